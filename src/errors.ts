@@ -1,0 +1,53 @@
+/**
+ * An error that a client is meant to see: `http/` turns it into `{"error": message, "detail"?: ...}` with this status.
+ * Anything else that is thrown becomes a bare 500.
+ */
+export class ApiError extends Error {
+  readonly status: number;
+  readonly detail: string | undefined;
+  /** More members of the body, such as `missing` of a failed verification. */
+  readonly extra: Record<string, unknown>;
+  readonly headers: Record<string, string>;
+
+  constructor(
+    status: number,
+    message: string,
+    options: { detail?: string; extra?: Record<string, unknown>; headers?: Record<string, string> } = {},
+  ) {
+    super(message);
+    this.name = 'ApiError';
+    this.status = status;
+    this.detail = options.detail;
+    this.extra = options.extra ?? {};
+    this.headers = options.headers ?? {};
+  }
+}
+
+/** 400; `detail` names the field and the reason, such as `to[0]: not an email address`. */
+export const invalidRequest = (detail: string) => new ApiError(400, 'invalid request', { detail });
+
+export const fromDomainNotVerified = (detail: string) => new ApiError(400, 'from domain not verified', { detail });
+
+export const domainAlreadyExists = () => new ApiError(400, 'domain already exists');
+
+export const dnsVerificationFailed = (detail: string, extra: { missing: string[]; checks: unknown }) =>
+  new ApiError(400, 'dns verification failed', { detail, extra });
+
+export const unauthorized = () => new ApiError(401, 'unauthorized');
+
+export const forbidden = () => new ApiError(403, 'forbidden');
+
+export const notFound = () => new ApiError(404, 'not found');
+
+export const methodNotAllowed = (allow: string) =>
+  new ApiError(405, 'method not allowed', { headers: { Allow: allow } });
+
+export const payloadTooLarge = (detail: string) => new ApiError(413, 'payload too large', { detail });
+
+export const unsupportedMediaType = (detail: string) => new ApiError(415, 'unsupported media type', { detail });
+
+export const rateLimited = (retryAfterSeconds: number, detail: string) =>
+  new ApiError(429, 'rate limited', { detail, headers: { 'Retry-After': String(retryAfterSeconds) } });
+
+export const unavailable = (retryAfterSeconds = 1) =>
+  new ApiError(503, 'unavailable', { headers: { 'Retry-After': String(retryAfterSeconds) } });

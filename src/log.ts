@@ -1,0 +1,24 @@
+import { type Logger, pino } from 'pino';
+
+export type { Logger };
+
+const secrets = ['password', 'token', 'secret', 'key', 'authorization', 'apiKey', 'html', 'text', 'content'];
+
+/**
+ * The process's logger: one JSON object a line on stdout, so that whatever ships logs can read it; short lines for a
+ * person where stdout is a terminal. Text from clients and remote servers goes in as fields, never into the message.
+ */
+export function createLog(level: string, stdout: NodeJS.WriteStream = process.stdout): Logger {
+  const options = { level, base: null, redact: { paths: secrets.flatMap((name) => [name, `*.${name}`]), remove: true } };
+  return stdout.isTTY ? pino(options, { write: (line: string) => stdout.write(forTerminal(line)) }) : pino(options, stdout);
+}
+
+/** A logger that says nothing, for tests and for tools that print for themselves. */
+export const silentLog: Logger = pino({ level: 'silent' });
+
+function forTerminal(line: string): string {
+  const { level, time, msg, ...fields } = JSON.parse(line) as Record<string, unknown>;
+  const name = pino.levels.labels[Number(level)] ?? 'info';
+  const rest = Object.keys(fields).length > 0 ? ` ${JSON.stringify(fields)}` : '';
+  return `${new Date(Number(time)).toISOString().slice(11, 19)} ${name.padEnd(5)} ${String(msg ?? '')}${rest}\n`;
+}
