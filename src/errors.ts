@@ -39,8 +39,7 @@ export const forbidden = () => new ApiError(403, 'forbidden');
 
 export const notFound = () => new ApiError(404, 'not found');
 
-export const methodNotAllowed = (allow: string) =>
-  new ApiError(405, 'method not allowed', { headers: { Allow: allow } });
+export const methodNotAllowed = () => new ApiError(405, 'method not allowed');
 
 export const payloadTooLarge = (detail: string) => new ApiError(413, 'payload too large', { detail });
 

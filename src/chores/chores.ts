@@ -1,0 +1,16 @@
+import { trim } from '../core/sandbox-messages.ts';
+import { forgetOldFailures } from '../core/users.ts';
+import { recheckDue, type Surroundings } from '../core/verification.ts';
+import type { Database } from '../db/client.ts';
+import { ensurePartitions } from '../db/partitions.ts';
+import type { Rounds } from '../rounds.ts';
+
+const minuteMs = 60_000;
+
+/** What the clock asks for, whatever mail there is. Several nodes may do it at once. */
+export function addChores(rounds: Rounds, db: Database, surroundings: Surroundings, sandbox: boolean): void {
+  rounds.every(6 * 60 * minuteMs, 'partitions', () => ensurePartitions(db, new Date()));
+  rounds.every(15 * minuteMs, 'login failures', () => forgetOldFailures(db));
+  rounds.every(minuteMs, 'domain checks', () => recheckDue(db, surroundings));
+  if (sandbox) rounds.every(minuteMs, 'sandbox messages', () => trim(db));
+}

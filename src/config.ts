@@ -1,0 +1,246 @@
+import { isIP } from 'node:net';
+import { AddressError, normalizeDomain } from './mail/address.ts';
+
+export type NodeRole = 'api' | 'mta' | 'webhooks' | 'smtp';
+
+export interface Config {
+  /** Null: the embedded PostgreSQL in `dataDir`. */
+  databaseUrl: string | null;
+  dataDir: string;
+  http: { host: string; port: number };
+  /** Without a slash at its end. */
+  baseUrl: string;
+  deliveryMode: 'sandbox' | 'direct';
+  mailHostname: string;
+  /** Source addresses; empty: whatever the default route gives. */
+  sendingIps: string[];
+  /** `ip:port` or `ip`; null: the system's. */
+  dnsServers: string[] | null;
+  mxPort: number;
+  allowPrivateNetworks: boolean;
+  allowUnsafeDatabase: boolean;
+  ports: { inbound: number; submission: number; submissions: number };
+  admin: { email: string; password: string | null };
+  /** Null: generated into `dataDir`, which only the embedded database allows. */
+  jwtSecret: string | null;
+  encryptionKey: Buffer | null;
+  roles: ReadonlySet<NodeRole>;
+  /** Delays in ms between the attempts; the last one repeats until `retryForMs` after acceptance. */
+  retryScheduleMs: number[];
+  retryForMs: number;
+  logLevel: string;
+}
+
+/** A variable of the environment that cannot be used; the message is the one line that an operator needs. */
+export class ConfigError extends Error {}
+
+/** One variable as the documentation lists it: docs/config.md is made from these. */
+export interface Variable {
+  name: string;
+  fallback: string;
+  meaning: string;
+}
+
+const quickSchedule = '5s,15s,1m,5m';
+
+export const variables: Variable[] = [
+  { name: 'DATABASE_URL', fallback: 'unset: an embedded PostgreSQL in `DATA_DIR`', meaning: 'PostgreSQL 15 or later, as `postgres://user:password@host:port/name`' },
+  { name: 'DATA_DIR', fallback: '`./data`', meaning: 'embedded database, generated secrets' },
+  { name: 'HTTP_HOST', fallback: '`127.0.0.1`', meaning: 'address that the REST API listens on' },
+  { name: 'HTTP_PORT', fallback: '`3000`', meaning: 'its port; `0` takes any free one' },
+  { name: 'BASE_URL', fallback: '`http://localhost:` and `HTTP_PORT`', meaning: 'the service as clients see it' },
+  { name: 'DELIVERY_MODE', fallback: '`sandbox`', meaning: '`sandbox`: every message goes through the real MTA to a built-in DNS and mailbox on loopback, and nothing leaves the machine; `direct`: real MX delivery' },
+  { name: 'MAIL_HOSTNAME', fallback: 'required in `direct`; `mail.sendwright.test` in `sandbox`', meaning: 'EHLO name, return-path host, SPF include' },
+  { name: 'SENDING_IPS', fallback: "the default route's", meaning: 'source addresses, comma separated' },
+  { name: 'DNS_SERVERS', fallback: "the system's", meaning: 'resolvers as `ip` or `ip:port`, comma separated, used for every lookup' },
+  { name: 'MX_PORT', fallback: '`25`', meaning: 'port of the MX hosts' },
+  { name: 'ALLOW_PRIVATE_NETWORKS', fallback: '`false`', meaning: 'lets webhooks and MX delivery reach private and loopback addresses' },
+  { name: 'ALLOW_UNSAFE_DATABASE', fallback: '`false`', meaning: 'starts although the database has `fsync`, `full_page_writes` or `synchronous_commit` off; accepted mail can then be lost' },
+  { name: 'INBOUND_SMTP_PORT', fallback: '`2525`', meaning: 'bounces and complaints; `0` switches it off' },
+  { name: 'SUBMISSION_PORT', fallback: '`2587`', meaning: 'submission with STARTTLS; `0` switches it off' },
+  { name: 'SUBMISSIONS_PORT', fallback: '`2465`', meaning: 'submission with TLS from the start; `0` switches it off' },
+  { name: 'ADMIN_EMAIL', fallback: '`admin@localhost`', meaning: 'first start only' },
+  { name: 'ADMIN_PASSWORD', fallback: 'generated and printed once', meaning: 'first start only; 8 to 200 characters' },
+  { name: 'JWT_SECRET', fallback: 'generated into `DATA_DIR`; required when `DATABASE_URL` is set', meaning: 'signs login tokens; at least 32 characters' },
+  { name: 'ENCRYPTION_KEY', fallback: 'generated into `DATA_DIR`; required when `DATABASE_URL` is set', meaning: 'encrypts DKIM private keys at rest; 32 bytes as 64 hexadecimal digits or as base64' },
+  { name: 'ROLES', fallback: '`api,mta,webhooks,smtp`', meaning: 'what this node does, comma separated' },
+  { name: 'RETRY_SCHEDULE', fallback: `\`1m,5m,15m,30m,1h,2h,4h,6h\`; \`${quickSchedule}\` in \`sandbox\``, meaning: 'delays between delivery attempts (`s`, `m`, `h`, `d`); the last one repeats' },
+  { name: 'RETRY_FOR', fallback: '`72h`', meaning: 'after this time a recipient that is still deferred has failed' },
+  { name: 'LOG_LEVEL', fallback: '`info`', meaning: '`trace`, `debug`, `info`, `warn`, `error` or `silent`' },
+];
+
+/**
+ * Reads the environment once into a frozen object. An empty variable counts as unset.
+ *
+ * @throws ConfigError naming the first variable that is wrong and what it must be
+ */
+export function readConfig(env: Record<string, string | undefined>): Readonly<Config> {
+  const read = <T>(name: string, parse: (text: string) => T, fallback: T): T => {
+    const text = env[name]?.trim();
+    if (!text) return fallback;
+    try {
+      return parse(text);
+    } catch (error) {
+      throw new ConfigError(`${name} must be ${(error as Error).message}, not ${shown(name, text)}`);
+    }
+  };
+  const deliveryMode = read('DELIVERY_MODE', oneOf(['sandbox', 'direct'] as const), 'sandbox');
+  const sandbox = deliveryMode === 'sandbox';
+  const databaseUrl = read('DATABASE_URL', postgresUrl, null);
+  const port = read('HTTP_PORT', portOrZero, 3000);
+  const config: Config = {
+    databaseUrl,
+    dataDir: read('DATA_DIR', String, './data'),
+    http: { host: read('HTTP_HOST', hostToListenOn, '127.0.0.1'), port },
+    baseUrl: read('BASE_URL', httpUrl, `http://localhost:${port}`),
+    deliveryMode,
+    mailHostname: read('MAIL_HOSTNAME', hostname, sandbox ? 'mail.sendwright.test' : ''),
+    sendingIps: read('SENDING_IPS', listOf(ipAddress), []),
+    dnsServers: read('DNS_SERVERS', listOf(dnsServer), null),
+    mxPort: read('MX_PORT', portNumber, 25),
+    allowPrivateNetworks: read('ALLOW_PRIVATE_NETWORKS', trueOrFalse, false),
+    allowUnsafeDatabase: read('ALLOW_UNSAFE_DATABASE', trueOrFalse, false),
+    ports: {
+      inbound: read('INBOUND_SMTP_PORT', portOrZero, 2525),
+      submission: read('SUBMISSION_PORT', portOrZero, 2587),
+      submissions: read('SUBMISSIONS_PORT', portOrZero, 2465),
+    },
+    admin: {
+      email: read('ADMIN_EMAIL', emailAddress, 'admin@localhost'),
+      password: read('ADMIN_PASSWORD', password, null),
+    },
+    jwtSecret: read('JWT_SECRET', jwtSecret, null),
+    encryptionKey: read('ENCRYPTION_KEY', encryptionKey, null),
+    roles: new Set(read('ROLES', listOf(oneOf(['api', 'mta', 'webhooks', 'smtp'] as const)), ['api', 'mta', 'webhooks', 'smtp'])),
+    retryScheduleMs: read(
+      'RETRY_SCHEDULE',
+      listOf(duration),
+      (sandbox ? quickSchedule : '1m,5m,15m,30m,1h,2h,4h,6h').split(',').map(duration),
+    ),
+    retryForMs: read('RETRY_FOR', duration, duration('72h')),
+    logLevel: read('LOG_LEVEL', oneOf(['trace', 'debug', 'info', 'warn', 'error', 'silent'] as const), 'info'),
+  };
+  if (!config.mailHostname) throw missing('MAIL_HOSTNAME', 'the public name of this host, when DELIVERY_MODE is direct');
+  if (databaseUrl && !config.jwtSecret) throw missing('JWT_SECRET', 'at least 32 characters, when DATABASE_URL is set');
+  if (databaseUrl && !config.encryptionKey) {
+    throw missing('ENCRYPTION_KEY', '32 bytes as 64 hexadecimal digits or as base64, when DATABASE_URL is set');
+  }
+  return Object.freeze(config);
+}
+
+const missing = (name: string, must: string) => new ConfigError(`${name} is missing: it must be ${must}`);
+
+const secretNames = new Set(['DATABASE_URL', 'ADMIN_PASSWORD', 'JWT_SECRET', 'ENCRYPTION_KEY']);
+
+function shown(name: string, text: string): string {
+  return secretNames.has(name) ? 'what was given' : JSON.stringify(text.slice(0, 100));
+}
+
+function oneOf<const T extends readonly string[]>(values: T): (text: string) => T[number] {
+  return (text) => {
+    if (!values.includes(text)) throw new Error(`one of ${values.join(', ')}`);
+    return text;
+  };
+}
+
+function listOf<T>(parse: (text: string) => T): (text: string) => T[] {
+  return (text) => {
+    const items = text.split(',').map((item) => item.trim());
+    try {
+      return items.map(parse);
+    } catch (error) {
+      throw new Error(`a comma separated list, each ${(error as Error).message}`);
+    }
+  };
+}
+
+function portOrZero(text: string): number {
+  const port = Number(text);
+  if (!/^\d{1,5}$/.test(text) || port > 65_535) throw new Error('a port number from 0 to 65535');
+  return port;
+}
+
+function portNumber(text: string): number {
+  const port = portOrZero(text);
+  if (port === 0) throw new Error('a port number from 1 to 65535');
+  return port;
+}
+
+function ipAddress(text: string): string {
+  if (isIP(text) === 0) throw new Error('an IP address');
+  return text;
+}
+
+function hostToListenOn(text: string): string {
+  if (text !== 'localhost' && isIP(text) === 0) throw new Error('an IP address or localhost');
+  return text;
+}
+
+function dnsServer(text: string): string {
+  const match = /^(?:\[([0-9a-fA-F:.]+)\]|([0-9.]+))(?::(\d{1,5}))?$/.exec(text);
+  const address = match?.[1] ?? match?.[2] ?? text;
+  const port = Number(match?.[3] ?? 53);
+  if (isIP(address) === 0 || port < 1 || port > 65_535) throw new Error('a resolver as ip, ip:port or [ipv6]:port');
+  return text;
+}
+
+function trueOrFalse(text: string): boolean {
+  if (text !== 'true' && text !== 'false') throw new Error('true or false');
+  return text === 'true';
+}
+
+function postgresUrl(text: string): string {
+  if (!/^postgres(ql)?:\/\//.test(text) || !URL.canParse(text)) {
+    throw new Error('a PostgreSQL address such as postgres://user:password@host:5432/name');
+  }
+  return text;
+}
+
+function httpUrl(text: string): string {
+  const url = URL.canParse(text) ? new URL(text) : null;
+  if (!url || !/^https?:$/.test(url.protocol) || url.search || url.hash || url.username) {
+    throw new Error('an http or https address such as https://send.example.com');
+  }
+  return url.href.replace(/\/+$/, '');
+}
+
+function hostname(text: string): string {
+  try {
+    return normalizeDomain(text);
+  } catch (error) {
+    if (error instanceof AddressError) throw new Error('a host name such as mail.example.com');
+    throw error;
+  }
+}
+
+function emailAddress(text: string): string {
+  // A login name, not a mailbox: the default, admin@localhost, must pass.
+  if (text.length > 254 || !/^[^\s@\p{C}]+@[^\s@\p{C}]+$/u.test(text)) throw new Error('an email address');
+  return text.toLowerCase();
+}
+
+function password(text: string): string {
+  if (text.length < 8 || text.length > 200) throw new Error('8 to 200 characters');
+  return text;
+}
+
+function jwtSecret(text: string): string {
+  if (text.length < 32 || new Set(text).size < 8) throw new Error('at least 32 random characters');
+  return text;
+}
+
+function encryptionKey(text: string): Buffer {
+  const key = /^[0-9a-fA-F]{64}$/.test(text) ? Buffer.from(text, 'hex') : Buffer.from(text, 'base64');
+  const isBase64 = key.toString('base64').replace(/=+$/, '') === text.replace(/=+$/, '');
+  if (key.length !== 32 || !(text.length === 64 || isBase64)) throw new Error('32 bytes as 64 hexadecimal digits or as base64');
+  return key;
+}
+
+const unitMs = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+function duration(text: string): number {
+  const match = /^(\d{1,6})([smhd])$/.exec(text);
+  const ms = match ? Number(match[1]) * unitMs[match[2] as keyof typeof unitMs] : 0;
+  if (ms === 0) throw new Error('a time such as 30s, 5m, 2h or 3d');
+  return ms;
+}

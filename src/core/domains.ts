@@ -1,0 +1,132 @@
+import { randomBytes } from 'node:crypto';
+import { getDomain } from 'tldts';
+import type { Database } from '../db/client.ts';
+import { domainAlreadyExists, invalidRequest, notFound } from '../errors.ts';
+import type { Domain } from '../generated/prisma/client.ts';
+import { isId, newId } from '../ids.ts';
+import { AddressError, normalizeDomain } from '../mail/address.ts';
+import { dnsValue, generateKeyPair } from '../mail/dkim.ts';
+import { seal } from '../seal.ts';
+
+export interface DnsRecord {
+  /** Fully qualified, without a dot at its end. */
+  name: string;
+  type: string;
+  /** What goes between the quotes. */
+  value: string;
+}
+
+export interface DnsRecords {
+  verification: DnsRecord;
+  dkim: DnsRecord;
+  spf: DnsRecord;
+}
+
+/** First background check of a pending domain; each further one waits twice as long, for 48 hours in all. */
+const firstCheckMs = 60_000;
+
+/**
+ * Registers a sending domain, pending until its DNS says so.
+ *
+ * @throws ApiError 400 when the name cannot be a sending domain, or is on this account already
+ */
+export async function add(
+  db: Database,
+  accountId: string,
+  input: { domain: string },
+  keys: { encryptionKey: Buffer },
+): Promise<Domain> {
+  const domain = parseName(input.domain);
+  // Before the key is made, which costs far more than this look-up.
+  if (await db.prisma.domain.findFirst({ where: { accountId, domain }, select: { id: true } })) throw domainAlreadyExists();
+  const id = newId();
+  const pair = await generateKeyPair();
+  const created = await db.prisma.domain.createMany({
+    data: {
+      id,
+      accountId,
+      domain,
+      verificationToken: `sendwright-verification=${randomBytes(20).toString('hex')}`,
+      dkimSelector: `sw${randomBytes(4).toString('hex')}`,
+      dkimPrivateKey: new Uint8Array(seal(keys.encryptionKey, pair.privateKey, sealContext(id))),
+      dkimPublicKey: pair.publicKey,
+      nextCheckAt: new Date(Date.now() + firstCheckMs),
+    },
+    skipDuplicates: true,
+  });
+  if (created.count === 0) throw domainAlreadyExists();
+  return get(db, accountId, id);
+}
+
+/** What the private key of this domain is sealed to. */
+export const sealContext = (domainId: string) => `domain:${domainId}`;
+
+/** Newest first. */
+export async function list(db: Database, accountId: string): Promise<Domain[]> {
+  return db.prisma.domain.findMany({ where: { accountId }, orderBy: { id: 'desc' } });
+}
+
+/** @throws ApiError 404 */
+export async function get(db: Database, accountId: string, id: string): Promise<Domain> {
+  const domain = isId(id) ? await db.prisma.domain.findFirst({ where: { id, accountId } }) : null;
+  if (!domain) throw notFound();
+  return domain;
+}
+
+/**
+ * Removes a domain. Its mail that is still queued is not sent any more: whoever claims it finds no domain and ends it.
+ *
+ * @throws ApiError 404
+ */
+export async function remove(db: Database, accountId: string, id: string): Promise<Domain> {
+  const domain = await get(db, accountId, id);
+  const { count } = await db.prisma.domain.deleteMany({ where: { id, accountId } });
+  if (count === 0) throw notFound();
+  return domain;
+}
+
+/** The three records that must be published before the domain can be verified. */
+export function dnsRecords(domain: Domain, mailHostname: string): DnsRecords {
+  return {
+    verification: { name: `_sendwright.${domain.domain}`, type: 'TXT', value: domain.verificationToken },
+    dkim: {
+      name: `${domain.dkimSelector}._domainkey.${domain.domain}`,
+      type: 'TXT',
+      value: dnsValue(domain.dkimPublicKey),
+    },
+    spf: { name: domain.domain, type: 'TXT', value: `v=spf1 include:${mailHostname} ~all` },
+  };
+}
+
+/** Records that make delivery better and that verification does not ask for. */
+export function recommendedRecords(domain: Domain, mailHostname: string): (DnsRecord & { purpose: string })[] {
+  return [
+    {
+      name: `_dmarc.${domain.domain}`,
+      type: 'TXT',
+      value: 'v=DMARC1; p=none',
+      purpose: 'DMARC: large mailbox providers want a policy, if only this one, from whoever sends in bulk',
+    },
+    {
+      name: mailHostname,
+      type: 'MX',
+      value: `10 ${mailHostname}`,
+      purpose: 'return path: where bounces come back to; published once by the operator of this server',
+    },
+  ];
+}
+
+function parseName(text: string): string {
+  let domain: string;
+  try {
+    domain = normalizeDomain(text);
+  } catch (error) {
+    if (error instanceof AddressError) throw invalidRequest(`domain: ${error.message}`);
+    throw error;
+  }
+  // Null for a public suffix itself, such as co.uk, under which anyone can register.
+  if (getDomain(domain, { allowPrivateDomains: true }) === null) {
+    throw invalidRequest('domain: a public suffix cannot be a sending domain');
+  }
+  return domain;
+}

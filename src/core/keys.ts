@@ -1,0 +1,103 @@
+import { createHash, randomBytes } from 'node:crypto';
+import type { Database } from '../db/client.ts';
+import { forbidden, notFound, unauthorized } from '../errors.ts';
+import type { ApiKey } from '../generated/prisma/client.ts';
+import { isId, newId } from '../ids.ts';
+
+export const scopes = ['send', 'read'] as const;
+export type Scope = (typeof scopes)[number];
+
+/** Who is calling with an API key, and what that key may do. */
+export interface KeyHolder {
+  accountId: string;
+  keyId: string;
+  scopes: ReadonlySet<string>;
+  /** The sender domains that the key is restricted to; empty: all of the account's. */
+  domains: string[];
+}
+
+const prefix = 'sk_live_';
+const secretLength = 43;
+const shownLength = prefix.length + 4;
+
+/** Creates a key. The full value is in the answer and nowhere else: only its SHA-256 is stored. */
+export async function create(
+  db: Database,
+  accountId: string,
+  input: { name: string; scopes: Scope[]; domains: string[]; expiresAt: Date | null },
+): Promise<{ key: string; apiKey: ApiKey }> {
+  const key = `${prefix}${randomBase62(secretLength)}`;
+  const apiKey = await db.prisma.apiKey.create({
+    data: {
+      id: newId(),
+      accountId,
+      name: input.name,
+      keyPrefix: key.slice(0, shownLength),
+      keyHash: new Uint8Array(digest(key)),
+      scopes: input.scopes,
+      domains: input.domains,
+      expiresAt: input.expiresAt,
+    },
+  });
+  return { key, apiKey };
+}
+
+/** Newest first, revoked ones included. */
+export async function list(db: Database, accountId: string): Promise<ApiKey[]> {
+  return db.prisma.apiKey.findMany({ where: { accountId }, orderBy: { id: 'desc' } });
+}
+
+/**
+ * Revokes a key; one that is revoked already stays as it was.
+ *
+ * @throws ApiError 404
+ */
+export async function revoke(db: Database, accountId: string, id: string): Promise<ApiKey> {
+  if (!isId(id)) throw notFound();
+  await db.prisma.apiKey.updateMany({ where: { id, accountId, revokedAt: null }, data: { revokedAt: new Date() } });
+  const apiKey = await db.prisma.apiKey.findFirst({ where: { id, accountId } });
+  if (!apiKey) throw notFound();
+  return apiKey;
+}
+
+/**
+ * Finds out who holds this key. It is read from the database each time, so that a revoked key is refused from that
+ * moment on every node.
+ *
+ * @throws ApiError 401
+ */
+export async function authenticate(db: Database, key: string | undefined): Promise<KeyHolder> {
+  if (!key?.startsWith(prefix) || key.length > 200) throw unauthorized();
+  const [row] = await db.query<{ id: string; account_id: string; scopes: string[]; domains: string[] }>({
+    name: 'key-authenticate',
+    text: `SELECT id, account_id, scopes, domains FROM api_keys
+            WHERE key_hash = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())`,
+    values: [digest(key)],
+  });
+  if (!row) throw unauthorized();
+  return { accountId: row.account_id, keyId: row.id, scopes: new Set(row.scopes), domains: row.domains };
+}
+
+/**
+ * `send` covers reading too.
+ *
+ * @throws ApiError 403 when the key lacks the scope
+ */
+export function demandScope(holder: KeyHolder, scope: Scope): void {
+  if (!holder.scopes.has(scope) && !holder.scopes.has('send')) throw forbidden();
+}
+
+const digest = (key: string) => createHash('sha256').update(key).digest();
+
+const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
+
+/** Uniform: bytes past the largest multiple of 62 are thrown away. */
+function randomBase62(length: number): string {
+  let text = '';
+  while (text.length < length) {
+    for (const byte of randomBytes(length)) {
+      if (byte < 248 && text.length < length) text += alphabet[byte % 62];
+    }
+  }
+  return text;
+}

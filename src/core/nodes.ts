@@ -1,0 +1,61 @@
+import type { Database, Sql } from '../db/client.ts';
+
+/** A node not seen for this long is dead, and what it had claimed is free. */
+export const deadAfterMs = 30_000;
+
+/**
+ * Puts this process on the list of nodes.
+ *
+ * @param alone true where no other node can be running (the embedded database has one user): whoever is still on the
+ *   list died, and what it held is free at once
+ */
+export async function register(
+  db: Database,
+  node: { id: string; hostname: string; roles: string[] },
+  alone: boolean,
+): Promise<void> {
+  await db.transaction(async (tx) => {
+    if (alone) await removeAndFree(tx, 0);
+    await tx.query({
+      text: 'INSERT INTO nodes (id, hostname, roles) VALUES ($1, $2, $3)',
+      values: [node.id, node.hostname, node.roles],
+    });
+  });
+}
+
+/**
+ * Says that this node is alive, and buries those that are not.
+ *
+ * @returns false when this node has been buried itself: what it had claimed now belongs to others
+ */
+export async function beat(db: Database, nodeId: string): Promise<boolean> {
+  const rows = await db.query({ text: 'UPDATE nodes SET seen_at = now() WHERE id = $1 RETURNING id', values: [nodeId] });
+  if (rows.length === 0) return false;
+  await db.transaction((tx) => removeAndFree(tx, deadAfterMs));
+  return true;
+}
+
+/** Takes this node off the list; anything it still holds becomes due for the others. */
+export async function retire(db: Database, nodeId: string): Promise<void> {
+  await db.transaction(async (tx) => {
+    await tx.query({ text: 'DELETE FROM nodes WHERE id = $1', values: [nodeId] });
+    await free(tx, [nodeId]);
+  });
+}
+
+async function removeAndFree(tx: Sql, unseenForMs: number): Promise<void> {
+  const dead = await tx.query<{ id: string }>({
+    text: `DELETE FROM nodes WHERE seen_at < now() - make_interval(secs => $1) OR $1 = 0 RETURNING id`,
+    values: [unseenForMs / 1000],
+  });
+  if (dead.length > 0) await free(tx, dead.map((node) => node.id));
+}
+
+/** The jobs that woke them stay behind: nothing answers to them any more, and whoever takes one finds nothing to do. */
+async function free(tx: Sql, nodeIds: string[]): Promise<void> {
+  await tx.query({
+    text: `UPDATE recipients SET job_id = NULL, claimed_by = NULL, claimed_at = NULL
+            WHERE job_id IS NOT NULL AND claimed_by = ANY($1)`,
+    values: [nodeIds],
+  });
+}

@@ -1,0 +1,96 @@
+import type { Database } from '../db/client.ts';
+import type { StoredAttachment } from './emails.ts';
+
+/** All that is needed to build one email's bytes. */
+export interface OutgoingEmail {
+  id: string;
+  accountId: string;
+  from: string;
+  to: string[];
+  cc: string[];
+  replyTo: string[];
+  subject: string;
+  messageId: string;
+  html: string | null;
+  text: string | null;
+  headers: [name: string, value: string][];
+  attachments: (StoredAttachment & { content: Buffer })[];
+  /** When it became due: what the Date header says and what retrying is counted from. */
+  dueAt: Date;
+  /** Null when the domain was removed, or is no longer verified, since the email was accepted: it must not be sent. */
+  signing: { domainId: string; domain: string; selector: string; sealedKey: Buffer } | null;
+}
+
+interface Row {
+  id: string;
+  account_id: string;
+  from: string;
+  to: string[];
+  cc: string[];
+  reply_to: string[];
+  subject: string;
+  message_id: string;
+  html: string | null;
+  text: string | null;
+  headers: [string, string][];
+  attachments: StoredAttachment[];
+  due_at: Date;
+  domain_id: string;
+  domain: string | null;
+  dkim_selector: string | null;
+  dkim_private_key: Buffer | null;
+}
+
+/** Loads emails for delivery, with one statement and one more where there are attachments. */
+export async function load(db: Database, emailIds: string[]): Promise<Map<string, OutgoingEmail>> {
+  const rows = await db.query<Row>({
+    name: 'outgoing-load',
+    text: `SELECT e.id, e.account_id, e."from", e."to", e.cc, e.reply_to, e.subject, e.message_id, c.html, c.text, c.headers, c.attachments,
+                  coalesce(e.scheduled_at, e.created_at) AS due_at, e.domain_id, d.domain, d.dkim_selector, d.dkim_private_key
+             FROM emails e
+             JOIN email_contents c ON c.email_id = e.id
+             LEFT JOIN domains d ON d.id = e.domain_id AND d.account_id = e.account_id AND d.status = 'verified'
+            WHERE e.id = ANY($1)`,
+    values: [emailIds],
+  });
+  const contents = await loadAttachments(db, rows);
+  return new Map(rows.map((row) => [row.id, present(row, contents)]));
+}
+
+async function loadAttachments(db: Database, rows: Row[]): Promise<Map<string, Buffer>> {
+  const wanted = rows.flatMap((row) => row.attachments.map((attachment) => ({ accountId: row.account_id, sha256: attachment.sha256 })));
+  if (wanted.length === 0) return new Map();
+  const found = await db.query<{ account_id: string; sha256: Buffer; content: Buffer }>({
+    name: 'outgoing-attachments',
+    text: `SELECT a.account_id, a.sha256, a.content FROM attachments a
+             JOIN (SELECT DISTINCT * FROM unnest($1::uuid[], $2::bytea[]) AS w (account_id, sha256)) w USING (account_id, sha256)`,
+    values: [wanted.map((entry) => entry.accountId), wanted.map((entry) => Buffer.from(entry.sha256, 'hex'))],
+  });
+  return new Map(found.map((row) => [keyOf(row.account_id, row.sha256.toString('hex')), row.content]));
+}
+
+const keyOf = (accountId: string, sha256: string) => `${accountId} ${sha256}`;
+
+function present(row: Row, contents: Map<string, Buffer>): OutgoingEmail {
+  const { domain, dkim_selector: selector, dkim_private_key: sealedKey } = row;
+  return {
+    id: row.id,
+    accountId: row.account_id,
+    from: row.from,
+    to: row.to,
+    cc: row.cc,
+    replyTo: row.reply_to,
+    subject: row.subject,
+    messageId: row.message_id,
+    html: row.html,
+    text: row.text,
+    headers: row.headers,
+    attachments: row.attachments.map((attachment) => {
+      const content = contents.get(keyOf(row.account_id, attachment.sha256));
+      if (!content) throw new Error(`the bytes of attachment ${attachment.sha256} are not in the database`);
+      return { ...attachment, content };
+    }),
+    dueAt: row.due_at,
+    signing: domain && selector && sealedKey ? { domainId: row.domain_id, domain, selector, sealedKey } : null,
+  };
+}

@@ -1,0 +1,78 @@
+import type { Database } from '../db/client.ts';
+import { notFound } from '../errors.ts';
+import type { SandboxMessage } from '../generated/prisma/client.ts';
+import { isId, newId } from '../ids.ts';
+
+/** The sandbox forgets its oldest messages past this many. */
+const kept = 1_000;
+
+export interface Arrival {
+  /** The email that the return path names; null for a message that is not from here. */
+  emailId: string | null;
+  mailFrom: string;
+  rcptTo: string[];
+  subject: string;
+  headerFrom: string;
+  tlsVersion: string | null;
+  /** One verdict for each signature. */
+  dkim: { domain: string; selector: string; result: string; info: string }[];
+  raw: Buffer;
+}
+
+/** Stores what arrived, in the account that sent it. */
+export async function store(db: Database, arrival: Arrival): Promise<void> {
+  const email = arrival.emailId
+    ? await db.prisma.email.findUnique({ where: { id: arrival.emailId }, select: { accountId: true } })
+    : null;
+  await db.prisma.sandboxMessage.create({
+    data: {
+      id: newId(),
+      accountId: email?.accountId ?? null,
+      emailId: email ? arrival.emailId : null,
+      mailFrom: arrival.mailFrom,
+      rcptTo: arrival.rcptTo,
+      subject: arrival.subject,
+      headerFrom: arrival.headerFrom,
+      tlsVersion: arrival.tlsVersion,
+      dkim: arrival.dkim,
+      size: arrival.raw.length,
+      raw: new Uint8Array(arrival.raw),
+    },
+  });
+}
+
+/** Removes the oldest messages past the bound. */
+export async function trim(db: Database): Promise<void> {
+  await db.query({
+    text: 'DELETE FROM sandbox_messages WHERE id < (SELECT id FROM sandbox_messages ORDER BY id DESC OFFSET $1 LIMIT 1)',
+    values: [kept - 1],
+  });
+}
+
+/** One page, newest first, with the sources cut at `rawLimit` bytes. */
+export async function list(
+  db: Database,
+  accountId: string,
+  page: { limit: number; offset: number; rawLimit: number },
+): Promise<{ messages: SandboxMessage[]; count: number }> {
+  const count = await db.prisma.sandboxMessage.count({ where: { accountId } });
+  const messages = await db.query<SandboxMessage>({
+    text: `SELECT id, account_id AS "accountId", email_id AS "emailId", received_at AS "receivedAt", mail_from AS "mailFrom",
+                  rcpt_to AS "rcptTo", subject, header_from AS "headerFrom", tls_version AS "tlsVersion", dkim, size,
+                  substring(raw FOR $4) AS raw
+             FROM sandbox_messages WHERE account_id = $1 ORDER BY id DESC LIMIT $2 OFFSET $3`,
+    values: [accountId, page.limit, page.offset, page.rawLimit],
+  });
+  return { messages, count };
+}
+
+/**
+ * One message with its whole source.
+ *
+ * @throws ApiError 404
+ */
+export async function get(db: Database, accountId: string, id: string): Promise<SandboxMessage> {
+  const message = isId(id) ? await db.prisma.sandboxMessage.findFirst({ where: { id, accountId } }) : null;
+  if (!message) throw notFound();
+  return message;
+}

@@ -1,0 +1,72 @@
+import type { Database } from '../db/client.ts';
+import { rateLimited, unauthorized } from '../errors.ts';
+import type { Role } from '../generated/prisma/enums.ts';
+import { verifyPassword } from '../password.ts';
+
+export interface User {
+  id: string;
+  email: string;
+  role: Role;
+  account: { id: string; name: string; plan: string };
+}
+
+const windowSeconds = 15 * 60;
+const failuresAllowed = 10;
+
+/**
+ * Checks an email and a password. An unknown email and a wrong password are the same 401 after the same work.
+ *
+ * @param address the client's address: ten failures in 15 minutes for one email or one address end in a 429, counted in
+ *   the database, so on all nodes together
+ * @throws ApiError 401 or 429
+ */
+export async function login(db: Database, input: { email: string; password: string; address: string }): Promise<User> {
+  const email = input.email.toLowerCase();
+  const subjects = [`email:${email}`, `address:${input.address}`];
+  await refuseWhenThrottled(db, subjects);
+  const user = await db.prisma.user.findUnique({ where: { email }, include: { account: true } });
+  if (!(await verifyPassword(input.password, user?.passwordHash ?? null)) || !user) {
+    await db.prisma.loginFailure.createMany({ data: subjects.map((subject) => ({ subject })) });
+    throw unauthorized();
+  }
+  await db.prisma.loginFailure.deleteMany({ where: { subject: `email:${email}` } });
+  const { id, name, plan } = user.account;
+  return { id: user.id, email: user.email, role: user.role, account: { id, name, plan } };
+}
+
+async function refuseWhenThrottled(db: Database, subjects: string[]): Promise<void> {
+  const rows = await db.query<{ wait: number }>({
+    text: `SELECT ceil(extract(epoch FROM max(at) + make_interval(secs => $2) - now()))::int AS wait
+             FROM (SELECT subject, at, row_number() OVER (PARTITION BY subject ORDER BY at DESC) AS nth
+                     FROM login_failures WHERE subject = ANY($1) AND at > now() - make_interval(secs => $2)) recent
+            WHERE nth = $3 GROUP BY subject`,
+    values: [subjects, windowSeconds, failuresAllowed],
+  });
+  if (rows.length > 0) {
+    const wait = Math.max(1, ...rows.map((row) => row.wait));
+    throw rateLimited(wait, 'too many failed logins for this email or from this address');
+  }
+}
+
+/**
+ * Whether a token of this user, issued at `issuedAt` (Unix seconds), still counts: the user exists, belongs to that
+ * account, and has not changed the password since.
+ */
+export async function tokenIsCurrent(
+  db: Database,
+  token: { userId: string; accountId: string; issuedAt: number },
+): Promise<boolean> {
+  const user = await db.prisma.user.findFirst({
+    where: { id: token.userId, accountId: token.accountId },
+    select: { passwordChangedAt: true },
+  });
+  return user !== null && token.issuedAt >= Math.floor(user.passwordChangedAt.getTime() / 1000);
+}
+
+/** Forgets failed logins that no longer count. */
+export async function forgetOldFailures(db: Database): Promise<void> {
+  await db.query({
+    text: 'DELETE FROM login_failures WHERE at < now() - make_interval(secs => $1)',
+    values: [windowSeconds],
+  });
+}

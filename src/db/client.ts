@@ -1,0 +1,110 @@
+import { PrismaPg } from '@prisma/adapter-pg';
+import pg from 'pg';
+import { PrismaClient } from '../generated/prisma/client.ts';
+import type { Logger } from '../log.ts';
+
+/** A statement; a named one is prepared once per connection, which is what the hot path wants. */
+export interface Statement {
+  name?: string;
+  text: string;
+  values?: unknown[];
+}
+
+/** Whatever runs SQL: the pool, or one transaction. */
+export interface Sql {
+  query<Row>(statement: Statement): Promise<Row[]>;
+}
+
+/** One pool for everything: Prisma for the nouns that people manage, SQL where a thousand rows are one statement. */
+export interface Database extends Sql {
+  prisma: PrismaClient;
+  /**
+   * Runs the work in one transaction and commits it. Work that fails on a deadlock or a serialisation conflict is run
+   * again, three times at the most, so it must not do anything outside the transaction.
+   */
+  transaction<T>(work: (tx: Sql) => Promise<T>): Promise<T>;
+  close(): Promise<void>;
+}
+
+const acquireTimeoutMs = 4_000;
+const statementTimeoutMs = 15_000;
+
+/** Connects nothing yet: the first statement does. */
+export function connect(url: string, log: Logger, poolSize = 20): Database {
+  const pool = new pg.Pool({
+    connectionString: url,
+    max: poolSize,
+    connectionTimeoutMillis: acquireTimeoutMs,
+    // The second bound is for a server that is gone without a word: no answer may be waited for longer.
+    statement_timeout: statementTimeoutMs,
+    query_timeout: statementTimeoutMs + 5_000,
+    keepAlive: true,
+    application_name: 'sendwright',
+  });
+  pool.on('error', (error) => log.warn({ error: error.message }, 'a database connection was lost'));
+  const adapter = new PrismaPg(pool, {
+    disposeExternalPool: false,
+    onPoolError: () => undefined,
+    onConnectionError: () => undefined,
+  });
+  const prisma = new PrismaClient({ adapter, transactionOptions: { maxWait: 4_000, timeout: 15_000 } });
+  return {
+    prisma,
+    query: (statement) => run(pool, statement),
+    transaction: (work) => transact(pool, work),
+    async close() {
+      await prisma.$disconnect();
+      await pool.end();
+    },
+  };
+}
+
+async function run<Row>(on: pg.Pool | pg.PoolClient, statement: Statement): Promise<Row[]> {
+  const result: pg.QueryResult | pg.QueryResult[] = await on.query(statement as pg.QueryConfig);
+  // A text of several statements, as the queue's migrations are, answers with several results.
+  return ((Array.isArray(result) ? result.at(-1)?.rows : result.rows) ?? []) as Row[];
+}
+
+const retryable = new Set(['40001', '40P01']);
+
+async function transact<T>(pool: pg.Pool, work: (tx: Sql) => Promise<T>): Promise<T> {
+  for (let round = 1; ; round += 1) {
+    const client = await pool.connect();
+    let broken: Error | undefined;
+    try {
+      await client.query('BEGIN');
+      const result = await work({ query: (statement) => run(client, statement) });
+      await client.query('COMMIT');
+      return result;
+    } catch (error) {
+      await client.query('ROLLBACK').catch((reason: Error) => {
+        broken = reason;
+      });
+      if (round >= 3 || !retryable.has(codeOf(error))) throw error;
+    } finally {
+      // A connection that could not roll back is thrown away instead of being handed on inside a transaction.
+      client.release(broken);
+    }
+  }
+}
+
+function codeOf(error: unknown): string {
+  const code = (error as { code?: unknown } | null)?.code;
+  return typeof code === 'string' ? code : '';
+}
+
+/**
+ * Whether this error says that the database is away or does not answer, in whatever clothes pg or Prisma put it: the
+ * statement may or may not have been carried out, and the same call can succeed later.
+ */
+export function isUnavailable(error: unknown): boolean {
+  for (let at = error, depth = 0; at instanceof Error && depth < 4; at = at.cause, depth += 1) {
+    if (/^(ECONN|EPIPE|ETIMEDOUT|EHOST|ENET|ENOTFOUND|EAI_AGAIN|08|57P0|53|57014|25006|P1001|P1002|P1008|P1017|P2024)/.test(codeOf(at))) {
+      return true;
+    }
+    if (/timeout exceeded when trying to connect|Connection terminated|Query read timeout|not queryable/i.test(at.message)) {
+      return true;
+    }
+  }
+  return false;
+}

@@ -1,0 +1,222 @@
+import type { ChildProcess } from 'node:child_process';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+import type { Logger } from '../log.ts';
+import { type Binaries, findBinaries, serverUser } from './postgres-binaries.ts';
+import { type Cluster, createCluster, findCluster, OWNER, refuseOtherMajor } from './postgres-cluster.ts';
+import {
+  findPostmaster,
+  lastLines,
+  type Postmaster,
+  serves,
+  spawnPostmaster,
+  stopPostmaster,
+} from './postgres-process.ts';
+
+/** A PostgreSQL server that runs for this process alone. */
+export interface EmbeddedPostgres {
+  /** `postgres://...@127.0.0.1:<port>/sendwright` */
+  url: string;
+  /** Ends every session and stops the server. The second call waits for the first. */
+  stop(): Promise<void>;
+}
+
+/** What `startEmbedded` needs to know. */
+export interface EmbeddedOptions {
+  /** The cluster is `postgres` in here, the server's log `postgres.log`. */
+  dataDir: string;
+  password: string;
+  log: Logger;
+  /** Told what is going on when it takes seconds, as on the first start. */
+  onProgress?: (sentence: string) => void;
+  /** More server settings; tests switch fsync off. */
+  settings?: Record<string, string>;
+  /** When we are root: where things go that the server's user cannot reach in DATA_DIR or in the project. */
+  systemDir?: string;
+}
+
+const START_SECONDS = 30;
+const LOCK_SECONDS = 3;
+const LOCK = "hashtext('sendwright'), hashtext('data directory')";
+
+/**
+ * Starts the PostgreSQL of a data directory, making it on the first start, or takes over the server that a killed
+ * process left running. It fails when another Sendwright process is using the directory, and leaves that one alone.
+ */
+export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedPostgres> {
+  if (process.platform === 'win32') throw new Error('the embedded PostgreSQL needs Linux or macOS: set DATABASE_URL');
+  const dataDir = path.resolve(options.dataDir);
+  const systemDir = options.systemDir ?? '/var/lib/sendwright';
+  const user = serverUser();
+  fs.mkdirSync(dataDir, { recursive: true });
+  const found = findCluster(dataDir, user);
+  const binaries = await findBinaries(found ? found.user : user, [systemDir, os.tmpdir()]);
+  if (!found) options.onProgress?.('Creating the database (on the first start only)');
+  const sync = options.settings?.fsync !== 'off';
+  const cluster = found ?? (await createCluster(dataDir, { ...options, binaries, user, sync, systemDir }));
+  refuseOtherMajor(cluster, binaries, dataDir);
+
+  const server = new Server({ ...options, dataDir }, cluster, binaries);
+  await server.start();
+  return { url: server.url('sendwright'), stop: () => server.stop() };
+}
+
+/**
+ * The URL of the server that a running Sendwright keeps on this data directory; undefined when none does. For commands
+ * that work beside it and do not own it.
+ */
+export function runningUrl(dataDir: string, password: string): string | undefined {
+  const cluster = findCluster(path.resolve(dataDir), serverUser());
+  const postmaster = cluster && findPostmaster(cluster.dir);
+  return postmaster && urlOf(postmaster.port, password, 'sendwright');
+}
+
+class Server {
+  readonly #options: EmbeddedOptions;
+  readonly #cluster: Cluster;
+  readonly #binaries: Binaries;
+  readonly #logFile: string;
+  #postmaster: Postmaster | undefined;
+  /** The session whose advisory lock keeps other Sendwright processes out. */
+  #lock: pg.Client | undefined;
+  #stopped: Promise<void> | undefined;
+
+  constructor(options: EmbeddedOptions, cluster: Cluster, binaries: Binaries) {
+    this.#options = options;
+    this.#cluster = cluster;
+    this.#binaries = binaries;
+    this.#logFile = path.join(options.dataDir, 'postgres.log');
+  }
+
+  url(database: string): string {
+    return urlOf(this.#postmaster?.port ?? 0, this.#options.password, database);
+  }
+
+  async start(): Promise<void> {
+    const children: ChildProcess[] = [];
+    try {
+      this.#lock = await this.#lockServer(children);
+      await this.#createDatabase(this.#lock);
+      this.#lock.once('end', () => void this.#recover());
+    } catch (error) {
+      await this.#lock?.end();
+      // Somebody else's lock means that the server is of use to them, even if it was we who started it.
+      for (const { pid } of error instanceof InUse ? [] : children) {
+        if (pid) await stopPostmaster(pid, this.#cluster.dir, this.#options.log);
+      }
+      throw error;
+    }
+  }
+
+  stop(): Promise<void> {
+    this.#stopped ??= this.#shutDown();
+    return this.#stopped;
+  }
+
+  async #shutDown(): Promise<void> {
+    // The lock is held to the end: a process that starts meanwhile must not settle on a server that is going down.
+    if (this.#postmaster) await stopPostmaster(this.#postmaster.pid, this.#cluster.dir, this.#options.log);
+    await this.#lock?.end();
+  }
+
+  /** Finds or starts the server, waits until it answers, and takes the lock. */
+  async #lockServer(children: ChildProcess[]): Promise<pg.Client> {
+    let deadline = Date.now() + START_SECONDS * 1000;
+    let reason = 'it did not start';
+    for (; Date.now() < deadline; await sleep(25)) {
+      this.#postmaster = findPostmaster(this.#cluster.dir);
+      if (!this.#postmaster) {
+        const child = children.at(-1);
+        if (child?.pid && child.exitCode === null && child.signalCode === null) continue;
+        // It fails for good, or because the port was taken just now or another process was faster: once more will tell.
+        if (children.length === 3) break;
+        children.push(await this.#spawn());
+        continue;
+      }
+      try {
+        return await this.#connectAndLock(this.#postmaster.port);
+      } catch (error) {
+        if (error instanceof InUse) throw error;
+        const { code, message } = error as { code?: string; message: string };
+        if (code === '28P01')
+          throw new Error(
+            `the database in ${this.#cluster.dir} has another password than the one kept in ${this.#options.dataDir}`,
+          );
+        // It is recovering from a crash (or going down): that takes its time, and it says so.
+        if (code === '57P03') deadline = Date.now() + START_SECONDS * 1000;
+        reason = message;
+      }
+    }
+    throw new Error(
+      `the embedded PostgreSQL cannot be reached: ${reason}. The end of ${this.#logFile}:\n${lastLines(this.#logFile)}`,
+    );
+  }
+
+  #spawn(): Promise<ChildProcess> {
+    return spawnPostmaster(this.#cluster, this.#binaries, this.#options.settings ?? {}, this.#logFile);
+  }
+
+  async #connectAndLock(port: number): Promise<pg.Client> {
+    const url = urlOf(port, this.#options.password, 'postgres');
+    const client = new pg.Client({
+      connectionString: url,
+      connectionTimeoutMillis: 5000,
+      application_name: 'sendwright lock',
+    });
+    // Without a listener a server that goes away would take the process with it; 'end' follows and is heard.
+    client.on('error', () => {});
+    try {
+      await client.connect();
+      for (const end = Date.now() + LOCK_SECONDS * 1000; ; await sleep(100)) {
+        const { rows } = await client.query<{ ours: boolean }>(`SELECT pg_try_advisory_lock(${LOCK}) AS ours`);
+        if (rows[0]?.ours) return client;
+        if (Date.now() > end)
+          throw new InUse(`DATA_DIR ${this.#options.dataDir} is in use by another Sendwright process`);
+      }
+    } catch (error) {
+      await client.end();
+      throw error;
+    }
+  }
+
+  async #createDatabase(client: pg.Client): Promise<void> {
+    const { rowCount } = await client.query("SELECT FROM pg_database WHERE datname = 'sendwright'");
+    if (rowCount === 0) await client.query(`CREATE DATABASE sendwright OWNER ${OWNER}`);
+  }
+
+  /**
+   * The lock's session is gone, and we did not end it. PostgreSQL ends all sessions and goes on by itself when one of
+   * its processes crashes; then the lock is taken again. When the server itself is dead, that is for a person to see.
+   */
+  async #recover(): Promise<void> {
+    const { log } = this.#options;
+    const { pid, port } = this.#postmaster ?? { pid: 0, port: 0 };
+    for (let tries = 0; this.#stopped === undefined && tries < 60; tries++) {
+      if (!serves(pid, this.#cluster.dir)) break;
+      try {
+        this.#lock = await this.#connectAndLock(port);
+        this.#lock.once('end', () => void this.#recover());
+        if (this.#stopped !== undefined) await this.#lock.end();
+        else log.warn('the embedded PostgreSQL has ended all sessions after a crash of one of its processes');
+        return;
+      } catch (error) {
+        if (error instanceof InUse) break;
+        await sleep(500);
+      }
+    }
+    if (this.#stopped !== undefined) return;
+    log.error(
+      { pid, lastLines: lastLines(this.#logFile) },
+      'the embedded PostgreSQL has stopped by itself: restart Sendwright',
+    );
+  }
+}
+
+class InUse extends Error {}
+
+function urlOf(port: number, password: string, database: string): string {
+  return `postgres://${OWNER}:${encodeURIComponent(password)}@127.0.0.1:${port}/${database}`;
+}

@@ -1,0 +1,68 @@
+import { createHash, randomUUID } from 'node:crypto';
+import { readdir, readFile } from 'node:fs/promises';
+import pg from 'pg';
+import { ensurePartitions } from './partitions.ts';
+
+const folder = new URL('../../prisma/migrations/', import.meta.url);
+
+/** The advisory lock that Prisma's own migrate takes, so that the two never run at once. */
+const prismaLock = 72707369;
+
+/**
+ * Brings the schema up to date: applies what prisma/migrations holds and the database has not, in order, each in a
+ * transaction of its own, with the rows in `_prisma_migrations` that `prisma migrate deploy` would have written; then
+ * makes the partitions of the weeks ahead. Nodes that start together wait for each other.
+ *
+ * @returns the names of the migrations that were applied
+ * @throws Error when a migration in the folder differs from what was applied under its name, or fails
+ */
+export async function migrate(url: string, now: Date = new Date()): Promise<string[]> {
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 10_000, application_name: 'sendwright migrate' });
+  await client.connect();
+  try {
+    await client.query('SELECT pg_advisory_lock($1)', [prismaLock]);
+    const applied = await applyMissing(client);
+    await ensurePartitions({ query: async (statement) => (await client.query(statement.text, statement.values)).rows }, now);
+    return applied;
+  } finally {
+    await client.end();
+  }
+}
+
+async function applyMissing(client: pg.Client): Promise<string[]> {
+  await client.query(`CREATE TABLE IF NOT EXISTS _prisma_migrations (
+    id varchar(36) PRIMARY KEY, checksum varchar(64) NOT NULL, finished_at timestamptz, migration_name varchar(255) NOT NULL,
+    logs text, rolled_back_at timestamptz, started_at timestamptz NOT NULL DEFAULT now(), applied_steps_count integer NOT NULL DEFAULT 0)`);
+  const { rows } = await client.query<{ migration_name: string; checksum: string }>(
+    'SELECT migration_name, checksum FROM _prisma_migrations WHERE finished_at IS NOT NULL AND rolled_back_at IS NULL',
+  );
+  const known = new Map(rows.map((row) => [row.migration_name, row.checksum]));
+  const entries = await readdir(folder, { withFileTypes: true });
+  const applied: string[] = [];
+  for (const name of entries.filter((entry) => entry.isDirectory()).map((entry) => entry.name).sort()) {
+    const sql = await readFile(new URL(`${name}/migration.sql`, folder), 'utf8');
+    const checksum = createHash('sha256').update(sql).digest('hex');
+    const before = known.get(name);
+    if (before === checksum) continue;
+    if (before) throw new Error(`migration ${name} was changed after it had been applied to this database`);
+    await applyOne(client, name, checksum, sql);
+    applied.push(name);
+  }
+  return applied;
+}
+
+async function applyOne(client: pg.Client, name: string, checksum: string, sql: string): Promise<void> {
+  await client.query('BEGIN');
+  try {
+    await client.query(sql);
+    await client.query(
+      `INSERT INTO _prisma_migrations (id, checksum, finished_at, migration_name, applied_steps_count)
+       VALUES ($1, $2, now(), $3, 1)`,
+      [randomUUID(), checksum, name],
+    );
+    await client.query('COMMIT');
+  } catch (error) {
+    await client.query('ROLLBACK');
+    throw new Error(`migration ${name} failed: ${(error as Error).message}`, { cause: error });
+  }
+}

@@ -1,0 +1,167 @@
+import { spawn } from 'node:child_process';
+import fs from 'node:fs';
+import path from 'node:path';
+import type { Logger } from '../log.ts';
+import { type Binaries, identity, runAs, type ServerUser, serverEnv } from './postgres-binaries.ts';
+
+/** The role that owns everything in the embedded database, and the database's name. */
+export const OWNER = 'sendwright';
+
+/** A data directory, and whom its server must run as: its owner, or PostgreSQL refuses it. */
+export interface Cluster {
+  /** Absolute and free of links. */
+  dir: string;
+  user: ServerUser | undefined;
+}
+
+/** What a new cluster is made with. */
+export interface NewCluster {
+  binaries: Binaries;
+  user: ServerUser | undefined;
+  password: string;
+  /** False in tests: nothing is flushed to disk. */
+  sync: boolean;
+  /** Where the cluster goes when the server's user cannot reach DATA_DIR; `DATA_DIR/postgres` is then a link to it. */
+  systemDir: string;
+  log: Logger;
+}
+
+/** The cluster that `DATA_DIR/postgres` is or links to, once initdb has been through; undefined before the first start. */
+export function findCluster(dataDir: string, user: ServerUser | undefined): Cluster | undefined {
+  const entry = path.join(dataDir, 'postgres');
+  const link = fs.lstatSync(entry, { throwIfNoEntry: false });
+  if (!link) return undefined;
+  if (!fs.existsSync(entry)) {
+    throw new Error(
+      `${entry} links to ${fs.readlinkSync(entry)}, which is gone: put it back, or remove the link to start with an empty database`,
+    );
+  }
+  const dir = fs.realpathSync(entry);
+  const { uid, gid } = fs.statSync(dir);
+  const self = process.getuid?.();
+  if (self !== 0 && uid !== self) {
+    throw new Error(
+      `${entry} belongs to the user with id ${uid}, this is ${self}: start Sendwright as the user who made it, or choose another DATA_DIR`,
+    );
+  }
+  if (fs.readdirSync(dir).length === 0) return undefined;
+  if (!fs.existsSync(path.join(dir, 'PG_VERSION')))
+    throw new Error(`${entry} is not a PostgreSQL data directory: move it away`);
+  // As root we serve a cluster of whoever made it: `sudo npm start` in a project used without sudo before.
+  return {
+    dir,
+    user: self === 0 && uid !== 0 ? { name: user?.uid === uid ? user.name : `with id ${uid}`, uid, gid } : user,
+  };
+}
+
+/** Makes the cluster. A kill at any moment leaves either none or a whole one: initdb works beside, a rename commits. */
+export async function createCluster(dataDir: string, made: NewCluster): Promise<Cluster> {
+  const entry = path.join(dataDir, 'postgres');
+  const beside = await initialise(entry, made);
+  if (beside) return { dir: fs.realpathSync(entry), user: made.user };
+
+  fs.mkdirSync(made.systemDir, { recursive: true, mode: 0o755 });
+  const far = path.join(made.systemDir, `database-${Date.now().toString(36)}${Math.random().toString(36).slice(2, 8)}`);
+  if (!(await initialise(far, made))) {
+    throw new Error(
+      `the user ${made.user?.name}, whom PostgreSQL runs as, can reach neither ${dataDir} nor ${made.systemDir}: choose another DATA_DIR`,
+    );
+  }
+  // An empty folder may stand where the link goes; anything more is another process's and wins.
+  if (fs.lstatSync(entry, { throwIfNoEntry: false })?.isDirectory()) fs.rmdirSync(entry);
+  try {
+    fs.symlinkSync(far, entry);
+    made.log.info({ dir: far, link: entry }, 'the database lies outside DATA_DIR, which its user cannot enter');
+  } catch (error) {
+    fs.rmSync(far, { recursive: true, force: true });
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+  }
+  return { dir: fs.realpathSync(entry), user: made.user };
+}
+
+/** Says so when the data directory was made by another major version, which this one cannot read. */
+export function refuseOtherMajor(cluster: Cluster, binaries: Binaries, dataDir: string): void {
+  const major = fs.readFileSync(path.join(cluster.dir, 'PG_VERSION'), 'utf8').trim();
+  if (major === binaries.major) return;
+  throw new Error(
+    `${path.join(dataDir, 'postgres')} was made by PostgreSQL ${major}, this release brings ${binaries.major}: dump it with the release of Sendwright that made it (or any PostgreSQL ${major}), or choose another DATA_DIR`,
+  );
+}
+
+/** Runs initdb next to `target` and moves the result there. False when the server's user cannot reach that place. */
+async function initialise(target: string, made: NewCluster): Promise<boolean> {
+  removeAbandoned(path.dirname(target));
+  const work = `${target}.initdb-${process.pid}`;
+  fs.mkdirSync(work, { mode: 0o700 });
+  try {
+    if (made.user) fs.chownSync(work, made.user.uid, made.user.gid);
+    if (!runAs(made.user, 'cd "$1" && : > "$1/probe" && rm "$1/probe"', [work]).ok) return false;
+    const pwfile = path.join(work, 'password');
+    fs.writeFileSync(pwfile, `${made.password}\n`, { mode: 0o600 });
+    if (made.user) fs.chownSync(pwfile, made.user.uid, made.user.gid);
+    await initdb(path.join(work, 'cluster'), pwfile, made);
+    fs.renameSync(path.join(work, 'cluster'), target);
+  } catch (error) {
+    // Two first starts at once: the other one's cluster stands, and the lock on it will tell us apart.
+    if (!['ENOTEMPTY', 'EEXIST', 'ENOTDIR'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
+  } finally {
+    fs.rmSync(work, { recursive: true, force: true });
+  }
+  return true;
+}
+
+/** What an earlier start left behind that was killed during initdb. */
+function removeAbandoned(folder: string): void {
+  for (const name of fs.readdirSync(folder)) {
+    const pid = Number(/\.initdb-(\d+)$/.exec(name)?.[1]);
+    if (pid && (pid === process.pid || !isAlive(pid))) {
+      // Its initdb may still be writing for a moment.
+      fs.rmSync(path.join(folder, name), { recursive: true, force: true, maxRetries: 10 });
+    }
+  }
+}
+
+function initdb(dir: string, pwfile: string, made: NewCluster): Promise<void> {
+  const args = [
+    `--pgdata=${dir}`,
+    `--username=${OWNER}`,
+    `--pwfile=${pwfile}`,
+    '--auth=scram-sha-256',
+    '--encoding=UTF8',
+    '--no-instructions',
+  ];
+  // The built-in provider sorts and folds the same on every machine, whatever locales its system has.
+  args.push('--locale=C', '--locale-provider=builtin', '--builtin-locale=C.UTF-8');
+  if (!made.sync) args.push('--no-sync');
+  return new Promise((resolve, reject) => {
+    const child = spawn(made.binaries.initdb, args, {
+      cwd: '/',
+      env: serverEnv,
+      stdio: ['ignore', 'pipe', 'pipe'],
+      ...identity(made.user),
+    });
+    let output = '';
+    for (const stream of [child.stdout, child.stderr])
+      stream.on('data', (chunk: Buffer) => (output += chunk.toString()));
+    child.on('error', reject);
+    child.on('close', (code, signal) => {
+      if (code === 0) resolve();
+      else
+        reject(
+          new Error(
+            `initdb failed (${signal ?? `exit code ${code}`}): ${output.trim().split('\n').slice(-8).join('\n')}`,
+          ),
+        );
+    });
+  });
+}
+
+/** True while a process with this id exists, whoever owns it. */
+export function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}

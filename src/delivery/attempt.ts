@@ -1,0 +1,147 @@
+import { isAscii as isAsciiBytes } from 'node:buffer';
+import type { OutgoingEmail } from '../core/outgoing.ts';
+import type { AttemptRow, Claim, Settlement } from '../core/recipients.ts';
+import type { Logger } from '../log.ts';
+import { isAscii } from '../mail/address.ts';
+import { createReturnPath } from '../mail/token.ts';
+import { type Delivery, deliver, type RecipientResult, type Session, type Transport } from '../smtp/deliver.ts';
+import type { Lease } from './lease.ts';
+import type { MessageBuilder } from './message.ts';
+import { decide, finalResult } from './outcome.ts';
+import type { RetryPolicy } from './schedule.ts';
+
+/** What one attempt came to, ready to be written down. */
+export interface AttemptRecord {
+  settlements: Settlement[];
+  attempts: AttemptRow[];
+}
+
+/** What attempts need, the same for all of them. */
+export interface AttemptTools {
+  transport: Transport;
+  messages: MessageBuilder;
+  lease: Lease;
+  policy: RetryPolicy;
+  returnPath: { key: Buffer; host: string };
+  log: Logger;
+}
+
+/** An email that cannot be built here is tried this often: a defect may be mended, or belong to one node alone. */
+const triesForDefects = 5;
+
+/**
+ * Tries once to deliver an email to the recipients of one destination.
+ *
+ * @param signal ends it early: what was not decided by then is due again at once, and the attempt does not count
+ * @returns what to write down; it does not throw
+ */
+export async function attempt(tools: AttemptTools, claim: Claim, email: OutgoingEmail | undefined, signal: AbortSignal): Promise<AttemptRecord> {
+  const startedAt = new Date();
+  const delivery = await tryDelivery(tools, claim, email, signal).catch((error: Error) => {
+    tools.log.error({ emailId: claim.emailId, error: error.stack }, 'an email could not be built or handed to the transport');
+    return atHome(startedAt, claim, (recipient) => ({
+      ...refusal(recipient.address, 'the message could not be built; the log of the server says why'),
+      outcome: recipient.attempts + 1 >= triesForDefects ? 'bounced' : 'deferred',
+    }));
+  });
+  return record(tools, claim, delivery, { dueAt: email?.dueAt ?? startedAt, cutShort: signal.aborted });
+}
+
+async function tryDelivery(tools: AttemptTools, claim: Claim, email: OutgoingEmail | undefined, signal: AbortSignal): Promise<Delivery> {
+  if (!email?.signing) {
+    const reason = 'the sender domain was removed, or is no longer verified';
+    return atHome(new Date(), claim, (recipient) => refusal(recipient.address, reason));
+  }
+  const recipients = claim.recipients.map((recipient) => recipient.address);
+  return tools.messages.with(email, email.signing, (message) =>
+    deliver(tools.transport, {
+      destination: claim.destination,
+      envelope: {
+        from: createReturnPath(tools.returnPath.key, email.id, tools.returnPath.host),
+        recipients,
+        // A header outside of ASCII stands in the message as UTF-8 whoever this copy is for.
+        smtpUtf8: !recipients.every(isAscii) || !isAsciiBytes(message.subarray(0, headerLength(message))),
+      },
+      message,
+      beforeDot: () => tools.lease.valid() && tools.lease.nodeId === claim.nodeId,
+      signal,
+    }),
+  );
+}
+
+function headerLength(message: Buffer): number {
+  const end = message.indexOf('\r\n\r\n');
+  return end === -1 ? message.length : end;
+}
+
+function refusal(recipient: string, reason: string): RecipientResult {
+  return { recipient, outcome: 'bounced', phase: 'local', reply: null, reason, enhanced: null, class: 'sender', uncertain: false };
+}
+
+/** A delivery that was decided without asking any server. */
+function atHome(startedAt: Date, claim: Claim, result: (recipient: Claim['recipients'][number]) => RecipientResult): Delivery {
+  const session: Session = {
+    startedAt,
+    durationMs: Date.now() - startedAt.getTime(),
+    host: null,
+    remoteAddress: null,
+    localAddress: null,
+    tls: null,
+    reused: false,
+    results: claim.recipients.map(result),
+  };
+  return { sessions: [session] };
+}
+
+function record(
+  tools: AttemptTools,
+  claim: Claim,
+  delivery: Delivery,
+  { dueAt, cutShort }: { dueAt: Date; cutShort: boolean },
+): AttemptRecord {
+  const now = new Date();
+  const settlements = claim.recipients.map(({ position, address, attempts }): Settlement => {
+    const made = attempts + 1;
+    const result = finalResult(delivery, address);
+    const outcome = decide(result, { attempts: made, dueAt }, tools.policy, now);
+    const undone = cutShort && outcome.status === 'deferred' && !result.uncertain;
+    return {
+      nodeId: claim.nodeId,
+      emailId: claim.emailId,
+      position,
+      jobId: claim.jobId,
+      status: outcome.status,
+      attempts: undone ? attempts : made,
+      nextAttemptAt: undone ? now : outcome.nextAttemptAt,
+      lastResponse: outcome.response,
+    };
+  });
+  const number = new Map(claim.recipients.map((recipient) => [recipient.address, recipient.attempts + 1]));
+  const attempts = delivery.sessions.flatMap((session) =>
+    session.results.map((result) => rowOf(claim.emailId, session, result, number.get(result.recipient) ?? 1)),
+  );
+  return { settlements, attempts };
+}
+
+function rowOf(emailId: string, session: Session, result: RecipientResult, number: number): AttemptRow {
+  return {
+    emailId,
+    recipient: result.recipient,
+    number,
+    at: session.startedAt,
+    durationMs: Math.max(0, Math.round(session.durationMs)),
+    mxHost: session.host,
+    remoteAddress: session.remoteAddress,
+    localAddress: session.localAddress,
+    tlsVersion: session.tls?.version ?? null,
+    tlsCipher: session.tls?.cipher ?? null,
+    phase: result.phase,
+    outcome: result.outcome,
+    uncertain: result.uncertain,
+    replyCode: result.reply?.code ?? null,
+    enhancedCode: result.enhanced,
+    reply: result.reply?.text ?? null,
+    reason: result.reason,
+    classification: result.class,
+  };
+}

@@ -1,0 +1,77 @@
+import { hostname } from 'node:os';
+import * as nodes from '../core/nodes.ts';
+import type { Database } from '../db/client.ts';
+import { newId } from '../ids.ts';
+import type { Logger } from '../log.ts';
+
+const beatEveryMs = 5_000;
+
+/** Shorter than `nodes.deadAfterMs`: we stop before anybody else may take over. */
+const validForMs = 20_000;
+
+/**
+ * This process's right to deliver what it has claimed, renewed every few seconds in the database. A process that was
+ * frozen, or cut off from the database, loses it before others take its claims over, and must not write a final dot.
+ */
+export class Lease {
+  readonly #db: Database;
+  readonly #log: Logger;
+  readonly #roles: string[];
+  #nodeId = newId();
+  #renewed = { wall: 0, monotonic: 0 };
+  #timer: NodeJS.Timeout | undefined;
+  #beating: Promise<void> = Promise.resolve();
+
+  constructor(db: Database, log: Logger, roles: string[]) {
+    this.#db = db;
+    this.#log = log;
+    this.#roles = roles;
+  }
+
+  /** The name under which claims are made now. It changes when the lease was lost and taken anew. */
+  get nodeId(): string {
+    return this.#nodeId;
+  }
+
+  /** @param alone see `nodes.register` */
+  async start(alone: boolean): Promise<void> {
+    await this.#register(alone);
+    this.#timer = setInterval(() => {
+      this.#beating = this.#beat().catch((error: Error) => {
+        this.#log.warn({ error: error.message }, 'the lease could not be renewed');
+      });
+    }, beatEveryMs);
+  }
+
+  /** Both clocks must agree: the one that does not jump may stand still while a machine is suspended. */
+  valid(): boolean {
+    return (
+      Math.abs(Date.now() - this.#renewed.wall) < validForMs && performance.now() - this.#renewed.monotonic < validForMs
+    );
+  }
+
+  async stop(): Promise<void> {
+    clearInterval(this.#timer);
+    await this.#beating;
+    this.#renewed = { wall: 0, monotonic: 0 };
+    await nodes.retire(this.#db, this.#nodeId);
+  }
+
+  async #register(alone: boolean): Promise<void> {
+    const at = { wall: Date.now(), monotonic: performance.now() };
+    await nodes.register(this.#db, { id: this.#nodeId, hostname: hostname(), roles: this.#roles }, alone);
+    this.#renewed = at;
+  }
+
+  async #beat(): Promise<void> {
+    // Counted from before the statement: while it was under way, the database's clock for us was running.
+    const at = { wall: Date.now(), monotonic: performance.now() };
+    if (await nodes.beat(this.#db, this.#nodeId)) {
+      this.#renewed = at;
+      return;
+    }
+    this.#log.warn('this node was taken for dead and its claims given to others; it goes on under a new name');
+    this.#nodeId = newId();
+    await this.#register(false);
+  }
+}

@@ -1,0 +1,43 @@
+import type { Delivery, RecipientResult } from '../smtp/deliver.ts';
+import { nextAttempt, type RetryPolicy } from './schedule.ts';
+
+/** What an attempt means for one recipient. */
+export type Outcome =
+  | { status: 'delivered'; nextAttemptAt: null; response: string }
+  | { status: 'deferred'; nextAttemptAt: Date; response: string }
+  | { status: 'failed'; nextAttemptAt: null; response: string };
+
+/** The result that counts for this recipient: the one of the last session that names it. */
+export function finalResult(delivery: Delivery, recipient: string): RecipientResult {
+  for (const session of delivery.sessions.toReversed()) {
+    const result = session.results.find((entry) => entry.recipient === recipient);
+    if (result) return result;
+  }
+  throw new Error('a delivery came back without a result for one of its recipients');
+}
+
+/**
+ * Decides by the result's own verdict, never by the text that came with it: delivered, to be tried again, or failed for
+ * good. `attempts` includes the one that ended in this result.
+ */
+export function decide(
+  result: RecipientResult,
+  history: { attempts: number; dueAt: Date },
+  policy: RetryPolicy,
+  now: Date,
+  random?: () => number,
+): Outcome {
+  const response = responseOf(result);
+  if (result.outcome === 'delivered') return { status: 'delivered', nextAttemptAt: null, response };
+  if (result.outcome === 'bounced') return { status: 'failed', nextAttemptAt: null, response };
+  const next = nextAttempt(policy, history.attempts, history.dueAt, now, random);
+  if (next) return { status: 'deferred', nextAttemptAt: next, response };
+  const hours = Math.round(policy.forMs / 3_600_000);
+  return { status: 'failed', nextAttemptAt: null, response: `given up after ${hours} hours; the last answer was: ${response}` };
+}
+
+/** What the server said, word for word, or our sentence where no server said anything. */
+export function responseOf(result: RecipientResult): string {
+  if (!result.reply) return result.reason;
+  return `${result.reply.code} ${result.reply.text}`.trim();
+}

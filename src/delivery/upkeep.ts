@@ -1,0 +1,24 @@
+import * as recipients from '../core/recipients.ts';
+import type { Database } from '../db/client.ts';
+import type { Logger } from '../log.ts';
+import type { Queue } from '../queue.ts';
+import type { Rounds } from '../rounds.ts';
+
+const wakeEveryMs = 1_000;
+const sweepEveryMs = 5_000;
+const wakeBatch = 1_000;
+const sweepBatch = 10_000;
+
+/** Keeps rows and jobs together: wakes recipients whose time has come, and finds those whose job was lost. */
+export function addUpkeep(rounds: Rounds, db: Database, queue: Queue, log: Logger): void {
+  rounds.every(wakeEveryMs, 'wake', async () => {
+    while ((await recipients.wakeDue(db, queue, wakeBatch)) === wakeBatch);
+  });
+
+  let sweptTo: { emailId: string; position: number } | null = null;
+  rounds.every(sweepEveryMs, 'sweep', async () => {
+    const { freed, next } = await recipients.sweep(db, sweptTo, sweepBatch);
+    sweptTo = next;
+    if (freed > 0) log.warn({ recipients: freed }, 'recipients had lost their job or their node; they are due again');
+  });
+}

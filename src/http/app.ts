@@ -1,0 +1,38 @@
+import Router from '@koa/router';
+import Koa from 'koa';
+import { accessLog, errors, requestId, securityHeaders } from './middleware.ts';
+import { authRoutes } from './routes/auth.ts';
+import { domainRoutes } from './routes/domains.ts';
+import { emailRoutes } from './routes/emails.ts';
+import { healthRoutes } from './routes/health.ts';
+import { keyRoutes } from './routes/keys.ts';
+import { sandboxRoutes } from './routes/sandbox.ts';
+import { welcomeRoutes } from './routes/welcome.ts';
+import type { Services } from './services.ts';
+
+/** The whole of the HTTP side, in the order that a request passes through it. */
+export function createApp(services: Services): Koa {
+  const app = new Koa();
+  app.silent = true;
+
+  const root = new Router({ sensitive: true, strict: true });
+  healthRoutes(root, services);
+  welcomeRoutes(root, services);
+
+  const api = new Router({ prefix: '/api/v1', sensitive: true, strict: true });
+  authRoutes(api, services);
+  keyRoutes(api, services);
+  domainRoutes(api, services);
+  emailRoutes(api, services);
+  if (services.sandbox) sandboxRoutes(api, services);
+
+  app.use(requestId(services.log));
+  app.use(accessLog);
+  app.use(errors);
+  app.use(securityHeaders);
+  for (const router of [root, api]) {
+    app.use(router.routes());
+    app.use(router.allowedMethods());
+  }
+  return app;
+}

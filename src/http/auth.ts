@@ -1,0 +1,63 @@
+import jsonwebtoken from 'jsonwebtoken';
+import type { Middleware } from 'koa';
+import koaJwt from 'koa-jwt';
+import * as keys from '../core/keys.ts';
+import { tokenIsCurrent, type User } from '../core/users.ts';
+import type { Database } from '../db/client.ts';
+import { unauthorized } from '../errors.ts';
+import { isId, newId } from '../ids.ts';
+
+const issuer = 'sendwright';
+const audience = 'sendwright-api';
+const algorithm = 'HS256';
+const lifetimeSeconds = 12 * 3_600;
+
+/** Who is logged in, from a token that was checked. */
+export interface Session {
+  userId: string;
+  accountId: string;
+  role: string;
+}
+
+interface Claims {
+  sub: string;
+  acc: string;
+  role: string;
+  iat: number;
+}
+
+/** A token for this user, good for 12 hours or until the password changes. */
+export function issueToken(secret: string, user: User): { token: string; expiresAt: Date } {
+  const issuedAt = Math.floor(Date.now() / 1000);
+  const token = jsonwebtoken.sign(
+    { acc: user.account.id, role: user.role, iat: issuedAt, exp: issuedAt + lifetimeSeconds, jti: newId() },
+    secret,
+    { algorithm, issuer, audience, subject: user.id },
+  );
+  return { token, expiresAt: new Date((issuedAt + lifetimeSeconds) * 1000) };
+}
+
+/** Lets in whoever has a current token, and leaves the `Session` in `ctx.state.session`. */
+export function demandLogin(db: Database, secret: string): Middleware[] {
+  // koa-jwt says 401 in words of its own, which the error middleware replaces by ours.
+  const verify = koaJwt({ secret, algorithms: [algorithm], issuer, audience, key: 'claims' }) as Middleware;
+  const current: Middleware = async (ctx, next) => {
+    const { sub: userId, acc: accountId, role, iat: issuedAt } = ctx.state['claims'] as Claims;
+    if (!isId(userId) || !isId(accountId)) throw unauthorized();
+    if (!(await tokenIsCurrent(db, { userId, accountId, issuedAt }))) throw unauthorized();
+    const session: Session = { userId, accountId, role };
+    ctx.state['session'] = session;
+    await next();
+  };
+  return [verify, current];
+}
+
+/** Lets in whoever has an API key with this scope, and leaves the `KeyHolder` in `ctx.state.holder`. */
+export function demandKey(db: Database, scope: keys.Scope): Middleware {
+  return async function apiKey(ctx, next) {
+    const holder = await keys.authenticate(db, ctx.get('X-API-Key') || undefined);
+    keys.demandScope(holder, scope);
+    ctx.state['holder'] = holder;
+    await next();
+  };
+}

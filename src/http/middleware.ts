@@ -1,0 +1,65 @@
+import type { Middleware } from 'koa';
+import { isUnavailable } from '../db/client.ts';
+import { ApiError, methodNotAllowed, notFound, unauthorized, unavailable } from '../errors.ts';
+import { newId } from '../ids.ts';
+import type { Logger } from '../log.ts';
+
+/** Names the request, in the answer and in every line that is logged for it (`ctx.state.log`). */
+export function requestId(log: Logger): Middleware {
+  return async function requestId(ctx, next) {
+    const id = newId();
+    ctx.set('X-Request-Id', id);
+    ctx.state['log'] = log.child({ requestId: id });
+    await next();
+  };
+}
+
+/** One line a request: who was asked what, with which answer, in how many milliseconds. */
+export const accessLog: Middleware = async function accessLog(ctx, next) {
+  const started = performance.now();
+  await next();
+  const ms = Math.round(performance.now() - started);
+  (ctx.state['log'] as Logger).info({ method: ctx.method, path: ctx.path.slice(0, 200), status: ctx.status, ms }, 'request');
+};
+
+/** Answers are data for one reader: nothing may frame, guess or keep them. */
+export const securityHeaders: Middleware = async function securityHeaders(ctx, next) {
+  ctx.set({
+    'X-Content-Type-Options': 'nosniff',
+    'X-Frame-Options': 'DENY',
+    'Referrer-Policy': 'no-referrer',
+    'Cache-Control': 'no-store',
+    'Content-Security-Policy': "default-src 'none'; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+  });
+  await next();
+};
+
+/** The one place that writes an error body. */
+export const errors: Middleware = async function errors(ctx, next) {
+  try {
+    await next();
+    // The router says both by status alone.
+    if (ctx.status === 404 && ctx.body === undefined) throw notFound();
+    if (ctx.status === 405 || ctx.status === 501) throw methodNotAllowed();
+  } catch (error) {
+    const shown = toApiError(error);
+    const log = ctx.state['log'] as Logger;
+    if (shown.status === 500) log.error({ error: (error as Error).stack }, 'a request failed');
+    if (shown.status === 503) log.warn({ error: (error as Error).message }, 'a request could not be served now');
+    ctx.status = shown.status;
+    ctx.set(shown.headers);
+    // What is left of a body that was refused half way must not be taken for the next request.
+    if (!ctx.req.readableEnded && ctx.req.headers['content-length'] !== undefined) ctx.set('Connection', 'close');
+    ctx.body = { error: shown.message, ...(shown.detail === undefined ? {} : { detail: shown.detail }), ...shown.extra };
+  }
+};
+
+function toApiError(error: unknown): ApiError {
+  if (error instanceof ApiError) return error;
+  if (isUnavailable(error)) return unavailable();
+  // koa and koa-jwt throw errors of their own that carry a status.
+  const status = (error as { status?: unknown } | null)?.status;
+  if (status === 401) return unauthorized();
+  if (status === 400) return new ApiError(400, 'invalid request');
+  return new ApiError(500, 'internal error');
+}

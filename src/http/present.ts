@@ -1,0 +1,107 @@
+import type { Check } from '../core/verification.ts';
+import type { ApiKey, Attempt, Domain, Email, Recipient, SandboxMessage } from '../generated/prisma/client.ts';
+
+/** What clients see of each noun: nothing that is not named here leaves the service. */
+
+const iso = (at: Date | null): string | null => at?.toISOString() ?? null;
+
+export function apiKey(key: ApiKey) {
+  return {
+    id: key.id,
+    name: key.name,
+    key_prefix: key.keyPrefix,
+    scopes: key.scopes,
+    domains: key.domains,
+    expires_at: iso(key.expiresAt),
+    created_at: iso(key.createdAt),
+    revoked_at: iso(key.revokedAt),
+  };
+}
+
+export function domain(row: Domain) {
+  return {
+    id: row.id,
+    domain: row.domain,
+    status: row.status,
+    dkim_selector: row.dkimSelector,
+    verified_at: iso(row.verifiedAt),
+    dns_warning: row.dnsWarning,
+    created_at: iso(row.createdAt),
+  };
+}
+
+export function check({ ok, name, type, expected, found, problem }: Check) {
+  return { ok, name, type, expected, found, problem };
+}
+
+export function email(row: Email) {
+  return {
+    id: row.id,
+    status: row.status,
+    from: row.from,
+    to: row.to[0] ?? '',
+    cc: row.cc,
+    bcc: row.bcc,
+    reply_to: row.replyTo,
+    subject: row.subject,
+    tags: row.tags,
+    type: row.type,
+    created_at: iso(row.createdAt),
+    ...(row.scheduledAt ? { scheduled_at: iso(row.scheduledAt) } : {}),
+    sent_at: iso(row.sentAt),
+    error: row.error,
+  };
+}
+
+export function recipient(row: Recipient) {
+  return {
+    address: row.address,
+    kind: row.kind,
+    status: row.status,
+    attempts: row.attempts,
+    last_response: row.lastResponse,
+    next_attempt_at: iso(row.nextAttemptAt),
+  };
+}
+
+export function attempt(row: Attempt) {
+  return {
+    id: row.id,
+    at: iso(row.at),
+    number: row.number,
+    recipient: row.recipient,
+    mx_host: row.mxHost,
+    remote_address: row.remoteAddress,
+    local_address: row.localAddress,
+    tls_version: row.tlsVersion,
+    tls_cipher: row.tlsCipher,
+    verification: row.verification,
+    phase: row.phase,
+    outcome: row.outcome,
+    uncertain: row.uncertain,
+    reply_code: row.replyCode,
+    enhanced_code: row.enhancedCode,
+    reply: row.reply,
+    reason: row.reason,
+    duration_ms: row.durationMs,
+    classification: row.classification,
+  };
+}
+
+/** `raw` is the source as it arrived; bytes that are not UTF-8 are shown as U+FFFD. */
+export function sandboxMessage(row: SandboxMessage) {
+  return {
+    id: row.id,
+    email_id: row.emailId,
+    received_at: iso(row.receivedAt),
+    mail_from: row.mailFrom,
+    rcpt_to: row.rcptTo,
+    from: row.headerFrom,
+    subject: row.subject,
+    tls_version: row.tlsVersion,
+    dkim: row.dkim,
+    size: row.size,
+    raw: Buffer.from(row.raw).toString('utf8'),
+    raw_truncated: row.raw.length < row.size,
+  };
+}

@@ -1,0 +1,27 @@
+import type Router from '@koa/router';
+import { z } from 'zod';
+import { login } from '../../core/users.ts';
+import { issueToken } from '../auth.ts';
+import { readJson } from '../body.ts';
+import type { Services } from '../services.ts';
+import { line, parse, text } from '../validation.ts';
+
+const bodyLimit = 16 * 1024;
+
+const credentials = z.object({ email: line(254), password: text(1_000) });
+
+/** `POST /auth/login`. */
+export function authRoutes(router: Router, { db, jwtSecret }: Services): void {
+  router.post('/auth/login', async (ctx) => {
+    const { email, password } = parse(credentials, await readJson(ctx, bodyLimit));
+    const user = await login(db, { email, password, address: ctx.ip });
+    const { token, expiresAt } = issueToken(jwtSecret, user);
+    ctx.body = {
+      token,
+      token_type: 'Bearer',
+      expires_at: expiresAt.toISOString(),
+      user: { id: user.id, email: user.email, role: user.role },
+      account: user.account,
+    };
+  });
+}

@@ -1,0 +1,61 @@
+import type Router from '@koa/router';
+import { z } from 'zod';
+import * as keys from '../../core/keys.ts';
+import { AddressError, normalizeDomain } from '../../mail/address.ts';
+import { demandLogin, type Session } from '../auth.ts';
+import { readJson } from '../body.ts';
+import * as present from '../present.ts';
+import type { Services } from '../services.ts';
+import { line, list, oneOf, parse, timestamp } from '../validation.ts';
+
+const bodyLimit = 64 * 1024;
+
+const domainName = line(253).transform((value, context) => {
+  try {
+    return normalizeDomain(value);
+  } catch (error) {
+    if (!(error instanceof AddressError)) throw error;
+    context.addIssue(error.message);
+    return z.NEVER;
+  }
+});
+
+const newKey = z.object({
+  name: line(200),
+  scopes: list(oneOf(keys.scopes), keys.scopes.length)
+    .min(1, 'must name at least one scope')
+    .nullish(),
+  domains: list(domainName, 100).min(1, 'must name at least one domain').nullish(),
+  expires_at: timestamp.refine((at) => at.getTime() > Date.now(), 'is in the past').nullish(),
+});
+
+/** `POST`, `GET` and `DELETE /keys`. */
+export function keyRoutes(router: Router, { db, jwtSecret }: Services): void {
+  const loggedIn = demandLogin(db, jwtSecret);
+
+  router.post('/keys', ...loggedIn, async (ctx) => {
+    const { accountId } = ctx.state['session'] as Session;
+    const input = parse(newKey, await readJson(ctx, bodyLimit));
+    const { key, apiKey } = await keys.create(db, accountId, {
+      name: input.name,
+      scopes: [...new Set(input.scopes ?? (['send'] as const))],
+      domains: [...new Set(input.domains ?? [])],
+      expiresAt: input.expires_at ?? null,
+    });
+    ctx.body = {
+      key,
+      api_key: present.apiKey(apiKey),
+      warning: 'Store this key now: it is shown only once and cannot be read again.',
+    };
+  });
+
+  router.get('/keys', ...loggedIn, async (ctx) => {
+    const { accountId } = ctx.state['session'] as Session;
+    ctx.body = { api_keys: (await keys.list(db, accountId)).map(present.apiKey) };
+  });
+
+  router.delete('/keys/:id', ...loggedIn, async (ctx) => {
+    const { accountId } = ctx.state['session'] as Session;
+    ctx.body = { api_key: present.apiKey(await keys.revoke(db, accountId, ctx.params['id'] ?? '')) };
+  });
+}

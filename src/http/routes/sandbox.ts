@@ -1,0 +1,28 @@
+import type Router from '@koa/router';
+import { z } from 'zod';
+import * as messages from '../../core/sandbox-messages.ts';
+import { demandLogin, type Session } from '../auth.ts';
+import * as present from '../present.ts';
+import type { Services } from '../services.ts';
+import { count, parse } from '../validation.ts';
+
+const page = z.object({ limit: count(50, 100), offset: count(0, 2_147_483_647) });
+
+/** In the list, a source is cut here; the single message has all of it. */
+const listedRawBytes = 256 * 1024;
+
+/** `GET /sandbox/messages` and `GET /sandbox/messages/:id`: what arrived in the sandbox's mailbox. */
+export function sandboxRoutes(router: Router, { db, jwtSecret }: Services): void {
+  const loggedIn = demandLogin(db, jwtSecret);
+
+  router.get('/sandbox/messages', ...loggedIn, async (ctx) => {
+    const { accountId } = ctx.state['session'] as Session;
+    const found = await messages.list(db, accountId, { ...parse(page, ctx.query), rawLimit: listedRawBytes });
+    ctx.body = { messages: found.messages.map(present.sandboxMessage), count: found.count };
+  });
+
+  router.get('/sandbox/messages/:id', ...loggedIn, async (ctx) => {
+    const { accountId } = ctx.state['session'] as Session;
+    ctx.body = { message: present.sandboxMessage(await messages.get(db, accountId, ctx.params['id'] ?? '')) };
+  });
+}

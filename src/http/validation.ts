@@ -1,0 +1,97 @@
+import { z } from 'zod';
+import { invalidRequest } from '../errors.ts';
+import { AddressError, type Mailbox, parseMailbox } from '../mail/address.ts';
+import { refuseText } from '../mail/characters.ts';
+
+/**
+ * Parses untrusted input, once; everything behind it takes the result at its word.
+ *
+ * @throws ApiError 400 whose detail names the field and the reason, such as `to[0]: not an email address`
+ */
+export function parse<T extends z.ZodType>(schema: T, input: unknown): z.output<T> {
+  const result = schema.safeParse(input);
+  if (result.success) return result.data;
+  const issue = result.error.issues[0];
+  const path = nameOf(issue?.path ?? []);
+  throw invalidRequest(`${path ? `${path}: ` : ''}${issue?.message ?? 'not valid'}`);
+}
+
+/** `['emails', 3, 'to', 0]` as `emails[3].to[0]`, cut where a client made a name very long. */
+function nameOf(path: PropertyKey[]): string {
+  let text = '';
+  for (const part of path) {
+    if (typeof part === 'number') text += `[${part}]`;
+    else text += `${text ? '.' : ''}${String(part).replaceAll(/[^\x20-\x7e]/g, '?')}`;
+  }
+  return text.slice(0, 200);
+}
+
+const typeError = (expected: string) => (issue: { input?: unknown }) =>
+  issue.input === undefined ? 'is required' : `must be ${expected}`;
+
+/** A string that fits a header or a label: no controls, no lone surrogates. */
+export function line(most: number): z.ZodType<string, string> {
+  return z
+    .string({ error: typeError('a string') })
+    .min(1, 'must not be empty')
+    .max(most, `may have ${most} characters at the most`)
+    .superRefine((text, context) => {
+      const refused = refuseText(text);
+      if (refused) context.addIssue(refused);
+    });
+}
+
+/** A string of several lines that PostgreSQL can store: no NUL, no lone surrogates. */
+export function text(most: number): z.ZodType<string, string> {
+  return z
+    .string({ error: typeError('a string') })
+    .max(most, `may have ${most} characters at the most`)
+    .refine((value) => !value.includes('\0'), 'holds a NUL character')
+    .refine((value) => value.isWellFormed(), 'holds half of a surrogate pair');
+}
+
+export function list<T extends z.ZodType>(item: T, most: number): z.ZodArray<T> {
+  return z.array(item, { error: typeError('an array') }).max(most, `may have ${most} entries at the most`);
+}
+
+export const oneOf = <const T extends readonly [string, ...string[]]>(values: T) =>
+  z.enum(values, { error: (issue) => (issue.input === undefined ? 'is required' : `must be one of ${values.join(', ')}`) });
+
+/** One address, or `Name <address>`. */
+export const mailbox = z.string({ error: typeError('a string') }).transform((value, context): Mailbox => {
+  try {
+    return parseMailbox(value);
+  } catch (error) {
+    if (!(error instanceof AddressError)) throw error;
+    context.addIssue(error.message);
+    return z.NEVER;
+  }
+});
+
+/** One address or an array of them, as an array. */
+export const mailboxes = z
+  .preprocess((value) => (typeof value === 'string' ? [value] : value), z.array(mailbox, { error: typeError('a string or an array of strings') }));
+
+const rfc3339 = /^(\d{4})-(\d{2})-(\d{2})[Tt ](\d{2}):(\d{2}):(\d{2})(\.\d{1,9})?([Zz]|[+-]\d{2}:\d{2})$/;
+
+/** An RFC 3339 timestamp of a day that exists. A leap second is not taken: it cannot be told from its neighbour. */
+export const timestamp = z.string({ error: typeError('an RFC 3339 timestamp') }).transform((value, context): Date => {
+  const match = rfc3339.exec(value);
+  const at = match ? new Date(value.toUpperCase().replace(' ', 'T')) : new Date(Number.NaN);
+  // Date moves the 30th of February to March instead of refusing it.
+  const days = match ? new Date(Date.UTC(Number(match[1]), Number(match[2]), 0)).getUTCDate() : 0;
+  if (!match || Number.isNaN(at.getTime()) || Number(match[3]) > days) {
+    context.addIssue('must be an RFC 3339 timestamp such as 2027-01-31T09:00:00Z');
+    return z.NEVER;
+  }
+  return at;
+});
+
+/** A query parameter that is a whole number; above `most` it is taken as `most`. */
+export const count = (fallback: number, most: number) =>
+  z
+    .string({ error: 'may be given once' })
+    .regex(/^\d{1,15}$/, 'must be a whole number that is not negative')
+    .transform((value) => Math.min(Number(value), most))
+    .optional()
+    .transform((value) => value ?? fallback);

@@ -1,0 +1,95 @@
+import { Readable } from 'node:stream';
+import { setImmediate } from 'node:timers/promises';
+import { holdsBidiControl, refuseText } from './characters.ts';
+import { findWireDefect } from './wire.ts';
+
+/** One file of a message. With a `contentId`, the HTML shows it as `cid:<contentId>`. */
+export interface MessageAttachment {
+  filename: string;
+  contentType: string;
+  contentId: string | null;
+  content: Buffer;
+}
+
+const sliceLength = 1 << 18;
+
+const token = "[A-Za-z0-9!#$%&'*+\\-.^_`{|}~]";
+const mediaType = new RegExp(
+  `^${token}{1,127}/${token}{1,127}(?:; ?${token}{1,60}=(?:${token}{1,200}|"[ !#-[\\]-~]{0,200}")){0,8}$`,
+);
+
+/**
+ * Why a client may not send an attachment with this name, type and id, or null when it may. The words name the member, as
+ * in `attachments[0]: content_type is not a media type`.
+ */
+export function refuseAttachment(attachment: Omit<MessageAttachment, 'content'>): string | null {
+  const { filename, contentType, contentId } = attachment;
+  if (filename === '') return 'filename is empty';
+  if (filename.length > 255) return 'filename is longer than 255 characters';
+  const refused = refuseText(filename);
+  if (refused) return `filename ${refused}`;
+  if (holdsBidiControl(filename)) return 'filename holds characters that reverse the direction of text';
+  if (!isMediaType(contentType)) return 'content_type is not a media type';
+  if (/^multipart\//i.test(contentType)) return 'content_type is a multipart type';
+  if (contentId !== null && !isContentId(contentId))
+    return 'content_id is not an id of ASCII letters, digits and . _ - @';
+  return null;
+}
+
+/** True for `type/subtype` with at most eight parameters (RFC 2045 section 5.1). */
+export function isMediaType(text: string): boolean {
+  return mediaType.test(text);
+}
+
+/** True for what may stand between the angle brackets of a Content-ID and, unescaped, in a `cid:` URL. */
+export function isContentId(text: string): boolean {
+  return /^[A-Za-z0-9._+=@-]{1,200}$/.test(text);
+}
+
+/** An attachment in the words of nodemailer's composer. */
+export interface ComposerAttachment {
+  filename: string | false;
+  contentType: string;
+  contentDisposition: string;
+  contentTransferEncoding: '7bit' | 'base64';
+  content: Buffer | Readable;
+  cid?: string;
+}
+
+/** The attachment as nodemailer writes it correctly: whatever it does wrong, or would take at its word, is settled here. */
+export function toComposer(attachment: MessageAttachment): ComposerAttachment {
+  const { filename, content, contentId } = attachment;
+  const cid = contentId !== null && isContentId(contentId) ? { cid: contentId } : {};
+  const disposition = 'cid' in cid ? 'inline' : 'attachment';
+  // nodemailer repeats the name as a parameter of Content-Type, unfolded when it is ASCII: a long one would be a line
+  // over 998 octets. Given inside the disposition, it is only written there, in sections (RFC 2231).
+  const long = filename.length > 200;
+  const quoted = filename.replaceAll(/["\\]/g, '\\$&');
+  return {
+    ...typeAndEncoding(attachment.contentType, content),
+    filename: long || filename === '' ? false : filename,
+    contentDisposition: long ? `${disposition}; filename="${quoted}"` : disposition,
+    content: content.length > sliceLength ? Readable.from(slices(content)) : content,
+    ...cid,
+  };
+}
+
+/** Slice by slice, as nodemailer would encode many megabytes in one go and keep the event loop from everyone else. */
+async function* slices(content: Buffer): AsyncGenerator<Buffer> {
+  for (let start = 0; start < content.length; start += sliceLength) {
+    await setImmediate();
+    yield content.subarray(start, start + sliceLength);
+  }
+}
+
+function typeAndEncoding(
+  type: string,
+  content: Buffer,
+): { contentType: string; contentTransferEncoding: '7bit' | 'base64' } {
+  const bytes = { contentType: 'application/octet-stream', contentTransferEncoding: 'base64' } as const;
+  // A multipart type would make nodemailer close a boundary that was never opened.
+  if (!isMediaType(type) || /^multipart\//i.test(type)) return bytes;
+  if (!/^message\//i.test(type)) return { contentType: type, contentTransferEncoding: 'base64' };
+  // RFC 2046 section 5.2.1: a message type must not be encoded. One that needs it goes as the plain bytes it is.
+  return findWireDefect(content, 0) === null ? { contentType: type, contentTransferEncoding: '7bit' } : bytes;
+}

@@ -1,0 +1,80 @@
+import { createHash } from 'node:crypto';
+import { setImmediate } from 'node:timers/promises';
+
+const space = 0x20;
+const tab = 0x09;
+const carriageReturn = 0x0d;
+const lineFeed = 0x0a;
+
+/**
+ * One header field in the "relaxed" form of RFC 6376 section 3.4.2, without its CRLF, as a latin1 string that stands for the
+ * field's octets: UTF-8 in a header must come through untouched.
+ */
+export function relaxedField(raw: Buffer): string {
+  const text = raw.toString('latin1');
+  const colon = text.indexOf(':');
+  const name = text
+    .slice(0, colon)
+    .replaceAll(/[ \t]+/g, '')
+    .toLowerCase();
+  const value = text
+    .slice(colon + 1)
+    .replaceAll('\r\n', '')
+    .replaceAll(/[ \t]+/g, ' ');
+  // Not `trim`, which would take the octets 0x85 and 0xA0 for white space.
+  return `${name}:${value.slice(value.startsWith(' ') ? 1 : 0, value.length > 1 && value.endsWith(' ') ? -1 : undefined)}`;
+}
+
+// A slice of a large body is canonicalised in a few milliseconds; in between, others get their turn.
+const sliceLength = 1 << 20;
+
+/**
+ * The SHA-256 of a body in the "relaxed" form of RFC 6376 section 3.4.4, in base64: white space at line ends gone, other runs
+ * of it one space, empty lines at the end gone, and a CRLF at the end of what is not empty. Lines end with CRLF. Gives
+ * way to the event loop after every megabyte.
+ */
+export async function hashRelaxedBody(body: Buffer): Promise<string> {
+  const hash = createHash('sha256');
+  const end = endOfContent(body);
+  let start = 0;
+  while (start < end) {
+    // Behind an LF nothing is pending, neither a space nor half of a CRLF.
+    const lineEnd = start + sliceLength < end ? body.indexOf(lineFeed, start + sliceLength) + 1 : 0;
+    const next = lineEnd > 0 && lineEnd < end ? lineEnd : end;
+    hash.update(relaxedLines(body.subarray(start, next)));
+    start = next;
+    if (start < end) await setImmediate();
+  }
+  if (end > 0) hash.update('\r\n');
+  return hash.digest('base64');
+}
+
+/** The offset behind the last octet that is neither white space nor part of a CRLF. */
+function endOfContent(body: Buffer): number {
+  let end = body.length;
+  while (end > 0) {
+    const last = body[end - 1];
+    if (last === space || last === tab) end--;
+    else if (last === lineFeed && body[end - 2] === carriageReturn) end -= 2;
+    else break;
+  }
+  return end;
+}
+
+/** The lines without white space at their ends and with single spaces within. One pass, and never longer than the input. */
+function relaxedLines(lines: Buffer): Buffer {
+  const output = Buffer.allocUnsafe(lines.length);
+  let length = 0;
+  let pendingSpace = false;
+  for (let i = 0; i < lines.length; i++) {
+    const byte = lines[i] ?? 0;
+    if (byte === space || byte === tab) {
+      pendingSpace = true;
+      continue;
+    }
+    if (pendingSpace && !(byte === carriageReturn && lines[i + 1] === lineFeed)) output[length++] = space;
+    pendingSpace = false;
+    output[length++] = byte;
+  }
+  return output.subarray(0, length);
+}

@@ -1,0 +1,25 @@
+// Spelled as ranges: C0, DEL and C1, then U+2028 and U+2029, which some readers take for line breaks.
+const controls = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/;
+// Embeddings, overrides and isolates; the plain marks U+200E and U+200F stay, Hebrew and Arabic names need them.
+const bidi = /[\u202a-\u202e\u2066-\u2069]/;
+const invisible = /[\p{Cf}\p{Zs}]/u;
+
+/**
+ * Why this text may not stand in anything that ends up in a header, or null when it may: a control character (C0, C1,
+ * DEL, U+2028, U+2029; tab and line breaks are among them) or half of a surrogate pair.
+ */
+export function refuseText(text: string): string | null {
+  if (controls.test(text)) return 'holds control characters';
+  if (!text.isWellFormed()) return 'is not well-formed Unicode';
+  return null;
+}
+
+/** True when the text holds a control that reorders what follows it, as in a file name that reads `exe.jpg` backwards. */
+export function holdsBidiControl(text: string): boolean {
+  return bidi.test(text);
+}
+
+/** True when the text holds a character that is not to be seen: zero-width, a format character, or any kind of space. */
+export function holdsInvisible(text: string): boolean {
+  return invisible.test(text);
+}

@@ -1,0 +1,92 @@
+import { refuseText } from './characters.ts';
+
+/** One header field. The value is plain Unicode text: encoding and folding are the composer's work. */
+export interface Header {
+  name: string;
+  value: string;
+}
+
+/** One field of a message's header, as it stands there: `raw` with its folding and its final CRLF. */
+export interface RawField {
+  name: string;
+  raw: Buffer;
+}
+
+// What the composer, the signer and the servers on the way write. A second one, or a forged one, would be read instead.
+const owned = new Set([
+  'from',
+  'sender',
+  'to',
+  'cc',
+  'bcc',
+  'reply-to',
+  'subject',
+  'date',
+  'message-id',
+  'mime-version',
+  'dkim-signature',
+  'domainkey-signature',
+  'return-path',
+  'received',
+  'received-spf',
+  'authentication-results',
+  'feedback-id',
+  // Other spellings of Bcc, and what servers write about the envelope.
+  'apparently-to',
+  'delivered-to',
+  'envelope-to',
+  'x-bcc',
+  'x-envelope-to',
+  'x-original-to',
+]);
+const ownedPrefix = /^(?:content-|arc-|resent-|x-sendwright-)/;
+
+/** The longest run without a space that is kept as it is: with a name of 76 it still fits a line of 998 octets. */
+export const longestRun = 900;
+
+/** True when this is a field name: ftext of RFC 5322 section 3.6.8, 76 characters at most. */
+export function isFieldName(name: string): boolean {
+  return /^[!-9;-~]{1,76}$/.test(name);
+}
+
+/**
+ * Why this header may not be set by a client, or null when it may. The words follow the name of the field, as in
+ * `headers.Received: is set by Sendwright`.
+ */
+export function refuseHeader(name: string, value: string): string | null {
+  if (!isFieldName(name)) return 'is not a header name';
+  const lower = name.toLowerCase();
+  if (owned.has(lower) || ownedPrefix.test(lower)) return 'is set by Sendwright';
+  if (value.length > 2000) return 'is longer than 2000 characters';
+  const refused = refuseText(value);
+  if (refused) return refused;
+  if (value.trim() === '') return 'is empty';
+  // These hold addresses that an encoded-word would hide, so what cannot be folded cannot be sent.
+  if (/^(?:list-|in-reply-to$|references$)/.test(lower) && value.split(' ').some((run) => run.length > longestRun)) {
+    return `has more than ${longestRun} characters without a space`;
+  }
+  return null;
+}
+
+/**
+ * Reads the header of a message with CRLF line ends: its fields in order, and the offset at which the body begins (the
+ * message's length when it has none).
+ */
+export function readHeader(message: Buffer): { fields: RawField[]; body: number } {
+  const fields: RawField[] = [];
+  let start = 0;
+  while (start < message.length) {
+    if (message[start] === 0x0d && message[start + 1] === 0x0a) return { fields, body: start + 2 };
+    let end = endOfLine(message, start);
+    while (message[end] === 0x20 || message[end] === 0x09) end = endOfLine(message, end);
+    const raw = message.subarray(start, end);
+    fields.push({ name: raw.toString('latin1', 0, Math.max(0, raw.indexOf(0x3a))).replace(/[ \t]+$/, ''), raw });
+    start = end;
+  }
+  return { fields, body: message.length };
+}
+
+function endOfLine(message: Buffer, from: number): number {
+  const lineFeed = message.indexOf(0x0a, from);
+  return lineFeed === -1 ? message.length : lineFeed + 1;
+}

@@ -1,0 +1,101 @@
+import { type Config, ConfigError, readConfig } from './config.ts';
+import { readSecrets, writeSecrets } from './data-dir.ts';
+import { startEmbedded } from './db/embedded.ts';
+import { firstScreen, prepareSandbox } from './first-screen.ts';
+import { createLog, type Logger } from './log.ts';
+import { type Foundation, type SendwrightNode, StartError, startNode } from './node.ts';
+
+/** Stopping may take this long; what waits for a reply after a final dot is then left, and recorded as uncertain. */
+const stopWithinMs = 30_000;
+
+const say = (sentence: string) => process.stderr.write(`${sentence}\n`);
+
+async function main(): Promise<void> {
+  const config = readConfig(process.env);
+  const log = createLog(config.logLevel);
+  const stops: (() => Promise<void>)[] = [];
+  const stopping = onSignal(stops, log);
+  try {
+    const { foundation, sandboxKey } = await lay(config, log, stops);
+    const node = await startNode(config, foundation);
+    stops.push(node.stop);
+    const key = await showSandbox(config, node, sandboxKey);
+    say(firstScreen(config, node, key));
+    log.info({ baseUrl: node.baseUrl, mode: config.deliveryMode }, 'ready');
+  } catch (error) {
+    // A signal during the start takes its ground away, and whatever then fails is no error.
+    if (stopping()) return;
+    for (const stop of stops.toReversed()) await stop();
+    throw error;
+  }
+}
+
+/** The ground that a node stands on: the database that was named or the embedded one, and the secrets. */
+async function lay(
+  config: Config,
+  log: Logger,
+  stops: (() => Promise<void>)[],
+): Promise<{ foundation: Foundation; sandboxKey: string | undefined }> {
+  const { databaseUrl, jwtSecret, encryptionKey, dataDir } = config;
+  if (databaseUrl && jwtSecret && encryptionKey) {
+    const foundation = { databaseUrl, alone: false, jwtSecret, encryptionKey, log, onProgress: say };
+    return { foundation, sandboxKey: undefined };
+  }
+  const secrets = await readSecrets(dataDir);
+  say('Starting PostgreSQL');
+  const postgres = await startEmbedded({ dataDir, password: secrets.databasePassword, log, onProgress: say }).catch(
+    (error: Error) => {
+      throw new StartError(error.message);
+    },
+  );
+  stops.push(postgres.stop);
+  const foundation = {
+    databaseUrl: postgres.url,
+    alone: true,
+    jwtSecret: jwtSecret ?? secrets.jwtSecret,
+    encryptionKey: encryptionKey ?? Buffer.from(secrets.encryptionKey, 'base64'),
+    log,
+    onProgress: say,
+  };
+  return { foundation, sandboxKey: secrets.sandboxKey };
+}
+
+async function showSandbox(config: Config, node: SendwrightNode, known: string | undefined): Promise<string | null> {
+  if (config.deliveryMode !== 'sandbox') return null;
+  const key = await prepareSandbox(node, known);
+  if (key !== known && !config.databaseUrl) {
+    await writeSecrets(config.dataDir, { ...(await readSecrets(config.dataDir)), sandboxKey: key });
+  }
+  return key;
+}
+
+/** Stops on the first signal, in the reverse order of the start; further ones change nothing. */
+function onSignal(stops: (() => Promise<void>)[], log: Logger): () => boolean {
+  let stopping = false;
+  const stop = async (signal: string) => {
+    if (stopping) return;
+    stopping = true;
+    say(`\n${signal}: finishing what is under way`);
+    setTimeout(() => {
+      log.error('stopping took too long; what was under way is taken up at the next start');
+      process.exit(1);
+    }, stopWithinMs).unref();
+    for (const step of stops.toReversed()) await step();
+    process.exit(0);
+  };
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
+    process.on(signal, () => {
+      stop(signal).catch((error: Error) => {
+        log.error({ error: error.stack }, 'stopping failed');
+        process.exit(1);
+      });
+    });
+  }
+  return () => stopping;
+}
+
+main().catch((error: Error) => {
+  const expected = error instanceof ConfigError || error instanceof StartError;
+  say(expected ? `sendwright: ${error.message}` : `sendwright: ${error.stack}`);
+  process.exit(1);
+});

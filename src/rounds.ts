@@ -1,0 +1,31 @@
+import type { Logger } from './log.ts';
+
+/** Work that is done again and again, each piece never twice at the same time; a failure is logged and tried next time. */
+export class Rounds {
+  readonly #log: Logger;
+  readonly #timers: NodeJS.Timeout[] = [];
+  readonly #busy = new Map<string, Promise<void>>();
+
+  constructor(log: Logger) {
+    this.#log = log;
+  }
+
+  /** Does the work now, and then every `ms`. */
+  every(ms: number, name: string, work: () => Promise<void>): void {
+    const round = () => {
+      if (this.#busy.has(name)) return;
+      const running = work()
+        .catch((error: Error) => this.#log.warn({ error: error.message, round: name }, 'regular work failed; it is tried again'))
+        .finally(() => this.#busy.delete(name));
+      this.#busy.set(name, running);
+    };
+    this.#timers.push(setInterval(round, ms));
+    round();
+  }
+
+  /** Begins nothing more, and waits for what is under way. */
+  async stop(): Promise<void> {
+    for (const timer of this.#timers) clearInterval(timer);
+    await Promise.all(this.#busy.values());
+  }
+}

@@ -1,0 +1,118 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { dkimVerify } from 'mailauth/lib/dkim/verify.js';
+import PostalMime from 'postal-mime';
+import { generate } from 'selfsigned';
+import { SMTPServer, type SMTPServerSession } from 'smtp-server';
+import { type Arrival, store } from '../core/sandbox-messages.ts';
+import type { Database } from '../db/client.ts';
+import type { Logger } from '../log.ts';
+import { parseReturnPath } from '../mail/token.ts';
+import { mailboxHost } from './zone.ts';
+
+/** Local parts that act; whatever follows a `+` does not count. Every other address takes its mail. */
+export const actors = {
+  bounced: 'is refused: 550 5.1.1, the mailbox does not exist',
+  deferred: 'is greylisted: 451 4.7.1 at the first attempt, accepted at the second',
+  slow: 'is accepted after five seconds',
+} as const;
+
+const slowMs = 5_000;
+const largestMessage = 64 * 1024 * 1024;
+
+export interface MailboxOptions {
+  db: Database;
+  log: Logger;
+  /** Names the email that a message belongs to. */
+  returnPath: { key: Buffer; host: string };
+  /** With the contract of node's `dns.promises.resolve`: where the signatures' keys are looked up. */
+  resolve: (name: string, type: string) => Promise<unknown[]>;
+}
+
+/** The sandbox's mailbox: a real SMTP server on loopback that takes mail for anybody, as an MX host on the internet would. */
+export async function startMailbox(options: MailboxOptions): Promise<{ port: number; close(): Promise<void> }> {
+  const { private: key, cert } = await generate([{ name: 'commonName', value: mailboxHost }], { keyType: 'ec', algorithm: 'sha256' });
+  const greylisted = new Set<string>();
+  const server = new SMTPServer({
+    name: mailboxHost,
+    banner: 'Sendwright sandbox',
+    key,
+    cert,
+    size: largestMessage,
+    authOptional: true,
+    disabledCommands: ['AUTH'],
+    disableReverseLookup: true,
+    // Its own codes would stand before ours.
+    hideENHANCEDSTATUSCODES: true,
+    closeTimeout: 1_000,
+    onRcptTo: (address, session, callback) => {
+      void act(address.address, session, greylisted).then(callback);
+    },
+    onData: (stream, session, callback) => {
+      receive(stream, session, options).then(
+        (reply) => callback(null, reply),
+        (error: Error) => {
+          options.log.error({ error: error.message }, 'the sandbox could not store a message');
+          callback(refusal(451, '4.3.0 the sandbox could not store the message'));
+        },
+      );
+    },
+  });
+  server.on('error', (error) => options.log.warn({ error: error.message }, 'a connection to the sandbox failed'));
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(0, '127.0.0.1', resolve);
+  });
+  const address = server.server.address();
+  if (address === null || typeof address === 'string') throw new Error('the sandbox listens on no port');
+  return { port: address.port, close: () => new Promise((resolve) => server.close(() => resolve())) };
+}
+
+async function act(recipient: string, session: SMTPServerSession, greylisted: Set<string>): Promise<Error | null> {
+  const actor = recipient.split('@')[0]?.split('+')[0]?.toLowerCase();
+  if (actor === 'slow') await sleep(slowMs);
+  if (actor === 'bounced') return refusal(550, '5.1.1 the mailbox does not exist');
+  if (actor !== 'deferred') return null;
+  const sender = session.envelope.mailFrom === false ? '' : session.envelope.mailFrom.address;
+  const triplet = `${sender} ${recipient}`.toLowerCase();
+  if (greylisted.delete(triplet)) return null;
+  greylisted.add(triplet);
+  return refusal(451, '4.7.1 greylisted, please try again');
+}
+
+const refusal = (responseCode: number, message: string) => Object.assign(new Error(message), { responseCode });
+
+async function receive(stream: AsyncIterable<Buffer>, session: SMTPServerSession, options: MailboxOptions): Promise<string> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of stream) chunks.push(chunk);
+  const raw = Buffer.concat(chunks);
+  const { mailFrom, rcptTo } = session.envelope;
+  const sender = mailFrom === false ? '' : mailFrom.address;
+  const tls = session.secure && session.tlsOptions && typeof session.tlsOptions === 'object' ? session.tlsOptions : null;
+  const parsed = await PostalMime.parse(raw);
+  const arrival: Arrival = {
+    emailId: parseReturnPath(options.returnPath.key, sender, options.returnPath.host),
+    mailFrom: sender,
+    rcptTo: rcptTo.map((recipient) => recipient.address),
+    subject: storable(parsed.subject),
+    headerFrom: storable(parsed.from?.address),
+    tlsVersion: tls?.version ?? null,
+    dkim: await verdicts(raw, options),
+    raw,
+  };
+  await store(options.db, arrival);
+  return '2.0.0 arrived in the sandbox';
+}
+
+async function verdicts(raw: Buffer, options: MailboxOptions): Promise<Arrival['dkim']> {
+  const resolver = async (name: string, type: string) => (await options.resolve(name, type)) as string[][];
+  const { results } = await dkimVerify(raw, { resolver });
+  return results.map(({ signingDomain, selector, status, info }) => ({
+    domain: signingDomain ?? '',
+    selector: selector ?? '',
+    result: status.result,
+    info: info ?? '',
+  }));
+}
+
+/** PostgreSQL takes no NUL in a text. */
+const storable = (text: string | undefined) => (text ?? '').replaceAll('\0', '').toWellFormed();

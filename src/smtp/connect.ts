@@ -1,0 +1,121 @@
+import { classify } from './classify.ts';
+import { type Capabilities, type Connection, isLost, type Lost, noCapabilities } from './connection.ts';
+import type { Deadlines } from './deadlines.ts';
+import type { ParsedReply } from './reply.ts';
+import { answered, type Failure, type Phase } from './result.ts';
+
+/** A connection that did not come to the point of taking mail. */
+export interface Refusal extends Failure {
+  /** True when the server accepted the TCP connection. */
+  accepted: boolean;
+  /** True when TLS was to blame and the same host may still take mail in clear. */
+  tryClear: boolean;
+}
+
+export interface GreetOptions {
+  /** The name to say EHLO with. */
+  ehloName: string;
+  /** Names that are ours: a server that greets with one of them is ourselves. */
+  ownHosts: string[];
+  /** False keeps the session in clear whatever is offered. */
+  tls: boolean;
+  deadlines: Deadlines;
+}
+
+/**
+ * Connects, reads the greeting, says EHLO (HELO where that is unknown) and starts TLS when offered. Null when the
+ * connection is ready for a transaction; otherwise the connection is closed.
+ */
+export async function greet(connection: Connection, options: GreetOptions): Promise<Refusal | null> {
+  const refusal = await steps(connection, options);
+  if (refusal !== null && connection.lost === null) await connection.quit();
+  return refusal;
+}
+
+async function steps(connection: Connection, options: GreetOptions): Promise<Refusal | null> {
+  const { deadlines } = options;
+  const unreached = await connection.open(deadlines.connect);
+  if (unreached !== null) return { ...lostAt(connection, 'connect', unreached), accepted: false, tryClear: false };
+
+  const greeting = await connection.read(deadlines.greeting);
+  if (isLost(greeting)) return refused(lostAt(connection, 'greeting', greeting));
+  if (greeting.reply.code !== 220) return refused(refusedAt(connection, 'greeting', greeting));
+  const named = greeting.lines[0]?.split(/\s/, 1)[0]?.toLowerCase() ?? '';
+  if ([options.ehloName, ...options.ownHosts].some((own) => own.toLowerCase() === named)) {
+    return refused(loop(connection));
+  }
+
+  const hello = await sayHello(connection, options);
+  if (hello !== null || !options.tls || !connection.capabilities.startTls) return hello;
+  return (await startTls(connection, deadlines)) ?? (await sayHello(connection, options));
+}
+
+async function sayHello(connection: Connection, { ehloName, deadlines }: GreetOptions): Promise<Refusal | null> {
+  connection.send(`EHLO ${ehloName}`);
+  const ehlo = await connection.read(deadlines.ehlo);
+  if (isLost(ehlo)) return refused(lostAt(connection, 'ehlo', ehlo));
+  if (ehlo.reply.code === 250) {
+    connection.capabilities = capabilitiesOf(ehlo.lines);
+    return null;
+  }
+  connection.capabilities = noCapabilities;
+  if (ehlo.reply.code < 500) return refused(refusedAt(connection, 'ehlo', ehlo));
+  connection.send(`HELO ${ehloName}`);
+  const helo = await connection.read(deadlines.ehlo);
+  if (isLost(helo)) return refused(lostAt(connection, 'ehlo', helo));
+  return helo.reply.code === 250 ? null : refused(refusedAt(connection, 'ehlo', helo));
+}
+
+async function startTls(connection: Connection, deadlines: Deadlines): Promise<Refusal | null> {
+  connection.send('STARTTLS');
+  const go = await connection.read(deadlines.starttls);
+  if (isLost(go)) return { ...refused(lostAt(connection, 'starttls', go)), tryClear: true };
+  if (go.reply.code !== 220) return { ...refused(refusedAt(connection, 'starttls', go)), tryClear: true };
+  // What the server said before TLS does not count (RFC 3207 section 4.2).
+  connection.capabilities = noCapabilities;
+  const broken = await connection.secure(deadlines.starttls);
+  return broken === null ? null : { ...refused(lostAt(connection, 'starttls', broken)), tryClear: true };
+}
+
+const refused = (failure: Failure): Refusal => ({ ...failure, accepted: true, tryClear: false });
+
+/** The failure of a phase in which the connection was lost. */
+export function lostAt(connection: Connection, phase: Phase, { lost, reason }: Lost): Failure {
+  return {
+    phase,
+    reply: null,
+    reason: `${connection.target.host} ${reason}.`,
+    enhanced: null,
+    class: lost === 'protocol' ? 'protocol' : lost === 'aborted' ? 'other' : 'network',
+    permanent: false,
+  };
+}
+
+/** Before a transaction every refusal is temporary: another host, or this one later, may take the mail. */
+function refusedAt(connection: Connection, phase: Phase, { reply }: ParsedReply): Failure {
+  const { host } = connection.target;
+  const reason = answered(host, reply, phase);
+  return { phase, reply, reason, enhanced: reply.enhanced, class: classify(phase, reply), permanent: false };
+}
+
+function loop(connection: Connection): Failure {
+  const reason = `${connection.target.host} is this server itself: the mail would loop.`;
+  return { phase: 'greeting', reply: null, reason, enhanced: '5.4.6', class: 'bad_domain', permanent: true };
+}
+
+function capabilitiesOf(lines: string[]): Capabilities {
+  const offered = new Map<string, string>();
+  for (const line of lines.slice(1)) {
+    const [keyword = '', parameter = ''] = line.trim().split(/\s+/);
+    offered.set(keyword.toUpperCase(), parameter);
+  }
+  const size = Number(/^\d{1,15}$/.exec(offered.get('SIZE') ?? '')?.[0] ?? 0);
+  return {
+    startTls: offered.has('STARTTLS'),
+    pipelining: offered.has('PIPELINING'),
+    eightBitMime: offered.has('8BITMIME'),
+    smtpUtf8: offered.has('SMTPUTF8'),
+    enhancedStatusCodes: offered.has('ENHANCEDSTATUSCODES'),
+    size: size > 0 ? size : null,
+  };
+}

@@ -1,0 +1,132 @@
+import { isIP } from 'node:net';
+import { isPublicAddress } from '../ip.ts';
+import { type Answer, DnsCache, type Resolver } from './resolver.ts';
+
+export interface MxHost {
+  /** In lower case, without a trailing dot. */
+  name: string;
+  preference: number;
+}
+
+/** Where a domain's mail goes. `enhanced` is an RFC 3463 code; a reason is one sentence. */
+export type Destination =
+  | { kind: 'hosts'; hosts: MxHost[] }
+  | { kind: 'permanent'; enhanced: string; reason: string }
+  | { kind: 'temporary'; reason: string };
+
+/** How an MX host can be reached. */
+export type HostAddresses =
+  | { kind: 'addresses'; addresses: string[] }
+  | { kind: 'permanent'; enhanced: string; reason: string }
+  | { kind: 'temporary'; reason: string };
+
+export interface LookUpOptions {
+  resolver: Resolver;
+  cache?: DnsCache;
+  /** Our own host names: mail is never sent to them, nor past them to worse ones. */
+  ownHosts?: string[];
+  /** Our own addresses; refused unless `allowPrivate`. */
+  ownAddresses?: string[];
+  /** Lets addresses outside the public internet through, for closed networks and tests. */
+  allowPrivate?: boolean;
+  random?: () => number;
+}
+
+const maxHosts = 10;
+const maxAddresses = 10;
+
+/**
+ * The hosts to try for a domain, in order (RFC 5321 section 5.1): by preference, equal ones shuffled, the domain itself
+ * when it has no MX. Ten at most. A null MX (RFC 7505), a name that does not exist and a list that leads back to us are
+ * permanent; whatever DNS could not answer is temporary.
+ */
+export async function resolveDestination(domain: string, options: LookUpOptions): Promise<Destination> {
+  const { resolver, cache = new DnsCache(), ownHosts = [], random = Math.random } = options;
+  const name = canonical(domain);
+  if (!isHostName(name)) return { kind: 'permanent', enhanced: '5.1.2', reason: 'The domain is not a host name.' };
+  const answer = await cache.get(`mx:${name}`, () => resolver.resolveMx(name));
+  if (answer.kind === 'temporary') return { kind: 'temporary', reason: `MX records of ${name}: ${answer.reason}.` };
+  if (answer.kind === 'nxdomain') return noSuchDomain(name);
+  if (answer.kind === 'nodata') return implicitMx(name, { ...options, cache });
+
+  const named = answer.records.filter((record) => canonical(record.exchange) !== '');
+  if (named.length === 0) {
+    return { kind: 'permanent', enhanced: '5.1.10', reason: `The domain ${name} takes no mail (null MX).` };
+  }
+  const hosts = named
+    .map((record) => ({ name: canonical(record.exchange), preference: record.priority, spread: random() }))
+    .filter((host) => isHostName(host.name))
+    .sort((a, b) => a.preference - b.preference || a.spread - b.spread);
+  if (hosts.length === 0) {
+    return { kind: 'permanent', enhanced: '5.4.4', reason: `The MX records of ${name} name no usable host.` };
+  }
+  const own = new Set(ownHosts.map(canonical));
+  const limit = hosts.find((host) => own.has(host.name))?.preference ?? Number.POSITIVE_INFINITY;
+  const others = hosts.filter((host) => host.preference < limit);
+  if (others.length === 0) {
+    return { kind: 'permanent', enhanced: '5.4.6', reason: `The mail of ${name} would come back to this server.` };
+  }
+  const names = new Map(others.toReversed().map((host) => [host.name, host]));
+  const first = others.filter((host) => names.get(host.name) === host).slice(0, maxHosts);
+  return { kind: 'hosts', hosts: first.map((host) => ({ name: host.name, preference: host.preference })) };
+}
+
+async function implicitMx(name: string, options: LookUpOptions): Promise<Destination> {
+  const own = (options.ownHosts ?? []).map(canonical);
+  if (own.includes(name)) {
+    return { kind: 'permanent', enhanced: '5.4.6', reason: `The mail of ${name} would come back to this server.` };
+  }
+  const found = await lookUpAddresses(name, options);
+  const temporary = found.find((answer) => answer.kind === 'temporary');
+  if (found.some((answer) => answer.kind === 'records')) return { kind: 'hosts', hosts: [{ name, preference: 0 }] };
+  if (temporary !== undefined) return { kind: 'temporary', reason: `Addresses of ${name}: ${temporary.reason}.` };
+  return { kind: 'permanent', enhanced: '5.1.2', reason: `The domain ${name} has neither an MX nor an address.` };
+}
+
+const noSuchDomain = (name: string): Destination => ({
+  kind: 'permanent',
+  enhanced: '5.1.2',
+  reason: `The domain ${name} does not exist.`,
+});
+
+/**
+ * The addresses of an MX host, IPv6 and IPv4 in turn, ten at most. Addresses outside the public internet and our own
+ * are left out unless `allowPrivate`; when none is left, the host is permanently out of the question.
+ */
+export async function resolveHost(host: string, options: LookUpOptions): Promise<HostAddresses> {
+  const name = canonical(host);
+  const answers = await lookUpAddresses(name, options);
+  const families = answers.map((answer) => (answer.kind === 'records' ? answer.records : []));
+  const found = interleave(families).filter((address) => isIP(address) !== 0);
+  const own = new Set(options.ownAddresses ?? []);
+  const allowed = found.filter((address) => options.allowPrivate || (isPublicAddress(address) && !own.has(address)));
+  if (allowed.length > 0) return { kind: 'addresses', addresses: allowed.slice(0, maxAddresses) };
+
+  const temporary = answers.find((answer) => answer.kind === 'temporary');
+  if (temporary !== undefined) return { kind: 'temporary', reason: `Addresses of ${name}: ${temporary.reason}.` };
+  if (found.some((address) => own.has(address))) {
+    return { kind: 'permanent', enhanced: '5.4.6', reason: `The host ${name} has the address of this server.` };
+  }
+  const reason = found.length > 0 ? 'only private or reserved addresses' : 'no address';
+  return { kind: 'permanent', enhanced: '5.4.4', reason: `The host ${name} has ${reason}.` };
+}
+
+function lookUpAddresses(name: string, options: LookUpOptions): Promise<Answer<string>[]> {
+  const { resolver, cache = new DnsCache() } = options;
+  return Promise.all([
+    cache.get(`aaaa:${name}`, () => resolver.resolve6(name)),
+    cache.get(`a:${name}`, () => resolver.resolve4(name)),
+  ]);
+}
+
+function interleave(lists: string[][]): string[] {
+  const longest = Math.max(...lists.map((list) => list.length));
+  return Array.from({ length: longest }, (_, at) => lists.flatMap((list) => list.slice(at, at + 1))).flat();
+}
+
+const canonical = (name: string) => name.toLowerCase().replace(/\.$/, '');
+
+/** Letters, digits, hyphens and underscores in labels; no IP address, no empty label, nothing to inject. */
+function isHostName(name: string): boolean {
+  return name.length <= 253 && /^([a-z0-9_-]{1,63}\.)*[a-z0-9_-]{1,63}$/.test(name) && !/(^|\.)\d+$/.test(name);
+}

@@ -1,0 +1,116 @@
+/** A server's reply (RFC 5321 section 4.2), safe to store and to show. */
+export interface Reply {
+  /** 200 to 599. */
+  code: number;
+  /** The enhanced status code of RFC 3463, null when there is none or its class contradicts the code. */
+  enhanced: string | null;
+  /** The text of all lines without the codes, cleaned by `cleanRemoteText`. */
+  text: string;
+}
+
+/** A reply with the cleaned text of each of its lines, as EHLO needs them. */
+export interface ParsedReply {
+  reply: Reply;
+  lines: string[];
+}
+
+const maxLine = 8_192;
+const maxReply = 65_536;
+const maxLines = 1_000;
+const LF = 10;
+const CR = 13;
+
+/**
+ * Takes a server's bytes in any segmentation and returns whole replies. Memory is bounded: a line over 8 kB or a reply
+ * over 64 kB is an error. Where the over-long line is the last of its reply, the code is known and the reply is still
+ * returned, cut: a wordy 250 to the final dot must not become a second copy.
+ */
+export class ReplyParser {
+  /** Set once the stream broke the protocol; nothing is parsed after that. */
+  error: string | null = null;
+  #line: Buffer[] = [];
+  #lineBytes = 0;
+  #replyBytes = 0;
+  #code = 0;
+  #lines: Buffer[] = [];
+
+  /** True when no part of a reply is waiting for its rest. */
+  get empty(): boolean {
+    return this.#replyBytes === 0 && this.error === null;
+  }
+
+  /** The replies that this chunk completes, in order. Look at `error` afterwards. */
+  feed(chunk: Buffer): ParsedReply[] {
+    const replies: ParsedReply[] = [];
+    let start = 0;
+    while (start < chunk.length && this.error === null) {
+      const end = chunk.indexOf(LF, start);
+      const part = chunk.subarray(start, end === -1 ? chunk.length : end);
+      start = end === -1 ? chunk.length : end + 1;
+      this.#line.push(part.subarray(0, maxLine));
+      this.#lineBytes += part.length;
+      this.#replyBytes += part.length + (end === -1 ? 0 : 1);
+      const tooLong = this.#lineBytes > maxLine || this.#replyBytes > maxReply || this.#lines.length >= maxLines;
+      const done = end !== -1 || tooLong ? this.#endLine() : null;
+      if (done !== null) replies.push(done);
+      if (tooLong) this.error ??= 'the reply is too long';
+    }
+    return replies;
+  }
+
+  #endLine(): ParsedReply | null {
+    const joined = Buffer.concat(this.#line);
+    const line = joined.at(-1) === CR ? joined.subarray(0, -1) : joined;
+    this.#line = [];
+    this.#lineBytes = 0;
+    const match = /^([2-5]\d\d)([ -]|$)/.exec(line.toString('latin1', 0, 4));
+    const code = Number(match?.[1]);
+    if (match === null || (this.#lines.length > 0 && code !== this.#code)) {
+      const shown = cleanRemoteText(line, 80);
+      this.error = match === null ? `not an SMTP reply: ${shown}` : `the code changes within one reply: ${shown}`;
+      return null;
+    }
+    this.#code = code;
+    this.#lines.push(line.subarray(4));
+    return match[2] === '-' ? null : this.#finish();
+  }
+
+  #finish(): ParsedReply {
+    const lines = this.#lines.map((line) => cleanRemoteText(line, maxLine));
+    const enhanced = enhancedCode(this.#code, lines[0] ?? '');
+    const bare = lines.map((line) => (enhanced !== null && line.startsWith(enhanced) ? line.slice(enhanced.length) : line));
+    const text = cleanRemoteText(bare.map((line) => line.trim()).join(' '));
+    const reply = { code: this.#code, enhanced, text };
+    this.#lines = [];
+    this.#replyBytes = 0;
+    return { reply, lines };
+  }
+}
+
+function enhancedCode(code: number, text: string): string | null {
+  const found = /^([245])\.\d{1,3}\.\d{1,3}(?=\s|$)/.exec(text);
+  return found !== null && Number(found[1]) === Math.floor(code / 100) ? found[0] : null;
+}
+
+/**
+ * Text from a remote party, fit for a database row, a log field and a page: UTF-8 (else Latin-1), line ends and tabs
+ * as spaces, without other control characters (C0, DEL, C1) and lone surrogates, at most `max` UTF-16 units.
+ */
+export function cleanRemoteText(remote: Uint8Array | string, max = 2_000): string {
+  const text = typeof remote === 'string' ? remote.slice(0, max * 2) : decode(remote.subarray(0, max * 4));
+  return text
+    .replace(/[\r\n\t]+/g, ' ')
+    .replace(/[\x00-\x1f\x7f-\x9f]|\p{Surrogate}/gu, '')
+    .slice(0, max)
+    .replace(/\p{Surrogate}$/u, '')
+    .trim();
+}
+
+function decode(bytes: Uint8Array): string {
+  try {
+    // As a stream: a character that the cut above split in two is dropped instead of failing the rest.
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes, { stream: true });
+  } catch {
+    return Buffer.from(bytes).toString('latin1');
+  }
+}

@@ -1,0 +1,102 @@
+import { Resolver as NodeResolver } from 'node:dns/promises';
+
+/** The look-ups that sending mail needs; `node:dns/promises`'s Resolver has them all. Errors carry c-ares's `code`. */
+export interface Resolver {
+  resolveMx(name: string): Promise<{ exchange: string; priority: number }[]>;
+  resolve4(name: string): Promise<string[]>;
+  resolve6(name: string): Promise<string[]>;
+  resolveTxt(name: string): Promise<string[][]>;
+  resolve(name: string, rrtype: string): Promise<unknown>;
+}
+
+/**
+ * A resolver that asks these servers (`ip`, `ip:port` or `[v6]:port`), or the system's for null. It never reads the
+ * hosts file. A query is tried twice with 5 seconds each unless told otherwise.
+ */
+export function createResolver(
+  servers: string[] | null,
+  { timeoutMs = 5_000, tries = 2 }: { timeoutMs?: number; tries?: number } = {},
+): Resolver {
+  const resolver = new NodeResolver({ timeout: timeoutMs, tries });
+  if (servers !== null) resolver.setServers(servers);
+  return resolver as Resolver;
+}
+
+/** What DNS says about a name: records, that there are none of this type, that there is no such name, or nothing. */
+export type Answer<T> =
+  | { kind: 'records'; records: T[] }
+  | { kind: 'nodata' }
+  | { kind: 'nxdomain' }
+  | { kind: 'temporary'; reason: string };
+
+/** Runs one look-up and turns c-ares's errors into an answer. Only defects are thrown. */
+export async function ask<T>(lookUp: () => Promise<T[]>): Promise<Answer<T>> {
+  try {
+    const records = await lookUp();
+    return records.length > 0 ? { kind: 'records', records } : { kind: 'nodata' };
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : null;
+    if (code === null) throw error;
+    if (code === 'ENODATA') return { kind: 'nodata' };
+    // A name that cannot even be put into a query does not exist.
+    if (code === 'ENOTFOUND' || code === 'EBADNAME') return { kind: 'nxdomain' };
+    return { kind: 'temporary', reason: temporaryReasons[code] ?? `the DNS look-up failed (${code})` };
+  }
+}
+
+const temporaryReasons: Record<string, string> = {
+  ESERVFAIL: 'the name server failed (SERVFAIL)',
+  ETIMEOUT: 'the name server did not answer in time',
+  EREFUSED: 'the name server refused to answer',
+  ECONNREFUSED: 'the name server could not be reached',
+  EBADRESP: 'the name server sent a malformed answer',
+};
+
+const positiveMs = 60_000;
+const negativeMs = 10_000;
+
+/**
+ * Answers of DNS kept in this process: records for 60 seconds, "there is none" for 10, failures not at all. Look-ups
+ * of one key that overlap share one query. The oldest entries go when there are more than `maxEntries`.
+ */
+export class DnsCache {
+  readonly #entries = new Map<string, { answer: Answer<unknown>; until: number }>();
+  readonly #running = new Map<string, Promise<Answer<unknown>>>();
+  readonly #maxEntries: number;
+  readonly #now: () => number;
+
+  constructor({ maxEntries = 10_000, now = () => performance.now() }: { maxEntries?: number; now?: () => number } = {}) {
+    this.#maxEntries = maxEntries;
+    this.#now = now;
+  }
+
+  /** The kept answer for this key, or that of `lookUp`. One key must always stand for one type of record. */
+  async get<T>(key: string, lookUp: () => Promise<T[]>): Promise<Answer<T>> {
+    const kept = this.#entries.get(key);
+    if (kept !== undefined && kept.until > this.#now()) return kept.answer as Answer<T>;
+    const running = this.#running.get(key) ?? this.#start(key, lookUp);
+    return (await running) as Answer<T>;
+  }
+
+  #start(key: string, lookUp: () => Promise<unknown[]>): Promise<Answer<unknown>> {
+    const query = ask(lookUp)
+      .then((answer) => {
+        this.#keep(key, answer);
+        return answer;
+      })
+      .finally(() => this.#running.delete(key));
+    this.#running.set(key, query);
+    return query;
+  }
+
+  #keep(key: string, answer: Answer<unknown>): void {
+    this.#entries.delete(key);
+    if (answer.kind === 'temporary') return;
+    this.#entries.set(key, { answer, until: this.#now() + (answer.kind === 'records' ? positiveMs : negativeMs) });
+    if (this.#entries.size <= this.#maxEntries) return;
+    for (const oldest of this.#entries.keys()) {
+      this.#entries.delete(oldest);
+      break;
+    }
+  }
+}

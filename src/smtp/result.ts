@@ -1,0 +1,110 @@
+import type { Reply } from './reply.ts';
+
+/** Where in a delivery something was decided. `local` is our own decision, without asking the server. */
+export type Phase =
+  | 'dns'
+  | 'connect'
+  | 'greeting'
+  | 'ehlo'
+  | 'starttls'
+  | 'mail'
+  | 'rcpt'
+  | 'data'
+  | 'dot'
+  | 'local';
+
+/** What a failure is about. Only `bad_mailbox` says that the recipient does not exist. */
+export type Classification =
+  | 'bad_mailbox'
+  | 'bad_domain'
+  | 'mailbox_full'
+  | 'content'
+  | 'policy'
+  | 'authentication'
+  | 'rate'
+  | 'network'
+  | 'protocol'
+  | 'sender'
+  | 'other';
+
+/** What became of one recipient in one session. */
+export interface RecipientResult {
+  recipient: string;
+  outcome: 'delivered' | 'deferred' | 'bounced';
+  phase: Phase;
+  /** Null when no server's reply decided: DNS, time-outs, lost connections and our own refusals. */
+  reply: Reply | null;
+  /** One sentence for a person. */
+  reason: string;
+  /** RFC 3463: the server's, or ours for a local decision. */
+  enhanced: string | null;
+  /** Null when delivered. */
+  class: Classification | null;
+  /** True when the final dot was written and no reply was read: the server may have taken the message. */
+  uncertain: boolean;
+}
+
+/** One try at one host. `host` and `remoteAddress` are null when it ended before there was one. */
+export interface Session {
+  startedAt: Date;
+  durationMs: number;
+  host: string | null;
+  remoteAddress: string | null;
+  localAddress: string | null;
+  /** Null when the message went, or would have gone, in clear. */
+  tls: TlsInfo | null;
+  /** True when the connection had carried an earlier message. */
+  reused: boolean;
+  results: RecipientResult[];
+}
+
+export interface TlsInfo {
+  /** Such as `TLSv1.3`. */
+  version: string;
+  /** The cipher's IANA name. */
+  cipher: string;
+  /** True when the certificate is valid for the MX host name; opportunistic TLS goes on without. */
+  authorized: boolean;
+}
+
+/** The sessions in the order tried; a recipient's outcome is in the last session that names it. */
+export interface Delivery {
+  sessions: Session[];
+}
+
+/** Why a step failed for everything that depended on it. */
+export interface Failure {
+  phase: Phase;
+  reply: Reply | null;
+  reason: string;
+  enhanced: string | null;
+  class: Classification;
+  /** True when trying again later cannot help. */
+  permanent: boolean;
+}
+
+/** A failure as one recipient's result. */
+export function failed(recipient: string, failure: Failure, uncertain = false): RecipientResult {
+  const { phase, reply, reason, enhanced } = failure;
+  const outcome = failure.permanent ? 'bounced' : 'deferred';
+  return { recipient, outcome, phase, reply, reason, enhanced, class: failure.class, uncertain };
+}
+
+const commands: Record<Phase, string> = {
+  dns: 'the look-up',
+  connect: 'the connection',
+  greeting: 'the connection',
+  ehlo: 'EHLO',
+  starttls: 'STARTTLS',
+  mail: 'MAIL FROM',
+  rcpt: 'RCPT TO',
+  data: 'DATA',
+  dot: 'the message',
+  local: 'this server',
+};
+
+/** The sentence for a reply that decided. */
+export function answered(host: string, reply: Reply, phase: Phase): string {
+  const said = [reply.code, reply.enhanced, reply.text.slice(0, 400)].filter((part) => part !== null && part !== '');
+  return `${host} answered ${commands[phase]} with: ${said.join(' ')}`;
+}

@@ -1,0 +1,47 @@
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import t, { type Test } from 'tap';
+import { findBinaries, readable, serverUser } from '../../src/db/postgres-binaries.ts';
+
+const user = serverUser();
+
+/** The installed package as it is without its install script: no library links. */
+async function unlinked(t: Test): Promise<{ home: string; native: string }> {
+  const home = fs.mkdtempSync(path.join(os.tmpdir(), 'send wright ü '));
+  fs.chmodSync(home, 0o755);
+  t.teardown(() => fs.rmSync(home, { recursive: true, force: true }));
+  const { postgres } = await findBinaries(user, []);
+  const native = path.join(home, 'package', 'native');
+  fs.cpSync(path.resolve(postgres, '..', '..'), native, {
+    recursive: true,
+    filter: (file) => !fs.lstatSync(file).isSymbolicLink(),
+  });
+  return { home, native };
+}
+
+t.test('library links that are missing are made', async (t) => {
+  const { native } = await unlinked(t);
+  const found = readable(native, user, [], 'copy');
+  t.equal(found.postgres, path.join(native, 'bin', 'postgres'), 'where it lies');
+  t.match(found.major, /^\d+$/);
+});
+
+t.test('a package that its user cannot enter is copied, once', { skip: !user && 'needs root' }, async (t) => {
+  const { home, native } = await unlinked(t);
+  fs.chmodSync(path.dirname(native), 0o700);
+  const places = ['/proc/nowhere', path.join(home, 'place')];
+  const found = readable(native, user, places, 'copy');
+  t.equal(found.initdb, path.join(home, 'place', 'copy', 'bin', 'initdb'), 'in the first place that works');
+  const made = fs.statSync(found.postgres).ino;
+  t.equal(fs.statSync(readable(native, user, places, 'copy').postgres).ino, made);
+  t.same(fs.readdirSync(path.join(home, 'place')), ['copy']);
+
+  t.throws(() => readable(native, user, [], 'copy'), /cannot run as user .+: .*Permission denied/s);
+  fs.chmodSync(path.join(home, 'place', 'copy'), 0o777);
+  t.throws(
+    () => readable(native, user, places, 'copy'),
+    /belongs to another user/,
+    'what others can change is not run',
+  );
+});

@@ -1,0 +1,200 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+import { pino } from 'pino';
+import t, { type Test } from 'tap';
+import { type EmbeddedOptions, runningUrl, startEmbedded } from '../../src/db/embedded.ts';
+import { serverUser } from '../../src/db/postgres-binaries.ts';
+import { findPostmaster, stopPostmaster } from '../../src/db/postgres-process.ts';
+import { silentLog } from '../../src/log.ts';
+
+const password = "p ä:/@'%";
+const fast = { fsync: 'off', full_page_writes: 'off' };
+const isRoot = process.getuid?.() === 0;
+
+/** A data directory with a space and more in its name; whatever still runs on it afterwards is stopped. */
+function place(t: Test, parent = os.tmpdir()): EmbeddedOptions {
+  const home = fs.mkdtempSync(path.join(parent, 'send wright ü '));
+  // mkdtemp closes the folder to the user whom PostgreSQL runs as.
+  fs.chmodSync(home, 0o755);
+  const dataDir = path.join(home, 'data');
+  t.teardown(async () => {
+    const cluster = path.join(dataDir, 'postgres');
+    const real = fs.existsSync(cluster) ? fs.realpathSync(cluster) : cluster;
+    const postmaster = findPostmaster(real);
+    if (postmaster) await stopPostmaster(postmaster.pid, real, silentLog);
+    fs.rmSync(home, { recursive: true, force: true, maxRetries: 10 });
+  });
+  return { dataDir, password, log: silentLog, settings: fast, systemDir: path.join(os.tmpdir(), path.basename(home)) };
+}
+
+async function query(url: string, sql: string): Promise<Record<string, unknown>[]> {
+  const client = new pg.Client(url);
+  await client.connect();
+  try {
+    return (await client.query(sql)).rows;
+  } finally {
+    await client.end();
+  }
+}
+
+/** Another process that starts the database and then just holds it. */
+async function otherOwner(t: Test, { dataDir, settings, systemDir }: EmbeddedOptions): Promise<ChildProcess> {
+  const script = `
+    const { startEmbedded } = await import(${JSON.stringify(new URL('../../src/db/embedded.ts', import.meta.url).href)});
+    const log = (await import(${JSON.stringify(new URL('../../src/log.ts', import.meta.url).href)})).silentLog;
+    await startEmbedded({ log, ...${JSON.stringify({ dataDir, password, settings, systemDir })} });
+    console.log('ready');
+    setInterval(() => {}, 1000);`;
+  const child = spawn(process.execPath, ['--no-warnings', '--input-type=module', '-e', script], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  t.teardown(() => child.kill('SIGKILL'));
+  await Promise.race([
+    once(child.stdout, 'data'),
+    once(child, 'exit').then(() => Promise.reject(new Error('the other owner ended'))),
+  ]);
+  return child;
+}
+
+t.test('a first start makes the cluster, a second finds what the first wrote', async (t) => {
+  const at = place(t);
+  const told: string[] = [];
+  const first = await startEmbedded({ ...at, onProgress: (sentence) => told.push(sentence) });
+  t.match(first.url, /^postgres:\/\/sendwright:.+@127\.0\.0\.1:\d+\/sendwright$/);
+  t.equal(runningUrl(at.dataDir, password), first.url);
+  const [made] = await query(
+    first.url,
+    `SELECT current_user AS who, pg_encoding_to_char(encoding) AS encoding, datlocprovider AS provider, datlocale AS locale
+     FROM pg_database WHERE datname = current_database()`,
+  );
+  t.match(made, { who: 'sendwright', encoding: 'UTF8', provider: 'b', locale: 'C.UTF-8' });
+  await query(first.url, 'CREATE TABLE kept AS SELECT 7 AS n');
+  t.rejects(query(first.url.replace(/:[^:@]+@/, ':wrong@'), 'SELECT 1'), { code: '28P01' });
+  await Promise.all([first.stop(), first.stop()]);
+  t.equal(runningUrl(at.dataDir, password), undefined);
+  t.equal(told.length, 1, 'the first start says why it takes long');
+
+  const second = await startEmbedded({ ...at, onProgress: (sentence) => told.push(sentence) });
+  t.same(await query(second.url, 'SELECT n FROM kept'), [{ n: 7 }]);
+  t.equal(told.length, 1);
+  t.same(fs.readdirSync(at.dataDir).sort(), ['postgres', 'postgres.log'], 'nothing is left of initdb');
+  await second.stop();
+});
+
+t.test('the server of a process that was killed is taken over', async (t) => {
+  const at = place(t);
+  const owner = await otherOwner(t, at);
+  const before = runningUrl(at.dataDir, password);
+  t.ok(before);
+  await query(before ?? '', 'CREATE TABLE kept AS SELECT 7 AS n');
+  owner.kill('SIGKILL');
+  const server = await startEmbedded(at);
+  t.equal(server.url, before, 'the same server, on the same port');
+  t.same(await query(server.url, 'SELECT n FROM kept'), [{ n: 7 }]);
+  await server.stop();
+  t.equal(runningUrl(at.dataDir, password), undefined, 'it is ours to stop');
+});
+
+t.test('a second process is refused and does the first no harm', async (t) => {
+  const at = place(t);
+  const owner = await otherOwner(t, at);
+  const url = runningUrl(at.dataDir, password) ?? '';
+  await t.rejects(startEmbedded(at), { message: `DATA_DIR ${at.dataDir} is in use by another Sendwright process` });
+  t.same(await query(url, 'SELECT 1 AS n'), [{ n: 1 }]);
+  owner.kill('SIGKILL');
+});
+
+t.test('two first starts at once: one wins', async (t) => {
+  const at = place(t);
+  const outcomes = await Promise.allSettled([otherOwner(t, at), startEmbedded(at)]);
+  const running = outcomes.filter(({ status }) => status === 'fulfilled');
+  t.equal(running.length, 1, JSON.stringify(outcomes.map((outcome) => outcome.status)));
+  const [, mine] = outcomes;
+  if (mine.status === 'fulfilled') await mine.value.stop();
+});
+
+t.test('what stands in the way of a start', async (t) => {
+  const at = place(t);
+  const abandoned = path.join(at.dataDir, 'postgres.initdb-99999999');
+  fs.mkdirSync(path.join(abandoned, 'cluster', 'base'), { recursive: true });
+  const first = await startEmbedded(at);
+  t.notOk(fs.existsSync(abandoned), 'an initdb that was killed is cleared away');
+  await first.stop();
+
+  const cluster = fs.realpathSync(path.join(at.dataDir, 'postgres'));
+  const user = serverUser();
+  const stranger = spawn('sleep', ['60'], { stdio: 'ignore', ...(user && { uid: user.uid, gid: user.gid }) });
+  t.teardown(() => stranger.kill());
+  fs.writeFileSync(path.join(cluster, 'postmaster.pid'), `${stranger.pid}\n${cluster}\n1700000000\n1\n\n127.0.0.1\n`);
+  if (user) fs.chownSync(path.join(cluster, 'postmaster.pid'), user.uid, user.gid);
+  const second = await startEmbedded(at);
+  t.same(await query(second.url, 'SELECT 1 AS n'), [{ n: 1 }], 'a process id that was used again fools nobody');
+  t.equal(stranger.exitCode, null);
+  await second.stop();
+
+  await t.rejects(startEmbedded({ ...at, password: 'other' }), /has another password than the one kept in/);
+  await t.rejects(
+    startEmbedded({ ...at, settings: { max_connections: 'many' } }),
+    /invalid value for parameter "max_connections"/,
+  );
+  fs.writeFileSync(path.join(cluster, 'PG_VERSION'), '17\n');
+  await t.rejects(startEmbedded(at), /was made by PostgreSQL 17, this release brings 18/);
+  fs.rmSync(path.join(cluster, 'PG_VERSION'));
+  await t.rejects(startEmbedded(at), /is not a PostgreSQL data directory/);
+});
+
+t.test('the server crashes', async (t) => {
+  const at = place(t);
+  const lines: { level: number; msg: string }[] = [];
+  const log = pino({}, { write: (line: string) => lines.push(JSON.parse(line)) });
+  const server = await startEmbedded({ ...at, log });
+  const heard = async (pattern: RegExp) => {
+    for (let waited = 0; waited < 10_000; waited += 50) {
+      const line = lines.find(({ msg }) => pattern.test(msg));
+      if (line) return line;
+      await sleep(50);
+    }
+    return undefined;
+  };
+
+  const backend = new pg.Client(server.url);
+  backend.on('error', () => {});
+  await backend.connect();
+  const [{ pid }] = (await backend.query('SELECT pg_backend_pid() AS pid')).rows;
+  process.kill(pid, 'SIGKILL');
+  t.match(await heard(/has ended all sessions/), { level: 40 });
+  t.same(await query(server.url, 'SELECT 1 AS n'), [{ n: 1 }], 'it goes on by itself after one of its processes died');
+  await t.rejects(startEmbedded(at), /is in use by another/, 'and is still ours');
+
+  process.kill(findPostmaster(fs.realpathSync(path.join(at.dataDir, 'postgres')))?.pid ?? 0, 'SIGKILL');
+  t.match(await heard(/has stopped by itself: restart Sendwright/), { level: 50 });
+  await server.stop();
+});
+
+t.test('as root, in a folder that only root can enter', { skip: !isRoot && 'needs root' }, async (t) => {
+  const at = place(t, os.homedir());
+  const { systemDir = '' } = at;
+  t.teardown(() => fs.rmSync(systemDir, { recursive: true, force: true }));
+  const first = await startEmbedded(at);
+  const link = path.join(at.dataDir, 'postgres');
+  t.ok(fs.lstatSync(link).isSymbolicLink());
+  t.equal(path.dirname(fs.realpathSync(link)), systemDir);
+  await query(first.url, 'CREATE TABLE kept AS SELECT 7 AS n');
+  await first.stop();
+
+  const second = await startEmbedded(at);
+  t.same(await query(second.url, 'SELECT n FROM kept'), [{ n: 7 }], 'the link is followed');
+  await second.stop();
+
+  fs.rmSync(fs.realpathSync(link), { recursive: true });
+  await t.rejects(startEmbedded(at), /which is gone: put it back, or remove the link/);
+  fs.rmSync(at.dataDir, { recursive: true });
+  const third = await startEmbedded(at);
+  await t.rejects(query(third.url, 'SELECT n FROM kept'), { code: '42P01' }, 'without DATA_DIR it starts afresh');
+  await third.stop();
+});

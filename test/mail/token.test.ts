@@ -1,0 +1,69 @@
+import { randomBytes } from 'node:crypto';
+import fc from 'fast-check';
+import t from 'tap';
+import { newId } from '../../src/ids.ts';
+import { createReturnPath, parseReturnPath } from '../../src/mail/token.ts';
+
+const key = Buffer.alloc(32, 7);
+const host = 'mail.example.com';
+
+t.test('a return path names its email', async (t) => {
+  const id = newId();
+  const address = createReturnPath(key, id, host);
+  t.match(address, /^bounces\+[a-z2-7]{42}@mail\.example\.com$/);
+  t.ok(address.indexOf('@') <= 64);
+  t.equal(parseReturnPath(key, address, host), id);
+  t.equal(parseReturnPath(key, address.toUpperCase(), host), id);
+  t.equal(parseReturnPath(key, address, 'Mail.Example.com'), id);
+  t.equal(createReturnPath(key, id.toUpperCase(), host), address);
+});
+
+t.test('stays the same from one release to the next', async (t) => {
+  // Computed apart from this code, with Python's base64.b32encode and hmac.
+  const address = createReturnPath(key, '0190aaaa-bbbb-7ccc-8ddd-eeeeffff0001', host);
+  t.equal(address, 'bounces+agikvkv3xn6mzdo553xp77yaagi7tlvkjfiutzes4u@mail.example.com');
+});
+
+t.test('a forged, cut or foreign one does not', async (t) => {
+  const id = newId();
+  const address = createReturnPath(key, id, host);
+  const token = address.slice('bounces+'.length, address.indexOf('@'));
+  for (const text of [
+    createReturnPath(randomBytes(32), id, host),
+    createReturnPath(key, id, 'other.example.com'),
+    `bounces+${token.slice(0, -1)}@${host}`,
+    `bounces+${token}a@${host}`,
+    `bounces+${token}@${host}.evil.example`,
+    `bounces+${token}@${host}@evil.example`,
+    `bounces+${token}@`,
+    `bounces+${token}`,
+    `<${address}>`,
+    ` ${address}`,
+    `${address}\r\n`,
+    `bounce+${token}@${host}`,
+    `bounces-${token}@${host}`,
+    `bounces+@${host}`,
+    `bounces+${'1'.repeat(42)}@${host}`,
+    '',
+    '@',
+    'x'.repeat(100_000),
+    createReturnPath(key, id, 'k.example').replace('@k', '@\u212a'),
+  ]) {
+    t.equal(parseReturnPath(key, text, text.includes('\u212a') ? 'k.example' : host), null, text.slice(0, 100));
+  }
+  for (let i = 0; i < token.length; i++) {
+    for (const other of ['a', '7', 'q']) {
+      if (token[i] === other) continue;
+      const changed = `bounces+${token.slice(0, i)}${other}${token.slice(i + 1)}@${host}`;
+      if (parseReturnPath(key, changed, host) !== null) t.fail(`character ${i} as ${other}`);
+    }
+  }
+  t.throws(() => createReturnPath(key, 'not-a-uuid', host));
+});
+
+t.test('for any id and key', async (t) => {
+  const property = fc.property(fc.uuid(), fc.uint8Array({ minLength: 1, maxLength: 64 }), (id, secret) => {
+    t.equal(parseReturnPath(Buffer.from(secret), createReturnPath(Buffer.from(secret), id, host), host), id);
+  });
+  fc.assert(property, { numRuns: 300 });
+});
