@@ -44,27 +44,65 @@ export interface Variable {
 const quickSchedule = '5s,15s,1m,5m';
 
 export const variables: Variable[] = [
-  { name: 'DATABASE_URL', fallback: 'unset: an embedded PostgreSQL in `DATA_DIR`', meaning: 'PostgreSQL 15 or later, as `postgres://user:password@host:port/name`' },
+  {
+    name: 'DATABASE_URL',
+    fallback: 'unset: an embedded PostgreSQL in `DATA_DIR`',
+    meaning: 'PostgreSQL 15 or later, as `postgres://user:password@host:port/name`',
+  },
   { name: 'DATA_DIR', fallback: '`./data`', meaning: 'embedded database, generated secrets' },
   { name: 'HTTP_HOST', fallback: '`127.0.0.1`', meaning: 'address that the REST API listens on' },
   { name: 'HTTP_PORT', fallback: '`3000`', meaning: 'its port; `0` takes any free one' },
   { name: 'BASE_URL', fallback: '`http://localhost:` and `HTTP_PORT`', meaning: 'the service as clients see it' },
-  { name: 'DELIVERY_MODE', fallback: '`sandbox`', meaning: '`sandbox`: every message goes through the real MTA to a built-in DNS and mailbox on loopback, and nothing leaves the machine; `direct`: real MX delivery' },
-  { name: 'MAIL_HOSTNAME', fallback: 'required in `direct`; `mail.sendwright.test` in `sandbox`', meaning: 'EHLO name, return-path host, SPF include' },
+  {
+    name: 'DELIVERY_MODE',
+    fallback: '`sandbox`',
+    meaning:
+      '`sandbox`: every message goes through the real MTA to a built-in DNS and mailbox on loopback, and nothing leaves the machine; `direct`: real MX delivery',
+  },
+  {
+    name: 'MAIL_HOSTNAME',
+    fallback: 'required in `direct`; `mail.sendwright.test` in `sandbox`',
+    meaning: 'EHLO name, return-path host, SPF include',
+  },
   { name: 'SENDING_IPS', fallback: "the default route's", meaning: 'source addresses, comma separated' },
-  { name: 'DNS_SERVERS', fallback: "the system's", meaning: 'resolvers as `ip` or `ip:port`, comma separated, used for every lookup' },
+  {
+    name: 'DNS_SERVERS',
+    fallback: "the system's",
+    meaning: 'resolvers as `ip` or `ip:port`, comma separated, used for every lookup',
+  },
   { name: 'MX_PORT', fallback: '`25`', meaning: 'port of the MX hosts' },
-  { name: 'ALLOW_PRIVATE_NETWORKS', fallback: '`false`', meaning: 'lets webhooks and MX delivery reach private and loopback addresses' },
-  { name: 'ALLOW_UNSAFE_DATABASE', fallback: '`false`', meaning: 'starts although the database has `fsync`, `full_page_writes` or `synchronous_commit` off; accepted mail can then be lost' },
+  {
+    name: 'ALLOW_PRIVATE_NETWORKS',
+    fallback: '`false`',
+    meaning: 'lets webhooks and MX delivery reach private and loopback addresses',
+  },
+  {
+    name: 'ALLOW_UNSAFE_DATABASE',
+    fallback: '`false`',
+    meaning:
+      'starts although the database has `fsync`, `full_page_writes` or `synchronous_commit` off; accepted mail can then be lost',
+  },
   { name: 'INBOUND_SMTP_PORT', fallback: '`2525`', meaning: 'bounces and complaints; `0` switches it off' },
   { name: 'SUBMISSION_PORT', fallback: '`2587`', meaning: 'submission with STARTTLS; `0` switches it off' },
   { name: 'SUBMISSIONS_PORT', fallback: '`2465`', meaning: 'submission with TLS from the start; `0` switches it off' },
   { name: 'ADMIN_EMAIL', fallback: '`admin@localhost`', meaning: 'first start only' },
   { name: 'ADMIN_PASSWORD', fallback: 'generated and printed once', meaning: 'first start only; 8 to 200 characters' },
-  { name: 'JWT_SECRET', fallback: 'generated into `DATA_DIR`; required when `DATABASE_URL` is set', meaning: 'signs login tokens; at least 32 characters' },
-  { name: 'ENCRYPTION_KEY', fallback: 'generated into `DATA_DIR`; required when `DATABASE_URL` is set', meaning: 'encrypts DKIM private keys at rest; 32 bytes as 64 hexadecimal digits or as base64' },
+  {
+    name: 'JWT_SECRET',
+    fallback: 'generated into `DATA_DIR`; required when `DATABASE_URL` is set',
+    meaning: 'signs login tokens; at least 32 characters',
+  },
+  {
+    name: 'ENCRYPTION_KEY',
+    fallback: 'generated into `DATA_DIR`; required when `DATABASE_URL` is set',
+    meaning: 'encrypts DKIM private keys at rest; 32 bytes as 64 hexadecimal digits or as base64',
+  },
   { name: 'ROLES', fallback: '`api,mta,webhooks,smtp`', meaning: 'what this node does, comma separated' },
-  { name: 'RETRY_SCHEDULE', fallback: `\`1m,5m,15m,30m,1h,2h,4h,6h\`; \`${quickSchedule}\` in \`sandbox\``, meaning: 'delays between delivery attempts (`s`, `m`, `h`, `d`); the last one repeats' },
+  {
+    name: 'RETRY_SCHEDULE',
+    fallback: `\`1m,5m,15m,30m,1h,2h,4h,6h\`; \`${quickSchedule}\` in \`sandbox\``,
+    meaning: 'delays between delivery attempts (`s`, `m`, `h`, `d`); the last one repeats',
+  },
   { name: 'RETRY_FOR', fallback: '`72h`', meaning: 'after this time a recipient that is still deferred has failed' },
   { name: 'LOG_LEVEL', fallback: '`info`', meaning: '`trace`, `debug`, `info`, `warn`, `error` or `silent`' },
 ];
@@ -111,7 +149,9 @@ export function readConfig(env: Record<string, string | undefined>): Readonly<Co
     },
     jwtSecret: read('JWT_SECRET', jwtSecret, null),
     encryptionKey: read('ENCRYPTION_KEY', encryptionKey, null),
-    roles: new Set(read('ROLES', listOf(oneOf(['api', 'mta', 'webhooks', 'smtp'] as const)), ['api', 'mta', 'webhooks', 'smtp'])),
+    roles: new Set(
+      read('ROLES', listOf(oneOf(['api', 'mta', 'webhooks', 'smtp'] as const)), ['api', 'mta', 'webhooks', 'smtp']),
+    ),
     retryScheduleMs: read(
       'RETRY_SCHEDULE',
       listOf(duration),
@@ -120,7 +160,8 @@ export function readConfig(env: Record<string, string | undefined>): Readonly<Co
     retryForMs: read('RETRY_FOR', duration, duration('72h')),
     logLevel: read('LOG_LEVEL', oneOf(['trace', 'debug', 'info', 'warn', 'error', 'silent'] as const), 'info'),
   };
-  if (!config.mailHostname) throw missing('MAIL_HOSTNAME', 'the public name of this host, when DELIVERY_MODE is direct');
+  if (!config.mailHostname)
+    throw missing('MAIL_HOSTNAME', 'the public name of this host, when DELIVERY_MODE is direct');
   if (databaseUrl && !config.jwtSecret) throw missing('JWT_SECRET', 'at least 32 characters, when DATABASE_URL is set');
   if (databaseUrl && !config.encryptionKey) {
     throw missing('ENCRYPTION_KEY', '32 bytes as 64 hexadecimal digits or as base64, when DATABASE_URL is set');
@@ -232,7 +273,8 @@ function jwtSecret(text: string): string {
 function encryptionKey(text: string): Buffer {
   const key = /^[0-9a-fA-F]{64}$/.test(text) ? Buffer.from(text, 'hex') : Buffer.from(text, 'base64');
   const isBase64 = key.toString('base64').replace(/=+$/, '') === text.replace(/=+$/, '');
-  if (key.length !== 32 || !(text.length === 64 || isBase64)) throw new Error('32 bytes as 64 hexadecimal digits or as base64');
+  if (key.length !== 32 || !(text.length === 64 || isBase64))
+    throw new Error('32 bytes as 64 hexadecimal digits or as base64');
   return key;
 }
 

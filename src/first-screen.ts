@@ -18,7 +18,12 @@ export async function prepareSandbox(node: SendwrightNode, known: string | undef
   const listed = (await domains.list(db, accountId)).find((entry) => entry.domain === sandboxDomain);
   const domain = listed ?? (await domains.add(db, accountId, { domain: sandboxDomain }, surroundings));
   if (domain.status !== 'verified') await verify(db, accountId, domain.id, surroundings);
-  const good = known !== undefined && (await keys.authenticate(db, known).then(() => true, () => false));
+  const good =
+    known !== undefined &&
+    (await keys.authenticate(db, known).then(
+      () => true,
+      () => false,
+    ));
   if (good) return known;
   const created = await keys.create(db, accountId, {
     name: 'sandbox (made at first start)',
@@ -36,7 +41,9 @@ export function firstScreen(config: Config, node: SendwrightNode, sandboxKey: st
     ? `${admin.email} / ${config.admin.password ? '(ADMIN_PASSWORD)' : `${admin.password}   (generated now, shown only this once)`}`
     : `${admin.email} / the password from the first start`;
   const mode =
-    config.deliveryMode === 'sandbox' ? 'sandbox mode: nothing leaves this machine' : `delivering to the internet as ${config.mailHostname}`;
+    config.deliveryMode === 'sandbox'
+      ? 'sandbox mode: nothing leaves this machine'
+      : `delivering to the internet as ${config.mailHostname}`;
   return [
     '',
     `  Sendwright is ready (${mode})`,

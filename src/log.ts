@@ -9,8 +9,14 @@ const secrets = ['password', 'token', 'secret', 'key', 'authorization', 'apiKey'
  * person where stdout is a terminal. Text from clients and remote servers goes in as fields, never into the message.
  */
 export function createLog(level: string, stdout: NodeJS.WriteStream = process.stdout): Logger {
-  const options = { level, base: null, redact: { paths: secrets.flatMap((name) => [name, `*.${name}`]), remove: true } };
-  return stdout.isTTY ? pino(options, { write: (line: string) => stdout.write(forTerminal(line)) }) : pino(options, stdout);
+  const options = {
+    level,
+    base: null,
+    redact: { paths: secrets.flatMap((name) => [name, `*.${name}`]), remove: true },
+  };
+  return stdout.isTTY
+    ? pino(options, { write: (line: string) => stdout.write(forTerminal(line)) })
+    : pino(options, stdout);
 }
 
 /** A logger that says nothing, for tests and for tools that print for themselves. */

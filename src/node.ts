@@ -36,7 +36,7 @@ export interface Foundation {
 export interface SendwrightNode {
   baseUrl: string;
   db: Database;
-  admin: { accountId: string; email: string; /** Null when the admin existed already. */ password: string | null };
+  admin: { accountId: string; email: string /** Null when the admin existed already. */; password: string | null };
   surroundings: Surroundings;
   /** Takes no new work, ends or hands back what is under way, and lets everything go. Within 30 seconds. */
   stop(): Promise<void>;
@@ -56,7 +56,9 @@ export async function startNode(config: Config, foundation: Foundation): Promise
   const stops: (() => Promise<unknown>)[] = [];
   const stop = once(async () => {
     for (const step of stops.toReversed()) {
-      await step().catch((error: Error) => foundation.log.warn({ error: error.message }, 'a part did not stop cleanly'));
+      await step().catch((error: Error) =>
+        foundation.log.warn({ error: error.message }, 'a part did not stop cleanly'),
+      );
     }
   });
   try {
@@ -86,7 +88,8 @@ async function bringUp(config: Config, foundation: Foundation, stops: Stops): Pr
   const rounds = new Rounds(log);
   stops.push(() => rounds.stop());
   addChores(rounds, db, surroundings, config.deliveryMode === 'sandbox');
-  if (config.roles.has('mta')) await startDelivery({ config, foundation, db, queue, rounds, internet, returnPath }, stops);
+  if (config.roles.has('mta'))
+    await startDelivery({ config, foundation, db, queue, rounds, internet, returnPath }, stops);
 
   let baseUrl = config.baseUrl;
   if (config.roles.has('api')) {
@@ -108,7 +111,11 @@ async function bringUp(config: Config, foundation: Foundation, stops: Stops): Pr
   return { baseUrl, db, surroundings, admin: { ...admin, password: admin.created ? password : null } };
 }
 
-async function openDatabase(config: Config, foundation: Foundation, stops: Stops): Promise<{ db: Database; queue: Queue }> {
+async function openDatabase(
+  config: Config,
+  foundation: Foundation,
+  stops: Stops,
+): Promise<{ db: Database; queue: Queue }> {
   const { databaseUrl, log, onProgress } = foundation;
   const db = connect(databaseUrl, log);
   stops.push(() => db.close());
@@ -199,8 +206,10 @@ async function openPort(app: ReturnType<typeof createApp>, config: Config): Prom
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     const { host, port } = config.http;
-    if (code === 'EADDRINUSE') throw new StartError(`HTTP_PORT ${port} is in use by another program: stop it, or set HTTP_PORT to a free one`);
-    if (code === 'EACCES') throw new StartError(`HTTP_PORT ${port} needs more rights than this user has: set HTTP_PORT to 1024 or more`);
+    if (code === 'EADDRINUSE')
+      throw new StartError(`HTTP_PORT ${port} is in use by another program: stop it, or set HTTP_PORT to a free one`);
+    if (code === 'EACCES')
+      throw new StartError(`HTTP_PORT ${port} needs more rights than this user has: set HTTP_PORT to 1024 or more`);
     throw new StartError(`HTTP_HOST ${host} cannot be listened on (${message})`);
   }
 }

@@ -49,7 +49,11 @@ export function createQueue(db: Database, log: Logger): Queue {
   boss.on('error', (error) => log.warn({ error: error.message }, 'the queue could not do its upkeep'));
   const listeners = new Set<() => void>();
   const inside = (tx: Sql) => ({
-    db: { executeSql: async (text: string, values?: unknown[]) => ({ rows: await tx.query<unknown>({ text, values: values ?? [] }) }) },
+    db: {
+      executeSql: async (text: string, values?: unknown[]) => ({
+        rows: await tx.query<unknown>({ text, values: values ?? [] }),
+      }),
+    },
   });
   return {
     async start() {

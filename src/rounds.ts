@@ -15,7 +15,9 @@ export class Rounds {
     const round = () => {
       if (this.#busy.has(name)) return;
       const running = work()
-        .catch((error: Error) => this.#log.warn({ error: error.message, round: name }, 'regular work failed; it is tried again'))
+        .catch((error: Error) =>
+          this.#log.warn({ error: error.message, round: name }, 'regular work failed; it is tried again'),
+        )
         .finally(() => this.#busy.delete(name));
       this.#busy.set(name, running);
     };

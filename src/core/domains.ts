@@ -38,7 +38,8 @@ export async function add(
 ): Promise<Domain> {
   const domain = parseName(input.domain);
   // Before the key is made, which costs far more than this look-up.
-  if (await db.prisma.domain.findFirst({ where: { accountId, domain }, select: { id: true } })) throw domainAlreadyExists();
+  if (await db.prisma.domain.findFirst({ where: { accountId, domain }, select: { id: true } }))
+    throw domainAlreadyExists();
   const id = newId();
   const pair = await generateKeyPair();
   const created = await db.prisma.domain.createMany({

@@ -17,7 +17,11 @@ export async function list(
 }
 
 /** @throws ApiError 404 */
-export async function get(db: Database, accountId: string, id: string): Promise<{ email: Email; recipients: Recipient[] }> {
+export async function get(
+  db: Database,
+  accountId: string,
+  id: string,
+): Promise<{ email: Email; recipients: Recipient[] }> {
   const email = await find(db, accountId, id);
   const recipients = await db.prisma.recipient.findMany({ where: { emailId: id }, orderBy: { position: 'asc' } });
   return { email, recipients };

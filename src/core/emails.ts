@@ -52,7 +52,12 @@ const priorities: Record<EmailType, number> = { transactional: 10, marketing: 0 
  *
  * @returns one entry for each request, in order
  */
-export async function accept(db: Database, queue: Queue, holder: KeyHolder, requests: SendRequest[]): Promise<Accepted[]> {
+export async function accept(
+  db: Database,
+  queue: Queue,
+  holder: KeyHolder,
+  requests: SendRequest[],
+): Promise<Accepted[]> {
   const domains = await findDomains(db, holder.accountId, requests);
   const now = new Date();
   const results = requests.map((request): { draft: Draft } | { refusal: ApiError } => {
@@ -86,7 +91,12 @@ function draft(request: SendRequest, holder: KeyHolder, domainId: string, now: D
   const jobs = new Map<string, Draft['jobs'][number]>();
   const recipients = distinctRecipients(request).map(({ kind, mailbox }, position) => {
     const destination = mailbox.domain;
-    const job = jobs.get(destination) ?? { id: newId(now), emailId: id, destination, priority: priorities[request.type] };
+    const job = jobs.get(destination) ?? {
+      id: newId(now),
+      emailId: id,
+      destination,
+      priority: priorities[request.type],
+    };
     if (!waits) jobs.set(destination, job);
     return { position, kind, address: mailbox.address, destination, jobId: waits ? null : job.id };
   });

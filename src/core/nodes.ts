@@ -29,7 +29,10 @@ export async function register(
  * @returns false when this node has been buried itself: what it had claimed now belongs to others
  */
 export async function beat(db: Database, nodeId: string): Promise<boolean> {
-  const rows = await db.query({ text: 'UPDATE nodes SET seen_at = now() WHERE id = $1 RETURNING id', values: [nodeId] });
+  const rows = await db.query({
+    text: 'UPDATE nodes SET seen_at = now() WHERE id = $1 RETURNING id',
+    values: [nodeId],
+  });
   if (rows.length === 0) return false;
   await db.transaction((tx) => removeAndFree(tx, deadAfterMs));
   return true;
@@ -48,7 +51,11 @@ async function removeAndFree(tx: Sql, unseenForMs: number): Promise<void> {
     text: `DELETE FROM nodes WHERE seen_at < now() - make_interval(secs => $1) OR $1 = 0 RETURNING id`,
     values: [unseenForMs / 1000],
   });
-  if (dead.length > 0) await free(tx, dead.map((node) => node.id));
+  if (dead.length > 0)
+    await free(
+      tx,
+      dead.map((node) => node.id),
+    );
 }
 
 /** The jobs that woke them stay behind: nothing answers to them any more, and whoever takes one finds nothing to do. */

@@ -58,7 +58,9 @@ export async function load(db: Database, emailIds: string[]): Promise<Map<string
 }
 
 async function loadAttachments(db: Database, rows: Row[]): Promise<Map<string, Buffer>> {
-  const wanted = rows.flatMap((row) => row.attachments.map((attachment) => ({ accountId: row.account_id, sha256: attachment.sha256 })));
+  const wanted = rows.flatMap((row) =>
+    row.attachments.map((attachment) => ({ accountId: row.account_id, sha256: attachment.sha256 })),
+  );
   if (wanted.length === 0) return new Map();
   const found = await db.query<{ account_id: string; sha256: Buffer; content: Buffer }>({
     name: 'outgoing-attachments',

@@ -52,7 +52,14 @@ export interface AttemptRow {
  * node, or woken by a later job: it can be removed.
  */
 export async function claim(tx: Sql, nodeId: string, jobs: DeliverJob[]): Promise<Claim[]> {
-  const rows = await tx.query<{ job_id: string; email_id: string; destination: string; position: number; address: string; attempts: number }>({
+  const rows = await tx.query<{
+    job_id: string;
+    email_id: string;
+    destination: string;
+    position: number;
+    address: string;
+    attempts: number;
+  }>({
     name: 'recipients-claim',
     text: `UPDATE recipients r SET claimed_by = $1, claimed_at = now()
              FROM unnest($2::uuid[], $3::uuid[]) AS job (email_id, id)
@@ -76,7 +83,9 @@ export async function claim(tx: Sql, nodeId: string, jobs: DeliverJob[]): Promis
  */
 export async function settle(tx: Sql, queue: Queue, settlements: Settlement[], attempts: AttemptRow[]): Promise<void> {
   // In one order on every node, so that two which settle recipients of the same emails do not wait in a circle.
-  const ordered = settlements.toSorted((a, b) => (a.emailId < b.emailId ? -1 : a.emailId > b.emailId ? 1 : a.position - b.position));
+  const ordered = settlements.toSorted((a, b) =>
+    a.emailId < b.emailId ? -1 : a.emailId > b.emailId ? 1 : a.position - b.position,
+  );
   await tx.query({
     name: 'recipients-settle',
     text: `WITH settled AS (
@@ -155,7 +164,11 @@ export async function release(db: Database, queue: Queue, claims: Claim[]): Prom
       text: `UPDATE recipients r SET job_id = NULL, claimed_by = NULL, claimed_at = NULL
                FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS c (email_id, job_id, node_id)
               WHERE r.email_id = c.email_id AND r.job_id = c.job_id AND r.claimed_by = c.node_id`,
-      values: [claims.map((entry) => entry.emailId), claims.map((entry) => entry.jobId), claims.map((entry) => entry.nodeId)],
+      values: [
+        claims.map((entry) => entry.emailId),
+        claims.map((entry) => entry.jobId),
+        claims.map((entry) => entry.nodeId),
+      ],
     });
     await queue.remove(
       tx,
@@ -236,5 +249,8 @@ export async function sweep(
   });
   if (!row) return { freed: 0, next: null };
   const atEnd = row.seen < limit || row.email_id === null || row.position === null;
-  return { freed: row.freed, next: atEnd ? null : { emailId: row.email_id as string, position: row.position as number } };
+  return {
+    freed: row.freed,
+    next: atEnd ? null : { emailId: row.email_id as string, position: row.position as number },
+  };
 }

@@ -40,12 +40,18 @@ const spfTimeoutMs = 15_000;
  *
  * @throws ApiError 404, or 400 `dns verification failed` with each of the three reported
  */
-export async function verify(db: Database, accountId: string, id: string, where: Surroundings): Promise<{ domain: Domain; checks: Checks }> {
+export async function verify(
+  db: Database,
+  accountId: string,
+  id: string,
+  where: Surroundings,
+): Promise<{ domain: Domain; checks: Checks }> {
   const domain = await domains.get(db, accountId, id);
   const checks = await check(domain, where);
   refuseWhereMissing(checks);
   if (!(await hold(db, domain, where))) {
-    const detail = 'verification: another account has this domain verified and still publishes its own verification record';
+    const detail =
+      'verification: another account has this domain verified and still publishes its own verification record';
     throw dnsVerificationFailed(detail, { missing: ['verification'], checks });
   }
   return { domain: await domains.get(db, accountId, id), checks };
@@ -103,7 +109,11 @@ async function checkOwnership(domain: Domain, where: Surroundings): Promise<Chec
   const record = domains.dnsRecords(domain, where.mailHostname).verification;
   const { texts, problem } = await lookUp(record.name, where);
   if (problem) return report(record, texts, problem);
-  return report(record, texts, texts.includes(record.value) ? null : 'the TXT records found there do not have the expected value');
+  return report(
+    record,
+    texts,
+    texts.includes(record.value) ? null : 'the TXT records found there do not have the expected value',
+  );
 }
 
 async function checkDkim(domain: Domain, where: Surroundings): Promise<Check> {
@@ -112,7 +122,8 @@ async function checkDkim(domain: Domain, where: Surroundings): Promise<Check> {
   if (problem) return report(record, texts, problem);
   const keys = texts.map(publishedKey).filter((key) => key !== null);
   if (keys.length === 0) return report(record, texts, 'no TXT record found there is a DKIM key');
-  if (keys.length > 1) return report(record, texts, 'there is more than one DKIM key; receivers may read either, so remove the others');
+  if (keys.length > 1)
+    return report(record, texts, 'there is more than one DKIM key; receivers may read either, so remove the others');
   if (keys[0] !== domain.dkimPublicKey) return report(record, texts, 'the published key (p=) is not ours');
   return report(record, texts, await probeDkim(domain, where));
 }
@@ -139,7 +150,8 @@ async function checkSpf(domain: Domain, where: Surroundings): Promise<Check> {
   const texts = all.filter((text) => /^v=spf1( |$)/i.test(text));
   if (problem) return report(record, texts, problem);
   if (texts.length === 0) return report(record, texts, 'no TXT record found there is an SPF policy');
-  if (texts.length > 1) return report(record, texts, 'there is more than one SPF policy, which counts as none: merge them into one');
+  if (texts.length > 1)
+    return report(record, texts, 'there is more than one SPF policy, which counts as none: merge them into one');
   const standIn = '192.0.2.1';
   const known = where.sendingIps.length > 0;
   const resolve = asMailauth(where);
@@ -181,7 +193,14 @@ async function lookUp(name: string, where: Surroundings): Promise<{ texts: strin
 
 function report(record: domains.DnsRecord, found: string[], problem: string | null): Check {
   const { name, type, value } = record;
-  return { ok: problem === null, name, type, expected: value, found: found.slice(0, 20).map((text) => cleanRemoteText(text, 500)), problem };
+  return {
+    ok: problem === null,
+    name,
+    type,
+    expected: value,
+    found: found.slice(0, 20).map((text) => cleanRemoteText(text, 500)),
+    problem,
+  };
 }
 
 /** mailauth's contract for a resolver is node's, with its own idea of the types. */
@@ -219,5 +238,8 @@ async function recheck(db: Database, domain: Domain, where: Surroundings): Promi
     if (missing.length === 0) await hold(db, domain, where);
     return;
   }
-  await db.prisma.domain.updateMany({ where: { id: domain.id }, data: { dnsWarning: missing.length === 0 ? null : detail } });
+  await db.prisma.domain.updateMany({
+    where: { id: domain.id },
+    data: { dnsWarning: missing.length === 0 ? null : detail },
+  });
 }

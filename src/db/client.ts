@@ -99,10 +99,16 @@ function codeOf(error: unknown): string {
  */
 export function isUnavailable(error: unknown): boolean {
   for (let at = error, depth = 0; at instanceof Error && depth < 4; at = at.cause, depth += 1) {
-    if (/^(ECONN|EPIPE|ETIMEDOUT|EHOST|ENET|ENOTFOUND|EAI_AGAIN|08|57P0|53|57014|25006|P1001|P1002|P1008|P1017|P2024)/.test(codeOf(at))) {
+    if (
+      /^(ECONN|EPIPE|ETIMEDOUT|EHOST|ENET|ENOTFOUND|EAI_AGAIN|08|57P0|53|57014|25006|P1001|P1002|P1008|P1017|P2024)/.test(
+        codeOf(at),
+      )
+    ) {
       return true;
     }
-    if (/timeout exceeded when trying to connect|Connection terminated|Query read timeout|not queryable/i.test(at.message)) {
+    if (
+      /timeout exceeded when trying to connect|Connection terminated|Query read timeout|not queryable/i.test(at.message)
+    ) {
       return true;
     }
   }

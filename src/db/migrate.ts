@@ -17,12 +17,19 @@ const prismaLock = 72707369;
  * @throws Error when a migration in the folder differs from what was applied under its name, or fails
  */
 export async function migrate(url: string, now: Date = new Date()): Promise<string[]> {
-  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 10_000, application_name: 'sendwright migrate' });
+  const client = new pg.Client({
+    connectionString: url,
+    connectionTimeoutMillis: 10_000,
+    application_name: 'sendwright migrate',
+  });
   await client.connect();
   try {
     await client.query('SELECT pg_advisory_lock($1)', [prismaLock]);
     const applied = await applyMissing(client);
-    await ensurePartitions({ query: async (statement) => (await client.query(statement.text, statement.values)).rows }, now);
+    await ensurePartitions(
+      { query: async (statement) => (await client.query(statement.text, statement.values)).rows },
+      now,
+    );
     return applied;
   } finally {
     await client.end();
@@ -39,7 +46,10 @@ async function applyMissing(client: pg.Client): Promise<string[]> {
   const known = new Map(rows.map((row) => [row.migration_name, row.checksum]));
   const entries = await readdir(folder, { withFileTypes: true });
   const applied: string[] = [];
-  for (const name of entries.filter((entry) => entry.isDirectory()).map((entry) => entry.name).sort()) {
+  for (const name of entries
+    .filter((entry) => entry.isDirectory())
+    .map((entry) => entry.name)
+    .sort()) {
     const sql = await readFile(new URL(`${name}/migration.sql`, folder), 'utf8');
     const checksum = createHash('sha256').update(sql).digest('hex');
     const before = known.get(name);

@@ -7,7 +7,7 @@ import { createReturnPath } from '../mail/token.ts';
 import { type Delivery, deliver, type RecipientResult, type Session, type Transport } from '../smtp/deliver.ts';
 import type { Lease } from './lease.ts';
 import type { MessageBuilder } from './message.ts';
-import { decide, finalResult } from './outcome.ts';
+import { decide, finalResult, responseOf } from './outcome.ts';
 import type { RetryPolicy } from './schedule.ts';
 
 /** What one attempt came to, ready to be written down. */
@@ -35,10 +35,18 @@ const triesForDefects = 5;
  * @param signal ends it early: what was not decided by then is due again at once, and the attempt does not count
  * @returns what to write down; it does not throw
  */
-export async function attempt(tools: AttemptTools, claim: Claim, email: OutgoingEmail | undefined, signal: AbortSignal): Promise<AttemptRecord> {
+export async function attempt(
+  tools: AttemptTools,
+  claim: Claim,
+  email: OutgoingEmail | undefined,
+  signal: AbortSignal,
+): Promise<AttemptRecord> {
   const startedAt = new Date();
   const delivery = await tryDelivery(tools, claim, email, signal).catch((error: Error) => {
-    tools.log.error({ emailId: claim.emailId, error: error.stack }, 'an email could not be built or handed to the transport');
+    tools.log.error(
+      { emailId: claim.emailId, error: error.stack },
+      'an email could not be built or handed to the transport',
+    );
     return atHome(startedAt, claim, (recipient) => ({
       ...refusal(recipient.address, 'the message could not be built; the log of the server says why'),
       outcome: recipient.attempts + 1 >= triesForDefects ? 'bounced' : 'deferred',
@@ -47,7 +55,12 @@ export async function attempt(tools: AttemptTools, claim: Claim, email: Outgoing
   return record(tools, claim, delivery, { dueAt: email?.dueAt ?? startedAt, cutShort: signal.aborted });
 }
 
-async function tryDelivery(tools: AttemptTools, claim: Claim, email: OutgoingEmail | undefined, signal: AbortSignal): Promise<Delivery> {
+async function tryDelivery(
+  tools: AttemptTools,
+  claim: Claim,
+  email: OutgoingEmail | undefined,
+  signal: AbortSignal,
+): Promise<Delivery> {
   if (!email?.signing) {
     const reason = 'the sender domain was removed, or is no longer verified';
     return atHome(new Date(), claim, (recipient) => refusal(recipient.address, reason));
@@ -75,11 +88,24 @@ function headerLength(message: Buffer): number {
 }
 
 function refusal(recipient: string, reason: string): RecipientResult {
-  return { recipient, outcome: 'bounced', phase: 'local', reply: null, reason, enhanced: null, class: 'sender', uncertain: false };
+  return {
+    recipient,
+    outcome: 'bounced',
+    phase: 'local',
+    reply: null,
+    reason,
+    enhanced: null,
+    class: 'sender',
+    uncertain: false,
+  };
 }
 
 /** A delivery that was decided without asking any server. */
-function atHome(startedAt: Date, claim: Claim, result: (recipient: Claim['recipients'][number]) => RecipientResult): Delivery {
+function atHome(
+  startedAt: Date,
+  claim: Claim,
+  result: (recipient: Claim['recipients'][number]) => RecipientResult,
+): Delivery {
   const session: Session = {
     startedAt,
     durationMs: Date.now() - startedAt.getTime(),
@@ -140,7 +166,7 @@ function rowOf(emailId: string, session: Session, result: RecipientResult, numbe
     uncertain: result.uncertain,
     replyCode: result.reply?.code ?? null,
     enhancedCode: result.enhanced,
-    reply: result.reply?.text ?? null,
+    reply: result.reply ? responseOf(result) : null,
     reason: result.reason,
     classification: result.class,
   };

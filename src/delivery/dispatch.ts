@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import * as outgoing from '../core/outgoing.ts';
-import * as recipients from '../core/recipients.ts';
 import type { Claim } from '../core/recipients.ts';
+import * as recipients from '../core/recipients.ts';
 import type { Database } from '../db/client.ts';
 import type { Queue } from '../queue.ts';
 import { type AttemptTools, attempt } from './attempt.ts';
@@ -105,7 +105,11 @@ export class Dispatcher {
   async #takeAll(): Promise<void> {
     while (this.#pumpAgain && !this.#stopping) {
       this.#pumpAgain = false;
-      const room = Math.min(batchSize, this.#limits.held - this.#held.size, 2 * this.#limits.running - this.#runningCount);
+      const room = Math.min(
+        batchSize,
+        this.#limits.held - this.#held.size,
+        2 * this.#limits.running - this.#runningCount,
+      );
       if (room <= 0 || !this.#tools.lease.valid()) return;
       const taken = await this.#take(room);
       if (taken > 0) this.#pumpAgain = true;
@@ -150,7 +154,9 @@ export class Dispatcher {
   }
 
   #hasRoom(destination: string): boolean {
-    return (this.#running.get(destination) ?? 0) < this.#limits.perDestination && this.#runningCount < this.#limits.running;
+    return (
+      (this.#running.get(destination) ?? 0) < this.#limits.perDestination && this.#runningCount < this.#limits.running
+    );
   }
 
   /** Loads the emails of all claims that became ready together with one statement. */
@@ -163,7 +169,10 @@ export class Dispatcher {
         const emails = await outgoing.load(this.#db, [...new Set(claims.map((claim) => claim.emailId))]);
         for (const claim of claims) void this.#run(claim, emails.get(claim.emailId));
       } catch (error) {
-        this.#tools.log.warn({ error: (error as Error).message }, 'emails could not be loaded; their claims are handed back');
+        this.#tools.log.warn(
+          { error: (error as Error).message },
+          'emails could not be loaded; their claims are handed back',
+        );
         for (const claim of claims) void this.#handBack(claim);
       }
     }

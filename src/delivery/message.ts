@@ -22,7 +22,11 @@ export class MessageBuilder {
   }
 
   /** Runs `use` with the message; the bytes are let go when nobody uses them any more. */
-  async with<T>(email: OutgoingEmail, signing: NonNullable<OutgoingEmail['signing']>, use: (bytes: Buffer) => Promise<T>): Promise<T> {
+  async with<T>(
+    email: OutgoingEmail,
+    signing: NonNullable<OutgoingEmail['signing']>,
+    use: (bytes: Buffer) => Promise<T>,
+  ): Promise<T> {
     const entry = this.#building.get(email.id) ?? { bytes: this.#build(email, signing), users: 0 };
     entry.users += 1;
     this.#building.set(email.id, entry);

@@ -33,11 +33,16 @@ export function decide(
   const next = nextAttempt(policy, history.attempts, history.dueAt, now, random);
   if (next) return { status: 'deferred', nextAttemptAt: next, response };
   const hours = Math.round(policy.forMs / 3_600_000);
-  return { status: 'failed', nextAttemptAt: null, response: `given up after ${hours} hours; the last answer was: ${response}` };
+  return {
+    status: 'failed',
+    nextAttemptAt: null,
+    response: `given up after ${hours} hours; the last answer was: ${response}`,
+  };
 }
 
 /** What the server said, word for word, or our sentence where no server said anything. */
 export function responseOf(result: RecipientResult): string {
   if (!result.reply) return result.reason;
-  return `${result.reply.code} ${result.reply.text}`.trim();
+  const { code, enhanced, text } = result.reply;
+  return [code, enhanced, text].filter((part) => part !== null && part !== '').join(' ');
 }

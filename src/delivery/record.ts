@@ -54,7 +54,10 @@ export class Recorder {
         await this.#db.transaction((tx) => settle(tx, this.#queue, settlements, attempts));
         return;
       } catch (error) {
-        this.#log.error({ error: (error as Error).message, outcomes: settlements.length }, 'outcomes could not be written down; trying again');
+        this.#log.error(
+          { error: (error as Error).message, outcomes: settlements.length },
+          'outcomes could not be written down; trying again',
+        );
         await sleep(pause);
       }
     }

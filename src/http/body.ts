@@ -17,12 +17,14 @@ let inFlight = 0;
  * @throws ApiError 400, 413, 415, or 503 when too many large bodies are under way
  */
 export async function readJson(ctx: Context, limit: number): Promise<Record<string, unknown>> {
-  if (ctx.request.is('application/json', '+json') === false) throw unsupportedMediaType('the body must be application/json');
+  if (ctx.request.is('application/json', '+json') === false)
+    throw unsupportedMediaType('the body must be application/json');
   const encoding = ctx.get('Content-Encoding');
   if (encoding && encoding !== 'identity') throw unsupportedMediaType('the body must not be compressed');
   const bytes = await readAll(ctx.req, limit);
   const value = parse(bytes);
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw invalidRequest('the body must be a JSON object');
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw invalidRequest('the body must be a JSON object');
   return value as Record<string, unknown>;
 }
 

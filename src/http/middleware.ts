@@ -19,7 +19,10 @@ export const accessLog: Middleware = async function accessLog(ctx, next) {
   const started = performance.now();
   await next();
   const ms = Math.round(performance.now() - started);
-  (ctx.state['log'] as Logger).info({ method: ctx.method, path: ctx.path.slice(0, 200), status: ctx.status, ms }, 'request');
+  (ctx.state['log'] as Logger).info(
+    { method: ctx.method, path: ctx.path.slice(0, 200), status: ctx.status, ms },
+    'request',
+  );
 };
 
 /** Answers are data for one reader: nothing may frame, guess or keep them. */
@@ -29,7 +32,8 @@ export const securityHeaders: Middleware = async function securityHeaders(ctx, n
     'X-Frame-Options': 'DENY',
     'Referrer-Policy': 'no-referrer',
     'Cache-Control': 'no-store',
-    'Content-Security-Policy': "default-src 'none'; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    'Content-Security-Policy':
+      "default-src 'none'; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
   });
   await next();
 };
@@ -50,7 +54,11 @@ export const errors: Middleware = async function errors(ctx, next) {
     ctx.set(shown.headers);
     // What is left of a body that was refused half way must not be taken for the next request.
     if (!ctx.req.readableEnded && ctx.req.headers['content-length'] !== undefined) ctx.set('Connection', 'close');
-    ctx.body = { error: shown.message, ...(shown.detail === undefined ? {} : { detail: shown.detail }), ...shown.extra };
+    ctx.body = {
+      error: shown.message,
+      ...(shown.detail === undefined ? {} : { detail: shown.detail }),
+      ...shown.extra,
+    };
   }
 };
 

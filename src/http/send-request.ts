@@ -27,13 +27,15 @@ const pastToleranceMs = 60_000;
 const attachment = z
   .object({
     filename: line(1_000).transform(withoutPath),
-    content: z.string({ error: (issue) => (issue.input === undefined ? 'is required' : 'must be a base64 string') }).transform((value, context) => {
-      const bytes = Buffer.from(value, 'base64');
-      // Node decodes whatever it is given; only what encodes back to the same was base64.
-      if (bytes.toString('base64') === value) return bytes;
-      context.addIssue('is not base64');
-      return z.NEVER;
-    }),
+    content: z
+      .string({ error: (issue) => (issue.input === undefined ? 'is required' : 'must be a base64 string') })
+      .transform((value, context) => {
+        const bytes = Buffer.from(value, 'base64');
+        // Node decodes whatever it is given; only what encodes back to the same was base64.
+        if (bytes.toString('base64') === value) return bytes;
+        context.addIssue('is not base64');
+        return z.NEVER;
+      }),
     content_type: line(500).nullish(),
     content_id: line(200).nullish(),
   })
@@ -44,13 +46,17 @@ const attachment = z
     contentId: contentId ?? null,
   }))
   .superRefine((value, context) => {
-    if (value.content.length > limits.attachmentBytes) context.addIssue({ code: 'custom', path: ['content'], message: 'is larger than 10 MB' });
+    if (value.content.length > limits.attachmentBytes)
+      context.addIssue({ code: 'custom', path: ['content'], message: 'is larger than 10 MB' });
     const refused = refuseAttachment(value);
     if (refused) context.addIssue(refused);
   });
 
 const headers = z
-  .custom<Record<string, unknown>>((value) => typeof value === 'object' && value !== null && !Array.isArray(value), 'must be an object')
+  .custom<Record<string, unknown>>(
+    (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
+    'must be an object',
+  )
   .transform((value, context) => {
     const entries = Object.entries(value);
     if (entries.length > limits.headers) context.addIssue(`may have ${limits.headers} entries at the most`);
@@ -71,7 +77,7 @@ const fields = z.object({
   subject: line(limits.subject),
   html: text(limits.body).nullish(),
   text: text(limits.body).nullish(),
-  template: z.unknown(),
+  template: z.unknown().optional(),
   headers: headers.nullish(),
   tags: list(line(256), limits.tags).nullish(),
   attachments: list(attachment, limits.attachments).nullish(),
@@ -96,19 +102,22 @@ export const sendRequest = fields.transform((input, context): SendRequest => {
     scheduledAt: input.scheduled_at ?? null,
     type: input.type ?? 'transactional',
   };
-  for (const { path, message } of refusals(request, input.template)) context.addIssue({ code: 'custom', path: [path], message });
+  for (const { path, message } of refusals(request, input.template))
+    context.addIssue({ code: 'custom', path: [path], message });
   return request;
 });
 
 /** What is wrong between fields that are each right. */
 function* refusals(request: SendRequest, template: unknown): Generator<{ path: string; message: string }> {
   const { to, cc, bcc, replyTo, html, text: plain, attachments, headers: custom, scheduledAt } = request;
-  if (template !== undefined && template !== null) yield { path: 'template', message: 'there is no such published template' };
+  if (template !== undefined && template !== null)
+    yield { path: 'template', message: 'there is no such published template' };
   if (to.length === 0) yield { path: 'to', message: 'must name at least one recipient' };
   if (recipients(request).length > limits.recipients) {
     yield { path: 'to', message: `to, cc and bcc together may have ${limits.recipients} addresses at the most` };
   }
-  if (replyTo.length > limits.recipients) yield { path: 'reply_to', message: `may have ${limits.recipients} addresses at the most` };
+  if (replyTo.length > limits.recipients)
+    yield { path: 'reply_to', message: `may have ${limits.recipients} addresses at the most` };
   for (const [path, list] of Object.entries({ cc, bcc })) {
     if (list.length > limits.recipients) yield { path, message: `may have ${limits.recipients} addresses at the most` };
   }

@@ -13,10 +13,15 @@ const requestTimeoutMs = 120_000;
 
 /** @throws Error with `code` EADDRINUSE and the like */
 export async function listen(app: Koa, host: string, port: number): Promise<HttpServer> {
-  const server = createServer({ headersTimeout: headersTimeoutMs, requestTimeout: requestTimeoutMs, keepAliveTimeout: 65_000 }, app.callback());
+  const server = createServer(
+    { headersTimeout: headersTimeoutMs, requestTimeout: requestTimeoutMs, keepAliveTimeout: 65_000 },
+    app.callback(),
+  );
   server.on('clientError', (_error, socket) => {
     if (!socket.writable) return;
-    socket.end('HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: application/json\r\n\r\n{"error":"invalid request"}');
+    socket.end(
+      'HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: application/json\r\n\r\n{"error":"invalid request"}',
+    );
   });
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);

@@ -55,7 +55,9 @@ export function list<T extends z.ZodType>(item: T, most: number): z.ZodArray<T> 
 }
 
 export const oneOf = <const T extends readonly [string, ...string[]]>(values: T) =>
-  z.enum(values, { error: (issue) => (issue.input === undefined ? 'is required' : `must be one of ${values.join(', ')}`) });
+  z.enum(values, {
+    error: (issue) => (issue.input === undefined ? 'is required' : `must be one of ${values.join(', ')}`),
+  });
 
 /** One address, or `Name <address>`. */
 export const mailbox = z.string({ error: typeError('a string') }).transform((value, context): Mailbox => {
@@ -69,8 +71,10 @@ export const mailbox = z.string({ error: typeError('a string') }).transform((val
 });
 
 /** One address or an array of them, as an array. */
-export const mailboxes = z
-  .preprocess((value) => (typeof value === 'string' ? [value] : value), z.array(mailbox, { error: typeError('a string or an array of strings') }));
+export const mailboxes = z.preprocess(
+  (value) => (typeof value === 'string' ? [value] : value),
+  z.array(mailbox, { error: typeError('a string or an array of strings') }),
+);
 
 const rfc3339 = /^(\d{4})-(\d{2})-(\d{2})[Tt ](\d{2}):(\d{2}):(\d{2})(\.\d{1,9})?([Zz]|[+-]\d{2}:\d{2})$/;
 

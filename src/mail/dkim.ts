@@ -1,10 +1,4 @@
-import {
-  createHash,
-  createPrivateKey,
-  sign as cryptoSign,
-  generateKeyPair as generate,
-  type KeyObject,
-} from 'node:crypto';
+import { createPrivateKey, sign as cryptoSign, generateKeyPair as generate, type KeyObject } from 'node:crypto';
 import { promisify } from 'node:util';
 import { hashRelaxedBody, relaxedField } from './canonical.ts';
 import { type RawField, readHeader } from './headers.ts';

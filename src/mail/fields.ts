@@ -31,7 +31,10 @@ export function writeAddresses(name: string, mailboxes: Mailbox[]): string {
     // The last wall: a mailbox that did not come out of parseMailbox must not bring another address or line with it.
     if (/[\u0000- <>,;"\u007f-\u009f]/.test(address)) throw new Error('an address holds a character that would end it');
     if (mailbox.name === null) return [address + comma];
-    return [...writePhrase(mailbox.name), `<${address}>${comma}`];
+    return [
+      ...writePhrase(mailbox.name, index === 0 ? columns - name.length - 2 : columns - 1),
+      `<${address}>${comma}`,
+    ];
   });
   return writeField(name, words);
 }
@@ -55,8 +58,8 @@ function needsEncoding(word: string): boolean {
 }
 
 /** A display name: atoms, a quoted-string, or encoded-words where it is not ASCII or too long to stay on one line. */
-function writePhrase(name: string): string[] {
-  if (name.length > 60 || needsEncoding(name)) return encodeWords(name, columns);
+function writePhrase(name: string, room: number): string[] {
+  if (name.length > 60 || needsEncoding(name)) return encodeWords(name, room);
   if (/^[A-Za-z0-9!#$%&'*+\-/=?^_`{|}~]+(?: [A-Za-z0-9!#$%&'*+\-/=?^_`{|}~]+)*$/.test(name)) return name.split(' ');
   return [quote(name)];
 }

@@ -122,14 +122,27 @@ async function reply(packet: Buffer, answerFor: AnswerFor, udp: boolean): Promis
     flags: dnsPacket.AUTHORITATIVE_ANSWER | ((query.flags ?? 0) & dnsPacket.RECURSION_DESIRED) | rcodes[answer.rcode],
     questions: [question],
     answers: answer.records.map((record) => encodable(record, question.name)),
-    additionals: edns ? [{ type: 'OPT', name: '.', udpPayloadSize: maxUdpSize, extendedRcode: 0, ednsVersion: 0, flags: 0, flag_do: false, options: [] }] : [],
+    additionals: edns
+      ? [
+          {
+            type: 'OPT',
+            name: '.',
+            udpPayloadSize: maxUdpSize,
+            extendedRcode: 0,
+            ednsVersion: 0,
+            flags: 0,
+            flag_do: false,
+            options: [],
+          },
+        ]
+      : [],
   };
   const asked = edns?.type === 'OPT' ? edns.udpPayloadSize : plainUdpSize;
   const limit = udp ? Math.min(Math.max(asked, plainUdpSize), maxUdpSize) : 65_535;
   const encoded = encode(response);
   if (encoded !== null && encoded.length <= limit) return encoded;
   const rest: Packet = { ...response, answers: [] };
-  if (encoded === null || !udp) return encode({ ...rest, flags: (response.flags ?? 0) & ~15 | rcodes.SERVFAIL });
+  if (encoded === null || !udp) return encode({ ...rest, flags: ((response.flags ?? 0) & ~15) | rcodes.SERVFAIL });
   return encode({ ...rest, flags: (response.flags ?? 0) | dnsPacket.TRUNCATED_RESPONSE });
 }
 

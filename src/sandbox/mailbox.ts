@@ -30,7 +30,10 @@ export interface MailboxOptions {
 
 /** The sandbox's mailbox: a real SMTP server on loopback that takes mail for anybody, as an MX host on the internet would. */
 export async function startMailbox(options: MailboxOptions): Promise<{ port: number; close(): Promise<void> }> {
-  const { private: key, cert } = await generate([{ name: 'commonName', value: mailboxHost }], { keyType: 'ec', algorithm: 'sha256' });
+  const { private: key, cert } = await generate([{ name: 'commonName', value: mailboxHost }], {
+    keySize: 2048,
+    algorithm: 'sha256',
+  });
   const greylisted = new Set<string>();
   const server = new SMTPServer({
     name: mailboxHost,
@@ -81,13 +84,18 @@ async function act(recipient: string, session: SMTPServerSession, greylisted: Se
 
 const refusal = (responseCode: number, message: string) => Object.assign(new Error(message), { responseCode });
 
-async function receive(stream: AsyncIterable<Buffer>, session: SMTPServerSession, options: MailboxOptions): Promise<string> {
+async function receive(
+  stream: AsyncIterable<Buffer>,
+  session: SMTPServerSession,
+  options: MailboxOptions,
+): Promise<string> {
   const chunks: Buffer[] = [];
   for await (const chunk of stream) chunks.push(chunk);
   const raw = Buffer.concat(chunks);
   const { mailFrom, rcptTo } = session.envelope;
   const sender = mailFrom === false ? '' : mailFrom.address;
-  const tls = session.secure && session.tlsOptions && typeof session.tlsOptions === 'object' ? session.tlsOptions : null;
+  const tls =
+    session.secure && session.tlsOptions && typeof session.tlsOptions === 'object' ? session.tlsOptions : null;
   const parsed = await PostalMime.parse(raw);
   const arrival: Arrival = {
     emailId: parseReturnPath(options.returnPath.key, sender, options.returnPath.host),

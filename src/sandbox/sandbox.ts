@@ -23,7 +23,10 @@ export async function startSandbox(options: {
   const dns = await startDnsServer({ answer: sandboxZone(db, mailHostname) });
   const resolver = createResolver([dns.address]);
   const resolve = async (name: string, type: string) => (await resolver.resolve(name, type)) as unknown[];
-  const mailbox = await startMailbox({ db, log, returnPath, resolve });
+  const mailbox = await startMailbox({ db, log, returnPath, resolve }).catch(async (error: Error) => {
+    await dns.close();
+    throw error;
+  });
   return {
     resolver,
     mxPort: mailbox.port,

@@ -24,7 +24,10 @@ export function sandboxZone(db: Database, mailHostname: string): (name: string, 
   };
 }
 
-const found = (type: string, data: unknown[]): Answer => ({ rcode: 'NOERROR', records: data.map((entry) => ({ type, data: entry, ttl })) });
+const found = (type: string, data: unknown[]): Answer => ({
+  rcode: 'NOERROR',
+  records: data.map((entry) => ({ type, data: entry, ttl })),
+});
 
 async function texts(db: Database, name: string, mailHostname: string): Promise<string[]> {
   const ownership = /^_sendwright\.(.+)$/.exec(name);

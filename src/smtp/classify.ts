@@ -30,11 +30,14 @@ const byEnhanced: Record<string, Classification> = {
 
 const bySubject: Record<string, Classification> = { 4: 'network', 5: 'protocol', 6: 'content', 7: 'policy' };
 
-const rateWords = /too (many|much|fast)|rate.?limit|limit(ed)? exceeded|exceed.*(rate|limit)|throttl|try again later.*(load|busy)/i;
-const authenticationWords = /\b(spf|dkim|dmarc|unauthenticated)\b|reverse dns|\bptr\b|authentication (fail|required|check)/i;
+const rateWords =
+  /too (many|much|fast)|rate.?limit|limit(ed)? exceeded|exceed.*(rate|limit)|throttl|try again later.*(load|busy)/i;
+const authenticationWords =
+  /\b(spf|dkim|dmarc|unauthenticated)\b|reverse dns|\bptr\b|authentication (fail|required|check)/i;
 const policyWords =
   /block(ed|list)|black.?list|dnsbl|\brbl\b|spamhaus|spamcop|barracuda|reputation|\bspam|banned|policy|prohibited|gr[ea]y.?list/i;
-const fullWords = /(mailbox|quota|storage|disk).*(full|exceed|over)|over ?quota|insufficient.*(storage|space)|out of storage/i;
+const fullWords =
+  /(mailbox|quota|storage|disk).*(full|exceed|over)|over ?quota|insufficient.*(storage|space)|out of storage/i;
 const unknownWords =
   /(user|recipient|mailbox|address|account|addressee|alias|person)s?\b.*(unknown|not (be )?found|no longer|does(n't| not) exist|not exist|invalid|disabled|inactive|not known|unavailable|no such)|unknown (user|recipient|local|mailbox|address)|no such (user|recipient|mailbox|person|address|account|local)|no mailbox|invalid (recipient|mailbox|user|address)|unrouteable|undeliverable address/i;
 

@@ -69,12 +69,18 @@ async function sayHello(connection: Connection, { ehloName, deadlines }: GreetOp
 async function startTls(connection: Connection, deadlines: Deadlines): Promise<Refusal | null> {
   connection.send('STARTTLS');
   const go = await connection.read(deadlines.starttls);
-  if (isLost(go)) return { ...refused(lostAt(connection, 'starttls', go)), tryClear: true };
+  if (isLost(go)) return brokenTls(connection, go);
   if (go.reply.code !== 220) return { ...refused(refusedAt(connection, 'starttls', go)), tryClear: true };
   // What the server said before TLS does not count (RFC 3207 section 4.2).
   connection.capabilities = noCapabilities;
   const broken = await connection.secure(deadlines.starttls);
-  return broken === null ? null : { ...refused(lostAt(connection, 'starttls', broken)), tryClear: true };
+  return broken === null ? null : brokenTls(connection, broken);
+}
+
+function brokenTls(connection: Connection, lost: Lost): Refusal {
+  // Who breaks the protocol here tries to smuggle; who ends the attempt wants no other.
+  const tryClear = lost.lost === 'timeout' || lost.lost === 'closed';
+  return { ...refused(lostAt(connection, 'starttls', lost)), tryClear };
 }
 
 const refused = (failure: Failure): Refusal => ({ ...failure, accepted: true, tryClear: false });

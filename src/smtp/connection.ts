@@ -1,5 +1,5 @@
-import { connect as netConnect, isIP, type Socket, type TcpNetConnectOpts } from 'node:net';
-import { createSecureContext, type SecureContext, connect as tlsConnect, TLSSocket } from 'node:tls';
+import { isIP, connect as netConnect, type Socket, type TcpNetConnectOpts } from 'node:net';
+import { createSecureContext, type SecureContext, TLSSocket, connect as tlsConnect } from 'node:tls';
 import { cleanRemoteText, type ParsedReply, ReplyParser } from './reply.ts';
 import type { TlsInfo } from './result.ts';
 
@@ -232,8 +232,10 @@ export class Connection {
     if (this.#lost !== null) return;
     this.#replies.push(...this.#parser.feed(chunk));
     if (this.#onIdleEnd !== null) this.#lose({ lost: 'protocol', reason: 'sent a reply that nobody asked for' });
-    else if (this.#parser.error !== null) this.#lose({ lost: 'protocol', reason: `broke the protocol: ${this.#parser.error}` });
-    else if (this.#replies.length > maxWaitingReplies) this.#lose({ lost: 'protocol', reason: 'sent too many replies' });
+    else if (this.#parser.error !== null)
+      this.#lose({ lost: 'protocol', reason: `broke the protocol: ${this.#parser.error}` });
+    else if (this.#replies.length > maxWaitingReplies)
+      this.#lose({ lost: 'protocol', reason: 'sent too many replies' });
     if (this.#replies.length > 0) this.#awaitReply?.();
   }
 

@@ -1,5 +1,11 @@
+import { greet, type Refusal } from './connect.ts';
+import { Connection } from './connection.ts';
+import { type Content, prepareContent } from './content.ts';
+import { resolveDestination, resolveHost } from './mx.ts';
+import { type Delivery, type Failure, failed, type RecipientResult, type Session } from './result.ts';
+import { type Route, routesTo } from './routes.ts';
+import { assertEnvelope, type Envelope, transact } from './transaction.ts';
 import type { Transport } from './transport.ts';
-import type { Delivery } from './result.ts';
 
 export type { Reply } from './reply.ts';
 export type { Classification, Delivery, Phase, RecipientResult, Session, TlsInfo } from './result.ts';
@@ -9,15 +15,218 @@ export { createTransport, type Transport, type TransportOptions } from './transp
 export interface DeliveryRequest {
   /** The recipients' domain, in its ASCII form. */
   destination: string;
-  envelope: { from: string; recipients: string[]; smtpUtf8: boolean };
+  envelope: Envelope;
   /** The complete message with CRLF line ends. */
   message: Buffer;
-  /** Asked just before the final dot of each transaction; false means that the message is no longer ours to send. */
+  /** Asked just before the end of the message is written, in each transaction; false gives the message up. */
   beforeDot: () => boolean;
-  /** Ends the attempt: before the dot the recipients are deferred, after it they are deferred and uncertain. */
+  /** Ends the attempt: what is undecided is deferred, and uncertain if the final dot was written. */
   signal?: AbortSignal;
 }
 
-export async function deliver(_transport: Transport, _request: DeliveryRequest): Promise<Delivery> {
-  throw new Error('under way');
+const maxAddresses = 5;
+const maxSessions = 2;
+// RFC 5321 section 4.5.3.1.8: every server takes this many.
+const maxRecipients = 100;
+
+/**
+ * Tries once to deliver a message: the destination's MX hosts in order, at most five addresses and two sessions. Every
+ * recipient has exactly one final outcome afterwards. A recipient that a server has decided about, or may have taken
+ * the message for, is not tried again; one whose turn was cut short is tried at the next host.
+ *
+ * Throws only for our own defects, such as a message with a bare LF or an address that no command can hold.
+ */
+export async function deliver(transport: Transport, request: DeliveryRequest): Promise<Delivery> {
+  const envelope = { ...request.envelope, recipients: [...new Set(request.envelope.recipients)] };
+  assertEnvelope(envelope);
+  return new Attempt(transport, { ...request, envelope }, prepareContent(request.message)).run();
+}
+
+/** When a session began, for its report. */
+interface Start {
+  startedAt: Date;
+  tick: number;
+}
+
+class Attempt {
+  readonly #transport: Transport;
+  readonly #request: DeliveryRequest;
+  readonly #content: Content;
+  readonly #sessions: Session[] = [];
+  /** The recipients to try at the next host. */
+  #open: string[];
+  #addressesLeft = maxAddresses;
+  #sessionsLeft = maxSessions;
+  #stopped = false;
+  /** The last host that is out of the question, and whether another one may take the mail later. */
+  #dead: Failure | null = null;
+  #hope = false;
+  #connection: Connection | null = null;
+
+  constructor(transport: Transport, request: DeliveryRequest, content: Content) {
+    this.#transport = transport;
+    this.#request = request;
+    this.#content = content;
+    this.#open = request.envelope.recipients;
+  }
+
+  async run(): Promise<Delivery> {
+    const { signal } = this.#request;
+    const onAbort = () => this.#connection?.destroy('was left because this server ended the attempt');
+    signal?.addEventListener('abort', onAbort);
+    try {
+      await this.#tryHosts();
+      this.#conclude();
+    } finally {
+      signal?.removeEventListener('abort', onAbort);
+      this.#connection?.destroy();
+    }
+    return { sessions: this.#sessions };
+  }
+
+  get #goesOn(): boolean {
+    const within = this.#addressesLeft > 0 && this.#sessionsLeft > 0;
+    return within && this.#open.length > 0 && !this.#stopped && !this.#request.signal?.aborted;
+  }
+
+  async #tryHosts(): Promise<void> {
+    const start = this.#start();
+    const destination = await resolveDestination(this.#request.destination, this.#transport);
+    if (destination.kind === 'hosts') {
+      for (const host of destination.hosts) {
+        if (this.#goesOn) await this.#tryHost(host.name);
+      }
+    } else {
+      this.#fail(start, null, unresolved(destination));
+    }
+  }
+
+  async #tryHost(host: string): Promise<void> {
+    const { sendingIps, random } = this.#transport;
+    if (await this.#tryIdle(host)) return;
+    const start = this.#start();
+    const found = await resolveHost(host, this.#transport);
+    if (found.kind !== 'addresses') return this.#fail(start, host, unresolved(found));
+    const routes = routesTo(found.addresses, sendingIps, random);
+    if (routes.length === 0) return this.#fail(start, host, noSendingIp(host));
+    for (const route of routes) {
+      if (!this.#goesOn) return;
+      this.#addressesLeft -= 1;
+      let refusal = await this.#tryRoute(host, route, true);
+      if (refusal?.tryClear && this.#goesOn) refusal = await this.#tryRoute(host, route, false);
+      if (refusal === null) return;
+      // Hosts of equal or worse preference would only bring the mail back to us.
+      if (refusal.permanent) this.#stopped = true;
+    }
+  }
+
+  /** True when an idle connection to the host answered; one that had died meanwhile leaves no trace. */
+  async #tryIdle(host: string): Promise<boolean> {
+    const start = this.#start();
+    const connection = this.#transport.pool.take(host);
+    if (connection === null) return false;
+    this.#connection = connection;
+    return this.#transactions(start, connection, true);
+  }
+
+  /** Null when there was a transaction. */
+  async #tryRoute(host: string, { address, localAddress }: Route, tls: boolean): Promise<Refusal | null> {
+    const { ehloName, ownHosts, deadlines, mxPort, connect } = this.#transport;
+    const start = this.#start();
+    const connection = new Connection({ host, address, port: mxPort, localAddress, connect });
+    this.#connection = connection;
+    const refusal = await greet(connection, { ehloName, ownHosts, tls, deadlines });
+    if (refusal === null || refusal.accepted) this.#sessionsLeft -= 1;
+    if (refusal === null) await this.#transactions(start, connection, false);
+    else this.#fail(start, connection, refusal);
+    return refusal;
+  }
+
+  async #transactions(start: Start, connection: Connection, reused: boolean): Promise<boolean> {
+    const { envelope, beforeDot } = this.#request;
+    const { deadlines, pool } = this.#transport;
+    const results: RecipientResult[] = [];
+    const elsewhere: string[] = [];
+    let waiting = this.#open;
+    while (waiting.length > 0 && connection.lost === null && !this.#stopped) {
+      const recipients = waiting.slice(0, maxRecipients);
+      const request = { envelope: { ...envelope, recipients }, content: this.#content, beforeDot, deadlines };
+      const end = await transact(connection, request);
+      if (reused && results.length === 0 && !end.alive) return false;
+      waiting = waiting.slice(maxRecipients);
+      results.push(...end.results);
+      elsewhere.push(...end.elsewhere);
+      this.#stopped ||= end.givenUp;
+    }
+    this.#record(start, connection, results, reused);
+    this.#open = [...elsewhere, ...waiting];
+    this.#hope = true;
+    this.#connection = null;
+    if (connection.lost === null) pool.release(connection.target.host, connection);
+    return true;
+  }
+
+  /** Notes that a host, or the whole destination, took nothing. Only when all of them never will is that permanent. */
+  #fail(start: Start, at: Connection | string | null, failure: Failure): void {
+    if (failure.permanent) this.#dead = failure;
+    else this.#hope = true;
+    const results = this.#open.map((recipient) => failed(recipient, { ...failure, permanent: false }));
+    this.#record(start, at, results, false);
+  }
+
+  #conclude(): void {
+    const last = this.#sessions.at(-1);
+    if (this.#dead !== null && !this.#hope && last !== undefined) {
+      const failure = this.#dead;
+      last.results = this.#open.map((recipient) => failed(recipient, failure));
+    }
+    const named = new Set(this.#sessions.flatMap((session) => session.results.map((result) => result.recipient)));
+    const unnamed = this.#request.envelope.recipients.filter((recipient) => !named.has(recipient));
+    if (unnamed.length === 0) return;
+    const reason = 'The attempt ended before it was the turn of this recipient.';
+    const failure: Failure = { phase: 'local', reply: null, reason, enhanced: null, class: 'other', permanent: false };
+    const results = unnamed.map((recipient) => failed(recipient, failure));
+    this.#record(this.#start(), null, results, false);
+  }
+
+  #start(): Start {
+    return { startedAt: this.#transport.clock.now(), tick: performance.now() };
+  }
+
+  #record(start: Start, at: Connection | string | null, results: RecipientResult[], reused: boolean): void {
+    const connection = at instanceof Connection ? at : null;
+    const session: Session = {
+      startedAt: start.startedAt,
+      durationMs: Math.round(performance.now() - start.tick),
+      host: at instanceof Connection ? at.target.host : at,
+      remoteAddress: connection?.target.address ?? null,
+      localAddress: connection?.localAddress ?? null,
+      tls: connection?.tls ?? null,
+      reused,
+      results,
+    };
+    this.#sessions.push(session);
+    const { host, remoteAddress, durationMs } = session;
+    const { phase, reason } = results[0] ?? {};
+    this.#transport.log.debug({ host, remoteAddress, durationMs, reused, phase, reason }, 'an SMTP session ended');
+  }
+}
+
+function unresolved(
+  found: { kind: 'permanent'; enhanced: string; reason: string } | { kind: 'temporary'; reason: string },
+): Failure {
+  const permanent = found.kind === 'permanent';
+  return {
+    phase: 'dns',
+    reply: null,
+    reason: found.reason,
+    enhanced: permanent ? found.enhanced : '4.4.3',
+    class: permanent ? 'bad_domain' : 'network',
+    permanent,
+  };
+}
+
+function noSendingIp(host: string): Failure {
+  const reason = `No sending address of this server is of an address family that ${host} has.`;
+  return { phase: 'local', reply: null, reason, enhanced: null, class: 'network', permanent: false };
 }

@@ -65,7 +65,10 @@ export class DnsCache {
   readonly #maxEntries: number;
   readonly #now: () => number;
 
-  constructor({ maxEntries = 10_000, now = () => performance.now() }: { maxEntries?: number; now?: () => number } = {}) {
+  constructor({
+    maxEntries = 10_000,
+    now = () => performance.now(),
+  }: { maxEntries?: number; now?: () => number } = {}) {
     this.#maxEntries = maxEntries;
     this.#now = now;
   }

@@ -1,17 +1,7 @@
 import type { Reply } from './reply.ts';
 
 /** Where in a delivery something was decided. `local` is our own decision, without asking the server. */
-export type Phase =
-  | 'dns'
-  | 'connect'
-  | 'greeting'
-  | 'ehlo'
-  | 'starttls'
-  | 'mail'
-  | 'rcpt'
-  | 'data'
-  | 'dot'
-  | 'local';
+export type Phase = 'dns' | 'connect' | 'greeting' | 'ehlo' | 'starttls' | 'mail' | 'rcpt' | 'data' | 'dot' | 'local';
 
 /** What a failure is about. Only `bad_mailbox` says that the recipient does not exist. */
 export type Classification =

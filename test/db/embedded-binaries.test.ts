@@ -30,7 +30,8 @@ t.test('library links that are missing are made', async (t) => {
 t.test('a package that its user cannot enter is copied, once', { skip: !user && 'needs root' }, async (t) => {
   const { home, native } = await unlinked(t);
   fs.chmodSync(path.dirname(native), 0o700);
-  const places = ['/proc/nowhere', path.join(home, 'place')];
+  fs.writeFileSync(path.join(home, 'file'), '');
+  const places = [path.join(home, 'file', 'no folder'), path.join(home, 'place')];
   const found = readable(native, user, places, 'copy');
   t.equal(found.initdb, path.join(home, 'place', 'copy', 'bin', 'initdb'), 'in the first place that works');
   const made = fs.statSync(found.postgres).ino;

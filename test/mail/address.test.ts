@@ -52,18 +52,111 @@ t.test('takes apart what people write', async (t) => {
 t.test('refuses what is not one plain address, and never repairs', async (t) => {
   for (const text of [
     ...['', ' ', '@', 'a', 'a@', '@b.c', 'a@b', 'a@localhost', 'a b@c.d', 'a@b c.d', 'a @b.c', 'a@ b.c', 'a@b.c x'],
-    ...['a@b@c.d', 'a@evil.example@b.c', '"a"@b.c', '"a b"@b.c', '"\\"@b.c', 'a"b@c.d', 'a\\b@c.d', 'a,b@c.d', 'a:b@c.d'],
+    ...[
+      'a@b@c.d',
+      'a@evil.example@b.c',
+      '"a"@b.c',
+      '"a b"@b.c',
+      '"\\"@b.c',
+      'a"b@c.d',
+      'a\\b@c.d',
+      'a,b@c.d',
+      'a:b@c.d',
+    ],
     ...['<@x.example:a@b.c>', '@x.example:a@b.c', 'a(comment)@b.c', 'a@b.c (comment)', '(comment) a@b.c', 'a@(x)b.c'],
-    ...['group: a@b.c;', 'a@b.c, d@e.f', 'a@b.c;', 'a@b.c,', '<a@b.c', 'a@b.c>', '<<a@b.c>>', '<a@b.c> x', '< a@b.c>', '<a@b.c >'],
-    ...['<a@b.c><d@e.f>', 'x <a@b.c> <d@e.f>', '<a@x>b@y.z', '"a@evil.example x"@good.example', 'a@good.example(@evil.example)'],
-    ...['Name a@b.c', 'Lovelace, Ada <a@b.c>', 'a@b.c <d@e.f>', 'Ada (x) <a@b.c>', '"Ada <a@b.c>', '"Ada" x <a@b.c>', 'Ada "x" <a@b.c>'],
-    ...['"Ada\\" <a@b.c>', '"Ada"', 'Ada <>', '<>', '.a@b.c', 'a.@b.c', 'a..b@c.d', `${'l'.repeat(65)}@b.c`, `${'ü'.repeat(33)}@b.c`],
-    ...['a@.b.c', 'a@b..c', 'a@b.c.', 'a@.', 'a@-b.c', 'a@b-.c', 'a@b.-c', 'a@b_c.d', 'a@_dmarc.b.c', 'a@*.b.c', `a@${'d'.repeat(64)}.c`],
-    ...[`a@${'d.'.repeat(130)}c`, `${'l'.repeat(64)}@${`${'d'.repeat(60)}.`.repeat(3)}example.com`, 'a@[1.2.3.4]', 'a@[IPv6:::1]'],
-    ...['a@1.2.3.4', 'a@127.1', 'a@b.123', 'a@0x7f.0x1', 'a@b.0x1f', 'a@2130706433', 'a@１２７.0.0.1', 'a@①②⑦.0.0.①', 'a@b%2ec.d', 'a@b.c%0d'],
-    ...['a@b.c/x', 'a@b.c?x', 'a@b.c#x', 'a@b.c:25', 'a@b／c.d', 'a@b％c.d', 'a@xn--.c', 'a@xn--a.c', 'a@xn--zzzzzz99.c', 'a@xn--ls8h=.c'],
+    ...[
+      'group: a@b.c;',
+      'a@b.c, d@e.f',
+      'a@b.c;',
+      'a@b.c,',
+      '<a@b.c',
+      'a@b.c>',
+      '<<a@b.c>>',
+      '<a@b.c> x',
+      '< a@b.c>',
+      '<a@b.c >',
+    ],
+    ...[
+      '<a@b.c><d@e.f>',
+      'x <a@b.c> <d@e.f>',
+      '<a@x>b@y.z',
+      '"a@evil.example x"@good.example',
+      'a@good.example(@evil.example)',
+    ],
+    ...[
+      'Name a@b.c',
+      'Lovelace, Ada <a@b.c>',
+      'a@b.c <d@e.f>',
+      'Ada (x) <a@b.c>',
+      '"Ada <a@b.c>',
+      '"Ada" x <a@b.c>',
+      'Ada "x" <a@b.c>',
+    ],
+    ...[
+      '"Ada\\" <a@b.c>',
+      '"Ada"',
+      'Ada <>',
+      '<>',
+      '.a@b.c',
+      'a.@b.c',
+      'a..b@c.d',
+      `${'l'.repeat(65)}@b.c`,
+      `${'ü'.repeat(33)}@b.c`,
+    ],
+    ...[
+      'a@.b.c',
+      'a@b..c',
+      'a@b.c.',
+      'a@.',
+      'a@-b.c',
+      'a@b-.c',
+      'a@b.-c',
+      'a@b_c.d',
+      'a@_dmarc.b.c',
+      'a@*.b.c',
+      `a@${'d'.repeat(64)}.c`,
+    ],
+    ...[
+      `a@${'d.'.repeat(130)}c`,
+      `${'l'.repeat(64)}@${`${'d'.repeat(60)}.`.repeat(3)}example.com`,
+      'a@[1.2.3.4]',
+      'a@[IPv6:::1]',
+    ],
+    ...[
+      'a@1.2.3.4',
+      'a@127.1',
+      'a@b.123',
+      'a@0x7f.0x1',
+      'a@b.0x1f',
+      'a@2130706433',
+      'a@１２７.0.0.1',
+      'a@①②⑦.0.0.①',
+      'a@b%2ec.d',
+      'a@b.c%0d',
+    ],
+    ...[
+      'a@b.c/x',
+      'a@b.c?x',
+      'a@b.c#x',
+      'a@b.c:25',
+      'a@b／c.d',
+      'a@b％c.d',
+      'a@xn--.c',
+      'a@xn--a.c',
+      'a@xn--zzzzzz99.c',
+      'a@xn--ls8h=.c',
+    ],
     ...['a@b\u200b.c', 'a@b\u200d.c', 'a@b\ufeff.c', 'a@b\u00ad.c', 'a@b\u202e.c', 'a@b\u00a0.c', 'a@b\u3000.c'],
-    ...['\u202ea@b.c', 'a\u200bb@c.d', 'a\u00a0b@c.d', 'a\ufeff@b.c', 'a＠evil.example@b.c', 'a․b@c.d', 'a\u2025b@c.d', 'e\u0301@b.c'],
+    ...[
+      '\u202ea@b.c',
+      'a\u200bb@c.d',
+      'a\u00a0b@c.d',
+      'a\ufeff@b.c',
+      'a＠evil.example@b.c',
+      'a․b@c.d',
+      'a\u2025b@c.d',
+      'e\u0301@b.c',
+    ],
     ...['A\u202edа <a@b.c>', 'A\u2066 <a@b.c>', '"A\u202d" <a@b.c>', 'a@b.c\u00a0', '\ufeffa@b.c'],
   ]) {
     t.type(throwsAt(text), 'string', show(text));
@@ -74,6 +167,8 @@ t.test('the reason follows the name of a field', async (t) => {
   for (const [text, message] of [
     ['hello', 'not an email address'],
     ['a@b', 'the domain has only one label'],
+    ['a@b.c.', 'the domain ends with a dot'],
+    ['a@xn--zzzzzz99.c', 'the domain has an xn-- label that is not valid'],
     ['a@b@c.d', 'holds more than one @'],
     ['a\r\n@b.c', 'holds control characters'],
     ['a@[1.2.3.4]', 'the domain holds a character that no domain has'],
@@ -86,7 +181,14 @@ t.test('the reason follows the name of a field', async (t) => {
 });
 
 t.test('the injection payloads, in every place of an address', async (t) => {
-  const places = (x: string) => [`a${x}@b.example`, `a@b${x}.example`, `a@b.example${x}`, `${x}a@b.example`, `N${x} <a@b.example>`, `"N${x}" <a@b.example>`];
+  const places = (x: string) => [
+    `a${x}@b.example`,
+    `a@b${x}.example`,
+    `a@b.example${x}`,
+    `${x}a@b.example`,
+    `N${x} <a@b.example>`,
+    `"N${x}" <a@b.example>`,
+  ];
   for (const payload of refused) {
     for (const text of places(payload)) t.type(throwsAt(text), 'string', show(text));
   }
@@ -111,7 +213,10 @@ t.test('a domain by itself', async (t) => {
 });
 
 t.test('what is canonical stays the same, and a mailbox can be written and read again', async (t) => {
-  const name = fc.oneof(fc.string({ unit: 'binary', maxLength: 30 }), fc.string({ unit: fc.constantFrom(...'aé "\\<>,@.()'), maxLength: 20 }));
+  const name = fc.oneof(
+    fc.string({ unit: 'binary', maxLength: 30 }),
+    fc.string({ unit: fc.constantFrom(...'aé "\\<>,@.()'), maxLength: 20 }),
+  );
   const local = fc.string({ unit: fc.constantFrom(...'abz09.!+üß字'), minLength: 1, maxLength: 20 });
   const domain = fc.string({ unit: fc.constantFrom(...'aBz09-.üß字。'), minLength: 1, maxLength: 30 });
   let accepted = 0;

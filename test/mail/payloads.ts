@@ -1,6 +1,9 @@
 /** A text as the name of an assertion: in ASCII, as a raw control character would break the TAP stream. */
 export function show(text: string): string {
-  return JSON.stringify(text.slice(0, 100)).replaceAll(/[^ -~]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
+  return JSON.stringify(text.slice(0, 100)).replaceAll(
+    /[^ -~]/g,
+    (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
 }
 
 const evil = 'X-Evil: 1';
@@ -65,5 +68,10 @@ export const dots = [
   '..\r\n.\r\n',
   '.first',
   'a\r\n.b\r\n..c',
-  ...[1022, 1023, 1024, 1025, 2048].map((length) => `${'x'.repeat(70)}\r\n`.repeat(40).slice(0, length - 2).concat('\r\n.')),
+  ...[1022, 1023, 1024, 1025, 2048].map((length) =>
+    `${'x'.repeat(70)}\r\n`
+      .repeat(40)
+      .slice(0, length - 2)
+      .concat('\r\n.'),
+  ),
 ];

@@ -52,7 +52,7 @@ t.test('a forged, cut or foreign one does not', async (t) => {
     t.equal(parseReturnPath(key, text, text.includes('\u212a') ? 'k.example' : host), null, text.slice(0, 100));
   }
   for (let i = 0; i < token.length; i++) {
-    for (const other of ['a', '7', 'q']) {
+    for (const other of 'abcdefghijklmnopqrstuvwxyz234567') {
       if (token[i] === other) continue;
       const changed = `bounces+${token.slice(0, i)}${other}${token.slice(i + 1)}@${host}`;
       if (parseReturnPath(key, changed, host) !== null) t.fail(`character ${i} as ${other}`);

@@ -22,9 +22,7 @@ const domainName = line(253).transform((value, context) => {
 
 const newKey = z.object({
   name: line(200),
-  scopes: list(oneOf(keys.scopes), keys.scopes.length)
-    .min(1, 'must name at least one scope')
-    .nullish(),
+  scopes: list(oneOf(keys.scopes), keys.scopes.length).min(1, 'must name at least one scope').nullish(),
   domains: list(domainName, 100).min(1, 'must name at least one domain').nullish(),
   expires_at: timestamp.refine((at) => at.getTime() > Date.now(), 'is in the past').nullish(),
 });

@@ -1,0 +1,51 @@
+const CR = 13;
+const LF = 10;
+const DOT = 46;
+
+/** A message in the form that DATA carries. */
+export interface Content {
+  /** Dot-stuffed, ending in CRLF, without the final dot. */
+  wire: Buffer;
+  /** The message's own size, as SIZE counts it (RFC 1870: without what dot-stuffing adds). */
+  size: number;
+  /** True when a byte is not ASCII. */
+  eightBit: boolean;
+}
+
+/** The end of DATA's content, after its last CRLF. */
+export const finalDot = Buffer.from('.\r\n');
+
+/**
+ * Prepares a message for DATA (RFC 5321 section 4.5.2). Nothing is copied when no line starts with a dot. Throws when
+ * the message holds a CR or LF outside CRLF: some servers would see the end of the message there, and take what follows
+ * for commands.
+ */
+export function prepareContent(message: Buffer): Content {
+  const dots: number[] = [];
+  let eightBit = false;
+  for (let at = 0, previous = LF; at < message.length; at++) {
+    const byte = message[at] as number;
+    if ((byte === LF) !== (previous === CR && at > 0)) throw new Error(`a bare CR or LF at byte ${at} of a message`);
+    if (byte === DOT && previous === LF) dots.push(at);
+    if (byte > 127) eightBit = true;
+    previous = byte;
+  }
+  if (message.at(-1) === CR) throw new Error('a bare CR at the end of a message');
+  const ended = message.length === 0 || message.at(-1) === LF;
+  const wire = dots.length === 0 && ended ? message : stuffed(message, dots, ended ? 0 : 2);
+  return { wire, size: message.length, eightBit };
+}
+
+function stuffed(message: Buffer, dots: number[], endBytes: number): Buffer {
+  const wire = Buffer.allocUnsafe(message.length + dots.length + endBytes);
+  let from = 0;
+  let to = 0;
+  for (const dot of dots) {
+    to += message.copy(wire, to, from, dot);
+    wire[to++] = DOT;
+    from = dot;
+  }
+  to += message.copy(wire, to, from);
+  wire.set([CR, LF].slice(0, endBytes), to);
+  return wire;
+}

@@ -1,0 +1,92 @@
+import type { Connection } from './connection.ts';
+
+export interface PoolOptions {
+  /** Idle connections kept in all; the longest idle goes first. */
+  maxIdle?: number;
+  /** How long one may wait for its next message, in milliseconds. */
+  idleMs?: number;
+  /** How old one may get, in milliseconds. */
+  maxAgeMs?: number;
+  /** How many transactions one may carry. */
+  maxTransactions?: number;
+}
+
+/**
+ * Connections between two messages, by key (the MX host name). Bounded by number, idle time, age and messages carried.
+ * One that breaks, or on which the server speaks without being asked, is forgotten at once.
+ */
+export class ConnectionPool {
+  readonly #idle = new Map<string, Set<Connection>>();
+  readonly #timers = new Map<Connection, NodeJS.Timeout>();
+  readonly #leaving = new Set<Promise<void>>();
+  readonly #options: Required<PoolOptions>;
+  #closed = false;
+
+  constructor({ maxIdle = 200, idleMs = 10_000, maxAgeMs = 300_000, maxTransactions = 100 }: PoolOptions = {}) {
+    this.#options = { maxIdle, idleMs, maxAgeMs, maxTransactions };
+  }
+
+  /** How many connections wait. */
+  get size(): number {
+    return this.#timers.size;
+  }
+
+  /** The connection that waited least, now the caller's; null when there is none. */
+  take(key: string): Connection | null {
+    const connection = [...(this.#idle.get(key) ?? [])].at(-1);
+    if (connection === undefined) return null;
+    this.#forget(key, connection);
+    connection.wake();
+    return connection;
+  }
+
+  /** Keeps a connection for its next message, or says QUIT when it has served long enough. */
+  release(key: string, connection: Connection): void {
+    const { maxIdle, idleMs, maxAgeMs, maxTransactions } = this.#options;
+    const ageLeft = maxAgeMs - (performance.now() - connection.openedAt);
+    const fit = !this.#closed && ageLeft > 0 && connection.transactions < maxTransactions && maxIdle > 0;
+    if (!fit || !connection.rest(() => this.#forget(key, connection))) {
+      this.#quit(connection);
+      return;
+    }
+
+    const kept = this.#idle.get(key) ?? new Set();
+    this.#idle.set(key, kept.add(connection));
+    const timer = setTimeout(() => this.#dismiss(key, connection), Math.min(idleMs, ageLeft));
+    this.#timers.set(connection, timer.unref());
+    if (this.#timers.size > maxIdle) this.#dismissOldest();
+  }
+
+  /** Says QUIT to all, waits for them to be closed (a second at most), and keeps none from now on. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    for (const [key, connections] of this.#idle) {
+      for (const connection of [...connections]) this.#dismiss(key, connection);
+    }
+    await Promise.all(this.#leaving);
+  }
+
+  #dismissOldest(): void {
+    const [oldest] = this.#timers.keys();
+    const [key] = [...this.#idle].find(([, connections]) => oldest !== undefined && connections.has(oldest)) ?? [];
+    if (oldest !== undefined && key !== undefined) this.#dismiss(key, oldest);
+  }
+
+  #dismiss(key: string, connection: Connection): void {
+    this.#forget(key, connection);
+    this.#quit(connection);
+  }
+
+  #forget(key: string, connection: Connection): void {
+    clearTimeout(this.#timers.get(connection));
+    this.#timers.delete(connection);
+    const kept = this.#idle.get(key);
+    kept?.delete(connection);
+    if (kept?.size === 0) this.#idle.delete(key);
+  }
+
+  #quit(connection: Connection): void {
+    const left = connection.quit().finally(() => this.#leaving.delete(left));
+    this.#leaving.add(left);
+  }
+}

@@ -1,0 +1,292 @@
+import { classify } from './classify.ts';
+import { lostAt } from './connect.ts';
+import { type Connection, isLost, type Lost } from './connection.ts';
+import { type Content, finalDot } from './content.ts';
+import { type Deadlines, minBytesPerSecond } from './deadlines.ts';
+import type { ParsedReply, Reply } from './reply.ts';
+import { answered, type Failure, failed, type Phase, type RecipientResult } from './result.ts';
+
+export interface Envelope {
+  /** Empty for the null sender. */
+  from: string;
+  recipients: string[];
+  /** True when an address or a header needs RFC 6531. */
+  smtpUtf8: boolean;
+}
+
+export interface TransactionRequest {
+  envelope: Envelope;
+  content: Content;
+  /** Asked just before the end of the message is written; false gives the message up. */
+  beforeDot: () => boolean;
+  deadlines: Deadlines;
+}
+
+export interface TransactionEnd {
+  /** One for each recipient. */
+  results: RecipientResult[];
+  /** Recipients whose turn was cut short by 421 or a lost connection before the dot: another host may take them now. */
+  elsewhere: string[];
+  /** False when the connection ended, or said 421, before it answered anything: it was dead when the transaction began. */
+  alive: boolean;
+  /** True when `beforeDot` said no. */
+  givenUp: boolean;
+}
+
+/** The most that is written together with the final dot, once the server has all that comes before. */
+const tailBytes = 16_384;
+
+/** Throws for an address that would not stay within its own command. */
+export function assertEnvelope({ from, recipients, smtpUtf8 }: Envelope): void {
+  for (const address of [from, ...recipients]) {
+    if (/[\x00-\x20\x7f-\x9f<>]|\p{Surrogate}/u.test(address))
+      throw new Error('an address that no SMTP command can hold');
+    if (!smtpUtf8 && /[^\x21-\x7e]/.test(address)) throw new Error('an address that needs SMTPUTF8, without it');
+  }
+  if (recipients.length === 0 || recipients.includes('')) throw new Error('an envelope without a recipient');
+}
+
+/**
+ * Sends one message on a connection that was greeted. Afterwards the connection can take another message unless it is
+ * lost. Nothing that the server does is thrown.
+ */
+export async function transact(connection: Connection, request: TransactionRequest): Promise<TransactionEnd> {
+  const refusal = refuseLocally(connection, request);
+  if (refusal !== null) {
+    const results = request.envelope.recipients.map((recipient) => failed(recipient, refusal));
+    return { results, elsewhere: [], alive: true, givenUp: false };
+  }
+  connection.limit(request.deadlines.transaction);
+  return new Transaction(connection, request).run();
+}
+
+function refuseLocally(connection: Connection, { envelope, content }: TransactionRequest): Failure | null {
+  const { host } = connection.target;
+  const { size, smtpUtf8, eightBitMime } = connection.capabilities;
+  const local = { phase: 'local', reply: null, class: 'content', permanent: true } as const;
+  if (size !== null && content.size > size) {
+    return {
+      ...local,
+      enhanced: '5.3.4',
+      reason: `${host} takes messages of at most ${size} bytes; this one has ${content.size}.`,
+    };
+  }
+  if (envelope.smtpUtf8 && !smtpUtf8) {
+    return { ...local, enhanced: '5.6.7', reason: `${host} does not take internationalised addresses (SMTPUTF8).` };
+  }
+  if (content.eightBit && !eightBitMime) {
+    return { ...local, enhanced: '5.6.3', reason: `${host} does not take 8-bit content (8BITMIME).` };
+  }
+  return null;
+}
+
+class Transaction {
+  readonly #connection: Connection;
+  readonly #request: TransactionRequest;
+  readonly #results = new Map<string, RecipientResult>();
+  readonly #elsewhere = new Set<string>();
+  #alive = false;
+  #givenUp = false;
+
+  constructor(connection: Connection, request: TransactionRequest) {
+    this.#connection = connection;
+    this.#request = request;
+  }
+
+  async run(): Promise<TransactionEnd> {
+    const { recipients } = this.#request.envelope;
+    await this.#steps();
+    const results = recipients.map((recipient) => {
+      const result = this.#results.get(recipient);
+      if (result === undefined) throw new Error('a transaction ended without a result for one of its recipients');
+      return result;
+    });
+    return { results, elsewhere: [...this.#elsewhere], alive: this.#alive, givenUp: this.#givenUp };
+  }
+
+  /** The recipients that nothing was decided for. */
+  get #open(): string[] {
+    return this.#request.envelope.recipients.filter((recipient) => !this.#results.has(recipient));
+  }
+
+  async #steps(): Promise<void> {
+    const { deadlines, envelope } = this.#request;
+    const pipelining = this.#connection.capabilities.pipelining;
+    const reset = this.#connection.needsReset ? ['RSET'] : [];
+    const recipients = envelope.recipients.map((recipient) => `RCPT TO:<${recipient}>`);
+    const mail = this.#mailCommand();
+    this.#connection.transactions += 1;
+    this.#connection.needsReset = true;
+    if (pipelining) this.#connection.send(...reset, mail, ...recipients, 'DATA');
+    const ask = (command: string, ms: number) => {
+      if (!pipelining) this.#connection.send(command);
+      return this.#connection.read(ms);
+    };
+
+    if (reset.length > 0) {
+      const answer = await ask('RSET', deadlines.mail);
+      if (isLost(answer)) return this.#lose('mail', answer);
+      // A connection that cannot be reset is of no use; that says nothing about this message.
+      if (!isSuccess(answer.reply)) return this.#leave('mail', answer.reply);
+    }
+    const mailReply = await ask(mail, deadlines.mail);
+    if (!this.#goesOn('mail', mailReply)) {
+      if (pipelining) await this.#skip(recipients.length);
+      return;
+    }
+    for (const [at, recipient] of envelope.recipients.entries()) {
+      const reply = await ask(recipients[at] ?? '', deadlines.rcpt);
+      if (!this.#answer(recipient, reply)) return;
+    }
+    if (this.#open.length === 0) {
+      if (pipelining) await this.#withdraw();
+      return;
+    }
+    const go = await ask('DATA', deadlines.data);
+    if (!isLost(go) && go.reply.code === 354) await this.#content();
+    else this.#goesOn('data', go, true);
+  }
+
+  #mailCommand(): string {
+    const { envelope, content } = this.#request;
+    const { size, eightBitMime } = this.#connection.capabilities;
+    const parameters = [
+      ...(size === null ? [] : [`SIZE=${content.size}`]),
+      ...(content.eightBit && eightBitMime ? ['BODY=8BITMIME'] : []),
+      ...(envelope.smtpUtf8 ? ['SMTPUTF8'] : []),
+    ];
+    return [`MAIL FROM:<${envelope.from}>`, ...parameters].join(' ');
+  }
+
+  /** True after a 2xx. Anything else decides for every open recipient, and ends the connection unless it is 4xx or 5xx. */
+  #goesOn(phase: Phase, answer: ParsedReply | Lost, refusedBy2xx = false): boolean {
+    if (isLost(answer)) {
+      this.#lose(phase, answer);
+      return false;
+    }
+    const { reply } = answer;
+    this.#alive ||= reply.code !== 421;
+    if (isSuccess(reply) && !refusedBy2xx) return true;
+    if (reply.code === 421 || !isRefusal(reply)) this.#leave(phase, reply);
+    else for (const recipient of this.#open) this.#results.set(recipient, this.#refused(recipient, phase, reply));
+    return false;
+  }
+
+  /** False when the transaction is over. An accepted recipient stays open. */
+  #answer(recipient: string, answer: ParsedReply | Lost): boolean {
+    if (isLost(answer) || answer.reply.code === 421 || !(isSuccess(answer.reply) || isRefusal(answer.reply))) {
+      return this.#goesOn('rcpt', answer);
+    }
+    if (isRefusal(answer.reply)) this.#results.set(recipient, this.#refused(recipient, 'rcpt', answer.reply));
+    return true;
+  }
+
+  /** Reads what a refused MAIL left in the pipeline. */
+  async #skip(recipients: number): Promise<void> {
+    for (let left = recipients; left > 0; left--) {
+      if (isLost(await this.#connection.read(this.#request.deadlines.rcpt))) return;
+    }
+    const go = await this.#connection.read(this.#request.deadlines.data);
+    // It would take a message without a sender; an empty one could even be delivered.
+    if (!isLost(go) && !isRefusal(go.reply)) this.#connection.destroy();
+  }
+
+  /** Every recipient was refused, but DATA is under way: a lone dot ends it if the server agreed (RFC 2920 section 3.1). */
+  async #withdraw(): Promise<void> {
+    const go = await this.#connection.read(this.#request.deadlines.data);
+    if (isLost(go) || isRefusal(go.reply)) return;
+    if (go.reply.code !== 354) return this.#connection.destroy();
+    this.#connection.finish(finalDot);
+    await this.#connection.read(this.#request.deadlines.mail);
+  }
+
+  async #content(): Promise<void> {
+    const { content, deadlines, beforeDot } = this.#request;
+    const split = Math.max(0, content.wire.length - tailBytes);
+    if (split > 0) {
+      const ms = deadlines.content + (content.size / minBytesPerSecond) * 1_000;
+      const broken = await this.#connection.write(content.wire.subarray(0, split), ms);
+      if (broken !== null && !this.#connection.pending) return this.#lose('data', broken);
+    }
+    // A reply now is the server's refusal in the middle of the message; taken for the dot's it could pass for success.
+    if (this.#connection.pending) return this.#interrupted(await this.#connection.read(deadlines.data));
+    if (this.#connection.lost !== null) return this.#lose('data', this.#connection.lost);
+    if (!beforeDot()) return this.#giveUp();
+    this.#connection.finish(content.wire.subarray(split), finalDot);
+    const end = await this.#connection.read(deadlines.dot);
+    if (isLost(end)) return this.#lose('dot', end, true);
+    if (isSuccess(end.reply)) this.#accept(end.reply);
+    else this.#goesOn('dot', end);
+  }
+
+  #interrupted(answer: ParsedReply | Lost): void {
+    const { host } = this.#connection.target;
+    if (!isLost(answer) && answer.reply.code === 421) {
+      this.#leave('data', answer.reply);
+    } else if (!isLost(answer) && isRefusal(answer.reply)) {
+      for (const recipient of this.#open) this.#results.set(recipient, this.#refused(recipient, 'data', answer.reply));
+    } else {
+      const lost = isLost(answer)
+        ? answer
+        : ({ lost: 'protocol', reason: 'replied before the message ended' } as const);
+      this.#lose('data', lost);
+    }
+    this.#connection.destroy(`${host} interrupted a message`);
+  }
+
+  #accept(reply: Reply): void {
+    this.#connection.needsReset = false;
+    const reason = answered(this.#connection.target.host, reply, 'dot');
+    const { enhanced } = reply;
+    for (const recipient of this.#open) {
+      const result = { recipient, outcome: 'delivered', phase: 'dot', reply, reason, enhanced, class: null } as const;
+      this.#results.set(recipient, { ...result, uncertain: false });
+    }
+  }
+
+  #giveUp(): void {
+    this.#givenUp = true;
+    const reason = 'This server lost its right to send the message before the message ended, and did not end it.';
+    const failure: Failure = { phase: 'local', reply: null, reason, enhanced: null, class: 'other', permanent: false };
+    for (const recipient of this.#open) this.#results.set(recipient, failed(recipient, failure));
+    this.#connection.destroy();
+  }
+
+  #lose(phase: Phase, lost: Lost, uncertain = false): void {
+    const failure = lostAt(this.#connection, phase, lost);
+    const reason = uncertain ? `${failure.reason} It may have taken the message.` : failure.reason;
+    for (const recipient of this.#open) {
+      this.#results.set(recipient, failed(recipient, { ...failure, reason }, uncertain));
+      if (!uncertain) this.#elsewhere.add(recipient);
+    }
+  }
+
+  /** 421, or a code that has no meaning here: all open recipients are deferred and the connection is closed. */
+  #leave(phase: Phase, reply: Reply): void {
+    const kind = reply.code === 421 ? classify(phase, reply) : 'protocol';
+    for (const recipient of this.#open) {
+      this.#results.set(recipient, { ...this.#refused(recipient, phase, reply), outcome: 'deferred', class: kind });
+      if (phase !== 'dot') this.#elsewhere.add(recipient);
+    }
+    this.#connection.destroy();
+  }
+
+  #refused(recipient: string, phase: Phase, reply: Reply): RecipientResult {
+    const reason = answered(this.#connection.target.host, reply, phase);
+    const kind = classify(phase, reply);
+    // RFC 5321 section 4.5.3.1.10: a 552 after accepted recipients means "too many of them" and is temporary.
+    const tooMany = phase === 'rcpt' && reply.code === 552 && reply.enhanced === null && this.#open[0] !== recipient;
+    const permanent = reply.code >= 500 && !tooMany;
+    return failed(recipient, {
+      phase,
+      reply,
+      reason,
+      enhanced: reply.enhanced,
+      class: tooMany ? 'rate' : kind,
+      permanent,
+    });
+  }
+}
+
+const isSuccess = (reply: Reply) => reply.code >= 200 && reply.code < 300;
+const isRefusal = (reply: Reply) => reply.code >= 400;

@@ -1,0 +1,125 @@
+import jsonwebtoken from 'jsonwebtoken';
+import t from 'tap';
+import { buildAccount } from '../support/build.ts';
+import { startTestNode, type TestNode } from '../support/node.ts';
+
+const login = '/api/v1/auth/login';
+const secret = 'the secret that this file signs its forged tokens with';
+
+t.test('login', async (t) => {
+  const node = await startTestNode(t, { JWT_SECRET: secret });
+
+  t.test('gives a token that opens the management routes', async (t) => {
+    const { status, body } = await node.call('POST', login, {
+      body: { email: 'admin@example.test', password: node.adminPassword },
+    });
+    t.equal(status, 200);
+    t.match(body, {
+      token: String,
+      token_type: 'Bearer',
+      expires_at: /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/,
+      user: { id: String, email: 'admin@example.test', role: 'admin' },
+      account: { id: String, name: String, plan: 'unlimited' },
+    });
+    const hours = (Date.parse(body.expires_at) - Date.now()) / 3_600_000;
+    t.ok(hours > 11.9 && hours <= 12);
+    t.equal((await node.call('GET', '/api/v1/keys', { token: body.token })).status, 200);
+  });
+
+  t.test('takes the email in any case', async (t) => {
+    const { status } = await node.call('POST', login, {
+      body: { email: 'Admin@Example.TEST', password: node.adminPassword },
+    });
+    t.equal(status, 200);
+  });
+
+  t.test('answers the same for an unknown email and for a wrong password', async (t) => {
+    const account = await buildAccount(node.db);
+    const wrong = await node.call('POST', login, { body: { email: account.email, password: 'wrong' } });
+    const unknown = await node.call('POST', login, { body: { email: 'nobody@example.test', password: 'wrong' } });
+    for (const answer of [wrong, unknown]) {
+      t.equal(answer.status, 401);
+      t.strictSame(answer.body, { error: 'unauthorized' });
+    }
+    await forgetFailures(node);
+  });
+
+  t.test('names the field of a body that is wrong', async (t) => {
+    for (const [body, detail] of [
+      [{}, 'email: is required'],
+      [{ email: 'a@b.c' }, 'password: is required'],
+      [{ email: 1, password: 'x' }, 'email: must be a string'],
+      [{ email: 'a\0@b.c', password: 'x' }, 'email: holds control characters'],
+    ] as const) {
+      const answer = await node.call('POST', login, { body });
+      t.equal(answer.status, 400);
+      t.strictSame(answer.body, { error: 'invalid request', detail });
+    }
+  });
+
+  t.test('stops guessing after ten failures, the right password too', async (t) => {
+    const account = await buildAccount(node.db);
+    for (let round = 0; round < 10; round += 1) {
+      const { status } = await node.call('POST', login, { body: { email: account.email, password: `guess ${round}` } });
+      t.equal(status, 401);
+    }
+    const answer = await node.call('POST', login, { body: { email: account.email, password: account.password } });
+    t.equal(answer.status, 429);
+    t.equal(answer.body.error, 'rate limited');
+    t.ok(Number(answer.headers.get('retry-after')) > 800);
+    await forgetFailures(node);
+    t.equal(
+      (await node.call('POST', login, { body: { email: account.email, password: account.password } })).status,
+      200,
+    );
+  });
+
+  t.test('takes no token that it did not sign, or that is over', async (t) => {
+    const user = await node.db.prisma.user.findFirstOrThrow({ where: { email: 'admin@example.test' } });
+    const claims = { sub: user.id, acc: user.accountId, role: 'admin', iss: 'sendwright', aud: 'sendwright-api' };
+    const now = Math.floor(Date.now() / 1000);
+    const sign = (extra: object, key = secret, algorithm: 'HS256' | 'HS512' | 'none' = 'HS256') =>
+      jsonwebtoken.sign({ ...claims, iat: now, exp: now + 60, ...extra }, algorithm === 'none' ? '' : key, {
+        algorithm,
+      });
+    t.equal(
+      (await node.call('GET', '/api/v1/keys', { token: sign({}) })).status,
+      200,
+      'the forgery is otherwise right',
+    );
+    const forged: Record<string, string> = {
+      'another secret': sign({}, 'another secret of sufficient length'),
+      'another algorithm': sign({}, secret, 'HS512'),
+      'no algorithm': sign({}, secret, 'none'),
+      over: sign({ iat: now - 120, exp: now - 60 }),
+      'another audience': sign({ aud: 'somebody-else' }),
+      'another issuer': sign({ iss: 'somebody-else' }),
+      'another account': sign({ acc: '00000000-0000-7000-8000-000000000000' }),
+      'no such user': sign({ sub: '00000000-0000-7000-8000-000000000000' }),
+      'a user that is no id': sign({ sub: "' OR 1=1" }),
+      'no signature': `${sign({}).split('.').slice(0, 2).join('.')}.`,
+      garbage: 'garbage',
+    };
+    for (const [what, token] of Object.entries(forged)) {
+      const answer = await node.call('GET', '/api/v1/keys', { token });
+      t.equal(answer.status, 401, what);
+      t.strictSame(answer.body, { error: 'unauthorized' }, what);
+    }
+    t.equal((await node.call('GET', '/api/v1/keys')).status, 401);
+    t.equal((await node.call('GET', '/api/v1/keys', { headers: { Authorization: 'Basic eDp5' } })).status, 401);
+  });
+
+  t.test('a changed password ends the tokens from before', async (t) => {
+    const account = await buildAccount(node.db);
+    const { body } = await node.call('POST', login, { body: { email: account.email, password: account.password } });
+    await node.db.prisma.user.update({
+      where: { email: account.email },
+      data: { passwordChangedAt: new Date(Date.now() + 2_000) },
+    });
+    t.equal((await node.call('GET', '/api/v1/keys', { token: body.token })).status, 401);
+  });
+});
+
+async function forgetFailures(node: TestNode): Promise<void> {
+  await node.db.prisma.loginFailure.deleteMany();
+}

@@ -1,0 +1,92 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { dirname, join, normalize } from 'node:path';
+import t from 'tap';
+
+/** Left to right: a file may import what stands further right, and what stands in its own place where that is a folder. */
+const order: RegExp[] = [
+  /^main\.ts$/,
+  /^(first-screen)\.ts$/,
+  /^node\.ts$/,
+  /^(http|inbound|delivery|webhooks|chores|sandbox)\//,
+  /^core\//,
+  /^queue\.ts$/,
+  /^db\//,
+  /^smtp\//,
+  /^config\.ts$/,
+  /^mail\//,
+  /^(rounds|data-dir)\.ts$/,
+  /^(errors|log|ids|clock|ip|seal|password)\.ts$|^generated\//,
+];
+
+const mostLines = 400;
+
+const src = new URL('../src/', import.meta.url).pathname;
+const files = readdirSync(decodeURIComponent(src), { recursive: true, encoding: 'utf8' })
+  .filter((name) => name.endsWith('.ts') && !name.startsWith('generated'))
+  .map((name) => name.replaceAll('\\', '/'));
+
+const sourceOf = (file: string) => readFileSync(join(decodeURIComponent(src), file), 'utf8');
+
+function importsOf(file: string): string[] {
+  const found = sourceOf(file).matchAll(/(?:from|import)\s*\(?\s*'(\.[^']+)'/g);
+  return [...found].map((match) => normalize(join(dirname(file), match[1] ?? '')));
+}
+
+const placeOf = (file: string) => order.findIndex((pattern) => pattern.test(file));
+const folderOf = (file: string) => (file.includes('/') ? file.slice(0, file.indexOf('/')) : file);
+
+t.test('every file has a place in the order of the layers', async (t) => {
+  for (const file of files)
+    t.not(placeOf(file), -1, `src/${file} belongs to no layer: give it a place in test/layers.test.ts`);
+});
+
+t.test('imports run one way', async (t) => {
+  for (const file of files) {
+    for (const imported of importsOf(file)) {
+      const sameFolder = folderOf(file) === folderOf(imported);
+      t.ok(
+        sameFolder || placeOf(imported) > placeOf(file),
+        `src/${file} must not import src/${imported}: it is on the wrong side of it`,
+      );
+    }
+  }
+});
+
+t.test('no imports run in a circle', async (t) => {
+  const graph = new Map(files.map((file) => [file, importsOf(file)]));
+  const done = new Set<string>();
+  const visit = (file: string, path: string[]): string[] | null => {
+    if (path.includes(file)) return [...path.slice(path.indexOf(file)), file];
+    if (done.has(file)) return null;
+    for (const next of graph.get(file) ?? []) {
+      const circle = visit(next, [...path, file]);
+      if (circle) return circle;
+    }
+    done.add(file);
+    return null;
+  };
+  for (const file of files) {
+    const circle = visit(file, []);
+    t.equal(
+      circle,
+      null,
+      circle ? `these files import each other: ${circle.join(' -> ')}` : `src/${file} is in no circle`,
+    );
+    if (circle) break;
+  }
+});
+
+t.test('only main, the first screen and the node know the configuration', async (t) => {
+  for (const file of files) {
+    if (/^(main|first-screen|node|config)\.ts$/.test(file)) continue;
+    t.notOk(importsOf(file).includes('config.ts'), `src/${file} must take values, not the configuration`);
+    t.notMatch(sourceOf(file), /process\.env/, `src/${file} must not read the environment`);
+  }
+});
+
+t.test('no file is longer than can be read in one sitting', async (t) => {
+  for (const file of files) {
+    const lines = sourceOf(file).split('\n').length;
+    t.ok(lines <= mostLines, `src/${file} has ${lines} lines: which second thing does it do?`);
+  }
+});

@@ -1,0 +1,61 @@
+import t from 'tap';
+import { refuseAttachment } from '../../src/mail/attachments.ts';
+import { harmless, refused, show } from './payloads.ts';
+
+const good = { filename: 'a.txt', contentType: 'text/plain', contentId: null };
+
+t.test('what an attachment may be', async (t) => {
+  t.equal(refuseAttachment(good), null);
+  for (const filename of ['ünï 字 🚀.pdf', '../../etc/passwd', 'C:\\x', '...', '__proto__', 'x'.repeat(255)]) {
+    t.equal(refuseAttachment({ ...good, filename }), null, show(filename));
+  }
+  for (const filename of harmless)
+    t.equal(refuseAttachment({ ...good, filename }) === null, !filename.includes('\u202e'), show(filename));
+  for (const contentType of [
+    'a/b',
+    'image/svg+xml',
+    'text/plain; charset=utf-8',
+    'text/plain;charset="utf-8"; x=y',
+    'message/rfc822',
+  ]) {
+    t.equal(refuseAttachment({ ...good, contentType }), null, contentType);
+  }
+  for (const contentId of ['logo', 'logo@x.example', '0190aaaa-bbbb.1_2'])
+    t.equal(refuseAttachment({ ...good, contentId }), null, contentId);
+});
+
+t.test('and what not', async (t) => {
+  for (const filename of ['', 'x'.repeat(256), 'a\u202egpj.exe', ...refused])
+    t.type(refuseAttachment({ ...good, filename }), 'string', show(filename));
+  for (const contentType of [
+    ...[
+      '',
+      'text',
+      'text/',
+      '/plain',
+      'text/plain;',
+      'text/plain; charset',
+      'a b/c',
+      'a/b; x="',
+      'a/b; x="\r\n"',
+      'a/b\r\nX-Evil: 1',
+      'ä/b',
+      'a/b/c',
+    ],
+    ...[
+      'multipart/mixed',
+      'Multipart/mixed; boundary=x',
+      `a/${'b'.repeat(128)}`,
+      'a/b; x=(c)',
+      `a/b${'; x=y'.repeat(2000)}`,
+    ],
+  ]) {
+    t.type(refuseAttachment({ ...good, contentType }), 'string', show(contentType));
+  }
+  for (const contentId of ['', '<logo>', 'a b', 'a\r\nX: y', 'ü', 'a"b', 'x'.repeat(201)])
+    t.type(refuseAttachment({ ...good, contentId }), 'string', show(contentId));
+  const start = performance.now();
+  for (const unit of ['a', ';', '"', '; x=y', '; x="', '/'])
+    refuseAttachment({ ...good, contentType: `a/b${unit.repeat(60_000)}` });
+  t.ok(performance.now() - start < 300, 'in linear time');
+});

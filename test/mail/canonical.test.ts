@@ -1,0 +1,58 @@
+import { createHash } from 'node:crypto';
+import t from 'tap';
+import { hashRelaxedBody, relaxedField } from '../../src/mail/canonical.ts';
+import { show } from './payloads.ts';
+
+t.test('the canonical body, by the letter of RFC 6376', async (t) => {
+  for (const [body, canonical] of [
+    ['', ''],
+    ['\r\n', ''],
+    ['\r\n\r\n \t\r\n', ''],
+    [' ', ''],
+    ['a', 'a\r\n'],
+    ['a\r\n', 'a\r\n'],
+    ['a\r\n\r\n', 'a\r\n'],
+    ['a \t', 'a\r\n'],
+    [' C \r\nD \t E\r\n\r\n\r\n', ' C\r\nD E\r\n'],
+    ['\r\n\r\na', '\r\n\r\na\r\n'],
+    ['a\r\n \r\n\r\nb\r\n\t', 'a\r\n\r\n\r\nb\r\n'],
+    ['\t\ta', ' a\r\n'],
+    ['a\r b\r\n', 'a\r b\r\n'],
+    ['a\r', 'a\r\r\n'],
+    ['\u00a0\r\n', '\u00a0\r\n'],
+  ] as const) {
+    t.equal(
+      await hashRelaxedBody(Buffer.from(body)),
+      createHash('sha256').update(canonical).digest('base64'),
+      show(body),
+    );
+  }
+  // RFC 6376 section 3.4.4: the SHA-256 of an empty relaxed body.
+  t.equal(await hashRelaxedBody(Buffer.from('\r\n')), '47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=');
+});
+
+t.test('the canonical header field', async (t) => {
+  for (const [field, canonical] of [
+    ['A: X\r\n', 'a:X'],
+    ['B : Y\t\r\n\tZ  \r\n', 'b:Y Z'],
+    ['Empty:\r\n', 'empty:'],
+    ['Empty: \t\r\n', 'empty:'],
+    ['C:\r\n d : e\r\n', 'c:d : e'],
+  ] as const) {
+    t.equal(relaxedField(Buffer.from(field)), canonical, show(field));
+  }
+  const utf8 = 'Subject: \u00a0à\u0085 Å\u00a0\r\n';
+  t.equal(
+    Buffer.from(relaxedField(Buffer.from(utf8)), 'latin1').toString(),
+    'subject:\u00a0à\u0085 Å\u00a0',
+    'the octets of UTF-8 are no white space',
+  );
+});
+
+t.test('others get their turn while a large body is hashed', async (t) => {
+  let turns = 0;
+  const count = setInterval(() => turns++, 0);
+  await hashRelaxedBody(Buffer.alloc(16 << 20, 'Some words\r\n'));
+  clearInterval(count);
+  t.ok(turns >= 5, `${turns} turns`);
+});

@@ -1,0 +1,26 @@
+import { parseMailbox } from '../../src/mail/address.ts';
+import type { MessageAttachment, MessageParts } from '../../src/mail/compose.ts';
+
+/** The parts of a plain message, but for those that a test is about. */
+export const message = (parts: Partial<MessageParts> = {}): MessageParts => ({
+  from: parseMailbox('Shop <shop@sender.example>'),
+  to: [parseMailbox('a@b.example')],
+  cc: [],
+  replyTo: [],
+  subject: 'Hello',
+  html: null,
+  text: 'Hello',
+  headers: [],
+  attachments: [],
+  messageId: '0190aaaa-bbbb-7ccc-8ddd-eeeeffff0001@sender.example',
+  date: new Date('2026-11-20T10:11:12.345Z'),
+  ...parts,
+});
+/** An attachment, likewise. */
+export const file = (parts: Partial<MessageAttachment> = {}): MessageAttachment => ({
+  filename: 'a.bin',
+  contentType: 'application/octet-stream',
+  contentId: null,
+  content: Buffer.from('content'),
+  ...parts,
+});

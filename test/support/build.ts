@@ -1,0 +1,60 @@
+import { randomBytes } from 'node:crypto';
+import * as domains from '../../src/core/domains.ts';
+import * as keys from '../../src/core/keys.ts';
+import type { Database } from '../../src/db/client.ts';
+import { newId } from '../../src/ids.ts';
+import { hashPassword } from '../../src/password.ts';
+
+export interface BuiltAccount {
+  id: string;
+  email: string;
+  password: string;
+}
+
+/** A fresh account with one member: tests share nothing, so nothing has to be cleaned. */
+export async function buildAccount(db: Database): Promise<BuiltAccount> {
+  const email = `${randomBytes(6).toString('hex')}@members.test`;
+  const password = randomBytes(9).toString('hex');
+  const id = newId();
+  await db.prisma.account.create({
+    data: {
+      id,
+      name: email,
+      plan: 'unlimited',
+      users: { create: { id: newId(), email, passwordHash: await hashPassword(password), role: 'member' } },
+    },
+  });
+  return { id, email, password };
+}
+
+/** A domain of the account that counts as verified without any DNS. */
+export async function buildVerifiedDomain(
+  db: Database,
+  accountId: string,
+  encryptionKey: Buffer,
+  domain = `${randomBytes(6).toString('hex')}.test`,
+): Promise<{ id: string; domain: string }> {
+  const created = await domains.add(db, accountId, { domain }, { encryptionKey });
+  await db.prisma.domain.updateMany({
+    where: { id: created.id },
+    data: { status: 'verified', verifiedAt: new Date() },
+  });
+  return { id: created.id, domain };
+}
+
+/** An API key of the account; without scopes it has `send`. */
+export async function buildKey(
+  db: Database,
+  accountId: string,
+  input: { scopes?: keys.Scope[]; domains?: string[]; expiresAt?: Date } = {},
+): Promise<string> {
+  const { scopes = ['send'], domains: restricted = [], expiresAt = null } = input;
+  return (await keys.create(db, accountId, { name: 'test', scopes, domains: restricted, expiresAt })).key;
+}
+
+/** An account that can send: a verified domain and a key. */
+export async function buildSender(db: Database, encryptionKey: Buffer) {
+  const account = await buildAccount(db);
+  const { id: domainId, domain } = await buildVerifiedDomain(db, account.id, encryptionKey);
+  return { account, domainId, domain, from: `sender@${domain}`, key: await buildKey(db, account.id) };
+}

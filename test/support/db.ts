@@ -1,0 +1,67 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { readdirSync, readFileSync } from 'node:fs';
+import pg from 'pg';
+import { connect, type Database } from '../../src/db/client.ts';
+import { migrate } from '../../src/db/migrate.ts';
+import { silentLog } from '../../src/log.ts';
+import { createQueue } from '../../src/queue.ts';
+import { testServerUrl } from './postgres.ts';
+
+/** A database of the test's own, with the whole schema in it: cloned from a template that is made once a run. */
+export async function createDatabase(): Promise<string> {
+  const server = await testServerUrl();
+  const admin = new pg.Client({ connectionString: server });
+  await admin.connect();
+  try {
+    const template = await makeTemplate(admin, server);
+    const name = `t_${randomBytes(6).toString('hex')}`;
+    await admin.query(`CREATE DATABASE ${name} TEMPLATE ${template} STRATEGY file_copy`);
+    return withName(server, name);
+  } finally {
+    await admin.end();
+  }
+}
+
+/** A database of the test's own, connected; it is closed when the test ends. */
+export async function openDatabase(t: { teardown(work: () => Promise<void>): void }): Promise<Database> {
+  const db = connect(await createDatabase(), silentLog, 10);
+  t.teardown(() => db.close());
+  return db;
+}
+
+async function makeTemplate(admin: pg.Client, server: string): Promise<string> {
+  const name = `template_${schemaHash()}`;
+  // Test files run at the same time: the first makes it, the others wait.
+  await admin.query(`SELECT pg_advisory_lock(hashtext('template'))`);
+  try {
+    const { rowCount } = await admin.query('SELECT FROM pg_database WHERE datname = $1', [name]);
+    if (rowCount) return name;
+    const draft = `${name}_draft`;
+    await admin.query(`DROP DATABASE IF EXISTS ${draft}`);
+    await admin.query(`CREATE DATABASE ${draft}`);
+    const url = withName(server, draft);
+    await migrate(url);
+    const db = connect(url, silentLog, 2);
+    const queue = createQueue(db, silentLog);
+    await queue.start();
+    await queue.stop();
+    await db.close();
+    await admin.query(`ALTER DATABASE ${draft} RENAME TO ${name}`);
+    return name;
+  } finally {
+    await admin.query(`SELECT pg_advisory_unlock(hashtext('template'))`);
+  }
+}
+
+function withName(server: string, name: string): string {
+  const url = new URL(server);
+  url.pathname = `/${name}`;
+  return url.href;
+}
+
+function schemaHash(): string {
+  const folder = new URL('../../prisma/migrations/', import.meta.url);
+  const hash = createHash('sha256');
+  for (const name of readdirSync(folder).sort()) hash.update(readFileSync(new URL(`${name}/migration.sql`, folder)));
+  return hash.digest('hex').slice(0, 12);
+}

@@ -1,0 +1,125 @@
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import { createSecureContext, TLSSocket } from 'node:tls';
+import { certificate } from './sink.ts';
+
+export { type ReceivedMessage, type Sink, type SinkOptions, startSink } from './sink.ts';
+
+/** One connection to a scripted MX, from the server's side. */
+export class Peer {
+  socket: Socket;
+  /** Everything that the client sent. */
+  received = Buffer.alloc(0);
+  #read = 0;
+
+  constructor(socket: Socket) {
+    this.socket = socket;
+    this.#listen(socket);
+  }
+
+  #listen(socket: Socket): void {
+    socket.on('error', () => {});
+    socket.on('data', (chunk) => {
+      this.received = Buffer.concat([this.received, chunk]);
+    });
+  }
+
+  /** Sends these exact bytes; text is Latin-1, so that `\xff` is one byte. */
+  send(bytes: string | Buffer): void {
+    if (!this.socket.destroyed) this.socket.write(typeof bytes === 'string' ? Buffer.from(bytes, 'latin1') : bytes);
+  }
+
+  /** What the client sends up to and with this text; rejects when the client leaves before. */
+  async until(text: string): Promise<string> {
+    for (;;) {
+      const at = this.received.indexOf(text, this.#read, 'latin1');
+      if (at !== -1) {
+        const found = this.received.toString('latin1', this.#read, at + text.length);
+        this.#read = at + text.length;
+        return found;
+      }
+      const ended = () => new Error(`the client left while ${JSON.stringify(text)} was awaited`);
+      if (this.socket.destroyed || this.socket.readableEnded) throw ended();
+      await Promise.race([once(this.socket, 'data'), once(this.socket, 'close').then(() => Promise.reject(ended()))]);
+    }
+  }
+
+  /** The next line without its CRLF. */
+  async line(): Promise<string> {
+    return (await this.until('\r\n')).slice(0, -2);
+  }
+
+  /** Waits for the next line and answers it. */
+  async answer(reply: string): Promise<string> {
+    const line = await this.line();
+    this.send(`${reply}\r\n`);
+    return line;
+  }
+
+  /** Greets and answers EHLO with these keywords. */
+  async greet(...keywords: string[]): Promise<void> {
+    this.send('220 mx.example.test ESMTP\r\n');
+    await this.answer(
+      ['mx.example.test', ...keywords]
+        .map((line, at) => `250${at === keywords.length ? ' ' : '-'}${line}`)
+        .join('\r\n'),
+    );
+  }
+
+  /** A whole message: answers MAIL, each RCPT, DATA and, unless it is null, the dot. Returns the raw content. */
+  async message({
+    mail = '250 ok',
+    rcpt = ['250 ok'],
+    data = '354 go',
+    dot = '250 ok' as string | null,
+  } = {}): Promise<string> {
+    await this.answer(mail);
+    for (const reply of rcpt) await this.answer(reply);
+    await this.answer(data);
+    const content = await this.until('\r\n.\r\n');
+    if (dot !== null) this.send(`${dot}\r\n`);
+    return content;
+  }
+
+  /** Goes on inside TLS. */
+  async startTls(): Promise<void> {
+    const { key, cert } = await certificate();
+    this.socket.removeAllListeners('data');
+    const secure = new TLSSocket(this.socket, { isServer: true, secureContext: createSecureContext({ key, cert }) });
+    this.socket = secure;
+    this.#listen(secure);
+    await once(secure, 'secure');
+  }
+}
+
+export interface ScriptedMx {
+  port: number;
+  /** Every connection so far. */
+  peers: Peer[];
+  close(): Promise<void>;
+}
+
+/** A raw TCP server whose behaviour is a function of the connection and its number, from 0. Clients may leave it alone. */
+export async function startScriptedMx(
+  script: (peer: Peer, number: number) => Promise<void> | void,
+  { host = '127.0.0.1', port = 0 }: { host?: string; port?: number } = {},
+): Promise<ScriptedMx> {
+  const peers: Peer[] = [];
+  const server: Server = createServer((socket) => {
+    const peer = new Peer(socket);
+    peers.push(peer);
+    // A client that leaves ends its script; that is often the point of the test.
+    Promise.resolve(script(peer, peers.length - 1)).catch(() => socket.destroy());
+  });
+  server.listen(port, host);
+  await once(server, 'listening');
+  return {
+    port: (server.address() as AddressInfo).port,
+    peers,
+    async close() {
+      for (const peer of peers) peer.socket.destroy();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}

@@ -1,0 +1,88 @@
+import { randomBytes } from 'node:crypto';
+import { readConfig } from '../../src/config.ts';
+import { createLog, silentLog } from '../../src/log.ts';
+import { type SendwrightNode, startNode } from '../../src/node.ts';
+import { createDatabase } from './db.ts';
+
+/** What a test of the whole service holds: a node on a database of its own, and a way to call it over HTTP. */
+export interface TestNode extends SendwrightNode {
+  databaseUrl: string;
+  adminPassword: string;
+  call(method: string, path: string, options?: CallOptions): Promise<Answer>;
+}
+
+export interface CallOptions {
+  key?: string | undefined;
+  token?: string | undefined;
+  body?: unknown;
+  headers?: Record<string, string>;
+}
+
+export interface Answer {
+  status: number;
+  headers: Headers;
+  // biome-ignore lint/suspicious/noExplicitAny: a test reads whatever the service answered
+  body: any;
+}
+
+type Test = { teardown(work: () => Promise<void>): void };
+
+export const adminPassword = 'correct horse battery staple';
+
+/** The environment of a node under test; on top of it, whatever the test sets. */
+export function testEnv(databaseUrl: string, env: Record<string, string> = {}): Record<string, string> {
+  return {
+    DATABASE_URL: databaseUrl,
+    HTTP_PORT: '0',
+    JWT_SECRET: randomBytes(32).toString('hex'),
+    ENCRYPTION_KEY: randomBytes(32).toString('hex'),
+    ADMIN_EMAIL: 'admin@example.test',
+    ADMIN_PASSWORD: adminPassword,
+    ALLOW_UNSAFE_DATABASE: 'true',
+    ...env,
+  };
+}
+
+/** Starts a node in this process, in the sandbox unless the environment says otherwise; it is stopped when the test ends. */
+export async function startTestNode(t: Test, env: Record<string, string> = {}): Promise<TestNode> {
+  const databaseUrl = env['DATABASE_URL'] ?? (await createDatabase());
+  const config = readConfig(testEnv(databaseUrl, env));
+  const node = await startNode(config, {
+    databaseUrl,
+    alone: false,
+    jwtSecret: config.jwtSecret ?? '',
+    encryptionKey: config.encryptionKey ?? Buffer.alloc(0),
+    log: process.env['TEST_LOG'] ? createLog(process.env['TEST_LOG'], process.stderr) : silentLog,
+  });
+  t.teardown(() => node.stop());
+  return {
+    ...node,
+    databaseUrl,
+    adminPassword,
+    call: (method, path, options) => call(node.baseUrl, method, path, options),
+  };
+}
+
+/** One HTTP call; a body that is a string is sent as it is, anything else as JSON. */
+export async function call(baseUrl: string, method: string, path: string, options: CallOptions = {}): Promise<Answer> {
+  const { key, token, body } = options;
+  const headers: Record<string, string> = { ...options.headers };
+  if (key !== undefined) headers['X-API-Key'] = key;
+  if (token !== undefined) headers['Authorization'] = `Bearer ${token}`;
+  if (body !== undefined) headers['Content-Type'] ??= 'application/json';
+  const payload = body === undefined || typeof body === 'string' ? body : JSON.stringify(body);
+  const response = await fetch(`${baseUrl}${path}`, { method, headers, body: payload ?? null });
+  const text = await response.text();
+  const json = response.headers.get('content-type')?.startsWith('application/json');
+  return { status: response.status, headers: response.headers, body: json ? JSON.parse(text) : text };
+}
+
+/** Asks again until the answer is not null or false, or the time is over. */
+export async function eventually<T>(ask: () => Promise<T | null | false | undefined>, withinMs = 10_000): Promise<T> {
+  for (const end = Date.now() + withinMs; ; ) {
+    const answer = await ask();
+    if (answer !== null && answer !== false && answer !== undefined) return answer;
+    if (Date.now() > end) throw new Error(`nothing came of it within ${withinMs} ms`);
+    await new Promise((resume) => setTimeout(resume, 20));
+  }
+}

@@ -1,0 +1,108 @@
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import { generate } from 'selfsigned';
+import { SMTPServer } from 'smtp-server';
+
+const hostPart = { name: 'commonName', value: 'mx.example.test' };
+
+/** A key and a self-signed certificate, made once for a process. */
+export const certificate = (() => {
+  let made: Promise<{ key: string; cert: string }> | null = null;
+  return () => {
+    made ??= generate([hostPart], { keyType: 'ec', algorithm: 'sha256' }).then(({ private: key, cert }) => ({
+      key,
+      cert,
+    }));
+    return made;
+  };
+})();
+
+/** One message as a receiver got it: `raw` is un-stuffed and byte for byte. */
+export interface ReceivedMessage {
+  from: string;
+  to: string[];
+  raw: Buffer;
+  tls: boolean;
+  at: Date;
+}
+
+export interface SinkOptions {
+  host?: string;
+  port?: number;
+  /** Offers STARTTLS with a self-signed certificate. */
+  tls?: boolean;
+  /** What EHLO declares; none unless given. */
+  size?: number;
+  /** The name in its greeting. */
+  name?: string;
+  /** The reply to a recipient, such as `550 5.1.1 no such user`; null accepts. */
+  onRecipient?: (address: string) => string | null | Promise<string | null>;
+  /** The reply to a whole message; null accepts and keeps it. */
+  onMessage?: (message: ReceivedMessage) => string | null | Promise<string | null>;
+}
+
+export interface Sink {
+  port: number;
+  messages: ReceivedMessage[];
+  /** Connections accepted so far. */
+  readonly connections: number;
+  close(): Promise<void>;
+}
+
+/** A receiving SMTP server on loopback that keeps what it gets. */
+export async function startSink(options: SinkOptions = {}): Promise<Sink> {
+  const { host = '127.0.0.1', port = 0, onRecipient = () => null, onMessage = () => null } = options;
+  const messages: ReceivedMessage[] = [];
+  let connections = 0;
+  const server = new SMTPServer({
+    ...(await certificate()),
+    name: options.name ?? 'sink.example.test',
+    ...(options.size === undefined ? {} : { size: options.size }),
+    hideSTARTTLS: options.tls !== true,
+    hideENHANCEDSTATUSCODES: true,
+    authOptional: true,
+    disabledCommands: ['AUTH'],
+    disableReverseLookup: true,
+    closeTimeout: 50,
+    onConnect: (_session, callback) => {
+      connections += 1;
+      callback();
+    },
+    onRcptTo: (address, _session, callback) => {
+      void Promise.resolve(onRecipient(address.address)).then((reply) => callback(refusal(reply)));
+    },
+    onData: (stream, session, callback) => {
+      const chunks: Buffer[] = [];
+      stream.on('data', (chunk: Buffer) => chunks.push(chunk));
+      stream.on('end', async () => {
+        const { mailFrom, rcptTo } = session.envelope;
+        const message: ReceivedMessage = {
+          from: mailFrom === false ? '' : mailFrom.address,
+          to: rcptTo.map(({ address }) => address),
+          raw: Buffer.concat(chunks),
+          tls: Boolean(session.secure),
+          at: new Date(),
+        };
+        const reply = await onMessage(message);
+        if (reply === null) messages.push(message);
+        callback(refusal(reply));
+      });
+    },
+  });
+  server.on('error', () => {});
+  server.listen(port, host);
+  await once(server.server, 'listening');
+  return {
+    port: (server.server.address() as AddressInfo).port,
+    messages,
+    get connections() {
+      return connections;
+    },
+    close: () => new Promise<void>((resolve) => server.close(() => resolve())),
+  };
+}
+
+function refusal(reply: string | null): Error | null {
+  if (reply === null) return null;
+  return Object.assign(new Error(reply.slice(4)), { responseCode: Number(reply.slice(0, 3)) });
+}

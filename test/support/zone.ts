@@ -1,0 +1,78 @@
+import { type Answer, type AnswerRecord, startDnsServer } from '../../src/sandbox/dns.ts';
+import { createResolver, type Resolver } from '../../src/smtp/resolver.ts';
+
+/** The records of one name, or how the server fails for it. A name that is not in the zone is NXDOMAIN. */
+export type ZoneEntry = ZoneRecords | 'SERVFAIL' | 'NXDOMAIN' | 'REFUSED' | 'drop';
+
+export interface ZoneRecords {
+  MX?: [preference: number, exchange: string][];
+  A?: string[];
+  AAAA?: string[];
+  TXT?: string[];
+  CNAME?: string;
+  PTR?: string[];
+  NS?: string[];
+}
+
+export interface Zone {
+  /** `ip:port`. */
+  address: string;
+  /** Asks this zone only, with short time-outs. */
+  resolver: Resolver;
+  /** Every question so far, such as `mx example.test`, oldest first. */
+  queries: string[];
+  /** Replaces what the zone says about a name; undefined takes it out. */
+  set(name: string, entry: ZoneEntry | undefined): void;
+  /** Answers from now on only after so many milliseconds. */
+  delay(ms: number): void;
+  close(): Promise<void>;
+}
+
+/** A DNS server on loopback that answers from a literal. */
+export async function startZone(literal: Record<string, ZoneEntry> = {}): Promise<Zone> {
+  const entries = new Map(Object.entries(literal).map(([name, entry]) => [name.toLowerCase(), entry]));
+  const queries: string[] = [];
+  let delayMs = 0;
+  const server = await startDnsServer({
+    answer: async (name, type) => {
+      queries.push(`${type.toLowerCase()} ${name}`);
+      if (delayMs > 0) await new Promise((resolve) => setTimeout(resolve, delayMs));
+      return answerFrom(entries, name, type);
+    },
+  });
+  return {
+    address: server.address,
+    resolver: createResolver([server.address], { timeoutMs: 300, tries: 1 }),
+    queries,
+    set(name, entry) {
+      if (entry === undefined) entries.delete(name.toLowerCase());
+      else entries.set(name.toLowerCase(), entry);
+    },
+    delay(ms) {
+      delayMs = ms;
+    },
+    close: () => server.close(),
+  };
+}
+
+function answerFrom(entries: Map<string, ZoneEntry>, name: string, type: string): Answer {
+  const entry = entries.get(name) ?? 'NXDOMAIN';
+  if (entry === 'drop') return 'drop';
+  if (typeof entry === 'string') return { rcode: entry, records: [] };
+  if (entry.CNAME !== undefined && type !== 'CNAME') {
+    const target = entry.CNAME.toLowerCase();
+    const rest = answerFrom(entries, target, type);
+    const alias: AnswerRecord = { type: 'CNAME', data: entry.CNAME, ttl: 60 };
+    if (rest === 'drop') return rest;
+    return { ...rest, records: [alias, ...rest.records.map((record) => ({ name: target, ...record }))] };
+  }
+  return { rcode: 'NOERROR', records: recordsOf(entry, type) };
+}
+
+function recordsOf(entry: ZoneRecords, type: string): AnswerRecord[] {
+  if (type === 'MX') {
+    return (entry.MX ?? []).map(([preference, exchange]) => ({ type, data: { preference, exchange }, ttl: 60 }));
+  }
+  const data = entry[type as keyof ZoneRecords] ?? [];
+  return [data].flat().map((each) => ({ type, data: each, ttl: 60 }));
+}
