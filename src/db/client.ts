@@ -41,7 +41,10 @@ export function connect(url: string, log: Logger, poolSize = 20): Database {
     keepAlive: true,
     application_name: 'sendwright',
   });
-  pool.on('error', (error) => log.warn({ error: error.message }, 'a database connection was lost'));
+  let closing = false;
+  pool.on('error', (error) => {
+    if (!closing) log.warn({ error: error.message }, 'a database connection was lost');
+  });
   const adapter = new PrismaPg(pool, {
     disposeExternalPool: false,
     onPoolError: () => undefined,
@@ -53,6 +56,7 @@ export function connect(url: string, log: Logger, poolSize = 20): Database {
     query: (statement) => run(pool, statement),
     transaction: (work) => transact(pool, work),
     async close() {
+      closing = true;
       await prisma.$disconnect();
       await pool.end();
     },

@@ -42,11 +42,11 @@ export function demandLogin(db: Database, secret: string): Middleware[] {
   // koa-jwt says 401 in words of its own, which the error middleware replaces by ours.
   const verify = koaJwt({ secret, algorithms: [algorithm], issuer, audience, key: 'claims' }) as Middleware;
   const current: Middleware = async (ctx, next) => {
-    const { sub: userId, acc: accountId, role, iat: issuedAt } = ctx.state['claims'] as Claims;
+    const { sub: userId, acc: accountId, role, iat: issuedAt } = ctx.state.claims as Claims;
     if (!isId(userId) || !isId(accountId)) throw unauthorized();
     if (!(await tokenIsCurrent(db, { userId, accountId, issuedAt }))) throw unauthorized();
     const session: Session = { userId, accountId, role };
-    ctx.state['session'] = session;
+    ctx.state.session = session;
     await next();
   };
   return [verify, current];
@@ -57,7 +57,7 @@ export function demandKey(db: Database, scope: keys.Scope): Middleware {
   return async function apiKey(ctx, next) {
     const holder = await keys.authenticate(db, ctx.get('X-API-Key') || undefined);
     keys.demandScope(holder, scope);
-    ctx.state['holder'] = holder;
+    ctx.state.holder = holder;
     await next();
   };
 }

@@ -9,7 +9,7 @@ export function requestId(log: Logger): Middleware {
   return async function requestId(ctx, next) {
     const id = newId();
     ctx.set('X-Request-Id', id);
-    ctx.state['log'] = log.child({ requestId: id });
+    ctx.state.log = log.child({ requestId: id });
     await next();
   };
 }
@@ -19,7 +19,7 @@ export const accessLog: Middleware = async function accessLog(ctx, next) {
   const started = performance.now();
   await next();
   const ms = Math.round(performance.now() - started);
-  (ctx.state['log'] as Logger).info(
+  (ctx.state.log as Logger).info(
     { method: ctx.method, path: ctx.path.slice(0, 200), status: ctx.status, ms },
     'request',
   );
@@ -47,7 +47,7 @@ export const errors: Middleware = async function errors(ctx, next) {
     if (ctx.status === 405 || ctx.status === 501) throw methodNotAllowed();
   } catch (error) {
     const shown = toApiError(error);
-    const log = ctx.state['log'] as Logger;
+    const log = ctx.state.log as Logger;
     if (shown.status === 500) log.error({ error: (error as Error).stack }, 'a request failed');
     if (shown.status === 503) log.warn({ error: (error as Error).message }, 'a request could not be served now');
     ctx.status = shown.status;

@@ -45,14 +45,14 @@ export function testEnv(databaseUrl: string, env: Record<string, string> = {}): 
 
 /** Starts a node in this process, in the sandbox unless the environment says otherwise; it is stopped when the test ends. */
 export async function startTestNode(t: Test, env: Record<string, string> = {}): Promise<TestNode> {
-  const databaseUrl = env['DATABASE_URL'] ?? (await createDatabase());
+  const databaseUrl = env.DATABASE_URL ?? (await createDatabase());
   const config = readConfig(testEnv(databaseUrl, env));
   const node = await startNode(config, {
     databaseUrl,
     alone: false,
     jwtSecret: config.jwtSecret ?? '',
     encryptionKey: config.encryptionKey ?? Buffer.alloc(0),
-    log: process.env['TEST_LOG'] ? createLog(process.env['TEST_LOG'], process.stderr) : silentLog,
+    log: process.env.TEST_LOG ? createLog(process.env.TEST_LOG, process.stderr) : silentLog,
   });
   t.teardown(() => node.stop());
   return {
@@ -68,7 +68,7 @@ export async function call(baseUrl: string, method: string, path: string, option
   const { key, token, body } = options;
   const headers: Record<string, string> = { ...options.headers };
   if (key !== undefined) headers['X-API-Key'] = key;
-  if (token !== undefined) headers['Authorization'] = `Bearer ${token}`;
+  if (token !== undefined) headers.Authorization = `Bearer ${token}`;
   if (body !== undefined) headers['Content-Type'] ??= 'application/json';
   const payload = body === undefined || typeof body === 'string' ? body : JSON.stringify(body);
   const response = await fetch(`${baseUrl}${path}`, { method, headers, body: payload ?? null });

@@ -24,30 +24,30 @@ export function domainRoutes(router: Router, services: Services): void {
   });
 
   router.post('/domains', ...loggedIn, async (ctx) => {
-    const { accountId } = ctx.state['session'] as Session;
+    const { accountId } = ctx.state.session as Session;
     const input = parse(newDomain, await readJson(ctx, bodyLimit));
     ctx.body = withRecords(await domains.add(db, accountId, input, { encryptionKey }));
   });
 
   router.get('/domains', ...loggedIn, async (ctx) => {
-    const { accountId } = ctx.state['session'] as Session;
+    const { accountId } = ctx.state.session as Session;
     ctx.body = { domains: (await domains.list(db, accountId)).map(present.domain) };
   });
 
   router.get('/domains/:id', ...loggedIn, async (ctx) => {
-    const { accountId } = ctx.state['session'] as Session;
-    ctx.body = withRecords(await domains.get(db, accountId, ctx.params['id'] ?? ''));
+    const { accountId } = ctx.state.session as Session;
+    ctx.body = withRecords(await domains.get(db, accountId, ctx.params.id ?? ''));
   });
 
   router.post('/domains/:id/verify', ...loggedIn, async (ctx) => {
-    const { accountId } = ctx.state['session'] as Session;
-    const { domain, checks } = await verify(db, accountId, ctx.params['id'] ?? '', surroundings);
+    const { accountId } = ctx.state.session as Session;
+    const { domain, checks } = await verify(db, accountId, ctx.params.id ?? '', surroundings);
     ctx.body = { ...withRecords(domain), checks: presentChecks(checks) };
   });
 
   router.delete('/domains/:id', ...loggedIn, async (ctx) => {
-    const { accountId } = ctx.state['session'] as Session;
-    const domain = await domains.remove(db, accountId, ctx.params['id'] ?? '');
+    const { accountId } = ctx.state.session as Session;
+    const domain = await domains.remove(db, accountId, ctx.params.id ?? '');
     ctx.body = { message: `domain ${domain.domain} was removed` };
   });
 }

@@ -19,27 +19,27 @@ const page = z.object({ limit: count(50, 100), offset: count(0, 2_147_483_647) }
 export function emailRoutes(router: Router, { db, queue }: Services): void {
   router.post('/emails', demandKey(db, 'send'), async (ctx) => {
     const request = parse(sendRequest, await readJson(ctx, bodyLimit));
-    const [accepted] = await accept(db, queue, ctx.state['holder'] as KeyHolder, [request]);
+    const [accepted] = await accept(db, queue, ctx.state.holder as KeyHolder, [request]);
     if (!accepted) throw new Error('accept answered for no request');
     if ('refusal' in accepted) throw accepted.refusal;
     ctx.body = { email: present.email(accepted.email) };
   });
 
   router.get('/emails', demandKey(db, 'read'), async (ctx) => {
-    const { accountId } = ctx.state['holder'] as KeyHolder;
+    const { accountId } = ctx.state.holder as KeyHolder;
     const { emails, count } = await log.list(db, accountId, parse(page, ctx.query));
     ctx.body = { emails: emails.map(present.email), count };
   });
 
   router.get('/emails/:id', demandKey(db, 'read'), async (ctx) => {
-    const { accountId } = ctx.state['holder'] as KeyHolder;
-    const { email, recipients } = await log.get(db, accountId, ctx.params['id'] ?? '');
+    const { accountId } = ctx.state.holder as KeyHolder;
+    const { email, recipients } = await log.get(db, accountId, ctx.params.id ?? '');
     ctx.body = { email: { ...present.email(email), recipients: recipients.map(present.recipient) } };
   });
 
   router.get('/emails/:id/attempts', demandKey(db, 'read'), async (ctx) => {
-    const { accountId } = ctx.state['holder'] as KeyHolder;
-    const attempts = await log.attempts(db, accountId, ctx.params['id'] ?? '');
+    const { accountId } = ctx.state.holder as KeyHolder;
+    const attempts = await log.attempts(db, accountId, ctx.params.id ?? '');
     ctx.body = { attempts: attempts.map(present.attempt) };
   });
 }

@@ -32,7 +32,7 @@ export function keyRoutes(router: Router, { db, jwtSecret }: Services): void {
   const loggedIn = demandLogin(db, jwtSecret);
 
   router.post('/keys', ...loggedIn, async (ctx) => {
-    const { accountId } = ctx.state['session'] as Session;
+    const { accountId } = ctx.state.session as Session;
     const input = parse(newKey, await readJson(ctx, bodyLimit));
     const { key, apiKey } = await keys.create(db, accountId, {
       name: input.name,
@@ -48,12 +48,12 @@ export function keyRoutes(router: Router, { db, jwtSecret }: Services): void {
   });
 
   router.get('/keys', ...loggedIn, async (ctx) => {
-    const { accountId } = ctx.state['session'] as Session;
+    const { accountId } = ctx.state.session as Session;
     ctx.body = { api_keys: (await keys.list(db, accountId)).map(present.apiKey) };
   });
 
   router.delete('/keys/:id', ...loggedIn, async (ctx) => {
-    const { accountId } = ctx.state['session'] as Session;
-    ctx.body = { api_key: present.apiKey(await keys.revoke(db, accountId, ctx.params['id'] ?? '')) };
+    const { accountId } = ctx.state.session as Session;
+    ctx.body = { api_key: present.apiKey(await keys.revoke(db, accountId, ctx.params.id ?? '')) };
   });
 }

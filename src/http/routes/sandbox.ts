@@ -16,13 +16,13 @@ export function sandboxRoutes(router: Router, { db, jwtSecret }: Services): void
   const loggedIn = demandLogin(db, jwtSecret);
 
   router.get('/sandbox/messages', ...loggedIn, async (ctx) => {
-    const { accountId } = ctx.state['session'] as Session;
+    const { accountId } = ctx.state.session as Session;
     const found = await messages.list(db, accountId, { ...parse(page, ctx.query), rawLimit: listedRawBytes });
     ctx.body = { messages: found.messages.map(present.sandboxMessage), count: found.count };
   });
 
   router.get('/sandbox/messages/:id', ...loggedIn, async (ctx) => {
-    const { accountId } = ctx.state['session'] as Session;
-    ctx.body = { message: present.sandboxMessage(await messages.get(db, accountId, ctx.params['id'] ?? '')) };
+    const { accountId } = ctx.state.session as Session;
+    ctx.body = { message: present.sandboxMessage(await messages.get(db, accountId, ctx.params.id ?? '')) };
   });
 }

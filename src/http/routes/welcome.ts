@@ -5,7 +5,7 @@ import type { Services } from '../services.ts';
 export function welcomeRoutes(router: Router, { baseUrl, sandbox }: Services): void {
   router.get('/', (ctx) => {
     ctx.type = 'html';
-    ctx.body = page(escape(baseUrl), sandbox);
+    ctx.body = page(escapeHtml(baseUrl), sandbox);
   });
 }
 
@@ -36,4 +36,4 @@ ${mode}
 `;
 }
 
-const escape = (text: string) => text.replaceAll(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
+const escapeHtml = (text: string) => text.replaceAll(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
