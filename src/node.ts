@@ -179,7 +179,7 @@ async function startDelivery(parts: DeliveryParts, stops: Stops): Promise<void> 
     mxPort: internet.mxPort,
     allowPrivate: internet.allowPrivate,
     sendingIps: config.deliveryMode === 'direct' ? config.sendingIps : [],
-    ownHosts: [config.mailHostname],
+    ownAddresses: internet.knownIps,
     log,
   });
   stops.push(() => transport.close());

@@ -80,7 +80,7 @@ export function readHeader(message: Buffer): { fields: RawField[]; body: number 
     let end = endOfLine(message, start);
     while (message[end] === 0x20 || message[end] === 0x09) end = endOfLine(message, end);
     const raw = message.subarray(start, end);
-    fields.push({ name: raw.toString('latin1', 0, Math.max(0, raw.indexOf(0x3a))).replace(/[ \t]+$/, ''), raw });
+    fields.push({ name: fieldName(raw), raw });
     start = end;
   }
   return { fields, body: message.length };
@@ -89,4 +89,11 @@ export function readHeader(message: Buffer): { fields: RawField[]; body: number 
 function endOfLine(message: Buffer, from: number): number {
   const lineFeed = message.indexOf(0x0a, from);
   return lineFeed === -1 ? message.length : lineFeed + 1;
+}
+
+/** What stands before the colon, without the white space that old syntax allows between them; empty when there is no colon. */
+function fieldName(raw: Buffer): string {
+  let end = Math.max(0, raw.indexOf(0x3a));
+  while (raw[end - 1] === 0x20 || raw[end - 1] === 0x09) end--;
+  return raw.toString('latin1', 0, end);
 }

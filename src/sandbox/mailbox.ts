@@ -1,12 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { dkimVerify } from 'mailauth/lib/dkim/verify.js';
 import PostalMime from 'postal-mime';
-import { generate } from 'selfsigned';
 import { SMTPServer, type SMTPServerSession } from 'smtp-server';
 import { type Arrival, store } from '../core/sandbox-messages.ts';
 import type { Database } from '../db/client.ts';
 import type { Logger } from '../log.ts';
 import { parseReturnPath } from '../mail/token.ts';
+import { selfSignedCertificate } from './certificate.ts';
 import { mailboxHost } from './zone.ts';
 
 /** Local parts that act; whatever follows a `+` does not count. Every other address takes its mail. */
@@ -30,10 +30,7 @@ export interface MailboxOptions {
 
 /** The sandbox's mailbox: a real SMTP server on loopback that takes mail for anybody, as an MX host on the internet would. */
 export async function startMailbox(options: MailboxOptions): Promise<{ port: number; close(): Promise<void> }> {
-  const { private: key, cert } = await generate([{ name: 'commonName', value: mailboxHost }], {
-    keySize: 2048,
-    algorithm: 'sha256',
-  });
+  const { key, cert } = selfSignedCertificate(mailboxHost);
   const greylisted = new Set<string>();
   const server = new SMTPServer({
     name: mailboxHost,

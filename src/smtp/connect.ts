@@ -28,7 +28,8 @@ export interface GreetOptions {
  */
 export async function greet(connection: Connection, options: GreetOptions): Promise<Refusal | null> {
   const refusal = await steps(connection, options);
-  if (refusal !== null && connection.lost === null) await connection.quit();
+  // Nobody needs to wait for the good-bye.
+  if (refusal !== null) void connection.quit();
   return refusal;
 }
 

@@ -99,7 +99,7 @@ function enhancedCode(code: number, text: string): string | null {
  * as spaces, without other control characters (C0, DEL, C1) and lone surrogates, at most `max` UTF-16 units.
  */
 export function cleanRemoteText(remote: Uint8Array | string, max = 2_000): string {
-  const text = typeof remote === 'string' ? remote.slice(0, max * 2) : decode(remote.subarray(0, max * 4));
+  const text = typeof remote === 'string' ? remote.slice(0, max * 2) : decode(remote.subarray(0, max * 4), remote.length > max * 4);
   return text
     .replace(/[\r\n\t]+/g, ' ')
     .replace(/[\x00-\x1f\x7f-\x9f]|\p{Surrogate}/gu, '')
@@ -108,10 +108,10 @@ export function cleanRemoteText(remote: Uint8Array | string, max = 2_000): strin
     .trim();
 }
 
-function decode(bytes: Uint8Array): string {
+function decode(bytes: Uint8Array, cut: boolean): string {
   try {
-    // As a stream: a character that the cut above split in two is dropped instead of failing the rest.
-    return new TextDecoder('utf-8', { fatal: true }).decode(bytes, { stream: true });
+    // As a stream, a character that was cut in two is dropped instead of failing the rest.
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes, { stream: cut });
   } catch {
     return Buffer.from(bytes).toString('latin1');
   }

@@ -237,9 +237,12 @@ t.test('hostile input is refused at once', async (t) => {
     for (const length of [990, 65536]) {
       const filler = unit.repeat(Math.floor(length / unit.length));
       for (const text of [filler, `${filler} <a@b.c>`, `"${filler}`, `a@${filler}`, `<${filler}>`]) {
-        const start = performance.now();
-        throwsAt(text);
-        const took = performance.now() - start;
+        const times = [1, 2, 3].map(() => {
+          const start = performance.now();
+          throwsAt(text);
+          return performance.now() - start;
+        });
+        const took = Math.min(...times);
         if (took > 50) t.fail(`${took} ms for ${length} of ${unit}`);
       }
     }

@@ -57,5 +57,5 @@ t.test('and what not', async (t) => {
   const start = performance.now();
   for (const unit of ['a', ';', '"', '; x=y', '; x="', '/'])
     refuseAttachment({ ...good, contentType: `a/b${unit.repeat(60_000)}` });
-  t.ok(performance.now() - start < 300, 'in linear time');
+  t.ok(performance.now() - start < 1000, 'in linear time');
 });

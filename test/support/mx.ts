@@ -83,7 +83,7 @@ export class Peer {
 
   /** Goes on inside TLS. */
   async startTls(): Promise<void> {
-    const { key, cert } = await certificate();
+    const { key, cert } = certificate();
     this.socket.removeAllListeners('data');
     const secure = new TLSSocket(this.socket, { isServer: true, secureContext: createSecureContext({ key, cert }) });
     this.socket = secure;
@@ -99,7 +99,10 @@ export interface ScriptedMx {
   close(): Promise<void>;
 }
 
-/** A raw TCP server whose behaviour is a function of the connection and its number, from 0. Clients may leave it alone. */
+/**
+ * A raw TCP server whose behaviour is a function of the connection and its number, from 0. After the script it only
+ * answers QUIT; a script that fails, as it does when the client leaves, closes the connection.
+ */
 export async function startScriptedMx(
   script: (peer: Peer, number: number) => Promise<void> | void,
   { host = '127.0.0.1', port = 0 }: { host?: string; port?: number } = {},
@@ -109,8 +112,13 @@ export async function startScriptedMx(
     const peer = new Peer(socket);
     peers.push(peer);
     // A client that leaves ends its script; that is often the point of the test.
-    Promise.resolve(script(peer, peers.length - 1)).catch(() => socket.destroy());
+    run(peer, peers.length - 1).catch(() => socket.destroy());
   });
+  const run = async (peer: Peer, number: number) => {
+    await script(peer, number);
+    await peer.until('QUIT\r\n');
+    peer.socket.end('221 bye\r\n');
+  };
   server.listen(port, host);
   await once(server, 'listening');
   return {

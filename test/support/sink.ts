@@ -1,18 +1,13 @@
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
-import { generate } from 'selfsigned';
 import { SMTPServer } from 'smtp-server';
-
-const hostPart = { name: 'commonName', value: 'mx.example.test' };
+import { selfSignedCertificate } from '../../src/sandbox/certificate.ts';
 
 /** A key and a self-signed certificate, made once for a process. */
 export const certificate = (() => {
-  let made: Promise<{ key: string; cert: string }> | null = null;
+  let made: { key: string; cert: string } | null = null;
   return () => {
-    made ??= generate([hostPart], { keyType: 'ec', algorithm: 'sha256' }).then(({ private: key, cert }) => ({
-      key,
-      cert,
-    }));
+    made ??= selfSignedCertificate('mx.example.test');
     return made;
   };
 })();
@@ -55,7 +50,7 @@ export async function startSink(options: SinkOptions = {}): Promise<Sink> {
   const messages: ReceivedMessage[] = [];
   let connections = 0;
   const server = new SMTPServer({
-    ...(await certificate()),
+    ...certificate(),
     name: options.name ?? 'sink.example.test',
     ...(options.size === undefined ? {} : { size: options.size }),
     hideSTARTTLS: options.tls !== true,

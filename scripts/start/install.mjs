@@ -1,0 +1,111 @@
+import { createHash } from 'node:crypto';
+import fs from 'node:fs';
+import path from 'node:path';
+import { run } from './child.mjs';
+
+/*
+ * The stamp says which package-lock.json node_modules was made from. It is written last and removed first, so that an
+ * installation that was interrupted has none. It lies inside, so that it goes when node_modules goes.
+ */
+const stampOf = (root) => path.join(root, 'node_modules', '.sendwright-installed');
+const npmRecordOf = (root) => path.join(root, 'node_modules', '.package-lock.json');
+
+/** True when node_modules holds what package-lock.json says. */
+export function isInstalled(root) {
+  const digest = digestOf(root);
+  if (readIfAny(stampOf(root)) === digest) return true;
+  if (!installedByHand(root)) return false;
+  try {
+    fs.writeFileSync(stampOf(root), digest);
+  } catch {
+    // In a folder that is read-only the comparison is made each time.
+  }
+  return true;
+}
+
+/** Runs npm ci. */
+export async function install(root, progress, lend) {
+  const lock = readLock(root);
+  const all = Object.entries(lock).filter(([name, entry]) => name && fits(entry)).length;
+  progress.begin(`Installing ${all} packages, which happens once and takes about a minute`);
+  fs.rmSync(stampOf(root), { force: true });
+  fs.rmSync(npmRecordOf(root), { force: true });
+
+  let fetched = 0;
+  const onLine = (line) => {
+    if (/^npm http (fetch GET|cache) .*\.tgz/.test(line))
+      progress.update(`Installing: ${++fetched} of ${all} packages fetched`);
+    const script = /^npm info run (\S+)@\S+ \S*install .*node_modules/.exec(line)?.[1];
+    if (script) progress.update(script === 'node' ? 'Installing: fetching Node' : `Installing: setting up ${script}`);
+  };
+  // The flags undo what a user's own configuration may say: all of it is needed, and older Nodes are fine for npm.
+  const flags = ['--include=dev', '--include=optional', '--engine-strict=false', '--audit=false', '--fund=false'];
+  flags.push('--loglevel=info', '--foreground-scripts=false', '--progress=false', '--color=false');
+  try {
+    const [command, ...args] = npm();
+    await run(command, [...args, 'ci', ...flags], { cwd: root, lend, onLine });
+  } catch (error) {
+    throw new Error(explain(error, root));
+  }
+  fs.writeFileSync(stampOf(root), digestOf(root));
+}
+
+/** The npm that is running us, else the one on the PATH. */
+function npm() {
+  const running = process.env.npm_execpath;
+  // pnpm and yarn set the same variable; they cannot read package-lock.json.
+  return running && path.basename(running) === 'npm-cli.js' ? [process.execPath, running] : ['npm'];
+}
+
+function explain(error, root) {
+  if (error.code === 'ENOENT')
+    return 'The packages cannot be installed: there is no npm on the PATH. It comes with Node, see https://nodejs.org';
+  const said = (error.output ?? [error.message])
+    .filter((line) => !/^npm (http|info|notice|verbose)\b/.test(line))
+    .join('\n');
+  return `${said}\n\nnpm could not install the packages into ${root}, for the reason above. Most often the network, a proxy or the
+registry is the cause (npm config get registry), or the disk is full. Nothing is lost: start again when that is settled.`;
+}
+
+/** Somebody ran npm ci or npm install: npm keeps a record of what it has put there, and writes it last. */
+function installedByHand(root) {
+  const record = readIfAny(npmRecordOf(root));
+  if (!record) return false;
+  const have = JSON.parse(record).packages;
+  return Object.entries(readLock(root)).every(([name, entry]) => {
+    const same = have[name]?.version === entry.version && have[name]?.integrity === entry.integrity;
+    return name === '' || same || (entry.optional && !fits(entry));
+  });
+}
+
+/** False for the binaries of other platforms. */
+function fits({ os, cpu, libc }) {
+  const allows = (list, value) =>
+    !list || list.includes(value) || list.some((item) => item.startsWith('!') && item !== `!${value}`);
+  return allows(os, process.platform) && allows(cpu, process.arch) && (!libc || libc.includes(libcOfSystem()));
+}
+
+function libcOfSystem() {
+  // Asking for the network takes seconds on some machines.
+  process.report.excludeNetwork = true;
+  return process.report.getReport().header.glibcVersionRuntime ? 'glibc' : 'musl';
+}
+
+function readLock(root) {
+  return JSON.parse(fs.readFileSync(path.join(root, 'package-lock.json'), 'utf8')).packages;
+}
+
+// The version of the Node that runs this is left out: everything runs with the project's own, which the lock file names.
+function digestOf(root) {
+  const hash = createHash('sha256').update(fs.readFileSync(path.join(root, 'package-lock.json')));
+  return hash.update(`${process.platform} ${process.arch}`).digest('hex');
+}
+
+function readIfAny(file) {
+  try {
+    return fs.readFileSync(file, 'utf8');
+  } catch (error) {
+    if (error.code === 'ENOENT') return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,60 @@
+import { spawn, spawnSync } from 'node:child_process';
+import fs from 'node:fs';
+import { constants } from 'node:os';
+import path from 'node:path';
+
+/** Node 24, which npm installed; or the Node that is running this, if that is new enough and the other one does not run. */
+export function findNode(root) {
+  const own = path.join(root, 'node_modules', 'node', 'bin', 'node');
+  if (spawnSync(own, ['--version'], { stdio: 'ignore' }).status === 0) return own;
+  const [major, minor] = process.versions.node.split('.').map(Number);
+  if (major > 22 || (major === 22 && minor >= 19)) return process.execPath;
+  throw new Error(
+    `${own} is missing or does not run here, and this Node (${process.version}) is older than 22.19: install a newer Node, ` +
+      'or let npm run install scripts (npm ci --ignore-scripts=false)',
+  );
+}
+
+/** Runs the project's Node with `args` in the project's folder, and ends as it ends. */
+export async function launch(root, args) {
+  const bin = path.join(root, 'node_modules', '.bin');
+  const env = { ...process.env, PATH: [bin, process.env.PATH].filter(Boolean).join(path.delimiter) };
+  const child = spawn(findNode(root), ['--disable-warning=ExperimentalWarning', ...args], {
+    cwd: root,
+    env,
+    stdio: 'inherit',
+  });
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, forwardTo(child));
+  const [code, signal] = await new Promise((resolve, reject) => {
+    child.on('error', reject).on('exit', (...how) => resolve(how));
+  });
+  if (signal) {
+    process.removeAllListeners(signal);
+    process.kill(process.pid, signal);
+  }
+  process.exit(code ?? 128 + constants.signals[signal]);
+}
+
+/**
+ * A signal must reach the child once: twice may mean "at once!" to it. What the terminal sends goes to all processes in
+ * its foreground, the child as well, and npm, if it started us, sends it to us once more.
+ */
+function forwardTo(child) {
+  let last = 0;
+  return (signal) => {
+    if (signal !== 'SIGTERM' && inForeground()) return;
+    const now = performance.now();
+    if (last && now - last < 500) return;
+    last = now;
+    child.kill(signal);
+  };
+}
+
+function inForeground() {
+  try {
+    const [, , group, , , foreground] = fs.readFileSync('/proc/self/stat', 'utf8').split(') ').at(-1).split(' ');
+    return group === foreground;
+  } catch {
+    return Boolean(process.stdin.isTTY || process.stdout.isTTY || process.stderr.isTTY);
+  }
+}

@@ -1,0 +1,197 @@
+import { dkimVerify } from 'mailauth/lib/dkim/verify.js';
+import t from 'tap';
+import { dnsValue } from '../../src/mail/dkim.ts';
+import { startDirectNode } from '../support/direct.ts';
+import { startScriptedMx, startSink } from '../support/mx.ts';
+import { eventually } from '../support/node.ts';
+
+t.test('recipients of one destination share a transaction, each with a reply of its own', async (t) => {
+  const sink = await startSink({
+    tls: true,
+    onRecipient: (address) => (address.startsWith('gone') ? '550 5.1.1 no such user' : null),
+  });
+  t.teardown(() => sink.close());
+  const zone = {
+    'one.test': { MX: [[10, 'mx.one.test']] as [number, string][] },
+    'mx.one.test': { A: ['127.0.0.1'] },
+    'two.test': { A: ['127.0.0.1'] },
+  };
+  const node = await startDirectNode(t, { zone, mxPort: sink.port });
+  const sent = await node.send({
+    to: ['a@one.test', 'gone@one.test', 'A@ONE.test'],
+    cc: 'c@two.test',
+    bcc: ['hidden@one.test'],
+    reply_to: 'answers@sender.test',
+    headers: { 'X-Order': '42' },
+    attachments: [{ filename: 'π.txt', content: Buffer.from('pi').toString('base64') }],
+  });
+  const done = await eventually(async () => {
+    const email = await node.read(sent.id);
+    return email.status !== 'queued' && email;
+  });
+  t.equal(done.status, 'failed');
+  t.match(done.recipients, [
+    { address: 'a@one.test', kind: 'to', status: 'delivered' },
+    { address: 'gone@one.test', status: 'failed', last_response: '550 5.1.1 no such user' },
+    { address: 'c@two.test', kind: 'cc', status: 'delivered' },
+    { address: 'hidden@one.test', kind: 'bcc', status: 'delivered' },
+  ]);
+  t.equal(done.recipients.length, 4, 'an address given twice is sent to once');
+  t.equal(sink.messages.length, 2);
+  const [first, second] = sink.messages.toSorted((a, b) => b.to.length - a.to.length);
+  t.strictSame(first?.to, ['a@one.test', 'hidden@one.test']);
+  t.strictSame(second?.to, ['c@two.test'], 'without an MX record the domain itself takes the mail');
+  t.same(first?.raw, second?.raw, 'both got the same bytes');
+  t.ok(first?.tls);
+
+  const raw = first?.raw ?? Buffer.alloc(0);
+  const text = raw.toString('latin1');
+  t.notMatch(text, /hidden@/);
+  t.match(text, /^X-Order: 42\r$/m);
+  t.match(text, /^Reply-To: answers@sender\.test\r$/m);
+  t.match(text, new RegExp(`^Message-ID: <${sent.id}@`, 'mi'));
+  const domain = await node.db.prisma.domain.findUniqueOrThrow({ where: { id: node.domainId } });
+  node.zone.set(`${domain.dkimSelector}._domainkey.${domain.domain}`, { TXT: [dnsValue(domain.dkimPublicKey)] });
+  const resolver = async (name: string, type: string) => (await node.zone.resolver.resolve(name, type)) as string[][];
+  t.equal((await dkimVerify(raw, { resolver })).results[0]?.status.result, 'pass');
+});
+
+t.test('what can never be delivered fails at once and says why', async (t) => {
+  const zone = {
+    'null.test': { MX: [[0, '.']] as [number, string][] },
+    'nothing.test': { TXT: ['no mail here'] },
+  };
+  const node = await startDirectNode(t, { zone, mxPort: 1 });
+  const sent = await node.send({ to: ['a@null.test', 'b@nothing.test', 'c@missing.test'] });
+  const done = await eventually(async () => {
+    const email = await node.read(sent.id);
+    return email.status === 'failed' && email;
+  });
+  for (const recipient of done.recipients) t.match(recipient, { status: 'failed', attempts: 1, next_attempt_at: null });
+  const { body } = await node.call('GET', `/api/v1/emails/${sent.id}/attempts`, { key: node.key });
+  t.strictSame(
+    body.attempts.map((entry: { phase: string; outcome: string }) => [entry.phase, entry.outcome]),
+    [
+      ['dns', 'bounced'],
+      ['dns', 'bounced'],
+      ['dns', 'bounced'],
+    ],
+  );
+  for (const attempt of body.attempts) t.ok(attempt.reason.length > 10, attempt.reason);
+});
+
+t.test('a failing name server and a closed port are tried again', async (t) => {
+  const sink = await startSink();
+  t.teardown(() => sink.close());
+  const node = await startDirectNode(t, { zone: { 'later.test': 'SERVFAIL' }, mxPort: sink.port });
+  const sent = await node.send({ to: 'a@later.test' });
+  await eventually(async () => (await node.read(sent.id)).recipients[0].status === 'deferred');
+  node.zone.set('later.test', { A: ['127.0.0.1'] });
+  const done = await eventually(async () => {
+    const email = await node.read(sent.id);
+    return email.status === 'sent' && email;
+  });
+  t.ok(done.recipients[0].attempts >= 2);
+  t.equal(sink.messages.length, 1);
+});
+
+t.test('when the time is over, the last answer is kept', async (t) => {
+  const sink = await startSink({ onRecipient: () => '451 4.3.2 not now' });
+  t.teardown(() => sink.close());
+  const node = await startDirectNode(t, {
+    zone: { 'busy.test': { A: ['127.0.0.1'] } },
+    mxPort: sink.port,
+    env: { RETRY_FOR: '3s' },
+  });
+  const sent = await node.send({ to: 'a@busy.test' });
+  const done = await eventually(async () => {
+    const email = await node.read(sent.id);
+    return email.status === 'failed' && email;
+  }, 20_000);
+  t.match(done.error, /given up .* 451 4\.3\.2 not now/);
+  t.ok(done.recipients[0].attempts >= 3);
+});
+
+t.test('whatever text the server sends, the message is sent once and the text is stored harmless', async (t) => {
+  const texts: Record<string, string> = {
+    'nul.test': '250 ok\0\x1b[31m<script>',
+    'latin.test': '250 \xfcbel \xff\xfe',
+    'long.test': `250 ${'x'.repeat(30_000)}`,
+    'lines.test': '250-one\r\n250-two\r\n250 three',
+  };
+  const messages: string[] = [];
+  const mx = await startScriptedMx(async (peer) => {
+    await peer.greet('8BITMIME');
+    for (;;) {
+      const line = await peer.line();
+      if (/^QUIT/.test(line)) return;
+      if (/^RCPT/.test(line)) messages.push(line);
+      if (!/^DATA/.test(line)) {
+        peer.send('250 ok\r\n');
+        continue;
+      }
+      peer.send('354 go\r\n');
+      await peer.until('\r\n.\r\n');
+      peer.send(`${texts[/@([^>]+)>/.exec(messages.at(-1) ?? '')?.[1] ?? '']}\r\n`);
+    }
+  });
+  t.teardown(() => mx.close());
+  const zone = Object.fromEntries(Object.keys(texts).map((name) => [name, { A: ['127.0.0.1'] }]));
+  const node = await startDirectNode(t, { zone, mxPort: mx.port });
+  for (const domain of Object.keys(texts)) {
+    const sent = await node.send({ to: `a@${domain}` });
+    const done = await eventually(async () => {
+      const email = await node.read(sent.id);
+      return email.status !== 'queued' && email;
+    });
+    t.equal(done.status, 'sent', domain);
+    const response: string = done.recipients[0].last_response;
+    t.notMatch(response, /[\u0000-\u001f\u007f-\u009f]/);
+    t.ok(response.length <= 2_100);
+  }
+  await new Promise((resume) => setTimeout(resume, 1_500));
+  t.equal(messages.length, Object.keys(texts).length);
+});
+
+t.test('connections are kept for the next message', async (t) => {
+  const sink = await startSink({ tls: true });
+  t.teardown(() => sink.close());
+  const node = await startDirectNode(t, { zone: { 'kept.test': { A: ['127.0.0.1'] } }, mxPort: sink.port });
+  for (let round = 0; round < 5; round += 1) {
+    const sent = await node.send({ to: `a${round}@kept.test` });
+    await eventually(async () => (await node.read(sent.id)).status === 'sent');
+  }
+  t.equal(sink.messages.length, 5);
+  t.equal(sink.connections, 1);
+});
+
+t.test('mail of a removed domain is not sent any more', async (t) => {
+  let open = false;
+  const sink = await startSink({ onRecipient: () => (open ? null : '451 4.3.2 not now') });
+  t.teardown(() => sink.close());
+  const node = await startDirectNode(t, { zone: { 'wait.test': { A: ['127.0.0.1'] } }, mxPort: sink.port });
+  const sent = await node.send({ to: 'a@wait.test' });
+  await eventually(async () => (await node.read(sent.id)).recipients[0].status === 'deferred');
+  const login = await node.call('POST', '/api/v1/auth/login', { body: node.account });
+  const removed = await node.call('DELETE', `/api/v1/domains/${node.domainId}`, { token: login.body.token });
+  t.equal(removed.status, 200);
+  t.type(removed.body.message, 'string');
+  open = true;
+  const done = await eventually(async () => {
+    const email = await node.read(sent.id);
+    return email.status === 'failed' && email;
+  });
+  t.match(done.error, /domain was removed/);
+  t.equal(sink.messages.length, 0);
+});
+
+t.test('a scheduled email waits for its time', async (t) => {
+  const sink = await startSink();
+  t.teardown(() => sink.close());
+  const node = await startDirectNode(t, { zone: { 'soon.test': { A: ['127.0.0.1'] } }, mxPort: sink.port });
+  const at = new Date(Date.now() + 2_500);
+  const sent = await node.send({ to: 'a@soon.test', scheduled_at: at.toISOString() });
+  t.equal(sent.scheduled_at, at.toISOString());
+  await eventually(async () => sink.messages.length === 1, 8_000);
+  t.ok((sink.messages[0]?.at ?? new Date(0)) >= at, 'not a moment early');
+});

@@ -1,0 +1,415 @@
+import t from 'tap';
+import type { RecipientResult } from '../../src/smtp/deliver.ts';
+import type { Peer } from '../support/mx.ts';
+import { message, resultOf, startScripted } from './scene.ts';
+
+type Script = (peer: Peer) => Promise<unknown>;
+
+const pipelining = async (peer: Peer) => peer.greet('PIPELINING', 'ENHANCEDSTATUSCODES');
+const plain = async (peer: Peer) => peer.greet();
+
+t.test('a message arrives, once, and the report says how', async (t) => {
+  for (const [name, greet] of Object.entries({ pipelining, plain })) {
+    const { send, mx } = await startScripted(t, async (peer) => {
+      await greet(peer);
+      await peer.message({ dot: '250 2.0.0 queued as 1' });
+    });
+    const { sessions } = await send();
+    t.equal(sessions.length, 1, name);
+    t.match(sessions[0], {
+      host: 'mx.example.test',
+      remoteAddress: '127.0.0.1',
+      localAddress: '127.0.0.1',
+      tls: null,
+      reused: false,
+    });
+    t.ok((sessions[0]?.durationMs ?? -1) >= 0);
+    const { reason, ...result } = resultOf({ sessions });
+    t.match(reason, /mx\.example\.test.*250 2\.0\.0 queued as 1/);
+    t.same(result, {
+      recipient: 'b@example.test',
+      outcome: 'delivered',
+      phase: 'dot',
+      reply: { code: 250, enhanced: '2.0.0', text: 'queued as 1' },
+      enhanced: '2.0.0',
+      class: null,
+      uncertain: false,
+    });
+    const lines = mx.peers[0]?.received.toString('latin1') ?? '';
+    const commands = 'EHLO client.test\r\nMAIL FROM:<a@sender.test>\r\nRCPT TO:<b@example.test>\r\nDATA\r\n';
+    t.equal(lines, `${commands}${message().toString()}.\r\n`);
+  }
+});
+
+t.test('MX-01: a late reply to the dot is waited for', async (t) => {
+  const { send } = await startScripted(t, async (peer) => {
+    await plain(peer);
+    await peer.message({ dot: null });
+    await new Promise((resolve) => setTimeout(resolve, 150));
+    peer.send('250 at last\r\n');
+  });
+  t.match(resultOf(await send()), { outcome: 'delivered', uncertain: false });
+});
+
+t.test('MX-02, MX-03: without a reply to the dot the message may have arrived', async (t) => {
+  const endings: Record<string, Script> = {
+    silence: async () => {},
+    'a closed connection': async (peer) => peer.socket.end(),
+    'a reset': async (peer) => peer.socket.resetAndDestroy(),
+    'half a reply': async (peer) => peer.send('250'),
+    'half a reply of many lines': async (peer) => peer.socket.end('250-queued\r\n'),
+    garbage: async (peer) => peer.send('thank you\r\n'),
+  };
+  for (const [name, ending] of Object.entries(endings)) {
+    const { send, mx } = await startScripted(t, async (peer) => {
+      await plain(peer);
+      await peer.message({ dot: null });
+      await ending(peer);
+    });
+    const delivery = await send();
+    t.match(resultOf(delivery), { outcome: 'deferred', phase: 'dot', reply: null, uncertain: true }, name);
+    t.equal(mx.peers.length, 1, 'not again in the same attempt');
+  }
+});
+
+t.test('MX-04: each phase and code has its outcome', async (t) => {
+  const table: [name: string, script: Script, expected: Partial<RecipientResult>][] = [];
+  const add = (name: string, script: Script, expected: Partial<RecipientResult>) =>
+    table.push([name, script, expected]);
+  for (const code of [421, 450, 550]) {
+    const deferred = code === 550 ? 'bounced' : 'deferred';
+    const alive = code === 421 ? [] : [plain, pipelining];
+    add(`${code} greeting`, async (peer) => peer.send(`${code} no\r\n`), { outcome: 'deferred', phase: 'greeting' });
+    for (const greet of [plain, pipelining]) {
+      const rest = { mail: `${code} no`, rcpt: ['503 no mail'], data: '503 no rcpt' };
+      add(
+        `${code} MAIL`,
+        async (peer) => {
+          await greet(peer);
+          await peer.message(rest);
+        },
+        { outcome: deferred, phase: 'mail' },
+      );
+      add(
+        `${code} RCPT`,
+        async (peer) => {
+          await greet(peer);
+          await peer.message({ rcpt: [`${code} no`], data: '503 no rcpt' });
+        },
+        { outcome: deferred, phase: 'rcpt' },
+      );
+      add(
+        `${code} DATA`,
+        async (peer) => {
+          await greet(peer);
+          await peer.message({ data: `${code} no` });
+        },
+        { outcome: deferred, phase: 'data' },
+      );
+      add(
+        `${code} dot`,
+        async (peer) => {
+          await greet(peer);
+          await peer.message({ dot: `${code} no` });
+        },
+        { outcome: deferred, phase: 'dot' },
+      );
+    }
+    t.ok(alive);
+  }
+  add(
+    'no EHLO at all',
+    async (peer) => {
+      peer.send('220 hi\r\n');
+      await peer.answer('502 what');
+      await peer.answer('502 no');
+    },
+    { outcome: 'deferred', phase: 'ehlo' },
+  );
+  add(
+    '421 EHLO',
+    async (peer) => {
+      peer.send('220 hi\r\n');
+      await peer.answer('421 busy');
+    },
+    { outcome: 'deferred', phase: 'ehlo' },
+  );
+  add(
+    '250 to DATA',
+    async (peer) => {
+      await plain(peer);
+      await peer.message({ data: '250 ok' });
+    },
+    { outcome: 'deferred', phase: 'data', class: 'protocol' },
+  );
+  add(
+    '354 to MAIL',
+    async (peer) => {
+      await plain(peer);
+      await peer.message({ mail: '354 go' });
+    },
+    { outcome: 'deferred', phase: 'mail', class: 'protocol' },
+  );
+  add(
+    '354 to the dot',
+    async (peer) => {
+      await plain(peer);
+      await peer.message({ dot: '354 go' });
+    },
+    { outcome: 'deferred', phase: 'dot', class: 'protocol' },
+  );
+  add('closed before a greeting', async (peer) => peer.socket.end(), { outcome: 'deferred', phase: 'greeting' });
+  add(
+    'closed at MAIL',
+    async (peer) => {
+      await plain(peer);
+      await peer.line();
+      peer.socket.end();
+    },
+    { outcome: 'deferred', phase: 'mail' },
+  );
+  add(
+    'closed at RCPT',
+    async (peer) => {
+      await plain(peer);
+      await peer.answer('250 ok');
+      await peer.line();
+      peer.socket.end();
+    },
+    { outcome: 'deferred', phase: 'rcpt' },
+  );
+  add(
+    'closed at DATA',
+    async (peer) => {
+      await plain(peer);
+      await peer.answer('250 ok');
+      await peer.answer('250 ok');
+      await peer.line();
+      peer.socket.end();
+    },
+    { outcome: 'deferred', phase: 'data' },
+  );
+  for (const [name, script, expected] of table) {
+    const { send } = await startScripted(t, async (peer) => void (await script(peer)));
+    t.match(resultOf(await send()), { ...expected, uncertain: false }, name);
+  }
+});
+
+t.test('MX-05: every recipient has its own outcome', async (t) => {
+  const replies = ['250 ok', '450 4.2.1 later', '550 5.1.1 no such user', '251 will forward', '452 4.5.3 too many'];
+  const to = replies.map((_, at) => `r${at}@example.test`);
+  for (const greet of [plain, pipelining]) {
+    const { send, mx } = await startScripted(t, async (peer) => {
+      await greet(peer);
+      await peer.message({ rcpt: replies });
+    });
+    const { sessions } = await send({ to });
+    t.equal(sessions.length, 1);
+    t.match(sessions[0]?.results, [
+      { recipient: to[0], outcome: 'delivered', phase: 'dot' },
+      { recipient: to[1], outcome: 'deferred', phase: 'rcpt', enhanced: '4.2.1' },
+      { recipient: to[2], outcome: 'bounced', phase: 'rcpt', class: 'bad_mailbox' },
+      { recipient: to[3], outcome: 'delivered', phase: 'dot' },
+      { recipient: to[4], outcome: 'deferred', phase: 'rcpt', class: 'rate' },
+    ]);
+    t.equal(mx.peers.length, 1);
+  }
+});
+
+t.test('a 552 after accepted recipients is about their number', async (t) => {
+  const { send } = await startScripted(t, async (peer) => {
+    await plain(peer);
+    await peer.message({ rcpt: ['250 ok', '552 too many'] });
+  });
+  const delivery = await send({ to: ['r0@example.test', 'r1@example.test'] });
+  t.match(resultOf(delivery, 'r1@example.test'), { outcome: 'deferred', class: 'rate' });
+});
+
+t.test('421 in the middle of the recipients keeps what was decided before', async (t) => {
+  const { send } = await startScripted(t, async (peer) => {
+    await pipelining(peer);
+    await peer.answer('250 ok');
+    for (const reply of ['250 ok', '550 no such user', '421 4.3.2 going down']) await peer.answer(reply);
+    peer.socket.end();
+  });
+  const { sessions } = await send({ to: ['r0', 'r1', 'r2', 'r3'].map((name) => `${name}@example.test`) });
+  const [r0, r1, r2, r3] = sessions[0]?.results ?? [];
+  t.match(r1, { outcome: 'bounced', reply: { code: 550 } });
+  for (const result of [r0, r2, r3]) t.match(result, { outcome: 'deferred', reply: { code: 421 }, uncertain: false });
+});
+
+t.test('MX-07: garbage is never taken for success', async (t) => {
+  const replies = [
+    '999 ok',
+    'ok',
+    '250-a\r\n550 b',
+    '250-a\r\n',
+    '\0\0\0',
+    '150 ok',
+    '2500 ok',
+    '-250 ok',
+    '050 ok',
+    '350 ok',
+  ];
+  for (const reply of replies) {
+    const { send } = await startScripted(t, async (peer) => {
+      await plain(peer);
+      await peer.message({ rcpt: [reply] });
+    });
+    const result = resultOf(await send());
+    t.match(
+      result,
+      { outcome: 'deferred', phase: 'rcpt', uncertain: false, class: reply.endsWith('\r\n') ? String : 'protocol' },
+      reply,
+    );
+  }
+  for (const reply of ['250', '250 caf\xe9 \xff', '250 5.1 ok', '250-one\n250 two']) {
+    const { send } = await startScripted(t, async (peer) => {
+      await plain(peer);
+      await peer.message({ rcpt: [reply], dot: reply });
+    });
+    t.match(resultOf(await send()), { outcome: 'delivered', enhanced: null }, reply);
+  }
+});
+
+t.test('INJ-13: whatever the text of a reply, it is one delivery and fit to be stored', async (t) => {
+  const texts = [
+    'ok\0nul',
+    'ok \x1b[31mred<script>',
+    'ok \xff\xfe\xe9',
+    `ok ${'x'.repeat(1_000_000)}`,
+    `ok\r\n250 another`,
+    'ok \xed\xa0\x80',
+  ];
+  for (const text of texts) {
+    const { send, mx } = await startScripted(t, async (peer) => {
+      await plain(peer);
+      await peer.message({ dot: `250 2.6.0 ${text}` });
+    });
+    const result = resultOf(await send());
+    t.match(result, { outcome: 'delivered', enhanced: '2.6.0' }, text.slice(0, 30));
+    for (const stored of [result.reply?.text ?? '', result.reason]) {
+      t.notMatch(stored, /[\x00-\x1f\x7f-\x9f]/);
+      t.ok(stored.isWellFormed() && stored.length <= 2_000);
+    }
+    t.equal(mx.peers.length, 1);
+  }
+});
+
+t.test('DATA that is accepted without any recipient ends with a lone dot', async (t) => {
+  const { send, mx } = await startScripted(t, async (peer) => {
+    await pipelining(peer);
+    for (const reply of ['250 ok', '550 no such user', '354 go']) await peer.answer(reply);
+    await peer.answer('554 no recipients');
+    await peer.answer('221 bye');
+  });
+  t.match(resultOf(await send()), { outcome: 'bounced', phase: 'rcpt' });
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  t.ok(mx.peers[0]?.received.toString('latin1').endsWith('DATA\r\n.\r\n'));
+});
+
+t.test('a refused MAIL with an accepted DATA sends nothing more', async (t) => {
+  const { send, mx } = await startScripted(t, async (peer) => {
+    await pipelining(peer);
+    for (const reply of ['550 5.1.8 bad sender', '250 ok', '354 go']) await peer.answer(reply);
+    await peer.until('never');
+  });
+  t.match(resultOf(await send()), { outcome: 'bounced', phase: 'mail', class: 'sender' });
+  t.ok(mx.peers[0]?.received.toString('latin1').endsWith('DATA\r\n'));
+});
+
+t.test('MX-10: what breaks off in the middle of the message is not in doubt', async (t) => {
+  const big = message('x'.repeat(70).concat('\r\n').repeat(200_000));
+  const endings: Record<string, (peer: Peer) => unknown> = {
+    'a reset': (peer) => peer.socket.resetAndDestroy(),
+    'a closed connection': (peer) => peer.socket.destroy(),
+    'a server that stops reading': (peer) => peer.socket.pause(),
+  };
+  for (const [name, ending] of Object.entries(endings)) {
+    const { send } = await startScripted(
+      t,
+      async (peer) => {
+        await plain(peer);
+        for (const reply of ['250 ok', '250 ok', '354 go']) await peer.answer(reply);
+        await peer.until('x\r\n');
+        ending(peer);
+      },
+      { deadlines: { content: 1 } },
+    );
+    t.match(resultOf(await send({ message: big })), { outcome: 'deferred', phase: 'data', uncertain: false }, name);
+  }
+});
+
+t.test('a reply in the middle of the message is a refusal, or not understood, but never success', async (t) => {
+  const big = message('x'.repeat(70).concat('\r\n').repeat(200_000));
+  const table: [reply: string, expected: Partial<RecipientResult>][] = [
+    ['552 5.3.4 too big', { outcome: 'bounced', class: 'content' }],
+    ['452 4.3.1 disk full', { outcome: 'deferred' }],
+    ['421 going down', { outcome: 'deferred' }],
+    ['250 ok', { outcome: 'deferred', class: 'protocol' }],
+  ];
+  for (const [reply, expected] of table) {
+    const { send } = await startScripted(t, async (peer) => {
+      await plain(peer);
+      for (const each of ['250 ok', '250 ok', '354 go']) await peer.answer(each);
+      await peer.until('x\r\n');
+      peer.send(`${reply}\r\n`);
+    });
+    t.match(resultOf(await send({ message: big })), { ...expected, phase: 'data', uncertain: false }, reply);
+  }
+});
+
+t.test('without the right to send, the message is not ended', async (t) => {
+  const { send, mx } = await startScripted(t, async (peer) => {
+    await pipelining(peer);
+    await peer.message();
+  });
+  const delivery = await send({ beforeDot: () => false, to: ['r0@example.test', 'r1@example.test'] });
+  t.match(resultOf(delivery, 'r0@example.test'), {
+    outcome: 'deferred',
+    phase: 'local',
+    reply: null,
+    uncertain: false,
+  });
+  t.equal(delivery.sessions.length, 1);
+  t.notMatch(mx.peers[0]?.received.toString('latin1'), /\r\n\.\r\n/);
+});
+
+t.test('an attempt that is ended defers, and is in doubt only after the dot', async (t) => {
+  const table: [name: string, script: Script, uncertain: boolean][] = [
+    ['at the greeting', async () => {}, false],
+    [
+      'at RCPT',
+      async (peer) => {
+        await plain(peer);
+        await peer.answer('250 ok');
+      },
+      false,
+    ],
+    [
+      'after the dot',
+      async (peer) => {
+        await plain(peer);
+        await peer.message({ dot: null });
+      },
+      true,
+    ],
+  ];
+  for (const [name, script, uncertain] of table) {
+    const ended = new AbortController();
+    const { send } = await startScripted(
+      t,
+      async (peer) => {
+        await script(peer);
+        setTimeout(() => ended.abort(), 20);
+      },
+      { deadlines: { greeting: 5_000, mail: 5_000, rcpt: 5_000, dot: 5_000 } },
+    );
+    const started = performance.now();
+    t.match(resultOf(await send({ signal: ended.signal })), { outcome: 'deferred', uncertain }, name);
+    t.ok(performance.now() - started < 1_000, 'at once');
+  }
+  const { send, mx } = await startScripted(t, () => {});
+  t.match(resultOf(await send({ signal: AbortSignal.abort() })), { outcome: 'deferred', phase: 'local' });
+  t.equal(mx.peers.length, 0);
+});

@@ -1,0 +1,104 @@
+import type { Test } from 'tap';
+import { type Delivery, deliver, type RecipientResult, type Transport } from '../../src/smtp/deliver.ts';
+import { createTransport, type TransportOptions } from '../../src/smtp/transport.ts';
+import { type Peer, type ScriptedMx, startScriptedMx } from '../support/mx.ts';
+import { startZone, type Zone, type ZoneEntry } from '../support/zone.ts';
+
+/** Short enough for a test, long enough for a busy machine. */
+export const shortDeadlines = {
+  connect: 300,
+  greeting: 300,
+  ehlo: 300,
+  starttls: 300,
+  mail: 300,
+  rcpt: 300,
+  data: 300,
+  content: 500,
+  dot: 300,
+  transaction: 2_000,
+};
+
+export const message = (body = 'Hello.\r\n') =>
+  Buffer.from(
+    `From: a@sender.test\r\nTo: b@example.test\r\nSubject: A test\r\nMessage-ID: <1@sender.test>\r\n\r\n${body}`,
+  );
+
+export interface SendOptions {
+  to?: string[];
+  from?: string;
+  message?: Buffer;
+  smtpUtf8?: boolean;
+  beforeDot?: () => boolean;
+  signal?: AbortSignal;
+  destination?: string;
+}
+
+export interface Scene {
+  zone: Zone;
+  transport: Transport;
+  /** Sends to `example.test` unless told otherwise. */
+  send(options?: SendOptions): Promise<Delivery>;
+}
+
+/** A zone where `example.test` has its MX at 127.0.0.1, and a transport that sends there, to this port. */
+export async function startScene(
+  t: Test,
+  port: number,
+  zoneOf: Record<string, ZoneEntry> = {},
+  options: Partial<TransportOptions> = {},
+): Promise<Scene> {
+  const zone = await startZone({
+    'example.test': { MX: [[10, 'mx.example.test']] },
+    'mx.example.test': { A: ['127.0.0.1'] },
+    ...zoneOf,
+  });
+  const transport = createTransport({
+    ehloName: 'client.test',
+    resolver: zone.resolver,
+    mxPort: port,
+    allowPrivate: true,
+    ...options,
+    deadlines: { ...shortDeadlines, ...options.deadlines },
+  });
+  t.teardown(async () => {
+    await transport.close();
+    await zone.close();
+  });
+  const send = ({ to = ['b@example.test'], from = 'a@sender.test', ...rest }: SendOptions = {}) =>
+    deliver(transport, {
+      destination: rest.destination ?? 'example.test',
+      envelope: { from, recipients: to, smtpUtf8: rest.smtpUtf8 ?? false },
+      message: rest.message ?? message(),
+      beforeDot: rest.beforeDot ?? (() => true),
+      ...(rest.signal ? { signal: rest.signal } : {}),
+    });
+  return { zone, transport, send };
+}
+
+export async function startMx(
+  t: Test,
+  script: (peer: Peer, number: number) => Promise<void> | void,
+  where: { host?: string; port?: number } = {},
+): Promise<ScriptedMx> {
+  const mx = await startScriptedMx(script, where);
+  t.teardown(() => mx.close());
+  return mx;
+}
+
+/** A scene whose only MX follows this script. */
+export async function startScripted(
+  t: Test,
+  script: (peer: Peer, number: number) => Promise<void> | void,
+  options: Partial<TransportOptions> = {},
+): Promise<Scene & { mx: ScriptedMx }> {
+  const mx = await startMx(t, script);
+  return { mx, ...(await startScene(t, mx.port, {}, options)) };
+}
+
+/** The result that counts: of the last session that names the recipient. */
+export function resultOf(delivery: Delivery, recipient = 'b@example.test'): RecipientResult {
+  const results = delivery.sessions.flatMap((session) => session.results);
+  const last = results.findLast((result) => result.recipient === recipient);
+  if (last === undefined) throw new Error(`no result for ${recipient}`);
+  return last;
+}

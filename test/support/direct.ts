@@ -1,0 +1,59 @@
+import { buildSender } from './build.ts';
+import { startTestNode, type TestNode } from './node.ts';
+import { startZone, type Zone, type ZoneEntry } from './zone.ts';
+
+type Test = { teardown(work: () => Promise<void>): void };
+
+export const mailHostname = 'out.sender.test';
+
+/** The environment of a node that delivers to MX hosts on loopback that it finds through this zone. */
+export function directEnv(zone: Zone, mxPort: number): Record<string, string> {
+  return {
+    DELIVERY_MODE: 'direct',
+    MAIL_HOSTNAME: mailHostname,
+    DNS_SERVERS: zone.address,
+    MX_PORT: String(mxPort),
+    ALLOW_PRIVATE_NETWORKS: 'true',
+    SENDING_IPS: '127.0.0.1',
+    RETRY_SCHEDULE: '1s',
+  };
+}
+
+export interface DirectNode extends TestNode {
+  zone: Zone;
+  from: string;
+  key: string;
+  account: { id: string; email: string; password: string };
+  domainId: string;
+  /** Sends and gives back the email's record. */
+  // biome-ignore lint/suspicious/noExplicitAny: a test reads whatever the service answered
+  send(fields: Record<string, unknown>): Promise<any>;
+  /** The record with its recipients, now. */
+  // biome-ignore lint/suspicious/noExplicitAny: a test reads whatever the service answered
+  read(id: string): Promise<any>;
+}
+
+/** A node in `direct` mode, with an account that can send. */
+export async function startDirectNode(
+  t: Test,
+  options: { zone: Record<string, ZoneEntry>; mxPort: number; env?: Record<string, string> },
+): Promise<DirectNode> {
+  const zone = await startZone(options.zone);
+  t.teardown(() => zone.close());
+  const encryptionKey = Buffer.alloc(32, 7);
+  const env = { ...directEnv(zone, options.mxPort), ENCRYPTION_KEY: encryptionKey.toString('hex'), ...options.env };
+  const node = await startTestNode(t, env);
+  const sender = await buildSender(node.db, encryptionKey);
+  return {
+    ...node,
+    ...sender,
+    zone,
+    async send(fields) {
+      const body = { from: sender.from, subject: 'subject', text: 'text', ...fields };
+      const answer = await node.call('POST', '/api/v1/emails', { key: sender.key, body });
+      if (answer.status !== 200) throw new Error(JSON.stringify(answer.body));
+      return answer.body.email;
+    },
+    read: async (id) => (await node.call('GET', `/api/v1/emails/${id}`, { key: sender.key })).body.email,
+  };
+}

@@ -1,0 +1,71 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import { type CallOptions, call } from './node.ts';
+
+/** Sendwright as an operator runs it: a process of its own. */
+export interface SendwrightProcess {
+  baseUrl: string;
+  pid: number;
+  /** All that it has written so far. */
+  stdout(): string;
+  stderr(): string;
+  call(method: string, path: string, options?: CallOptions): ReturnType<typeof call>;
+  /** Sends the signal and waits for the end; the exit code, or the signal that ended it. */
+  end(signal: NodeJS.Signals): Promise<number | string>;
+}
+
+const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+const startWithinMs = 60_000;
+
+/** Runs `src/main.ts` with this environment and nothing else of ours, until it ends or says where it listens. */
+export async function runSendwright(
+  env: Record<string, string>,
+): Promise<{ exited: number | string; stderr: string } | SendwrightProcess> {
+  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', main], {
+    env: { PATH: process.env.PATH ?? '', HTTP_PORT: '0', ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let stdout = '';
+  let stderr = '';
+  child.stdout.on('data', (chunk) => (stdout += chunk));
+  const exit = exitOf(child);
+  const baseUrl = await Promise.race([
+    exit.then(() => null),
+    new Promise<string>((resolve, reject) => {
+      const late = setTimeout(() => reject(new Error(`not ready in time: ${stderr}`)), startWithinMs);
+      child.stderr.on('data', (chunk) => {
+        stderr += chunk;
+        const found = /URL +(http:\S+)[\s\S]*Stop with Ctrl-C/.exec(stderr)?.[1];
+        if (!found) return;
+        clearTimeout(late);
+        resolve(found);
+      });
+      void exit.then(() => clearTimeout(late));
+    }),
+  ]);
+  if (baseUrl === null) return { exited: await exit, stderr };
+  return {
+    baseUrl,
+    pid: child.pid ?? 0,
+    stdout: () => stdout,
+    stderr: () => stderr,
+    call: (method, path, options) => call(baseUrl, method, path, options),
+    async end(signal) {
+      child.kill(signal);
+      return exit;
+    },
+  };
+}
+
+/** The same for tests that need it running. */
+export async function startSendwright(env: Record<string, string>): Promise<SendwrightProcess> {
+  const started = await runSendwright(env);
+  if ('exited' in started) throw new Error(`Sendwright ended with ${started.exited}: ${started.stderr}`);
+  return started;
+}
+
+async function exitOf(child: ChildProcess): Promise<number | string> {
+  const [code, signal] = (await once(child, 'exit')) as [number | null, NodeJS.Signals | null];
+  return code ?? signal ?? 'unknown';
+}
