@@ -129,15 +129,20 @@ export class Connection {
     return this.#replies.shift() ?? this.#lost ?? this.#lose({ lost: 'closed', reason: 'sent no reply' });
   }
 
-  /** Hands bytes to the operating system and waits until it has taken all of them. Null when it has. */
+  /**
+   * Hands bytes to the operating system and waits until it has taken all of them, or until the server says something
+   * (`pending`), for it may have stopped reading. Null unless the connection was lost.
+   */
   async write(bytes: Uint8Array, ms: number): Promise<Lost | null> {
     if (this.#lost !== null) return this.#lost;
     await this.#until(ms, 'did not take the message in time', (done) => {
+      this.#awaitReply = done;
       this.#socket?.write(bytes, (error) => {
         if (error) this.#lose({ lost: 'closed', reason: `lost the connection (${describe(error)})` });
         done();
       });
     });
+    this.#awaitReply = null;
     return this.#lost;
   }
 

@@ -362,7 +362,7 @@ t.test('a reply in the middle of the message is a refusal, or not understood, bu
 t.test('without the right to send, the message is not ended', async (t) => {
   const { send, mx } = await startScripted(t, async (peer) => {
     await pipelining(peer);
-    await peer.message();
+    await peer.message({ rcpt: ['250 ok', '250 ok'] });
   });
   const delivery = await send({ beforeDot: () => false, to: ['r0@example.test', 'r1@example.test'] });
   t.match(resultOf(delivery, 'r0@example.test'), {

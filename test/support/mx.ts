@@ -49,9 +49,13 @@ export class Peer {
     return (await this.until('\r\n')).slice(0, -2);
   }
 
-  /** Waits for the next line and answers it. */
+  /** Waits for the next line and answers it; QUIT ends the connection, and the script. */
   async answer(reply: string): Promise<string> {
     const line = await this.line();
+    if (line === 'QUIT') {
+      this.socket.end('221 bye\r\n');
+      throw new Error('the client said QUIT');
+    }
     this.send(`${reply}\r\n`);
     return line;
   }
@@ -76,6 +80,7 @@ export class Peer {
     await this.answer(mail);
     for (const reply of rcpt) await this.answer(reply);
     await this.answer(data);
+    if (!data.startsWith('354')) return '';
     const content = await this.until('\r\n.\r\n');
     if (dot !== null) this.send(`${dot}\r\n`);
     return content;
@@ -112,7 +117,7 @@ export async function startScriptedMx(
     const peer = new Peer(socket);
     peers.push(peer);
     // A client that leaves ends its script; that is often the point of the test.
-    run(peer, peers.length - 1).catch(() => socket.destroy());
+    run(peer, peers.length - 1).catch(() => socket.end());
   });
   const run = async (peer: Peer, number: number) => {
     await script(peer, number);

@@ -1,0 +1,19 @@
+import { spawnSync } from 'node:child_process';
+
+/* Everything that must hold before a change goes in, what fails fastest first; the totals of the tests come last. */
+const steps = [
+  ['Format and lint (biome)', ['node_modules/.bin/biome', 'check', '.']],
+  ['Types (tsc)', ['node_modules/.bin/tsc', '-p', 'tsconfig.check.json']],
+  ['Layers: who may import whom', ['scripts/test.mjs', 'test/layers.test.ts']],
+];
+
+for (const [title, args] of steps) step(title, process.execPath, args);
+step('All tests (npm test)', 'npm', ['test']);
+
+function step(title, command, args) {
+  console.log(`\n== ${title}`);
+  const { status, signal, error } = spawnSync(command, args, { stdio: 'inherit' });
+  if (status === 0) return;
+  console.log(`\n${title}: failed${error || signal ? ` (${error?.message ?? signal})` : ''}`);
+  process.exit(status || 1);
+}

@@ -1,0 +1,124 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t from 'tap';
+import { directEnv, mailHostname } from '../support/direct.ts';
+import { startScriptedMx } from '../support/mx.ts';
+import { adminPassword, eventually } from '../support/node.ts';
+import { type SendwrightProcess, startSendwright } from '../support/process.ts';
+import { startZone } from '../support/zone.ts';
+
+const admin = { ADMIN_EMAIL: 'admin@example.test', ADMIN_PASSWORD: adminPassword };
+
+/** Logs in, adds the domain, publishes what it is told to, verifies, and makes a key: the way of a real operator. */
+async function prepare(app: SendwrightProcess, zone: Awaited<ReturnType<typeof startZone>>, domain: string): Promise<string> {
+  const login = await app.call('POST', '/api/v1/auth/login', { body: { email: admin.ADMIN_EMAIL, password: adminPassword } });
+  const token = login.body.token;
+  const added = await app.call('POST', '/api/v1/domains', { token, body: { domain } });
+  const { verification, dkim, spf } = added.body.dns_records;
+  zone.set(verification.name, { TXT: [verification.value] });
+  zone.set(dkim.name, { TXT: [dkim.value] });
+  zone.set(spf.name, { TXT: [spf.value] });
+  const verified = await app.call('POST', `/api/v1/domains/${added.body.domain.id}/verify`, { token });
+  if (verified.status !== 200) throw new Error(JSON.stringify(verified.body));
+  return (await app.call('POST', '/api/v1/keys', { token, body: { name: 'crash' } })).body.key;
+}
+
+t.test('an email survives three kill -9, each in the middle of its delivery', async (t) => {
+  const dataDir = await mkdtemp(join(tmpdir(), 'sendwright crash '));
+  t.teardown(() => rm(dataDir, { recursive: true, force: true }));
+  let kills = 0;
+  let reached = () => {};
+  const delivered: string[] = [];
+  const mx = await startScriptedMx(async (peer) => {
+    await peer.greet('PIPELINING');
+    await peer.until('DATA\r\n');
+    if (kills < 3) {
+      kills += 1;
+      reached();
+      return new Promise<void>(() => {});
+    }
+    peer.send('250 ok\r\n250 ok\r\n354 go\r\n');
+    delivered.push(await peer.until('\r\n.\r\n'));
+    peer.send('250 taken\r\n');
+    await peer.until('QUIT');
+  });
+  t.teardown(() => mx.close());
+  const zone = await startZone({
+    [mailHostname]: { TXT: ['v=spf1 ip4:127.0.0.1 -all'] },
+    'receiver.test': { A: ['127.0.0.1'] },
+  });
+  t.teardown(() => zone.close());
+  const env = { ...directEnv(zone, mx.port), ...admin, DATA_DIR: dataDir };
+
+  let app = await startSendwright(env);
+  const key = await prepare(app, zone, 'crashing.test');
+  let hit = new Promise<void>((resolve) => (reached = resolve));
+  const sent = await app.call('POST', '/api/v1/emails', {
+    key,
+    body: { from: 'a@crashing.test', to: 'b@receiver.test', subject: 'not lost', text: 'not lost' },
+  });
+  t.equal(sent.status, 200);
+  for (let round = 1; round <= 3; round += 1) {
+    await hit;
+    hit = new Promise<void>((resolve) => (reached = resolve));
+    t.equal(await app.end('SIGKILL'), 'SIGKILL', `kill ${round}`);
+    app = await startSendwright(env);
+  }
+  const email = await eventually(async () => {
+    const { body } = await app.call('GET', `/api/v1/emails/${sent.body.email.id}`, { key });
+    return body.email.status === 'sent' && body.email;
+  }, 30_000);
+  t.equal(email.recipients[0].status, 'delivered');
+  t.equal(delivered.length, 1);
+  t.match(delivered[0], /not lost/);
+  t.match(app.stderr(), /the password from the first start/, 'the second start does not make another admin');
+  t.equal(await app.end('SIGTERM'), 0, 'it drains and ends');
+});
+
+t.test('SIGTERM under load loses nothing and sends nothing twice', async (t) => {
+  const dataDir = await mkdtemp(join(tmpdir(), 'sendwright drain '));
+  t.teardown(() => rm(dataDir, { recursive: true, force: true }));
+  const received: string[] = [];
+  const mx = await startScriptedMx(async (peer) => {
+    await peer.greet();
+    for (;;) {
+      const line = await peer.line();
+      if (line === 'QUIT') return;
+      if (line !== 'DATA') {
+        peer.send('250 ok\r\n');
+        continue;
+      }
+      peer.send('354 go\r\n');
+      const content = await peer.until('\r\n.\r\n');
+      await new Promise((resume) => setTimeout(resume, 30));
+      received.push(/^Subject: (.*)\r$/m.exec(content)?.[1] ?? '');
+      peer.send('250 taken\r\n');
+    }
+  });
+  t.teardown(() => mx.close());
+  const zone = await startZone({
+    [mailHostname]: { TXT: ['v=spf1 ip4:127.0.0.1 -all'] },
+    'receiver.test': { A: ['127.0.0.1'] },
+  });
+  t.teardown(() => zone.close());
+  const env = { ...directEnv(zone, mx.port), ...admin, DATA_DIR: dataDir };
+
+  let app = await startSendwright(env);
+  const key = await prepare(app, zone, 'draining.test');
+  const subjects = Array.from({ length: 120 }, (_, index) => `message ${index}`);
+  const answers = await Promise.all(
+    subjects.map((subject) =>
+      app.call('POST', '/api/v1/emails', { key, body: { from: 'a@draining.test', to: 'b@receiver.test', subject, text: 't' } }),
+    ),
+  );
+  for (const answer of answers) t.equal(answer.status, 200);
+  const before = received.length;
+  t.equal(await app.end('SIGTERM'), 0);
+  t.ok(before < subjects.length, 'there was work left when it was told to stop');
+  app = await startSendwright(env);
+  await eventually(async () => received.length >= subjects.length, 30_000);
+  t.strictSame(received.toSorted(), subjects.toSorted(), 'each arrived, and once');
+  t.equal(await app.end('SIGINT'), 0);
+  for (const line of app.stdout().trim().split('\n')) JSON.parse(line);
+});
