@@ -125,7 +125,7 @@ async function openDatabase(
   if (refusal) throw new StartError(refusal);
   onProgress?.('Preparing the schema');
   await migrate(databaseUrl);
-  const queue = createQueue(db, log);
+  const queue = createQueue(databaseUrl, log);
   stops.push(() => queue.stop());
   await queue.start();
   return { db, queue };

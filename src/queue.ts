@@ -1,5 +1,5 @@
 import { PgBoss } from 'pg-boss';
-import type { Database, Sql } from './db/client.ts';
+import type { Sql } from './db/client.ts';
 import type { Logger } from './log.ts';
 
 const deliverQueue = 'deliver';
@@ -40,12 +40,11 @@ export interface Queue {
  */
 const expireInSeconds = 3_600;
 
-export function createQueue(db: Database, log: Logger): Queue {
-  const boss = new PgBoss({
-    db: { executeSql: async (text, values) => ({ rows: await db.query({ text, values: values ?? [] }) }) },
-    schedule: false,
-    migrate: true,
-  });
+/** pg-boss looks things up for itself now and then; with connections of its own it never waits for one of our transactions. */
+const ownConnections = 2;
+
+export function createQueue(databaseUrl: string, log: Logger): Queue {
+  const boss = new PgBoss({ connectionString: databaseUrl, max: ownConnections, schedule: false });
   boss.on('error', (error) => log.warn({ error: error.message }, 'the queue could not do its upkeep'));
   const listeners = new Set<() => void>();
   const inside = (tx: Sql) => ({

@@ -99,7 +99,10 @@ function enhancedCode(code: number, text: string): string | null {
  * as spaces, without other control characters (C0, DEL, C1) and lone surrogates, at most `max` UTF-16 units.
  */
 export function cleanRemoteText(remote: Uint8Array | string, max = 2_000): string {
-  const text = typeof remote === 'string' ? remote.slice(0, max * 2) : decode(remote.subarray(0, max * 4), remote.length > max * 4);
+  const text =
+    typeof remote === 'string'
+      ? remote.slice(0, max * 2)
+      : decode(remote.subarray(0, max * 4), remote.length > max * 4);
   return text
     .replace(/[\r\n\t]+/g, ' ')
     .replace(/[\x00-\x1f\x7f-\x9f]|\p{Surrogate}/gu, '')

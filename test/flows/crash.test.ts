@@ -11,8 +11,14 @@ import { startZone } from '../support/zone.ts';
 const admin = { ADMIN_EMAIL: 'admin@example.test', ADMIN_PASSWORD: adminPassword };
 
 /** Logs in, adds the domain, publishes what it is told to, verifies, and makes a key: the way of a real operator. */
-async function prepare(app: SendwrightProcess, zone: Awaited<ReturnType<typeof startZone>>, domain: string): Promise<string> {
-  const login = await app.call('POST', '/api/v1/auth/login', { body: { email: admin.ADMIN_EMAIL, password: adminPassword } });
+async function prepare(
+  app: SendwrightProcess,
+  zone: Awaited<ReturnType<typeof startZone>>,
+  domain: string,
+): Promise<string> {
+  const login = await app.call('POST', '/api/v1/auth/login', {
+    body: { email: admin.ADMIN_EMAIL, password: adminPassword },
+  });
   const token = login.body.token;
   const added = await app.call('POST', '/api/v1/domains', { token, body: { domain } });
   const { verification, dkim, spf } = added.body.dns_records;
@@ -109,7 +115,10 @@ t.test('SIGTERM under load loses nothing and sends nothing twice', async (t) => 
   const subjects = Array.from({ length: 120 }, (_, index) => `message ${index}`);
   const answers = await Promise.all(
     subjects.map((subject) =>
-      app.call('POST', '/api/v1/emails', { key, body: { from: 'a@draining.test', to: 'b@receiver.test', subject, text: 't' } }),
+      app.call('POST', '/api/v1/emails', {
+        key,
+        body: { from: 'a@draining.test', to: 'b@receiver.test', subject, text: 't' },
+      }),
     ),
   );
   for (const answer of answers) t.equal(answer.status, 200);

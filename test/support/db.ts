@@ -4,7 +4,7 @@ import pg from 'pg';
 import { connect, type Database } from '../../src/db/client.ts';
 import { migrate } from '../../src/db/migrate.ts';
 import { silentLog } from '../../src/log.ts';
-import { createQueue } from '../../src/queue.ts';
+import { createQueue, type Queue } from '../../src/queue.ts';
 import { testServerUrl } from './postgres.ts';
 
 /** A database of the test's own, with the whole schema in it: cloned from a template that is made once a run. */
@@ -24,9 +24,22 @@ export async function createDatabase(): Promise<string> {
 
 /** A database of the test's own, connected; it is closed when the test ends. */
 export async function openDatabase(t: { teardown(work: () => Promise<void>): void }): Promise<Database> {
-  const db = connect(await createDatabase(), silentLog, 10);
-  t.teardown(() => db.close());
-  return db;
+  return (await openQueue(t)).db;
+}
+
+/** The same with its queue. */
+export async function openQueue(t: {
+  teardown(work: () => Promise<void>): void;
+}): Promise<{ db: Database; queue: Queue }> {
+  const url = await createDatabase();
+  const db = connect(url, silentLog, 10);
+  const queue = createQueue(url, silentLog);
+  await queue.start();
+  t.teardown(async () => {
+    await queue.stop();
+    await db.close();
+  });
+  return { db, queue };
 }
 
 async function makeTemplate(admin: pg.Client, server: string): Promise<string> {
@@ -41,11 +54,9 @@ async function makeTemplate(admin: pg.Client, server: string): Promise<string> {
     await admin.query(`CREATE DATABASE ${draft}`);
     const url = withName(server, draft);
     await migrate(url);
-    const db = connect(url, silentLog, 2);
-    const queue = createQueue(db, silentLog);
+    const queue = createQueue(url, silentLog);
     await queue.start();
     await queue.stop();
-    await db.close();
     await admin.query(`ALTER DATABASE ${draft} RENAME TO ${name}`);
     return name;
   } finally {

@@ -1,0 +1,21 @@
+import { variables } from '../src/config.ts';
+
+/** docs/config.md, as `npm run config-page` prints it; a test holds the file against it. */
+export function configPage(): string {
+  const rows = variables.map(({ name, fallback, meaning }) => `| \`${name}\` | ${fallback} | ${meaning} |`);
+  return [
+    '# Configuration',
+    '',
+    'Everything is set through the environment, read once at the start. A wrong or missing value stops the start with one',
+    'line that names the variable and what it must be. An empty variable counts as unset.',
+    '',
+    '| Variable | Default | Meaning |',
+    '|---|---|---|',
+    ...rows,
+    '',
+    'This page is made from `src/config.ts`: `npm run config-page > docs/config.md`.',
+    '',
+  ].join('\n');
+}
+
+if (import.meta.main) process.stdout.write(configPage());

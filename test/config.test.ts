@@ -1,0 +1,117 @@
+import { readFileSync } from 'node:fs';
+import t from 'tap';
+import { configPage } from '../scripts/config-page.ts';
+import { ConfigError, readConfig, variables } from '../src/config.ts';
+
+const key = 'ab'.repeat(32);
+const secret = '0123456789abcdefghijklmnopqrstuv';
+const external = { DATABASE_URL: 'postgres://u:p@localhost/db', JWT_SECRET: secret, ENCRYPTION_KEY: key };
+
+t.test('nothing set is a sandbox on loopback', async (t) => {
+  const config = readConfig({});
+  t.match(config, {
+    databaseUrl: null,
+    dataDir: './data',
+    http: { host: '127.0.0.1', port: 3000 },
+    baseUrl: 'http://localhost:3000',
+    deliveryMode: 'sandbox',
+    mxPort: 25,
+    allowPrivateNetworks: false,
+    ports: { inbound: 2525, submission: 2587, submissions: 2465 },
+    admin: { email: 'admin@localhost', password: null },
+    retryForMs: 72 * 3_600_000,
+    logLevel: 'info',
+  });
+  t.ok(Object.isFrozen(config));
+  t.same(readConfig({ HTTP_PORT: '', LOG_LEVEL: ' ' }), config, 'an empty variable counts as unset');
+});
+
+t.test('what is set is taken', async (t) => {
+  const config = readConfig({
+    ...external,
+    HTTP_PORT: '8080',
+    BASE_URL: 'https://send.example.com/',
+    DELIVERY_MODE: 'direct',
+    MAIL_HOSTNAME: 'Mail.Example.COM',
+    SENDING_IPS: '192.0.2.1, 2001:db8::1',
+    DNS_SERVERS: '127.0.0.1:5353,[::1]:53,9.9.9.9',
+    ROLES: 'api,mta',
+    RETRY_SCHEDULE: '30s,1h',
+    ALLOW_PRIVATE_NETWORKS: 'true',
+  });
+  t.match(config, {
+    baseUrl: 'https://send.example.com',
+    mailHostname: 'mail.example.com',
+    sendingIps: ['192.0.2.1', '2001:db8::1'],
+    dnsServers: ['127.0.0.1:5353', '[::1]:53', '9.9.9.9'],
+    retryScheduleMs: [30_000, 3_600_000],
+    allowPrivateNetworks: true,
+  });
+  t.same([...config.roles], ['api', 'mta']);
+  t.equal(config.encryptionKey?.length, 32);
+  t.same(
+    readConfig({ ...external, ENCRYPTION_KEY: Buffer.alloc(32, 1).toString('base64') }).encryptionKey,
+    Buffer.alloc(32, 1),
+  );
+  t.equal(readConfig({ HTTP_PORT: '8080' }).baseUrl, 'http://localhost:8080');
+});
+
+t.test('a wrong value is one line that names the variable and what it must be', async (t) => {
+  const wrong: [Record<string, string>, RegExp][] = [
+    [{ HTTP_PORT: 'abc' }, /^HTTP_PORT must be a port number from 0 to 65535, not "abc"$/],
+    [{ HTTP_PORT: '65536' }, /^HTTP_PORT must be a port number/],
+    [{ HTTP_PORT: '-1' }, /^HTTP_PORT must be a port number/],
+    [{ HTTP_HOST: 'example.com' }, /^HTTP_HOST must be an IP address or localhost/],
+    [{ MX_PORT: '0' }, /^MX_PORT must be a port number from 1 to 65535/],
+    [{ BASE_URL: 'localhost:3000' }, /^BASE_URL must be an http or https address/],
+    [{ BASE_URL: 'https://a?b' }, /^BASE_URL must be/],
+    [{ DELIVERY_MODE: 'live' }, /^DELIVERY_MODE must be one of sandbox, direct, not "live"$/],
+    [{ DELIVERY_MODE: 'direct' }, /^MAIL_HOSTNAME is missing: it must be the public name of this host/],
+    [{ MAIL_HOSTNAME: 'localhost' }, /^MAIL_HOSTNAME must be a host name/],
+    [{ MAIL_HOSTNAME: 'a.b\r\nRCPT TO:<x>' }, /^MAIL_HOSTNAME must be a host name/],
+    [{ SENDING_IPS: '1.2.3.4,x' }, /^SENDING_IPS must be a comma separated list, each an IP address/],
+    [{ DNS_SERVERS: '1.2.3.4:99999' }, /^DNS_SERVERS must be a comma separated list, each a resolver/],
+    [{ DNS_SERVERS: 'dns.example' }, /^DNS_SERVERS must be/],
+    [{ ALLOW_PRIVATE_NETWORKS: 'yes' }, /^ALLOW_PRIVATE_NETWORKS must be true or false, not "yes"$/],
+    [{ ALLOW_UNSAFE_DATABASE: '1' }, /^ALLOW_UNSAFE_DATABASE must be true or false/],
+    [{ INBOUND_SMTP_PORT: 'x' }, /^INBOUND_SMTP_PORT must be a port number/],
+    [{ SUBMISSION_PORT: 'x' }, /^SUBMISSION_PORT must be a port number/],
+    [{ SUBMISSIONS_PORT: 'x' }, /^SUBMISSIONS_PORT must be a port number/],
+    [{ ADMIN_EMAIL: 'admin' }, /^ADMIN_EMAIL must be an email address/],
+    [{ ADMIN_PASSWORD: 'short' }, /^ADMIN_PASSWORD must be 8 to 200 characters, not what was given$/],
+    [{ DATABASE_URL: 'mysql://secret@h/d' }, /^DATABASE_URL must be a PostgreSQL address [^']*, not what was given$/],
+    [{ ...external, JWT_SECRET: '' }, /^JWT_SECRET is missing/],
+    [{ ...external, ENCRYPTION_KEY: '' }, /^ENCRYPTION_KEY is missing/],
+    [{ JWT_SECRET: 'x'.repeat(64) }, /^JWT_SECRET must be at least 32 random characters, not what was given$/],
+    [{ ENCRYPTION_KEY: 'too short' }, /^ENCRYPTION_KEY must be 32 bytes/],
+    [{ ENCRYPTION_KEY: '!'.repeat(44) }, /^ENCRYPTION_KEY must be 32 bytes/],
+    [{ ROLES: 'api,web' }, /^ROLES must be a comma separated list, each one of api, mta, webhooks, smtp/],
+    [{ RETRY_SCHEDULE: '1m,soon' }, /^RETRY_SCHEDULE must be a comma separated list, each a time such as/],
+    [{ RETRY_FOR: '0s' }, /^RETRY_FOR must be a time such as/],
+    [{ LOG_LEVEL: 'loud' }, /^LOG_LEVEL must be one of/],
+  ];
+  for (const [env, message] of wrong) {
+    const refusal = refusalOf(env);
+    t.match(refusal, message, JSON.stringify(env));
+    t.notMatch(refusal, /\n/);
+  }
+  const tried = new Set(wrong.flatMap(([env]) => Object.keys(env)));
+  for (const { name } of variables)
+    if (name !== 'DATA_DIR') t.ok(tried.has(name), `${name} is tried with a wrong value`);
+});
+
+t.test('the page and the README list the variables as they are', async (t) => {
+  t.equal(readFileSync(new URL('../docs/config.md', import.meta.url), 'utf8'), configPage());
+  const readme = readFileSync(new URL('../README.md', import.meta.url), 'utf8');
+  for (const { name } of variables) t.match(readme, `\`${name}\``);
+});
+
+function refusalOf(env: Record<string, string>): string {
+  try {
+    readConfig(env);
+    return 'it was taken';
+  } catch (error) {
+    if (error instanceof ConfigError) return error.message;
+    throw error;
+  }
+}

@@ -1,0 +1,113 @@
+import t from 'tap';
+import { accept, type SendRequest } from '../../src/core/emails.ts';
+import type { KeyHolder } from '../../src/core/keys.ts';
+import type { Database, Sql, Statement } from '../../src/db/client.ts';
+import { parseMailbox } from '../../src/mail/address.ts';
+import { buildAccount, buildVerifiedDomain } from '../support/build.ts';
+import { openQueue } from '../support/db.ts';
+
+const encryptionKey = Buffer.alloc(32, 1);
+
+function request(from: string, fields: Partial<SendRequest> = {}): SendRequest {
+  return {
+    from: parseMailbox(from),
+    to: [parseMailbox('a@one.test'), parseMailbox('b@one.test'), parseMailbox('c@two.test')],
+    cc: [],
+    bcc: [],
+    replyTo: [],
+    subject: 'subject',
+    html: null,
+    text: 'text',
+    headers: [],
+    attachments: [],
+    tags: ['a'],
+    type: 'transactional',
+    scheduledAt: null,
+    ...fields,
+  };
+}
+
+/** The same database, with each statement noted. */
+function counting(db: Database): { db: Database; statements: string[] } {
+  const statements: string[] = [];
+  const noting = (sql: Sql): Sql => ({
+    query<Row>(statement: Statement) {
+      statements.push(statement.text);
+      return sql.query<Row>(statement);
+    },
+  });
+  return { db: { ...db, ...noting(db), transaction: (work) => db.transaction((tx) => work(noting(tx))) }, statements };
+}
+
+t.test('accepting', async (t) => {
+  const { db: plain, queue } = await openQueue(t);
+  const account = await buildAccount(plain);
+  const { domain } = await buildVerifiedDomain(plain, account.id, encryptionKey);
+  const holder: KeyHolder = { accountId: account.id, keyId: account.id, scopes: new Set(['send']), domains: [] };
+  const from = `s@${domain}`;
+  const jobs = () =>
+    plain.query<{ id: string; data: { emailId: string; destination: string }; group_id: string; priority: number }>({
+      text: `SELECT id, data, group_id, priority FROM pgboss.job WHERE name = 'deliver' ORDER BY created_on, id`,
+    });
+
+  t.test('makes a job for each destination, in the transaction of the email', async (t) => {
+    const [accepted] = await accept(plain, queue, holder, [request(from)]);
+    const id = accepted && 'email' in accepted ? accepted.email.id : '';
+    const recipients = await plain.prisma.recipient.findMany({ where: { emailId: id }, orderBy: { position: 'asc' } });
+    const made = (await jobs()).filter((job) => job.data.emailId === id);
+    t.equal(made.length, 2);
+    t.same(new Set(made.map((job) => job.group_id)), new Set(['one.test', 'two.test']));
+    for (const { jobId, destination } of recipients)
+      t.equal(made.find((job) => job.id === jobId)?.data.destination, destination);
+  });
+
+  t.test('keeps nothing when the queue cannot take the job', async (t) => {
+    const before = await plain.prisma.email.count();
+    const broken = { ...queue, enqueue: () => Promise.reject(new Error('no')) };
+    await t.rejects(accept(plain, broken, holder, [request(from)]), { message: 'no' });
+    t.equal(await plain.prisma.email.count(), before);
+  });
+
+  t.test('a thousand emails cost as many statements as one', async (t) => {
+    const attachment = { filename: 'a', contentType: 'text/plain', contentId: null, content: Buffer.from('the same') };
+    const once = counting(plain);
+    await accept(once.db, queue, holder, [request(from, { attachments: [attachment] })]);
+    const many = counting(plain);
+    const batch = Array.from({ length: 1_000 }, (_, index) =>
+      request(from, { subject: `${index}`, attachments: [attachment] }),
+    );
+    const results = await accept(many.db, queue, holder, batch);
+    t.equal(many.statements.length, once.statements.length);
+    t.same(
+      results.map((result) => ('email' in result ? result.email.subject : '')),
+      batch.map((entry) => entry.subject),
+    );
+    t.equal(
+      await plain.prisma.attachment.count({ where: { accountId: account.id } }),
+      1,
+      'bytes that repeat are stored once',
+    );
+  });
+
+  t.test('refuses each on its own', async (t) => {
+    const results = await accept(plain, queue, holder, [
+      request('x@unknown.test'),
+      request(from),
+      request('y@unknown.test'),
+    ]);
+    t.match(results, [
+      { refusal: { message: 'from domain not verified' } },
+      { email: { status: 'queued' } },
+      { refusal: { status: 400 } },
+    ]);
+  });
+
+  t.test('an email for later has no job yet', async (t) => {
+    const scheduledAt = new Date(Date.now() + 60_000);
+    const [accepted] = await accept(plain, queue, holder, [request(from, { scheduledAt })]);
+    const id = accepted && 'email' in accepted ? accepted.email.id : '';
+    t.notOk((await jobs()).some((job) => job.data.emailId === id));
+    const recipients = await plain.prisma.recipient.findMany({ where: { emailId: id } });
+    for (const row of recipients) t.match(row, { jobId: null, nextAttemptAt: scheduledAt });
+  });
+});

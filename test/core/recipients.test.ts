@@ -1,0 +1,176 @@
+import t from 'tap';
+import { accept } from '../../src/core/emails.ts';
+import * as nodes from '../../src/core/nodes.ts';
+import { type Claim, claim, type Settlement, settle, sweep, wakeDue } from '../../src/core/recipients.ts';
+import { newId } from '../../src/ids.ts';
+import { parseMailbox } from '../../src/mail/address.ts';
+import { buildAccount, buildVerifiedDomain } from '../support/build.ts';
+import { openQueue } from '../support/db.ts';
+
+t.test('rows and jobs', async (t) => {
+  const { db, queue } = await openQueue(t);
+  const account = await buildAccount(db);
+  const { domain } = await buildVerifiedDomain(db, account.id, Buffer.alloc(32));
+  const holder = { accountId: account.id, keyId: account.id, scopes: new Set(['send']), domains: [] };
+
+  async function send(...to: string[]): Promise<string> {
+    const [accepted] = await accept(db, queue, holder, [
+      {
+        from: parseMailbox(`s@${domain}`),
+        to: to.map(parseMailbox),
+        cc: [],
+        bcc: [],
+        replyTo: [],
+        subject: 's',
+        html: null,
+        text: 't',
+        headers: [],
+        attachments: [],
+        tags: [],
+        type: 'transactional',
+        scheduledAt: null,
+      },
+    ]);
+    if (!accepted || !('email' in accepted)) throw new Error('not accepted');
+    return accepted.email.id;
+  }
+  const take = (nodeId: string) => db.transaction(async (tx) => claim(tx, nodeId, await queue.take(tx, 100, [])));
+  const node = async () => {
+    const id = newId();
+    await nodes.register(db, { id, hostname: 'test', roles: [] }, false);
+    return id;
+  };
+  const outcome = (
+    held: Claim,
+    index: number,
+    status: Settlement['status'],
+    nextAttemptAt: Date | null = null,
+  ): Settlement => ({
+    nodeId: held.nodeId,
+    emailId: held.emailId,
+    position: held.recipients[index]?.position ?? 0,
+    jobId: held.jobId,
+    status,
+    attempts: 1,
+    nextAttemptAt,
+    lastResponse: `answer to ${index}`,
+  });
+  const write = (...settlements: Settlement[]) => db.transaction((tx) => settle(tx, queue, settlements, []));
+  const status = async (id: string) => (await db.prisma.email.findUniqueOrThrow({ where: { id } })).status;
+  const jobCount = async () =>
+    (await db.query<{ n: number }>({ text: `SELECT count(*)::int AS n FROM pgboss.job WHERE name = 'deliver'` }))[0]?.n;
+
+  t.test('two nodes never hold the same recipient', async (t) => {
+    const ids = await Promise.all(Array.from({ length: 20 }, (_, index) => send(`a@d${index}.test`)));
+    const [one, two] = [await node(), await node()];
+    const held = (await Promise.all([take(one), take(two), take(one), take(two)])).flat();
+    t.same(held.map((entry) => entry.emailId).sort(), ids.toSorted());
+    await write(...held.map((entry) => outcome(entry, 0, 'delivered')));
+    for (const id of ids) t.equal(await status(id), 'sent');
+    t.equal(await jobCount(), 0, 'finished jobs are gone');
+  });
+
+  t.test('the status follows when every recipient is settled, whoever settles them and at the same time', async (t) => {
+    const ids = await Promise.all(Array.from({ length: 20 }, () => send('a@one.test', 'b@two.test', 'c@three.test')));
+    const held = await take(await node());
+    t.equal(held.length, 60);
+    await Promise.all(
+      held.map((entry) =>
+        write(outcome(entry, 0, entry.destination === 'two.test' && entry.emailId === ids[0] ? 'failed' : 'delivered')),
+      ),
+    );
+    t.equal(await status(ids[0] ?? ''), 'failed');
+    for (const id of ids.slice(1)) t.equal(await status(id), 'sent');
+    t.match(await db.prisma.email.findUnique({ where: { id: ids[0] ?? '' } }), {
+      pending: 0,
+      failed: 1,
+      error: 'answer to 0',
+      sentAt: null,
+    });
+  });
+
+  t.test('a deferred recipient wakes when its time comes, in a job of its own', async (t) => {
+    const id = await send('a@later.test', 'b@later.test');
+    const [held] = await take(await node());
+    t.ok(held);
+    if (!held) return;
+    await write(outcome(held, 0, 'delivered'), outcome(held, 1, 'deferred', new Date(Date.now() + 300)));
+    t.equal(await status(id), 'queued');
+    t.equal(await wakeDue(db, queue, 10), 0, 'not yet');
+    await new Promise((resume) => setTimeout(resume, 350));
+    t.equal(await wakeDue(db, queue, 10), 1);
+    t.equal(await wakeDue(db, queue, 10), 0, 'once');
+    const [again] = await take(await node());
+    t.match(again?.recipients, [{ address: 'b@later.test', attempts: 1 }]);
+    if (again) await write(outcome(again, 0, 'delivered'));
+    t.equal(await status(id), 'sent');
+  });
+
+  t.test('the sweeper frees what lost its job, and what belongs to no living node', async (t) => {
+    const lost = await send('a@lost.test');
+    const alive = await node();
+    await db.query({ text: `DELETE FROM pgboss.job WHERE name = 'deliver'` });
+    const kept = await send('a@kept.test');
+    const [held] = await take(alive);
+    t.equal(held?.emailId, kept);
+    t.match(await sweep(db, null, 100), { freed: 1, next: null });
+    t.equal(await wakeDue(db, queue, 10), 1);
+    t.equal((await take(await node()))[0]?.emailId, lost);
+
+    await db.query({ text: 'DELETE FROM nodes' });
+    t.equal((await sweep(db, null, 100)).freed, 2);
+    t.equal(await wakeDue(db, queue, 10), 2);
+    const survivor = await node();
+    const taken = await take(survivor);
+    t.same(taken.map((entry) => entry.emailId).sort(), [lost, kept].sort());
+    await write(...taken.map((entry) => outcome(entry, 0, 'delivered')));
+  });
+
+  t.test('the sweeper goes on where it stopped', async (t) => {
+    const ids = await Promise.all(Array.from({ length: 25 }, (_, index) => send(`a@s${index}.test`)));
+    await db.query({ text: `DELETE FROM pgboss.job WHERE name = 'deliver'` });
+    let freed = 0;
+    let rounds = 0;
+    for (let at: Awaited<ReturnType<typeof sweep>>['next'] = null; ; rounds += 1) {
+      const result = await sweep(db, at, 10);
+      freed += result.freed;
+      at = result.next;
+      if (!at) break;
+    }
+    t.equal(freed, ids.length);
+    t.equal(rounds, 2);
+    t.equal(await wakeDue(db, queue, 100), ids.length);
+    const taken = await take(await node());
+    await write(...taken.map((entry) => outcome(entry, 0, 'delivered')));
+  });
+
+  t.test('a node that was taken for dead changes nothing that others hold, but "delivered" stays true', async (t) => {
+    const first = await send('a@zombie.test');
+    const second = await send('b@zombie.test');
+    const zombie = await node();
+    const held = await take(zombie);
+    await db.query({ text: `UPDATE nodes SET seen_at = now() - interval '1 hour' WHERE id = $1`, values: [zombie] });
+    const living = await node();
+    t.ok(await nodes.beat(db, living));
+    t.notOk(await nodes.beat(db, zombie), 'it learns that it was buried');
+    t.equal(await wakeDue(db, queue, 10), 2);
+    const taken = await take(living);
+    t.equal(taken.length, 2);
+    const of = (claims: Claim[], id: string) => claims.find((entry) => entry.emailId === id) as Claim;
+    await write(outcome(of(held, first), 0, 'failed'));
+    t.equal(await status(first), 'queued', 'what it thinks has failed is tried by the living');
+    await write(outcome(of(held, second), 0, 'delivered'));
+    t.equal(await status(second), 'sent');
+    await write(outcome(of(taken, first), 0, 'delivered'), outcome(of(taken, second), 0, 'failed'));
+    t.equal(await status(first), 'sent');
+    t.equal(await status(second), 'sent', 'and is counted once');
+  });
+
+  t.test('a node that starts alone frees what the dead ones held at once', async (t) => {
+    await send('a@alone.test');
+    const dead = await node();
+    t.equal((await take(dead)).length, 1);
+    await nodes.register(db, { id: newId(), hostname: 'test', roles: [] }, true);
+    t.equal(await wakeDue(db, queue, 10), 1);
+  });
+});

@@ -1,0 +1,84 @@
+import { readFileSync } from 'node:fs';
+import t from 'tap';
+import { migrate } from '../../src/db/migrate.ts';
+import { ensurePartitions } from '../../src/db/partitions.ts';
+import { newId } from '../../src/ids.ts';
+import { createDatabase, openDatabase } from '../support/db.ts';
+
+/** Model and column names as schema.prisma maps them. */
+function modelsOf(schema: string): Map<string, string[]> {
+  const enums = new Set([...schema.matchAll(/^enum (\w+)/gm)].map((match) => match[1]));
+  const scalars = /^(String|Int|BigInt|DateTime|Boolean|Bytes|Json|Float)/;
+  const models = new Map<string, string[]>();
+  for (const [, body] of schema.matchAll(/^model \w+ \{([\s\S]*?)^\}/gm)) {
+    const table = /@@map\("(\w+)"\)/.exec(body ?? '')?.[1] ?? '';
+    const columns = (body ?? '').split('\n').flatMap((text) => {
+      const field = /^ {2}(\w+)\s+(\w+)/.exec(text);
+      if (!field || !(scalars.test(field[2] ?? '') || enums.has(field[2]))) return [];
+      return [/@map\("(\w+)"\)/.exec(text)?.[1] ?? (field[1] as string)];
+    });
+    models.set(table, columns);
+  }
+  return models;
+}
+
+t.test('schema.prisma and the migrations say the same', async (t) => {
+  const db = await openDatabase(t);
+  const rows = await db.query<{ table_name: string; column_name: string }>({
+    text: `SELECT c.table_name, c.column_name FROM information_schema.columns c JOIN pg_class p ON p.relname = c.table_name
+            WHERE c.table_schema = 'public' AND p.relnamespace = 'public'::regnamespace AND NOT p.relispartition AND c.table_name NOT LIKE '\\_%'`,
+  });
+  const columns = Map.groupBy(rows, (row) => row.table_name);
+  const models = modelsOf(readFileSync(new URL('../../prisma/schema.prisma', import.meta.url), 'utf8'));
+  t.same([...models.keys()].sort(), [...columns.keys()].sort(), 'the tables');
+  for (const [table, names] of models) {
+    t.same(
+      names.toSorted(),
+      columns
+        .get(table)
+        ?.map((row) => row.column_name)
+        .sort(),
+      `the columns of ${table}`,
+    );
+  }
+  for (const model of [
+    'account',
+    'user',
+    'loginFailure',
+    'apiKey',
+    'domain',
+    'email',
+    'emailContent',
+    'attachment',
+    'recipient',
+    'attempt',
+    'node',
+    'sandboxMessage',
+  ] as const) {
+    await t.resolves((db.prisma[model] as { findFirst(): Promise<unknown> }).findFirst(), `${model} can be read`);
+  }
+});
+
+t.test('migrating is done once, by one of many', async (t) => {
+  const url = await createDatabase();
+  t.same(
+    await Promise.all([migrate(url), migrate(url), migrate(url)]),
+    [[], [], []],
+    'the clone has everything already',
+  );
+});
+
+t.test('rows land in the partition of their week, and a far week finds none', async (t) => {
+  const db = await openDatabase(t);
+  const insert = (id: string) =>
+    db.query({
+      text: 'INSERT INTO email_contents (email_id) VALUES ($1) RETURNING tableoid::regclass::text AS place',
+      values: [id],
+    });
+  const [now] = (await insert(newId())) as { place: string }[];
+  t.match(now?.place, /^email_contents_\d{8}$/);
+  const far = new Date(Date.now() + 100 * 86_400_000);
+  await t.rejects(insert(newId(far)), { code: '23514' });
+  await Promise.all([ensurePartitions(db, far), ensurePartitions(db, far)]);
+  await t.resolves(insert(newId(far)));
+});

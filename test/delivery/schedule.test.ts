@@ -1,0 +1,78 @@
+import fc from 'fast-check';
+import t from 'tap';
+import { decide } from '../../src/delivery/outcome.ts';
+import { nextAttempt, type RetryPolicy } from '../../src/delivery/schedule.ts';
+import type { RecipientResult } from '../../src/smtp/deliver.ts';
+
+const minute = 60_000;
+const hour = 60 * minute;
+const policy: RetryPolicy = {
+  scheduleMs: [minute, 5 * minute, 15 * minute, 30 * minute, hour, 2 * hour, 4 * hour, 6 * hour],
+  forMs: 72 * hour,
+};
+const dueAt = new Date('2027-01-01T00:00:00Z');
+
+t.test('the whole of three days, with a clock of its own', async (t) => {
+  const attempts: number[] = [];
+  for (let now: Date | null = dueAt; now; now = nextAttempt(policy, attempts.length, dueAt, now, () => 0.5)) {
+    attempts.push((now.getTime() - dueAt.getTime()) / minute);
+  }
+  t.same(attempts.slice(0, 8), [0, 1, 6, 21, 51, 111, 231, 471]);
+  t.equal(attempts.at(-1), 72 * 60, 'the last attempt is at the very end');
+  t.same(
+    attempts.slice(8, -1).map((at, index) => at - (attempts[7 + index] ?? 0)),
+    Array.from({ length: attempts.length - 9 }, () => 360),
+  );
+});
+
+t.test('whatever the schedule and the spread, times only grow, stay in bounds and come to an end', async () => {
+  const delays = fc.array(fc.integer({ min: minute, max: 10 * hour }), { minLength: 1, maxLength: 10 });
+  const spreads = fc.array(fc.double({ min: 0, max: 1, noNaN: true }), { minLength: 1, maxLength: 20 });
+  fc.assert(
+    fc.property(delays, fc.integer({ min: 1_000, max: 100 * hour }), spreads, (scheduleMs, forMs, spread) => {
+      let now = dueAt;
+      for (let attempts = 1; attempts < 10_000; attempts += 1) {
+        const random = () => spread[attempts % spread.length] ?? 0;
+        const next = nextAttempt({ scheduleMs, forMs }, attempts, dueAt, now, random);
+        if (next === null) return now.getTime() - dueAt.getTime() >= forMs;
+        const delay = scheduleMs[Math.min(attempts, scheduleMs.length) - 1] ?? 0;
+        if (next <= now || next.getTime() > dueAt.getTime() + forMs) return false;
+        if (next.getTime() - now.getTime() > delay * 1.1 + 1) return false;
+        now = next;
+      }
+      return false;
+    }),
+    { numRuns: 200 },
+  );
+});
+
+t.test('the verdict decides, and no text that came with it', async (t) => {
+  const result = (outcome: RecipientResult['outcome'], code: number, text: string): RecipientResult => ({
+    recipient: 'a@b.test',
+    outcome,
+    phase: 'dot',
+    reply: { code, enhanced: null, text },
+    reason: 'a reason',
+    enhanced: null,
+    class: null,
+    uncertain: false,
+  });
+  const history = { attempts: 1, dueAt };
+  t.match(decide(result('delivered', 250, '550 rejected'), history, policy, dueAt), {
+    status: 'delivered',
+    nextAttemptAt: null,
+  });
+  t.match(decide(result('bounced', 550, '250 ok delivered'), history, policy, dueAt), {
+    status: 'failed',
+    nextAttemptAt: null,
+  });
+  t.match(decide(result('deferred', 450, 'permanent'), history, policy, dueAt), {
+    status: 'deferred',
+    response: '450 permanent',
+  });
+  const late = new Date(dueAt.getTime() + 72 * hour);
+  t.match(decide(result('deferred', 450, 'later'), { attempts: 20, dueAt }, policy, late), {
+    status: 'failed',
+    response: 'given up after 72 hours; the last answer was: 450 later',
+  });
+});

@@ -1,0 +1,204 @@
+import fc from 'fast-check';
+import t from 'tap';
+import { prepareContent } from '../../src/smtp/content.ts';
+import { assertEnvelope } from '../../src/smtp/transaction.ts';
+import { startSink } from '../support/mx.ts';
+import { message, resultOf, startScene, startScripted } from './scene.ts';
+
+const unstuff = (wire: Buffer) => wire.toString('latin1').replace(/(^|\r\n)\./g, '$1');
+
+t.test('SMG-02: dots at the start of lines are doubled, everything else stays', async (t) => {
+  const table: [message: string, wire: string][] = [
+    ['', ''],
+    ['a\r\n', 'a\r\n'],
+    ['a', 'a\r\n'],
+    ['.', '..\r\n'],
+    ['.\r\n', '..\r\n'],
+    ['..\r\n', '...\r\n'],
+    ['a\r\n.\r\nb\r\n', 'a\r\n..\r\nb\r\n'],
+    ['a.\r\n', 'a.\r\n'],
+    ['\r\n.\r\n.\r\n', '\r\n..\r\n..\r\n'],
+  ];
+  for (const [message, wire] of table) {
+    t.equal(prepareContent(Buffer.from(message)).wire.toString(), wire, JSON.stringify(message));
+  }
+  const clean = message();
+  t.equal(prepareContent(clean).wire, clean, 'nothing is copied without need');
+  const line = fc.oneof(
+    fc.constantFrom('.', '..', '.a', 'a.', ''),
+    fc.string({ unit: 'grapheme-ascii' }).map((text) => text.replace(/[\r\n]/g, '')),
+  );
+  fc.assert(
+    fc.property(fc.array(line), (lines) => {
+      const text = lines.map((each) => `${each}\r\n`).join('');
+      const { wire, size } = prepareContent(Buffer.from(text));
+      return unstuff(wire) === text && size === text.length && !`\r\n${wire}`.includes('\r\n.\r\n');
+    }),
+  );
+});
+
+t.test('a bare CR or LF is a defect of ours', async (t) => {
+  for (const bad of [
+    '\n',
+    '\r',
+    'a\n',
+    'a\r',
+    'a\nb\r\n',
+    'a\rb\r\n',
+    '\r\r\n',
+    '\n\r\n',
+    'a\r\n\n',
+    '\r\n.\n',
+    '\n.\r\n',
+    'a\r\n\r',
+  ]) {
+    t.throws(() => prepareContent(Buffer.from(bad)), /bare/, JSON.stringify(bad));
+  }
+});
+
+t.test('8-bit content is noticed', async (t) => {
+  t.equal(prepareContent(Buffer.from('caf\xe9\r\n', 'latin1')).eightBit, true);
+  t.equal(prepareContent(Buffer.from('cafe\r\n')).eightBit, false);
+});
+
+t.test('twenty megabytes are prepared in a moment', async (t) => {
+  const large = Buffer.from('x'.repeat(74).concat('\r\n').repeat(280_000));
+  const started = performance.now();
+  prepareContent(large);
+  t.ok(performance.now() - started < 200, `${Math.round(performance.now() - started)} ms`);
+});
+
+t.test('an address that no command can hold is a defect of ours', async (t) => {
+  const bad = [
+    'a@b\r\nRCPT TO:<v@x>',
+    'a@b\n',
+    'a\0@b',
+    'a b@c',
+    'a@b>',
+    '<a@b',
+    'a\t@b',
+    'a\x7f@b',
+    'é@b',
+    'a\u010a@b',
+    'a\ud800@b',
+    '',
+  ];
+  for (const address of bad) {
+    t.throws(
+      () => assertEnvelope({ from: 'a@b.test', recipients: [address], smtpUtf8: false }),
+      undefined,
+      JSON.stringify(address),
+    );
+    if (address === '') continue;
+    t.throws(
+      () => assertEnvelope({ from: address, recipients: ['a@b.test'], smtpUtf8: false }),
+      undefined,
+      JSON.stringify(address),
+    );
+  }
+  for (const address of bad.slice(0, 8)) {
+    t.throws(
+      () => assertEnvelope({ from: '', recipients: [address], smtpUtf8: true }),
+      undefined,
+      JSON.stringify(address),
+    );
+  }
+  t.throws(() => assertEnvelope({ from: '', recipients: [], smtpUtf8: false }));
+  assertEnvelope({ from: '', recipients: ['é@b.test'], smtpUtf8: true });
+});
+
+t.test('SMG-02: what a real server receives is what was sent, byte for byte', async (t) => {
+  const sink = await startSink();
+  t.teardown(() => sink.close());
+  const { send } = await startScene(t, sink.port);
+  const dotAtBlocks = Array.from({ length: 64 }, () => `.${'x'.repeat(1_021)}\r\n`).join('');
+  const bodies = [
+    '.\r\n',
+    '..\r\n.\r\n',
+    '\r\n.\r\nMAIL FROM:<x@y>\r\n',
+    `${'.\r\n'.repeat(30_000)}`,
+    dotAtBlocks,
+    'no end',
+    '.',
+  ];
+  for (const body of bodies) {
+    t.match(resultOf(await send({ message: message(body) })), { outcome: 'delivered' });
+    const received = sink.messages.at(-1)?.raw.toString();
+    t.equal(received, `${message(body)}${body.endsWith('\r\n') ? '' : '\r\n'}`);
+  }
+  const starts = Buffer.from('.X: 1\r\n\r\n.\r\n');
+  await send({ message: starts });
+  t.same(sink.messages.at(-1)?.raw, starts, 'also where the message starts with a dot');
+  t.equal(sink.messages.length, bodies.length + 1);
+});
+
+t.test('a message of any size passes through a slow reader', async (t) => {
+  const large = message('0123456789'.repeat(7).concat('\r\n.\r\n').repeat(60_000));
+  let received = 0;
+  const { send } = await startScripted(
+    t,
+    async (peer) => {
+      await peer.greet();
+      for (const reply of ['250 ok', '250 ok', '354 go']) await peer.answer(reply);
+      peer.socket.removeAllListeners('data');
+      peer.socket.on('data', (chunk: Buffer) => {
+        received += chunk.length;
+        peer.socket.pause();
+        setTimeout(() => peer.socket.resume(), 2);
+        if (chunk.toString('latin1').endsWith('\r\n.\r\n') && received > large.length) peer.send('250 ok\r\n');
+      });
+      await new Promise(() => {});
+    },
+    { deadlines: { content: 5_000, transaction: 8_000, dot: 2_000 } },
+  );
+  t.match(resultOf(await send({ message: large })), { outcome: 'delivered' });
+  t.equal(received, large.length + 60_000 + '.\r\n'.length);
+});
+
+t.test('MX-08: what the server offered decides how, and whether, it is asked', async (t) => {
+  const offer = async (
+    keywords: string[],
+    options: Parameters<Awaited<ReturnType<typeof startScripted>>['send']>[0] = {},
+  ) => {
+    const { send, mx } = await startScripted(t, async (peer) => {
+      await peer.greet(...keywords);
+      await peer.message();
+    });
+    const result = resultOf(await send(options), options.to?.[0]);
+    return { result, wire: mx.peers[0]?.received.toString() ?? '' };
+  };
+  const utf8 = { to: ['bé@example.test'], smtpUtf8: true };
+  const all = ['SIZE 10000', '8BITMIME', 'SMTPUTF8'];
+  t.match(
+    (await offer(all, utf8)).wire,
+    `MAIL FROM:<a@sender.test> SIZE=${message().length} SMTPUTF8\r\nRCPT TO:<bé@example.test>\r\n`,
+  );
+  t.match(
+    (await offer(['size', '8bitmime'], { message: message('é\r\n') })).wire,
+    'MAIL FROM:<a@sender.test> BODY=8BITMIME\r\n',
+  );
+  t.match((await offer(['SIZE 0'])).result, { outcome: 'delivered' });
+
+  const refusals: [Awaited<ReturnType<typeof offer>>, string][] = [
+    [await offer(['SIZE 10']), '5.3.4'],
+    [await offer(['8BITMIME'], utf8), '5.6.7'],
+    [await offer([], { message: message('é\r\n') }), '5.6.3'],
+  ];
+  for (const [{ result, wire }, enhanced] of refusals) {
+    t.match(result, { outcome: 'bounced', phase: 'local', enhanced, reply: null, class: 'content' });
+    t.notMatch(wire, /MAIL|DATA/);
+  }
+});
+
+t.test('MX-08: a server without ESMTP is greeted with HELO', async (t) => {
+  for (const refusal of ['500 what', '502 no', '550 no']) {
+    const { send, mx } = await startScripted(t, async (peer) => {
+      peer.send('220 old\r\n');
+      await peer.answer(refusal);
+      await peer.answer('250 old');
+      await peer.message();
+    });
+    t.match(resultOf(await send()), { outcome: 'delivered' }, refusal);
+    t.match(mx.peers[0]?.received.toString(), 'EHLO client.test\r\nHELO client.test\r\nMAIL FROM:<a@sender.test>\r\n');
+  }
+});

@@ -1,0 +1,175 @@
+import t from 'tap';
+import type { RecipientResult } from '../../src/smtp/deliver.ts';
+import type { Peer } from '../support/mx.ts';
+import { message, resultOf, startScripted } from './scene.ts';
+
+const big = message('x'.repeat(70).concat('\r\n').repeat(200_000));
+
+/** Sends this again and again until the connection is gone. */
+async function drip(peer: Peer, bytes: string, everyMs: number): Promise<void> {
+  while (!peer.socket.destroyed) {
+    peer.send(bytes);
+    await new Promise((resolve) => setTimeout(resolve, everyMs));
+  }
+}
+
+const afterEhlo = async (peer: Peer, ...replies: string[]) => {
+  await peer.greet();
+  for (const reply of replies) await peer.answer(reply);
+};
+
+const table: [name: string, script: (peer: Peer) => Promise<unknown>, expected: Partial<RecipientResult>][] = [
+  ['no greeting', async () => {}, { phase: 'greeting' }],
+  ['a greeting byte by byte', (peer) => drip(peer, '2', 20), { phase: 'greeting' }],
+  ['a banner without end, slowly', (peer) => drip(peer, '220-hello\r\n', 20), { phase: 'greeting' }],
+  [
+    'a banner without end, fast',
+    (peer) => drip(peer, '220-hello\r\n'.repeat(2_000), 0),
+    { phase: 'greeting', class: 'protocol' },
+  ],
+  ['a line without end', (peer) => drip(peer, 'x'.repeat(65_536), 0), { phase: 'greeting', class: 'protocol' }],
+  [
+    'a 220 line without end',
+    (peer) => drip(peer, `220 ${'x'.repeat(65_536)}`, 0),
+    { phase: 'ehlo', class: 'protocol' },
+  ],
+  [
+    'EHLO in drips',
+    async (peer) => {
+      peer.send('220 hi\r\n');
+      await peer.line();
+      await drip(peer, '250-X\r\n', 20);
+    },
+    { phase: 'ehlo' },
+  ],
+  [
+    'no reply to EHLO',
+    async (peer) => {
+      peer.send('220 hi\r\n');
+    },
+    { phase: 'ehlo' },
+  ],
+  [
+    'MAIL in drips',
+    async (peer) => {
+      await afterEhlo(peer);
+      await drip(peer, '250-ok\r\n', 20);
+    },
+    { phase: 'mail' },
+  ],
+  [
+    'RCPT in drips',
+    async (peer) => {
+      await afterEhlo(peer, '250 ok');
+      await peer.line();
+      await drip(peer, '250-ok\r\n', 20);
+    },
+    { phase: 'rcpt' },
+  ],
+  [
+    'DATA in drips',
+    async (peer) => {
+      await afterEhlo(peer, '250 ok', '250 ok');
+      await peer.line();
+      await drip(peer, '354-go\r\n', 20);
+    },
+    { phase: 'data' },
+  ],
+  [
+    'a flood of replies',
+    async (peer) => {
+      await afterEhlo(peer);
+      await peer.line();
+      await drip(peer, '250 ok\r\n'.repeat(1_000), 0);
+    },
+    { class: 'protocol' },
+  ],
+  [
+    'no reading of the message',
+    async (peer) => {
+      await afterEhlo(peer, '250 ok', '250 ok', '354 go');
+      peer.socket.pause();
+    },
+    { phase: 'data' },
+  ],
+  [
+    'the dot in drips',
+    async (peer) => {
+      await peer.greet();
+      await peer.message({ dot: null });
+      await drip(peer, '250-ok\r\n', 20);
+    },
+    { phase: 'dot', uncertain: true },
+  ],
+];
+
+t.test('DOS-10: no server can hold a delivery beyond its deadlines', async (t) => {
+  for (const [name, script, expected] of table) {
+    const { send } = await startScripted(
+      t,
+      async (peer) => {
+        await script(peer);
+        await peer.until('never');
+      },
+      { deadlines: { greeting: 150, ehlo: 150, mail: 150, rcpt: 150, data: 150, dot: 150, transaction: 600 } },
+    );
+    const started = performance.now();
+    const delivery = await send({ message: name.includes('reading') ? big : message() });
+    t.match(resultOf(delivery), { outcome: 'deferred', reply: null, uncertain: false, ...expected }, name);
+    t.ok(performance.now() - started < 1_500, `${name}: ${Math.round(performance.now() - started)} ms`);
+  }
+});
+
+t.test('DOS-10: a transaction has a deadline of its own', async (t) => {
+  const { send } = await startScripted(
+    t,
+    async (peer) => {
+      await peer.greet();
+      for (;;) {
+        await peer.line();
+        await new Promise((resolve) => setTimeout(resolve, 50));
+        peer.send('250 ok\r\n');
+      }
+    },
+    { deadlines: { rcpt: 200, mail: 200, transaction: 250 } },
+  );
+  const started = performance.now();
+  const to = Array.from({ length: 50 }, (_, at) => `r${at}@example.test`);
+  t.match(resultOf(await send({ to }), 'r49@example.test'), { outcome: 'deferred', phase: 'rcpt' });
+  t.ok(performance.now() - started < 600);
+});
+
+t.test('DOS-10: two hundred hostile servers do not slow down a good one', async (t) => {
+  const hostile = await startScripted(t, (peer) => drip(peer, '220-hello\r\n', 20), { deadlines: { greeting: 600 } });
+  const good = await startScripted(t, async (peer) => {
+    await peer.greet();
+    await peer.message();
+  });
+  const slow = Array.from({ length: 200 }, () => hostile.send());
+  await new Promise((resolve) => setTimeout(resolve, 200));
+  const started = performance.now();
+  t.match(resultOf(await good.send()), { outcome: 'delivered' });
+  t.ok(performance.now() - started < 300);
+  for (const delivery of await Promise.all(slow)) t.equal(resultOf(delivery).outcome, 'deferred');
+});
+
+t.test('a server that greets with our own name is us', async (t) => {
+  const { send } = await startScripted(t, async (peer) => peer.send('220 Client.TEST ESMTP\r\n'));
+  t.match(resultOf(await send()), { outcome: 'bounced', phase: 'greeting', enhanced: '5.4.6' });
+});
+
+t.test('a server that speaks after the message is not used again', async (t) => {
+  const { send, transport, mx } = await startScripted(t, async (peer) => {
+    await peer.greet();
+    await peer.message();
+    await new Promise((resolve) => setTimeout(resolve, 30));
+    peer.send('250 by the way\r\n');
+    await peer.until('never');
+  });
+  await send();
+  t.equal(transport.pool.size, 1);
+  await new Promise((resolve) => setTimeout(resolve, 80));
+  t.equal(transport.pool.size, 0);
+  t.match(resultOf(await send()), { outcome: 'delivered' });
+  t.equal(mx.peers.length, 2);
+});

@@ -1,0 +1,95 @@
+import t from 'tap';
+import { startSink } from '../support/mx.ts';
+import { resultOf, startScene, startScripted } from './scene.ts';
+
+t.test('STARTTLS is used when offered; a certificate that nobody signed is no obstacle', async (t) => {
+  const sink = await startSink({ tls: true });
+  t.teardown(() => sink.close());
+  const { send } = await startScene(t, sink.port);
+  const { sessions } = await send();
+  t.match(sessions, [
+    { tls: { version: 'TLSv1.3', cipher: /^TLS_/, authorized: false }, results: [{ outcome: 'delivered' }] },
+  ]);
+  t.match(sink.messages, [{ tls: true, from: 'a@sender.test', to: ['b@example.test'] }]);
+});
+
+t.test('inside TLS the server is asked again what it can do', async (t) => {
+  const { send, mx } = await startScripted(t, async (peer) => {
+    await peer.greet('STARTTLS', 'SIZE 1', 'PIPELINING');
+    await peer.answer('220 go');
+    await peer.startTls();
+    await peer.answer('250 mx.example.test');
+    await peer.message();
+  });
+  t.match(resultOf(await send()), { outcome: 'delivered' });
+  t.match(mx.peers[0]?.received.toString(), /STARTTLS\r\nEHLO client\.test\r\nMAIL FROM:<a@sender\.test>\r\n/);
+});
+
+t.test('SMG-06: what comes in clear with the reply to STARTTLS ends the session', async (t) => {
+  const injections = ['250-mx.example.test\r\n250 SIZE 1\r\n', '250 ok\r\n', '250', 'x'];
+  for (const injected of injections) {
+    const { send, mx } = await startScripted(t, async (peer) => {
+      await peer.greet('STARTTLS');
+      await peer.answer(`220 go\r\n${injected}`.replace(/\r\n$/, ''));
+      await peer.until('never');
+    });
+    const { sessions } = await send();
+    t.match(
+      sessions,
+      [{ tls: null, results: [{ outcome: 'deferred', phase: 'starttls', class: 'protocol' }] }],
+      JSON.stringify(injected),
+    );
+    t.equal(mx.peers.length, 1);
+    t.ok(mx.peers[0]?.received.toString().endsWith('STARTTLS\r\n'), 'not even a handshake');
+  }
+});
+
+t.test('where TLS does not work, one new connection goes without', async (t) => {
+  const refused = { 454: '454 4.7.0 not now', 554: '554 no' };
+  const failures = {
+    ...refused,
+    'no handshake': '220 go',
+    'a broken handshake': '220 go',
+    'a closed connection': '220 go',
+  };
+  for (const [name, reply] of Object.entries(failures)) {
+    const { send, mx } = await startScripted(t, async (peer, number) => {
+      await peer.greet('STARTTLS');
+      if (number > 0) {
+        await peer.message();
+        return;
+      }
+      await peer.answer(reply);
+      if (name === 'no handshake') await new Promise((resolve) => setTimeout(resolve, 500));
+      if (name === 'a broken handshake') peer.send('this is not TLS at all, and never was\r\n');
+      if (name === 'a closed connection') peer.socket.destroy();
+    });
+    const { sessions } = await send();
+    t.match(
+      sessions,
+      [
+        { host: 'mx.example.test', tls: null, results: [{ outcome: 'deferred', phase: 'starttls' }] },
+        { host: 'mx.example.test', tls: null, results: [{ outcome: 'delivered', phase: 'dot' }] },
+      ],
+      name,
+    );
+    t.equal(mx.peers.length, 2);
+    t.notMatch(mx.peers[1]?.received.toString(), 'STARTTLS');
+  }
+});
+
+t.test('MX-10: TLS that ends in the middle of the message is not in doubt', async (t) => {
+  const { send } = await startScripted(t, async (peer) => {
+    await peer.greet('STARTTLS');
+    await peer.answer('220 go');
+    await peer.startTls();
+    await peer.answer('250 mx.example.test');
+    for (const reply of ['250 ok', '250 ok', '354 go']) await peer.answer(reply);
+    await peer.until('x\r\n');
+    peer.socket.end();
+    peer.socket.pause();
+    await peer.until('never');
+  });
+  const big = Buffer.from('x'.repeat(70).concat('\r\n').repeat(200_000));
+  t.match(resultOf(await send({ message: big })), { outcome: 'deferred', phase: 'data', uncertain: false });
+});
