@@ -1,8 +1,11 @@
 import { variables } from '../src/config.ts';
 
+/** The rows of the table, one a variable; the README has the same ones. */
+export const configRows = (): string[] =>
+  variables.map(({ name, fallback, meaning }) => `| \`${name}\` | ${fallback} | ${meaning} |`);
+
 /** docs/config.md, as `npm run config-page` prints it; a test holds the file against it. */
 export function configPage(): string {
-  const rows = variables.map(({ name, fallback, meaning }) => `| \`${name}\` | ${fallback} | ${meaning} |`);
   return [
     '# Configuration',
     '',
@@ -11,7 +14,7 @@ export function configPage(): string {
     '',
     '| Variable | Default | Meaning |',
     '|---|---|---|',
-    ...rows,
+    ...configRows(),
     '',
     'This page is made from `src/config.ts`: `npm run config-page > docs/config.md`.',
     '',

@@ -35,7 +35,8 @@ async function readAll(req: IncomingMessage, limit: number): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let size = 0;
   try {
-    for await (const chunk of req as AsyncIterable<Buffer>) {
+    // The iterator would otherwise destroy the connection of a body that is refused half way, and the answer with it.
+    for await (const chunk of req.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
       size += chunk.length;
       inFlight += chunk.length;
       if (size > limit) throw refuse();
@@ -65,34 +66,35 @@ function parse(bytes: Buffer): unknown {
 }
 
 const quoteByte = 0x22;
-const backslash = 0x5c;
 const comma = 0x2c;
-const opens = new Set([0x5b, 0x7b]);
-const closes = new Set([0x5d, 0x7d]);
+const backslash = 0x5c;
 
-/** One pass over the bytes outside of strings; strings, attachments above all, are skipped with a native search. */
+/** One pass over the bytes outside of strings. It sees every byte of up to 40 MB, so it compares and does nothing else. */
 function refuseStructure(bytes: Buffer): string | null {
   let depth = 0;
   let values = 0;
   for (let at = 0; at < bytes.length; at += 1) {
     const byte = bytes[at] as number;
+    // The two kinds of brackets differ in one bit.
+    const bracket = byte & ~0x20;
     if (byte === quoteByte) at = endOfString(bytes, at);
-    else if (opens.has(byte)) {
+    else if (byte === comma) values += 1;
+    else if (bracket === 0x5b) {
       depth += 1;
       values += 1;
       if (depth > deepest) return `the body is nested deeper than ${deepest} levels`;
-    } else if (closes.has(byte)) depth -= 1;
-    else if (byte === comma) values += 1;
+    } else if (bracket === 0x5d) depth -= 1;
     if (values > mostValues) return `the body holds more than ${mostValues} values`;
   }
   return null;
 }
 
+/** A native search finds the end of a long string without escapes, an attachment above all; any other is walked through. */
 function endOfString(bytes: Buffer, start: number): number {
-  for (let at = bytes.indexOf(quoteByte, start + 1); at !== -1; at = bytes.indexOf(quoteByte, at + 1)) {
-    let escapes = 0;
-    while (bytes[at - 1 - escapes] === backslash) escapes += 1;
-    if (escapes % 2 === 0) return at;
-  }
-  return bytes.length;
+  const quote = bytes.indexOf(quoteByte, start + 1);
+  if (quote === -1) return bytes.length;
+  if (bytes[quote - 1] !== backslash) return quote;
+  let at = start + 1;
+  while (at < bytes.length && bytes[at] !== quoteByte) at += bytes[at] === backslash ? 2 : 1;
+  return at;
 }

@@ -34,7 +34,8 @@ export function line(most: number): z.ZodType<string, string> {
   return z
     .string({ error: typeError('a string') })
     .min(1, 'must not be empty')
-    .max(most, `may have ${most} characters at the most`)
+    // What is too long is not looked at any further: it may have 40 MB.
+    .max(most, { error: `may have ${most} characters at the most`, abort: true })
     .superRefine((text, context) => {
       const refused = refuseText(text);
       if (refused) context.addIssue(refused);
@@ -45,7 +46,7 @@ export function line(most: number): z.ZodType<string, string> {
 export function text(most: number): z.ZodType<string, string> {
   return z
     .string({ error: typeError('a string') })
-    .max(most, `may have ${most} characters at the most`)
+    .max(most, { error: `may have ${most} characters at the most`, abort: true })
     .refine((value) => !value.includes('\0'), 'holds a NUL character')
     .refine((value) => value.isWellFormed(), 'holds half of a surrogate pair');
 }
@@ -70,11 +71,14 @@ export const mailbox = z.string({ error: typeError('a string') }).transform((val
   }
 });
 
-/** One address or an array of them, as an array. */
-export const mailboxes = z.preprocess(
-  (value) => (typeof value === 'string' ? [value] : value),
-  z.array(mailbox, { error: typeError('a string or an array of strings') }),
-);
+/** One address or an array of them, `most` at the most, as an array. */
+export const mailboxes = (most: number) =>
+  z.preprocess(
+    (value) => (typeof value === 'string' ? [value] : value),
+    z
+      .array(mailbox, { error: typeError('a string or an array of strings') })
+      .max(most, `may have ${most} addresses at the most`),
+  );
 
 const rfc3339 = /^(\d{4})-(\d{2})-(\d{2})[Tt ](\d{2}):(\d{2}):(\d{2})(\.\d{1,9})?([Zz]|[+-]\d{2}:\d{2})$/;
 

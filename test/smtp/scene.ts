@@ -4,19 +4,15 @@ import { createTransport, type TransportOptions } from '../../src/smtp/transport
 import { type Peer, type ScriptedMx, startScriptedMx } from '../support/mx.ts';
 import { startZone, type Zone, type ZoneEntry } from '../support/zone.ts';
 
-/** Short enough for a test, long enough for a busy machine. */
-export const shortDeadlines = {
-  connect: 300,
-  greeting: 300,
-  ehlo: 300,
-  starttls: 300,
-  mail: 300,
-  rcpt: 300,
-  data: 300,
-  content: 500,
-  dot: 300,
-  transaction: 2_000,
-};
+const steps = ['connect', 'greeting', 'ehlo', 'starttls', 'mail', 'rcpt', 'data', 'content', 'dot', 'transaction'] as const;
+
+const deadlinesOf = (ms: number) => Object.fromEntries(steps.map((step) => [step, ms])) as Record<(typeof steps)[number], number>;
+
+/** For tests in which every step comes to its end. */
+const patient = deadlinesOf(20_000);
+
+/** For tests in which a server keeps us waiting. */
+export const soon = { ...deadlinesOf(400), transaction: 2_000 };
 
 export const message = (body = 'Hello.\r\n') =>
   Buffer.from(
@@ -58,7 +54,7 @@ export async function startScene(
     mxPort: port,
     allowPrivate: true,
     ...options,
-    deadlines: { ...shortDeadlines, ...options.deadlines },
+    deadlines: { ...patient, ...options.deadlines },
   });
   t.teardown(async () => {
     await transport.close();

@@ -1,0 +1,320 @@
+import { connect } from 'node:net';
+import t from 'tap';
+import type { Peer } from '../support/mx.ts';
+import { startSink } from '../support/mx.ts';
+import { message, resultOf, startMx, startScene, startScripted } from './scene.ts';
+
+const accept = async (peer: Peer) => {
+  await peer.greet();
+  await peer.message();
+};
+
+const twoHosts = {
+  'example.test': {
+    MX: [
+      [10, 'mx1.example.test'],
+      [20, 'mx2.example.test'],
+    ] as [number, string][],
+  },
+  'mx1.example.test': { A: ['127.0.0.1'] },
+  'mx2.example.test': { A: ['127.0.0.2'] },
+};
+
+t.test('MX-09: when the first host cannot, the second takes it in the same attempt', async (t) => {
+  const bad: Record<string, (peer: Peer) => unknown> = {
+    '554 greeting': (peer) => peer.send('554 no\r\n'),
+    '421 greeting': (peer) => peer.send('421 busy\r\n'),
+    'closed at once': (peer) => peer.socket.destroy(),
+    'no greeting': () => {},
+    'garbage greeting': (peer) => peer.send('HTTP/1.1 400 Bad Request\r\n'),
+    'EHLO and HELO refused': async (peer) => {
+      peer.send('220 hi\r\n');
+      await peer.answer('550 no');
+      await peer.answer('550 no');
+    },
+    '421 at MAIL': async (peer) => {
+      await peer.greet();
+      await peer.answer('421 going down');
+    },
+    '421 at RCPT': async (peer) => {
+      await peer.greet('PIPELINING');
+      for (const reply of ['250 ok', '421 going down']) await peer.answer(reply);
+    },
+    'closed at DATA': async (peer) => {
+      await peer.greet();
+      for (const reply of ['250 ok', '250 ok']) await peer.answer(reply);
+      await peer.line();
+      peer.socket.destroy();
+    },
+  };
+  for (const [name, script] of Object.entries(bad)) {
+    const first = await startMx(t, async (peer) => void (await script(peer)));
+    const second = await startMx(t, accept, { host: '127.0.0.2', port: first.port });
+    const { send } = await startScene(t, first.port, twoHosts);
+    const { sessions } = await send();
+    t.match(
+      sessions,
+      [
+        { host: 'mx1.example.test', remoteAddress: '127.0.0.1', results: [{ outcome: 'deferred', uncertain: false }] },
+        { host: 'mx2.example.test', remoteAddress: '127.0.0.2', results: [{ outcome: 'delivered' }] },
+      ],
+      name,
+    );
+    t.equal(second.peers.length, 1);
+  }
+});
+
+t.test('MX-09: an address that refuses the connection costs nothing', async (t) => {
+  const mx = await startMx(t, accept, { host: '127.0.0.2' });
+  const { send } = await startScene(t, mx.port, twoHosts);
+  const { sessions } = await send();
+  t.match(sessions, [
+    {
+      localAddress: null,
+      results: [{ outcome: 'deferred', phase: 'connect', class: 'network', reason: /ECONNREFUSED/ }],
+    },
+    { results: [{ outcome: 'delivered' }] },
+  ]);
+});
+
+t.test('MX-09: IPv6 is broken, IPv4 works', async (t) => {
+  const mx = await startMx(t, accept);
+  const { send } = await startScene(t, mx.port, { 'mx.example.test': { AAAA: ['::1'], A: ['127.0.0.1'] } });
+  const { sessions } = await send();
+  t.match(sessions, [
+    { remoteAddress: '::1', results: [{ phase: 'connect' }] },
+    { remoteAddress: '127.0.0.1', results: [{ outcome: 'delivered' }] },
+  ]);
+});
+
+t.test('a verdict is final: no other host is asked', async (t) => {
+  const verdicts = [
+    { mail: '550 no' },
+    { mail: '451 later' },
+    { rcpt: ['550 no'] },
+    { rcpt: ['451 later'] },
+    { data: '554 no' },
+    { dot: '451 later' },
+    { dot: '554 no' },
+  ];
+  for (const replies of verdicts) {
+    const first = await startMx(t, async (peer) => {
+      await peer.greet();
+      await peer.message(replies);
+    });
+    const second = await startMx(t, accept, { host: '127.0.0.2', port: first.port });
+    const { send } = await startScene(t, first.port, twoHosts);
+    t.not(resultOf(await send()).outcome, 'delivered', JSON.stringify(replies));
+    t.equal(second.peers.length, 0);
+  }
+});
+
+t.test('only those whose turn was cut short go to the next host', async (t) => {
+  const first = await startMx(t, async (peer) => {
+    await peer.greet('PIPELINING');
+    for (const reply of ['250 ok', '250 ok', '550 5.1.1 no such user', '421 going down']) await peer.answer(reply);
+  });
+  const second = await startMx(
+    t,
+    async (peer) => {
+      await peer.greet('PIPELINING');
+      await peer.message({ rcpt: ['250 ok', '250 ok'] });
+    },
+    { host: '127.0.0.2', port: first.port },
+  );
+  const { send } = await startScene(t, first.port, twoHosts);
+  const delivery = await send({ to: ['r0@example.test', 'r1@example.test', 'r2@example.test'] });
+  t.same(
+    delivery.sessions.map(({ results }) => results.map((result) => result.recipient[1])),
+    [
+      ['0', '1', '2'],
+      ['0', '2'],
+    ],
+  );
+  t.equal(resultOf(delivery, 'r1@example.test').outcome, 'bounced');
+  t.equal(resultOf(delivery, 'r2@example.test').outcome, 'delivered');
+  t.notMatch(second.peers[0]?.received.toString(), 'r1@example.test');
+});
+
+t.test('DOS-11: two sessions and five addresses are enough for one attempt', async (t) => {
+  const many = Array.from({ length: 100 }, (_, at): [number, string] => [at, `mx${at}.example.test`]);
+  const names = many.map(([, name], at) => [name, { A: [`127.0.0.${at + 1}`] }]);
+  const zone = { 'example.test': { MX: many }, ...Object.fromEntries(names) };
+
+  const greeters = [await startMx(t, (peer) => peer.send('421 storm\r\n'))];
+  for (let at = 2; at <= 10; at++) {
+    greeters.push(
+      await startMx(t, (peer) => peer.send('554 no\r\n'), { host: `127.0.0.${at}`, port: greeters[0]?.port ?? 0 }),
+    );
+  }
+  const greeted = await startScene(t, greeters[0]?.port ?? 0, zone);
+  const { sessions } = await greeted.send();
+  t.equal(sessions.length, 2);
+  t.match(sessions.at(-1), { results: [{ outcome: 'deferred', phase: 'greeting' }] });
+  t.equal(
+    greeters.reduce((sum, mx) => sum + mx.peers.length, 0),
+    2,
+  );
+
+  const closed = await startMx(t, accept);
+  await closed.close().catch(() => {});
+  const refused = await startScene(t, closed.port, zone);
+  t.equal((await refused.send()).sessions.length, 5);
+  const one = await startScene(t, closed.port, {
+    'mx.example.test': { A: Array.from({ length: 200 }, (_, at) => `127.0.1.${at}`) },
+  });
+  t.equal((await one.send()).sessions.length, 5);
+});
+
+t.test('SSRF-09: no connection ever goes to a private address or to ourselves', async (t) => {
+  let dialled = 0;
+  const zone = {
+    'mx.test': { MX: [[10, 'inside.test']] as [number, string][] },
+    'inside.test': {
+      A: ['127.0.0.1', '10.0.0.1', '0.0.0.0', '169.254.169.254'],
+      AAAA: ['::1', '::ffff:127.0.0.1', 'fd00::1'],
+    },
+    'a.test': { A: ['127.0.0.1'] },
+    'own-host.test': { MX: [[10, 'client.test']] as [number, string][] },
+    'own-ip.test': { MX: [[10, 'points-at-us.test']] as [number, string][] },
+    'points-at-us.test': { A: ['9.9.9.9'] },
+    'literal.test': { MX: [[10, '127.0.0.1']] as [number, string][] },
+    'many.test': {
+      MX: [
+        [10, 'inside.test'],
+        [20, 'a.test'],
+        [30, 'gone.test'],
+      ] as [number, string][],
+    },
+  };
+  const mx = await startMx(t, accept);
+  const { send } = await startScene(t, mx.port, zone, {
+    allowPrivate: false,
+    ownAddresses: ['9.9.9.9'],
+    connect: (options) => {
+      dialled += 1;
+      return connect(options);
+    },
+  });
+  const table: [destination: string, enhanced: string][] = [
+    ['mx.test', '5.4.4'],
+    ['a.test', '5.4.4'],
+    ['own-host.test', '5.4.6'],
+    ['client.test', '5.1.2'],
+    ['own-ip.test', '5.4.6'],
+    ['literal.test', '5.4.4'],
+    ['many.test', '5.4.4'],
+  ];
+  for (const [destination, enhanced] of table) {
+    const result = resultOf(await send({ destination }));
+    t.match(result, { outcome: 'bounced', phase: 'dns', reply: null, enhanced, class: 'bad_domain' }, destination);
+  }
+  t.equal(dialled, 0);
+  t.equal(mx.peers.length, 0);
+});
+
+t.test('what DNS says decides for every recipient, in one session', async (t) => {
+  const { send } = await startScene(t, 9, {
+    'null.test': { MX: [[0, '.']] },
+    'broken.test': 'SERVFAIL',
+    'broken-host.test': {
+      MX: [
+        [10, 'broken.test'],
+        [20, 'gone.test'],
+      ],
+    },
+  });
+  const to = ['r0@x.test', 'r1@x.test'];
+  const table: [destination: string, expected: object][] = [
+    ['null.test', { outcome: 'bounced', enhanced: '5.1.10' }],
+    ['gone.test', { outcome: 'bounced', enhanced: '5.1.2' }],
+    ['broken.test', { outcome: 'deferred', class: 'network' }],
+  ];
+  for (const [destination, expected] of table) {
+    const { sessions } = await send({ destination, to });
+    t.equal(sessions.length, 1);
+    t.match(sessions[0], {
+      host: null,
+      remoteAddress: null,
+      results: to.map((recipient) => ({ recipient, phase: 'dns', ...expected })),
+    });
+  }
+  const delivery = await send({ destination: 'broken-host.test', to });
+  t.equal(resultOf(delivery, 'r1@x.test').outcome, 'deferred', 'one host may come back');
+});
+
+t.test('more than a hundred recipients are several transactions on one connection', async (t) => {
+  const sink = await startSink({
+    onRecipient: (address) => (address.startsWith('r7@') ? '550 5.1.1 no such user' : null),
+  });
+  t.teardown(() => sink.close());
+  const { send } = await startScene(t, sink.port);
+  const to = Array.from({ length: 250 }, (_, at) => `r${at}@example.test`);
+  const delivery = await send({ to: [...to, ...to.slice(0, 10)] });
+  t.same(
+    sink.messages.map((each) => each.to.length),
+    [99, 100, 50],
+  );
+  t.equal(sink.connections, 1);
+  t.equal(delivery.sessions.length, 1);
+  t.same(
+    delivery.sessions[0]?.results.map((result) => result.recipient),
+    to,
+    'each once',
+  );
+  t.equal(delivery.sessions[0]?.results.filter((result) => result.outcome === 'delivered').length, 249);
+});
+
+t.test('a lost lease stops the transactions that would follow', async (t) => {
+  const sink = await startSink();
+  t.teardown(() => sink.close());
+  const { send } = await startScene(t, sink.port);
+  let dots = 0;
+  const to = Array.from({ length: 250 }, (_, at) => `r${at}@example.test`);
+  const delivery = await send({ to, beforeDot: () => ++dots < 2 });
+  t.equal(sink.messages.length, 1);
+  t.equal(dots, 2);
+  for (const [recipient, outcome] of [
+    ['r0', 'delivered'],
+    ['r150', 'deferred'],
+    ['r249', 'deferred'],
+  ] as const) {
+    t.match(resultOf(delivery, `${recipient}@example.test`), { outcome, uncertain: false });
+  }
+});
+
+t.test('mail leaves from a sending address of the right family', async (t) => {
+  const mx = await startMx(t, accept, { host: '0.0.0.0' });
+  const zone = { 'mx.example.test': { AAAA: ['::1'], A: ['127.0.0.1'] } };
+  const scene = await startScene(t, mx.port, zone, { sendingIps: ['127.0.0.7', '127.0.0.8'], pool: { maxIdle: 0 } });
+  const seen = new Set<string | null | undefined>();
+  for (let left = 30; left > 0; left--) {
+    const { sessions } = await scene.send();
+    t.equal(sessions.length, 1, 'IPv6 was left out');
+    seen.add(sessions[0]?.localAddress);
+  }
+  t.same([...seen].toSorted(), ['127.0.0.7', '127.0.0.8']);
+
+  const { send } = await startScene(t, mx.port, zone, { sendingIps: ['::1'] });
+  const only4 = await startScene(t, mx.port, {}, { sendingIps: ['::1'] });
+  t.match(resultOf(await only4.send()), { outcome: 'deferred', phase: 'local' });
+  t.match(resultOf(await send()), { outcome: 'deferred', phase: 'connect' });
+});
+
+t.test('our own defects are thrown, and leave nothing open', async (t) => {
+  const { send, mx } = await startScripted(t, async (peer) => {
+    await peer.greet();
+    await peer.message();
+  });
+  await t.rejects(send({ message: Buffer.from('a\nb') }), /bare/);
+  await t.rejects(send({ to: ['a b@example.test'] }), /address/);
+  await t.rejects(send({ to: [] }), /recipient/);
+  t.equal(mx.peers.length, 0);
+  const thrower = () => {
+    throw new TypeError('a defect');
+  };
+  await t.rejects(send({ beforeDot: thrower }), TypeError);
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  t.equal(mx.peers[0]?.socket.destroyed, true);
+  t.notMatch(mx.peers[0]?.received.toString(), message().toString());
+});

@@ -1,0 +1,164 @@
+import t from 'tap';
+import type { Peer } from '../support/mx.ts';
+import { startSink } from '../support/mx.ts';
+import { resultOf, startScene, startScripted } from './scene.ts';
+
+const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+
+/** Takes messages for as long as they come. */
+async function acceptAll(peer: Peer): Promise<void> {
+  await peer.greet();
+  for (;;) await peer.message();
+}
+
+t.test('a connection carries the next message to the same host, also for another domain', async (t) => {
+  const sink = await startSink({ tls: true });
+  t.teardown(() => sink.close());
+  const { send, transport } = await startScene(t, sink.port, { 'other.test': { MX: [[5, 'MX.example.test']] } });
+  const first = await send();
+  const second = await send();
+  const third = await send({ destination: 'other.test' });
+  t.same(
+    [first, second, third].map(({ sessions }) => sessions[0]?.reused),
+    [false, true, true],
+  );
+  t.ok(third.sessions[0]?.tls, 'what is known of the connection is reported again');
+  t.equal(third.sessions[0]?.remoteAddress, '127.0.0.1');
+  t.equal(sink.connections, 1);
+  t.equal(sink.messages.length, 3);
+  t.equal(transport.pool.size, 1);
+});
+
+t.test('messages at once have a connection each', async (t) => {
+  const sink = await startSink();
+  t.teardown(() => sink.close());
+  const { send, transport } = await startScene(t, sink.port, {}, { pool: { maxIdle: 3 } });
+  await Promise.all(Array.from({ length: 8 }, () => send()));
+  t.equal(sink.messages.length, 8);
+  t.equal(sink.connections, 8);
+  t.equal(transport.pool.size, 3, 'no more stay than may');
+});
+
+t.test('a connection is left after its number of messages, its idle time and its age', async (t) => {
+  const bounds = [{ maxTransactions: 2 }, { maxAgeMs: 40 }, { idleMs: 40 }];
+  for (const pool of bounds) {
+    const { send, mx, transport } = await startScripted(t, acceptAll, { pool });
+    await send();
+    t.equal(transport.pool.size, 1);
+    await send();
+    await sleep(80);
+    t.equal(transport.pool.size, 0, JSON.stringify(pool));
+    t.match(resultOf(await send()), { outcome: 'delivered' });
+    t.equal(mx.peers.length, 2);
+    t.ok(mx.peers[0]?.received.toString().endsWith('QUIT\r\n'));
+  }
+});
+
+t.test('closing says QUIT to all and keeps none afterwards', async (t) => {
+  const { send, mx, transport } = await startScripted(t, acceptAll);
+  await send();
+  await transport.close();
+  t.ok(mx.peers[0]?.received.toString().endsWith('QUIT\r\n'));
+  t.equal(transport.pool.size, 0);
+  await send();
+  t.equal(transport.pool.size, 0);
+});
+
+t.test('closing does not wait for a server that ignores QUIT', async (t) => {
+  const { send, transport } = await startScripted(t, async (peer) => {
+    await peer.greet();
+    await peer.message();
+    await sleep(3_000);
+  });
+  await send();
+  const started = performance.now();
+  await transport.close();
+  t.ok(performance.now() - started < 1_500);
+});
+
+t.test('MX-11: what went wrong with one message does not touch the next', async (t) => {
+  const troubles: Record<string, Parameters<Peer['message']>[0]> = {
+    'MAIL refused': { mail: '550 no' },
+    'RCPT refused': { rcpt: ['550 no'] },
+    'DATA refused': { data: '451 later' },
+    'message refused': { dot: '554 no' },
+  };
+  for (const [name, replies] of Object.entries(troubles)) {
+    const { send, mx } = await startScripted(t, async (peer) => {
+      await peer.greet('PIPELINING');
+      await peer.answer(replies?.mail ?? '250 ok');
+      await peer.answer(replies?.rcpt?.[0] ?? '250 ok');
+      await peer.answer(replies?.data ?? (replies?.mail || replies?.rcpt ? '503 no' : '354 go'));
+      if (replies?.dot) {
+        await peer.until('\r\n.\r\n');
+        peer.send(`${replies.dot}\r\n`);
+      }
+      await peer.answer('250 reset');
+      for (;;) await peer.message();
+    });
+    t.not(resultOf(await send()).outcome, 'delivered', name);
+    const { sessions } = await send();
+    t.match(sessions, [{ reused: true, results: [{ outcome: 'delivered' }] }], name);
+    await send();
+    t.equal(mx.peers.length, 1);
+    t.equal(mx.peers[0]?.received.toString().match(/RSET\r\n/g)?.length, 1, 'and none after a message that went well');
+  }
+});
+
+t.test('MX-11: a connection that died while idle is replaced without a trace', async (t) => {
+  const deaths: Record<string, (peer: Peer) => Promise<unknown>> = {
+    'closed at the next MAIL': async (peer) => {
+      await peer.line();
+      peer.socket.end();
+    },
+    'reset at the next MAIL': async (peer) => {
+      await peer.line();
+      peer.socket.resetAndDestroy();
+    },
+    '421 to the next MAIL': (peer) => peer.answer('421 4.4.2 idle for too long'),
+    'no answer': () => sleep(1_000),
+    garbage: (peer) => peer.answer('what'),
+    'closed while idle': async (peer) => peer.socket.end(),
+    '421 while idle': async (peer) => peer.socket.end('421 4.4.2 idle for too long\r\n'),
+  };
+  for (const [name, death] of Object.entries(deaths)) {
+    const { send, mx } = await startScripted(t, async (peer, number) => {
+      if (number > 0) return acceptAll(peer);
+      await peer.greet();
+      await peer.message();
+      await death(peer);
+      await sleep(1_000);
+    });
+    await send();
+    if (name.includes('while idle')) await sleep(20);
+    t.match((await send()).sessions, [{ reused: false, results: [{ outcome: 'delivered' }] }], name);
+    t.equal(mx.peers.length, 2);
+  }
+});
+
+t.test('MX-11: a host that cannot reset is left, and the message goes over a new connection', async (t) => {
+  const { send, mx } = await startScripted(t, async (peer, number) => {
+    if (number > 0) return acceptAll(peer);
+    await peer.greet();
+    await peer.message({ dot: '554 no' });
+    await peer.answer('502 what');
+    await peer.until('never');
+  });
+  await send();
+  t.match(resultOf(await send()), { outcome: 'delivered' });
+  t.equal(mx.peers.length, 2);
+});
+
+t.test('a used connection that breaks later in the message is reported', async (t) => {
+  const { send } = await startScripted(t, async (peer, number) => {
+    await peer.greet();
+    await peer.message();
+    if (number > 0) return;
+    await peer.answer('250 ok');
+    await peer.line();
+    peer.socket.destroy();
+  });
+  await send();
+  const { sessions } = await send();
+  t.match(sessions[0], { reused: true, results: [{ outcome: 'deferred', phase: 'rcpt', uncertain: false }] });
+});
