@@ -75,6 +75,11 @@ async function transact<T>(pool: pg.Pool, work: (tx: Sql) => Promise<T>): Promis
   for (let round = 1; ; round += 1) {
     const client = await pool.connect();
     let broken: Error | undefined;
+    // Between two statements nobody but us hears that the connection broke, and an error that nobody hears ends the process.
+    const onBreak = (error: Error) => {
+      broken = error;
+    };
+    client.on('error', onBreak);
     try {
       await client.query('BEGIN');
       const result = await work({ query: (statement) => run(client, statement) });
@@ -86,6 +91,7 @@ async function transact<T>(pool: pg.Pool, work: (tx: Sql) => Promise<T>): Promis
       });
       if (round >= 3 || !retryable.has(codeOf(error))) throw error;
     } finally {
+      if (!broken) client.off('error', onBreak);
       // A connection that could not roll back is thrown away instead of being handed on inside a transaction.
       client.release(broken);
     }

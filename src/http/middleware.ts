@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http';
 import type { Middleware } from 'koa';
 import { isUnavailable } from '../db/client.ts';
 import { ApiError, methodNotAllowed, notFound, unauthorized, unavailable } from '../errors.ts';
@@ -42,9 +43,10 @@ export const securityHeaders: Middleware = async function securityHeaders(ctx, n
 export const errors: Middleware = async function errors(ctx, next) {
   try {
     await next();
-    // The router says both by status alone.
+    // The router says all of it by status alone. To a method that it never heard of it says 501, whatever the path.
+    if (ctx.status === 501) throw ctx.response.get('Allow') ? methodNotAllowed() : notFound();
     if (ctx.status === 404 && ctx.body === undefined) throw notFound();
-    if (ctx.status === 405 || ctx.status === 501) throw methodNotAllowed();
+    if (ctx.status === 405) throw methodNotAllowed();
   } catch (error) {
     const shown = toApiError(error);
     const log = ctx.state.log as Logger;
@@ -52,8 +54,7 @@ export const errors: Middleware = async function errors(ctx, next) {
     if (shown.status === 503) log.warn({ error: (error as Error).message }, 'a request could not be served now');
     ctx.status = shown.status;
     ctx.set(shown.headers);
-    // What is left of a body that was refused half way must not be taken for the next request.
-    if (!ctx.req.readableEnded && ctx.req.headers['content-length'] !== undefined) ctx.set('Connection', 'close');
+    discardRest(ctx.req);
     ctx.body = {
       error: shown.message,
       ...(shown.detail === undefined ? {} : { detail: shown.detail }),
@@ -61,6 +62,20 @@ export const errors: Middleware = async function errors(ctx, next) {
     };
   }
 };
+
+/** How long a client may go on writing a body that was refused. */
+const lingerMs = 10_000;
+
+/**
+ * Reads what is left of a refused body and throws it away. A client that is still writing would otherwise be stuck, or lose
+ * the answer to a connection that is reset under it.
+ */
+function discardRest(req: IncomingMessage): void {
+  if (req.complete) return;
+  const enough = setTimeout(() => req.destroy(), lingerMs).unref();
+  req.once('close', () => clearTimeout(enough));
+  req.resume();
+}
 
 function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error;

@@ -1,6 +1,7 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type Koa from 'koa';
+import { newId } from '../ids.ts';
 
 export interface HttpServer {
   port: number;
@@ -18,10 +19,7 @@ export async function listen(app: Koa, host: string, port: number): Promise<Http
     app.callback(),
   );
   server.on('clientError', (_error, socket) => {
-    if (!socket.writable) return;
-    socket.end(
-      'HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: application/json\r\n\r\n{"error":"invalid request"}',
-    );
+    if (socket.writable) socket.end(refusal());
   });
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
@@ -39,4 +37,19 @@ export async function listen(app: Koa, host: string, port: number): Promise<Http
         server.closeIdleConnections();
       }),
   };
+}
+
+/** The answer to what is not HTTP, or did not come in time. No request of ours exists then, so it is written by hand. */
+function refusal(): string {
+  const body = '{"error":"invalid request"}';
+  return [
+    'HTTP/1.1 400 Bad Request',
+    `X-Request-Id: ${newId()}`,
+    'X-Content-Type-Options: nosniff',
+    'Content-Type: application/json; charset=utf-8',
+    `Content-Length: ${body.length}`,
+    'Connection: close',
+    '',
+    body,
+  ].join('\r\n');
 }

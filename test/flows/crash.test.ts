@@ -2,33 +2,13 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
-import { directEnv, mailHostname } from '../support/direct.ts';
+import { directEnv, mailHostname, prepareSender } from '../support/direct.ts';
 import { startScriptedMx } from '../support/mx.ts';
 import { adminPassword, eventually } from '../support/node.ts';
-import { type SendwrightProcess, startSendwright } from '../support/process.ts';
+import { startSendwright } from '../support/process.ts';
 import { startZone } from '../support/zone.ts';
 
 const admin = { ADMIN_EMAIL: 'admin@example.test', ADMIN_PASSWORD: adminPassword };
-
-/** Logs in, adds the domain, publishes what it is told to, verifies, and makes a key: the way of a real operator. */
-async function prepare(
-  app: SendwrightProcess,
-  zone: Awaited<ReturnType<typeof startZone>>,
-  domain: string,
-): Promise<string> {
-  const login = await app.call('POST', '/api/v1/auth/login', {
-    body: { email: admin.ADMIN_EMAIL, password: adminPassword },
-  });
-  const token = login.body.token;
-  const added = await app.call('POST', '/api/v1/domains', { token, body: { domain } });
-  const { verification, dkim, spf } = added.body.dns_records;
-  zone.set(verification.name, { TXT: [verification.value] });
-  zone.set(dkim.name, { TXT: [dkim.value] });
-  zone.set(spf.name, { TXT: [spf.value] });
-  const verified = await app.call('POST', `/api/v1/domains/${added.body.domain.id}/verify`, { token });
-  if (verified.status !== 200) throw new Error(JSON.stringify(verified.body));
-  return (await app.call('POST', '/api/v1/keys', { token, body: { name: 'crash' } })).body.key;
-}
 
 t.test('an email survives three kill -9, each in the middle of its delivery', async (t) => {
   const dataDir = await mkdtemp(join(tmpdir(), 'sendwright crash '));
@@ -58,7 +38,7 @@ t.test('an email survives three kill -9, each in the middle of its delivery', as
   const env = { ...directEnv(zone, mx.port), ...admin, DATA_DIR: dataDir };
 
   let app = await startSendwright(env);
-  const key = await prepare(app, zone, 'crashing.test');
+  const key = await prepareSender(app, zone, 'crashing.test');
   let hit = new Promise<void>((resolve) => (reached = resolve));
   const sent = await app.call('POST', '/api/v1/emails', {
     key,
@@ -111,7 +91,7 @@ t.test('SIGTERM under load loses nothing and sends nothing twice', async (t) => 
   const env = { ...directEnv(zone, mx.port), ...admin, DATA_DIR: dataDir };
 
   let app = await startSendwright(env);
-  const key = await prepare(app, zone, 'draining.test');
+  const key = await prepareSender(app, zone, 'draining.test');
   const subjects = Array.from({ length: 120 }, (_, index) => `message ${index}`);
   const answers = await Promise.all(
     subjects.map((subject) =>

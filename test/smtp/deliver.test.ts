@@ -2,7 +2,7 @@ import { connect } from 'node:net';
 import t from 'tap';
 import type { Peer } from '../support/mx.ts';
 import { startSink } from '../support/mx.ts';
-import { message, resultOf, startMx, startScene, startScripted } from './scene.ts';
+import { message, resultOf, soon, startMx, startScene, startScripted } from './scene.ts';
 
 const accept = async (peer: Peer) => {
   await peer.greet();
@@ -50,7 +50,7 @@ t.test('MX-09: when the first host cannot, the second takes it in the same attem
   for (const [name, script] of Object.entries(bad)) {
     const first = await startMx(t, async (peer) => void (await script(peer)));
     const second = await startMx(t, accept, { host: '127.0.0.2', port: first.port });
-    const { send } = await startScene(t, first.port, twoHosts);
+    const { send } = await startScene(t, first.port, twoHosts, { deadlines: soon });
     const { sessions } = await send();
     t.match(
       sessions,

@@ -1,7 +1,7 @@
 import t from 'tap';
 import type { RecipientResult } from '../../src/smtp/deliver.ts';
 import type { Peer } from '../support/mx.ts';
-import { message, resultOf, startScripted } from './scene.ts';
+import { message, resultOf, soon, startScripted } from './scene.ts';
 
 type Script = (peer: Peer) => Promise<unknown>;
 
@@ -61,11 +61,15 @@ t.test('MX-02, MX-03: without a reply to the dot the message may have arrived', 
     garbage: async (peer) => peer.send('thank you\r\n'),
   };
   for (const [name, ending] of Object.entries(endings)) {
-    const { send, mx } = await startScripted(t, async (peer) => {
-      await plain(peer);
-      await peer.message({ dot: null });
-      await ending(peer);
-    });
+    const { send, mx } = await startScripted(
+      t,
+      async (peer) => {
+        await plain(peer);
+        await peer.message({ dot: null });
+        await ending(peer);
+      },
+      { deadlines: soon },
+    );
     const delivery = await send();
     t.match(resultOf(delivery), { outcome: 'deferred', phase: 'dot', reply: null, uncertain: true }, name);
     t.equal(mx.peers.length, 1, 'not again in the same attempt');
@@ -252,10 +256,14 @@ t.test('MX-07: garbage is never taken for success', async (t) => {
     '350 ok',
   ];
   for (const reply of replies) {
-    const { send } = await startScripted(t, async (peer) => {
-      await plain(peer);
-      await peer.message({ rcpt: [reply] });
-    });
+    const { send } = await startScripted(
+      t,
+      async (peer) => {
+        await plain(peer);
+        await peer.message({ rcpt: [reply] });
+      },
+      { deadlines: soon },
+    );
     const result = resultOf(await send());
     t.match(
       result,
@@ -334,7 +342,7 @@ t.test('MX-10: what breaks off in the middle of the message is not in doubt', as
         await peer.until('x\r\n');
         ending(peer);
       },
-      { deadlines: { content: 1 } },
+      { deadlines: { content: 1, transaction: 1_000 } },
     );
     t.match(resultOf(await send({ message: big })), { outcome: 'deferred', phase: 'data', uncertain: false }, name);
   }

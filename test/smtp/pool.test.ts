@@ -1,7 +1,7 @@
 import t from 'tap';
 import type { Peer } from '../support/mx.ts';
 import { startSink } from '../support/mx.ts';
-import { resultOf, startScene, startScripted } from './scene.ts';
+import { resultOf, soon, startScene, startScripted } from './scene.ts';
 
 const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
@@ -122,13 +122,17 @@ t.test('MX-11: a connection that died while idle is replaced without a trace', a
     '421 while idle': async (peer) => peer.socket.end('421 4.4.2 idle for too long\r\n'),
   };
   for (const [name, death] of Object.entries(deaths)) {
-    const { send, mx } = await startScripted(t, async (peer, number) => {
-      if (number > 0) return acceptAll(peer);
-      await peer.greet();
-      await peer.message();
-      await death(peer);
-      await sleep(1_000);
-    });
+    const { send, mx } = await startScripted(
+      t,
+      async (peer, number) => {
+        if (number > 0) return acceptAll(peer);
+        await peer.greet();
+        await peer.message();
+        await death(peer);
+        await sleep(1_000);
+      },
+      { deadlines: soon },
+    );
     await send();
     if (name.includes('while idle')) await sleep(20);
     t.match((await send()).sessions, [{ reused: false, results: [{ outcome: 'delivered' }] }], name);

@@ -4,9 +4,21 @@ import { createTransport, type TransportOptions } from '../../src/smtp/transport
 import { type Peer, type ScriptedMx, startScriptedMx } from '../support/mx.ts';
 import { startZone, type Zone, type ZoneEntry } from '../support/zone.ts';
 
-const steps = ['connect', 'greeting', 'ehlo', 'starttls', 'mail', 'rcpt', 'data', 'content', 'dot', 'transaction'] as const;
+const steps = [
+  'connect',
+  'greeting',
+  'ehlo',
+  'starttls',
+  'mail',
+  'rcpt',
+  'data',
+  'content',
+  'dot',
+  'transaction',
+] as const;
 
-const deadlinesOf = (ms: number) => Object.fromEntries(steps.map((step) => [step, ms])) as Record<(typeof steps)[number], number>;
+const deadlinesOf = (ms: number) =>
+  Object.fromEntries(steps.map((step) => [step, ms])) as Record<(typeof steps)[number], number>;
 
 /** For tests in which every step comes to its end. */
 const patient = deadlinesOf(20_000);

@@ -53,17 +53,21 @@ t.test('where TLS does not work, one new connection goes without', async (t) => 
     'a closed connection': '220 go',
   };
   for (const [name, reply] of Object.entries(failures)) {
-    const { send, mx } = await startScripted(t, async (peer, number) => {
-      await peer.greet('STARTTLS');
-      if (number > 0) {
-        await peer.message();
-        return;
-      }
-      await peer.answer(reply);
-      if (name === 'no handshake') await new Promise((resolve) => setTimeout(resolve, 500));
-      if (name === 'a broken handshake') peer.send('this is not TLS at all, and never was\r\n');
-      if (name === 'a closed connection') peer.socket.destroy();
-    });
+    const { send, mx } = await startScripted(
+      t,
+      async (peer, number) => {
+        await peer.greet('STARTTLS');
+        if (number > 0) {
+          await peer.message();
+          return;
+        }
+        await peer.answer(reply);
+        if (name === 'no handshake') await new Promise((resolve) => setTimeout(resolve, 1_000));
+        if (name === 'a broken handshake') peer.send('this is not TLS at all, and never was\r\n');
+        if (name === 'a closed connection') peer.socket.destroy();
+      },
+      { deadlines: { starttls: 400 } },
+    );
     const { sessions } = await send();
     t.match(
       sessions,

@@ -1,5 +1,6 @@
 import { buildSender } from './build.ts';
-import { startTestNode, type TestNode } from './node.ts';
+import { adminPassword, startTestNode, type TestNode } from './node.ts';
+import type { SendwrightProcess } from './process.ts';
 import { startZone, type Zone, type ZoneEntry } from './zone.ts';
 
 type Test = { teardown(work: () => Promise<void>): void };
@@ -56,4 +57,20 @@ export async function startDirectNode(
     },
     read: async (id) => (await node.call('GET', `/api/v1/emails/${id}`, { key: sender.key })).body.email,
   };
+}
+
+/** Logs in, adds the domain, publishes what it is told to, verifies, and makes a key: the way of a real operator. */
+export async function prepareSender(app: SendwrightProcess, zone: Zone, domain: string): Promise<string> {
+  const login = await app.call('POST', '/api/v1/auth/login', {
+    body: { email: 'admin@example.test', password: adminPassword },
+  });
+  const token = login.body.token;
+  const added = await app.call('POST', '/api/v1/domains', { token, body: { domain } });
+  const { verification, dkim, spf } = added.body.dns_records;
+  zone.set(verification.name, { TXT: [verification.value] });
+  zone.set(dkim.name, { TXT: [dkim.value] });
+  zone.set(spf.name, { TXT: [spf.value] });
+  const verified = await app.call('POST', `/api/v1/domains/${added.body.domain.id}/verify`, { token });
+  if (verified.status !== 200) throw new Error(JSON.stringify(verified.body));
+  return (await app.call('POST', '/api/v1/keys', { token, body: { name: 'crash' } })).body.key;
 }
