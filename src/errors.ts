@@ -41,6 +41,8 @@ export const notFound = () => new ApiError(404, 'not found');
 
 export const methodNotAllowed = () => new ApiError(405, 'method not allowed');
 
+export const conflict = (detail: string) => new ApiError(409, 'conflict', { detail });
+
 export const payloadTooLarge = (detail: string) => new ApiError(413, 'payload too large', { detail });
 
 export const unsupportedMediaType = (detail: string) => new ApiError(415, 'unsupported media type', { detail });

@@ -60,11 +60,12 @@ function npm() {
 function explain(error, root) {
   if (error.code === 'ENOENT')
     return 'The packages cannot be installed: there is no npm on the PATH. It comes with Node, see https://nodejs.org';
-  const said = (error.output ?? [error.message])
-    .filter((line) => !/^npm (http|info|notice|verbose)\b/.test(line))
-    .join('\n');
-  return `${said}\n\nnpm could not install the packages into ${root}, for the reason above. Most often the network, a proxy or the
-registry is the cause (npm config get registry), or the disk is full. Nothing is lost: start again when that is settled.`;
+  const output = error.output ?? [error.message];
+  const said = output.filter((line) => !/^npm (http|info|notice|verbose|warn EBADENGINE)\b/.test(line)).join('\n');
+  const cause = /\b(EACCES|EPERM)\b/.test(said)
+    ? 'Another user made a part of it (sudo?): remove node_modules and src/generated as that user.'
+    : 'Most often the network, a proxy or the registry is the cause (npm config get registry), or the disk is full.';
+  return `${said}\n\nnpm could not install the packages into ${root}, for the reason above.\n${cause}\nThen start again.`;
 }
 
 /** Somebody ran npm ci or npm install: npm keeps a record of what it has put there, and writes it last. */

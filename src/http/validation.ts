@@ -31,15 +31,17 @@ const typeError = (expected: string) => (issue: { input?: unknown }) =>
 
 /** A string that fits a header or a label: no controls, no lone surrogates. */
 export function line(most: number): z.ZodType<string, string> {
-  return z
-    .string({ error: typeError('a string') })
-    .min(1, 'must not be empty')
-    // What is too long is not looked at any further: it may have 40 MB.
-    .max(most, { error: `may have ${most} characters at the most`, abort: true })
-    .superRefine((text, context) => {
-      const refused = refuseText(text);
-      if (refused) context.addIssue(refused);
-    });
+  return (
+    z
+      .string({ error: typeError('a string') })
+      .min(1, 'must not be empty')
+      // What is too long is not looked at any further: it may have 40 MB.
+      .max(most, { error: `may have ${most} characters at the most`, abort: true })
+      .superRefine((text, context) => {
+        const refused = refuseText(text);
+        if (refused) context.addIssue(refused);
+      })
+  );
 }
 
 /** A string of several lines that PostgreSQL can store: no NUL, no lone surrogates. */

@@ -1,8 +1,7 @@
 import { connect } from 'node:net';
 import t from 'tap';
 import type { Peer } from '../support/mx.ts';
-import { startSink } from '../support/mx.ts';
-import { message, resultOf, soon, startMx, startScene, startScripted } from './scene.ts';
+import { resultOf, soon, startMx, startScene } from './scene.ts';
 
 const accept = async (peer: Peer) => {
   await peer.greet();
@@ -241,80 +240,4 @@ t.test('what DNS says decides for every recipient, in one session', async (t) =>
   }
   const delivery = await send({ destination: 'broken-host.test', to });
   t.equal(resultOf(delivery, 'r1@x.test').outcome, 'deferred', 'one host may come back');
-});
-
-t.test('more than a hundred recipients are several transactions on one connection', async (t) => {
-  const sink = await startSink({
-    onRecipient: (address) => (address.startsWith('r7@') ? '550 5.1.1 no such user' : null),
-  });
-  t.teardown(() => sink.close());
-  const { send } = await startScene(t, sink.port);
-  const to = Array.from({ length: 250 }, (_, at) => `r${at}@example.test`);
-  const delivery = await send({ to: [...to, ...to.slice(0, 10)] });
-  t.same(
-    sink.messages.map((each) => each.to.length),
-    [99, 100, 50],
-  );
-  t.equal(sink.connections, 1);
-  t.equal(delivery.sessions.length, 1);
-  t.same(
-    delivery.sessions[0]?.results.map((result) => result.recipient),
-    to,
-    'each once',
-  );
-  t.equal(delivery.sessions[0]?.results.filter((result) => result.outcome === 'delivered').length, 249);
-});
-
-t.test('a lost lease stops the transactions that would follow', async (t) => {
-  const sink = await startSink();
-  t.teardown(() => sink.close());
-  const { send } = await startScene(t, sink.port);
-  let dots = 0;
-  const to = Array.from({ length: 250 }, (_, at) => `r${at}@example.test`);
-  const delivery = await send({ to, beforeDot: () => ++dots < 2 });
-  t.equal(sink.messages.length, 1);
-  t.equal(dots, 2);
-  for (const [recipient, outcome] of [
-    ['r0', 'delivered'],
-    ['r150', 'deferred'],
-    ['r249', 'deferred'],
-  ] as const) {
-    t.match(resultOf(delivery, `${recipient}@example.test`), { outcome, uncertain: false });
-  }
-});
-
-t.test('mail leaves from a sending address of the right family', async (t) => {
-  const mx = await startMx(t, accept, { host: '0.0.0.0' });
-  const zone = { 'mx.example.test': { AAAA: ['::1'], A: ['127.0.0.1'] } };
-  const scene = await startScene(t, mx.port, zone, { sendingIps: ['127.0.0.7', '127.0.0.8'], pool: { maxIdle: 0 } });
-  const seen = new Set<string | null | undefined>();
-  for (let left = 30; left > 0; left--) {
-    const { sessions } = await scene.send();
-    t.equal(sessions.length, 1, 'IPv6 was left out');
-    seen.add(sessions[0]?.localAddress);
-  }
-  t.same([...seen].toSorted(), ['127.0.0.7', '127.0.0.8']);
-
-  const { send } = await startScene(t, mx.port, zone, { sendingIps: ['::1'] });
-  const only4 = await startScene(t, mx.port, {}, { sendingIps: ['::1'] });
-  t.match(resultOf(await only4.send()), { outcome: 'deferred', phase: 'local' });
-  t.match(resultOf(await send()), { outcome: 'deferred', phase: 'connect' });
-});
-
-t.test('our own defects are thrown, and leave nothing open', async (t) => {
-  const { send, mx } = await startScripted(t, async (peer) => {
-    await peer.greet();
-    await peer.message();
-  });
-  await t.rejects(send({ message: Buffer.from('a\nb') }), /bare/);
-  await t.rejects(send({ to: ['a b@example.test'] }), /address/);
-  await t.rejects(send({ to: [] }), /recipient/);
-  t.equal(mx.peers.length, 0);
-  const thrower = () => {
-    throw new TypeError('a defect');
-  };
-  await t.rejects(send({ beforeDot: thrower }), TypeError);
-  await new Promise((resolve) => setTimeout(resolve, 20));
-  t.equal(mx.peers[0]?.socket.destroyed, true);
-  t.notMatch(mx.peers[0]?.received.toString(), message().toString());
 });

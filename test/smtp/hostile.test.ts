@@ -116,7 +116,7 @@ t.test('DOS-10: no server can hold a delivery beyond its deadlines', async (t) =
     const started = performance.now();
     const delivery = await send({ message: name.includes('reading') ? big : message() });
     t.match(resultOf(delivery), { outcome: 'deferred', uncertain: false, ...expected }, name);
-    t.ok(performance.now() - started < 1_500, `${name}: ${Math.round(performance.now() - started)} ms`);
+    t.ok(performance.now() - started < 5_000, `${name}: ${Math.round(performance.now() - started)} ms`);
   }
 });
 

@@ -8,8 +8,7 @@ export { type ReceivedMessage, type Sink, type SinkOptions, startSink } from './
 /** One connection to a scripted MX, from the server's side. */
 export class Peer {
   socket: Socket;
-  /** Everything that the client sent. */
-  received = Buffer.alloc(0);
+  #chunks: Buffer[] = [];
   #read = 0;
 
   constructor(socket: Socket) {
@@ -17,11 +16,16 @@ export class Peer {
     this.#listen(socket);
   }
 
+  /** Everything that the client sent. */
+  get received(): Buffer {
+    // Joined when asked for: a large message comes in very many chunks.
+    if (this.#chunks.length > 1) this.#chunks = [Buffer.concat(this.#chunks)];
+    return this.#chunks[0] ?? Buffer.alloc(0);
+  }
+
   #listen(socket: Socket): void {
     socket.on('error', () => {});
-    socket.on('data', (chunk) => {
-      this.received = Buffer.concat([this.received, chunk]);
-    });
+    socket.on('data', (chunk) => this.#chunks.push(chunk));
   }
 
   /** Sends these exact bytes; text is Latin-1, so that `\xff` is one byte. */
@@ -32,9 +36,10 @@ export class Peer {
   /** What the client sends up to and with this text; rejects when the client leaves before. */
   async until(text: string): Promise<string> {
     for (;;) {
-      const at = this.received.indexOf(text, this.#read, 'latin1');
+      const received = this.received;
+      const at = received.indexOf(text, this.#read, 'latin1');
       if (at !== -1) {
-        const found = this.received.toString('latin1', this.#read, at + text.length);
+        const found = received.toString('latin1', this.#read, at + text.length);
         this.#read = at + text.length;
         return found;
       }

@@ -42,7 +42,7 @@ export async function startZone(literal: Record<string, ZoneEntry> = {}): Promis
   });
   return {
     address: server.address,
-    resolver: createResolver([server.address], { timeoutMs: 300, tries: 1 }),
+    resolver: createResolver([server.address], { timeoutMs: 1_000, tries: 1 }),
     queries,
     set(name, entry) {
       if (entry === undefined) entries.delete(name.toLowerCase());

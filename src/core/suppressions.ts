@@ -1,0 +1,77 @@
+import type { Database, Sql } from '../db/client.ts';
+import { notFound } from '../errors.ts';
+import type { Suppression } from '../generated/prisma/client.ts';
+import type { EmailType, SuppressionReason } from '../generated/prisma/enums.ts';
+import { newId } from '../ids.ts';
+
+/** The form in which addresses are compared: an address is suppressed in whatever case it is written. */
+export const suppressible = (address: string) => address.toLowerCase();
+
+/** Somebody who unsubscribed still gets what is not marketing; every other reason stands for all mail. */
+export const applies = (reason: SuppressionReason, type: EmailType) => reason !== 'unsubscribe' || type === 'marketing';
+
+/** Those of the addresses that are on the account's list, in their comparable form. */
+export async function find(db: Sql, accountId: string, addresses: string[]): Promise<Map<string, SuppressionReason>> {
+  const rows = await db.query<{ address: string; reason: SuppressionReason }>({
+    name: 'suppressions-find',
+    text: 'SELECT address, reason FROM suppressions WHERE account_id = $1 AND address = ANY($2)',
+    values: [accountId, [...new Set(addresses.map(suppressible))]],
+  });
+  return new Map(rows.map((row) => [row.address, row.reason]));
+}
+
+/** Puts an address on the list. Where it is on it already, only "unsubscribe" gives way, to any reason that says more. */
+export async function add(
+  db: Database,
+  accountId: string,
+  input: { address: string; reason: SuppressionReason },
+): Promise<Suppression> {
+  const address = suppressible(input.address);
+  await addAll(db, [{ accountId, address, reason: input.reason, emailId: null }]);
+  return db.prisma.suppression.findUniqueOrThrow({ where: { accountId_address: { accountId, address } } });
+}
+
+/** The same for many, with one statement, as bounces and complaints come in. */
+export async function addAll(
+  db: Sql,
+  entries: { accountId: string; address: string; reason: SuppressionReason; emailId: string | null }[],
+): Promise<void> {
+  if (entries.length === 0) return;
+  await db.query({
+    name: 'suppressions-add',
+    text: `INSERT INTO suppressions (id, account_id, address, reason, email_id)
+           SELECT DISTINCT ON (account_id, address) id, account_id, address, reason, email_id
+             FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::suppression_reason[], $5::uuid[])
+                  AS s (id, account_id, address, reason, email_id)
+            ORDER BY account_id, address
+           ON CONFLICT (account_id, address) DO UPDATE SET reason = excluded.reason, email_id = excluded.email_id
+            WHERE suppressions.reason = 'unsubscribe' AND excluded.reason <> 'unsubscribe'`,
+    values: [
+      entries.map(() => newId()),
+      entries.map((entry) => entry.accountId),
+      entries.map((entry) => suppressible(entry.address)),
+      entries.map((entry) => entry.reason),
+      entries.map((entry) => entry.emailId),
+    ],
+  });
+}
+
+/** One page of the list, newest first. */
+export async function list(
+  db: Database,
+  accountId: string,
+  page: { limit: number; offset: number; reason: SuppressionReason | null },
+): Promise<{ suppressions: Suppression[]; count: number }> {
+  const where = { accountId, ...(page.reason ? { reason: page.reason } : {}) };
+  const [suppressions, count] = await Promise.all([
+    db.prisma.suppression.findMany({ where, orderBy: { id: 'desc' }, take: page.limit, skip: page.offset }),
+    db.prisma.suppression.count({ where }),
+  ]);
+  return { suppressions, count };
+}
+
+/** @throws ApiError 404 when the address is not on the list */
+export async function remove(db: Database, accountId: string, address: string): Promise<void> {
+  const { count } = await db.prisma.suppression.deleteMany({ where: { accountId, address: suppressible(address) } });
+  if (count === 0) throw notFound();
+}

@@ -1,0 +1,372 @@
+import { once } from 'node:events';
+import net from 'node:net';
+import t from 'tap';
+import { buildSender } from '../support/build.ts';
+import { createDatabase } from '../support/db.ts';
+import { startGate } from '../support/gate.ts';
+import { type CallOptions, eventually, startTestNode, type TestNode } from '../support/node.ts';
+
+const MB = 1024 * 1024;
+const encryptionKey = Buffer.alloc(32, 7);
+const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+
+async function start(t: Parameters<typeof startTestNode>[0], env: Record<string, string> = {}) {
+  const node = await startTestNode(t, { ENCRYPTION_KEY: encryptionKey.toString('hex'), ...env });
+  const sender = await buildSender(node.db, encryptionKey);
+  const { body } = await node.call('POST', '/api/v1/auth/login', { body: sender.account });
+  return { node, ...sender, token: body.token as string };
+}
+
+/** Posts bytes as they are. */
+async function post(node: TestNode, path: string, headers: Record<string, string>, body: string | Uint8Array | Blob) {
+  const response = await fetch(`${node.baseUrl}${path}`, { method: 'POST', headers, body: body as BodyInit });
+  return { status: response.status, body: (await response.json()) as Record<string, unknown> };
+}
+
+/** Writes bytes to the port and gives back all that comes, until the server closes or `done` says that it is enough. */
+async function converse(node: TestNode, bytes: Iterable<string>, done = (_got: string) => false) {
+  const socket = net.connect(Number(new URL(node.baseUrl).port), '127.0.0.1');
+  let got = '';
+  let error: string | null = null;
+  socket.on('error', (reason: NodeJS.ErrnoException) => (error = reason.code ?? reason.message));
+  const ended = new Promise<void>((resolve) => {
+    socket.on('close', () => resolve());
+    socket.on('data', (chunk) => {
+      got += chunk.toString('latin1');
+      if (done(got)) resolve();
+    });
+  });
+  for (const piece of bytes) {
+    if (socket.destroyed) break;
+    if (!socket.write(piece, 'latin1')) await Promise.race([once(socket, 'drain'), ended]);
+  }
+  await ended;
+  socket.destroy();
+  return { got, error };
+}
+
+t.test('a body that is no JSON object in UTF-8 is refused and says why', async (t) => {
+  const { node, token } = await start(t);
+  const nested = (depth: number) => `{"domain":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}}`;
+  const bytes = (hex: string) =>
+    Buffer.concat([Buffer.from('{"domain":"'), Buffer.from(hex, 'hex'), Buffer.from('"}')]);
+  const cases: [what: string, body: string | Uint8Array, detail: string][] = [
+    ...[
+      '',
+      '{',
+      '}',
+      '[1',
+      '{"a":1,}',
+      "{'a':1}",
+      'NaN',
+      'undefined',
+      '{"a":1}{"b":2}',
+      '{"a":"\n"}',
+      '{"a":"',
+      '\0',
+    ].map((body): [string, string, string] => [JSON.stringify(body), body, 'the body is not JSON']),
+    ...['[]', '[{"domain":"a.test"}]', '"text"', 'null', '1', 'true'].map((body): [string, string, string] => [
+      body,
+      body,
+      'the body must be a JSON object',
+    ]),
+    ['a lone byte', bytes('ff'), 'the body is not UTF-8'],
+    ['an overlong slash', bytes('c0af'), 'the body is not UTF-8'],
+    ['a surrogate in UTF-8', bytes('eda080'), 'the body is not UTF-8'],
+    ['UTF-16', Buffer.from('{"domain":"a.test"}', 'utf16le'), 'the body is not JSON'],
+    ['33 levels', nested(33), 'the body is nested deeper than 32 levels'],
+    ['32 levels', nested(32), 'domain: must be a string'],
+    [
+      'brackets in a string',
+      `{"domain":"${'[{'.repeat(40)}\\"${'[{'.repeat(40)}\\\\"}`,
+      'domain: the domain holds a character that no domain has',
+    ],
+    ['a name given twice', '{"domain":"good.test","domain":7}', 'domain: must be a string'],
+    [
+      'a name of Object.prototype',
+      '{"__proto__":{"domain":"good.test"},"constructor":{"prototype":{"x":1}}}',
+      'domain: is required',
+    ],
+  ];
+  for (const [what, body, detail] of cases) {
+    const headers = { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' };
+    const answer = await post(node, '/api/v1/domains', headers, body);
+    t.strictSame(answer, { status: 400, body: { error: 'invalid request', detail } }, what);
+  }
+  t.equal(({} as { x?: number }).x, undefined);
+  const marked = Buffer.concat([Buffer.from('efbbbf', 'hex'), Buffer.from('{"domain":7}')]);
+  const answer = await post(
+    node,
+    '/api/v1/domains',
+    { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' },
+    marked,
+  );
+  t.equal(answer.body.detail, 'domain: must be a string', 'a byte order mark does not matter');
+});
+
+t.test('only JSON that is not compressed is read', async (t) => {
+  const { node } = await start(t);
+  const login = '/api/v1/auth/login';
+  for (const type of [
+    'text/plain',
+    'text/json',
+    'application/x-www-form-urlencoded',
+    'multipart/form-data; boundary=x',
+    'application/jsonx',
+    'application/json-seq',
+    'x',
+    '',
+  ])
+    t.strictSame(
+      await post(node, login, { 'Content-Type': type }, '{}'),
+      { status: 415, body: { error: 'unsupported media type', detail: 'the body must be application/json' } },
+      type,
+    );
+  for (const type of ['application/json', 'Application/JSON; charset=utf-8', 'application/problem+json'])
+    t.equal((await post(node, login, { 'Content-Type': type }, '{}')).status, 400, type);
+  for (const encoding of ['gzip', 'br', 'deflate', 'zstd', 'gzip, identity', 'x'])
+    t.strictSame(
+      await post(node, login, { 'Content-Type': 'application/json', 'Content-Encoding': encoding }, Buffer.alloc(50)),
+      { status: 415, body: { error: 'unsupported media type', detail: 'the body must not be compressed' } },
+      encoding,
+    );
+});
+
+t.test('a body that is too large is refused before it has been read, and the client gets to see that', async (t) => {
+  const { node } = await start(t);
+  const limit = 16 * 1024;
+  const json = { 'Content-Type': 'application/json' };
+  const exactly = `{"email":"${'x'.repeat(limit - 12)}"}`;
+  t.equal((await post(node, '/api/v1/auth/login', json, exactly)).status, 400, 'the limit itself');
+  const tooLarge = { error: 'payload too large', detail: `the body may have ${limit} bytes at the most` };
+  t.strictSame(await post(node, '/api/v1/auth/login', json, `${exactly} `), { status: 413, body: tooLarge });
+
+  const head = 'POST /api/v1/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n';
+  const next = 'GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n';
+  const megabytes = 32;
+  function* declared() {
+    yield `${head}Content-Length: ${megabytes * MB}\r\n\r\n`;
+    for (let i = 0; i < megabytes; i += 1) yield 'GET / HTTP/1.1\r\n'.repeat(MB / 16);
+    yield next;
+  }
+  function* chunked() {
+    yield `${head}Transfer-Encoding: chunked\r\n\r\n`;
+    for (let i = 0; i < megabytes; i += 1) yield `100000\r\n${'x'.repeat(MB)}\r\n`;
+    yield `0\r\n\r\n${next}`;
+  }
+  for (const [what, bytes] of Object.entries({ declared, chunked })) {
+    const { got, error } = await converse(node, bytes());
+    t.equal(error, null, `${what}: the connection is not reset under the client`);
+    t.strictSame(
+      got.match(/^HTTP\/1\.1 \d+/gm),
+      ['HTTP/1.1 413', 'HTTP/1.1 200'],
+      `${what}: what follows is read as the next request`,
+    );
+    t.ok(got.includes(JSON.stringify(tooLarge)), what);
+  }
+  const early = await converse(node, [`${head}Content-Length: ${megabytes * MB}\r\n\r\n{`], (got) =>
+    got.includes(tooLarge.error),
+  );
+  t.match(early.got, /^HTTP\/1\.1 413/, 'a declared length is enough');
+});
+
+t.test('a body made to keep the parser busy is refused without holding up others', async (t) => {
+  const { node, key, from } = await start(t);
+  const email = `"from":"${from}","subject":"s","text":"t"`;
+  const many = (item: (index: number) => string) =>
+    Array.from({ length: 390_000 }, (_, index) => item(index)).join(',');
+  const repeat = (text: string, size = 30 * MB) => text.repeat(size / text.length);
+  const bombs: Record<string, () => string> = {
+    'empty arrays': () => `[${repeat('[],')}`,
+    'one name again and again': () => `{${repeat('"a":1,')}`,
+    'a million levels': () => '['.repeat(1_000_000),
+    'one number': () => `{"a":${repeat('1')}}`,
+    'escaped quotes': () => `{"a":"${repeat('\\"')}"}`,
+    'a long subject': () => `{${email.replace('"s"', `"${repeat('x')}"`)},"to":"a@b.test"}`,
+    'many recipients': () => `{${email},"to":[${many(() => '"a@b.test"')}]}`,
+    'many recipients that are none': () => `{${email},"to":[${many(() => '"a"')}]}`,
+    'many headers': () => `{${email},"to":"a@b.test","headers":{${many((index) => `"x-${index}":"a"`)}}}`,
+    'many tags': () => `{${email},"to":"a@b.test","tags":[${many(() => '"a"')}]}`,
+  };
+  for (const [what, build] of Object.entries(bombs)) {
+    const body = new Blob([build()]);
+    let slowest = 0;
+    let over = false;
+    const others = (async () => {
+      while (!over) {
+        const asked = performance.now();
+        await node.call('GET', '/healthz');
+        slowest = Math.max(slowest, performance.now() - asked);
+      }
+    })();
+    const started = performance.now();
+    const answer = await post(node, '/api/v1/emails', { 'X-API-Key': key, 'Content-Type': 'application/json' }, body);
+    const took = performance.now() - started;
+    over = true;
+    await others;
+    t.equal(answer.status, 400, `${what}: ${answer.body.detail}`);
+    t.ok(String(answer.body.detail).length < 300, what);
+    t.ok(took < 3_000, `${what}: answered in ${Math.round(took)} ms`);
+    t.ok(slowest < 1_500, `${what}: others waited ${Math.round(slowest)} ms at the most`);
+  }
+});
+
+t.test('every answer has an id and its security headers, and an error nothing but its words', async (t) => {
+  const { node, key, token } = await start(t);
+  const reader = (await node.call('POST', '/api/v1/keys', { token, body: { name: 'r', scopes: ['read'] } })).body.key;
+  const id = '01890000-0000-7000-8000-000000000000';
+  const byToken: [method: string, path: string][] = [
+    ['POST', '/api/v1/keys'],
+    ['GET', '/api/v1/keys'],
+    ['DELETE', `/api/v1/keys/${id}`],
+    ['POST', '/api/v1/domains'],
+    ['GET', '/api/v1/domains'],
+    ['GET', `/api/v1/domains/${id}`],
+    ['POST', `/api/v1/domains/${id}/verify`],
+    ['DELETE', `/api/v1/domains/${id}`],
+    ['GET', '/api/v1/sandbox/messages'],
+    ['GET', `/api/v1/sandbox/messages/${id}`],
+  ];
+  const byKey: [method: string, path: string][] = [
+    ['POST', '/api/v1/emails'],
+    ['GET', '/api/v1/emails'],
+    ['GET', `/api/v1/emails/${id}`],
+    ['GET', `/api/v1/emails/${id}/attempts`],
+  ];
+  const cases: [
+    method: string,
+    path: string,
+    options: CallOptions,
+    status: number,
+    error: string | null,
+    allow?: string,
+  ][] = [
+    ['GET', '/', {}, 200, null],
+    ['GET', '/healthz', {}, 200, null],
+    ['GET', '/readyz', {}, 200, null],
+    ['GET', '/api/v1/emails', { key }, 200, null],
+    ['OPTIONS', '/api/v1/emails', {}, 200, null, 'GET, HEAD, POST'],
+    ['POST', '/api/v1/emails', { key: reader, body: {} }, 403, 'forbidden'],
+    ['PUT', '/api/v1/emails', { key, body: {} }, 405, 'method not allowed', 'GET, HEAD, POST'],
+    ['DELETE', '/healthz', {}, 405, 'method not allowed', 'GET, HEAD'],
+    ['PATCH', `/api/v1/domains/${id}`, { token }, 405, 'method not allowed', 'DELETE, GET, HEAD'],
+    ['GET', '/api/v1/auth/login', {}, 405, 'method not allowed', 'POST'],
+    ['PROPFIND', '/api/v1/emails', {}, 405, 'method not allowed', 'GET, HEAD, POST'],
+    ['PROPFIND', '/nowhere', {}, 404, 'not found'],
+    ...[
+      '/nowhere',
+      '/api',
+      '/api/v1',
+      '/api/v2/emails',
+      '/api/v1/emails/',
+      '/API/v1/emails',
+      '//api/v1/emails',
+      '/api/v1//emails',
+      '/api/v1/emails;x',
+      '/api/v1/%65mails%2f',
+      '/api/v1/emails%00',
+      `/api/v1/emails/${id}/nothing`,
+      '/%',
+      '/%E0%A4%A',
+      `/${'x'.repeat(5_000)}`,
+    ].map((path): (typeof cases)[number] => ['GET', path, { key, token }, 404, 'not found']),
+    ...[...byToken, ...byKey].flatMap(([method, path]): typeof cases => [
+      [method, path, {}, 401, 'unauthorized'],
+      [method, path, { key: token, token: key }, 401, 'unauthorized'],
+      [method, path, { token: `${token}x`, key: `${key}x` }, 401, 'unauthorized'],
+      [
+        method,
+        path,
+        { headers: { Authorization: 'Basic eDp5', Cookie: `token=${token}; key=${key}` } },
+        401,
+        'unauthorized',
+      ],
+    ]),
+    ...byToken.map(([method, path]): (typeof cases)[number] => [method, path, { key }, 401, 'unauthorized']),
+    ...byKey.map(([method, path]): (typeof cases)[number] => [method, path, { token }, 401, 'unauthorized']),
+  ];
+  const ids = new Set<string | null>();
+  for (const [method, path, options, status, error, allow] of cases) {
+    const what = `${method} ${path.slice(0, 60)} ${Object.keys(options)}`;
+    const answer = await node.call(method, path, options);
+    t.equal(answer.status, status, what);
+    if (error !== null) t.strictSame(answer.body, { error }, what);
+    if (allow !== undefined) t.equal(answer.headers.get('allow')?.split(', ').sort().join(', '), allow, what);
+    t.match(answer.headers.get('x-request-id'), uuid, what);
+    t.match(
+      Object.fromEntries(answer.headers),
+      {
+        'x-content-type-options': 'nosniff',
+        'x-frame-options': 'DENY',
+        'referrer-policy': 'no-referrer',
+        'cache-control': 'no-store',
+        'content-security-policy': /default-src 'none'.*frame-ancestors 'none'/,
+      },
+      what,
+    );
+    for (const name of ['x-powered-by', 'server', 'access-control-allow-origin', 'set-cookie'])
+      t.notOk(answer.headers.has(name), what);
+    ids.add(answer.headers.get('x-request-id'));
+  }
+  t.equal(ids.size, cases.length, 'no two have the same id');
+
+  const close = 'Host: evil.example\r\nX-Forwarded-Host: evil.example\r\nConnection: close\r\n';
+  for (const [request, answered] of [
+    [`GET / HTTP/1.1\r\n${close}\r\n`, /^HTTP\/1\.1 200 /],
+    [`NONSENSE / HTTP/1.1\r\n${close}\r\n`, /^HTTP\/1\.1 400 .*\r\n\r\n\{"error":"invalid request"\}$/s],
+    ['\x16\x03\x01\0\xa5', /^HTTP\/1\.1 400 .*\r\n\r\n\{"error":"invalid request"\}$/s],
+    [
+      `GET / HTTP/1.1\r\n${close}X: ${'x'.repeat(20_000)}\r\n\r\n`,
+      /^HTTP\/1\.1 400 .*\r\n\r\n\{"error":"invalid request"\}$/s,
+    ],
+    [
+      `POST /api/v1/emails HTTP/1.1\r\n${close}Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`,
+      /^HTTP\/1\.1 400 /,
+    ],
+  ] as const) {
+    const { got } = await converse(node, [request]);
+    t.match(got, answered, request.slice(0, 20).replaceAll(/[^ -~]/g, '?'));
+    t.match(got, /^X-Request-Id: [0-9a-f-]{36}\r$/m);
+    t.notMatch(got, /evil\.example/);
+  }
+});
+
+t.test('without its database the service says 503 and comes back by itself', async (t) => {
+  const gate = await startGate(await createDatabase());
+  const { node, key, token, account, domainId, from } = await start(t, { DATABASE_URL: gate.url });
+  t.teardown(() => gate.close());
+  const body = { from, to: 'a@b.test', subject: 's', text: 't' };
+  const calls: [method: string, path: string, options: CallOptions][] = [
+    ['GET', '/readyz', {}],
+    ['POST', '/api/v1/auth/login', { body: account }],
+    ['GET', '/api/v1/keys', { token }],
+    ['POST', '/api/v1/keys', { token, body: { name: 'k' } }],
+    ['GET', '/api/v1/domains', { token }],
+    ['GET', `/api/v1/domains/${domainId}`, { token }],
+    ['POST', `/api/v1/domains/${domainId}/verify`, { token }],
+    ['POST', '/api/v1/emails', { key, body }],
+    ['GET', '/api/v1/emails', { key }],
+    ['GET', '/api/v1/sandbox/messages', { token }],
+  ];
+  gate.set('shut');
+  for (const [method, path, options] of calls) {
+    const asked = Date.now();
+    const { status, headers, body } = await node.call(method, path, options);
+    t.strictSame([status, body], [503, { error: 'unavailable' }], `${method} ${path}`);
+    t.match(headers.get('retry-after'), /^[1-9]\d*$/);
+    t.match(headers.get('x-request-id'), uuid);
+    t.ok(Date.now() - asked < 5_000);
+  }
+  t.strictSame((await node.call('GET', '/healthz')).body, { status: 'ok' }, 'the process is well');
+  gate.set('open');
+  for (const [method, path, options] of calls)
+    await eventually(async () => (await node.call(method, path, options)).status === 200);
+  t.equal(await node.db.prisma.email.count(), 1, 'what was refused is not there');
+
+  gate.set('mute');
+  const asked = Date.now();
+  t.strictSame((await node.call('GET', '/readyz')).body, { error: 'unavailable' });
+  t.ok(Date.now() - asked < 5_000, 'a database that is silent is as good as gone');
+  gate.set('open');
+  await eventually(async () => (await node.call('GET', '/readyz')).status === 200);
+});

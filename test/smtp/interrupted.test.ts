@@ -1,0 +1,105 @@
+import t from 'tap';
+import type { RecipientResult } from '../../src/smtp/deliver.ts';
+import type { Peer } from '../support/mx.ts';
+import { message, resultOf, startScripted } from './scene.ts';
+
+type Script = (peer: Peer) => Promise<unknown>;
+
+const pipelining = async (peer: Peer) => peer.greet('PIPELINING', 'ENHANCEDSTATUSCODES');
+const plain = async (peer: Peer) => peer.greet();
+
+t.test('MX-10: what breaks off in the middle of the message is not in doubt', async (t) => {
+  const big = message('x'.repeat(70).concat('\r\n').repeat(200_000));
+  const endings: Record<string, (peer: Peer) => unknown> = {
+    'a reset': (peer) => peer.socket.resetAndDestroy(),
+    'a closed connection': (peer) => peer.socket.destroy(),
+    'a server that stops reading': (peer) => peer.socket.pause(),
+  };
+  for (const [name, ending] of Object.entries(endings)) {
+    const { send } = await startScripted(
+      t,
+      async (peer) => {
+        await plain(peer);
+        for (const reply of ['250 ok', '250 ok', '354 go']) await peer.answer(reply);
+        await peer.until('x\r\n');
+        ending(peer);
+      },
+      { deadlines: { content: 1, transaction: 1_000 } },
+    );
+    t.match(resultOf(await send({ message: big })), { outcome: 'deferred', phase: 'data', uncertain: false }, name);
+  }
+});
+
+t.test('a reply in the middle of the message is a refusal, or not understood, but never success', async (t) => {
+  const big = message('x'.repeat(70).concat('\r\n').repeat(200_000));
+  const table: [reply: string, expected: Partial<RecipientResult>][] = [
+    ['552 5.3.4 too big', { outcome: 'bounced', class: 'content' }],
+    ['452 4.3.1 disk full', { outcome: 'deferred' }],
+    ['421 going down', { outcome: 'deferred' }],
+    ['250 ok', { outcome: 'deferred', class: 'protocol' }],
+  ];
+  for (const [reply, expected] of table) {
+    const { send } = await startScripted(t, async (peer) => {
+      await plain(peer);
+      for (const each of ['250 ok', '250 ok', '354 go']) await peer.answer(each);
+      await peer.until('x\r\n');
+      peer.send(`${reply}\r\n`);
+    });
+    t.match(resultOf(await send({ message: big })), { ...expected, phase: 'data', uncertain: false }, reply);
+  }
+});
+
+t.test('without the right to send, the message is not ended', async (t) => {
+  const { send, mx } = await startScripted(t, async (peer) => {
+    await pipelining(peer);
+    await peer.message({ rcpt: ['250 ok', '250 ok'] });
+  });
+  const delivery = await send({ beforeDot: () => false, to: ['r0@example.test', 'r1@example.test'] });
+  t.match(resultOf(delivery, 'r0@example.test'), {
+    outcome: 'deferred',
+    phase: 'local',
+    reply: null,
+    uncertain: false,
+  });
+  t.equal(delivery.sessions.length, 1);
+  t.notMatch(mx.peers[0]?.received.toString('latin1'), /\r\n\.\r\n/);
+});
+
+t.test('an attempt that is ended defers, and is in doubt only after the dot', async (t) => {
+  const table: [name: string, script: Script, uncertain: boolean][] = [
+    ['at the greeting', async () => {}, false],
+    [
+      'at RCPT',
+      async (peer) => {
+        await plain(peer);
+        await peer.answer('250 ok');
+      },
+      false,
+    ],
+    [
+      'after the dot',
+      async (peer) => {
+        await plain(peer);
+        await peer.message({ dot: null });
+      },
+      true,
+    ],
+  ];
+  for (const [name, script, uncertain] of table) {
+    const ended = new AbortController();
+    const { send } = await startScripted(
+      t,
+      async (peer) => {
+        await script(peer);
+        setTimeout(() => ended.abort(), 20);
+      },
+      { deadlines: { greeting: 5_000, mail: 5_000, rcpt: 5_000, dot: 5_000 } },
+    );
+    const started = performance.now();
+    t.match(resultOf(await send({ signal: ended.signal })), { outcome: 'deferred', uncertain }, name);
+    t.ok(performance.now() - started < 1_000, 'at once');
+  }
+  const { send, mx } = await startScripted(t, () => {});
+  t.match(resultOf(await send({ signal: AbortSignal.abort() })), { outcome: 'deferred', phase: 'local' });
+  t.equal(mx.peers.length, 0);
+});
