@@ -23,11 +23,9 @@ export function run(command, args, { lend, onLine = () => {}, ...options }) {
     let received;
     const pass = (signal) => {
       received = signal;
-      try {
-        process.kill(-child.pid, signal);
-      } catch {
-        // It has just ended.
-      }
+      send(child, signal);
+      // npm would first take back what it has done, at leisure. The next start begins anew in any case.
+      setTimeout(send, 1000, child, 'SIGKILL').unref();
     };
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, pass);
     child.on('error', reject);
@@ -40,4 +38,12 @@ export function run(command, args, { lend, onLine = () => {}, ...options }) {
         reject(Object.assign(new Error(`${command} ended with ${signal ?? `exit code ${code}`}`), { output: lines }));
     });
   });
+}
+
+function send(child, signal) {
+  try {
+    process.kill(-child.pid, signal);
+  } catch {
+    // It has just ended.
+  }
 }

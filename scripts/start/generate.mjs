@@ -14,6 +14,7 @@ export function isGenerated(root) {
 
 /** Runs prisma generate. */
 export async function generate(root, progress, lend) {
+  const node = findNode(root);
   progress.begin('Generating the database client');
   const digest = digestOf(root);
   fs.mkdirSync(path.dirname(stampOf(root)), { recursive: true });
@@ -27,7 +28,7 @@ export async function generate(root, progress, lend) {
     CHECKPOINT_DISABLE: '1',
   };
   try {
-    await run(findNode(root), [path.join(root, 'node_modules', 'prisma', 'build', 'index.js'), 'generate'], {
+    await run(node, [path.join(root, 'node_modules', 'prisma', 'build', 'index.js'), 'generate'], {
       cwd: root,
       env,
       lend,

@@ -1,5 +1,5 @@
 import type { Database } from '../db/client.ts';
-import type { StoredAttachment } from './emails.ts';
+import type { StoredAttachment } from './draft.ts';
 
 /** All that is needed to build one email's bytes. */
 export interface OutgoingEmail {
@@ -19,6 +19,10 @@ export interface OutgoingEmail {
   dueAt: Date;
   /** Null when the domain was removed, or is no longer verified, since the email was accepted: it must not be sent. */
   signing: { domainId: string; domain: string; selector: string; sealedKey: Buffer } | null;
+  /** True when it was scheduled and its API key has been revoked since: it must not be sent. */
+  revoked: boolean;
+  /** Its recipients that came onto the suppression list after it was accepted, in their comparable form. */
+  suppressed: ReadonlySet<string>;
 }
 
 interface Row {
@@ -39,6 +43,8 @@ interface Row {
   domain: string | null;
   dkim_selector: string | null;
   dkim_private_key: Buffer | null;
+  revoked: boolean;
+  suppressed: string[];
 }
 
 /** Loads emails for delivery, with one statement and one more where there are attachments. */
@@ -46,10 +52,17 @@ export async function load(db: Database, emailIds: string[]): Promise<Map<string
   const rows = await db.query<Row>({
     name: 'outgoing-load',
     text: `SELECT e.id, e.account_id, e."from", e."to", e.cc, e.reply_to, e.subject, e.message_id, c.html, c.text, c.headers, c.attachments,
-                  coalesce(e.scheduled_at, e.created_at) AS due_at, e.domain_id, d.domain, d.dkim_selector, d.dkim_private_key
+                  coalesce(e.scheduled_at, e.created_at) AS due_at, e.domain_id, d.domain, d.dkim_selector, d.dkim_private_key,
+                  e.scheduled_at IS NOT NULL AND coalesce(k.revoked_at < now(), false) AS revoked,
+                  -- Whoever is tried for the first time and at once was looked up when the email was accepted.
+                  ARRAY(SELECT s.address FROM recipients r
+                          JOIN suppressions s ON s.account_id = e.account_id AND s.address = lower(r.address)
+                         WHERE r.email_id = e.id AND (r.attempts > 0 OR e.scheduled_at IS NOT NULL)
+                           AND (s.reason <> 'unsubscribe' OR e.type = 'marketing')) AS suppressed
              FROM emails e
              JOIN email_contents c ON c.email_id = e.id
              LEFT JOIN domains d ON d.id = e.domain_id AND d.account_id = e.account_id AND d.status = 'verified'
+             LEFT JOIN api_keys k ON k.id = e.api_key_id
             WHERE e.id = ANY($1)`,
     values: [emailIds],
   });
@@ -94,5 +107,7 @@ function present(row: Row, contents: Map<string, Buffer>): OutgoingEmail {
     }),
     dueAt: row.due_at,
     signing: domain && selector && sealedKey ? { domainId: row.domain_id, domain, selector, sealedKey } : null,
+    revoked: row.revoked,
+    suppressed: new Set(row.suppressed),
   };
 }

@@ -1,6 +1,8 @@
 import { isAscii as isAsciiBytes } from 'node:buffer';
 import type { OutgoingEmail } from '../core/outgoing.ts';
-import type { AttemptRow, Claim, Settlement } from '../core/recipients.ts';
+import type { Claim } from '../core/recipients.ts';
+import type { AttemptRow, Settlement } from '../core/settlement.ts';
+import { suppressible } from '../core/suppressions.ts';
 import type { Logger } from '../log.ts';
 import { isAscii } from '../mail/address.ts';
 import { createReturnPath } from '../mail/token.ts';
@@ -41,18 +43,21 @@ export async function attempt(
   email: OutgoingEmail | undefined,
   signal: AbortSignal,
 ): Promise<AttemptRecord> {
-  const startedAt = new Date();
   const delivery = await tryDelivery(tools, claim, email, signal).catch((error: Error) => {
     tools.log.error(
       { emailId: claim.emailId, error: error.stack },
       'an email could not be built or handed to the transport',
     );
-    return atHome(startedAt, claim, (recipient) => ({
-      ...refusal(recipient.address, 'the message could not be built; the log of the server says why'),
-      outcome: recipient.attempts + 1 >= triesForDefects ? 'bounced' : 'deferred',
-    }));
+    const tries = Math.max(...claim.recipients.map((recipient) => recipient.attempts)) + 1;
+    return atHome(
+      claim.recipients.map((recipient) => recipient.address),
+      (address) => ({
+        ...refusal(address, 'the message could not be built; the log of the server says why'),
+        outcome: tries >= triesForDefects ? 'bounced' : 'deferred',
+      }),
+    );
   });
-  return record(tools, claim, delivery, { dueAt: email?.dueAt ?? startedAt, cutShort: signal.aborted });
+  return record(tools, claim, delivery, email, signal.aborted);
 }
 
 async function tryDelivery(
@@ -61,12 +66,16 @@ async function tryDelivery(
   email: OutgoingEmail | undefined,
   signal: AbortSignal,
 ): Promise<Delivery> {
+  const all = claim.recipients.map((recipient) => recipient.address);
   if (!email?.signing) {
-    const reason = 'the sender domain was removed, or is no longer verified';
-    return atHome(new Date(), claim, (recipient) => refusal(recipient.address, reason));
+    return atHome(all, (address) => refusal(address, 'the sender domain was removed, or is no longer verified'));
   }
-  const recipients = claim.recipients.map((recipient) => recipient.address);
-  return tools.messages.with(email, email.signing, (message) =>
+  if (email.revoked) return atHome(all, (address) => refusal(address, 'the API key that scheduled it was revoked'));
+  const suppressed = all.filter((address) => isSuppressed(email, address));
+  const kept = atHome(suppressed, (address) => refusal(address, 'the address came onto the suppression list'));
+  const recipients = all.filter((address) => !suppressed.includes(address));
+  if (recipients.length === 0) return kept;
+  const { sessions } = await tools.messages.with(email, email.signing, (message) =>
     deliver(tools.transport, {
       destination: claim.destination,
       envelope: {
@@ -80,7 +89,11 @@ async function tryDelivery(
       signal,
     }),
   );
+  return { sessions: suppressed.length > 0 ? [...kept.sessions, ...sessions] : sessions };
 }
+
+const isSuppressed = (email: OutgoingEmail | undefined, address: string) =>
+  email?.suppressed.has(suppressible(address)) ?? false;
 
 function headerLength(message: Buffer): number {
   const end = message.indexOf('\r\n\r\n');
@@ -101,20 +114,16 @@ function refusal(recipient: string, reason: string): RecipientResult {
 }
 
 /** A delivery that was decided without asking any server. */
-function atHome(
-  startedAt: Date,
-  claim: Claim,
-  result: (recipient: Claim['recipients'][number]) => RecipientResult,
-): Delivery {
+function atHome(recipients: string[], result: (recipient: string) => RecipientResult): Delivery {
   const session: Session = {
-    startedAt,
-    durationMs: Date.now() - startedAt.getTime(),
+    startedAt: new Date(),
+    durationMs: 0,
     host: null,
     remoteAddress: null,
     localAddress: null,
     tls: null,
     reused: false,
-    results: claim.recipients.map(result),
+    results: recipients.map(result),
   };
   return { sessions: [session] };
 }
@@ -123,23 +132,27 @@ function record(
   tools: AttemptTools,
   claim: Claim,
   delivery: Delivery,
-  { dueAt, cutShort }: { dueAt: Date; cutShort: boolean },
+  email: OutgoingEmail | undefined,
+  cutShort: boolean,
 ): AttemptRecord {
   const now = new Date();
   const settlements = claim.recipients.map(({ position, address, attempts }): Settlement => {
     const made = attempts + 1;
     const result = finalResult(delivery, address);
-    const outcome = decide(result, { attempts: made, dueAt }, tools.policy, now);
+    const outcome = decide(result, { attempts: made, dueAt: email?.dueAt ?? now }, tools.policy, now);
     const undone = cutShort && outcome.status === 'deferred' && !result.uncertain;
+    const nobodyThere =
+      outcome.status === 'failed' && (result.class === 'bad_mailbox' || result.class === 'bad_domain');
     return {
       nodeId: claim.nodeId,
       emailId: claim.emailId,
       position,
       jobId: claim.jobId,
-      status: outcome.status,
+      status: isSuppressed(email, address) ? 'suppressed' : outcome.status,
       attempts: undone ? attempts : made,
       nextAttemptAt: undone ? now : outcome.nextAttemptAt,
       lastResponse: outcome.response,
+      suppress: nobodyThere && email ? { accountId: email.accountId, address } : null,
     };
   });
   const number = new Map(claim.recipients.map((recipient) => [recipient.address, recipient.attempts + 1]));

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { settle } from '../core/recipients.ts';
+import { settle } from '../core/settlement.ts';
 import type { Database } from '../db/client.ts';
 import type { Logger } from '../log.ts';
 import type { Queue } from '../queue.ts';

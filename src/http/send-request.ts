@@ -1,6 +1,6 @@
 import { detectMimeType } from 'nodemailer/lib/mime-funcs';
 import { z } from 'zod';
-import type { SendRequest } from '../core/emails.ts';
+import type { SendRequest } from '../core/draft.ts';
 import { refuseAttachment } from '../mail/attachments.ts';
 import { refuseHeader } from '../mail/headers.ts';
 import { line, list, mailbox, mailboxes, oneOf, text, timestamp } from './validation.ts';

@@ -1,5 +1,6 @@
 import t from 'tap';
-import { accept, type SendRequest } from '../../src/core/emails.ts';
+import type { SendRequest } from '../../src/core/draft.ts';
+import { accept } from '../../src/core/emails.ts';
 import type { KeyHolder } from '../../src/core/keys.ts';
 import type { Database, Sql, Statement } from '../../src/db/client.ts';
 import { parseMailbox } from '../../src/mail/address.ts';

@@ -1,7 +1,8 @@
 import t from 'tap';
 import { accept } from '../../src/core/emails.ts';
 import * as nodes from '../../src/core/nodes.ts';
-import { type Claim, claim, type Settlement, settle, sweep, wakeDue } from '../../src/core/recipients.ts';
+import { type Claim, claim, sweep, wakeDue } from '../../src/core/recipients.ts';
+import { type Settlement, settle } from '../../src/core/settlement.ts';
 import { newId } from '../../src/ids.ts';
 import { parseMailbox } from '../../src/mail/address.ts';
 import { buildAccount, buildVerifiedDomain } from '../support/build.ts';
@@ -54,6 +55,7 @@ t.test('rows and jobs', async (t) => {
     attempts: 1,
     nextAttemptAt,
     lastResponse: `answer to ${index}`,
+    suppress: null,
   });
   const write = (...settlements: Settlement[]) => db.transaction((tx) => settle(tx, queue, settlements, []));
   const status = async (id: string) => (await db.prisma.email.findUniqueOrThrow({ where: { id } })).status;

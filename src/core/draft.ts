@@ -1,0 +1,151 @@
+import { createHash } from 'node:crypto';
+import type {
+  Email,
+  EmailType,
+  RecipientKind,
+  RecipientStatus,
+  SuppressionReason,
+} from '../generated/prisma/client.ts';
+import { newId } from '../ids.ts';
+import { formatMailbox, type Mailbox } from '../mail/address.ts';
+import type { Header } from '../mail/headers.ts';
+import type { DeliverJob } from '../queue.ts';
+import type { KeyHolder } from './keys.ts';
+import * as suppressions from './suppressions.ts';
+
+/** One email as the edge has parsed it: every field is checked, nothing inside checks it again. */
+export interface SendRequest {
+  from: Mailbox;
+  to: Mailbox[];
+  cc: Mailbox[];
+  bcc: Mailbox[];
+  replyTo: Mailbox[];
+  subject: string;
+  html: string | null;
+  text: string | null;
+  headers: Header[];
+  attachments: { filename: string; contentType: string; contentId: string | null; content: Buffer }[];
+  tags: string[];
+  type: EmailType;
+  /** Null: now. */
+  scheduledAt: Date | null;
+}
+
+/** How an attachment is listed in `email_contents`: its bytes are in `attachments`. */
+export interface StoredAttachment {
+  sha256: string;
+  filename: string;
+  contentType: string;
+  contentId: string | null;
+}
+
+/** An email with all its rows, before any of them is written. */
+export interface Draft {
+  email: Email;
+  request: SendRequest;
+  attachments: (StoredAttachment & { content: Buffer })[];
+  recipients: DraftRecipient[];
+  jobs: (DeliverJob & { priority: number })[];
+}
+
+export interface DraftRecipient {
+  position: number;
+  kind: RecipientKind;
+  address: string;
+  destination: string;
+  status: RecipientStatus;
+  /** Null for one that nothing will be sent to. */
+  nextAttemptAt: Date | null;
+  jobId: string | null;
+}
+
+/** Transactional mail is taken from the queue before marketing. */
+export const priorityOf = (type: EmailType): number => (type === 'marketing' ? 0 : 10);
+
+/**
+ * Lays out an email: its recipients, each once, and a job for each destination, or none where it is for later. When any
+ * recipient is on the suppression list, nothing of it is queued.
+ */
+export function draft(
+  request: SendRequest,
+  holder: KeyHolder,
+  domainId: string,
+  suppressed: Map<string, SuppressionReason>,
+  now: Date,
+): Draft {
+  const id = newId(now);
+  const addressed = distinctRecipients(request);
+  const refusals = addressed.flatMap(({ mailbox }) => {
+    const reason = suppressed.get(suppressions.suppressible(mailbox.address));
+    return reason && suppressions.applies(reason, request.type) ? [{ address: mailbox.address, reason }] : [];
+  });
+  const queued = refusals.length === 0;
+  const waits = request.scheduledAt !== null && request.scheduledAt > now;
+  const jobs = new Map<string, Draft['jobs'][number]>();
+  const recipients = addressed.map(({ kind, mailbox }, position): DraftRecipient => {
+    const { address, domain: destination } = mailbox;
+    if (!queued) {
+      const status = refusals.some((entry) => entry.address === address) ? 'suppressed' : 'canceled';
+      return { position, kind, address, destination, status, nextAttemptAt: null, jobId: null };
+    }
+    const job = jobs.get(destination) ?? {
+      id: newId(now),
+      emailId: id,
+      destination,
+      priority: priorityOf(request.type),
+    };
+    if (!waits) jobs.set(destination, job);
+    const nextAttemptAt = request.scheduledAt ?? now;
+    return { position, kind, address, destination, status: 'queued', nextAttemptAt, jobId: waits ? null : job.id };
+  });
+  const email: Email = {
+    id,
+    accountId: holder.accountId,
+    apiKeyId: holder.keyId,
+    domainId,
+    status: queued ? 'queued' : 'suppressed',
+    type: request.type,
+    from: formatMailbox(request.from),
+    to: request.to.map(formatMailbox),
+    cc: request.cc.map(formatMailbox),
+    bcc: request.bcc.map(formatMailbox),
+    replyTo: request.replyTo.map(formatMailbox),
+    subject: request.subject,
+    tags: request.tags,
+    messageId: `${id}@${request.from.domain}`,
+    pending: queued ? recipients.length : 0,
+    failed: 0,
+    suppressed: refusals.length,
+    error: queued
+      ? null
+      : refusals
+          .map(({ address, reason }) => `${address} is suppressed (${reason})`)
+          .join('; ')
+          .slice(0, 2_000),
+    createdAt: now,
+    scheduledAt: request.scheduledAt,
+    sentAt: null,
+  };
+  const attachments = request.attachments.map((attachment) => ({ ...attachment, sha256: sha256(attachment.content) }));
+  return { email, request, attachments, recipients, jobs: [...jobs.values()] };
+}
+
+/** Each address once, in the most visible place that it was given in. */
+function distinctRecipients(request: SendRequest): { kind: RecipientKind; mailbox: Mailbox }[] {
+  const seen = new Set<string>();
+  const kinds: [RecipientKind, Mailbox[]][] = [
+    ['to', request.to],
+    ['cc', request.cc],
+    ['bcc', request.bcc],
+  ];
+  return kinds.flatMap(([kind, mailboxes]) =>
+    mailboxes.flatMap((mailbox) => {
+      const key = mailbox.address.toLowerCase();
+      if (seen.has(key)) return [];
+      seen.add(key);
+      return [{ kind, mailbox }];
+    }),
+  );
+}
+
+const sha256 = (content: Buffer) => createHash('sha256').update(content).digest('hex');

@@ -1,0 +1,60 @@
+import type { Database, Sql } from '../db/client.ts';
+import { conflict, notFound } from '../errors.ts';
+import type { Email } from '../generated/prisma/client.ts';
+import { isId } from '../ids.ts';
+import * as log from './email-log.ts';
+
+/**
+ * Cancels an email that waits for its scheduled time.
+ *
+ * @throws ApiError 404, or 409 when it is not waiting any more
+ */
+export async function cancel(db: Database, accountId: string, id: string): Promise<Email> {
+  await demandKnown(db, accountId, id);
+  await db.transaction(async (tx) => {
+    await holdWaiting(tx, id, `status = 'canceled', next_attempt_at = NULL, settled_at = now()`, []);
+    await tx.query({ text: `UPDATE emails SET status = 'canceled', pending = 0 WHERE id = $1`, values: [id] });
+  });
+  return (await log.get(db, accountId, id)).email;
+}
+
+/**
+ * Moves an email that waits for its scheduled time to another time.
+ *
+ * @throws ApiError 404, or 409 when it is not waiting any more
+ */
+export async function move(db: Database, accountId: string, id: string, scheduledAt: Date): Promise<Email> {
+  await demandKnown(db, accountId, id);
+  await db.transaction(async (tx) => {
+    await holdWaiting(tx, id, 'next_attempt_at = $2', [scheduledAt]);
+    await tx.query({ text: 'UPDATE emails SET scheduled_at = $2 WHERE id = $1', values: [id, scheduledAt] });
+    await tx.query({
+      text: `UPDATE attachments a SET last_used_at = greatest(a.last_used_at, $2)
+               FROM emails e JOIN email_contents c ON c.email_id = e.id, jsonb_array_elements(c.attachments) used
+              WHERE e.id = $1 AND a.account_id = e.account_id AND a.sha256 = decode(used ->> 'sha256', 'hex')`,
+      values: [id, scheduledAt],
+    });
+  });
+  return (await log.get(db, accountId, id)).email;
+}
+
+async function demandKnown(db: Database, accountId: string, id: string): Promise<void> {
+  const known = isId(id) && (await db.prisma.email.findFirst({ where: { id, accountId }, select: { id: true } }));
+  if (!known) throw notFound();
+}
+
+/** Changes the recipients that have no job yet; when that is not all of them, the email is on its way and nothing changes. */
+async function holdWaiting(tx: Sql, id: string, change: string, values: unknown[]): Promise<void> {
+  const waiting = await tx.query({
+    text: `UPDATE recipients SET ${change}
+            WHERE email_id = $1 AND status = 'queued' AND job_id IS NULL AND attempts = 0 AND next_attempt_at > now()
+        RETURNING position`,
+    values: [id, ...values],
+  });
+  const [email] = await tx.query<{ pending: number }>({
+    text: `SELECT pending FROM emails WHERE id = $1 AND status = 'queued' AND scheduled_at IS NOT NULL FOR UPDATE`,
+    values: [id],
+  });
+  if (!email || email.pending === 0 || waiting.length < email.pending)
+    throw conflict('the email is not waiting for a scheduled time any more');
+}

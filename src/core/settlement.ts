@@ -1,0 +1,131 @@
+import type { Sql } from '../db/client.ts';
+import type { AttemptOutcome } from '../generated/prisma/enums.ts';
+import { newId } from '../ids.ts';
+import type { Queue } from '../queue.ts';
+import * as suppressions from './suppressions.ts';
+
+/** What became of one recipient after one attempt. */
+export interface Settlement {
+  nodeId: string;
+  emailId: string;
+  position: number;
+  jobId: string;
+  status: 'delivered' | 'deferred' | 'failed' | 'suppressed';
+  attempts: number;
+  /** Null when settled for good. */
+  nextAttemptAt: Date | null;
+  lastResponse: string;
+  /** Where the recipient or its domain does not exist: the address, and the account onto whose suppression list it goes. */
+  suppress: { accountId: string; address: string } | null;
+}
+
+/** One row of the attempt log. Text from remote servers is cleaned and cut before it comes here. */
+export interface AttemptRow {
+  emailId: string;
+  recipient: string;
+  number: number;
+  at: Date;
+  durationMs: number;
+  mxHost: string | null;
+  remoteAddress: string | null;
+  localAddress: string | null;
+  tlsVersion: string | null;
+  tlsCipher: string | null;
+  phase: string;
+  outcome: AttemptOutcome;
+  uncertain: boolean;
+  replyCode: number | null;
+  enhancedCode: string | null;
+  reply: string | null;
+  reason: string;
+  classification: string | null;
+}
+
+/**
+ * Writes down what became of recipients, the attempts that led to it and what follows for their emails, and removes the
+ * finished jobs: all in the caller's transaction. A recipient that another node has taken over in the meantime is left
+ * to it, except that "delivered" is true whoever says it.
+ */
+export async function settle(tx: Sql, queue: Queue, settlements: Settlement[], attempts: AttemptRow[]): Promise<void> {
+  // In one order on every node, so that two which settle recipients of the same emails do not wait in a circle.
+  const ordered = settlements.toSorted((a, b) =>
+    a.emailId < b.emailId ? -1 : a.emailId > b.emailId ? 1 : a.position - b.position,
+  );
+  await tx.query({
+    name: 'recipients-settle',
+    text: `WITH settled AS (
+             UPDATE recipients r
+                SET status = s.status, attempts = s.attempts, next_attempt_at = s.next_attempt_at, last_response = s.response,
+                    job_id = NULL, claimed_by = NULL, claimed_at = NULL,
+                    settled_at = CASE WHEN s.next_attempt_at IS NULL THEN now() END
+               FROM unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::uuid[], $5::recipient_status[], $6::smallint[], $7::timestamptz[], $8::text[])
+                    AS s (node_id, email_id, position, job_id, status, attempts, next_attempt_at, response)
+              WHERE r.email_id = s.email_id AND r.position = s.position AND r.next_attempt_at IS NOT NULL
+                AND ((r.claimed_by = s.node_id AND r.job_id = s.job_id) OR s.status = 'delivered')
+          RETURNING r.email_id, r.status, r.last_response),
+           totals AS (
+             SELECT email_id, count(*) AS done, count(*) FILTER (WHERE status = 'failed') AS failed,
+                    count(*) FILTER (WHERE status = 'suppressed') AS suppressed,
+                    min(last_response) FILTER (WHERE status <> 'delivered') AS error
+               FROM settled WHERE status <> 'deferred' GROUP BY email_id)
+           UPDATE emails e
+              SET pending = e.pending - t.done, failed = e.failed + t.failed, suppressed = e.suppressed + t.suppressed, error = coalesce(e.error, t.error),
+                  status = CASE WHEN e.pending > t.done THEN e.status
+                                WHEN e.failed + t.failed > 0 THEN 'failed'::email_status
+                                WHEN e.suppressed + t.suppressed > 0 THEN 'suppressed'::email_status
+                                ELSE 'sent'::email_status END,
+                  sent_at = CASE WHEN e.pending = t.done AND e.failed + t.failed + e.suppressed + t.suppressed = 0 THEN now() END
+             FROM totals t WHERE e.id = t.email_id`,
+    values: [
+      ordered.map((entry) => entry.nodeId),
+      ordered.map((entry) => entry.emailId),
+      ordered.map((entry) => entry.position),
+      ordered.map((entry) => entry.jobId),
+      ordered.map((entry) => entry.status),
+      ordered.map((entry) => entry.attempts),
+      ordered.map((entry) => entry.nextAttemptAt),
+      ordered.map((entry) => entry.lastResponse),
+    ],
+  });
+  await insertAttempts(tx, attempts);
+  await suppressions.addAll(
+    tx,
+    settlements.flatMap(({ suppress, emailId }) =>
+      suppress ? [{ ...suppress, reason: 'bounce' as const, emailId }] : [],
+    ),
+  );
+  await queue.remove(tx, [...new Set(settlements.map((entry) => entry.jobId))]);
+}
+
+async function insertAttempts(tx: Sql, attempts: AttemptRow[]): Promise<void> {
+  const column = (read: (row: AttemptRow) => unknown) => attempts.map(read);
+  await tx.query({
+    name: 'attempts-insert',
+    text: `INSERT INTO attempts (email_id, id, recipient, number, at, duration_ms, mx_host, remote_address, local_address, tls_version,
+                                 tls_cipher, phase, outcome, uncertain, reply_code, enhanced_code, reply, reason, classification)
+           SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::smallint[], $5::timestamptz[], $6::integer[], $7::text[], $8::text[],
+                  $9::text[], $10::text[], $11::text[], $12::text[], $13::attempt_outcome[], $14::boolean[], $15::smallint[], $16::text[],
+                  $17::text[], $18::text[], $19::text[])`,
+    values: [
+      column((row) => row.emailId),
+      column(() => newId()),
+      column((row) => row.recipient),
+      column((row) => row.number),
+      column((row) => row.at),
+      column((row) => row.durationMs),
+      column((row) => row.mxHost),
+      column((row) => row.remoteAddress),
+      column((row) => row.localAddress),
+      column((row) => row.tlsVersion),
+      column((row) => row.tlsCipher),
+      column((row) => row.phase),
+      column((row) => row.outcome),
+      column((row) => row.uncertain),
+      column((row) => row.replyCode),
+      column((row) => row.enhancedCode),
+      column((row) => row.reply),
+      column((row) => row.reason),
+      column((row) => row.classification),
+    ],
+  });
+}
