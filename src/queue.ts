@@ -3,10 +3,11 @@ import type { Sql } from './db/client.ts';
 import type { Logger } from './log.ts';
 
 const deliverQueue = 'deliver';
+const webhookQueue = 'webhook';
 
 /** SQL that says whether the job whose id is this expression still waits or runs, for statements that look at many rows. */
-export const isLiveJob = (id: string) =>
-  `EXISTS (SELECT FROM pgboss.job j WHERE j.name = '${deliverQueue}' AND j.id = ${id} AND j.state < 'completed')`;
+export const isLiveJob = (id: string, queue: typeof deliverQueue | typeof webhookQueue = deliverQueue) =>
+  `EXISTS (SELECT FROM pgboss.job j WHERE j.name = '${queue}' AND j.id = ${id} AND j.state < 'completed')`;
 
 /**
  * A wake-up for the recipients of one email at one destination. Ids only: the rows are the truth, and a job whose
@@ -18,20 +19,36 @@ export interface DeliverJob {
   destination: string;
 }
 
-/** The queue of things to do now. What is due later waits as rows (`recipients.next_attempt_at`) until its time. */
-export interface Queue {
-  /** Installs or updates the queue's schema; afterwards jobs can be enqueued. */
-  start(): Promise<void>;
-  stop(): Promise<void>;
+/** A wake-up for one delivery to a webhook endpoint. */
+export interface WebhookJob {
+  id: string;
+  deliveryId: string;
+  webhookId: string;
+}
+
+/** One line of jobs, each of which belongs to a group that can be left out. */
+export interface Line<Job> {
   /** Adds the jobs inside the caller's transaction; call `wake` when that is committed. */
-  enqueue(tx: Sql, jobs: (DeliverJob & { priority: number })[]): Promise<void>;
-  /** Takes up to `limit` jobs, best priority and oldest first, none of the destinations named, inside the transaction. */
-  take(tx: Sql, limit: number, withoutDestinations: string[]): Promise<DeliverJob[]>;
+  enqueue(tx: Sql, jobs: (Job & { priority: number })[]): Promise<void>;
+  /** Takes up to `limit` jobs, best priority and oldest first, none of the groups named, inside the transaction. */
+  take(tx: Sql, limit: number, withoutGroups: string[]): Promise<Job[]>;
   /** Removes finished jobs inside the transaction. */
   remove(tx: Sql, jobIds: string[]): Promise<void>;
   /** Says to this process's dispatcher that there is work, which other processes find by polling. */
   wake(): void;
   onWake(listener: () => void): () => void;
+}
+
+/**
+ * The queue of things to do now. What is due later waits as rows (`next_attempt_at`) until its time. The queue itself is
+ * the line of mail, in groups by destination.
+ */
+export interface Queue extends Line<DeliverJob> {
+  /** Installs or updates the queue's schema; afterwards jobs can be enqueued. */
+  start(): Promise<void>;
+  stop(): Promise<void>;
+  /** Calls to webhook endpoints, in groups by endpoint. */
+  webhooks: Line<WebhookJob>;
 }
 
 /**
@@ -46,49 +63,49 @@ const ownConnections = 2;
 export function createQueue(databaseUrl: string, log: Logger): Queue {
   const boss = new PgBoss({ connectionString: databaseUrl, max: ownConnections, schedule: false });
   boss.on('error', (error) => log.warn({ error: error.message }, 'the queue could not do its upkeep'));
-  const listeners = new Set<() => void>();
-  const inside = (tx: Sql) => ({
-    db: {
-      executeSql: async (text: string, values?: unknown[]) => ({
-        rows: await tx.query<unknown>({ text, values: values ?? [] }),
-      }),
-    },
-  });
   return {
     async start() {
       await boss.start();
-      await boss.createQueue(deliverQueue, {
-        expireInSeconds,
-        // A crash uses up one of pg-boss's retries, and running out of them must never be what ends an email.
-        retryLimit: 10_000,
-        retentionSeconds: 14 * 86_400,
-        deleteAfterSeconds: 3_600,
-      });
+      for (const name of [deliverQueue, webhookQueue]) {
+        await boss.createQueue(name, {
+          expireInSeconds,
+          // A crash uses up one of pg-boss's retries, and running out of them must never be what ends an email.
+          retryLimit: 10_000,
+          retentionSeconds: 14 * 86_400,
+          deleteAfterSeconds: 3_600,
+        });
+      }
     },
     stop: () => boss.stop({ graceful: false }),
+    ...createLine<DeliverJob>(boss, deliverQueue, (job) => job.destination),
+    webhooks: createLine<WebhookJob>(boss, webhookQueue, (job) => job.webhookId),
+  };
+}
+
+function createLine<Job extends { id: string }>(boss: PgBoss, name: string, groupOf: (job: Job) => string): Line<Job> {
+  const listeners = new Set<() => void>();
+  return {
     async enqueue(tx, jobs) {
       if (jobs.length === 0) return;
       await boss.insert(
-        deliverQueue,
-        jobs.map(({ id, emailId, destination, priority }) => ({
-          id,
-          priority,
-          data: { emailId, destination },
-          group: { id: destination },
-        })),
+        name,
+        jobs.map((job) => {
+          const { id, priority, ...data } = job;
+          return { id, priority, data, group: { id: groupOf(job) } };
+        }),
         inside(tx),
       );
     },
-    async take(tx, limit, withoutDestinations) {
-      const jobs = await boss.fetch<{ emailId: string; destination: string }>(deliverQueue, {
+    async take(tx, limit, withoutGroups) {
+      const jobs = await boss.fetch<Omit<Job, 'id'>>(name, {
         ...inside(tx),
         batchSize: limit,
-        ignoreGroups: withoutDestinations,
+        ignoreGroups: withoutGroups,
       });
-      return jobs.map((job) => ({ id: job.id, emailId: job.data.emailId, destination: job.data.destination }));
+      return jobs.map((job) => ({ ...job.data, id: job.id }) as Job);
     },
     async remove(tx, jobIds) {
-      if (jobIds.length > 0) await boss.deleteJob(deliverQueue, jobIds, inside(tx));
+      if (jobIds.length > 0) await boss.deleteJob(name, jobIds, inside(tx));
     },
     wake() {
       for (const listener of listeners) listener();
@@ -99,3 +116,12 @@ export function createQueue(databaseUrl: string, log: Logger): Queue {
     },
   };
 }
+
+/** What makes pg-boss run its statements inside this transaction. */
+const inside = (tx: Sql) => ({
+  db: {
+    executeSql: async (text: string, values?: unknown[]) => ({
+      rows: await tx.query<unknown>({ text, values: values ?? [] }),
+    }),
+  },
+});

@@ -1,3 +1,4 @@
+import { forgetExpired } from '../core/idempotency.ts';
 import { trim } from '../core/sandbox-messages.ts';
 import { forgetOldFailures } from '../core/users.ts';
 import { recheckDue, type Surroundings } from '../core/verification.ts';
@@ -11,6 +12,7 @@ const minuteMs = 60_000;
 export function addChores(rounds: Rounds, db: Database, surroundings: Surroundings, sandbox: boolean): void {
   rounds.every(6 * 60 * minuteMs, 'partitions', () => ensurePartitions(db, new Date()));
   rounds.every(15 * minuteMs, 'login failures', () => forgetOldFailures(db));
+  rounds.every(15 * minuteMs, 'idempotency keys', () => forgetExpired(db));
   rounds.every(minuteMs, 'domain checks', () => recheckDue(db, surroundings));
   if (sandbox) rounds.every(minuteMs, 'sandbox messages', () => trim(db));
 }

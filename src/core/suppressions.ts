@@ -3,6 +3,7 @@ import { notFound } from '../errors.ts';
 import type { Suppression } from '../generated/prisma/client.ts';
 import type { EmailType, SuppressionReason } from '../generated/prisma/enums.ts';
 import { newId } from '../ids.ts';
+import { refuseText } from '../mail/characters.ts';
 
 /** The form in which addresses are compared: an address is suppressed in whatever case it is written. */
 export const suppressible = (address: string) => address.toLowerCase();
@@ -72,6 +73,8 @@ export async function list(
 
 /** @throws ApiError 404 when the address is not on the list */
 export async function remove(db: Database, accountId: string, address: string): Promise<void> {
-  const { count } = await db.prisma.suppression.deleteMany({ where: { accountId, address: suppressible(address) } });
-  if (count === 0) throw notFound();
+  // What could not have been put on the list is not looked for: PostgreSQL takes no NUL and no half characters.
+  const findable = refuseText(address) === null;
+  const where = { accountId, address: suppressible(address) };
+  if (!findable || (await db.prisma.suppression.deleteMany({ where })).count === 0) throw notFound();
 }

@@ -1,7 +1,7 @@
 import { floorId } from '../ids.ts';
 import type { Sql } from './client.ts';
 
-const partitioned = ['emails', 'email_contents', 'recipients', 'attempts'];
+const partitioned = ['emails', 'email_contents', 'recipients', 'attempts', 'webhook_deliveries'];
 const weekMs = 7 * 24 * 3_600_000;
 
 /** How far ahead partitions exist: a node that nobody restarts, or whose clock is wrong by weeks, still finds one. */

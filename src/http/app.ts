@@ -7,6 +7,8 @@ import { emailRoutes } from './routes/emails.ts';
 import { healthRoutes } from './routes/health.ts';
 import { keyRoutes } from './routes/keys.ts';
 import { sandboxRoutes } from './routes/sandbox.ts';
+import { sendingRoutes } from './routes/sending.ts';
+import { suppressionRoutes } from './routes/suppressions.ts';
 import { welcomeRoutes } from './routes/welcome.ts';
 import type { Services } from './services.ts';
 
@@ -23,7 +25,9 @@ export function createApp(services: Services): Koa {
   authRoutes(api, services);
   keyRoutes(api, services);
   domainRoutes(api, services);
+  sendingRoutes(api, services);
   emailRoutes(api, services);
+  suppressionRoutes(api, services);
   if (services.sandbox) sandboxRoutes(api, services);
 
   app.use(requestId(services.log));

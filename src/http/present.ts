@@ -1,5 +1,13 @@
 import type { Check } from '../core/verification.ts';
-import type { ApiKey, Attempt, Domain, Email, Recipient, SandboxMessage } from '../generated/prisma/client.ts';
+import type {
+  ApiKey,
+  Attempt,
+  Domain,
+  Email,
+  Recipient,
+  SandboxMessage,
+  Suppression,
+} from '../generated/prisma/client.ts';
 
 /** What clients see of each noun: nothing that is not named here leaves the service. */
 
@@ -104,4 +112,8 @@ export function sandboxMessage(row: SandboxMessage) {
     raw: Buffer.from(row.raw).toString('utf8'),
     raw_truncated: row.raw.length < row.size,
   };
+}
+
+export function suppression(row: Suppression) {
+  return { address: row.address, reason: row.reason, email_id: row.emailId, created_at: iso(row.createdAt) };
 }

@@ -57,17 +57,23 @@ const headers = z
     'must be an object',
   )
   .transform((value, context) => {
-    const entries = Object.entries(value);
-    if (entries.length > limits.headers) {
+    if (Object.keys(value).length > limits.headers) {
       context.addIssue(`may have ${limits.headers} entries at the most`);
       return z.NEVER;
     }
-    return entries.flatMap(([name, content]) => {
+    return Object.entries(value).flatMap(([name, content]) => {
       const refused = typeof content === 'string' ? refuseHeader(name, content) : 'must be a string';
       if (refused) context.addIssue({ code: 'custom', path: [name], message: refused });
       return typeof content === 'string' ? [{ name, value: content }] : [];
     });
   });
+
+/** A time to send at: not in the past, and within a year. */
+export const scheduledAt = timestamp.superRefine((at, context) => {
+  const ahead = at.getTime() - Date.now();
+  if (ahead < -pastToleranceMs) context.addIssue('is in the past');
+  if (ahead > limits.scheduleAheadMs) context.addIssue('is more than a year ahead');
+});
 
 /** Null counts as absent: many clients send every field that they know. */
 const fields = z.object({
@@ -83,7 +89,7 @@ const fields = z.object({
   headers: headers.nullish(),
   tags: list(line(256), limits.tags).nullish(),
   attachments: list(attachment, limits.attachments).nullish(),
-  scheduled_at: timestamp.nullish(),
+  scheduled_at: scheduledAt.nullish(),
   type: oneOf(['transactional', 'marketing']).nullish(),
 });
 
@@ -111,7 +117,7 @@ export const sendRequest = fields.transform((input, context): SendRequest => {
 
 /** What is wrong between fields that are each right. */
 function* refusals(request: SendRequest, template: unknown): Generator<{ path: string; message: string }> {
-  const { to, cc, bcc, html, text: plain, attachments, headers: custom, scheduledAt } = request;
+  const { to, cc, bcc, html, text: plain, attachments, headers: custom } = request;
   if (template !== undefined && template !== null)
     yield { path: 'template', message: 'there is no such published template' };
   if (to.length === 0) yield { path: 'to', message: 'must name at least one recipient' };
@@ -124,11 +130,6 @@ function* refusals(request: SendRequest, template: unknown): Generator<{ path: s
   }
   const names = custom.map(({ name }) => name.toLowerCase());
   if (new Set(names).size < names.length) yield { path: 'headers', message: 'name a header twice' };
-  if (scheduledAt) {
-    const ahead = scheduledAt.getTime() - Date.now();
-    if (ahead < -pastToleranceMs) yield { path: 'scheduled_at', message: 'is in the past' };
-    if (ahead > limits.scheduleAheadMs) yield { path: 'scheduled_at', message: 'is more than a year ahead' };
-  }
 }
 
 /** The last component, whichever system's path it was. */

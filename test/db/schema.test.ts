@@ -54,6 +54,8 @@ t.test('schema.prisma and the migrations say the same', async (t) => {
     'attempt',
     'node',
     'sandboxMessage',
+    'webhook',
+    'webhookDelivery',
   ] as const) {
     await t.resolves((db.prisma[model] as { findFirst(): Promise<unknown> }).findFirst(), `${model} can be read`);
   }

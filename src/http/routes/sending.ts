@@ -1,0 +1,88 @@
+import type Router from '@koa/router';
+import type { Context } from 'koa';
+import { z } from 'zod';
+import type { SendRequest } from '../../core/draft.ts';
+import { type Accepted, accept, acceptOnce } from '../../core/emails.ts';
+import type { KeyHolder } from '../../core/keys.ts';
+import * as scheduling from '../../core/scheduling.ts';
+import { invalidRequest } from '../../errors.ts';
+import { demandKey } from '../auth.ts';
+import { readJson } from '../body.ts';
+import { readIdempotency } from '../idempotency.ts';
+import * as present from '../present.ts';
+import { scheduledAt, sendRequest } from '../send-request.ts';
+import type { Services } from '../services.ts';
+import { parse } from '../validation.ts';
+
+/** 20 MB of attachments as base64, both bodies, and what JSON adds to them. */
+const singleLimit = 40 * 1024 * 1024;
+const batchLimit = 64 * 1024 * 1024;
+const moveLimit = 16 * 1024;
+const mostInBatch = 1_000;
+
+const batch = z.object({ emails: z.array(sendRequest) });
+const move = z.object({ scheduled_at: scheduledAt });
+
+/** `POST /emails`, `POST /emails/batch`, and `DELETE` and `PATCH /emails/:id` of what is scheduled. */
+export function sendingRoutes(router: Router, services: Services): void {
+  const { db } = services;
+
+  router.post('/emails', demandKey(db, 'send'), async (ctx) => {
+    const body = await readJson(ctx, singleLimit);
+    await send(ctx, services, body, [parse(sendRequest, body)], presentSingle);
+  });
+
+  router.post('/emails/batch', demandKey(db, 'send'), async (ctx) => {
+    const body = await readJson(ctx, batchLimit);
+    // Counted before each is looked at: what is too much need not be read.
+    if (!Array.isArray(body.emails)) throw invalidRequest('emails: must be an array');
+    if (body.emails.length === 0) throw invalidRequest('emails: must not be empty');
+    if (body.emails.length > mostInBatch) throw invalidRequest(`emails: may have ${mostInBatch} entries at the most`);
+    await send(ctx, services, body, parse(batch, body).emails, presentBatch);
+  });
+
+  router.delete('/emails/:id', demandKey(db, 'send'), async (ctx) => {
+    const { accountId } = ctx.state.holder as KeyHolder;
+    ctx.body = { email: present.email(await scheduling.cancel(db, accountId, ctx.params.id ?? '')) };
+  });
+
+  router.patch('/emails/:id', demandKey(db, 'send'), async (ctx) => {
+    const { accountId } = ctx.state.holder as KeyHolder;
+    const input = parse(move, await readJson(ctx, moveLimit));
+    ctx.body = { email: present.email(await scheduling.move(db, accountId, ctx.params.id ?? '', input.scheduled_at)) };
+  });
+}
+
+async function send(
+  ctx: Context,
+  { db, queue }: Services,
+  body: unknown,
+  requests: SendRequest[],
+  respond: (results: Accepted[]) => unknown,
+): Promise<void> {
+  const holder = ctx.state.holder as KeyHolder;
+  const call = readIdempotency(ctx, body);
+  if (!call) {
+    ctx.body = respond(await accept(db, queue, holder, requests));
+    return;
+  }
+  const { response, replayed } = await acceptOnce(db, queue, holder, requests, call, respond);
+  if (replayed) ctx.set('Idempotent-Replayed', 'true');
+  ctx.body = response;
+}
+
+function presentSingle([accepted]: Accepted[]) {
+  if (!accepted) throw new Error('accept answered for no request');
+  if ('refusal' in accepted) throw accepted.refusal;
+  return { email: present.email(accepted.email) };
+}
+
+function presentBatch(results: Accepted[]) {
+  return {
+    emails: results.flatMap((result) => ('email' in result ? [present.email(result.email)] : [])),
+    count: results.length,
+    errors: results.flatMap((result, index) =>
+      'refusal' in result ? [{ index, error: result.refusal.message, detail: result.refusal.detail }] : [],
+    ),
+  };
+}

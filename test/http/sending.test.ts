@@ -1,0 +1,375 @@
+import t from 'tap';
+import { buildAccount, buildKey, buildSender } from '../support/build.ts';
+import { startDirectNode } from '../support/direct.ts';
+import { startSink } from '../support/mx.ts';
+import { eventually, startTestNode, type TestNode } from '../support/node.ts';
+
+const encryptionKey = Buffer.alloc(32, 9);
+const env = { ENCRYPTION_KEY: encryptionKey.toString('hex') };
+
+async function stored(node: TestNode) {
+  const [emails, recipients, keys] = await Promise.all([
+    node.db.prisma.email.count(),
+    node.db.prisma.recipient.count(),
+    node.db.prisma.idempotencyKey.count(),
+  ]);
+  return { emails, recipients, keys };
+}
+
+t.test('batch', async (t) => {
+  const node = await startTestNode(t, env);
+  const { from, key } = await buildSender(node.db, encryptionKey);
+  const item = (fields: object = {}) => ({ from, to: ['a@b.test'], subject: 's', text: 't', ...fields });
+  const post = (body: unknown) => node.call('POST', '/api/v1/emails/batch', { key, body });
+
+  t.test('answers with the records in order and the number of items', async (t) => {
+    const subjects = ['one', 'two', 'three'];
+    const { status, body } = await post({ emails: subjects.map((subject) => item({ subject })) });
+    t.equal(status, 200);
+    t.same(
+      body.emails.map((email: { subject: string }) => email.subject),
+      subjects,
+    );
+    t.match(body, { count: 3, errors: [], emails: [{ status: 'queued', id: String }] });
+    for (const { id } of body.emails) t.equal((await node.call('GET', `/api/v1/emails/${id}`, { key })).status, 200);
+  });
+
+  t.test('an item refused in context does not abort the others', async (t) => {
+    const { status, body } = await post({
+      emails: [item(), item({ from: 'x@unknown.test' }), item({ subject: 'last' })],
+    });
+    t.equal(status, 200);
+    t.match(body, { count: 3, emails: [{ subject: 's' }, { subject: 'last' }] });
+    t.match(body.errors, [{ index: 1, error: 'from domain not verified', detail: /^from: unknown\.test is not/ }]);
+    t.equal(body.emails.length, 2);
+  });
+
+  t.test('a malformed item makes the whole request a 400 that names it, and nothing is stored', async (t) => {
+    const before = await stored(node);
+    const wrong: [unknown, RegExp][] = [
+      [{}, /^emails: must be an array$/],
+      [{ emails: 'x' }, /^emails: must be an array$/],
+      [{ emails: [] }, /^emails: must not be empty$/],
+      [{ emails: Array.from({ length: 1_001 }, () => item()) }, /^emails: may have 1000 entries at the most$/],
+      [{ emails: [item(), item(), item(), item({ to: ['nonsense'] })] }, /^emails\[3\]\.to\[0\]: not an email address/],
+      [{ emails: [item(), null] }, /^emails\[1\]: /],
+      [{ emails: [item(), item({ subject: undefined })] }, /^emails\[1\]\.subject: is required$/],
+    ];
+    for (const [body, detail] of wrong) {
+      const answer = await post(body);
+      t.match([answer.status, answer.body], [400, { error: 'invalid request', detail }]);
+    }
+    t.same(await stored(node), before);
+  });
+
+  t.test('takes a thousand, and each arrives', async (t) => {
+    const { status, body } = await post({
+      emails: Array.from({ length: 1_000 }, (_, n) => item({ to: [`a${n}@many.test`] })),
+    });
+    t.equal(status, 200);
+    t.match(body, { count: 1_000, errors: [] });
+    t.equal(body.emails.length, 1_000);
+    await eventually(async () => (await node.db.prisma.email.count({ where: { status: 'queued' } })) === 0, 60_000);
+    t.equal(await node.db.prisma.email.count({ where: { status: 'sent' } }), await node.db.prisma.email.count());
+  });
+});
+
+t.test('idempotency', async (t) => {
+  const node = await startTestNode(t, env);
+  const sender = await buildSender(node.db, encryptionKey);
+  const { key, from } = sender;
+  const body = { from, to: ['a@b.test'], subject: 'once', text: 't' };
+  const send = (idempotencyKey: string, sent: unknown = body, path = '/api/v1/emails', by = key) =>
+    node.call('POST', path, { key: by, body: sent, headers: { 'Idempotency-Key': idempotencyKey } });
+
+  t.test('the same call twice is one email, and the second says so', async (t) => {
+    const first = await send('k1');
+    const second = await send('k1');
+    t.equal(first.status, 200);
+    t.equal(first.headers.get('idempotent-replayed'), null);
+    t.equal(second.headers.get('idempotent-replayed'), 'true');
+    t.same(second.body, first.body);
+    const reordered = await send('k1', `{ "text":"t",\n "subject":"once", "to":["a@b.test"], "from":"${from}" }`);
+    t.same([reordered.status, reordered.body], [200, first.body], 'the order of keys and white space do not count');
+  });
+
+  t.test('a hundred calls at once, on two nodes, are one email', async (t) => {
+    const other = await startTestNode(t, {
+      ...env,
+      DATABASE_URL: node.databaseUrl,
+      ADMIN_PASSWORD: 'another password',
+    });
+    const before = await node.db.prisma.email.count();
+    const answers = await Promise.all(
+      Array.from({ length: 100 }, (_, n) =>
+        (n % 2 ? node : other).call('POST', '/api/v1/emails', { key, body, headers: { 'Idempotency-Key': 'race' } }),
+      ),
+    );
+    t.same([...new Set(answers.map((answer) => answer.status))], [200]);
+    t.equal(new Set(answers.map((answer) => answer.body.email.id)).size, 1);
+    t.equal(answers.filter((answer) => answer.headers.get('idempotent-replayed') === null).length, 1);
+    t.equal(await node.db.prisma.email.count(), before + 1);
+  });
+
+  t.test('another body, or another path, is a conflict', async (t) => {
+    t.equal((await send('k2')).status, 200);
+    for (const answer of [
+      await send('k2', { ...body, subject: 'another' }),
+      await send('k2', { emails: [body] }, '/api/v1/emails/batch'),
+    ]) {
+      t.match([answer.status, answer.body], [409, { error: 'conflict', detail: String }]);
+    }
+    const [one, two] = await Promise.all([
+      send('k3', { ...body, subject: 'x' }),
+      send('k3', { ...body, subject: 'y' }),
+    ]);
+    t.same([one.status, two.status].sort(), [200, 409]);
+  });
+
+  t.test('belongs to the account', async (t) => {
+    const other = await buildSender(node.db, encryptionKey);
+    const mine = await send('shared');
+    const theirs = await send('shared', { ...body, from: other.from }, '/api/v1/emails', other.key);
+    t.same([mine.status, theirs.status], [200, 200]);
+    t.not(mine.body.email.id, theirs.body.email.id);
+  });
+
+  t.test('only successes are kept', async (t) => {
+    const before = await stored(node);
+    t.equal((await send('k4', { ...body, to: ['nonsense'] })).status, 400);
+    t.equal((await send('k4', { ...body, from: 'a@unknown.test' })).status, 400);
+    t.same(await stored(node), before);
+    t.equal((await send('k4')).status, 200);
+  });
+
+  t.test('the key has 1 to 256 characters', async (t) => {
+    t.equal((await send('k'.repeat(256))).status, 200);
+    for (const wrong of ['', 'k'.repeat(257)]) {
+      const answer = await send(wrong);
+      t.match([answer.status, answer.body], [400, { error: 'invalid request', detail: /^Idempotency-Key: / }]);
+    }
+  });
+
+  t.test('is over after 24 hours', async (t) => {
+    const first = await send('day');
+    const [row] = await node.db.query<{ hours: number }>({
+      text: `SELECT extract(epoch FROM expires_at - now())::int / 3600.0 AS hours FROM idempotency_keys WHERE key = 'day'`,
+    });
+    t.ok(Number(row?.hours) > 23.9 && Number(row?.hours) <= 24);
+    await node.db.query({ text: `UPDATE idempotency_keys SET expires_at = now() WHERE key = 'day'` });
+    const second = await send('day', { ...body, subject: 'the day after' });
+    t.equal(second.status, 200);
+    t.not(second.body.email.id, first.body.email.id);
+    t.equal((await send('day')).status, 409);
+  });
+
+  t.test('serves batches too', async (t) => {
+    const emails = { emails: [body, { ...body, from: 'a@unknown.test' }] };
+    const first = await send('b1', emails, '/api/v1/emails/batch');
+    const second = await send('b1', emails, '/api/v1/emails/batch');
+    t.match(first.body, { count: 2, errors: [{ index: 1 }] });
+    t.same(second.body, first.body);
+    t.equal(second.headers.get('idempotent-replayed'), 'true');
+  });
+});
+
+t.test('scheduling', async (t) => {
+  const sink = await startSink();
+  t.teardown(() => sink.close());
+  const node = await startDirectNode(t, { zone: { 'later.test': { A: ['127.0.0.1'] } }, mxPort: sink.port });
+  const { key } = node;
+  const at = (ms: number) => new Date(Date.now() + ms).toISOString();
+  const cancel = (id: string, by = key) => node.call('DELETE', `/api/v1/emails/${id}`, { key: by });
+  const move = (id: string, scheduledAt: unknown, by = key) =>
+    node.call('PATCH', `/api/v1/emails/${id}`, { key: by, body: { scheduled_at: scheduledAt } });
+
+  t.test('what is canceled is never sent', async (t) => {
+    const sent = await node.send({ to: ['a@later.test', 'b@later.test'], scheduled_at: at(1_500) });
+    const { status, body } = await cancel(sent.id);
+    t.match([status, body.email], [200, { id: sent.id, status: 'canceled' }]);
+    t.match(await node.read(sent.id), {
+      recipients: [{ status: 'canceled', next_attempt_at: null }, { status: 'canceled' }],
+    });
+    t.match([(await cancel(sent.id)).status], [409]);
+    await new Promise((resume) => setTimeout(resume, 3_000));
+    t.equal(sink.messages.length, 0);
+  });
+
+  t.test('what is moved is sent at its new time', async (t) => {
+    const sent = await node.send({ to: 'a@later.test', scheduled_at: at(3_600_000) });
+    const soon = at(1_000);
+    const { status, body } = await move(sent.id, soon);
+    t.match([status, body.email], [200, { id: sent.id, status: 'queued', scheduled_at: soon }]);
+    await eventually(async () => (await node.read(sent.id)).status === 'sent');
+  });
+
+  t.test('what is on its way is a conflict, and bad times are 400', async (t) => {
+    const done = await node.send({ to: 'a@later.test' });
+    t.equal((await cancel(done.id)).status, 409);
+    t.match((await move(done.id, at(60_000))).body, { error: 'conflict' });
+    const waiting = await node.send({ to: 'a@later.test', scheduled_at: at(3_600_000) });
+    for (const wrong of [undefined, null, 'soon', '2020-01-01T00:00:00Z', at(400 * 86_400_000), 17]) {
+      t.match(await move(waiting.id, wrong), {
+        status: 400,
+        body: { error: 'invalid request', detail: /^scheduled_at: / },
+      });
+    }
+    await cancel(waiting.id);
+  });
+
+  t.test('another account, another id and a key that may only read', async (t) => {
+    const waiting = await node.send({ to: 'a@later.test', scheduled_at: at(3_600_000) });
+    const other = await buildAccount(node.db);
+    const otherKey = await buildKey(node.db, other.id);
+    for (const [id, by] of [
+      [waiting.id, otherKey],
+      ['nonsense', key],
+      ['00000000-0000-7000-8000-000000000000', key],
+    ] as const) {
+      t.match(await cancel(id, by), { status: 404, body: { error: 'not found' } });
+      t.match(await move(id, at(60_000), by), { status: 404, body: { error: 'not found' } });
+    }
+    const reader = await buildKey(node.db, node.account.id, { scopes: ['read'] });
+    t.equal((await cancel(waiting.id, reader)).status, 403);
+    t.equal((await node.read(waiting.id)).status, 'queued');
+    await cancel(waiting.id);
+  });
+
+  t.test('cancelling races with sending and one of them wins', async (t) => {
+    const before = sink.messages.length;
+    const sent = await Promise.all(
+      Array.from({ length: 20 }, () => node.send({ to: 'race@later.test', scheduled_at: at(1_200) })),
+    );
+    await new Promise((resume) => setTimeout(resume, 1_000));
+    const canceled = new Set<string>();
+    for (const { id } of sent) {
+      await new Promise((resume) => setTimeout(resume, 60));
+      if ((await cancel(id)).status === 200) canceled.add(id);
+    }
+    for (const { id } of sent)
+      await eventually(async () => (await node.read(id)).status === (canceled.has(id) ? 'canceled' : 'sent'));
+    t.equal(sink.messages.length - before, sent.length - canceled.size);
+  });
+
+  t.test('domain, key and suppression are looked at again when the time comes', async (t) => {
+    const before = sink.messages.length;
+    const revoked = await buildKey(node.db, node.account.id);
+    const byRevoked = await node.call('POST', '/api/v1/emails', {
+      key: revoked,
+      body: { from: node.from, to: 'a@later.test', subject: 's', text: 't', scheduled_at: at(1_500) },
+    });
+    const toSuppressed = await node.send({ to: ['Late@later.test'], scheduled_at: at(1_500) });
+    const toBoth = await node.send({ to: ['late@later.test', 'other@later.test'], scheduled_at: at(1_500) });
+    await node.db.query({
+      text: 'UPDATE api_keys SET revoked_at = now() WHERE key_prefix = $1',
+      values: [revoked.slice(0, 12)],
+    });
+    const { body: login } = await node.call('POST', '/api/v1/auth/login', { body: node.account });
+    await node.call('POST', '/api/v1/suppressions', { token: login.token, body: { address: 'late@later.test' } });
+    t.match(
+      await eventually(async () => {
+        const email = await node.read(byRevoked.body.email.id);
+        return email.status === 'failed' && email;
+      }),
+      { error: /key .* was revoked/ },
+    );
+    t.match(
+      await eventually(async () => {
+        const email = await node.read(toSuppressed.id);
+        return email.status === 'suppressed' && email;
+      }),
+      { recipients: [{ status: 'suppressed', next_attempt_at: null }] },
+    );
+    const both = await eventually(async () => {
+      const email = await node.read(toBoth.id);
+      return email.status !== 'queued' && email;
+    });
+    t.match(both, { status: 'suppressed', recipients: [{ status: 'suppressed' }, { status: 'delivered' }] });
+    t.equal(sink.messages.length, before + 1);
+  });
+});
+
+t.test('suppressions', async (t) => {
+  const node = await startTestNode(t, env);
+  const sender = await buildSender(node.db, encryptionKey);
+  const { key, from } = sender;
+  const token = (await node.call('POST', '/api/v1/auth/login', { body: sender.account })).body.token;
+  const suppress = (address: unknown, reason?: unknown) =>
+    node.call('POST', '/api/v1/suppressions', { token, body: { address, reason } });
+  const send = async (fields: object) =>
+    (await node.call('POST', '/api/v1/emails', { key, body: { from, subject: 's', text: 't', ...fields } })).body.email;
+
+  t.test('an address on the list, anywhere among the recipients, suppresses the email', async (t) => {
+    const { status, body } = await suppress('Gone@Example.TEST');
+    t.match(
+      [status, body],
+      [200, { suppression: { address: 'gone@example.test', reason: 'manual', created_at: String } }],
+    );
+    for (const fields of [
+      { to: 'GONE@example.test' },
+      { to: 'fine@example.test', cc: ['gone@example.test'] },
+      { to: 'fine@example.test', bcc: 'gone@EXAMPLE.test' },
+    ]) {
+      const email = await send(fields);
+      t.match(email, { status: 'suppressed', error: /gone@example\.test is suppressed \(manual\)/i });
+      const { body } = await node.call('GET', `/api/v1/emails/${email.id}`, { key });
+      for (const recipient of body.email.recipients) t.match(recipient, { attempts: 0, next_attempt_at: null });
+    }
+    t.equal(await node.db.prisma.recipient.count({ where: { nextAttemptAt: { not: null } } }), 0);
+    t.match(await send({ to: 'fine@example.test' }), { status: 'queued' });
+  });
+
+  t.test('who unsubscribed still gets what is not marketing', async (t) => {
+    await suppress('reader@example.test', 'unsubscribe');
+    t.equal((await send({ to: 'reader@example.test', type: 'marketing' })).status, 'suppressed');
+    t.equal((await send({ to: 'reader@example.test', type: 'transactional' })).status, 'queued');
+    await suppress('reader@example.test', 'complaint');
+    t.equal((await send({ to: 'reader@example.test' })).status, 'suppressed', 'a complaint says more');
+    await suppress('reader@example.test', 'unsubscribe');
+    t.equal((await send({ to: 'reader@example.test' })).status, 'suppressed', 'and is not taken back by less');
+  });
+
+  t.test('a hard bounce puts the address on the list, another refusal does not', async (t) => {
+    const email = await send({ to: 'bounced+7@example.test' });
+    await eventually(
+      async () => (await node.call('GET', `/api/v1/emails/${email.id}`, { key })).body.email.status === 'failed',
+    );
+    const { body } = await node.call('GET', '/api/v1/suppressions?reason=bounce', { token });
+    t.match(body, {
+      count: 1,
+      suppressions: [{ address: 'bounced+7@example.test', reason: 'bounce', email_id: email.id }],
+    });
+    t.equal((await send({ to: 'bounced+7@example.test' })).status, 'suppressed');
+  });
+
+  t.test('is listed, taken off, and the account’s alone', async (t) => {
+    const { body } = await node.call('GET', '/api/v1/suppressions?limit=1', { token });
+    t.equal(body.suppressions.length, 1);
+    t.equal(body.count, 3);
+    const other = await buildAccount(node.db);
+    const otherToken = (await node.call('POST', '/api/v1/auth/login', { body: other })).body.token;
+    t.match((await node.call('GET', '/api/v1/suppressions', { token: otherToken })).body, {
+      suppressions: [],
+      count: 0,
+    });
+    t.equal((await node.call('DELETE', '/api/v1/suppressions/gone@example.test', { token: otherToken })).status, 404);
+    const removed = await node.call('DELETE', '/api/v1/suppressions/GONE%40example.test', { token });
+    t.match([removed.status, removed.body], [200, { message: /gone@example\.test/ }]);
+    t.equal((await node.call('DELETE', '/api/v1/suppressions/gone@example.test', { token })).status, 404);
+    t.equal((await node.call('DELETE', '/api/v1/suppressions/%00', { token })).status, 404);
+    t.equal((await send({ to: 'gone@example.test' })).status, 'queued');
+  });
+
+  t.test('bad input names the field', async (t) => {
+    for (const [address, reason, detail] of [
+      [undefined, undefined, 'address: is required'],
+      ['nonsense', undefined, /^address: not an email address/],
+      [7, undefined, 'address: must be a string'],
+      ['a@b.test', 'spam', 'reason: must be one of bounce, complaint, unsubscribe, manual'],
+    ] as const) {
+      t.match(await suppress(address, reason), { status: 400, body: { error: 'invalid request', detail } });
+    }
+    t.equal((await node.call('GET', '/api/v1/suppressions?limit=x', { token })).status, 400);
+    t.equal((await node.call('GET', '/api/v1/suppressions')).status, 401);
+  });
+});

@@ -1,0 +1,90 @@
+import fs from 'node:fs';
+import t from 'tap';
+import { parse } from 'yaml';
+import { readConfig, variables } from '../../src/config.ts';
+
+interface Service {
+  image?: string;
+  build?: string;
+  environment: Record<string, string>;
+  ports?: string[];
+  healthcheck?: { test: string[] };
+  depends_on?: Record<string, { condition: string }>;
+  volumes?: string[];
+}
+
+const compose = parse(fs.readFileSync('docker-compose.yml', 'utf8')) as {
+  services: { app: Service; postgres: Service };
+  volumes: Record<string, unknown>;
+};
+const { app, postgres } = compose.services;
+const dockerfile = fs.readFileSync('Dockerfile', 'utf8');
+
+/** What Compose makes of `${NAME:-default}` and `${NAME:?complaint}`. */
+function substitute(text: string, env: Record<string, string>): string {
+  return text.replace(/\$\{(\w+):([-?])([^}]*)\}/g, (_all, name: string, operator: string, rest: string) => {
+    if (env[name]) return env[name];
+    if (operator === '?') throw new Error(rest);
+    return rest;
+  });
+}
+
+const environment = (env: Record<string, string>) =>
+  Object.fromEntries(Object.entries(app.environment).map(([name, value]) => [name, substitute(value, env)]));
+
+const secrets = {
+  POSTGRES_PASSWORD: '0123456789abcdef'.repeat(3),
+  JWT_SECRET: '0123456789abcdef'.repeat(4),
+  ENCRYPTION_KEY: '0123456789abcdef'.repeat(4),
+};
+
+t.test('the variables are those that are documented, and the secrets are required', async (t) => {
+  const known = new Set(variables.map(({ name }) => name));
+  for (const name of Object.keys(app.environment)) t.ok(known.has(name), name);
+  for (const [, name] of dockerfile.matchAll(/\b([A-Z_]{6,})=(?!\/bin)/g)) {
+    t.ok(known.has(name ?? '') || ['NODE_ENV', 'CHECKPOINT_DISABLE'].includes(name ?? ''), `${name} in the Dockerfile`);
+  }
+  for (const name of Object.keys(secrets)) {
+    t.throws(() => environment({ ...secrets, [name]: '' }), { message: `set ${name} in .env` });
+  }
+});
+
+t.test('with the secrets alone, and with real delivery, Sendwright accepts the configuration', async (t) => {
+  const config = readConfig(environment(secrets));
+  const url = new URL(config.databaseUrl ?? '');
+  t.equal(url.hostname, 'postgres');
+  t.match(postgres.environment, { POSTGRES_USER: url.username, POSTGRES_DB: url.pathname.slice(1) });
+  t.equal(url.password, substitute(postgres.environment.POSTGRES_PASSWORD ?? '', secrets));
+  t.match(readConfig(environment({ ...secrets, DELIVERY_MODE: 'direct', MAIL_HOSTNAME: 'mail.example.com' })), {
+    deliveryMode: 'direct',
+    mailHostname: 'mail.example.com',
+  });
+});
+
+t.test('the ports are those that Sendwright listens on', async (t) => {
+  const { http, ports } = readConfig({});
+  const listened = [http.port, ports.inbound, ports.submission, ports.submissions];
+  const published = (app.ports ?? []).map((port) => Number(port.split(':').at(-1)));
+  t.same(published, listened, 'in docker-compose.yml');
+  t.same(/^EXPOSE (.*)$/m.exec(dockerfile)?.[1]?.split(' ').map(Number), listened, 'in the Dockerfile');
+  t.match(dockerfile, `|| ${http.port}}/healthz`);
+});
+
+t.test('the app waits for a database that is healthy and keeps its data', async (t) => {
+  t.equal(app.depends_on?.postgres?.condition, 'service_healthy');
+  t.equal(postgres.healthcheck?.test[1], 'pg_isready');
+  t.equal(postgres.image, 'postgres:18');
+  // Since version 18 the image keeps its data one folder higher, and refuses a volume at the old place.
+  t.same(postgres.volumes, ['database:/var/lib/postgresql']);
+  t.ok('database' in compose.volumes);
+});
+
+t.test('everything that the Dockerfile copies is there and is let through', async (t) => {
+  const allowed = fs.readFileSync('.dockerignore', 'utf8').split('\n');
+  for (const [, list] of dockerfile.matchAll(/^COPY (?!--from)(.*) \S+$/gm)) {
+    for (const file of list?.split(' ') ?? []) {
+      t.ok(fs.existsSync(file), file);
+      t.ok(allowed.includes(`!${file.split('/')[0]}`), `${file} in .dockerignore`);
+    }
+  }
+});

@@ -1,0 +1,198 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import t, { type Test } from 'tap';
+
+const scripts = path.resolve(import.meta.dirname, '../../scripts');
+
+/** Says what it is told by signals, and ends with code 7 a moment after the first. */
+const listener = `
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => {
+    console.log('got ' + signal);
+    setTimeout(() => process.exit(7), 1200);
+  });
+  setInterval(() => {}, 1000);
+  console.log('ready ' + process.pid);`;
+
+/** Stands in for npm ci: what it does takes a moment, and it leaves the one package that run.mjs needs. */
+const npm = `
+  import fs from 'node:fs';
+  fs.appendFileSync('npm-was-run', process.argv.slice(2).join(' ') + '\\n');
+  if (fs.existsSync('npm-fails')) { console.error('npm http fetch GET\\nnpm error code E418'); process.exit(1); }
+  if (fs.existsSync('npm-hangs')) { console.log('npm info hanging'); setInterval(() => {}, 1000); }
+  else setTimeout(() => {
+    fs.mkdirSync('node_modules/node/bin', { recursive: true });
+    fs.rmSync('node_modules/node/bin/node', { force: true });
+    fs.symlinkSync(process.execPath, 'node_modules/node/bin/node');
+  }, 300);`;
+
+/** A project that consists of the scripts alone, in a folder whose name has a space and more. */
+function project(t: Test, installed: boolean): string {
+  const root = fs.realpathSync(fs.mkdtempSync(path.join(os.tmpdir(), 'send wright ü ')));
+  t.teardown(() => fs.rmSync(root, { recursive: true, force: true, maxRetries: 10 }));
+  fs.cpSync(scripts, path.join(root, 'scripts'), { recursive: true });
+  const files = {
+    'package.json': JSON.stringify({ type: 'module', scripts: { start: 'exec node scripts/run.mjs listener.js' } }),
+    'package-lock.json': JSON.stringify({ lockfileVersion: 3, packages: { '': {} } }),
+    'listener.js': listener,
+    'fake/npm-cli.js': npm,
+  };
+  for (const [name, text] of Object.entries(files)) {
+    fs.mkdirSync(path.dirname(path.join(root, name)), { recursive: true });
+    fs.writeFileSync(path.join(root, name), text);
+  }
+  if (installed) {
+    fs.symlinkSync(path.resolve('node_modules'), path.join(root, 'node_modules'));
+    fs.copyFileSync('package-lock.json', path.join(root, 'package-lock.json'));
+  }
+  return root;
+}
+
+class Run {
+  readonly child: ChildProcess;
+  readonly ended: Promise<unknown[]>;
+  output = '';
+
+  constructor(t: Test, root: string, command: string, args: string[], env: NodeJS.ProcessEnv = {}) {
+    const npmOf = { npm_execpath: path.join(root, 'fake', 'npm-cli.js') };
+    // A session of its own: there is no terminal whose foreground it could be in.
+    this.child = spawn(command, args, { cwd: os.tmpdir(), detached: true, env: { ...process.env, ...npmOf, ...env } });
+    for (const stream of [this.child.stdout, this.child.stderr]) stream?.on('data', (chunk) => (this.output += chunk));
+    this.ended = once(this.child, 'close');
+    t.teardown(
+      () => this.child.exitCode === null && this.child.signalCode === null && process.kill(-this.pid, 'SIGKILL'),
+    );
+  }
+
+  get pid(): number {
+    return this.child.pid ?? 0;
+  }
+
+  async says(pattern: RegExp): Promise<RegExpExecArray> {
+    for (let waited = 0; waited < 20_000; waited += 20) {
+      const match = pattern.exec(this.output);
+      if (match) return match;
+      await sleep(20);
+    }
+    throw new Error(`nothing like ${pattern} in ${this.output}`);
+  }
+}
+
+const start = (t: Test, root: string, ...args: string[]) =>
+  new Run(t, root, process.execPath, [path.join(root, 'scripts', 'run.mjs'), ...args]);
+
+const count = (text: string, what: string) => text.split(what).length - 1;
+
+t.test('runs a script with Node 24 in the folder of the project and ends as it ends', async (t) => {
+  const root = project(t, true);
+  const script =
+    'console.log(JSON.stringify([process.version, process.cwd(), process.env.PATH, process.argv.slice(1)])); process.exit(3)';
+  const run = start(t, root, '-e', script, 'an argument');
+  t.same(await run.ended, [3, null]);
+  const [version, cwd, PATH, args] = JSON.parse(run.output);
+  t.match(version, /^v24\./);
+  t.equal(cwd, root);
+  t.ok(PATH.startsWith(path.join(root, 'node_modules', '.bin')));
+  t.same(args, ['an argument']);
+
+  const killed = start(t, root, '-e', "process.kill(process.pid, 'SIGKILL')");
+  t.same(await killed.ended, [null, 'SIGKILL'], 'by its signal, too');
+});
+
+t.test('a signal that only run.mjs gets goes on to the script, once', async (t) => {
+  const deliver = async (signal: 'SIGTERM' | 'SIGINT' | 'SIGHUP') => {
+    const run = start(t, project(t, true), 'listener.js');
+    await run.says(/ready/);
+    run.child.kill(signal);
+    await sleep(50);
+    run.child.kill(signal);
+    t.same(await run.ended, [7, null], 'it waits for the script');
+    t.equal(count(run.output, `got ${signal}`), 1, signal);
+  };
+  await Promise.all([deliver('SIGTERM'), deliver('SIGINT'), deliver('SIGHUP')]);
+});
+
+t.test('kill of npm start reaches the script', async (t) => {
+  const root = project(t, true);
+  const run = new Run(t, root, 'npm', ['--prefix', root, 'start']);
+  const [, pid] = await run.says(/ready (\d+)/);
+  run.child.kill('SIGTERM');
+  await run.ended;
+  t.equal(count(run.output, 'got SIGTERM'), 1);
+  t.throws(() => process.kill(Number(pid), 0), { code: 'ESRCH' });
+});
+
+t.test('Ctrl-C in a terminal reaches the script once, although npm passes it on as well', async (t) => {
+  const root = project(t, true);
+  const script = new Run(t, root, 'script', ['-qec', `npm --prefix '${root}' start`, '/dev/null']);
+  const missing = await Promise.race([once(script.child, 'error').then(() => true), sleep(300).then(() => false)]);
+  if (missing) return void t.pass('this machine has no script(1) to make a terminal');
+  await script.says(/ready/);
+  script.child.stdin?.write('\x03');
+  await script.ended;
+  t.equal(count(script.output, 'got SIGINT'), 1);
+});
+
+t.test('installs what is missing, once', async (t) => {
+  const root = project(t, false);
+  const installs = () => fs.readFileSync(path.join(root, 'npm-was-run'), 'utf8').trim().split('\n');
+  const both = [start(t, root, '-e', 'console.log(1 + 1)'), start(t, root, '-e', 'console.log(1 + 1)')];
+  for (const run of both) t.same(await run.ended, [0, null], run.output);
+  t.equal(installs().length, 1, 'two starts at the same time');
+  t.match(installs()[0], /^ci .*--include=dev/);
+
+  await start(t, root, '-e', '1').ended;
+  t.equal(installs().length, 1, 'a later start');
+
+  fs.appendFileSync(path.join(root, 'package-lock.json'), '\n');
+  await start(t, root, '-e', '1').ended;
+  t.equal(installs().length, 2, 'other packages');
+  t.notOk(fs.existsSync(path.join(root, '.install-lock')));
+});
+
+t.test('an installation that was killed is done again', async (t) => {
+  const root = project(t, false);
+  const hangs = path.join(root, 'npm-hangs');
+  fs.writeFileSync(hangs, '');
+  const killed = start(t, root, '-e', '1');
+  const lock = path.join(root, '.install-lock');
+  const held = () =>
+    fs.existsSync(lock) && fs.existsSync(path.join(root, 'npm-was-run')) && fs.readFileSync(lock, 'utf8');
+  for (let waited = 0; waited < 10_000 && !/child/.test(held() || ''); waited += 20) await sleep(20);
+  const left = JSON.parse(held() || '{}').child.pid;
+  killed.child.kill('SIGKILL');
+  await once(killed.child, 'exit');
+  t.ok(process.kill(left, 0), 'npm is still at work');
+
+  fs.rmSync(hangs);
+  const run = start(t, root, '-e', 'console.log(1 + 1)');
+  t.same(await run.ended, [0, null], run.output);
+  const state = fs.existsSync(`/proc/${left}/stat`)
+    ? fs.readFileSync(`/proc/${left}/stat`, 'utf8').split(') ')[1]?.[0]
+    : 'Z';
+  t.equal(state, 'Z', 'it was stopped before the next began');
+});
+
+t.test('an installation that fails shows what npm said; one that is interrupted stops npm', async (t) => {
+  const root = project(t, false);
+  fs.writeFileSync(path.join(root, 'npm-fails'), '');
+  const failed = start(t, root, '-e', '1');
+  t.same(await failed.ended, [1, null]);
+  t.match(failed.output, /npm error code E418\n\nnpm could not install/);
+  t.notMatch(failed.output, /npm http/);
+
+  fs.renameSync(path.join(root, 'npm-fails'), path.join(root, 'npm-hangs'));
+  const interrupted = start(t, root, '-e', '1');
+  for (
+    let waited = 0;
+    waited < 10_000 && count(fs.readFileSync(path.join(root, 'npm-was-run'), 'utf8'), '\n') < 2;
+    waited += 20
+  )
+    await sleep(20);
+  interrupted.child.kill('SIGTERM');
+  t.same(await interrupted.ended, [143, null]);
+  t.notOk(fs.existsSync(path.join(root, '.install-lock')));
+});
