@@ -28,6 +28,10 @@ export interface Config {
   /** Delays in ms between the attempts; the last one repeats until `retryForMs` after acceptance. */
   retryScheduleMs: number[];
   retryForMs: number;
+  /** The plan of accounts that are created without one. */
+  defaultPlan: 'free' | 'pro' | 'unlimited';
+  /** Requests that each API key may make on this node. */
+  rateLimit: { perSecond: number; burst: number };
   logLevel: string;
 }
 
@@ -158,6 +162,8 @@ export function readConfig(env: Record<string, string | undefined>): Readonly<Co
       (sandbox ? quickSchedule : '1m,5m,15m,30m,1h,2h,4h,6h').split(',').map(duration),
     ),
     retryForMs: read('RETRY_FOR', duration, duration('72h')),
+    defaultPlan: read('DEFAULT_PLAN', oneOf(['free', 'pro', 'unlimited'] as const), 'free'),
+    rateLimit: read('RATE_LIMIT', rateLimit, { perSecond: 50, burst: 100 }),
     logLevel: read('LOG_LEVEL', oneOf(['trace', 'debug', 'info', 'warn', 'error', 'silent'] as const), 'info'),
   };
   if (!config.mailHostname)
@@ -276,6 +282,13 @@ function encryptionKey(text: string): Buffer {
   if (key.length !== 32 || !(text.length === 64 || isBase64))
     throw new Error('32 bytes as 64 hexadecimal digits or as base64');
   return key;
+}
+
+function rateLimit(text: string): { perSecond: number; burst: number } {
+  const match = /^(\d{1,6})\/(\d{1,6})$/.exec(text);
+  const [perSecond, burst] = [Number(match?.[1] ?? 0), Number(match?.[2] ?? 0)];
+  if (perSecond < 1 || burst < 1) throw new Error('requests a second and at once, such as 50/100');
+  return { perSecond, burst };
 }
 
 const unitMs = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };

@@ -12,6 +12,7 @@ import { MessageBuilder } from './delivery/message.ts';
 import { Recorder } from './delivery/record.ts';
 import { addUpkeep } from './delivery/upkeep.ts';
 import { createApp } from './http/app.ts';
+import { RateLimiter } from './http/rate-limit.ts';
 import { type HttpServer, listen } from './http/server.ts';
 import type { Logger } from './log.ts';
 import { createQueue, type Queue } from './queue.ts';
@@ -103,6 +104,8 @@ async function bringUp(config: Config, foundation: Foundation, stops: Stops): Pr
       baseUrl,
       surroundings,
       sandbox: config.deliveryMode === 'sandbox',
+      defaultPlan: config.defaultPlan,
+      limiter: new RateLimiter(config.rateLimit),
     };
     const server = await openPort(createApp(services), config);
     stops.push(() => server.close(httpGraceMs));

@@ -88,6 +88,9 @@ t.test('a wrong value is one line that names the variable and what it must be', 
     [{ ROLES: 'api,web' }, /^ROLES must be a comma separated list, each one of api, mta, webhooks, smtp/],
     [{ RETRY_SCHEDULE: '1m,soon' }, /^RETRY_SCHEDULE must be a comma separated list, each a time such as/],
     [{ RETRY_FOR: '0s' }, /^RETRY_FOR must be a time such as/],
+    [{ DEFAULT_PLAN: 'gold' }, /^DEFAULT_PLAN must be one of free, pro, unlimited/],
+    [{ RATE_LIMIT: '50' }, /^RATE_LIMIT must be requests a second and at once/],
+    [{ RATE_LIMIT: '0/10' }, /^RATE_LIMIT must be/],
     [{ LOG_LEVEL: 'loud' }, /^LOG_LEVEL must be one of/],
   ];
   for (const [env, message] of wrong) {

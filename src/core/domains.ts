@@ -1,12 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import { getDomain } from 'tldts';
 import type { Database } from '../db/client.ts';
-import { domainAlreadyExists, invalidRequest, notFound } from '../errors.ts';
+import { domainAlreadyExists, forbidden, invalidRequest, notFound } from '../errors.ts';
 import type { Domain } from '../generated/prisma/client.ts';
 import { isId, newId } from '../ids.ts';
 import { AddressError, normalizeDomain } from '../mail/address.ts';
 import { dnsValue, generateKeyPair } from '../mail/dkim.ts';
 import { seal } from '../seal.ts';
+import { allowsDomain } from './plans.ts';
 
 export interface DnsRecord {
   /** Fully qualified, without a dot at its end. */
@@ -28,7 +29,8 @@ const firstCheckMs = 60_000;
 /**
  * Registers a sending domain, pending until its DNS says so.
  *
- * @throws ApiError 400 when the name cannot be a sending domain, or is on this account already
+ * @throws ApiError 400 when the name cannot be a sending domain, or is on this account already; 403 when the plan allows
+ *   no more domains
  */
 export async function add(
   db: Database,
@@ -42,20 +44,24 @@ export async function add(
     throw domainAlreadyExists();
   const id = newId();
   const pair = await generateKeyPair();
-  const created = await db.prisma.domain.createMany({
-    data: {
-      id,
-      accountId,
-      domain,
-      verificationToken: `sendwright-verification=${randomBytes(20).toString('hex')}`,
-      dkimSelector: `sw${randomBytes(4).toString('hex')}`,
-      dkimPrivateKey: new Uint8Array(seal(keys.encryptionKey, pair.privateKey, sealContext(id))),
-      dkimPublicKey: pair.publicKey,
-      nextCheckAt: new Date(Date.now() + firstCheckMs),
-    },
-    skipDuplicates: true,
+  const inserted = await db.transaction(async (tx) => {
+    if (!(await allowsDomain(tx, accountId))) throw forbidden();
+    return tx.query({
+      text: `INSERT INTO domains (id, account_id, domain, verification_token, dkim_selector, dkim_private_key, dkim_public_key, next_check_at)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (account_id, domain) DO NOTHING RETURNING id`,
+      values: [
+        id,
+        accountId,
+        domain,
+        `sendwright-verification=${randomBytes(20).toString('hex')}`,
+        `sw${randomBytes(4).toString('hex')}`,
+        seal(keys.encryptionKey, pair.privateKey, sealContext(id)),
+        pair.publicKey,
+        new Date(Date.now() + firstCheckMs),
+      ],
+    });
   });
-  if (created.count === 0) throw domainAlreadyExists();
+  if (inserted.length === 0) throw domainAlreadyExists();
   return get(db, accountId, id);
 }
 

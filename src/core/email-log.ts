@@ -16,6 +16,19 @@ export async function list(
   return { emails, count };
 }
 
+/** The same over all accounts, for the operator. */
+export async function listAll(
+  db: Database,
+  page: { limit: number; offset: number; accountId: string | null },
+): Promise<{ emails: Email[]; count: number }> {
+  const where = page.accountId ? { accountId: page.accountId } : {};
+  const [emails, count] = await Promise.all([
+    db.prisma.email.findMany({ where, orderBy: { id: 'desc' }, take: page.limit, skip: page.offset }),
+    db.prisma.email.count({ where }),
+  ]);
+  return { emails, count };
+}
+
 /** @throws ApiError 404 */
 export async function get(
   db: Database,

@@ -1,11 +1,12 @@
 import type { Database, Sql } from '../db/client.ts';
-import { type ApiError, forbidden, fromDomainNotVerified } from '../errors.ts';
+import { type ApiError, forbidden, fromDomainNotVerified, quotaExceeded } from '../errors.ts';
 import type { Email } from '../generated/prisma/client.ts';
 import type { Queue } from '../queue.ts';
-import { draft, type SendRequest } from './draft.ts';
+import { type Draft, draft, type SendRequest } from './draft.ts';
 import { store } from './draft-rows.ts';
 import * as idempotency from './idempotency.ts';
 import type { KeyHolder } from './keys.ts';
+import * as plans from './plans.ts';
 import * as suppressions from './suppressions.ts';
 
 export type Accepted = { email: Email } | { refusal: ApiError };
@@ -58,16 +59,31 @@ async function acceptIn(tx: Sql, queue: Queue, holder: KeyHolder, requests: Send
   const addresses = requests.flatMap(({ to, cc, bcc }) => [...to, ...cc, ...bcc].map((mailbox) => mailbox.address));
   const suppressed = await suppressions.find(tx, holder.accountId, addresses);
   const now = new Date();
-  const results = requests.map((request) => {
+  const results = requests.map((request): Drafted => {
     const name = request.from.domain;
     if (holder.domains.length > 0 && !holder.domains.includes(name)) return { refusal: forbidden() };
     const domainId = domains.get(name);
     if (!domainId) return { refusal: fromDomainNotVerified(`from: ${name} is not a verified domain of this account`) };
     return { draft: draft(request, holder, domainId, suppressed, now) };
   });
-  const drafts = results.flatMap((result) => ('draft' in result ? [result.draft] : []));
+  const paid = await withinPlan(tx, holder, results);
+  const drafts = paid.flatMap((result) => ('draft' in result ? [result.draft] : []));
   if (drafts.length > 0) await store(tx, queue, holder.accountId, drafts);
-  return results.map((result) => ('draft' in result ? { email: result.draft.email } : result));
+  return paid.map((result) => ('draft' in result ? { email: result.draft.email } : result));
+}
+
+type Drafted = { draft: Draft } | { refusal: ApiError };
+
+/** Charges for what is to be queued; what the plan does not allow any more, the last of it first, is refused. */
+async function withinPlan(tx: Sql, holder: KeyHolder, results: Drafted[]): Promise<Drafted[]> {
+  const isCharged = (result: Drafted) => 'draft' in result && result.draft.email.status === 'queued';
+  const wanted = results.filter(isCharged).length;
+  if (wanted === 0 || !plans.isCounted(holder.plan)) return results;
+  let left = await plans.charge(tx, holder.accountId, wanted);
+  return results.map((result) => {
+    if (!isCharged(result) || left-- > 0) return result;
+    return { refusal: quotaExceeded(`the ${holder.plan} plan, with its credit, allows no more emails for now`) };
+  });
 }
 
 /** The account's verified domains among the senders, by name. */

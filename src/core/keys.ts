@@ -12,6 +12,7 @@ export interface KeyHolder {
   accountId: string;
   keyId: string;
   scopes: ReadonlySet<string>;
+  plan: string;
   /** The sender domains that the key is restricted to; empty: all of the account's. */
   domains: string[];
 }
@@ -64,18 +65,28 @@ export async function revoke(db: Database, accountId: string, id: string): Promi
  * Finds out who holds this key. It is read from the database each time, so that a revoked key is refused from that
  * moment on every node.
  *
- * @throws ApiError 401
+ * @throws ApiError 401, or 403 when the account is suspended
  */
 export async function authenticate(db: Database, key: string | undefined): Promise<KeyHolder> {
   if (!key?.startsWith(prefix) || key.length > 200) throw unauthorized();
-  const [row] = await db.query<{ id: string; account_id: string; scopes: string[]; domains: string[] }>({
+  const [row] = await db.query<{
+    id: string;
+    account_id: string;
+    scopes: string[];
+    domains: string[];
+    plan: string;
+    suspended: boolean;
+  }>({
     name: 'key-authenticate',
-    text: `SELECT id, account_id, scopes, domains FROM api_keys
-            WHERE key_hash = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())`,
+    text: `SELECT k.id, k.account_id, k.scopes, k.domains, a.plan, a.suspended_at IS NOT NULL AS suspended
+             FROM api_keys k JOIN accounts a ON a.id = k.account_id
+            WHERE k.key_hash = $1 AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now())`,
     values: [digest(key)],
   });
   if (!row) throw unauthorized();
-  return { accountId: row.account_id, keyId: row.id, scopes: new Set(row.scopes), domains: row.domains };
+  if (row.suspended) throw forbidden();
+  const { id: keyId, account_id: accountId, plan, domains } = row;
+  return { accountId, keyId, plan, scopes: new Set(row.scopes), domains };
 }
 
 /**

@@ -21,6 +21,8 @@ export interface OutgoingEmail {
   signing: { domainId: string; domain: string; selector: string; sealedKey: Buffer } | null;
   /** True when it was scheduled and its API key has been revoked since: it must not be sent. */
   revoked: boolean;
+  /** True while its account is suspended: it must not be sent. */
+  suspended: boolean;
   /** Its recipients that came onto the suppression list after it was accepted, in their comparable form. */
   suppressed: ReadonlySet<string>;
 }
@@ -44,6 +46,7 @@ interface Row {
   dkim_selector: string | null;
   dkim_private_key: Buffer | null;
   revoked: boolean;
+  suspended: boolean;
   suppressed: string[];
 }
 
@@ -54,6 +57,7 @@ export async function load(db: Database, emailIds: string[]): Promise<Map<string
     text: `SELECT e.id, e.account_id, e."from", e."to", e.cc, e.reply_to, e.subject, e.message_id, c.html, c.text, c.headers, c.attachments,
                   coalesce(e.scheduled_at, e.created_at) AS due_at, e.domain_id, d.domain, d.dkim_selector, d.dkim_private_key,
                   e.scheduled_at IS NOT NULL AND coalesce(k.revoked_at < now(), false) AS revoked,
+                  a.suspended_at IS NOT NULL AS suspended,
                   -- Whoever is tried for the first time and at once was looked up when the email was accepted.
                   ARRAY(SELECT s.address FROM recipients r
                           JOIN suppressions s ON s.account_id = e.account_id AND s.address = lower(r.address)
@@ -63,6 +67,7 @@ export async function load(db: Database, emailIds: string[]): Promise<Map<string
              JOIN email_contents c ON c.email_id = e.id
              LEFT JOIN domains d ON d.id = e.domain_id AND d.account_id = e.account_id AND d.status = 'verified'
              LEFT JOIN api_keys k ON k.id = e.api_key_id
+             JOIN accounts a ON a.id = e.account_id
             WHERE e.id = ANY($1)`,
     values: [emailIds],
   });
@@ -108,6 +113,7 @@ function present(row: Row, contents: Map<string, Buffer>): OutgoingEmail {
     dueAt: row.due_at,
     signing: domain && selector && sealedKey ? { domainId: row.domain_id, domain, selector, sealedKey } : null,
     revoked: row.revoked,
+    suspended: row.suspended,
     suppressed: new Set(row.suppressed),
   };
 }

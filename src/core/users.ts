@@ -1,5 +1,5 @@
 import type { Database } from '../db/client.ts';
-import { rateLimited, unauthorized } from '../errors.ts';
+import { forbidden, rateLimited, unauthorized } from '../errors.ts';
 import type { Role } from '../generated/prisma/enums.ts';
 import { verifyPassword } from '../password.ts';
 
@@ -18,7 +18,7 @@ const failuresAllowed = 10;
  *
  * @param address the client's address: ten failures in 15 minutes for one email or one address end in a 429, counted in
  *   the database, so on all nodes together
- * @throws ApiError 401 or 429
+ * @throws ApiError 401, 403 when the account is suspended, or 429
  */
 export async function login(db: Database, input: { email: string; password: string; address: string }): Promise<User> {
   const email = input.email.toLowerCase();
@@ -30,7 +30,8 @@ export async function login(db: Database, input: { email: string; password: stri
     throw unauthorized();
   }
   await db.prisma.loginFailure.deleteMany({ where: { subject: `email:${email}` } });
-  const { id, name, plan } = user.account;
+  const { id, name, plan, suspendedAt } = user.account;
+  if (suspendedAt) throw forbidden();
   return { id: user.id, email: user.email, role: user.role, account: { id, name, plan } };
 }
 
@@ -49,18 +50,22 @@ async function refuseWhenThrottled(db: Database, subjects: string[]): Promise<vo
 }
 
 /**
- * Whether a token of this user, issued at `issuedAt` (Unix seconds), still counts: the user exists, belongs to that
- * account, and has not changed the password since.
+ * The role of the user whom a token names, issued at `issuedAt` (Unix seconds); null when the token does not count any
+ * more: there is no such user in that account, or the password was changed since.
+ *
+ * @throws ApiError 403 when the account is suspended
  */
-export async function tokenIsCurrent(
+export async function currentRole(
   db: Database,
   token: { userId: string; accountId: string; issuedAt: number },
-): Promise<boolean> {
+): Promise<Role | null> {
   const user = await db.prisma.user.findFirst({
     where: { id: token.userId, accountId: token.accountId },
-    select: { passwordChangedAt: true },
+    select: { passwordChangedAt: true, role: true, account: { select: { suspendedAt: true } } },
   });
-  return user !== null && token.issuedAt >= Math.floor(user.passwordChangedAt.getTime() / 1000);
+  if (!user || token.issuedAt < Math.floor(user.passwordChangedAt.getTime() / 1000)) return null;
+  if (user.account.suspendedAt) throw forbidden();
+  return user.role;
 }
 
 /** Forgets failed logins that no longer count. */

@@ -70,6 +70,7 @@ async function tryDelivery(
   if (!email?.signing) {
     return atHome(all, (address) => refusal(address, 'the sender domain was removed, or is no longer verified'));
   }
+  if (email.suspended) return atHome(all, (address) => refusal(address, 'the account is suspended'));
   if (email.revoked) return atHome(all, (address) => refusal(address, 'the API key that scheduled it was revoked'));
   const suppressed = all.filter((address) => isSuppressed(email, address));
   const kept = atHome(suppressed, (address) => refusal(address, 'the address came onto the suppression list'));

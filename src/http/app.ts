@@ -1,6 +1,7 @@
 import Router from '@koa/router';
 import Koa from 'koa';
 import { accessLog, errors, requestId, securityHeaders } from './middleware.ts';
+import { adminRoutes } from './routes/admin.ts';
 import { authRoutes } from './routes/auth.ts';
 import { domainRoutes } from './routes/domains.ts';
 import { emailRoutes } from './routes/emails.ts';
@@ -28,6 +29,7 @@ export function createApp(services: Services): Koa {
   sendingRoutes(api, services);
   emailRoutes(api, services);
   suppressionRoutes(api, services);
+  adminRoutes(api, services);
   if (services.sandbox) sandboxRoutes(api, services);
 
   app.use(requestId(services.log));

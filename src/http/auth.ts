@@ -2,10 +2,12 @@ import jsonwebtoken from 'jsonwebtoken';
 import type { Middleware } from 'koa';
 import koaJwt from 'koa-jwt';
 import * as keys from '../core/keys.ts';
-import { tokenIsCurrent, type User } from '../core/users.ts';
+import { currentRole, type User } from '../core/users.ts';
 import type { Database } from '../db/client.ts';
-import { unauthorized } from '../errors.ts';
+import { forbidden, unauthorized } from '../errors.ts';
+import type { Role } from '../generated/prisma/enums.ts';
 import { isId, newId } from '../ids.ts';
+import type { RateLimiter } from './rate-limit.ts';
 
 const issuer = 'sendwright';
 const audience = 'sendwright-api';
@@ -16,13 +18,13 @@ const lifetimeSeconds = 12 * 3_600;
 export interface Session {
   userId: string;
   accountId: string;
-  role: string;
+  /** As it is now, not as the token says. */
+  role: Role;
 }
 
 interface Claims {
   sub: string;
   acc: string;
-  role: string;
   iat: number;
 }
 
@@ -42,9 +44,10 @@ export function demandLogin(db: Database, secret: string): Middleware[] {
   // koa-jwt says 401 in words of its own, which the error middleware replaces by ours.
   const verify = koaJwt({ secret, algorithms: [algorithm], issuer, audience, key: 'claims' }) as Middleware;
   const current: Middleware = async (ctx, next) => {
-    const { sub: userId, acc: accountId, role, iat: issuedAt } = ctx.state.claims as Claims;
+    const { sub: userId, acc: accountId, iat: issuedAt } = ctx.state.claims as Claims;
     if (!isId(userId) || !isId(accountId)) throw unauthorized();
-    if (!(await tokenIsCurrent(db, { userId, accountId, issuedAt }))) throw unauthorized();
+    const role = await currentRole(db, { userId, accountId, issuedAt });
+    if (!role) throw unauthorized();
     const session: Session = { userId, accountId, role };
     ctx.state.session = session;
     await next();
@@ -52,10 +55,17 @@ export function demandLogin(db: Database, secret: string): Middleware[] {
   return [verify, current];
 }
 
+/** After `demandLogin`: lets in the operators of the server. */
+export const demandAdmin: Middleware = async function admin(ctx, next) {
+  if ((ctx.state.session as Session).role !== 'admin') throw forbidden();
+  await next();
+};
+
 /** Lets in whoever has an API key with this scope, and leaves the `KeyHolder` in `ctx.state.holder`. */
-export function demandKey(db: Database, scope: keys.Scope): Middleware {
+export function demandKey({ db, limiter }: { db: Database; limiter: RateLimiter }, scope: keys.Scope): Middleware {
   return async function apiKey(ctx, next) {
     const holder = await keys.authenticate(db, ctx.get('X-API-Key') || undefined);
+    limiter.count(ctx, holder.keyId);
     keys.demandScope(holder, scope);
     ctx.state.holder = holder;
     await next();

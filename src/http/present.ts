@@ -1,5 +1,6 @@
 import type { Check } from '../core/verification.ts';
 import type {
+  Account,
   ApiKey,
   Attempt,
   Domain,
@@ -116,4 +117,20 @@ export function sandboxMessage(row: SandboxMessage) {
 
 export function suppression(row: Suppression) {
   return { address: row.address, reason: row.reason, email_id: row.emailId, created_at: iso(row.createdAt) };
+}
+
+/** Counts of a day or a month that is over are not shown as if they were today's. */
+export function account(row: Account, now: Date = new Date()) {
+  const today = now.toISOString();
+  const isToday = row.usageDay?.toISOString().slice(0, 10) === today.slice(0, 10);
+  const isThisMonth = row.usageMonth?.toISOString().slice(0, 7) === today.slice(0, 7);
+  return {
+    id: row.id,
+    name: row.name,
+    plan: row.plan,
+    credit: row.credit.toFixed(2),
+    usage: { day: isToday ? row.usageDayCount : 0, month: isThisMonth ? row.usageMonthCount : 0 },
+    suspended_at: iso(row.suspendedAt),
+    created_at: iso(row.createdAt),
+  };
 }

@@ -12,7 +12,7 @@ t.test('rows and jobs', async (t) => {
   const { db, queue } = await openQueue(t);
   const account = await buildAccount(db);
   const { domain } = await buildVerifiedDomain(db, account.id, Buffer.alloc(32));
-  const holder = { accountId: account.id, keyId: account.id, scopes: new Set(['send']), domains: [] };
+  const holder = { accountId: account.id, keyId: account.id, plan: 'unlimited', scopes: new Set(['send']), domains: [] };
 
   async function send(...to: string[]): Promise<string> {
     const [accepted] = await accept(db, queue, holder, [

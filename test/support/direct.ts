@@ -17,6 +17,7 @@ export function directEnv(zone: Zone, mxPort: number): Record<string, string> {
     ALLOW_PRIVATE_NETWORKS: 'true',
     SENDING_IPS: '127.0.0.1',
     RETRY_SCHEDULE: '1s',
+    RATE_LIMIT: '100000/100000',
   };
 }
 

@@ -39,6 +39,7 @@ export function testEnv(databaseUrl: string, env: Record<string, string> = {}): 
     ADMIN_EMAIL: 'admin@example.test',
     ADMIN_PASSWORD: adminPassword,
     ALLOW_UNSAFE_DATABASE: 'true',
+    RATE_LIMIT: '100000/100000',
     ...env,
   };
 }

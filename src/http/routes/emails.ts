@@ -10,20 +10,22 @@ import { count, parse } from '../validation.ts';
 const page = z.object({ limit: count(50, 100), offset: count(0, 2_147_483_647) });
 
 /** `GET`, `GET /:id` and `GET /:id/attempts` of `/emails`: the log. */
-export function emailRoutes(router: Router, { db }: Services): void {
-  router.get('/emails', demandKey(db, 'read'), async (ctx) => {
+export function emailRoutes(router: Router, services: Services): void {
+  const { db } = services;
+
+  router.get('/emails', demandKey(services, 'read'), async (ctx) => {
     const { accountId } = ctx.state.holder as KeyHolder;
     const { emails, count } = await log.list(db, accountId, parse(page, ctx.query));
     ctx.body = { emails: emails.map(present.email), count };
   });
 
-  router.get('/emails/:id', demandKey(db, 'read'), async (ctx) => {
+  router.get('/emails/:id', demandKey(services, 'read'), async (ctx) => {
     const { accountId } = ctx.state.holder as KeyHolder;
     const { email, recipients } = await log.get(db, accountId, ctx.params.id ?? '');
     ctx.body = { email: { ...present.email(email), recipients: recipients.map(present.recipient) } };
   });
 
-  router.get('/emails/:id/attempts', demandKey(db, 'read'), async (ctx) => {
+  router.get('/emails/:id/attempts', demandKey(services, 'read'), async (ctx) => {
     const { accountId } = ctx.state.holder as KeyHolder;
     const attempts = await log.attempts(db, accountId, ctx.params.id ?? '');
     ctx.body = { attempts: attempts.map(present.attempt) };

@@ -27,12 +27,12 @@ const move = z.object({ scheduled_at: scheduledAt });
 export function sendingRoutes(router: Router, services: Services): void {
   const { db } = services;
 
-  router.post('/emails', demandKey(db, 'send'), async (ctx) => {
+  router.post('/emails', demandKey(services, 'send'), async (ctx) => {
     const body = await readJson(ctx, singleLimit);
     await send(ctx, services, body, [parse(sendRequest, body)], presentSingle);
   });
 
-  router.post('/emails/batch', demandKey(db, 'send'), async (ctx) => {
+  router.post('/emails/batch', demandKey(services, 'send'), async (ctx) => {
     const body = await readJson(ctx, batchLimit);
     // Counted before each is looked at: what is too much need not be read.
     if (!Array.isArray(body.emails)) throw invalidRequest('emails: must be an array');
@@ -41,12 +41,12 @@ export function sendingRoutes(router: Router, services: Services): void {
     await send(ctx, services, body, parse(batch, body).emails, presentBatch);
   });
 
-  router.delete('/emails/:id', demandKey(db, 'send'), async (ctx) => {
+  router.delete('/emails/:id', demandKey(services, 'send'), async (ctx) => {
     const { accountId } = ctx.state.holder as KeyHolder;
     ctx.body = { email: present.email(await scheduling.cancel(db, accountId, ctx.params.id ?? '')) };
   });
 
-  router.patch('/emails/:id', demandKey(db, 'send'), async (ctx) => {
+  router.patch('/emails/:id', demandKey(services, 'send'), async (ctx) => {
     const { accountId } = ctx.state.holder as KeyHolder;
     const input = parse(move, await readJson(ctx, moveLimit));
     ctx.body = { email: present.email(await scheduling.move(db, accountId, ctx.params.id ?? '', input.scheduled_at)) };

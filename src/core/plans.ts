@@ -1,0 +1,72 @@
+import type { Sql } from '../db/client.ts';
+
+/** What a plan allows; null is no limit. */
+export interface Plan {
+  perMonth: number | null;
+  perDay: number | null;
+  domains: number | null;
+  /** What each email past the month's number takes from the account's credit; null: there is none past it. */
+  pricePast: number | null;
+}
+
+export const plans = {
+  free: { perMonth: 3_000, perDay: 100, domains: 1, pricePast: null },
+  pro: { perMonth: 50_000, perDay: null, domains: 10, pricePast: 0.5 },
+  unlimited: { perMonth: null, perDay: null, domains: null, pricePast: null },
+} as const satisfies Record<string, Plan>;
+
+export type PlanName = keyof typeof plans;
+export const planNames = Object.keys(plans) as [PlanName, ...PlanName[]];
+
+export const planOf = (name: string): Plan => plans[name as PlanName] ?? plans.free;
+
+/** Whether sending is counted at all: where it is not, no row needs to be locked. */
+export const isCounted = (name: string): boolean => planOf(name).perMonth !== null || planOf(name).perDay !== null;
+
+/**
+ * Charges the account for emails, inside the transaction that accepts them: exact however many calls run in parallel on
+ * however many nodes, because the account's row is locked until that transaction ends. Days and months are those of UTC.
+ *
+ * @returns how many of the emails the plan and the credit allow
+ */
+export async function charge(tx: Sql, accountId: string, emails: number): Promise<number> {
+  const [row] = await tx.query<{ granted: number }>({
+    name: 'plans-charge',
+    text: `WITH today AS (SELECT (now() AT TIME ZONE 'UTC')::date AS day, date_trunc('month', now() AT TIME ZONE 'UTC')::date AS month),
+           account AS (
+             SELECT a.id, a.credit, p."perMonth" AS per_month, p."perDay" AS per_day, p."pricePast" AS price, t.day, t.month,
+                    CASE WHEN a.usage_day = t.day THEN a.usage_day_count ELSE 0 END AS day_used,
+                    CASE WHEN a.usage_month = t.month THEN a.usage_month_count ELSE 0 END AS month_used
+               FROM today t, accounts a
+               LEFT JOIN jsonb_to_recordset($3::jsonb) AS p (name text, "perMonth" int, "perDay" int, "pricePast" numeric) ON p.name = a.plan
+              WHERE a.id = $1 FOR UPDATE OF a),
+           allowed AS (
+             SELECT *, greatest(0, least($2::int, coalesce(per_day - day_used, $2::int), coalesce(
+                      CASE WHEN price IS NULL THEN per_month - month_used
+                           ELSE greatest(per_month - month_used, 0) + floor(credit / price)::int END, $2::int))) AS granted
+               FROM account)
+           UPDATE accounts a
+              SET usage_day = w.day, usage_day_count = w.day_used + w.granted,
+                  usage_month = w.month, usage_month_count = w.month_used + w.granted,
+                  credit = w.credit - coalesce(w.price * greatest(0, w.month_used + w.granted - greatest(w.per_month, w.month_used)), 0)
+             FROM allowed w WHERE a.id = w.id
+        RETURNING w.granted`,
+    values: [accountId, emails, JSON.stringify(Object.entries(plans).map(([name, plan]) => ({ name, ...plan })))],
+  });
+  return row?.granted ?? 0;
+}
+
+/** Whether the account may register one more sending domain. Its row is locked, so that two at once are counted. */
+export async function allowsDomain(tx: Sql, accountId: string): Promise<boolean> {
+  const [account] = await tx.query<{ plan: string }>({
+    text: 'SELECT plan FROM accounts WHERE id = $1 FOR UPDATE',
+    values: [accountId],
+  });
+  const most = planOf(account?.plan ?? '').domains;
+  if (most === null) return true;
+  const [row] = await tx.query<{ n: number }>({
+    text: 'SELECT count(*)::int AS n FROM domains WHERE account_id = $1',
+    values: [accountId],
+  });
+  return (row?.n ?? 0) < most;
+}

@@ -1,0 +1,201 @@
+import type { Database, Sql } from '../db/client.ts';
+import { invalidRequest, notFound } from '../errors.ts';
+import { isId, newId } from '../ids.ts';
+import { compile, render, type TemplateContent, TemplateError } from '../mail/template.ts';
+
+/** What lists say of a template. */
+export interface TemplateSummary {
+  id: string;
+  name: string;
+  alias: string | null;
+  /** Null: it was never published, and nothing can be sent with it. */
+  publishedAt: Date | null;
+  createdAt: Date;
+  updatedAt: Date;
+}
+
+export interface Template extends TemplateSummary {
+  draft: TemplateContent;
+  /** Whether publishing now would change what is sent. */
+  changed: boolean;
+}
+
+/** How a send request names a template: by one of the two. */
+export type TemplateRef = { id: string } | { alias: string };
+
+export interface PublishedTemplate {
+  id: string;
+  content: TemplateContent;
+}
+
+/** @throws ApiError 400 when another template of the account has the alias */
+export async function create(
+  db: Database,
+  accountId: string,
+  input: { name: string; alias: string | null; content: TemplateContent },
+): Promise<Template> {
+  const id = newId();
+  const created = await db.query({
+    text: `INSERT INTO templates (id, account_id, name, alias, draft) VALUES ($1, $2, $3, $4, $5)
+           ON CONFLICT (account_id, alias) DO NOTHING RETURNING id`,
+    values: [id, accountId, input.name, input.alias, JSON.stringify(input.content)],
+  });
+  if (created.length === 0) throw aliasTaken();
+  return get(db, accountId, id);
+}
+
+/** One page of the account's templates, newest first, and how many there are. */
+export async function list(
+  db: Database,
+  accountId: string,
+  page: { limit: number; offset: number },
+): Promise<{ templates: TemplateSummary[]; count: number }> {
+  const [templates, count] = await Promise.all([
+    db.prisma.template.findMany({
+      where: { accountId },
+      orderBy: { id: 'desc' },
+      take: page.limit,
+      skip: page.offset,
+      // Not the contents: a page of them could be gigabytes.
+      select: { id: true, name: true, alias: true, publishedAt: true, createdAt: true, updatedAt: true },
+    }),
+    db.prisma.template.count({ where: { accountId } }),
+  ]);
+  return { templates, count };
+}
+
+/** @throws ApiError 404 */
+export async function get(db: Database, accountId: string, id: string): Promise<Template> {
+  if (!isId(id)) throw notFound();
+  const [template] = await db.query<Template>({
+    text: `SELECT id, name, alias, draft, published IS NULL OR draft <> published AS changed,
+                  published_at AS "publishedAt", created_at AS "createdAt", updated_at AS "updatedAt"
+             FROM templates WHERE account_id = $1 AND id = $2`,
+    values: [accountId, id],
+  });
+  if (!template) throw notFound();
+  return template;
+}
+
+/**
+ * Changes what is given: the name and the alias at once, the content in the draft.
+ *
+ * @throws ApiError 404, or 400 when another template of the account has the alias
+ */
+export async function update(
+  db: Database,
+  accountId: string,
+  id: string,
+  changes: { name?: string | undefined; alias?: string | null | undefined; content: Partial<TemplateContent> },
+): Promise<Template> {
+  if (!isId(id)) throw notFound();
+  try {
+    await db.query({
+      text: `UPDATE templates SET name = coalesce($3, name), alias = CASE WHEN $4 THEN $5 ELSE alias END,
+                    draft = draft || $6::jsonb, updated_at = now()
+              WHERE account_id = $1 AND id = $2`,
+      values: [
+        accountId,
+        id,
+        changes.name,
+        changes.alias !== undefined,
+        changes.alias,
+        JSON.stringify(changes.content),
+      ],
+    });
+  } catch (error) {
+    if ((error as { code?: unknown }).code === '23505') throw aliasTaken();
+    throw error;
+  }
+  return get(db, accountId, id);
+}
+
+/**
+ * Removes a template. Emails that were accepted with it keep what it said then.
+ *
+ * @throws ApiError 404
+ */
+export async function remove(db: Database, accountId: string, id: string): Promise<void> {
+  if (!isId(id)) throw notFound();
+  const { count } = await db.prisma.template.deleteMany({ where: { id, accountId } });
+  if (count === 0) throw notFound();
+}
+
+/**
+ * Makes the draft what emails are sent with from now on.
+ *
+ * @throws ApiError 404, or 400 when the draft has neither html nor text
+ */
+export async function publish(db: Database, accountId: string, id: string): Promise<Template> {
+  if (!isId(id)) throw notFound();
+  const published = await db.query({
+    text: `UPDATE templates SET published = draft, published_at = now()
+            WHERE account_id = $1 AND id = $2 AND coalesce(draft->>'html', '') || coalesce(draft->>'text', '') <> ''
+            RETURNING id`,
+    values: [accountId, id],
+  });
+  const template = await get(db, accountId, id);
+  if (published.length === 0) throw invalidRequest('html: html or text is required before a template is published');
+  return template;
+}
+
+/**
+ * What an email made from the template would say.
+ *
+ * @throws ApiError 404, or 400 when this version is missing or cannot be rendered with these variables
+ */
+export async function preview(
+  db: Database,
+  accountId: string,
+  id: string,
+  input: { version: 'draft' | 'published'; variables: Record<string, unknown> },
+): Promise<ReturnType<typeof render>> {
+  if (!isId(id)) throw notFound();
+  const [row] = await db.query<{ content: TemplateContent | null }>({
+    text: `SELECT CASE WHEN $3 THEN published ELSE draft END AS content FROM templates WHERE account_id = $1 AND id = $2`,
+    values: [accountId, id, input.version === 'published'],
+  });
+  if (!row) throw notFound();
+  if (!row.content) throw invalidRequest('version: the template was never published');
+  try {
+    return render(compile(row.content), input.variables);
+  } catch (error) {
+    if (error instanceof TemplateError) throw invalidRequest(error.message);
+    throw error;
+  }
+}
+
+/**
+ * The published versions of these templates, with one statement, in order; the same object where one is named again. Null:
+ * the account has no such published template. `too large`: those before it have used up `mostCharacters`.
+ */
+export async function findPublished(
+  db: Sql,
+  accountId: string,
+  refs: TemplateRef[],
+  mostCharacters: number,
+): Promise<(PublishedTemplate | 'too large' | null)[]> {
+  const rows = await db.query<{ id: string; alias: string | null; content: TemplateContent | null }>({
+    name: 'templates-published',
+    text: `SELECT id, alias, CASE WHEN total <= $4 THEN published END AS content
+             FROM (SELECT id, alias, published, sum(published_characters) OVER (ORDER BY id) AS total
+                     FROM templates
+                    WHERE account_id = $1 AND (id = ANY($2) OR alias = ANY($3)) AND published IS NOT NULL) named`,
+    values: [
+      accountId,
+      [...new Set(refs.flatMap((ref) => ('id' in ref && isId(ref.id) ? [ref.id] : [])))],
+      [...new Set(refs.flatMap((ref) => ('alias' in ref ? [ref.alias] : [])))],
+      mostCharacters,
+    ],
+  });
+  const found = rows.map(({ id, alias, content }) => {
+    const template = content ? { id, content } : ('too large' as const);
+    return { id, alias, template };
+  });
+  const byId = new Map(found.map(({ id, template }) => [id, template]));
+  const byAlias = new Map(found.map(({ alias, template }) => [alias, template]));
+  // PostgreSQL answers with its own spelling of an id, which may have come in capitals.
+  return refs.map((ref) => ('id' in ref ? byId.get(ref.id.toLowerCase()) : byAlias.get(ref.alias)) ?? null);
+}
+
+const aliasTaken = () => invalidRequest('alias: is used by another template');

@@ -1,0 +1,246 @@
+import type { Database, Sql } from '../db/client.ts';
+import type { WebhookDeliveryStatus } from '../generated/prisma/enums.ts';
+import { timeOf } from '../ids.ts';
+import type { Queue, WebhookJob } from '../queue.ts';
+import { endingOf, isFailing } from './webhook-lines.ts';
+
+/** A delivery that this node now holds. */
+export interface Claim {
+  nodeId: string;
+  jobId: string;
+  deliveryId: string;
+  webhookId: string;
+  /** The endpoint has not once answered for a while. */
+  failing: boolean;
+}
+
+/** All that is needed to make one call. */
+export interface Call {
+  event: string;
+  payload: string;
+  /** Before this one, since it was created or last asked for again. */
+  attemptCount: number;
+  url: string;
+  sealedSecret: Buffer;
+  /** The secret before a rotation, while it signs too. */
+  sealedPreviousSecret: Buffer | null;
+}
+
+/** One attempt as the log keeps it. Text from the endpoint is cleaned and cut before it comes here. */
+export interface CallAttempt {
+  at: Date;
+  responseStatus: number | null;
+  responseBody: string | null;
+  error: string | null;
+  durationMs: number;
+}
+
+/** What became of a delivery after an attempt. */
+export interface CallOutcome {
+  claim: Claim;
+  status: WebhookDeliveryStatus;
+  nextAttemptAt: Date | null;
+  attemptCount: number;
+  /** Null when none was made, or it does not count. */
+  attempt: CallAttempt | null;
+  /** Why it ended without another attempt. */
+  error: string | null;
+  /** What it says about the endpoint: nothing, that it works, that it does not, or that it wants no more calls. */
+  endpoint: 'unknown' | 'works' | 'fails' | 'gone';
+}
+
+/** A failing endpoint gets a few calls at a time; what else was woken for it goes back into its line. */
+const claimedWhileFailing = 4;
+
+/** How many attempts of one delivery the log keeps. */
+const attemptsKept = 20;
+
+/** An endpoint that only failed for this long is disabled, once a delivery that is itself this old fails. */
+const disableAfterDays = 5;
+const notNewMs = 24 * 3_600_000;
+
+/**
+ * Claims for this node the deliveries that these jobs woke. Ends those whose endpoint is gone or disabled. A job that
+ * comes back with no claim can be removed.
+ */
+export async function claim(tx: Sql, nodeId: string, jobs: WebhookJob[]): Promise<Claim[]> {
+  const rows = await tx.query<{ id: string; webhook_id: string; job_id: string | null; failing: boolean }>({
+    name: 'webhook-deliveries-claim',
+    text: `WITH woken AS (
+             SELECT d.id, d.job_id, ${endingOf('w')} AS ending, ${isFailing('w')} AS failing,
+                    row_number() OVER (PARTITION BY d.webhook_id ORDER BY job.place) AS place
+               FROM unnest($2::uuid[], $3::uuid[]) WITH ORDINALITY AS job (delivery_id, id, place)
+               JOIN webhook_deliveries d ON d.id = job.delivery_id AND d.job_id = job.id
+                AND d.next_attempt_at IS NOT NULL AND d.claimed_by IS NULL
+               LEFT JOIN webhooks w ON w.id = d.webhook_id),
+           decided AS (
+             SELECT *, ending IS NULL AND (place <= $4 OR NOT failing) AS claimed FROM woken)
+           UPDATE webhook_deliveries d
+              SET job_id = CASE WHEN c.claimed THEN d.job_id END,
+                  claimed_by = CASE WHEN c.claimed THEN $1::uuid END,
+                  claimed_at = CASE WHEN c.claimed THEN now() END,
+                  status = CASE WHEN c.ending IS NULL THEN d.status ELSE 'failed' END,
+                  next_attempt_at = CASE WHEN c.ending IS NULL THEN d.next_attempt_at END,
+                  error = c.ending
+             FROM decided c
+            WHERE d.id = c.id AND d.job_id = c.job_id AND d.claimed_by IS NULL
+        RETURNING d.id, d.webhook_id, d.job_id, c.failing`,
+    values: [nodeId, jobs.map((job) => job.deliveryId), jobs.map((job) => job.id), claimedWhileFailing],
+  });
+  return rows.flatMap(({ id: deliveryId, webhook_id: webhookId, job_id: jobId, failing }) =>
+    jobId ? [{ nodeId, jobId, deliveryId, webhookId, failing }] : [],
+  );
+}
+
+/** Loads calls by the ids of their deliveries, as their endpoints are now. Without the endpoint there is no call. */
+export async function load(db: Database, deliveryIds: string[]): Promise<Map<string, Call>> {
+  const rows = await db.query<{
+    id: string;
+    event: string;
+    payload: string;
+    attempt_count: number;
+    url: string;
+    secret: Buffer;
+    previous_secret: Buffer | null;
+  }>({
+    name: 'webhook-deliveries-load',
+    text: `SELECT d.id, d.event, d.payload, d.attempt_count, w.url, w.secret,
+                  CASE WHEN w.previous_secret_until > now() THEN w.previous_secret END AS previous_secret
+             FROM webhook_deliveries d JOIN webhooks w ON w.id = d.webhook_id AND w.status = 'enabled'
+            WHERE d.id = ANY($1)`,
+    values: [deliveryIds],
+  });
+  return new Map(
+    rows.map((row) => [
+      row.id,
+      {
+        event: row.event,
+        payload: row.payload,
+        attemptCount: row.attempt_count,
+        url: row.url,
+        sealedSecret: row.secret,
+        sealedPreviousSecret: row.previous_secret,
+      },
+    ]),
+  );
+}
+
+/**
+ * Writes down what became of deliveries and what that says about their endpoints, and removes the finished jobs. What
+ * another node has taken over in the meantime is left to it, except that a success is one whoever says it.
+ *
+ * @returns the endpoints that are failing now
+ */
+export async function settle(tx: Sql, queue: Queue, outcomes: CallOutcome[]): Promise<string[]> {
+  // In one order on every node, so that no two wait for each other in a circle.
+  const ordered = outcomes.toSorted((a, b) => (a.claim.deliveryId < b.claim.deliveryId ? -1 : 1));
+  await tx.query({
+    name: 'webhook-deliveries-settle',
+    text: `UPDATE webhook_deliveries d
+              SET status = s.status, next_attempt_at = s.next_attempt_at, attempt_count = s.attempt_count, error = s.error,
+                  attempts = CASE WHEN s.attempt IS NULL THEN d.attempts
+                                  WHEN jsonb_array_length(d.attempts) < ${attemptsKept} THEN d.attempts || s.attempt
+                                  ELSE (d.attempts - 0) || s.attempt END,
+                  job_id = NULL, claimed_by = NULL, claimed_at = NULL
+             FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::webhook_delivery_status[], $5::timestamptz[], $6::smallint[], $7::jsonb[], $8::text[])
+                  AS s (id, job_id, node_id, status, next_attempt_at, attempt_count, attempt, error)
+            WHERE d.id = s.id AND d.next_attempt_at IS NOT NULL
+              AND ((d.claimed_by = s.node_id AND d.job_id = s.job_id) OR s.status = 'succeeded')`,
+    values: [
+      ordered.map(({ claim }) => claim.deliveryId),
+      ordered.map(({ claim }) => claim.jobId),
+      ordered.map(({ claim }) => claim.nodeId),
+      ordered.map((outcome) => outcome.status),
+      ordered.map((outcome) => outcome.nextAttemptAt),
+      ordered.map((outcome) => outcome.attemptCount),
+      ordered.map((outcome) => (outcome.attempt ? JSON.stringify(stored(outcome.attempt)) : null)),
+      ordered.map((outcome) => outcome.error),
+    ],
+  });
+  const failing = await judge(tx, outcomes);
+  await queue.webhooks.remove(
+    tx,
+    outcomes.map(({ claim }) => claim.jobId),
+  );
+  return failing;
+}
+
+const stored = ({ at, responseStatus, responseBody, error, durationMs }: CallAttempt) => ({
+  at: at.toISOString(),
+  response_status: responseStatus,
+  response_body: responseBody,
+  error,
+  duration_ms: durationMs,
+});
+
+interface Verdict {
+  works: boolean;
+  gone: boolean;
+  /** When the first of the failures began. */
+  since: Date;
+  /** A delivery failed that has waited for long already. */
+  old: boolean;
+}
+
+async function judge(tx: Sql, outcomes: CallOutcome[]): Promise<string[]> {
+  const verdicts = new Map<string, Verdict>();
+  const now = Date.now();
+  for (const { claim, endpoint, attempt } of outcomes) {
+    if (endpoint === 'unknown' || !attempt) continue;
+    const verdict = verdicts.get(claim.webhookId) ?? { works: false, gone: false, since: attempt.at, old: false };
+    verdict.works ||= endpoint === 'works';
+    verdict.gone ||= endpoint === 'gone';
+    verdict.old ||= endpoint === 'fails' && timeOf(claim.deliveryId).getTime() < now - notNewMs;
+    if (attempt.at < verdict.since) verdict.since = attempt.at;
+    verdicts.set(claim.webhookId, verdict);
+  }
+  if (verdicts.size === 0) return [];
+  const entries = [...verdicts].sort(([a], [b]) => (a < b ? -1 : 1));
+  const rows = await tx.query<{ id: string }>({
+    name: 'webhooks-judge',
+    text: `WITH judged AS (
+             UPDATE webhooks w
+                SET failing_since = CASE WHEN NOT v.works THEN coalesce(w.failing_since, v.since) END,
+                    status = CASE WHEN v.ending IS NULL THEN w.status ELSE 'disabled' END,
+                    disabled_reason = CASE WHEN v.ending IS NULL THEN w.disabled_reason ELSE v.ending END
+               FROM (SELECT u.*, CASE WHEN x.status <> 'enabled' THEN NULL
+                                      WHEN u.gone THEN 'the endpoint answered 410 Gone'
+                                      WHEN u.old AND NOT u.works AND x.failing_since < now() - interval '${disableAfterDays} days'
+                                      THEN 'no call has succeeded for ${disableAfterDays} days' END AS ending
+                       FROM unnest($1::uuid[], $2::boolean[], $3::boolean[], $4::timestamptz[], $5::boolean[])
+                            AS u (id, works, gone, since, old)
+                       JOIN webhooks x ON x.id = u.id) v
+              WHERE w.id = v.id AND (NOT v.works OR v.gone OR w.failing_since IS NOT NULL)
+          RETURNING w.id, ${isFailing('w')} AS failing)
+           SELECT id FROM judged WHERE failing`,
+    values: [
+      entries.map(([id]) => id),
+      entries.map(([, verdict]) => verdict.works),
+      entries.map(([, verdict]) => verdict.gone),
+      entries.map(([, verdict]) => verdict.since),
+      entries.map(([, verdict]) => verdict.old),
+    ],
+  });
+  return rows.map((row) => row.id);
+}
+
+/** Gives claimed deliveries back untouched, due at once. */
+export async function release(db: Database, queue: Queue, claims: Claim[]): Promise<void> {
+  if (claims.length === 0) return;
+  await db.transaction(async (tx) => {
+    await tx.query({
+      text: `UPDATE webhook_deliveries d SET job_id = NULL, claimed_by = NULL, claimed_at = NULL
+               FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS c (id, job_id, node_id)
+              WHERE d.id = c.id AND d.job_id = c.job_id AND d.claimed_by = c.node_id`,
+      values: [
+        claims.map((entry) => entry.deliveryId),
+        claims.map((entry) => entry.jobId),
+        claims.map((entry) => entry.nodeId),
+      ],
+    });
+    await queue.webhooks.remove(
+      tx,
+      claims.map((entry) => entry.jobId),
+    );
+  });
+}

@@ -1,0 +1,203 @@
+import { randomBytes } from 'node:crypto';
+import type { Database, Sql } from '../db/client.ts';
+import { invalidRequest, notFound } from '../errors.ts';
+import type { Webhook } from '../generated/prisma/client.ts';
+import type { WebhookStatus } from '../generated/prisma/enums.ts';
+import { isId, newId } from '../ids.ts';
+import type { Queue } from '../queue.ts';
+import { open, seal } from '../seal.ts';
+import { type Draft, insert, roomOf } from './webhook-lines.ts';
+
+export const eventTypes = [
+  'email.queued',
+  'email.delivered',
+  'email.failed',
+  'email.suppressed',
+  'email.sent',
+  'email.delayed',
+  'email.bounced',
+  'email.complained',
+  'email.unsubscribed',
+] as const;
+export type EventType = (typeof eventTypes)[number];
+
+/** A fact about an email. `to` is shown to endpoints as it stands here: blind copies do not belong into it. */
+export interface EmailEvent {
+  type: EventType;
+  accountId: string;
+  createdAt: Date;
+  email: { id: string; from: string; to: string[]; subject: string; status: string; createdAt: Date };
+  /** Whom it is about, where that says more than the email's status. */
+  recipients?: { address: string; status: string; response: string | null }[];
+}
+
+/** More would multiply every email: each event is stored and sent once for each endpoint. */
+const mostEndpoints = 20;
+
+const secretBytes = 32;
+
+/** How long the secret before a rotation goes on signing beside the new one. */
+const rotationMs = 24 * 3_600_000;
+
+/**
+ * Turns facts into deliveries inside the caller's transaction: one for each event and each enabled endpoint of its
+ * account that subscribes to it, with their jobs. A constant number of statements: none for no events, one when nobody
+ * subscribes.
+ *
+ * @returns how many deliveries were made; when there are any, call `queue.webhooks.wake()` after the commit
+ */
+export async function emit(tx: Sql, queue: Queue, events: EmailEvent[]): Promise<number> {
+  if (events.length === 0) return 0;
+  const endpoints = await tx.query<{ id: string; account_id: string; events: string[]; room: number }>({
+    name: 'webhooks-subscribers',
+    text: `SELECT w.id, w.account_id, w.events, ${roomOf('w')} AS room
+             FROM webhooks w WHERE w.account_id = ANY($1) AND w.status = 'enabled' AND w.events && $2`,
+    values: [[...new Set(events.map((event) => event.accountId))], [...new Set(events.map((event) => event.type))]],
+  });
+  if (endpoints.length === 0) return 0;
+  const drafts = events.flatMap((event) => {
+    const subscribed = endpoints.filter(
+      (endpoint) => endpoint.account_id === event.accountId && endpoint.events.includes(event.type),
+    );
+    if (subscribed.length === 0) return [];
+    const payload = payloadOf(event);
+    return subscribed.map((endpoint): Draft => {
+      // Past its room an endpoint's deliveries wait as rows.
+      const woken = endpoint.room > 0;
+      endpoint.room -= 1;
+      const { accountId, type, email } = event;
+      return { id: newId(), accountId, webhookId: endpoint.id, emailId: email.id, event: type, payload, woken };
+    });
+  });
+  await insert(tx, queue, drafts);
+  return drafts.length;
+}
+
+function payloadOf({ type, createdAt, email, recipients }: EmailEvent): string {
+  return JSON.stringify({
+    type,
+    created_at: createdAt.toISOString(),
+    data: {
+      email_id: email.id,
+      from: email.from,
+      to: email.to,
+      subject: email.subject,
+      // "Delivered" is no status that an email has: it is `sent` then, and the event says it in the receiver's words.
+      status: type === 'email.delivered' ? 'delivered' : email.status,
+      created_at: email.createdAt.toISOString(),
+      ...(recipients ? { recipients } : {}),
+    },
+  });
+}
+
+/**
+ * Registers an endpoint. The secret is in the answer and can be read nowhere again.
+ *
+ * @throws ApiError 400 when the account has as many as it may have
+ */
+export async function create(
+  db: Database,
+  accountId: string,
+  input: { url: string; events: EventType[] },
+  keys: { encryptionKey: Buffer },
+): Promise<{ webhook: Webhook; secret: string }> {
+  const count = await db.prisma.webhook.count({ where: { accountId } });
+  if (count >= mostEndpoints) throw invalidRequest(`an account may have ${mostEndpoints} endpoints at the most`);
+  const id = newId();
+  const { secret, sealed } = makeSecret(id, keys.encryptionKey);
+  const webhook = await db.prisma.webhook.create({
+    data: { id, accountId, url: input.url, events: input.events, secret: sealed },
+  });
+  return { webhook, secret };
+}
+
+/** Newest first. */
+export async function list(db: Database, accountId: string): Promise<Webhook[]> {
+  return db.prisma.webhook.findMany({ where: { accountId }, orderBy: { id: 'desc' } });
+}
+
+/** @throws ApiError 404 */
+export async function get(db: Database, accountId: string, id: string): Promise<Webhook> {
+  const webhook = isId(id) ? await db.prisma.webhook.findFirst({ where: { id, accountId } }) : null;
+  if (!webhook) throw notFound();
+  return webhook;
+}
+
+/**
+ * Changes what is given. A new URL holds for deliveries that are waiting too; disabling ends them, and enabling begins
+ * with a clean slate.
+ *
+ * @throws ApiError 404
+ */
+export async function change(
+  db: Database,
+  accountId: string,
+  id: string,
+  input: { url?: string; events?: EventType[]; status?: WebhookStatus },
+): Promise<Webhook> {
+  if (!isId(id)) throw notFound();
+  const { url, events, status } = input;
+  const data = {
+    ...(url === undefined ? {} : { url }),
+    ...(events === undefined ? {} : { events }),
+    ...(status === undefined ? {} : { status, disabledReason: null }),
+    // Somebody else may answer at the new address, and whoever enables says that it works again.
+    ...(url !== undefined || status === 'enabled' ? { failingSince: null } : {}),
+  };
+  await db.prisma.webhook.updateMany({ where: { id, accountId }, data });
+  return get(db, accountId, id);
+}
+
+/**
+ * Removes an endpoint. Deliveries that wait for it end without another attempt; the log keeps them.
+ *
+ * @throws ApiError 404
+ */
+export async function remove(db: Database, accountId: string, id: string): Promise<Webhook> {
+  const webhook = await get(db, accountId, id);
+  const { count } = await db.prisma.webhook.deleteMany({ where: { id, accountId } });
+  if (count === 0) throw notFound();
+  return webhook;
+}
+
+/**
+ * Gives the endpoint a new secret. For 24 hours calls are signed with the old one as well; of two rotations within
+ * that time the first one's old secret ends at once.
+ *
+ * @throws ApiError 404
+ */
+export async function rotateSecret(
+  db: Database,
+  accountId: string,
+  id: string,
+  keys: { encryptionKey: Buffer },
+): Promise<{ webhook: Webhook; secret: string }> {
+  if (!isId(id)) throw notFound();
+  const { secret, sealed } = makeSecret(id, keys.encryptionKey);
+  const rows = await db.query({
+    text: `UPDATE webhooks SET previous_secret = secret, previous_secret_until = now() + make_interval(secs => $4), secret = $3
+            WHERE id = $1 AND account_id = $2 RETURNING id`,
+    values: [id, accountId, sealed, rotationMs / 1000],
+  });
+  if (rows.length === 0) throw notFound();
+  return { webhook: await get(db, accountId, id), secret };
+}
+
+/** Forgets secrets whose time after a rotation is over. */
+export async function forgetOldSecrets(db: Database): Promise<void> {
+  await db.query({
+    text: 'UPDATE webhooks SET previous_secret = NULL, previous_secret_until = NULL WHERE previous_secret_until < now()',
+  });
+}
+
+function makeSecret(webhookId: string, encryptionKey: Buffer): { secret: string; sealed: Uint8Array<ArrayBuffer> } {
+  const secret = `whsec_${randomBytes(secretBytes).toString('base64')}`;
+  return { secret, sealed: new Uint8Array(seal(encryptionKey, Buffer.from(secret), sealContext(webhookId))) };
+}
+
+/** The secret as its owner knows it. */
+export function openSecret(encryptionKey: Buffer, webhookId: string, sealed: Uint8Array): string {
+  return open(encryptionKey, sealed, sealContext(webhookId)).toString();
+}
+
+const sealContext = (webhookId: string) => `webhook:${webhookId}`;

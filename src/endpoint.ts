@@ -1,0 +1,38 @@
+import { isIP } from 'node:net';
+import { isPublicAddress } from './ip.ts';
+
+const ownPorts = new Set([80, 443]);
+
+/** Services that must not be talked to from here, and that read some of what an HTTP request says as commands. */
+const deniedPorts = new Set([
+  2049, 2375, 2376, 2379, 2380, 3306, 3389, 5432, 5672, 6379, 9200, 9300, 10250, 11211, 27017,
+]);
+
+/**
+ * Why no call is made to this URL, or null when one may be. It must be parsed already: parsing turns every way of
+ * writing an IP address (decimal, octal, hexadecimal, full-width) into the one that is looked at here. A name is checked
+ * again when it has been resolved.
+ */
+export function refuseUrl(url: URL, allowPrivate: boolean): string | null {
+  if (url.protocol !== 'http:' && url.protocol !== 'https:') return 'must be an http or https address';
+  if (url.username || url.password) return 'must not hold a user name or a password';
+  const port = portOf(url);
+  if (!ownPorts.has(port) && (port < 1024 || deniedPorts.has(port))) return `may not have the port ${port}`;
+  const host = hostOf(url);
+  if (allowPrivate) return null;
+  if (isIP(host) !== 0 && !isPublicAddress(host)) return 'must be on the public internet: this address is private';
+  if (isLocalhost(host)) return 'must be on the public internet: this name is of the server itself';
+  return null;
+}
+
+export function portOf(url: URL): number {
+  return Number(url.port) || (url.protocol === 'https:' ? 443 : 80);
+}
+
+/** The host without the brackets of IPv6 and without a dot at its end. */
+export function hostOf(url: URL): string {
+  return url.hostname.replace(/^\[(.*)\]$/, '$1').replace(/\.$/, '');
+}
+
+/** RFC 6761 section 6.3: a name that is loopback without asking anybody. */
+export const isLocalhost = (host: string) => /^(.+\.)?localhost$/i.test(host);

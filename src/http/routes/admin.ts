@@ -1,0 +1,87 @@
+import { randomBytes } from 'node:crypto';
+import type Router from '@koa/router';
+import { z } from 'zod';
+import * as accounts from '../../core/accounts.ts';
+import { listAll } from '../../core/email-log.ts';
+import { planNames } from '../../core/plans.ts';
+import { isId } from '../../ids.ts';
+import { demandAdmin, demandLogin } from '../auth.ts';
+import { readJson } from '../body.ts';
+import * as present from '../present.ts';
+import type { Services } from '../services.ts';
+import { count, line, mailbox, oneOf, parse } from '../validation.ts';
+
+const bodyLimit = 16 * 1024;
+const largestTopUp = 1_000_000;
+
+const newAccount = z.object({
+  name: line(200),
+  email: mailbox,
+  password: line(200)
+    .refine((password) => password.length >= 8, 'must have at least 8 characters')
+    .nullish(),
+  plan: oneOf(planNames).nullish(),
+});
+
+const change = z
+  .object({
+    name: line(200).optional(),
+    plan: oneOf(planNames).optional(),
+    suspended: z.boolean({ error: 'must be true or false' }).optional(),
+  })
+  .refine((input) => Object.values(input).some((value) => value !== undefined), 'name, plan or suspended is required');
+
+const topUp = z.object({
+  amount: z
+    .number({ error: (issue) => (issue.input === undefined ? 'is required' : 'must be a number') })
+    .positive('must be more than 0')
+    .max(largestTopUp, `may be ${largestTopUp} at the most`)
+    .refine((amount) => Number.isInteger(Math.round(amount * 1e6) / 1e4), 'may have two decimal places'),
+});
+
+const page = { limit: count(50, 100), offset: count(0, 2_147_483_647) };
+const emailPage = z.object({ ...page, account_id: z.string().refine(isId, 'must be an account id').optional() });
+
+/** `/admin/accounts`, their credits, and `GET /admin/emails`: for the operators of the server. */
+export function adminRoutes(router: Router, { db, jwtSecret, defaultPlan }: Services): void {
+  const operator = [...demandLogin(db, jwtSecret), demandAdmin];
+
+  router.post('/admin/accounts', ...operator, async (ctx) => {
+    const input = parse(newAccount, await readJson(ctx, bodyLimit));
+    const password = input.password ?? randomBytes(12).toString('base64url');
+    const email = input.email.address.toLowerCase();
+    const account = await accounts.create(db, {
+      name: input.name,
+      plan: input.plan ?? defaultPlan,
+      user: { email, password },
+    });
+    ctx.status = 201;
+    // A password that was made here is shown this once; one that was given is known.
+    ctx.body = { account: present.account(account), user: { email, ...(input.password ? {} : { password }) } };
+  });
+
+  router.get('/admin/accounts', ...operator, async (ctx) => {
+    const found = await accounts.list(db, parse(z.object(page), ctx.query));
+    ctx.body = { accounts: found.accounts.map((account) => present.account(account)), count: found.count };
+  });
+
+  router.get('/admin/accounts/:id', ...operator, async (ctx) => {
+    ctx.body = { account: present.account(await accounts.get(db, ctx.params.id ?? '')) };
+  });
+
+  router.patch('/admin/accounts/:id', ...operator, async (ctx) => {
+    const input = parse(change, await readJson(ctx, bodyLimit));
+    ctx.body = { account: present.account(await accounts.change(db, ctx.params.id ?? '', input)) };
+  });
+
+  router.post('/admin/accounts/:id/credits', ...operator, async (ctx) => {
+    const { amount } = parse(topUp, await readJson(ctx, bodyLimit));
+    ctx.body = { account: present.account(await accounts.topUp(db, ctx.params.id ?? '', amount)) };
+  });
+
+  router.get('/admin/emails', ...operator, async (ctx) => {
+    const { account_id: accountId, ...rest } = parse(emailPage, ctx.query);
+    const { emails, count } = await listAll(db, { ...rest, accountId: accountId ?? null });
+    ctx.body = { emails: emails.map((email) => ({ ...present.email(email), account_id: email.accountId })), count };
+  });
+}

@@ -1,0 +1,74 @@
+import type Router from '@koa/router';
+import { z } from 'zod';
+import * as templates from '../../core/templates.ts';
+import { formatMailbox } from '../../mail/address.ts';
+import { demandLoginOrKey } from '../auth.ts';
+import { readJson } from '../body.ts';
+import * as present from '../present.ts';
+import type { Services } from '../services.ts';
+import { givenContent, newTemplate, previewRequest, templateChanges } from '../template-fields.ts';
+import { count, parse } from '../validation.ts';
+
+/** Both bodies, and what JSON adds to them. */
+const bodyLimit = 40 * 1024 * 1024;
+
+const page = z.object({ limit: count(50, 100), offset: count(0, 2_147_483_647) });
+
+const empty = { from: null, subject: null, replyTo: [], html: null, text: null, variables: [] };
+
+/** `POST`, `GET`, `GET /:id`, `PATCH`, `DELETE`, `POST /:id/publish` and `POST /:id/render` of `/templates`. */
+export function templateRoutes(router: Router, { db, jwtSecret }: Services): void {
+  const writer = demandLoginOrKey(db, jwtSecret, 'send');
+  const reader = demandLoginOrKey(db, jwtSecret, 'read');
+
+  router.post('/templates', writer, async (ctx) => {
+    const input = parse(newTemplate, await readJson(ctx, bodyLimit));
+    const template = await templates.create(db, ctx.state.accountId, {
+      name: input.name,
+      alias: input.alias ?? null,
+      content: { ...empty, ...givenContent(input) },
+    });
+    ctx.status = 201;
+    ctx.body = { template: present.template(template) };
+  });
+
+  router.get('/templates', reader, async (ctx) => {
+    const found = await templates.list(db, ctx.state.accountId, parse(page, ctx.query));
+    ctx.body = { templates: found.templates.map(present.templateSummary), count: found.count };
+  });
+
+  router.get('/templates/:id', reader, async (ctx) => {
+    ctx.body = { template: present.template(await templates.get(db, ctx.state.accountId, ctx.params.id ?? '')) };
+  });
+
+  router.patch('/templates/:id', writer, async (ctx) => {
+    const input = parse(templateChanges, await readJson(ctx, bodyLimit));
+    const changes = { name: input.name, alias: input.alias, content: givenContent(input) };
+    const template = await templates.update(db, ctx.state.accountId, ctx.params.id ?? '', changes);
+    ctx.body = { template: present.template(template) };
+  });
+
+  router.delete('/templates/:id', writer, async (ctx) => {
+    await templates.remove(db, ctx.state.accountId, ctx.params.id ?? '');
+    ctx.body = { message: 'the template was removed' };
+  });
+
+  router.post('/templates/:id/publish', writer, async (ctx) => {
+    ctx.body = { template: present.template(await templates.publish(db, ctx.state.accountId, ctx.params.id ?? '')) };
+  });
+
+  router.post('/templates/:id/render', reader, async (ctx) => {
+    const { variables, version } = parse(previewRequest, await readJson(ctx, bodyLimit));
+    const rendered = await templates.preview(db, ctx.state.accountId, ctx.params.id ?? '', {
+      variables: variables ?? {},
+      version: version ?? 'draft',
+    });
+    ctx.body = {
+      subject: rendered.subject,
+      from: rendered.from && formatMailbox(rendered.from),
+      reply_to: rendered.replyTo.map(formatMailbox),
+      html: rendered.html,
+      text: rendered.text,
+    };
+  });
+}

@@ -1,0 +1,47 @@
+import { z } from 'zod';
+import type { TemplateUse } from '../core/template-sending.ts';
+import { line } from './validation.ts';
+
+const mostVariables = 100;
+const longestValue = 100 * 1024;
+
+/** The values of a template's variables, by key: strings and numbers. Keys that no template asks for do not matter. */
+export const templateVariables = z
+  .custom<Record<string, unknown>>(
+    (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
+    'must be an object',
+  )
+  .superRefine((value, context) => {
+    const entries = Object.entries(value);
+    if (entries.length > mostVariables) {
+      context.addIssue(`may have ${mostVariables} entries at the most`);
+      return;
+    }
+    for (const [key, each] of entries) {
+      const refused = refuseValue(each);
+      if (refused) context.addIssue({ code: 'custom', path: [key], message: refused });
+    }
+  });
+
+/** The `template` of a send request. Where it has both an id and an alias, the id counts. */
+export const templateUse = z
+  .object(
+    { id: line(100).nullish(), alias: line(100).nullish(), variables: templateVariables.nullish() },
+    { error: 'must be an object' },
+  )
+  .transform(({ id, alias, variables }, context): TemplateUse => {
+    const ref = id ? { id } : alias ? { alias } : null;
+    if (ref) return { ref, variables: variables ?? {} };
+    context.addIssue({ code: 'custom', path: ['id'], message: 'is required when alias is omitted' });
+    return z.NEVER;
+  });
+
+/** Null counts as absent, here as everywhere. */
+function refuseValue(value: unknown): string | null {
+  if (value === null) return null;
+  if (typeof value === 'number') return Number.isFinite(value) ? null : 'must be a finite number';
+  if (typeof value !== 'string') return 'must be a string or a number';
+  if (value.length > longestValue) return `may have ${longestValue} characters at the most`;
+  if (value.includes('\0')) return 'holds a NUL character';
+  return value.isWellFormed() ? null : 'holds half of a surrogate pair';
+}

@@ -1,0 +1,275 @@
+import t from 'tap';
+import { buildAccount, buildKey, buildSender, buildVerifiedDomain } from '../support/build.ts';
+import { startTestNode } from '../support/node.ts';
+
+const encryptionKey = Buffer.alloc(32, 3);
+const env = { ENCRYPTION_KEY: encryptionKey.toString('hex') };
+
+t.test('plans', async (t) => {
+  const node = await startTestNode(t, env);
+  const admin = (
+    await node.call('POST', '/api/v1/auth/login', {
+      body: { email: 'admin@example.test', password: node.adminPassword },
+    })
+  ).body.token;
+
+  async function sender(plan: string, used: { day?: number; month?: number; credit?: number } = {}) {
+    const built = await buildSender(node.db, encryptionKey);
+    await node.db.query({
+      text: `UPDATE accounts SET plan = $2, credit = $5, usage_day = (now() AT TIME ZONE 'UTC')::date, usage_day_count = $3,
+                    usage_month = date_trunc('month', now() AT TIME ZONE 'UTC')::date, usage_month_count = $4 WHERE id = $1`,
+      values: [built.account.id, plan, used.day ?? 0, used.month ?? 0, used.credit ?? 0],
+    });
+    const item = { from: built.from, to: 'a@b.test', subject: 's', text: 't' };
+    return {
+      ...built,
+      send: () => node.call('POST', '/api/v1/emails', { key: built.key, body: item }),
+      batch: (n: number) =>
+        node.call('POST', '/api/v1/emails/batch', { key: built.key, body: { emails: Array(n).fill(item) } }),
+      account: async () =>
+        (await node.call('GET', `/api/v1/admin/accounts/${built.account.id}`, { token: admin })).body.account,
+    };
+  }
+
+  t.test('the free plan stops at its hundredth email of the day', async (t) => {
+    const { send, account } = await sender('free', { day: 99, month: 99 });
+    t.equal((await send()).status, 200);
+    const refused = await send();
+    t.match([refused.status, refused.body], [429, { error: 'quota exceeded', detail: /free plan/ }]);
+    t.match(await account(), { usage: { day: 100, month: 100 } });
+  });
+
+  t.test('and at its three thousandth of the month', async (t) => {
+    const { send } = await sender('free', { day: 0, month: 2_999 });
+    t.equal((await send()).status, 200);
+    t.equal((await send()).status, 429);
+  });
+
+  t.test('a new day and a new month begin at nothing', async (t) => {
+    const { send, account } = await sender('free', { day: 100, month: 3_000 });
+    t.equal((await send()).status, 429);
+    await node.db.query({
+      text: `UPDATE accounts SET usage_day = usage_day - 40, usage_month = (usage_month - interval '1 month')::date`,
+    });
+    t.match(await account(), { usage: { day: 0, month: 0 } });
+    t.equal((await send()).status, 200);
+    t.match(await account(), { usage: { day: 1, month: 1 } });
+  });
+
+  t.test('two hundred calls at once on two nodes: exactly the limit is accepted', async (t) => {
+    const other = await startTestNode(t, { ...env, DATABASE_URL: node.databaseUrl });
+    const { key, from, account } = await sender('free', { day: 60, month: 60 });
+    const answers = await Promise.all(
+      Array.from({ length: 200 }, (_, n) =>
+        (n % 2 ? node : other).call('POST', '/api/v1/emails', {
+          key,
+          body: { from, to: 'a@b.test', subject: `${n}`, text: 't' },
+        }),
+      ),
+    );
+    t.equal(answers.filter((answer) => answer.status === 200).length, 40);
+    t.equal(answers.filter((answer) => answer.status === 429).length, 160);
+    t.match(await account(), { usage: { day: 100, month: 100 } });
+  });
+
+  t.test('a batch gets what is left, and names the others', async (t) => {
+    const { batch, account } = await sender('free', { day: 97, month: 97 });
+    const { status, body } = await batch(5);
+    t.equal(status, 200);
+    t.equal(body.emails.length, 3);
+    t.match(body.errors, [
+      { index: 3, error: 'quota exceeded' },
+      { index: 4, error: 'quota exceeded' },
+    ]);
+    t.match(await account(), { usage: { day: 100 } });
+  });
+
+  t.test('what is refused or suppressed is not counted', async (t) => {
+    const { send, account, domain } = await sender('free');
+    await node.db.query({
+      text: `INSERT INTO suppressions (id, account_id, address, reason) VALUES (gen_random_uuid(), $1, 'a@b.test', 'manual')`,
+      values: [(await account()).id],
+    });
+    t.equal((await send()).body.email.status, 'suppressed');
+    await node.db.query({ text: 'DELETE FROM domains WHERE domain = $1', values: [domain] });
+    t.equal((await send()).status, 400);
+    t.match(await account(), { usage: { day: 0, month: 0 } });
+  });
+
+  t.test('past its month the pro plan pays from the credit, to the cent', async (t) => {
+    const { batch, send, account } = await sender('pro', { month: 49_999, credit: 1.2 });
+    const { body } = await batch(5);
+    t.equal(body.emails.length, 3, 'one is in the plan, two are paid for');
+    t.match(await account(), { credit: '0.20', usage: { month: 50_002 } });
+    t.equal((await send()).status, 429);
+    const { id } = await account();
+    const topped = await node.call('POST', `/api/v1/admin/accounts/${id}/credits`, {
+      token: admin,
+      body: { amount: 0.3 },
+    });
+    t.match([topped.status, topped.body.account], [200, { credit: '0.50' }]);
+    t.equal((await send()).status, 200);
+    t.match(await account(), { credit: '0.00' });
+  });
+
+  t.test('the number of domains is the plan’s, also when two are added at once', async (t) => {
+    const account = await buildAccount(node.db);
+    await node.db.prisma.account.updateMany({ where: { id: account.id }, data: { plan: 'free' } });
+    const token = (await node.call('POST', '/api/v1/auth/login', { body: account })).body.token;
+    const answers = await Promise.all(
+      ['one.test', 'two.test', 'three.test'].map((domain) =>
+        node.call('POST', '/api/v1/domains', { token, body: { domain } }),
+      ),
+    );
+    t.same(answers.map((answer) => answer.status).sort(), [200, 403, 403]);
+    t.match(answers.find((answer) => answer.status === 403)?.body, { error: 'forbidden' });
+  });
+});
+
+t.test('accounts', async (t) => {
+  const node = await startTestNode(t, env);
+  const loginAs = async (email: string, password: string) =>
+    node.call('POST', '/api/v1/auth/login', { body: { email, password } });
+  const admin = (await loginAs('admin@example.test', node.adminPassword)).body.token;
+  const post = (path: string, body: unknown, token = admin) => node.call('POST', path, { token, body });
+
+  t.test('are created with a first user, on the default plan', async (t) => {
+    const { status, body } = await post('/api/v1/admin/accounts', { name: 'Shop', email: 'Owner@Shop.test' });
+    t.equal(status, 201);
+    t.match(body, {
+      account: { name: 'Shop', plan: 'free', credit: '0.00', suspended_at: null },
+      user: { email: 'owner@shop.test', password: String },
+    });
+    const login = await loginAs('owner@shop.test', body.user.password);
+    t.match(login.body, { user: { role: 'member' }, account: { id: body.account.id, plan: 'free' } });
+    const again = await post('/api/v1/admin/accounts', {
+      name: 'Shop 2',
+      email: 'owner@shop.test',
+      password: 'long enough',
+    });
+    t.match(again, { status: 400, body: { detail: 'email: belongs to a user already' } });
+    t.equal((await node.db.prisma.account.findMany({ where: { name: 'Shop 2' } })).length, 0);
+    const given = await post('/api/v1/admin/accounts', {
+      name: 'B',
+      email: 'b@b.test',
+      password: 'long enough',
+      plan: 'pro',
+    });
+    t.match(given.body, { account: { plan: 'pro' }, user: { email: 'b@b.test' } });
+    t.equal(given.body.user.password, undefined, 'a password that was given is not repeated');
+  });
+
+  t.test('only an admin may', async (t) => {
+    const member = await buildAccount(node.db);
+    const token = (await loginAs(member.email, member.password)).body.token;
+    for (const [method, path] of [
+      ['POST', '/api/v1/admin/accounts'],
+      ['GET', '/api/v1/admin/accounts'],
+      ['GET', `/api/v1/admin/accounts/${member.id}`],
+      ['PATCH', `/api/v1/admin/accounts/${member.id}`],
+      ['POST', `/api/v1/admin/accounts/${member.id}/credits`],
+      ['GET', '/api/v1/admin/emails'],
+    ] as const) {
+      const body = method === 'GET' ? {} : { body: {} };
+      t.match(await node.call(method, path, { token, ...body }), { status: 403, body: { error: 'forbidden' } }, path);
+      t.equal((await node.call(method, path, body)).status, 401, path);
+    }
+  });
+
+  t.test('a suspended one can do nothing, and can be brought back', async (t) => {
+    const member = await buildAccount(node.db);
+    const { domain } = await buildVerifiedDomain(node.db, member.id, encryptionKey);
+    const key = await buildKey(node.db, member.id);
+    const token = (await loginAs(member.email, member.password)).body.token;
+    const patch = (body: unknown) => node.call('PATCH', `/api/v1/admin/accounts/${member.id}`, { token: admin, body });
+    t.match((await patch({ suspended: true })).body.account, { suspended_at: /Z$/ });
+    const email = { from: `a@${domain}`, to: 'b@c.test', subject: 's', text: 't' };
+    t.match(await node.call('POST', '/api/v1/emails', { key, body: email }), {
+      status: 403,
+      body: { error: 'forbidden' },
+    });
+    t.equal((await node.call('GET', '/api/v1/keys', { token })).status, 403);
+    t.equal((await loginAs(member.email, member.password)).status, 403);
+    t.equal(
+      (await loginAs(member.email, 'wrong password')).status,
+      401,
+      'that it is suspended is told to its members only',
+    );
+    t.match((await patch({ suspended: false, plan: 'pro', name: 'Back' })).body.account, {
+      suspended_at: null,
+      plan: 'pro',
+      name: 'Back',
+    });
+    t.equal((await node.call('POST', '/api/v1/emails', { key, body: email })).status, 200);
+  });
+
+  t.test('the admin sees the emails of all accounts, or of one', async (t) => {
+    const built = await buildSender(node.db, encryptionKey);
+    const sent = await node.call('POST', '/api/v1/emails', {
+      key: built.key,
+      body: { from: built.from, to: 'b@c.test', subject: 'seen', text: 't' },
+    });
+    const { body } = await node.call('GET', '/api/v1/admin/emails?limit=1', { token: admin });
+    t.match(body.emails, [{ id: sent.body.email.id, account_id: built.account.id }]);
+    t.ok(body.count >= 2);
+    const one = await node.call('GET', `/api/v1/admin/emails?account_id=${built.account.id}`, { token: admin });
+    t.equal(one.body.count, 1);
+  });
+
+  t.test('bad input names the field', async (t) => {
+    const { id } = (await post('/api/v1/admin/accounts', { name: 'X', email: 'x@x.test' })).body.account;
+    const wrong: [string, string, unknown, RegExp][] = [
+      ['POST', '/api/v1/admin/accounts', {}, /^name: is required/],
+      ['POST', '/api/v1/admin/accounts', { name: 'a' }, /^email: is required/],
+      ['POST', '/api/v1/admin/accounts', { name: 'a', email: 'a' }, /^email: not an email address/],
+      [
+        'POST',
+        '/api/v1/admin/accounts',
+        { name: 'a', email: 'a@b.test', password: 'short' },
+        /^password: must have at least 8/,
+      ],
+      [
+        'POST',
+        '/api/v1/admin/accounts',
+        { name: 'a', email: 'a@b.test', plan: 'gold' },
+        /^plan: must be one of free, pro, unlimited/,
+      ],
+      ['PATCH', `/api/v1/admin/accounts/${id}`, {}, /is required/],
+      ['PATCH', `/api/v1/admin/accounts/${id}`, { suspended: 'yes' }, /^suspended: must be true or false/],
+      ['POST', `/api/v1/admin/accounts/${id}/credits`, {}, /^amount: is required/],
+      ['POST', `/api/v1/admin/accounts/${id}/credits`, { amount: -1 }, /^amount: must be more than 0/],
+      ['POST', `/api/v1/admin/accounts/${id}/credits`, { amount: 0.001 }, /^amount: may have two decimal places/],
+      ['POST', `/api/v1/admin/accounts/${id}/credits`, { amount: 1e9 }, /^amount: may be 1000000 at the most/],
+      ['POST', `/api/v1/admin/accounts/${id}/credits`, { amount: '5' }, /^amount: must be a number/],
+    ];
+    for (const [method, path, body, detail] of wrong) {
+      t.match(await node.call(method, path, { token: admin, body }), {
+        status: 400,
+        body: { error: 'invalid request', detail },
+      });
+    }
+    for (const path of ['nonsense', '00000000-0000-7000-8000-000000000000']) {
+      t.equal((await node.call('GET', `/api/v1/admin/accounts/${path}`, { token: admin })).status, 404);
+      t.equal((await post(`/api/v1/admin/accounts/${path}/credits`, { amount: 1 })).status, 404);
+    }
+  });
+});
+
+t.test('the requests of a key are limited, and the answers say how', async (t) => {
+  const node = await startTestNode(t, { ...env, RATE_LIMIT: '5/10' });
+  const account = await buildAccount(node.db);
+  const key = await buildKey(node.db, account.id);
+  const answers = await Promise.all(Array.from({ length: 14 }, () => node.call('GET', '/api/v1/emails', { key })));
+  const refused = answers.filter((answer) => answer.status === 429);
+  t.ok(refused.length >= 3 && refused.length <= 4, `${refused.length} were refused`);
+  t.match(refused[0]?.body, { error: 'rate limited', detail: String });
+  t.equal(refused[0]?.headers.get('retry-after'), '1');
+  for (const answer of answers) {
+    t.equal(answer.headers.get('ratelimit-policy'), '"key";q=10;w=2');
+    t.match(answer.headers.get('ratelimit'), /^"key";r=\d+;t=\d+$/);
+  }
+  const other = await buildKey(node.db, account.id);
+  t.equal((await node.call('GET', '/api/v1/emails', { key: other })).status, 200, 'each key for itself');
+  await new Promise((resume) => setTimeout(resume, 1_100));
+  t.equal((await node.call('GET', '/api/v1/emails', { key })).status, 200);
+});
