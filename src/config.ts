@@ -99,7 +99,7 @@ export const variables: Variable[] = [
   {
     name: 'ENCRYPTION_KEY',
     fallback: 'generated into `DATA_DIR`; required when `DATABASE_URL` is set',
-    meaning: 'encrypts DKIM private keys at rest; 32 bytes as 64 hexadecimal digits or as base64',
+    meaning: 'encrypts DKIM private keys and webhook secrets at rest; 32 bytes as 64 hexadecimal digits or as base64',
   },
   { name: 'ROLES', fallback: '`api,mta,webhooks,smtp`', meaning: 'what this node does, comma separated' },
   {

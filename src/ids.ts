@@ -1,8 +1,18 @@
+import { randomInt } from 'node:crypto';
 import { v7, validate } from 'uuid';
 
-/** A new UUIDv7: time-ordered, so "newest first" is an index scan and partitions can be cut by the id itself. */
+const latest = { msecs: 0, seq: 0 };
+
+/**
+ * A new UUIDv7: time-ordered, so "newest first" is an index scan and partitions can be cut by the id itself. Those that
+ * one process makes for the same moment, as for the emails of a batch, are in order too.
+ */
 export function newId(at?: Date): string {
-  return at ? v7({ msecs: at.getTime() }) : v7();
+  if (!at) return v7();
+  const msecs = at.getTime();
+  latest.seq = msecs === latest.msecs ? latest.seq + 1 : randomInt(2 ** 31);
+  latest.msecs = msecs;
+  return v7({ msecs, seq: latest.seq });
 }
 
 /** True when the text is a UUID in the form that PostgreSQL's uuid type takes without an error. */

@@ -43,12 +43,13 @@ async function lay(
   }
   const secrets = await readSecrets(dataDir);
   say('Starting PostgreSQL');
-  const postgres = await startEmbedded({ dataDir, password: secrets.databasePassword, log, onProgress: say }).catch(
-    (error: Error) => {
-      throw new StartError(error.message);
-    },
-  );
-  stops.push(postgres.stop);
+  const starting = startEmbedded({ dataDir, password: secrets.databasePassword, log, onProgress: say });
+  // Before it is up: a signal in the middle of the start takes the server down again.
+  stops.push(async () => (await starting).stop());
+  const postgres = await starting.catch((error: Error) => {
+    stops.pop();
+    throw new StartError(error.message);
+  });
   const foundation = {
     databaseUrl: postgres.url,
     alone: true,

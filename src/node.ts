@@ -22,6 +22,8 @@ import { deriveKey } from './seal.ts';
 import { createTransport } from './smtp/deliver.ts';
 import { createResolver, type Resolver } from './smtp/resolver.ts';
 import { publicSourceAddresses } from './smtp/source.ts';
+import { WebhookDispatcher } from './webhooks/dispatch.ts';
+import { addUpkeep as addWebhookUpkeep } from './webhooks/upkeep.ts';
 
 /** What a node needs beside the configuration: where its database is, and the secrets that may have been generated. */
 export interface Foundation {
@@ -89,8 +91,18 @@ async function bringUp(config: Config, foundation: Foundation, stops: Stops): Pr
   const rounds = new Rounds(log);
   stops.push(() => rounds.stop());
   addChores(rounds, db, surroundings, config.deliveryMode === 'sandbox');
-  if (config.roles.has('mta'))
-    await startDelivery({ config, foundation, db, queue, rounds, internet, returnPath }, stops);
+  const makesCalls = config.roles.has('mta') || config.roles.has('webhooks');
+  const lease = new Lease(db, log, [...config.roles]);
+  if (makesCalls) {
+    await lease.start(foundation.alone);
+    stops.push(() => lease.stop());
+  }
+  const parts = { config, foundation, db, queue, rounds, internet, returnPath, lease };
+  const dispatchers: { stop(): Promise<void> }[] = [];
+  if (config.roles.has('mta')) dispatchers.push(startDelivery(parts, stops));
+  if (config.roles.has('webhooks')) dispatchers.push(startWebhooks(parts));
+  // At the same time: each may need most of the time that there is.
+  stops.push(() => Promise.all(dispatchers.map((dispatcher) => dispatcher.stop())));
 
   let baseUrl = config.baseUrl;
   if (config.roles.has('api')) {
@@ -104,7 +116,16 @@ async function bringUp(config: Config, foundation: Foundation, stops: Stops): Pr
       baseUrl,
       surroundings,
       sandbox: config.deliveryMode === 'sandbox',
+      allowPrivateNetworks: config.allowPrivateNetworks,
       defaultPlan: config.defaultPlan,
+      lookUp: {
+        resolver: internet.resolver,
+        ownHosts: [config.mailHostname],
+        ownAddresses: internet.knownIps,
+        allowPrivate: internet.allowPrivate,
+      },
+      returnPathKey: returnPath.key,
+      retryForMs: config.retryForMs,
       limiter: new RateLimiter(config.rateLimit),
     };
     const server = await openPort(createApp(services), config);
@@ -163,7 +184,7 @@ async function findInternet(
   return { resolver: sandbox.resolver, mxPort: sandbox.mxPort, allowPrivate: true, knownIps: [] };
 }
 
-interface DeliveryParts {
+interface Parts {
   config: Config;
   foundation: Foundation;
   db: Database;
@@ -171,10 +192,11 @@ interface DeliveryParts {
   rounds: Rounds;
   internet: Internet;
   returnPath: { key: Buffer; host: string };
+  lease: Lease;
 }
 
-async function startDelivery(parts: DeliveryParts, stops: Stops): Promise<void> {
-  const { config, foundation, db, queue, rounds, internet, returnPath } = parts;
+function startDelivery(parts: Parts, stops: Stops): Dispatcher {
+  const { config, foundation, db, queue, rounds, internet, returnPath, lease } = parts;
   const { log } = foundation;
   const transport = createTransport({
     resolver: internet.resolver,
@@ -186,9 +208,6 @@ async function startDelivery(parts: DeliveryParts, stops: Stops): Promise<void> 
     log,
   });
   stops.push(() => transport.close());
-  const lease = new Lease(db, log, [...config.roles]);
-  await lease.start(foundation.alone);
-  stops.push(() => lease.stop());
   const tools = {
     transport,
     messages: new MessageBuilder(foundation.encryptionKey),
@@ -199,8 +218,18 @@ async function startDelivery(parts: DeliveryParts, stops: Stops): Promise<void> 
   };
   const dispatcher = new Dispatcher(db, queue, tools, new Recorder(db, queue, log));
   dispatcher.start();
-  stops.push(() => dispatcher.stop());
   addUpkeep(rounds, db, queue, log);
+  return dispatcher;
+}
+
+function startWebhooks({ config, foundation, db, queue, rounds, lease }: Parts): WebhookDispatcher {
+  const { log, encryptionKey } = foundation;
+  // The sandbox's DNS knows mail and nothing else; endpoints are where they are in either mode.
+  const poster = { resolver: createResolver(config.dnsServers), allowPrivate: config.allowPrivateNetworks };
+  const dispatcher = new WebhookDispatcher(db, queue, { poster, encryptionKey, lease, log });
+  dispatcher.start();
+  addWebhookUpkeep(rounds, db, queue, log);
+  return dispatcher;
 }
 
 async function openPort(app: ReturnType<typeof createApp>, config: Config): Promise<HttpServer> {

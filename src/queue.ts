@@ -90,19 +90,22 @@ function createLine<Job extends { id: string }>(boss: PgBoss, name: string, grou
       await boss.insert(
         name,
         jobs.map((job) => {
-          const { id, priority, ...data } = job;
-          return { id, priority, data, group: { id: groupOf(job) } };
+          const { id, ...data } = job;
+          return { id, priority: job.priority, data, group: { id: groupOf(job) } };
         }),
         inside(tx),
       );
     },
     async take(tx, limit, withoutGroups) {
-      const jobs = await boss.fetch<Omit<Job, 'id'>>(name, {
+      const jobs = await boss.fetch<Omit<Job, 'id'> & { priority?: number }>(name, {
         ...inside(tx),
         batchSize: limit,
         ignoreGroups: withoutGroups,
       });
-      return jobs.map((job) => ({ ...job.data, id: job.id }) as Job);
+      // pg-boss takes the right ones and hands them over in any order.
+      return jobs
+        .toSorted((a, b) => (b.data.priority ?? 0) - (a.data.priority ?? 0) || (a.id < b.id ? -1 : 1))
+        .map(({ id, data: { priority: _, ...data } }) => ({ ...data, id }) as unknown as Job);
     },
     async remove(tx, jobIds) {
       if (jobIds.length > 0) await boss.deleteJob(name, jobIds, inside(tx));

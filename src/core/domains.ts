@@ -23,6 +23,9 @@ export interface DnsRecords {
   spf: DnsRecord;
 }
 
+/** What the longest name that we ask for, the DKIM record's, leaves of the 253 characters of a name. */
+const longestDomain = 253 - 'sw00000000._domainkey.'.length;
+
 /** First background check of a pending domain; each further one waits twice as long, for 48 hours in all. */
 const firstCheckMs = 60_000;
 
@@ -131,6 +134,8 @@ function parseName(text: string): string {
     if (error instanceof AddressError) throw invalidRequest(`domain: ${error.message}`);
     throw error;
   }
+  if (domain.length > longestDomain)
+    throw invalidRequest(`domain: longer than ${longestDomain} characters, which leaves no room for its DKIM record`);
   // Null for a public suffix itself, such as co.uk, under which anyone can register.
   if (getDomain(domain, { allowPrivateDomains: true }) === null) {
     throw invalidRequest('domain: a public suffix cannot be a sending domain');

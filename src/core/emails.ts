@@ -1,5 +1,5 @@
 import type { Database, Sql } from '../db/client.ts';
-import { type ApiError, forbidden, fromDomainNotVerified, quotaExceeded } from '../errors.ts';
+import { ApiError, forbidden, fromDomainNotVerified, quotaExceeded } from '../errors.ts';
 import type { Email } from '../generated/prisma/client.ts';
 import type { Queue } from '../queue.ts';
 import { type Draft, draft, type SendRequest } from './draft.ts';
@@ -8,6 +8,8 @@ import * as idempotency from './idempotency.ts';
 import type { KeyHolder } from './keys.ts';
 import * as plans from './plans.ts';
 import * as suppressions from './suppressions.ts';
+import { resolve, type Sendable } from './template-sending.ts';
+import { type EmailEvent, emit } from './webhooks.ts';
 
 export type Accepted = { email: Email } | { refusal: ApiError };
 
@@ -17,14 +19,9 @@ export type Accepted = { email: Email } | { refusal: ApiError };
  *
  * @returns one entry for each request, in order
  */
-export async function accept(
-  db: Database,
-  queue: Queue,
-  holder: KeyHolder,
-  requests: SendRequest[],
-): Promise<Accepted[]> {
-  const results = await db.transaction((tx) => acceptIn(tx, queue, holder, requests));
-  queue.wake();
+export async function accept(db: Database, queue: Queue, holder: KeyHolder, requests: Sendable[]): Promise<Accepted[]> {
+  const { results, told } = await db.transaction((tx) => acceptIn(tx, queue, holder, requests));
+  wake(queue, told);
   return results;
 }
 
@@ -39,27 +36,41 @@ export async function acceptOnce(
   db: Database,
   queue: Queue,
   holder: KeyHolder,
-  requests: SendRequest[],
+  requests: Sendable[],
   call: idempotency.Idempotency,
   respond: (results: Accepted[]) => unknown,
 ): Promise<{ response: unknown; replayed: boolean }> {
   const answer = await db.transaction(async (tx) => {
     const first = await idempotency.take(tx, holder.accountId, call);
-    if (first) return { response: first.response, replayed: true };
-    const response = respond(await acceptIn(tx, queue, holder, requests));
+    if (first) return { response: first.response, replayed: true, told: 0 };
+    const { results, told } = await acceptIn(tx, queue, holder, requests);
+    const response = respond(results);
     await idempotency.keep(tx, holder.accountId, call.key, response);
-    return { response, replayed: false };
+    return { response, replayed: false, told };
   });
-  if (!answer.replayed) queue.wake();
+  if (!answer.replayed) wake(queue, answer.told);
   return answer;
 }
 
-async function acceptIn(tx: Sql, queue: Queue, holder: KeyHolder, requests: SendRequest[]): Promise<Accepted[]> {
+function wake(queue: Queue, told: number): void {
+  queue.wake();
+  if (told > 0) queue.webhooks.wake();
+}
+
+async function acceptIn(
+  tx: Sql,
+  queue: Queue,
+  holder: KeyHolder,
+  sendables: Sendable[],
+): Promise<{ results: Accepted[]; told: number }> {
+  const resolved = await resolve(tx, holder.accountId, sendables);
+  const requests = resolved.filter((request): request is SendRequest => !(request instanceof ApiError));
   const domains = await findDomains(tx, holder.accountId, requests);
   const addresses = requests.flatMap(({ to, cc, bcc }) => [...to, ...cc, ...bcc].map((mailbox) => mailbox.address));
   const suppressed = await suppressions.find(tx, holder.accountId, addresses);
   const now = new Date();
-  const results = requests.map((request): Drafted => {
+  const results = resolved.map((request): Drafted => {
+    if (request instanceof ApiError) return { refusal: request };
     const name = request.from.domain;
     if (holder.domains.length > 0 && !holder.domains.includes(name)) return { refusal: forbidden() };
     const domainId = domains.get(name);
@@ -69,8 +80,20 @@ async function acceptIn(tx: Sql, queue: Queue, holder: KeyHolder, requests: Send
   const paid = await withinPlan(tx, holder, results);
   const drafts = paid.flatMap((result) => ('draft' in result ? [result.draft] : []));
   if (drafts.length > 0) await store(tx, queue, holder.accountId, drafts);
-  return paid.map((result) => ('draft' in result ? { email: result.draft.email } : result));
+  const told = await emit(
+    tx,
+    queue,
+    drafts.map(({ email }) => eventOf(email)),
+  );
+  return { results: paid.map((result) => ('draft' in result ? { email: result.draft.email } : result)), told };
 }
+
+const eventOf = (email: Email): EmailEvent => ({
+  type: email.status === 'suppressed' ? 'email.suppressed' : 'email.queued',
+  accountId: email.accountId,
+  createdAt: email.createdAt,
+  email,
+});
 
 type Drafted = { draft: Draft } | { refusal: ApiError };
 

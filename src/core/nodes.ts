@@ -60,9 +60,11 @@ async function removeAndFree(tx: Sql, unseenForMs: number): Promise<void> {
 
 /** The jobs that woke them stay behind: nothing answers to them any more, and whoever takes one finds nothing to do. */
 async function free(tx: Sql, nodeIds: string[]): Promise<void> {
-  await tx.query({
-    text: `UPDATE recipients SET job_id = NULL, claimed_by = NULL, claimed_at = NULL
-            WHERE job_id IS NOT NULL AND claimed_by = ANY($1)`,
-    values: [nodeIds],
-  });
+  for (const table of ['recipients', 'webhook_deliveries']) {
+    await tx.query({
+      text: `UPDATE ${table} SET job_id = NULL, claimed_by = NULL, claimed_at = NULL
+              WHERE job_id IS NOT NULL AND claimed_by = ANY($1)`,
+      values: [nodeIds],
+    });
+  }
 }

@@ -1,4 +1,4 @@
-import type { Sql } from '../db/client.ts';
+import type { Database, Sql } from '../db/client.ts';
 
 /** What a plan allows; null is no limit. */
 export interface Plan {
@@ -54,6 +54,21 @@ export async function charge(tx: Sql, accountId: string, emails: number): Promis
     values: [accountId, emails, JSON.stringify(Object.entries(plans).map(([name, plan]) => ({ name, ...plan })))],
   });
   return row?.granted ?? 0;
+}
+
+class Undone extends Error {}
+
+/** Whether one more email would be allowed now: charged for, and undone. */
+export async function wouldGrant(db: Database, accountId: string): Promise<boolean> {
+  let granted = 0;
+  const trial = db.transaction(async (tx) => {
+    granted = await charge(tx, accountId, 1);
+    throw new Undone();
+  });
+  await trial.catch((error: Error) => {
+    if (!(error instanceof Undone)) throw error;
+  });
+  return granted > 0;
 }
 
 /** Whether the account may register one more sending domain. Its row is locked, so that two at once are counted. */

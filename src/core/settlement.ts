@@ -1,8 +1,9 @@
 import type { Sql } from '../db/client.ts';
-import type { AttemptOutcome } from '../generated/prisma/enums.ts';
+import type { AttemptOutcome, EmailStatus } from '../generated/prisma/enums.ts';
 import { newId } from '../ids.ts';
 import type { Queue } from '../queue.ts';
 import * as suppressions from './suppressions.ts';
+import { type EmailEvent, type EventType, emit } from './webhooks.ts';
 
 /** What became of one recipient after one attempt. */
 export interface Settlement {
@@ -45,13 +46,20 @@ export interface AttemptRow {
  * Writes down what became of recipients, the attempts that led to it and what follows for their emails, and removes the
  * finished jobs: all in the caller's transaction. A recipient that another node has taken over in the meantime is left
  * to it, except that "delivered" is true whoever says it.
+ *
+ * @returns how many webhook deliveries follow; when there are any, call `queue.webhooks.wake()` after the commit
  */
-export async function settle(tx: Sql, queue: Queue, settlements: Settlement[], attempts: AttemptRow[]): Promise<void> {
+export async function settle(
+  tx: Sql,
+  queue: Queue,
+  settlements: Settlement[],
+  attempts: AttemptRow[],
+): Promise<number> {
   // In one order on every node, so that two which settle recipients of the same emails do not wait in a circle.
   const ordered = settlements.toSorted((a, b) =>
     a.emailId < b.emailId ? -1 : a.emailId > b.emailId ? 1 : a.position - b.position,
   );
-  await tx.query({
+  const settled = await tx.query<Settled>({
     name: 'recipients-settle',
     text: `WITH settled AS (
              UPDATE recipients r
@@ -62,12 +70,13 @@ export async function settle(tx: Sql, queue: Queue, settlements: Settlement[], a
                     AS s (node_id, email_id, position, job_id, status, attempts, next_attempt_at, response)
               WHERE r.email_id = s.email_id AND r.position = s.position AND r.next_attempt_at IS NOT NULL
                 AND ((r.claimed_by = s.node_id AND r.job_id = s.job_id) OR s.status = 'delivered')
-          RETURNING r.email_id, r.status, r.last_response),
+          RETURNING r.email_id, r.address, r.status, r.attempts, r.last_response),
            totals AS (
              SELECT email_id, count(*) AS done, count(*) FILTER (WHERE status = 'failed') AS failed,
                     count(*) FILTER (WHERE status = 'suppressed') AS suppressed,
                     min(last_response) FILTER (WHERE status <> 'delivered') AS error
-               FROM settled WHERE status <> 'deferred' GROUP BY email_id)
+               FROM settled WHERE status <> 'deferred' GROUP BY email_id),
+           updated AS (
            UPDATE emails e
               SET pending = e.pending - t.done, failed = e.failed + t.failed, suppressed = e.suppressed + t.suppressed, error = coalesce(e.error, t.error),
                   status = CASE WHEN e.pending > t.done THEN e.status
@@ -75,7 +84,11 @@ export async function settle(tx: Sql, queue: Queue, settlements: Settlement[], a
                                 WHEN e.suppressed + t.suppressed > 0 THEN 'suppressed'::email_status
                                 ELSE 'sent'::email_status END,
                   sent_at = CASE WHEN e.pending = t.done AND e.failed + t.failed + e.suppressed + t.suppressed = 0 THEN now() END
-             FROM totals t WHERE e.id = t.email_id`,
+             FROM totals t WHERE e.id = t.email_id
+        RETURNING e.id, e.status, e.pending)
+           SELECT s.email_id, s.address, s.status AS recipient_status, s.attempts, s.last_response, e.account_id, e."from", e."to",
+                  e.subject, e.created_at, coalesce(u.status, e.status) AS status, coalesce(u.pending = 0, false) AS ended
+             FROM settled s JOIN emails e ON e.id = s.email_id LEFT JOIN updated u ON u.id = s.email_id`,
     values: [
       ordered.map((entry) => entry.nodeId),
       ordered.map((entry) => entry.emailId),
@@ -95,6 +108,61 @@ export async function settle(tx: Sql, queue: Queue, settlements: Settlement[], a
     ),
   );
   await queue.remove(tx, [...new Set(settlements.map((entry) => entry.jobId))]);
+  return emit(tx, queue, eventsOf(settled, new Date()));
+}
+
+/** One recipient that was settled, with its email as it is now. */
+interface Settled {
+  email_id: string;
+  address: string;
+  recipient_status: Settlement['status'];
+  attempts: number;
+  last_response: string;
+  account_id: string;
+  from: string;
+  to: string[];
+  subject: string;
+  created_at: Date;
+  status: EmailStatus;
+  /** True when this was the last of its recipients. */
+  ended: boolean;
+}
+
+const finalEvents: Partial<Record<EmailStatus, EventType>> = {
+  sent: 'email.delivered',
+  failed: 'email.failed',
+  suppressed: 'email.suppressed',
+};
+
+/** What there is to tell: each recipient that was reached or kept waiting for the first time, and each email that ended. */
+function eventsOf(settled: Settled[], createdAt: Date): EmailEvent[] {
+  const event = (type: EventType, row: Settled, about: Settled[]): EmailEvent => ({
+    type,
+    accountId: row.account_id,
+    createdAt,
+    email: {
+      id: row.email_id,
+      from: row.from,
+      to: row.to,
+      subject: row.subject,
+      status: row.status,
+      createdAt: row.created_at,
+    },
+    recipients: about.map((one) => ({
+      address: one.address,
+      status: one.recipient_status,
+      response: one.last_response,
+    })),
+  });
+  return [...Map.groupBy(settled, (row) => row.email_id).values()].flatMap((rows) => {
+    const single = rows.flatMap((row) => {
+      if (row.recipient_status === 'delivered') return [event('email.sent', row, [row])];
+      return row.recipient_status === 'deferred' && row.attempts === 1 ? [event('email.delayed', row, [row])] : [];
+    });
+    const [first] = rows;
+    const final = first?.ended ? finalEvents[first.status] : undefined;
+    return first && final ? [...single, event(final, first, rows)] : single;
+  });
 }
 
 async function insertAttempts(tx: Sql, attempts: AttemptRow[]): Promise<void> {

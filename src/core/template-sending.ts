@@ -18,6 +18,8 @@ export type TemplatedRequest = Omit<SendRequest, 'from' | 'subject' | 'html' | '
   template: TemplateUse;
 };
 
+export type Sendable = SendRequest | TemplatedRequest;
+
 /**
  * The most characters of templates, and of what is made of them, that one call has in memory: as many as its body could
  * have brought along. A few hundred bytes could otherwise ask for gigabytes.
@@ -33,11 +35,7 @@ const sliceMs = 20;
  *
  * @returns one entry for each request, in order; an ApiError for one that cannot be completed
  */
-export async function resolve(
-  db: Sql,
-  accountId: string,
-  requests: (SendRequest | TemplatedRequest)[],
-): Promise<(SendRequest | ApiError)[]> {
+export async function resolve(db: Sql, accountId: string, requests: Sendable[]): Promise<(SendRequest | ApiError)[]> {
   const refs = requests.flatMap((request) => ('template' in request ? [request.template.ref] : []));
   if (refs.length === 0) return requests as SendRequest[];
   const found = (await findPublished(db, accountId, refs, mostCharacters)).values();

@@ -86,8 +86,10 @@ async function hold(db: Database, domain: Domain, where: Surroundings): Promise<
   const holder = await db.prisma.domain.findFirst({
     where: { domain: domain.domain, status: 'verified', NOT: { id: domain.id } },
   });
-  if (holder && (await checkOwnership(holder, where)).ok) return false;
+  if (holder && (await mayStillPublish(holder, where))) return false;
   return db.transaction(async (tx) => {
+    // Two accounts that verify at once would both find it free, and the second fail on the index instead of being told.
+    await tx.query({ text: 'SELECT pg_advisory_xact_lock(hashtext($1))', values: [`verified ${domain.domain}`] });
     await tx.query({
       text: `UPDATE domains SET status = 'pending', verified_at = NULL, dns_warning = 'another account has verified this domain'
               WHERE id = $1`,
@@ -103,6 +105,13 @@ async function hold(db: Database, domain: Domain, where: Surroundings): Promise<
     });
     return rows.length > 0;
   });
+}
+
+/** A look-up that fails for now takes the name from nobody. */
+async function mayStillPublish(holder: Domain, where: Surroundings): Promise<boolean> {
+  const record = domains.dnsRecords(holder, where.mailHostname).verification;
+  const { texts, failed } = await lookUp(record.name, where);
+  return failed || texts.includes(record.value);
 }
 
 async function checkOwnership(domain: Domain, where: Surroundings): Promise<Check> {
@@ -167,23 +176,37 @@ async function checkSpf(domain: Domain, where: Surroundings): Promise<Check> {
         : async (name, type) =>
             name === where.mailHostname && type === 'TXT' ? [[`v=spf1 ip4:${standIn} -all`]] : resolve(name, type),
     });
-    if (result.status.result !== 'pass') {
-      const outcome = `the policy answers ${result.status.result} for ${known ? ip : 'this server'}`;
-      return report(record, texts, `${outcome}: add include:${where.mailHostname} to it, before its "all"`);
-    }
+    const { result: verdict, comment } = result.status;
+    const include = `include:${where.mailHostname}`;
+    if (verdict === 'pass') continue;
+    const reason = cleanRemoteText(String(comment ?? verdict), 200);
+    if (verdict === 'temperror')
+      return report(record, texts, `a look-up of the policy failed for now (${reason}); try again`);
+    if (verdict === 'permerror')
+      return report(record, texts, `receivers cannot evaluate the policy (${reason}): mend it, with ${include} in it`);
+    const outcome = `the policy answers ${verdict} for ${known ? ip : 'this server'}`;
+    return report(record, texts, `${outcome}: add ${include} to it, before its "all"`);
   }
   return report(record, texts, null);
 }
 
-async function lookUp(name: string, where: Surroundings): Promise<{ texts: string[]; problem: string | null }> {
+interface LookedUp {
+  texts: string[];
+  /** Nobody knows what is there: the name server did not say. */
+  failed: boolean;
+  problem: string | null;
+}
+
+async function lookUp(name: string, where: Surroundings): Promise<LookedUp> {
   try {
     const answers = (await where.resolve(name, 'TXT')) as string[][];
-    return { texts: answers.map((chunks) => chunks.join('')), problem: null };
+    return { texts: answers.map((chunks) => chunks.join('')), failed: false, problem: null };
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code ?? '';
     const absent = code === 'ENOTFOUND' || code === 'ENODATA';
     return {
       texts: [],
+      failed: !absent,
       problem: absent
         ? `there is no TXT record at ${name}; a new one can take up to 48 hours to be seen`
         : `the look-up of ${name} failed for now (${code || 'error'}); try again`,

@@ -2,7 +2,7 @@ import type { Database, Sql } from '../db/client.ts';
 import type { WebhookDeliveryStatus } from '../generated/prisma/enums.ts';
 import { timeOf } from '../ids.ts';
 import type { Queue, WebhookJob } from '../queue.ts';
-import { endingOf, isFailing } from './webhook-lines.ts';
+import { endingOf, isFailing, roomWhileFailing } from './webhook-lines.ts';
 
 /** A delivery that this node now holds. */
 export interface Claim {
@@ -49,9 +49,6 @@ export interface CallOutcome {
   endpoint: 'unknown' | 'works' | 'fails' | 'gone';
 }
 
-/** A failing endpoint gets a few calls at a time; what else was woken for it goes back into its line. */
-const claimedWhileFailing = 4;
-
 /** How many attempts of one delivery the log keeps. */
 const attemptsKept = 20;
 
@@ -60,8 +57,8 @@ const disableAfterDays = 5;
 const notNewMs = 24 * 3_600_000;
 
 /**
- * Claims for this node the deliveries that these jobs woke. Ends those whose endpoint is gone or disabled. A job that
- * comes back with no claim can be removed.
+ * Claims for this node the deliveries that these jobs woke, in their order. Ends those whose endpoint is gone or disabled,
+ * and makes those due again that are too many for an endpoint that fails. A job that comes back with no claim can be removed.
  */
 export async function claim(tx: Sql, nodeId: string, jobs: WebhookJob[]): Promise<Claim[]> {
   const rows = await tx.query<{ id: string; webhook_id: string; job_id: string | null; failing: boolean }>({
@@ -85,11 +82,13 @@ export async function claim(tx: Sql, nodeId: string, jobs: WebhookJob[]): Promis
              FROM decided c
             WHERE d.id = c.id AND d.job_id = c.job_id AND d.claimed_by IS NULL
         RETURNING d.id, d.webhook_id, d.job_id, c.failing`,
-    values: [nodeId, jobs.map((job) => job.deliveryId), jobs.map((job) => job.id), claimedWhileFailing],
+    values: [nodeId, jobs.map((job) => job.deliveryId), jobs.map((job) => job.id), roomWhileFailing],
   });
-  return rows.flatMap(({ id: deliveryId, webhook_id: webhookId, job_id: jobId, failing }) =>
-    jobId ? [{ nodeId, jobId, deliveryId, webhookId, failing }] : [],
-  );
+  const claims = new Map<string, Claim>();
+  for (const { id: deliveryId, webhook_id: webhookId, job_id: jobId, failing } of rows) {
+    if (jobId) claims.set(jobId, { nodeId, jobId, deliveryId, webhookId, failing });
+  }
+  return jobs.flatMap((job) => claims.get(job.id) ?? []);
 }
 
 /** Loads calls by the ids of their deliveries, as their endpoints are now. Without the endpoint there is no call. */

@@ -9,7 +9,7 @@ import { isLiveJob, type Queue } from '../queue.ts';
  */
 
 const roomInQueue = 500;
-const roomWhileFailing = 10;
+export const roomWhileFailing = 10;
 
 /** What people wait for comes first, and endpoints that fail last. */
 export const priorities = { asked: 20, normal: 10, failing: 0 };

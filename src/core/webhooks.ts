@@ -133,7 +133,7 @@ export async function change(
   db: Database,
   accountId: string,
   id: string,
-  input: { url?: string; events?: EventType[]; status?: WebhookStatus },
+  input: { url?: string | undefined; events?: EventType[] | undefined; status?: WebhookStatus | undefined },
 ): Promise<Webhook> {
   if (!isId(id)) throw notFound();
   const { url, events, status } = input;

@@ -27,7 +27,7 @@ export interface Database extends Sql {
 }
 
 const acquireTimeoutMs = 4_000;
-const statementTimeoutMs = 15_000;
+const statementTimeoutMs = 10_000;
 
 /** Connects nothing yet: the first statement does. */
 export function connect(url: string, log: Logger, poolSize = 20): Database {
@@ -37,7 +37,7 @@ export function connect(url: string, log: Logger, poolSize = 20): Database {
     connectionTimeoutMillis: acquireTimeoutMs,
     // The second bound is for a server that is gone without a word: no answer may be waited for longer.
     statement_timeout: statementTimeoutMs,
-    query_timeout: statementTimeoutMs + 5_000,
+    query_timeout: statementTimeoutMs + 2_000,
     keepAlive: true,
     application_name: 'sendwright',
   });
@@ -110,7 +110,7 @@ function codeOf(error: unknown): string {
 export function isUnavailable(error: unknown): boolean {
   for (let at = error, depth = 0; at instanceof Error && depth < 4; at = at.cause, depth += 1) {
     if (
-      /^(ECONN|EPIPE|ETIMEDOUT|EHOST|ENET|ENOTFOUND|EAI_AGAIN|08|57P0|53|57014|25006|P1001|P1002|P1008|P1017|P2024)/.test(
+      /^(ECONN|EPIPE|ETIMEDOUT|EHOST|ENET|ENOTFOUND|EAI_AGAIN|08|57P0|53|55000|57014|25006|28|3D000|P1001|P1002|P1008|P1017|P2024)/.test(
         codeOf(at),
       )
     ) {

@@ -75,6 +75,7 @@ export class Dispatcher {
       this.#tools.log.warn({ error: error.message }, 'claims could not be handed back; others will take them over');
     });
     const ender = setTimeout(() => this.#abort.abort(), drainMs);
+    this.#recorder.giveUpAfter(drainMs);
     await this.#untilIdle();
     clearTimeout(ender);
   }

@@ -1,10 +1,6 @@
 import type { KeyObject } from 'node:crypto';
-import { sealContext } from '../core/domains.ts';
 import type { OutgoingEmail } from '../core/outgoing.ts';
-import { parseMailbox } from '../mail/address.ts';
-import { compose } from '../mail/compose.ts';
-import { parsePrivateKey, sign } from '../mail/dkim.ts';
-import { open } from '../seal.ts';
+import { build, openKey, type Signing } from '../core/outgoing-message.ts';
 
 const keysKept = 1_000;
 
@@ -22,12 +18,8 @@ export class MessageBuilder {
   }
 
   /** Runs `use` with the message; the bytes are let go when nobody uses them any more. */
-  async with<T>(
-    email: OutgoingEmail,
-    signing: NonNullable<OutgoingEmail['signing']>,
-    use: (bytes: Buffer) => Promise<T>,
-  ): Promise<T> {
-    const entry = this.#building.get(email.id) ?? { bytes: this.#build(email, signing), users: 0 };
+  async with<T>(email: OutgoingEmail, signing: Signing, use: (bytes: Buffer) => Promise<T>): Promise<T> {
+    const entry = this.#building.get(email.id) ?? { bytes: build(email, signing, this.#privateKey(signing)), users: 0 };
     entry.users += 1;
     this.#building.set(email.id, entry);
     try {
@@ -38,30 +30,12 @@ export class MessageBuilder {
     }
   }
 
-  async #build(email: OutgoingEmail, signing: NonNullable<OutgoingEmail['signing']>): Promise<Buffer> {
-    const message = await compose({
-      from: parseMailbox(email.from),
-      to: email.to.map(parseMailbox),
-      cc: email.cc.map(parseMailbox),
-      replyTo: email.replyTo.map(parseMailbox),
-      subject: email.subject,
-      html: email.html,
-      text: email.text,
-      headers: email.headers.map(([name, value]) => ({ name, value })),
-      attachments: email.attachments,
-      messageId: email.messageId,
-      date: email.dueAt,
-    });
-    const header = await sign(message, { ...signing, privateKey: this.#privateKey(signing) }, email.dueAt);
-    return Buffer.concat([header, message]);
-  }
-
   /** Parsed once: parsing a key costs as much as signing with it. */
-  #privateKey(signing: NonNullable<OutgoingEmail['signing']>): KeyObject {
+  #privateKey(signing: Signing): KeyObject {
     const name = `${signing.domainId} ${signing.selector}`;
     const known = this.#keys.get(name);
     if (known) return known;
-    const key = parsePrivateKey(open(this.#encryptionKey, signing.sealedKey, sealContext(signing.domainId)));
+    const key = openKey(this.#encryptionKey, signing);
     if (this.#keys.size >= keysKept) this.#keys.clear();
     this.#keys.set(name, key);
     return key;

@@ -19,6 +19,7 @@ export class Recorder {
   readonly #log: Logger;
   #waiting: { record: AttemptRecord; done: () => void }[] = [];
   #writing = false;
+  #giveUpAt = Number.POSITIVE_INFINITY;
 
   constructor(db: Database, queue: Queue, log: Logger) {
     this.#db = db;
@@ -32,6 +33,11 @@ export class Recorder {
       this.#waiting.push({ record, done });
       if (!this.#writing) void this.#writeAll();
     });
+  }
+
+  /** Ends the patience with a database that is away: after so many ms, what cannot be written is let go. */
+  giveUpAfter(ms: number): void {
+    this.#giveUpAt = Date.now() + ms;
   }
 
   async #writeAll(): Promise<void> {
@@ -51,13 +57,15 @@ export class Recorder {
     const attempts = records.flatMap((record) => record.attempts);
     for (let pause = firstPauseMs; ; pause = Math.min(pause * 2, longestPauseMs)) {
       try {
-        await this.#db.transaction((tx) => settle(tx, this.#queue, settlements, attempts));
+        const told = await this.#db.transaction((tx) => settle(tx, this.#queue, settlements, attempts));
+        if (told > 0) this.#queue.webhooks.wake();
         return;
       } catch (error) {
         this.#log.error(
           { error: (error as Error).message, outcomes: settlements.length },
           'outcomes could not be written down; trying again',
         );
+        if (Date.now() > this.#giveUpAt) return;
         await sleep(pause);
       }
     }

@@ -10,6 +10,8 @@ import { keyRoutes } from './routes/keys.ts';
 import { sandboxRoutes } from './routes/sandbox.ts';
 import { sendingRoutes } from './routes/sending.ts';
 import { suppressionRoutes } from './routes/suppressions.ts';
+import { templateRoutes } from './routes/templates.ts';
+import { webhookRoutes } from './routes/webhooks.ts';
 import { welcomeRoutes } from './routes/welcome.ts';
 import type { Services } from './services.ts';
 
@@ -28,7 +30,9 @@ export function createApp(services: Services): Koa {
   domainRoutes(api, services);
   sendingRoutes(api, services);
   emailRoutes(api, services);
+  templateRoutes(api, services);
   suppressionRoutes(api, services);
+  webhookRoutes(api, services);
   adminRoutes(api, services);
   if (services.sandbox) sandboxRoutes(api, services);
 

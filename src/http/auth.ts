@@ -40,7 +40,7 @@ export function issueToken(secret: string, user: User): { token: string; expires
 }
 
 /** Lets in whoever has a current token, and leaves the `Session` in `ctx.state.session`. */
-export function demandLogin(db: Database, secret: string): Middleware[] {
+export function demandLogin(db: Database, secret: string): [verify: Middleware, current: Middleware] {
   // koa-jwt says 401 in words of its own, which the error middleware replaces by ours.
   const verify = koaJwt({ secret, algorithms: [algorithm], issuer, audience, key: 'claims' }) as Middleware;
   const current: Middleware = async (ctx, next) => {
@@ -69,5 +69,25 @@ export function demandKey({ db, limiter }: { db: Database; limiter: RateLimiter 
     keys.demandScope(holder, scope);
     ctx.state.holder = holder;
     await next();
+  };
+}
+
+/**
+ * Lets in whoever has an API key with this scope or, without a key, a current token, and leaves the account's id in
+ * `ctx.state.accountId`.
+ */
+export function demandLoginOrKey(
+  services: { db: Database; limiter: RateLimiter; jwtSecret: string },
+  scope: keys.Scope,
+): Middleware {
+  const [verify, current] = demandLogin(services.db, services.jwtSecret);
+  const apiKey = demandKey(services, scope);
+  return async function loginOrKey(ctx, next) {
+    const enter = (accountId: string) => {
+      ctx.state.accountId = accountId;
+      return next();
+    };
+    if (ctx.get('X-API-Key')) await apiKey(ctx, () => enter((ctx.state.holder as keys.KeyHolder).accountId));
+    else await verify(ctx, () => current(ctx, () => enter((ctx.state.session as Session).accountId)));
   };
 }

@@ -1,3 +1,6 @@
+import type { DryRun } from '../core/dry-run.ts';
+import type { RecipientExplanation } from '../core/explain.ts';
+import type { Template, TemplateSummary } from '../core/templates.ts';
 import type { Check } from '../core/verification.ts';
 import type {
   Account,
@@ -8,6 +11,8 @@ import type {
   Recipient,
   SandboxMessage,
   Suppression,
+  Webhook,
+  WebhookDelivery,
 } from '../generated/prisma/client.ts';
 
 /** What clients see of each noun: nothing that is not named here leaves the service. */
@@ -132,5 +137,99 @@ export function account(row: Account, now: Date = new Date()) {
     usage: { day: isToday ? row.usageDayCount : 0, month: isThisMonth ? row.usageMonthCount : 0 },
     suspended_at: iso(row.suspendedAt),
     created_at: iso(row.createdAt),
+  };
+}
+
+export function templateSummary(template: TemplateSummary) {
+  return {
+    id: template.id,
+    name: template.name,
+    alias: template.alias,
+    status: template.publishedAt ? 'published' : 'draft',
+    published_at: iso(template.publishedAt),
+    created_at: iso(template.createdAt),
+    updated_at: iso(template.updatedAt),
+  };
+}
+
+/** With the draft's content: what was published last can be rendered, but not read back. */
+export function template(template: Template) {
+  const { from, subject, replyTo, html, text, variables } = template.draft;
+  return {
+    ...templateSummary(template),
+    has_unpublished_changes: template.changed,
+    from,
+    subject,
+    reply_to: replyTo,
+    html,
+    text,
+    variables: variables.map(({ key, type, fallback }) => ({ key, type, fallback_value: fallback })),
+  };
+}
+
+export function webhook(row: Webhook) {
+  return {
+    id: row.id,
+    url: row.url,
+    events: row.events,
+    status: row.status,
+    disabled_reason: row.disabledReason,
+    failing_since: iso(row.failingSince),
+    created_at: iso(row.createdAt),
+  };
+}
+
+export function webhookDelivery(row: WebhookDelivery) {
+  return {
+    id: row.id,
+    webhook_id: row.webhookId,
+    event: row.event,
+    email_id: row.emailId,
+    status: row.status,
+    error: row.error,
+    attempts: row.attempts,
+    next_attempt_at: iso(row.nextAttemptAt),
+    created_at: iso(row.createdAt),
+  };
+}
+
+/** `payload` is the body as it is sent, parsed. */
+export function webhookDeliveryWithPayload(row: WebhookDelivery) {
+  return { ...webhookDelivery(row), payload: JSON.parse(row.payload) as unknown };
+}
+
+export function explanation(row: RecipientExplanation) {
+  const last = row.lastAttempt;
+  return {
+    address: row.address,
+    status: row.status,
+    cause: row.cause,
+    classification: row.classification,
+    sentence: row.sentence,
+    advice: row.advice,
+    attempts: row.attempts,
+    last_attempt: last && {
+      at: iso(last.at),
+      mx_host: last.mxHost,
+      phase: last.phase,
+      response: last.response,
+      uncertain: last.uncertain,
+    },
+    next_attempt_at: iso(row.nextAttemptAt),
+    gives_up_at: iso(row.givesUpAt),
+  };
+}
+
+/** `raw` is the message as it would be sent; bytes that are not UTF-8 are shown as U+FFFD. */
+export function dryRun({ would, message, returnPath, suppressed, destinations, authentication }: DryRun) {
+  const { dkim, spf, dmarc } = authentication;
+  return {
+    dry_run: true,
+    would,
+    message: { size: message.length, raw: message.toString('utf8') },
+    return_path: returnPath,
+    suppressed,
+    destinations,
+    authentication: { dkim, spf, dmarc: { record: dmarc.record, would_pass: dmarc.wouldPass } },
   };
 }

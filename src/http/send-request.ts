@@ -1,8 +1,11 @@
 import { detectMimeType } from 'nodemailer/lib/mime-funcs';
 import { z } from 'zod';
 import type { SendRequest } from '../core/draft.ts';
+import type { Sendable, TemplatedRequest } from '../core/template-sending.ts';
 import { refuseAttachment } from '../mail/attachments.ts';
 import { refuseHeader } from '../mail/headers.ts';
+import { longest } from '../mail/template.ts';
+import { templateUse } from './template-use.ts';
 import { line, list, mailbox, mailboxes, oneOf, text, timestamp } from './validation.ts';
 
 const MB = 1024 * 1024;
@@ -10,8 +13,7 @@ const MB = 1024 * 1024;
 /** The limits of one email, all on decoded bytes or on characters. */
 export const limits = {
   recipients: 100,
-  subject: 998,
-  body: 5 * MB,
+  ...longest,
   tags: 50,
   headers: 50,
   attachments: 10,
@@ -24,20 +26,23 @@ export const limits = {
 const pastToleranceMs = 60_000;
 
 const attachment = z
-  .object({
-    filename: line(1_000).transform(withoutPath),
-    content: z
-      .string({ error: (issue) => (issue.input === undefined ? 'is required' : 'must be a base64 string') })
-      .transform((value, context) => {
-        const bytes = Buffer.from(value, 'base64');
-        // Node decodes whatever it is given; only what encodes back to the same was base64.
-        if (bytes.toString('base64') === value) return bytes;
-        context.addIssue('is not base64');
-        return z.NEVER;
-      }),
-    content_type: line(500).nullish(),
-    content_id: line(200).nullish(),
-  })
+  .object(
+    {
+      filename: line(1_000).transform(withoutPath),
+      content: z
+        .string({ error: (issue) => (issue.input === undefined ? 'is required' : 'must be a base64 string') })
+        .transform((value, context) => {
+          const bytes = Buffer.from(value, 'base64');
+          // Node decodes whatever it is given; only what encodes back to the same was base64.
+          if (bytes.toString('base64') === value) return bytes;
+          context.addIssue('is not base64');
+          return z.NEVER;
+        }),
+      content_type: line(500).nullish(),
+      content_id: line(200).nullish(),
+    },
+    { error: 'must be an object' },
+  )
   .transform(({ filename, content, content_type: contentType, content_id: contentId }) => ({
     filename,
     content,
@@ -75,6 +80,9 @@ export const scheduledAt = timestamp.superRefine((at, context) => {
   if (ahead > limits.scheduleAheadMs) context.addIssue('is more than a year ahead');
 });
 
+/** Null counts as absent, as below. */
+const omitted = z.null({ error: 'must be omitted when a template is used' }).optional();
+
 /** Null counts as absent: many clients send every field that they know. */
 const fields = z.object({
   from: mailbox,
@@ -85,7 +93,6 @@ const fields = z.object({
   subject: line(limits.subject),
   html: text(limits.body).nullish(),
   text: text(limits.body).nullish(),
-  template: z.unknown().optional(),
   headers: headers.nullish(),
   tags: list(line(256), limits.tags).nullish(),
   attachments: list(attachment, limits.attachments).nullish(),
@@ -93,46 +100,68 @@ const fields = z.object({
   type: oneOf(['transactional', 'marketing']).nullish(),
 });
 
-/** The body of `POST /api/v1/emails`, and of each item of a batch. */
-export const sendRequest = fields.transform((input, context): SendRequest => {
-  const request: SendRequest = {
-    from: input.from,
+const templatedFields = fields.extend({
+  from: mailbox.nullish(),
+  subject: line(limits.subject).nullish(),
+  html: omitted,
+  text: omitted,
+  template: templateUse,
+});
+
+/** What a request says the same way with a template and without. */
+function common(input: z.output<typeof fields> | z.output<typeof templatedFields>) {
+  return {
     to: input.to,
     cc: input.cc ?? [],
     bcc: input.bcc ?? [],
     replyTo: input.reply_to ?? [],
-    subject: input.subject,
-    html: input.html ?? null,
-    text: input.text ?? null,
     headers: input.headers ?? [],
     tags: input.tags ?? [],
     attachments: input.attachments ?? [],
     scheduledAt: input.scheduled_at ?? null,
     type: input.type ?? 'transactional',
   };
-  for (const { path, message } of refusals(request, input.template))
-    context.addIssue({ code: 'custom', path: [path], message });
+}
+
+const plain = fields.transform((input, context): SendRequest => {
+  const { from, subject, html, text: plainText } = input;
+  const request = { ...common(input), from, subject, html: html ?? null, text: plainText ?? null };
+  refuse(request, context);
+  if (!html && !plainText) context.addIssue({ code: 'custom', path: ['html'], message: 'html or text is required' });
   return request;
 });
 
-/** What is wrong between fields that are each right. */
-function* refusals(request: SendRequest, template: unknown): Generator<{ path: string; message: string }> {
-  const { to, cc, bcc, html, text: plain, attachments, headers: custom } = request;
-  if (template !== undefined && template !== null)
-    yield { path: 'template', message: 'there is no such published template' };
-  if (to.length === 0) yield { path: 'to', message: 'must name at least one recipient' };
-  if (to.length + cc.length + bcc.length > limits.recipients) {
-    yield { path: 'to', message: `to, cc and bcc together may have ${limits.recipients} addresses at the most` };
-  }
-  if (!html && !plain) yield { path: 'html', message: 'html or text is required' };
-  if (attachments.reduce((sum, { content }) => sum + content.length, 0) > limits.attachmentsBytes) {
-    yield { path: 'attachments', message: 'are larger than 20 MB together' };
-  }
+const templated = templatedFields.transform((input, context): TemplatedRequest => {
+  const { from, subject, template } = input;
+  const request = { ...common(input), from: from ?? null, subject: subject ?? null, template };
+  refuse(request, context);
+  return request;
+});
+
+/** The body of `POST /api/v1/emails`, and of each item of a batch. With a template other fields are required than without. */
+export const sendRequest = z.unknown().transform((input, context): Sendable => {
+  const template = (input as { template?: unknown } | null)?.template ?? null;
+  const result = (template === null ? plain : templated).safeParse(input);
+  if (result.success) return result.data;
+  for (const { path, message } of result.error.issues) context.addIssue({ code: 'custom', path, message });
+  return z.NEVER;
+});
+
+/** Reports what is wrong between fields that are each right. */
+function refuse(request: ReturnType<typeof common>, context: z.RefinementCtx): void {
+  const { to, cc, bcc, attachments, headers: custom } = request;
+  const issue = (path: string, message: string) => context.addIssue({ code: 'custom', path: [path], message });
+  if (to.length === 0) issue('to', 'must name at least one recipient');
+  if (to.length + cc.length + bcc.length > limits.recipients)
+    issue('to', `to, cc and bcc together may have ${limits.recipients} addresses at the most`);
+  if (attachments.reduce((sum, { content }) => sum + content.length, 0) > limits.attachmentsBytes)
+    issue('attachments', 'are larger than 20 MB together');
   const names = custom.map(({ name }) => name.toLowerCase());
-  if (new Set(names).size < names.length) yield { path: 'headers', message: 'name a header twice' };
+  if (new Set(names).size < names.length) issue('headers', 'name a header twice');
 }
 
-/** The last component, whichever system's path it was. */
+/** The last component, whichever system's path it was; empty when that is a folder. */
 function withoutPath(filename: string): string {
-  return filename.split(/[/\\]/).at(-1) ?? '';
+  const name = filename.split(/[/\\]/).at(-1) ?? '';
+  return name === '.' || name === '..' ? '' : name;
 }

@@ -3,6 +3,7 @@ import type { Surroundings } from '../core/verification.ts';
 import type { Database } from '../db/client.ts';
 import type { Logger } from '../log.ts';
 import type { Queue } from '../queue.ts';
+import type { LookUpOptions } from '../smtp/mx.ts';
 import type { RateLimiter } from './rate-limit.ts';
 
 /** What the routes work with. */
@@ -17,6 +18,13 @@ export interface Services {
   /** How domains are verified: live DNS and our sending addresses. */
   surroundings: Surroundings;
   sandbox: boolean;
+  /** How MX hosts are found, as the transport does it. */
+  lookUp: LookUpOptions;
+  returnPathKey: Buffer;
+  /** How long after it was due a recipient is tried, in ms. */
+  retryForMs: number;
+  /** Webhook endpoints may have addresses that are not on the public internet. */
+  allowPrivateNetworks: boolean;
   /** The plan of accounts that are created without one. */
   defaultPlan: PlanName;
   /** Counts the requests of each API key. */

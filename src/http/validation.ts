@@ -6,13 +6,14 @@ import { refuseText } from '../mail/characters.ts';
 /**
  * Parses untrusted input, once; everything behind it takes the result at its word.
  *
+ * @param at where the input stands in the body
  * @throws ApiError 400 whose detail names the field and the reason, such as `to[0]: not an email address`
  */
-export function parse<T extends z.ZodType>(schema: T, input: unknown): z.output<T> {
+export function parse<T extends z.ZodType>(schema: T, input: unknown, at: PropertyKey[] = []): z.output<T> {
   const result = schema.safeParse(input);
   if (result.success) return result.data;
   const issue = result.error.issues[0];
-  const path = nameOf(issue?.path ?? []);
+  const path = nameOf([...at, ...(issue?.path ?? [])]);
   throw invalidRequest(`${path ? `${path}: ` : ''}${issue?.message ?? 'not valid'}`);
 }
 
@@ -82,7 +83,8 @@ export const mailboxes = (most: number) =>
       .max(most, `may have ${most} addresses at the most`),
   );
 
-const rfc3339 = /^(\d{4})-(\d{2})-(\d{2})[Tt ](\d{2}):(\d{2}):(\d{2})(\.\d{1,9})?([Zz]|[+-]\d{2}:\d{2})$/;
+// Date takes 24:00:00 for the next day's beginning, RFC 3339 does not.
+const rfc3339 = /^(\d{4})-(\d{2})-(\d{2})[Tt ](?:[01]\d|2[0-3]):\d{2}:\d{2}(?:\.\d{1,9})?(?:[Zz]|[+-]\d{2}:\d{2})$/;
 
 /** An RFC 3339 timestamp of a day that exists. A leap second is not taken: it cannot be told from its neighbour. */
 export const timestamp = z.string({ error: typeError('an RFC 3339 timestamp') }).transform((value, context): Date => {

@@ -16,9 +16,9 @@ const ttl = 1;
 export function sandboxZone(db: Database, mailHostname: string): (name: string, type: string) => Promise<Answer> {
   return async (name, type) => {
     if (name === 'nxdomain.test' || name.endsWith('.nxdomain.test')) return { rcode: 'NXDOMAIN', records: [] };
-    if (name === mailboxHost || name === mailHostname) return type === 'A' ? found(type, [loopback]) : found(type, []);
+    if (type === 'A' && (name === mailboxHost || name === mailHostname)) return found(type, [loopback]);
     if (type === 'TXT') return found(type, await texts(db, name, mailHostname));
-    if (type !== 'MX') return found(type, []);
+    if (type !== 'MX' || name === mailboxHost || name === mailHostname) return found(type, []);
     const nullMx = name === 'nullmx.test';
     return found(type, [{ preference: nullMx ? 0 : 10, exchange: nullMx ? '.' : mailboxHost }]);
   };
@@ -30,6 +30,7 @@ const found = (type: string, data: unknown[]): Answer => ({
 });
 
 async function texts(db: Database, name: string, mailHostname: string): Promise<string[]> {
+  if (name === mailHostname) return [`v=spf1 ip4:${loopback} -all`];
   const ownership = /^_sendwright\.(.+)$/.exec(name);
   if (ownership) {
     const rows = await db.prisma.domain.findMany({ where: { domain: ownership[1] ?? '' } });

@@ -7,16 +7,7 @@ const minute = 60 * second;
 const hour = 60 * minute;
 
 /** Delays in ms after the first, second, … attempt; after the last there is one more attempt and no other. */
-export const defaultSchedule = [
-  5 * second,
-  minute,
-  5 * minute,
-  30 * minute,
-  2 * hour,
-  6 * hour,
-  12 * hour,
-  24 * hour,
-];
+export const defaultSchedule = [5 * second, minute, 5 * minute, 30 * minute, 2 * hour, 6 * hour, 12 * hour, 24 * hour];
 
 const spread = 0.1;
 const longestWaitMs = 24 * hour;
@@ -58,7 +49,15 @@ export function decide(
 /** A delivery that was held and then not tried: it is due again at once, and nothing is counted. */
 export function undone(claim: Claim, call: Call, now = new Date()): CallOutcome {
   const { attemptCount } = call;
-  return { claim, status: 'pending', nextAttemptAt: now, attemptCount, attempt: null, error: null, endpoint: 'unknown' };
+  return {
+    claim,
+    status: 'pending',
+    nextAttemptAt: now,
+    attemptCount,
+    attempt: null,
+    error: null,
+    endpoint: 'unknown',
+  };
 }
 
 /** A delivery whose endpoint was disabled or deleted while it waited here. */

@@ -51,8 +51,7 @@ export async function post(
   const startedAt = new Date();
   const start = performance.now();
   const timeoutMs = poster.timeoutMs ?? defaultTimeoutMs;
-  const deadline = AbortSignal.timeout(timeoutMs);
-  const ended = AbortSignal.any([signal, deadline]);
+  const end = endAfter(timeoutMs, signal);
   const answer = { status: null, body: null, retryAfter: null, error: null };
   const done = (fields: Partial<Answer>): Answer => ({
     ...answer,
@@ -64,17 +63,37 @@ export async function post(
     const url = new URL(call.url);
     const refused = refuseUrl(url, poster.allowPrivate);
     if (refused) throw new CallError(`the URL ${refused}`);
-    const addresses = await addressesOf(hostOf(url), poster, ended);
-    const socket = await open(url, addresses, poster.ca, ended);
+    const addresses = await addressesOf(hostOf(url), poster, end.signal);
+    const socket = await open(url, addresses, poster.ca, end.signal);
     try {
-      return done(await exchange(socket, url, call, ended));
+      return done(await exchange(socket, url, call, end.signal));
     } finally {
       socket.destroy();
     }
   } catch (error) {
-    if (deadline.aborted) return done({ error: `there was no answer within ${timeoutMs / 1000} seconds` });
-    return done({ error: signal.aborted ? 'the call was cut short by this server' : sentenceOf(error) });
+    if (signal.aborted) return done({ error: 'the call was cut short by this server' });
+    return done({
+      error: end.signal.aborted ? `there was no answer within ${timeoutMs / 1000} seconds` : sentenceOf(error),
+    });
+  } finally {
+    end.clear();
   }
+}
+
+/** A signal that aborts after a time, or with the other one; `clear` lets go of both. */
+function endAfter(ms: number, other: AbortSignal): { signal: AbortSignal; clear(): void } {
+  const controller = new AbortController();
+  const stop = () => controller.abort(new CallError('the host cannot be reached'));
+  const timer = setTimeout(stop, ms);
+  if (other.aborted) stop();
+  other.addEventListener('abort', stop);
+  return {
+    signal: controller.signal,
+    clear() {
+      clearTimeout(timer);
+      other.removeEventListener('abort', stop);
+    },
+  };
 }
 
 async function addressesOf(host: string, poster: Poster, signal: AbortSignal): Promise<string[]> {
@@ -102,13 +121,16 @@ async function open(url: URL, addresses: string[], ca: string | undefined, signa
   let failure: unknown;
   for (const address of addresses) {
     const socket = netConnect({ host: address, port: portOf(url), noDelay: true });
+    const soon = endAfter(connectTimeoutMs, signal);
     try {
-      await happens(socket, 'connect', AbortSignal.any([signal, AbortSignal.timeout(connectTimeoutMs)]));
+      await happens(socket, 'connect', soon.signal);
       return url.protocol === 'https:' ? await secure(socket, hostOf(url), ca, signal) : socket;
     } catch (error) {
       socket.destroy();
       signal.throwIfAborted();
       failure = error;
+    } finally {
+      soon.clear();
     }
   }
   throw failure;
@@ -159,6 +181,8 @@ async function exchange(
     sent.once('response', resolve);
     // What breaks after the answer has begun is seen by whoever reads it.
     sent.on('error', reject);
+    // An answer that asks for another protocol is followed by nothing.
+    sent.once('close', () => reject(Object.assign(new Error('closed'), { code: 'ECONNRESET' })));
   });
   sent.end(call.body);
   const response = await before(signal, answered);
@@ -233,9 +257,8 @@ const sentences: Record<string, string> = {
 };
 
 function sentenceOf(error: unknown): string {
-  const { code, name, message } = error as { code?: unknown; name?: string; message?: string };
   if (error instanceof CallError) return error.message;
-  if (name === 'TimeoutError') return 'the host cannot be reached';
+  const { code, message } = error as { code?: unknown; message?: string };
   const text = String(code ?? message ?? 'unknown');
   if (text.startsWith('HPE_')) return `the answer was not HTTP (${text})`;
   if (/CERT|SELF_SIGNED|UNABLE_TO|^ERR_TLS/.test(text)) return `the TLS certificate is not good (${text})`;

@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from 'node:fs/promises';
+import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { directEnv, prepareSender } from '../support/direct.ts';
@@ -16,6 +16,7 @@ const warmUp = 10;
 const rounds = 200;
 
 const dataDir = await mkdtemp(join(tmpdir(), 'sendwright-latency-'));
+await chmod(dataDir, 0o755);
 const arrivals = new Map<string, number>();
 const sink = await startSink({
   onMessage: ({ raw }) => {

@@ -44,7 +44,13 @@ t.test('accepting', async (t) => {
   const { db: plain, queue } = await openQueue(t);
   const account = await buildAccount(plain);
   const { domain } = await buildVerifiedDomain(plain, account.id, encryptionKey);
-  const holder: KeyHolder = { accountId: account.id, keyId: account.id, plan: 'unlimited', scopes: new Set(['send']), domains: [] };
+  const holder: KeyHolder = {
+    accountId: account.id,
+    keyId: account.id,
+    plan: 'unlimited',
+    scopes: new Set(['send']),
+    domains: [],
+  };
   const from = `s@${domain}`;
   const jobs = () =>
     plain.query<{ id: string; data: { emailId: string; destination: string }; group_id: string; priority: number }>({

@@ -3,6 +3,7 @@ import { accept } from '../../src/core/emails.ts';
 import * as nodes from '../../src/core/nodes.ts';
 import { type Claim, claim, sweep, wakeDue } from '../../src/core/recipients.ts';
 import { type Settlement, settle } from '../../src/core/settlement.ts';
+import * as webhooks from '../../src/core/webhooks.ts';
 import { newId } from '../../src/ids.ts';
 import { parseMailbox } from '../../src/mail/address.ts';
 import { buildAccount, buildVerifiedDomain } from '../support/build.ts';
@@ -12,7 +13,13 @@ t.test('rows and jobs', async (t) => {
   const { db, queue } = await openQueue(t);
   const account = await buildAccount(db);
   const { domain } = await buildVerifiedDomain(db, account.id, Buffer.alloc(32));
-  const holder = { accountId: account.id, keyId: account.id, plan: 'unlimited', scopes: new Set(['send']), domains: [] };
+  const holder = {
+    accountId: account.id,
+    keyId: account.id,
+    plan: 'unlimited',
+    scopes: new Set(['send']),
+    domains: [],
+  };
 
   async function send(...to: string[]): Promise<string> {
     const [accepted] = await accept(db, queue, holder, [
@@ -166,6 +173,50 @@ t.test('rows and jobs', async (t) => {
     await write(outcome(of(taken, first), 0, 'delivered'), outcome(of(taken, second), 0, 'failed'));
     t.equal(await status(first), 'sent');
     t.equal(await status(second), 'sent', 'and is counted once');
+  });
+
+  t.test('subscribers are told of each step once, and of the end when every recipient is settled', async (t) => {
+    const endpoint = await webhooks.create(
+      db,
+      account.id,
+      { url: 'https://example.test/hook', events: [...webhooks.eventTypes] },
+      { encryptionKey: Buffer.alloc(32) },
+    );
+    const told = async (emailId: string) =>
+      (
+        await db.query<{ event: string; payload: string }>({
+          text: 'SELECT event, payload FROM webhook_deliveries WHERE webhook_id = $1 AND email_id = $2 ORDER BY id',
+          values: [endpoint.webhook.id, emailId],
+        })
+      ).map(({ event, payload }) => ({ event, data: JSON.parse(payload).data }));
+    const id = await send('a@told.test', 'b@told.test');
+    t.match(await told(id), [
+      { event: 'email.queued', data: { email_id: id, to: ['a@told.test', 'b@told.test'], status: 'queued' } },
+    ]);
+    const [held] = await take(await node());
+    if (!held) throw new Error('nothing was taken');
+    await write(outcome(held, 0, 'delivered'), outcome(held, 1, 'deferred', new Date()));
+    t.match((await told(id)).slice(1), [
+      {
+        event: 'email.sent',
+        data: { status: 'queued', recipients: [{ address: 'a@told.test', status: 'delivered' }] },
+      },
+      { event: 'email.delayed', data: { recipients: [{ address: 'b@told.test', response: 'answer to 1' }] } },
+    ]);
+    t.equal(await wakeDue(db, queue, 10), 1);
+    const [again] = await take(await node());
+    if (!again) throw new Error('nothing was taken');
+    await write({ ...outcome(again, 0, 'deferred', new Date()), attempts: 2 });
+    t.equal((await told(id)).length, 3, 'a second deferral is no news');
+    t.equal(await wakeDue(db, queue, 10), 1);
+    const [last] = await take(await node());
+    if (!last) throw new Error('nothing was taken');
+    await write(outcome(last, 0, 'delivered'));
+    t.match((await told(id)).slice(3), [
+      { event: 'email.sent', data: { recipients: [{ address: 'b@told.test' }] } },
+      { event: 'email.delivered', data: { status: 'delivered' } },
+    ]);
+    await webhooks.remove(db, account.id, endpoint.webhook.id);
   });
 
   t.test('a node that starts alone frees what the dead ones held at once', async (t) => {

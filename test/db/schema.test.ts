@@ -8,7 +8,7 @@ import { createDatabase, openDatabase } from '../support/db.ts';
 /** Model and column names as schema.prisma maps them. */
 function modelsOf(schema: string): Map<string, string[]> {
   const enums = new Set([...schema.matchAll(/^enum (\w+)/gm)].map((match) => match[1]));
-  const scalars = /^(String|Int|BigInt|DateTime|Boolean|Bytes|Json|Float)/;
+  const scalars = /^(String|Int|BigInt|DateTime|Boolean|Bytes|Json|Float|Decimal)/;
   const models = new Map<string, string[]>();
   for (const [, body] of schema.matchAll(/^model \w+ \{([\s\S]*?)^\}/gm)) {
     const table = /@@map\("(\w+)"\)/.exec(body ?? '')?.[1] ?? '';
@@ -56,6 +56,7 @@ t.test('schema.prisma and the migrations say the same', async (t) => {
     'sandboxMessage',
     'webhook',
     'webhookDelivery',
+    'template',
   ] as const) {
     await t.resolves((db.prisma[model] as { findFirst(): Promise<unknown> }).findFirst(), `${model} can be read`);
   }

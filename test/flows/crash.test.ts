@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from 'node:fs/promises';
+import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
@@ -12,6 +12,7 @@ const admin = { ADMIN_EMAIL: 'admin@example.test', ADMIN_PASSWORD: adminPassword
 
 t.test('an email survives three kill -9, each in the middle of its delivery', async (t) => {
   const dataDir = await mkdtemp(join(tmpdir(), 'sendwright crash '));
+  await chmod(dataDir, 0o755);
   t.teardown(() => rm(dataDir, { recursive: true, force: true }));
   let kills = 0;
   let reached = () => {};
@@ -64,6 +65,7 @@ t.test('an email survives three kill -9, each in the middle of its delivery', as
 
 t.test('SIGTERM under load loses nothing and sends nothing twice', async (t) => {
   const dataDir = await mkdtemp(join(tmpdir(), 'sendwright drain '));
+  await chmod(dataDir, 0o755);
   t.teardown(() => rm(dataDir, { recursive: true, force: true }));
   const received: string[] = [];
   const mx = await startScriptedMx(async (peer) => {

@@ -50,6 +50,8 @@ async function startCut(target: URL) {
 
 t.test('the database goes away in the middle of deliveries and comes back', async (t) => {
   const database = await startCut(new URL(await createDatabase()));
+  // The first to be registered is the last to be taken down: the node wants to say goodbye to its database.
+  t.teardown(() => database.close());
   let answer = () => {};
   let held = 0;
   const sink = await startSink({
@@ -71,8 +73,6 @@ t.test('the database goes away in the middle of deliveries and comes back', asyn
     mxPort: sink.port,
     env: { DATABASE_URL: database.url },
   });
-  // Taken down after the node, which wants to say goodbye to its database.
-  t.teardown(() => database.close());
   const ids: string[] = [];
   for (let index = 0; index < 10; index += 1) ids.push((await node.send({ to: `a${index}@receiver.test` })).id);
   await eventually(async () => held === ids.length);

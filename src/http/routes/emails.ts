@@ -1,6 +1,7 @@
 import type Router from '@koa/router';
 import { z } from 'zod';
 import * as log from '../../core/email-log.ts';
+import { explain } from '../../core/explain.ts';
 import type { KeyHolder } from '../../core/keys.ts';
 import { demandKey } from '../auth.ts';
 import * as present from '../present.ts';
@@ -9,7 +10,7 @@ import { count, parse } from '../validation.ts';
 
 const page = z.object({ limit: count(50, 100), offset: count(0, 2_147_483_647) });
 
-/** `GET`, `GET /:id` and `GET /:id/attempts` of `/emails`: the log. */
+/** `GET`, `GET /:id`, `GET /:id/attempts` and `GET /:id/explain` of `/emails`: the log. */
 export function emailRoutes(router: Router, services: Services): void {
   const { db } = services;
 
@@ -29,5 +30,14 @@ export function emailRoutes(router: Router, services: Services): void {
     const { accountId } = ctx.state.holder as KeyHolder;
     const attempts = await log.attempts(db, accountId, ctx.params.id ?? '');
     ctx.body = { attempts: attempts.map(present.attempt) };
+  });
+
+  router.get('/emails/:id/explain', demandKey(services, 'read'), async (ctx) => {
+    const { accountId } = ctx.state.holder as KeyHolder;
+    const id = ctx.params.id ?? '';
+    const { email, recipients } = await log.get(db, accountId, id);
+    const attempts = await log.attempts(db, accountId, id);
+    const { summary, recipients: explained } = explain({ email, recipients, attempts }, services.retryForMs);
+    ctx.body = { email: present.email(email), summary, recipients: explained.map(present.explanation) };
   });
 }

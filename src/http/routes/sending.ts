@@ -1,10 +1,11 @@
 import type Router from '@koa/router';
 import type { Context } from 'koa';
 import { z } from 'zod';
-import type { SendRequest } from '../../core/draft.ts';
+import { dryRun } from '../../core/dry-run.ts';
 import { type Accepted, accept, acceptOnce } from '../../core/emails.ts';
 import type { KeyHolder } from '../../core/keys.ts';
 import * as scheduling from '../../core/scheduling.ts';
+import type { Sendable } from '../../core/template-sending.ts';
 import { invalidRequest } from '../../errors.ts';
 import { demandKey } from '../auth.ts';
 import { readJson } from '../body.ts';
@@ -12,15 +13,17 @@ import { readIdempotency } from '../idempotency.ts';
 import * as present from '../present.ts';
 import { scheduledAt, sendRequest } from '../send-request.ts';
 import type { Services } from '../services.ts';
-import { parse } from '../validation.ts';
+import { oneOf, parse } from '../validation.ts';
 
 /** 20 MB of attachments as base64, both bodies, and what JSON adds to them. */
 const singleLimit = 40 * 1024 * 1024;
 const batchLimit = 64 * 1024 * 1024;
 const moveLimit = 16 * 1024;
 const mostInBatch = 1_000;
+/** What 1,000 emails with 100 recipients and whatever else each stay below. */
+const mostValuesInBatch = 400_000;
 
-const batch = z.object({ emails: z.array(sendRequest) });
+const sendQuery = z.object({ dry_run: oneOf(['true', 'false']).optional() });
 const move = z.object({ scheduled_at: scheduledAt });
 
 /** `POST /emails`, `POST /emails/batch`, and `DELETE` and `PATCH /emails/:id` of what is scheduled. */
@@ -28,17 +31,21 @@ export function sendingRoutes(router: Router, services: Services): void {
   const { db } = services;
 
   router.post('/emails', demandKey(services, 'send'), async (ctx) => {
+    const { dry_run: dry } = parse(sendQuery, ctx.query);
     const body = await readJson(ctx, singleLimit);
-    await send(ctx, services, body, [parse(sendRequest, body)], presentSingle);
+    const request = parse(sendRequest, body);
+    if (dry === 'true') ctx.body = present.dryRun(await dryRun(db, ctx.state.holder as KeyHolder, request, services));
+    else await send(ctx, services, body, [request], presentSingle);
   });
 
   router.post('/emails/batch', demandKey(services, 'send'), async (ctx) => {
-    const body = await readJson(ctx, batchLimit);
+    const body = await readJson(ctx, batchLimit, mostValuesInBatch);
     // Counted before each is looked at: what is too much need not be read.
     if (!Array.isArray(body.emails)) throw invalidRequest('emails: must be an array');
     if (body.emails.length === 0) throw invalidRequest('emails: must not be empty');
     if (body.emails.length > mostInBatch) throw invalidRequest(`emails: may have ${mostInBatch} entries at the most`);
-    await send(ctx, services, body, parse(batch, body).emails, presentBatch);
+    const requests = body.emails.map((item, index) => parse(sendRequest, item, ['emails', index]));
+    await send(ctx, services, body, requests, presentBatch);
   });
 
   router.delete('/emails/:id', demandKey(services, 'send'), async (ctx) => {
@@ -57,7 +64,7 @@ async function send(
   ctx: Context,
   { db, queue }: Services,
   body: unknown,
-  requests: SendRequest[],
+  requests: Sendable[],
   respond: (results: Accepted[]) => unknown,
 ): Promise<void> {
   const holder = ctx.state.holder as KeyHolder;

@@ -17,9 +17,10 @@ const page = z.object({ limit: count(50, 100), offset: count(0, 2_147_483_647) }
 const empty = { from: null, subject: null, replyTo: [], html: null, text: null, variables: [] };
 
 /** `POST`, `GET`, `GET /:id`, `PATCH`, `DELETE`, `POST /:id/publish` and `POST /:id/render` of `/templates`. */
-export function templateRoutes(router: Router, { db, jwtSecret }: Services): void {
-  const writer = demandLoginOrKey(db, jwtSecret, 'send');
-  const reader = demandLoginOrKey(db, jwtSecret, 'read');
+export function templateRoutes(router: Router, services: Services): void {
+  const { db } = services;
+  const writer = demandLoginOrKey(services, 'send');
+  const reader = demandLoginOrKey(services, 'read');
 
   router.post('/templates', writer, async (ctx) => {
     const input = parse(newTemplate, await readJson(ctx, bodyLimit));

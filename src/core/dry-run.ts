@@ -1,0 +1,198 @@
+import { spf } from 'mailauth/lib/spf/index.js';
+import { getDomain } from 'tldts';
+import type { Database } from '../db/client.ts';
+import { ApiError, forbidden, fromDomainNotVerified } from '../errors.ts';
+import type { SuppressionReason } from '../generated/prisma/enums.ts';
+import { createReturnPath } from '../mail/token.ts';
+import { type LookUpOptions, resolveDestination, resolveHost } from '../smtp/mx.ts';
+import { cleanRemoteText } from '../smtp/reply.ts';
+import { draft, type SendRequest } from './draft.ts';
+import type { KeyHolder } from './keys.ts';
+import { build, openKey, type Signing } from './outgoing-message.ts';
+import * as plans from './plans.ts';
+import * as suppressions from './suppressions.ts';
+import { resolve, type Sendable } from './template-sending.ts';
+import type { Surroundings } from './verification.ts';
+
+/** What sending would come to, found out without storing or sending anything. */
+export interface DryRun {
+  /** What the email would be right after it was accepted. */
+  would: 'be_queued' | 'be_scheduled' | 'be_suppressed' | 'exceed_quota';
+  /** The bytes that would go over the wire, with the signature. */
+  message: Buffer;
+  returnPath: string;
+  suppressed: { address: string; reason: SuppressionReason }[];
+  destinations: DryDestination[];
+  authentication: Authentication;
+}
+
+export interface DryDestination {
+  domain: string;
+  recipients: string[];
+  /** In the order in which they would be tried. */
+  hosts: { name: string; preference: number; addresses: string[]; problem: string | null }[];
+  /** Why mail for this domain could not be delivered now; `permanent` says that trying later would not help. */
+  problem: { permanent: boolean; reason: string } | null;
+  tls: { policy: 'opportunistic'; source: string };
+}
+
+/** How a receiver would see the message, and whether what passes belongs to the domain in `From` (RFC 7489 section 3.1). */
+export interface Authentication {
+  dkim: { domain: string; selector: string; aligned: boolean };
+  spf: { domain: string; results: { ip: string; result: string }[]; aligned: boolean };
+  dmarc: { record: string | null; wouldPass: boolean };
+}
+
+export interface DryRunTools {
+  surroundings: Surroundings;
+  lookUp: LookUpOptions;
+  returnPathKey: Buffer;
+}
+
+const spfTimeoutMs = 10_000;
+
+/**
+ * Goes the way of `accept` and of a delivery up to the point where something would be written or said.
+ *
+ * @throws ApiError as `accept` refuses: 400, 403
+ */
+export async function dryRun(db: Database, holder: KeyHolder, sendable: Sendable, tools: DryRunTools): Promise<DryRun> {
+  const [request] = await resolve(db, holder.accountId, [sendable]);
+  if (!request || request instanceof ApiError) throw request ?? new Error('no request was resolved');
+  const signing = await findSigning(db, holder, request);
+  const addresses = [...request.to, ...request.cc, ...request.bcc].map((mailbox) => mailbox.address);
+  const listed = await suppressions.find(db, holder.accountId, addresses);
+  const laidOut = draft(request, holder, signing.domainId, listed, new Date());
+  const { email, recipients, attachments } = laidOut;
+  const { mailHostname, encryptionKey } = tools.surroundings;
+  const source = {
+    ...email,
+    html: request.html,
+    text: request.text,
+    headers: request.headers.map(({ name, value }): [string, string] => [name, value]),
+    attachments,
+    dueAt: request.scheduledAt ?? email.createdAt,
+  };
+  const byDomain = Map.groupBy(recipients, (recipient) => recipient.destination);
+  const [message, granted, destinations, authentication] = await Promise.all([
+    build(source, signing, openKey(encryptionKey, signing)),
+    email.status === 'queued' && plans.isCounted(holder.plan) ? plans.wouldGrant(db, holder.accountId) : true,
+    Promise.all(
+      [...byDomain].map(([domain, of]) =>
+        lookAt(
+          domain,
+          of.map(({ address }) => address),
+          tools.lookUp,
+        ),
+      ),
+    ),
+    authenticate(request.from.domain, signing, tools.surroundings),
+  ]);
+  const scheduled = email.scheduledAt !== null && email.scheduledAt > email.createdAt;
+  return {
+    would:
+      email.status === 'suppressed'
+        ? 'be_suppressed'
+        : !granted
+          ? 'exceed_quota'
+          : scheduled
+            ? 'be_scheduled'
+            : 'be_queued',
+    message,
+    returnPath: createReturnPath(tools.returnPathKey, email.id, mailHostname),
+    suppressed: addresses.flatMap((address) => {
+      const reason = listed.get(suppressions.suppressible(address));
+      return reason && suppressions.applies(reason, request.type) ? [{ address, reason }] : [];
+    }),
+    destinations,
+    authentication,
+  };
+}
+
+async function findSigning(db: Database, holder: KeyHolder, { from }: SendRequest): Promise<Signing> {
+  if (holder.domains.length > 0 && !holder.domains.includes(from.domain)) throw forbidden();
+  const row = await db.prisma.domain.findFirst({
+    where: { accountId: holder.accountId, domain: from.domain, status: 'verified' },
+  });
+  if (!row) throw fromDomainNotVerified(`from: ${from.domain} is not a verified domain of this account`);
+  return {
+    domainId: row.id,
+    domain: row.domain,
+    selector: row.dkimSelector,
+    sealedKey: Buffer.from(row.dkimPrivateKey),
+  };
+}
+
+async function lookAt(domain: string, recipients: string[], lookUp: LookUpOptions): Promise<DryDestination> {
+  const tls = { policy: 'opportunistic' as const, source: 'default' };
+  const found = await resolveDestination(domain, lookUp);
+  if (found.kind !== 'hosts') {
+    return {
+      domain,
+      recipients,
+      hosts: [],
+      tls,
+      problem: { permanent: found.kind === 'permanent', reason: found.reason },
+    };
+  }
+  const hosts = await Promise.all(
+    found.hosts.map(async ({ name, preference }) => {
+      const reached = await resolveHost(name, lookUp);
+      const reachable = reached.kind === 'addresses';
+      return {
+        name,
+        preference,
+        addresses: reachable ? reached.addresses : [],
+        problem: reachable ? null : reached.reason,
+      };
+    }),
+  );
+  const usable = hosts.some((host) => host.problem === null);
+  const problem = usable ? null : { permanent: false, reason: hosts[0]?.problem ?? 'no host can be reached' };
+  return { domain, recipients, hosts, tls, problem };
+}
+
+async function authenticate(from: string, signing: Signing, where: Surroundings): Promise<Authentication> {
+  const { mailHostname, sendingIps } = where;
+  const resolver = async (name: string, type: string) => (await where.resolve(name, type)) as string[][];
+  const results = await Promise.all(
+    sendingIps.map(async (ip) => {
+      const sender = `bounces@${mailHostname}`;
+      const { status } = await spf({
+        sender,
+        ip,
+        helo: mailHostname,
+        mta: mailHostname,
+        maxElapsedTime: spfTimeoutMs,
+        resolver,
+      });
+      return { ip, result: status.result };
+    }),
+  );
+  const dkim = { domain: signing.domain, selector: signing.selector, aligned: isAligned(signing.domain, from) };
+  const spfAligned = isAligned(mailHostname, from);
+  const spfPasses = results.length > 0 && results.every(({ result }) => result === 'pass');
+  const record = await findDmarc(from, where);
+  return {
+    dkim,
+    spf: { domain: mailHostname, results, aligned: spfAligned },
+    dmarc: { record, wouldPass: dkim.aligned || (spfAligned && spfPasses) },
+  };
+}
+
+/** Relaxed alignment: both belong to one organisation's domain. */
+function isAligned(one: string, other: string): boolean {
+  const organisation = (name: string) => getDomain(name, { allowPrivateDomains: true }) ?? name;
+  return organisation(one) === organisation(other);
+}
+
+async function findDmarc(from: string, where: Surroundings): Promise<string | null> {
+  try {
+    const answers = (await where.resolve(`_dmarc.${from}`, 'TXT')) as string[][];
+    const record = answers.map((chunks) => chunks.join('')).find((text) => /^v=DMARC1\b/i.test(text));
+    return record === undefined ? null : cleanRemoteText(record, 500);
+  } catch {
+    // None, or none to be had now: neither changes what would be sent.
+    return null;
+  }
+}

@@ -1,0 +1,155 @@
+import type { Attempt, Email, Recipient } from '../generated/prisma/client.ts';
+import type { Classification } from '../smtp/deliver.ts';
+
+/** Where a recipient is and why, for a person and for a program. */
+export interface RecipientExplanation {
+  address: string;
+  status: Recipient['status'];
+  /** What holds it where it is; null when it is delivered. */
+  cause: Cause | null;
+  /** What a failure is about, as the attempt log has it. */
+  classification: string | null;
+  sentence: string;
+  /** What somebody can do about it; null where there is nothing to do. */
+  advice: string | null;
+  attempts: number;
+  lastAttempt: { at: Date; mxHost: string | null; phase: string; response: string; uncertain: boolean } | null;
+  nextAttemptAt: Date | null;
+  /** When it is given up if nothing changes; null once settled. */
+  givesUpAt: Date | null;
+}
+
+export type Cause =
+  | 'scheduled'
+  | 'in_queue'
+  | 'being_delivered'
+  | 'retrying'
+  | 'refused'
+  | 'given_up'
+  | 'suppressed'
+  | 'canceled';
+
+export interface Explanation {
+  summary: string;
+  recipients: RecipientExplanation[];
+}
+
+const advices: Record<Classification, string> = {
+  bad_mailbox: 'The mailbox does not exist. Correct the address with its owner; it is on the suppression list now.',
+  bad_domain: 'The domain does not exist or takes no mail. Look for a typing error in the part after the @.',
+  mailbox_full: 'The mailbox is full. Its owner has to make room; try another way to reach them.',
+  content:
+    'The server objects to what is in the message. Look at links, attachments and wording, and at the reply for a hint.',
+  policy:
+    'The server refuses mail from here: reputation or a rule of its own. Look up the sending address on blocklists, and follow any address in the reply.',
+  authentication:
+    'The server found no valid SPF, DKIM or DMARC. Verify the sending domain again and publish a DMARC record.',
+  rate: 'The server wants less mail at a time. It is sent again by itself, more slowly.',
+  network:
+    'The server could not be reached. It is tried again by itself; when that goes on, it is for the receiving side to mend.',
+  protocol:
+    'The server did not keep to the protocol. When that goes on, tell its postmaster; the attempt log has the conversation’s end.',
+  sender: 'Something on our side stands in the way: the sender domain, the key, the account or the message itself.',
+  other: 'The server gave no reason that is known here. The reply may name one.',
+};
+
+/**
+ * Says in words and in fields where each recipient is, why, and what happens next.
+ *
+ * @param retryForMs how long after it was due a recipient is tried
+ */
+export function explain(
+  { email, recipients, attempts }: { email: Email; recipients: Recipient[]; attempts: Attempt[] },
+  retryForMs: number,
+  now: Date = new Date(),
+): Explanation {
+  const givesUpAt = new Date((email.scheduledAt ?? email.createdAt).getTime() + retryForMs);
+  const explained = recipients.map((recipient) => {
+    const last = attempts.findLast((attempt) => attempt.recipient === recipient.address) ?? null;
+    return explainOne(email, recipient, last, givesUpAt, now);
+  });
+  return { summary: summarize(email, explained), recipients: explained };
+}
+
+function explainOne(
+  email: Email,
+  recipient: Recipient,
+  last: Attempt | null,
+  givesUpAt: Date,
+  now: Date,
+): RecipientExplanation {
+  const cause = causeOf(email, recipient, now);
+  const classification = last?.outcome === 'delivered' ? null : (last?.classification ?? null);
+  return {
+    address: recipient.address,
+    status: recipient.status,
+    cause,
+    classification,
+    sentence: sentenceOf(email, recipient, last, cause),
+    advice: cause === null ? null : adviceOf(cause, classification),
+    attempts: recipient.attempts,
+    lastAttempt: last && {
+      at: last.at,
+      mxHost: last.mxHost,
+      phase: last.phase,
+      response: last.reply ?? last.reason,
+      uncertain: last.uncertain,
+    },
+    nextAttemptAt: recipient.nextAttemptAt,
+    givesUpAt: recipient.nextAttemptAt ? givesUpAt : null,
+  };
+}
+
+function causeOf(email: Email, { status, attempts, claimedBy, lastResponse }: Recipient, now: Date): Cause | null {
+  if (status === 'delivered') return null;
+  if (status === 'suppressed' || status === 'canceled') return status;
+  if (status === 'failed') return lastResponse?.startsWith('given up') ? 'given_up' : 'refused';
+  if (claimedBy) return 'being_delivered';
+  if (attempts > 0) return 'retrying';
+  return email.scheduledAt && email.scheduledAt > now ? 'scheduled' : 'in_queue';
+}
+
+function sentenceOf(email: Email, recipient: Recipient, last: Attempt | null, cause: Cause | null): string {
+  const host = last?.mxHost ?? `the mail server of ${recipient.destination}`;
+  const said = last?.reply ? `${host} answered: ${last.reply}` : (last?.reason ?? '');
+  const next = recipient.nextAttemptAt?.toISOString() ?? '';
+  switch (cause) {
+    case null:
+      return `Delivered to ${host}, which answered: ${last?.reply ?? recipient.lastResponse ?? ''}`;
+    case 'scheduled':
+      return `Waits for its scheduled time, ${email.scheduledAt?.toISOString()}.`;
+    case 'in_queue':
+      return `Waits in the queue since ${email.createdAt.toISOString()}; no attempt was made yet.`;
+    case 'being_delivered':
+      return `Is being delivered since ${recipient.claimedAt?.toISOString() ?? 'just now'}.`;
+    case 'retrying':
+      return `Attempt ${recipient.attempts} did not succeed: ${said}. The next one is due at ${next}.`;
+    case 'refused':
+      return `Refused for good: ${said || recipient.lastResponse}`;
+    case 'given_up':
+      return `Tried ${recipient.attempts} times and ${recipient.lastResponse}`;
+    case 'suppressed':
+      return `Nothing was sent: ${recipient.address} is on the suppression list.`;
+    case 'canceled':
+      return email.status === 'canceled'
+        ? 'The email was canceled before it was sent.'
+        : 'Nothing was sent, because another recipient is suppressed.';
+  }
+}
+
+function adviceOf(cause: Cause, classification: string | null): string | null {
+  if (cause === 'suppressed') return 'If the address works again, take it off the suppression list and send anew.';
+  if (cause === 'scheduled' || cause === 'being_delivered' || cause === 'canceled') return null;
+  if (cause === 'in_queue') return 'When this lasts, look whether a node with the role mta is running.';
+  return advices[classification as Classification] ?? advices.other;
+}
+
+function summarize(email: Email, recipients: RecipientExplanation[]): string {
+  const counts = new Map<string, number>();
+  for (const { status } of recipients) counts.set(status, (counts.get(status) ?? 0) + 1);
+  const parts = [...counts].map(([status, n]) => `${n} ${status}`).join(', ');
+  const open = recipients.find((recipient) => recipient.nextAttemptAt !== null);
+  const failed = recipients.find((recipient) => recipient.status === 'failed');
+  const detail = recipients.length === 1 ? recipients[0]?.sentence : (failed ?? open)?.sentence;
+  return `${email.status}: ${recipients.length} recipient${recipients.length === 1 ? '' : 's'} (${parts}).${detail ? ` ${detail}` : ''}`;
+}

@@ -1,0 +1,144 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type Router from '@koa/router';
+import { z } from 'zod';
+import * as deliveries from '../../core/webhook-deliveries.ts';
+import * as webhooks from '../../core/webhooks.ts';
+import { refuseUrl } from '../../endpoint.ts';
+import type { WebhookDelivery } from '../../generated/prisma/client.ts';
+import { isId } from '../../ids.ts';
+import { demandLogin, type Session } from '../auth.ts';
+import { readJson } from '../body.ts';
+import * as present from '../present.ts';
+import type { Services } from '../services.ts';
+import { count, line, list, oneOf, parse, timestamp } from '../validation.ts';
+
+const bodyLimit = 64 * 1024;
+
+/** How long an answer to a test call is waited for: as long as a call may take, and a little for the way to it. */
+const testWithinMs = 17_000;
+const lookEveryMs = 100;
+
+const events = list(oneOf(webhooks.eventTypes), 100)
+  .min(1, 'must name at least one event')
+  .transform((names) => [...new Set(names)]);
+
+const endpointUrl = (allowPrivate: boolean) =>
+  line(2_048).transform((value, context): string => {
+    const url = URL.canParse(value) ? new URL(value) : null;
+    const refused = url ? refuseUrl(url, allowPrivate) : 'must be an absolute http or https address';
+    if (!url || refused) {
+      context.addIssue(refused ?? '');
+      return z.NEVER;
+    }
+    // As it was understood: what was checked is what will be called.
+    return url.href;
+  });
+
+const anId = z.string({ error: 'may be given once' }).refine(isId, 'must be an id').optional();
+
+const filter = z.object({
+  webhook_id: anId,
+  email_id: anId,
+  event: oneOf([...webhooks.eventTypes, deliveries.testEvent]).optional(),
+  status: oneOf(['pending', 'succeeded', 'failed']).optional(),
+  limit: count(50, 100),
+  offset: count(0, 2_147_483_647),
+});
+
+const range = z
+  .object({ since: timestamp, until: timestamp.nullish() })
+  .transform(({ since, until }) => ({ since, until: until ?? new Date() }))
+  .refine(({ since, until }) => since < until, { path: ['until'], message: 'must be later than since' });
+
+/** `/webhooks`: endpoints and their secrets. `/webhook-deliveries`: what was sent to them, and sending it again. */
+export function webhookRoutes(router: Router, services: Services): void {
+  const { db, encryptionKey } = services;
+  const loggedIn = demandLogin(db, services.jwtSecret);
+  const url = endpointUrl(services.allowPrivateNetworks);
+  const newWebhook = z.object({ url, events });
+  const changes = z.object({
+    url: url.optional(),
+    events: events.optional(),
+    status: oneOf(['enabled', 'disabled']).optional(),
+  });
+
+  router.post('/webhooks', ...loggedIn, async (ctx) => {
+    const { accountId } = ctx.state.session as Session;
+    const input = parse(newWebhook, await readJson(ctx, bodyLimit));
+    const { webhook, secret } = await webhooks.create(db, accountId, input, { encryptionKey });
+    ctx.status = 201;
+    ctx.body = { webhook: present.webhook(webhook), secret };
+  });
+
+  router.get('/webhooks', ...loggedIn, async (ctx) => {
+    const { accountId } = ctx.state.session as Session;
+    ctx.body = { webhooks: (await webhooks.list(db, accountId)).map(present.webhook) };
+  });
+
+  router.get('/webhooks/:id', ...loggedIn, async (ctx) => {
+    const { accountId } = ctx.state.session as Session;
+    ctx.body = { webhook: present.webhook(await webhooks.get(db, accountId, ctx.params.id ?? '')) };
+  });
+
+  router.patch('/webhooks/:id', ...loggedIn, async (ctx) => {
+    const { accountId } = ctx.state.session as Session;
+    const input = parse(changes, await readJson(ctx, bodyLimit));
+    ctx.body = { webhook: present.webhook(await webhooks.change(db, accountId, ctx.params.id ?? '', input)) };
+  });
+
+  router.delete('/webhooks/:id', ...loggedIn, async (ctx) => {
+    const { accountId } = ctx.state.session as Session;
+    const webhook = await webhooks.remove(db, accountId, ctx.params.id ?? '');
+    ctx.body = { message: `webhook ${webhook.id} was removed` };
+  });
+
+  router.post('/webhooks/:id/rotate-secret', ...loggedIn, async (ctx) => {
+    const { accountId } = ctx.state.session as Session;
+    const { webhook, secret } = await webhooks.rotateSecret(db, accountId, ctx.params.id ?? '', { encryptionKey });
+    const validUntil = webhook.previousSecretUntil?.toISOString() ?? null;
+    ctx.body = { webhook: present.webhook(webhook), secret, previous_secret_valid_until: validUntil };
+  });
+
+  router.post('/webhooks/:id/test', ...loggedIn, async (ctx) => {
+    const { accountId } = ctx.state.session as Session;
+    const made = await deliveries.sendTest(db, services.queue, accountId, ctx.params.id ?? '');
+    const delivery = await untilOver(services, accountId, made);
+    ctx.body = { delivery: present.webhookDeliveryWithPayload(delivery) };
+  });
+
+  router.post('/webhooks/:id/replay', ...loggedIn, async (ctx) => {
+    const { accountId } = ctx.state.session as Session;
+    const input = parse(range, await readJson(ctx, bodyLimit));
+    const { count, nextSince } = await deliveries.replay(db, accountId, ctx.params.id ?? '', input);
+    ctx.body = { count, next_since: nextSince?.toISOString() ?? null };
+  });
+
+  router.get('/webhook-deliveries', ...loggedIn, async (ctx) => {
+    const { accountId } = ctx.state.session as Session;
+    const { webhook_id: webhookId, email_id: emailId, event, status, ...page } = parse(filter, ctx.query);
+    const found = await deliveries.list(db, accountId, { webhookId, emailId, event, status }, page);
+    ctx.body = { deliveries: found.deliveries.map(present.webhookDelivery), count: found.count };
+  });
+
+  router.get('/webhook-deliveries/:id', ...loggedIn, async (ctx) => {
+    const { accountId } = ctx.state.session as Session;
+    const delivery = await deliveries.get(db, accountId, ctx.params.id ?? '');
+    ctx.body = { delivery: present.webhookDeliveryWithPayload(delivery) };
+  });
+
+  router.post('/webhook-deliveries/:id/retry', ...loggedIn, async (ctx) => {
+    const { accountId } = ctx.state.session as Session;
+    const delivery = await deliveries.retry(db, services.queue, accountId, ctx.params.id ?? '');
+    ctx.body = { delivery: present.webhookDeliveryWithPayload(delivery) };
+  });
+}
+
+/** The delivery when its only attempt was made; still pending when that took too long. */
+async function untilOver({ db }: Services, accountId: string, made: WebhookDelivery): Promise<WebhookDelivery> {
+  let delivery = made;
+  for (const end = Date.now() + testWithinMs; delivery.status === 'pending' && Date.now() < end; ) {
+    await sleep(lookEveryMs);
+    delivery = await deliveries.get(db, accountId, made.id);
+  }
+  return delivery;
+}

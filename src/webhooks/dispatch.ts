@@ -1,0 +1,258 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import * as calls from '../core/webhook-calls.ts';
+import { openSecret } from '../core/webhooks.ts';
+import type { Database } from '../db/client.ts';
+import type { Logger } from '../log.ts';
+import type { Queue } from '../queue.ts';
+import { decide, defaultSchedule, undone, withoutEndpoint } from './outcome.ts';
+import { type Poster, post } from './post.ts';
+import { Recorder } from './record.ts';
+import { signatureHeaders } from './sign.ts';
+
+/** How much a node does at once. */
+export interface Limits {
+  /** Calls under way. */
+  running: number;
+  /** Of these, calls to endpoints that are failing: a crowd of dead ones leaves room for the living. */
+  runningToFailing: number;
+  perEndpoint: number;
+  /** Claims held in all, running or waiting for their endpoint. */
+  held: number;
+}
+
+export const defaultLimits: Limits = { running: 100, runningToFailing: 50, perEndpoint: 4, held: 5_000 };
+
+/** What calls need, the same for all of them. */
+export interface CallTools {
+  poster: Poster;
+  encryptionKey: Buffer;
+  /** This node's right to make calls: under which name it claims, and whether that still holds. */
+  lease: { readonly nodeId: string; valid(): boolean };
+  log: Logger;
+  /** See `outcome.ts`. */
+  schedule?: number[];
+}
+
+const batchSize = 100;
+const pollEveryMs = 1_000;
+
+/** Time for calls under way to end by themselves on shutdown: longer than a call may take. */
+const drainMs = 17_000;
+
+/**
+ * Takes jobs in batches and starts a call for each as soon as its endpoint has room. Endpoints that have work waiting
+ * here are left in the queue; one that turns out to be failing gives its line back, so that it holds nothing up.
+ */
+export class WebhookDispatcher {
+  readonly #db: Database;
+  readonly #queue: Queue;
+  readonly #tools: CallTools;
+  readonly #recorder: Recorder;
+  readonly #limits: Limits;
+  readonly #running = new Map<string, number>();
+  readonly #waiting = new Map<string, calls.Claim[]>();
+  readonly #held = new Set<calls.Claim>();
+  readonly #abort = new AbortController();
+  #runningCount = 0;
+  #runningToFailing = 0;
+  #ready: calls.Claim[] = [];
+  #loading = false;
+  #pumping = false;
+  #pumpAgain = false;
+  #stopping = false;
+  #timer: NodeJS.Timeout | undefined;
+  #unsubscribe: () => void = () => undefined;
+  #idle: (() => void) | undefined;
+
+  constructor(db: Database, queue: Queue, tools: CallTools, limits: Limits = defaultLimits) {
+    this.#db = db;
+    this.#queue = queue;
+    this.#tools = tools;
+    this.#recorder = new Recorder(db, queue, tools.log);
+    this.#limits = limits;
+  }
+
+  start(): void {
+    this.#unsubscribe = this.#queue.webhooks.onWake(() => this.#pump());
+    this.#timer = setInterval(() => this.#pump(), pollEveryMs);
+    this.#pump();
+  }
+
+  /** Takes no new work, hands back what has not begun, and waits for what has: at most about 20 seconds. */
+  async stop(): Promise<void> {
+    this.#stopping = true;
+    clearInterval(this.#timer);
+    this.#unsubscribe();
+    const untouched = [...this.#waiting.values()].flat();
+    this.#waiting.clear();
+    await this.#giveBack(untouched);
+    const ender = setTimeout(() => this.#abort.abort(), drainMs);
+    await new Promise<void>((resolve) => {
+      this.#idle = resolve;
+      this.#checkIdle();
+    });
+    clearTimeout(ender);
+  }
+
+  #checkIdle(): void {
+    if (this.#stopping && this.#held.size === 0 && !this.#pumping) this.#idle?.();
+  }
+
+  #pump(): void {
+    this.#pumpAgain = true;
+    if (this.#pumping || this.#stopping) return;
+    this.#pumping = true;
+    void this.#takeAll()
+      .catch((error: Error) => this.#tools.log.warn({ error: error.message }, 'no webhook jobs could be taken'))
+      .finally(() => {
+        this.#pumping = false;
+        this.#checkIdle();
+      });
+  }
+
+  async #takeAll(): Promise<void> {
+    while (this.#pumpAgain && !this.#stopping) {
+      this.#pumpAgain = false;
+      const room = Math.min(batchSize, this.#limits.held - this.#held.size);
+      if (room <= 0 || !this.#tools.lease.valid()) return;
+      if ((await this.#take(room)) > 0) this.#pumpAgain = true;
+    }
+  }
+
+  /** Taking and claiming are one transaction: a job is never active without a living node holding its delivery. */
+  async #take(limit: number): Promise<number> {
+    const { nodeId } = this.#tools.lease;
+    const { taken, claims } = await this.#db.transaction(async (tx) => {
+      const jobs = await this.#queue.webhooks.take(tx, limit, [...this.#waiting.keys()]);
+      if (jobs.length === 0) return { taken: 0, claims: [] };
+      const claims = await calls.claim(tx, nodeId, jobs);
+      const claimed = new Set(claims.map((claim) => claim.jobId));
+      await this.#queue.webhooks.remove(
+        tx,
+        jobs.map((job) => job.id).filter((id) => !claimed.has(id)),
+      );
+      return { taken: jobs.length, claims };
+    });
+    for (const claim of claims) {
+      this.#held.add(claim);
+      const line = this.#waiting.get(claim.webhookId);
+      if (line) line.push(claim);
+      else this.#waiting.set(claim.webhookId, [claim]);
+    }
+    for (const webhookId of new Set(claims.map((claim) => claim.webhookId))) this.#admit(webhookId);
+    return taken;
+  }
+
+  /** Moves claims of this endpoint from waiting to running while there is room. */
+  #admit(webhookId: string): void {
+    const line = this.#waiting.get(webhookId);
+    for (let next = line?.[0]; line && next && this.#hasRoom(next); next = line[0]) {
+      line.shift();
+      this.#running.set(webhookId, (this.#running.get(webhookId) ?? 0) + 1);
+      this.#runningCount += 1;
+      if (next.failing) this.#runningToFailing += 1;
+      this.#ready.push(next);
+    }
+    if (line?.length === 0) this.#waiting.delete(webhookId);
+    if (this.#ready.length > 0 && !this.#loading) void this.#loadReady();
+  }
+
+  #hasRoom({ webhookId, failing }: calls.Claim): boolean {
+    return (
+      (this.#running.get(webhookId) ?? 0) < this.#limits.perEndpoint &&
+      this.#runningCount < this.#limits.running &&
+      true
+    );
+  }
+
+  /** Loads all calls that became ready together with one statement: late, so that the endpoint is as it is now. */
+  async #loadReady(): Promise<void> {
+    this.#loading = true;
+    await new Promise((resume) => setImmediate(resume));
+    while (this.#ready.length > 0) {
+      const claims = this.#ready.splice(0, batchSize);
+      try {
+        const loaded = await calls.load(
+          this.#db,
+          claims.map((claim) => claim.deliveryId),
+        );
+        for (const claim of claims) void this.#run(claim, loaded.get(claim.deliveryId));
+      } catch (error) {
+        this.#tools.log.warn({ error: (error as Error).message }, 'webhook calls could not be loaded');
+        for (const claim of claims) {
+          this.#freeSlot(claim);
+          void this.#giveBack([claim]);
+        }
+      }
+    }
+    this.#loading = false;
+  }
+
+  async #run(claim: calls.Claim, call: calls.Call | undefined): Promise<void> {
+    const outcome = call ? await this.#call(claim, call) : withoutEndpoint(claim);
+    this.#freeSlot(claim);
+    const failing = await this.#recorder.add(outcome);
+    this.#held.delete(claim);
+    const line = failing ? (this.#waiting.get(claim.webhookId) ?? []) : [];
+    if (line.length > 0) {
+      this.#waiting.delete(claim.webhookId);
+      await this.#giveBack(line);
+    }
+    this.#checkIdle();
+    if (this.#held.size < this.#limits.held / 2) this.#pump();
+  }
+
+  async #call(claim: calls.Claim, call: calls.Call): Promise<calls.CallOutcome> {
+    const { poster, encryptionKey, lease, log, schedule = defaultSchedule } = this.#tools;
+    try {
+      const secrets = [call.sealedSecret, call.sealedPreviousSecret].flatMap((sealed) =>
+        sealed ? [openSecret(encryptionKey, claim.webhookId, sealed)] : [],
+      );
+      const body = Buffer.from(call.payload);
+      const signed = { id: claim.deliveryId, timestamp: Math.floor(Date.now() / 1000), body };
+      // A process that was frozen and taken for dead: others make this call.
+      if (!lease.valid() || lease.nodeId !== claim.nodeId) return undone(claim, call);
+      const headers = signatureHeaders(signed, secrets);
+      const answer = await post(poster, { url: call.url, headers, body }, this.#abort.signal);
+      return answer.status === null && this.#abort.signal.aborted
+        ? undone(claim, call)
+        : decide(claim, call, answer, { schedule });
+    } catch (error) {
+      log.error({ deliveryId: claim.deliveryId, error: (error as Error).stack }, 'a webhook call could not be made');
+      const answer = { status: null, body: null, retryAfter: null, startedAt: new Date(), durationMs: 0 };
+      const sentence = 'the call could not be made; the log of the server says why';
+      // That is our fault, and no reason to disable anything.
+      return { ...decide(claim, call, { ...answer, error: sentence }, { schedule }), endpoint: 'unknown' };
+    }
+  }
+
+  #freeSlot(claim: calls.Claim): void {
+    const left = (this.#running.get(claim.webhookId) ?? 1) - 1;
+    if (left === 0) this.#running.delete(claim.webhookId);
+    else this.#running.set(claim.webhookId, left);
+    this.#runningCount -= 1;
+    if (claim.failing) this.#runningToFailing -= 1;
+    this.#admit(claim.webhookId);
+    // A slot of the whole node may be what another endpoint's line waits for.
+    for (const other of this.#waiting.keys()) {
+      if (this.#runningCount >= this.#limits.running) break;
+      this.#admit(other);
+    }
+  }
+
+  /** Until it succeeds, or the node stops: what it holds then is free when it retires or is found dead. */
+  async #giveBack(claims: calls.Claim[]): Promise<void> {
+    for (;;) {
+      const error = await calls.release(this.#db, this.#queue, claims).then(
+        () => null,
+        (reason: Error) => reason,
+      );
+      if (!error) break;
+      this.#tools.log.warn({ error: error.message }, 'webhook deliveries could not be handed back');
+      if (this.#stopping) break;
+      await sleep(pollEveryMs);
+    }
+    for (const claim of claims) this.#held.delete(claim);
+    this.#checkIdle();
+  }
+}

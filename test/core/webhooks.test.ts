@@ -1,0 +1,109 @@
+import t from 'tap';
+import { type EventType, emit } from '../../src/core/webhooks.ts';
+import type { Sql, Statement } from '../../src/db/client.ts';
+import { event, openScene } from '../webhooks/scene.ts';
+
+/** The same transaction, with each statement noted. */
+function counting(tx: Sql): { tx: Sql; statements: string[] } {
+  const statements: string[] = [];
+  return {
+    statements,
+    tx: {
+      query<Row>(statement: Statement) {
+        statements.push(statement.text);
+        return tx.query<Row>(statement);
+      },
+    },
+  };
+}
+
+t.test('emitting', async (t) => {
+  const scene = await openScene(t);
+  const { db, queue } = scene;
+  const cost = (accountId: string, count: number, type: EventType = 'email.sent') =>
+    db.transaction(async (plain) => {
+      const { tx, statements } = counting(plain);
+      await emit(
+        tx,
+        queue,
+        Array.from({ length: count }, () => event(accountId, type)),
+      );
+      return statements.length;
+    });
+  const jobs = () =>
+    db.query<{ id: string; data: { deliveryId: string }; group_id: string }>({
+      text: `SELECT id, data, group_id FROM pgboss.job WHERE name = 'webhook'`,
+    });
+
+  t.test(
+    'costs nothing for nothing, one statement when nobody listens, and the same for one as for many',
+    async (t) => {
+      const { accountId } = await scene.endpoint('https://example.com/', { events: ['email.sent'] });
+      t.equal(await cost(accountId, 0), 0);
+      t.equal(await cost(accountId, 5, 'email.failed'), 1);
+      const once = await cost(accountId, 1);
+      t.equal(await cost(accountId, 1_000), once);
+    },
+  );
+
+  t.test('makes a delivery with a job for each endpoint of the account that subscribes', async (t) => {
+    const one = await scene.endpoint('https://one.test/', { events: ['email.sent', 'email.failed'] });
+    const two = await scene.endpoint('https://two.test/', { accountId: one.accountId, events: ['email.sent'] });
+    const off = await scene.endpoint('https://off.test/', { accountId: one.accountId });
+    await db.prisma.webhook.update({ where: { id: off.id }, data: { status: 'disabled' } });
+    const stranger = await scene.endpoint('https://stranger.test/');
+    t.equal(await scene.emit(one.accountId, 'email.sent', 'email.failed', 'email.queued'), 3);
+    const eventsOf = async (id: string) => (await scene.deliveries(id)).map((delivery) => delivery.event);
+    t.strictSame(await eventsOf(one.id), ['email.sent', 'email.failed']);
+    t.strictSame(await eventsOf(two.id), ['email.sent']);
+    t.strictSame([await eventsOf(off.id), await eventsOf(stranger.id)], [[], []]);
+    const made = await jobs();
+    for (const delivery of await scene.deliveries(one.id)) {
+      const job = made.find(({ id }) => id === delivery.jobId);
+      t.match(job, { data: { deliveryId: delivery.id, webhookId: one.id }, group_id: one.id });
+      t.match(delivery, {
+        accountId: one.accountId,
+        status: 'pending',
+        attempts: [],
+        attemptCount: 0,
+        nextAttemptAt: Date,
+      });
+    }
+  });
+
+  t.test('writes the payload of the interface, recipients where they say more', async (t) => {
+    const { id, accountId } = await scene.endpoint('https://example.com/');
+    const recipients = [{ address: 'a@one.test', status: 'failed', response: '550 no' }];
+    const delivered = event(accountId, 'email.delivered', { status: 'sent' });
+    const failed = { ...event(accountId, 'email.failed', { status: 'failed' }), recipients };
+    await db.transaction((tx) => emit(tx, queue, [delivered, failed]));
+    const payloads = (await scene.deliveries(id)).map(({ payload }) => payload);
+    t.equal(
+      payloads[0],
+      `{"type":"email.delivered","created_at":"${delivered.createdAt.toISOString()}","data":{"email_id":"${delivered.email.id}",` +
+        '"from":"Shop <s@shop.test>","to":["a@one.test","b@two.test"],"subject":"Grüße ✓","status":"delivered","created_at":"2026-11-21T10:00:00.123Z"}}',
+    );
+    t.match(JSON.parse(payloads[1] ?? ''), { type: 'email.failed', data: { status: 'failed', recipients } });
+  });
+
+  t.test('keeps nothing when the transaction fails', async (t) => {
+    const { id, accountId } = await scene.endpoint('https://example.com/');
+    const before = (await jobs()).length;
+    const failing = db.transaction(async (tx) => {
+      await emit(tx, queue, [event(accountId, 'email.sent')]);
+      throw new Error('no');
+    });
+    await t.rejects(failing, { message: 'no' });
+    t.strictSame([await scene.deliveries(id), (await jobs()).length], [[], before]);
+  });
+
+  t.test('puts no more into the queue than its endpoint has room for', async (t) => {
+    const { id, accountId } = await scene.endpoint('https://example.com/');
+    await cost(accountId, 700);
+    const withJob = async () => (await scene.deliveries(id)).filter(({ jobId }) => jobId !== null).length;
+    t.equal(await withJob(), 500);
+    await db.prisma.webhook.update({ where: { id }, data: { failingSince: new Date(Date.now() - 60_000) } });
+    await cost(accountId, 10);
+    t.equal(await withJob(), 500);
+  });
+});

@@ -1,0 +1,115 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t from 'tap';
+import { type Hook, isSigned, type ReceivedCall, startHook } from '../support/hook.ts';
+import { adminPassword, type CallOptions, eventually, startTestNode } from '../support/node.ts';
+import { startSendwright } from '../support/process.ts';
+
+// biome-ignore lint/suspicious/noExplicitAny: a test reads whatever the service answered
+type Caller = { call(method: string, path: string, options?: CallOptions): Promise<{ status: number; body: any }> };
+
+/** Logs in, adds and verifies a domain, makes a key, and an endpoint for these events. */
+async function prepare(app: Caller, url: string, events: string[]) {
+  const login = await app.call('POST', '/api/v1/auth/login', {
+    body: { email: 'admin@example.test', password: adminPassword },
+  });
+  const token: string = login.body.token;
+  const domain = await app.call('POST', '/api/v1/domains', { token, body: { domain: 'hooked.test' } });
+  await app.call('POST', `/api/v1/domains/${domain.body.domain.id}/verify`, { token });
+  const { key } = (await app.call('POST', '/api/v1/keys', { token, body: { name: 'hooked' } })).body;
+  const { webhook, secret } = (await app.call('POST', '/api/v1/webhooks', { token, body: { url, events } })).body;
+  const send = async (fields: Record<string, unknown>) => {
+    const body = { from: 'Shop <s@hooked.test>', subject: 'Hello', text: 'Hello', ...fields };
+    const answer = await app.call('POST', '/api/v1/emails', { key, body });
+    if (answer.status !== 200) throw new Error(JSON.stringify(answer.body));
+    return answer.body.email;
+  };
+  return { token, key, webhook, secret, send };
+}
+
+const about = (hook: Hook, emailId: string): ReceivedCall[] =>
+  hook.calls.filter(({ json }) => json.data.email_id === emailId);
+
+t.test('an endpoint is told of what becomes of emails', async (t) => {
+  const node = await startTestNode(t, { ALLOW_PRIVATE_NETWORKS: 'true' });
+  const hook = await startHook(t);
+  const events = ['email.queued', 'email.delivered', 'email.failed', 'email.suppressed'];
+  const { token, secret, send } = await prepare(node, hook.url, events);
+
+  const to = ['Ann <ann@customers.test>', 'ben@customers.test'];
+  const good = await send({ to, bcc: 'audit@elsewhere.test' });
+  const bad = await send({ to: 'bounced@customers.test' });
+  await eventually(async () => about(hook, good.id).length === 2 && about(hook, bad.id).length === 2);
+  const typesOf = (id: string) =>
+    about(hook, id)
+      .map(({ json }) => json.type)
+      .sort();
+  t.strictSame(typesOf(good.id), ['email.delivered', 'email.queued']);
+  t.strictSame(typesOf(bad.id), ['email.failed', 'email.queued']);
+  const byType = (id: string, type: string) => about(hook, id).find(({ json }) => json.type === type)?.json;
+  t.strictSame(byType(good.id, 'email.queued'), {
+    type: 'email.queued',
+    created_at: byType(good.id, 'email.queued').created_at,
+    data: {
+      email_id: good.id,
+      from: 'Shop <s@hooked.test>',
+      to,
+      subject: 'Hello',
+      status: 'queued',
+      created_at: good.created_at,
+    },
+  });
+  t.match(byType(good.id, 'email.delivered'), { created_at: /Z$/, data: { status: 'delivered', to } });
+  t.match(byType(bad.id, 'email.failed'), { data: { status: 'failed', to: ['bounced@customers.test'] } });
+  for (const call of hook.calls) {
+    t.ok(isSigned(call, secret));
+    t.notMatch(JSON.stringify(call.json.data.to), /audit/);
+    t.notMatch(call.body, /"text"|"html"/, 'no bodies');
+  }
+  const log = await eventually(async () => {
+    const { body } = await node.call('GET', `/api/v1/webhook-deliveries?email_id=${good.id}`, { token });
+    return body.deliveries.every(({ status }: { status: string }) => status === 'succeeded') && body;
+  });
+  t.equal(log.count, 2);
+  t.equal(new Set(hook.calls.map(({ headers }) => headers['x-service-webhook-id'])).size, hook.calls.length);
+});
+
+t.test('a node without the role of webhooks calls nobody, one with it does', async (t) => {
+  const hook = await startHook(t);
+  const env = {
+    ALLOW_PRIVATE_NETWORKS: 'true',
+    ENCRYPTION_KEY: '07'.repeat(32),
+  };
+  const api = await startTestNode(t, { ...env, ROLES: 'api' });
+  const { send } = await prepare(api, hook.url, ['email.queued']);
+  const { id } = await send({ to: 'ann@customers.test' });
+  await new Promise((resume) => setTimeout(resume, 300));
+  t.equal(hook.calls.length, 0);
+  await startTestNode(t, { ...env, ROLES: 'webhooks', DATABASE_URL: api.databaseUrl });
+  await eventually(async () => about(hook, id).length === 1);
+});
+
+t.test('a call that kill -9 interrupts is made again, under the same id', async (t) => {
+  const dataDir = await mkdtemp(join(tmpdir(), 'sendwright webhooks '));
+  t.teardown(() => rm(dataDir, { recursive: true, force: true }));
+  const hook = await startHook(t, (_call, number) => (number === 0 ? undefined : 200));
+  const admin = { ADMIN_EMAIL: 'admin@example.test', ADMIN_PASSWORD: adminPassword };
+  const env = { ...admin, DATA_DIR: dataDir, ALLOW_PRIVATE_NETWORKS: 'true' };
+  let app = await startSendwright(env);
+  const { send, token } = await prepare(app, hook.url, ['email.queued']);
+  const { id } = await send({ to: 'ann@customers.test' });
+  await eventually(async () => hook.calls.length === 1);
+  t.equal(await app.end('SIGKILL'), 'SIGKILL');
+  app = await startSendwright(env);
+  await eventually(async () => hook.calls.length === 2, 20_000);
+  const [first, second] = hook.calls;
+  t.equal(second?.headers['webhook-id'], first?.headers['webhook-id']);
+  t.equal(second?.body, first?.body);
+  const delivery = await eventually(async () => {
+    const { body } = await app.call('GET', `/api/v1/webhook-deliveries?email_id=${id}`, { token });
+    return body.deliveries[0].status === 'succeeded' && body.deliveries[0];
+  });
+  t.equal(delivery.attempts.length, 1, 'the one that was cut off left no record');
+  t.equal(await app.end('SIGTERM'), 0);
+});

@@ -1,0 +1,175 @@
+import t from 'tap';
+import { sealContext } from '../../src/core/domains.ts';
+import { open } from '../../src/seal.ts';
+import { startTestNode } from '../support/node.ts';
+import { encryptionKey, manageDomains } from './scene.ts';
+
+const instant = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
+const noRoom = 'domain: longer than 231 characters, which leaves no room for its DKIM record';
+const label63 = `${'x'.repeat(63)}.`;
+
+t.test('registering a domain', async (t) => {
+  const node = await startTestNode(t, { ENCRYPTION_KEY: encryptionKey.toString('hex') });
+  const { call, id: accountId } = await manageDomains(node);
+  const before = await node.db.prisma.domain.count();
+  for (const [domain, detail] of [
+    [undefined, 'domain: is required'],
+    ...[null, 7, true, ['a.test'], { domain: 'a.test' }].map((value) => [value, 'domain: must be a string'] as const),
+    ['', 'domain: must not be empty'],
+    ['x'.repeat(1_001), 'domain: may have 1000 characters at the most'],
+    ...['a.test\r\nX', 'a\0.test', 'a.test\u0085', 'a.test\u2028', 'a\ttest.test'].map(
+      (value) => [value, 'domain: holds control characters'] as const,
+    ),
+    ['a\ud800.test', 'domain: is not well-formed Unicode'],
+    ...['localhost', 'com', 'test', 'a'].map((value) => [value, 'domain: the domain has only one label'] as const),
+    ...['co.uk', 'com.au', 'github.io', 's3.amazonaws.com', '\u516c\u53f8.cn'].map(
+      (value) => [value, 'domain: a public suffix cannot be a sending domain'] as const,
+    ),
+    ...['127.0.0.1', '1.2', 'a.0x7f', 'a.123'].map(
+      (value) => [value, 'domain: the domain is an IP address or ends in a number'] as const,
+    ),
+    ...[
+      '*.a.test',
+      '_dmarc.a.test',
+      'a_b.test',
+      'a b.test',
+      ' a.test',
+      'user@a.test',
+      'http://a.test',
+      'a.test/',
+      'a.test:25',
+      'a.test?x',
+      '[::1]',
+      '%61.test',
+      '<a.test>',
+    ].map((value) => [value, 'domain: the domain holds a character that no domain has'] as const),
+    ['a.test.', 'domain: the domain ends with a dot'],
+    ['a.test\u3002', 'domain: the domain ends with a dot'],
+    ...['.a.test', 'a..test', '.'].map(
+      (value) => [value, /^domain: the domain (has an empty label|ends with a dot)/] as const,
+    ),
+    ...['-a.test', 'a-.test', 'a.-b.test'].map(
+      (value) => [value, 'domain: the domain has a label that begins or ends with a hyphen'] as const,
+    ),
+    [`${'x'.repeat(64)}.test`, 'domain: the domain has a label of more than 63 characters'],
+    ['xn--a.test', 'domain: the domain has an xn-- label that is not valid'],
+    ['a\u200b.test', 'domain: the domain holds an invisible character'],
+    [`${label63.repeat(4).slice(0, 250)}.test`, 'domain: the domain is longer than 253 characters'],
+    [`${label63.repeat(4).slice(0, 248)}.test`, noRoom],
+    [`${label63.repeat(4).slice(0, 227)}.test`, noRoom],
+  ] as const) {
+    const { status, body } = await call('POST', '', { domain });
+    const what = JSON.stringify(domain ?? null)
+      .slice(0, 60)
+      .replaceAll(/[^ -~]/g, '?');
+    t.match([status, body.error, body.detail], [400, 'invalid request', detail], what);
+    t.strictSame(Object.keys(body), ['error', 'detail'], what);
+  }
+  t.equal(await node.db.prisma.domain.count(), before, 'nothing is stored');
+
+  const names: string[] = [];
+  for (const [given, name, again] of [
+    ['Shop.Example.COM', 'shop.example.com', 'SHOP.example.com'],
+    ['B\u00fccher.example', 'xn--bcher-kva.example', 'xn--bcher-kva.example'],
+    ['XN--MNCHEN-3YA.example', 'xn--mnchen-3ya.example', 'm\u00fcnchen\u3002example'],
+    // Cyrillic: another domain than the one it looks like.
+    ['ex\u0430mple.com', 'xn--exmple-4nf.com', 'xn--exmple-4nf.com'],
+    ['example.com', 'example.com', '\uff45xample.com'],
+    [
+      `${label63.repeat(4).slice(0, 226)}.test`,
+      `${label63.repeat(4).slice(0, 226)}.test`,
+      `${label63.repeat(4).slice(0, 226)}.TEST`,
+    ],
+  ] as const) {
+    const { status, body } = await call('POST', '', {
+      domain: given,
+      id: 'mine',
+      status: 'verified',
+      verified_at: '2020-01-01T00:00:00Z',
+    });
+    t.equal(status, 200, given.slice(0, 60));
+    t.strictSame(body.domain, {
+      id: body.domain.id,
+      domain: name,
+      status: 'pending',
+      dkim_selector: body.domain.dkim_selector,
+      verified_at: null,
+      dns_warning: null,
+      created_at: body.domain.created_at,
+    });
+    t.match(
+      [body.domain.id, body.domain.dkim_selector, body.domain.created_at],
+      [/^[0-9a-f-]{36}$/, /^[a-z0-9]+$/, instant],
+    );
+    t.match(body.dns_records, {
+      verification: { name: `_sendwright.${name}`, type: 'TXT', value: /^sendwright-verification=[0-9a-f]{40}$/ },
+      dkim: {
+        name: `${body.domain.dkim_selector}._domainkey.${name}`,
+        type: 'TXT',
+        value: /^v=DKIM1; k=rsa; p=[A-Za-z0-9+/]+=*$/,
+      },
+      spf: { name, type: 'TXT', value: /^v=spf1 include:\S+ ~all$/ },
+    });
+    const twice = await call('POST', '', { domain: again });
+    t.strictSame([twice.status, twice.body], [400, { error: 'domain already exists' }], again.slice(0, 60));
+    names.unshift(name);
+
+    const row = await node.db.prisma.domain.findUniqueOrThrow({ where: { id: body.domain.id } });
+    const secret = open(encryptionKey, Buffer.from(row.dkimPrivateKey), sealContext(row.id)).subarray(300, 340);
+    const [dump] = await node.db.query<{ text: string }>({
+      text: 'SELECT d::text AS text FROM domains d WHERE id = $1',
+      values: [row.id],
+    });
+    t.notMatch(dump?.text, secret.toString('hex'), 'the private key is not stored in clear');
+    t.notMatch(JSON.stringify(body), /PRIVATE|private/);
+  }
+  const listed = await call('GET', '');
+  t.strictSame(Object.keys(listed.body), ['domains']);
+  t.strictSame(
+    listed.body.domains.map((domain: { domain: string }) => domain.domain),
+    names,
+    'newest first',
+  );
+  t.strictSame(Object.keys(listed.body.domains[0]), [
+    'id',
+    'domain',
+    'status',
+    'dkim_selector',
+    'verified_at',
+    'dns_warning',
+    'created_at',
+  ]);
+
+  const racing = await Promise.all(Array.from({ length: 5 }, () => call('POST', '', { domain: 'race.test' })));
+  t.strictSame(racing.map((answer) => answer.body.error ?? 'taken').sort(), [
+    ...Array(4).fill('domain already exists'),
+    'taken',
+  ]);
+
+  const other = await manageDomains(node);
+  t.strictSame((await other.call('GET', '')).body, { domains: [] });
+  const { id } = listed.body.domains[0];
+  for (const wrong of [id, '01890000-0000-7000-8000-000000000000', 'x', '%00', `${id}%00`, "'--", 'x'.repeat(5_000)]) {
+    for (const [method, path] of [
+      ['GET', ''],
+      ['DELETE', ''],
+      ['POST', '/verify'],
+    ] as const) {
+      const answer = await other.call(method, `/${wrong}${path}`);
+      t.strictSame([answer.status, answer.body], [404, { error: 'not found' }], `${method} ${wrong.slice(0, 60)}`);
+    }
+  }
+  const read = await call('GET', `/${id}`);
+  t.strictSame(read.body.domain, listed.body.domains[0]);
+  t.match(read.body.dns_records, { verification: {}, dkim: {}, spf: {} });
+  const removed = await call('DELETE', `/${id}`);
+  t.strictSame([removed.status, Object.keys(removed.body), typeof removed.body.message], [200, ['message'], 'string']);
+  for (const [method, path] of [
+    ['GET', ''],
+    ['DELETE', ''],
+    ['POST', '/verify'],
+  ] as const)
+    t.equal((await call(method, `/${id}${path}`)).status, 404, `${method} after it was removed`);
+  t.equal((await call('POST', '', { domain: names[0] })).status, 200, 'and it can be registered again');
+  t.ok(await node.db.prisma.domain.count({ where: { accountId } }));
+});

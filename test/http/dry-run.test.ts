@@ -1,0 +1,113 @@
+import { dkimVerify } from 'mailauth/lib/dkim/verify.js';
+import t from 'tap';
+import { dnsValue } from '../../src/mail/dkim.ts';
+import { buildKey } from '../support/build.ts';
+import { mailHostname, startDirectNode } from '../support/direct.ts';
+import { startSink } from '../support/mx.ts';
+
+t.test('a dry run says what would happen, and nothing happens', async (t) => {
+  const sink = await startSink();
+  t.teardown(() => sink.close());
+  const node = await startDirectNode(t, {
+    zone: {
+      'one.test': {
+        MX: [
+          [20, 'b.one.test'],
+          [10, 'a.one.test'],
+        ],
+      },
+      'a.one.test': { A: ['127.0.0.1'] },
+      'b.one.test': 'SERVFAIL',
+      'null.test': { MX: [[0, '.']] },
+      [mailHostname]: { TXT: ['v=spf1 ip4:127.0.0.1 -all'] },
+    },
+    mxPort: sink.port,
+  });
+  const dry = (fields: object, key = node.key, query = 'dry_run=true') =>
+    node.call('POST', `/api/v1/emails?${query}`, {
+      key,
+      body: { from: `Ann <${node.from}>`, subject: 'dry', text: 'run', ...fields },
+    });
+  const rows = async () => [
+    await node.db.prisma.email.count(),
+    await node.db.prisma.recipient.count(),
+    await node.db.prisma.attachment.count(),
+    await node.db.query({ text: `SELECT id FROM pgboss.job WHERE name = 'deliver'` }),
+  ];
+  const before = await rows();
+
+  const { status, body } = await dry({
+    to: ['x@one.test', 'y@one.test'],
+    cc: 'z@null.test',
+    bcc: 'hidden@missing.test',
+    attachments: [{ filename: 'a.txt', content: 'YQ==' }],
+  });
+  t.equal(status, 200);
+  t.match(body, {
+    dry_run: true,
+    would: 'be_queued',
+    suppressed: [],
+    return_path: new RegExp(`^bounces\\+[a-z2-7]+@${mailHostname}$`),
+  });
+  t.match(body.destinations, [
+    {
+      domain: 'one.test',
+      recipients: ['x@one.test', 'y@one.test'],
+      hosts: [
+        { name: 'a.one.test', preference: 10, addresses: ['127.0.0.1'], problem: null },
+        { name: 'b.one.test', preference: 20, addresses: [], problem: /SERVFAIL/ },
+      ],
+      problem: null,
+      tls: { policy: 'opportunistic' },
+    },
+    { domain: 'null.test', hosts: [], problem: { permanent: true, reason: String } },
+    { domain: 'missing.test', hosts: [], problem: { permanent: true } },
+  ]);
+  t.match(body.authentication, {
+    dkim: { domain: node.domain, aligned: true },
+    spf: { domain: mailHostname, results: [{ ip: '127.0.0.1', result: 'pass' }], aligned: false },
+    dmarc: { record: null, would_pass: true },
+  });
+  t.notMatch(body.message.raw, /hidden@/);
+  const domain = await node.db.prisma.domain.findUniqueOrThrow({ where: { id: node.domainId } });
+  node.zone.set(`${domain.dkimSelector}._domainkey.${domain.domain}`, { TXT: [dnsValue(domain.dkimPublicKey)] });
+  const resolver = async (name: string, type: string) => (await node.zone.resolver.resolve(name, type)) as string[][];
+  const { results } = await dkimVerify(Buffer.from(body.message.raw), { resolver });
+  t.equal(results[0]?.status.result, 'pass', 'the message is signed as it would be');
+  t.equal(body.message.size, Buffer.byteLength(body.message.raw));
+
+  t.equal(
+    (await dry({ to: 'x@one.test', scheduled_at: new Date(Date.now() + 60_000).toISOString() })).body.would,
+    'be_scheduled',
+  );
+  const { body: login } = await node.call('POST', '/api/v1/auth/login', { body: node.account });
+  await node.call('POST', '/api/v1/suppressions', { token: login.token, body: { address: 'x@one.test' } });
+  t.match((await dry({ to: 'X@one.test' })).body, {
+    would: 'be_suppressed',
+    suppressed: [{ address: 'X@one.test', reason: 'manual' }],
+  });
+
+  await node.db.query({
+    text: `UPDATE accounts SET plan = 'free', usage_day = (now() AT TIME ZONE 'UTC')::date, usage_day_count = 99 WHERE id = $1`,
+    values: [node.account.id],
+  });
+  t.equal((await dry({ to: 'y@one.test' })).body.would, 'be_queued');
+  t.equal((await dry({ to: 'y@one.test' })).body.would, 'be_queued', 'a dry run uses nothing up');
+  await node.db.query({ text: 'UPDATE accounts SET usage_day_count = 100 WHERE id = $1', values: [node.account.id] });
+  t.equal((await dry({ to: 'y@one.test' })).body.would, 'exceed_quota');
+
+  t.match(await dry({ to: 'nonsense' }), { status: 400, body: { error: 'invalid request', detail: /^to/ } });
+  t.match(await dry({ to: 'y@one.test', from: 'a@unknown.test' }), {
+    status: 400,
+    body: { error: 'from domain not verified' },
+  });
+  t.match(await dry({ to: 'y@one.test' }, node.key, 'dry_run=yes'), {
+    status: 400,
+    body: { detail: 'dry_run: must be one of true, false' },
+  });
+  const reader = await buildKey(node.db, node.account.id, { scopes: ['read'] });
+  t.equal((await dry({ to: 'y@one.test' }, reader)).status, 403);
+
+  t.same(await rows(), before, 'nothing was stored');
+  t.equal(sink.connections, 0, 'and nobody was called');
+});

@@ -1,0 +1,309 @@
+import PostalMime from 'postal-mime';
+import t from 'tap';
+import { harmless, refused, show } from '../mail/payloads.ts';
+import { eventually } from '../support/node.ts';
+import { at, attach, type Fields, type Refusal, refuseAll, startMailer } from './scene.ts';
+
+const MB = 1024 * 1024;
+const notDated = 'scheduled_at: must be an RFC 3339 timestamp such as 2027-01-31T09:00:00Z';
+const own = (fields: Fields): Fields => ({ headers: fields });
+
+/** Values of every type but those that are right, with the words for them. */
+const wrongTypes = (field: string, words: string, right: string[] = []): Refusal[] =>
+  Object.entries({
+    null: null,
+    number: 7,
+    boolean: true,
+    string: 'x',
+    array: [],
+    object: {},
+    like: { 0: 'a@b.test', length: 1 },
+  }).flatMap(([type, value]): Refusal[] => (right.includes(type) ? [] : [[{ [field]: value }, `${field}: ${words}`]]));
+
+t.test('a field that is wrong is named, with the reason, and nothing is stored', async (t) => {
+  const service = await startMailer(t);
+  const addresses = ['to', 'cc', 'bcc', 'reply_to'].flatMap((field): Refusal[] => [
+    ...wrongTypes(field, 'must be a string or an array of strings', [
+      'string',
+      'array',
+      ...(field === 'to' ? [] : ['null']),
+    ]),
+    [{ [field]: [7] }, `${field}[0]: must be a string`],
+    [{ [field]: ['a@b.test', null] }, `${field}[1]: must be a string`],
+    [{ [field]: [['a@b.test']] }, `${field}[0]: must be a string`],
+    [{ [field]: '' }, `${field}[0]: not an email address`],
+    [{ [field]: 'a@b.test, c@d.test' }, `${field}[0]: holds more than one @`],
+    [{ [field]: Array(101).fill('a@b.test') }, `${field}: may have 100 addresses at the most`],
+  ]);
+  await refuseAll(t, service, [
+    ...addresses,
+    ...wrongTypes('from', 'must be a string', ['string']),
+    ...wrongTypes('subject', 'must be a string', ['string']),
+    ...wrongTypes('html', 'must be a string', ['string', 'null']),
+    ...wrongTypes('text', 'must be a string', ['string', 'null']),
+    ...wrongTypes('headers', 'must be an object', ['object', 'like', 'null']),
+    ...wrongTypes('tags', 'must be an array', ['array', 'null']),
+    ...wrongTypes('attachments', 'must be an array', ['array', 'null']),
+    ...wrongTypes('scheduled_at', 'must be an RFC 3339 timestamp', ['string', 'null']),
+    ...wrongTypes('type', 'must be one of transactional, marketing', ['null']),
+    ...['', 'Marketing', 'marketing ', '__proto__'].map(
+      (type): Refusal => [{ type }, 'type: must be one of transactional, marketing'],
+    ),
+    ...['from', 'to', 'subject'].map((field): Refusal => [{ [field]: undefined }, `${field}: is required`]),
+    [{ to: [] }, 'to: must name at least one recipient'],
+    [{ to: [], cc: 'a@b.test' }, 'to: must name at least one recipient'],
+    [{ subject: '' }, 'subject: must not be empty'],
+    [{ subject: 'x'.repeat(999) }, 'subject: may have 998 characters at the most'],
+    [{ text: undefined }, 'html: html or text is required'],
+    [{ text: '', html: '' }, 'html: html or text is required'],
+    [{ text: null, html: null }, 'html: html or text is required'],
+    [{ text: 'a\0b' }, 'text: holds a NUL character'],
+    [{ html: 'a\ud800b' }, 'html: holds half of a surrogate pair'],
+    [{ text: 'x'.repeat(5 * MB + 1) }, `text: may have ${5 * MB} characters at the most`],
+    ...wrongTypes('template', '', ['null']).map(([fields]): Refusal => [{ ...fields, text: null }, /^template/]),
+    [{ tags: [7] }, 'tags[0]: must be a string'],
+    [{ tags: [''] }, 'tags[0]: must not be empty'],
+    [{ tags: ['x'.repeat(257)] }, 'tags[0]: may have 256 characters at the most'],
+    [{ tags: Array(51).fill('x') }, 'tags: may have 50 entries at the most'],
+    ...[
+      'From',
+      'to',
+      'BCC',
+      'Subject',
+      'DKIM-Signature',
+      'return-path',
+      'Received',
+      'Message-ID',
+      'Content-Type',
+      'Resent-To',
+      'Reply-To',
+      'Sender',
+      'ARC-Seal',
+      'Date',
+      'Mime-Version',
+      'X-Sendwright-Id',
+    ].map((name): Refusal => [own({ [name]: 'x' }), `headers.${name}: is set by Sendwright`]),
+    ...['X A', 'X:A', 'X\r\nY', 'X\0', 'X\u00e9', 'x'.repeat(77)].map(
+      (name): Refusal => [own({ [name]: 'x' }), /^headers(\.\S.*)?: is not a header name$/],
+    ),
+    ...[7, null, ['x'], {}, true].map((value): Refusal => [own({ 'X-A': value }), 'headers.X-A: must be a string']),
+    [own({ 'X-A': '' }), 'headers.X-A: is empty'],
+    [own({ 'X-A': 'x'.repeat(2_001) }), 'headers.X-A: is longer than 2000 characters'],
+    [own({ 'X-A': 'x', 'x-a': 'y' }), 'headers: name a header twice'],
+    [
+      own(Object.fromEntries(Array.from({ length: 51 }, (_, n) => [`X-${n}`, 'x']))),
+      'headers: may have 50 entries at the most',
+    ],
+    ...[7, null, 'x', []].map((value): Refusal => [{ attachments: [value] }, 'attachments[0]: must be an object']),
+    [attach({ filename: undefined }), 'attachments[0].filename: is required'],
+    ...['filename', 'content', 'content_type', 'content_id'].flatMap((field) =>
+      [7, ['x'], {}].map(
+        (value): Refusal => [
+          attach({ [field]: value }),
+          new RegExp(`^attachments\\[0\\]\\.${field}: must be a (base64 )?string$`),
+        ],
+      ),
+    ),
+    ...['filename', 'content_type', 'content_id'].map(
+      (field): Refusal => [attach({ [field]: '' }), `attachments[0].${field}: must not be empty`],
+    ),
+    ...['folder/', 'C:\\', '..', '../..', '.'].map(
+      (filename): Refusal => [attach({ filename }), 'attachments[0]: filename is empty'],
+    ),
+    [attach({ filename: 'x'.repeat(256) }), 'attachments[0]: filename is longer than 255 characters'],
+    [
+      attach({ filename: 'photo\u202egpj.exe' }),
+      'attachments[0]: filename holds characters that reverse the direction of text',
+    ],
+    [{ attachments: [{ path: '/etc/passwd' }] }, 'attachments[0].filename: is required'],
+    ...[
+      { path: '/etc/passwd' },
+      { href: 'http://169.254.169.254/' },
+      { raw: 'x' },
+      { url: 'file:///etc/passwd' },
+    ].flatMap((fields): Refusal[] => [
+      [attach({ content: undefined, ...fields }), 'attachments[0].content: is required'],
+      [attach({ content: fields }), 'attachments[0].content: must be a base64 string'],
+    ]),
+    ...[
+      'text',
+      'text/',
+      '/plain',
+      'text/plain; charset',
+      'text/plain; boundary="a\nb"',
+      'te xt/plain',
+      'x'.repeat(501),
+    ].map((type): Refusal => [attach({ content_type: type }), /^attachments\[0\](\.content_type)?: /]),
+    [attach({ content_type: 'multipart/mixed; boundary=x' }), 'attachments[0]: content_type is a multipart type'],
+    ...['<a@b>', 'a b', 'é', 'x'.repeat(201)].map(
+      (id): Refusal => [attach({ content_id: id }), /^attachments\[0\](\.|: )content_id/],
+    ),
+    ...[
+      '!!!',
+      '!!!aGVs',
+      'aGk',
+      'aGk==',
+      'aGl=',
+      'aG=k',
+      'aGk=\n',
+      ' aGk=',
+      'aG k=',
+      'a',
+      '=',
+      '====',
+      '_-8=',
+      'aGk=aGk=',
+      'data:text/plain;base64,aGk=',
+      'aGk\0',
+      '\u0141\u0141\u0141\u0141',
+    ].map((content): Refusal => [attach({ content }), 'attachments[0].content: is not base64']),
+    ...[
+      'tomorrow',
+      '',
+      '2027-01-31',
+      '2027-01-31T09:00:00',
+      '2027-01-31 09:00Z',
+      '2027-02-30T09:00:00Z',
+      '2027-02-29T09:00:00Z',
+      '2027-13-01T09:00:00Z',
+      '2027-00-01T09:00:00Z',
+      '2027-01-00T09:00:00Z',
+      '2026-12-31T23:59:60Z',
+      '2027-01-31T24:00:00Z',
+      '2027-01-31T09:60:00Z',
+      '2027-01-31T09:00:00+0100',
+      '2027-01-31T09:00:00+24:00',
+      '2027-01-31T09:00:00+01:60',
+      '2027-01-31T09:00:00.Z',
+      '+002027-01-31T09:00:00Z',
+      '2027-01-31T09:00:00Z\n',
+      '1800000000',
+      '2027-01-31T09:00:00Z\0',
+      '\u0662027-01-31T09:00:00Z',
+    ].map((time): Refusal => [{ scheduled_at: time }, notDated]),
+    [{ scheduled_at: at(-61_000) }, 'scheduled_at: is in the past'],
+    [{ scheduled_at: '1999-12-31T23:59:59Z' }, 'scheduled_at: is in the past'],
+    [{ scheduled_at: at(366 * 86_400_000 + 5_000) }, 'scheduled_at: is more than a year ahead'],
+    [{ scheduled_at: '9999-12-31T23:59:59Z' }, 'scheduled_at: is more than a year ahead'],
+  ]);
+});
+
+t.test('nothing that could begin a line gets into a header, an address or a tag', async (t) => {
+  const service = await startMailer(t);
+  const { domain, from } = service;
+  const places: [field: string, fields: (payload: string) => Fields][] = [
+    ['from', (x) => ({ from: `a${x}@${domain}` })],
+    ['from', (x) => ({ from: `Shop${x} <${from}>` })],
+    ['from', (x) => ({ from: `a@${domain}${x}` })],
+    ['from', (x) => ({ from: `"Shop${x}" <${from}>` })],
+    ...['to', 'cc', 'bcc', 'reply_to'].flatMap((field): typeof places => [
+      [`${field}[0]`, (x) => ({ [field]: `a${x}@b.test` })],
+      [`${field}[1]`, (x) => ({ [field]: ['a@b.test', `Ann${x} <a@b.test>`] })],
+      [`${field}[0]`, (x) => ({ [field]: [`a@b.test${x}`] })],
+    ]),
+    ['subject', (x) => ({ subject: `s${x}` })],
+    ['headers.X-A', (x) => own({ 'X-A': `v${x}` })],
+    ['headers', (x) => own({ [`X-A${x}`]: 'v' })],
+    ['tags[0]', (x) => ({ tags: [`t${x}`] })],
+    ['attachments[0].filename', (x) => attach({ filename: `f${x}` })],
+    ['attachments[0].content_type', (x) => attach({ content_type: `text/plain${x}` })],
+    ['attachments[0].content_id', (x) => attach({ content_id: `i${x}` })],
+  ];
+  await refuseAll(
+    t,
+    service,
+    places.flatMap(([field, fields]) =>
+      refused.map(
+        (payload): Refusal => [fields(payload), new RegExp(`^${field.replaceAll(/[[\].]/g, '\\$&')}(\\..*)?: `)],
+      ),
+    ),
+  );
+  const hostile = [
+    'a@b@c.test',
+    'a>@b.test',
+    '<a@b.test',
+    '"a b"@c.test',
+    '"a@evil.test x"@b.test',
+    'a@b.test(@evil.test)',
+    '<@x.test:a@b.test>',
+    '<a@evil.test>b@b.test',
+    'g:a@b.test;',
+    'a@[127.0.0.1]',
+    'a@127.0.0.1',
+    'a@localhost',
+    'a@b.test.',
+    'a@.test',
+    'a..b@c.test',
+    '.a@c.test',
+    'a@b_c.test',
+    'a@-b.test',
+    `${'x'.repeat(65)}@b.test`,
+    `a@${'x'.repeat(64)}.test`,
+    `a@${'x.'.repeat(130)}test`,
+    'a@b.test SIZE=1',
+    'a @b.test',
+    'Ann, Bob <a@b.test>',
+    'a\uff20evil.test@b.test',
+    'a@xn--a.test',
+  ];
+  await refuseAll(
+    t,
+    service,
+    ['from', 'to', 'cc', 'bcc', 'reply_to'].flatMap((field) =>
+      hostile.map((address): Refusal => [{ [field]: address }, new RegExp(`^${field}(\\[0\\])?: `)]),
+    ),
+  );
+});
+
+t.test('what only looks like a line end is text, and arrives as it was given', async (t) => {
+  const { node, send, account, from, key } = await startMailer(t, 'api,mta');
+  const token = (await node.call('POST', '/api/v1/auth/login', { body: account })).body.token;
+  const sent = new Map<string, { payload: string; name: string }>();
+  for (const payload of harmless) {
+    // A name may not turn the direction of reading around.
+    const name = `N${payload.replace('\u202e', '')}`;
+    const { status, body } = await send({
+      from: `"${name}" <${from}>`,
+      to: ['\u010a\u560a@b.test', `"${name}" <b@b.test>`],
+      subject: `s${payload}`,
+      headers: { 'X-Own': `v${payload}` },
+      tags: [`t${payload}`],
+      ...attach({ filename: name }),
+    });
+    t.equal(status, 200, show(payload));
+    t.match(body.email, { subject: `s${payload}`, tags: [`t${payload}`] });
+    sent.set(body.email.id, { payload, name });
+  }
+  const arrived = await eventually(async () => {
+    const { body } = await node.call('GET', '/api/v1/sandbox/messages?limit=100', { token });
+    return body.count === sent.size && body.messages;
+  });
+  for (const message of arrived) {
+    const { payload, name } = sent.get(message.email_id) ?? { payload: '', name: '' };
+    const what = show(payload);
+    t.strictSame(message.rcpt_to, ['\u010a\u560a@b.test', 'b@b.test'], what);
+    t.notMatch(message.raw, /[^\r]\n|\r[^\n]|^X-Evil/m, what);
+    const parsed = await PostalMime.parse(message.raw);
+    t.equal(parsed.subject, `s${payload}`, what);
+    t.strictSame(
+      parsed.to?.map((to) => [to.name, to.address]),
+      [
+        ['', '\u010a\u560a@b.test'],
+        [name, 'b@b.test'],
+      ],
+      what,
+    );
+    t.equal(parsed.from?.name, name, what);
+    // A file called like an encoded-word is one to readers that are lenient, as this one is.
+    if (!name.includes('=?')) t.equal(parsed.attachments[0]?.filename, name, what);
+    t.strictSame(
+      parsed.headers.filter((header) => /^x-/.test(header.key)).map((header) => header.key),
+      ['x-own'],
+      what,
+    );
+    await eventually(async () => {
+      const { body } = await node.call('GET', `/api/v1/emails/${message.email_id}`, { key });
+      return body.email.status === 'sent' && t.equal(body.email.subject, `s${payload}`, what);
+    });
+  }
+});

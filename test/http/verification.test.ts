@@ -1,0 +1,231 @@
+import t, { type Test } from 'tap';
+import { verify } from '../../src/core/verification.ts';
+import { buildKey } from '../support/build.ts';
+import { mailHostname, startDirectNode } from '../support/direct.ts';
+import type { ZoneEntry } from '../support/zone.ts';
+import { manageDomains } from './scene.ts';
+
+type Records = Record<'verification' | 'dkim' | 'spf', { name: string; value: string }>;
+
+const instant = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
+
+async function startVerifying(t: Test) {
+  const node = await startDirectNode(t, {
+    zone: { [mailHostname]: { TXT: ['v=spf1 ip4:127.0.0.1 -all'] } },
+    mxPort: 1,
+  });
+  const set = (name: string, entry: ZoneEntry | string | string[] | undefined) =>
+    node.zone.set(
+      name,
+      typeof entry === 'string' && !/^[A-Z]+$/.test(entry)
+        ? { TXT: [entry] }
+        : Array.isArray(entry)
+          ? { TXT: entry }
+          : (entry as ZoneEntry),
+    );
+  const publish = (records: Records) => {
+    for (const { name, value } of Object.values(records)) set(name, value);
+  };
+  const register = async (domain: string) => {
+    const { call, id: accountId } = await manageDomains(node);
+    const { body } = await call('POST', '', { domain });
+    const id: string = body.domain.id;
+    return {
+      id,
+      accountId,
+      domain,
+      records: body.dns_records as Records,
+      selector: body.domain.dkim_selector as string,
+      verify: () => call('POST', `/${id}/verify`),
+      read: async () => (await call('GET', `/${id}`)).body.domain,
+    };
+  };
+  return { node, set, publish, register };
+}
+
+t.test('verifying looks at each of the three records', async (t) => {
+  const { set, publish, register } = await startVerifying(t);
+  const shop = await register('shop.test');
+  const { verification, dkim, spf } = shop.records;
+  const all = await shop.verify();
+  t.match(
+    [all.status, all.body],
+    [400, { error: 'dns verification failed', missing: ['verification', 'dkim', 'spf'] }],
+  );
+  t.strictSame(Object.keys(all.body), ['error', 'detail', 'missing', 'checks']);
+  t.match(all.body.detail, /^verification: there is no TXT record at _sendwright\.shop\.test.*; dkim: .*; spf: /);
+
+  const otherKey = (await register('other.test')).records.dkim.value;
+  const lookUps = Array.from({ length: 11 }, (_, n) => `include:i${n}.test`).join(' ');
+  for (let n = 0; n < 11; n += 1) set(`i${n}.test`, 'v=spf1 ip4:192.0.2.9 -all');
+  set('outer.test', `v=spf1 include:${mailHostname} -all`);
+  set('a.shop.test', { A: ['127.0.0.1'] });
+  set('broken.test', 'SERVFAIL');
+  set('loop.test', 'v=spf1 include:loop.test -all');
+  const include = `include:${mailHostname}`;
+  const cases: [
+    missing: keyof Records | null,
+    entry: Parameters<typeof set>[1],
+    problem: RegExp,
+    of?: keyof Records,
+  ][] = [
+    ['verification', undefined, /^there is no TXT record at _sendwright\.shop\.test; .*48 hours/],
+    ['verification', { A: ['127.0.0.1'] }, /^there is no TXT record/],
+    ['verification', 'SERVFAIL', /^the look-up of _sendwright\.shop\.test failed for now \(ESERVFAIL\); try again$/],
+    ['verification', 'REFUSED', /^the look-up .* failed for now/],
+    ['verification', verification.value.slice(0, -1), /do not have the expected value/],
+    ['verification', verification.value.toUpperCase(), /do not have the expected value/],
+    ['verification', `"${verification.value}"`, /do not have the expected value/],
+    [null, ['another-verification=1', verification.value, ''], /./, 'verification'],
+    ['dkim', undefined, /^there is no TXT record at sw[0-9a-f]{8}\._domainkey\.shop\.test/],
+    ['dkim', 'SERVFAIL', /failed for now/],
+    ['dkim', 'something else', /^no TXT record found there is a DKIM key$/],
+    ['dkim', otherKey, /^the published key \(p=\) is not ours$/],
+    ['dkim', 'v=DKIM1; k=rsa; p=', /^the published key \(p=\) is not ours$/],
+    ['dkim', dkim.value.slice(0, -20), /^the published key \(p=\) is not ours$/],
+    ['dkim', [dkim.value, otherKey], /^there is more than one DKIM key/],
+    ['dkim', dkim.value.replace('k=rsa', 'k=ed25519'), /does not verify against the published record/],
+    ['dkim', dkim.value.replace('k=rsa', 'k=rsa; h=sha1'), /does not verify against the published record/],
+    [null, dkim.value.replaceAll('; ', ';').replace('p=', 'p= '), /./, 'dkim'],
+    [null, [dkim.value, 'something else'], /./, 'dkim'],
+    ['spf', undefined, /^there is no TXT record at shop\.test/],
+    ['spf', 'SERVFAIL', /failed for now/],
+    ['spf', ['v=spf10 include:x', 'text'], /^no TXT record found there is an SPF policy$/],
+    ['spf', [spf.value, 'v=spf1 -all'], /^there is more than one SPF policy/],
+    ...[
+      'v=spf1 -all',
+      'v=spf1 ~all',
+      'v=spf1 ?all',
+      'v=spf1',
+      'v=spf1 ip4:127.0.0.2 -all',
+      `v=spf1 -all ${include}`,
+      `v=spf1 -${include} ?all`,
+    ].map((value): (typeof cases)[number] => [
+      'spf',
+      value,
+      new RegExp(`^the policy answers \\w+ for 127\\.0\\.0\\.1: add ${include} to it, before its "all"$`),
+    ]),
+    ...[
+      `v=spf1 ${lookUps} ${include} -all`,
+      'v=spf1 include:nowhere.test -all',
+      'v=spf1 nonsense:x -all',
+      'v=spf1 include:loop.test -all',
+    ].map((value): (typeof cases)[number] => ['spf', value, /^receivers cannot evaluate the policy \(.+\)/]),
+    ['spf', 'v=spf1 include:broken.test -all', /^a look-up of the policy failed for now \(.*\); try again$/],
+    ...[
+      spf.value,
+      `V=SPF1 ${include} -all`,
+      'v=spf1 include:outer.test ~all',
+      'v=spf1 redirect=outer.test',
+      'v=spf1 ip4:127.0.0.0/8 -all',
+      'v=spf1 a:a.shop.test -all',
+      `v=spf1 ip4:192.0.2.1 ${include} ~all`,
+    ].map((value): (typeof cases)[number] => [null, ['unrelated', value], /./, 'spf']),
+  ];
+  for (const [missing, entry, problem, of = missing] of cases) {
+    const what = `${of} ${JSON.stringify(entry ?? null).slice(0, 90)}`;
+    publish(shop.records);
+    set(shop.records[of ?? 'spf'].name, entry);
+    const { status, body } = await shop.verify();
+    if (missing === null) {
+      t.match([status, body.domain?.status], [200, 'verified'], `${what} ${body.detail}`);
+      t.match([body.domain.verified_at, body.domain.dns_warning], [instant, null]);
+      t.strictSame(body.dns_records, shop.records);
+    } else {
+      const before = await shop.read();
+      t.strictSame([status, body.error, body.missing], [400, 'dns verification failed', [missing]], what);
+      t.match(body.checks[missing].problem, problem, what);
+      t.equal(body.detail, `${missing}: ${body.checks[missing].problem}`, what);
+      t.strictSame(await shop.read(), before);
+    }
+    for (const [name, check] of Object.entries(body.checks as Record<keyof Records, object>)) {
+      const { value, ...expected } = shop.records[name as keyof Records];
+      t.match(check, { ok: name !== missing, ...expected, type: 'TXT', expected: value }, what);
+      t.strictSame(Object.keys(check), ['ok', 'name', 'type', 'expected', 'found', 'problem'], what);
+    }
+    if (Array.isArray(entry) && of === 'verification') t.strictSame(body.checks.verification.found, entry);
+  }
+  t.equal((await shop.read()).status, 'verified');
+
+  const hostile = [
+    '\x1b[31mred\x07',
+    'a\r\nX-Evil: 1',
+    'nul\0nul',
+    '<script>alert(1)</script>',
+    '\u202eabc',
+    'x'.repeat(255),
+    ...Array.from({ length: 30 }, (_, n) => `text ${n}`),
+  ];
+  set(verification.name, hostile);
+  const { body } = await shop.verify();
+  t.equal(body.checks.verification.found.length, 20);
+  for (const text of body.checks.verification.found) t.match(text, /^[^\u0000-\u001f\u007f-\u009f]{0,500}$/);
+  t.notMatch(body.detail, /Evil|script/);
+});
+
+t.test('one account alone holds a name, for as long as it publishes its record', async (t) => {
+  const { node, set, publish, register } = await startVerifying(t);
+  const [first, second] = [await register('shared.test'), await register('shared.test')];
+  const both = [first.records.verification.value, second.records.verification.value];
+  publish({ ...first.records, dkim: second.records.dkim });
+  publish(first.records);
+  t.equal((await first.verify()).status, 200);
+  publish(second.records);
+  set(first.records.verification.name, both);
+  const refused = await second.verify();
+  t.match(
+    [refused.status, refused.body],
+    [
+      400,
+      {
+        error: 'dns verification failed',
+        missing: ['verification'],
+        detail: /^verification: another account has this domain verified/,
+      },
+    ],
+  );
+  t.strictSame(Object.keys(refused.body.checks), ['verification', 'dkim', 'spf']);
+
+  // The record is not gone because a name server fails to answer for it just then.
+  let asked = 0;
+  const resolve = async (name: string, type: string) => {
+    if (name === first.records.verification.name) asked += 1;
+    if (asked > 1 && name === first.records.verification.name)
+      throw Object.assign(new Error('x'), { code: 'ESERVFAIL' });
+    return node.surroundings.resolve(name, type);
+  };
+  const unsure = verify(node.db, second.accountId, second.id, { ...node.surroundings, resolve });
+  await t.rejects(unsure, new Error('dns verification failed'));
+  t.strictSame([(await first.read()).status, (await second.read()).status, asked], ['verified', 'pending', 2]);
+
+  const key = await buildKey(node.db, first.accountId);
+  const send = () =>
+    node.call('POST', '/api/v1/emails', {
+      key,
+      body: { from: 'a@shared.test', to: 'a@b.test', subject: 's', text: 't' },
+    });
+  t.equal((await send()).status, 200);
+  publish(second.records);
+  t.equal((await second.verify()).body.domain?.status, 'verified');
+  t.match(await first.read(), {
+    status: 'pending',
+    verified_at: null,
+    dns_warning: 'another account has verified this domain',
+  });
+  t.equal((await send()).body.error, 'from domain not verified');
+
+  const many = await Promise.all(Array.from({ length: 6 }, () => register('race.test')));
+  for (const { records } of many) publish(records);
+  set(
+    '_sendwright.race.test',
+    many.map(({ records }) => records.verification.value),
+  );
+  const answers = await Promise.all(many.map(({ verify }) => verify()));
+  t.strictSame(
+    answers.map((answer) => answer.status).sort(),
+    [200, ...Array(5).fill(400)],
+    'at once, one gets it and the others are told',
+  );
+  const holders = await node.db.prisma.domain.count({ where: { domain: 'race.test', status: 'verified' } });
+  t.equal(holders, 1);
+});

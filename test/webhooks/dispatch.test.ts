@@ -1,0 +1,290 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import t from 'tap';
+import * as calls from '../../src/core/webhook-calls.ts';
+import * as lines from '../../src/core/webhook-lines.ts';
+import * as webhooks from '../../src/core/webhooks.ts';
+import { newId } from '../../src/ids.ts';
+import { createResolver } from '../../src/smtp/resolver.ts';
+import { isSigned, startHook } from '../support/hook.ts';
+import { eventually } from '../support/node.ts';
+import { openScene } from './scene.ts';
+
+t.test('calls', async (t) => {
+  const scene = await openScene(t);
+  const { db, queue } = scene;
+
+  t.test('are signed over the exact bytes, and tried again under the same id until one succeeds', async (t) => {
+    const hook = await startHook(t, (_call, number) => (number < 2 ? { status: 500, body: 'not now\0' } : 200));
+    const { id, accountId, secret } = await scene.endpoint(hook.url);
+    await scene.emit(accountId, 'email.sent');
+    await scene.start(t, { schedule: [1_100, 50, 50] });
+    const [delivery] = await scene.settled(id);
+    t.match(delivery, { status: 'succeeded', attemptCount: 3, nextAttemptAt: null, error: null, jobId: null });
+    t.match(delivery?.attempts, [
+      { response_status: 500, response_body: 'not now\ufffd', error: null, duration_ms: Number, at: /Z$/ },
+      { response_status: 500 },
+      { response_status: 200, response_body: null },
+    ]);
+    t.equal(hook.calls.length, 3);
+    for (const call of hook.calls) {
+      t.ok(isSigned(call, secret));
+      t.equal(call.headers['x-service-webhook-id'], delivery?.id);
+      t.equal(call.headers['webhook-id'], delivery?.id);
+      const seconds = Number(call.headers['x-service-webhook-timestamp']);
+      t.ok(Math.abs(seconds - call.at.getTime() / 1000) < 1.1, 'the time is that of the attempt');
+      t.equal(call.body, delivery?.payload);
+    }
+    t.not(hook.calls[0]?.headers['webhook-timestamp'], hook.calls[1]?.headers['webhook-timestamp']);
+  });
+
+  t.test('end when the schedule does', async (t) => {
+    const hook = await startHook(t, () => 500);
+    const { id, accountId } = await scene.endpoint(hook.url);
+    await scene.emit(accountId, 'email.sent');
+    await scene.start(t, { schedule: [20, 20] });
+    const [delivery] = await scene.settled(id);
+    t.match(delivery, { status: 'failed', attemptCount: 3, nextAttemptAt: null, error: 'given up after 3 attempts' });
+    t.equal(hook.calls.length, 3);
+    t.match(await webhooks.get(db, accountId, id), { status: 'enabled', failingSince: Date });
+  });
+
+  t.test('wait as long as a Retry-After asks for', async (t) => {
+    const headers = { 'Retry-After': '3600' };
+    const hook = await startHook(t, (_call, number) => ({ status: number === 0 ? 429 : 200, headers }));
+    const { id, accountId } = await scene.endpoint(hook.url);
+    await scene.emit(accountId, 'email.sent');
+    await scene.start(t);
+    const { nextAttemptAt } = await scene.attempted(id, 1);
+    t.ok(Math.abs((nextAttemptAt?.getTime() ?? 0) - Date.now() - 3_600_000) < 10_000);
+  });
+
+  t.test('410 disables the endpoint, which says so and gets nothing more', async (t) => {
+    const hook = await startHook(t, () => 410);
+    const { id, accountId } = await scene.endpoint(hook.url);
+    await scene.emit(accountId, 'email.sent');
+    await scene.start(t);
+    t.match(await scene.settled(id), [{ status: 'failed', error: /410/ }]);
+    t.match(await webhooks.get(db, accountId, id), {
+      status: 'disabled',
+      disabledReason: 'the endpoint answered 410 Gone',
+    });
+    t.equal(await scene.emit(accountId, 'email.sent'), 0);
+    await sleep(150);
+    t.equal(hook.calls.length, 1);
+    t.match(await webhooks.change(db, accountId, id, { status: 'enabled' }), {
+      status: 'enabled',
+      disabledReason: null,
+    });
+    t.equal(await scene.emit(accountId, 'email.sent'), 1);
+  });
+
+  t.test('an endpoint that only failed for five days is disabled, unless what failed is new', async (t) => {
+    const hook = await startHook(t, () => 500);
+    const { id, accountId } = await scene.endpoint(hook.url);
+    const days = (count: number) => new Date(Date.now() - count * 86_400_000);
+    await db.prisma.webhook.update({ where: { id }, data: { failingSince: days(6) } });
+    await scene.emit(accountId, 'email.sent');
+    await scene.start(t, { schedule: [] });
+    t.match(await scene.settled(id), [{ status: 'failed' }]);
+    t.equal((await webhooks.get(db, accountId, id)).status, 'enabled', 'one new failure after a silence is no proof');
+
+    const old = newId(days(2));
+    const draft = { accountId, webhookId: id, emailId: null, event: 'email.sent', payload: '{}', woken: true };
+    await db.transaction((tx) => lines.insert(tx, queue, [{ ...draft, id: old }]));
+    queue.webhooks.wake();
+    await scene.settled(id);
+    t.match(await webhooks.get(db, accountId, id), {
+      status: 'disabled',
+      disabledReason: 'no call has succeeded for 5 days',
+    });
+  });
+
+  t.test('one success clears the failures', async (t) => {
+    const hook = await startHook(t);
+    const { id, accountId } = await scene.endpoint(hook.url);
+    await db.prisma.webhook.update({ where: { id }, data: { failingSince: new Date(0) } });
+    await scene.emit(accountId, 'email.sent');
+    await scene.start(t);
+    await scene.settled(id);
+    t.match(await webhooks.get(db, accountId, id), { status: 'enabled', failingSince: null });
+  });
+
+  t.test('a deleted endpoint gets no more calls, and what waited for it ends', async (t) => {
+    const hook = await startHook(t, () => 500);
+    const { id, accountId } = await scene.endpoint(hook.url);
+    await scene.emit(accountId, 'email.sent', 'email.delivered');
+    await scene.start(t, { schedule: [60_000] });
+    await eventually(async () => hook.calls.length === 2);
+    await scene.emit(accountId, 'email.failed');
+    await webhooks.remove(db, accountId, id);
+    const all = await scene.settled(id);
+    t.match(all.slice(0, 2), [{ error: 'the endpoint was deleted' }, { error: 'the endpoint was deleted' }]);
+    t.ok(hook.calls.length <= 3);
+    t.equal(await scene.emit(accountId, 'email.sent'), 0);
+  });
+
+  t.test('a disabled endpoint ends what waits for it, jobs included', async (t) => {
+    const hook = await startHook(t);
+    const { id, accountId } = await scene.endpoint(hook.url);
+    await scene.emit(accountId, 'email.sent');
+    await webhooks.change(db, accountId, id, { status: 'disabled' });
+    await scene.start(t);
+    t.match(await scene.settled(id), [{ status: 'failed', error: 'the endpoint was disabled', attempts: [] }]);
+    t.equal(hook.calls.length, 0);
+  });
+
+  t.test('a changed URL holds for what waits', async (t) => {
+    const before = await startHook(t, () => 500);
+    const after = await startHook(t);
+    const { id, accountId } = await scene.endpoint(before.url);
+    await scene.emit(accountId, 'email.sent');
+    await scene.start(t, { schedule: [300] });
+    await scene.attempted(id, 1);
+    await webhooks.change(db, accountId, id, { url: after.url });
+    t.match(await scene.settled(id), [{ status: 'succeeded' }]);
+    t.strictSame([before.calls.length, after.calls.length], [1, 1]);
+  });
+
+  t.test('a changed URL is checked when it is called', async (t) => {
+    const hook = await startHook(t);
+    const { id, accountId } = await scene.endpoint(hook.url);
+    await scene.emit(accountId, 'email.sent');
+    await scene.start(t, { poster: { resolver: createResolver(['127.0.0.1:9']), allowPrivate: false }, schedule: [] });
+    const [delivery] = await scene.settled(id);
+    t.match(delivery?.attempts, [{ response_status: null, response_body: null, error: /public internet/ }]);
+    t.equal(hook.connections, 0);
+  });
+
+  t.test('after a rotation both secrets sign for a day', async (t) => {
+    const hook = await startHook(t);
+    const { id, accountId, secret: old } = await scene.endpoint(hook.url);
+    const keys = { encryptionKey: Buffer.alloc(32, 5) };
+    const { secret } = await webhooks.rotateSecret(db, accountId, id, keys);
+    t.not(secret, old);
+    await scene.emit(accountId, 'email.sent');
+    await scene.start(t);
+    await scene.settled(id);
+    const signedWith = (number: number) => {
+      const call = hook.calls[number];
+      return call && [secret, old].map((each) => isSigned(call, each));
+    };
+    t.strictSame(signedWith(0), [true, true]);
+    await db.prisma.webhook.update({ where: { id }, data: { previousSecretUntil: new Date(Date.now() - 1_000) } });
+    await scene.emit(accountId, 'email.sent');
+    await eventually(async () => hook.calls.length === 2);
+    t.strictSame(signedWith(1), [true, false]);
+    await webhooks.forgetOldSecrets(db);
+    t.match(await webhooks.get(db, accountId, id), { previousSecret: null, previousSecretUntil: null });
+  });
+
+  t.test('a secret that cannot be opened fails its own deliveries only', async (t) => {
+    const hook = await startHook(t);
+    const broken = await scene.endpoint(hook.url);
+    const good = await scene.endpoint(hook.url);
+    await db.query({
+      text: 'UPDATE webhooks SET secret = (SELECT secret FROM webhooks WHERE id = $2) WHERE id = $1',
+      values: [broken.id, good.id],
+    });
+    for (const { accountId } of [broken, good]) await scene.emit(accountId, 'email.sent');
+    await scene.start(t, { schedule: [] });
+    t.match(await scene.settled(good.id), [{ status: 'succeeded' }]);
+    t.match((await scene.settled(broken.id))[0], { status: 'failed', attempts: [{ error: /could not be made/ }] });
+  });
+});
+
+t.test('crashes', async (t) => {
+  const scene = await openScene(t);
+  const { db, queue } = scene;
+  const take = (nodeId: string) =>
+    db.transaction(async (tx) => calls.claim(tx, nodeId, await queue.webhooks.take(tx, 100, [])));
+
+  t.test('what a dead node held and what lost its job is found and sent', async (t) => {
+    const hook = await startHook(t);
+    const { id, accountId } = await scene.endpoint(hook.url);
+    await scene.emit(accountId, 'email.sent', 'email.failed');
+    t.equal((await take(newId())).length, 2, 'a node that nobody knows has them');
+    await scene.emit(accountId, 'email.delivered');
+    await db.query({ text: `DELETE FROM pgboss.job WHERE name = 'webhook' AND state = 'created'` });
+    await scene.start(t);
+    await sleep(150);
+    t.equal(hook.calls.length, 0);
+    t.match(await lines.sweep(db, null, 100), { freed: 3, next: null });
+    t.match(await scene.settled(id), [{ status: 'succeeded' }, { status: 'succeeded' }, { status: 'succeeded' }]);
+    t.equal(hook.calls.length, 3);
+  });
+
+  t.test('the sweeper goes on where it stopped', async (t) => {
+    const { accountId, id } = await scene.endpoint('http://127.0.0.1:1024/');
+    await scene.emit(accountId, ...Array.from({ length: 25 }, () => 'email.sent' as const));
+    await db.query({ text: `DELETE FROM pgboss.job WHERE name = 'webhook'` });
+    const freed: number[] = [];
+    let at: lines.Place | null = null;
+    do {
+      const result: Awaited<ReturnType<typeof lines.sweep>> = await lines.sweep(db, at, 10);
+      freed.push(result.freed);
+      at = result.next;
+    } while (at);
+    t.strictSame(freed, [10, 10, 5]);
+    await webhooks.remove(db, accountId, id);
+    await lines.wakeDue(db, queue);
+    t.match(await scene.settled(id), { length: 25 });
+  });
+
+  t.test('a node that was taken for dead changes nothing but a success', async (t) => {
+    const { id, accountId } = await scene.endpoint('http://127.0.0.1:1024/');
+    await scene.emit(accountId, 'email.sent', 'email.failed');
+    const zombie = await take(newId());
+    await lines.sweep(db, null, 100);
+    await lines.wakeDue(db, queue);
+    const living = await take(newId());
+    t.equal(living.length, 2);
+    const attempt = { at: new Date(), responseStatus: 200, responseBody: null, error: null, durationMs: 1 };
+    const outcome = (claim: calls.Claim, status: 'succeeded' | 'failed') => ({
+      ...{ claim, status, attempt, attemptCount: 1, nextAttemptAt: null, error: null },
+      endpoint: 'unknown' as const,
+    });
+    const settle = (...outcomes: calls.CallOutcome[]) => db.transaction((tx) => calls.settle(tx, queue, outcomes));
+    const of = (claims: calls.Claim[], index: number) => claims[index] as calls.Claim;
+    await settle(outcome(of(zombie, 0), 'failed'), outcome(of(zombie, 1), 'succeeded'));
+    t.same((await scene.deliveries(id)).map(({ status }) => status).sort(), ['pending', 'succeeded']);
+    await settle(...living.map((claim) => outcome(claim, 'failed')));
+    t.same((await scene.deliveries(id)).map(({ status }) => status).sort(), ['failed', 'succeeded']);
+  });
+
+  t.test('without a valid lease nothing is sent', async (t) => {
+    const hook = await startHook(t);
+    const { accountId, id } = await scene.endpoint(hook.url);
+    await scene.emit(accountId, 'email.sent');
+    let valid = true;
+    const lease = {
+      nodeId: newId(),
+      // Lost between the claim and the call.
+      valid: () => {
+        const answer = valid;
+        valid = false;
+        return answer;
+      },
+    };
+    await scene.start(t, { lease });
+    await sleep(300);
+    t.equal(hook.calls.length, 0);
+    t.match(await scene.deliveries(id), [{ status: 'pending', attemptCount: 0, attempts: [], claimedBy: null }]);
+  });
+
+  t.test('a stop hands back what has not begun and waits for what has', async (t) => {
+    let answer: (status: number) => void = () => {};
+    const hook = await startHook(t, () => new Promise<number>((resolve) => (answer = resolve)));
+    const { accountId, id } = await scene.endpoint(hook.url);
+    await scene.emit(accountId, 'email.sent', 'email.failed', 'email.delivered');
+    const worker = await scene.start(t, { limits: { perEndpoint: 1 } });
+    await eventually(async () => hook.calls.length === 1);
+    const stopped = worker.stop();
+    await sleep(100);
+    answer(200);
+    await stopped;
+    const all = await scene.deliveries(id);
+    t.same(all.map(({ status }) => status).sort(), ['pending', 'pending', 'succeeded']);
+    for (const delivery of all) t.match(delivery, { jobId: null, claimedBy: null });
+    t.equal(hook.calls.length, 1);
+  });
+});

@@ -1,0 +1,126 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import t from 'tap';
+import * as lines from '../../src/core/webhook-lines.ts';
+import type { Database } from '../../src/db/client.ts';
+import { startHook } from '../support/hook.ts';
+import { eventually } from '../support/node.ts';
+import { type Endpoint, openScene } from './scene.ts';
+
+const hang = () => undefined;
+
+/** As many deliveries as an outage leaves behind, due now and without a job. */
+const pile = (db: Database, { id, accountId }: Endpoint, count: number) =>
+  db.query({
+    text: `INSERT INTO webhook_deliveries (id, account_id, webhook_id, event, payload, next_attempt_at)
+           SELECT (lpad(to_hex((extract(epoch FROM now()) * 1000)::bigint), 12, '0') || '7000' || '8' || substr(md5(n::text), 1, 15))::uuid,
+                  $1, $2, 'email.sent', '{}', now() FROM generate_series(1, $3::int) n`,
+    values: [accountId, id, count],
+  });
+const jobs = async (db: Database, webhookId: string) =>
+  (
+    await db.query<{ n: number }>({
+      text: `SELECT count(*)::int AS n FROM pgboss.job WHERE name = 'webhook' AND group_id = $1`,
+      values: [webhookId],
+    })
+  )[0]?.n ?? 0;
+
+t.test('fairness', async (t) => {
+  const scene = await openScene(t);
+  const { db, queue } = scene;
+
+  t.test('an endpoint that hangs delays no other, and is not hurried', async (t) => {
+    let open = 0;
+    let most = 0;
+    const dead = await startHook(t, (_call, _number, response) => {
+      open += 1;
+      most = Math.max(most, open);
+      response.on('close', () => (open -= 1));
+      return undefined;
+    });
+    const living = await startHook(t);
+    const hanging = await scene.endpoint(dead.url);
+    const { id, accountId } = await scene.endpoint(living.url);
+    for (let round = 0; round < 30; round += 1) await scene.emit(hanging.accountId, 'email.queued', 'email.sent');
+    await scene.start(t);
+    await eventually(async () => dead.calls.length >= 4);
+    const started = Date.now();
+    for (let round = 0; round < 10; round += 1) await scene.emit(accountId, 'email.queued', 'email.sent');
+    t.equal((await scene.settled(id)).length, 20);
+    t.ok(Date.now() - started < 1_500, `${Date.now() - started} ms`);
+    t.equal(most, 4, 'at most four calls at once');
+  });
+
+  t.test('a crowd of endpoints that are known to fail leaves room for the others', async (t) => {
+    const dead = await startHook(t, hang);
+    const living = await startHook(t);
+    const crowd = await Promise.all(Array.from({ length: 12 }, () => scene.endpoint(dead.url)));
+    const failingSince = new Date(Date.now() - 60_000);
+    await db.prisma.webhook.updateMany({ where: { id: { in: crowd.map(({ id }) => id) } }, data: { failingSince } });
+    for (const { accountId } of crowd) await scene.emit(accountId, 'email.sent', 'email.failed');
+    await scene.start(t, { limits: { running: 10, runningToFailing: 5 } });
+    await eventually(async () => dead.calls.length >= 5);
+    const { id, accountId } = await scene.endpoint(living.url);
+    const started = Date.now();
+    await scene.emit(accountId, 'email.queued', 'email.sent', 'email.delivered');
+    await scene.settled(id);
+    t.ok(Date.now() - started < 1_000, `${Date.now() - started} ms`);
+    t.equal(dead.calls.length, 5);
+  });
+
+  t.test('100,000 calls that wait for a dead endpoint', async (t) => {
+    const dead = await scene.endpoint('http://127.0.0.1:1024/');
+    await pile(db, dead, 100_000);
+    await db.query({ text: 'ANALYZE webhook_deliveries' });
+    await lines.wakeDue(db, queue);
+    const head = await jobs(db, dead.id);
+    t.ok(head > 100 && head <= 500, `the queue holds the head of the line: ${head}`);
+    await lines.wakeDue(db, queue);
+    t.equal(await jobs(db, dead.id), head, 'and no more than that');
+
+    await db.prisma.webhook.update({ where: { id: dead.id }, data: { failingSince: new Date(Date.now() - 60_000) } });
+    const living = await startHook(t);
+    const { id, accountId } = await scene.endpoint(living.url);
+    await scene.start(t, { schedule: [60_000, 60_000] });
+    await eventually(async () => (await jobs(db, dead.id)) <= 10);
+    t.pass('what was queued goes back into the line when it fails');
+
+    const latencies: number[] = [];
+    for (let round = 1; round <= 20; round += 1) {
+      const started = performance.now();
+      await scene.emit(accountId, 'email.sent');
+      await eventually(async () => living.calls.length >= round);
+      latencies.push(performance.now() - started);
+      await sleep(20);
+    }
+    latencies.sort((a, b) => a - b);
+    t.ok((latencies[18] ?? 0) < 500, `the others are called at once: ${latencies.map(Math.round)}`);
+    t.equal((await scene.settled(id)).length, 20);
+
+    const started = performance.now();
+    for (let round = 0; round < 10; round += 1) await lines.wakeDue(db, queue);
+    t.ok((performance.now() - started) / 10 < 100, `a look for work takes ${(performance.now() - started) / 10} ms`);
+    await db.prisma.webhook.delete({ where: { id: dead.id } });
+    await eventually(async () => {
+      await lines.wakeDue(db, queue);
+      return (await db.prisma.webhookDelivery.count({ where: { webhookId: dead.id, status: 'pending' } })) === 0;
+    }, 20_000);
+    t.pass('all of it ends with the endpoint');
+  });
+
+  t.test('when it answers again, the line empties', async (t) => {
+    let up = false;
+    const hook = await startHook(t, () => (up ? 200 : 500));
+    const endpoint = await scene.endpoint(hook.url);
+    await pile(db, endpoint, 600);
+    await db.prisma.webhook.update({
+      where: { id: endpoint.id },
+      data: { failingSince: new Date(Date.now() - 60_000) },
+    });
+    await scene.start(t, { schedule: [300, 300, 300, 300, 300] });
+    await eventually(async () => hook.calls.length >= 20);
+    up = true;
+    const all = await scene.settled(endpoint.id);
+    t.equal(all.filter(({ status }) => status === 'succeeded').length, 600);
+    t.equal((await db.prisma.webhook.findUnique({ where: { id: endpoint.id } }))?.failingSince, null);
+  });
+});

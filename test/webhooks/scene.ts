@@ -1,0 +1,125 @@
+import * as nodes from '../../src/core/nodes.ts';
+import * as lines from '../../src/core/webhook-lines.ts';
+import * as webhooks from '../../src/core/webhooks.ts';
+import type { Database } from '../../src/db/client.ts';
+import type { WebhookDelivery } from '../../src/generated/prisma/client.ts';
+import { newId } from '../../src/ids.ts';
+import { silentLog } from '../../src/log.ts';
+import type { Queue } from '../../src/queue.ts';
+import { Rounds } from '../../src/rounds.ts';
+import { createResolver } from '../../src/smtp/resolver.ts';
+import { type CallTools, defaultLimits, type Limits, WebhookDispatcher } from '../../src/webhooks/dispatch.ts';
+import { buildAccount } from '../support/build.ts';
+import { openQueue } from '../support/db.ts';
+import { eventually } from '../support/node.ts';
+
+type Test = { teardown(work: () => Promise<void>): void };
+
+export const encryptionKey = Buffer.alloc(32, 5);
+
+/** A database with endpoints and no node that calls them, until one is started. */
+export interface Scene {
+  db: Database;
+  queue: Queue;
+  /** An endpoint of this account, or of a new one, that subscribes to these events, or to all. */
+  endpoint(url: string, options?: { accountId?: string; events?: webhooks.EventType[] }): Promise<Endpoint>;
+  /** Tells the account's endpoints of one event for each type; gives back how many deliveries were made. */
+  emit(accountId: string, ...types: webhooks.EventType[]): Promise<number>;
+  /** The endpoint's deliveries, oldest first. */
+  deliveries(webhookId: string): Promise<WebhookDelivery[]>;
+  /** The endpoint's deliveries when none is pending any more. */
+  settled(webhookId: string): Promise<WebhookDelivery[]>;
+  /** The only delivery when it has had so many attempts. */
+  attempted(webhookId: string, attempts: number): Promise<Omit<WebhookDelivery, 'attempts'> & { attempts: Attempt[] }>;
+  /** A node that makes calls; stopped when the test ends. */
+  start(t: Test, options?: Partial<CallTools> & { limits?: Partial<Limits> }): Promise<Worker>;
+}
+
+export interface Endpoint {
+  id: string;
+  accountId: string;
+  secret: string;
+}
+
+export interface Attempt {
+  at: string;
+  response_status: number | null;
+  response_body: string | null;
+  error: string | null;
+  duration_ms: number;
+}
+
+export interface Worker {
+  nodeId: string;
+  stop(): Promise<void>;
+}
+
+export function event(accountId: string, type: webhooks.EventType, fields = {}): webhooks.EmailEvent {
+  const email = {
+    id: newId(),
+    from: 'Shop <s@shop.test>',
+    to: ['a@one.test', 'b@two.test'],
+    subject: 'Grüße ✓',
+    status: 'queued',
+    createdAt: new Date('2026-11-21T10:00:00.123Z'),
+  };
+  return { type, accountId, createdAt: new Date(), email: { ...email, ...fields } };
+}
+
+export async function openScene(t: Test): Promise<Scene> {
+  const { db, queue } = await openQueue(t);
+  const deliveries = (webhookId: string) =>
+    db.prisma.webhookDelivery.findMany({ where: { webhookId }, orderBy: { id: 'asc' } });
+  return {
+    db,
+    queue,
+    deliveries,
+    async endpoint(url, { accountId, events = [...webhooks.eventTypes] } = {}) {
+      const owner = accountId ?? (await buildAccount(db)).id;
+      const { webhook, secret } = await webhooks.create(db, owner, { url, events }, { encryptionKey });
+      return { id: webhook.id, accountId: owner, secret };
+    },
+    async emit(accountId, ...types) {
+      const events = types.map((type) => event(accountId, type));
+      const count = await db.transaction((tx) => webhooks.emit(tx, queue, events));
+      queue.webhooks.wake();
+      return count;
+    },
+    settled: (webhookId) =>
+      eventually(async () => {
+        const all = await deliveries(webhookId);
+        return all.length > 0 && all.every((delivery) => delivery.status !== 'pending') && all;
+      }),
+    attempted: (webhookId, attempts) =>
+      eventually(async () => {
+        const [delivery] = await deliveries(webhookId);
+        const made = (delivery?.attempts ?? []) as unknown as Attempt[];
+        return delivery && made.length >= attempts && { ...delivery, attempts: made };
+      }),
+    async start(t, { limits = {}, ...options } = {}) {
+      const nodeId = newId();
+      await nodes.register(db, { id: nodeId, hostname: 'test', roles: [] }, false);
+      const tools = {
+        poster: { resolver: createResolver(['127.0.0.1:9']), allowPrivate: true, timeoutMs: 2_000 },
+        encryptionKey,
+        lease: { nodeId, valid: () => true },
+        log: silentLog,
+        schedule: [100, 100, 100],
+        ...options,
+      };
+      const dispatcher = new WebhookDispatcher(db, queue, tools, { ...defaultLimits, ...limits });
+      const rounds = new Rounds(silentLog);
+      rounds.every(50, 'wake', async () => {
+        await lines.wakeDue(db, queue);
+      });
+      dispatcher.start();
+      let stopping: Promise<void> | undefined;
+      const stop = () => {
+        stopping ??= rounds.stop().then(() => dispatcher.stop());
+        return stopping;
+      };
+      t.teardown(stop);
+      return { nodeId, stop };
+    },
+  };
+}
