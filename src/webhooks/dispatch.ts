@@ -161,7 +161,7 @@ export class WebhookDispatcher {
     return (
       (this.#running.get(webhookId) ?? 0) < this.#limits.perEndpoint &&
       this.#runningCount < this.#limits.running &&
-      true
+      (!failing || this.#runningToFailing < this.#limits.runningToFailing)
     );
   }
 

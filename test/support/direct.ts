@@ -27,6 +27,7 @@ export interface DirectNode extends TestNode {
   key: string;
   account: { id: string; email: string; password: string };
   domainId: string;
+  domain: string;
   /** Sends and gives back the email's record. */
   // biome-ignore lint/suspicious/noExplicitAny: a test reads whatever the service answered
   send(fields: Record<string, unknown>): Promise<any>;
