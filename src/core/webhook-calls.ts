@@ -71,7 +71,7 @@ export async function claim(tx: Sql, nodeId: string, jobs: WebhookJob[]): Promis
                 AND d.next_attempt_at IS NOT NULL AND d.claimed_by IS NULL
                LEFT JOIN webhooks w ON w.id = d.webhook_id),
            decided AS (
-             SELECT *, ending IS NULL AND (place <= $4 OR true) AS claimed FROM woken)
+             SELECT *, ending IS NULL AND (place <= $4 OR NOT failing) AS claimed FROM woken)
            UPDATE webhook_deliveries d
               SET job_id = CASE WHEN c.claimed THEN d.job_id END,
                   claimed_by = CASE WHEN c.claimed THEN $1::uuid END,

@@ -83,10 +83,11 @@ export class WebhookDispatcher {
     this.#stopping = true;
     clearInterval(this.#timer);
     this.#unsubscribe();
+    const ender = setTimeout(() => this.#abort.abort(), drainMs);
+    this.#recorder.giveUpAfter(drainMs);
     const untouched = [...this.#waiting.values()].flat();
     this.#waiting.clear();
     await this.#giveBack(untouched);
-    const ender = setTimeout(() => this.#abort.abort(), drainMs);
     await new Promise<void>((resolve) => {
       this.#idle = resolve;
       this.#checkIdle();

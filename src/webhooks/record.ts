@@ -18,6 +18,7 @@ export class Recorder {
   readonly #log: Logger;
   #waiting: { outcome: CallOutcome; done: (failing: boolean) => void }[] = [];
   #writing = false;
+  #giveUpAt = Number.POSITIVE_INFINITY;
 
   constructor(db: Database, queue: Queue, log: Logger) {
     this.#db = db;
@@ -31,6 +32,11 @@ export class Recorder {
       this.#waiting.push({ outcome, done });
       if (!this.#writing) void this.#writeAll();
     });
+  }
+
+  /** Ends the patience with a database that is away: after so many ms, what cannot be written is let go. */
+  giveUpAfter(ms: number): void {
+    this.#giveUpAt = Date.now() + ms;
   }
 
   async #writeAll(): Promise<void> {
@@ -54,6 +60,7 @@ export class Recorder {
           { error: (error as Error).message, outcomes: outcomes.length },
           'outcomes of webhook calls could not be written down; trying again',
         );
+        if (Date.now() > this.#giveUpAt) return [];
         await sleep(pause);
       }
     }

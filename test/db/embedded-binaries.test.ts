@@ -11,7 +11,8 @@ async function unlinked(t: Test): Promise<{ home: string; native: string }> {
   const home = fs.mkdtempSync(path.join(os.tmpdir(), 'send wright ü '));
   fs.chmodSync(home, 0o755);
   t.teardown(() => fs.rmSync(home, { recursive: true, force: true }));
-  const { postgres } = await findBinaries(user, []);
+  // As ourselves: the server's user may not be able to enter the project.
+  const { postgres } = await findBinaries(undefined, []);
   const native = path.join(home, 'package', 'native');
   fs.cpSync(path.resolve(postgres, '..', '..'), native, {
     recursive: true,

@@ -1,7 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
+import { claim } from '../../src/core/webhook-calls.ts';
+import { sendTest } from '../../src/core/webhook-deliveries.ts';
 import * as lines from '../../src/core/webhook-lines.ts';
 import type { Database } from '../../src/db/client.ts';
+import { newId } from '../../src/ids.ts';
 import { startHook } from '../support/hook.ts';
 import { eventually } from '../support/node.ts';
 import { type Endpoint, openScene } from './scene.ts';
@@ -65,6 +68,21 @@ t.test('fairness', async (t) => {
     await scene.settled(id);
     t.ok(Date.now() - started < 1_000, `${Date.now() - started} ms`);
     t.equal(dead.calls.length, 5);
+  });
+
+  t.test('an endpoint that fails is given ten calls at a time, those that were asked for first', async (t) => {
+    const { id, accountId } = await scene.endpoint('http://127.0.0.1:1024/');
+    await scene.emit(accountId, ...Array.from({ length: 30 }, () => 'email.sent' as const));
+    const asked = await sendTest(db, queue, accountId, id);
+    await db.prisma.webhook.update({ where: { id }, data: { failingSince: new Date(Date.now() - 60_000) } });
+    const claims = await db.transaction(async (tx) => claim(tx, newId(), await queue.webhooks.take(tx, 100, [])));
+    const mine = claims.filter(({ webhookId }) => webhookId === id);
+    t.equal(mine.length, 10);
+    t.match(mine[0], { deliveryId: asked.id, failing: true });
+    const rest = (await scene.deliveries(id)).filter(({ jobId }) => jobId === null);
+    t.equal(rest.length, 21);
+    for (const delivery of rest) t.match(delivery, { status: 'pending', claimedBy: null, nextAttemptAt: Date });
+    await db.prisma.webhook.delete({ where: { id } });
   });
 
   t.test('100,000 calls that wait for a dead endpoint', async (t) => {
