@@ -5,6 +5,7 @@ import { sendTest } from '../../src/core/webhook-deliveries.ts';
 import * as lines from '../../src/core/webhook-lines.ts';
 import type { Database } from '../../src/db/client.ts';
 import { newId } from '../../src/ids.ts';
+import { createResolver } from '../../src/smtp/resolver.ts';
 import { startHook } from '../support/hook.ts';
 import { eventually } from '../support/node.ts';
 import { type Endpoint, openScene } from './scene.ts';
@@ -83,6 +84,19 @@ t.test('fairness', async (t) => {
     t.equal(rest.length, 21);
     for (const delivery of rest) t.match(delivery, { status: 'pending', claimedBy: null, nextAttemptAt: Date });
     await db.prisma.webhook.delete({ where: { id } });
+  });
+
+  t.test('an endpoint that turns out to fail gives its line back', async (t) => {
+    const dead = await startHook(t, hang);
+    const { id, accountId } = await scene.endpoint(dead.url);
+    await scene.emit(accountId, ...Array.from({ length: 60 }, () => 'email.sent' as const));
+    const poster = { resolver: createResolver(['127.0.0.1:9']), allowPrivate: true, timeoutMs: 500 };
+    const { nodeId } = await scene.start(t, { poster, schedule: [60_000] });
+    const held = () => db.prisma.webhookDelivery.count({ where: { webhookId: id, claimedBy: nodeId } });
+    await eventually(async () => (await held()) === 60);
+    await db.prisma.webhook.update({ where: { id }, data: { failingSince: new Date(Date.now() - 60_000) } });
+    await eventually(async () => (await held()) <= 10, 1_500);
+    t.ok(dead.calls.length <= 12, `${dead.calls.length} calls`);
   });
 
   t.test('100,000 calls that wait for a dead endpoint', async (t) => {

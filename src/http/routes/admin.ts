@@ -2,11 +2,12 @@ import { randomBytes } from 'node:crypto';
 import type Router from '@koa/router';
 import { z } from 'zod';
 import * as accounts from '../../core/accounts.ts';
-import { listAll } from '../../core/email-log.ts';
+import * as log from '../../core/email-log.ts';
 import { planNames } from '../../core/plans.ts';
 import { isId } from '../../ids.ts';
 import { demandAdmin, demandLogin } from '../auth.ts';
 import { readJson } from '../body.ts';
+import { logQuery } from '../log-query.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
 import { count, line, mailbox, oneOf, parse } from '../validation.ts';
@@ -40,7 +41,7 @@ const topUp = z.object({
 });
 
 const page = { limit: count(50, 100), offset: count(0, 2_147_483_647) };
-const emailPage = z.object({ ...page, account_id: z.string().refine(isId, 'must be an account id').optional() });
+const ofAccount = z.object({ account_id: z.string().refine(isId, 'must be an account id').optional() });
 
 /** `/admin/accounts`, their credits, and `GET /admin/emails`: for the operators of the server. */
 export function adminRoutes(router: Router, { db, jwtSecret, defaultPlan }: Services): void {
@@ -80,8 +81,13 @@ export function adminRoutes(router: Router, { db, jwtSecret, defaultPlan }: Serv
   });
 
   router.get('/admin/emails', ...operator, async (ctx) => {
-    const { account_id: accountId, ...rest } = parse(emailPage, ctx.query);
-    const { emails, count } = await listAll(db, { ...rest, accountId: accountId ?? null });
-    ctx.body = { emails: emails.map((email) => ({ ...present.email(email), account_id: email.accountId })), count };
+    const { account_id: accountId } = parse(ofAccount, ctx.query);
+    const { page, filter } = parse(logQuery, ctx.query);
+    const { emails, count, nextCursor } = await log.list(db, { accountId: accountId ?? null, ...filter }, page);
+    ctx.body = {
+      emails: emails.map((email) => ({ ...present.email(email), account_id: email.accountId })),
+      count,
+      next_cursor: nextCursor,
+    };
   });
 }

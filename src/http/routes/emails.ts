@@ -1,14 +1,12 @@
 import type Router from '@koa/router';
-import { z } from 'zod';
 import * as log from '../../core/email-log.ts';
 import { explain } from '../../core/explain.ts';
 import type { KeyHolder } from '../../core/keys.ts';
 import { demandKey } from '../auth.ts';
+import { logQuery } from '../log-query.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
-import { count, parse } from '../validation.ts';
-
-const page = z.object({ limit: count(50, 100), offset: count(0, 2_147_483_647) });
+import { parse } from '../validation.ts';
 
 /** `GET`, `GET /:id`, `GET /:id/attempts` and `GET /:id/explain` of `/emails`: the log. */
 export function emailRoutes(router: Router, services: Services): void {
@@ -16,8 +14,9 @@ export function emailRoutes(router: Router, services: Services): void {
 
   router.get('/emails', demandKey(services, 'read'), async (ctx) => {
     const { accountId } = ctx.state.holder as KeyHolder;
-    const { emails, count } = await log.list(db, accountId, parse(page, ctx.query));
-    ctx.body = { emails: emails.map(present.email), count };
+    const { page, filter } = parse(logQuery, ctx.query);
+    const { emails, count, nextCursor } = await log.list(db, { accountId, ...filter }, page);
+    ctx.body = { emails: emails.map(present.email), count, next_cursor: nextCursor };
   });
 
   router.get('/emails/:id', demandKey(services, 'read'), async (ctx) => {

@@ -1,0 +1,81 @@
+import t from 'tap';
+import { buildSender } from '../support/build.ts';
+import { startTestNode } from '../support/node.ts';
+
+const encryptionKey = Buffer.alloc(32, 5);
+
+t.test('the log is searched and paged', async (t) => {
+  const node = await startTestNode(t, { ENCRYPTION_KEY: encryptionKey.toString('hex'), ROLES: 'api' });
+  const { account, key, domain, from } = await buildSender(node.db, encryptionKey);
+  const stranger = await buildSender(node.db, encryptionKey);
+  const send = async (fields: object): Promise<string> => {
+    const body = { from, to: 'a@b.test', subject: 'subject', text: 't', ...fields };
+    return (await node.call('POST', '/api/v1/emails', { key, body })).body.email.id;
+  };
+  await node.call('POST', '/api/v1/emails', {
+    key: stranger.key,
+    body: { from: stranger.from, to: 'ann@b.test', subject: 'red apples', text: 't', tags: ['fruit'] },
+  });
+  const ids = {
+    apples: await send({ subject: 'Red apples & pears', tags: ['fruit', 'red'], to: 'Ann <ANN@b.test>' }),
+    pears: await send({ subject: 'Green pears', tags: ['fruit'], cc: 'ann@B.test', from: `Shop <Shop@${domain}>` }),
+    news: await send({ subject: 'News', type: 'marketing', bcc: 'ann@b.test' }),
+    later: await send({ subject: 'Later', scheduled_at: new Date(Date.now() + 3_600_000).toISOString() }),
+  };
+  await node.call('DELETE', `/api/v1/emails/${ids.later}`, { key });
+  const search = (query: string) => node.call('GET', `/api/v1/emails?${query}`, { key });
+  const found = async (query: string) => {
+    const { status, body } = await search(query);
+    if (status !== 200) throw new Error(JSON.stringify(body));
+    t.equal(body.count, body.emails.length, `${query}: all that match are counted`);
+    return body.emails.map((email: { id: string }) => Object.entries(ids).find(([, id]) => id === email.id)?.[0]);
+  };
+
+  const table: [string, string[]][] = [
+    ['', ['later', 'news', 'pears', 'apples']],
+    ['status=queued', ['news', 'pears', 'apples']],
+    ['status=canceled', ['later']],
+    ['status=sent', []],
+    ['type=marketing', ['news']],
+    ['tag=fruit', ['pears', 'apples']],
+    ['tag=red', ['apples']],
+    ['tag=re', []],
+    [`from=SHOP@${domain}`, ['pears']],
+    ['to=ann@b.test', ['news', 'pears', 'apples']],
+    ['to=Ann@B.test&tag=fruit', ['pears', 'apples']],
+    [`domain=${domain.toUpperCase()}`, ['later', 'news', 'pears', 'apples']],
+    [`domain=${stranger.domain}`, []],
+    ['q=pears', ['pears', 'apples']],
+    ['q=PEARS%20red', ['apples']],
+    ['q=%27%3B%20DROP%20TABLE', []],
+    ['q=%26%7C!()', []],
+    [`created_after=${new Date(Date.now() - 60_000).toISOString()}`, ['later', 'news', 'pears', 'apples']],
+    [`created_before=${new Date(Date.now() - 60_000).toISOString()}`, []],
+  ];
+  for (const [query, names] of table) t.same(await found(query), names, query);
+
+  const pages: string[] = [];
+  for (let cursor: string | null = ''; cursor !== null; ) {
+    const { body } = await search(`limit=3${cursor ? `&cursor=${cursor}` : ''}`);
+    t.equal(body.count, pages.length === 0 ? 4 : 5);
+    pages.push(...body.emails.map((email: { id: string }) => email.id));
+    if (pages.length <= 3) await send({ subject: 'comes in between' });
+    cursor = body.next_cursor;
+    if (pages.length > 10) break;
+  }
+  t.same(pages.slice(0, 3), [ids.later, ids.news, ids.pears], 'a page is not moved by what comes in');
+  t.equal(new Set(pages).size, pages.length);
+
+  for (const [query, detail] of [
+    ['status=open', /^status: must be one of/],
+    ['type=x', /^type: must be one of/],
+    ['tag=', /^tag: must not be empty/],
+    ['tag=a%00', /^tag: holds control characters/],
+    ['q=a&q=b', /^q: /],
+    ['cursor=x', /^cursor: must be the next_cursor/],
+    ['created_after=yesterday', /^created_after: must be an RFC 3339/],
+  ] as const) {
+    t.match(await search(query), { status: 400, body: { error: 'invalid request', detail } }, query);
+  }
+  t.ok(account);
+});
