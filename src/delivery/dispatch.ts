@@ -13,11 +13,11 @@ export interface Limits {
   running: number;
   /** Attempts under way to one destination, each on a connection of its own. */
   perDestination: number;
-  /** Claims held in all, running or waiting for their destination. */
+  /** Claims held in all, running or waiting for their destination; one that waits is ids and addresses only. */
   held: number;
 }
 
-export const defaultLimits: Limits = { running: 200, perDestination: 20, held: 1_000 };
+export const defaultLimits: Limits = { running: 200, perDestination: 20, held: 10_000 };
 
 const batchSize = 100;
 const pollEveryMs = 1_000;
