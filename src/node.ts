@@ -9,7 +9,7 @@ import { migrate } from './db/migrate.ts';
 import { Dispatcher } from './delivery/dispatch.ts';
 import { Lease } from './delivery/lease.ts';
 import { MessageBuilder } from './delivery/message.ts';
-import { Recorder } from './delivery/record.ts';
+import { createRecorder } from './delivery/record.ts';
 import { addUpkeep } from './delivery/upkeep.ts';
 import { createApp } from './http/app.ts';
 import { RateLimiter } from './http/rate-limit.ts';
@@ -216,7 +216,7 @@ function startDelivery(parts: Parts, stops: Stops): Dispatcher {
     returnPath,
     log,
   };
-  const dispatcher = new Dispatcher(db, queue, tools, new Recorder(db, queue, log));
+  const dispatcher = new Dispatcher(db, queue, tools, createRecorder(db, queue, log));
   dispatcher.start();
   addUpkeep(rounds, db, queue, log);
   return dispatcher;

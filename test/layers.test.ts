@@ -14,7 +14,7 @@ const order: RegExp[] = [
   /^smtp\//,
   /^config\.ts$/,
   /^mail\//,
-  /^(rounds|data-dir|endpoint)\.ts$/,
+  /^(rounds|batch-writer|data-dir|endpoint)\.ts$/,
   /^(errors|log|ids|clock|ip|seal|password)\.ts$|^generated\//,
 ];
 

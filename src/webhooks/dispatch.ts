@@ -6,7 +6,7 @@ import type { Logger } from '../log.ts';
 import type { Queue } from '../queue.ts';
 import { decide, defaultSchedule, undone, withoutEndpoint } from './outcome.ts';
 import { type Poster, post } from './post.ts';
-import { Recorder } from './record.ts';
+import { createRecorder, type Recorder } from './record.ts';
 import { signatureHeaders } from './sign.ts';
 
 /** How much a node does at once. */
@@ -68,7 +68,7 @@ export class WebhookDispatcher {
     this.#db = db;
     this.#queue = queue;
     this.#tools = tools;
-    this.#recorder = new Recorder(db, queue, tools.log);
+    this.#recorder = createRecorder(db, queue, tools.log);
     this.#limits = limits;
   }
 
