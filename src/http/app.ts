@@ -9,6 +9,7 @@ import { healthRoutes } from './routes/health.ts';
 import { keyRoutes } from './routes/keys.ts';
 import { sandboxRoutes } from './routes/sandbox.ts';
 import { sendingRoutes } from './routes/sending.ts';
+import { statsRoutes } from './routes/stats.ts';
 import { suppressionRoutes } from './routes/suppressions.ts';
 import { templateRoutes } from './routes/templates.ts';
 import { webhookRoutes } from './routes/webhooks.ts';
@@ -32,6 +33,7 @@ export function createApp(services: Services): Koa {
   emailRoutes(api, services);
   templateRoutes(api, services);
   suppressionRoutes(api, services);
+  statsRoutes(api, services);
   webhookRoutes(api, services);
   adminRoutes(api, services);
   if (services.sandbox) sandboxRoutes(api, services);

@@ -1,5 +1,6 @@
 import type { DryRun } from '../core/dry-run.ts';
 import type { RecipientExplanation } from '../core/explain.ts';
+import type { Bucket } from '../core/stats.ts';
 import type { Template, TemplateSummary } from '../core/templates.ts';
 import type { Check } from '../core/verification.ts';
 import type {
@@ -231,5 +232,20 @@ export function dryRun({ would, message, returnPath, suppressed, destinations, a
     suppressed,
     destinations,
     authentication: { dkim, spf, dmarc: { record: dmarc.record, would_pass: dmarc.wouldPass } },
+  };
+}
+
+export function bucket(row: Bucket) {
+  return {
+    start: iso(row.start),
+    group: row.group,
+    accepted: row.accepted,
+    suppressed: row.suppressed,
+    delivered: row.delivered,
+    pending: row.pending,
+    failed: row.failed,
+    failed_by_class: row.failedByClass,
+    deferrals: row.deferrals,
+    latency_ms: row.latencyMs,
   };
 }

@@ -1,0 +1,104 @@
+import type { Database } from '../db/client.ts';
+import { floorId } from '../ids.ts';
+
+export type Interval = 'hour' | 'day';
+export type Grouping = 'domain' | 'tag' | 'type';
+
+export interface StatsQuery {
+  from: Date;
+  to: Date;
+  interval: Interval;
+  /** Null: everything together. */
+  groupBy: Grouping | null;
+}
+
+/** What became of the emails that were accepted in one stretch of time. Recipients are counted as they stand now. */
+export interface Bucket {
+  /** Where the stretch begins, in UTC. */
+  start: Date;
+  /** The sender domain, tag or type; null without a grouping. */
+  group: string | null;
+  /** Emails. */
+  accepted: number;
+  /** Emails of which a recipient is on the suppression list. */
+  suppressed: number;
+  /** Recipients from here on. */
+  delivered: number;
+  pending: number;
+  failed: number;
+  /** Failed recipients by what the failure is about. */
+  failedByClass: Record<string, number>;
+  /** Attempts that ended in "later". */
+  deferrals: number;
+  /** From when the email was due until the recipient's server took it; null where nothing was delivered. */
+  latencyMs: { p50: number; p95: number; p99: number } | null;
+}
+
+const groups: Record<Grouping, string> = { domain: 'from_domain', type: 'type::text', tag: 'tag' };
+
+interface Row {
+  start: Date;
+  group: string | null;
+  accepted: number;
+  suppressed: number;
+  delivered: number | null;
+  pending: number | null;
+  failed: number | null;
+  latency: number[] | null;
+  classes: Record<string, number> | null;
+  deferrals: number | null;
+}
+
+/** Counts over the emails that the account had accepted in the time from `from` until before `to`, oldest stretch first. */
+export async function collect(db: Database, accountId: string, query: StatsQuery): Promise<Bucket[]> {
+  const group = query.groupBy ? groups[query.groupBy] : 'NULL::text';
+  const tags = query.groupBy === 'tag' ? ', unnest(tags) AS tag' : '';
+  const rows = await db.query<Row>({
+    text: `WITH chosen AS (
+             SELECT id, date_trunc('${query.interval}', created_at, 'UTC') AS start, ${group} AS "group", suppressed,
+                    coalesce(scheduled_at, created_at) AS due
+               FROM emails${tags} WHERE account_id = $1 AND id >= $2 AND id < $3),
+           accepted AS (
+             SELECT start, "group", count(*)::int AS accepted, count(*) FILTER (WHERE suppressed > 0)::int AS suppressed
+               FROM chosen GROUP BY 1, 2),
+           reached AS (
+             SELECT c.start, c."group", count(*) FILTER (WHERE r.status = 'delivered')::int AS delivered,
+                    count(*) FILTER (WHERE r.status IN ('queued', 'deferred'))::int AS pending,
+                    count(*) FILTER (WHERE r.status = 'failed')::int AS failed,
+                    percentile_cont(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY extract(epoch FROM r.settled_at - c.due) * 1000)
+                      FILTER (WHERE r.status = 'delivered') AS latency
+               FROM chosen c JOIN recipients r ON r.email_id = c.id GROUP BY 1, 2),
+           tried AS (
+             SELECT c.start, c."group", a.classification,
+                    count(DISTINCT (a.email_id, a.recipient)) FILTER (WHERE a.outcome = 'bounced')::int AS bounced,
+                    count(*) FILTER (WHERE a.outcome = 'deferred')::int AS deferrals
+               FROM chosen c JOIN attempts a ON a.email_id = c.id WHERE a.outcome <> 'delivered' GROUP BY 1, 2, 3),
+           judged AS (
+             SELECT start, "group", sum(deferrals)::int AS deferrals,
+                    jsonb_object_agg(coalesce(classification, 'other'), bounced) FILTER (WHERE bounced > 0) AS classes
+               FROM tried GROUP BY 1, 2)
+           SELECT accepted.*, reached.delivered, reached.pending, reached.failed, reached.latency, judged.deferrals, judged.classes
+             FROM accepted
+             LEFT JOIN reached ON reached.start = accepted.start AND reached."group" IS NOT DISTINCT FROM accepted."group"
+             LEFT JOIN judged ON judged.start = accepted.start AND judged."group" IS NOT DISTINCT FROM accepted."group"
+            ORDER BY accepted.start, accepted."group"`,
+    values: [accountId, floorId(query.from), floorId(query.to)],
+  });
+  return rows.map((row) => ({
+    start: row.start,
+    group: row.group,
+    accepted: row.accepted,
+    suppressed: row.suppressed,
+    delivered: row.delivered ?? 0,
+    pending: row.pending ?? 0,
+    failed: row.failed ?? 0,
+    failedByClass: row.classes ?? {},
+    deferrals: row.deferrals ?? 0,
+    latencyMs: latencyOf(row.latency),
+  }));
+}
+
+function latencyOf(latency: number[] | null): Bucket['latencyMs'] {
+  const [p50, p95, p99] = (latency ?? []).map((ms) => Math.max(0, Math.round(ms)));
+  return p50 === undefined || p95 === undefined || p99 === undefined ? null : { p50, p95, p99 };
+}

@@ -1,0 +1,43 @@
+import type Router from '@koa/router';
+import { z } from 'zod';
+import { collect } from '../../core/stats.ts';
+import { invalidRequest } from '../../errors.ts';
+import { demandLoginOrKey } from '../auth.ts';
+import * as present from '../present.ts';
+import type { Services } from '../services.ts';
+import { oneOf, parse, timestamp } from '../validation.ts';
+
+const dayMs = 24 * 3_600_000;
+
+/** As far as one call may reach: what is counted is read, email by email. */
+const longestMs = { hour: 7 * dayMs, day: 92 * dayMs };
+
+const query = z.object({
+  from: timestamp.optional(),
+  to: timestamp.optional(),
+  interval: oneOf(['hour', 'day']).optional(),
+  group_by: oneOf(['domain', 'tag', 'type']).optional(),
+});
+
+/** `GET /stats`: what became of the emails that were accepted in a time, by day or hour. */
+export function statsRoutes(router: Router, services: Services): void {
+  router.get('/stats', demandLoginOrKey(services, 'read'), async (ctx) => {
+    const input = parse(query, ctx.query);
+    const interval = input.interval ?? 'day';
+    const to = input.to ?? new Date();
+    const from = input.from ?? new Date(to.getTime() - (interval === 'day' ? 30 : 1) * dayMs);
+    if (from >= to) throw invalidRequest('from: must be before to');
+    if (to.getTime() - from.getTime() > longestMs[interval]) {
+      throw invalidRequest(`from: may be ${longestMs[interval] / dayMs} days before to at the most, by ${interval}`);
+    }
+    const accountId = ctx.state.accountId as string;
+    const buckets = await collect(services.db, accountId, { from, to, interval, groupBy: input.group_by ?? null });
+    ctx.body = {
+      from: from.toISOString(),
+      to: to.toISOString(),
+      interval,
+      group_by: input.group_by ?? null,
+      buckets: buckets.map(present.bucket),
+    };
+  });
+}

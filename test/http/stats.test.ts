@@ -1,0 +1,87 @@
+import t from 'tap';
+import { buildSender } from '../support/build.ts';
+import { startDirectNode } from '../support/direct.ts';
+import { startSink } from '../support/mx.ts';
+import { eventually } from '../support/node.ts';
+
+t.test('statistics', async (t) => {
+  const sink = await startSink({
+    onRecipient: (address) => {
+      if (address.startsWith('gone')) return '550 5.1.1 no such user';
+      if (address.startsWith('busy')) return '451 4.3.2 later';
+      return null;
+    },
+  });
+  t.teardown(() => sink.close());
+  const node = await startDirectNode(t, {
+    zone: { 'r.test': { A: ['127.0.0.1'] } },
+    mxPort: sink.port,
+    env: { RETRY_SCHEDULE: '1h' },
+  });
+  const stats = (query: string, key = node.key) => node.call('GET', `/api/v1/stats?${query}`, { key });
+  t.match((await stats('')).body, { interval: 'day', group_by: null, buckets: [] });
+
+  await node.send({ to: ['a@r.test', 'gone@r.test'], tags: ['one', 'two'] });
+  await node.send({ to: 'b@r.test', tags: ['one'], type: 'marketing' });
+  await node.send({ to: 'busy@r.test' });
+  await eventually(
+    async () => (await stats('')).body.buckets[0]?.deferrals === 1 && (await stats('')).body.buckets[0].delivered === 2,
+  );
+  await node.send({ to: 'gone@r.test' });
+  const stranger = await buildSender(node.db, Buffer.alloc(32, 7));
+  await node.call('POST', '/api/v1/emails', {
+    key: stranger.key,
+    body: { from: stranger.from, to: 'c@r.test', subject: 's', text: 't' },
+  });
+
+  const { body } = await stats('');
+  t.equal(body.buckets.length, 1);
+  const today = `${new Date().toISOString().slice(0, 10)}T00:00:00.000Z`;
+  t.match(body.buckets[0], {
+    start: today,
+    group: null,
+    accepted: 4,
+    suppressed: 1,
+    delivered: 2,
+    pending: 1,
+    failed: 1,
+    failed_by_class: { bad_mailbox: 1 },
+    deferrals: 1,
+    latency_ms: { p50: Number, p95: Number, p99: Number },
+  });
+  t.ok(body.buckets[0].latency_ms.p50 < 10_000);
+
+  const groups = async (by: string) =>
+    (await stats(`group_by=${by}`)).body.buckets.map(
+      (bucket: { group: string; accepted: number; delivered: number }) => [
+        bucket.group,
+        bucket.accepted,
+        bucket.delivered,
+      ],
+    );
+  t.same(await groups('tag'), [
+    ['one', 2, 2],
+    ['two', 1, 1],
+  ]);
+  t.same(await groups('type'), [
+    ['marketing', 1, 1],
+    ['transactional', 3, 1],
+  ]);
+  t.same(await groups('domain'), [[node.domain, 4, 2]]);
+  t.match((await stats('interval=hour')).body.buckets, [{ start: /:00:00\.000Z$/, accepted: 4 }]);
+  t.same((await stats('from=2026-01-01T00:00:00Z&to=2026-01-02T00:00:00Z')).body.buckets, []);
+  const token = (await node.call('POST', '/api/v1/auth/login', { body: node.account })).body.token;
+  t.equal((await node.call('GET', '/api/v1/stats', { token })).body.buckets[0].accepted, 4, 'a login sees them too');
+  t.equal((await node.call('GET', '/api/v1/stats')).status, 401);
+
+  for (const [query, detail] of [
+    ['interval=week', /^interval: must be one of hour, day/],
+    ['group_by=subject', /^group_by: must be one of/],
+    ['from=now', /^from: must be an RFC 3339/],
+    ['from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z', /^from: must be before to/],
+    ['from=2026-01-01T00:00:00Z&to=2026-06-01T00:00:00Z', /^from: may be 92 days/],
+    ['interval=hour&from=2026-01-01T00:00:00Z&to=2026-01-09T00:00:00Z', /^from: may be 7 days/],
+  ] as const) {
+    t.match(await stats(query), { status: 400, body: { error: 'invalid request', detail } }, query);
+  }
+});
