@@ -268,7 +268,7 @@ t.test('the list is newest first, in pages of 100 at the most', async (t) => {
       continue;
     }
     t.equal(status, 200, query);
-    t.strictSame(Object.keys(body), ['emails', 'count'], query);
+    t.strictSame(Object.keys(body), ['emails', 'count', 'next_cursor'], query);
     t.equal(body.count, emails.length, query);
     t.strictSame(
       body.emails.map((email: { subject: string }) => email.subject),
