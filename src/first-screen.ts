@@ -49,6 +49,7 @@ export function firstScreen(config: Config, node: SendwrightNode, sandboxKey: st
     `  Sendwright is ready (${mode})`,
     '',
     `    URL          ${baseUrl}`,
+    `    Reference    ${baseUrl}/docs`,
     `    Admin login  ${login}`,
     '',
     ...(sandboxKey ? firstEmail(baseUrl, sandboxKey) : firstDomain(baseUrl)),

@@ -7,6 +7,7 @@ import { domainRoutes } from './routes/domains.ts';
 import { emailRoutes } from './routes/emails.ts';
 import { healthRoutes } from './routes/health.ts';
 import { keyRoutes } from './routes/keys.ts';
+import { referenceRoutes } from './routes/reference.ts';
 import { sandboxRoutes } from './routes/sandbox.ts';
 import { sendingRoutes } from './routes/sending.ts';
 import { statsRoutes } from './routes/stats.ts';
@@ -24,6 +25,7 @@ export function createApp(services: Services): Koa {
   const root = new Router({ sensitive: true, strict: true });
   healthRoutes(root, services);
   welcomeRoutes(root, services);
+  referenceRoutes(root, services);
 
   const api = new Router({ prefix: '/api/v1', sensitive: true, strict: true });
   authRoutes(api, services);

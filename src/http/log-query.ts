@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { isId } from '../ids.ts';
-import { count, line, oneOf, timestamp } from './validation.ts';
+import { line, oneOf, page, timestamp } from './validation.ts';
 
 /** Strings are compared as they are stored: addresses, domains and words in lower case. */
 const lower = (most: number) => line(most).transform((value) => value.toLowerCase());
@@ -8,18 +8,21 @@ const lower = (most: number) => line(most).transform((value) => value.toLowerCas
 /** The query of the log: a page, and what to search by. */
 export const logQuery = z
   .object({
-    limit: count(50, 100),
-    offset: count(0, 2_147_483_647),
-    cursor: z.string({ error: 'may be given once' }).refine(isId, 'must be the next_cursor of another page').optional(),
-    status: oneOf(['queued', 'sent', 'failed', 'suppressed', 'canceled']).optional(),
-    type: oneOf(['transactional', 'marketing']).optional(),
-    tag: line(256).optional(),
-    from: lower(320).optional(),
-    to: lower(320).optional(),
-    domain: lower(253).optional(),
-    q: lower(998).optional(),
-    created_after: timestamp.optional(),
-    created_before: timestamp.optional(),
+    ...page,
+    cursor: z
+      .string({ error: 'may be given once' })
+      .refine(isId, 'must be the next_cursor of another page')
+      .optional()
+      .describe('The `next_cursor` of the page before: goes on behind it, and stays right while emails are added.'),
+    status: oneOf(['queued', 'sent', 'failed', 'suppressed', 'canceled']).optional().describe('The status it has now.'),
+    type: oneOf(['transactional', 'marketing']).optional().describe('What it was sent as.'),
+    tag: line(256).optional().describe('A label that it carries.'),
+    from: lower(320).optional().describe("The sender's address, without a name."),
+    to: lower(320).optional().describe('The address of a recipient, be it in to, cc or bcc.'),
+    domain: lower(253).optional().describe("The sender's domain."),
+    q: lower(998).optional().describe('Words that the subject has, all of them.'),
+    created_after: timestamp.optional().describe('Accepted at this time or later.'),
+    created_before: timestamp.optional().describe('Accepted before this time.'),
   })
   .transform((query) => ({
     page: { limit: query.limit, offset: query.offset, cursor: query.cursor ?? null },

@@ -28,7 +28,7 @@ const pastToleranceMs = 60_000;
 const attachment = z
   .object(
     {
-      filename: line(1_000).transform(withoutPath),
+      filename: line(1_000).transform(withoutPath).describe('The name that the recipient sees.'),
       content: z
         .string({ error: (issue) => (issue.input === undefined ? 'is required' : 'must be a base64 string') })
         .transform((value, context) => {
@@ -37,9 +37,11 @@ const attachment = z
           if (bytes.toString('base64') === value) return bytes;
           context.addIssue('is not base64');
           return z.NEVER;
-        }),
-      content_type: line(500).nullish(),
-      content_id: line(200).nullish(),
+        })
+        .meta({ contentEncoding: 'base64' })
+        .describe('The bytes as base64, 10 MB at the most.'),
+      content_type: line(500).nullish().describe('The MIME type. Omitted, it is guessed from the end of the filename.'),
+      content_id: line(200).nullish().describe('Shows it inside of the html, where `cid:` names it.'),
     },
     { error: 'must be an object' },
   )
@@ -71,7 +73,8 @@ const headers = z
       if (refused) context.addIssue({ code: 'custom', path: [name], message: refused });
       return typeof content === 'string' ? [{ name, value: content }] : [];
     });
-  });
+  })
+  .meta({ shownAs: { type: 'object', maxProperties: limits.headers, additionalProperties: { type: 'string' } } });
 
 /** A time to send at: not in the past, and within a year. */
 export const scheduledAt = timestamp.superRefine((at, context) => {
@@ -85,19 +88,23 @@ const omitted = z.null({ error: 'must be omitted when a template is used' }).opt
 
 /** Null counts as absent: many clients send every field that they know. */
 const fields = z.object({
-  from: mailbox,
-  to: mailboxes(limits.recipients),
-  cc: mailboxes(limits.recipients).nullish(),
-  bcc: mailboxes(limits.recipients).nullish(),
-  reply_to: mailboxes(limits.recipients).nullish(),
-  subject: line(limits.subject),
-  html: text(limits.body).nullish(),
-  text: text(limits.body).nullish(),
-  headers: headers.nullish(),
-  tags: list(line(256), limits.tags).nullish(),
-  attachments: list(attachment, limits.attachments).nullish(),
-  scheduled_at: scheduledAt.nullish(),
-  type: oneOf(['transactional', 'marketing']).nullish(),
+  from: mailbox.describe('The sender, on a verified domain: `a@b.c` or `Name <a@b.c>`.'),
+  to: mailboxes(limits.recipients).describe('Recipients; with cc and bcc, 100 at the most.'),
+  cc: mailboxes(limits.recipients).nullish().describe('Recipients of a copy.'),
+  bcc: mailboxes(limits.recipients).nullish().describe('Recipients of a copy whom the others do not see.'),
+  reply_to: mailboxes(limits.recipients).nullish().describe('Where answers go.'),
+  subject: line(limits.subject).describe('The subject line.'),
+  html: text(limits.body).nullish().describe('The body as HTML.'),
+  text: text(limits.body).nullish().describe('The body as plain text.'),
+  headers: headers.nullish().describe('More header fields, by name. Those that the service writes itself are refused.'),
+  tags: list(line(256), limits.tags).nullish().describe('Labels to find it by in the log.'),
+  attachments: list(attachment, limits.attachments)
+    .nullish()
+    .describe('Files, 10 at the most, with 10 MB each and 20 MB together.'),
+  scheduled_at: scheduledAt.nullish().describe('When to send it, within a year; omitted, at once.'),
+  type: oneOf(['transactional', 'marketing'])
+    .nullish()
+    .describe('`transactional` where it is omitted. Who unsubscribed gets no `marketing`.'),
 });
 
 const templatedFields = fields.extend({
@@ -107,6 +114,27 @@ const templatedFields = fields.extend({
   text: omitted,
   template: templateUse,
 });
+
+/** For the reference: both kinds of requests as one. */
+export const shownSendRequest = fields
+  .extend({
+    from: mailbox
+      .nullish()
+      .describe('The sender, on a verified domain: `a@b.c` or `Name <a@b.c>`. Required unless the template has one.'),
+    subject: line(limits.subject).nullish().describe('The subject line. Required unless the template has one.'),
+    html: fields.shape.html.describe('The body as HTML. Without a template, html or text is required.'),
+    template: templateUse.nullish().describe('A published template to make it from; html and text are then omitted.'),
+  })
+  .meta({
+    id: 'SendRequest',
+    description:
+      'One email. Without a template it has `from`, `subject`, and `html` or `text`; with one, what the template lacks.',
+    anyOf: [
+      { required: ['from', 'subject', 'html'] },
+      { required: ['from', 'subject', 'text'] },
+      { required: ['template'] },
+    ],
+  });
 
 /** What a request says the same way with a template and without. */
 function common(input: z.output<typeof fields> | z.output<typeof templatedFields>) {

@@ -9,7 +9,7 @@ import {
 } from '../mail/template.ts';
 import { limits } from './send-request.ts';
 import { templateVariables } from './template-use.ts';
-import { line, list, oneOf, text } from './validation.ts';
+import { line, list, oneOf, oneOrMore, text } from './validation.ts';
 
 const mostVariables = 50;
 const longestFallback = 2_000;
@@ -30,9 +30,14 @@ const mailboxPattern = line(1_000).superRefine((value, context) => {
 const variable = z
   .object(
     {
-      key: line(64).refine(isKey, 'must be letters, digits and _ and not begin with a digit'),
-      type: oneOf(['string', 'number']),
-      fallback_value: z.union([text(longestFallback), z.number()], { error: 'must be a string or a number' }).nullish(),
+      key: line(64)
+        .refine(isKey, 'must be letters, digits and _ and not begin with a digit')
+        .describe('What stands between the braces.'),
+      type: oneOf(['string', 'number']).describe('What its values must be.'),
+      fallback_value: z
+        .union([text(longestFallback), z.number()], { error: 'must be a string or a number' })
+        .nullish()
+        .describe('What stands in where no value is given; omitted, one must be given.'),
     },
     { error: 'must be an object' },
   )
@@ -57,11 +62,12 @@ const alias = line(100).refine(
 );
 
 const content = {
-  alias: alias.nullish(),
-  from: mailboxPattern.nullish(),
+  alias: alias.nullish().describe('A name to send with instead of the id, unique in the account.'),
+  from: mailboxPattern.nullish().describe('The sender of emails that name none.'),
   subject: line(longest.subject)
     .refine(...fewPlaceholders)
-    .nullish(),
+    .nullish()
+    .describe('The subject of emails that have none.'),
   reply_to: z
     .preprocess(
       (value) => (typeof value === 'string' ? [value] : value),
@@ -69,20 +75,24 @@ const content = {
         .array(mailboxPattern, { error: 'must be a string or an array of strings' })
         .max(limits.recipients, `may have ${limits.recipients} addresses at the most`),
     )
-    .nullish(),
-  html: body.nullish(),
-  text: body.nullish(),
-  variables: variables.nullish(),
+    .meta(oneOrMore(limits.recipients))
+    .nullish()
+    .describe('Where answers go, for emails that do not say.'),
+  html: body.nullish().describe('The body as HTML. `{{KEY}}` inserts a value escaped, `{{{KEY}}}` as it is.'),
+  text: body.nullish().describe('The body as plain text. `{{{KEY}}}` and `{{KEY}}` insert a value as it is.'),
+  variables: variables.nullish().describe('Types and fallbacks. A placeholder needs no declaration.'),
 };
 
-export const newTemplate = z.object({ name: line(200), ...content });
+const name = line(200).describe('What people call it.');
+
+export const newTemplate = z.object({ name, ...content });
 
 /** What is not given stays; null clears, except the name. */
-export const templateChanges = z.object({ name: line(200).optional(), ...content });
+export const templateChanges = z.object({ name: name.optional(), ...content });
 
 export const previewRequest = z.object({
-  variables: templateVariables.nullish(),
-  version: oneOf(['draft', 'published']).nullish(),
+  variables: templateVariables.nullish().describe('The values of its variables, by key.'),
+  version: oneOf(['draft', 'published']).nullish().describe('Which to render; `draft` where it is omitted.'),
 });
 
 /** The members of the content that were given; null as what an empty template has. */

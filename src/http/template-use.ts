@@ -5,6 +5,8 @@ import { line } from './validation.ts';
 const mostVariables = 100;
 const longestValue = 100 * 1024;
 
+const shownAs = { type: 'object', additionalProperties: { type: ['string', 'number', 'null'] } };
+
 /** The values of a template's variables, by key: strings and numbers. Keys that no template asks for do not matter. */
 export const templateVariables = z
   .custom<Record<string, unknown>>(
@@ -21,12 +23,17 @@ export const templateVariables = z
       const refused = refuseValue(each);
       if (refused) context.addIssue({ code: 'custom', path: [key], message: refused });
     }
-  });
+  })
+  .meta({ shownAs });
 
 /** The `template` of a send request. Where it has both an id and an alias, the id counts. */
 export const templateUse = z
   .object(
-    { id: line(100).nullish(), alias: line(100).nullish(), variables: templateVariables.nullish() },
+    {
+      id: line(100).nullish().describe("The template's id. Required when `alias` is omitted."),
+      alias: line(100).nullish().describe("The template's alias. Required when `id` is omitted."),
+      variables: templateVariables.nullish().describe('The values of its variables, by key.'),
+    },
     { error: 'must be an object' },
   )
   .transform(({ id, alias, variables }, context): TemplateUse => {

@@ -76,28 +76,38 @@ export const mailbox = z.string({ error: typeError('a string') }).transform((val
 
 /** One address or an array of them, `most` at the most, as an array. */
 export const mailboxes = (most: number) =>
-  z.preprocess(
-    (value) => (typeof value === 'string' ? [value] : value),
-    z
-      .array(mailbox, { error: typeError('a string or an array of strings') })
-      .max(most, `may have ${most} addresses at the most`),
-  );
+  z
+    .preprocess(
+      (value) => (typeof value === 'string' ? [value] : value),
+      z
+        .array(mailbox, { error: typeError('a string or an array of strings') })
+        .max(most, `may have ${most} addresses at the most`),
+    )
+    .meta(oneOrMore(most));
+
+/** For the reference: how a string or an array of them looks before it is parsed. */
+export const oneOrMore = (most: number) => ({
+  shownAs: { anyOf: [{ type: 'string' }, { type: 'array', items: { type: 'string' }, maxItems: most }] },
+});
 
 // Date takes 24:00:00 for the next day's beginning, RFC 3339 does not.
 const rfc3339 = /^(\d{4})-(\d{2})-(\d{2})[Tt ](?:[01]\d|2[0-3]):\d{2}:\d{2}(?:\.\d{1,9})?(?:[Zz]|[+-]\d{2}:\d{2})$/;
 
 /** An RFC 3339 timestamp of a day that exists. A leap second is not taken: it cannot be told from its neighbour. */
-export const timestamp = z.string({ error: typeError('an RFC 3339 timestamp') }).transform((value, context): Date => {
-  const match = rfc3339.exec(value);
-  const at = match ? new Date(value.toUpperCase().replace(' ', 'T')) : new Date(Number.NaN);
-  // Date moves the 30th of February to March instead of refusing it.
-  const days = match ? new Date(Date.UTC(Number(match[1]), Number(match[2]), 0)).getUTCDate() : 0;
-  if (!match || Number.isNaN(at.getTime()) || Number(match[3]) > days) {
-    context.addIssue('must be an RFC 3339 timestamp such as 2027-01-31T09:00:00Z');
-    return z.NEVER;
-  }
-  return at;
-});
+export const timestamp = z
+  .string({ error: typeError('an RFC 3339 timestamp') })
+  .meta({ format: 'date-time' })
+  .transform((value, context): Date => {
+    const match = rfc3339.exec(value);
+    const at = match ? new Date(value.toUpperCase().replace(' ', 'T')) : new Date(Number.NaN);
+    // Date moves the 30th of February to March instead of refusing it.
+    const days = match ? new Date(Date.UTC(Number(match[1]), Number(match[2]), 0)).getUTCDate() : 0;
+    if (!match || Number.isNaN(at.getTime()) || Number(match[3]) > days) {
+      context.addIssue('must be an RFC 3339 timestamp such as 2027-01-31T09:00:00Z');
+      return z.NEVER;
+    }
+    return at;
+  });
 
 /** A query parameter that is a whole number; above `most` it is taken as `most`. */
 export const count = (fallback: number, most: number) =>
@@ -106,4 +116,11 @@ export const count = (fallback: number, most: number) =>
     .regex(/^\d{1,15}$/, 'must be a whole number that is not negative')
     .transform((value) => Math.min(Number(value), most))
     .optional()
-    .transform((value) => value ?? fallback);
+    .transform((value) => value ?? fallback)
+    .meta({ shownAs: { type: 'integer', minimum: 0, default: fallback } });
+
+/** The query parameters of a list, all of which are newest first. */
+export const page = {
+  limit: count(50, 100).describe('How many to answer with. Above 100 it is taken as 100.'),
+  offset: count(0, 2_147_483_647).describe('How many to leave out, from the newest on.'),
+};

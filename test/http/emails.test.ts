@@ -309,7 +309,11 @@ t.test('what belongs to another account, or is no id, is not found', async (t) =
     const answer = await node.call(method, path, { key: other.key, body });
     t.strictSame([answer.status, answer.body], [404, { error: 'not found' }], `${method} ${path}`);
   }
-  t.strictSame((await node.call('GET', '/api/v1/emails', { key: other.key })).body, { emails: [], count: 0 });
+  t.strictSame((await node.call('GET', '/api/v1/emails', { key: other.key })).body, {
+    emails: [],
+    count: 0,
+    next_cursor: null,
+  });
   const none = [
     '01890000-0000-7000-8000-000000000000',
     '00000000-0000-0000-0000-000000000000',

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { readConfig } from '../../src/config.ts';
 import { createLog, silentLog } from '../../src/log.ts';
 import { type SendwrightNode, startNode } from '../../src/node.ts';
+import { holdAnswer } from './contract.ts';
 import { createDatabase } from './db.ts';
 
 /** What a test of the whole service holds: a node on a database of its own, and a way to call it over HTTP. */
@@ -64,7 +65,11 @@ export async function startTestNode(t: Test, env: Record<string, string> = {}): 
   };
 }
 
-/** One HTTP call; a body that is a string is sent as it is, anything else as JSON. */
+/**
+ * One HTTP call; a body that is a string is sent as it is, anything else as JSON.
+ *
+ * @throws Error when the answer is not as openapi.json has it
+ */
 export async function call(baseUrl: string, method: string, path: string, options: CallOptions = {}): Promise<Answer> {
   const { key, token, body } = options;
   const headers: Record<string, string> = { ...options.headers };
@@ -75,7 +80,9 @@ export async function call(baseUrl: string, method: string, path: string, option
   const response = await fetch(`${baseUrl}${path}`, { method, headers, body: payload ?? null });
   const text = await response.text();
   const json = response.headers.get('content-type')?.startsWith('application/json');
-  return { status: response.status, headers: response.headers, body: json ? JSON.parse(text) : text };
+  const answer = { status: response.status, headers: response.headers, body: json ? JSON.parse(text) : text };
+  holdAnswer(method, path, answer);
+  return answer;
 }
 
 /** Asks again until the answer is not null or false, or the time is over. */

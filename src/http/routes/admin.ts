@@ -10,38 +10,44 @@ import { readJson } from '../body.ts';
 import { logQuery } from '../log-query.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
-import { count, line, mailbox, oneOf, parse } from '../validation.ts';
+import { line, mailbox, oneOf, page, parse } from '../validation.ts';
 
 const bodyLimit = 16 * 1024;
 const largestTopUp = 1_000_000;
 
-const newAccount = z.object({
-  name: line(200),
-  email: mailbox,
+export const newAccount = z.object({
+  name: line(200).describe('What people call it.'),
+  email: mailbox.describe('The address that its first user logs in with.'),
   password: line(200)
     .refine((password) => password.length >= 8, 'must have at least 8 characters')
-    .nullish(),
-  plan: oneOf(planNames).nullish(),
+    .nullish()
+    .describe("The first user's, 8 characters or more. Omitted: one is made, and shown in this answer only."),
+  plan: oneOf(planNames).nullish().describe('Omitted: `DEFAULT_PLAN`, which is `free`.'),
 });
 
-const change = z
+export const change = z
   .object({
-    name: line(200).optional(),
-    plan: oneOf(planNames).optional(),
-    suspended: z.boolean({ error: 'must be true or false' }).optional(),
+    name: line(200).optional().describe('What people call it.'),
+    plan: oneOf(planNames).optional().describe('What it may send.'),
+    suspended: z
+      .boolean({ error: 'must be true or false' })
+      .optional()
+      .describe('`true`: nobody of it may log in or send, and what it has queued is not sent.'),
   })
   .refine((input) => Object.values(input).some((value) => value !== undefined), 'name, plan or suspended is required');
 
-const topUp = z.object({
+export const topUp = z.object({
   amount: z
     .number({ error: (issue) => (issue.input === undefined ? 'is required' : 'must be a number') })
     .positive('must be more than 0')
     .max(largestTopUp, `may be ${largestTopUp} at the most`)
-    .refine((amount) => Number.isInteger(Math.round(amount * 1e6) / 1e4), 'may have two decimal places'),
+    .refine((amount) => Number.isInteger(Math.round(amount * 1e6) / 1e4), 'may have two decimal places')
+    .describe('What is added to the credit.'),
 });
 
-const page = { limit: count(50, 100), offset: count(0, 2_147_483_647) };
-const ofAccount = z.object({ account_id: z.string().refine(isId, 'must be an account id').optional() });
+export const ofAccount = z.object({
+  account_id: z.string().refine(isId, 'must be an account id').optional().describe('Only those of this account.'),
+});
 
 /** `/admin/accounts`, their credits, and `GET /admin/emails`: for the operators of the server. */
 export function adminRoutes(router: Router, { db, jwtSecret, defaultPlan }: Services): void {

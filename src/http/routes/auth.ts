@@ -8,7 +8,10 @@ import { line, parse, text } from '../validation.ts';
 
 const bodyLimit = 16 * 1024;
 
-const credentials = z.object({ email: line(254), password: text(1_000) });
+export const credentials = z.object({
+  email: line(254).describe('In any case.'),
+  password: text(1_000).describe('As it is.'),
+});
 
 /** `POST /auth/login`. */
 export function authRoutes(router: Router, { db, jwtSecret }: Services): void {

@@ -11,7 +11,9 @@ import { line, parse } from '../validation.ts';
 
 const bodyLimit = 16 * 1024;
 
-const newDomain = z.object({ domain: line(1_000) });
+export const newDomain = z.object({
+  domain: line(1_000).describe('The name, such as `shop.example.com`. A subdomain is a domain of its own.'),
+});
 
 /** `POST`, `GET`, `GET /:id`, `POST /:id/verify` and `DELETE /domains`. */
 export function domainRoutes(router: Router, services: Services): void {

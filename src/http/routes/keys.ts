@@ -20,11 +20,20 @@ const domainName = line(253).transform((value, context) => {
   }
 });
 
-const newKey = z.object({
-  name: line(200),
-  scopes: list(oneOf(keys.scopes), keys.scopes.length).min(1, 'must name at least one scope').nullish(),
-  domains: list(domainName, 100).min(1, 'must name at least one domain').nullish(),
-  expires_at: timestamp.refine((at) => at.getTime() > Date.now(), 'is in the past').nullish(),
+export const newKey = z.object({
+  name: line(200).describe('What people call it.'),
+  scopes: list(oneOf(keys.scopes), keys.scopes.length)
+    .min(1, 'must name at least one scope')
+    .nullish()
+    .describe('`send` allows everything with emails and templates, `read` only looking. Omitted: `["send"]`.'),
+  domains: list(domainName, 100)
+    .min(1, 'must name at least one domain')
+    .nullish()
+    .describe('The sender domains that it may use. Omitted: all of the account.'),
+  expires_at: timestamp
+    .refine((at) => at.getTime() > Date.now(), 'is in the past')
+    .nullish()
+    .describe('From when on it is refused. Omitted: never.'),
 });
 
 /** `POST`, `GET` and `DELETE /keys`. */

@@ -4,9 +4,7 @@ import * as messages from '../../core/sandbox-messages.ts';
 import { demandLogin, type Session } from '../auth.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
-import { count, parse } from '../validation.ts';
-
-const page = z.object({ limit: count(50, 100), offset: count(0, 2_147_483_647) });
+import { page, parse } from '../validation.ts';
 
 /** In the list, a source is cut here; the single message has all of it. */
 const listedRawBytes = 256 * 1024;
@@ -17,7 +15,7 @@ export function sandboxRoutes(router: Router, { db, jwtSecret }: Services): void
 
   router.get('/sandbox/messages', ...loggedIn, async (ctx) => {
     const { accountId } = ctx.state.session as Session;
-    const found = await messages.list(db, accountId, { ...parse(page, ctx.query), rawLimit: listedRawBytes });
+    const found = await messages.list(db, accountId, { ...parse(z.object(page), ctx.query), rawLimit: listedRawBytes });
     ctx.body = { messages: found.messages.map(present.sandboxMessage), count: found.count };
   });
 

@@ -19,12 +19,14 @@ import { oneOf, parse } from '../validation.ts';
 const singleLimit = 40 * 1024 * 1024;
 const batchLimit = 64 * 1024 * 1024;
 const moveLimit = 16 * 1024;
-const mostInBatch = 1_000;
+export const mostInBatch = 1_000;
 /** What 1,000 emails with 100 recipients and whatever else each stay below. */
 const mostValuesInBatch = 400_000;
 
-const sendQuery = z.object({ dry_run: oneOf(['true', 'false']).optional() });
-const move = z.object({ scheduled_at: scheduledAt });
+export const sendQuery = z.object({
+  dry_run: oneOf(['true', 'false']).optional().describe('`true`: says what would happen, and sends nothing.'),
+});
+export const move = z.object({ scheduled_at: scheduledAt.describe('When to send it instead, within a year.') });
 
 /** `POST /emails`, `POST /emails/batch`, and `DELETE` and `PATCH /emails/:id` of what is scheduled. */
 export function sendingRoutes(router: Router, services: Services): void {

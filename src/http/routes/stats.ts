@@ -12,17 +12,17 @@ const dayMs = 24 * 3_600_000;
 /** As far as one call may reach: what is counted is read, email by email. */
 const longestMs = { hour: 7 * dayMs, day: 92 * dayMs };
 
-const query = z.object({
-  from: timestamp.optional(),
-  to: timestamp.optional(),
-  interval: oneOf(['hour', 'day']).optional(),
-  group_by: oneOf(['domain', 'tag', 'type']).optional(),
+export const statsQuery = z.object({
+  from: timestamp.optional().describe('From when on. Omitted: 30 days before `to`, or one by hours.'),
+  to: timestamp.optional().describe('Until when. Omitted: now. From `from`, 92 days at the most, or 7 by hours.'),
+  interval: oneOf(['hour', 'day']).optional().describe('`day` where it is omitted.'),
+  group_by: oneOf(['domain', 'tag', 'type']).optional().describe('Counts each sender domain, tag or type by itself.'),
 });
 
 /** `GET /stats`: what became of the emails that were accepted in a time, by day or hour. */
 export function statsRoutes(router: Router, services: Services): void {
   router.get('/stats', demandLoginOrKey(services, 'read'), async (ctx) => {
-    const input = parse(query, ctx.query);
+    const input = parse(statsQuery, ctx.query);
     const interval = input.interval ?? 'day';
     const to = input.to ?? new Date();
     const from = input.from ?? new Date(to.getTime() - (interval === 'day' ? 30 : 1) * dayMs);

@@ -5,13 +5,19 @@ import { demandLogin, type Session } from '../auth.ts';
 import { readJson } from '../body.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
-import { count, mailbox, oneOf, parse } from '../validation.ts';
+import { mailbox, oneOf, page, parse } from '../validation.ts';
 
 const bodyLimit = 16 * 1024;
 const reasons = ['bounce', 'complaint', 'unsubscribe', 'manual'] as const;
 
-const newSuppression = z.object({ address: mailbox, reason: oneOf(reasons).nullish() });
-const page = z.object({ limit: count(50, 100), offset: count(0, 2_147_483_647), reason: oneOf(reasons).optional() });
+export const newSuppression = z.object({
+  address: mailbox.describe('The address that is not to be sent to, in any case.'),
+  reason: oneOf(reasons).nullish().describe('`manual` where it is omitted. `unsubscribe` stops marketing only.'),
+});
+export const suppressionQuery = z.object({
+  ...page,
+  reason: oneOf(reasons).optional().describe('Only those with this reason.'),
+});
 
 /** `GET` and `POST /suppressions`, and `DELETE /suppressions/:address`. */
 export function suppressionRoutes(router: Router, { db, jwtSecret }: Services): void {
@@ -19,7 +25,7 @@ export function suppressionRoutes(router: Router, { db, jwtSecret }: Services): 
 
   router.get('/suppressions', ...loggedIn, async (ctx) => {
     const { accountId } = ctx.state.session as Session;
-    const { limit, offset, reason } = parse(page, ctx.query);
+    const { limit, offset, reason } = parse(suppressionQuery, ctx.query);
     const found = await suppressions.list(db, accountId, { limit, offset, reason: reason ?? null });
     ctx.body = { suppressions: found.suppressions.map(present.suppression), count: found.count };
   });

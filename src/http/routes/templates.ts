@@ -7,12 +7,10 @@ import { readJson } from '../body.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
 import { givenContent, newTemplate, previewRequest, templateChanges } from '../template-fields.ts';
-import { count, parse } from '../validation.ts';
+import { page, parse } from '../validation.ts';
 
 /** Both bodies, and what JSON adds to them. */
 const bodyLimit = 40 * 1024 * 1024;
-
-const page = z.object({ limit: count(50, 100), offset: count(0, 2_147_483_647) });
 
 const empty = { from: null, subject: null, replyTo: [], html: null, text: null, variables: [] };
 
@@ -34,7 +32,7 @@ export function templateRoutes(router: Router, services: Services): void {
   });
 
   router.get('/templates', reader, async (ctx) => {
-    const found = await templates.list(db, ctx.state.accountId, parse(page, ctx.query));
+    const found = await templates.list(db, ctx.state.accountId, parse(z.object(page), ctx.query));
     ctx.body = { templates: found.templates.map(present.templateSummary), count: found.count };
   });
 

@@ -10,7 +10,7 @@ import { demandLogin, type Session } from '../auth.ts';
 import { readJson } from '../body.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
-import { count, line, list, oneOf, parse, timestamp } from '../validation.ts';
+import { line, list, oneOf, page, parse, timestamp } from '../validation.ts';
 
 const bodyLimit = 64 * 1024;
 
@@ -34,19 +34,40 @@ const endpointUrl = (allowPrivate: boolean) =>
     return url.href;
   });
 
+/** @param allowPrivate whether an endpoint may have an address that is not on the public internet */
+export const newWebhook = (allowPrivate: boolean) =>
+  z.object({
+    url: endpointUrl(allowPrivate).meta({ format: 'uri' }).describe('An absolute http or https address.'),
+    events: events.describe('What it is called for.'),
+  });
+
+/** What is not given stays. */
+export const webhookChanges = (allowPrivate: boolean) =>
+  newWebhook(allowPrivate)
+    .partial()
+    .extend({
+      status: oneOf(['enabled', 'disabled'])
+        .optional()
+        .describe('`enabled` also after it was disabled for failing; `disabled`: it is not called any more.'),
+    });
+
 const anId = z.string({ error: 'may be given once' }).refine(isId, 'must be an id').optional();
 
-const filter = z.object({
-  webhook_id: anId,
-  email_id: anId,
-  event: oneOf([...webhooks.eventTypes, deliveries.testEvent]).optional(),
-  status: oneOf(['pending', 'succeeded', 'failed']).optional(),
-  limit: count(50, 100),
-  offset: count(0, 2_147_483_647),
+export const deliveryQuery = z.object({
+  webhook_id: anId.describe('Only those for this endpoint.'),
+  email_id: anId.describe('Only those about this email.'),
+  event: oneOf([...webhooks.eventTypes, deliveries.testEvent])
+    .optional()
+    .describe('Only those of this event.'),
+  status: oneOf(['pending', 'succeeded', 'failed']).optional().describe('Only those that stand so.'),
+  ...page,
 });
 
-const range = z
-  .object({ since: timestamp, until: timestamp.nullish() })
+export const range = z
+  .object({
+    since: timestamp.describe('Deliveries made at this time or later.'),
+    until: timestamp.nullish().describe('Deliveries made before this time. Omitted: now.'),
+  })
   .transform(({ since, until }) => ({ since, until: until ?? new Date() }))
   .refine(({ since, until }) => since < until, { path: ['until'], message: 'must be later than since' });
 
@@ -54,17 +75,12 @@ const range = z
 export function webhookRoutes(router: Router, services: Services): void {
   const { db, encryptionKey } = services;
   const loggedIn = demandLogin(db, services.jwtSecret);
-  const url = endpointUrl(services.allowPrivateNetworks);
-  const newWebhook = z.object({ url, events });
-  const changes = z.object({
-    url: url.optional(),
-    events: events.optional(),
-    status: oneOf(['enabled', 'disabled']).optional(),
-  });
+  const creation = newWebhook(services.allowPrivateNetworks);
+  const changes = webhookChanges(services.allowPrivateNetworks);
 
   router.post('/webhooks', ...loggedIn, async (ctx) => {
     const { accountId } = ctx.state.session as Session;
-    const input = parse(newWebhook, await readJson(ctx, bodyLimit));
+    const input = parse(creation, await readJson(ctx, bodyLimit));
     const { webhook, secret } = await webhooks.create(db, accountId, input, { encryptionKey });
     ctx.status = 201;
     ctx.body = { webhook: present.webhook(webhook), secret };
@@ -115,8 +131,8 @@ export function webhookRoutes(router: Router, services: Services): void {
 
   router.get('/webhook-deliveries', ...loggedIn, async (ctx) => {
     const { accountId } = ctx.state.session as Session;
-    const { webhook_id: webhookId, email_id: emailId, event, status, ...page } = parse(filter, ctx.query);
-    const found = await deliveries.list(db, accountId, { webhookId, emailId, event, status }, page);
+    const { webhook_id: webhookId, email_id: emailId, event, status, ...rest } = parse(deliveryQuery, ctx.query);
+    const found = await deliveries.list(db, accountId, { webhookId, emailId, event, status }, rest);
     ctx.body = { deliveries: found.deliveries.map(present.webhookDelivery), count: found.count };
   });
 

@@ -1,4 +1,5 @@
 import type Router from '@koa/router';
+import { escapeHtml } from '../markup.ts';
 import type { Services } from '../services.ts';
 
 /** `GET /`: what a person sees who opens the address of the service in a browser. */
@@ -21,7 +22,7 @@ function page(baseUrl: string, sandbox: boolean): string {
 <style>
   body { font: 16px/1.5 system-ui, sans-serif; max-width: 44rem; margin: 3rem auto; padding: 0 1rem; color: #222; background: #fff }
   pre { background: #f4f4f2; padding: 1rem; overflow-x: auto; border-radius: .4rem; font-size: 14px }
-  @media (prefers-color-scheme: dark) { body { color: #ddd; background: #181818 } pre { background: #262626 } }
+  @media (prefers-color-scheme: dark) { body { color: #ddd; background: #181818 } pre { background: #262626 } a { color: #8ab4f8 } }
 </style>
 <h1>Sendwright is running</h1>
 ${mode}
@@ -31,9 +32,8 @@ ${mode}
   -d '{"from": "you@your-verified-domain", "to": ["someone@example.com"],
        "subject": "Hello", "text": "It works."}'</pre>
 <p>Keys and domains are managed with the admin login: <code>POST /api/v1/auth/login</code>, <code>/api/v1/keys</code>,
-<code>/api/v1/domains</code>. The README shows each call.</p>
+<code>/api/v1/domains</code>. <a href="/docs">The reference</a> shows each call, and <a href="/api/v1/openapi.json">openapi.json</a>
+is the same for programs.</p>
 </html>
 `;
 }
-
-const escapeHtml = (text: string) => text.replaceAll(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);

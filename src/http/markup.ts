@@ -1,0 +1,29 @@
+/** HTML that needs no more escaping. */
+export interface Markup {
+  readonly html: string;
+}
+
+type Part = Markup | Part[] | string | number | false | undefined;
+
+/** A template tag: what is put in is escaped, unless it is markup itself. */
+export function html(texts: TemplateStringsArray, ...parts: Part[]): Markup {
+  return { html: texts.map((text, index) => text + render(parts[index])).join('') };
+}
+
+function render(part: Part): string {
+  if (part === undefined || part === false) return '';
+  if (Array.isArray(part)) return part.map(render).join('');
+  return typeof part === 'object' ? part.html : escapeHtml(String(part));
+}
+
+export const escapeHtml = (text: string) => text.replaceAll(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
+
+/** Words with `code` between backticks, as the document's descriptions have it; paragraphs where a line is empty. */
+export function prose(text: string): Markup[] {
+  return text.split('\n\n').map((paragraph) => html`<p>${inline(paragraph)}</p>\n`);
+}
+
+export const inline = (text: string): Part[] =>
+  text.split('`').map((piece, index) => (index % 2 ? html`<code>${piece}</code>` : piece));
+
+export const json = (value: unknown) => html`<pre>${JSON.stringify(value, null, 2)}</pre>`;

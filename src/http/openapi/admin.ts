@@ -1,0 +1,145 @@
+import { z } from 'zod';
+import { planNames } from '../../core/plans.ts';
+import { logQuery } from '../log-query.ts';
+import { change, newAccount, ofAccount, topUp } from '../routes/admin.ts';
+import { page } from '../validation.ts';
+import { accountEmail, sentExample } from './emails.ts';
+import type { Group } from './operation.ts';
+import { samples } from './samples.ts';
+import { id, integer, list, oneOf, time, total, words } from './schema.ts';
+
+const account = z
+  .object({
+    id: id('Its id.'),
+    name: words('What people call it.'),
+    plan: oneOf(planNames, 'What it may send.'),
+    credit: words('What emails past the plan are paid from, with two decimal places.'),
+    usage: z
+      .object({ day: integer('Emails accepted today.'), month: integer('Emails accepted this month.') })
+      .describe('What counts for the plan, by days and months of UTC.'),
+    suspended_at: time('Since when it may not log in or send; null: it may.').nullable(),
+    created_at: time('When it was created.'),
+  })
+  .meta({ id: 'Account', description: 'An account: one customer of the server.' });
+
+const example = {
+  id: samples.account,
+  name: 'Shop',
+  plan: 'pro',
+  credit: '25.00',
+  usage: { day: 12, month: 340 },
+  suspended_at: null,
+  created_at: samples.createdAt,
+};
+
+const params = { id: "The account's id." };
+const answer = (description: string, shown: object) => ({
+  description,
+  schema: z.object({ account }),
+  example: { account: { ...example, ...shown } },
+});
+
+export const adminGroup: Group = {
+  name: 'Administration',
+  description: 'For the operators of the server: accounts, their plans and credit, and the log of all accounts.',
+  operations: [
+    {
+      id: 'createAccount',
+      method: 'post',
+      path: '/api/v1/admin/accounts',
+      summary: 'Create an account',
+      description: 'With its first user.',
+      access: 'admin',
+      body: { schema: newAccount, example: { name: 'Shop', email: 'ann@shop.example.com', plan: 'pro' } },
+      answer: {
+        status: 201,
+        description: 'It is created.',
+        schema: z.object({
+          account,
+          user: z
+            .object({
+              email: words('What the user logs in with.'),
+              password: words('The password that was made; absent where the request had one.').optional(),
+            })
+            .describe('Its first user.'),
+        }),
+        example: {
+          account: { ...example, credit: '0.00', usage: { day: 0, month: 0 } },
+          user: { email: 'ann@shop.example.com', password: 'b1fH0sK2mQ9xT4uZ' },
+        },
+      },
+      refusals: [
+        {
+          status: 400,
+          error: 'invalid request',
+          when: 'The email belongs to a user already.',
+          detail: 'email: belongs to a user already',
+        },
+      ],
+    },
+    {
+      id: 'listAccounts',
+      method: 'get',
+      path: '/api/v1/admin/accounts',
+      summary: 'List accounts',
+      description: 'All accounts, newest first.',
+      access: 'admin',
+      query: z.object(page),
+      answer: {
+        description: 'One page.',
+        schema: z.object({ accounts: list(account, 'The page.'), count: total }),
+        example: { accounts: [example], count: 1 },
+      },
+    },
+    {
+      id: 'getAccount',
+      method: 'get',
+      path: '/api/v1/admin/accounts/:id',
+      summary: 'Get an account',
+      description: 'One account.',
+      access: 'admin',
+      params,
+      answer: answer('The account.', {}),
+    },
+    {
+      id: 'changeAccount',
+      method: 'patch',
+      path: '/api/v1/admin/accounts/:id',
+      summary: 'Change an account',
+      description: 'Renames it, changes its plan, suspends it or lets it go on. At least one of them must be given.',
+      access: 'admin',
+      params,
+      body: { schema: change, example: { plan: 'unlimited' } },
+      answer: answer('It is changed.', { plan: 'unlimited' }),
+    },
+    {
+      id: 'addCredit',
+      method: 'post',
+      path: '/api/v1/admin/accounts/:id/credits',
+      summary: 'Top up the credit',
+      description: 'Each email past the plan `pro` takes 0.50 from it.',
+      access: 'admin',
+      params,
+      body: { schema: topUp, example: { amount: 25 } },
+      answer: answer('It has the credit.', { credit: '50.00' }),
+    },
+    {
+      id: 'listAllEmails',
+      method: 'get',
+      path: '/api/v1/admin/emails',
+      summary: 'List the emails of all accounts',
+      description: 'The log, newest first, with the account of each.',
+      access: 'admin',
+      query: z.object({ ...ofAccount.shape, ...logQuery.in.shape }),
+      answer: {
+        description: 'One page.',
+        schema: z.object({
+          emails: list(accountEmail, 'The page.'),
+          count: total,
+          next_cursor: id('The `cursor` of the next page; null on the last.').nullable(),
+        }),
+        example: { emails: [{ ...sentExample, account_id: samples.account }], count: 1, next_cursor: null },
+      },
+    },
+  ],
+};

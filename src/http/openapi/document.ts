@@ -1,0 +1,114 @@
+import { adminGroup } from './admin.ts';
+import { domainGroup } from './domains.ts';
+import { emailGroup } from './emails.ts';
+import { eventWebhook } from './events.ts';
+import { keyGroup } from './keys.ts';
+import { type Group, openApiPath, toOpenApi } from './operation.ts';
+import { standardResponses } from './refusals.ts';
+import { sandboxGroup } from './sandbox.ts';
+import type { JsonSchema } from './schema.ts';
+import { sendingGroup } from './sending.ts';
+import { serviceGroup } from './service.ts';
+import { statsGroup } from './stats.ts';
+import { suppressionGroup } from './suppressions.ts';
+import { templateGroup } from './templates.ts';
+import { deliveryGroup, webhookGroup } from './webhooks.ts';
+
+export interface OpenApiDocument {
+  openapi: string;
+  info: { title: string; version: string; description: string };
+  servers: { url: string }[];
+  tags: { name: string; description: string }[];
+  paths: Record<string, Record<string, JsonSchema>>;
+  webhooks: JsonSchema;
+  components: Record<
+    'schemas' | 'responses' | 'headers' | 'parameters' | 'securitySchemes',
+    Record<string, JsonSchema>
+  >;
+}
+
+const description = `Sends email, and says of each one what became of it and why.
+
+Bodies are JSON in UTF-8. Fields that are not known are ignored, and \`null\` counts as omitted where it
+is taken. Ids are UUIDs in the order of time, and lists begin with the newest. Times are ISO 8601 in UTC.
+
+Emails are sent and read with an API key in \`X-API-Key\`; everything else is managed with the token of a login in
+\`Authorization: Bearer\`. What belongs to another account is answered as if it did not exist.
+
+Every answer has an \`X-Request-Id\`, under which the server's log has it. A path with another method is 405
+\`method not allowed\`.`;
+
+const groups: Group[] = [
+  sendingGroup,
+  emailGroup,
+  statsGroup,
+  templateGroup,
+  suppressionGroup,
+  domainGroup,
+  keyGroup,
+  webhookGroup,
+  deliveryGroup,
+  adminGroup,
+  sandboxGroup,
+  serviceGroup,
+];
+
+/** The OpenAPI 3.1 document of this installation. */
+export function openApiDocument({ baseUrl, sandbox }: { baseUrl: string; sandbox: boolean }): OpenApiDocument {
+  const shown = groups.filter((group) => sandbox || group !== sandboxGroup);
+  const schemas: Record<string, JsonSchema> = {};
+  const paths: OpenApiDocument['paths'] = {};
+  for (const { name, operations } of shown) {
+    for (const operation of operations) {
+      const path = openApiPath(operation.path);
+      paths[path] = { ...paths[path], [operation.method]: toOpenApi(operation, name, schemas) };
+    }
+  }
+  const webhooks = eventWebhook(schemas);
+  const responses = standardResponses(schemas) as Record<string, JsonSchema>;
+  return {
+    openapi: '3.1.1',
+    info: { title: 'Sendwright', version: '1', description },
+    servers: [{ url: baseUrl }],
+    tags: shown.map(({ name, description }) => ({ name, description })),
+    paths,
+    webhooks,
+    components: { schemas, responses, headers, parameters, securitySchemes },
+  };
+}
+
+const header = (description: string, example: string | number, required = false) => ({
+  description,
+  required,
+  schema: { type: typeof example === 'number' ? 'integer' : 'string' },
+  example,
+});
+
+const headers = {
+  'X-Request-Id': header('Names this request, in the log too.', '01a3c1a0-77aa-7000-8000-000000000000', true),
+  RateLimit: header('What is left for this key (r), and in how many seconds it is full again (t).', '"key";r=99;t=1'),
+  'RateLimit-Policy': header('How many requests (q) in how many seconds (w).', '"key";q=100;w=2'),
+  'Retry-After': header('In how many seconds to ask again.', 1),
+  'Idempotent-Replayed': header('`true` where this is the first answer once more.', 'true'),
+};
+
+const parameters = {
+  IdempotencyKey: {
+    name: 'Idempotency-Key',
+    in: 'header',
+    required: false,
+    description:
+      'Any name for this request. Within 24 hours the same request with it is accepted once, and gets the first answer again.',
+    schema: { type: 'string', minLength: 1, maxLength: 256 },
+  },
+};
+
+const securitySchemes = {
+  apiKey: { type: 'apiKey', in: 'header', name: 'X-API-Key', description: 'From `POST /api/v1/keys`.' },
+  login: {
+    type: 'http',
+    scheme: 'bearer',
+    bearerFormat: 'JWT',
+    description: 'From `POST /api/v1/auth/login`; good for 12 hours.',
+  },
+};

@@ -1,0 +1,252 @@
+import { z } from 'zod';
+import { logQuery } from '../log-query.ts';
+import type { Group } from './operation.ts';
+import { samples } from './samples.ts';
+import { flag, id, integer, list, oneOf, time, total, words } from './schema.ts';
+
+export const emailStatuses = ['queued', 'sent', 'failed', 'suppressed', 'canceled'] as const;
+const recipientStatuses = ['queued', 'deferred', 'delivered', 'failed', 'suppressed', 'canceled'] as const;
+
+const emailFields = {
+  id: id('Its id.'),
+  status: oneOf(
+    emailStatuses,
+    '`queued` until each recipient is settled; `sent`: delivered to all; `failed`: at least one failed for good; `suppressed`: a recipient is on the suppression list; `canceled` before its time.',
+  ),
+  from: words('The sender.'),
+  to: words('The first recipient.'),
+  cc: list(z.string(), 'Recipients of a copy.'),
+  bcc: list(z.string(), 'Recipients of a blind copy.'),
+  reply_to: list(z.string(), 'Where answers go.'),
+  subject: words('The subject line.'),
+  tags: list(z.string(), 'Its labels.'),
+  type: oneOf(['transactional', 'marketing'], 'What it was sent as.'),
+  created_at: time('When it was accepted.'),
+  scheduled_at: time('When it is to be sent, where the request said so.').optional(),
+  sent_at: time('When the last recipient was settled.').nullable(),
+  error: words('Why it failed; null when it did not.').nullable(),
+};
+
+export const email = z.object(emailFields).meta({ id: 'Email', description: 'An email in the log.' });
+
+export const accountEmail = z
+  .object({ ...emailFields, account_id: id('The account that sent it.') })
+  .meta({ id: 'AccountEmail', description: 'An email in the log of all accounts.' });
+
+const recipient = z
+  .object({
+    address: words('The address.'),
+    kind: oneOf(['to', 'cc', 'bcc'], 'Where in the request it stood.'),
+    status: oneOf(recipientStatuses, 'Where it is; `deferred`: the server said "later".'),
+    attempts: integer('How often it was tried.'),
+    last_response: words('What was said last, by the server or by us.').nullable(),
+    next_attempt_at: time('When it is tried next; null once settled.').nullable(),
+  })
+  .meta({ id: 'Recipient', description: 'One recipient of an email.' });
+
+const emailWithRecipients = z
+  .object({ ...emailFields, recipients: list(recipient, 'Each recipient, to first, then cc and bcc.') })
+  .meta({ id: 'EmailWithRecipients', description: 'An email with where each of its recipients is.' });
+
+const attempt = z
+  .object({
+    id: id('Its id.'),
+    at: time('When it began.'),
+    number: integer('Which attempt for this recipient, from 1.'),
+    recipient: words('For whom.'),
+    mx_host: words('The host that was tried; null when it ended before there was one.').nullable(),
+    remote_address: words('Its IP address.').nullable(),
+    local_address: words('The address that we called from.').nullable(),
+    tls_version: words('Such as `TLSv1.3`; null when it was not encrypted.').nullable(),
+    tls_cipher: words('The cipher.').nullable(),
+    verification: words('How the certificate was verified; `none` where the protocol asks for none.'),
+    phase: words('The SMTP command at which it was decided, or `dns`, `connect`, `local`.'),
+    outcome: oneOf(['delivered', 'deferred', 'bounced'], 'What it came to; `bounced` is for good.'),
+    uncertain: flag('The message was written and no reply was read: the server may have it.'),
+    reply_code: integer('The code of the reply, such as 550.').nullable(),
+    enhanced_code: words('The enhanced code (RFC 3463), such as `5.1.1`.').nullable(),
+    reply: words("The server's full reply; null when none decided.").nullable(),
+    reason: words('What happened, in one sentence.'),
+    duration_ms: integer('How long it took.'),
+    classification: words('What a failure is about, such as `bad_mailbox` or `rate`.').nullable(),
+  })
+  .meta({ id: 'Attempt', description: 'One SMTP attempt: one recipient at one MX host.' });
+
+const explanation = z
+  .object({
+    address: words('The recipient.'),
+    status: oneOf(recipientStatuses, 'Where it is.'),
+    cause: words(
+      'What holds it there: `scheduled`, `in_queue`, `being_delivered`, `retrying`, `refused`, `given_up`, `suppressed` or `canceled`; null when delivered.',
+    ).nullable(),
+    classification: words('What a failure is about.').nullable(),
+    sentence: words('All of it in words.'),
+    advice: words('What somebody can do; null when there is nothing to do.').nullable(),
+    attempts: integer('How often it was tried.'),
+    last_attempt: z
+      .object({
+        at: time('When.'),
+        mx_host: words('Where.').nullable(),
+        phase: words('At which SMTP command.'),
+        response: words('What was said.'),
+        uncertain: flag('The server may have the message all the same.'),
+      })
+      .nullable()
+      .describe('The last attempt; null before the first.'),
+    next_attempt_at: time('When it is tried next; null once settled.').nullable(),
+    gives_up_at: time('When it is given up if nothing changes; null once settled.').nullable(),
+  })
+  .meta({ id: 'Explanation', description: 'Why a recipient is where it is, and what happens next.' });
+
+export const emailExample = {
+  id: samples.email,
+  status: 'queued',
+  from: samples.from,
+  to: samples.to,
+  cc: [],
+  bcc: [],
+  reply_to: [],
+  subject: 'Your order',
+  tags: ['orders'],
+  type: 'transactional',
+  created_at: samples.createdAt,
+  sent_at: null,
+  error: null,
+};
+
+export const sentExample = { ...emailExample, status: 'sent', sent_at: samples.deliveredAt };
+
+const attemptExample = {
+  id: samples.attempt,
+  at: '2026-11-21T09:00:00.120Z',
+  number: 1,
+  recipient: samples.to,
+  mx_host: 'mx.example.net',
+  remote_address: '192.0.2.25',
+  local_address: '198.51.100.7',
+  tls_version: 'TLSv1.3',
+  tls_cipher: 'TLS_AES_256_GCM_SHA384',
+  verification: 'none',
+  phase: 'dot',
+  outcome: 'delivered',
+  uncertain: false,
+  reply_code: 250,
+  enhanced_code: '2.0.0',
+  reply: '250 2.0.0 Ok: queued as 4XyZ',
+  reason: 'mx.example.net answered the message with: 250 2.0.0 Ok: queued as 4XyZ',
+  duration_ms: 292,
+  classification: null,
+};
+
+const params = { id: "The email's id." };
+
+export const emailGroup: Group = {
+  name: 'Emails: the log',
+  description: 'What was sent, what became of it, and why.',
+  operations: [
+    {
+      id: 'listEmails',
+      method: 'get',
+      path: '/api/v1/emails',
+      summary: 'List emails',
+      description: "The account's emails, newest first. Filters are combined: an email must match all of them.",
+      access: { key: 'read' },
+      query: logQuery,
+      answer: {
+        description: 'One page.',
+        schema: z.object({
+          emails: list(email, 'The page.'),
+          count: total,
+          next_cursor: id('The `cursor` of the next page; null on the last.').nullable(),
+        }),
+        example: { emails: [sentExample], count: 1, next_cursor: null },
+      },
+    },
+    {
+      id: 'getEmail',
+      method: 'get',
+      path: '/api/v1/emails/:id',
+      summary: 'Get an email',
+      description: 'One email, with where each of its recipients is.',
+      access: { key: 'read' },
+      params,
+      answer: {
+        description: 'The email.',
+        schema: z.object({ email: emailWithRecipients }),
+        example: {
+          email: {
+            ...sentExample,
+            recipients: [
+              {
+                address: samples.to,
+                kind: 'to',
+                status: 'delivered',
+                attempts: 1,
+                last_response: attemptExample.reply,
+                next_attempt_at: null,
+              },
+            ],
+          },
+        },
+      },
+    },
+    {
+      id: 'listAttempts',
+      method: 'get',
+      path: '/api/v1/emails/:id/attempts',
+      summary: 'List delivery attempts',
+      description: "Every SMTP attempt, oldest first, with the server's full reply.",
+      access: { key: 'read' },
+      params,
+      answer: {
+        description: 'The attempts.',
+        schema: z.object({ attempts: list(attempt, 'Oldest first.') }),
+        example: { attempts: [attemptExample] },
+      },
+    },
+    {
+      id: 'explainEmail',
+      method: 'get',
+      path: '/api/v1/emails/:id/explain',
+      summary: 'Explain an email',
+      description:
+        'In words and in fields: why each recipient is where it is, what happens next, and what can be done.',
+      access: { key: 'read' },
+      params,
+      answer: {
+        description: 'The explanation.',
+        schema: z.object({
+          email,
+          summary: words('The email in one sentence.'),
+          recipients: list(explanation, 'Each recipient.'),
+        }),
+        example: {
+          email: emailExample,
+          summary:
+            'queued: 1 recipient (1 deferred). Attempt 1 did not succeed: mx.example.net answered: 451 4.7.1 try again later. The next one is due at 2026-11-21T09:05:00.000Z.',
+          recipients: [
+            {
+              address: samples.to,
+              status: 'deferred',
+              cause: 'retrying',
+              classification: 'rate',
+              sentence:
+                'Attempt 1 did not succeed: mx.example.net answered: 451 4.7.1 try again later. The next one is due at 2026-11-21T09:05:00.000Z.',
+              advice: 'The server wants less mail at a time. It is sent again by itself, more slowly.',
+              attempts: 1,
+              last_attempt: {
+                at: '2026-11-21T09:00:00.120Z',
+                mx_host: 'mx.example.net',
+                phase: 'rcpt',
+                response: '451 4.7.1 try again later',
+                uncertain: false,
+              },
+              next_attempt_at: '2026-11-21T09:05:00.000Z',
+              gives_up_at: '2026-11-24T09:00:00.000Z',
+            },
+          ],
+        },
+      },
+    },
+  ],
+};

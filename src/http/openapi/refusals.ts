@@ -1,0 +1,111 @@
+import { z } from 'zod';
+import { type JsonSchema, toJsonSchema } from './schema.ts';
+
+/** One error that an operation can answer with. */
+export interface Refusal {
+  status: number;
+  error: string;
+  /** When it comes. */
+  when: string;
+  detail?: string;
+  /** Where the body has more than `error` and `detail`. */
+  body?: { schema: z.ZodType; example: object };
+}
+
+export const error = z
+  .object({
+    error: z.string().describe('Which error it is: one of few, for programs.'),
+    detail: z.string().optional().describe('The field and the reason, or what to do about it: for people.'),
+  })
+  .meta({ id: 'Error', description: 'Every error has this shape.' });
+
+const standard = {
+  invalid: {
+    status: 400,
+    error: 'invalid request',
+    when: 'The input is not as described; `detail` names the field and the reason.',
+    detail: 'limit: must be a whole number that is not negative',
+  },
+  unauthorized: { status: 401, error: 'unauthorized', when: 'The credential is missing, not valid, or over.' },
+  forbidden: {
+    status: 403,
+    error: 'forbidden',
+    when: 'The account is suspended, the key lacks the scope, or the user is no operator of the server.',
+  },
+  notFound: { status: 404, error: 'not found', when: 'There is none, or it belongs to another account.' },
+  tooLarge: {
+    status: 413,
+    error: 'payload too large',
+    when: 'The body is larger than this operation takes.',
+    detail: 'the body may have 16384 bytes at the most',
+  },
+  mediaType: {
+    status: 415,
+    error: 'unsupported media type',
+    when: 'The body is not `application/json`, or it is compressed.',
+    detail: 'the body must be application/json',
+  },
+  rateLimited: {
+    status: 429,
+    error: 'rate limited',
+    when: 'The key makes more requests than it may; `Retry-After` says when it may again.',
+    detail: 'an API key may make 50 requests a second, and 100 at once',
+  },
+  internal: { status: 500, error: 'internal error', when: 'Our mistake; the log has it under the request id.' },
+  unavailable: { status: 503, error: 'unavailable', when: 'The database is away, or there is too much to do at once.' },
+} satisfies Record<string, Refusal>;
+
+/** What follows from the kind of an operation. */
+export function standardRefusals(has: { input: boolean; body: boolean; login: boolean; key: boolean; noun: boolean }) {
+  return [
+    ...(has.input ? [standard.invalid] : []),
+    ...(has.login ? [standard.unauthorized, standard.forbidden] : []),
+    ...(has.noun ? [standard.notFound] : []),
+    ...(has.body ? [standard.tooLarge, standard.mediaType] : []),
+    ...(has.key ? [standard.rateLimited] : []),
+    standard.internal,
+    standard.unavailable,
+  ];
+}
+
+/** The response of a status with whatever errors it can be; a reference where it is as everywhere. */
+export function responseTo(refusals: Refusal[], named: Record<string, JsonSchema>): JsonSchema {
+  const [first, ...others] = refusals;
+  const name = Object.entries(standard).find(([, one]) => one === first)?.[0];
+  return name && others.length === 0 ? { $ref: `#/components/responses/${name}` } : inline(refusals, named);
+}
+
+export function standardResponses(named: Record<string, JsonSchema>): JsonSchema {
+  return Object.fromEntries(Object.entries(standard).map(([name, one]) => [name, inline([one], named)]));
+}
+
+function inline(refusals: Refusal[], named: Record<string, JsonSchema>): JsonSchema {
+  const { status = 0 } = refusals[0] ?? {};
+  const errors = refusals.map(({ error }) => error);
+  const plain = { allOf: [toJsonSchema(error, named)], properties: { error: { enum: [...new Set(errors)] } } };
+  const others = refusals.flatMap(({ body }) => (body ? [toJsonSchema(body.schema, named)] : []));
+  const isCounted = status !== 401 && status !== 503;
+  return {
+    description: refusals.map(({ when }) => when).join(' '),
+    headers: {
+      ...ref('X-Request-Id'),
+      ...(isCounted ? { ...ref('RateLimit'), ...ref('RateLimit-Policy') } : {}),
+      ...(status === 429 || status === 503 ? ref('Retry-After') : {}),
+    },
+    content: {
+      'application/json': {
+        schema: others.length > 0 ? { anyOf: [plain, ...others] } : plain,
+        examples: Object.fromEntries(refusals.map((one, index) => [exampleName(one, index), example(one)])),
+      },
+    },
+  };
+}
+
+const ref = (name: string) => ({ [name]: { $ref: `#/components/headers/${name}` } });
+
+const exampleName = ({ error }: Refusal, index: number) => `${index + 1}-${error.replaceAll(' ', '-')}`;
+
+const example = ({ error, detail, when, body }: Refusal) => ({
+  summary: when,
+  value: { error, ...(detail === undefined ? {} : { detail }), ...body?.example },
+});

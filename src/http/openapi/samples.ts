@@ -1,0 +1,17 @@
+/** What the examples share, so that they belong together. */
+export const samples = {
+  account: '01a3c1a0-0c1e-7000-8000-000000000001',
+  user: '01a3c1a0-0c1e-7000-8000-000000000002',
+  key: '01a3c1a0-1d40-7000-8000-000000000003',
+  domain: '01a3c1a0-2b77-7000-8000-000000000004',
+  template: '01a3c1a0-3f02-7000-8000-000000000005',
+  email: '01a3c1a0-5a9d-7000-8000-000000000006',
+  attempt: '01a3c1a0-5b10-7000-8000-000000000007',
+  webhook: '01a3c1a0-4e55-7000-8000-000000000008',
+  delivery: '01a3c1a0-5a9e-7000-8000-000000000009',
+  message: '01a3c1a0-5b11-7000-8000-00000000000a',
+  createdAt: '2026-11-21T09:00:00.000Z',
+  deliveredAt: '2026-11-21T09:00:00.412Z',
+  from: 'Shop <hello@shop.example.com>',
+  to: 'ann@example.net',
+};

@@ -1,0 +1,218 @@
+import { z } from 'zod';
+import { mostInBatch, move, sendQuery } from '../routes/sending.ts';
+import { shownSendRequest } from '../send-request.ts';
+import { email, emailExample } from './emails.ts';
+import type { Group } from './operation.ts';
+import type { Refusal } from './refusals.ts';
+import { samples } from './samples.ts';
+import { flag, integer, list, oneOf, words } from './schema.ts';
+
+const destination = z.object({
+  domain: words("The recipients' domain."),
+  recipients: list(z.string(), 'Those at this domain.'),
+  hosts: list(
+    z.object({
+      name: words('The MX host.'),
+      preference: integer('Its preference: lower is tried first.'),
+      addresses: list(z.string(), 'Its IP addresses.'),
+      problem: words('Why it cannot be used now; null when it can.').nullable(),
+    }),
+    'In the order in which they would be tried.',
+  ),
+  problem: z
+    .object({ permanent: flag('Trying later would not help.'), reason: words('Why.') })
+    .nullable()
+    .describe('Why mail for this domain could not be delivered now.'),
+  tls: z
+    .object({ policy: oneOf(['opportunistic'], 'What is demanded.'), source: words('By what.') })
+    .describe('How the connection would be secured.'),
+});
+
+const authentication = z.object({
+  dkim: z
+    .object({
+      domain: words('The domain that would sign.'),
+      selector: words('The selector of its key.'),
+      aligned: flag('It belongs to the domain in `from`.'),
+    })
+    .describe('The signature.'),
+  spf: z
+    .object({
+      domain: words('The domain of the return path.'),
+      results: list(
+        z.object({ ip: words('An address that we send from.'), result: words('Such as `pass`.') }),
+        'What SPF says.',
+      ),
+      aligned: flag('It belongs to the domain in `from`.'),
+    })
+    .describe('The return path.'),
+  dmarc: z
+    .object({
+      record: words("The policy of the sender's domain; null when there is none.").nullable(),
+      would_pass: flag('Whether a receiver would find the email genuine.'),
+    })
+    .describe('The domain in `from`.'),
+});
+
+const dryRun = z
+  .object({
+    dry_run: z.literal(true).describe('Nothing was stored or sent.'),
+    would: oneOf(['be_queued', 'be_scheduled', 'be_suppressed', 'exceed_quota'], 'What would become of it.'),
+    message: z
+      .object({ size: integer('In bytes.'), raw: words('The source, signed; what is not UTF-8 is U+FFFD.') })
+      .describe('The message as it would be sent.'),
+    return_path: words('Where bounces would go.'),
+    suppressed: list(
+      z.object({
+        address: words('The recipient.'),
+        reason: oneOf(['bounce', 'complaint', 'unsubscribe', 'manual'], 'Why.'),
+      }),
+      'Recipients on the suppression list.',
+    ),
+    destinations: list(destination, 'Where it would go, by domain.'),
+    authentication: authentication.describe('How a receiver would see it.'),
+  })
+  .meta({ id: 'DryRun', description: 'What would happen to an email. Nothing was stored or sent.' });
+
+const sent = z.object({ email });
+
+const batchAnswer = z.object({
+  emails: list(email, 'Those that were accepted, in the order of the request.'),
+  count: integer('How many the request had.'),
+  errors: list(
+    z.object({
+      index: integer('Which one, from 0.'),
+      error: words('As the error of a single email would be.'),
+      detail: words('The reason.').optional(),
+    }),
+    'Those that were refused.',
+  ),
+});
+
+const requestExample = {
+  from: samples.from,
+  to: [samples.to],
+  subject: 'Your order',
+  html: '<p>It is on its way.</p>',
+  text: 'It is on its way.',
+  tags: ['orders'],
+};
+
+const notVerified: Refusal = {
+  status: 400,
+  error: 'from domain not verified',
+  when: "The sender's domain is not verified on this account.",
+  detail: 'from: shop.example.com is not a verified domain of this account',
+};
+
+const keyUsed: Refusal = {
+  status: 409,
+  error: 'conflict',
+  when: 'The `Idempotency-Key` was used with another request.',
+  detail: 'the idempotency key was used with another request',
+};
+
+const notWaiting: Refusal = {
+  status: 409,
+  error: 'conflict',
+  when: 'It is on its way already, or was never scheduled.',
+  detail: 'the email is not waiting for a scheduled time any more',
+};
+
+const quotaExceeded: Refusal = {
+  status: 429,
+  error: 'quota exceeded',
+  when: 'The plan, with its credit, allows no more emails for now.',
+  detail: 'the free plan, with its credit, allows no more emails for now',
+};
+
+const params = { id: "The email's id." };
+
+export const sendingGroup: Group = {
+  name: 'Sending',
+  description: 'Send emails, one at a time or many, now or later.',
+  operations: [
+    {
+      id: 'sendEmail',
+      method: 'post',
+      path: '/api/v1/emails',
+      summary: 'Send an email',
+      description:
+        'Answers once the email is stored for good. It is delivered afterwards: read it, or register a webhook, to learn what became of it. A recipient on the suppression list makes it `suppressed`, which is a 200. With `dry_run=true` it says what would happen, and does nothing. The body may have 40 MB.',
+      access: { key: 'send' },
+      query: sendQuery,
+      idempotent: true,
+      body: { schema: shownSendRequest, example: requestExample },
+      answer: {
+        description: 'It is accepted; or, with `dry_run`, what would happen.',
+        schema: z.union([sent, dryRun]),
+        example: { email: emailExample },
+      },
+      refusals: [notVerified, keyUsed, quotaExceeded],
+    },
+    {
+      id: 'sendBatch',
+      method: 'post',
+      path: '/api/v1/emails/batch',
+      summary: 'Send many emails',
+      description: `Up to ${mostInBatch} at once. One that is malformed makes the whole request a 400 that names it, and nothing is stored. One that is refused for another reason (its domain, the plan, its template) is listed in \`errors\`, and the others are accepted. The body may have 64 MB.`,
+      access: { key: 'send' },
+      idempotent: true,
+      body: {
+        schema: z.object({
+          emails: z.array(shownSendRequest).min(1).max(mostInBatch).describe('The emails, as for a single one.'),
+        }),
+        example: { emails: [requestExample, { ...requestExample, from: 'Me <me@elsewhere.example>' }] },
+      },
+      answer: {
+        description: 'Each is accepted or refused.',
+        schema: batchAnswer,
+        example: {
+          emails: [emailExample],
+          count: 2,
+          errors: [
+            {
+              index: 1,
+              error: 'from domain not verified',
+              detail: 'from: elsewhere.example is not a verified domain of this account',
+            },
+          ],
+        },
+      },
+      refusals: [keyUsed],
+    },
+    {
+      id: 'rescheduleEmail',
+      method: 'patch',
+      path: '/api/v1/emails/:id',
+      summary: 'Move a scheduled email',
+      description: 'Gives an email that waits for its time another one.',
+      access: { key: 'send' },
+      params,
+      body: { schema: move, example: { scheduled_at: '2026-12-24T09:00:00Z' } },
+      answer: {
+        description: 'It waits for its new time.',
+        schema: sent,
+        example: { email: { ...emailExample, scheduled_at: '2026-12-24T09:00:00.000Z' } },
+      },
+      refusals: [notWaiting],
+    },
+    {
+      id: 'cancelEmail',
+      method: 'delete',
+      path: '/api/v1/emails/:id',
+      summary: 'Cancel a scheduled email',
+      description: 'Ends an email that waits for its time. It stays in the log.',
+      access: { key: 'send' },
+      params,
+      answer: {
+        description: 'It is canceled.',
+        schema: sent,
+        example: {
+          email: { ...emailExample, status: 'canceled', scheduled_at: '2026-12-24T09:00:00.000Z' },
+        },
+      },
+      refusals: [notWaiting],
+    },
+  ],
+};

@@ -1,0 +1,69 @@
+import { z } from 'zod';
+import { newSuppression, suppressionQuery } from '../routes/suppressions.ts';
+import { type Group, message } from './operation.ts';
+import { samples } from './samples.ts';
+import { id, list, oneOf, time, total, words } from './schema.ts';
+
+const suppression = z
+  .object({
+    address: words('The address, in lower case.'),
+    reason: oneOf(
+      ['bounce', 'complaint', 'unsubscribe', 'manual'],
+      'Why. `unsubscribe` stops marketing only, the others all mail.',
+    ),
+    email_id: id('The email that it came from; null when it was added by hand.').nullable(),
+    created_at: time('Since when.'),
+  })
+  .meta({ id: 'Suppression', description: 'An address that is not sent to.' });
+
+const example = { address: samples.to, reason: 'bounce', email_id: samples.email, created_at: samples.deliveredAt };
+
+export const suppressionGroup: Group = {
+  name: 'Suppressions',
+  description:
+    'Addresses that are not sent to. One whose server says that it does not exist, and one whose owner complains, come onto the list by themselves.',
+  operations: [
+    {
+      id: 'listSuppressions',
+      method: 'get',
+      path: '/api/v1/suppressions',
+      summary: 'List suppressions',
+      description: "The account's list, newest first.",
+      access: 'login',
+      query: suppressionQuery,
+      answer: {
+        description: 'One page.',
+        schema: z.object({ suppressions: list(suppression, 'The page.'), count: total }),
+        example: { suppressions: [example], count: 1 },
+      },
+    },
+    {
+      id: 'addSuppression',
+      method: 'post',
+      path: '/api/v1/suppressions',
+      summary: 'Suppress an address',
+      description: 'An address that is on the list stays as it is, unless it only unsubscribed.',
+      access: 'login',
+      body: { schema: newSuppression, example: { address: samples.to, reason: 'manual' } },
+      answer: {
+        description: 'It is on the list.',
+        schema: z.object({ suppression }),
+        example: { suppression: { ...example, reason: 'manual', email_id: null } },
+      },
+    },
+    {
+      id: 'removeSuppression',
+      method: 'delete',
+      path: '/api/v1/suppressions/:address',
+      summary: 'Take an address off the list',
+      description: 'It is sent to again.',
+      access: 'login',
+      params: { address: 'The address, percent-encoded.' },
+      answer: {
+        description: 'It is not on the list any more.',
+        schema: message,
+        example: { message: 'ann@example.net is not suppressed any more' },
+      },
+    },
+  ],
+};

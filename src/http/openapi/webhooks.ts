@@ -1,0 +1,297 @@
+import { z } from 'zod';
+import { testEvent } from '../../core/webhook-deliveries.ts';
+import { eventTypes } from '../../core/webhooks.ts';
+import { deliveryQuery, newWebhook, range, webhookChanges } from '../routes/webhooks.ts';
+import { type Group, message } from './operation.ts';
+import type { Refusal } from './refusals.ts';
+import { samples } from './samples.ts';
+import { id, integer, list, oneOf, time, total, words } from './schema.ts';
+
+const webhook = z
+  .object({
+    id: id('Its id.'),
+    url: words('What is called.'),
+    events: list(z.enum(eventTypes), 'What it is called for.'),
+    status: oneOf(['enabled', 'disabled'], 'A disabled one is not called.'),
+    disabled_reason: words('Why it was disabled; null when its owner did it.').nullable(),
+    failing_since: time('Since when every call fails; null when they succeed.').nullable(),
+    created_at: time('When it was created.'),
+  })
+  .meta({ id: 'Webhook', description: 'An endpoint that is called for events.' });
+
+const deliveryFields = {
+  id: id('Its id, as `X-Service-Webhook-Id` has it.'),
+  webhook_id: id('The endpoint.'),
+  event: oneOf([...eventTypes, testEvent], 'The event.'),
+  email_id: id('The email that it is about; null for a test.').nullable(),
+  status: oneOf(['pending', 'succeeded', 'failed'], '`pending` until it succeeded, or is given up.'),
+  error: words('Why it ended without another attempt.').nullable(),
+  attempts: list(
+    z.object({
+      at: time('When.'),
+      response_status: integer('The status of the answer; null when there was none.').nullable(),
+      response_body: words('What it said, cut.').nullable(),
+      error: words('Why there was no answer.').nullable(),
+      duration_ms: integer('How long it took.'),
+    }),
+    'The last 20, oldest first.',
+  ),
+  next_attempt_at: time('When it is tried next; null once it is over.').nullable(),
+  created_at: time('When the event happened.'),
+};
+
+const delivery = z
+  .object(deliveryFields)
+  .meta({ id: 'WebhookDelivery', description: 'One event for one endpoint, with every call that was made for it.' });
+
+const deliveryWithPayload = z
+  .object({ ...deliveryFields, payload: z.record(z.string(), z.unknown()).describe('The body as it is sent.') })
+  .meta({ id: 'WebhookDeliveryWithPayload', description: 'A delivery with its body.' });
+
+const secret = words('Signs the calls. It cannot be read again.');
+
+const example = {
+  id: samples.webhook,
+  url: 'https://shop.example.com/hooks',
+  events: ['email.delivered', 'email.failed'],
+  status: 'enabled',
+  disabled_reason: null,
+  failing_since: null,
+  created_at: samples.createdAt,
+};
+
+const secretExample = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw...';
+
+const deliveryExample = {
+  id: samples.delivery,
+  webhook_id: samples.webhook,
+  event: 'email.delivered',
+  email_id: samples.email,
+  status: 'succeeded',
+  error: null,
+  attempts: [{ at: samples.deliveredAt, response_status: 200, response_body: 'ok', error: null, duration_ms: 38 }],
+  next_attempt_at: null,
+  created_at: samples.deliveredAt,
+};
+
+const payload = {
+  type: 'email.delivered',
+  created_at: samples.deliveredAt,
+  data: {
+    email_id: samples.email,
+    from: samples.from,
+    to: [samples.to],
+    subject: 'Your order',
+    status: 'delivered',
+    created_at: samples.createdAt,
+  },
+};
+
+const disabled: Refusal = {
+  status: 409,
+  error: 'conflict',
+  when: 'The endpoint is disabled or deleted.',
+  detail: 'the endpoint is disabled or deleted: nothing is sent to it',
+};
+
+const tooMany: Refusal = {
+  status: 400,
+  error: 'invalid request',
+  when: 'The account has as many endpoints as it may have.',
+  detail: 'an account may have 20 endpoints at the most',
+};
+
+const params = { id: "The endpoint's id." };
+
+export const webhookGroup: Group = {
+  name: 'Webhooks',
+  description: 'Endpoints of yours that are called when something happens to an email.',
+  operations: [
+    {
+      id: 'createWebhook',
+      method: 'post',
+      path: '/api/v1/webhooks',
+      summary: 'Create an endpoint',
+      description: 'The answer has the secret that its calls are signed with, this once.',
+      access: 'login',
+      body: { schema: newWebhook(false), example: { url: example.url, events: example.events } },
+      answer: {
+        status: 201,
+        description: 'It is created.',
+        schema: z.object({ webhook, secret }),
+        example: { webhook: example, secret: secretExample },
+      },
+      refusals: [tooMany],
+    },
+    {
+      id: 'listWebhooks',
+      method: 'get',
+      path: '/api/v1/webhooks',
+      summary: 'List endpoints',
+      description: 'All of the account, newest first.',
+      access: 'login',
+      answer: {
+        description: 'The endpoints.',
+        schema: z.object({ webhooks: list(webhook, 'Newest first.') }),
+        example: { webhooks: [example] },
+      },
+    },
+    {
+      id: 'getWebhook',
+      method: 'get',
+      path: '/api/v1/webhooks/:id',
+      summary: 'Get an endpoint',
+      description: 'One endpoint, without its secret.',
+      access: 'login',
+      params,
+      answer: { description: 'The endpoint.', schema: z.object({ webhook }), example: { webhook: example } },
+    },
+    {
+      id: 'changeWebhook',
+      method: 'patch',
+      path: '/api/v1/webhooks/:id',
+      summary: 'Change an endpoint',
+      description: 'What is not given stays. What still waits goes to the new address.',
+      access: 'login',
+      params,
+      body: { schema: webhookChanges(false), example: { status: 'disabled' } },
+      answer: {
+        description: 'It is changed.',
+        schema: z.object({ webhook }),
+        example: { webhook: { ...example, status: 'disabled' } },
+      },
+    },
+    {
+      id: 'removeWebhook',
+      method: 'delete',
+      path: '/api/v1/webhooks/:id',
+      summary: 'Remove an endpoint',
+      description: 'It is not called any more; what waits for it has failed.',
+      access: 'login',
+      params,
+      answer: {
+        description: 'It is removed.',
+        schema: message,
+        example: { message: `webhook ${samples.webhook} was removed` },
+      },
+    },
+    {
+      id: 'rotateWebhookSecret',
+      method: 'post',
+      path: '/api/v1/webhooks/:id/rotate-secret',
+      summary: 'Rotate the secret',
+      description: 'For 24 hours calls are signed with the new and with the previous one, so that none is lost.',
+      access: 'login',
+      params,
+      answer: {
+        description: 'The new secret.',
+        schema: z.object({
+          webhook,
+          secret,
+          previous_secret_valid_until: time('Until when the previous one signs too.').nullable(),
+        }),
+        example: {
+          webhook: example,
+          secret: secretExample,
+          previous_secret_valid_until: '2026-11-22T09:00:00.000Z',
+        },
+      },
+    },
+    {
+      id: 'testWebhook',
+      method: 'post',
+      path: '/api/v1/webhooks/:id/test',
+      summary: 'Call an endpoint now',
+      description: `Posts a \`${testEvent}\` event, and answers when that was tried, once, or after 17 s as still \`pending\`.`,
+      access: 'login',
+      params,
+      answer: {
+        description: 'What the endpoint said.',
+        schema: z.object({ delivery: deliveryWithPayload }),
+        example: {
+          delivery: {
+            ...deliveryExample,
+            event: testEvent,
+            email_id: null,
+            payload: { type: testEvent, created_at: samples.deliveredAt, data: { webhook_id: samples.webhook } },
+          },
+        },
+      },
+      refusals: [disabled],
+    },
+    {
+      id: 'replayWebhook',
+      method: 'post',
+      path: '/api/v1/webhooks/:id/replay',
+      summary: 'Send a time range again',
+      description:
+        'Everything that was made for the endpoint in that time, what succeeded too, under the same ids and oldest first. One call takes on 10,000.',
+      access: 'login',
+      params,
+      body: { schema: range, example: { since: '2026-11-20T00:00:00Z', until: '2026-11-21T00:00:00Z' } },
+      answer: {
+        description: 'It is being sent again.',
+        schema: z.object({
+          count: integer('How many.'),
+          next_since: time('Where to go on when there are more; null when there are not.').nullable(),
+        }),
+        example: { count: 12, next_since: null },
+      },
+      refusals: [disabled],
+    },
+  ],
+};
+
+const deliveryParams = { id: "The delivery's id." };
+
+export const deliveryGroup: Group = {
+  name: 'Webhook deliveries',
+  description: 'Every call that was made to your endpoints, and what they answered.',
+  operations: [
+    {
+      id: 'listWebhookDeliveries',
+      method: 'get',
+      path: '/api/v1/webhook-deliveries',
+      summary: 'List deliveries',
+      description: "The account's deliveries, newest first.",
+      access: 'login',
+      query: deliveryQuery,
+      answer: {
+        description: 'One page.',
+        schema: z.object({ deliveries: list(delivery, 'The page.'), count: total }),
+        example: { deliveries: [deliveryExample], count: 1 },
+      },
+    },
+    {
+      id: 'getWebhookDelivery',
+      method: 'get',
+      path: '/api/v1/webhook-deliveries/:id',
+      summary: 'Get a delivery',
+      description: 'One delivery, with its body.',
+      access: 'login',
+      params: deliveryParams,
+      answer: {
+        description: 'The delivery.',
+        schema: z.object({ delivery: deliveryWithPayload }),
+        example: { delivery: { ...deliveryExample, payload } },
+      },
+    },
+    {
+      id: 'retryWebhookDelivery',
+      method: 'post',
+      path: '/api/v1/webhook-deliveries/:id/retry',
+      summary: 'Send a delivery again',
+      description: 'At once, whatever became of it. What is over begins its schedule anew.',
+      access: 'login',
+      params: deliveryParams,
+      answer: {
+        description: 'It is being sent.',
+        schema: z.object({ delivery: deliveryWithPayload }),
+        example: {
+          delivery: { ...deliveryExample, status: 'pending', next_attempt_at: '2026-11-21T10:00:00.000Z', payload },
+        },
+      },
+      refusals: [disabled],
+    },
+  ],
+};

@@ -1,0 +1,30 @@
+import type Router from '@koa/router';
+import { openApiDocument } from '../openapi/document.ts';
+import { pagePolicy, referencePage } from '../openapi/page.ts';
+import type { Services } from '../services.ts';
+
+/** `GET /api/v1/openapi.json`: the reference for programs. `GET /docs`: the same for people. */
+export function referenceRoutes(router: Router, services: Services): void {
+  const { baseUrl, sandbox } = services;
+  // Made when it is first asked for: a start does not wait for it.
+  let made: ReturnType<typeof make> | undefined;
+  const make = () => {
+    const document = openApiDocument({ baseUrl, sandbox });
+    return { json: JSON.stringify(document), page: referencePage(document) };
+  };
+  const reference = () => {
+    made ??= make();
+    return made;
+  };
+
+  router.get('/api/v1/openapi.json', (ctx) => {
+    ctx.type = 'json';
+    ctx.body = reference().json;
+  });
+
+  router.get('/docs', (ctx) => {
+    ctx.type = 'html';
+    ctx.set('Content-Security-Policy', pagePolicy);
+    ctx.body = reference().page;
+  });
+}

@@ -1,0 +1,275 @@
+import { createHash, randomUUID } from 'node:crypto';
+import { Validator } from '@seriousme/openapi-schema-validator';
+import t from 'tap';
+import { createApp } from '../../src/http/app.ts';
+import { openApiDocument } from '../../src/http/openapi/document.ts';
+import type { Services } from '../../src/http/services.ts';
+import { newId } from '../../src/ids.ts';
+import { buildSender } from '../support/build.ts';
+import {
+  document,
+  find,
+  holdAnswer,
+  type Json,
+  mismatch,
+  type OperationObject,
+  operations,
+} from '../support/contract.ts';
+import { startTestNode, type TestNode } from '../support/node.ts';
+import { at, encryptionKey } from './scene.ts';
+
+/** Method and path of every route that the app has. */
+function routesOf(services: { sandbox: boolean }): string[] {
+  const app = createApp({ jwtSecret: 'x', ...services } as Services);
+  type Layer = { path: string; methods: string[] };
+  const layers = app.middleware.flatMap((one) => (one as { router?: { stack: Layer[] } }).router?.stack ?? []);
+  return layers.flatMap(({ path, methods }) =>
+    methods.filter((method) => method !== 'HEAD').map((method) => `${method} ${path.replaceAll(/:(\w+)/g, '{$1}')}`),
+  );
+}
+
+const described = ({ paths }: { paths: Record<string, Json> }) =>
+  Object.entries(paths).flatMap(([path, methods]) =>
+    Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
+  );
+
+t.test('every route is in the document, and the other way round', async (t) => {
+  for (const sandbox of [true, false]) {
+    const routes = routesOf({ sandbox });
+    t.ok(routes.length > 40, `${routes.length} routes`);
+    t.strictSame(described(openApiDocument({ baseUrl: 'http://x', sandbox })).sort(), routes.sort());
+  }
+});
+
+t.test('the document is valid OpenAPI 3.1', async (t) => {
+  const { valid, errors } = await new Validator().validate({ ...structuredClone(document) });
+  t.ok(valid, 'by the schema of the OpenAPI Initiative', { errors });
+  const ids = operations.map(({ operation }) => operation.operationId);
+  t.equal(new Set(ids).size, ids.length, 'operation ids are unique');
+  const refs = [...JSON.stringify(document).matchAll(/"\$ref":"([^"]+)"/g)].map(([, ref = '']) => ref);
+  t.ok(refs.length > 100);
+  t.strictSame(
+    refs.filter((ref) => find(ref) === undefined),
+    [],
+    'every reference leads somewhere',
+  );
+  const used = new Set(refs.map((ref) => ref.split('/').at(-1)));
+  const { schemas, responses, headers, parameters } = document.components;
+  t.strictSame(
+    Object.keys({ ...schemas, ...responses, ...headers, ...parameters }).filter((name) => !used.has(name)),
+    [],
+    'every component is used',
+  );
+});
+
+/** The places at which a schema says nothing, or has a member without a description. */
+function gaps(schema: Json, path: string): string[] {
+  const { properties = {}, items, anyOf = [], $ref, type } = schema as Record<string, Json & Json[]>;
+  const empty = !type && !$ref && !('const' in schema) && !('enum' in schema) && anyOf.length === 0;
+  return [
+    ...(empty ? [`${path} says nothing`] : []),
+    ...Object.entries(properties as Record<string, Json>).flatMap(([name, one]) => [
+      ...(one.description || one.$ref ? [] : [`${path}.${name} has no description`]),
+      ...gaps(one, `${path}.${name}`),
+    ]),
+    ...(items ? gaps(items, `${path}[]`) : []),
+    ...(anyOf as Json[]).flatMap((one) => ('required' in one && !one.type ? [] : gaps(one, path))),
+  ];
+}
+
+t.test('nothing is left without a description', async (t) => {
+  for (const { method, path, operation } of operations) {
+    const name = `${method} ${path}`;
+    const { summary, description, parameters = [], requestBody, responses } = operation;
+    t.match({ summary, description }, { summary: /\w/, description: /\w.*\.$/ }, name);
+    // Errors have components, which are looked at below.
+    const answers = Object.entries(responses).flatMap(([status, one]) => (Number(status) < 300 ? [one] : []));
+    const bodies = [requestBody, ...answers].flatMap((one) => Object.values(one?.content ?? {}));
+    t.strictSame(
+      [
+        ...parameters.flatMap((one) => [...(one.description ? [] : [one.name]), ...gaps(one.schema, one.name)]),
+        ...bodies.flatMap(({ schema }) => gaps(schema, 'body')),
+      ],
+      [],
+      name,
+    );
+    const declared = [...path.matchAll(/\{(\w+)\}/g)].map(([, parameter]) => parameter);
+    t.strictSame(
+      parameters.filter((one) => one.in === 'path').map((one) => one.name),
+      declared,
+      name,
+    );
+  }
+  for (const [name, schema] of Object.entries(document.components.schemas)) {
+    t.ok(schema.description, `${name} has a description`);
+    t.strictSame(gaps(schema, name), [], name);
+  }
+});
+
+t.test('every example is as its schema has it', async (t) => {
+  for (const { method, path, operation } of operations) {
+    const { requestBody, responses } = operation;
+    for (const { schema, example } of Object.values(requestBody?.content ?? {}))
+      t.equal(mismatch(schema, example, 'requests'), null, `the request of ${method} ${path}`);
+    for (const [status, { content }] of Object.entries(responses)) {
+      for (const { schema, example, examples } of Object.values(content)) {
+        const values = examples ? Object.values(examples).map(({ value }) => value) : [example];
+        t.ok(
+          values.length > 0 && values.every((value) => value !== undefined),
+          `${status} of ${method} ${path} has one`,
+        );
+        const kind = path.endsWith('openapi.json') ? 'requests' : 'answers';
+        for (const value of values) t.equal(mismatch(schema, value, kind), null, `${status} of ${method} ${path}`);
+      }
+    }
+  }
+  const { post } = document.webhooks.event as { post: OperationObject };
+  const event = post.requestBody?.content['application/json'];
+  t.equal(mismatch(event?.schema ?? {}, event?.example, 'answers'), null, 'the event');
+});
+
+t.test('an answer that is not in the document is noticed', async (t) => {
+  const json = new Headers({ 'Content-Type': 'application/json; charset=utf-8', 'X-Request-Id': newId() });
+  const hold = (method: string, path: string, status: number, body: unknown, headers = json) =>
+    holdAnswer(method, path, { status, headers, body });
+  hold('GET', '/healthz', 200, { status: 'ok' });
+  hold('GET', '/api/v1/keys?x=1', 200, { api_keys: [] });
+  hold('PUT', '/api/v1/keys', 405, { error: 'method not allowed' });
+  t.throws(() => hold('GET', '/healthz', 200, { status: 'ok', more: 1 }), /must NOT have additional properties/);
+  t.throws(() => hold('GET', '/healthz', 200, {}), /must have required property 'status'/);
+  t.throws(() => hold('GET', '/healthz', 204, {}), /this status is not declared/);
+  t.throws(() => hold('GET', '/nowhere', 200, {}), /there is no such operation/);
+  t.throws(() => hold('GET', '/api/v1/keys', 401, { error: 'go away' }), /must be equal to one of/);
+  t.throws(() => hold('GET', '/api/v1/keys', 401, { error: 'unauthorized', why: 1 }), /additional properties/);
+  t.throws(() => hold('GET', '/healthz', 200, { status: 'ok' }, new Headers()), /X-Request-Id is missing/);
+  t.throws(() => hold('GET', '/docs', 200, {}), /media type application\/json is not declared/);
+});
+
+/** What an example of a request needs to be good today. */
+const today = (example: unknown) => {
+  const body = example as Json;
+  return body.scheduled_at ? { ...body, scheduled_at: at(3_600_000) } : body;
+};
+
+t.test('credentials, and what belongs to others', async (t) => {
+  const node = await startTestNode(t, { ENCRYPTION_KEY: encryptionKey.toString('hex'), ROLES: 'api' });
+  const { account, key } = await buildSender(node.db, encryptionKey);
+  const login = async (email: string, password: string) =>
+    (await node.call('POST', '/api/v1/auth/login', { body: { email, password } })).body.token as string;
+  const member = await login(account.email, account.password);
+  const admin = await login('admin@example.test', node.adminPassword);
+  const theirs = await buildNouns(node);
+
+  for (const { method, path, operation } of operations) {
+    const { security, requestBody } = operation;
+    const body = requestBody && today(requestBody.content['application/json']?.example);
+    const name = `${method} ${path}`;
+    const call = (id: string, credentials: { key?: string; token?: string }) =>
+      node.call(method, path.replace(/\{\w+\}/, encodeURIComponent(id)), { ...credentials, body });
+    if (security.length === 0) continue;
+
+    for (const credentials of [{}, { key: `${key}x` }, { token: `${member}x` }]) {
+      const refused = await call(randomUUID(), credentials);
+      t.strictSame([refused.status, refused.body], [401, { error: 'unauthorized' }], `${name} without a credential`);
+    }
+    const isAdmins = path.startsWith('/api/v1/admin/');
+    if (isAdmins) t.match((await call(account.id, { token: member })).body, { error: 'forbidden' }, name);
+    if (!path.includes('{')) continue;
+
+    const noun = path.split('/{')[0]?.split('/').at(-1) ?? '';
+    const other = theirs[noun];
+    if (!isAdmins) t.ok(other, `${name}: buildNouns makes one of another account`);
+    for (const scheme of security.flatMap((one) => Object.keys(one))) {
+      const credentials = scheme === 'apiKey' ? { key } : { token: isAdmins ? admin : member };
+      for (const id of [randomUUID(), 'none', ...(isAdmins ? [] : [other ?? ''])]) {
+        const answer = await call(id, credentials);
+        t.strictSame([answer.status, answer.body], [404, { error: 'not found' }], `${name} with ${id}`);
+      }
+    }
+  }
+});
+
+/** One of each noun that has an id, in another account: its id, by the name in the path. */
+async function buildNouns(node: TestNode): Promise<Record<string, string>> {
+  const { db } = node;
+  const { account, key, domainId, from } = await buildSender(db, encryptionKey);
+  const { body: login } = await node.call('POST', '/api/v1/auth/login', { body: account });
+  const token = login.token as string;
+  const post = async (path: string, body: Json) =>
+    (await node.call('POST', `/api/v1${path}`, { token, key, body })).body;
+  const { api_key: apiKey } = await post('/keys', { name: 'theirs' });
+  const { template } = await post('/templates', { name: 'theirs', text: 't' });
+  const { webhook } = await post('/webhooks', { url: 'https://hooks.example.com/', events: ['email.queued'] });
+  const { email } = await post('/emails', {
+    from,
+    to: 'a@b.test',
+    subject: 's',
+    text: 't',
+    scheduled_at: at(3_600_000),
+  });
+  // The endpoint was there first, so it is called for this email.
+  const { deliveries } = (await node.call('GET', '/api/v1/webhook-deliveries', { token })).body;
+  const { suppression } = await post('/suppressions', { address: 'them@b.test' });
+  const message = await db.prisma.sandboxMessage.create({
+    data: {
+      id: newId(),
+      accountId: account.id,
+      mailFrom: 'a@b.test',
+      rcptTo: ['c@d.test'],
+      subject: 's',
+      headerFrom: 'a@b.test',
+      dkim: [],
+      size: 1,
+      raw: new Uint8Array(1),
+    },
+  });
+  return {
+    emails: email.id,
+    keys: apiKey.id,
+    domains: domainId,
+    templates: template.id,
+    webhooks: webhook.id,
+    suppressions: suppression.address,
+    'webhook-deliveries': deliveries[0].id,
+    messages: message.id,
+  };
+}
+
+t.test('the document and the page are served, and the page loads nothing', async (t) => {
+  const node = await startTestNode(t, { ROLES: 'api' });
+  const served = await node.call('GET', '/api/v1/openapi.json');
+  t.match(served.body, { openapi: /^3\.1/, info: { title: 'Sendwright' } });
+  t.strictSame(Object.keys(served.body.paths), Object.keys(document.paths));
+  const { status, headers, body: page } = await node.call('GET', '/docs');
+  t.equal(status, 200);
+  t.match(headers.get('content-type'), 'text/html');
+  t.notMatch(headers.get('content-security-policy'), /unsafe|script/);
+  t.notMatch(page, /<script|<link|<img|<iframe|src=|\son\w+=|style="/i);
+  t.notMatch(page, /undefined|\[object/);
+  for (const { operation, path } of operations) {
+    t.ok(page.includes(`id="${operation.operationId}"`), `${operation.operationId} has an anchor`);
+    t.ok(page.includes(path), `${path} is on the page`);
+  }
+  t.match((await node.call('GET', '/')).body, 'href="/docs"');
+  const style = /<style>(.*)<\/style>/s.exec(page)?.[1] ?? '';
+  const hash = createHash('sha256').update(style).digest('base64');
+  t.match(headers.get('content-security-policy'), `'sha256-${hash}'`, 'its style is the one that is let in');
+});
+
+t.test('the requests that are shown are taken', async (t) => {
+  const node = await startTestNode(t, { ENCRYPTION_KEY: encryptionKey.toString('hex'), ROLES: 'api' });
+  const { account, key } = await buildSender(node.db, encryptionKey);
+  const tokenOf = async (body: Json) => (await node.call('POST', '/api/v1/auth/login', { body })).body.token as string;
+  const member = await tokenOf({ email: account.email, password: account.password });
+  const admin = await tokenOf({ email: 'admin@example.test', password: node.adminPassword });
+  for (const { method, path, operation } of operations) {
+    if (!operation.requestBody || path.includes('{')) continue;
+    const body = today(operation.requestBody.content['application/json']?.example);
+    const token = path.includes('/admin/') ? admin : member;
+    const answer = await node.call(method, path, {
+      ...(operation.security.some((one) => one.apiKey) ? { key } : { token }),
+      body,
+    });
+    t.not(answer.body.error, 'invalid request', `${method} ${path}: ${JSON.stringify(answer.body).slice(0, 200)}`);
+  }
+});
