@@ -35,7 +35,7 @@ export interface Explanation {
 }
 
 const advices: Record<Classification, string> = {
-  bad_mailbox: 'The mailbox does not exist. Correct the address with its owner; it is on the suppression list now.',
+  bad_mailbox: 'There is no such mailbox. Correct the address with its owner.',
   bad_domain: 'The domain does not exist or takes no mail. Look for a typing error in the part after the @.',
   mailbox_full: 'The mailbox is full. Its owner has to make room; try another way to reach them.',
   content:
@@ -44,14 +44,16 @@ const advices: Record<Classification, string> = {
     'The server refuses mail from here: reputation or a rule of its own. Look up the sending address on blocklists, and follow any address in the reply.',
   authentication:
     'The server found no valid SPF, DKIM or DMARC. Verify the sending domain again and publish a DMARC record.',
-  rate: 'The server wants less mail at a time. It is sent again by itself, more slowly.',
-  network:
-    'The server could not be reached. It is tried again by itself; when that goes on, it is for the receiving side to mend.',
+  rate: 'The server wants less mail at a time.',
+  network: 'The way to the server is broken or its name leads nowhere; that is for the receiving side to mend.',
   protocol:
     'The server did not keep to the protocol. When that goes on, tell its postmaster; the attempt log has the conversation’s end.',
   sender: 'Something on our side stands in the way: the sender domain, the key, the account or the message itself.',
   other: 'The server gave no reason that is known here. The reply may name one.',
 };
+
+const uncertainAdvice =
+  'The server may have taken the message although its answer never came. Each attempt has the same Message-ID, by which most receivers show a second copy only once.';
 
 /**
  * Says in words and in fields where each recipient is, why, and what happens next.
@@ -65,8 +67,8 @@ export function explain(
 ): Explanation {
   const givesUpAt = new Date((email.scheduledAt ?? email.createdAt).getTime() + retryForMs);
   const explained = recipients.map((recipient) => {
-    const last = attempts.findLast((attempt) => attempt.recipient === recipient.address) ?? null;
-    return explainOne(email, recipient, last, givesUpAt, now);
+    const own = attempts.filter((attempt) => attempt.recipient === recipient.address);
+    return explainOne(email, recipient, own, givesUpAt, now);
   });
   return { summary: summarize(email, explained), recipients: explained };
 }
@@ -74,19 +76,21 @@ export function explain(
 function explainOne(
   email: Email,
   recipient: Recipient,
-  last: Attempt | null,
+  attempts: Attempt[],
   givesUpAt: Date,
   now: Date,
 ): RecipientExplanation {
-  const cause = causeOf(email, recipient, now);
+  const last = attempts.at(-1) ?? null;
+  const cause = causeOf(email, recipient, last, now);
   const classification = last?.outcome === 'delivered' ? null : (last?.classification ?? null);
+  const mayHaveArrived = cause !== null && attempts.some((attempt) => attempt.uncertain);
   return {
     address: recipient.address,
     status: recipient.status,
     cause,
     classification,
-    sentence: sentenceOf(email, recipient, last, cause),
-    advice: cause === null ? null : adviceOf(cause, classification),
+    sentence: sentenceOf(email, recipient, last, cause) + (mayHaveArrived ? ` ${doubt(attempts)}` : ''),
+    advice: cause === null ? null : adviceOf(cause, last),
     attempts: recipient.attempts,
     lastAttempt: last && {
       at: last.at,
@@ -100,10 +104,15 @@ function explainOne(
   };
 }
 
-function causeOf(email: Email, { status, attempts, claimedBy, lastResponse }: Recipient, now: Date): Cause | null {
+function causeOf(
+  email: Email,
+  { status, attempts, claimedBy }: Recipient,
+  last: Attempt | null,
+  now: Date,
+): Cause | null {
   if (status === 'delivered') return null;
   if (status === 'suppressed' || status === 'canceled') return status;
-  if (status === 'failed') return lastResponse?.startsWith('given up') ? 'given_up' : 'refused';
+  if (status === 'failed') return last?.outcome === 'deferred' ? 'given_up' : 'refused';
   if (claimedBy) return 'being_delivered';
   if (attempts > 0) return 'retrying';
   return email.scheduledAt && email.scheduledAt > now ? 'scheduled' : 'in_queue';
@@ -111,7 +120,7 @@ function causeOf(email: Email, { status, attempts, claimedBy, lastResponse }: Re
 
 function sentenceOf(email: Email, recipient: Recipient, last: Attempt | null, cause: Cause | null): string {
   const host = last?.mxHost ?? `the mail server of ${recipient.destination}`;
-  const said = last?.reply ? `${host} answered: ${last.reply}` : (last?.reason ?? '');
+  const said = withoutFullStop(last?.reply ? `${host} answered: ${last.reply}` : (last?.reason ?? ''));
   const next = recipient.nextAttemptAt?.toISOString() ?? '';
   switch (cause) {
     case null:
@@ -125,9 +134,9 @@ function sentenceOf(email: Email, recipient: Recipient, last: Attempt | null, ca
     case 'retrying':
       return `Attempt ${recipient.attempts} did not succeed: ${said}. The next one is due at ${next}.`;
     case 'refused':
-      return `Refused for good: ${said || recipient.lastResponse}`;
+      return `${last?.phase === 'local' ? 'Not sent' : 'Refused for good'}: ${said || recipient.lastResponse}.`;
     case 'given_up':
-      return `Tried ${recipient.attempts} times and ${recipient.lastResponse}`;
+      return `Tried ${times(recipient.attempts)} and ${withoutFullStop(recipient.lastResponse ?? '')}.`;
     case 'suppressed':
       return `Nothing was sent: ${recipient.address} is on the suppression list.`;
     case 'canceled':
@@ -137,11 +146,26 @@ function sentenceOf(email: Email, recipient: Recipient, last: Attempt | null, ca
   }
 }
 
-function adviceOf(cause: Cause, classification: string | null): string | null {
+const times = (count: number) => (count === 1 ? 'once' : `${count} times`);
+
+const withoutFullStop = (text: string) => text.replace(/\.+$/, '');
+
+function doubt(attempts: Attempt[]): string {
+  const numbers = [...new Set(attempts.filter((attempt) => attempt.uncertain).map((attempt) => attempt.number))];
+  const which = `${numbers.length > 1 ? 'Attempts' : 'Attempt'} ${numbers.join(', ')}`;
+  return `${which} ended after the whole message and before an answer to it, so it may have arrived all the same.`;
+}
+
+function adviceOf(cause: Cause, last: Attempt | null): string | null {
   if (cause === 'suppressed') return 'If the address works again, take it off the suppression list and send anew.';
   if (cause === 'scheduled' || cause === 'being_delivered' || cause === 'canceled') return null;
   if (cause === 'in_queue') return 'When this lasts, look whether a node with the role mta is running.';
-  return advices[classification as Classification] ?? advices.other;
+  const classification = (last?.classification ?? 'other') as Classification;
+  const about = last?.uncertain ? uncertainAdvice : advices[classification];
+  if (cause === 'retrying') return `${about} It is tried again by itself.`;
+  const nobodyThere = classification === 'bad_mailbox' || classification === 'bad_domain';
+  if (cause === 'refused' && nobodyThere) return `${about} The address went onto the suppression list.`;
+  return `${about} It is not tried again; send it anew when that is mended.`;
 }
 
 function summarize(email: Email, recipients: RecipientExplanation[]): string {

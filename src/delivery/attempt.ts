@@ -142,8 +142,9 @@ function record(
     const result = finalResult(delivery, address);
     const outcome = decide(result, { attempts: made, dueAt: email?.dueAt ?? now }, tools.policy, now);
     const undone = cutShort && outcome.status === 'deferred' && !result.uncertain;
+    // Said for good: a server that says "later" for three days has not said that the mailbox does not exist.
     const nobodyThere =
-      outcome.status === 'failed' && (result.class === 'bad_mailbox' || result.class === 'bad_domain');
+      result.outcome === 'bounced' && (result.class === 'bad_mailbox' || result.class === 'bad_domain');
     return {
       nodeId: claim.nodeId,
       emailId: claim.emailId,

@@ -32,12 +32,17 @@ export function decide(
   if (result.outcome === 'bounced') return { status: 'failed', nextAttemptAt: null, response };
   const next = nextAttempt(policy, history.attempts, history.dueAt, now, random);
   if (next) return { status: 'deferred', nextAttemptAt: next, response };
-  const hours = Math.round(policy.forMs / 3_600_000);
   return {
     status: 'failed',
     nextAttemptAt: null,
-    response: `given up after ${hours} hours; the last answer was: ${response}`,
+    response: `given up after ${inWords(policy.forMs)}; the last answer was: ${response}`,
   };
+}
+
+function inWords(ms: number): string {
+  const [amount, unit] =
+    ms < 120_000 ? [ms / 1_000, 'seconds'] : ms < 2 * 3_600_000 ? [ms / 60_000, 'minutes'] : [ms / 3_600_000, 'hours'];
+  return `${Math.round(Number(amount))} ${unit}`;
 }
 
 /** What the server said, word for word, or our sentence where no server said anything. */

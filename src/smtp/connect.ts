@@ -107,7 +107,7 @@ function refusedAt(connection: Connection, phase: Phase, { reply }: ParsedReply)
 
 function loop(connection: Connection): Failure {
   const reason = `${connection.target.host} is this server itself: the mail would loop.`;
-  return { phase: 'greeting', reply: null, reason, enhanced: '5.4.6', class: 'bad_domain', permanent: true };
+  return { phase: 'greeting', reply: null, reason, enhanced: '5.4.6', class: 'sender', permanent: true };
 }
 
 function capabilitiesOf(lines: string[]): Capabilities {

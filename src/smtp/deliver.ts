@@ -1,7 +1,7 @@
 import { greet, type Refusal } from './connect.ts';
 import { Connection } from './connection.ts';
 import { type Content, prepareContent } from './content.ts';
-import { resolveDestination, resolveHost } from './mx.ts';
+import { resolveDestination, resolveHost, type Unreachable } from './mx.ts';
 import { type Delivery, type Failure, failed, type RecipientResult, type Session } from './result.ts';
 import { type Route, routesTo } from './routes.ts';
 import { assertEnvelope, type Envelope, transact } from './transaction.ts';
@@ -212,18 +212,8 @@ class Attempt {
   }
 }
 
-function unresolved(
-  found: { kind: 'permanent'; enhanced: string; reason: string } | { kind: 'temporary'; reason: string },
-): Failure {
-  const permanent = found.kind === 'permanent';
-  return {
-    phase: 'dns',
-    reply: null,
-    reason: found.reason,
-    enhanced: permanent ? found.enhanced : '4.4.3',
-    class: permanent ? 'bad_domain' : 'network',
-    permanent,
-  };
+function unresolved({ kind, ...found }: Unreachable): Failure {
+  return { ...found, phase: 'dns', reply: null, permanent: kind === 'permanent' };
 }
 
 function noSendingIp(host: string): Failure {

@@ -8,17 +8,19 @@ export interface MxHost {
   preference: number;
 }
 
-/** Where a domain's mail goes. `enhanced` is an RFC 3463 code; a reason is one sentence. */
-export type Destination =
-  | { kind: 'hosts'; hosts: MxHost[] }
-  | { kind: 'permanent'; enhanced: string; reason: string }
-  | { kind: 'temporary'; reason: string };
+/**
+ * Why mail has nowhere to go. `enhanced` is an RFC 3463 code; the reason is one sentence. Only `bad_domain` says that
+ * the domain itself takes no mail; `network` is a mistake in its records, `sender` a way that leads back to us.
+ */
+export type Unreachable =
+  | { kind: 'permanent'; enhanced: string; class: 'bad_domain' | 'network' | 'sender'; reason: string }
+  | { kind: 'temporary'; enhanced: string; class: 'network'; reason: string };
+
+/** Where a domain's mail goes. */
+export type Destination = { kind: 'hosts'; hosts: MxHost[] } | Unreachable;
 
 /** How an MX host can be reached. */
-export type HostAddresses =
-  | { kind: 'addresses'; addresses: string[] }
-  | { kind: 'permanent'; enhanced: string; reason: string }
-  | { kind: 'temporary'; reason: string };
+export type HostAddresses = { kind: 'addresses'; addresses: string[] } | Unreachable;
 
 export interface LookUpOptions {
   resolver: Resolver;
@@ -37,35 +39,29 @@ const maxAddresses = 10;
 
 /**
  * The hosts to try for a domain, in order (RFC 5321 section 5.1): by preference, equal ones shuffled, the domain itself
- * when it has no MX. Ten at most. A null MX (RFC 7505), a name that does not exist and a list that leads back to us are
- * permanent; whatever DNS could not answer is temporary.
+ * when it has no MX. Ten at most. A null MX (RFC 7505), a name that does not exist, records that name no host and a list
+ * that leads back to us are permanent; whatever DNS could not answer is temporary.
  */
 export async function resolveDestination(domain: string, options: LookUpOptions): Promise<Destination> {
   const { resolver, cache = new DnsCache(), ownHosts = [], random = Math.random } = options;
   const name = canonical(domain);
-  if (!isHostName(name)) return { kind: 'permanent', enhanced: '5.1.2', reason: 'The domain is not a host name.' };
+  if (!isHostName(name)) return badDomain('5.1.2', 'The domain is not a host name.');
   const answer = await cache.get(`mx:${name}`, () => resolver.resolveMx(name));
-  if (answer.kind === 'temporary') return { kind: 'temporary', reason: `MX records of ${name}: ${answer.reason}.` };
-  if (answer.kind === 'nxdomain') return noSuchDomain(name);
+  if (answer.kind === 'temporary') return unanswered(`MX records of ${name}: ${answer.reason}.`);
+  if (answer.kind === 'nxdomain') return badDomain('5.1.2', `The domain ${name} does not exist.`);
   if (answer.kind === 'nodata') return implicitMx(name, { ...options, cache });
 
   const named = answer.records.filter((record) => canonical(record.exchange) !== '');
-  if (named.length === 0) {
-    return { kind: 'permanent', enhanced: '5.1.10', reason: `The domain ${name} takes no mail (null MX).` };
-  }
+  if (named.length === 0) return badDomain('5.1.10', `The domain ${name} takes no mail (null MX).`);
   const hosts = named
     .map((record) => ({ name: canonical(record.exchange), preference: record.priority, spread: random() }))
     .filter((host) => isHostName(host.name))
     .sort((a, b) => a.preference - b.preference || a.spread - b.spread);
-  if (hosts.length === 0) {
-    return { kind: 'permanent', enhanced: '5.4.4', reason: `The MX records of ${name} name no usable host.` };
-  }
+  if (hosts.length === 0) return noRoute(`The MX records of ${name} name no usable host.`);
   const own = new Set(ownHosts.map(canonical));
   const limit = hosts.find((host) => own.has(host.name))?.preference ?? Number.POSITIVE_INFINITY;
   const others = hosts.filter((host) => host.preference < limit);
-  if (others.length === 0) {
-    return { kind: 'permanent', enhanced: '5.4.6', reason: `The mail of ${name} would come back to this server.` };
-  }
+  if (others.length === 0) return loop(`The mail of ${name} would come back to this server.`);
   const names = new Map(others.toReversed().map((host) => [host.name, host]));
   const first = others.filter((host) => names.get(host.name) === host).slice(0, maxHosts);
   return { kind: 'hosts', hosts: first.map((host) => ({ name: host.name, preference: host.preference })) };
@@ -73,25 +69,18 @@ export async function resolveDestination(domain: string, options: LookUpOptions)
 
 async function implicitMx(name: string, options: LookUpOptions): Promise<Destination> {
   const own = (options.ownHosts ?? []).map(canonical);
-  if (own.includes(name)) {
-    return { kind: 'permanent', enhanced: '5.4.6', reason: `The mail of ${name} would come back to this server.` };
-  }
+  if (own.includes(name)) return loop(`The mail of ${name} would come back to this server.`);
   const found = await lookUpAddresses(name, options);
   const temporary = found.find((answer) => answer.kind === 'temporary');
   if (found.some((answer) => answer.kind === 'records')) return { kind: 'hosts', hosts: [{ name, preference: 0 }] };
-  if (temporary !== undefined) return { kind: 'temporary', reason: `Addresses of ${name}: ${temporary.reason}.` };
-  return { kind: 'permanent', enhanced: '5.1.2', reason: `The domain ${name} has neither an MX nor an address.` };
+  if (temporary !== undefined) return unanswered(`Addresses of ${name}: ${temporary.reason}.`);
+  return badDomain('5.1.2', `The domain ${name} has neither an MX nor an address.`);
 }
-
-const noSuchDomain = (name: string): Destination => ({
-  kind: 'permanent',
-  enhanced: '5.1.2',
-  reason: `The domain ${name} does not exist.`,
-});
 
 /**
  * The addresses of an MX host, IPv6 and IPv4 in turn, ten at most. Addresses outside the public internet and our own
- * are left out unless `allowPrivate`; when none is left, the host is permanently out of the question.
+ * are left out unless `allowPrivate`. When only private ones are left that is temporary: the setting may be what is
+ * wrong, and must not cost anybody their mail.
  */
 export async function resolveHost(host: string, options: LookUpOptions): Promise<HostAddresses> {
   const name = canonical(host);
@@ -103,12 +92,21 @@ export async function resolveHost(host: string, options: LookUpOptions): Promise
   if (allowed.length > 0) return { kind: 'addresses', addresses: allowed.slice(0, maxAddresses) };
 
   const temporary = answers.find((answer) => answer.kind === 'temporary');
-  if (temporary !== undefined) return { kind: 'temporary', reason: `Addresses of ${name}: ${temporary.reason}.` };
-  if (found.some((address) => own.has(address))) {
-    return { kind: 'permanent', enhanced: '5.4.6', reason: `The host ${name} has the address of this server.` };
-  }
-  const reason = found.length > 0 ? 'only private or reserved addresses' : 'no address';
-  return { kind: 'permanent', enhanced: '5.4.4', reason: `The host ${name} has ${reason}.` };
+  if (temporary !== undefined) return unanswered(`Addresses of ${name}: ${temporary.reason}.`);
+  if (found.some((address) => own.has(address))) return loop(`The host ${name} has the address of this server.`);
+  if (found.length === 0) return noRoute(`The host ${name} has no address.`);
+  const reason = `The host ${name} has only private or reserved addresses, and ALLOW_PRIVATE_NETWORKS is not set.`;
+  return { kind: 'temporary', enhanced: '4.4.4', class: 'network', reason };
+}
+
+type Reason = (reason: string) => Unreachable;
+
+const unanswered: Reason = (reason) => ({ kind: 'temporary', enhanced: '4.4.3', class: 'network', reason });
+const noRoute: Reason = (reason) => ({ kind: 'permanent', enhanced: '5.4.4', class: 'network', reason });
+const loop: Reason = (reason) => ({ kind: 'permanent', enhanced: '5.4.6', class: 'sender', reason });
+
+function badDomain(enhanced: string, reason: string): Unreachable {
+  return { kind: 'permanent', enhanced, class: 'bad_domain', reason };
 }
 
 function lookUpAddresses(name: string, options: LookUpOptions): Promise<Answer<string>[]> {

@@ -3,7 +3,7 @@ import type { Reply } from './reply.ts';
 /** Where in a delivery something was decided. `local` is our own decision, without asking the server. */
 export type Phase = 'dns' | 'connect' | 'greeting' | 'ehlo' | 'starttls' | 'mail' | 'rcpt' | 'data' | 'dot' | 'local';
 
-/** What a failure is about. Only `bad_mailbox` says that the recipient does not exist. */
+/** What a failure is about. Only `bad_mailbox` and `bad_domain` say that there is nobody at the address. */
 export type Classification =
   | 'bad_mailbox'
   | 'bad_domain'

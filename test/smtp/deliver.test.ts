@@ -195,18 +195,20 @@ t.test('SSRF-09: no connection ever goes to a private address or to ourselves', 
       return connect(options);
     },
   });
-  const table: [destination: string, enhanced: string][] = [
-    ['mx.test', '5.4.4'],
-    ['a.test', '5.4.4'],
-    ['own-host.test', '5.4.6'],
-    ['client.test', '5.1.2'],
-    ['own-ip.test', '5.4.6'],
-    ['literal.test', '5.4.4'],
-    ['many.test', '5.4.4'],
+  const closed = { outcome: 'deferred', enhanced: '4.4.4', class: 'network' };
+  const loop = { outcome: 'bounced', enhanced: '5.4.6', class: 'sender' };
+  const table: [destination: string, expected: object][] = [
+    ['mx.test', closed],
+    ['a.test', closed],
+    ['own-host.test', loop],
+    ['client.test', { outcome: 'bounced', enhanced: '5.1.2', class: 'bad_domain' }],
+    ['own-ip.test', loop],
+    ['literal.test', { outcome: 'bounced', enhanced: '5.4.4', class: 'network' }],
+    ['many.test', { outcome: 'deferred' }],
   ];
-  for (const [destination, enhanced] of table) {
+  for (const [destination, expected] of table) {
     const result = resultOf(await send({ destination }));
-    t.match(result, { outcome: 'bounced', phase: 'dns', reply: null, enhanced, class: 'bad_domain' }, destination);
+    t.match(result, { phase: 'dns', reply: null, ...expected }, destination);
   }
   t.equal(dialled, 0);
   t.equal(mx.peers.length, 0);

@@ -73,7 +73,13 @@ t.test('where the mail of a domain goes', async (t) => {
     { ownHosts: ['us.test'] },
   );
   const hosts = (...names: string[]) => ({ kind: 'hosts', hosts: names.map((name) => ({ name })) });
-  const permanent = (enhanced: string) => ({ kind: 'permanent', enhanced, reason: /\.$/ });
+  const classes: Record<string, string> = { '5.4.4': 'network', '5.4.6': 'sender' };
+  const permanent = (enhanced: string) => ({
+    kind: 'permanent',
+    enhanced,
+    class: classes[enhanced] ?? 'bad_domain',
+    reason: /\.$/,
+  });
   const temporary = { kind: 'temporary', reason: /\.$/ };
   const table: [domain: string, expected: object][] = [
     ['sorted.test', hosts('a.test', 'b.test', 'c.test')],
@@ -160,11 +166,11 @@ t.test('the addresses of a host', async (t) => {
   t.equal(both.length, 4);
   t.same((await found('mixed.test')).toSorted(), ['2606:4700::1', '8.8.8.8']);
   t.equal((await found('many.test')).length, 10);
-  t.match(await host('inside.test'), { kind: 'permanent', enhanced: '5.4.4', reason: /private/ });
-  t.match(await host('alias.test'), { kind: 'permanent', enhanced: '5.4.4' });
-  t.match(await host('own.test'), { kind: 'permanent', enhanced: '5.4.6' });
-  t.match(await host('none.test'), { kind: 'permanent', enhanced: '5.4.4' });
-  t.match(await host('unknown.test'), { kind: 'permanent', enhanced: '5.4.4' });
+  t.match(await host('inside.test'), { kind: 'temporary', enhanced: '4.4.4', reason: /ALLOW_PRIVATE_NETWORKS/ });
+  t.match(await host('alias.test'), { kind: 'temporary', enhanced: '4.4.4' });
+  t.match(await host('own.test'), { kind: 'permanent', enhanced: '5.4.6', class: 'sender' });
+  t.match(await host('none.test'), { kind: 'permanent', enhanced: '5.4.4', class: 'network' });
+  t.match(await host('unknown.test'), { kind: 'permanent', enhanced: '5.4.4', class: 'network' });
   t.match(await host('broken.test'), { kind: 'temporary' });
 
   const closed = await start(
