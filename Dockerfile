@@ -17,6 +17,8 @@ COPY package.json package-lock.json .npmrc ./
 RUN npm ci --omit=dev --omit=optional --ignore-scripts && npm cache clean --force
 COPY prisma/migrations prisma/migrations
 COPY --from=build /app/dist dist
+# The journal of deliveries, which must outlive a killed process but not the container.
+RUN mkdir data && chown node:node data
 USER node
 EXPOSE 3000 2525 2587 2465
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.HTTP_PORT || 3000}/healthz`).then((answer) => process.exit(answer.ok ? 0 : 1), () => process.exit(1))"]

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { join } from 'node:path';
 import { addChores } from './chores/chores.ts';
 import type { Config } from './config.ts';
 import { ensureAdmin } from './core/accounts.ts';
@@ -7,9 +8,11 @@ import { refuseDatabase } from './db/check.ts';
 import { connect, type Database } from './db/client.ts';
 import { migrate } from './db/migrate.ts';
 import { Dispatcher } from './delivery/dispatch.ts';
+import { Journal } from './delivery/journal.ts';
 import { Lease } from './delivery/lease.ts';
 import { MessageBuilder } from './delivery/message.ts';
 import { createRecorder } from './delivery/record.ts';
+import { recover } from './delivery/recovery.ts';
 import { addUpkeep } from './delivery/upkeep.ts';
 import { createApp } from './http/app.ts';
 import { RateLimiter } from './http/rate-limit.ts';
@@ -93,11 +96,14 @@ async function bringUp(config: Config, foundation: Foundation, stops: Stops): Pr
   addChores(rounds, db, surroundings, config.deliveryMode === 'sandbox');
   const makesCalls = config.roles.has('mta') || config.roles.has('webhooks');
   const lease = new Lease(db, log, [...config.roles]);
+  const journal = { folder: join(config.dataDir, 'journal'), alone: foundation.alone };
+  // While the claims of the process that was killed still stand: afterwards they are anybody's.
+  if (config.roles.has('mta')) await recover({ db, queue, policy: retryPolicy(config), log }, journal);
   if (makesCalls) {
     await lease.start(foundation.alone);
     stops.push(() => lease.stop());
   }
-  const parts = { config, foundation, db, queue, rounds, internet, returnPath, lease };
+  const parts = { config, foundation, db, queue, rounds, internet, returnPath, lease, journal };
   const dispatchers: { stop(): Promise<void> }[] = [];
   if (config.roles.has('mta')) dispatchers.push(startDelivery(parts, stops));
   if (config.roles.has('webhooks')) dispatchers.push(startWebhooks(parts));
@@ -193,7 +199,10 @@ interface Parts {
   internet: Internet;
   returnPath: { key: Buffer; host: string };
   lease: Lease;
+  journal: { folder: string };
 }
+
+const retryPolicy = (config: Config) => ({ scheduleMs: config.retryScheduleMs, forMs: config.retryForMs });
 
 function startDelivery(parts: Parts, stops: Stops): Dispatcher {
   const { config, foundation, db, queue, rounds, internet, returnPath, lease } = parts;
@@ -208,11 +217,14 @@ function startDelivery(parts: Parts, stops: Stops): Dispatcher {
     log,
   });
   stops.push(() => transport.close());
+  const journal = new Journal(parts.journal.folder, log);
+  stops.push(async () => journal.close());
   const tools = {
     transport,
     messages: new MessageBuilder(foundation.encryptionKey),
     lease,
-    policy: { scheduleMs: config.retryScheduleMs, forMs: config.retryForMs },
+    journal,
+    policy: retryPolicy(config),
     returnPath,
     log,
   };

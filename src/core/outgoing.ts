@@ -75,6 +75,18 @@ export async function load(db: Database, emailIds: string[]): Promise<Map<string
   return new Map(rows.map((row) => [row.id, present(row, contents)]));
 }
 
+/** What deciding about an attempt takes, of emails that are not to be sent now. */
+export async function loadDue(
+  db: Database,
+  emailIds: string[],
+): Promise<Map<string, Pick<OutgoingEmail, 'accountId' | 'dueAt'>>> {
+  const rows = await db.query<{ id: string; account_id: string; due_at: Date }>({
+    text: `SELECT id, account_id, coalesce(scheduled_at, created_at) AS due_at FROM emails WHERE id = ANY($1)`,
+    values: [emailIds],
+  });
+  return new Map(rows.map((row) => [row.id, { accountId: row.account_id, dueAt: row.due_at }]));
+}
+
 async function loadAttachments(db: Database, rows: Row[]): Promise<Map<string, Buffer>> {
   const wanted = rows.flatMap((row) =>
     row.attachments.map((attachment) => ({ accountId: row.account_id, sha256: attachment.sha256 })),

@@ -165,6 +165,16 @@ function eventsOf(settled: Settled[], createdAt: Date): EmailEvent[] {
   });
 }
 
+/** Those of these attempts that the log does not have: an attempt is known by its recipient and when it began. */
+export async function newAttempts(db: Sql, attempts: AttemptRow[]): Promise<AttemptRow[]> {
+  const rows = await db.query<{ email_id: string; recipient: string; at: Date }>({
+    text: 'SELECT email_id, recipient, at FROM attempts WHERE email_id = ANY($1)',
+    values: [[...new Set(attempts.map((row) => row.emailId))]],
+  });
+  const known = new Set(rows.map((row) => `${row.email_id} ${row.recipient} ${row.at.getTime()}`));
+  return attempts.filter(({ emailId, recipient, at }) => !known.has(`${emailId} ${recipient} ${at.getTime()}`));
+}
+
 async function insertAttempts(tx: Sql, attempts: AttemptRow[]): Promise<void> {
   const column = (read: (row: AttemptRow) => unknown) => attempts.map(read);
   await tx.query({

@@ -7,6 +7,7 @@ import type { Logger } from '../log.ts';
 import { isAscii } from '../mail/address.ts';
 import { createReturnPath } from '../mail/token.ts';
 import { type Delivery, deliver, type RecipientResult, type Session, type Transport } from '../smtp/deliver.ts';
+import type { Journal } from './journal.ts';
 import type { Lease } from './lease.ts';
 import type { MessageBuilder } from './message.ts';
 import { decide, finalResult, responseOf } from './outcome.ts';
@@ -23,6 +24,7 @@ export interface AttemptTools {
   transport: Transport;
   messages: MessageBuilder;
   lease: Lease;
+  journal: Journal;
   policy: RetryPolicy;
   returnPath: { key: Buffer; host: string };
   log: Logger;
@@ -57,7 +59,7 @@ export async function attempt(
       }),
     );
   });
-  return record(tools, claim, delivery, email, signal.aborted);
+  return record(tools.policy, claim, delivery, email, signal.aborted);
 }
 
 async function tryDelivery(
@@ -86,15 +88,20 @@ async function tryDelivery(
         smtpUtf8: !recipients.every(isAscii) || !isAsciiBytes(message.subarray(0, headerLength(message))),
       },
       message,
-      beforeDot: () => tools.lease.valid() && tools.lease.nodeId === claim.nodeId,
+      beforeDot: (accepted, session) => {
+        if (!tools.lease.valid() || tools.lease.nodeId !== claim.nodeId) return false;
+        tools.journal.dot(claim, accepted, session);
+        return true;
+      },
+      afterDot: (results) => tools.journal.answer(claim, results),
       signal,
     }),
   );
   return { sessions: suppressed.length > 0 ? [...kept.sessions, ...sessions] : sessions };
 }
 
-const isSuppressed = (email: OutgoingEmail | undefined, address: string) =>
-  email?.suppressed.has(suppressible(address)) ?? false;
+const isSuppressed = (email: Partial<OutgoingEmail> | undefined, address: string) =>
+  email?.suppressed?.has(suppressible(address)) ?? false;
 
 function headerLength(message: Buffer): number {
   const end = message.indexOf('\r\n\r\n');
@@ -129,18 +136,22 @@ function atHome(recipients: string[], result: (recipient: string) => RecipientRe
   return { sessions: [session] };
 }
 
-function record(
-  tools: AttemptTools,
+/** What is to be known about an email to write an attempt down. */
+type Settled = Pick<OutgoingEmail, 'accountId' | 'dueAt'> & Partial<Pick<OutgoingEmail, 'suppressed'>>;
+
+/** What to write down about a delivery. `cutShort`: what was not decided is due again at once, and does not count. */
+export function record(
+  policy: RetryPolicy,
   claim: Claim,
   delivery: Delivery,
-  email: OutgoingEmail | undefined,
+  email: Settled | undefined,
   cutShort: boolean,
 ): AttemptRecord {
   const now = new Date();
   const settlements = claim.recipients.map(({ position, address, attempts }): Settlement => {
     const made = attempts + 1;
     const result = finalResult(delivery, address);
-    const outcome = decide(result, { attempts: made, dueAt: email?.dueAt ?? now }, tools.policy, now);
+    const outcome = decide(result, { attempts: made, dueAt: email?.dueAt ?? now }, policy, now);
     const undone = cutShort && outcome.status === 'deferred' && !result.uncertain;
     // Said for good: a server that says "later" for three days has not said that the mailbox does not exist.
     const nobodyThere =

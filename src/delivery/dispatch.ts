@@ -183,7 +183,7 @@ export class Dispatcher {
   async #run(claim: Claim, email: outgoing.OutgoingEmail | undefined): Promise<void> {
     const outcome = await attempt(this.#tools, claim, email, this.#abort.signal);
     this.#freeSlot(claim.destination);
-    await this.#recorder.add(outcome);
+    if (await this.#recorder.add(outcome)) this.#tools.journal.recorded(claim);
     this.#letGo(claim);
   }
 

@@ -5,7 +5,7 @@ import type { Logger } from '../log.ts';
 import type { Queue } from '../queue.ts';
 import type { AttemptRecord } from './attempt.ts';
 
-export type Recorder = BatchWriter<AttemptRecord, undefined>;
+export type Recorder = BatchWriter<AttemptRecord, true>;
 
 /** Writes the outcomes of attempts down, patiently: what a server has taken must not be sent again for want of a note. */
 export function createRecorder(db: Database, queue: Queue, log: Logger): Recorder {
@@ -14,6 +14,6 @@ export function createRecorder(db: Database, queue: Queue, log: Logger): Recorde
     const attempts = records.flatMap((record) => record.attempts);
     const told = await db.transaction((tx) => settle(tx, queue, settlements, attempts));
     if (told > 0) queue.webhooks.wake();
-    return () => undefined;
+    return () => true;
   });
 }

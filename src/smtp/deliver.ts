@@ -18,11 +18,16 @@ export interface DeliveryRequest {
   envelope: Envelope;
   /** The complete message with CRLF line ends. */
   message: Buffer;
-  /** Asked just before the end of the message is written, in each transaction; false gives the message up. */
-  beforeDot: () => boolean;
+  /** Asked in each transaction just before the end of the message is written for these recipients; false gives it up. */
+  beforeDot: (recipients: string[], session: OpenSession) => boolean;
+  /** Told what became of those recipients as soon as that is known, before the attempt is over. */
+  afterDot?: (results: RecipientResult[]) => void;
   /** Ends the attempt: what is undecided is deferred, and uncertain if the final dot was written. */
   signal?: AbortSignal;
 }
+
+/** A session of which the end is not known yet. */
+export type OpenSession = Omit<Session, 'durationMs' | 'results'>;
 
 const maxAddresses = 5;
 const maxSessions = 2;
@@ -143,15 +148,21 @@ class Attempt {
   }
 
   async #transactions(start: Start, connection: Connection, reused: boolean): Promise<boolean> {
-    const { envelope, beforeDot } = this.#request;
+    const { envelope, beforeDot, afterDot = () => undefined } = this.#request;
     const { deadlines, pool } = this.#transport;
+    const session = { startedAt: start.startedAt, ...endpointsOf(connection), reused };
     const results: RecipientResult[] = [];
     const elsewhere: string[] = [];
     let waiting = this.#open;
     while (waiting.length > 0 && connection.lost === null && !this.#stopped) {
       const recipients = waiting.slice(0, maxRecipients);
-      const request = { envelope: { ...envelope, recipients }, content: this.#content, beforeDot, deadlines };
-      const end = await transact(connection, request);
+      const end = await transact(connection, {
+        envelope: { ...envelope, recipients },
+        content: this.#content,
+        beforeDot: (accepted) => beforeDot(accepted, session),
+        afterDot,
+        deadlines,
+      });
       if (reused && results.length === 0 && !end.alive) return false;
       waiting = waiting.slice(maxRecipients);
       results.push(...end.results);
@@ -194,14 +205,11 @@ class Attempt {
   }
 
   #record(start: Start, at: Connection | string | null, results: RecipientResult[], reused: boolean): void {
-    const connection = at instanceof Connection ? at : null;
+    const nowhere = { remoteAddress: null, localAddress: null, tls: null };
     const session: Session = {
       startedAt: start.startedAt,
       durationMs: Math.round(performance.now() - start.tick),
-      host: at instanceof Connection ? at.target.host : at,
-      remoteAddress: connection?.target.address ?? null,
-      localAddress: connection?.localAddress ?? null,
-      tls: connection?.tls ?? null,
+      ...(at instanceof Connection ? endpointsOf(at) : { host: at, ...nowhere }),
       reused,
       results,
     };
@@ -210,6 +218,10 @@ class Attempt {
     const { phase, reason } = results[0] ?? {};
     this.#transport.log.debug({ host, remoteAddress, durationMs, reused, phase, reason }, 'an SMTP session ended');
   }
+}
+
+function endpointsOf({ target, localAddress, tls }: Connection) {
+  return { host: target.host, remoteAddress: target.address, localAddress, tls };
 }
 
 function unresolved({ kind, ...found }: Unreachable): Failure {

@@ -17,8 +17,10 @@ export interface Envelope {
 export interface TransactionRequest {
   envelope: Envelope;
   content: Content;
-  /** Asked just before the end of the message is written; false gives the message up. */
-  beforeDot: () => boolean;
+  /** Asked just before the end of the message is written, for these recipients; false gives the message up. */
+  beforeDot: (recipients: string[]) => boolean;
+  /** Told what became of them as soon as that is known. */
+  afterDot: (results: RecipientResult[]) => void;
   deadlines: Deadlines;
 }
 
@@ -201,7 +203,7 @@ class Transaction {
   }
 
   async #content(): Promise<void> {
-    const { content, deadlines, beforeDot } = this.#request;
+    const { content, deadlines, beforeDot, afterDot } = this.#request;
     const split = Math.max(0, content.wire.length - tailBytes);
     if (split > 0) {
       const ms = deadlines.content + (content.size / minBytesPerSecond) * 1_000;
@@ -211,12 +213,14 @@ class Transaction {
     // A reply now is the server's refusal in the middle of the message; taken for the dot's it could pass for success.
     if (this.#connection.pending) return this.#interrupted(await this.#connection.read(deadlines.data));
     if (this.#connection.lost !== null) return this.#lose('data', this.#connection.lost);
-    if (!beforeDot()) return this.#giveUp();
+    const concerned = this.#open;
+    if (!beforeDot(concerned)) return this.#giveUp();
     this.#connection.finish(content.wire.subarray(split), finalDot);
     const end = await this.#connection.read(deadlines.dot);
-    if (isLost(end)) return this.#lose('dot', end, true);
-    if (isSuccess(end.reply)) this.#accept(end.reply);
+    if (isLost(end)) this.#lose('dot', end, true);
+    else if (isSuccess(end.reply)) this.#accept(end.reply);
     else this.#goesOn('dot', end);
+    afterDot(concerned.flatMap((recipient) => this.#results.get(recipient) ?? []));
   }
 
   #interrupted(answer: ParsedReply | Lost): void {

@@ -1,4 +1,7 @@
 import { randomBytes } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { readConfig } from '../../src/config.ts';
 import { createLog, silentLog } from '../../src/log.ts';
 import { type SendwrightNode, startNode } from '../../src/node.ts';
@@ -48,7 +51,8 @@ export function testEnv(databaseUrl: string, env: Record<string, string> = {}): 
 /** Starts a node in this process, in the sandbox unless the environment says otherwise; it is stopped when the test ends. */
 export async function startTestNode(t: Test, env: Record<string, string> = {}): Promise<TestNode> {
   const databaseUrl = env.DATABASE_URL ?? (await createDatabase());
-  const config = readConfig(testEnv(databaseUrl, env));
+  const dataDir = await mkdtemp(join(tmpdir(), 'sendwright-node-'));
+  const config = readConfig(testEnv(databaseUrl, { DATA_DIR: dataDir, ...env }));
   const node = await startNode(config, {
     databaseUrl,
     alone: false,
@@ -56,7 +60,10 @@ export async function startTestNode(t: Test, env: Record<string, string> = {}): 
     encryptionKey: config.encryptionKey ?? Buffer.alloc(0),
     log: process.env.TEST_LOG ? createLog(process.env.TEST_LOG, process.stderr) : silentLog,
   });
-  t.teardown(() => node.stop());
+  t.teardown(async () => {
+    await node.stop();
+    await rm(dataDir, { recursive: true, force: true });
+  });
   return {
     ...node,
     databaseUrl,

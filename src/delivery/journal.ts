@@ -1,0 +1,164 @@
+import { closeSync, ftruncateSync, mkdirSync, openSync, readdirSync, unlinkSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Claim } from '../core/recipients.ts';
+import { newId } from '../ids.ts';
+import type { Logger } from '../log.ts';
+import type { OpenSession, RecipientResult } from '../smtp/deliver.ts';
+
+/** What is known before a final dot is written: whose it is, and over which session. */
+export interface PendingDot {
+  /** With the recipients that the dot is for, and no other. */
+  claim: Claim;
+  session: OpenSession;
+}
+
+/** One line of a journal. `n` counts dots within the file. */
+export type JournalLine = { n: number; dot: PendingDot } | { n: number; results: RecipientResult[] };
+
+/** A file that nobody is waiting for is emptied when it has grown beyond this; one in use is left for the next. */
+const fileBytes = 1_000_000;
+const complainEveryMs = 60_000;
+
+/** A file of the journal, and how many of its dots are not in the database yet. */
+interface JournalFile {
+  path: string;
+  fd: number;
+  bytes: number;
+  dots: number;
+  open: number;
+}
+
+/** The journals that this process is writing: a pid alone does not tell them from those of a process before it. */
+const ours = new Set<string>();
+
+/**
+ * What a process that is killed knew and the database does not: each final dot, on disk before it is sent, and the answer
+ * to it. It is written through the system's cache and not synced: it survives the process, not the machine. Where it
+ * cannot be written, mail goes on without it, and the log says so.
+ */
+export class Journal {
+  readonly #folder: string;
+  readonly #log: Logger;
+  readonly #files = new Set<JournalFile>();
+  readonly #dots = new Map<Claim, { file: JournalFile; n: number }[]>();
+  #current: JournalFile | null = null;
+  #complainedAt = Number.NEGATIVE_INFINITY;
+
+  constructor(folder: string, log: Logger) {
+    this.#folder = folder;
+    this.#log = log;
+  }
+
+  /** Notes that the final dot for these recipients of the claim is about to be written. */
+  dot(claim: Claim, recipients: string[], session: OpenSession): void {
+    const concerned = claim.recipients.filter(({ address }) => recipients.includes(address));
+    this.#try(() => {
+      const file = this.#fileToWrite();
+      const n = file.dots;
+      append(file, { n, dot: { claim: { ...claim, recipients: concerned }, session } });
+      file.dots += 1;
+      file.open += 1;
+      const dots = this.#dots.get(claim);
+      if (dots) dots.push({ file, n });
+      else this.#dots.set(claim, [{ file, n }]);
+    });
+  }
+
+  /** Notes what the last dot of this claim came to. */
+  answer(claim: Claim, results: RecipientResult[]): void {
+    const last = this.#dots.get(claim)?.at(-1);
+    if (last) this.#try(() => append(last.file, { n: last.n, results }));
+  }
+
+  /** Says that the database has all about this claim. */
+  recorded(claim: Claim): void {
+    for (const { file } of this.#dots.get(claim) ?? []) {
+      file.open -= 1;
+      if (file.open === 0 && file.bytes > fileBytes) this.#try(() => this.#empty(file));
+    }
+    this.#dots.delete(claim);
+  }
+
+  /** Leaves the files that still hold something for the next start. */
+  close(): void {
+    for (const file of this.#files) {
+      this.#try(() => closeSync(file.fd));
+      if (file.open === 0) this.#try(() => unlinkSync(file.path));
+      ours.delete(file.path);
+    }
+    this.#files.clear();
+    this.#current = null;
+  }
+
+  #fileToWrite(): JournalFile {
+    if (this.#current && this.#current.bytes <= fileBytes) return this.#current;
+    mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
+    const path = join(this.#folder, `${process.pid}-${newId()}.jsonl`);
+    const file = { path, fd: openSync(path, 'ax', 0o600), bytes: 0, dots: 0, open: 0 };
+    ours.add(path);
+    this.#files.add(file);
+    this.#current = file;
+    return file;
+  }
+
+  #empty(file: JournalFile): void {
+    if (file === this.#current) {
+      ftruncateSync(file.fd);
+      file.bytes = 0;
+      file.dots = 0;
+      return;
+    }
+    this.#files.delete(file);
+    closeSync(file.fd);
+    unlinkSync(file.path);
+    ours.delete(file.path);
+  }
+
+  #try(work: () => void): void {
+    try {
+      work();
+    } catch (error) {
+      if (performance.now() - this.#complainedAt < complainEveryMs) return;
+      this.#complainedAt = performance.now();
+      this.#log.error(
+        { error: (error as Error).message, folder: this.#folder },
+        'the journal of deliveries cannot be written: mail goes out all the same, but if this process is killed now, some may go out twice',
+      );
+    }
+  }
+}
+
+function append(file: JournalFile, line: JournalLine): void {
+  const bytes = Buffer.from(`${JSON.stringify(line)}\n`);
+  file.bytes += bytes.length;
+  if (writeSync(file.fd, bytes) !== bytes.length) throw new Error('only a part of a line was written');
+}
+
+/**
+ * The journals in this folder whose process is gone.
+ *
+ * @param alone true where no other process can be running on this folder, whatever its pid says
+ */
+export function abandonedJournals(folder: string, alone: boolean): string[] {
+  let names: string[];
+  try {
+    names = readdirSync(folder);
+  } catch {
+    return [];
+  }
+  return names
+    .filter((name) => /^\d+-[0-9a-f-]{36}\.jsonl$/.test(name))
+    .sort()
+    .filter((name) => !ours.has(join(folder, name)) && (alone || !isRunning(Number.parseInt(name, 10))))
+    .map((name) => join(folder, name));
+}
+
+function isRunning(pid: number): boolean {
+  if (pid === process.pid) return false;
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}

@@ -1,0 +1,99 @@
+import { createReadStream } from 'node:fs';
+import { unlink } from 'node:fs/promises';
+import { createInterface } from 'node:readline';
+import * as outgoing from '../core/outgoing.ts';
+import { newAttempts, settle } from '../core/settlement.ts';
+import type { Database } from '../db/client.ts';
+import type { Logger } from '../log.ts';
+import type { Queue } from '../queue.ts';
+import type { RecipientResult, Session } from '../smtp/deliver.ts';
+import { record } from './attempt.ts';
+import { abandonedJournals, type JournalLine, type PendingDot } from './journal.ts';
+import type { RetryPolicy } from './schedule.ts';
+
+const batchSize = 200;
+
+/** One dot of a journal with what became of it; null when the process ended before that was known. */
+interface Dot {
+  pending: PendingDot;
+  results: RecipientResult[] | null;
+}
+
+/**
+ * Writes down what processes that were killed knew: a message that a server had taken is delivered and not sent again,
+ * and one whose final dot had no answer yet is an uncertain attempt, to be tried again. To be called before claims of
+ * dead nodes are freed.
+ *
+ * @returns how many attempts were found that the database did not have
+ */
+export async function recover(
+  { db, queue, policy, log }: { db: Database; queue: Queue; policy: RetryPolicy; log: Logger },
+  { folder, alone }: { folder: string; alone: boolean },
+): Promise<number> {
+  let found = 0;
+  for (const path of abandonedJournals(folder, alone)) {
+    const dots = await read(path, log).catch((error: Error) => {
+      log.error({ path, error: error.message }, 'a delivery journal cannot be read; its mail may go out twice');
+      return null;
+    });
+    if (dots === null) continue;
+    for (let at = 0; at < dots.length; at += batchSize) {
+      found += await writeDown(db, queue, policy, dots.slice(at, at + batchSize));
+    }
+    await unlink(path);
+  }
+  if (found > 0) log.warn({ attempts: found }, 'attempts of a process that was killed were written down');
+  return found;
+}
+
+async function read(path: string, log: Logger): Promise<Dot[]> {
+  const dots = new Map<number, Dot>();
+  for await (const text of createInterface({ input: createReadStream(path), crlfDelay: Number.POSITIVE_INFINITY })) {
+    try {
+      const line = JSON.parse(text) as JournalLine;
+      const dot = 'dot' in line ? { pending: line.dot, results: null } : dots.get(line.n);
+      if (dot) dots.set(line.n, 'dot' in line ? dot : { ...dot, results: line.results });
+    } catch {
+      // The end of a file can be torn; what it was about is then known as far as the lines before say.
+      log.warn({ path }, 'a line of a delivery journal cannot be read');
+    }
+  }
+  return [...dots.values()];
+}
+
+async function writeDown(db: Database, queue: Queue, policy: RetryPolicy, dots: Dot[]): Promise<number> {
+  const emails = await outgoing.loadDue(db, [...new Set(dots.map((dot) => dot.pending.claim.emailId))]);
+  const records = dots.flatMap((dot) => {
+    const { claim } = dot.pending;
+    const email = emails.get(claim.emailId);
+    return email ? [record(policy, claim, { sessions: [sessionOf(dot)] }, email, false)] : [];
+  });
+  const attempts = await newAttempts(
+    db,
+    records.flatMap((one) => one.attempts),
+  );
+  const settlements = records.flatMap((one) => one.settlements);
+  const told = await db.transaction((tx) => settle(tx, queue, settlements, attempts));
+  if (told > 0) queue.webhooks.wake();
+  return attempts.length;
+}
+
+function sessionOf({ pending, results }: Dot): Session {
+  const { claim, session } = pending;
+  const uncertain = (recipient: string): RecipientResult => ({
+    recipient,
+    outcome: 'deferred',
+    phase: 'dot',
+    reply: null,
+    reason: 'This server was stopped after the whole message and before an answer to it. It may have been taken.',
+    enhanced: null,
+    class: 'other',
+    uncertain: true,
+  });
+  return {
+    ...session,
+    startedAt: new Date(session.startedAt),
+    durationMs: 0,
+    results: results ?? claim.recipients.map(({ address }) => uncertain(address)),
+  };
+}

@@ -1,0 +1,99 @@
+import { spawn } from 'node:child_process';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pino } from 'pino';
+import t, { type Test } from 'tap';
+import type { Claim } from '../../src/core/recipients.ts';
+import { abandonedJournals, Journal } from '../../src/delivery/journal.ts';
+import { newId } from '../../src/ids.ts';
+import { silentLog } from '../../src/log.ts';
+
+const session = {
+  startedAt: new Date(),
+  host: 'mx.test',
+  remoteAddress: '127.0.0.1',
+  localAddress: null,
+  tls: null,
+  reused: false,
+};
+
+const claimOf = (...addresses: string[]): Claim => ({
+  nodeId: newId(),
+  jobId: newId(),
+  emailId: newId(),
+  destination: 'a.test',
+  recipients: addresses.map((address, position) => ({ position, address, attempts: 0 })),
+});
+
+function start(t: Test) {
+  const parent = mkdtempSync(join(tmpdir(), 'sendwright-journal-'));
+  t.teardown(() => rmSync(parent, { recursive: true, force: true }));
+  const folder = join(parent, 'journal');
+  const lines = () =>
+    readdirSync(folder).flatMap((name) => readFileSync(join(folder, name), 'utf8').trim().split('\n').filter(Boolean));
+  return { folder, lines, journal: new Journal(folder, silentLog) };
+}
+
+t.test('a dot is on disk when it is noted, and names only its own recipients', async (t) => {
+  const { journal, lines } = start(t);
+  const claim = claimOf('a@a.test', 'b@a.test');
+  journal.dot(claim, ['b@a.test'], session);
+  t.match(
+    lines().map((line) => JSON.parse(line)),
+    [{ n: 0, dot: { claim: { recipients: [{ address: 'b@a.test' }] } } }],
+  );
+  journal.answer(claim, []);
+  t.equal(lines().length, 2);
+});
+
+t.test('what is recorded is not kept: one file that stays small', async (t) => {
+  const { folder, journal } = start(t);
+  const size = () => readdirSync(folder).reduce((sum, name) => sum + readFileSync(join(folder, name)).length, 0);
+  const slow = claimOf('slow@a.test');
+  journal.dot(slow, ['slow@a.test'], session);
+  let most = 0;
+  for (let left = 10_000; left > 0; left -= 1) {
+    const claim = claimOf('a@a.test');
+    journal.dot(claim, ['a@a.test'], session);
+    journal.answer(claim, []);
+    journal.recorded(claim);
+    if (left % 500 === 0) most = Math.max(most, size());
+  }
+  t.ok(most < 3_000_000, `${most} bytes`);
+  t.ok(readdirSync(folder).length <= 2, 'the file with the slow one, and the one that is written');
+  journal.recorded(slow);
+  journal.close();
+  t.same(readdirSync(folder), []);
+});
+
+t.test('what is not recorded outlives the process that knew it', async (t) => {
+  const { folder, journal, lines } = start(t);
+  journal.dot(claimOf('a@a.test'), ['a@a.test'], session);
+  t.same(abandonedJournals(folder, true), [], 'it is being written');
+  journal.close();
+  t.equal(lines().length, 1);
+  t.equal(abandonedJournals(folder, false).length, 1);
+
+  const other = spawn('sleep', ['60']);
+  t.teardown(() => other.kill());
+  writeFileSync(join(folder, `${other.pid}-${newId()}.jsonl`), '');
+  writeFileSync(join(folder, 'notes.txt'), '');
+  t.equal(abandonedJournals(folder, false).length, 1, 'the process of the other one lives');
+  t.equal(abandonedJournals(folder, true).length, 2, 'unless none can');
+  t.same(abandonedJournals(join(folder, 'missing'), true), []);
+});
+
+t.test('a folder that cannot be written is said once, and stops nobody', async (t) => {
+  const said: string[] = [];
+  const journal = new Journal('/dev/null/journal', pino({ base: null }, { write: (line: string) => said.push(line) }));
+  for (let left = 3; left > 0; left -= 1) {
+    const claim = claimOf('a@a.test');
+    journal.dot(claim, ['a@a.test'], session);
+    journal.answer(claim, []);
+    journal.recorded(claim);
+  }
+  journal.close();
+  t.equal(said.length, 1);
+  t.match(said[0], /may go out twice/);
+});
