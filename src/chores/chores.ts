@@ -1,3 +1,4 @@
+import { addUp, forgetZeros } from '../core/email-counts.ts';
 import { forgetExpired } from '../core/idempotency.ts';
 import { trim } from '../core/sandbox-messages.ts';
 import { forgetOldFailures } from '../core/users.ts';
@@ -6,11 +7,14 @@ import type { Database } from '../db/client.ts';
 import { ensurePartitions } from '../db/partitions.ts';
 import type { Rounds } from '../rounds.ts';
 
+const secondMs = 1_000;
 const minuteMs = 60_000;
 
 /** What the clock asks for, whatever mail there is. Several nodes may do it at once. */
 export function addChores(rounds: Rounds, db: Database, surroundings: Surroundings, sandbox: boolean): void {
   rounds.every(6 * 60 * minuteMs, 'partitions', () => ensurePartitions(db, new Date()));
+  rounds.every(2 * secondMs, 'email counts', () => addUp(db));
+  rounds.every(60 * minuteMs, 'email counts of nothing', () => forgetZeros(db));
   rounds.every(15 * minuteMs, 'login failures', () => forgetOldFailures(db));
   rounds.every(15 * minuteMs, 'idempotency keys', () => forgetExpired(db));
   rounds.every(minuteMs, 'domain checks', () => recheckDue(db, surroundings));

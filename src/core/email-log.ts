@@ -1,30 +1,9 @@
 import type { Database } from '../db/client.ts';
 import { notFound } from '../errors.ts';
-import type { Attempt, Email, EmailStatus, EmailType, Recipient } from '../generated/prisma/client.ts';
-import { floorId, isId } from '../ids.ts';
-
-/** What a log is searched by; null: whatever. Addresses, names and words in lower case. */
-export interface Filter {
-  /** Null only for the operator's log of all accounts. */
-  accountId: string | null;
-  status: EmailStatus | null;
-  type: EmailType | null;
-  tag: string | null;
-  from: string | null;
-  to: string | null;
-  domain: string | null;
-  /** Words that the subject has, all of them. */
-  q: string | null;
-  createdAfter: Date | null;
-  createdBefore: Date | null;
-}
-
-export interface Page {
-  limit: number;
-  offset: number;
-  /** The id of the last email of the page before; null: from the newest on. */
-  cursor: string | null;
-}
+import type { Attempt, Email, Recipient } from '../generated/prisma/client.ts';
+import { isId } from '../ids.ts';
+import * as counts from './email-counts.ts';
+import { conditions, type Filter, type Page } from './email-filter.ts';
 
 /**
  * One page of the emails that match, newest first, how many match in all, and where the next page begins (null when there is
@@ -35,42 +14,68 @@ export async function list(
   filter: Filter,
   page: Page,
 ): Promise<{ emails: Email[]; count: number; nextCursor: string | null }> {
-  const { where, values } = conditions(filter);
-  const after = values.length + 1;
-  const [ids, [counted]] = await Promise.all([
-    db.query<{ id: string }>({
-      text: `SELECT id FROM emails WHERE ${where} AND ($${after}::uuid IS NULL OR id < $${after})
-              ORDER BY id DESC LIMIT $${after + 1} OFFSET $${after + 2}`,
-      values: [...values, page.cursor, page.limit + 1, page.offset],
-    }),
-    db.query<{ count: number }>({ text: `SELECT count(*)::int AS count FROM emails WHERE ${where}`, values }),
+  const stretches = await stretchesOf(db, filter);
+  const [ids, count] = await Promise.all([
+    stretches === null ? idsOf(db, filter, page) : idsWithin(db, filter, page, stretches),
+    stretches === null ? countOf(db, filter) : stretches.reduce((sum, { emails }) => sum + emails, 0),
   ]);
-  const shown = ids.slice(0, page.limit).map((row) => row.id);
+  const shown = ids.slice(0, page.limit);
   const emails = await db.prisma.email.findMany({ where: { id: { in: shown } }, orderBy: { id: 'desc' } });
-  return { emails, count: counted?.count ?? 0, nextCursor: ids.length > page.limit ? (shown.at(-1) ?? null) : null };
+  return { emails, count, nextCursor: ids.length > page.limit ? (shown.at(-1) ?? null) : null };
 }
 
-/** Only what is asked for stands in the statement, so that the planner sees which index serves. */
-function conditions(filter: Filter): { where: string; values: unknown[] } {
-  const values: unknown[] = [];
-  const parts = ['true'];
-  const add = (value: unknown, condition: (parameter: string) => string) => {
-    if (value === null) return;
-    values.push(value);
-    parts.push(condition(`$${values.length}`));
+/** How many match, newest first: kept numbers for whole hours, counted where the filter cuts one. Null where none are kept. */
+async function stretchesOf(db: Database, filter: Filter): Promise<counts.Stretch[] | null> {
+  const { createdAfter, createdBefore } = filter;
+  const facet = counts.facetOf(filter);
+  const whole = counts.wholeHours(filter);
+  if (facet === null || whole === null) return null;
+  const cut = async (from: Date | null, to: Date | null): Promise<counts.Stretch[]> =>
+    from && to && from < to
+      ? [{ from, to, emails: await countOf(db, { ...filter, createdAfter: from, createdBefore: to }) }]
+      : [];
+  const [last, hours, first] = await Promise.all([
+    cut(whole.to, createdBefore),
+    counts.byHour(db, facet, filter, whole),
+    cut(createdAfter, whole.from),
+  ]);
+  return [...last, ...hours, ...first].filter(({ emails }) => emails > 0);
+}
+
+/** The page's ids and one more, looked for only where the numbers say that they are. */
+async function idsWithin(db: Database, filter: Filter, page: Page, stretches: counts.Stretch[]): Promise<string[]> {
+  if (stretches.length === 0) return [];
+  const { from, to, offset } = counts.placeOf(stretches, page);
+  const later = <T extends Date | null>(a: T, b: T) => (a && b ? (a > b ? a : b) : (a ?? b));
+  const narrow = {
+    ...filter,
+    createdAfter: later(filter.createdAfter, from),
+    createdBefore: to ?? filter.createdBefore,
   };
-  add(filter.accountId, (p) => `account_id = ${p}`);
-  add(filter.status, (p) => `status = ${p}::email_status`);
-  add(filter.type, (p) => `type = ${p}::email_type`);
-  add(filter.tag, (p) => `tags @> ARRAY[${p}]`);
-  add(filter.from, (p) => `from_address = ${p}`);
-  add(filter.to, (p) => `recipient_addresses @> ARRAY[${p}]`);
-  add(filter.domain, (p) => `from_domain = ${p}`);
-  add(filter.q, (p) => `to_tsvector('simple', subject) @@ plainto_tsquery('simple', ${p})`);
-  // Ids are made in the order of time: a time is a place among them.
-  add(filter.createdAfter && floorId(filter.createdAfter), (p) => `id >= ${p}::uuid`);
-  add(filter.createdBefore && floorId(filter.createdBefore), (p) => `id < ${p}::uuid`);
-  return { where: parts.join(' AND '), values };
+  const ids = await idsOf(db, narrow, { ...page, offset });
+  // What changed its status since the numbers were read may have left fewer than a page there.
+  return ids.length > page.limit || from === null ? ids : idsOf(db, filter, page);
+}
+
+/** The ids of the page's emails, and of the one after. */
+async function idsOf(db: Database, filter: Filter, { cursor, limit, offset }: Page): Promise<string[]> {
+  const { where, values } = conditions(filter);
+  const after = values.length + 1;
+  const rows = await db.query<{ id: string }>({
+    text: `SELECT id FROM emails WHERE ${where} AND ($${after}::uuid IS NULL OR id < $${after})
+            ORDER BY id DESC LIMIT $${after + 1} OFFSET $${after + 2}`,
+    values: [...values, cursor, limit + 1, offset],
+  });
+  return rows.map((row) => row.id);
+}
+
+async function countOf(db: Database, filter: Filter): Promise<number> {
+  const { where, values } = conditions(filter);
+  const [row] = await db.query<{ count: number }>({
+    text: `SELECT count(*)::int AS count FROM emails WHERE ${where}`,
+    values,
+  });
+  return row?.count ?? 0;
 }
 
 /** @throws ApiError 404 */

@@ -1,0 +1,109 @@
+import type { Database } from '../db/client.ts';
+import { timeOf } from '../ids.ts';
+import type { Filter, Page } from './email-filter.ts';
+
+const hourMs = 3_600_000;
+const batchSize = 20_000;
+
+/** How many emails of one stretch of time match; `from` belongs to it and `to` does not. */
+export interface Stretch {
+  from: Date;
+  to: Date;
+  emails: number;
+}
+
+/**
+ * Which of the kept numbers answers this filter: `''`, `domain:…`, `from:…` or `tag:…`. Null when none does, because it
+ * asks for words, a recipient, or several of those at once.
+ */
+export function facetOf({ tag, from, domain, to, q }: Filter): string | null {
+  if (to !== null || q !== null) return null;
+  const ofDomain = from === null || !from.endsWith(`@${domain}`) ? domain : null;
+  const facets = Object.entries({ tag, from, domain: ofDomain }).filter(([, value]) => value !== null);
+  if (facets.length > 1) return null;
+  return facets.map(([name, value]) => `${name}:${value}`)[0] ?? '';
+}
+
+/**
+ * The whole hours between these times with emails that match, newest first, without looking at an email.
+ *
+ * @param facet as `facetOf` says
+ */
+export async function byHour(
+  db: Database,
+  facet: string,
+  { accountId, status, type }: Filter,
+  { from, to }: { from: Date | null; to: Date | null },
+): Promise<Stretch[]> {
+  const where = `facet = $1 AND ($2::uuid IS NULL OR account_id = $2) AND ($3::email_status IS NULL OR status = $3)
+             AND ($4::email_type IS NULL OR type = $4) AND ($5::timestamptz IS NULL OR hour >= $5) AND ($6::timestamptz IS NULL OR hour < $6)`;
+  const rows = await db.query<{ hour: Date; emails: number }>({
+    text: `SELECT hour, sum(emails)::int AS emails
+             FROM (SELECT hour, emails FROM email_counts WHERE ${where}
+                   UNION ALL SELECT hour, emails FROM email_count_changes WHERE ${where}) counts
+            GROUP BY hour HAVING sum(emails) > 0 ORDER BY hour DESC`,
+    values: [facet, accountId, status, type, from, to],
+  });
+  return rows.map(({ hour, emails }) => ({ from: hour, to: new Date(hour.getTime() + hourMs), emails }));
+}
+
+/** The whole hours that lie between two times; null when there is none. */
+export function wholeHours({ createdAfter, createdBefore }: Filter): { from: Date | null; to: Date | null } | null {
+  const from = createdAfter && new Date(Math.ceil(createdAfter.getTime() / hourMs) * hourMs);
+  const to = createdBefore && new Date(Math.floor(createdBefore.getTime() / hourMs) * hourMs);
+  return from && to && from >= to ? null : { from, to };
+}
+
+/**
+ * Where among these stretches, newest first, the page is: it has all of its emails at or after `from` and before `to`
+ * (null: no bound), once `offset` of them are passed over.
+ */
+export function placeOf(
+  stretches: Stretch[],
+  { cursor, offset, limit }: Page,
+): { from: Date | null; to: Date | null; offset: number } {
+  let left = offset;
+  let to: Date | null = null;
+  const rest = cursor === null ? [...stretches] : stretches.filter((stretch) => stretch.to <= timeOf(cursor));
+  while (cursor === null && rest[0] && rest[0].emails <= left) {
+    left -= rest[0].emails;
+    to = rest[0].from;
+    rest.shift();
+  }
+  let wanted = left + limit + 1;
+  const last = rest.find((stretch) => {
+    wanted -= stretch.emails;
+    return wanted <= 0;
+  });
+  return { from: last?.from ?? null, to, offset: left };
+}
+
+/** Adds the latest changes up into the numbers that are kept. */
+export async function addUp(db: Database): Promise<void> {
+  while ((await addUpSome(db)) === batchSize);
+}
+
+async function addUpSome(db: Database): Promise<number> {
+  return db.transaction(async (tx) => {
+    const [lock] = await tx.query<{ mine: boolean }>({
+      text: `SELECT pg_try_advisory_xact_lock(hashtext('sendwright email counts')) AS mine`,
+    });
+    if (!lock?.mine) return 0;
+    const [row] = await tx.query<{ moved: number }>({
+      text: `WITH moved AS (
+               DELETE FROM email_count_changes WHERE ctid = ANY (ARRAY(SELECT ctid FROM email_count_changes LIMIT $1)) RETURNING *),
+             kept AS (
+               INSERT INTO email_counts
+               SELECT facet, account_id, hour, status, type, sum(emails) FROM moved GROUP BY 1, 2, 3, 4, 5 HAVING sum(emails) <> 0
+               ON CONFLICT (facet, account_id, hour, status, type) DO UPDATE SET emails = email_counts.emails + excluded.emails)
+             SELECT count(*)::int AS moved FROM moved`,
+      values: [batchSize],
+    });
+    return row?.moved ?? 0;
+  });
+}
+
+/** Removes what has come down to nothing: hours of which no email is queued any more. */
+export async function forgetZeros(db: Database): Promise<void> {
+  await db.query({ text: 'DELETE FROM email_counts WHERE emails = 0' });
+}
