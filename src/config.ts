@@ -108,6 +108,16 @@ export const variables: Variable[] = [
     meaning: 'delays between delivery attempts (`s`, `m`, `h`, `d`); the last one repeats',
   },
   { name: 'RETRY_FOR', fallback: '`72h`', meaning: 'after this time a recipient that is still deferred has failed' },
+  {
+    name: 'DEFAULT_PLAN',
+    fallback: '`free`',
+    meaning: 'plan of accounts that are created without one: `free`, `pro` or `unlimited`',
+  },
+  {
+    name: 'RATE_LIMIT',
+    fallback: '`50/100`',
+    meaning: 'requests that each API key may make on one node: a second, and at once',
+  },
   { name: 'LOG_LEVEL', fallback: '`info`', meaning: '`trace`, `debug`, `info`, `warn`, `error` or `silent`' },
 ];
 

@@ -103,6 +103,12 @@ t.test('a wrong value is one line that names the variable and what it must be', 
     if (name !== 'DATA_DIR') t.ok(tried.has(name), `${name} is tried with a wrong value`);
 });
 
+t.test('every variable that is read is listed', async (t) => {
+  const asked = new Set<string>();
+  readConfig(new Proxy({}, { get: (_, name) => void asked.add(String(name)) }));
+  t.same([...asked].sort(), variables.map(({ name }) => name).sort());
+});
+
 t.test('the page and the README list the variables as they are', async (t) => {
   t.equal(readFileSync(new URL('../docs/config.md', import.meta.url), 'utf8'), configPage());
   const readme = readFileSync(new URL('../README.md', import.meta.url), 'utf8');
