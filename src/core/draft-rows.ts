@@ -36,8 +36,8 @@ export async function store(tx: Sql, queue: Queue, accountId: string, drafts: Dr
   );
   await tx.query({
     name: 'accept-recipients',
-    text: `INSERT INTO recipients (email_id, position, kind, address, destination, status, next_attempt_at, job_id)
-           SELECT * FROM unnest($1::uuid[], $2::smallint[], $3::recipient_kind[], $4::text[], $5::text[], $6::recipient_status[],
+    text: `INSERT INTO recipients (account_id, email_id, position, kind, address, destination, status, next_attempt_at, job_id)
+           SELECT $9::uuid, * FROM unnest($1::uuid[], $2::smallint[], $3::recipient_kind[], $4::text[], $5::text[], $6::recipient_status[],
                                 $7::timestamptz[], $8::uuid[])`,
     values: [
       rows.map((row) => row.emailId),
@@ -48,6 +48,7 @@ export async function store(tx: Sql, queue: Queue, accountId: string, drafts: Dr
       rows.map((row) => row.status),
       rows.map((row) => row.nextAttemptAt),
       rows.map((row) => row.jobId),
+      accountId,
     ],
   });
   await queue.enqueue(

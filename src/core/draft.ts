@@ -59,9 +59,6 @@ export interface DraftRecipient {
   jobId: string | null;
 }
 
-/** Transactional mail is taken from the queue before marketing. */
-export const priorityOf = (type: EmailType): number => (type === 'marketing' ? 0 : 10);
-
 /**
  * Lays out an email: its recipients, each once, and a job for each destination, or none where it is for later. When any
  * recipient is on the suppression list, nothing of it is queued.
@@ -88,12 +85,7 @@ export function draft(
       const status = refusals.some((entry) => entry.address === address) ? 'suppressed' : 'canceled';
       return { position, kind, address, destination, status, nextAttemptAt: null, jobId: null };
     }
-    const job = jobs.get(destination) ?? {
-      id: newId(now),
-      emailId: id,
-      destination,
-      priority: priorityOf(request.type),
-    };
+    const job = jobs.get(destination) ?? { id: newId(now), emailId: id, destination, priority: 0 };
     if (!waits) jobs.set(destination, job);
     const nextAttemptAt = request.scheduledAt ?? now;
     return { position, kind, address, destination, status: 'queued', nextAttemptAt, jobId: waits ? null : job.id };

@@ -6,6 +6,7 @@ import { type Draft, draft, type SendRequest } from './draft.ts';
 import { store } from './draft-rows.ts';
 import * as idempotency from './idempotency.ts';
 import type { KeyHolder } from './keys.ts';
+import { lineUp } from './mail-lines.ts';
 import * as plans from './plans.ts';
 import * as suppressions from './suppressions.ts';
 import { resolve, type Sendable } from './template-sending.ts';
@@ -78,7 +79,11 @@ async function acceptIn(
     return { draft: draft(request, holder, domainId, suppressed, now) };
   });
   const paid = await withinPlan(tx, holder, results);
-  const drafts = paid.flatMap((result) => ('draft' in result ? [result.draft] : []));
+  const drafts = await lineUp(
+    tx,
+    holder.accountId,
+    paid.flatMap((result) => ('draft' in result ? [result.draft] : [])),
+  );
   if (drafts.length > 0) await store(tx, queue, holder.accountId, drafts);
   const told = await emit(
     tx,

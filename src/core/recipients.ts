@@ -1,8 +1,5 @@
 import type { Database, Sql } from '../db/client.ts';
-import type { EmailType } from '../generated/prisma/enums.ts';
-import { newId } from '../ids.ts';
 import { type DeliverJob, isLiveJob, type Queue } from '../queue.ts';
-import { priorityOf } from './draft.ts';
 
 /** The recipients that one job woke and this node now holds. */
 export interface Claim {
@@ -63,46 +60,15 @@ export async function release(db: Database, queue: Queue, claims: Claim[]): Prom
   });
 }
 
-/**
- * Makes jobs for recipients whose time has come, the longest waiting first.
- *
- * @returns how many recipients were woken; `limit` means that there may be more
- */
-export async function wakeDue(db: Database, queue: Queue, limit: number): Promise<number> {
-  const woken = await db.transaction(async (tx) => {
-    const due = await tx.query<{ email_id: string; position: number; destination: string; type: EmailType }>({
-      name: 'recipients-due',
-      text: `SELECT r.email_id, r.position, r.destination, e.type
-               FROM (SELECT email_id, position, destination FROM recipients
-                      WHERE job_id IS NULL AND next_attempt_at <= now()
-                      ORDER BY next_attempt_at LIMIT $1 FOR UPDATE SKIP LOCKED) r
-               JOIN emails e ON e.id = r.email_id`,
-      values: [limit],
-    });
-    if (due.length === 0) return 0;
-    const jobs = new Map<string, DeliverJob & { priority: number }>();
-    const jobIds = due.map(({ email_id: emailId, destination, type }) => {
-      const key = `${emailId} ${destination}`;
-      const job = jobs.get(key) ?? { id: newId(), emailId, destination, priority: priorityOf(type) };
-      jobs.set(key, job);
-      return job.id;
-    });
-    await tx.query({
-      name: 'recipients-wake',
-      text: `UPDATE recipients r SET job_id = due.job_id
-               FROM unnest($1::uuid[], $2::smallint[], $3::uuid[]) AS due (email_id, position, job_id)
-              WHERE r.email_id = due.email_id AND r.position = due.position`,
-      values: [due.map((row) => row.email_id), due.map((row) => row.position), jobIds],
-    });
-    await queue.enqueue(tx, [...jobs.values()]);
-    return due.length;
-  });
-  if (woken > 0) queue.wake();
-  return woken;
+/** Where a sweep has come to. */
+export interface Place {
+  accountId: string;
+  emailId: string;
+  position: number;
 }
 
 /**
- * Looks at a stretch of the recipients that have a job, in the order of their ids, and makes those due again whose job
+ * Looks at a stretch of the recipients that have a job, in the order of an index, and makes those due again whose job
  * is gone or whose node no longer exists: the rows are the truth, and no lost job loses mail.
  *
  * @param after where the last stretch ended; null begins anew
@@ -110,14 +76,15 @@ export async function wakeDue(db: Database, queue: Queue, limit: number): Promis
  */
 export async function sweep(
   db: Database,
-  after: { emailId: string; position: number } | null,
+  after: Place | null,
   limit: number,
-): Promise<{ freed: number; next: { emailId: string; position: number } | null }> {
-  const [row] = await db.query<{ freed: number; seen: number; email_id: string | null; position: number | null }>({
+): Promise<{ freed: number; next: Place | null }> {
+  const first = '00000000-0000-0000-0000-000000000000';
+  const [row] = await db.query<{ freed: number; seen: number; last: [string, string, number] | null }>({
     text: `WITH stretch AS (
-             SELECT email_id, position, job_id, claimed_by FROM recipients
-              WHERE job_id IS NOT NULL AND (email_id, position) > ($1::uuid, $2::smallint)
-              ORDER BY email_id, position LIMIT $3),
+             SELECT account_id, email_id, position, job_id, claimed_by FROM recipients
+              WHERE job_id IS NOT NULL AND (account_id, email_id, position) > ($1::uuid, $2::uuid, $3::smallint)
+              ORDER BY account_id, email_id, position LIMIT $4),
            orphans AS (
              SELECT s.* FROM stretch s
               WHERE (s.claimed_by IS NOT NULL AND NOT EXISTS (SELECT FROM nodes n WHERE n.id = s.claimed_by))
@@ -128,15 +95,12 @@ export async function sweep(
               WHERE r.email_id = o.email_id AND r.position = o.position AND r.job_id = o.job_id
                 AND r.claimed_by IS NOT DISTINCT FROM o.claimed_by
           RETURNING 1)
-           SELECT (SELECT count(*)::int FROM freed) AS freed, (SELECT count(*)::int FROM stretch) AS seen, last.email_id, last.position
-             FROM (SELECT 1) one LEFT JOIN LATERAL (
-               SELECT email_id, position FROM stretch ORDER BY email_id DESC, position DESC LIMIT 1) last ON true`,
-    values: [after?.emailId ?? '00000000-0000-0000-0000-000000000000', after?.position ?? -1, limit],
+           SELECT (SELECT count(*)::int FROM freed) AS freed, (SELECT count(*)::int FROM stretch) AS seen,
+                  (SELECT json_build_array(account_id, email_id, position) FROM stretch
+                    ORDER BY account_id DESC, email_id DESC, position DESC LIMIT 1) AS last`,
+    values: [after?.accountId ?? first, after?.emailId ?? first, after?.position ?? -1, limit],
   });
-  if (!row) return { freed: 0, next: null };
-  const atEnd = row.seen < limit || row.email_id === null || row.position === null;
-  return {
-    freed: row.freed,
-    next: atEnd ? null : { emailId: row.email_id as string, position: row.position as number },
-  };
+  if (!row?.last) return { freed: 0, next: null };
+  const [accountId, emailId, position] = row.last;
+  return { freed: row.freed, next: row.seen < limit ? null : { accountId, emailId, position } };
 }

@@ -1,21 +1,21 @@
+import * as lines from '../core/mail-lines.ts';
 import * as recipients from '../core/recipients.ts';
 import type { Database } from '../db/client.ts';
 import type { Logger } from '../log.ts';
 import type { Queue } from '../queue.ts';
 import type { Rounds } from '../rounds.ts';
 
-const wakeEveryMs = 1_000;
+const wakeEveryMs = 250;
 const sweepEveryMs = 5_000;
-const wakeBatch = 1_000;
 const sweepBatch = 10_000;
 
 /** Keeps rows and jobs together: wakes recipients whose time has come, and finds those whose job was lost. */
 export function addUpkeep(rounds: Rounds, db: Database, queue: Queue, log: Logger): void {
   rounds.every(wakeEveryMs, 'wake', async () => {
-    while ((await recipients.wakeDue(db, queue, wakeBatch)) === wakeBatch);
+    while ((await lines.wakeDue(db, queue)).more);
   });
 
-  let sweptTo: { emailId: string; position: number } | null = null;
+  let sweptTo: recipients.Place | null = null;
   rounds.every(sweepEveryMs, 'sweep', async () => {
     const { freed, next } = await recipients.sweep(db, sweptTo, sweepBatch);
     sweptTo = next;

@@ -1,7 +1,8 @@
 import t from 'tap';
 import { accept } from '../../src/core/emails.ts';
+import { wakeDue } from '../../src/core/mail-lines.ts';
 import * as nodes from '../../src/core/nodes.ts';
-import { type Claim, claim, sweep, wakeDue } from '../../src/core/recipients.ts';
+import { type Claim, claim, sweep } from '../../src/core/recipients.ts';
 import { type Settlement, settle } from '../../src/core/settlement.ts';
 import * as webhooks from '../../src/core/webhooks.ts';
 import { newId } from '../../src/ids.ts';
@@ -105,10 +106,10 @@ t.test('rows and jobs', async (t) => {
     if (!held) return;
     await write(outcome(held, 0, 'delivered'), outcome(held, 1, 'deferred', new Date(Date.now() + 300)));
     t.equal(await status(id), 'queued');
-    t.equal(await wakeDue(db, queue, 10), 0, 'not yet');
+    t.equal((await wakeDue(db, queue)).woken, 0, 'not yet');
     await new Promise((resume) => setTimeout(resume, 350));
-    t.equal(await wakeDue(db, queue, 10), 1);
-    t.equal(await wakeDue(db, queue, 10), 0, 'once');
+    t.equal((await wakeDue(db, queue)).woken, 1);
+    t.equal((await wakeDue(db, queue)).woken, 0, 'once');
     const [again] = await take(await node());
     t.match(again?.recipients, [{ address: 'b@later.test', attempts: 1 }]);
     if (again) await write(outcome(again, 0, 'delivered'));
@@ -123,12 +124,12 @@ t.test('rows and jobs', async (t) => {
     const [held] = await take(alive);
     t.equal(held?.emailId, kept);
     t.match(await sweep(db, null, 100), { freed: 1, next: null });
-    t.equal(await wakeDue(db, queue, 10), 1);
+    t.equal((await wakeDue(db, queue)).woken, 1);
     t.equal((await take(await node()))[0]?.emailId, lost);
 
     await db.query({ text: 'DELETE FROM nodes' });
     t.equal((await sweep(db, null, 100)).freed, 2);
-    t.equal(await wakeDue(db, queue, 10), 2);
+    t.equal((await wakeDue(db, queue)).woken, 2);
     const survivor = await node();
     const taken = await take(survivor);
     t.same(taken.map((entry) => entry.emailId).sort(), [lost, kept].sort());
@@ -148,7 +149,7 @@ t.test('rows and jobs', async (t) => {
     }
     t.equal(freed, ids.length);
     t.equal(rounds, 2);
-    t.equal(await wakeDue(db, queue, 100), ids.length);
+    t.equal((await wakeDue(db, queue)).woken, ids.length);
     const taken = await take(await node());
     await write(...taken.map((entry) => outcome(entry, 0, 'delivered')));
   });
@@ -162,7 +163,7 @@ t.test('rows and jobs', async (t) => {
     const living = await node();
     t.ok(await nodes.beat(db, living));
     t.notOk(await nodes.beat(db, zombie), 'it learns that it was buried');
-    t.equal(await wakeDue(db, queue, 10), 2);
+    t.equal((await wakeDue(db, queue)).woken, 2);
     const taken = await take(living);
     t.equal(taken.length, 2);
     const of = (claims: Claim[], id: string) => claims.find((entry) => entry.emailId === id) as Claim;
@@ -203,12 +204,12 @@ t.test('rows and jobs', async (t) => {
       },
       { event: 'email.delayed', data: { recipients: [{ address: 'b@told.test', response: 'answer to 1' }] } },
     ]);
-    t.equal(await wakeDue(db, queue, 10), 1);
+    t.equal((await wakeDue(db, queue)).woken, 1);
     const [again] = await take(await node());
     if (!again) throw new Error('nothing was taken');
     await write({ ...outcome(again, 0, 'deferred', new Date()), attempts: 2 });
     t.equal((await told(id)).length, 3, 'a second deferral is no news');
-    t.equal(await wakeDue(db, queue, 10), 1);
+    t.equal((await wakeDue(db, queue)).woken, 1);
     const [last] = await take(await node());
     if (!last) throw new Error('nothing was taken');
     await write(outcome(last, 0, 'delivered'));
@@ -224,6 +225,6 @@ t.test('rows and jobs', async (t) => {
     const dead = await node();
     t.equal((await take(dead)).length, 1);
     await nodes.register(db, { id: newId(), hostname: 'test', roles: [] }, true);
-    t.equal(await wakeDue(db, queue, 10), 1);
+    t.equal((await wakeDue(db, queue)).woken, 1);
   });
 });

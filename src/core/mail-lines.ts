@@ -1,0 +1,124 @@
+import type { Database, Sql } from '../db/client.ts';
+import type { EmailType } from '../generated/prisma/enums.ts';
+import { newId } from '../ids.ts';
+import type { DeliverJob, Queue } from '../queue.ts';
+import type { Draft } from './draft.ts';
+
+/**
+ * The lines of recipients that are due, one for each account. What the queue holds is only the head of each line: the rest
+ * waits as rows. So however much one account has waiting, taking work never walks over more than a few thousand jobs, and
+ * mail of another account goes ahead of what is deep in that one's line.
+ */
+
+const roomInQueue = 2_000;
+
+/** What is accepted for now may go beyond the room, so that it does not wait behind what was scheduled for this minute. */
+const roomBeyond = 500;
+
+/** What one round takes on at the most. */
+const wokenAtOnce = 5_000;
+
+/** Transactional mail comes before marketing; within each, accounts with little under way before those with much. */
+function priorityOf(type: EmailType, ahead: number): number {
+  const level = [1_000, 100, 10].findIndex((many) => ahead >= many);
+  return (type === 'marketing' ? 0 : 10) + (level === -1 ? 3 : level);
+}
+
+/**
+ * Gives the jobs of these drafts, which belong to one account, their places in the queue. Those that the account's line
+ * has no room for lose their jobs: their recipients wait as rows that are due.
+ */
+export async function lineUp(tx: Sql, accountId: string, drafts: Draft[]): Promise<Draft[]> {
+  if (drafts.every(({ jobs }) => jobs.length === 0)) return drafts;
+  let ahead = await underWay(tx, accountId);
+  return drafts.map((draft) => {
+    const recipients = draft.recipients.filter(({ jobId }) => jobId !== null).length;
+    if (ahead + recipients > roomInQueue + roomBeyond) {
+      return { ...draft, jobs: [], recipients: draft.recipients.map((entry) => ({ ...entry, jobId: null })) };
+    }
+    const priority = priorityOf(draft.email.type, ahead);
+    ahead += recipients;
+    return { ...draft, jobs: draft.jobs.map((job) => ({ ...job, priority })) };
+  });
+}
+
+/** How many of the account's recipients are in the queue or being delivered, up to as many as matter. */
+async function underWay(tx: Sql, accountId: string): Promise<number> {
+  const [row] = await tx.query<{ count: number }>({
+    name: 'mail-lines-under-way',
+    text: `SELECT count(*)::int AS count
+             FROM (SELECT FROM recipients WHERE account_id = $1 AND job_id IS NOT NULL LIMIT ${roomInQueue + roomBeyond}) busy`,
+    values: [accountId],
+  });
+  return row?.count ?? 0;
+}
+
+interface Due {
+  email_id: string;
+  position: number;
+  destination: string;
+  type: EmailType;
+  account_id: string;
+  busy: number;
+}
+
+/**
+ * Makes jobs for recipients whose time has come: of each account as many as its line has room for, the longest waiting
+ * first.
+ *
+ * @returns how many recipients were woken, and whether there may be more that could be at once
+ */
+export async function wakeDue(db: Database, queue: Queue): Promise<{ woken: number; more: boolean }> {
+  const woken = await db.transaction(async (tx) => {
+    const due = await tx.query<Due>({
+      name: 'mail-lines-due',
+      // The first part steps from account to account through the index, however many recipients each has in it.
+      text: `WITH RECURSIVE waiting AS (
+               (SELECT account_id FROM recipients WHERE job_id IS NULL AND next_attempt_at IS NOT NULL
+                 ORDER BY account_id LIMIT 1)
+               UNION ALL
+               SELECT (SELECT r.account_id FROM recipients r
+                        WHERE r.job_id IS NULL AND r.next_attempt_at IS NOT NULL AND r.account_id > waiting.account_id
+                        ORDER BY r.account_id LIMIT 1)
+                 FROM waiting WHERE waiting.account_id IS NOT NULL),
+             lines AS (
+               SELECT account_id, (SELECT count(*)::int FROM (
+                        SELECT FROM recipients b WHERE b.account_id = waiting.account_id AND b.job_id IS NOT NULL
+                         LIMIT ${roomInQueue}) busy) AS busy
+                 FROM waiting WHERE account_id IS NOT NULL)
+             SELECT due.email_id, due.position, due.destination, e.type, lines.account_id, lines.busy
+               FROM lines CROSS JOIN LATERAL (
+                 SELECT r.email_id, r.position, r.destination FROM recipients r
+                  WHERE r.account_id = lines.account_id AND r.job_id IS NULL AND r.next_attempt_at <= now()
+                  ORDER BY r.next_attempt_at LIMIT ${roomInQueue} - lines.busy
+                    FOR UPDATE SKIP LOCKED) due
+               JOIN emails e ON e.id = due.email_id
+              LIMIT ${wokenAtOnce}`,
+    });
+    if (due.length > 0) await giveJobs(tx, queue, due);
+    return due.length;
+  });
+  if (woken > 0) queue.wake();
+  return { woken, more: woken === wokenAtOnce };
+}
+
+async function giveJobs(tx: Sql, queue: Queue, due: Due[]): Promise<void> {
+  const jobs = new Map<string, DeliverJob & { priority: number }>();
+  const ahead = new Map<string, number>();
+  const jobIds = due.map(({ email_id: emailId, destination, type, account_id: accountId, busy }) => {
+    const before = ahead.get(accountId) ?? busy;
+    ahead.set(accountId, before + 1);
+    const key = `${emailId} ${destination}`;
+    const job = jobs.get(key) ?? { id: newId(), emailId, destination, priority: priorityOf(type, before) };
+    jobs.set(key, job);
+    return job.id;
+  });
+  await tx.query({
+    name: 'mail-lines-wake',
+    text: `UPDATE recipients r SET job_id = due.job_id
+             FROM unnest($1::uuid[], $2::smallint[], $3::uuid[]) AS due (email_id, position, job_id)
+            WHERE r.email_id = due.email_id AND r.position = due.position`,
+    values: [due.map((row) => row.email_id), due.map((row) => row.position), jobIds],
+  });
+  await queue.enqueue(tx, [...jobs.values()]);
+}

@@ -1,0 +1,77 @@
+import { chmod, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { connect } from '../../src/db/client.ts';
+import { startEmbedded } from '../../src/db/embedded.ts';
+import { silentLog } from '../../src/log.ts';
+import { buildSender } from '../support/build.ts';
+import { directEnv } from '../support/direct.ts';
+import { startSink } from '../support/mx.ts';
+import { eventually, testEnv } from '../support/node.ts';
+import { startSendwright } from '../support/process.ts';
+import { scheduleMany } from '../support/scheduled.ts';
+import { startZone } from '../support/zone.ts';
+
+/**
+ * How long another account's single email takes while one account has a million scheduled for this minute: the real process,
+ * PostgreSQL with fsync on, a receiver in this process. Run it with `npm run bench:lines`; with a number for fewer.
+ */
+
+const scheduled = Number(process.argv[2] ?? 1_000_000);
+const singles = 100;
+
+const dataDir = await mkdtemp(join(tmpdir(), 'sendwright-lines-'));
+await chmod(dataDir, 0o755);
+const postgres = await startEmbedded({ dataDir, password: 'bench', log: silentLog });
+const arrivals = new Map<string, number>();
+const sink = await startSink({
+  onMessage: ({ raw }) => {
+    arrivals.set(/^Subject: (.*)\r$/m.exec(raw.toString('latin1'))?.[1] ?? '', performance.now());
+    return null;
+  },
+});
+const zone = await startZone({
+  'out.sender.test': { TXT: ['v=spf1 ip4:127.0.0.1 -all'] },
+  'crowd.test': { A: ['127.0.0.1'] },
+  'single.test': { A: ['127.0.0.1'] },
+});
+const env = testEnv(postgres.url, { ...directEnv(zone, sink.port), DATA_DIR: dataDir, LOG_LEVEL: 'warn' });
+let app = await startSendwright({ ...env, ROLES: 'api' });
+const db = connect(postgres.url, silentLog);
+const encryptionKey = Buffer.from(env.ENCRYPTION_KEY ?? '', 'hex');
+const crowd = await buildSender(db, encryptionKey);
+const other = await buildSender(db, encryptionKey);
+console.log(`Scheduling ${scheduled} emails of one account for now`);
+for (let done = 0; done < scheduled; done += 20_000) {
+  await scheduleMany(db, crowd, { emails: Math.min(20_000, scheduled - done), to: 'crowd.test', at: new Date() });
+}
+await db.query({ text: 'VACUUM ANALYZE' });
+await app.end('SIGTERM');
+
+app = await startSendwright(env);
+const started = performance.now();
+const waits: Record<string, number[]> = { 'single.test': [], 'crowd.test': [] };
+for (let round = 0; round < singles; round += 1) {
+  const [to, times] = Object.entries(waits)[round % 2] ?? ['', []];
+  const subject = `single ${round}`;
+  const body = { from: other.from, to: `a@${to}`, subject, text: 'x' };
+  const answer = await app.call('POST', '/api/v1/emails', { key: other.key, body });
+  if (answer.status !== 200) throw new Error(JSON.stringify(answer.body));
+  const answered = performance.now();
+  await eventually(async () => arrivals.has(subject), 120_000);
+  times.push((arrivals.get(subject) ?? 0) - answered);
+}
+const seconds = (performance.now() - started) / 1_000;
+console.log(`${arrivals.size - singles} of the scheduled went out in ${seconds.toFixed(0)} s meanwhile`);
+for (const [to, times] of Object.entries(waits)) {
+  const at = (share: number) => times.toSorted((a, b) => a - b)[Math.floor(share * (times.length - 1))]?.toFixed(0);
+  const where = to === 'crowd.test' ? 'to the same receiver' : 'to another receiver';
+  console.log(`200 to the message at the receiver, ${where}: median ${at(0.5)} ms, worst ${at(1)} ms`);
+}
+
+await app.end('SIGTERM');
+await db.close();
+await sink.close();
+await zone.close();
+await postgres.stop();
+await rm(dataDir, { recursive: true, force: true });

@@ -1,0 +1,111 @@
+import t from 'tap';
+import { accept } from '../../src/core/emails.ts';
+import { wakeDue } from '../../src/core/mail-lines.ts';
+import { claim } from '../../src/core/recipients.ts';
+import { newId } from '../../src/ids.ts';
+import { parseMailbox } from '../../src/mail/address.ts';
+import { buildSender } from '../support/build.ts';
+import { openQueue } from '../support/db.ts';
+import { scheduleMany } from '../support/scheduled.ts';
+
+const room = 2_000;
+
+t.test('one line for each account', async (t) => {
+  const { db, queue } = await openQueue(t);
+  const [crowd, other] = [await buildSender(db, Buffer.alloc(32)), await buildSender(db, Buffer.alloc(32))];
+  const send = async (sender: typeof crowd, emails: number, type: 'transactional' | 'marketing' = 'transactional') => {
+    const holder = {
+      accountId: sender.account.id,
+      keyId: sender.account.id,
+      plan: 'unlimited',
+      scopes: new Set(['send']),
+      domains: [],
+    };
+    const email = {
+      from: parseMailbox(sender.from),
+      to: [parseMailbox('a@receiver.test')],
+      cc: [],
+      bcc: [],
+      replyTo: [],
+      subject: 's',
+      html: null,
+      text: 't',
+      headers: [],
+      attachments: [],
+      tags: [],
+      type,
+      scheduledAt: null,
+    };
+    const accepted = await accept(db, queue, holder, Array(emails).fill(email));
+    return accepted.map((one) => ('email' in one ? one.email.id : ''));
+  };
+  const working = async (sender: typeof crowd) => {
+    const [row] = await db.query<{ n: number }>({
+      text: 'SELECT count(*)::int AS n FROM recipients WHERE account_id = $1 AND job_id IS NOT NULL',
+      values: [sender.account.id],
+    });
+    return row?.n ?? 0;
+  };
+  /** The emails that are taken, in their order. */
+  const take = (limit: number) =>
+    db.transaction(async (tx) => {
+      const jobs = await queue.take(tx, limit, []);
+      await claim(tx, newId(), jobs);
+      return jobs.map((job) => job.emailId);
+    });
+  const finish = () => db.query({ text: 'UPDATE recipients SET job_id = NULL, next_attempt_at = NULL' });
+
+  t.test('however many are due, the queue holds the head of the line', async (t) => {
+    await scheduleMany(db, crowd, { emails: 12_000, to: 'crowd.test', at: new Date() });
+    t.match(await wakeDue(db, queue), { woken: room });
+    t.match(await wakeDue(db, queue), { woken: 0, more: false });
+    t.equal(await working(crowd), room);
+
+    const [single] = await send(other, 1);
+    const first = await take(11);
+    t.ok(first.includes(single ?? ''), 'another account waits for the first ten of this one at the most');
+
+    const [urgent] = await send(crowd, 1);
+    t.equal(await working(crowd), room + 1, 'what is sent now does not wait behind what was scheduled');
+    await scheduleMany(db, other, { emails: 1, to: 'later.test', at: new Date() });
+    t.match(await wakeDue(db, queue), { woken: 1 }, 'due mail of another account is found behind twelve thousand');
+    const held = await take(room + 10);
+    t.ok(held.includes(urgent ?? ''));
+    t.equal(held.length, room + 3 - 11);
+    await finish();
+  });
+
+  t.test('a flood that is accepted waits as rows beyond the room, and all of it is woken in the end', async (t) => {
+    const ids = [...(await send(crowd, 1_000)), ...(await send(crowd, 1_000)), ...(await send(crowd, 1_000))];
+    t.equal(await working(crowd), room + 500);
+    const seen = new Set<string>();
+    for (let rounds = 0; seen.size < ids.length && rounds < 10; rounds += 1) {
+      for (const id of await take(5_000)) seen.add(id);
+      await db.query({
+        text: 'UPDATE recipients SET job_id = NULL, next_attempt_at = NULL WHERE claimed_by IS NOT NULL',
+      });
+      await wakeDue(db, queue);
+    }
+    t.strictSame([...seen].sort(), ids.toSorted());
+    await finish();
+  });
+
+  t.test(
+    'marketing waits for transactional, and the first of an account come before the many of another',
+    async (t) => {
+      await send(crowd, 500, 'marketing');
+      await send(crowd, 200);
+      const [late] = await send(other, 1);
+      const order = await take(701);
+      const types = await db.query<{ id: string; type: string }>({ text: 'SELECT id, type::text FROM emails' });
+      const typeOf = new Map(types.map((row) => [row.id, row.type]));
+      t.equal(
+        order.findIndex((id) => typeOf.get(id) === 'marketing'),
+        201,
+        'marketing comes last',
+      );
+      t.ok(order.indexOf(late ?? '') <= 10, `${order.indexOf(late ?? '')}`);
+      await finish();
+    },
+  );
+});
