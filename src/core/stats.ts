@@ -22,6 +22,8 @@ export interface Bucket {
   accepted: number;
   /** Emails of which a recipient is on the suppression list. */
   suppressed: number;
+  /** Emails that a recipient complained about, as far as the suppression list says which. */
+  complaints: number;
   /** Recipients from here on. */
   delivered: number;
   pending: number;
@@ -41,6 +43,7 @@ interface Row {
   group: string | null;
   accepted: number;
   suppressed: number;
+  complaints: number;
   delivered: number | null;
   pending: number | null;
   failed: number | null;
@@ -54,12 +57,14 @@ export async function collect(db: Database, accountId: string, query: StatsQuery
   const group = query.groupBy ? groups[query.groupBy] : 'NULL::text';
   const tags = query.groupBy === 'tag' ? ', unnest(tags) AS tag' : '';
   const rows = await db.query<Row>({
-    text: `WITH chosen AS (
+    text: `WITH complained AS (SELECT email_id FROM suppressions WHERE account_id = $1 AND reason = 'complaint' AND email_id IS NOT NULL),
+           chosen AS (
              SELECT id, date_trunc('${query.interval}', created_at, 'UTC') AS start, ${group} AS "group", suppressed,
-                    coalesce(scheduled_at, created_at) AS due
+                    coalesce(scheduled_at, created_at) AS due, id IN (SELECT email_id FROM complained) AS complaint
                FROM emails${tags} WHERE account_id = $1 AND id >= $2 AND id < $3),
            accepted AS (
-             SELECT start, "group", count(*)::int AS accepted, count(*) FILTER (WHERE suppressed > 0)::int AS suppressed
+             SELECT start, "group", count(*)::int AS accepted, count(*) FILTER (WHERE suppressed > 0)::int AS suppressed,
+                    count(*) FILTER (WHERE complaint)::int AS complaints
                FROM chosen GROUP BY 1, 2),
            reached AS (
              SELECT c.start, c."group", count(*) FILTER (WHERE r.status = 'delivered')::int AS delivered,
@@ -89,6 +94,7 @@ export async function collect(db: Database, accountId: string, query: StatsQuery
     group: row.group,
     accepted: row.accepted,
     suppressed: row.suppressed,
+    complaints: row.complaints,
     delivered: row.delivered ?? 0,
     pending: row.pending ?? 0,
     failed: row.failed ?? 0,

@@ -241,6 +241,7 @@ export function bucket(row: Bucket) {
     group: row.group,
     accepted: row.accepted,
     suppressed: row.suppressed,
+    complaints: row.complaints,
     delivered: row.delivered,
     pending: row.pending,
     failed: row.failed,

@@ -1,4 +1,5 @@
 import t from 'tap';
+import { addAll } from '../../src/core/suppressions.ts';
 import { buildSender } from '../support/build.ts';
 import { startDirectNode } from '../support/direct.ts';
 import { startSink } from '../support/mx.ts';
@@ -21,7 +22,7 @@ t.test('statistics', async (t) => {
   const stats = (query: string, key = node.key) => node.call('GET', `/api/v1/stats?${query}`, { key });
   t.match((await stats('')).body, { interval: 'day', group_by: null, buckets: [] });
 
-  await node.send({ to: ['a@r.test', 'gone@r.test'], tags: ['one', 'two'] });
+  const first = await node.send({ to: ['a@r.test', 'gone@r.test'], tags: ['one', 'two'] });
   await node.send({ to: 'b@r.test', tags: ['one'], type: 'marketing' });
   await node.send({ to: 'busy@r.test' });
   await eventually(
@@ -34,6 +35,8 @@ t.test('statistics', async (t) => {
     body: { from: stranger.from, to: 'c@r.test', subject: 's', text: 't' },
   });
 
+  await addAll(node.db, [{ accountId: node.account.id, address: 'a@r.test', reason: 'complaint', emailId: first.id }]);
+
   const { body } = await stats('');
   t.equal(body.buckets.length, 1);
   const today = `${new Date().toISOString().slice(0, 10)}T00:00:00.000Z`;
@@ -42,6 +45,7 @@ t.test('statistics', async (t) => {
     group: null,
     accepted: 4,
     suppressed: 1,
+    complaints: 1,
     delivered: 2,
     pending: 1,
     failed: 1,
