@@ -7,7 +7,12 @@ export interface Config {
   /** Null: the embedded PostgreSQL in `dataDir`. */
   databaseUrl: string | null;
   dataDir: string;
-  http: { host: string; port: number };
+  http: {
+    host: string;
+    port: number;
+    /** How many proxies stand in front; 0: the peer is the client. */
+    proxies: number;
+  };
   /** Without a slash at its end. */
   baseUrl: string;
   deliveryMode: 'sandbox' | 'direct';
@@ -57,6 +62,12 @@ export const variables: Variable[] = [
   { name: 'HTTP_HOST', fallback: '`127.0.0.1`', meaning: 'address that the REST API listens on' },
   { name: 'HTTP_PORT', fallback: '`3000`', meaning: 'its port; `0` takes any free one' },
   { name: 'BASE_URL', fallback: '`http://localhost:` and `HTTP_PORT`', meaning: 'the service as clients see it' },
+  {
+    name: 'TRUSTED_PROXIES',
+    fallback: '`0`',
+    meaning:
+      'how many reverse proxies of yours stand in front and add to `X-Forwarded-For`, 0 to 9: the client that failed logins are counted for',
+  },
   {
     name: 'DELIVERY_MODE',
     fallback: '`sandbox`',
@@ -143,7 +154,11 @@ export function readConfig(env: Record<string, string | undefined>): Readonly<Co
   const config: Config = {
     databaseUrl,
     dataDir: read('DATA_DIR', String, './data'),
-    http: { host: read('HTTP_HOST', hostToListenOn, '127.0.0.1'), port },
+    http: {
+      host: read('HTTP_HOST', hostToListenOn, '127.0.0.1'),
+      port,
+      proxies: read('TRUSTED_PROXIES', proxyCount, 0),
+    },
     baseUrl: read('BASE_URL', httpUrl, `http://localhost:${port}`),
     deliveryMode,
     mailHostname: read('MAIL_HOSTNAME', hostname, sandbox ? 'mail.sendwright.test' : ''),
@@ -221,6 +236,11 @@ function portNumber(text: string): number {
   const port = portOrZero(text);
   if (port === 0) throw new Error('a port number from 1 to 65535');
   return port;
+}
+
+function proxyCount(text: string): number {
+  if (!/^\d$/.test(text)) throw new Error('how many proxies stand in front, 0 to 9');
+  return Number(text);
 }
 
 function ipAddress(text: string): string {

@@ -120,6 +120,7 @@ async function bringUp(config: Config, foundation: Foundation, stops: Stops): Pr
       encryptionKey,
       mailHostname: config.mailHostname,
       baseUrl,
+      proxies: config.http.proxies,
       surroundings,
       sandbox: config.deliveryMode === 'sandbox',
       allowPrivateNetworks: config.allowPrivateNetworks,

@@ -19,7 +19,7 @@ import type { Services } from './services.ts';
 
 /** The whole of the HTTP side, in the order that a request passes through it. */
 export function createApp(services: Services): Koa {
-  const app = new Koa();
+  const app = new Koa({ proxy: services.proxies > 0, maxIpsCount: services.proxies });
   app.silent = true;
 
   const root = new Router({ sensitive: true, strict: true });

@@ -15,6 +15,8 @@ export interface Services {
   encryptionKey: Buffer;
   mailHostname: string;
   baseUrl: string;
+  /** How many of the last addresses in `X-Forwarded-For` are from proxies that can be trusted. */
+  proxies: number;
   /** How domains are verified: live DNS and our sending addresses. */
   surroundings: Surroundings;
   sandbox: boolean;

@@ -123,3 +123,23 @@ t.test('login', async (t) => {
 async function forgetFailures(node: TestNode): Promise<void> {
   await node.db.prisma.loginFailure.deleteMany();
 }
+
+t.test('behind proxies the client is who the last trusted one says', async (t) => {
+  const attempts = async (node: TestNode, forwarded: (n: number) => string) => {
+    await forgetFailures(node);
+    const statuses = [];
+    for (let n = 0; n < 11; n += 1) {
+      const headers = { 'X-Forwarded-For': forwarded(n) };
+      const body = { email: `nobody${n}@example.test`, password: 'wrong' };
+      statuses.push((await node.call('POST', login, { body, headers })).status);
+    }
+    return statuses.at(-1);
+  };
+  const alone = await startTestNode(t);
+  t.equal(await attempts(alone, (n) => `203.0.113.${n}`), 429, 'without proxies the header says nothing');
+
+  const behind = await startTestNode(t, { TRUSTED_PROXIES: '1' });
+  t.equal(await attempts(behind, (n) => `203.0.113.${n}`), 401, 'eleven clients');
+  t.equal(await attempts(behind, (n) => `198.51.100.${n}, 203.0.113.1`), 429, 'one that invents others before it');
+  t.equal(await attempts(behind, (n) => `nonsense ${n}`), 429, 'what is no address counts for the proxy');
+});

@@ -1,4 +1,6 @@
+import { isIP } from 'node:net';
 import type Router from '@koa/router';
+import type { Context } from 'koa';
 import { z } from 'zod';
 import { login } from '../../core/users.ts';
 import { issueToken } from '../auth.ts';
@@ -17,7 +19,7 @@ export const credentials = z.object({
 export function authRoutes(router: Router, { db, jwtSecret }: Services): void {
   router.post('/auth/login', async (ctx) => {
     const { email, password } = parse(credentials, await readJson(ctx, bodyLimit));
-    const user = await login(db, { email, password, address: ctx.ip });
+    const user = await login(db, { email, password, address: addressOf(ctx) });
     const { token, expiresAt } = issueToken(jwtSecret, user);
     ctx.body = {
       token,
@@ -27,4 +29,9 @@ export function authRoutes(router: Router, { db, jwtSecret }: Services): void {
       account: user.account,
     };
   });
+}
+
+/** The client's, as far as the proxies say so; whatever else they pass on is not an address. */
+function addressOf(ctx: Context): string {
+  return isIP(ctx.ip) === 0 ? (ctx.socket.remoteAddress ?? '') : ctx.ip;
 }
