@@ -76,3 +76,12 @@ export async function get(db: Database, accountId: string, id: string): Promise<
   if (!message) throw notFound();
   return message;
 }
+
+/** Whether an attempt to deliver the email to this address is in the log. */
+export async function wasTried(db: Database, emailId: string, recipient: string): Promise<boolean> {
+  const tried = await db.prisma.attempt.findFirst({
+    where: { emailId, recipient: { equals: recipient, mode: 'insensitive' } },
+    select: { id: true },
+  });
+  return tried !== null;
+}

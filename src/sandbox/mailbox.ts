@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { dkimVerify } from 'mailauth/lib/dkim/verify.js';
 import PostalMime from 'postal-mime';
 import { SMTPServer, type SMTPServerSession } from 'smtp-server';
-import { type Arrival, store } from '../core/sandbox-messages.ts';
+import { type Arrival, store, wasTried } from '../core/sandbox-messages.ts';
 import type { Database } from '../db/client.ts';
 import type { Logger } from '../log.ts';
 import { parseReturnPath } from '../mail/token.ts';
@@ -31,7 +31,6 @@ export interface MailboxOptions {
 /** The sandbox's mailbox: a real SMTP server on loopback that takes mail for anybody, as an MX host on the internet would. */
 export async function startMailbox(options: MailboxOptions): Promise<{ port: number; close(): Promise<void> }> {
   const { key, cert } = selfSignedCertificate(mailboxHost);
-  const greylisted = new Set<string>();
   const server = new SMTPServer({
     name: mailboxHost,
     banner: 'Sendwright sandbox',
@@ -45,7 +44,10 @@ export async function startMailbox(options: MailboxOptions): Promise<{ port: num
     hideENHANCEDSTATUSCODES: true,
     closeTimeout: 1_000,
     onRcptTo: (address, session, callback) => {
-      void act(address.address, session, greylisted).then(callback);
+      act(address.address, session, options).then(callback, (error: Error) => {
+        options.log.error({ error: error.message }, 'the sandbox could not decide about a recipient');
+        callback(refusal(451, '4.3.0 the sandbox could not decide'));
+      });
     },
     onData: (stream, session, callback) => {
       receive(stream, session, options).then(
@@ -67,15 +69,15 @@ export async function startMailbox(options: MailboxOptions): Promise<{ port: num
   return { port: address.port, close: () => new Promise((resolve) => server.close(() => resolve())) };
 }
 
-async function act(recipient: string, session: SMTPServerSession, greylisted: Set<string>): Promise<Error | null> {
+async function act(recipient: string, session: SMTPServerSession, options: MailboxOptions): Promise<Error | null> {
   const actor = recipient.split('@')[0]?.split('+')[0]?.toLowerCase();
   if (actor === 'slow') await sleep(slowMs);
   if (actor === 'bounced') return refusal(550, '5.1.1 the mailbox does not exist');
   if (actor !== 'deferred') return null;
   const sender = session.envelope.mailFrom === false ? '' : session.envelope.mailFrom.address;
-  const triplet = `${sender} ${recipient}`.toLowerCase();
-  if (greylisted.delete(triplet)) return null;
-  greylisted.add(triplet);
+  const emailId = parseReturnPath(options.returnPath.key, sender, options.returnPath.host);
+  // By the log and not from memory: a restart does not make it a stranger again.
+  if (emailId && (await wasTried(options.db, emailId, recipient))) return null;
   return refusal(451, '4.7.1 greylisted, please try again');
 }
 
