@@ -1,31 +1,29 @@
 import t from 'tap';
+import { clientOf, failure } from '../client/scene.ts';
 import { eventually, startTestNode } from '../support/node.ts';
 
-t.test('the way of a new user through the sandbox, over HTTP alone', async (t) => {
+t.test('the way of a new user through the sandbox, with the client alone', async (t) => {
   const node = await startTestNode(t);
-  const login = await node.call('POST', '/api/v1/auth/login', {
-    body: { email: 'admin@example.test', password: node.adminPassword },
-  });
-  const token = login.body.token;
+  const admin = await clientOf(node).login('admin@example.test', node.adminPassword);
 
-  const added = await node.call('POST', '/api/v1/domains', { token, body: { domain: 'Shop.Example.TEST' } });
-  t.equal(added.status, 200);
-  t.match(added.body.domain, { domain: 'shop.example.test', status: 'pending', verified_at: null });
-  t.match(added.body.dns_records, {
+  const added = await admin.domains.create({ domain: 'Shop.Example.TEST' });
+  t.match(added.domain, { domain: 'shop.example.test', status: 'pending', verified_at: null });
+  t.match(added.dns_records, {
     verification: {
       name: '_sendwright.shop.example.test',
       type: 'TXT',
       value: /^sendwright-verification=[0-9a-f]{40}$/,
     },
     dkim: {
-      name: `${added.body.domain.dkim_selector}._domainkey.shop.example.test`,
+      name: `${added.domain.dkim_selector}._domainkey.shop.example.test`,
       type: 'TXT',
       value: /^v=DKIM1; k=rsa; p=[A-Za-z0-9+/=]+$/,
     },
     spf: { name: 'shop.example.test', type: 'TXT', value: 'v=spf1 include:mail.sendwright.test ~all' },
   });
 
-  const key = (await node.call('POST', '/api/v1/keys', { token, body: { name: 'shop' } })).body.key;
+  const { key } = await admin.keys.create({ name: 'shop' });
+  const shop = clientOf(node, { apiKey: key });
   const email = {
     from: 'Shop <orders@shop.example.test>',
     to: ['Ann <ann@customers.test>', 'bounced@customers.test'],
@@ -34,17 +32,15 @@ t.test('the way of a new user through the sandbox, over HTTP alone', async (t) =
     html: '<p>Thank you, <b>Ann</b>.</p>',
     text: 'Thank you, Ann.',
   };
-  const early = await node.call('POST', '/api/v1/emails', { key, body: email });
+  const early = await failure(shop.emails.send(email));
   t.equal(early.status, 400);
-  t.equal(early.body.error, 'from domain not verified');
+  t.equal(early.error, 'from domain not verified');
 
-  const verified = await node.call('POST', `/api/v1/domains/${added.body.domain.id}/verify`, { token });
-  t.equal(verified.status, 200, JSON.stringify(verified.body));
-  t.equal(verified.body.domain.status, 'verified');
+  const verified = await admin.domains.verify(added.domain.id);
+  t.equal(verified.domain.status, 'verified');
 
-  const sent = await node.call('POST', '/api/v1/emails', { key, body: email });
-  t.equal(sent.status, 200);
-  t.match(sent.body.email, {
+  const { email: sent } = await shop.emails.send(email);
+  t.match(sent, {
     status: 'queued',
     from: email.from,
     to: email.to[0],
@@ -53,8 +49,8 @@ t.test('the way of a new user through the sandbox, over HTTP alone', async (t) =
   });
 
   const settled = await eventually(async () => {
-    const { body } = await node.call('GET', `/api/v1/emails/${sent.body.email.id}`, { key });
-    return body.email.status !== 'queued' && body.email;
+    const { email: now } = await shop.emails.get(sent.id);
+    return now.status !== 'queued' && now;
   });
   t.equal(settled.status, 'failed', 'one of three was refused');
   t.match(settled.error, /^550 /);
@@ -64,9 +60,9 @@ t.test('the way of a new user through the sandbox, over HTTP alone', async (t) =
     { address: 'audit@elsewhere.test', kind: 'bcc', status: 'delivered' },
   ]);
 
-  const { body } = await node.call('GET', `/api/v1/emails/${sent.body.email.id}/attempts`, { key });
-  t.equal(body.attempts.length, 3);
-  const refused = body.attempts.find((entry: { recipient: string }) => entry.recipient === 'bounced@customers.test');
+  const { attempts } = await shop.emails.attempts(sent.id);
+  t.equal(attempts.length, 3);
+  const refused = attempts.find(({ recipient }) => recipient === 'bounced@customers.test');
   t.match(refused, {
     outcome: 'bounced',
     reply_code: 550,
@@ -74,7 +70,7 @@ t.test('the way of a new user through the sandbox, over HTTP alone', async (t) =
     classification: 'bad_mailbox',
     phase: 'rcpt',
   });
-  const accepted = body.attempts.find((entry: { recipient: string }) => entry.recipient === 'ann@customers.test');
+  const accepted = attempts.find(({ recipient }) => recipient === 'ann@customers.test');
   t.match(accepted, {
     outcome: 'delivered',
     mx_host: 'mx.sandbox.test',
@@ -84,12 +80,12 @@ t.test('the way of a new user through the sandbox, over HTTP alone', async (t) =
   });
 
   const arrived = await eventually(async () => {
-    const answer = await node.call('GET', '/api/v1/sandbox/messages', { token });
-    return answer.body.count === 2 && answer.body;
+    const answer = await admin.sandbox.list();
+    return answer.count === 2 && answer;
   });
   for (const message of arrived.messages) {
     t.match(message, {
-      email_id: sent.body.email.id,
+      email_id: sent.id,
       subject: email.subject,
       from: 'orders@shop.example.test',
       raw_truncated: false,
@@ -99,32 +95,33 @@ t.test('the way of a new user through the sandbox, over HTTP alone', async (t) =
     t.notMatch(message.raw, /audit@/, 'the blind copy is named in no header');
     t.notMatch(message.raw, /[^\r]\n/, 'only CRLF ends a line');
   }
-  const one = await node.call('GET', `/api/v1/sandbox/messages/${arrived.messages[0].id}`, { token });
-  t.strictSame(one.body.message, arrived.messages[0]);
+  const [first] = arrived.messages;
+  const { message: one } = await admin.sandbox.get(first?.id ?? '');
+  t.strictSame(one, first);
 });
 
 t.test('a greylisted recipient is tried again and then delivered', async (t) => {
   const node = await startTestNode(t, { RETRY_SCHEDULE: '1s' });
-  const login = await node.call('POST', '/api/v1/auth/login', {
-    body: { email: 'admin@example.test', password: node.adminPassword },
-  });
-  const token = login.body.token;
-  const { body: added } = await node.call('POST', '/api/v1/domains', { token, body: { domain: 'grey.test' } });
-  await node.call('POST', `/api/v1/domains/${added.domain.id}/verify`, { token });
-  const { body: created } = await node.call('POST', '/api/v1/keys', { token, body: { name: 'k' } });
-  const { body: sent } = await node.call('POST', '/api/v1/emails', {
-    key: created.key,
-    body: { from: 'a@grey.test', to: 'deferred@customers.test', subject: 's', text: 't' },
+  const admin = await clientOf(node).login('admin@example.test', node.adminPassword);
+  const { domain } = await admin.domains.create({ domain: 'grey.test' });
+  await admin.domains.verify(domain.id);
+  const { key } = await admin.keys.create({ name: 'k' });
+  const { emails } = clientOf(node, { apiKey: key });
+  const { email: sent } = await emails.send({
+    from: 'a@grey.test',
+    to: 'deferred@customers.test',
+    subject: 's',
+    text: 't',
   });
   const deferred = await eventually(async () => {
-    const { body } = await node.call('GET', `/api/v1/emails/${sent.email.id}`, { key: created.key });
-    return body.email.recipients[0].status === 'deferred' && body.email;
+    const { email } = await emails.get(sent.id);
+    return email.recipients[0]?.status === 'deferred' && email;
   });
   t.equal(deferred.status, 'queued');
   t.match(deferred.recipients[0], { attempts: 1, last_response: /^451 4\.7\.1/, next_attempt_at: String });
   const delivered = await eventually(async () => {
-    const { body } = await node.call('GET', `/api/v1/emails/${sent.email.id}`, { key: created.key });
-    return body.email.status === 'sent' && body.email;
+    const { email } = await emails.get(sent.id);
+    return email.status === 'sent' && email;
   });
   t.match(delivered.recipients[0], { status: 'delivered', attempts: 2, next_attempt_at: null });
   t.match(delivered.sent_at, /Z$/);

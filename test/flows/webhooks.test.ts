@@ -1,31 +1,26 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { type EventType, type SendRequest, verifyWebhook } from 'sendwright/client';
 import t from 'tap';
+import { clientOf } from '../client/scene.ts';
 import { type Hook, isSigned, type ReceivedCall, startHook } from '../support/hook.ts';
-import { adminPassword, type CallOptions, eventually, startTestNode } from '../support/node.ts';
+import { adminPassword, eventually, startTestNode } from '../support/node.ts';
 import { startSendwright } from '../support/process.ts';
 
-// biome-ignore lint/suspicious/noExplicitAny: a test reads whatever the service answered
-type Caller = { call(method: string, path: string, options?: CallOptions): Promise<{ status: number; body: any }> };
-
 /** Logs in, adds and verifies a domain, makes a key, and an endpoint for these events. */
-async function prepare(app: Caller, url: string, events: string[]) {
-  const login = await app.call('POST', '/api/v1/auth/login', {
-    body: { email: 'admin@example.test', password: adminPassword },
-  });
-  const token: string = login.body.token;
-  const domain = await app.call('POST', '/api/v1/domains', { token, body: { domain: 'hooked.test' } });
-  await app.call('POST', `/api/v1/domains/${domain.body.domain.id}/verify`, { token });
-  const { key } = (await app.call('POST', '/api/v1/keys', { token, body: { name: 'hooked' } })).body;
-  const { webhook, secret } = (await app.call('POST', '/api/v1/webhooks', { token, body: { url, events } })).body;
-  const send = async (fields: Record<string, unknown>) => {
-    const body = { from: 'Shop <s@hooked.test>', subject: 'Hello', text: 'Hello', ...fields };
-    const answer = await app.call('POST', '/api/v1/emails', { key, body });
-    if (answer.status !== 200) throw new Error(JSON.stringify(answer.body));
-    return answer.body.email;
+async function prepare(app: { baseUrl: string }, url: string, events: EventType[]) {
+  const admin = await clientOf(app).login('admin@example.test', adminPassword);
+  const { domain } = await admin.domains.create({ domain: 'hooked.test' });
+  await admin.domains.verify(domain.id);
+  const { key } = await admin.keys.create({ name: 'hooked' });
+  const { secret } = await admin.webhooks.create({ url, events });
+  const { emails } = clientOf(app, { apiKey: key });
+  const send = async (fields: Pick<SendRequest, 'to' | 'bcc'>) => {
+    const { email } = await emails.send({ from: 'Shop <s@hooked.test>', subject: 'Hello', text: 'Hello', ...fields });
+    return email;
   };
-  return { token, key, webhook, secret, send };
+  return { admin, secret, send };
 }
 
 const about = (hook: Hook, emailId: string): ReceivedCall[] =>
@@ -34,8 +29,8 @@ const about = (hook: Hook, emailId: string): ReceivedCall[] =>
 t.test('an endpoint is told of what becomes of emails', async (t) => {
   const node = await startTestNode(t, { ALLOW_PRIVATE_NETWORKS: 'true' });
   const hook = await startHook(t);
-  const events = ['email.queued', 'email.delivered', 'email.failed', 'email.suppressed'];
-  const { token, secret, send } = await prepare(node, hook.url, events);
+  const events: EventType[] = ['email.queued', 'email.delivered', 'email.failed', 'email.suppressed'];
+  const { admin, secret, send } = await prepare(node, hook.url, events);
 
   const to = ['Ann <ann@customers.test>', 'ben@customers.test'];
   const good = await send({ to, bcc: 'audit@elsewhere.test' });
@@ -64,12 +59,13 @@ t.test('an endpoint is told of what becomes of emails', async (t) => {
   t.match(byType(bad.id, 'email.failed'), { data: { status: 'failed', to: ['bounced@customers.test'] } });
   for (const call of hook.calls) {
     t.ok(isSigned(call, secret));
+    t.strictSame(await verifyWebhook({ headers: call.headers, body: call.body, secret }), call.json);
     t.notMatch(JSON.stringify(call.json.data.to), /audit/);
     t.notMatch(call.body, /"text"|"html"/, 'no bodies');
   }
   const log = await eventually(async () => {
-    const { body } = await node.call('GET', `/api/v1/webhook-deliveries?email_id=${good.id}`, { token });
-    return body.deliveries.every(({ status }: { status: string }) => status === 'succeeded') && body;
+    const page = await admin.webhookDeliveries.list({ email_id: good.id });
+    return page.deliveries.every(({ status }) => status === 'succeeded') && page;
   });
   t.equal(log.count, 2);
   t.equal(new Set(hook.calls.map(({ headers }) => headers['x-service-webhook-id'])).size, hook.calls.length);
@@ -97,7 +93,7 @@ t.test('a call that kill -9 interrupts is made again, under the same id', async 
   const admin = { ADMIN_EMAIL: 'admin@example.test', ADMIN_PASSWORD: adminPassword };
   const env = { ...admin, DATA_DIR: dataDir, ALLOW_PRIVATE_NETWORKS: 'true' };
   let app = await startSendwright(env);
-  const { send, token } = await prepare(app, hook.url, ['email.queued']);
+  const { send, admin: before } = await prepare(app, hook.url, ['email.queued']);
   const { id } = await send({ to: 'ann@customers.test' });
   await eventually(async () => hook.calls.length === 1);
   t.equal(await app.end('SIGKILL'), 'SIGKILL');
@@ -106,9 +102,10 @@ t.test('a call that kill -9 interrupts is made again, under the same id', async 
   const [first, second] = hook.calls;
   t.equal(second?.headers['webhook-id'], first?.headers['webhook-id']);
   t.equal(second?.body, first?.body);
+  const { webhookDeliveries } = clientOf(app, { token: before.token });
   const delivery = await eventually(async () => {
-    const { body } = await app.call('GET', `/api/v1/webhook-deliveries?email_id=${id}`, { token });
-    return body.deliveries[0].status === 'succeeded' && body.deliveries[0];
+    const [found] = (await webhookDeliveries.list({ email_id: id })).deliveries;
+    return found?.status === 'succeeded' && found;
   });
   t.equal(delivery.attempts.length, 1, 'the one that was cut off left no record');
   t.equal(await app.end('SIGTERM'), 0);

@@ -1,0 +1,340 @@
+// Made from the OpenAPI document by `npm run client-types`: where operations are, what they take and answer.
+
+import type {
+  AddCreditBody,
+  AddDomainBody,
+  AddSuppressionBody,
+  ChangeAccountBody,
+  ChangeTemplateBody,
+  ChangeWebhookBody,
+  CreateAccountBody,
+  CreateKeyBody,
+  CreateTemplateBody,
+  CreateWebhookBody,
+  GetStatsQuery,
+  ListAllEmailsQuery,
+  ListEmailsQuery,
+  ListSuppressionsQuery,
+  ListWebhookDeliveriesQuery,
+  LogInBody,
+  PageQuery,
+  RenderTemplateBody,
+  ReplayWebhookBody,
+  RescheduleEmailBody,
+  SendBatchBody,
+  SendEmailQuery,
+  SendRequest,
+} from './requests.ts';
+
+import type {
+  Account,
+  AccountEmail,
+  ApiKey,
+  Attempt,
+  Bucket,
+  Checks,
+  DNSRecords,
+  Domain,
+  DryRun,
+  Email,
+  EmailWithRecipients,
+  Explanation,
+  Login,
+  RecommendedRecord,
+  RenderedTemplate,
+  SandboxMessage,
+  Suppression,
+  Template,
+  TemplateSummary,
+  Webhook,
+  WebhookDelivery,
+  WebhookDeliveryWithPayload,
+} from './types.ts';
+
+export const routes = {
+  sendEmail: { method: 'POST', path: '/api/v1/emails', takesKey: true },
+  listEmails: { method: 'GET', path: '/api/v1/emails' },
+  sendBatch: { method: 'POST', path: '/api/v1/emails/batch', takesKey: true },
+  rescheduleEmail: { method: 'PATCH', path: '/api/v1/emails/{id}' },
+  cancelEmail: { method: 'DELETE', path: '/api/v1/emails/{id}' },
+  getEmail: { method: 'GET', path: '/api/v1/emails/{id}' },
+  listAttempts: { method: 'GET', path: '/api/v1/emails/{id}/attempts' },
+  explainEmail: { method: 'GET', path: '/api/v1/emails/{id}/explain' },
+  getStats: { method: 'GET', path: '/api/v1/stats' },
+  createTemplate: { method: 'POST', path: '/api/v1/templates' },
+  listTemplates: { method: 'GET', path: '/api/v1/templates' },
+  getTemplate: { method: 'GET', path: '/api/v1/templates/{id}' },
+  changeTemplate: { method: 'PATCH', path: '/api/v1/templates/{id}' },
+  removeTemplate: { method: 'DELETE', path: '/api/v1/templates/{id}' },
+  publishTemplate: { method: 'POST', path: '/api/v1/templates/{id}/publish' },
+  renderTemplate: { method: 'POST', path: '/api/v1/templates/{id}/render' },
+  listSuppressions: { method: 'GET', path: '/api/v1/suppressions' },
+  addSuppression: { method: 'POST', path: '/api/v1/suppressions' },
+  removeSuppression: { method: 'DELETE', path: '/api/v1/suppressions/{address}' },
+  addDomain: { method: 'POST', path: '/api/v1/domains' },
+  listDomains: { method: 'GET', path: '/api/v1/domains' },
+  getDomain: { method: 'GET', path: '/api/v1/domains/{id}' },
+  removeDomain: { method: 'DELETE', path: '/api/v1/domains/{id}' },
+  verifyDomain: { method: 'POST', path: '/api/v1/domains/{id}/verify' },
+  createKey: { method: 'POST', path: '/api/v1/keys' },
+  listKeys: { method: 'GET', path: '/api/v1/keys' },
+  revokeKey: { method: 'DELETE', path: '/api/v1/keys/{id}' },
+  createWebhook: { method: 'POST', path: '/api/v1/webhooks' },
+  listWebhooks: { method: 'GET', path: '/api/v1/webhooks' },
+  getWebhook: { method: 'GET', path: '/api/v1/webhooks/{id}' },
+  changeWebhook: { method: 'PATCH', path: '/api/v1/webhooks/{id}' },
+  removeWebhook: { method: 'DELETE', path: '/api/v1/webhooks/{id}' },
+  rotateWebhookSecret: { method: 'POST', path: '/api/v1/webhooks/{id}/rotate-secret' },
+  testWebhook: { method: 'POST', path: '/api/v1/webhooks/{id}/test' },
+  replayWebhook: { method: 'POST', path: '/api/v1/webhooks/{id}/replay' },
+  listWebhookDeliveries: { method: 'GET', path: '/api/v1/webhook-deliveries' },
+  getWebhookDelivery: { method: 'GET', path: '/api/v1/webhook-deliveries/{id}' },
+  retryWebhookDelivery: { method: 'POST', path: '/api/v1/webhook-deliveries/{id}/retry' },
+  createAccount: { method: 'POST', path: '/api/v1/admin/accounts' },
+  listAccounts: { method: 'GET', path: '/api/v1/admin/accounts' },
+  getAccount: { method: 'GET', path: '/api/v1/admin/accounts/{id}' },
+  changeAccount: { method: 'PATCH', path: '/api/v1/admin/accounts/{id}' },
+  addCredit: { method: 'POST', path: '/api/v1/admin/accounts/{id}/credits' },
+  listAllEmails: { method: 'GET', path: '/api/v1/admin/emails' },
+  listSandboxMessages: { method: 'GET', path: '/api/v1/sandbox/messages' },
+  getSandboxMessage: { method: 'GET', path: '/api/v1/sandbox/messages/{id}' },
+  logIn: { method: 'POST', path: '/api/v1/auth/login' },
+  isAlive: { method: 'GET', path: '/healthz' },
+  isReady: { method: 'GET', path: '/readyz' },
+  getOpenApi: { method: 'GET', path: '/api/v1/openapi.json' },
+  showReference: { method: 'GET', path: '/docs', isText: true },
+  showWelcome: { method: 'GET', path: '/', isText: true },
+} as const;
+
+export interface Operations {
+  /** Send an email */
+  sendEmail: { query: SendEmailQuery; body: SendRequest; answer: { email: Email } | DryRun };
+  /** List emails */
+  listEmails: {
+    query: ListEmailsQuery;
+    answer: {
+      /** The page. */ emails: Email[];
+      /** How many match in all, whatever `limit` and `offset` are. */ count: number;
+      /** The `cursor` of the next page; null on the last. */ next_cursor: string | null;
+    };
+  };
+  /** Send many emails */
+  sendBatch: {
+    body: SendBatchBody;
+    answer: {
+      /** Those that were accepted, in the order of the request. */ emails: Email[];
+      /** How many the request had. */ count: number;
+      /** Those that were refused. */
+      errors: {
+        /** Which one, from 0. */ index: number;
+        /** As the error of a single email would be. */ error: string;
+        /** The reason. */ detail?: string;
+      }[];
+    };
+  };
+  /** Move a scheduled email */
+  rescheduleEmail: { body: RescheduleEmailBody; answer: { email: Email } };
+  /** Cancel a scheduled email */
+  cancelEmail: { answer: { email: Email } };
+  /** Get an email */
+  getEmail: { answer: { email: EmailWithRecipients } };
+  /** List delivery attempts */
+  listAttempts: { answer: { /** Oldest first. */ attempts: Attempt[] } };
+  /** Explain an email */
+  explainEmail: {
+    answer: {
+      email: Email;
+      /** The email in one sentence. */ summary: string;
+      /** Each recipient. */ recipients: Explanation[];
+    };
+  };
+  /** Get statistics */
+  getStats: {
+    query: GetStatsQuery;
+    answer: {
+      /** From when on. */ from: string;
+      /** Until when. */ to: string;
+      /** By what. */ interval: 'hour' | 'day';
+      /** By what else. */ group_by: 'domain' | 'tag' | 'type' | null;
+      /** One for each hour or day, and group. */ buckets: Bucket[];
+    };
+  };
+  /** Create a template */
+  createTemplate: { body: CreateTemplateBody; answer: { template: Template } };
+  /** List templates */
+  listTemplates: {
+    query: PageQuery;
+    answer: {
+      /** The page. */ templates: TemplateSummary[];
+      /** How many match in all, whatever `limit` and `offset` are. */ count: number;
+    };
+  };
+  /** Get a template */
+  getTemplate: { answer: { template: Template } };
+  /** Change a template */
+  changeTemplate: { body: ChangeTemplateBody; answer: { template: Template } };
+  /** Remove a template */
+  removeTemplate: { answer: { /** What was done, for a person. */ message: string } };
+  /** Publish a template */
+  publishTemplate: { answer: { template: Template } };
+  /** Render a template */
+  renderTemplate: { body: RenderTemplateBody; answer: RenderedTemplate };
+  /** List suppressions */
+  listSuppressions: {
+    query: ListSuppressionsQuery;
+    answer: {
+      /** The page. */ suppressions: Suppression[];
+      /** How many match in all, whatever `limit` and `offset` are. */ count: number;
+    };
+  };
+  /** Suppress an address */
+  addSuppression: { body: AddSuppressionBody; answer: { suppression: Suppression } };
+  /** Take an address off the list */
+  removeSuppression: { answer: { /** What was done, for a person. */ message: string } };
+  /** Add a domain */
+  addDomain: {
+    body: AddDomainBody;
+    answer: {
+      domain: Domain;
+      dns_records: DNSRecords;
+      /** More records, for better delivery. */ recommended_records: RecommendedRecord[];
+    };
+  };
+  /** List domains */
+  listDomains: { answer: { /** Newest first. */ domains: Domain[] } };
+  /** Get a domain */
+  getDomain: {
+    answer: {
+      domain: Domain;
+      dns_records: DNSRecords;
+      /** More records, for better delivery. */ recommended_records: RecommendedRecord[];
+    };
+  };
+  /** Remove a domain */
+  removeDomain: { answer: { /** What was done, for a person. */ message: string } };
+  /** Verify a domain */
+  verifyDomain: {
+    answer: {
+      domain: Domain;
+      dns_records: DNSRecords;
+      /** More records, for better delivery. */ recommended_records: RecommendedRecord[];
+      checks: Checks;
+    };
+  };
+  /** Create an API key */
+  createKey: {
+    body: CreateKeyBody;
+    answer: {
+      /** The whole key. Only its hash is stored: it cannot be shown again. */ key: string;
+      api_key: ApiKey;
+      /** A reminder to store it. */ warning: string;
+    };
+  };
+  /** List API keys */
+  listKeys: { answer: { /** Newest first. */ api_keys: ApiKey[] } };
+  /** Revoke an API key */
+  revokeKey: { answer: { api_key: ApiKey } };
+  /** Create an endpoint */
+  createWebhook: {
+    body: CreateWebhookBody;
+    answer: {
+      webhook: Webhook;
+      /** Signs the calls. It cannot be read again. */ secret: string;
+    };
+  };
+  /** List endpoints */
+  listWebhooks: { answer: { /** Newest first. */ webhooks: Webhook[] } };
+  /** Get an endpoint */
+  getWebhook: { answer: { webhook: Webhook } };
+  /** Change an endpoint */
+  changeWebhook: { body: ChangeWebhookBody; answer: { webhook: Webhook } };
+  /** Remove an endpoint */
+  removeWebhook: { answer: { /** What was done, for a person. */ message: string } };
+  /** Rotate the secret */
+  rotateWebhookSecret: {
+    answer: {
+      webhook: Webhook;
+      /** Signs the calls. It cannot be read again. */ secret: string;
+      /** Until when the previous one signs too. */ previous_secret_valid_until: string | null;
+    };
+  };
+  /** Call an endpoint now */
+  testWebhook: { answer: { delivery: WebhookDeliveryWithPayload } };
+  /** Send a time range again */
+  replayWebhook: {
+    body: ReplayWebhookBody;
+    answer: {
+      /** How many. */ count: number;
+      /** Where to go on when there are more; null when there are not. */ next_since: string | null;
+    };
+  };
+  /** List deliveries */
+  listWebhookDeliveries: {
+    query: ListWebhookDeliveriesQuery;
+    answer: {
+      /** The page. */ deliveries: WebhookDelivery[];
+      /** How many match in all, whatever `limit` and `offset` are. */ count: number;
+    };
+  };
+  /** Get a delivery */
+  getWebhookDelivery: { answer: { delivery: WebhookDeliveryWithPayload } };
+  /** Send a delivery again */
+  retryWebhookDelivery: { answer: { delivery: WebhookDeliveryWithPayload } };
+  /** Create an account */
+  createAccount: {
+    body: CreateAccountBody;
+    answer: {
+      account: Account;
+      /** Its first user. */
+      user: {
+        /** What the user logs in with. */ email: string;
+        /** The password that was made; absent where the request had one. */ password?: string;
+      };
+    };
+  };
+  /** List accounts */
+  listAccounts: {
+    query: PageQuery;
+    answer: {
+      /** The page. */ accounts: Account[];
+      /** How many match in all, whatever `limit` and `offset` are. */ count: number;
+    };
+  };
+  /** Get an account */
+  getAccount: { answer: { account: Account } };
+  /** Change an account */
+  changeAccount: { body: ChangeAccountBody; answer: { account: Account } };
+  /** Top up the credit */
+  addCredit: { body: AddCreditBody; answer: { account: Account } };
+  /** List the emails of all accounts */
+  listAllEmails: {
+    query: ListAllEmailsQuery;
+    answer: {
+      /** The page. */ emails: AccountEmail[];
+      /** How many match in all, whatever `limit` and `offset` are. */ count: number;
+      /** The `cursor` of the next page; null on the last. */ next_cursor: string | null;
+    };
+  };
+  /** List what arrived */
+  listSandboxMessages: {
+    query: PageQuery;
+    answer: {
+      /** The page. */ messages: SandboxMessage[];
+      /** How many match in all, whatever `limit` and `offset` are. */ count: number;
+    };
+  };
+  /** Get what arrived */
+  getSandboxMessage: { answer: { message: SandboxMessage } };
+  /** Log in */
+  logIn: { body: LogInBody; answer: Login };
+  /** Is it alive? */
+  isAlive: { answer: { /** It is so. */ status: 'ok' } };
+  /** Is it ready? */
+  isReady: { answer: { /** It is so. */ status: 'ready' } };
+  /** This reference, for programs */
+  getOpenApi: { answer: { /** The version of OpenAPI. */ openapi: string } & Record<string, unknown> };
+  /** This reference, for people */
+  showReference: { answer: string };
+  /** Where to begin */
+  showWelcome: { answer: string };
+}

@@ -1,0 +1,222 @@
+import type * as requests from './requests.ts';
+import type { Call, CallOptions } from './transport.ts';
+
+/** Operations on one noun. What they take and answer is as on the wire, and as the reference of the service has it. */
+export abstract class Resource {
+  protected readonly call: Call;
+
+  constructor(call: Call) {
+    this.call = call;
+  }
+}
+
+/** With an API key or a login. */
+export class Stats extends Resource {
+  get(query: requests.GetStatsQuery = {}, options?: CallOptions) {
+    return this.call('getStats', { query }, options);
+  }
+}
+
+/** With an API key or a login. */
+export class Templates extends Resource {
+  create(body: requests.CreateTemplateBody, options?: CallOptions) {
+    return this.call('createTemplate', { body }, options);
+  }
+
+  list(query: requests.PageQuery = {}, options?: CallOptions) {
+    return this.call('listTemplates', { query }, options);
+  }
+
+  get(id: string, options?: CallOptions) {
+    return this.call('getTemplate', { param: id }, options);
+  }
+
+  /** Changes the draft. What is not given stays, and null clears. */
+  update(id: string, body: requests.ChangeTemplateBody, options?: CallOptions) {
+    return this.call('changeTemplate', { param: id, body }, options);
+  }
+
+  remove(id: string, options?: CallOptions) {
+    return this.call('removeTemplate', { param: id }, options);
+  }
+
+  /** From now on emails are made from the draft as it is. */
+  publish(id: string, options?: CallOptions) {
+    return this.call('publishTemplate', { param: id }, options);
+  }
+
+  /** What an email would say. Nothing is sent. */
+  render(id: string, body: requests.RenderTemplateBody = {}, options?: CallOptions) {
+    return this.call('renderTemplate', { param: id, body }, options);
+  }
+}
+
+/** With a login. */
+export class Suppressions extends Resource {
+  list(query: requests.ListSuppressionsQuery = {}, options?: CallOptions) {
+    return this.call('listSuppressions', { query }, options);
+  }
+
+  add(body: requests.AddSuppressionBody, options?: CallOptions) {
+    return this.call('addSuppression', { body }, options);
+  }
+
+  remove(address: string, options?: CallOptions) {
+    return this.call('removeSuppression', { param: address }, options);
+  }
+}
+
+/** With a login. */
+export class Domains extends Resource {
+  /** The answer has the records to publish. */
+  create(body: requests.AddDomainBody, options?: CallOptions) {
+    return this.call('addDomain', { body }, options);
+  }
+
+  list(options?: CallOptions) {
+    return this.call('listDomains', {}, options);
+  }
+
+  get(id: string, options?: CallOptions) {
+    return this.call('getDomain', { param: id }, options);
+  }
+
+  remove(id: string, options?: CallOptions) {
+    return this.call('removeDomain', { param: id }, options);
+  }
+
+  /** Looks the records up. What is not right is in the error's `body`, as `VerificationError` has it. */
+  verify(id: string, options?: CallOptions) {
+    return this.call('verifyDomain', { param: id }, options);
+  }
+}
+
+/** With a login. */
+export class Keys extends Resource {
+  /** The answer has the whole key, this once. */
+  create(body: requests.CreateKeyBody, options?: CallOptions) {
+    return this.call('createKey', { body }, options);
+  }
+
+  list(options?: CallOptions) {
+    return this.call('listKeys', {}, options);
+  }
+
+  revoke(id: string, options?: CallOptions) {
+    return this.call('revokeKey', { param: id }, options);
+  }
+}
+
+/** With a login. */
+export class Webhooks extends Resource {
+  /** The answer has the secret for `verifyWebhook`, this once. */
+  create(body: requests.CreateWebhookBody, options?: CallOptions) {
+    return this.call('createWebhook', { body }, options);
+  }
+
+  list(options?: CallOptions) {
+    return this.call('listWebhooks', {}, options);
+  }
+
+  get(id: string, options?: CallOptions) {
+    return this.call('getWebhook', { param: id }, options);
+  }
+
+  update(id: string, body: requests.ChangeWebhookBody, options?: CallOptions) {
+    return this.call('changeWebhook', { param: id, body }, options);
+  }
+
+  remove(id: string, options?: CallOptions) {
+    return this.call('removeWebhook', { param: id }, options);
+  }
+
+  /** For 24 hours calls are signed with the previous secret too. */
+  rotateSecret(id: string, options?: CallOptions) {
+    return this.call('rotateWebhookSecret', { param: id }, options);
+  }
+
+  /** Calls it now, and answers with what it said. That can take 17 s. */
+  test(id: string, options?: CallOptions) {
+    return this.call('testWebhook', { param: id }, options);
+  }
+
+  /** Sends everything of a time range again. */
+  replay(id: string, body: requests.ReplayWebhookBody, options?: CallOptions) {
+    return this.call('replayWebhook', { param: id, body }, options);
+  }
+}
+
+/** With a login. */
+export class WebhookDeliveries extends Resource {
+  list(query: requests.ListWebhookDeliveriesQuery = {}, options?: CallOptions) {
+    return this.call('listWebhookDeliveries', { query }, options);
+  }
+
+  get(id: string, options?: CallOptions) {
+    return this.call('getWebhookDelivery', { param: id }, options);
+  }
+
+  /** Sends it again, whatever became of it. */
+  retry(id: string, options?: CallOptions) {
+    return this.call('retryWebhookDelivery', { param: id }, options);
+  }
+}
+
+/** With the login of an operator of the server. */
+export class Accounts extends Resource {
+  create(body: requests.CreateAccountBody, options?: CallOptions) {
+    return this.call('createAccount', { body }, options);
+  }
+
+  list(query: requests.PageQuery = {}, options?: CallOptions) {
+    return this.call('listAccounts', { query }, options);
+  }
+
+  get(id: string, options?: CallOptions) {
+    return this.call('getAccount', { param: id }, options);
+  }
+
+  update(id: string, body: requests.ChangeAccountBody, options?: CallOptions) {
+    return this.call('changeAccount', { param: id, body }, options);
+  }
+
+  addCredit(id: string, body: requests.AddCreditBody, options?: CallOptions) {
+    return this.call('addCredit', { param: id, body }, options);
+  }
+}
+
+/** With a login: what arrived while `DELIVERY_MODE` is `sandbox`. */
+export class SandboxMessages extends Resource {
+  list(query: requests.PageQuery = {}, options?: CallOptions) {
+    return this.call('listSandboxMessages', { query }, options);
+  }
+
+  get(id: string, options?: CallOptions) {
+    return this.call('getSandboxMessage', { param: id }, options);
+  }
+}
+
+/** Without a credential: whether it works, and what it can do. */
+export class Service extends Resource {
+  isAlive(options?: CallOptions) {
+    return this.call('isAlive', {}, options);
+  }
+
+  isReady(options?: CallOptions) {
+    return this.call('isReady', {}, options);
+  }
+
+  openApi(options?: CallOptions) {
+    return this.call('getOpenApi', {}, options);
+  }
+
+  /** A page for people, as HTML. */
+  reference(options?: CallOptions) {
+    return this.call('showReference', {}, options);
+  }
+
+  /** A page for people, as HTML. */
+  welcome(options?: CallOptions) {
+    return this.call('showWelcome', {}, options);
+  }
+}

@@ -1,0 +1,108 @@
+import { readFileSync } from 'node:fs';
+import { Sendwright } from 'sendwright/client';
+import t from 'tap';
+import { clientFiles } from '../../scripts/client-types.ts';
+import { mismatch, operations } from '../support/contract.ts';
+
+t.test('what is made from the document is up to date', async (t) => {
+  for (const [path, made] of Object.entries(clientFiles())) {
+    const there = readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
+    t.equal(there, made, `${path}: run npm run client-types`);
+  }
+});
+
+const email = { from: 'Me <me@a.test>', to: ['b@c.test'], subject: 's', text: 't', attachments: [] };
+
+/** A call of each method, with all that it takes. */
+const calls: ((client: Sendwright) => unknown)[] = [
+  ({ emails }) => emails.send(email, { idempotencyKey: 'k' }),
+  ({ emails }) => emails.sendBatch([email, { to: 'b@c.test', template: { alias: 'a', variables: { A: 1 } } }]),
+  ({ emails }) => emails.dryRun(email),
+  ({ emails }) => emails.list({ limit: 1, offset: 2, status: 'sent', created_after: '2026-11-21T00:00:00Z' }),
+  ({ emails }) => emails.get('id'),
+  ({ emails }) => emails.attempts('id'),
+  ({ emails }) => emails.explain('id'),
+  ({ emails }) => emails.cancel('id'),
+  ({ emails }) => emails.reschedule('id', { scheduled_at: '2027-01-01T00:00:00Z' }),
+  ({ stats }) => stats.get({ interval: 'hour', group_by: 'tag' }),
+  ({ templates }) => templates.create({ name: 'n', html: '{{A}}', variables: [{ key: 'A', type: 'string' }] }),
+  ({ templates }) => templates.list({ limit: 3 }),
+  ({ templates }) => templates.get('id'),
+  ({ templates }) => templates.update('id', { subject: null }),
+  ({ templates }) => templates.remove('id'),
+  ({ templates }) => templates.publish('id'),
+  ({ templates }) => templates.render('id'),
+  ({ suppressions }) => suppressions.list({ reason: 'manual' }),
+  ({ suppressions }) => suppressions.add({ address: 'a@b.test' }),
+  ({ suppressions }) => suppressions.remove('a@b.test'),
+  ({ domains }) => domains.create({ domain: 'a.test' }),
+  ({ domains }) => domains.list(),
+  ({ domains }) => domains.get('id'),
+  ({ domains }) => domains.remove('id'),
+  ({ domains }) => domains.verify('id'),
+  ({ keys }) => keys.create({ name: 'n', scopes: ['read'] }),
+  ({ keys }) => keys.list(),
+  ({ keys }) => keys.revoke('id'),
+  ({ webhooks }) => webhooks.create({ url: 'https://a.test/', events: ['email.sent'] }),
+  ({ webhooks }) => webhooks.list(),
+  ({ webhooks }) => webhooks.get('id'),
+  ({ webhooks }) => webhooks.update('id', { status: 'enabled' }),
+  ({ webhooks }) => webhooks.remove('id'),
+  ({ webhooks }) => webhooks.rotateSecret('id'),
+  ({ webhooks }) => webhooks.test('id'),
+  ({ webhooks }) => webhooks.replay('id', { since: '2026-11-21T00:00:00Z' }),
+  ({ webhookDeliveries }) => webhookDeliveries.list({ event: 'webhook.test' }),
+  ({ webhookDeliveries }) => webhookDeliveries.get('id'),
+  ({ webhookDeliveries }) => webhookDeliveries.retry('id'),
+  ({ admin }) => admin.accounts.create({ name: 'n', email: 'a@b.test' }),
+  ({ admin }) => admin.accounts.list(),
+  ({ admin }) => admin.accounts.get('id'),
+  ({ admin }) => admin.accounts.update('id', { suspended: true }),
+  ({ admin }) => admin.accounts.addCredit('id', { amount: 1 }),
+  ({ admin }) => admin.emails.list({ account_id: 'id' }),
+  ({ sandbox }) => sandbox.list(),
+  ({ sandbox }) => sandbox.get('id'),
+  ({ service }) => service.isAlive(),
+  ({ service }) => service.isReady(),
+  ({ service }) => service.openApi(),
+  ({ service }) => service.reference(),
+  ({ service }) => service.welcome(),
+  (client) => client.login('a@b.test', 'password'),
+];
+
+t.test('every operation is called by some method, as the document has it', async (t) => {
+  const called = new Set<string>();
+  const answers: unknown[] = [];
+  const answering: typeof fetch = async (input, init) => {
+    const url = new URL(String(input));
+    const method = init?.method ?? 'GET';
+    const found = operations.find((one) => one.method === method && one.pattern.test(url.pathname));
+    if (!found) throw new Error(`there is no ${method} ${url.pathname}`);
+    const { operationId, requestBody, parameters = [], responses, security } = found.operation;
+    called.add(operationId);
+    const names = parameters.flatMap((one) => (one.in === 'query' ? [one.name] : []));
+    for (const name of url.searchParams.keys()) t.ok(names.includes(name), `${operationId} takes ${name}`);
+    const schema = requestBody?.content['application/json']?.schema;
+    if (schema) t.equal(mismatch(schema, JSON.parse(String(init?.body)), 'requests'), null, `${operationId}'s body`);
+    else t.equal(init?.body, null, `${operationId} has no body`);
+    const headers = new Headers(init?.headers);
+    for (const one of security) {
+      if (one.apiKey) t.equal(headers.get('x-api-key'), 'sk_live_x');
+      if (one.login) t.equal(headers.get('authorization'), 'Bearer jwt');
+    }
+    const takesKey = parameters.some((one) => one.name === 'Idempotency-Key');
+    t.equal(headers.has('idempotency-key'), takesKey, `${operationId}'s Idempotency-Key`);
+    const [status, response] = Object.entries(responses).find(([code]) => code < '300') ?? ['500'];
+    const [[type, media] = ['', undefined]] = Object.entries(response?.content ?? {});
+    answers.push(media?.example);
+    const body = type === 'application/json' ? JSON.stringify(media?.example) : String(media?.example);
+    return new Response(body, { status: Number(status), headers: { 'Content-Type': type } });
+  };
+  const client = new Sendwright({ baseUrl: 'http://localhost', apiKey: 'sk_live_x', token: 'jwt', fetch: answering });
+  for (const call of calls) {
+    const answer = await call(client);
+    if (!(answer instanceof Sendwright)) t.strictSame(answer, answers.at(-1), `${call}`);
+  }
+  const ids = operations.map(({ operation }) => operation.operationId);
+  t.strictSame([...called].sort(), ids.sort());
+});

@@ -1,0 +1,238 @@
+import { once } from 'node:events';
+import { createServer, request as httpRequest } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { inspect } from 'node:util';
+import { Sendwright } from 'sendwright/client';
+import t from 'tap';
+import { startMailer } from '../http/scene.ts';
+import { drop, failure, say, startMisbehaving } from './scene.ts';
+
+const email = { from: 'a@b.test', to: 'c@d.test', subject: 's', text: 't' };
+const sent = { email: { id: '1' } };
+const unavailable = say(503, { error: 'unavailable' });
+
+t.test('a send whose answer was lost is repeated with its key, and sends once', async (t) => {
+  const mailer = await startMailer(t);
+  let lost = 0;
+  // Hands requests on, and drops the first connection after the service has accepted the email.
+  const proxy = createServer(async (request, response) => {
+    const { method, url, headers } = request;
+    const onward = httpRequest(`${mailer.node.baseUrl}${url}`, { method, headers });
+    request.pipe(onward);
+    const [answer] = await once(onward, 'response');
+    if (lost === 0) {
+      t.equal(answer.statusCode, 200);
+      lost += 1;
+      response.socket?.resetAndDestroy();
+      return;
+    }
+    response.writeHead(answer.statusCode, answer.headers);
+    answer.pipe(response);
+  }).listen(0, '127.0.0.1');
+  await once(proxy, 'listening');
+  t.teardown(() => proxy.close());
+  const baseUrl = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
+  const client = new Sendwright({ baseUrl, apiKey: mailer.key, backoffMs: 1 });
+
+  const { email: accepted } = await client.emails.send({ ...email, from: mailer.from });
+  t.equal(lost, 1);
+  const { emails, count } = await client.emails.list();
+  t.equal(count, 1, 'one email');
+  t.equal(emails[0]?.id, accepted.id);
+
+  lost = 0;
+  const batch = await client.emails.sendBatch([email, email].map((one) => ({ ...one, from: mailer.from })));
+  t.equal(batch.emails.length, 2);
+  t.equal((await client.emails.list()).count, 3, 'a batch neither');
+});
+
+t.test('each attempt of a send has the same key and the same bytes, each send another key', async (t) => {
+  const { client, requests } = await startMisbehaving(t, drop, unavailable, say(200, sent));
+  t.strictSame(await client.emails.send(email), sent);
+  t.equal(requests.length, 3);
+  t.match(requests[0]?.headers['idempotency-key'], /^[0-9a-f-]{36}$/);
+  t.equal(new Set(requests.map(({ headers }) => headers['idempotency-key'])).size, 1);
+  t.equal(new Set(requests.map(({ body }) => body)).size, 1);
+  await client.emails.send(email);
+  t.not(requests[3]?.headers['idempotency-key'], requests[0]?.headers['idempotency-key']);
+  await client.emails.send(email, { idempotencyKey: 'order-7' });
+  t.equal(requests[4]?.headers['idempotency-key'], 'order-7');
+});
+
+t.test('what is given up says after how many attempts, and with which key to go on', async (t) => {
+  const { client, requests } = await startMisbehaving(t, drop);
+  const error = await failure(client.emails.send(email, { idempotencyKey: 'order-7' }));
+  t.match(error, { status: null, error: 'network error', attempts: 3, idempotencyKey: 'order-7' });
+  t.equal(requests.length, 3);
+  t.match(await failure(client.emails.send(email, { maxAttempts: 1 })), {
+    attempts: 1,
+    idempotencyKey: /^[0-9a-f-]{36}$/,
+  });
+  t.equal(requests.length, 4);
+  const gone = new Sendwright({ baseUrl: 'http://127.0.0.1:1', backoffMs: 1 });
+  t.match(await failure(gone.service.isAlive()), {
+    error: 'network error',
+    detail: /ECONNREFUSED|bad port/,
+    attempts: 3,
+  });
+});
+
+t.test('only what cannot be done twice is repeated', async (t) => {
+  const repeated: ((client: Sendwright) => Promise<unknown>)[] = [
+    (client) => client.domains.list(),
+    (client) => client.domains.remove('1'),
+    (client) => client.webhooks.update('1', { status: 'enabled' }),
+    (client) => client.emails.sendBatch([email]),
+    (client) => client.domains.verify('1'),
+    (client) => client.templates.render('1'),
+    (client) => client.suppressions.add({ address: 'a@b.test' }),
+    (client) => client.login('a', 'b'),
+  ];
+  const once: typeof repeated = [
+    (client) => client.keys.create({ name: 'k' }),
+    (client) => client.domains.create({ domain: 'a.test' }),
+    (client) => client.templates.create({ name: 'n' }),
+    (client) => client.templates.publish('1'),
+    (client) => client.webhooks.create({ url: 'https://a.test', events: [] }),
+    (client) => client.webhooks.rotateSecret('1'),
+    (client) => client.webhooks.test('1'),
+    (client) => client.webhooks.replay('1', { since: '' }),
+    (client) => client.webhookDeliveries.retry('1'),
+    (client) => client.admin.accounts.create({ name: 'n', email: 'a@b.test' }),
+    (client) => client.admin.accounts.addCredit('1', { amount: 1 }),
+  ];
+  for (const trouble of [drop, say(500, {}), say(502, '<html>'), unavailable, say(504, '')]) {
+    const { client, requests } = await startMisbehaving(t, trouble);
+    for (const call of repeated) t.equal((await failure(call(client))).attempts, 3, `${call}`);
+    for (const call of once) t.equal((await failure(call(client))).attempts, 1, `${call}`);
+    t.equal(requests.length, repeated.length * 3 + once.length);
+  }
+  for (const [status, error] of [
+    [400, 'invalid request'],
+    [401, 'unauthorized'],
+    [404, 'not found'],
+    [409, 'conflict'],
+  ] as const) {
+    const { client } = await startMisbehaving(t, say(status, { error }));
+    for (const call of [...repeated, ...once]) t.match(await failure(call(client)), { status, error, attempts: 1 });
+  }
+});
+
+t.test('what was refused as too much is repeated after the time that the service says', async (t) => {
+  const limited = (after: string) => say(429, { error: 'rate limited' }, { 'Retry-After': after });
+  const { client, requests } = await startMisbehaving(t, limited('1'), limited('0'), say(200, { key: 'k' }));
+  t.strictSame(await client.keys.create({ name: 'k' }), { key: 'k' }, 'a POST too: it was not done');
+  const [first, second, third] = requests.map(({ at }) => at);
+  t.ok(Number(second) - Number(first) >= 1_000, `${Number(second) - Number(first)} ms`);
+  t.ok(Number(third) - Number(second) < 900);
+
+  const date = new Date(Date.now() + 3_000).toUTCString();
+  const dated = await startMisbehaving(t, say(503, { error: 'unavailable' }, { 'Retry-After': date }), say(200, sent));
+  await dated.client.emails.get('1');
+  const waited = Number(dated.requests[1]?.at) - Number(dated.requests[0]?.at);
+  t.ok(waited > 1_500 && waited < 4_000, `${waited} ms until the date`);
+});
+
+t.test('a time that is too long is not waited for, nor is a quota', async (t) => {
+  const cases = [
+    { answer: say(429, { error: 'rate limited' }, { 'Retry-After': '900' }), retryAfterMs: 900_000 },
+    { answer: say(429, { error: 'quota exceeded', detail: 'd' }), retryAfterMs: null },
+  ];
+  for (const { answer, retryAfterMs } of cases) {
+    const { client, requests } = await startMisbehaving(t, answer);
+    t.match(await failure(client.emails.send(email)), { status: 429, attempts: 1, retryAfterMs });
+    t.equal(requests.length, 1);
+  }
+  const odd = await startMisbehaving(t, say(503, { error: 'unavailable' }, { 'Retry-After': 'soon' }), say(200, sent));
+  await odd.client.emails.get('1');
+  t.equal(odd.requests.length, 2, 'what is no time is ignored');
+});
+
+t.test('an attempt has its time, for all of its answer', async (t) => {
+  const silent = await startMisbehaving(t, () => undefined, say(200, sent));
+  t.strictSame(await silent.client.emails.send(email, { timeoutMs: 100 }), sent, 'the next attempt has its own');
+  const stuck = await startMisbehaving(t, (response) => response.writeHead(200).write('{"email":'));
+  const error = await failure(stuck.client.emails.send(email, { timeoutMs: 100, maxAttempts: 2 }));
+  t.match(error, { status: null, error: 'timeout', detail: /100 ms/, attempts: 2 });
+});
+
+t.test('the signal of the caller ends a call, and the wait between two', async (t) => {
+  const silent = await startMisbehaving(t, () => undefined);
+  const limited = await startMisbehaving(t, say(429, { error: 'rate limited' }, { 'Retry-After': '30' }));
+  for (const { client, requests } of [silent, limited]) {
+    const controller = new AbortController();
+    const call = client.emails.send(email, { signal: controller.signal });
+    setTimeout(() => controller.abort(new Error('enough')), 100);
+    await t.rejects(call, { message: 'enough' });
+    t.equal(requests.length, 1);
+    await t.rejects(client.emails.send(email, { signal: controller.signal }), { message: 'enough' });
+    t.equal(requests.length, 1, 'what is over is not begun');
+  }
+});
+
+t.test('an answer is read up to a limit', async (t) => {
+  let closed = false;
+  const { baseUrl } = await startMisbehaving(t, (response) => {
+    response.writeHead(200, { 'Content-Type': 'application/json' });
+    const more = () => response.write(' '.repeat(65_536), more);
+    more();
+    response.on('close', () => {
+      closed = true;
+    });
+  });
+  const client = new Sendwright({ baseUrl, maxAnswerBytes: 1_000_000, backoffMs: 1 });
+  t.match(await failure(client.domains.list()), { status: 200, error: 'answer too large', attempts: 1 });
+  await new Promise((resume) => setTimeout(resume, 100));
+  t.ok(closed, 'and the connection is closed');
+});
+
+t.test('what is not from Sendwright is an error that shows it', async (t) => {
+  for (const body of ['<html>a login page</html>', '', 'null', '"text"', '{"email":']) {
+    const { client } = await startMisbehaving(t, say(200, body));
+    const error = await failure(client.emails.send(email));
+    t.match(error, { status: 200, error: 'unexpected answer', attempts: 1 }, body);
+    t.ok(error.detail?.endsWith(body));
+  }
+  const gateway = await startMisbehaving(t, say(502, '<html>Bad Gateway</html>'), say(200, sent));
+  t.strictSame(await gateway.client.emails.send(email), sent);
+  const cut = await startMisbehaving(
+    t,
+    (response) => response.writeHead(200, { 'Content-Length': '100' }).write('{', () => drop(response, response.req)),
+    say(200, sent),
+  );
+  t.strictSame(await cut.client.emails.send(email), sent, 'an answer that breaks off is asked for again');
+});
+
+t.test('a redirect is not followed, as the credentials would go along', async (t) => {
+  const elsewhere = await startMisbehaving(t, say(200, sent));
+  const { client, requests } = await startMisbehaving(t, say(307, '', { Location: elsewhere.baseUrl }));
+  const error = await failure(client.emails.send(email));
+  t.match(error, { status: 307, error: 'unexpected answer', detail: /redirect to http.*baseUrl/ });
+  t.equal(requests.length, 1);
+  t.equal(elsewhere.requests.length, 0);
+});
+
+t.test('an error says what the service said, and no credential', async (t) => {
+  const body = { error: 'dns verification failed', detail: 'dkim: none', missing: ['dkim'], checks: {} };
+  const { client } = await startMisbehaving(t, say(400, body, { 'X-Request-Id': 'r-1' }));
+  const error = await failure(client.domains.verify('1'));
+  t.match(error, { status: 400, error: body.error, detail: body.detail, requestId: 'r-1', retryAfterMs: null });
+  t.strictSame(error.body, body);
+  t.equal(error.message, '400 dns verification failed: dkim: none');
+  t.equal(error.name, 'SendwrightError');
+  t.notMatch(inspect([error, client], { depth: 9, showHidden: true }), /sk_live_secret|jwt/);
+});
+
+t.test('addresses', async (t) => {
+  const { baseUrl, requests } = await startMisbehaving(t, say(200, {}));
+  const client = new Sendwright({ baseUrl: `${baseUrl}/mail//` });
+  await client.emails.list({ q: 'a & b', tag: 'ü', limit: 3 });
+  t.equal(requests[0]?.url, '/mail/api/v1/emails?q=a+%26+b&tag=%C3%BC&limit=3');
+  await client.suppressions.remove('a/../b?c#d@e.test');
+  t.equal(requests[1]?.url, '/mail/api/v1/suppressions/a%2F..%2Fb%3Fc%23d%40e.test');
+  for (const id of ['', '.', '..', undefined, null, 7] as string[])
+    await t.rejects(client.domains.remove(id), TypeError, `${id} would be another path`);
+  t.equal(requests.length, 2);
+  for (const wrong of ['', 'send.example.com', 'ftp://send.example.com', undefined] as string[])
+    t.throws(() => new Sendwright({ baseUrl: wrong }), TypeError, wrong);
+});
