@@ -1,6 +1,7 @@
 import { AllEmails, Emails } from './emails.ts';
 import {
   Accounts,
+  Destinations,
   Domains,
   Keys,
   SandboxMessages,
@@ -34,7 +35,11 @@ export class Sendwright {
   readonly keys: Keys;
   readonly webhooks: Webhooks;
   readonly webhookDeliveries: WebhookDeliveries;
-  readonly admin: { readonly accounts: Accounts; readonly emails: AllEmails };
+  readonly admin: {
+    readonly accounts: Accounts;
+    readonly emails: AllEmails;
+    readonly destinations: Destinations;
+  };
   readonly sandbox: SandboxMessages;
   readonly service: Service;
   /** Who logged in, where `login` made this client. */
@@ -53,7 +58,11 @@ export class Sendwright {
     this.keys = new Keys(call);
     this.webhooks = new Webhooks(call);
     this.webhookDeliveries = new WebhookDeliveries(call);
-    this.admin = { accounts: new Accounts(call), emails: new AllEmails(call) };
+    this.admin = {
+      accounts: new Accounts(call),
+      emails: new AllEmails(call),
+      destinations: new Destinations(call),
+    };
     this.sandbox = new SandboxMessages(call);
     this.service = new Service(call);
   }

@@ -13,6 +13,7 @@ import type {
   CreateWebhookBody,
   GetStatsQuery,
   ListAllEmailsQuery,
+  ListDestinationsQuery,
   ListEmailsQuery,
   ListSuppressionsQuery,
   ListWebhookDeliveriesQuery,
@@ -33,6 +34,7 @@ import type {
   Attempt,
   Bucket,
   Checks,
+  Destination,
   DNSRecords,
   Domain,
   DryRun,
@@ -96,6 +98,10 @@ export const routes = {
   changeAccount: { method: 'PATCH', path: '/api/v1/admin/accounts/{id}' },
   addCredit: { method: 'POST', path: '/api/v1/admin/accounts/{id}/credits' },
   listAllEmails: { method: 'GET', path: '/api/v1/admin/emails' },
+  listDestinations: { method: 'GET', path: '/api/v1/admin/destinations' },
+  pauseDestination: { method: 'POST', path: '/api/v1/admin/destinations/{name}/pause' },
+  resumeDestination: { method: 'POST', path: '/api/v1/admin/destinations/{name}/resume' },
+  flushDestination: { method: 'POST', path: '/api/v1/admin/destinations/{name}/flush' },
   listSandboxMessages: { method: 'GET', path: '/api/v1/sandbox/messages' },
   getSandboxMessage: { method: 'GET', path: '/api/v1/sandbox/messages/{id}' },
   logIn: { method: 'POST', path: '/api/v1/auth/login' },
@@ -313,6 +319,19 @@ export interface Operations {
       /** The page. */ emails: AccountEmail[];
       /** How many match in all, whatever `limit` and `offset` are. */ count: number;
       /** The `cursor` of the next page; null on the last. */ next_cursor: string | null;
+    };
+  };
+  /** List destinations */
+  listDestinations: { query: ListDestinationsQuery; answer: { /** The sites. */ destinations: Destination[] } };
+  /** Pause a destination */
+  pauseDestination: { answer: { destination: Destination } };
+  /** Resume a destination */
+  resumeDestination: { answer: { destination: Destination } };
+  /** Flush a destination */
+  flushDestination: {
+    answer: {
+      destination: Destination;
+      /** How many recipients are due now that were not. */ flushed: number;
     };
   };
   /** List what arrived */

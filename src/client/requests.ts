@@ -169,6 +169,10 @@ export interface ListAllEmailsQuery extends ListEmailsQuery {
   /** Only those of this account. */ account_id?: string;
 }
 
+export interface ListDestinationsQuery {
+  /** How many to answer with. Above 100 it is taken as 100. */ limit?: number;
+}
+
 export interface LogInBody {
   /** In any case. */ email: string;
   /** As it is. */ password: string;

@@ -185,6 +185,25 @@ export class Accounts extends Resource {
   }
 }
 
+/** With the login of an operator: where mail goes. A name is a domain's or a site's. */
+export class Destinations extends Resource {
+  list(query: requests.ListDestinationsQuery = {}, options?: CallOptions) {
+    return this.call('listDestinations', { query }, options);
+  }
+
+  pause(name: string, options?: CallOptions) {
+    return this.call('pauseDestination', { param: name }, options);
+  }
+
+  resume(name: string, options?: CallOptions) {
+    return this.call('resumeDestination', { param: name }, options);
+  }
+
+  flush(name: string, options?: CallOptions) {
+    return this.call('flushDestination', { param: name }, options);
+  }
+}
+
 /** With a login: what arrived while `DELIVERY_MODE` is `sandbox`. */
 export class SandboxMessages extends Resource {
   list(query: requests.PageQuery = {}, options?: CallOptions) {

@@ -113,7 +113,9 @@ export interface Recipient {
   status: 'queued' | 'deferred' | 'delivered' | 'failed' | 'suppressed' | 'canceled';
   /** How often it was tried. */ attempts: number;
   /** What was said last, by the server or by us. */ last_response: string | null;
-  /** When it is tried next; null once settled. */ next_attempt_at: string | null;
+  /** Why it is not tried although it was due: a limit, a back-off or a pause. */ waiting_for: string | null;
+  /** When it is tried next; null once settled, and while its destination is paused. */
+  next_attempt_at: string | null;
 }
 
 /** One SMTP attempt: one recipient at one MX host. */
@@ -143,7 +145,7 @@ export interface Attempt {
 export interface Explanation {
   /** The recipient. */ address: string;
   /** Where it is. */ status: 'queued' | 'deferred' | 'delivered' | 'failed' | 'suppressed' | 'canceled';
-  /** What holds it there: `scheduled`, `in_queue`, `being_delivered`, `retrying`, `refused`, `given_up`, `suppressed` or `canceled`; null when delivered. */
+  /** What holds it there: `scheduled`, `in_queue`, `being_delivered`, `held_back`, `retrying`, `refused`, `given_up`, `suppressed` or `canceled`; null when delivered. */
   cause: string | null;
   /** What a failure is about. */ classification: string | null;
   /** All of it in words. */ sentence: string;
@@ -348,6 +350,25 @@ export interface Account {
 /** An email in the log of all accounts. */
 export interface AccountEmail extends Email {
   /** The account that sent it. */ account_id: string;
+}
+
+/** How the server stands with whoever takes the mail of some domains. */
+export interface Destination {
+  /** Whose servers these are: a provider such as `Google`, the domain of the MX host, or the destination itself. Its destinations are limited together. */
+  site: string;
+  /** Domains whose mail it takes: up to fifty that were sent to lately. */ destinations: string[];
+  /** Recipients that are due or being delivered. */ queued: number;
+  /** Recipients that wait for another attempt, or for the site. */ deferred: number;
+  /** When the first of those is tried. */ next_attempt_at: string | null;
+  /** Attempts under way. */ in_flight: number;
+  /** Connections that it may have now, on all nodes; it follows what the site bears. */ connections: number;
+  /** And at the most. */ most_connections: number;
+  /** Messages a minute; null: no limit. */ per_minute: number | null;
+  /** Why it may have fewer connections, or none. */ reason: string | null;
+  /** Until when nothing is tried; null: it is. */ backoff_until: string | null;
+  /** What it said last. */ last_reply: string | null;
+  /** When it last took or judged a message. */ last_success_at: string | null;
+  /** Since when an operator has paused it; null: it is not. */ paused_at: string | null;
 }
 
 /** A message in the sandbox's mailbox. */

@@ -23,6 +23,7 @@ export type Cause =
   | 'scheduled'
   | 'in_queue'
   | 'being_delivered'
+  | 'held_back'
   | 'retrying'
   | 'refused'
   | 'given_up'
@@ -106,7 +107,7 @@ function explainOne(
 
 function causeOf(
   email: Email,
-  { status, attempts, claimedBy }: Recipient,
+  { status, attempts, claimedBy, waitingFor }: Recipient,
   last: Attempt | null,
   now: Date,
 ): Cause | null {
@@ -114,6 +115,7 @@ function causeOf(
   if (status === 'suppressed' || status === 'canceled') return status;
   if (status === 'failed') return last?.outcome === 'deferred' ? 'given_up' : 'refused';
   if (claimedBy) return 'being_delivered';
+  if (waitingFor !== null) return 'held_back';
   if (attempts > 0) return 'retrying';
   return email.scheduledAt && email.scheduledAt > now ? 'scheduled' : 'in_queue';
 }
@@ -131,6 +133,8 @@ function sentenceOf(email: Email, recipient: Recipient, last: Attempt | null, ca
       return `Waits in the queue since ${email.createdAt.toISOString()}; no attempt was made yet.`;
     case 'being_delivered':
       return `Is being delivered since ${recipient.claimedAt?.toISOString() ?? 'just now'}.`;
+    case 'held_back':
+      return `Waits without using up an attempt. ${withoutFullStop(recipient.waitingFor ?? '')}.`;
     case 'retrying':
       return `Attempt ${recipient.attempts} did not succeed: ${said}. The next one is due at ${next}.`;
     case 'refused':
@@ -159,6 +163,8 @@ function doubt(attempts: Attempt[]): string {
 function adviceOf(cause: Cause, last: Attempt | null): string | null {
   if (cause === 'suppressed') return 'If the address works again, take it off the suppression list and send anew.';
   if (cause === 'scheduled' || cause === 'being_delivered' || cause === 'canceled') return null;
+  if (cause === 'held_back')
+    return 'An operator sees the destination, and can resume or flush it, at /api/v1/admin/destinations.';
   if (cause === 'in_queue') return 'When this lasts, look whether a node with the role mta is running.';
   const classification = (last?.classification ?? 'other') as Classification;
   const about = last?.uncertain ? uncertainAdvice : advices[classification];

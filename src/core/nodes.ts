@@ -26,16 +26,20 @@ export async function register(
 /**
  * Says that this node is alive, and buries those that are not.
  *
- * @returns false when this node has been buried itself: what it had claimed now belongs to others
+ * @returns how many nodes deliver mail; null when this node has been buried itself: what it had claimed now belongs to
+ *   others
  */
-export async function beat(db: Database, nodeId: string): Promise<boolean> {
+export async function beat(db: Database, nodeId: string): Promise<{ senders: number } | null> {
   const rows = await db.query({
     text: 'UPDATE nodes SET seen_at = now() WHERE id = $1 RETURNING id',
     values: [nodeId],
   });
-  if (rows.length === 0) return false;
+  if (rows.length === 0) return null;
   await db.transaction((tx) => removeAndFree(tx, deadAfterMs));
-  return true;
+  const [row] = await db.query<{ senders: number }>({
+    text: `SELECT count(*)::int AS senders FROM nodes WHERE 'mta' = ANY(roles)`,
+  });
+  return { senders: row?.senders ?? 1 };
 }
 
 /** Takes this node off the list; anything it still holds becomes due for the others. */

@@ -1,5 +1,6 @@
 import type { Database, Sql } from '../db/client.ts';
 import { type DeliverJob, isLiveJob, type Queue } from '../queue.ts';
+import * as destinations from './destinations.ts';
 
 /** The recipients that one job woke and this node now holds. */
 export interface Claim {
@@ -24,7 +25,7 @@ export async function claim(tx: Sql, nodeId: string, jobs: DeliverJob[]): Promis
     attempts: number;
   }>({
     name: 'recipients-claim',
-    text: `UPDATE recipients r SET claimed_by = $1, claimed_at = now()
+    text: `UPDATE recipients r SET claimed_by = $1, claimed_at = now(), waiting_for = NULL
              FROM unnest($2::uuid[], $3::uuid[]) AS job (email_id, id)
             WHERE r.email_id = job.email_id AND r.job_id = job.id AND r.next_attempt_at IS NOT NULL AND r.claimed_by IS NULL
         RETURNING r.job_id, r.email_id, r.destination, r.position, r.address, r.attempts`,
@@ -58,6 +59,45 @@ export async function release(db: Database, queue: Queue, claims: Claim[]): Prom
       claims.map((entry) => entry.jobId),
     );
   });
+}
+
+/** Gives claimed recipients back untouched, to be tried from then on. @param reason what they wait for, in words */
+export async function park(db: Database, queue: Queue, claims: Claim[], until: Date, reason: string): Promise<void> {
+  await db.transaction((tx) => putAside(tx, queue, claims, until, reason));
+}
+
+/** The same until the destination or site of this name is resumed, or at once when it has been meanwhile. */
+export async function hold(db: Database, queue: Queue, claims: Claim[], name: string): Promise<void> {
+  await db.transaction(async (tx) => {
+    // Resuming changes this row first: either it waits for us and finds these recipients, or we see that it was there.
+    const [order] = await tx.query<{ paused: boolean }>({
+      text: 'SELECT paused_at IS NOT NULL AS paused FROM destination_orders WHERE name = $1 FOR SHARE',
+      values: [name],
+    });
+    const until = order?.paused ? destinations.pausedUntil : new Date();
+    await putAside(tx, queue, claims, until, order?.paused ? destinations.waitingForPause(name) : null);
+  });
+}
+
+async function putAside(tx: Sql, queue: Queue, claims: Claim[], until: Date, reason: string | null): Promise<void> {
+  await tx.query({
+    name: 'recipients-put-aside',
+    text: `UPDATE recipients r
+              SET job_id = NULL, claimed_by = NULL, claimed_at = NULL, next_attempt_at = $4, waiting_for = $5
+             FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS c (email_id, job_id, node_id)
+            WHERE r.email_id = c.email_id AND r.job_id = c.job_id AND r.claimed_by = c.node_id`,
+    values: [
+      claims.map((entry) => entry.emailId),
+      claims.map((entry) => entry.jobId),
+      claims.map((entry) => entry.nodeId),
+      until,
+      reason,
+    ],
+  });
+  await queue.remove(
+    tx,
+    claims.map((entry) => entry.jobId),
+  );
 }
 
 /** Where a sweep has come to. */

@@ -10,13 +10,17 @@ import { type Delivery, deliver, type RecipientResult, type Session, type Transp
 import type { Journal } from './journal.ts';
 import type { Lease } from './lease.ts';
 import type { MessageBuilder } from './message.ts';
-import { decide, finalResult, responseOf } from './outcome.ts';
+import { decide, finalResult, responseOf, verdictOf } from './outcome.ts';
 import type { RetryPolicy } from './schedule.ts';
+import type { Verdict } from './throttle.ts';
 
 /** What one attempt came to, ready to be written down. */
 export interface AttemptRecord {
   settlements: Settlement[];
   attempts: AttemptRow[];
+  /** What it says about the site, and in which words. */
+  verdict: Verdict;
+  reply: string | null;
 }
 
 /** What attempts need, the same for all of them. */
@@ -172,7 +176,7 @@ export function record(
   const attempts = delivery.sessions.flatMap((session) =>
     session.results.map((result) => rowOf(claim.emailId, session, result, number.get(result.recipient) ?? 1)),
   );
-  return { settlements, attempts };
+  return { settlements, attempts, ...verdictOf(delivery) };
 }
 
 function rowOf(emailId: string, session: Session, result: RecipientResult, number: number): AttemptRow {

@@ -3,64 +3,88 @@ import * as outgoing from '../core/outgoing.ts';
 import type { Claim } from '../core/recipients.ts';
 import * as recipients from '../core/recipients.ts';
 import type { Database } from '../db/client.ts';
+import { timeOf } from '../ids.ts';
 import type { Queue } from '../queue.ts';
 import { type AttemptTools, attempt } from './attempt.ts';
+import { type Line, Lines } from './lines.ts';
 import type { Recorder } from './record.ts';
+import { Slots, type Started } from './slots.ts';
+import type { Standing } from './standing.ts';
+import type { Turn } from './throttle.ts';
 
 /** How much a node does at once. */
 export interface Limits {
-  /** Attempts under way. */
+  /** Attempts in their first moments: those that keep the processor busy. */
   running: number;
-  /** Attempts under way to one destination, each on a connection of its own. */
-  perDestination: number;
-  /** Claims held in all, running or waiting for their destination; one that waits is ids and addresses only. */
+  /** Attempts in all: most of the others wait for a server. */
+  open: number;
+  /** Claims held in all, running or waiting for their site; one that waits is ids and addresses only. */
   held: number;
+  /** Claims that wait here for one site; the others wait as rows. */
+  line: number;
 }
 
-export const defaultLimits: Limits = { running: 200, perDestination: 20, held: 10_000 };
+export const defaultLimits: Limits = { running: 200, open: 2_000, held: 10_000, line: 200 };
 
 const batchSize = 100;
-const pollEveryMs = 1_000;
+const tickEveryMs = 1_000;
+const reportEveryTicks = 5;
+
+/** A site whose turn comes within this time keeps its line here; else the line waits as rows. */
+const patienceMs = 2_000;
+const shortestParkMs = 5_000;
+const longestParkMs = 60_000;
 
 /** Time for attempts under way to end by themselves on shutdown; then they are ended. */
 const drainMs = 20_000;
 
 /**
- * Takes jobs in batches and starts an attempt for each as soon as its destination has room. Destinations that have work
- * waiting here already are left in the queue, so a slow one holds neither a batch nor a slot that another could use.
+ * Takes jobs in batches and starts an attempt for each as soon as its site has room. Destinations that have work waiting
+ * here already are left in the queue, so a slow one holds neither a batch nor a slot that another could use; what would
+ * wait here for long is put back as rows that are due later, and has not used up an attempt.
  */
 export class Dispatcher {
   readonly #db: Database;
   readonly #queue: Queue;
   readonly #tools: AttemptTools;
+  readonly #standing: Standing;
   readonly #recorder: Recorder;
   readonly #limits: Limits;
-  readonly #running = new Map<string, number>();
-  readonly #waiting = new Map<string, Claim[]>();
+  readonly #lines = new Lines();
+  readonly #slots: Slots;
   readonly #held = new Set<Claim>();
   readonly #abort = new AbortController();
-  #runningCount = 0;
-  #ready: Claim[] = [];
+  #ready: { claim: Claim; started: Started }[] = [];
   #loading = false;
-  #pumping = false;
+  #pumping: Promise<void> | null = null;
   #pumpAgain = false;
   #stopping = false;
+  #ticks = 0;
   #timer: NodeJS.Timeout | undefined;
   #unsubscribe: () => void = () => undefined;
   #idle: (() => void) | undefined;
 
-  constructor(db: Database, queue: Queue, tools: AttemptTools, recorder: Recorder, limits: Limits = defaultLimits) {
+  constructor(
+    db: Database,
+    queue: Queue,
+    tools: AttemptTools,
+    standing: Standing,
+    recorder: Recorder,
+    limits: Limits = defaultLimits,
+  ) {
     this.#db = db;
     this.#queue = queue;
     this.#tools = tools;
+    this.#standing = standing;
     this.#recorder = recorder;
     this.#limits = limits;
+    this.#slots = new Slots(limits, standing.throttle, () => this.#serveAll());
   }
 
   start(): void {
     this.#unsubscribe = this.#queue.onWake(() => this.#pump());
-    this.#timer = setInterval(() => this.#pump(), pollEveryMs);
-    this.#pump();
+    this.#timer = setInterval(() => this.#tick(), tickEveryMs);
+    this.#tick();
   }
 
   /** Takes no new work, hands back what has not begun, and waits for what has: at most about 25 seconds. */
@@ -68,8 +92,9 @@ export class Dispatcher {
     this.#stopping = true;
     clearInterval(this.#timer);
     this.#unsubscribe();
-    const untouched = [...this.#waiting.values()].flat();
-    this.#waiting.clear();
+    // What is being taken now would come into lines that nobody looks at any more.
+    await this.#pumping;
+    const untouched = this.#lines.empty();
     for (const claim of untouched) this.#held.delete(claim);
     await recipients.release(this.#db, this.#queue, untouched).catch((error: Error) => {
       this.#tools.log.warn({ error: error.message }, 'claims could not be handed back; others will take them over');
@@ -88,30 +113,35 @@ export class Dispatcher {
   }
 
   #checkIdle(): void {
-    if (this.#stopping && this.#held.size === 0 && !this.#pumping) this.#idle?.();
+    if (this.#stopping && this.#held.size === 0) this.#idle?.();
+  }
+
+  #tick(): void {
+    const { log, lease } = this.#tools;
+    const report = this.#ticks++ % reportEveryTicks === 0;
+    this.#standing
+      .readOrders()
+      .then(() => (report ? this.#standing.report(lease.nodeId, (site) => this.#lines.lengthOf(site)) : undefined))
+      .catch((error: Error) => log.warn({ error: error.message }, 'how destinations stand could not be exchanged'));
+    this.#serveAll();
+    this.#pump();
   }
 
   #pump(): void {
     this.#pumpAgain = true;
     if (this.#pumping || this.#stopping) return;
-    this.#pumping = true;
-    void this.#takeAll()
+    this.#pumping = this.#takeAll()
       .catch((error: Error) => this.#tools.log.warn({ error: error.message }, 'no jobs could be taken; trying again'))
       .finally(() => {
-        this.#pumping = false;
-        this.#checkIdle();
+        this.#pumping = null;
       });
   }
 
   async #takeAll(): Promise<void> {
     while (this.#pumpAgain && !this.#stopping) {
       this.#pumpAgain = false;
-      const room = Math.min(
-        batchSize,
-        this.#limits.held - this.#held.size,
-        2 * this.#limits.running - this.#runningCount,
-      );
-      if (room <= 0 || !this.#tools.lease.valid()) return;
+      const room = Math.min(batchSize, this.#limits.held - this.#held.size);
+      if (room <= 0 || !this.#slots.free || !this.#tools.lease.valid()) return;
       const taken = await this.#take(room);
       if (taken > 0) this.#pumpAgain = true;
     }
@@ -121,7 +151,7 @@ export class Dispatcher {
   async #take(limit: number): Promise<number> {
     const nodeId = this.#tools.lease.nodeId;
     const { taken, claims } = await this.#db.transaction(async (tx) => {
-      const jobs = await this.#queue.take(tx, limit, [...this.#waiting.keys()]);
+      const jobs = await this.#queue.take(tx, limit, this.#lines.destinations());
       if (jobs.length === 0) return { taken: 0, claims: [] };
       const claims = await recipients.claim(tx, nodeId, jobs);
       const claimed = new Set(claims.map((claim) => claim.jobId));
@@ -131,33 +161,77 @@ export class Dispatcher {
       );
       return { taken: jobs.length, claims };
     });
-    for (const claim of claims) {
-      this.#held.add(claim);
-      const line = this.#waiting.get(claim.destination);
-      if (line) line.push(claim);
-      else this.#waiting.set(claim.destination, [claim]);
-    }
-    for (const destination of new Set(claims.map((claim) => claim.destination))) this.#admit(destination);
+    for (const claim of claims) this.#held.add(claim);
+    for (const [destination, some] of Map.groupBy(claims, (claim) => claim.destination))
+      void this.#place(destination, some);
     return taken;
   }
 
-  /** Moves claims of this destination from waiting to running while there is room. */
-  #admit(destination: string): void {
-    const line = this.#waiting.get(destination);
-    while (line && line.length > 0 && this.#hasRoom(destination)) {
-      const claim = line.shift() as Claim;
-      this.#running.set(destination, (this.#running.get(destination) ?? 0) + 1);
-      this.#runningCount += 1;
-      this.#ready.push(claim);
-    }
-    if (line?.length === 0) this.#waiting.delete(destination);
-    if (this.#ready.length > 0 && !this.#loading) void this.#loadReady();
+  /** Puts claims into the line of their site, as soon as it is known which that is. */
+  async #place(destination: string, claims: Claim[]): Promise<void> {
+    this.#lines.expect(destination, claims);
+    const site = await this.#standing.siteOf(destination);
+    // When it stops meanwhile they have been handed back.
+    if (!this.#lines.arrive(destination, claims, site)) return;
+    this.#serve(site.name);
   }
 
-  #hasRoom(destination: string): boolean {
-    return (
-      (this.#running.get(destination) ?? 0) < this.#limits.perDestination && this.#runningCount < this.#limits.running
-    );
+  #serveAll(): void {
+    for (const name of this.#lines.names()) {
+      if (!this.#slots.free) return;
+      this.#serve(name);
+    }
+  }
+
+  /** Starts what can start of this site's line, and puts back what would wait for long. */
+  #serve(name: string): void {
+    const line = this.#lines.get(name);
+    if (!line || this.#stopping) return;
+    this.#parkPaused(line);
+    while (line.claims.length > 0 && this.#slots.free) {
+      const turn = this.#standing.throttle.turn(line.site);
+      if (turn.when !== 'now') {
+        this.#wait(line, turn);
+        break;
+      }
+      this.#begin(line, this.#lines.shift(line));
+    }
+    const beyond = this.#lines.cut(line, this.#limits.line);
+    if (beyond.length === 0) return;
+    const wait = this.#standing.throttle.waitFor(line.site, this.#limits.line + beyond.length);
+    const ms = Math.min(Math.max(wait, shortestParkMs), longestParkMs) * (1 + Math.random());
+    this.#park(beyond, new Date(Date.now() + ms), `${name} gets what it bears at a time`);
+  }
+
+  #wait(line: Line, turn: Exclude<Turn, { when: 'now' }>): void {
+    if (turn.when === 'after another') return;
+    const ms = turn.at - performance.now();
+    if (ms <= patienceMs) {
+      this.#lines.wakeIn(line, ms, () => this.#serve(line.site.name));
+      return;
+    }
+    // Whose time is over gets its last attempt whatever the site does: nothing waits for ever without being tried.
+    const { policy } = this.#tools;
+    const over = (claim: Claim) => timeOf(claim.emailId).getTime() + policy.forMs <= Date.now();
+    const claims = this.#lines.cut(line, 0);
+    for (const claim of claims.filter(over)) this.#begin(line, claim);
+    const spread = 1 + Math.random() / 10;
+    const rest = claims.filter((claim) => !over(claim));
+    this.#park(rest, new Date(Date.now() + ms * spread), `${line.site.name}: ${turn.reason}`);
+  }
+
+  #parkPaused(line: Line): void {
+    const paused = Map.groupBy(line.claims, ({ destination }) => this.#standing.pausedAs(destination, line.site));
+    for (const [name, claims] of paused) {
+      if (name === null) continue;
+      this.#lines.remove(line, claims);
+      void this.#putBack(claims, () => recipients.hold(this.#db, this.#queue, claims, name));
+    }
+  }
+
+  #begin(line: Line, claim: Claim): void {
+    this.#ready.push({ claim, started: this.#slots.take(line.site) });
+    if (!this.#loading) void this.#loadReady();
   }
 
   /** Loads the emails of all claims that became ready together with one statement. */
@@ -165,57 +239,51 @@ export class Dispatcher {
     this.#loading = true;
     await new Promise((resume) => setImmediate(resume));
     while (this.#ready.length > 0) {
-      const claims = this.#ready.splice(0, batchSize);
+      const some = this.#ready.splice(0, batchSize);
       try {
-        const emails = await outgoing.load(this.#db, [...new Set(claims.map((claim) => claim.emailId))]);
-        for (const claim of claims) void this.#run(claim, emails.get(claim.emailId));
+        const emails = await outgoing.load(this.#db, [...new Set(some.map(({ claim }) => claim.emailId))]);
+        for (const { claim, started } of some) void this.#run(claim, started, emails.get(claim.emailId));
       } catch (error) {
         this.#tools.log.warn(
           { error: (error as Error).message },
           'emails could not be loaded; their claims are handed back',
         );
-        for (const claim of claims) void this.#handBack(claim);
+        for (const { started } of some) this.#slots.give(started, 'nothing', null);
+        const claims = some.map(({ claim }) => claim);
+        void this.#putBack(claims, () => recipients.release(this.#db, this.#queue, claims));
       }
     }
     this.#loading = false;
   }
 
-  async #run(claim: Claim, email: outgoing.OutgoingEmail | undefined): Promise<void> {
+  async #run(claim: Claim, started: Started, email: outgoing.OutgoingEmail | undefined): Promise<void> {
     const outcome = await attempt(this.#tools, claim, email, this.#abort.signal);
-    this.#freeSlot(claim.destination);
+    this.#slots.give(started, outcome.verdict, outcome.reply);
+    this.#serve(started.site);
     if (await this.#recorder.add(outcome)) this.#tools.journal.recorded(claim);
-    this.#letGo(claim);
+    this.#letGo([claim]);
   }
 
-  async #handBack(claim: Claim): Promise<void> {
-    this.#freeSlot(claim.destination);
+  #park(claims: Claim[], until: Date, reason: string): void {
+    if (claims.length === 0) return;
+    void this.#putBack(claims, () => recipients.park(this.#db, this.#queue, claims, until, reason));
+  }
+
+  async #putBack(claims: Claim[], work: () => Promise<void>): Promise<void> {
     // A node that stops with claims in its name loses them all when it retires or is found dead.
     while (!this.#stopping) {
-      const released = await recipients.release(this.#db, this.#queue, [claim]).then(
+      const done = await work().then(
         () => true,
         () => false,
       );
-      if (released) break;
-      await sleep(pollEveryMs);
+      if (done) break;
+      await sleep(tickEveryMs);
     }
-    this.#letGo(claim);
+    this.#letGo(claims);
   }
 
-  #freeSlot(destination: string): void {
-    const left = (this.#running.get(destination) ?? 1) - 1;
-    if (left === 0) this.#running.delete(destination);
-    else this.#running.set(destination, left);
-    this.#runningCount -= 1;
-    this.#admit(destination);
-    // A slot of the whole node may be what another destination's line waits for.
-    for (const other of this.#waiting.keys()) {
-      if (this.#runningCount >= this.#limits.running) break;
-      this.#admit(other);
-    }
-  }
-
-  #letGo(claim: Claim): void {
-    this.#held.delete(claim);
+  #letGo(claims: Claim[]): void {
+    for (const claim of claims) this.#held.delete(claim);
     this.#checkIdle();
     if (this.#held.size < this.#limits.held / 2) this.#pump();
   }

@@ -18,6 +18,7 @@ export class Lease {
   readonly #log: Logger;
   readonly #roles: string[];
   #nodeId = newId();
+  #senders = 1;
   #renewed = { wall: 0, monotonic: 0 };
   #timer: NodeJS.Timeout | undefined;
   #beating: Promise<void> = Promise.resolve();
@@ -31,6 +32,11 @@ export class Lease {
   /** The name under which claims are made now. It changes when the lease was lost and taken anew. */
   get nodeId(): string {
     return this.#nodeId;
+  }
+
+  /** How many nodes deliver mail, this one included, as of the last beat. */
+  get senders(): number {
+    return this.#senders;
   }
 
   /** @param alone see `nodes.register` */
@@ -66,8 +72,10 @@ export class Lease {
   async #beat(): Promise<void> {
     // Counted from before the statement: while it was under way, the database's clock for us was running.
     const at = { wall: Date.now(), monotonic: performance.now() };
-    if (await nodes.beat(this.#db, this.#nodeId)) {
+    const living = await nodes.beat(this.#db, this.#nodeId);
+    if (living) {
       this.#renewed = at;
+      this.#senders = living.senders;
       return;
     }
     this.#log.warn('this node was taken for dead and its claims given to others; it goes on under a new name');

@@ -1,5 +1,6 @@
 import type { Delivery, RecipientResult } from '../smtp/deliver.ts';
 import { nextAttempt, type RetryPolicy } from './schedule.ts';
+import type { Verdict } from './throttle.ts';
 
 /** What an attempt means for one recipient. */
 export type Outcome =
@@ -51,3 +52,20 @@ export function responseOf(result: RecipientResult): string {
   const { code, enhanced, text } = result.reply;
   return [code, enhanced, text].filter((part) => part !== null && part !== '').join(' ');
 }
+
+const beforeMail = new Set(['dns', 'connect', 'greeting', 'ehlo', 'starttls']);
+
+/** What a delivery says about the site, and in which words. */
+export function verdictOf({ sessions }: Delivery): { verdict: Verdict; reply: string | null } {
+  const results = sessions.flatMap((session) => session.results);
+  const said = (result: RecipientResult | undefined) => (result ? responseOf(result) : null);
+  const rate = results.find((result) => result.class === 'rate');
+  if (rate) return { verdict: 'slower', reply: said(rate) };
+  const judged = results.findLast((result) => result.reply !== null);
+  if (judged) return { verdict: 'fine', reply: said(judged) };
+  const unreached = results.length > 0 && results.every((result) => isUnreached(result));
+  return unreached ? { verdict: 'unreachable', reply: said(results.at(-1)) } : { verdict: 'nothing', reply: null };
+}
+
+const isUnreached = ({ outcome, phase, class: kind }: RecipientResult) =>
+  outcome === 'deferred' && beforeMail.has(phase) && kind === 'network';

@@ -3,6 +3,7 @@ import Koa from 'koa';
 import { accessLog, errors, requestId, securityHeaders } from './middleware.ts';
 import { adminRoutes } from './routes/admin.ts';
 import { authRoutes } from './routes/auth.ts';
+import { destinationRoutes } from './routes/destinations.ts';
 import { domainRoutes } from './routes/domains.ts';
 import { emailRoutes } from './routes/emails.ts';
 import { healthRoutes } from './routes/health.ts';
@@ -38,6 +39,7 @@ export function createApp(services: Services): Koa {
   statsRoutes(api, services);
   webhookRoutes(api, services);
   adminRoutes(api, services);
+  destinationRoutes(api, services);
   if (services.sandbox) sandboxRoutes(api, services);
 
   app.use(requestId(services.log));

@@ -1,3 +1,4 @@
+import { pausedUntil, type Standing } from '../core/destinations.ts';
 import type { DryRun } from '../core/dry-run.ts';
 import type { RecipientExplanation } from '../core/explain.ts';
 import type { Bucket } from '../core/stats.ts';
@@ -75,9 +76,13 @@ export function recipient(row: Recipient) {
     status: row.status,
     attempts: row.attempts,
     last_response: row.lastResponse,
-    next_attempt_at: iso(row.nextAttemptAt),
+    waiting_for: row.waitingFor,
+    next_attempt_at: soon(row.nextAttemptAt),
   };
 }
+
+/** While a destination is paused nobody knows when. */
+const soon = (at: Date | null) => (at !== null && at < pausedUntil ? iso(at) : null);
 
 export function attempt(row: Attempt) {
   return {
@@ -216,7 +221,7 @@ export function explanation(row: RecipientExplanation) {
       response: last.response,
       uncertain: last.uncertain,
     },
-    next_attempt_at: iso(row.nextAttemptAt),
+    next_attempt_at: soon(row.nextAttemptAt),
     gives_up_at: iso(row.givesUpAt),
   };
 }
@@ -248,5 +253,24 @@ export function bucket(row: Bucket) {
     failed_by_class: row.failedByClass,
     deferrals: row.deferrals,
     latency_ms: row.latencyMs,
+  };
+}
+
+export function destination(row: Standing) {
+  return {
+    site: row.site,
+    destinations: row.destinations,
+    queued: row.queued,
+    deferred: row.deferred,
+    next_attempt_at: iso(row.nextAttemptAt),
+    in_flight: row.running,
+    connections: row.connections,
+    most_connections: row.mostConnections,
+    per_minute: row.perMinute,
+    reason: row.reason,
+    backoff_until: iso(row.backoffUntil),
+    last_reply: row.lastReply,
+    last_success_at: iso(row.lastSuccessAt),
+    paused_at: iso(row.pausedAt),
   };
 }

@@ -1,4 +1,5 @@
 import { adminGroup } from './admin.ts';
+import { destinationGroup } from './destinations.ts';
 import { domainGroup } from './domains.ts';
 import { emailGroup } from './emails.ts';
 import { eventWebhook } from './events.ts';
@@ -49,6 +50,7 @@ const groups: Group[] = [
   webhookGroup,
   deliveryGroup,
   adminGroup,
+  destinationGroup,
   sandboxGroup,
   serviceGroup,
 ];

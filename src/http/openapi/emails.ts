@@ -40,7 +40,8 @@ const recipient = z
     status: oneOf(recipientStatuses, 'Where it is; `deferred`: the server said "later".'),
     attempts: integer('How often it was tried.'),
     last_response: words('What was said last, by the server or by us.').nullable(),
-    next_attempt_at: time('When it is tried next; null once settled.').nullable(),
+    waiting_for: words('Why it is not tried although it was due: a limit, a back-off or a pause.').nullable(),
+    next_attempt_at: time('When it is tried next; null once settled, and while its destination is paused.').nullable(),
   })
   .meta({ id: 'Recipient', description: 'One recipient of an email.' });
 
@@ -77,7 +78,7 @@ const explanation = z
     address: words('The recipient.'),
     status: oneOf(recipientStatuses, 'Where it is.'),
     cause: words(
-      'What holds it there: `scheduled`, `in_queue`, `being_delivered`, `retrying`, `refused`, `given_up`, `suppressed` or `canceled`; null when delivered.',
+      'What holds it there: `scheduled`, `in_queue`, `being_delivered`, `held_back`, `retrying`, `refused`, `given_up`, `suppressed` or `canceled`; null when delivered.',
     ).nullable(),
     classification: words('What a failure is about.').nullable(),
     sentence: words('All of it in words.'),

@@ -1,0 +1,106 @@
+import type { Claim } from '../core/recipients.ts';
+import type { Site } from './providers.ts';
+
+/** The claims that wait here for one site, in the order that they came. */
+export interface Line {
+  readonly site: Site;
+  claims: Claim[];
+  timer?: NodeJS.Timeout | undefined;
+}
+
+/** All claims that wait in this process, by site, and those of which the site is not known yet. */
+export class Lines {
+  readonly #lines = new Map<string, Line>();
+  readonly #expected = new Map<string, Set<Claim[]>>();
+  /** How many wait for each destination. */
+  readonly #counts = new Map<string, number>();
+
+  /** Notes claims of which the site is looked up. */
+  expect(destination: string, claims: Claim[]): void {
+    const expected = this.#expected.get(destination) ?? new Set();
+    this.#expected.set(destination, expected.add(claims));
+    this.#count(destination, claims.length);
+  }
+
+  /** Puts claims that were expected into their line; false when they are not any more. */
+  arrive(destination: string, claims: Claim[], site: Site): boolean {
+    const expected = this.#expected.get(destination);
+    if (!expected?.delete(claims)) return false;
+    if (expected.size === 0) this.#expected.delete(destination);
+    const line = this.#lines.get(site.name);
+    if (line) line.claims.push(...claims);
+    else this.#lines.set(site.name, { site, claims: [...claims] });
+    return true;
+  }
+
+  /** The destinations that have something waiting here. */
+  destinations(): string[] {
+    return [...this.#counts.keys()];
+  }
+
+  names(): string[] {
+    return [...this.#lines.keys()];
+  }
+
+  get(name: string): Line | undefined {
+    return this.#lines.get(name);
+  }
+
+  lengthOf(name: string): number {
+    return this.#lines.get(name)?.claims.length ?? 0;
+  }
+
+  /** The first of a line that is not empty. */
+  shift(line: Line): Claim {
+    const claim = line.claims.shift() as Claim;
+    this.#left(line, [claim]);
+    return claim;
+  }
+
+  /** Takes out all but the first `keep`. */
+  cut(line: Line, keep: number): Claim[] {
+    const rest = line.claims.splice(keep);
+    this.#left(line, rest);
+    return rest;
+  }
+
+  remove(line: Line, claims: Claim[]): void {
+    const gone = new Set(claims);
+    line.claims = line.claims.filter((claim) => !gone.has(claim));
+    this.#left(line, claims);
+  }
+
+  /** Calls back once after so many ms, however often it is asked meanwhile. */
+  wakeIn(line: Line, ms: number, wake: () => void): void {
+    line.timer ??= setTimeout(() => {
+      line.timer = undefined;
+      wake();
+    }, ms);
+  }
+
+  /** Takes out everything. */
+  empty(): Claim[] {
+    const waiting = [...this.#lines.values()].flatMap((line) => {
+      clearTimeout(line.timer);
+      return line.claims;
+    });
+    const expected = [...this.#expected.values()].flatMap((sets) => [...sets].flat());
+    this.#lines.clear();
+    this.#expected.clear();
+    this.#counts.clear();
+    return [...waiting, ...expected];
+  }
+
+  #left(line: Line, claims: Claim[]): void {
+    for (const { destination } of claims) this.#count(destination, -1);
+    if (line.claims.length > 0) return;
+    this.#lines.delete(line.site.name);
+    clearTimeout(line.timer);
+  }
+
+  #count(destination: string, change: number): void {
+    const count = (this.#counts.get(destination) ?? 0) + change;
+    if (count > 0) this.#counts.set(destination, count);
+    else this.#counts.delete(destination);
+  }
+}

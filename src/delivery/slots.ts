@@ -1,0 +1,63 @@
+import type { Site } from './providers.ts';
+import type { Throttle, Ticket, Verdict } from './throttle.ts';
+
+/** An attempt under way is young for so long; then it only waits for a server. */
+const youngMs = 300;
+
+/** One attempt that has a slot. */
+export interface Started {
+  site: string;
+  ticket: Ticket;
+  /** Null when it is not young any more. */
+  ageing: NodeJS.Timeout | null;
+}
+
+/**
+ * The attempts that this node may have under way. Those that have gone on for a while count for a larger number only, so
+ * that servers which let us wait, however many, take no slot from those that do not.
+ */
+export class Slots {
+  readonly #limits: { running: number; open: number };
+  readonly #throttle: Throttle;
+  readonly #onFree: () => void;
+  #young = 0;
+  #all = 0;
+
+  /** @param onFree called when there is a slot after there was none */
+  constructor(limits: { running: number; open: number }, throttle: Throttle, onFree: () => void) {
+    this.#limits = limits;
+    this.#throttle = throttle;
+    this.#onFree = onFree;
+  }
+
+  get free(): boolean {
+    return this.#young < this.#limits.running && this.#all < this.#limits.open;
+  }
+
+  take(site: Site): Started {
+    this.#young += 1;
+    this.#all += 1;
+    const started: Started = { site: site.name, ticket: this.#throttle.begin(site), ageing: null };
+    started.ageing = setTimeout(() => {
+      started.ageing = null;
+      this.#change(() => (this.#young -= 1));
+    }, youngMs);
+    return started;
+  }
+
+  give(started: Started, verdict: Verdict, reply: string | null): void {
+    this.#throttle.end(started.ticket, verdict, reply);
+    this.#change(() => {
+      if (started.ageing !== null) this.#young -= 1;
+      clearTimeout(started.ageing ?? undefined);
+      started.ageing = null;
+      this.#all -= 1;
+    });
+  }
+
+  #change(work: () => void): void {
+    const before = this.free;
+    work();
+    if (!before && this.free) this.#onFree();
+  }
+}

@@ -1,0 +1,100 @@
+import * as destinations from '../core/destinations.ts';
+import type { Database } from '../db/client.ts';
+import type { Transport } from '../smtp/deliver.ts';
+import { resolveDestination } from '../smtp/mx.ts';
+import { type Provider, type Site, siteOf } from './providers.ts';
+import { Throttle, type ThrottleOptions } from './throttle.ts';
+
+const siteKeptMs = 300_000;
+const mostSites = 100_000;
+const destinationsShown = 50;
+
+/**
+ * How this node stands with the destinations: which site each belongs to, how much the site gets, and what operators
+ * said. What it knows is told to the database, where `GET /admin/destinations` has it from.
+ */
+export class Standing {
+  readonly throttle: Throttle;
+  readonly #db: Database;
+  readonly #transport: Transport;
+  readonly #providers: readonly Provider[];
+  readonly #sites = new Map<string, { site: Promise<Site>; until: number }>();
+  readonly #seen = new Map<string, Set<string>>();
+  #paused = new Set<string>();
+  #ordersSeenTo: Date | null = null;
+
+  constructor(db: Database, transport: Transport, providers: readonly Provider[], throttle: ThrottleOptions) {
+    this.#db = db;
+    this.#transport = transport;
+    this.#providers = providers;
+    this.throttle = new Throttle(throttle);
+  }
+
+  /** Whose servers take the destination's mail. Where DNS does not say, the destination stands for itself. */
+  siteOf(destination: string): Promise<Site> {
+    const known = this.#sites.get(destination);
+    if (known && known.until > performance.now()) return known.site;
+    const site = this.#look(destination);
+    if (this.#sites.size >= mostSites) this.#sites.clear();
+    this.#sites.set(destination, { site, until: performance.now() + siteKeptMs });
+    return site;
+  }
+
+  async #look(destination: string): Promise<Site> {
+    const found = await resolveDestination(destination, this.#transport).catch(() => null);
+    if (found?.kind !== 'hosts') this.#sites.delete(destination);
+    const site = siteOf(destination, found?.kind === 'hosts' ? (found.hosts[0]?.name ?? null) : null, this.#providers);
+    const seen = this.#seen.get(site.name) ?? new Set();
+    if (seen.size < destinationsShown) this.#seen.set(site.name, seen.add(destination));
+    return site;
+  }
+
+  /** Under which name the destination is paused; null when it is not. */
+  pausedAs(destination: string, site: Site): string | null {
+    return [destination, site.name].find((name) => this.#paused.has(name)) ?? null;
+  }
+
+  /** Reads what operators said since. */
+  async readOrders(): Promise<void> {
+    const orders = await destinations.orders(this.#db);
+    this.#paused = new Set(orders.filter(({ pausedAt }) => pausedAt !== null).map(({ name }) => name));
+    const newest = new Date(Math.max(0, ...orders.map(({ flushedAt }) => flushedAt?.getTime() ?? 0)));
+    const seenTo = this.#ordersSeenTo ?? newest;
+    this.#ordersSeenTo = newest;
+    const flushed = orders.filter(({ flushedAt }) => flushedAt !== null && flushedAt > seenTo);
+    for (const { name } of flushed) await this.#flush(name);
+  }
+
+  async #flush(name: string): Promise<void> {
+    const site = (await this.#sites.get(name)?.site)?.name ?? name;
+    this.throttle.forget(site);
+    this.#sites.delete(name);
+    await destinations.wakeHeld(this.#db, [name, ...(this.#seen.get(site) ?? [])]);
+  }
+
+  /** @param waitingOf how many claims wait here for the site */
+  async report(nodeId: string, waitingOf: (site: string) => number): Promise<void> {
+    const states = this.throttle.states();
+    const at = (time: number | null) => (time === null ? null : new Date(Date.now() + time - performance.now()));
+    for (const name of this.#seen.keys()) {
+      if (!states.some(({ site }) => site.name === name)) this.#seen.delete(name);
+    }
+    await destinations.report(
+      this.#db,
+      nodeId,
+      states.map((state) => ({
+        site: state.site.name,
+        destinations: [...(this.#seen.get(state.site.name) ?? [])],
+        running: state.running,
+        waiting: waitingOf(state.site.name),
+        connections: state.window,
+        mostConnections: state.most,
+        perMinute: state.site.perMinute,
+        backoffUntil: at(state.backoffUntil),
+        reason: state.reason,
+        lastReply: state.lastReply,
+        lastSuccessAt: state.lastSuccessAt,
+      })),
+    );
+  }
+}

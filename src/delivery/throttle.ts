@@ -1,0 +1,202 @@
+import type { Site } from './providers.ts';
+
+/** What an attempt says about the site: it took or judged mail, it wants less, it was not reached, or nothing. */
+export type Verdict = 'fine' | 'slower' | 'unreachable' | 'nothing';
+
+/** Whether the site may get another message: now, when one under way ends, or at a time. */
+export type Turn = { when: 'now' } | { when: 'after another' } | { when: 'later'; at: number; reason: string };
+
+export interface ThrottleOptions {
+  /** The first wait for a site that is not reached, in ms; it doubles each time, up to `longestMs`. */
+  backoffMs: number;
+  longestMs: number;
+  /** How many nodes share the limits. */
+  nodes?: () => number;
+  /** Milliseconds on any clock that does not jump. */
+  now?: () => number;
+}
+
+/** How this node stands with a site. */
+export interface SiteState {
+  site: Site;
+  running: number;
+  /** Connections that it may have now. */
+  window: number;
+  /** And at the most, as this node's share. */
+  most: number;
+  /** Until when nothing is tried, on the throttle's clock; null: it is. */
+  backoffUntil: number | null;
+  /** Why the window is not what it may be. */
+  reason: string | null;
+  lastReply: string | null;
+  lastSuccessAt: Date | null;
+  /** Messages a second that came to an end lately. */
+  perSecond: number;
+}
+
+interface Entry extends Omit<SiteState, 'most'> {
+  /** True until the site first wanted less: the window grows by one with each success, afterwards by one a window. */
+  slowStart: boolean;
+  failures: number;
+  /** Attempts that began before say nothing new about the site. */
+  judgedAt: number;
+  /** When the next message may go, by the rate. */
+  nextAt: number;
+  endedAt: number;
+  usedAt: number;
+}
+
+/** An attempt that was begun. */
+export interface Ticket {
+  name: string;
+  startedAt: number;
+}
+
+const firstWindow = 5;
+const forgetAfterMs = 3_600_000;
+
+/**
+ * How much each site gets at once. It begins with a few connections, has one more with each success, half of them when
+ * the site says that it is too much, and none for a while when the site cannot be reached; what waits meanwhile has not
+ * used up an attempt. Limits are for all nodes together: each keeps to its part.
+ */
+export class Throttle {
+  readonly #options: Required<ThrottleOptions>;
+  readonly #entries = new Map<string, Entry>();
+
+  constructor(options: ThrottleOptions) {
+    this.#options = { nodes: () => 1, now: () => performance.now(), ...options };
+  }
+
+  turn(site: Site): Turn {
+    const entry = this.#entry(site);
+    const now = this.#options.now();
+    if (entry.backoffUntil !== null && now < entry.backoffUntil) {
+      return { when: 'later', at: entry.backoffUntil, reason: entry.reason ?? 'the server could not be reached' };
+    }
+    if (entry.running >= this.#windowOf(entry)) return { when: 'after another' };
+    if (now < entry.nextAt) {
+      return { when: 'later', at: entry.nextAt, reason: `${site.name} gets ${site.perMinute} messages a minute` };
+    }
+    return { when: 'now' };
+  }
+
+  begin(site: Site): Ticket {
+    const entry = this.#entry(site);
+    const now = this.#options.now();
+    entry.running += 1;
+    entry.usedAt = now;
+    if (site.perMinute !== null) {
+      entry.nextAt = Math.max(entry.nextAt, now) + (60_000 * this.#options.nodes()) / site.perMinute;
+    }
+    return { name: site.name, startedAt: now };
+  }
+
+  /** @param reply what the server said, or why it said nothing */
+  end(ticket: Ticket, verdict: Verdict, reply: string | null): void {
+    const entry = this.#entries.get(ticket.name);
+    if (!entry) return;
+    const now = this.#options.now();
+    entry.running = Math.max(0, entry.running - 1);
+    entry.usedAt = now;
+    const rate = 1_000 / Math.max(1, now - entry.endedAt);
+    entry.perSecond += (Math.min(rate, 10_000) - entry.perSecond) / 20;
+    entry.endedAt = now;
+    if (verdict === 'nothing') return;
+    entry.lastReply = reply;
+    if (verdict === 'fine') {
+      this.#grow(entry);
+    } else if (ticket.startedAt >= entry.judgedAt) {
+      entry.judgedAt = now;
+      entry.slowStart = false;
+      if (verdict === 'slower') this.#halve(entry);
+      else this.#backOff(entry, 'the server could not be reached');
+    }
+  }
+
+  /** Gives a site its chance at once, whatever was seen of it. */
+  forget(name: string): void {
+    const entry = this.#entries.get(name);
+    if (entry) Object.assign(entry, { backoffUntil: null, failures: 0, reason: null, nextAt: 0 });
+  }
+
+  /** The sites that were used within the last hour. */
+  states(): SiteState[] {
+    const now = this.#options.now();
+    for (const [name, entry] of this.#entries) {
+      if (entry.running === 0 && now - entry.usedAt > forgetAfterMs) this.#entries.delete(name);
+    }
+    return [...this.#entries.values()].map((entry) => ({
+      ...entry,
+      window: this.#windowOf(entry),
+      most: this.#most(entry.site),
+      backoffUntil: entry.backoffUntil !== null && now < entry.backoffUntil ? entry.backoffUntil : null,
+    }));
+  }
+
+  /** How long a line of so many would take to go out, in ms, as far as can be told. */
+  waitFor(site: Site, line: number): number {
+    return (line / Math.max(0.2, this.#entry(site).perSecond)) * 1_000;
+  }
+
+  #grow(entry: Entry): void {
+    entry.lastSuccessAt = new Date();
+    entry.failures = 0;
+    const recovered = entry.backoffUntil !== null;
+    entry.backoffUntil = null;
+    entry.window = recovered ? firstWindow : entry.window + (entry.slowStart ? 1 : 1 / entry.window);
+    entry.window = Math.min(entry.window, entry.site.connections);
+    if (entry.window >= this.#most(entry.site)) entry.reason = null;
+  }
+
+  #halve(entry: Entry): void {
+    const before = this.#windowOf(entry);
+    if (before < 2) {
+      this.#backOff(entry, 'the server wants less mail at a time');
+      return;
+    }
+    entry.window = Math.floor(before / 2);
+    entry.reason = `the server wanted less mail at a time: ${entry.window} connections instead of ${before}`;
+  }
+
+  #backOff(entry: Entry, reason: string): void {
+    const { backoffMs, longestMs, now } = this.#options;
+    entry.failures += 1;
+    entry.backoffUntil = now() + Math.min(backoffMs * 2 ** (entry.failures - 1), longestMs);
+    // The next one goes alone, to see.
+    entry.window = 1;
+    entry.reason = reason;
+  }
+
+  #windowOf(entry: Entry): number {
+    return Math.max(1, Math.min(Math.floor(entry.window), this.#most(entry.site)));
+  }
+
+  #most(site: Site): number {
+    return Math.max(1, Math.floor(site.connections / Math.max(1, this.#options.nodes())));
+  }
+
+  #entry(site: Site): Entry {
+    const known = this.#entries.get(site.name);
+    if (known) return known;
+    const now = this.#options.now();
+    const entry: Entry = {
+      site,
+      running: 0,
+      window: firstWindow,
+      slowStart: true,
+      failures: 0,
+      judgedAt: Number.NEGATIVE_INFINITY,
+      backoffUntil: null,
+      nextAt: 0,
+      reason: null,
+      lastReply: null,
+      lastSuccessAt: null,
+      perSecond: 1,
+      endedAt: now,
+      usedAt: now,
+    };
+    this.#entries.set(site.name, entry);
+    return entry;
+  }
+}

@@ -1,0 +1,105 @@
+import { z } from 'zod';
+import { destinationQuery } from '../routes/destinations.ts';
+import type { Group, Operation } from './operation.ts';
+import { samples } from './samples.ts';
+import { integer, list, time, words } from './schema.ts';
+
+const destination = z
+  .object({
+    site: words(
+      'Whose servers these are: a provider such as `Google`, the domain of the MX host, or the destination itself. Its destinations are limited together.',
+    ),
+    destinations: list(z.string(), 'Domains whose mail it takes: up to fifty that were sent to lately.'),
+    queued: integer('Recipients that are due or being delivered.'),
+    deferred: integer('Recipients that wait for another attempt, or for the site.'),
+    next_attempt_at: time('When the first of those is tried.').nullable(),
+    in_flight: integer('Attempts under way.'),
+    connections: integer('Connections that it may have now, on all nodes; it follows what the site bears.'),
+    most_connections: integer('And at the most.'),
+    per_minute: integer('Messages a minute; null: no limit.').nullable(),
+    reason: words('Why it may have fewer connections, or none.').nullable(),
+    backoff_until: time('Until when nothing is tried; null: it is.').nullable(),
+    last_reply: words('What it said last.').nullable(),
+    last_success_at: time('When it last took or judged a message.').nullable(),
+    paused_at: time('Since when an operator has paused it; null: it is not.').nullable(),
+  })
+  .meta({ id: 'Destination', description: 'How the server stands with whoever takes the mail of some domains.' });
+
+const example = {
+  site: 'Google',
+  destinations: ['gmail.com'],
+  queued: 120,
+  deferred: 3,
+  next_attempt_at: samples.createdAt,
+  in_flight: 10,
+  connections: 10,
+  most_connections: 20,
+  per_minute: null,
+  reason: 'the server wanted less mail at a time: 10 connections instead of 20',
+  backoff_until: null,
+  last_reply: '421 4.7.28 Our system has detected an unusual rate of unsolicited mail',
+  last_success_at: samples.createdAt,
+  paused_at: null,
+};
+
+const params = { name: 'A domain, or the name of a site.' };
+
+const order = (name: 'pause' | 'resume' | 'flush', summary: string, description: string): Operation => ({
+  id: `${name}Destination`,
+  method: 'post',
+  path: `/api/v1/admin/destinations/:name/${name}`,
+  summary,
+  description,
+  access: 'admin',
+  params,
+  answer: {
+    description: 'As it is now.',
+    schema:
+      name === 'flush'
+        ? z.object({ destination, flushed: integer('How many recipients are due now that were not.') })
+        : z.object({ destination }),
+    example: { destination: example, ...(name === 'flush' ? { flushed: 3 } : {}) },
+  },
+  refusals: [
+    {
+      status: 400,
+      error: 'invalid request',
+      when: 'The name is not one.',
+      detail: 'name: may have 253 characters at the most',
+    },
+  ],
+});
+
+export const destinationGroup: Group = {
+  name: 'Destinations',
+  description:
+    'For the operators of the server: where mail goes, how much each gets at a time and why, and stopping it.',
+  operations: [
+    {
+      id: 'listDestinations',
+      method: 'get',
+      path: '/api/v1/admin/destinations',
+      summary: 'List destinations',
+      description:
+        'Every site that mail waits for, that was sent to within the hour, or that is paused; those with most waiting first.',
+      access: 'admin',
+      query: destinationQuery,
+      answer: {
+        description: 'The first of them.',
+        schema: z.object({ destinations: list(destination, 'The sites.') }),
+        example: { destinations: [example] },
+      },
+    },
+    order(
+      'pause',
+      'Pause a destination',
+      'Nothing more is tried there until it is resumed. What is under way ends by itself; nodes hear of it within a second.',
+    ),
+    order('resume', 'Resume a destination', 'What waits for it goes on at once.'),
+    order(
+      'flush',
+      'Flush a destination',
+      'Tries everything that waits for it now, whatever was seen of it. What is scheduled for later, or paused, is left.',
+    ),
+  ],
+};

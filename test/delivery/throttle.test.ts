@@ -1,0 +1,162 @@
+import t from 'tap';
+import { type Provider, type Site, siteOf, wellKnown } from '../../src/delivery/providers.ts';
+import { Throttle, type Verdict } from '../../src/delivery/throttle.ts';
+
+const site: Site = { name: 'a.test', connections: 20, perMinute: null };
+
+function start(options: { nodes?: number } = {}) {
+  let now = 0;
+  const throttle = new Throttle({
+    backoffMs: 1_000,
+    longestMs: 60_000,
+    nodes: () => options.nodes ?? 1,
+    now: () => now,
+  });
+  return {
+    throttle,
+    pass: (ms: number) => (now += ms),
+    /** As many attempts as may begin now. */
+    fill: (of = site) => {
+      const tickets = [];
+      while (throttle.turn(of).when === 'now') tickets.push(throttle.begin(of));
+      return tickets;
+    },
+    end: (tickets: ReturnType<Throttle['begin']>[], verdict: Verdict) => {
+      for (const ticket of tickets) throttle.end(ticket, verdict, `reply: ${verdict}`);
+    },
+    state: () => throttle.states()[0],
+  };
+}
+
+t.test('a site begins with a few connections and gets one more with each success', async (t) => {
+  const { fill, end, throttle } = start();
+  let tickets = fill();
+  t.equal(tickets.length, 5);
+  t.same(throttle.turn(site), { when: 'after another' });
+  end(tickets, 'fine');
+  tickets = fill();
+  t.equal(tickets.length, 10);
+  end(tickets, 'fine');
+  end(fill(), 'fine');
+  t.equal(fill().length, 20, 'and no more than the provider bears');
+});
+
+t.test('too much is halved once, however many say so at the same time, and grows slowly again', async (t) => {
+  const { fill, end, pass, state } = start();
+  end(fill(), 'fine');
+  const tickets = fill();
+  t.equal(tickets.length, 10);
+  pass(10);
+  end(tickets, 'slower');
+  t.match(state(), { window: 5, reason: /wanted less.*5 connections instead of 10/, lastReply: 'reply: slower' });
+  const next = fill();
+  t.equal(next.length, 5);
+  pass(10);
+  end(next, 'fine');
+  t.equal(fill().length, 5, 'one more for each five that went well, not for each');
+});
+
+t.test('one connection that is still too much is none for a while', async (t) => {
+  const { fill, end, pass, throttle } = start();
+  for (let rounds = 0; rounds < 3; rounds += 1) {
+    end(fill(), 'slower');
+    pass(1);
+  }
+  t.match(throttle.turn(site), { when: 'later', reason: /wants less/ });
+});
+
+t.test('a site that is not reached is left alone, longer each time, and tried with one message', async (t) => {
+  const { fill, end, pass, throttle, state } = start();
+  const first = fill();
+  pass(100);
+  end(first, 'unreachable');
+  t.same(throttle.turn(site), { when: 'later', at: 1_100, reason: 'the server could not be reached' });
+  t.equal(state()?.backoffUntil, 1_100, 'five failures at the same time count once');
+  const waits: number[] = [];
+  for (let round = 0; round < 8; round += 1) {
+    pass(100_000);
+    const tickets = fill();
+    t.equal(tickets.length, 1, 'one probe');
+    pass(1);
+    end(tickets, 'unreachable');
+    const turn = throttle.turn(site);
+    if (turn.when === 'later') waits.push(turn.at - 100 - (round + 1) * 100_001);
+  }
+  t.same(waits, [2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000, 60_000]);
+  pass(100_000);
+  end(fill(), 'fine');
+  t.equal(fill().length, 5, 'once it answers it begins anew');
+});
+
+t.test('an operator can give a site its chance at once', async (t) => {
+  const { fill, end, throttle } = start();
+  end(fill(), 'unreachable');
+  t.equal(throttle.turn(site).when, 'later');
+  throttle.forget('a.test');
+  t.equal(throttle.turn(site).when, 'now');
+  throttle.forget('never seen');
+});
+
+t.test('what says nothing about the site changes nothing', async (t) => {
+  const { fill, end, state } = start();
+  end(fill(), 'nothing');
+  t.match(state(), { window: 5, running: 0, reason: null, lastReply: null });
+});
+
+t.test('the limits are for all nodes together', async (t) => {
+  const { fill, end } = start({ nodes: 4 });
+  for (let rounds = 0; rounds < 5; rounds += 1) end(fill(), 'fine');
+  t.equal(fill().length, 5);
+  const crowd = start({ nodes: 50 });
+  t.equal(crowd.fill().length, 1, 'one at the least');
+});
+
+t.test('so many messages a minute are that many', async (t) => {
+  const slow: Site = { name: 'slow.test', connections: 20, perMinute: 60 };
+  const { fill, end, pass, throttle } = start();
+  let sent = 0;
+  for (let ms = 0; ms < 60_000; ms += 50) {
+    const tickets = fill(slow);
+    sent += tickets.length;
+    end(tickets, 'fine');
+    pass(50);
+  }
+  t.equal(sent, 60);
+  t.match(throttle.turn(slow), { when: /now|later/ });
+  const shared = start({ nodes: 2 });
+  let half = 0;
+  for (let ms = 0; ms < 60_000; ms += 50) {
+    half += shared.fill(slow).length;
+    shared.end(Array(20).fill({ name: 'slow.test', startedAt: 0 }), 'nothing');
+    shared.pass(50);
+  }
+  t.equal(half, 30, 'a half for each of two nodes');
+});
+
+t.test('sites that nobody sends to are forgotten after an hour', async (t) => {
+  const { fill, end, pass, throttle } = start();
+  end(fill(), 'fine');
+  pass(3_599_000);
+  t.equal(throttle.states().length, 1);
+  pass(2_000);
+  t.equal(throttle.states().length, 0);
+});
+
+t.test('domains belong to whoever runs their mail exchanger', async (t) => {
+  const own: Provider = { name: 'Ours', mx: ['mx.inside.example'], connections: 2, perMinute: 10 };
+  const table: [string, string | null, object][] = [
+    ['gmail.com', 'gmail-smtp-in.l.google.com', { name: 'Google' }],
+    ['shop.example', 'aspmx.l.google.com', { name: 'Google' }],
+    ['shop.example', 'shop-example.mail.protection.outlook.com', { name: 'Microsoft' }],
+    ['orange.fr', 'smtp-in.orange.fr', { name: 'Orange', connections: 3 }],
+    ['evil.example', 'notgoogle.com', { name: 'notgoogle.com' }],
+    ['a.example', 'mx1.host.co.uk', { name: 'host.co.uk', connections: 20, perMinute: null }],
+    ['b.example', 'mail.b.example', { name: 'b.example' }],
+    ['c.example', null, { name: 'c.example' }],
+    ['d.example', 'mx.inside.example', { name: 'Ours', connections: 2, perMinute: 10 }],
+    ['e.example', 'localhost', { name: 'localhost' }],
+  ];
+  for (const [destination, host, expected] of table) {
+    t.match(siteOf(destination, host, [own, ...wellKnown]), expected, `${destination} ${host}`);
+  }
+});

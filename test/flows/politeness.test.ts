@@ -1,0 +1,143 @@
+import t from 'tap';
+import { startDirectNode } from '../support/direct.ts';
+import { startScriptedMx, startSink } from '../support/mx.ts';
+import { eventually } from '../support/node.ts';
+
+type Node = Awaited<ReturnType<typeof startDirectNode>>;
+
+const sendMany = (node: Node, emails: number, to: (n: number) => string) =>
+  Promise.all(Array.from({ length: emails }, (_, n) => node.send({ to: to(n) })));
+
+const operator = async (node: Node) =>
+  (
+    await node.call('POST', '/api/v1/auth/login', {
+      body: { email: 'admin@example.test', password: node.adminPassword },
+    })
+  ).body.token;
+
+// biome-ignore lint/suspicious/noExplicitAny: a test reads whatever the service answered
+async function destinationsOf(node: Node, token: string): Promise<Map<string, any>> {
+  const { body } = await node.call('GET', '/api/v1/admin/destinations', { token });
+  return new Map(body.destinations.map((one: { site: string }) => [one.site, one]));
+}
+
+t.test('a server that wants fewer connections gets fewer, and all mail arrives', async (t) => {
+  let open = 0;
+  let most = 0;
+  let refused = 0;
+  const mx = await startScriptedMx(async (peer, number) => {
+    open += 1;
+    peer.socket.once('close', () => (open -= 1));
+    if (open > 3) {
+      refused += 1;
+      peer.socket.end('421 4.7.0 too many connections from your address\r\n');
+      return;
+    }
+    most = Math.max(most, open);
+    await peer.greet();
+    for (;;) {
+      for (const answer of ['250 ok', '250 ok', '354 go']) await peer.answer(answer);
+      await peer.until('\r\n.\r\n');
+      await new Promise((resume) => setTimeout(resume, 10 + (number % 2)));
+      peer.send('250 taken\r\n');
+    }
+  });
+  t.teardown(() => mx.close());
+  const node = await startDirectNode(t, { zone: { 'busy.test': { A: ['127.0.0.1'] } }, mxPort: mx.port });
+  const sent = await sendMany(node, 60, (n) => `r${n}@busy.test`);
+  await eventually(async () => {
+    const emails = await Promise.all(sent.map(({ id }) => node.read(id)));
+    return emails.every((email) => email.status === 'sent');
+  }, 30_000);
+  t.ok(refused > 0 && refused < 40, `${refused} refused`);
+  const token = await operator(node);
+  const busy = await eventually(async () => {
+    const found = (await destinationsOf(node, token)).get('busy.test');
+    return found?.reason && found;
+  });
+  t.match(busy, { reason: /wanted less mail at a time/, last_reply: String });
+  t.ok((busy.connections as number) < 20);
+  t.match(busy, { most_connections: 20, destinations: ['busy.test'], queued: 0, deferred: 0, paused_at: null });
+});
+
+t.test('a server that cannot be reached costs only the first message an attempt', async (t) => {
+  const closed = await startSink();
+  await closed.close();
+  const zone = { 'away.test': { A: ['127.0.0.1'] } };
+  const node = await startDirectNode(t, { zone, mxPort: closed.port, env: { RETRY_SCHEDULE: '30s' } });
+  const first = await node.send({ to: 'first@away.test' });
+  await eventually(async () => (await node.read(first.id)).recipients[0].status === 'deferred');
+  const others: { id: string }[] = await sendMany(node, 20, (n) => `r${n}@away.test`);
+  const token = await operator(node);
+  const standing = await eventually(async () => {
+    const found = (await destinationsOf(node, token)).get('away.test');
+    return found?.deferred === 21 && found.reason && found;
+  });
+  t.match(standing, { connections: 1, reason: 'the server could not be reached', last_reply: /ECONNREFUSED|refused/ });
+  t.ok(standing.backoff_until);
+  for (const { id } of others) t.match((await node.read(id)).recipients[0], { status: 'queued', attempts: 0 });
+  const { body } = await node.call('GET', `/api/v1/emails/${others[0]?.id}/explain`, { key: node.key });
+  t.match(body.recipients[0], {
+    cause: 'held_back',
+    sentence: /away\.test: the server could not be reached/,
+    next_attempt_at: String,
+  });
+
+  const sink = await startSink({ port: closed.port });
+  t.teardown(() => sink.close());
+  t.equal((await node.call('POST', '/api/v1/admin/destinations/away.test/flush', { token })).status, 200);
+  await eventually(async () => sink.messages.length === 21, 15_000);
+  await eventually(async () => (await node.read(others[0]?.id ?? '')).recipients[0].attempts === 1);
+});
+
+t.test('a paused destination gets nothing until it is resumed, and others go on', async (t) => {
+  const sink = await startSink();
+  t.teardown(() => sink.close());
+  const zone = { 'paused.test': { A: ['127.0.0.1'] }, 'fine.test': { A: ['127.0.0.1'] } };
+  const node = await startDirectNode(t, { zone, mxPort: sink.port });
+  const token = await operator(node);
+  const pause = (name: string, order: string) =>
+    node.call('POST', `/api/v1/admin/destinations/${name}/${order}`, { token });
+  t.match(await pause('paused.test', 'pause'), { status: 200, body: { destination: { paused_at: String } } });
+  // A node hears of it within a second.
+  await new Promise((resume) => setTimeout(resume, 1_500));
+  const held = await node.send({ to: 'a@paused.test' });
+  await node.send({ to: 'a@fine.test' });
+  await eventually(async () => sink.messages.length === 1);
+  const waiting = await eventually(async () => {
+    const { body } = await node.call('GET', `/api/v1/emails/${held.id}/explain`, { key: node.key });
+    return body.recipients[0].cause === 'held_back' && body.recipients[0];
+  });
+  t.match(waiting, { sentence: /paused/, next_attempt_at: null, attempts: 0 });
+  t.equal((await pause('paused.test', 'flush')).status, 200, 'a flush does not undo a pause');
+  t.match(await pause('paused.test', 'resume'), { status: 200, body: { destination: { paused_at: null } } });
+  await eventually(async () => sink.messages.length === 2);
+  t.same(sink.messages[1]?.to, ['a@paused.test']);
+
+  t.equal((await pause('x'.repeat(254), 'pause')).status, 400);
+  t.equal((await node.call('POST', '/api/v1/admin/destinations/paused.test/pause', {})).status, 401);
+  const member = (await node.call('POST', '/api/v1/auth/login', { body: node.account })).body.token;
+  t.equal((await node.call('GET', '/api/v1/admin/destinations', { token: member })).status, 403);
+});
+
+t.test('servers that never answer hold up nobody else', async (t) => {
+  const silent = await startScriptedMx(() => new Promise<void>(() => {}));
+  const sink = await startSink({ host: '127.0.0.2', port: silent.port });
+  t.teardown(() => sink.close());
+  const zone = {
+    ...Object.fromEntries(Array.from({ length: 60 }, (_, n) => [`silent${n}.test`, { A: ['127.0.0.1'] }])),
+    'fine.test': { A: ['127.0.0.2'] },
+  };
+  const node = await startDirectNode(t, { zone, mxPort: silent.port });
+  await sendMany(node, 500, (n) => `r${n}@silent${n % 60}.test`);
+  await eventually(async () => silent.peers.length >= 200);
+  const started = performance.now();
+  await sendMany(node, 50, (n) => `r${n}@fine.test`);
+  await eventually(async () => sink.messages.length === 50, 20_000);
+  t.comment(
+    `50 messages beside ${silent.peers.length} silent connections: ${Math.round(performance.now() - started)} ms`,
+  );
+  t.ok(silent.peers.length <= 300, 'five connections for each of sixty sites');
+  // So that the node need not wait for them when it stops.
+  await silent.close();
+});
