@@ -150,7 +150,7 @@ export function readConfig(env: Record<string, string | undefined>): Readonly<Co
   const deliveryMode = read('DELIVERY_MODE', oneOf(['sandbox', 'direct'] as const), 'sandbox');
   const sandbox = deliveryMode === 'sandbox';
   const databaseUrl = read('DATABASE_URL', postgresUrl, null);
-  const port = read('HTTP_PORT', portOrZero, 3000);
+  const port = read('HTTP_PORT', portFrom(0), 3000);
   const config: Config = {
     databaseUrl,
     dataDir: read('DATA_DIR', String, './data'),
@@ -164,13 +164,13 @@ export function readConfig(env: Record<string, string | undefined>): Readonly<Co
     mailHostname: read('MAIL_HOSTNAME', hostname, sandbox ? 'mail.sendwright.test' : ''),
     sendingIps: read('SENDING_IPS', listOf(ipAddress), []),
     dnsServers: read('DNS_SERVERS', listOf(dnsServer), null),
-    mxPort: read('MX_PORT', portNumber, 25),
+    mxPort: read('MX_PORT', portFrom(1), 25),
     allowPrivateNetworks: read('ALLOW_PRIVATE_NETWORKS', trueOrFalse, false),
     allowUnsafeDatabase: read('ALLOW_UNSAFE_DATABASE', trueOrFalse, false),
     ports: {
-      inbound: read('INBOUND_SMTP_PORT', portOrZero, 2525),
-      submission: read('SUBMISSION_PORT', portOrZero, 2587),
-      submissions: read('SUBMISSIONS_PORT', portOrZero, 2465),
+      inbound: read('INBOUND_SMTP_PORT', portFrom(0), 2525),
+      submission: read('SUBMISSION_PORT', portFrom(0), 2587),
+      submissions: read('SUBMISSIONS_PORT', portFrom(0), 2465),
     },
     admin: {
       email: read('ADMIN_EMAIL', emailAddress, 'admin@localhost'),
@@ -226,17 +226,13 @@ function listOf<T>(parse: (text: string) => T): (text: string) => T[] {
   };
 }
 
-function portOrZero(text: string): number {
+const portFrom = (least: 0 | 1) => (text: string) => {
   const port = Number(text);
-  if (!/^\d{1,5}$/.test(text) || port > 65_535) throw new Error('a port number from 0 to 65535');
+  if (!/^\d{1,5}$/.test(text) || port < least || port > 65_535) {
+    throw new Error(`a port number from ${least} to 65535`);
+  }
   return port;
-}
-
-function portNumber(text: string): number {
-  const port = portOrZero(text);
-  if (port === 0) throw new Error('a port number from 1 to 65535');
-  return port;
-}
+};
 
 function proxyCount(text: string): number {
   if (!/^\d$/.test(text)) throw new Error('how many proxies stand in front, 0 to 9');

@@ -1,6 +1,8 @@
 import { randomBytes } from 'node:crypto';
-import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { constants } from 'node:fs';
+import { access, link, mkdir, open, readdir, readFile, rename, stat, unlink } from 'node:fs/promises';
+import { dirname, join, resolve } from 'node:path';
+import { StartError } from './start-error.ts';
 
 /** Generated once into DATA_DIR, readable by its owner alone. */
 export interface Secrets {
@@ -12,28 +14,141 @@ export interface Secrets {
   sandboxKey?: string;
 }
 
-/** Reads the secrets of this folder, and makes the folder and the secrets where there are none yet. */
+/**
+ * Makes the folder, and those above it, where there is none yet.
+ *
+ * @throws StartError when that cannot be, or nothing could be written there
+ */
+export async function makeDataDir(dataDir: string): Promise<void> {
+  try {
+    await makeFolder(resolve(dataDir));
+    await access(dataDir, constants.R_OK | constants.W_OK | constants.X_OK);
+  } catch (error) {
+    throw unusableDataDir(dataDir, error as Error);
+  }
+}
+
+/**
+ * Reads the secrets of this folder, and makes the folder and the secrets where there are none yet. Of processes that do
+ * so at once, all get the same.
+ *
+ * @throws StartError when the folder cannot be used, or its secrets are damaged or gone
+ */
 export async function readSecrets(dataDir: string): Promise<Secrets> {
-  await mkdir(dataDir, { recursive: true });
-  const existing = await readFile(fileIn(dataDir), 'utf8').catch((error: NodeJS.ErrnoException) => {
+  await makeDataDir(dataDir);
+  try {
+    return (await existingSecrets(dataDir)) ?? (await makeSecrets(dataDir));
+  } catch (error) {
+    throw error instanceof StartError ? error : unusableDataDir(dataDir, error as Error);
+  }
+}
+
+/**
+ * Replaces the file in one step: a crash, of the machine too, leaves the old one or the new one.
+ *
+ * @throws StartError when it cannot be written
+ */
+export async function writeSecrets(dataDir: string, secrets: Secrets): Promise<void> {
+  try {
+    await rename(await writeBeside(dataDir, secrets), fileIn(dataDir));
+  } catch (error) {
+    throw unusableDataDir(dataDir, error as Error);
+  }
+}
+
+/** The error of a start for one of the file system. */
+export function unusableDataDir(dataDir: string, { message }: Error): StartError {
+  return new StartError(`DATA_DIR ${dataDir} cannot be used (${message}): set it to a folder that this user can write`);
+}
+
+const fileIn = (dataDir: string) => join(dataDir, 'secrets.json');
+
+/** Not with mkdir's own `recursive`: in /proc, where mkdir says ENOENT below a folder that is there, it never ends. */
+async function makeFolder(folder: string): Promise<void> {
+  try {
+    await mkdir(folder);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'EEXIST') {
+      if (!(await stat(folder)).isDirectory()) throw new Error(`${folder} is not a folder`);
+      return;
+    }
+    const above = dirname(folder);
+    if (code !== 'ENOENT' || (await isThere(above))) throw error;
+    await makeFolder(above);
+    await makeFolder(folder);
+  }
+}
+
+const isThere = (file: string) =>
+  stat(file).then(
+    () => true,
+    () => false,
+  );
+
+async function existingSecrets(dataDir: string): Promise<Secrets | null> {
+  const text = await readFile(fileIn(dataDir), 'utf8').catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return null;
     throw error;
   });
-  if (existing) return JSON.parse(existing) as Secrets;
+  return text === null ? null : parse(dataDir, text);
+}
+
+function parse(dataDir: string, text: string): Secrets {
+  const damaged = (how: string) =>
+    new StartError(
+      `DATA_DIR ${dataDir} has a damaged secrets.json (${how}): put it back from a backup, or set DATA_DIR to an empty folder`,
+    );
+  let secrets: Partial<Record<keyof Secrets, unknown>>;
+  try {
+    secrets = { ...JSON.parse(text) };
+  } catch {
+    throw damaged('it is not JSON');
+  }
+  for (const name of ['databasePassword', 'jwtSecret', 'encryptionKey'] as const) {
+    if (typeof secrets[name] !== 'string' || secrets[name] === '') throw damaged(`it has no ${name}`);
+  }
+  if (Buffer.from(secrets.encryptionKey as string, 'base64').length !== 32)
+    throw damaged('its encryptionKey is not 32 bytes');
+  return secrets as Secrets;
+}
+
+async function makeSecrets(dataDir: string): Promise<Secrets> {
+  const database = await readdir(join(dataDir, 'postgres')).catch(() => []);
+  if (database.length > 0) {
+    throw new StartError(
+      `DATA_DIR ${dataDir} has a database but no secrets.json, where its password and the encryption key are: put it back from a backup, or set DATA_DIR to an empty folder`,
+    );
+  }
   const secrets: Secrets = {
     databasePassword: randomBytes(24).toString('hex'),
     jwtSecret: randomBytes(48).toString('base64url'),
     encryptionKey: randomBytes(32).toString('base64'),
   };
-  await writeSecrets(dataDir, secrets);
+  const written = await writeBeside(dataDir, secrets);
+  try {
+    // A link, unlike a rename, leaves alone what another first start has put there meanwhile.
+    await link(written, fileIn(dataDir));
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'EEXIST') return (await existingSecrets(dataDir)) ?? secrets;
+    // A file system without links.
+    await rename(written, fileIn(dataDir));
+  } finally {
+    await unlink(written).catch(() => undefined);
+  }
   return secrets;
 }
 
-/** Replaces the file in one step: a crash leaves the old one or the new one. */
-export async function writeSecrets(dataDir: string, secrets: Secrets): Promise<void> {
-  const next = `${fileIn(dataDir)}.${process.pid}`;
-  await writeFile(next, `${JSON.stringify(secrets, null, 2)}\n`, { mode: 0o600 });
-  await rename(next, fileIn(dataDir));
+async function writeBeside(dataDir: string, secrets: Secrets): Promise<string> {
+  const file = `${fileIn(dataDir)}.${process.pid}`;
+  await unlink(file).catch(() => undefined);
+  const handle = await open(file, 'wx', 0o600);
+  try {
+    await handle.writeFile(`${JSON.stringify(secrets, null, 2)}\n`);
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+  return file;
 }
-
-const fileIn = (dataDir: string) => join(dataDir, 'secrets.json');

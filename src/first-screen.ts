@@ -1,4 +1,6 @@
+import { randomBytes } from 'node:crypto';
 import type { Config } from './config.ts';
+import { giveFirstPassword } from './core/accounts.ts';
 import * as domains from './core/domains.ts';
 import * as keys from './core/keys.ts';
 import { verify } from './core/verification.ts';
@@ -15,8 +17,15 @@ const sandboxDomain = 'example.test';
 export async function prepareSandbox(node: SendwrightNode, known: string | undefined): Promise<string> {
   const { db, surroundings } = node;
   const { accountId } = node.admin;
-  const listed = (await domains.list(db, accountId)).find((entry) => entry.domain === sandboxDomain);
-  const domain = listed ?? (await domains.add(db, accountId, { domain: sandboxDomain }, surroundings));
+  const find = async () => (await domains.list(db, accountId)).find((entry) => entry.domain === sandboxDomain);
+  const domain =
+    (await find()) ??
+    (await domains.add(db, accountId, { domain: sandboxDomain }, surroundings).catch(async (error: Error) => {
+      // Another node that starts on this database was faster.
+      const added = await find();
+      if (added) return added;
+      throw error;
+    }));
   if (domain.status !== 'verified') await verify(db, accountId, domain.id, surroundings);
   const good =
     known !== undefined &&
@@ -34,12 +43,37 @@ export async function prepareSandbox(node: SendwrightNode, known: string | undef
   return created.key;
 }
 
-/** What the terminal shows when everything is up: where it is, how to log in, and what to do next. */
-export function firstScreen(config: Config, node: SendwrightNode, sandboxKey: string | null): string {
+/**
+ * Generates the password of an admin that has none, when everything else is up, so that no failed start has used it. It
+ * is said once before it is in force, as the process may be killed before the screen is drawn.
+ *
+ * @returns null when there is a password already
+ */
+export async function firstPassword(node: SendwrightNode, say: (sentence: string) => void): Promise<string | null> {
+  const { db, admin } = node;
+  if (admin.password !== 'none') return null;
+  const password = randomBytes(12).toString('base64url');
+  const given = await giveFirstPassword(db, admin.userId, password, () =>
+    say(`Setting the admin's password: ${password}`),
+  );
+  return given ? password : null;
+}
+
+/**
+ * What the terminal shows when everything is up: where it is, how to log in, and what to do next.
+ *
+ * @param shown the sandbox's API key, and the admin's password where it was generated now
+ */
+export function firstScreen(
+  config: Config,
+  node: SendwrightNode,
+  shown: { sandboxKey: string | null; password: string | null },
+): string {
   const { baseUrl, admin } = node;
-  const login = admin.password
-    ? `${admin.email} / ${config.admin.password ? '(ADMIN_PASSWORD)' : `${admin.password}   (generated now, shown only this once)`}`
-    : `${admin.email} / the password from the first start`;
+  const { sandboxKey, password } = shown;
+  const login = password
+    ? `${admin.email} / ${password}   (generated now, shown only this once)`
+    : `${admin.email} / ${admin.password === 'configured' ? '(ADMIN_PASSWORD)' : 'the password from the first start'}`;
   const mode =
     config.deliveryMode === 'sandbox'
       ? 'sandbox mode: nothing leaves this machine'

@@ -1,9 +1,11 @@
 import { type Config, ConfigError, readConfig } from './config.ts';
-import { readSecrets, writeSecrets } from './data-dir.ts';
+import { makeDataDir, readSecrets, unusableDataDir, writeSecrets } from './data-dir.ts';
 import { startEmbedded } from './db/embedded.ts';
-import { firstScreen, prepareSandbox } from './first-screen.ts';
+import { startErrorOf } from './db/failure.ts';
+import { firstPassword, firstScreen, prepareSandbox } from './first-screen.ts';
 import { createLog, type Logger } from './log.ts';
-import { type Foundation, type SendwrightNode, StartError, startNode } from './node.ts';
+import { type Foundation, type SendwrightNode, startNode } from './node.ts';
+import { oneLine, StartError } from './start-error.ts';
 
 /** Stopping may take this long; what waits for a reply after a final dot is then left, and recorded as uncertain. */
 const stopWithinMs = 30_000;
@@ -20,7 +22,7 @@ async function main(): Promise<void> {
     const node = await startNode(config, foundation);
     stops.push(node.stop);
     const key = await showSandbox(config, node, sandboxKey);
-    say(firstScreen(config, node, key));
+    say(firstScreen(config, node, { sandboxKey: key, password: await firstPassword(node, say) }));
     log.info({ baseUrl: node.baseUrl, mode: config.deliveryMode }, 'ready');
   } catch (error) {
     // A signal during the start takes its ground away, and whatever then fails is no error.
@@ -36,8 +38,10 @@ async function lay(
   log: Logger,
   stops: (() => Promise<void>)[],
 ): Promise<{ foundation: Foundation; sandboxKey: string | undefined }> {
-  const { databaseUrl, jwtSecret, encryptionKey, dataDir } = config;
+  const { databaseUrl, jwtSecret, encryptionKey, dataDir, roles } = config;
   if (databaseUrl && jwtSecret && encryptionKey) {
+    // For the journal of deliveries alone.
+    if (roles.has('mta')) await makeDataDir(dataDir);
     const foundation = { databaseUrl, alone: false, jwtSecret, encryptionKey, log, onProgress: say };
     return { foundation, sandboxKey: undefined };
   }
@@ -46,9 +50,10 @@ async function lay(
   const starting = startEmbedded({ dataDir, password: secrets.databasePassword, log, onProgress: say });
   // Before it is up: a signal in the middle of the start takes the server down again.
   stops.push(async () => (await starting).stop());
-  const postgres = await starting.catch((error: Error) => {
+  const postgres = await starting.catch((error: NodeJS.ErrnoException) => {
     stops.pop();
-    throw new StartError(error.message);
+    // The other errors that it has are one line for the operator already.
+    throw error.syscall === undefined ? new StartError(oneLine(error.message)) : unusableDataDir(dataDir, error);
   });
   const foundation = {
     databaseUrl: postgres.url,
@@ -96,7 +101,7 @@ function onSignal(stops: (() => Promise<void>)[], log: Logger): () => boolean {
 }
 
 main().catch((error: Error) => {
-  const expected = error instanceof ConfigError || error instanceof StartError;
-  say(expected ? `sendwright: ${error.message}` : `sendwright: ${error.stack}`);
+  const expected = error instanceof ConfigError ? error : startErrorOf(error);
+  say(`sendwright: ${expected?.message ?? error.stack}`);
   process.exit(1);
 });

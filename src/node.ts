@@ -1,30 +1,32 @@
-import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { addChores } from './chores/chores.ts';
 import type { Config } from './config.ts';
-import { ensureAdmin } from './core/accounts.ts';
+import { ensureAdmin, giveFirstPassword } from './core/accounts.ts';
 import type { Surroundings } from './core/verification.ts';
-import { refuseDatabase } from './db/check.ts';
-import { connect, type Database } from './db/client.ts';
-import { migrate } from './db/migrate.ts';
+import { openDatabase } from './database.ts';
+import type { Database } from './db/client.ts';
 import { Dispatcher } from './delivery/dispatch.ts';
 import { Journal } from './delivery/journal.ts';
 import { Lease } from './delivery/lease.ts';
 import { MessageBuilder } from './delivery/message.ts';
+import { wellKnown } from './delivery/providers.ts';
 import { createRecorder } from './delivery/record.ts';
 import { recover } from './delivery/recovery.ts';
+import { Standing } from './delivery/standing.ts';
 import { addUpkeep } from './delivery/upkeep.ts';
 import { createApp } from './http/app.ts';
 import { RateLimiter } from './http/rate-limit.ts';
 import { type HttpServer, listen } from './http/server.ts';
 import type { Logger } from './log.ts';
-import { createQueue, type Queue } from './queue.ts';
+import type { Queue } from './queue.ts';
 import { Rounds } from './rounds.ts';
 import { startSandbox } from './sandbox/sandbox.ts';
 import { deriveKey } from './seal.ts';
 import { createTransport } from './smtp/deliver.ts';
+import { isOwnAddress } from './smtp/own-address.ts';
 import { createResolver, type Resolver } from './smtp/resolver.ts';
 import { publicSourceAddresses } from './smtp/source.ts';
+import { StartError } from './start-error.ts';
 import { WebhookDispatcher } from './webhooks/dispatch.ts';
 import { addUpkeep as addWebhookUpkeep } from './webhooks/upkeep.ts';
 
@@ -42,21 +44,24 @@ export interface Foundation {
 export interface SendwrightNode {
   baseUrl: string;
   db: Database;
-  admin: { accountId: string; email: string /** Null when the admin existed already. */; password: string | null };
+  admin: {
+    accountId: string;
+    userId: string;
+    email: string;
+    /** From an earlier start, ADMIN_PASSWORD at this one, or none yet, so that nobody can log in. */
+    password: 'earlier' | 'configured' | 'none';
+  };
   surroundings: Surroundings;
   /** Takes no new work, ends or hands back what is under way, and lets everything go. Within 30 seconds. */
   stop(): Promise<void>;
 }
-
-/** A start that cannot go on, in one line for the operator. */
-export class StartError extends Error {}
 
 const httpGraceMs = 5_000;
 
 /**
  * Brings one node up, from the database to the open port, and leaves nothing behind when that fails half way.
  *
- * @throws StartError
+ * @throws StartError; or whatever the database says that goes away meanwhile
  */
 export async function startNode(config: Config, foundation: Foundation): Promise<SendwrightNode> {
   const stops: (() => Promise<unknown>)[] = [];
@@ -79,9 +84,8 @@ type Stops = (() => Promise<unknown>)[];
 
 async function bringUp(config: Config, foundation: Foundation, stops: Stops): Promise<Omit<SendwrightNode, 'stop'>> {
   const { log, encryptionKey } = foundation;
-  const { db, queue } = await openDatabase(config, foundation, stops);
-  const password = config.admin.password ?? randomBytes(12).toString('base64url');
-  const admin = await ensureAdmin(db, { email: config.admin.email, password });
+  const { db, queue } = await openDatabase({ ...foundation, allowUnsafe: config.allowUnsafeDatabase }, stops);
+  const admin = await prepareAdmin(db, config.admin);
 
   const returnPath = { key: deriveKey(encryptionKey, 'return path'), host: config.mailHostname };
   const internet = await findInternet(config, db, log, returnPath, stops);
@@ -139,27 +143,16 @@ async function bringUp(config: Config, foundation: Foundation, stops: Stops): Pr
     stops.push(() => server.close(httpGraceMs));
     if (config.http.port === 0) baseUrl = `http://localhost:${server.port}`;
   }
-  return { baseUrl, db, surroundings, admin: { ...admin, password: admin.created ? password : null } };
+  return { baseUrl, db, surroundings, admin };
 }
 
-async function openDatabase(
-  config: Config,
-  foundation: Foundation,
-  stops: Stops,
-): Promise<{ db: Database; queue: Queue }> {
-  const { databaseUrl, log, onProgress } = foundation;
-  const db = connect(databaseUrl, log);
-  stops.push(() => db.close());
-  const refusal = await refuseDatabase(db, config.allowUnsafeDatabase).catch((error: Error) => {
-    throw new StartError(`the database cannot be reached (${error.message || 'no answer'}): check DATABASE_URL`);
-  });
-  if (refusal) throw new StartError(refusal);
-  onProgress?.('Preparing the schema');
-  await migrate(databaseUrl);
-  const queue = createQueue(databaseUrl, log);
-  stops.push(() => queue.stop());
-  await queue.start();
-  return { db, queue };
+/** Not with a password that has to be generated: a start that fails after this must not have used it up. */
+async function prepareAdmin(db: Database, configured: Config['admin']): Promise<SendwrightNode['admin']> {
+  const { hasPassword, ...admin } = await ensureAdmin(db, configured.email);
+  if (hasPassword) return { ...admin, password: 'earlier' };
+  if (configured.password === null) return { ...admin, password: 'none' };
+  const given = await giveFirstPassword(db, admin.userId, configured.password);
+  return { ...admin, password: given ? 'configured' : 'earlier' };
 }
 
 /** Where names are looked up and mail goes: the sandbox's own internet, or the real one. */
@@ -179,6 +172,7 @@ async function findInternet(
   stops: Stops,
 ): Promise<Internet> {
   if (config.deliveryMode === 'direct') {
+    if (config.roles.has('mta')) await demandOwn(config.sendingIps);
     return {
       resolver: createResolver(config.dnsServers),
       mxPort: config.mxPort,
@@ -189,6 +183,16 @@ async function findInternet(
   const sandbox = await startSandbox({ db, log, returnPath, mailHostname: config.mailHostname });
   stops.push(() => sandbox.stop());
   return { resolver: sandbox.resolver, mxPort: sandbox.mxPort, allowPrivate: true, knownIps: [] };
+}
+
+/** From an address of another machine each delivery would fail, and the receivers would seem to be to blame. */
+async function demandOwn(addresses: string[]): Promise<void> {
+  for (const address of addresses) {
+    if (await isOwnAddress(address)) continue;
+    throw new StartError(
+      `SENDING_IPS: ${address} is not an address of this machine: give it to a network interface, or take it out of the list; behind a NAT leave SENDING_IPS unset`,
+    );
+  }
 }
 
 interface Parts {
@@ -202,6 +206,12 @@ interface Parts {
   lease: Lease;
   journal: { folder: string };
 }
+
+/** A site is asked again no later than the mail that waits for it would be. */
+const backoff = ({ retryScheduleMs }: Config) => ({
+  backoffMs: Math.min(30_000, retryScheduleMs[0] ?? 30_000),
+  longestMs: Math.min(900_000, retryScheduleMs.at(-1) ?? 900_000),
+});
 
 const retryPolicy = (config: Config) => ({ scheduleMs: config.retryScheduleMs, forMs: config.retryForMs });
 
@@ -229,7 +239,8 @@ function startDelivery(parts: Parts, stops: Stops): Dispatcher {
     returnPath,
     log,
   };
-  const dispatcher = new Dispatcher(db, queue, tools, createRecorder(db, queue, log));
+  const standing = new Standing(db, transport, wellKnown, { ...backoff(config), nodes: () => lease.senders });
+  const dispatcher = new Dispatcher(db, queue, tools, standing, createRecorder(db, queue, log));
   dispatcher.start();
   addUpkeep(rounds, db, queue, log);
   return dispatcher;
@@ -255,7 +266,7 @@ async function openPort(app: ReturnType<typeof createApp>, config: Config): Prom
       throw new StartError(`HTTP_PORT ${port} is in use by another program: stop it, or set HTTP_PORT to a free one`);
     if (code === 'EACCES')
       throw new StartError(`HTTP_PORT ${port} needs more rights than this user has: set HTTP_PORT to 1024 or more`);
-    throw new StartError(`HTTP_HOST ${host} cannot be listened on (${message})`);
+    throw new StartError(`HTTP_HOST ${host} cannot be listened on (${message}): set it to an address of this machine`);
   }
 }
 

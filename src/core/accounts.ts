@@ -5,35 +5,66 @@ import { isId, newId } from '../ids.ts';
 import { hashPassword } from '../password.ts';
 import type { PlanName } from './plans.ts';
 
+/** The user that a new database begins with. */
+export interface Admin {
+  accountId: string;
+  userId: string;
+  email: string;
+  /** False: nobody can log in as this user yet. */
+  hasPassword: boolean;
+}
+
 /**
- * Creates the first account and its admin user where there is no admin yet.
- *
- * @returns the account, and whether this call created it
+ * Creates the first account and its admin user where there is no admin yet, without a password: `giveFirstPassword` sets
+ * it. Until then the user's email follows `email`.
  */
-export async function ensureAdmin(
-  db: Database,
-  input: { email: string; password: string },
-): Promise<{ accountId: string; email: string; created: boolean }> {
-  const existing = await findAdmin(db);
-  if (existing) return { ...existing, created: false };
-  const passwordHash = await hashPassword(input.password);
+export async function ensureAdmin(db: Database, email: string): Promise<Admin> {
   return db.transaction(async (tx) => {
     // Two nodes that start on one empty database must not both create an admin.
     await tx.query({ text: `SELECT pg_advisory_xact_lock(hashtext('sendwright first admin'))` });
-    const [row] = await tx.query<{ account_id: string; email: string }>({
-      text: `SELECT account_id, email FROM users WHERE role = 'admin' LIMIT 1`,
+    await tx.query({
+      text: `UPDATE users SET email = $1 WHERE role = 'admin' AND password_hash = '' AND email <> $1`,
+      values: [email],
     });
-    if (row) return { accountId: row.account_id, email: row.email, created: false };
-    const accountId = newId();
+    const [admin] = await tx.query<Admin>({
+      text: `SELECT account_id AS "accountId", id AS "userId", email, password_hash <> '' AS "hasPassword"
+               FROM users WHERE role = 'admin' ORDER BY id LIMIT 1`,
+    });
+    if (admin) return admin;
+    const [accountId, userId] = [newId(), newId()];
     await tx.query({
       text: `INSERT INTO accounts (id, name, plan) VALUES ($1, 'Admin', 'unlimited')`,
       values: [accountId],
     });
     await tx.query({
-      text: `INSERT INTO users (id, account_id, email, password_hash, role) VALUES ($1, $2, $3, $4, 'admin')`,
-      values: [newId(), accountId, input.email, passwordHash],
+      text: `INSERT INTO users (id, account_id, email, password_hash, role) VALUES ($1, $2, $3, '', 'admin')`,
+      values: [userId, accountId, email],
     });
-    return { accountId, email: input.email, created: true };
+    return { accountId, userId, email, hasPassword: false };
+  });
+}
+
+/**
+ * Gives an admin that has none a password.
+ *
+ * @param show called with the password's fate sealed but for the commit: a process that dies at any moment leaves no
+ *   password in force that was not shown. In the worst case it shows one that never comes into force.
+ * @returns false, without a call of `show`, when somebody was faster
+ */
+export async function giveFirstPassword(
+  db: Database,
+  userId: string,
+  password: string,
+  show: () => void = () => {},
+): Promise<boolean> {
+  const passwordHash = await hashPassword(password);
+  return db.transaction(async (tx) => {
+    const given = await tx.query({
+      text: `UPDATE users SET password_hash = $2 WHERE id = $1 AND password_hash = '' RETURNING id`,
+      values: [userId, passwordHash],
+    });
+    if (given.length > 0) show();
+    return given.length > 0;
   });
 }
 
@@ -118,12 +149,4 @@ export async function topUp(db: Database, id: string, amount: number): Promise<A
   await get(db, id);
   await db.prisma.account.updateMany({ where: { id }, data: { credit: { increment: amount } } });
   return get(db, id);
-}
-
-async function findAdmin(db: Database): Promise<{ accountId: string; email: string } | null> {
-  return db.prisma.user.findFirst({
-    where: { role: 'admin' },
-    orderBy: { id: 'asc' },
-    select: { accountId: true, email: true },
-  });
 }

@@ -2,19 +2,105 @@ import type { Sql } from './client.ts';
 
 const oldestVersion = 150_000;
 
+interface Facts {
+  version: number;
+  versionName: string;
+  database: string;
+  role: string;
+  encoding: string;
+  readOnly: boolean;
+  /** Where a table goes that is named without a schema; null when that is nowhere. */
+  schema: string | null;
+  makesTables: boolean;
+  makesSchemas: boolean;
+  /** Settings that are off, comma separated. */
+  unsafe: string | null;
+  /** Connections that the role, the database and the server allow; null where there is no limit. */
+  ofRole: number | null;
+  ofDatabase: number | null;
+  ofServer: number;
+}
+
+/** What one node asks of its database. */
+export interface Demands {
+  /** Connections at the most. */
+  connections: number;
+  /** Takes a database that may forget what it has committed. */
+  allowUnsafe: boolean;
+}
+
 /**
- * Why this database must not be used, or null: it is too old, or a setting lets it forget what it has committed, which
- * would make our 200 a lie.
+ * Why this database must not be used and what to do about it, in one line, or null: it is too old, cannot hold every
+ * character, forbids what a node has to do, or has a setting that lets it forget what it has committed, which would make
+ * our 200 a lie.
  */
-export async function refuseDatabase(db: Sql, allowUnsafe: boolean): Promise<string | null> {
-  const [row] = await db.query<{ version: number; unsafe: string | null }>({
-    text: `SELECT current_setting('server_version_num')::int AS version,
-                  (SELECT string_agg(name, ', ') FROM pg_settings
-                    WHERE name IN ('fsync', 'full_page_writes', 'synchronous_commit') AND setting = 'off') AS unsafe`,
-  });
-  if (!row || row.version < oldestVersion) return 'DATABASE_URL must name a PostgreSQL 15 or later';
-  if (row.unsafe && !allowUnsafe) {
-    return `the database has ${row.unsafe} off, so accepted mail can be lost: switch it on, or set ALLOW_UNSAFE_DATABASE=true`;
+export async function refuseDatabase(db: Sql, demands: Demands): Promise<string | null> {
+  const [facts] = await db.query<Facts>({ text: factsQuery });
+  return facts ? (refuseKind(facts, demands) ?? refuseRights(facts) ?? refuseLimits(facts, demands)) : null;
+}
+
+function refuseKind({ version, versionName, database, encoding, readOnly, unsafe }: Facts, { allowUnsafe }: Demands) {
+  if (version < oldestVersion) return `DATABASE_URL must name a PostgreSQL 15 or later, and this is ${versionName}`;
+  if (encoding !== 'UTF8') {
+    return `the database ${quoted(database)} has the encoding ${encoding}, which cannot hold all mail: set DATABASE_URL to one made with ENCODING 'UTF8' TEMPLATE template0`;
+  }
+  if (readOnly) {
+    return `the database ${quoted(database)} can only be read: set DATABASE_URL to the primary server, and default_transaction_read_only off`;
+  }
+  if (unsafe && !allowUnsafe) {
+    return `the database has ${unsafe} off, so accepted mail can be lost: switch it on, or set ALLOW_UNSAFE_DATABASE=true`;
   }
   return null;
 }
+
+function refuseRights({ schema, makesTables, makesSchemas, role, database }: Facts) {
+  const [who, where] = [quoted(role), quoted(database)];
+  if (!makesTables) {
+    return `the role ${who} of DATABASE_URL may not make tables: run GRANT CREATE, USAGE ON SCHEMA public TO ${who} in the database ${where}`;
+  }
+  if (schema !== 'public') {
+    return `the role ${who} of DATABASE_URL makes its tables in ${schema === null ? 'no schema' : `the schema ${quoted(schema)}`}, not in public: run ALTER ROLE ${who} IN DATABASE ${where} SET search_path = public`;
+  }
+  if (!makesSchemas) {
+    return `the role ${who} of DATABASE_URL may not make the queue's schema: run GRANT CREATE ON DATABASE ${where} TO ${who}`;
+  }
+  return null;
+}
+
+function refuseLimits({ role, database, ofRole, ofDatabase, ofServer }: Facts, { connections }: Demands) {
+  const [who, where] = [quoted(role), quoted(database)];
+  const tooFew = (limit: number | null) => limit !== null && limit < connections;
+  if (tooFew(ofRole)) {
+    return `the role ${who} of DATABASE_URL may have ${ofRole} connections, and a node needs ${connections}: run ALTER ROLE ${who} CONNECTION LIMIT ${connections}, or as many for each node`;
+  }
+  if (tooFew(ofDatabase)) {
+    return `the database ${where} takes ${ofDatabase} connections, and a node needs ${connections}: run ALTER DATABASE ${where} CONNECTION LIMIT ${connections}, or as many for each node`;
+  }
+  if (tooFew(ofServer)) {
+    return `the server of DATABASE_URL takes ${ofServer} connections, and a node needs ${connections}: raise its max_connections, by as many for each node`;
+  }
+  return null;
+}
+
+/** A name as SQL takes it, so that the statement can be pasted. */
+const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`;
+
+/** A role is limited by the name that it logged in with; to superusers only the server's own limit applies. */
+const factsQuery = `
+  SELECT current_setting('server_version_num')::int AS version, current_setting('server_version') AS "versionName",
+         d.datname AS database, r.rolname AS role, pg_encoding_to_char(d.encoding) AS encoding,
+         current_setting('transaction_read_only') = 'on' AS "readOnly",
+         current_schema() AS schema,
+         coalesce(has_schema_privilege(to_regnamespace('public'), 'CREATE')
+                  AND has_schema_privilege(to_regnamespace('public'), 'USAGE'), false) AS "makesTables",
+         to_regnamespace('pgboss') IS NOT NULL OR has_database_privilege(d.oid, 'CREATE') AS "makesSchemas",
+         (SELECT string_agg(name, ', ') FROM pg_settings
+           WHERE name IN ('fsync', 'full_page_writes', 'synchronous_commit') AND setting = 'off') AS unsafe,
+         CASE WHEN r.rolconnlimit >= 0 AND NOT r.rolsuper THEN r.rolconnlimit END AS "ofRole",
+         CASE WHEN d.datconnlimit >= 0 AND NOT r.rolsuper THEN d.datconnlimit END AS "ofDatabase",
+         current_setting('max_connections')::int
+           - CASE WHEN r.rolsuper THEN 0
+                  ELSE current_setting('superuser_reserved_connections')::int
+                       + coalesce(current_setting('reserved_connections', true)::int, 0) END AS "ofServer"
+    FROM pg_database d, pg_roles r
+   WHERE d.datname = current_database() AND r.rolname = session_user`;

@@ -29,11 +29,14 @@ export interface Database extends Sql {
 const acquireTimeoutMs = 4_000;
 const statementTimeoutMs = 10_000;
 
+/** Connections of a node's pool at the most. */
+export const poolSize = 20;
+
 /** Connects nothing yet: the first statement does. */
-export function connect(url: string, log: Logger, poolSize = 20): Database {
+export function connect(url: string, log: Logger, max = poolSize): Database {
   const pool = new pg.Pool({
     connectionString: url,
-    max: poolSize,
+    max,
     connectionTimeoutMillis: acquireTimeoutMs,
     // The second bound is for a server that is gone without a word: no answer may be waited for longer.
     statement_timeout: statementTimeoutMs,

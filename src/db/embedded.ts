@@ -5,7 +5,8 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import type { Logger } from '../log.ts';
-import { type Binaries, findBinaries, serverUser } from './postgres-binaries.ts';
+import { oneLine } from '../start-error.ts';
+import { type Binaries, findBinaries, runAs, serverUser } from './postgres-binaries.ts';
 import { type Cluster, createCluster, findCluster, OWNER, refuseOtherMajor } from './postgres-cluster.ts';
 import {
   findPostmaster,
@@ -18,7 +19,7 @@ import {
 
 /** A PostgreSQL server that runs for this process alone. */
 export interface EmbeddedPostgres {
-  /** `postgres://...@127.0.0.1:<port>/sendwright` */
+  /** `postgres://...@127.0.0.1:<port>/sendwright?sslmode=disable` */
   url: string;
   /** Ends every session and stops the server. The second call waits for the first. */
   stop(): Promise<void>;
@@ -54,10 +55,20 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedP
   fs.mkdirSync(dataDir, { recursive: true });
   const found = findCluster(dataDir, user);
   const binaries = await findBinaries(found ? found.user : user, [systemDir, os.tmpdir()]);
+  if (found?.user && !runAs(found.user, 'cd "$1"', [found.dir]).ok) {
+    throw new Error(
+      `the user ${found.user.name}, whom PostgreSQL runs as, cannot enter ${found.dir}: move that folder into ${systemDir} and put a link to it in its place`,
+    );
+  }
   if (!found) options.onProgress?.('Creating the database (on the first start only)');
   const sync = options.settings?.fsync !== 'off';
   const cluster = found ?? (await createCluster(dataDir, { ...options, binaries, user, sync, systemDir }));
   refuseOtherMajor(cluster, binaries, dataDir);
+  if (path.dirname(cluster.dir) !== fs.realpathSync(dataDir)) {
+    options.onProgress?.(
+      `The database is in ${cluster.dir}, where ${path.join(dataDir, 'postgres')} links to: back up both folders`,
+    );
+  }
 
   const server = new Server({ ...options, dataDir }, cluster, binaries);
   await server.start();
@@ -143,7 +154,7 @@ class Server {
         const { code, message } = error as { code?: string; message: string };
         if (code === '28P01')
           throw new Error(
-            `the database in ${this.#cluster.dir} has another password than the one kept in ${this.#options.dataDir}`,
+            `the database in ${this.#cluster.dir} has another password than the one kept in ${this.#options.dataDir}: put the secrets.json back that belongs to it`,
           );
         // It is recovering from a crash (or going down): that takes its time, and it says so.
         if (code === '57P03') deadline = Date.now() + START_SECONDS * 1000;
@@ -151,7 +162,7 @@ class Server {
       }
     }
     throw new Error(
-      `the embedded PostgreSQL cannot be reached: ${reason}. The end of ${this.#logFile}:\n${lastLines(this.#logFile)}`,
+      `the embedded PostgreSQL cannot be reached (${reason}): mend what it says at the end of ${this.#logFile}, which is: ${oneLine(lastLines(this.#logFile))}`,
     );
   }
 
@@ -174,7 +185,9 @@ class Server {
         const { rows } = await client.query<{ ours: boolean }>(`SELECT pg_try_advisory_lock(${LOCK}) AS ours`);
         if (rows[0]?.ours) return client;
         if (Date.now() > end)
-          throw new InUse(`DATA_DIR ${this.#options.dataDir} is in use by another Sendwright process`);
+          throw new InUse(
+            `DATA_DIR ${this.#options.dataDir} is in use by another Sendwright process: stop that one, or set another DATA_DIR`,
+          );
       }
     } catch (error) {
       await client.end();
@@ -218,5 +231,6 @@ class Server {
 class InUse extends Error {}
 
 function urlOf(port: number, password: string, database: string): string {
-  return `postgres://${OWNER}:${encodeURIComponent(password)}@127.0.0.1:${port}/${database}`;
+  // What PGSSLMODE asks for is meant for another server.
+  return `postgres://${OWNER}:${encodeURIComponent(password)}@127.0.0.1:${port}/${database}?sslmode=disable`;
 }

@@ -1,6 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import pg from 'pg';
+import { oneLine, StartError } from '../start-error.ts';
 import { ensurePartitions } from './partitions.ts';
 
 const folder = new URL('../../prisma/migrations/', import.meta.url);
@@ -14,7 +15,7 @@ const prismaLock = 72707369;
  * makes the partitions of the weeks ahead. Nodes that start together wait for each other.
  *
  * @returns the names of the migrations that were applied
- * @throws Error when a migration in the folder differs from what was applied under its name, or fails
+ * @throws StartError when a migration in the folder differs from what was applied under its name, or fails
  */
 export async function migrate(url: string, now: Date = new Date()): Promise<string[]> {
   const client = new pg.Client({
@@ -54,7 +55,11 @@ async function applyMissing(client: pg.Client): Promise<string[]> {
     const checksum = createHash('sha256').update(sql).digest('hex');
     const before = known.get(name);
     if (before === checksum) continue;
-    if (before) throw new Error(`migration ${name} was changed after it had been applied to this database`);
+    if (before) {
+      throw new StartError(
+        `migration ${name} was changed after it had been applied to this database: put the release's own prisma/migrations back`,
+      );
+    }
     await applyOne(client, name, checksum, sql);
     applied.push(name);
   }
@@ -72,7 +77,11 @@ async function applyOne(client: pg.Client, name: string, checksum: string, sql: 
     );
     await client.query('COMMIT');
   } catch (error) {
-    await client.query('ROLLBACK');
-    throw new Error(`migration ${name} failed: ${(error as Error).message}`, { cause: error });
+    // On a connection that is gone this fails as well, and says less.
+    await client.query('ROLLBACK').catch(() => undefined);
+    throw new StartError(
+      `migration ${name} failed (${oneLine((error as Error).message)}): DATABASE_URL must name an empty database, or one that only Sendwright has changed`,
+      { cause: error },
+    );
   }
 }

@@ -149,7 +149,7 @@ function initdb(dir: string, pwfile: string, made: NewCluster): Promise<void> {
       else
         reject(
           new Error(
-            `initdb failed (${signal ?? `exit code ${code}`}): ${output.trim().split('\n').slice(-8).join('\n')}`,
+            `initdb failed (${signal ?? `exit code ${code}`}): mend what it says, or set another DATA_DIR: ${output.trim().split('\n').slice(-8).join('\n')}`,
           ),
         );
     });

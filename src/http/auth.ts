@@ -25,7 +25,8 @@ export interface Session {
 interface Claims {
   sub: string;
   acc: string;
-  iat: number;
+  iat?: number;
+  exp?: number;
 }
 
 /** A token for this user, good for 12 hours or until the password changes. */
@@ -44,7 +45,9 @@ export function demandLogin(db: Database, secret: string): [verify: Middleware, 
   // koa-jwt says 401 in words of its own, which the error middleware replaces by ours.
   const verify = koaJwt({ secret, algorithms: [algorithm], issuer, audience, key: 'claims' }) as Middleware;
   const current: Middleware = async (ctx, next) => {
-    const { sub: userId, acc: accountId, iat: issuedAt } = ctx.state.claims as Claims;
+    const { sub: userId, acc: accountId, iat: issuedAt, exp } = ctx.state.claims as Claims;
+    // koa-jwt checks when a token ends where it says so, and takes one that does not.
+    if (typeof issuedAt !== 'number' || typeof exp !== 'number') throw unauthorized();
     if (!isId(userId) || !isId(accountId)) throw unauthorized();
     const role = await currentRole(db, { userId, accountId, issuedAt });
     if (!role) throw unauthorized();

@@ -91,6 +91,10 @@ t.test('login', async (t) => {
       'another secret': sign({}, 'another secret of sufficient length'),
       'another algorithm': sign({}, secret, 'HS512'),
       'no algorithm': sign({}, secret, 'none'),
+      'no end': jsonwebtoken.sign({ ...claims, iat: now }, secret),
+      'no beginning, which a changed password could not end': jsonwebtoken.sign({ ...claims, exp: now + 60 }, secret, {
+        noTimestamp: true,
+      }),
       over: sign({ iat: now - 120, exp: now - 60 }),
       'another audience': sign({ aud: 'somebody-else' }),
       'another issuer': sign({ iss: 'somebody-else' }),

@@ -1,0 +1,47 @@
+import { isKeyOf } from './core/encryption-key.ts';
+import { refuseDatabase } from './db/check.ts';
+import { connect, type Database, poolSize } from './db/client.ts';
+import { startErrorOf } from './db/failure.ts';
+import { migrate } from './db/migrate.ts';
+import type { Logger } from './log.ts';
+import { createQueue, type Queue } from './queue.ts';
+import { StartError } from './start-error.ts';
+
+/** The pool's, and two of pg-boss's own. Migrating takes one more, while the pool has none but one. */
+export const connectionsOfNode = poolSize + 2;
+
+/**
+ * Opens the database of a node: refuses one that cannot be worked with, brings its schema up to date, and starts the
+ * queue. What has to be closed again is added to `stops`, also when it fails.
+ *
+ * @throws StartError
+ */
+export async function openDatabase(
+  options: {
+    databaseUrl: string;
+    encryptionKey: Buffer;
+    allowUnsafe: boolean;
+    log: Logger;
+    onProgress?: (sentence: string) => void;
+  },
+  stops: (() => Promise<unknown>)[],
+): Promise<{ db: Database; queue: Queue }> {
+  const { databaseUrl, encryptionKey, allowUnsafe, log, onProgress } = options;
+  const db = connect(databaseUrl, log);
+  stops.push(() => db.close());
+  const refusal = await refuseDatabase(db, { connections: connectionsOfNode, allowUnsafe }).catch((error: Error) => {
+    throw startErrorOf(error, true);
+  });
+  if (refusal) throw new StartError(refusal);
+  onProgress?.('Preparing the schema');
+  await migrate(databaseUrl);
+  if (!(await isKeyOf(db, encryptionKey))) {
+    throw new StartError(
+      "ENCRYPTION_KEY is not the one that this database was first used with, so its DKIM keys cannot be opened: set that one (where it was generated, put DATA_DIR's secrets.json back)",
+    );
+  }
+  const queue = createQueue(databaseUrl, log);
+  stops.push(() => queue.stop());
+  await queue.start();
+  return { db, queue };
+}

@@ -1,0 +1,40 @@
+import pg from 'pg';
+import { oneLine, StartError } from '../start-error.ts';
+import { isUnavailable } from './client.ts';
+
+/** What an operator does about it, by the SQLSTATE of PostgreSQL (its appendix A). */
+const remedies: Record<string, string> = {
+  '28P01': 'set the right user and password in DATABASE_URL',
+  '28000': 'set a user in DATABASE_URL that may log in there, and look at pg_hba.conf of the server',
+  '3D000': 'create it, or name another in DATABASE_URL',
+  '42501':
+    "let the role of DATABASE_URL own the database and all that is in it, or give it the owner's role with GRANT",
+  '53300': "raise the limit, or stop the database's other clients",
+  '53100': 'make room on the disk of the database',
+};
+
+/**
+ * The error of a start for an error of the database; null for any other, such as a defect of ours.
+ *
+ * @param unreached true before the first answer: then any error is about how the database is reached
+ */
+export function startErrorOf(error: unknown, unreached = false): StartError | null {
+  if (error instanceof StartError) return error;
+  const refusal = refusalIn(error);
+  if (refusal?.code !== undefined && refusal.code in remedies) {
+    return new StartError(`the database refuses (${oneLine(refusal.message)}): ${remedies[refusal.code]}`);
+  }
+  if (!unreached && !refusal && !isUnavailable(error)) return null;
+  const { message } = refusal ?? (error as Error);
+  return new StartError(
+    `the database ${unreached ? 'cannot be reached' : 'failed'} (${oneLine(message) || 'no answer'}): check DATABASE_URL, and the server that it names`,
+  );
+}
+
+/** What PostgreSQL said, which Prisma wraps in errors of its own. */
+function refusalIn(error: unknown): pg.DatabaseError | null {
+  for (let at = error, depth = 0; at instanceof Error && depth < 4; at = at.cause, depth += 1) {
+    if (at instanceof pg.DatabaseError) return at;
+  }
+  return null;
+}

@@ -1,0 +1,5 @@
+/** A start that cannot go on: one line for the operator, which ends in what to do. */
+export class StartError extends Error {}
+
+/** A message as one line, whatever its author made of it. */
+export const oneLine = (message: string) => message.trim().replace(/\s*\n\s*/g, ' ');

@@ -1,0 +1,50 @@
+import t from 'tap';
+import { isKeyOf } from '../../src/core/encryption-key.ts';
+import * as webhooks from '../../src/core/webhooks.ts';
+import { buildAccount, buildVerifiedDomain } from '../support/build.ts';
+import { openDatabase } from '../support/db.ts';
+
+const [ours, other] = [Buffer.alloc(32, 1), Buffer.alloc(32, 2)] as [Buffer, Buffer];
+
+t.test('the first key that comes to an empty database is its key', async (t) => {
+  const db = await openDatabase(t);
+  t.ok(await isKeyOf(db, ours));
+  t.ok(await isKeyOf(db, ours));
+  t.notOk(await isKeyOf(db, other));
+});
+
+t.test('of many that come at once with two keys, those of one are right', async (t) => {
+  const db = await openDatabase(t);
+  const keys = Array.from({ length: 10 }, (_, at) => (at % 2 ? ours : other));
+  const answers = await Promise.all(keys.map(async (key) => [key === ours, await isKeyOf(db, key)] as const));
+  const right = new Set(answers.filter(([, isRight]) => isRight).map(([isOurs]) => isOurs));
+  t.equal(right.size, 1);
+  t.equal(answers.filter(([, isRight]) => isRight).length, 5);
+});
+
+t.test('in a database from before, the key is the one that its secrets are sealed with', async (t) => {
+  const builders: Record<
+    string,
+    (db: Awaited<ReturnType<typeof openDatabase>>, accountId: string) => Promise<unknown>
+  > = {
+    'a domain': (db, accountId) => buildVerifiedDomain(db, accountId, ours),
+    'a webhook': (db, accountId) =>
+      webhooks.create(db, accountId, { url: 'https://a.test/', events: [] }, { encryptionKey: ours }),
+  };
+  for (const [what, build] of Object.entries(builders)) {
+    const db = await openDatabase(t);
+    await build(db, (await buildAccount(db)).id);
+    t.notOk(await isKeyOf(db, other), what);
+    t.equal(await db.prisma.encryptionCheck.count(), 0, 'a wrong key leaves nothing behind');
+    t.ok(await isKeyOf(db, ours));
+    t.notOk(await isKeyOf(db, other));
+  }
+});
+
+t.test('a domain that was added during a start with a wrong key locks nobody out', async (t) => {
+  const db = await openDatabase(t);
+  const { id } = await buildAccount(db);
+  await buildVerifiedDomain(db, id, other);
+  await buildVerifiedDomain(db, id, ours);
+  t.ok(await isKeyOf(db, ours));
+});

@@ -1,0 +1,140 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chown, mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import t from 'tap';
+import { readSecrets } from '../../src/data-dir.ts';
+import type { StartError } from '../../src/start-error.ts';
+import { createDatabase } from '../support/db.ts';
+import { testEnv } from '../support/node.ts';
+import { makeFolder, refusalOf } from '../support/start.ts';
+
+const messageOf = (work: Promise<unknown>) => work.then(String, (error: StartError) => error.message);
+const isRoot = process.getuid?.() === 0;
+const whatToDo = /: set it to a folder that this user can write$/;
+
+t.test('a DATA_DIR that cannot be is one line that names it', async (t) => {
+  const home = await makeFolder(t);
+  await writeFile(join(home, 'file'), '');
+  await symlink(join(home, 'nowhere'), join(home, 'link'));
+  const impossible = [
+    join(home, 'file'),
+    join(home, 'file', 'x'),
+    '/dev/null/x',
+    join(home, 'x'.repeat(300)),
+    join(home, 'link'),
+  ];
+  for (const [at, dataDir] of impossible.entries()) {
+    const refusal = at === 0 ? await refusalOf({ DATA_DIR: dataDir }) : await messageOf(readSecrets(dataDir));
+    t.ok(refusal.startsWith(`DATA_DIR ${dataDir} cannot be used (`), refusal);
+    t.match(refusal, whatToDo);
+  }
+});
+
+t.test(
+  'where the system says ENOENT about a folder that is there, the start ends',
+  { skip: process.platform !== 'linux' },
+  async (t) => {
+    const began = Date.now();
+    t.match(await refusalOf({ DATA_DIR: '/proc/x' }), /^DATA_DIR \/proc\/x cannot be used \(ENOENT/);
+    t.match(await messageOf(readSecrets('/proc/x/y/z')), whatToDo);
+    t.ok(Date.now() - began < 10_000);
+  },
+);
+
+t.test('with a database elsewhere the journal needs it, and a node without mail does not', async (t) => {
+  const env = testEnv(await createDatabase(), { DATA_DIR: '/dev/null/x' });
+  t.match(await refusalOf(env), /^DATA_DIR \/dev\/null\/x cannot be used/);
+  t.match(await refusalOf({ ...env, ROLES: 'api', HTTP_HOST: '192.0.2.1' }), /^HTTP_HOST/, 'it comes further');
+});
+
+t.test('secrets that are damaged or gone are not replaced', async (t) => {
+  const dataDir = await makeFolder(t);
+  const file = join(dataDir, 'secrets.json');
+  const whole = await readSecrets(dataDir);
+  t.same(await readSecrets(dataDir), whole);
+  t.same(await readdir(dataDir), ['secrets.json']);
+  const damaged: [string, RegExp][] = [
+    ['', /it is not JSON/],
+    [(await readFile(file, 'utf8')).slice(0, 90), /it is not JSON/],
+    ['null', /it has no databasePassword/],
+    [JSON.stringify({ ...whole, jwtSecret: undefined }), /it has no jwtSecret/],
+    [JSON.stringify({ ...whole, encryptionKey: 7 }), /it has no encryptionKey/],
+    [JSON.stringify({ ...whole, encryptionKey: 'c2hvcnQ=' }), /its encryptionKey is not 32 bytes/],
+  ];
+  for (const [text, how] of damaged) {
+    await writeFile(file, text);
+    const refusal = text === '' ? await refusalOf({ DATA_DIR: dataDir }) : await messageOf(readSecrets(dataDir));
+    t.ok(refusal.startsWith(`DATA_DIR ${dataDir} has a damaged secrets.json (`), refusal);
+    t.match(refusal, how);
+    t.match(refusal, /: put it back from a backup, or set DATA_DIR to an empty folder$/);
+    t.equal(await readFile(file, 'utf8'), text, 'it is left as it is');
+  }
+  await rm(file);
+  await mkdir(file);
+  t.match(await messageOf(readSecrets(dataDir)), /cannot be used \(EISDIR/);
+  await rm(file, { recursive: true });
+  await mkdir(join(dataDir, 'postgres', 'base'), { recursive: true });
+  t.match(await messageOf(readSecrets(dataDir)), /has a database but no secrets\.json, .*: put it back from a backup/);
+  t.same(await readdir(dataDir), ['postgres'], 'no others are made');
+});
+
+t.test('what else stands in the place of the database', async (t) => {
+  const dataDir = await makeFolder(t);
+  await mkdir(join(dataDir, 'postgres.log'));
+  t.match(
+    await refusalOf({ DATA_DIR: dataDir }),
+    /^DATA_DIR .* cannot be used \(EISDIR: .*postgres\.log'\): set it to/,
+  );
+  const other = await makeFolder(t);
+  await writeFile(join(other, 'postgres'), '');
+  t.match(await refusalOf({ DATA_DIR: other }), /^DATA_DIR .* cannot be used \(ENOTDIR: .*postgres'\): set it to/);
+});
+
+t.test('two first starts at once have the same secrets', async (t) => {
+  const dataDir = await makeFolder(t);
+  const script = `
+    const { readSecrets } = await import(${JSON.stringify(new URL('../../src/data-dir.ts', import.meta.url).href)});
+    process.stdout.write('.');
+    process.stdin.once('data', async () => {
+      console.log((await readSecrets(${JSON.stringify(dataDir)})).databasePassword);
+      process.exit();
+    });`;
+  const readers = Array.from({ length: 6 }, () =>
+    spawn(process.execPath, ['--no-warnings', '--input-type=module', '-e', script], {
+      stdio: ['pipe', 'pipe', 'inherit'],
+    }),
+  );
+  await Promise.all(readers.map(({ stdout }) => once(stdout, 'data')));
+  const passwords = readers.map(async ({ stdin, stdout }) => {
+    stdin.write('go\n');
+    return String((await once(stdout, 'data'))[0]);
+  });
+  t.equal(new Set(await Promise.all(passwords)).size, 1);
+  t.same(await readdir(dataDir), ['secrets.json']);
+});
+
+t.test(
+  'a folder of somebody else',
+  { skip: isRoot ? false : 'needs root, who alone can give a folder away' },
+  async (t) => {
+    const home = await makeFolder(t);
+    // The kernel lets root write anywhere, so the folder is looked at as another user.
+    const script = `
+    const { readSecrets } = await import(${JSON.stringify(new URL('../../src/data-dir.ts', import.meta.url).href)});
+    process.setgid(65534);
+    process.setuid(65534);
+    for (const folder of ['.', './new']) await readSecrets(folder).catch((error) => console.log(error.message));`;
+    await chown(home, 1, 1);
+    const child = spawn(process.execPath, ['--no-warnings', '--input-type=module', '-e', script], {
+      cwd: home,
+    });
+    let said = '';
+    child.stdout.on('data', (chunk) => (said += chunk));
+    await once(child, 'close');
+    const lines = said.trim().split('\n');
+    t.equal(lines.length, 2, said);
+    for (const line of lines)
+      t.match(line, /^DATA_DIR \S+ cannot be used \(EACCES: .*\): set it to a folder that this user can write$/);
+  },
+);

@@ -1,0 +1,55 @@
+import { randomBytes } from 'node:crypto';
+import t from 'tap';
+import { connect } from '../../src/db/client.ts';
+import { silentLog } from '../../src/log.ts';
+import { createDatabase } from '../support/db.ts';
+import { testEnv } from '../support/node.ts';
+import { administer, makeFolder, makeRole, refusalOf, urlFor } from '../support/start.ts';
+
+t.test('a database that cannot be reached', async (t) => {
+  const dataDir = await makeFolder(t);
+  const env = (url: string) => testEnv(url, { DATA_DIR: dataDir });
+  const { url } = await makeRole(t, '');
+  t.match(
+    await refusalOf(env(url.replace(':secret@', ':wrong@'))),
+    /^the database refuses \(password authentication failed for user "r_\w+"\): set the right user and password in DATABASE_URL$/,
+  );
+  t.match(
+    await refusalOf(env(await urlFor({ database: 'nowhere' }))),
+    /^the database refuses \(database "nowhere" does not exist\): create it, or name another in DATABASE_URL$/,
+  );
+  t.match(
+    await refusalOf(env('postgres://u:p@127.0.0.1:1/x')),
+    /^the database cannot be reached \(connect ECONNREFUSED 127\.0\.0\.1:1\): check DATABASE_URL, and the server that it names$/,
+  );
+  t.match(await refusalOf(env('postgres://u:p@127.0.0.1:1/x?sslrootcert=/nowhere')), /ENOENT.*: check DATABASE_URL/);
+});
+
+t.test('a database that cannot hold every character', async (t) => {
+  const name = `latin_${randomBytes(4).toString('hex')}`;
+  await administer([`CREATE DATABASE ${name} ENCODING 'LATIN1' TEMPLATE template0 LOCALE 'C' LOCALE_PROVIDER libc`]);
+  t.teardown(() => administer([`DROP DATABASE ${name} WITH (FORCE)`]));
+  t.equal(
+    await refusalOf(testEnv(await urlFor({ database: name }), { DATA_DIR: await makeFolder(t) })),
+    `the database "${name}" has the encoding LATIN1, which cannot hold all mail: set DATABASE_URL to one made with ENCODING 'UTF8' TEMPLATE template0`,
+  );
+});
+
+t.test('a migration that fails or was changed', async (t) => {
+  const dataDir = await makeFolder(t);
+  const { name, url } = await makeRole(t, '');
+  const env = testEnv(url, { DATA_DIR: dataDir });
+  await administer(['CREATE TABLE accounts (of_somebody_else text)'], name);
+  t.equal(
+    await refusalOf(env),
+    'migration 20261121000000_spine failed (relation "accounts" already exists): DATABASE_URL must name an empty database, or one that only Sendwright has changed',
+  );
+  const database = await createDatabase();
+  const db = connect(database, silentLog);
+  t.teardown(() => db.close());
+  await db.query({ text: `UPDATE _prisma_migrations SET checksum = 'another' WHERE migration_name LIKE '%_webhooks'` });
+  t.match(
+    await refusalOf(testEnv(database, { DATA_DIR: dataDir })),
+    /^migration \d+_webhooks was changed after it had been applied to this database: put the release's own/,
+  );
+});

@@ -1,0 +1,29 @@
+import t from 'tap';
+import { createDatabase } from '../support/db.ts';
+import { testEnv } from '../support/node.ts';
+import { startSendwright } from '../support/process.ts';
+import { makeFolder, refusalOf } from '../support/start.ts';
+
+const direct = { DELIVERY_MODE: 'direct', MAIL_HOSTNAME: 'out.sender.test', DNS_SERVERS: '127.0.0.1:1' };
+
+t.test('SENDING_IPS that are not of this machine', async (t) => {
+  const env = testEnv(await createDatabase(), { ...direct, DATA_DIR: await makeFolder(t) });
+  for (const address of ['192.0.2.9', '2001:db8::9']) {
+    t.equal(
+      await refusalOf({ ...env, SENDING_IPS: `127.0.0.1,${address}` }),
+      `SENDING_IPS: ${address} is not an address of this machine: give it to a network interface, or take it out of the list; behind a NAT leave SENDING_IPS unset`,
+    );
+  }
+  for (const more of [{ SENDING_IPS: '127.0.0.1' }, { SENDING_IPS: '192.0.2.9', ROLES: 'api' }]) {
+    const app = await startSendwright({ ...env, ...more });
+    t.equal(await app.end('SIGTERM'), 0, 'one of ours, and a node that sends nothing itself');
+  }
+});
+
+t.test('an HTTP_HOST that is not of this machine', async (t) => {
+  const env = testEnv(await createDatabase(), { DATA_DIR: await makeFolder(t), HTTP_HOST: '192.0.2.1' });
+  t.match(
+    await refusalOf(env),
+    /^HTTP_HOST 192\.0\.2\.1 cannot be listened on \(.*\): set it to an address of this machine$/,
+  );
+});

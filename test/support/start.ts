@@ -1,0 +1,70 @@
+import { randomBytes } from 'node:crypto';
+import { chmod, mkdtemp, rm } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import pg from 'pg';
+import { testServerUrl } from './postgres.ts';
+import { runSendwright } from './process.ts';
+
+type Test = { teardown(work: () => Promise<void>): void };
+
+/** The one line with which a process that must not start ends, without the program's name. */
+export async function refusalOf(env: Record<string, string>): Promise<string> {
+  const run = await runSendwright(env);
+  if (!('exited' in run)) {
+    await run.end('SIGTERM');
+    throw new Error(`it started: ${run.stderr()}`);
+  }
+  const [line = '', ...more] = run.stderr.split('\n').filter((text) => !/^(Starting|Creating|Preparing) /.test(text));
+  if (run.exited !== 1 || more.join('') !== '' || !line.startsWith('sendwright: ')) {
+    throw new Error(`it ended with ${run.exited} and this: ${run.stderr}`);
+  }
+  return line.slice('sendwright: '.length);
+}
+
+/** A folder that others can enter, as the user whom PostgreSQL runs as must; it is gone after the test. */
+export async function makeFolder(t: Test): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'sendwright start '));
+  await chmod(folder, 0o755);
+  t.teardown(() => rm(folder, { recursive: true, force: true, maxRetries: 10 }));
+  return folder;
+}
+
+/** A port on loopback that another program listens on. */
+export async function takePort(t: Test): Promise<string> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.teardown(() => new Promise((resolve) => server.close(() => resolve())));
+  return String((server.address() as { port: number }).port);
+}
+
+/** Runs SQL as a superuser, in the server's first database or in another one of it. */
+export async function administer(statements: string[], database?: string): Promise<void> {
+  const client = new pg.Client({ connectionString: await urlFor({ database }) });
+  await client.connect();
+  try {
+    for (const statement of statements) await client.query(statement);
+  } finally {
+    await client.end();
+  }
+}
+
+/** The address of a database of the tests' server, for the superuser or for another role. */
+export async function urlFor({ database, role }: { database?: string | undefined; role?: string }): Promise<string> {
+  const url = new URL(await testServerUrl());
+  if (database) url.pathname = `/${database}`;
+  if (role) [url.username, url.password] = [role, 'secret'];
+  return url.href;
+}
+
+/** A role with these attributes, and a database of the same name, which it owns unless told otherwise. */
+export async function makeRole(t: Test, rights: string, owns = true): Promise<{ name: string; url: string }> {
+  const name = `r_${randomBytes(4).toString('hex')}`;
+  await administer([
+    `CREATE ROLE ${name} LOGIN PASSWORD 'secret' ${rights}`,
+    `CREATE DATABASE ${name} ${owns ? `OWNER ${name}` : ''}`,
+  ]);
+  t.teardown(() => administer([`DROP DATABASE ${name} WITH (FORCE)`, `DROP ROLE ${name}`]));
+  return { name, url: await urlFor({ database: name, role: name }) };
+}
