@@ -1,9 +1,9 @@
 import type { IncomingMessage } from 'node:http';
 import type { Context } from 'koa';
 import { invalidRequest, payloadTooLarge, unavailable, unsupportedMediaType } from '../errors.ts';
+import { refuseStructure } from './structure.ts';
 
-/** Depth of nesting, and count of values, that no honest request reaches: one email has a few hundred. */
-const deepest = 32;
+/** A count of values that no honest request reaches: one email has a few hundred. */
 const usualValues = 10_000;
 
 /** What all requests under way together may hold in memory, in bytes. */
@@ -67,38 +67,4 @@ function parse(bytes: Buffer, mostValues: number): unknown {
   } catch {
     throw invalidRequest('the body is not JSON');
   }
-}
-
-const quoteByte = 0x22;
-const comma = 0x2c;
-const backslash = 0x5c;
-
-/** One pass over the bytes outside of strings. It sees every byte of up to 40 MB, so it compares and does nothing else. */
-function refuseStructure(bytes: Buffer, mostValues: number): string | null {
-  let depth = 0;
-  let values = 0;
-  for (let at = 0; at < bytes.length; at += 1) {
-    const byte = bytes[at] as number;
-    // The two kinds of brackets differ in one bit.
-    const bracket = byte & ~0x20;
-    if (byte === quoteByte) at = endOfString(bytes, at);
-    else if (byte === comma) values += 1;
-    else if (bracket === 0x5b) {
-      depth += 1;
-      values += 1;
-      if (depth > deepest) return `the body is nested deeper than ${deepest} levels`;
-    } else if (bracket === 0x5d) depth -= 1;
-    if (values > mostValues) return `the body holds more than ${mostValues} values`;
-  }
-  return null;
-}
-
-/** A native search finds the end of a long string without escapes, an attachment above all; any other is walked through. */
-function endOfString(bytes: Buffer, start: number): number {
-  const quote = bytes.indexOf(quoteByte, start + 1);
-  if (quote === -1) return bytes.length;
-  if (bytes[quote - 1] !== backslash) return quote;
-  let at = start + 1;
-  while (at < bytes.length && bytes[at] !== quoteByte) at += bytes[at] === backslash ? 2 : 1;
-  return at;
 }

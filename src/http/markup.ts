@@ -1,3 +1,5 @@
+import { createHash } from 'node:crypto';
+
 /** HTML that needs no more escaping. */
 export interface Markup {
   readonly html: string;
@@ -27,3 +29,9 @@ export const inline = (text: string): Part[] =>
   text.split('`').map((piece, index) => (index % 2 ? html`<code>${piece}</code>` : piece));
 
 export const json = (value: unknown) => html`<pre>${JSON.stringify(value, null, 2)}</pre>`;
+
+/** The Content-Security-Policy of a page that loads nothing: all it has is the style that stands in it. */
+export function pagePolicy(style: string): string {
+  const digest = createHash('sha256').update(style).digest('base64');
+  return `default-src 'none'; style-src 'sha256-${digest}'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'`;
+}

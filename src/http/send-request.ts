@@ -31,6 +31,8 @@ const attachment = z
       filename: line(1_000).transform(withoutPath).describe('The name that the recipient sees.'),
       content: z
         .string({ error: (issue) => (issue.input === undefined ? 'is required' : 'must be a base64 string') })
+        // Base64 of more is not even decoded.
+        .max(Math.ceil(limits.attachmentBytes / 3) * 4, { error: 'is larger than 10 MB', abort: true })
         .transform((value, context) => {
           const bytes = Buffer.from(value, 'base64');
           // Node decodes whatever it is given; only what encodes back to the same was base64.

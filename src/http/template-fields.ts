@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import {
+  holdsTooManyPlaceholders,
   isKey,
   longest,
   mostPlaceholders,
-  placeholders,
   refuseMailboxPattern,
   type TemplateContent,
 } from '../mail/template.ts';
@@ -15,7 +15,7 @@ const mostVariables = 50;
 const longestFallback = 2_000;
 
 const fewPlaceholders = [
-  (value: string) => placeholders(value).length <= mostPlaceholders,
+  (value: string) => !holdsTooManyPlaceholders(value),
   `may hold ${mostPlaceholders} placeholders at the most`,
 ] as const;
 
@@ -35,7 +35,11 @@ const variable = z
         .describe('What stands between the braces.'),
       type: oneOf(['string', 'number']).describe('What its values must be.'),
       fallback_value: z
-        .union([text(longestFallback), z.number()], { error: 'must be a string or a number' })
+        .union([text(longestFallback), z.number()], {
+          // A string that is refused is told what is wrong with it.
+          error: ({ input, errors }) =>
+            (typeof input === 'string' && errors?.[0]?.[0]?.message) || 'must be a string or a number',
+        })
         .nullish()
         .describe('What stands in where no value is given; omitted, one must be given.'),
     },

@@ -5,7 +5,11 @@ import { line } from './validation.ts';
 const mostVariables = 100;
 const longestValue = 100 * 1024;
 
-const shownAs = { type: 'object', additionalProperties: { type: ['string', 'number', 'null'] } };
+const shownAs = {
+  type: 'object',
+  maxProperties: mostVariables,
+  additionalProperties: { type: ['string', 'number', 'null'], maxLength: longestValue },
+};
 
 /** The values of a template's variables, by key: strings and numbers. Keys that no template asks for do not matter. */
 export const templateVariables = z

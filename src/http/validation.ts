@@ -93,7 +93,14 @@ export const oneOrMore = (most: number) => ({
 // Date takes 24:00:00 for the next day's beginning, RFC 3339 does not.
 const rfc3339 = /^(\d{4})-(\d{2})-(\d{2})[Tt ](?:[01]\d|2[0-3]):\d{2}:\d{2}(?:\.\d{1,9})?(?:[Zz]|[+-]\d{2}:\d{2})$/;
 
-/** An RFC 3339 timestamp of a day that exists. A leap second is not taken: it cannot be told from its neighbour. */
+/** What a UUIDv7 can carry and four digits can say, in UTC. */
+const firstTime = 0;
+const lastTime = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
+
+/**
+ * An RFC 3339 timestamp of a day that exists, from 1970 to 9999. A leap second is not taken: it cannot be told from its
+ * neighbour.
+ */
 export const timestamp = z
   .string({ error: typeError('an RFC 3339 timestamp') })
   .meta({ format: 'date-time' })
@@ -104,6 +111,10 @@ export const timestamp = z
     const days = match ? new Date(Date.UTC(Number(match[1]), Number(match[2]), 0)).getUTCDate() : 0;
     if (!match || Number.isNaN(at.getTime()) || Number(match[3]) > days) {
       context.addIssue('must be an RFC 3339 timestamp such as 2027-01-31T09:00:00Z');
+      return z.NEVER;
+    }
+    if (at.getTime() < firstTime || at.getTime() > lastTime) {
+      context.addIssue('must be a time from 1970 to 9999');
       return z.NEVER;
     }
     return at;

@@ -69,6 +69,16 @@ export function placeholders(text: string): string[] {
   return compileText(text).flatMap((piece) => (typeof piece === 'string' ? [] : [piece.key]));
 }
 
+/** Whether the text holds more placeholders than `mostPlaceholders`; past that it is not looked at. */
+export function holdsTooManyPlaceholders(text: string): boolean {
+  let count = 0;
+  for (const _ of text.matchAll(placeholder)) {
+    count += 1;
+    if (count > mostPlaceholders) return true;
+  }
+  return false;
+}
+
 /** True for what can stand between the braces. */
 export function isKey(text: string): boolean {
   return /^[A-Za-z_][A-Za-z0-9_]{0,63}$/.test(text);

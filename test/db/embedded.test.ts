@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import fs from 'node:fs';
 import os from 'node:os';
@@ -67,7 +67,7 @@ t.test('a first start makes the cluster, a second finds what the first wrote', a
   const at = place(t);
   const told: string[] = [];
   const first = await startEmbedded({ ...at, onProgress: (sentence) => told.push(sentence) });
-  t.match(first.url, /^postgres:\/\/sendwright:.+@127\.0\.0\.1:\d+\/sendwright$/);
+  t.match(first.url, /^postgres:\/\/sendwright:.+@127\.0\.0\.1:\d+\/sendwright\?sslmode=disable$/);
   t.equal(runningUrl(at.dataDir, password), first.url);
   const [made] = await query(
     first.url,
@@ -177,16 +177,32 @@ t.test('as root, in a folder that only root can enter', { skip: !isRoot && 'need
   const at = place(t, os.homedir());
   const { systemDir = '' } = at;
   t.teardown(() => fs.rmSync(systemDir, { recursive: true, force: true }));
-  const first = await startEmbedded(at);
+  const told: string[] = [];
+  const tell = { onProgress: (sentence: string) => told.push(sentence) };
+  const first = await startEmbedded({ ...at, ...tell });
   const link = path.join(at.dataDir, 'postgres');
+  const whereabouts = `The database is in ${fs.realpathSync(link)}, where ${link} links to: back up both folders`;
+  t.same(told.slice(1), [whereabouts], 'it says where the database really is');
   t.ok(fs.lstatSync(link).isSymbolicLink());
   t.equal(path.dirname(fs.realpathSync(link)), systemDir);
   await query(first.url, 'CREATE TABLE kept AS SELECT 7 AS n');
   await first.stop();
 
-  const second = await startEmbedded(at);
+  const second = await startEmbedded({ ...at, ...tell });
+  t.same(told.slice(2), [whereabouts], 'at each start');
   t.same(await query(second.url, 'SELECT n FROM kept'), [{ n: 7 }], 'the link is followed');
   await second.stop();
+
+  // As a backup is put back that followed the link.
+  const cluster = fs.realpathSync(link);
+  fs.unlinkSync(link);
+  execFileSync('mv', [cluster, link]);
+  await t.rejects(startEmbedded(at), /cannot enter .*: move that folder into .* and put a link to it in its place/);
+  execFileSync('mv', [link, cluster]);
+  fs.symlinkSync(cluster, link);
+  const restored = await startEmbedded(at);
+  t.same(await query(restored.url, 'SELECT n FROM kept'), [{ n: 7 }], 'what the line says is enough');
+  await restored.stop();
 
   fs.rmSync(fs.realpathSync(link), { recursive: true });
   await t.rejects(startEmbedded(at), /which is gone: put it back, or remove the link/);

@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from 'node:fs/promises';
+import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type EventType, type SendRequest, verifyWebhook } from 'sendwright/client';
@@ -88,6 +88,8 @@ t.test('a node without the role of webhooks calls nobody, one with it does', asy
 
 t.test('a call that kill -9 interrupts is made again, under the same id', async (t) => {
   const dataDir = await mkdtemp(join(tmpdir(), 'sendwright webhooks '));
+  // mkdtemp closes the folder to the user whom PostgreSQL runs as.
+  await chmod(dataDir, 0o755);
   t.teardown(() => rm(dataDir, { recursive: true, force: true }));
   const hook = await startHook(t, (_call, number) => (number === 0 ? undefined : 200));
   const admin = { ADMIN_EMAIL: 'admin@example.test', ADMIN_PASSWORD: adminPassword };

@@ -175,51 +175,6 @@ t.test('a body that is too large is refused before it has been read, and the cli
   t.match(early.got, /^HTTP\/1\.1 413/, 'a declared length is enough');
 });
 
-t.test('a body made to keep the parser busy is refused without holding up others', async (t) => {
-  const { node, key, from } = await start(t);
-  const email = `"from":"${from}","subject":"s","text":"t"`;
-  const many = (item: (index: number) => string) =>
-    Array.from({ length: 390_000 }, (_, index) => item(index)).join(',');
-  const repeat = (text: string, size = 30 * MB) => text.repeat(size / text.length);
-  const bombs: Record<string, () => string> = {
-    'empty arrays': () => `[${repeat('[],')}`,
-    'one name again and again': () => `{${repeat('"a":1,')}`,
-    'a million levels': () => '['.repeat(1_000_000),
-    'one number': () => `{"a":${repeat('1')}}`,
-    'escaped quotes': () => `{"a":"${repeat('\\"')}"}`,
-    'a long subject': () => `{${email.replace('"s"', `"${repeat('x')}"`)},"to":"a@b.test"}`,
-    'many recipients': () => `{${email},"to":[${many(() => '"a@b.test"')}]}`,
-    'a batch of recipients': () => `{"emails":[{${email},"to":[${many(() => '"a@b.test"')}]}]}`,
-    'a batch of recipients that are none': () => `{"emails":[{${email},"to":[${many(() => '"a"')}]}]}`,
-    'a batch of nothing': () => `{"emails":[${many(() => '1')}]}`,
-    'many recipients that are none': () => `{${email},"to":[${many(() => '"a"')}]}`,
-    'many headers': () => `{${email},"to":"a@b.test","headers":{${many((index) => `"x-${index}":"a"`)}}}`,
-    'many tags': () => `{${email},"to":"a@b.test","tags":[${many(() => '"a"')}]}`,
-  };
-  for (const [what, build] of Object.entries(bombs)) {
-    const body = new Blob([build()]);
-    let slowest = 0;
-    let over = false;
-    const others = (async () => {
-      while (!over) {
-        const asked = performance.now();
-        await node.call('GET', '/healthz');
-        slowest = Math.max(slowest, performance.now() - asked);
-      }
-    })();
-    const started = performance.now();
-    const path = what.startsWith('a batch') ? '/api/v1/emails/batch' : '/api/v1/emails';
-    const answer = await post(node, path, { 'X-API-Key': key, 'Content-Type': 'application/json' }, body);
-    const took = performance.now() - started;
-    over = true;
-    await others;
-    t.equal(answer.status, 400, `${what}: ${answer.body.detail}`);
-    t.ok(String(answer.body.detail).length < 300, what);
-    t.ok(took < 3_000, `${what}: answered in ${Math.round(took)} ms`);
-    t.ok(slowest < 2_000, `${what}: others waited ${Math.round(slowest)} ms at the most`);
-  }
-});
-
 t.test('every answer has an id and its security headers, and an error nothing but its words', async (t) => {
   const { node, key, token } = await start(t);
   const reader = (await node.call('POST', '/api/v1/keys', { token, body: { name: 'r', scopes: ['read'] } })).body.key;
@@ -312,7 +267,7 @@ t.test('every answer has an id and its security headers, and an error nothing bu
         'x-frame-options': 'DENY',
         'referrer-policy': 'no-referrer',
         'cache-control': 'no-store',
-        'content-security-policy': /default-src 'none'.*frame-ancestors 'none'/,
+        'content-security-policy': /^default-src 'none'; (style-src 'sha256-\S+'; )?frame-ancestors 'none'/,
       },
       what,
     );

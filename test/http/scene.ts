@@ -1,7 +1,9 @@
 import type { Test } from 'tap';
+import { newId } from '../../src/ids.ts';
 import { show } from '../mail/payloads.ts';
 import { buildAccount, buildSender } from '../support/build.ts';
-import { startTestNode, type TestNode } from '../support/node.ts';
+import type { operations } from '../support/contract.ts';
+import { type CallOptions, startTestNode, type TestNode } from '../support/node.ts';
 
 export type Fields = Record<string, unknown>;
 /** Fields on top of those of a good email, and the detail that they are refused with. */
@@ -68,5 +70,114 @@ export async function manageDomains(node: TestNode) {
     id,
     call: (method: string, path: string, body?: unknown) =>
       node.call(method, `/api/v1/domains${path}`, { token, body }),
+  };
+}
+
+/** What an example of a request in the reference needs to be good today. */
+export const today = (example: unknown) => {
+  const body = example as Fields;
+  return body.scheduled_at ? { ...body, scheduled_at: at(3_600_000) } : body;
+};
+
+/** One of each noun that has an id, of a sender who is logged in: its id, by the name in the path. */
+export async function buildNouns(
+  node: TestNode,
+  { account, domainId, from, ...credentials }: Awaited<ReturnType<typeof buildSender>> & { token: string },
+  url = 'https://hooks.example.com/',
+): Promise<Record<string, string>> {
+  const { key, token } = credentials;
+  const post = async (path: string, body: Fields) =>
+    (await node.call('POST', `/api/v1${path}`, { token, key, body })).body;
+  const { api_key: apiKey } = await post('/keys', { name: 'n' });
+  const { template } = await post('/templates', { name: 'n', text: 't' });
+  const { webhook } = await post('/webhooks', { url, events: ['email.queued'] });
+  const { email } = await post('/emails', {
+    from,
+    to: 'a@b.test',
+    subject: 's',
+    text: 't',
+    scheduled_at: at(3_600_000),
+  });
+  // The endpoint was there first, so it is called for this email.
+  const { deliveries } = (await node.call('GET', '/api/v1/webhook-deliveries', { token })).body;
+  const { suppression } = await post('/suppressions', { address: 'them@b.test' });
+  const message = await node.db.prisma.sandboxMessage.create({
+    data: {
+      id: newId(),
+      accountId: account.id,
+      mailFrom: 'a@b.test',
+      rcptTo: ['c@d.test'],
+      subject: 's',
+      headerFrom: 'a@b.test',
+      dkim: [],
+      size: 1,
+      raw: new Uint8Array(1),
+    },
+  });
+  return {
+    accounts: account.id,
+    emails: email.id,
+    keys: apiKey.id,
+    domains: domainId,
+    templates: template.id,
+    webhooks: webhook.id,
+    suppressions: suppression.address,
+    'webhook-deliveries': deliveries[0].id,
+    messages: message.id,
+  };
+}
+
+export type DescribedOperation = (typeof operations)[number];
+
+/** A node on which every operation of the reference can be called: a sender with one of each noun, and the operator. */
+export async function startCaller(t: Test, env: Record<string, string> = {}, hookUrl?: string) {
+  const node = await startTestNode(t, { ENCRYPTION_KEY: encryptionKey.toString('hex'), ROLES: 'api', ...env });
+  const sender = await buildSender(node.db, encryptionKey);
+  const logIn = async (email: string, password: string) =>
+    (await node.call('POST', '/api/v1/auth/login', { body: { email, password } })).body.token as string;
+  const token = await logIn(sender.account.email, sender.account.password);
+  const admin = await logIn('admin@example.test', node.adminPassword);
+  const nouns = await buildNouns(node, { ...sender, token }, hookUrl);
+  /** Its path with this id, or with that of our own noun. */
+  const pathOf = ({ path }: DescribedOperation, id?: string) =>
+    path.replace(/\{\w+\}/, encodeURIComponent(id ?? nouns[path.split('/{')[0]?.split('/').at(-1) ?? ''] ?? ''));
+  /** Who may call it. */
+  const credentialsFor = ({ path, operation }: DescribedOperation) => {
+    if (operation.security.length === 0) return {};
+    if (operation.security.some((one) => one.apiKey)) return { key: sender.key };
+    return { token: path.startsWith('/api/v1/admin/') ? admin : token };
+  };
+  const call = (operation: DescribedOperation, options: CallOptions & { query?: string; id?: string } = {}) => {
+    const { query = '', id, ...rest } = options;
+    const path = `${pathOf(operation, id)}${query}`;
+    return node.call(operation.method, path, { ...credentialsFor(operation), ...rest });
+  };
+  return { node, ...sender, token, admin, nouns, pathOf, credentialsFor, call, logIn };
+}
+
+// What a node writes by itself: that it lives, and counts that it adds up.
+const ownTables = ['nodes', 'email_counts', 'email_count_changes'];
+
+/** Notes each row that is written from now on; a call says which tables had any since the last one, once they are committed. */
+export async function watchTables(node: TestNode): Promise<() => Promise<string[]>> {
+  const tables = await node.db.query<{ name: string }>({
+    text: `SELECT oid::regclass::text AS name FROM pg_class
+            WHERE relkind IN ('r', 'p') AND NOT relispartition AND relname <> ALL($1)
+              AND (relnamespace = 'public'::regnamespace OR oid = 'pgboss.job'::regclass)`,
+    values: [ownTables],
+  });
+  const triggers = tables.map(
+    ({ name }) =>
+      `CREATE TRIGGER noted AFTER INSERT OR UPDATE OR DELETE ON ${name} FOR EACH ROW EXECUTE FUNCTION note();`,
+  );
+  await node.db.query({
+    text: `CREATE TABLE noted (what text);
+           CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS
+           $$ BEGIN INSERT INTO noted VALUES (TG_OP || ' ' || TG_TABLE_NAME); RETURN NULL; END $$;
+           ${triggers.join('\n')}`,
+  });
+  return async () => {
+    const noted = await node.db.query<{ what: string }>({ text: 'DELETE FROM noted RETURNING what' });
+    return [...new Set(noted.map(({ what }) => what))];
   };
 }

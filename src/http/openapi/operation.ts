@@ -124,6 +124,7 @@ function responses(operation: Operation, named: Record<string, JsonSchema>): Jso
         login: access !== 'anyone',
         key: withKey,
         noun: operation.path.includes(':'),
+        rows: access !== 'anyone' || operation.body !== undefined,
       }),
       ...(operation.refusals ?? []),
     ],

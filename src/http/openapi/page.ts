@@ -1,5 +1,4 @@
-import { createHash } from 'node:crypto';
-import { html, inline, json, type Markup, prose } from '../markup.ts';
+import { html, inline, json, type Markup, pagePolicy, prose } from '../markup.ts';
 import type { OpenApiDocument } from './document.ts';
 import type { JsonSchema } from './schema.ts';
 
@@ -54,8 +53,8 @@ td:first-child { white-space: nowrap } small { color: var(--soft) } details { ma
 @media (max-width: 50rem) { body { display: block } nav { position: static; height: auto; border: 0 } main { padding: 0 1rem 3rem } }
 `;
 
-/** All that the page may load: the style that stands in it. */
-export const pagePolicy = `default-src 'none'; style-src 'sha256-${createHash('sha256').update(style).digest('base64')}'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'`;
+/** All that the page may load. */
+export const referencePolicy = pagePolicy(style);
 
 /** The document as a page for people, complete as it stands: it loads nothing and runs nothing. */
 export function referencePage(document: OpenApiDocument): string {

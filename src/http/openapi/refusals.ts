@@ -55,16 +55,22 @@ const standard = {
   unavailable: { status: 503, error: 'unavailable', when: 'The database is away, or there is too much to do at once.' },
 } satisfies Record<string, Refusal>;
 
-/** What follows from the kind of an operation. */
-export function standardRefusals(has: { input: boolean; body: boolean; login: boolean; key: boolean; noun: boolean }) {
+/** What follows from the kind of an operation; `rows`: it needs the database. */
+export function standardRefusals(has: {
+  input: boolean;
+  body: boolean;
+  login: boolean;
+  key: boolean;
+  noun: boolean;
+  rows: boolean;
+}) {
   return [
     ...(has.input ? [standard.invalid] : []),
     ...(has.login ? [standard.unauthorized, standard.forbidden] : []),
     ...(has.noun ? [standard.notFound] : []),
     ...(has.body ? [standard.tooLarge, standard.mediaType] : []),
     ...(has.key ? [standard.rateLimited] : []),
-    standard.internal,
-    standard.unavailable,
+    ...(has.rows ? [standard.internal, standard.unavailable] : []),
   ];
 }
 

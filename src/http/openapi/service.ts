@@ -84,9 +84,10 @@ export const serviceGroup: Group = {
       method: 'get',
       path: '/readyz',
       summary: 'Is it ready?',
-      description: 'The database and the queue answer within three seconds. Otherwise it is a 503.',
+      description: 'The database and the queue answer within three seconds.',
       access: 'anyone',
       answer: { description: 'They do.', schema: status('ready'), example: { status: 'ready' } },
+      refusals: [{ status: 503, error: 'unavailable', when: 'They do not.' }],
     },
     {
       id: 'getOpenApi',

@@ -41,7 +41,7 @@ export const topUp = z.object({
     .number({ error: (issue) => (issue.input === undefined ? 'is required' : 'must be a number') })
     .positive('must be more than 0')
     .max(largestTopUp, `may be ${largestTopUp} at the most`)
-    .refine((amount) => Number.isInteger(Math.round(amount * 1e6) / 1e4), 'may have two decimal places')
+    .refine((amount) => Number(amount.toFixed(2)) === amount, 'may have two decimal places')
     .describe('What is added to the credit.'),
 });
 

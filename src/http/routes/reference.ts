@@ -1,6 +1,6 @@
 import type Router from '@koa/router';
 import { openApiDocument } from '../openapi/document.ts';
-import { pagePolicy, referencePage } from '../openapi/page.ts';
+import { referencePage, referencePolicy } from '../openapi/page.ts';
 import type { Services } from '../services.ts';
 
 /** `GET /api/v1/openapi.json`: the reference for programs. `GET /docs`: the same for people. */
@@ -24,7 +24,7 @@ export function referenceRoutes(router: Router, services: Services): void {
 
   router.get('/docs', (ctx) => {
     ctx.type = 'html';
-    ctx.set('Content-Security-Policy', pagePolicy);
+    ctx.set('Content-Security-Policy', referencePolicy);
     ctx.body = reference().page;
   });
 }

@@ -1,14 +1,21 @@
 import type Router from '@koa/router';
-import { escapeHtml } from '../markup.ts';
+import { escapeHtml, pagePolicy } from '../markup.ts';
 import type { Services } from '../services.ts';
 
 /** `GET /`: what a person sees who opens the address of the service in a browser. */
 export function welcomeRoutes(router: Router, { baseUrl, sandbox }: Services): void {
   router.get('/', (ctx) => {
     ctx.type = 'html';
+    ctx.set('Content-Security-Policy', pagePolicy(style));
     ctx.body = page(escapeHtml(baseUrl), sandbox);
   });
 }
+
+const style = `
+  body { font: 16px/1.5 system-ui, sans-serif; max-width: 44rem; margin: 3rem auto; padding: 0 1rem; color: #222; background: #fff }
+  pre { background: #f4f4f2; padding: 1rem; overflow-x: auto; border-radius: .4rem; font-size: 14px }
+  @media (prefers-color-scheme: dark) { body { color: #ddd; background: #181818 } pre { background: #262626 } a { color: #8ab4f8 } }
+`;
 
 function page(baseUrl: string, sandbox: boolean): string {
   const mode = sandbox
@@ -19,11 +26,7 @@ function page(baseUrl: string, sandbox: boolean): string {
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width">
 <title>Sendwright</title>
-<style>
-  body { font: 16px/1.5 system-ui, sans-serif; max-width: 44rem; margin: 3rem auto; padding: 0 1rem; color: #222; background: #fff }
-  pre { background: #f4f4f2; padding: 1rem; overflow-x: auto; border-radius: .4rem; font-size: 14px }
-  @media (prefers-color-scheme: dark) { body { color: #ddd; background: #181818 } pre { background: #262626 } a { color: #8ab4f8 } }
-</style>
+<style>${style}</style>
 <h1>Sendwright is running</h1>
 ${mode}
 <p>The terminal that started it printed the admin login and a first email to paste. To send one from your own code:</p>

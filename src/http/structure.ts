@@ -1,0 +1,90 @@
+import { randomInt } from 'node:crypto';
+
+/** Depth of nesting that no honest request reaches. */
+const deepest = 32;
+
+/** So many different names no honest batch has: the parser makes something of each, up to two microseconds long. */
+const mostNames = 10_000;
+
+/** What a value may take beside its text, on the average: its name, punctuation and indentation. */
+const bytesForValue = 40;
+
+const quoteByte = 0x22;
+const comma = 0x2c;
+const backslash = 0x5c;
+const openingBrace = 0x7b;
+
+/**
+ * Why this JSON is not worth parsing, or null when it is: parsing 30 MB of brackets stops the process for seconds. One pass
+ * over the bytes outside of strings; strings are skipped, but for names.
+ *
+ * @param mostValues how many members and elements it may have, objects and arrays included
+ */
+export function refuseStructure(bytes: Buffer, mostValues: number): string | null {
+  const inObject = new Uint8Array(deepest + 1);
+  const names = new Names();
+  const mostWalked = mostValues * bytesForValue;
+  let depth = 0;
+  let values = 0;
+  let walked = 0;
+  let nameNext = false;
+  for (let at = 0; at < bytes.length; at += 1) {
+    const byte = bytes[at] as number;
+    walked += 1;
+    // The two kinds of brackets differ in one bit.
+    const bracket = byte & ~0x20;
+    if (byte === quoteByte) {
+      const end = endOfString(bytes, at);
+      if (nameNext) {
+        walked += end - at;
+        if (walked <= mostWalked) names.add(bytes, at + 1, end);
+        if (names.count > mostNames) return `the body holds more than ${mostNames} different names`;
+      }
+      nameNext = false;
+      at = end;
+    } else if (byte === comma) {
+      values += 1;
+      nameNext = inObject[depth] === 1;
+    } else if (bracket === 0x5b) {
+      depth += 1;
+      values += 1;
+      if (depth > deepest) return `the body is nested deeper than ${deepest} levels`;
+      nameNext = byte === openingBrace;
+      inObject[depth] = nameNext ? 1 : 0;
+    } else if (bracket === 0x5d) depth -= 1;
+    if (values > mostValues) return `the body holds more than ${mostValues} values`;
+    if (walked > mostWalked) return `the body holds more than ${mostWalked} bytes of names, numbers and white space`;
+  }
+  return null;
+}
+
+/** A native search finds the end of a long string without escapes, an attachment above all; any other is walked through. */
+function endOfString(bytes: Buffer, start: number): number {
+  const quote = bytes.indexOf(quoteByte, start + 1);
+  if (quote === -1) return bytes.length;
+  if (bytes[quote - 1] !== backslash) return quote;
+  let at = start + 1;
+  while (at < bytes.length && bytes[at] !== quoteByte) at += bytes[at] === backslash ? 2 : 1;
+  return at;
+}
+
+// Not to be known outside: whoever knew it could choose names that are taken for one.
+const seed = randomInt(2 ** 32);
+const slots = 2 ** 18;
+
+/** Counts different names, to within a few in a hundred, in the memory of a bitmap. */
+class Names {
+  count = 0;
+  readonly #seen = new Uint8Array(slots / 8);
+
+  add(bytes: Buffer, start: number, end: number): void {
+    let hash = seed;
+    for (let at = start; at < end; at += 1) hash = Math.imul(hash ^ (bytes[at] as number), 0x01000193);
+    // The lowest bits of such a product have hardly been mixed.
+    const slot = (hash ^ (hash >>> 14)) & (slots - 1);
+    const bit = 1 << (slot & 7);
+    if ((this.#seen[slot >> 3] as number) & bit) return;
+    this.#seen[slot >> 3] = (this.#seen[slot >> 3] as number) | bit;
+    this.count += 1;
+  }
+}

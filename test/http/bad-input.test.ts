@@ -1,0 +1,202 @@
+import t from 'tap';
+import { newId } from '../../src/ids.ts';
+import { show } from '../mail/payloads.ts';
+import { mismatch, operations } from '../support/contract.ts';
+import type { Answer } from '../support/node.ts';
+import {
+  controls,
+  fieldsOf,
+  goodBodies,
+  nameOf,
+  oddTimes,
+  pathsOf,
+  toJson,
+  unstorable,
+  withValue,
+  wrongValues,
+} from './fields.ts';
+import { type DescribedOperation, type Fields, startCaller, watchTables } from './scene.ts';
+
+const related = (a: string, b: string) => a === b || (a.startsWith(b) && /^[.[]/.test(a.slice(b.length)));
+
+/** Fields that are held against each other: either may be named. */
+const together = [
+  ['html', 'text', 'template'],
+  ['since', 'until'],
+  ['from', 'to'],
+  ['template.id', 'template.alias'],
+];
+
+/** Whether the detail names the field, what is around it or what is in it. */
+function names(detail: string, field: string): boolean {
+  const named = detail.split(': ')[0] ?? '';
+  const inBatch = field.replace(/^emails\[0\]\./, '');
+  const others = together.flatMap((group) => (group.includes(inBatch) ? group : []));
+  // What a value makes of a template is only seen there.
+  if (field.includes('variables.') && detail.endsWith('when rendered')) return true;
+  const candidates = [field, ...others.map((other) => field.replace(inBatch, other))];
+  return candidates.some((one) => related(named, one) || related(one, named));
+}
+
+/** Texts of several lines: what may not stand in a header may stand there. */
+const isText = (field: string) =>
+  /^(emails\[0\]\.)?(html|text|password|(template\.)?variables\.\w+|variables\[0\]\.fallback_value)$/.test(field);
+const holds = (value: unknown, parts: string[]) =>
+  typeof value === 'string' && parts.some((part) => value.includes(part));
+
+/**
+ * What is wrong with an answer to a request with this value in this field; null when nothing is.
+ *
+ * @param invalid what the reference has against it
+ */
+function judge({ status, body }: Answer, field: string, value: unknown, invalid: string | null): string | null {
+  const answered = `${status} ${show(JSON.stringify(body))}`;
+  if (status >= 500) return answered;
+  if (status < 300) {
+    if (invalid) return `is taken, although the reference says: ${invalid}`;
+    if (holds(value, unstorable)) return 'is taken, and cannot be stored';
+    return holds(value, controls) && !isText(field) ? 'is taken, with control characters' : null;
+  }
+  if (status !== 400) return null;
+  if (typeof body.detail !== 'string' || !names(body.detail, field)) return `is not named: ${answered}`;
+  return /^[ -~]{1,300}$/.test(body.detail) ? null : `cannot be read: ${answered}`;
+}
+
+t.test('bad input', async (t) => {
+  const caller = await startCaller(t);
+  const { node, call, from, nouns, token } = caller;
+  const template = `/api/v1/templates/${nouns.templates}`;
+  await node.call('PATCH', template, { token, body: { alias: 'welcome' } });
+  await node.call('POST', `${template}/publish`, { token });
+  const bodies = goodBodies(from, { id: nouns.templates ?? '', alias: 'welcome' });
+  const written = await watchTables(node);
+  const tally = new Map<number, number>();
+
+  /** Calls and judges; whatever is refused as bad input has left nothing behind. */
+  async function hold(
+    operation: DescribedOperation,
+    options: Parameters<typeof call>[1],
+    [field, what, value]: [field: string, what: string, value: unknown],
+    invalid: string | null,
+  ): Promise<Answer> {
+    const answer = await call(operation, options);
+    const [row] = await written();
+    const problem =
+      judge(answer, field, value, invalid) ?? (answer.status === 400 && row ? `is a 400, and yet ${row}` : null);
+    if (problem) t.fail(`${operation.operation.operationId} ${field}, ${what}: ${problem}`);
+    tally.set(answer.status, (tally.get(answer.status) ?? 0) + 1);
+    return answer;
+  }
+
+  t.test('in any field of any body', async (t) => {
+    for (const operation of operations) {
+      const { operationId, requestBody } = operation.operation;
+      const schema = requestBody?.content['application/json']?.schema;
+      if (!schema) continue;
+      const good = bodies[operationId] ?? [];
+      const given = new Set(
+        good.flatMap((make) => pathsOf(make()).map((at) => nameOf(at).replaceAll(/\[\d+\]/g, '[]'))),
+      );
+      // What a batch is made of is tried one by one.
+      const lacking = fieldsOf(schema).filter((field) => !given.has(field) && !field.startsWith('emails[].'));
+      t.strictSame(lacking, [], `the good body of ${operationId} has every field`);
+      for (const make of good) {
+        const { status, body } = await call(operation, { body: toJson(make()) });
+        t.ok(status < 300, `${operationId} takes its good body: ${status} ${body.detail ?? ''}`);
+        await written();
+        for (const at of pathsOf(make())) {
+          const value = at.reduce<unknown>((inner, part) => (inner as Fields)[part], make());
+          for (const [what, wrong] of wrongValues(value)) {
+            const body = toJson(withValue(make(), at, wrong));
+            const invalid = mismatch(schema, JSON.parse(body), 'requests');
+            await hold(operation, { body }, [nameOf(at), what, wrong], invalid);
+          }
+        }
+        await node.db.prisma.loginFailure.deleteMany();
+        // What was taken, such as the suspension of our own account, is taken back.
+        t.ok((await call(operation, { body: toJson(make()) })).status < 300, `${operationId} takes it again`);
+        await written();
+      }
+    }
+    t.equal(({} as { polluted?: number }).polluted, undefined);
+  });
+
+  t.test('in any parameter of any query', async (t) => {
+    const texts = ['', ' ', 'x', '-1', '1.5', '9'.repeat(20), '__proto__', "' OR 1=1--", 'x'.repeat(4_000)];
+    const values = [
+      ...[...texts, ...oddTimes, ...['\0', ...controls].map((text) => `x${text}`)].map(encodeURIComponent),
+      // Half a surrogate pair, a byte that is no UTF-8, and an escape that is none.
+      ...['%ED%A0%80', '%FF', '%', '%zz'],
+    ];
+    for (const operation of operations) {
+      for (const { name, in: place, schema } of operation.operation.parameters ?? []) {
+        if (place !== 'query') continue;
+        const body = operation.operation.requestBody && toJson(bodies[operation.operation.operationId]?.[0]?.());
+        for (const value of values) {
+          const read = new URLSearchParams(`x=${value}`).get('x') ?? '';
+          const meant = schema.type === 'integer' && /^\d+$/.test(read) ? Number(read) : read;
+          const query = `?${name}=${value}`;
+          await hold(operation, { query, body }, [name, value.slice(0, 60), read], mismatch(schema, meant, 'requests'));
+        }
+        const twice = await hold(operation, { query: `?${name}=1&${name}=1`, body }, [name, 'twice', ''], null);
+        t.equal(twice.status, 400, `${name} of ${operation.operation.operationId} may be given once`);
+        const odd = await call(operation, {
+          query: `?${name}[]=1&__proto__=1&constructor[prototype][x]=1&%00=%00`,
+          body,
+        });
+        t.ok(odd.status < 300, 'what is no parameter is ignored');
+        await written();
+      }
+    }
+  });
+
+  t.test('in any id', async (t) => {
+    const id = newId();
+    const none = [
+      ...['\0', `${id}\0`, `${id}\n`, ` ${id}`, `{${id}}`, `urn:uuid:${id}`, `${id}x`, id.slice(1), "' OR 1=1--"],
+      ...['00000000-0000-0000-0000-000000000000', 'ffffffff-ffff-ffff-ffff-ffffffffffff', '__proto__', '../keys', '1'],
+      ...['\u{1f600}', '\u2028', 'x'.repeat(4_000)],
+    ];
+    for (const operation of operations) {
+      if (!operation.path.includes('{')) continue;
+      const body = operation.operation.requestBody && toJson(bodies[operation.operation.operationId]?.[0]?.());
+      for (const wrong of [...none.map(encodeURIComponent), '%', '%ED%A0%80', '%E0%A4%A']) {
+        const path = operation.path.replace(/\{\w+\}/, wrong);
+        const answer = await node.call(operation.method, path, { ...caller.credentialsFor(operation), body });
+        t.strictSame(
+          [answer.status, answer.body],
+          [404, { error: 'not found' }],
+          `${operation.method} ${path.slice(0, 80)}`,
+        );
+      }
+    }
+    t.strictSame(await written(), [], 'nothing was changed');
+  });
+
+  t.test('in the header that names a request', async (t) => {
+    for (const operation of operations) {
+      const { parameters = [], operationId } = operation.operation;
+      for (const { name, schema } of parameters.filter((one) => one.in === 'header')) {
+        const body = toJson(bodies[operationId]?.[0]?.());
+        const longest = operationId.padEnd(256, 'k');
+        const odd = ['a\tb', '\x80\xff', '\xed\xa0\x80', '__proto__', '"'].map((text) => text + operationId);
+        for (const value of [longest, '', `${longest}k`, ...odd]) {
+          const invalid = mismatch(schema, value, 'requests');
+          const { status } = await hold(
+            operation,
+            { body, headers: { [name]: value } },
+            [name, show(value), ''],
+            invalid,
+          );
+          t.equal(status, invalid ? 400 : 200, `${operationId} ${name} ${show(value.slice(0, 30))}`);
+        }
+      }
+    }
+  });
+
+  t.test('in thousands of requests', async (t) => {
+    t.comment(JSON.stringify([...tally]));
+    t.ok((tally.get(400) ?? 0) > 2_000 && (tally.get(200) ?? 0) > 300, 'bad and good ones');
+    t.notOk(tally.has(500));
+  });
+});

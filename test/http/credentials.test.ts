@@ -1,0 +1,192 @@
+import { once } from 'node:events';
+import http from 'node:http';
+import jsonwebtoken from 'jsonwebtoken';
+import t from 'tap';
+import { newId } from '../../src/ids.ts';
+import { buildKey, buildSender } from '../support/build.ts';
+import { operations } from '../support/contract.ts';
+import { type CallOptions, startTestNode } from '../support/node.ts';
+import { goodBodies } from './fields.ts';
+import { encryptionKey, type Fields, startCaller, watchTables } from './scene.ts';
+
+const jwtSecret = 'the secret that this file signs its forged tokens with';
+const secured = operations.filter(({ operation }) => operation.security.length > 0);
+
+t.test('who may call what', async (t) => {
+  const caller = await startCaller(t, { JWT_SECRET: jwtSecret });
+  const { node, key, token, account, nouns, from } = caller;
+  const user = await node.db.prisma.user.findFirstOrThrow({ where: { accountId: account.id } });
+  const now = Math.floor(Date.now() / 1000);
+  const claims = { sub: user.id, acc: account.id, role: 'member', iss: 'sendwright', aud: 'sendwright-api', iat: now };
+  const sign = (changed: object, options: jsonwebtoken.SignOptions = {}, secret = jwtSecret) =>
+    jsonwebtoken.sign({ ...claims, exp: now + 60, ...changed }, secret, { algorithm: 'HS256', ...options });
+  const [head = '', payload = '', signature = ''] = sign({}).split('.');
+  const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
+
+  t.test('what is no credential opens no route: AUTH-01, AUTH-04', async (t) => {
+    const keys = '/api/v1/keys';
+    t.equal((await node.call('GET', keys, { token: sign({}) })).status, 200, 'what is forged here is otherwise right');
+    const revoked = (await node.call('POST', keys, { token, body: { name: 'n', scopes: ['send', 'read'] } })).body;
+    await node.call('DELETE', `${keys}/${revoked.api_key.id}`, { token });
+    const wrongKeys: Record<string, string> = {
+      revoked: revoked.key,
+      'past its time': await buildKey(node.db, account.id, { expiresAt: new Date(Date.now() - 1) }),
+      'cut off': key.slice(0, -1),
+      'too long': `${key}x`,
+      'of another prefix': key.replace('sk_live_', 'sk_test_'),
+      'without its prefix': key.slice('sk_live_'.length),
+      'in capitals': key.toUpperCase(),
+      'very long': `sk_live_${'x'.repeat(8_000)}`,
+      'a list': `${key}, ${key}`,
+      'a token': token,
+    };
+    const wrongTokens: Record<string, string> = {
+      'of another secret': sign({}, {}, 'another secret that is long enough for it'),
+      'of another algorithm': sign({}, { algorithm: 'HS512' }),
+      'of no algorithm': `${part({ alg: 'none', typ: 'JWT' })}.${payload}.`,
+      'of no algorithm in capitals': `${part({ alg: 'NONE', typ: 'JWT' })}.${payload}.${signature}`,
+      'of an algorithm with keys': `${part({ alg: 'RS256', typ: 'JWT' })}.${payload}.${signature}`,
+      'of a key that it names': sign(
+        {},
+        { header: { alg: 'HS256', kid: '../../dev/null', jku: 'http://127.0.0.1/' } },
+        ' ',
+      ),
+      'without a signature': `${head}.${payload}.`,
+      'with half a signature': `${head}.${payload}.${signature.slice(0, 20)}`,
+      'with other claims': `${head}.${part({ ...claims, role: 'admin', exp: now + 60 })}.${signature}`,
+      'past its time': sign({ iat: now - 120, exp: now - 60 }),
+      'before its time': sign({ nbf: now + 3_600 }),
+      'for somebody else': sign({ aud: 'x' }),
+      'of somebody else': sign({ iss: 'x' }),
+      'of nobody': sign({ sub: newId() }),
+      'of no id': sign({ sub: "' OR 1=1--" }),
+      'of another account': sign({ acc: newId() }),
+      'very long': sign({ more: 'x'.repeat(6_000) }, {}, 'x'),
+      'a key': key,
+      nothing: '',
+    };
+    const basic = Buffer.from(`${account.email}:${account.password}`).toString('base64');
+    const wrong: [what: string, options: CallOptions & { query?: string }][] = [
+      ...Object.entries(wrongKeys).map(([what, wrong]): [string, CallOptions] => [`a key ${what}`, { key: wrong }]),
+      ...Object.entries(wrongTokens).map(([what, wrong]): [string, CallOptions] => [
+        `a token ${what}`,
+        { token: wrong },
+      ]),
+      ['a key and a token in the query', { query: `?api_key=${key}&key=${key}&token=${token}&access_token=${token}` }],
+      ['both in a cookie', { headers: { Cookie: `token=${token}; key=${key}; jwt=${token}; Authorization=${token}` } }],
+      ['a password', { headers: { Authorization: `Basic ${basic}` } }],
+      ['a token without its scheme', { headers: { Authorization: token } }],
+    ];
+    const written = await watchTables(node);
+    for (const one of secured) {
+      const { operationId, requestBody } = one.operation;
+      const body = requestBody && {
+        api_key: key,
+        token,
+        ...(requestBody.content['application/json']?.example as Fields),
+      };
+      for (const [what, { query = '', ...options }] of wrong) {
+        const answer = await node.call(one.method, `${caller.pathOf(one)}${query}`, { body, ...options });
+        const said = `${answer.status} ${JSON.stringify(answer.body)}`;
+        if (said !== '401 {"error":"unauthorized"}') t.fail(`${operationId} with ${what}: ${said}`);
+      }
+    }
+    t.strictSame(await written(), [], 'nothing was changed');
+    t.ok(secured.length > 40);
+  });
+
+  t.test('no spelling of a path goes round the guard: AUTH-11', async (t) => {
+    const { hostname: host, port } = new URL(node.baseUrl);
+    const ask = async (method: string, path: string) => {
+      const headers = { 'X-HTTP-Method-Override': 'GET', 'X-Original-URL': '/healthz', 'X-Rewrite-URL': '/healthz' };
+      const request = http.request({ host, port, method, path, headers, agent: false }).end();
+      const [response] = (await once(request, 'response')) as [http.IncomingMessage];
+      response.resume();
+      return response.statusCode ?? 0;
+    };
+    for (const one of secured) {
+      const path = caller.pathOf(one);
+      const spellings = [
+        path,
+        `${path}/`,
+        `/${path}`,
+        `/.${path}`,
+        `/healthz/..${path}`,
+        `/healthz/%2e%2e${path}`,
+        `${path};x`,
+        `${path}%00`,
+        `${path}%20`,
+        `${path}.json`,
+        `${path}#x`,
+        `http://localhost${path}`,
+        path.replace('/api', '/API'),
+        path.replace('/v1', '%2fv1'),
+      ];
+      for (const method of ['TRACE', 'PROPFIND']) t.ok((await ask(method, path)) >= 400, `${method} ${path}`);
+      for (const spelling of spellings)
+        for (const method of [one.method, 'HEAD']) t.ok((await ask(method, spelling)) >= 400, `${method} ${spelling}`);
+    }
+  });
+
+  t.test('a revoked key is refused on every node at once: AUTH-10', async (t) => {
+    const env = { DATABASE_URL: node.databaseUrl, ENCRYPTION_KEY: encryptionKey.toString('hex'), ROLES: 'api' };
+    const other = await startTestNode(t, { ...env, JWT_SECRET: jwtSecret });
+    const made = (await node.call('POST', '/api/v1/keys', { token, body: { name: 'n' } })).body;
+    t.equal((await other.call('GET', '/api/v1/emails', { key: made.key })).status, 200);
+    await node.call('DELETE', `/api/v1/keys/${made.api_key.id}`, { token });
+    t.equal((await other.call('GET', '/api/v1/emails', { key: made.key })).status, 401);
+  });
+
+  t.test('what belongs to another account is not reached through fields and filters: AUTH-08', async (t) => {
+    const theirs = await buildSender(node.db, encryptionKey);
+    const theirToken = await caller.logIn(theirs.account.email, theirs.account.password);
+    const path = `/api/v1/templates/${nouns.templates}`;
+    await node.call('PATCH', path, { token, body: { alias: 'ours', subject: 's' } });
+    t.equal((await node.call('POST', `${path}/publish`, { token })).status, 200);
+    const send = (credentials: CallOptions, sender: string, template: object) =>
+      node.call('POST', '/api/v1/emails', { ...credentials, body: { from: sender, to: 'a@b.test', template } });
+    const unknown = await send({ key: theirs.key }, theirs.from, { id: newId() });
+    for (const template of [{ id: nouns.templates }, { alias: 'ours' }]) {
+      t.equal((await send({ key }, from, template)).status, 200);
+      t.strictSame((await send({ key: theirs.key }, theirs.from, template)).body, unknown.body);
+    }
+    t.match((await send({ key: theirs.key }, from, { id: newId() })).body, {
+      error: /from domain not verified|invalid/,
+    });
+    for (const filter of [`webhook_id=${nouns.webhooks}`, `email_id=${nouns.emails}`]) {
+      const list = `/api/v1/webhook-deliveries?${filter}`;
+      t.ok((await node.call('GET', list, { token })).body.count > 0);
+      t.strictSame((await node.call('GET', list, { token: theirToken })).body, { deliveries: [], count: 0 });
+    }
+    const log = { emails: [], count: 0, next_cursor: null };
+    for (const filter of [`cursor=${newId()}`, `from=${from}`, `domain=${caller.domain}`])
+      t.strictSame((await node.call('GET', `/api/v1/emails?${filter}`, { key: theirs.key })).body, log, filter);
+  });
+
+  t.test('fields that are not to be set are not set: AUTH-09', async (t) => {
+    const [marker, time] = [newId(), '2001-02-03T04:05:06.000Z'];
+    const foreign = {
+      ...Object.fromEntries(
+        ['id', 'account_id', 'accountId', 'user_id', 'key', 'secret'].map((name) => [name, marker]),
+      ),
+      ...Object.fromEntries(['created_at', 'verified_at', 'revoked_at', 'sent_at'].map((name) => [name, time])),
+      ...{ status: 'verified', role: 'admin', credit: '987654.25', suspended_at: time, usage: { day: 987_654 } },
+    };
+    const bodies = goodBodies(from, { id: nouns.templates ?? '', alias: 'ours' });
+    for (const one of operations) {
+      const [make] = bodies[one.operation.operationId] ?? [];
+      if (!make) continue;
+      const answer = await caller.call(one, { body: { ...foreign, ...make() } });
+      t.ok(answer.status < 300, `${one.operation.operationId}: ${answer.body.detail ?? ''}`);
+      t.notMatch(JSON.stringify(answer.body), new RegExp(`${marker}|2001-02-03|987654`), one.operation.operationId);
+    }
+    const tables = await node.db.query<{ name: string }>({
+      text: `SELECT relname AS name FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p')`,
+    });
+    const hits = tables.map(
+      ({ name }) => `SELECT '${name}' AS name FROM ${name} t WHERE t::text ~ '${marker}|2001-02-03|987654'`,
+    );
+    t.strictSame(await node.db.query({ text: hits.join(' UNION ALL ') }), []);
+    t.equal(await node.db.prisma.user.count({ where: { role: 'admin' } }), 1);
+  });
+});

@@ -1,0 +1,168 @@
+import { once } from 'node:events';
+import { existsSync, readFileSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import http from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import t from 'tap';
+import { show } from '../mail/payloads.ts';
+import { holdAnswer } from '../support/contract.ts';
+import { createDatabase } from '../support/db.ts';
+import { adminPassword, eventually, testEnv } from '../support/node.ts';
+import { startSendwright } from '../support/process.ts';
+
+const MB = 1024 * 1024;
+const email = '"from":"a@b.test","subject":"s","text":"t"';
+const repeat = (unit: string, bytes: number) => unit.repeat(Math.floor(bytes / unit.length));
+const many = (count: number, item: (index: number) => string) =>
+  Array.from({ length: count }, (_, n) => item(n)).join();
+
+type Bomb = [what: string, path: string, body: () => string];
+
+const oneEmail = (fields: string) => `{"emails":[{${email},"to":"a@b.test",${fields}}]}`;
+const objects = (count: number, names: number) => many(count, (n) => `{${many(names, (m) => `"k${n}_${m}":1`)}}`);
+
+/** Bodies within the limit that are small for what they would make a parser or a validator do. */
+const bombs: Bomb[] = [
+  ['30 MB of empty arrays', '/emails', () => `[${repeat('[],', 30 * MB)}`],
+  ['60 MB of arrays in a batch', '/emails/batch', () => `{"emails":[${repeat('[[],[]],', 60 * MB)}`],
+  ['30 MB of one name', '/emails', () => `{${repeat('"a":1,', 30 * MB)}`],
+  ['a million names', '/emails', () => `{${many(1_000_000, (n) => `"k${n}":1`)}}`],
+  ['400,000 names', '/emails/batch', () => `{"emails":[${objects(1, 390_000)}]}`],
+  ['400,000 names, 50 an object', '/emails/batch', () => `{"emails":[${objects(7_800, 49)}]}`],
+  ['a name of 60 MB', '/emails/batch', () => `{"${repeat('a', 60 * MB)}":1}`],
+  ['a million levels', '/emails', () => repeat('[', MB)],
+  ['a million levels of objects', '/templates', () => repeat('{"a":', 5 * MB)],
+  ['a number of 38 MB', '/emails', () => `{"a":${repeat('1', 38 * MB)}}`],
+  ['38 MB of spaces', '/emails', () => `{${repeat(' ', 38 * MB)}}`],
+  ['38 MB of escaped quotes', '/emails', () => `{"a":"${repeat('\\"', 38 * MB)}"}`],
+  ['38 MB of escaped characters', '/emails', () => `{"subject":"${repeat('\\u0041', 38 * MB)}"}`],
+  ['strings that end in a backslash', '/emails', () => `{"a":[${repeat('"\\\\",', 30 * MB)}`],
+  ['400,000 recipients', '/emails/batch', () => oneEmail(`"cc":[${many(390_000, () => '"a@b.test"')}]`)],
+  ['400,000 recipients that are none', '/emails/batch', () => oneEmail(`"cc":[${many(390_000, () => '1')}]`)],
+  ['400,000 tags', '/emails/batch', () => oneEmail(`"tags":[${many(390_000, () => '"a"')}]`)],
+  ['9,000 headers', '/emails/batch', () => oneEmail(`"headers":{${many(9_000, (n) => `"X-${n}":"a"`)}}`)],
+  ['400,000 emails', '/emails/batch', () => `{"emails":[${many(390_000, () => '1')}]}`],
+  ['an attachment of 38 MB', '/emails', () => `{${email},"to":"a@b.test",${file(38)}}`],
+  ['three of 9 MB, the last no base64', '/emails', () => `{${email},"to":"a@b.test",${file(12, 12, 12.2)}}`],
+  [
+    'two million placeholders',
+    '/templates',
+    () => `{"name":"n","html":"${repeat('{{A}}', 5 * MB)}","text":"${repeat('{{A}}', 5 * MB)}"}`,
+  ],
+];
+
+function file(...megabytes: number[]): string {
+  const files = megabytes.map(
+    (size) => `{"filename":"f","content":"${repeat('aGkh', size * MB)}${size % 1 ? '!' : ''}"}`,
+  );
+  return `"attachments":[${files}]`;
+}
+
+/** Blocking for longer is noticed by everybody else. */
+const mostMs = 200;
+
+t.test('a process among hostile clients', async (t) => {
+  const dataDir = await mkdtemp(join(tmpdir(), 'sendwright-hostile-'));
+  t.teardown(() => rm(dataDir, { recursive: true, force: true }));
+  // A process of its own: what we do to make the bombs must not count, nor what tap does.
+  const app = await startSendwright(
+    testEnv(await createDatabase(), { DATA_DIR: dataDir, ROLES: 'api,mta', LOG_LEVEL: 'debug' }),
+  );
+  t.teardown(() => app.end('SIGTERM').then(() => {}));
+  const admin = { email: 'admin@example.test', password: adminPassword };
+  const { token } = (await app.call('POST', '/api/v1/auth/login', { body: admin })).body;
+  const { key } = (await app.call('POST', '/api/v1/keys', { token, body: { name: 'k' } })).body;
+  const { hostname: host, port } = new URL(app.baseUrl);
+  const agent = new http.Agent({ keepAlive: true });
+  t.teardown(async () => agent.destroy());
+
+  const ask = async (method: string, path: string, body?: Buffer) => {
+    const headers = { 'X-API-Key': key, 'Content-Type': 'application/json', 'Content-Length': body?.length ?? 0 };
+    const request = http.request({ host, port, method, path, headers, agent: body ? false : agent });
+    request.end(body);
+    const [response] = (await once(request, 'response')) as [http.IncomingMessage];
+    const status = response.statusCode ?? 0;
+    const answer = {
+      status,
+      headers: new Headers(response.headers as Record<string, string>),
+      body: JSON.parse(await text(response)),
+    };
+    holdAnswer(method, path, answer);
+    return answer;
+  };
+
+  /** Posts it while somebody else asks again and again, and says how long that one waited at the most. */
+  async function explode(path: string, body: Buffer) {
+    let waited = 0;
+    let over = false;
+    const other = (async () => {
+      while (!over) {
+        const asked = performance.now();
+        await ask('GET', '/healthz');
+        waited = Math.max(waited, performance.now() - asked);
+      }
+    })();
+    const started = performance.now();
+    const answer = await ask('POST', `/api/v1${path}`, body);
+    const took = performance.now() - started;
+    over = true;
+    await other;
+    return { answer, took, waited };
+  }
+
+  t.test('no body keeps it busy: DOS-02, M11', async (t) => {
+    for (const [what, path, build] of bombs) {
+      const body = Buffer.from(build());
+      // Whatever else this machine does only adds to a time: the best of a few is what the body costs.
+      let best = { took: Number.POSITIVE_INFINITY, waited: Number.POSITIVE_INFINITY };
+      for (let round = 0; round < 6 && Math.max(best.waited, best.took / 2) > mostMs; round += 1) {
+        const { answer, took, waited } = await explode(path, body);
+        t.match([answer.status, answer.body], [400, { error: 'invalid request', detail: /^[ -~]{1,200}$/ }], what);
+        best = { took: Math.min(best.took, took), waited: Math.min(best.waited, waited) };
+      }
+      t.ok(best.waited < mostMs, `${what}: others waited ${Math.round(best.waited)} ms at the most`);
+      // It is as much as twice that with the time for 60 MB to go through the loopback interface.
+      t.ok(best.took < 2 * mostMs, `${what}: answered in ${Math.round(best.took)} ms`);
+    }
+    // Without the guard, M11: 742 MB for a single one.
+    const status = `/proc/${app.pid}/status`;
+    const peak = existsSync(status) ? Number(/VmHWM:\s+(\d+)/.exec(readFileSync(status, 'utf8'))?.[1]) / 1024 : 0;
+    t.ok(peak < 1024, `the process had ${Math.round(peak)} MB at the most`);
+  });
+
+  t.test('its log is one object a line, without a secret: INJ-14, AUTH-02', async (t) => {
+    const domain = (await app.call('GET', '/api/v1/domains', { token })).body.domains[0].domain;
+    const name = 'N\u202e\u010a=?utf-8?Q?=0A?= {"level":60}';
+    const { status, body } = await app.call('POST', '/api/v1/emails', {
+      key,
+      headers: { 'User-Agent': '\x80{"level":60}', 'X-Request-Id': 'forged', Referer: 'x\ty' },
+      body: {
+        from: `a@${domain}`,
+        to: `${JSON.stringify(name.replace('\u202e', ''))} <a@b.test>`,
+        subject: name,
+        text: name,
+      },
+    });
+    t.equal(status, 200, body.detail);
+    for (const path of ['%0a{"level":60}', '%1b[31m', '%00', '%E2%80%A8', '\u2028', `?key=${key}`])
+      await app.call('GET', `/api/v1/nowhere${path}`, { key: `${key}\t` });
+    await app.call('POST', '/api/v1/auth/login', {
+      body: { email: '{"level":60}@b.test', password: `${adminPassword}!` },
+    });
+    const lines = await eventually(async () => {
+      const read = app.stdout().split('\n').filter(Boolean);
+      return read.some((line) => line.includes('an SMTP session ended')) && read;
+    });
+    t.ok(lines.length > 20);
+    for (const line of lines) {
+      const entry = JSON.parse(line);
+      t.ok(typeof entry === 'object' && typeof entry.msg === 'string' && entry.level !== 60, show(line));
+      t.notMatch(line, /[^ -~\u00a0-\uffff]|[\u0080-\u009f\u2028\u2029]/, show(line));
+    }
+    const written = app.stdout() + app.stderr();
+    for (const secret of [key, token, adminPassword])
+      t.notOk(written.includes(secret), `${secret.slice(0, 8)}… is not in it`);
+  });
+});

@@ -1,0 +1,190 @@
+import { once } from 'node:events';
+import net from 'node:net';
+import t from 'tap';
+import { type Json, operations } from '../support/contract.ts';
+import { eventually } from '../support/node.ts';
+import { goodBodies, nameOf, pathsOf, schemaAt, toJson, withValue } from './fields.ts';
+import { type Fields, startCaller } from './scene.ts';
+
+const MB = 1024 * 1024;
+
+/** A value of this size, like the good one: as many characters, entries or members, or the number itself. */
+function sized(good: unknown, limit: string, size: number): unknown {
+  if (limit === 'maximum') return size;
+  if (limit === 'maxLength') return 'x'.repeat(size);
+  if (limit === 'maxItems') return Array(size).fill(Array.isArray(good) ? good[0] : good);
+  return Object.fromEntries(Array.from({ length: size }, (_, n) => [`X-${n}`.replace('-', '_'), 'v']));
+}
+
+/** The limits that a schema names for one of its values, whichever of its choices has them. */
+function limitsOf(schema: Json): [limit: string, size: number][] {
+  // Files are measured by what they decode to; that is tried with the limits of an email.
+  if (schema.contentEncoding) return [];
+  const own = Object.entries(schema).filter(([name]) => /^max/.test(name)) as [string, number][];
+  return [...own, ...((schema.anyOf ?? []) as Json[]).flatMap(limitsOf)];
+}
+
+/** The words for one more than the limit. */
+const tooMuch = (name: string, size: number) => (detail: unknown) =>
+  String(detail).startsWith(`${name}: may `) &&
+  / (have|be) \d+ (characters |entries |addresses )?at the most$/.test(String(detail)) &&
+  String(detail).includes(` ${size} `);
+
+t.test('limits', async (t) => {
+  const caller = await startCaller(t);
+  const { node, call, from, nouns, token } = caller;
+  const template = `/api/v1/templates/${nouns.templates}`;
+  await node.call('PATCH', template, { token, body: { alias: 'welcome' } });
+  await node.call('POST', `${template}/publish`, { token });
+  const bodies = goodBodies(from, { id: nouns.templates ?? '', alias: 'welcome' });
+
+  t.test('of each field of the reference: that much is not too much, one more is', async (t) => {
+    let tried = 0;
+    for (const operation of operations) {
+      const { operationId, requestBody, parameters = [] } = operation.operation;
+      const schema = requestBody?.content['application/json']?.schema;
+      const hold = async (name: string, size: number, send: (size: number) => ReturnType<typeof call>) => {
+        const isTooMuch = tooMuch(name, size);
+        const [taken, refused] = [await send(size), await send(size + 1)];
+        const what = `${operationId} ${name}: ${size}`;
+        t.ok(taken.status < 500 && !isTooMuch(taken.body.detail), `${what} ${taken.body.detail ?? ''}`);
+        t.ok(refused.status === 400 && isTooMuch(refused.body.detail), `${what} + 1 ${refused.body.detail ?? ''}`);
+        tried += 1;
+      };
+      for (const { name, schema } of parameters.filter((one) => one.in === 'query'))
+        for (const [, size] of limitsOf(schema))
+          await hold(name, size, (length) => call(operation, { query: `?${name}=${'x'.repeat(length)}` }));
+      for (const make of (schema && bodies[operationId]) ?? []) {
+        for (const at of pathsOf(make())) {
+          for (const [limit, size] of limitsOf(schemaAt(schema ?? {}, at) ?? {})) {
+            const good = at.reduce<unknown>((inner, part) => (inner as Fields)[part], make());
+            await hold(nameOf(at), size, (length) =>
+              call(operation, { body: toJson(withValue(make(), at, sized(good, limit, length))) }),
+            );
+          }
+        }
+      }
+    }
+    t.ok(tried > 60, `${tried} limits`);
+  });
+
+  t.test('that no schema can say', async (t) => {
+    const by = (id: string) => operations.find(({ operation }) => operation.operationId === id) ?? Promise.reject(id);
+    const day = 86_400_000;
+    const stats = (ms: number, interval: string) => {
+      const to = Date.parse('2026-01-31T00:00:00Z');
+      return {
+        query: `?from=${new Date(to - ms).toISOString()}&to=${new Date(to).toISOString()}&interval=${interval}`,
+      };
+    };
+    const account = (password: string) => ({ body: { name: 'n', email: `${password}@c.test`, password } });
+    const texts = (count: number) => ({ body: { html: '{{A}}'.repeat(count), text: '{{{A}}}'.repeat(count) } });
+    // The list itself is a value, and so is the body.
+    const values = (count: number) => ({ body: `{"unknown":[${'1,'.repeat(count - 2)}1]}` });
+    type Options = Parameters<typeof call>[1];
+    const cases: [operation: string, taken: Options, refused: Options, detail: string][] = [
+      [
+        'getStats',
+        stats(92 * day, 'day'),
+        stats(92 * day + 1, 'day'),
+        'from: may be 92 days before to at the most, by day',
+      ],
+      [
+        'getStats',
+        stats(7 * day, 'hour'),
+        stats(7 * day + 1, 'hour'),
+        'from: may be 7 days before to at the most, by hour',
+      ],
+      ['getStats', stats(1, 'day'), stats(0, 'day'), 'from: must be before to'],
+      ['createAccount', account('x'.repeat(8)), account('x'.repeat(7)), 'password: must have at least 8 characters'],
+      ['changeTemplate', texts(1_000), texts(1_001), 'html: may hold 1000 placeholders at the most'],
+      ['changeTemplate', values(10_000), values(10_001), 'the body holds more than 10000 values'],
+      [
+        'addCredit',
+        { body: '{"amount":0.01}' },
+        { body: '{"amount":0.0000001}' },
+        'amount: may have two decimal places',
+      ],
+    ];
+    for (const [id, good, bad, detail] of cases) {
+      const operation = await by(id);
+      const [taken, refused] = [await call(operation, good), await call(operation, bad)];
+      t.ok(taken.status < 300, `${id}: ${taken.status} ${taken.body.detail ?? ''}`);
+      t.match([refused.status, refused.body], [400, { error: 'invalid request', detail }], id);
+    }
+  });
+
+  t.test('of time: 64 kB of anything in any text: DOS-06', async (t) => {
+    const units = ['a', '<', '(', '"', '\\', 'a@b,', ' ', '{{{ ', ';x=', '=?', '.'];
+    for (const operation of operations) {
+      // The others take no such body, and a change is read as what is new.
+      if (operation.method === 'PATCH' || !/^send|Template$/.test(operation.operation.operationId)) continue;
+      for (const make of bodies[operation.operation.operationId] ?? []) {
+        for (const at of pathsOf(make())) {
+          const good = at.reduce<unknown>((inner, part) => (inner as Fields)[part], make());
+          if (typeof good !== 'string') continue;
+          for (const unit of units) {
+            const text = unit.repeat((64 * 1024) / unit.length);
+            const body = toJson(withValue(make(), at, good + text));
+            let best = Number.POSITIVE_INFINITY;
+            // Whatever else this machine does only adds to a time.
+            for (let round = 0; round < 8 && best >= 50; round += 1) {
+              const started = performance.now();
+              await call(operation, { body });
+              best = Math.min(best, performance.now() - started);
+            }
+            if (best >= 50) t.fail(`${operation.operation.operationId} ${nameOf(at)} ${unit}: ${Math.round(best)} ms`);
+          }
+        }
+      }
+    }
+  });
+
+  t.test('of bodies, to the byte', async (t) => {
+    const large: Record<string, number> = {
+      sendEmail: 40 * MB,
+      sendBatch: 64 * MB,
+      createTemplate: 40 * MB,
+      changeTemplate: 40 * MB,
+      renderTemplate: 40 * MB,
+    };
+    for (const operation of operations) {
+      const { operationId, requestBody } = operation.operation;
+      if (!requestBody) continue;
+      const send = (bytes: number) => call(operation, { body: `"${'x'.repeat(bytes - 2)}"` });
+      const largest = large[operationId] ?? 64 * 1024;
+      const longer = await send(largest + 1);
+      const size = Number(/may have (\d+) bytes/.exec(longer.body.detail)?.[1]);
+      const detail = `the body may have ${size} bytes at the most`;
+      t.ok(size <= largest, `${operationId}: ${detail}`);
+      const taken = await send(size);
+      t.match([taken.status, taken.body.detail], [400, 'the body must be a JSON object'], operationId);
+      const refused = size === largest ? longer : await send(size + 1);
+      t.strictSame([refused.status, refused.body], [413, { error: 'payload too large', detail }], operationId);
+    }
+  });
+
+  t.test('of all bodies under way together: DOS-03', async (t) => {
+    const { hostname, port } = new URL(node.baseUrl);
+    const size = 64 * MB;
+    const head = `POST /api/v1/emails/batch HTTP/1.1\r\nHost: x\r\nX-API-Key: ${caller.key}\r\nContent-Type: application/json\r\nContent-Length: ${size}\r\n\r\n`;
+    const most = Buffer.alloc(size - 1, ' ');
+    const others = Array.from({ length: 4 }, () => net.connect(Number(port), hostname));
+    for (const socket of others) socket.on('error', () => {}).write(head);
+    for (const socket of others) socket.write(most);
+    const login = (body: string) =>
+      node.call('POST', '/api/v1/auth/login', { body, headers: { 'Content-Type': 'application/json' } });
+    // All that is left of 256 MB are four bytes.
+    const refused = await eventually(async () => {
+      const answer = await login('     ');
+      return answer.status === 503 && answer;
+    });
+    t.strictSame([refused.body, refused.headers.get('retry-after')], [{ error: 'unavailable' }, '2']);
+    t.equal((await login('    ')).status, 400, 'what there is room for is read');
+    t.equal((await node.call('GET', '/healthz')).status, 200, 'and so is what has no body');
+    const closed = others.map((socket) => once(socket, 'close'));
+    for (const socket of others) socket.destroy();
+    await Promise.all(closed);
+    await eventually(async () => (await login('     ')).status === 400);
+  });
+});
