@@ -56,9 +56,10 @@ export const variables: Variable[] = [
   {
     name: 'DATABASE_URL',
     fallback: 'unset: an embedded PostgreSQL in `DATA_DIR`',
-    meaning: 'PostgreSQL 15 or later, as `postgres://user:password@host:port/name`',
+    meaning:
+      'PostgreSQL 15 or later, as `postgres://user:password@host:port/name`, in UTF8, whose role may create tables and schemas and have 22 connections for each node',
   },
-  { name: 'DATA_DIR', fallback: '`./data`', meaning: 'embedded database, generated secrets' },
+  { name: 'DATA_DIR', fallback: '`./data`', meaning: 'embedded database, generated secrets, journal of deliveries' },
   { name: 'HTTP_HOST', fallback: '`127.0.0.1`', meaning: 'address that the REST API listens on' },
   { name: 'HTTP_PORT', fallback: '`3000`', meaning: 'its port; `0` takes any free one' },
   { name: 'BASE_URL', fallback: '`http://localhost:` and `HTTP_PORT`', meaning: 'the service as clients see it' },
@@ -79,7 +80,11 @@ export const variables: Variable[] = [
     fallback: 'required in `direct`; `mail.sendwright.test` in `sandbox`',
     meaning: 'EHLO name, return-path host, SPF include',
   },
-  { name: 'SENDING_IPS', fallback: "the default route's", meaning: 'source addresses, comma separated' },
+  {
+    name: 'SENDING_IPS',
+    fallback: "the default route's",
+    meaning: 'source addresses of this machine, comma separated',
+  },
   {
     name: 'DNS_SERVERS',
     fallback: "the system's",
@@ -110,7 +115,8 @@ export const variables: Variable[] = [
   {
     name: 'ENCRYPTION_KEY',
     fallback: 'generated into `DATA_DIR`; required when `DATABASE_URL` is set',
-    meaning: 'encrypts DKIM private keys and webhook secrets at rest; 32 bytes as 64 hexadecimal digits or as base64',
+    meaning:
+      'encrypts DKIM private keys and webhook secrets at rest; 32 bytes as 64 hexadecimal digits or as base64; another one than the database was first used with stops the start',
   },
   { name: 'ROLES', fallback: '`api,mta,webhooks,smtp`', meaning: 'what this node does, comma separated' },
   {

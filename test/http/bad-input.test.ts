@@ -163,11 +163,11 @@ t.test('bad input', async (t) => {
       for (const wrong of [...none.map(encodeURIComponent), '%', '%ED%A0%80', '%E0%A4%A']) {
         const path = operation.path.replace(/\{\w+\}/, wrong);
         const answer = await node.call(operation.method, path, { ...caller.credentialsFor(operation), body });
-        t.strictSame(
-          [answer.status, answer.body],
-          [404, { error: 'not found' }],
-          `${operation.method} ${path.slice(0, 80)}`,
-        );
+        // A name that is no id may also be told what is wrong with it.
+        const parameter = /\{(\w+)\}/.exec(operation.path)?.[1] ?? '';
+        const isNamed = answer.status === 400 && parameter !== 'id' && names(String(answer.body.detail), parameter);
+        const isUnknown = answer.status === 404 && JSON.stringify(answer.body) === '{"error":"not found"}';
+        t.ok(isNamed || isUnknown, `${operation.method} ${path.slice(0, 80)}: ${answer.status}`);
       }
     }
     t.strictSame(await written(), [], 'nothing was changed');

@@ -65,7 +65,7 @@ t.test('every answer that the reference has is given', async (t) => {
   t.test('what every operation of a kind can say', async () => {
     await holdAll((one) => secured(one) && { key: undefined, token: undefined });
     await holdAll((one) => secured(one) && theirs);
-    await holdAll(({ path }) => path.includes('{') && { id: newId() });
+    for (const id of [newId(), '\0']) await holdAll(({ path }) => path.includes('{') && { id });
     await holdAll(({ operation }) => operation.requestBody && { body: '[]' });
     await holdAll(({ operation }) => {
       const parameter = operation.parameters?.find((one) => one.in === 'query');
@@ -124,20 +124,20 @@ t.test('every answer that the reference has is given', async (t) => {
       ['testWebhook 409 conflict'],
       ['replayWebhook 409 conflict'],
       ['retryWebhookDelivery 409 conflict'],
-      ['createAccount 201'],
-      ['changeAccount 200'],
-      ['addCredit 200'],
     ]);
     // The sandbox publishes what it is asked to, but for this name, which does not exist there.
     const { token } = caller;
     const { domain } = (await node.call('POST', '/api/v1/domains', { token, body: { domain: 'nxdomain.test' } })).body;
     await hold([['verifyDomain 400 dns verification failed', { id: domain.id }]]);
-    await holdAll(({ method }) => method === 'GET' && {});
+    // Whatever else there is: what is read, and what is new since this was written.
+    const isSeen = (id: string) => [...seen].some((name) => name.startsWith(`${id} 2`));
+    await holdAll(({ method, operation }) => method !== 'DELETE' && !isSeen(operation.operationId) && {});
     await hold(['removeTemplate', 'revokeKey', 'removeWebhook', 'removeDomain'].map((id): Case => [`${id} 200`]));
   });
 
   t.test('what a login can say, on whichever node: AUTH-06', async (t) => {
     const { email, password } = suspended.account;
+    await node.db.prisma.loginFailure.deleteMany();
     await hold([
       ['logIn 200', { body: { email: 'admin@example.test', password: node.adminPassword } }],
       ['logIn 403 forbidden', { body: { email, password } }],

@@ -124,6 +124,7 @@ export async function buildNouns(
     suppressions: suppression.address,
     'webhook-deliveries': deliveries[0].id,
     messages: message.id,
+    destinations: 'b.test',
   };
 }
 

@@ -1,30 +1,13 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { ensureAdmin, giveFirstPassword } from '../../src/core/accounts.ts';
-import { createDatabase, openDatabase } from '../support/db.ts';
-import { testEnv } from '../support/node.ts';
-import { type SendwrightProcess, startSendwright } from '../support/process.ts';
-import { makeFolder, refusalOf, takePort } from '../support/start.ts';
-
-/** The login of the first screen, and whether it works. */
-async function loginOf(app: SendwrightProcess): Promise<{ email: string; password: string; works: boolean }> {
-  const [, email = '', password = ''] = /Admin login +(\S+) \/ (\S+) +\(generated now/.exec(app.stderr()) ?? [];
-  return { email, password, works: await opens(app, email, password) };
-}
-
-async function opens(app: SendwrightProcess, email: string, password: string): Promise<boolean> {
-  return (await app.call('POST', '/api/v1/auth/login', { body: { email, password } })).status === 200;
-}
-
-const external = async (dataDir: string) =>
-  testEnv(await createDatabase(), { DATA_DIR: dataDir, ADMIN_EMAIL: '', ADMIN_PASSWORD: '' });
+import { openDatabase } from '../support/db.ts';
+import { startSendwright } from '../support/process.ts';
+import { freshEnv, loginOf, makeFolder, opens, refusalOf, takePort } from '../support/start.ts';
 
 t.test('a first start that fails uses up no generated password', async (t) => {
   const dataDir = await makeFolder(t);
   const port = await takePort(t);
-  for (const env of [{ DATA_DIR: dataDir }, await external(dataDir)]) {
+  for (const env of [{ DATA_DIR: dataDir }, await freshEnv(dataDir)]) {
     t.match(await refusalOf({ ...env, HTTP_PORT: port }), /^HTTP_PORT \d+ is in use by another program: stop it, or/);
     const app = await startSendwright(env);
     const login = await loginOf(app);
@@ -38,7 +21,7 @@ t.test('a first start that fails uses up no generated password', async (t) => {
 });
 
 t.test('what the next start says goes while nobody has a password', async (t) => {
-  const env = await external(await makeFolder(t));
+  const env = await freshEnv(await makeFolder(t));
   await refusalOf({ ...env, HTTP_PORT: await takePort(t) });
   const chosen = { ADMIN_EMAIL: 'ops@example.test', ADMIN_PASSWORD: 'a password of my own' };
   const app = await startSendwright({ ...env, ...chosen });
@@ -49,38 +32,6 @@ t.test('what the next start says goes while nobody has a password', async (t) =>
   t.match(later.stderr(), 'Admin login  ops@example.test / the password from the first start');
   t.notOk(await opens(later, 'ops@example.test', 'another password'));
   t.equal(await later.end('SIGTERM'), 0);
-});
-
-t.test('kill -9 at any moment of the first start: some password that was shown works', async (t) => {
-  const dataDir = await makeFolder(t);
-  const env = { PATH: process.env.PATH ?? '', HTTP_PORT: '0', DATA_DIR: dataDir };
-  const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
-  const shown: string[] = [];
-  // At the first word of a password it may be in force, or a moment later; before it nothing can be.
-  for (const moment of [/Preparing the schema/, /admin's password: \S+/]) {
-    const child: ChildProcess = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', main], { env });
-    let said = '';
-    child.stderr?.on('data', (chunk) => {
-      said += chunk;
-      if (moment.test(said)) child.kill('SIGKILL');
-    });
-    t.same(await once(child, 'close'), [null, 'SIGKILL'], said);
-    shown.push(/admin's password: (\S+)/.exec(said)?.[1] ?? '');
-  }
-  t.equal(shown[0], '', 'none was used up before');
-  const app = await startSendwright({ DATA_DIR: dataDir });
-  const login = await loginOf(app);
-  t.ok(login.works || (await opens(app, 'admin@localhost', shown[1] ?? '')));
-  t.equal(await app.end('SIGTERM'), 0);
-});
-
-t.test('two nodes start at once on an empty database: one shows the password', async (t) => {
-  const env = await external(await makeFolder(t));
-  const apps = await Promise.all([startSendwright(env), startSendwright(env)]);
-  const logins = await Promise.all(apps.map(loginOf));
-  t.equal(logins.filter(({ works }) => works).length, 1);
-  t.equal(logins.filter(({ password }) => password === '').length, 1);
-  for (const app of apps) t.equal(await app.end('SIGTERM'), 0);
 });
 
 t.test('a password that could not be shown is not in force', async (t) => {

@@ -4,8 +4,10 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
+import { createDatabase } from './db.ts';
+import { testEnv } from './node.ts';
 import { testServerUrl } from './postgres.ts';
-import { runSendwright } from './process.ts';
+import { runSendwright, type SendwrightProcess } from './process.ts';
 
 type Test = { teardown(work: () => Promise<void>): void };
 
@@ -68,3 +70,18 @@ export async function makeRole(t: Test, rights: string, owns = true): Promise<{ 
   t.teardown(() => administer([`DROP DATABASE ${name} WITH (FORCE)`, `DROP ROLE ${name}`]));
   return { name, url: await urlFor({ database: name, role: name }) };
 }
+
+/** The login of the first screen, and whether it works. */
+export async function loginOf(app: SendwrightProcess): Promise<{ email: string; password: string; works: boolean }> {
+  const [, email = '', password = ''] = /Admin login +(\S+) \/ (\S+) +\(generated now/.exec(app.stderr()) ?? [];
+  return { email, password, works: await opens(app, email, password) };
+}
+
+/** Whether this login works. */
+export async function opens(app: SendwrightProcess, email: string, password: string): Promise<boolean> {
+  return (await app.call('POST', '/api/v1/auth/login', { body: { email, password } })).status === 200;
+}
+
+/** The environment of an operator's node on an empty database that is not embedded, whose admin's password is generated. */
+export const freshEnv = async (dataDir: string) =>
+  testEnv(await createDatabase(), { DATA_DIR: dataDir, ADMIN_EMAIL: '', ADMIN_PASSWORD: '' });

@@ -1,0 +1,38 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import t from 'tap';
+import { startSendwright } from '../support/process.ts';
+import { freshEnv, loginOf, makeFolder, opens } from '../support/start.ts';
+
+t.test('kill -9 at any moment of the first start: some password that was shown works', async (t) => {
+  const dataDir = await makeFolder(t);
+  const env = { PATH: process.env.PATH ?? '', HTTP_PORT: '0', DATA_DIR: dataDir };
+  const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+  const shown: string[] = [];
+  // At the first word of a password it may be in force, or a moment later; before it nothing can be.
+  for (const moment of [/Preparing the schema/, /admin's password: \S+/]) {
+    const child: ChildProcess = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', main], { env });
+    let said = '';
+    child.stderr?.on('data', (chunk) => {
+      said += chunk;
+      if (moment.test(said)) child.kill('SIGKILL');
+    });
+    t.same(await once(child, 'close'), [null, 'SIGKILL'], said);
+    shown.push(/admin's password: (\S+)/.exec(said)?.[1] ?? '');
+  }
+  t.equal(shown[0], '', 'none was used up before');
+  const app = await startSendwright({ DATA_DIR: dataDir });
+  const login = await loginOf(app);
+  t.ok(login.works || (await opens(app, 'admin@localhost', shown[1] ?? '')));
+  t.equal(await app.end('SIGTERM'), 0);
+});
+
+t.test('two nodes start at once on an empty database: one shows the password', async (t) => {
+  const env = await freshEnv(await makeFolder(t));
+  const apps = await Promise.all([startSendwright(env), startSendwright(env)]);
+  const logins = await Promise.all(apps.map(loginOf));
+  t.equal(logins.filter(({ works }) => works).length, 1);
+  t.equal(logins.filter(({ password }) => password === '').length, 1);
+  for (const app of apps) t.equal(await app.end('SIGTERM'), 0);
+});
