@@ -1,4 +1,6 @@
 import type { Database } from '../db/client.ts';
+import { notFound } from '../errors.ts';
+import { normalizeDomain } from '../mail/address.ts';
 
 /** What operators said about a destination or a site. */
 export interface Order {
@@ -88,13 +90,29 @@ export async function list(db: Database, limit: number): Promise<Standing[]> {
   return stand(db, limit, null);
 }
 
-/** One, by its own name or by that of a domain whose mail it takes; with nothing to tell when it is not known. */
+/**
+ * One, by its own name or by that of a domain whose mail it takes; a domain that nothing was sent to yet has nothing to tell.
+ *
+ * @throws ApiError 404 when the name is neither a domain nor that of a site
+ */
 export async function find(db: Database, name: string): Promise<Standing> {
-  const [found] = await stand(db, 1, name);
+  const asked = domainOf(name) ?? name;
+  const [found] = /[\0\p{Surrogate}]/u.test(asked) ? [] : await stand(db, 1, asked);
   if (found) return found;
+  if (domainOf(name) === null) throw notFound();
   const nothing = { running: 0, connections: 0, mostConnections: 0, queued: 0, deferred: 0 };
   const unknown = { perMinute: null, backoffUntil: null, reason: null, lastReply: null, lastSuccessAt: null };
-  return { site: name, destinations: [name], ...nothing, ...unknown, nextAttemptAt: null, pausedAt: null };
+  return { site: asked, destinations: [asked], ...nothing, ...unknown, nextAttemptAt: null, pausedAt: null };
+}
+
+/** The name as a destination's domain; null when it cannot be one. */
+export function domainOf(name: string): string | null {
+  try {
+    const domain = normalizeDomain(name);
+    return domain.includes('.') ? domain : null;
+  } catch {
+    return null;
+  }
 }
 
 async function stand(db: Database, limit: number, name: string | null): Promise<Standing[]> {

@@ -30,7 +30,7 @@ t.test('an email that is accepted is the record that is documented, and nothing 
     error: null,
   };
   t.strictSame(bare.body.email, record);
-  const waiting = { status: 'queued', attempts: 0, last_response: null };
+  const waiting = { status: 'queued', attempts: 0, last_response: null, waiting_for: null };
   const read = await node.call('GET', `/api/v1/emails/${record.id}`, { key });
   t.match(read.body.email.recipients[0].next_attempt_at, instant);
   const next_attempt_at = read.body.email.recipients[0].next_attempt_at;

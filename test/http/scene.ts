@@ -119,6 +119,7 @@ export async function buildNouns(
     emails: email.id,
     keys: apiKey.id,
     domains: domainId,
+    destinations: 'b.test',
     templates: template.id,
     webhooks: webhook.id,
     suppressions: suppression.address,
@@ -157,7 +158,7 @@ export async function startCaller(t: Test, env: Record<string, string> = {}, hoo
 }
 
 // What a node writes by itself: that it lives, and counts that it adds up.
-const ownTables = ['nodes', 'email_counts', 'email_count_changes'];
+const ownTables = ['nodes', 'email_counts', 'email_count_changes', 'destination_reports'];
 
 /** Notes each row that is written from now on; a call says which tables had any since the last one, once they are committed. */
 export async function watchTables(node: TestNode): Promise<() => Promise<string[]>> {

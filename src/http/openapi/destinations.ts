@@ -60,14 +60,6 @@ const order = (name: 'pause' | 'resume' | 'flush', summary: string, description:
         : z.object({ destination }),
     example: { destination: example, ...(name === 'flush' ? { flushed: 3 } : {}) },
   },
-  refusals: [
-    {
-      status: 400,
-      error: 'invalid request',
-      when: 'The name is not one.',
-      detail: 'name: may have 253 characters at the most',
-    },
-  ],
 });
 
 export const destinationGroup: Group = {

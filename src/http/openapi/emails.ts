@@ -184,6 +184,7 @@ export const emailGroup: Group = {
                 status: 'delivered',
                 attempts: 1,
                 last_response: attemptExample.reply,
+                waiting_for: null,
                 next_attempt_at: null,
               },
             ],

@@ -4,11 +4,9 @@ import * as destinations from '../../core/destinations.ts';
 import { demandAdmin, demandLogin } from '../auth.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
-import { line, page, parse } from '../validation.ts';
+import { page, parse } from '../validation.ts';
 
 export const destinationQuery = z.object({ limit: page.limit });
-
-const named = z.object({ name: line(253) });
 
 /** `/admin/destinations`: where mail goes, for the operators of the server. */
 export function destinationRoutes(router: Router, { db, jwtSecret }: Services): void {
@@ -22,13 +20,13 @@ export function destinationRoutes(router: Router, { db, jwtSecret }: Services): 
 
   for (const order of ['pause', 'resume', 'flush'] as const) {
     router.post(`/admin/destinations/:name/${order}`, ...operator, async (ctx) => {
-      const { name } = parse(named, ctx.params);
-      const destination = await destinations.find(db, name);
-      const flushed = await destinations[order](db, name, destination.destinations);
-      ctx.body = {
-        destination: present.destination(await destinations.find(db, name)),
-        ...(order === 'flush' ? { flushed } : {}),
-      };
+      const given = ctx.params.name ?? '';
+      const known = await destinations.find(db, given);
+      const name = destinations.domainOf(given) ?? given;
+      const flushed = order === 'flush' ? { flushed: await destinations.flush(db, name, known.destinations) } : {};
+      if (order === 'pause') await destinations.pause(db, name);
+      if (order === 'resume') await destinations.resume(db, name);
+      ctx.body = { destination: present.destination(await destinations.find(db, name)), ...flushed };
     });
   }
 }
