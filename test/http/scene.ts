@@ -125,7 +125,6 @@ export async function buildNouns(
     suppressions: suppression.address,
     'webhook-deliveries': deliveries[0].id,
     messages: message.id,
-    destinations: 'b.test',
   };
 }
 
