@@ -60,8 +60,11 @@ function file(...megabytes: number[]): string {
   return `"attachments":[${files}]`;
 }
 
-/** Blocking for longer is noticed by everybody else. */
-const mostMs = 200;
+/**
+ * How long others may wait. It is 4 to 160 ms on a machine that does nothing else, and promised to be under 200; here three
+ * test files share two cores, and what a bomb does without the guard is seconds.
+ */
+const mostMs = 600;
 
 t.test('a process among hostile clients', async (t) => {
   const dataDir = await mkdtemp(join(tmpdir(), 'sendwright-hostile-'));
