@@ -35,22 +35,58 @@ export interface Explanation {
   recipients: RecipientExplanation[];
 }
 
-const advices: Record<Classification, string> = {
-  bad_mailbox: 'There is no such mailbox. Correct the address with its owner.',
-  bad_domain: 'The domain does not exist or takes no mail. Look for a typing error in the part after the @.',
-  mailbox_full: 'The mailbox is full. Its owner has to make room; try another way to reach them.',
-  content:
-    'The server objects to what is in the message. Look at links, attachments and wording, and at the reply for a hint.',
-  policy:
-    'The server refuses mail from here: reputation or a rule of its own. Look up the sending address on blocklists, and follow any address in the reply.',
-  authentication:
-    'The server found no valid SPF, DKIM or DMARC. Verify the sending domain again and publish a DMARC record.',
-  rate: 'The server wants less mail at a time.',
-  network: 'The way to the server is broken or its name leads nowhere; that is for the receiving side to mend.',
-  protocol:
-    'The server did not keep to the protocol. When that goes on, tell its postmaster; the attempt log has the conversation’s end.',
-  sender: 'Something on our side stands in the way: the sender domain, the key, the account or the message itself.',
-  other: 'The server gave no reason that is known here. The reply may name one.',
+/** What each class of failure means to a person, and what they can do. */
+export const meanings: Record<Classification, { meaning: string; advice: string }> = {
+  bad_mailbox: {
+    meaning: 'The server knows no such mailbox.',
+    advice: 'Look for a typing error before the @, or ask its owner for the address in use.',
+  },
+  bad_domain: {
+    meaning: 'The domain does not exist or takes no mail.',
+    advice: 'Look for a typing error after the @.',
+  },
+  mailbox_full: {
+    meaning: 'The mailbox is full.',
+    advice: 'Only its owner can make room: reach them another way.',
+  },
+  content: {
+    meaning:
+      'The server objects to the message itself: its size, its form, an attachment, a link, or words that look like spam.',
+    advice: 'Look at the reply for which it is; send one without the attachment or the links to find out.',
+  },
+  policy: {
+    meaning:
+      'The server does not take mail from here, or not yet: a blocklist, a poor reputation, greylisting or a rule of its own.',
+    advice:
+      'Where the reply names a blocklist or a page, look the sending address up there; otherwise ask the postmaster of the receiving side.',
+  },
+  authentication: {
+    meaning:
+      'The server doubts who is sending: SPF, DKIM, DMARC, or the reverse DNS and EHLO name of the sending address.',
+    advice:
+      'Verify the sending domain again, publish a DMARC record, and give the sending address a reverse DNS name that leads back to it.',
+  },
+  rate: {
+    meaning: 'The server wants less mail at a time.',
+    advice: 'Spread large mailings over hours; this server slows down by itself.',
+  },
+  network: {
+    meaning: 'The receiving side was not reached, or has trouble of its own.',
+    advice:
+      'That is for the receiving side to mend, unless mail to other domains fails in the same way: then look at the network and the resolver here.',
+  },
+  protocol: {
+    meaning: 'The conversation with the server went wrong.',
+    advice: 'When it happens again, tell its postmaster; the attempt log has what was said.',
+  },
+  sender: {
+    meaning: 'Something on the sending side stands in the way: the sender’s address or domain, the key or the account.',
+    advice: 'Verify the sending domain again, and see that its records and those of this server can be looked up.',
+  },
+  other: {
+    meaning: 'The server gave no reason that is known here.',
+    advice: 'The words of the reply may name one.',
+  },
 };
 
 const uncertainAdvice =
@@ -167,7 +203,8 @@ function adviceOf(cause: Cause, last: Attempt | null): string | null {
     return 'An operator sees the destination, and can resume or flush it, at /api/v1/admin/destinations.';
   if (cause === 'in_queue') return 'When this lasts, look whether a node with the role mta is running.';
   const classification = (last?.classification ?? 'other') as Classification;
-  const about = last?.uncertain ? uncertainAdvice : advices[classification];
+  const { meaning, advice } = meanings[classification];
+  const about = last?.uncertain ? uncertainAdvice : `${meaning} ${advice}`;
   if (cause === 'retrying') return `${about} It is tried again by itself.`;
   const nobodyThere = classification === 'bad_mailbox' || classification === 'bad_domain';
   if (cause === 'refused' && nobodyThere) return `${about} The address went onto the suppression list.`;

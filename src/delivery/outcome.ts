@@ -1,4 +1,6 @@
+import { slowDown } from '../smtp/classify.ts';
 import type { Delivery, RecipientResult } from '../smtp/deliver.ts';
+import { retryHintMs } from '../smtp/retry-hint.ts';
 import { nextAttempt, type RetryPolicy } from './schedule.ts';
 import type { Verdict } from './throttle.ts';
 
@@ -19,7 +21,7 @@ export function finalResult(delivery: Delivery, recipient: string): RecipientRes
 
 /**
  * Decides by the result's own verdict, never by the text that came with it: delivered, to be tried again, or failed for
- * good. `attempts` includes the one that ended in this result.
+ * good. All that the text can do is name the time of the next attempt, within an hour. `attempts` includes the one that ended in this result.
  */
 export function decide(
   result: RecipientResult,
@@ -31,7 +33,8 @@ export function decide(
   const response = responseOf(result);
   if (result.outcome === 'delivered') return { status: 'delivered', nextAttemptAt: null, response };
   if (result.outcome === 'bounced') return { status: 'failed', nextAttemptAt: null, response };
-  const next = nextAttempt(policy, history.attempts, history.dueAt, now, random);
+  const askedMs = result.reply && retryHintMs(result.reply);
+  const next = nextAttempt(policy, { ...history, askedMs }, now, random);
   if (next) return { status: 'deferred', nextAttemptAt: next, response };
   return {
     status: 'failed',
@@ -55,12 +58,15 @@ export function responseOf(result: RecipientResult): string {
 
 const beforeMail = new Set(['dns', 'connect', 'greeting', 'ehlo', 'starttls']);
 
+/** True when it was decided before anything of a message was said. */
+export const isBeforeMail = (phase: RecipientResult['phase']) => beforeMail.has(phase);
+
 /** What a delivery says about the site, and in which words. */
 export function verdictOf({ sessions }: Delivery): { verdict: Verdict; reply: string | null } {
   const results = sessions.flatMap((session) => session.results);
   const said = (result: RecipientResult | undefined) => (result ? responseOf(result) : null);
-  const rate = results.find((result) => result.class === 'rate');
-  if (rate) return { verdict: 'slower', reply: said(rate) };
+  const slower = results.find(({ phase, reply }) => reply !== null && slowDown(phase, reply) !== null);
+  if (slower) return { verdict: 'slower', reply: said(slower) };
   const judged = results.findLast((result) => result.reply !== null);
   if (judged) return { verdict: 'fine', reply: said(judged) };
   const unreached = results.length > 0 && results.every((result) => isUnreached(result));

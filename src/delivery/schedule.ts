@@ -6,22 +6,34 @@ export interface RetryPolicy {
   forMs: number;
 }
 
+/** What has been tried, and what the server asked for at last. */
+export interface History {
+  attempts: number;
+  dueAt: Date;
+  /** For how long it asked to wait, in ms; null when it did not say. */
+  askedMs?: number | null;
+}
+
 const spread = 0.1;
+/** After so many attempts a server cannot have the next one sooner than the schedule, however short a time it names. */
+const attemptsSooner = 3;
 
 /**
- * When to try next after `attempts` attempts, or null when it is time to give up. Each delay is spread by a tenth, so
- * that mail deferred together does not come back together; the last attempt is at the very end of the time.
+ * When to try next, or null when it is time to give up. Each delay is spread by a tenth, so that mail deferred together
+ * does not come back together, and none comes before the time that was asked for; the last attempt is at the very end of
+ * the time.
  */
 export function nextAttempt(
   policy: RetryPolicy,
-  attempts: number,
-  dueAt: Date,
+  { attempts, dueAt, askedMs = null }: History,
   now: Date,
   random: () => number = Math.random,
 ): Date | null {
   const end = dueAt.getTime() + policy.forMs;
   if (now.getTime() >= end) return null;
   const delay = policy.scheduleMs[Math.min(attempts, policy.scheduleMs.length) - 1] ?? 60_000;
-  const spreadDelay = delay * (1 + spread * (2 * random() - 1));
-  return new Date(Math.min(now.getTime() + spreadDelay, end));
+  const scheduled = delay * (1 + spread * (2 * random() - 1));
+  const asked = askedMs === null ? 0 : askedMs * (1 + spread * random());
+  const wait = asked > 0 && attempts <= attemptsSooner ? asked : Math.max(asked, scheduled);
+  return new Date(Math.min(now.getTime() + wait, end));
 }

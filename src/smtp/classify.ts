@@ -1,87 +1,63 @@
 import type { Reply } from './reply.ts';
 import type { Classification, Phase } from './result.ts';
-
-// By subject and detail of the enhanced code, whatever its class (RFC 3463, RFC 7372, RFC 7505 and the IANA registry).
-const byEnhanced: Record<string, Classification> = {
-  '1.1': 'bad_mailbox',
-  '1.2': 'bad_domain',
-  '1.3': 'bad_mailbox',
-  '1.6': 'bad_mailbox',
-  '1.7': 'sender',
-  '1.8': 'sender',
-  '1.10': 'bad_domain',
-  '2.1': 'bad_mailbox',
-  '2.2': 'mailbox_full',
-  '2.3': 'content',
-  '3.3': 'content',
-  '3.4': 'content',
-  '4.5': 'rate',
-  '5.3': 'rate',
-  '7.20': 'authentication',
-  '7.21': 'authentication',
-  '7.22': 'authentication',
-  '7.23': 'authentication',
-  '7.24': 'authentication',
-  '7.25': 'authentication',
-  '7.26': 'authentication',
-  '7.27': 'sender',
-  '7.28': 'rate',
-};
-
-const bySubject: Record<string, Classification> = { 4: 'network', 5: 'protocol', 6: 'content', 7: 'policy' };
-
-const rateWords =
-  /too (many|much|fast)|rate.?limit|limit(ed)? exceeded|exceed.*(rate|limit)|throttl|try again later.*(load|busy)/i;
-const authenticationWords =
-  /\b(spf|dkim|dmarc|unauthenticated)\b|reverse dns|\bptr\b|authentication (fail|required|check)/i;
-const policyWords =
-  /block(ed|list)|black.?list|dnsbl|\brbl\b|spamhaus|spamcop|barracuda|reputation|\bspam|banned|policy|prohibited|gr[ea]y.?list/i;
-const fullWords =
-  /(mailbox|quota|storage|disk).*(full|exceed|over)|over ?quota|insufficient.*(storage|space)|out of storage/i;
-const unknownWords =
-  /(user|recipient|mailbox|address|account|addressee|alias|person)s?\b.*(unknown|not (be )?found|no longer|does(n't| not) exist|not exist|invalid|disabled|inactive|not known|unavailable|no such)|unknown (user|recipient|local|mailbox|address)|no such (user|recipient|mailbox|person|address|account|local)|no mailbox|invalid (recipient|mailbox|user|address)|unrouteable|undeliverable address/i;
+import type { EnhancedPattern, Rule } from './rules/rule.ts';
+import { rules } from './rules.ts';
 
 /**
  * What a refusal is about, so that only "this recipient does not exist" can stop mail to a recipient and a refusal
- * that is about us never does. Phase and codes decide; the text speaks only where they are silent or say "no such
- * mailbox" about what the text calls a block.
+ * that is about us never does.
+ *
+ * @param recipients how many the reply is for: one answer to a message for several does not say which of them it means
  */
-export function classify(phase: Phase, reply: Reply): Classification {
-  const aboutRecipient = phase === 'rcpt' || phase === 'data' || phase === 'dot';
-  if (reply.enhanced !== null) {
-    const [, subject = '', detail = ''] = reply.enhanced.split('.');
-    const named = byEnhanced[`${subject}.${detail}`];
-    if (named === 'bad_mailbox') {
-      if (!aboutRecipient) return 'sender';
-      return policyWords.test(reply.text) ? 'policy' : named;
-    }
-    if (named !== undefined) return named;
-    if (subject === '7' && authenticationWords.test(reply.text)) return 'authentication';
-    if (subject === '7' && rateWords.test(reply.text)) return 'rate';
-    const general = bySubject[subject];
-    if (general !== undefined) return general;
-  }
-  return aboutRecipient || phase === 'mail' ? byCode(phase, reply) : beforeMail(reply);
+export function classify(phase: Phase, reply: Reply, recipients = 1): Classification {
+  const { is } = ruleFor(phase, reply);
+  const nobodyThere = is === 'bad_mailbox' || is === 'bad_domain';
+  return nobodyThere && phase !== 'rcpt' && recipients > 1 ? 'other' : is;
 }
 
-function beforeMail({ code, text }: Reply): Classification {
-  if (rateWords.test(text)) return 'rate';
-  if (code >= 500 || policyWords.test(text)) return 'policy';
-  return 'network';
+/** What the destination wants less of, if anything: connections at a time, or mail in a time. */
+export function slowDown(phase: Phase, reply: Reply): 'connections' | 'rate' | null {
+  return ruleFor(phase, reply).slow ?? null;
 }
 
-function byCode(phase: Phase, { code, text }: Reply): Classification {
-  if (code >= 500 && code <= 504) return 'protocol';
-  if (rateWords.test(text)) return 'rate';
-  if (authenticationWords.test(text)) return 'authentication';
-  if (policyWords.test(text)) return 'policy';
-  if (fullWords.test(text)) return 'mailbox_full';
-  if (code === 421) return 'network';
-  if (phase === 'mail') return code === 552 ? 'content' : 'sender';
-  if (phase === 'rcpt') {
-    if (code === 452 || code === 552) return 'mailbox_full';
-    const permanentMailbox = code === 550 || code === 551 || code === 553;
-    return permanentMailbox && unknownWords.test(text) ? 'bad_mailbox' : 'other';
-  }
-  return code === 552 || code === 554 ? 'content' : 'other';
+const nothingKnown: Rule = { is: 'other', samples: [] };
+
+/** The rule that decides. */
+export function ruleFor(phase: Phase, reply: Reply): Rule {
+  const text = comparable(reply.text);
+  const enhanced = (reply.enhanced ?? quotedCode(reply))?.slice(2) ?? null;
+  const fits = (rule: Rule) =>
+    (rule.when?.includes(phase) ?? true) &&
+    (rule.codes?.some((code) => code === reply.code || code === `${Math.floor(reply.code / 100)}xx`) ?? true) &&
+    (rule.enhanced?.some((pattern) => meets(pattern, enhanced)) ?? true) &&
+    (rule.text?.test(text) ?? true);
+  return rules.find(fits) ?? nothingKnown;
+}
+
+function meets(pattern: EnhancedPattern, enhanced: string | null): boolean {
+  if (pattern === 'none') return enhanced === null || enhanced === '0.0' || enhanced === '5.0';
+  return pattern === enhanced || (enhanced !== null && pattern === enhanced.replace(/\.\d+$/, '.x'));
+}
+
+/** qmail and IronPort write the enhanced code as `#5.1.1`, in front or behind. */
+function quotedCode({ code, text }: Reply): string | null {
+  const found = /(?:^|[\s(])#([245]\.\d{1,3}\.\d{1,3})(?!\S{0,1}\d)/.exec(text)?.[1] ?? null;
+  return found !== null && Number(found[0]) === Math.floor(code / 100) ? found : null;
+}
+
+/**
+ * A reply's text as rules meet it. Addresses are taken out, because `spam@` and `unknown@` are names too, and accents of
+ * Latin letters, because servers write with and without. The time is linear in the text.
+ */
+export function comparable(text: string): string {
+  return text
+    .normalize('NFD')
+    .replace(/([a-z])[\u0300-\u036f]{1,8}/gi, '$1')
+    .normalize('NFC')
+    .toLowerCase()
+    .replace(/[\u2018\u2019\u02bc`]/g, "'")
+    .replace(/(?<![^\s<>()[\],;:"'=@])[^\s<>()[\],;:"'=@]{1,64}@[^\s<>()[\],;:"'@]{1,255}/g, ' ')
+    .replace(/<\s{0,8}>|\[\s{0,8}\]|\(\s{0,8}\)/g, ' ')
+    .replace(/[\s_]+/g, ' ')
+    .trim();
 }

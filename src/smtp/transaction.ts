@@ -170,7 +170,7 @@ class Transaction {
     this.#alive ||= reply.code !== 421;
     if (isSuccess(reply) && !refusedBy2xx) return true;
     if (reply.code === 421 || !isRefusal(reply)) this.#leave(phase, reply);
-    else for (const recipient of this.#open) this.#results.set(recipient, this.#refused(recipient, phase, reply));
+    else this.#refuseAll(phase, reply);
     return false;
   }
 
@@ -228,7 +228,7 @@ class Transaction {
     if (!isLost(answer) && answer.reply.code === 421) {
       this.#leave('data', answer.reply);
     } else if (!isLost(answer) && isRefusal(answer.reply)) {
-      for (const recipient of this.#open) this.#results.set(recipient, this.#refused(recipient, 'data', answer.reply));
+      this.#refuseAll('data', answer.reply);
     } else {
       const lost = isLost(answer)
         ? answer
@@ -275,9 +275,16 @@ class Transaction {
     this.#connection.destroy();
   }
 
-  #refused(recipient: string, phase: Phase, reply: Reply): RecipientResult {
+  /** One reply for every open recipient. */
+  #refuseAll(phase: Phase, reply: Reply): void {
+    const open = this.#open;
+    for (const recipient of open) this.#results.set(recipient, this.#refused(recipient, phase, reply, open.length));
+  }
+
+  /** @param recipients how many the reply is for */
+  #refused(recipient: string, phase: Phase, reply: Reply, recipients = 1): RecipientResult {
     const reason = answered(this.#connection.target.host, reply, phase);
-    const kind = classify(phase, reply);
+    const kind = classify(phase, reply, recipients);
     // RFC 5321 section 4.5.3.1.10: a 552 after accepted recipients means "too many of them" and is temporary.
     const tooMany = phase === 'rcpt' && reply.code === 552 && reply.enhanced === null && this.#open[0] !== recipient;
     const permanent = reply.code >= 500 && !tooMany;

@@ -14,7 +14,11 @@ const dueAt = new Date('2027-01-01T00:00:00Z');
 
 t.test('the whole of three days, with a clock of its own', async (t) => {
   const attempts: number[] = [];
-  for (let now: Date | null = dueAt; now; now = nextAttempt(policy, attempts.length, dueAt, now, () => 0.5)) {
+  for (
+    let now: Date | null = dueAt;
+    now;
+    now = nextAttempt(policy, { attempts: attempts.length, dueAt }, now, () => 0.5)
+  ) {
     attempts.push((now.getTime() - dueAt.getTime()) / minute);
   }
   t.same(attempts.slice(0, 8), [0, 1, 6, 21, 51, 111, 231, 471]);
@@ -33,7 +37,7 @@ t.test('whatever the schedule and the spread, times only grow, stay in bounds an
       let now = dueAt;
       for (let attempts = 1; attempts < 10_000; attempts += 1) {
         const random = () => spread[attempts % spread.length] ?? 0;
-        const next = nextAttempt({ scheduleMs, forMs }, attempts, dueAt, now, random);
+        const next = nextAttempt({ scheduleMs, forMs }, { attempts, dueAt }, now, random);
         if (next === null) return now.getTime() - dueAt.getTime() >= forMs;
         const delay = scheduleMs[Math.min(attempts, scheduleMs.length) - 1] ?? 0;
         if (next <= now || next.getTime() > dueAt.getTime() + forMs) return false;
@@ -45,6 +49,38 @@ t.test('whatever the schedule and the spread, times only grow, stay in bounds an
     { numRuns: 200 },
   );
 });
+
+t.test(
+  'a server that names a time is not asked before it, and has no attempts sooner than the schedule for ever',
+  async (t) => {
+    const later = (text: string, attempts: number, random = 0) => {
+      const reply = { code: 451, enhanced: '4.7.1', text };
+      const result = {
+        recipient: 'a@b.test',
+        outcome: 'deferred',
+        phase: 'rcpt',
+        reply,
+        reason: '',
+        enhanced: null,
+      } as const;
+      const { nextAttemptAt } = decide(
+        { ...result, class: 'policy', uncertain: false },
+        { attempts, dueAt },
+        policy,
+        dueAt,
+        () => random,
+      );
+      return ((nextAttemptAt?.getTime() ?? 0) - dueAt.getTime()) / minute;
+    };
+    t.equal(later('Greylisted, try again in 300 seconds', 1), 5);
+    t.equal(later('Greylisted, try again in 300 seconds', 1, 1), 5.5, 'spread to later times only');
+    t.equal(later('Greylisted, try again in 2 minutes', 3), 2, 'sooner than the schedule, at first');
+    t.equal(later('Greylisted, try again in 2 minutes', 4, 0.5), 30, 'and then not any more');
+    t.equal(later('try again in 40 minutes', 4), 40);
+    t.equal(later('try again in 400 hours', 1), 60, 'an hour at the most');
+    t.equal(later('try again later', 2, 0.5), 5, 'no time named: as the schedule says');
+  },
+);
 
 t.test('the verdict decides, and no text that came with it', async (t) => {
   const result = (outcome: RecipientResult['outcome'], code: number, text: string): RecipientResult => ({

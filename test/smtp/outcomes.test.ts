@@ -218,6 +218,20 @@ t.test('MX-05: every recipient has its own outcome', async (t) => {
   }
 });
 
+t.test('one refusal of a message for several says of none that it does not exist', async (t) => {
+  for (const [names, expected] of [
+    [['r0'], 'bad_mailbox'],
+    [['r0', 'r1'], 'other'],
+  ] as const) {
+    const { send } = await startScripted(t, async (peer) => {
+      await plain(peer);
+      await peer.message({ rcpt: names.map(() => '250 ok'), dot: '550 5.1.1 no such user' });
+    });
+    const { sessions } = await send({ to: names.map((name) => `${name}@example.test`) });
+    for (const result of sessions[0]?.results ?? []) t.match(result, { outcome: 'bounced', class: expected });
+  }
+});
+
 t.test('a 552 after accepted recipients is about their number', async (t) => {
   const { send } = await startScripted(t, async (peer) => {
     await plain(peer);

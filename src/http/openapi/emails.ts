@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { meanings } from '../../core/explain.ts';
 import { logQuery } from '../log-query.ts';
 import type { Group } from './operation.ts';
 import { samples } from './samples.ts';
@@ -231,10 +232,10 @@ export const emailGroup: Group = {
               address: samples.to,
               status: 'deferred',
               cause: 'retrying',
-              classification: 'rate',
+              classification: 'policy',
               sentence:
                 'Attempt 1 did not succeed: mx.example.net answered: 451 4.7.1 try again later. The next one is due at 2026-11-21T09:05:00.000Z.',
-              advice: 'The server wants less mail at a time. It is sent again by itself, more slowly.',
+              advice: `${meanings.policy.meaning} ${meanings.policy.advice} It is tried again by itself.`,
               attempts: 1,
               last_attempt: {
                 at: '2026-11-21T09:00:00.120Z',

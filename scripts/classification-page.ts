@@ -1,0 +1,36 @@
+import { meanings } from '../src/core/explain.ts';
+import type { Classification } from '../src/smtp/deliver.ts';
+import { rules } from '../src/smtp/rules.ts';
+
+const suppresses = (kind: Classification) => (kind === 'bad_mailbox' || kind === 'bad_domain' ? 'yes' : '');
+const cell = (text: string) => text.replaceAll('|', '\\|');
+
+/** docs/classification.md, as this file prints it; a test holds the page against it. */
+export function classificationPage(): string {
+  const kinds = Object.keys(meanings) as Classification[];
+  const noted = rules.filter((rule) => rule.note !== undefined && rule.samples[0] !== undefined);
+  return [
+    '# What a refusal is about',
+    '',
+    'Each refusal by a server gets one class from its phase, its code, its enhanced code and its words (`src/smtp/rules.ts`). Whether it is',
+    'tried again follows from the code alone: 4xx is, 5xx is not. An address goes onto the suppression list only where a 5xx answer says',
+    'that there is nobody.',
+    '',
+    '| Class | Suppresses | What it means | What to do |',
+    '|---|---|---|---|',
+    ...kinds.map(
+      (kind) => `| \`${kind}\` | ${suppresses(kind)} | ${meanings[kind].meaning} | ${meanings[kind].advice} |`,
+    ),
+    '',
+    '## What may surprise',
+    '',
+    '| Such as | Class | Why |',
+    '|---|---|---|',
+    ...noted.map((rule) => `| ${cell(rule.samples[0] ?? '')} | \`${rule.is}\` | ${cell(rule.note ?? '')} |`),
+    '',
+    'This page is made from the rules: `node scripts/run.mjs scripts/classification-page.ts > docs/classification.md`.',
+    '',
+  ].join('\n');
+}
+
+if (import.meta.main) process.stdout.write(classificationPage());

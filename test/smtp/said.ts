@@ -1,0 +1,13 @@
+import { type Reply, ReplyParser } from '../../src/smtp/reply.ts';
+
+/** A reply as it was read from the wire, from what stands in a log: lines of one reply may be joined by spaces. */
+export function replyOf(line: string): Reply {
+  const [parsed] = new ReplyParser().feed(Buffer.from(`${line.replace(/^(\d{3})-/, '$1 ')}\r\n`));
+  if (!parsed) throw new Error(`not a reply: ${line}`);
+  return parsed.reply;
+}
+
+/** A rule's sample, `<whose server>: <reply>`. */
+export function sampleReply(sample: string): Reply {
+  return replyOf(sample.slice(sample.indexOf(': ') + 2));
+}
