@@ -16,7 +16,7 @@ const order: RegExp[] = [
   /^config\.ts$/,
   /^mail\//,
   /^(rounds|batch-writer|data-dir|endpoint)\.ts$/,
-  /^(errors|start-error|log|ids|clock|ip|seal|password)\.ts$|^generated\//,
+  /^(errors|start-error|log|ids|clock|ip|seal|password|certificate|timestamp|rate-limit)\.ts$|^generated\//,
   /^client\//,
 ];
 

@@ -8,7 +8,7 @@ import { type LookUpOptions, resolveDestination, resolveHost } from '../smtp/mx.
 import { cleanRemoteText } from '../smtp/reply.ts';
 import { draft, type SendRequest } from './draft.ts';
 import type { KeyHolder } from './keys.ts';
-import { build, openKey, type Signing } from './outgoing-message.ts';
+import { build, isPersonal, openKey, type Signing, unsubscribeKey } from './outgoing-message.ts';
 import * as plans from './plans.ts';
 import * as suppressions from './suppressions.ts';
 import { resolve, type Sendable } from './template-sending.ts';
@@ -47,6 +47,7 @@ export interface DryRunTools {
   surroundings: Surroundings;
   lookUp: LookUpOptions;
   returnPathKey: Buffer;
+  baseUrl: string;
 }
 
 const spfTimeoutMs = 10_000;
@@ -73,9 +74,10 @@ export async function dryRun(db: Database, holder: KeyHolder, sendable: Sendable
     attachments,
     dueAt: request.scheduledAt ?? email.createdAt,
   };
+  const places = { key: unsubscribeKey(encryptionKey), baseUrl: tools.baseUrl, host: mailHostname };
   const byDomain = Map.groupBy(recipients, (recipient) => recipient.destination);
   const [message, granted, destinations, authentication] = await Promise.all([
-    build(source, signing, openKey(encryptionKey, signing)),
+    build(source, signing, openKey(encryptionKey, signing), isPersonal(source) ? { position: 0, places } : null),
     email.status === 'queued' && plans.isCounted(holder.plan) ? plans.wouldGrant(db, holder.accountId) : true,
     Promise.all(
       [...byDomain].map(([domain, of]) =>

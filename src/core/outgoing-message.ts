@@ -2,7 +2,8 @@ import type { KeyObject } from 'node:crypto';
 import { parseMailbox } from '../mail/address.ts';
 import { compose } from '../mail/compose.ts';
 import { parsePrivateKey, sign } from '../mail/dkim.ts';
-import { open } from '../seal.ts';
+import { listUnsubscribe, saysHowToUnsubscribe, type UnsubscribePlaces } from '../mail/list-unsubscribe.ts';
+import { deriveKey, open } from '../seal.ts';
 import { sealContext } from './domains.ts';
 import type { OutgoingEmail } from './outgoing.ts';
 
@@ -16,8 +17,32 @@ export function openKey(encryptionKey: Buffer, signing: Signing): KeyObject {
   return parsePrivateKey(open(encryptionKey, signing.sealedKey, sealContext(signing.domainId)));
 }
 
-/** The signed bytes of an email as they go over the wire: the same each time, so that a second copy is recognised as one. */
-export async function build(email: MessageSource, signing: Signing, privateKey: KeyObject): Promise<Buffer> {
+/** The key of the tokens that end marketing mail, apart from every other use of the master key. */
+export const unsubscribeKey = (encryptionKey: Buffer) => deriveKey(encryptionKey, 'unsubscribe');
+
+/** True when each recipient gets a copy of its own, as the links in it name who unsubscribes. */
+export function isPersonal(email: Pick<MessageSource, 'type' | 'headers'>): boolean {
+  return email.type === 'marketing' && !saysHowToUnsubscribe(email.headers.map(([name]) => name));
+}
+
+/** Whose copy of a personal email it is, and where this recipient can unsubscribe. */
+export interface CopyFor {
+  position: number;
+  places: UnsubscribePlaces;
+}
+
+/**
+ * The signed bytes of an email as they go over the wire: the same each time, so that a second copy is recognised as one.
+ *
+ * @param copy null for an email that is the same for all
+ */
+export async function build(
+  email: MessageSource,
+  signing: Signing,
+  privateKey: KeyObject,
+  copy: CopyFor | null,
+): Promise<Buffer> {
+  const own = copy ? listUnsubscribe(copy.places, { emailId: email.id, position: copy.position }) : [];
   const message = await compose({
     from: parseMailbox(email.from),
     to: email.to.map(parseMailbox),
@@ -26,7 +51,7 @@ export async function build(email: MessageSource, signing: Signing, privateKey: 
     subject: email.subject,
     html: email.html,
     text: email.text,
-    headers: email.headers.map(([name, value]) => ({ name, value })),
+    headers: [...email.headers.map(([name, value]) => ({ name, value })), ...own],
     attachments: email.attachments,
     messageId: email.messageId,
     date: email.dueAt,

@@ -1,10 +1,12 @@
 import type { Database } from '../db/client.ts';
+import type { EmailType } from '../generated/prisma/enums.ts';
 import type { StoredAttachment } from './draft.ts';
 
 /** All that is needed to build one email's bytes. */
 export interface OutgoingEmail {
   id: string;
   accountId: string;
+  type: EmailType;
   from: string;
   to: string[];
   cc: string[];
@@ -30,6 +32,7 @@ export interface OutgoingEmail {
 interface Row {
   id: string;
   account_id: string;
+  type: EmailType;
   from: string;
   to: string[];
   cc: string[];
@@ -54,7 +57,7 @@ interface Row {
 export async function load(db: Database, emailIds: string[]): Promise<Map<string, OutgoingEmail>> {
   const rows = await db.query<Row>({
     name: 'outgoing-load',
-    text: `SELECT e.id, e.account_id, e."from", e."to", e.cc, e.reply_to, e.subject, e.message_id, c.html, c.text, c.headers, c.attachments,
+    text: `SELECT e.id, e.account_id, e.type, e."from", e."to", e.cc, e.reply_to, e.subject, e.message_id, c.html, c.text, c.headers, c.attachments,
                   coalesce(e.scheduled_at, e.created_at) AS due_at, e.domain_id, d.domain, d.dkim_selector, d.dkim_private_key,
                   e.scheduled_at IS NOT NULL AND coalesce(k.revoked_at < now(), false) AS revoked,
                   a.suspended_at IS NOT NULL AS suspended,
@@ -108,6 +111,7 @@ function present(row: Row, contents: Map<string, Buffer>): OutgoingEmail {
   return {
     id: row.id,
     accountId: row.account_id,
+    type: row.type,
     from: row.from,
     to: row.to,
     cc: row.cc,

@@ -10,7 +10,7 @@ import { type Delivery, deliver, type RecipientResult, type Session, type Transp
 import type { Journal } from './journal.ts';
 import type { Lease } from './lease.ts';
 import type { MessageBuilder } from './message.ts';
-import { decide, finalResult, responseOf, verdictOf } from './outcome.ts';
+import { decide, finalResult, isBeforeMail, responseOf, verdictOf } from './outcome.ts';
 import type { RetryPolicy } from './schedule.ts';
 import type { Verdict } from './throttle.ts';
 
@@ -73,20 +73,56 @@ async function tryDelivery(
   signal: AbortSignal,
 ): Promise<Delivery> {
   const all = claim.recipients.map((recipient) => recipient.address);
-  if (!email?.signing) {
+  const signing = email?.signing;
+  if (!email || !signing) {
     return atHome(all, (address) => refusal(address, 'the sender domain was removed, or is no longer verified'));
   }
   if (email.suspended) return atHome(all, (address) => refusal(address, 'the account is suspended'));
   if (email.revoked) return atHome(all, (address) => refusal(address, 'the API key that scheduled it was revoked'));
   const suppressed = all.filter((address) => isSuppressed(email, address));
   const kept = atHome(suppressed, (address) => refusal(address, 'the address came onto the suppression list'));
-  const recipients = all.filter((address) => !suppressed.includes(address));
+  const recipients = claim.recipients.filter(({ address }) => !suppressed.includes(address));
   if (recipients.length === 0) return kept;
-  const { sessions } = await tools.messages.with(email, email.signing, (message) =>
+  const personal = tools.messages.isPersonal(email);
+  const copies = personal ? recipients.map((recipient) => [recipient]) : [recipients];
+  const sessions = suppressed.length > 0 ? [...kept.sessions] : [];
+  for (const [index, readers] of copies.entries()) {
+    const made = await deliverCopy(tools, claim, { email, signing, readers, personal }, signal);
+    sessions.push(...made.sessions);
+    const rest = copies.slice(index + 1).flat();
+    const result = rest[0] && readers[0] && finalResult(made, readers[0].address);
+    if (!result || !isAboutAll(result)) continue;
+    // The next copy would only hear the same.
+    sessions.at(-1)?.results.push(...rest.map(({ address }) => ({ ...result, recipient: address })));
+    break;
+  }
+  return { sessions };
+}
+
+/** True when what happened to one recipient would have happened to any other of the destination. */
+function isAboutAll({ outcome, phase, class: about }: RecipientResult): boolean {
+  return outcome !== 'delivered' && (isBeforeMail(phase) || about === 'rate');
+}
+
+/** One copy, in one transaction for everybody who reads it. */
+interface Copy {
+  email: OutgoingEmail;
+  signing: NonNullable<OutgoingEmail['signing']>;
+  readers: Claim['recipients'];
+  /** It is for one reader, and says so. */
+  personal: boolean;
+}
+
+function deliverCopy(tools: AttemptTools, claim: Claim, copy: Copy, signal: AbortSignal): Promise<Delivery> {
+  const { email, signing, readers, personal } = copy;
+  const recipients = readers.map(({ address }) => address);
+  const position = readers[0]?.position ?? 0;
+  const named = { position, alone: readers.length === 1 };
+  return tools.messages.with(email, signing, personal ? position : null, (message) =>
     deliver(tools.transport, {
       destination: claim.destination,
       envelope: {
-        from: createReturnPath(tools.returnPath.key, email.id, tools.returnPath.host),
+        from: createReturnPath(tools.returnPath.key, email.id, tools.returnPath.host, named),
         recipients,
         // A header outside of ASCII stands in the message as UTF-8 whoever this copy is for.
         smtpUtf8: !recipients.every(isAscii) || !isAsciiBytes(message.subarray(0, headerLength(message))),
@@ -101,7 +137,6 @@ async function tryDelivery(
       signal,
     }),
   );
-  return { sessions: suppressed.length > 0 ? [...kept.sessions, ...sessions] : sessions };
 }
 
 const isSuppressed = (email: Partial<OutgoingEmail> | undefined, address: string) =>

@@ -1,6 +1,7 @@
 import type { KeyObject } from 'node:crypto';
 import type { OutgoingEmail } from '../core/outgoing.ts';
-import { build, openKey, type Signing } from '../core/outgoing-message.ts';
+import { build, isPersonal, openKey, type Signing, unsubscribeKey } from '../core/outgoing-message.ts';
+import type { UnsubscribePlaces } from '../mail/list-unsubscribe.ts';
 
 const keysKept = 1_000;
 
@@ -10,23 +11,43 @@ const keysKept = 1_000;
  */
 export class MessageBuilder {
   readonly #encryptionKey: Buffer;
+  readonly #places: UnsubscribePlaces | null;
   readonly #keys = new Map<string, KeyObject>();
   readonly #building = new Map<string, { bytes: Promise<Buffer>; users: number }>();
 
-  constructor(encryptionKey: Buffer) {
+  /** @param unsubscribing where those are heard who unsubscribe from marketing mail; without it that mail does not say how */
+  constructor(encryptionKey: Buffer, unsubscribing: Omit<UnsubscribePlaces, 'key'> | null = null) {
     this.#encryptionKey = encryptionKey;
+    this.#places = unsubscribing && { ...unsubscribing, key: unsubscribeKey(encryptionKey) };
   }
 
-  /** Runs `use` with the message; the bytes are let go when nobody uses them any more. */
-  async with<T>(email: OutgoingEmail, signing: Signing, use: (bytes: Buffer) => Promise<T>): Promise<T> {
-    const entry = this.#building.get(email.id) ?? { bytes: build(email, signing, this.#privateKey(signing)), users: 0 };
+  /** True when each recipient gets a copy of its own. */
+  isPersonal(email: OutgoingEmail): boolean {
+    return this.#places !== null && isPersonal(email);
+  }
+
+  /**
+   * Runs `use` with the message; the bytes are let go when nobody uses them any more.
+   *
+   * @param position whose copy it is, where the email is personal
+   */
+  async with<T>(
+    email: OutgoingEmail,
+    signing: Signing,
+    position: number | null,
+    use: (bytes: Buffer) => Promise<T>,
+  ): Promise<T> {
+    const copy = this.#places && position !== null ? { position, places: this.#places } : null;
+    const name = `${email.id} ${copy?.position ?? ''}`;
+    const known = this.#building.get(name);
+    const entry = known ?? { bytes: build(email, signing, this.#privateKey(signing), copy), users: 0 };
     entry.users += 1;
-    this.#building.set(email.id, entry);
+    this.#building.set(name, entry);
     try {
       return await use(await entry.bytes);
     } finally {
       entry.users -= 1;
-      if (entry.users === 0) this.#building.delete(email.id);
+      if (entry.users === 0) this.#building.delete(name);
     }
   }
 

@@ -2,11 +2,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { dkimVerify } from 'mailauth/lib/dkim/verify.js';
 import PostalMime from 'postal-mime';
 import { SMTPServer, type SMTPServerSession } from 'smtp-server';
+import { selfSignedCertificate } from '../certificate.ts';
 import { type Arrival, store, wasTried } from '../core/sandbox-messages.ts';
 import type { Database } from '../db/client.ts';
 import type { Logger } from '../log.ts';
 import { parseReturnPath } from '../mail/token.ts';
-import { selfSignedCertificate } from './certificate.ts';
 import { mailboxHost } from './zone.ts';
 
 /** Local parts that act; whatever follows a `+` does not count. Every other address takes its mail. */
@@ -75,7 +75,7 @@ async function act(recipient: string, session: SMTPServerSession, options: Mailb
   if (actor === 'bounced') return refusal(550, '5.1.1 the mailbox does not exist');
   if (actor !== 'deferred') return null;
   const sender = session.envelope.mailFrom === false ? '' : session.envelope.mailFrom.address;
-  const emailId = parseReturnPath(options.returnPath.key, sender, options.returnPath.host);
+  const emailId = parseReturnPath(options.returnPath.key, sender, options.returnPath.host)?.emailId;
   // By the log and not from memory: a restart does not make it a stranger again.
   if (emailId && (await wasTried(options.db, emailId, recipient))) return null;
   return refusal(451, '4.7.1 greylisted, please try again');
@@ -97,7 +97,7 @@ async function receive(
     session.secure && session.tlsOptions && typeof session.tlsOptions === 'object' ? session.tlsOptions : null;
   const parsed = await PostalMime.parse(raw);
   const arrival: Arrival = {
-    emailId: parseReturnPath(options.returnPath.key, sender, options.returnPath.host),
+    emailId: parseReturnPath(options.returnPath.key, sender, options.returnPath.host)?.emailId ?? null,
     mailFrom: sender,
     rcptTo: rcptTo.map((recipient) => recipient.address),
     subject: storable(parsed.subject),

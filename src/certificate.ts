@@ -1,0 +1,56 @@
+import { generateKeyPairSync, randomBytes, sign } from 'node:crypto';
+
+const dayMs = 86_400_000;
+const validForDays = 365;
+
+/** Object identifiers as DER: ecdsa-with-SHA256, commonName, subjectAltName. */
+const ecdsaWithSha256 = Buffer.from('06082a8648ce3d040302', 'hex');
+const commonName = Buffer.from('0603550403', 'hex');
+const subjectAltName = Buffer.from('0603551d11', 'hex');
+
+/**
+ * A key and a certificate that it signed itself (X.509 v3, P-256), for one host name and a year: what a mail exchanger
+ * without an authority's certificate offers. Both are PEM.
+ */
+export function selfSignedCertificate(host: string, now: Date = new Date()): { key: string; cert: string } {
+  const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+  const algorithm = sequence(ecdsaWithSha256);
+  const name = sequence(der(0x31, sequence(commonName, der(0x0c, Buffer.from(host)))));
+  const altName = sequence(der(0x82, Buffer.from(host)));
+  const certified = sequence(
+    der(0xa0, der(0x02, Buffer.of(2))),
+    // The first bit of a serial number is its sign.
+    der(0x02, Buffer.concat([Buffer.of(0x01), randomBytes(15)])),
+    algorithm,
+    name,
+    sequence(utcTime(new Date(now.getTime() - dayMs)), utcTime(new Date(now.getTime() + validForDays * dayMs))),
+    name,
+    publicKey.export({ type: 'spki', format: 'der' }),
+    der(0xa3, sequence(sequence(subjectAltName, der(0x04, altName)))),
+  );
+  const signature = der(0x03, Buffer.concat([Buffer.of(0), sign('sha256', certified, privateKey)]));
+  const base64 = sequence(certified, algorithm, signature)
+    .toString('base64')
+    .replaceAll(/(.{64})/g, '$1\n')
+    .trimEnd();
+  return {
+    key: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
+    cert: `-----BEGIN CERTIFICATE-----\n${base64}\n-----END CERTIFICATE-----\n`,
+  };
+}
+
+const sequence = (...parts: Buffer[]) => der(0x30, Buffer.concat(parts));
+
+/** UTCTime holds two digits of the year, which is enough until 2050 (RFC 5280 section 4.1.2.5). */
+const utcTime = (at: Date) => der(0x17, Buffer.from(`${at.toISOString().slice(2, 19).replaceAll(/[-:T]/g, '')}Z`));
+
+function der(tag: number, content: Buffer): Buffer {
+  const { length } = content;
+  const size =
+    length < 0x80
+      ? Buffer.of(length)
+      : length < 0x100
+        ? Buffer.of(0x81, length)
+        : Buffer.of(0x82, length >> 8, length & 0xff);
+  return Buffer.concat([Buffer.of(tag), size, content]);
+}

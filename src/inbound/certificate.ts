@@ -1,0 +1,91 @@
+import { createPrivateKey, randomUUID, X509Certificate } from 'node:crypto';
+import { readFile, rename, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { selfSignedCertificate } from '../certificate.ts';
+import { unusableDataDir } from '../data-dir.ts';
+import { StartError } from '../start-error.ts';
+
+/** What a TLS server shows, as PEM. */
+export interface TlsCertificate {
+  key: string;
+  cert: string;
+}
+
+/** One that is about to end is made anew at a start, so that it lasts until the next. */
+const renewMs = 90 * 86_400_000;
+
+/**
+ * The certificate of the SMTP servers: the operator's, or one that we signed ourselves and keep in DATA_DIR, readable by
+ * its owner alone.
+ *
+ * @param files paths of PEM files; `cert` may hold the chain, the server's own first. Null: none was given
+ * @throws StartError naming the variable, when a file cannot be read or the two do not belong together
+ */
+export async function readCertificate(options: {
+  dataDir: string;
+  host: string;
+  files: { cert: string; key: string } | null;
+}): Promise<TlsCertificate> {
+  return options.files ? readFiles(options.files) : ownCertificate(options.dataDir, options.host);
+}
+
+async function readFiles(files: { cert: string; key: string }): Promise<TlsCertificate> {
+  const [cert, key] = await Promise.all([read('SMTP_TLS_CERT', files.cert), read('SMTP_TLS_KEY', files.key)]);
+  const certificate = parsed('SMTP_TLS_CERT', files.cert, 'a certificate', () => new X509Certificate(cert));
+  const privateKey = parsed('SMTP_TLS_KEY', files.key, 'a private key without a password', () => createPrivateKey(key));
+  if (!certificate.checkPrivateKey(privateKey))
+    throw new StartError(
+      `SMTP_TLS_KEY ${files.key} is not the key of SMTP_TLS_CERT ${files.cert}: set both to files that were made together`,
+    );
+  return { key, cert };
+}
+
+async function read(variable: string, file: string): Promise<string> {
+  try {
+    return await readFile(file, 'utf8');
+  } catch (error) {
+    const { message } = error as Error;
+    throw new StartError(`${variable} cannot be read (${message}): set it to a PEM file that this user can read`);
+  }
+}
+
+function parsed<T>(variable: string, file: string, what: string, parse: () => T): T {
+  try {
+    return parse();
+  } catch {
+    throw new StartError(`${variable} ${file} does not hold ${what}: set it to a PEM file that does`);
+  }
+}
+
+async function ownCertificate(dataDir: string, host: string): Promise<TlsCertificate> {
+  const file = join(dataDir, 'smtp-tls.pem');
+  const known = await readFile(file, 'utf8').catch(() => '');
+  if (isUsable(known, host)) return apart(known);
+  const { key, cert } = selfSignedCertificate(host);
+  const beside = `${file}.${randomUUID()}`;
+  try {
+    await writeFile(beside, key + cert, { mode: 0o600, flag: 'wx' });
+    await rename(beside, file);
+  } catch (error) {
+    throw unusableDataDir(dataDir, error as Error);
+  }
+  // Of two that do this at once, both use the one that stayed.
+  return apart(await readFile(file, 'utf8'));
+}
+
+function isUsable(pem: string, host: string): boolean {
+  try {
+    const { key, cert } = apart(pem);
+    const certificate = new X509Certificate(cert);
+    const lasts = Date.parse(certificate.validTo) - Date.now() > renewMs;
+    return lasts && certificate.checkHost(host) === host && certificate.checkPrivateKey(createPrivateKey(key));
+  } catch {
+    return false;
+  }
+}
+
+/** One file holds both, so that they are replaced in one step. */
+function apart(pem: string): TlsCertificate {
+  const at = pem.indexOf('-----BEGIN CERTIFICATE-----');
+  return { key: pem.slice(0, at), cert: pem.slice(at) };
+}

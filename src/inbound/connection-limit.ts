@@ -1,0 +1,48 @@
+import type { Server, Socket } from 'node:net';
+import ipaddr from 'ipaddr.js';
+
+/** The address as connections and failures are counted: of IPv6 the /64, as whoever has one address of it has all. */
+export function networkOf(address: string): string {
+  const parsed = ipaddr.process(address.replace(/%.*$/, ''));
+  return parsed.kind() === 'ipv6' ? parsed.toNormalizedString().split(':').slice(0, 4).join(':') : parsed.toString();
+}
+
+/**
+ * Counts the connections of a server from their first packet on, so that handshakes count too, and lets no more in than
+ * `mostInAll`, nor from one network than `mostOfOne`. To one too many it says `busy` and hangs up.
+ *
+ * To be called after the server has got its own listener: that one sees only what is let in.
+ */
+export function limitConnections(
+  server: Server,
+  { mostInAll, mostOfOne, busy }: { mostInAll: number; mostOfOne: number; busy: string },
+): void {
+  const open = new Map<string, number>();
+  let inAll = 0;
+  const [serve] = server.listeners('connection') as ((socket: Socket) => void)[];
+  if (!serve) throw new Error('the server has no listener yet');
+  server.removeAllListeners('connection');
+  server.on('connection', (socket: Socket) => {
+    // Gone already, and with it who it was.
+    if (!socket.remoteAddress) {
+      socket.destroy();
+      return;
+    }
+    const network = networkOf(socket.remoteAddress);
+    const ofOne = open.get(network) ?? 0;
+    if (inAll >= mostInAll || ofOne >= mostOfOne) {
+      socket.on('error', () => {});
+      socket.end(busy, () => socket.destroy());
+      return;
+    }
+    inAll += 1;
+    open.set(network, ofOne + 1);
+    socket.once('close', () => {
+      inAll -= 1;
+      const left = (open.get(network) ?? 1) - 1;
+      if (left > 0) open.set(network, left);
+      else open.delete(network);
+    });
+    serve(socket);
+  });
+}

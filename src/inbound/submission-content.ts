@@ -1,0 +1,60 @@
+import type { SMTPServerDataStream } from 'smtp-server';
+import { LineEnds } from '../mail/line-ends.ts';
+import { badContent, notNow, Refusal, tooLarge } from './submission-replies.ts';
+
+/** 20 MB of attachments as base64, both bodies, and what MIME adds to them. */
+export const largestMessage = 40 * 1024 * 1024;
+
+/** What all messages under way together may hold in memory, in bytes; each is there decoded as well. */
+const mostInFlight = 128 * 1024 * 1024;
+
+/** The memory for messages that are being received and accepted, shared by all connections of a node. */
+export class ContentRoom {
+  #taken = 0;
+
+  /**
+   * Reads the content of one DATA to its end, also when it is going to be refused, as the client reads no reply before.
+   * What has been refused is not kept.
+   *
+   * @param use does its work while the room is taken
+   * @throws Refusal 552, 554 or 451, or 421 when the client has left
+   */
+  async read<T>(stream: SMTPServerDataStream, use: (message: Buffer) => Promise<T>): Promise<T> {
+    const lineEnds = new LineEnds();
+    let chunks: Buffer[] = [];
+    let size = 0;
+    let refusal: Refusal | null = null;
+    try {
+      for await (const chunk of whole(stream)) {
+        if (refusal) continue;
+        size += chunk.length;
+        this.#taken += chunk.length;
+        lineEnds.feed(chunk);
+        refusal = this.#refusal(size, lineEnds.defect);
+        if (refusal) {
+          this.#taken -= size;
+          [chunks, size] = [[], 0];
+        } else chunks.push(chunk);
+      }
+      if (refusal) throw refusal;
+      return await use(Buffer.concat(chunks));
+    } finally {
+      this.#taken -= size;
+    }
+  }
+
+  #refusal(size: number, defect: string | null): Refusal | null {
+    if (size > largestMessage) return tooLarge(`the message may have ${largestMessage} octets at the most`);
+    if (this.#taken > mostInFlight) return notNow('too many large messages are under way, try again');
+    return defect ? badContent(`the message holds ${defect}; lines end with CR LF`) : null;
+  }
+}
+
+async function* whole(stream: SMTPServerDataStream): AsyncGenerator<Buffer> {
+  try {
+    yield* stream as AsyncIterable<Buffer>;
+  } catch {
+    // Nobody reads it; what it says is in the log.
+    throw new Refusal(421, '4.4.2', 'the connection broke off before the final dot');
+  }
+}

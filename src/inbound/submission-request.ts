@@ -1,0 +1,119 @@
+import { createHash } from 'node:crypto';
+import type { SendRequest } from '../core/draft.ts';
+import type { Idempotency } from '../core/idempotency.ts';
+import { limits, pastToleranceMs } from '../core/send-limits.ts';
+import type { Mailbox } from '../mail/address.ts';
+import { refuseAttachment } from '../mail/attachments.ts';
+import type { SubmittedMessage } from '../mail/submission.ts';
+import { parseTimestamp } from '../timestamp.ts';
+import { badContent, tooLarge } from './submission-replies.ts';
+
+/** What the REST API would have been asked for. */
+export interface Submission {
+  request: SendRequest;
+  idempotency: Idempotency | null;
+}
+
+/**
+ * Who gets it is the envelope's word: of `To` and `Cc` those are kept that are in it, whoever else is in it gets a blind
+ * copy. An address that is shown but not in the envelope is left out, as the record and the message say the same.
+ *
+ * @throws Refusal naming the header
+ */
+export function toSubmission(message: SubmittedMessage, envelope: Mailbox[]): Submission {
+  const left = new Map(envelope.map((mailbox) => [mailbox.address.toLowerCase(), mailbox]));
+  // As the envelope writes it, which is how its server was told; the name is the header's.
+  const taken = ({ name, address }: Mailbox): Mailbox[] => {
+    const recipient = left.get(address.toLowerCase());
+    left.delete(address.toLowerCase());
+    return recipient ? [{ ...recipient, name }] : [];
+  };
+  const request: SendRequest = {
+    from: message.from,
+    to: message.to.flatMap(taken),
+    cc: message.cc.flatMap(taken),
+    bcc: [...left.values()],
+    replyTo: message.replyTo,
+    subject: message.subject,
+    html: message.html,
+    text: message.text,
+    headers: message.headers,
+    attachments: message.attachments,
+    tags: readTags(message.controls.tags),
+    type: readType(message.controls.type),
+    scheduledAt: readTime(message.controls.scheduledAt),
+  };
+  refuseExcess(request);
+  return { request, idempotency: readIdempotency(message.controls.idempotencyKey, request) };
+}
+
+function refuseExcess(request: SendRequest): void {
+  const { subject, html, text, replyTo, headers, attachments } = request;
+  if (subject === '') throw badContent('Subject: is required');
+  if (subject.length > limits.subject) throw badContent(`Subject: may have ${limits.subject} characters at the most`);
+  if (!html && !text) throw badContent('the message has no text: a text/plain or text/html part is required');
+  if ((html?.length ?? 0) > limits.body || (text?.length ?? 0) > limits.body)
+    throw tooLarge(`the text may have ${limits.body} characters at the most`);
+  if (replyTo.length > limits.recipients)
+    throw badContent(`Reply-To: may have ${limits.recipients} addresses at the most`);
+  if (headers.length > limits.headers)
+    throw badContent(`the header may have ${limits.headers} fields of its own at the most`);
+  refuseAttachments(attachments);
+}
+
+function refuseAttachments(attachments: SendRequest['attachments']): void {
+  if (attachments.length > limits.attachments)
+    throw badContent(`the message may have ${limits.attachments} attachments at the most`);
+  for (const [index, attachment] of attachments.entries()) {
+    const refused = refuseAttachment(attachment);
+    if (refused) throw badContent(`attachment ${index + 1}: ${refused}`);
+    if (attachment.content.length > limits.attachmentBytes)
+      throw tooLarge(`attachment ${index + 1}: is larger than 10 MB`);
+  }
+  if (attachments.reduce((sum, { content }) => sum + content.length, 0) > limits.attachmentsBytes)
+    throw tooLarge('the attachments are larger than 20 MB together');
+}
+
+function readTags(text = ''): string[] {
+  const tags = text
+    .split(',')
+    .map((tag) => tag.trim())
+    .filter((tag) => tag !== '');
+  if (tags.length > limits.tags) throw badContent(`X-Sendwright-Tags: may have ${limits.tags} entries at the most`);
+  if (tags.some((tag) => tag.length > limits.tag))
+    throw badContent(`X-Sendwright-Tags: a tag may have ${limits.tag} characters at the most`);
+  return tags;
+}
+
+function readType(text = 'transactional'): SendRequest['type'] {
+  if (text === 'transactional' || text === 'marketing') return text;
+  throw badContent('X-Sendwright-Type: must be one of transactional, marketing');
+}
+
+function readTime(text: string | undefined): Date | null {
+  if (text === undefined) return null;
+  const at = parseTimestamp(text);
+  if (!at) throw badContent('X-Sendwright-Scheduled-At: must be an RFC 3339 timestamp such as 2027-01-31T09:00:00Z');
+  const ahead = at.getTime() - Date.now();
+  if (ahead < -pastToleranceMs) throw badContent('X-Sendwright-Scheduled-At: is in the past');
+  if (ahead > limits.scheduleAheadMs) throw badContent('X-Sendwright-Scheduled-At: is more than a year ahead');
+  return at;
+}
+
+/**
+ * Two submissions are the same when they say the same: a client that sends again makes other boundaries, another Date and
+ * maybe another Message-ID.
+ */
+function readIdempotency(key: string | undefined, request: SendRequest): Idempotency | null {
+  if (key === undefined) return null;
+  if (key.length === 0 || key.length > limits.idempotencyKey)
+    throw badContent(`X-Sendwright-Idempotency-Key: must have 1 to ${limits.idempotencyKey} characters`);
+  const attachments = request.attachments.map(({ content, ...named }) => ({
+    ...named,
+    sha256: createHash('sha256').update(content).digest('hex'),
+  }));
+  const fingerprint = createHash('sha256')
+    .update(`SMTP ${JSON.stringify({ ...request, attachments })}`)
+    .digest();
+  return { key, fingerprint };
+}

@@ -1,0 +1,150 @@
+import type { SMTPServerDataStream, SMTPServerEnvelope, SMTPServerSession } from 'smtp-server';
+import { type Accepted, accept, acceptOnce } from '../core/emails.ts';
+import type { KeyHolder } from '../core/keys.ts';
+import { verifiedAmong } from '../core/sender-domains.ts';
+import { type Database, isUnavailable } from '../db/client.ts';
+import type { Logger } from '../log.ts';
+import { AddressError, isAscii, type Mailbox, parseMailbox } from '../mail/address.ts';
+import { readSubmission } from '../mail/submission.ts';
+import type { Queue } from '../queue.ts';
+import type { TokenBuckets } from '../rate-limit.ts';
+import type { ContentRoom } from './submission-content.ts';
+import type { SubmissionLogin } from './submission-login.ts';
+import { badSender, notNow, Refusal, refusalOf, tooManyRequests } from './submission-replies.ts';
+import { type Submission, toSubmission } from './submission-request.ts';
+
+interface Tools {
+  db: Database;
+  queue: Queue;
+  log: Logger;
+  limiter: TokenBuckets;
+  login: SubmissionLogin;
+  room: ContentRoom;
+}
+
+/** What the answer to an idempotent submission is kept as. */
+interface Kept {
+  emailId: string;
+  status: string;
+}
+
+/** One client's connection, from its login on. Every method throws a Refusal for what the client is told. */
+export class SubmissionVisit {
+  /** Logins that failed. */
+  failures = 0;
+  /** A message is on its way in. */
+  busy = false;
+  readonly #tools: Tools;
+  readonly #session: SMTPServerSession;
+  #key = '';
+
+  constructor(tools: Tools, session: SMTPServerSession) {
+    this.#tools = tools;
+    this.#session = session;
+  }
+
+  /** @returns the name that the connection goes by */
+  async logIn(password: string | null | undefined): Promise<string> {
+    try {
+      const { keyId } = await this.#tools.login.logIn(password, this.#session.remoteAddress);
+      this.#key = password ?? '';
+      return keyId;
+    } catch (error) {
+      this.failures += 1;
+      throw error;
+    }
+  }
+
+  /** The envelope's sender has to be the account's as well, or none at all. */
+  async mailFrom(address: string, envelope: SMTPServerEnvelope): Promise<void> {
+    if (envelope.requireTLS) throw new Refusal(555, '5.5.4', 'REQUIRETLS is not offered');
+    const holder = await this.#tools.login.holderOf(this.#key);
+    const { waitSeconds } = this.#tools.limiter.take(holder.keyId);
+    if (waitSeconds > 0) throw tooManyRequests(waitSeconds, 'this API key sends too many messages a second');
+    if (address === '') return;
+    const { domain } = parseAddress(address, envelope, '5.1.7');
+    await this.#demandOwn(holder, 'MAIL FROM', domain);
+  }
+
+  async recipient(address: string, envelope: SMTPServerEnvelope): Promise<void> {
+    parseAddress(address, envelope, '5.1.3');
+  }
+
+  /**
+   * Takes the message in.
+   *
+   * @returns the text of the 250: everything is committed
+   */
+  async accept(stream: SMTPServerDataStream): Promise<string> {
+    const { log, room } = this.#tools;
+    const started = performance.now();
+    this.busy = true;
+    // The session's is emptied when the client leaves or begins anew.
+    const { rcptTo, smtpUtf8 = false } = this.#session.envelope;
+    const recipients = rcptTo.map(({ address }) => parseMailbox(address));
+    try {
+      const { emailId, status } = await room.read(stream, (message) => this.#submit(message, smtpUtf8, recipients));
+      log.info({ emailId, status, ms: Math.round(performance.now() - started) }, 'submission');
+      return `2.0.0 queued as ${emailId}${status === 'suppressed' ? ' (suppressed)' : ''}`;
+    } catch (error) {
+      if (error instanceof Refusal) log.info({ reply: `${error.responseCode} ${error.message}` }, 'submission refused');
+      throw error;
+    } finally {
+      this.busy = false;
+    }
+  }
+
+  async #submit(message: Buffer, utf8: boolean, recipients: Mailbox[]): Promise<Kept> {
+    let domain = '';
+    try {
+      const submitted = await readSubmission(message, utf8);
+      domain = submitted.from.domain;
+      const submission = toSubmission(submitted, recipients);
+      const holder = await this.#tools.login.holderOf(this.#key);
+      if (submitted.sender) await this.#demandOwn(holder, 'Sender', submitted.sender.domain);
+      return await this.#store(holder, submission);
+    } catch (error) {
+      throw refusalOf(error, domain) ?? error;
+    }
+  }
+
+  async #store(holder: KeyHolder, { request, idempotency }: Submission): Promise<Kept> {
+    const { db, queue } = this.#tools;
+    if (!idempotency) return kept(await accept(db, queue, holder, [request]));
+    return (await acceptOnce(db, queue, holder, [request], idempotency, kept)).response as Kept;
+  }
+
+  async #demandOwn(holder: KeyHolder, field: string, domain: string): Promise<void> {
+    if (!(await this.#isVerified(holder, domain)))
+      throw badSender(`${field}: ${domain} is not a verified domain of this account`);
+    if (holder.domains.length > 0 && !holder.domains.includes(domain))
+      throw badSender(`${field}: this API key may not send for ${domain}`);
+  }
+
+  async #isVerified({ accountId }: KeyHolder, domain: string): Promise<boolean> {
+    try {
+      return (await verifiedAmong(this.#tools.db, accountId, [domain])).has(domain);
+    } catch (error) {
+      throw isUnavailable(error) ? notNow() : error;
+    }
+  }
+}
+
+function kept([accepted]: Accepted[]): Kept {
+  if (!accepted) throw new Error('accept answered for no request');
+  if ('refusal' in accepted) throw accepted.refusal;
+  return { emailId: accepted.email.id, status: accepted.email.status };
+}
+
+/** As strict as the REST API: what is checked here is what the RCPT to the destination carries. */
+function parseAddress(text: string, { smtpUtf8 }: SMTPServerEnvelope, enhanced: string): Mailbox {
+  let mailbox: Mailbox;
+  try {
+    mailbox = parseMailbox(text);
+  } catch (error) {
+    if (error instanceof AddressError) throw new Refusal(553, enhanced, `${text.slice(0, 100)}: ${error.message}`);
+    throw error;
+  }
+  if (!smtpUtf8 && !isAscii(mailbox.local)) throw new Refusal(553, '5.6.7', `${text.slice(0, 100)}: needs SMTPUTF8`);
+  return mailbox;
+}

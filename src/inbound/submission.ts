@@ -1,0 +1,230 @@
+import type { AddressInfo } from 'node:net';
+import { SMTPServer, type SMTPServerOptions, type SMTPServerSession } from 'smtp-server';
+import { limits } from '../core/send-limits.ts';
+import type { Database } from '../db/client.ts';
+import type { Logger } from '../log.ts';
+import type { Queue } from '../queue.ts';
+import type { TokenBuckets } from '../rate-limit.ts';
+import { StartError } from '../start-error.ts';
+import type { TlsCertificate } from './certificate.ts';
+import { limitConnections } from './connection-limit.ts';
+import { ContentRoom, largestMessage } from './submission-content.ts';
+import { SubmissionLogin } from './submission-login.ts';
+import { notNow, Refusal } from './submission-replies.ts';
+import { SubmissionVisit } from './submission-visit.ts';
+
+export interface SubmissionOptions {
+  db: Database;
+  queue: Queue;
+  log: Logger;
+  /** The address to listen on. */
+  host: string;
+  /** `submission` begins in clear text and demands STARTTLS, `submissions` begins with TLS (RFC 8314); 0: any free port; null: off. */
+  ports: { submission: number | null; submissions: number | null };
+  /** How the server names itself. */
+  name: string;
+  tls: TlsCertificate;
+  /** Counts messages as the REST API counts requests: given the same one, a key has one budget for both. */
+  limiter: TokenBuckets;
+  patience?: Patience;
+}
+
+export interface SubmissionServer {
+  ports: { submission: number | null; submissions: number | null };
+  /** Takes no new messages; what is being accepted is brought to its end. Within `graceMs` and the end of a transaction. */
+  close(graceMs: number): Promise<void>;
+}
+
+/** How long the server waits, in ms. */
+export interface Patience {
+  /** For the next bytes. */
+  idleMs: number;
+  /** From the greeting to a successful AUTH. */
+  loginMs: number;
+  /** From DATA to the final dot, however the bytes trickle. */
+  contentMs: number;
+}
+
+const usualPatience: Patience = { idleMs: 5 * 60_000, loginMs: 60_000, contentMs: 10 * 60_000 };
+const most = { mostInAll: 500, mostOfOne: 50 };
+
+/**
+ * Message submission (RFC 6409): a logged-in client's message goes the same way as an email from the REST API, and the
+ * reply to its final dot says under which id, after that is committed.
+ *
+ * @throws StartError when a port cannot be listened on
+ */
+export async function startSubmission(options: SubmissionOptions): Promise<SubmissionServer> {
+  const shared = {
+    login: new SubmissionLogin(options.db),
+    room: new ContentRoom(),
+    underWay: new Set<Promise<unknown>>(),
+  };
+  const listeners: Listener[] = [];
+  const close = async (graceMs: number) => {
+    await Promise.all(listeners.map((listener) => listener.close(graceMs)));
+    await Promise.allSettled(shared.underWay);
+  };
+  const start = async (variable: string, port: number | null, secure: boolean): Promise<number | null> => {
+    if (port === null) return null;
+    const listener = createListener(options, shared, secure);
+    listeners.push(listener);
+    return listen(listener.server, variable, options.host, port);
+  };
+  try {
+    const ports = {
+      submission: await start('SUBMISSION_PORT', options.ports.submission, false),
+      submissions: await start('SUBMISSIONS_PORT', options.ports.submissions, true),
+    };
+    return { ports, close };
+  } catch (error) {
+    await close(0);
+    throw error;
+  }
+}
+
+interface Shared {
+  login: SubmissionLogin;
+  room: ContentRoom;
+  /** What has to end before the database may go away. */
+  underWay: Set<Promise<unknown>>;
+}
+
+interface Listener {
+  server: SMTPServer;
+  close(graceMs: number): Promise<void>;
+}
+
+function createListener(options: SubmissionOptions, shared: Shared, secure: boolean): Listener {
+  const { patience = usualPatience } = options;
+  const visits = new WeakMap<SMTPServerSession, SubmissionVisit>();
+  const visitOf = (session: SMTPServerSession): SubmissionVisit => {
+    const visit = visits.get(session) ?? new SubmissionVisit({ ...options, ...shared }, session);
+    visits.set(session, visit);
+    return visit;
+  };
+  /** Ends the connection of a session that has said its last word. */
+  const hangUp = (session: SMTPServerSession, sentence?: string) => {
+    for (const connection of server.connections) {
+      if (connection.id !== session.id) continue;
+      if (sentence) connection.send(421, sentence);
+      else connection.close();
+    }
+  };
+  const deadline = (session: SMTPServerSession, ms: number, sentence: string) =>
+    setTimeout(() => hangUp(session, sentence), ms).unref();
+  const logins = new WeakMap<SMTPServerSession, NodeJS.Timeout>();
+
+  const handlers: SMTPServerOptions = {
+    onConnect(session, callback) {
+      logins.set(session, deadline(session, patience.loginMs, '4.7.0 nobody has logged in in time'));
+      callback();
+    },
+    onAuth({ password }, session, callback) {
+      const visit = visitOf(session);
+      track(shared, visit.logIn(password)).then(
+        (user) => {
+          clearTimeout(logins.get(session));
+          callback(null, { user });
+        },
+        (error: unknown) => {
+          callback(replyFor(error, options.log));
+          if (visit.failures >= 3) hangUp(session);
+        },
+      );
+    },
+    onMailFrom: (address, session, callback) =>
+      answer(track(shared, visitOf(session).mailFrom(address.address, session.envelope)), callback, options.log),
+    onRcptTo: (address, session, callback) =>
+      answer(visitOf(session).recipient(address.address, session.envelope), callback, options.log),
+    onData(stream, session, callback) {
+      const timer = deadline(session, patience.contentMs, '4.4.2 the message took too long');
+      stream.once('end', () => clearTimeout(timer));
+      track(shared, visitOf(session).accept(stream)).then(
+        (reply) => callback(null, reply),
+        (error: unknown) => callback(replyFor(error, options.log)),
+      );
+    },
+    onClose: (session) => clearTimeout(logins.get(session)),
+  };
+  const server = new SMTPServer({
+    ...fixed,
+    ...options.tls,
+    ...handlers,
+    name: options.name,
+    socketTimeout: patience.idleMs,
+    secure,
+  });
+  server.on('error', (error) => options.log.debug({ error: error.message }, 'a submission connection failed'));
+  limitConnections(server.server, {
+    ...most,
+    busy: secure ? '' : `421 ${options.name} 4.7.0 too many connections, try again later\r\n`,
+  });
+  /** Whoever is not in the middle of a message goes at once. */
+  const close = (graceMs: number) =>
+    new Promise<void>((resolve) => {
+      server.options.closeTimeout = Math.max(1, graceMs);
+      server.close(() => resolve());
+      for (const connection of server.connections) {
+        if (!visits.get(connection.session)?.busy) connection.send(421, '4.3.2 the server is stopping');
+      }
+    });
+  return { server, close };
+}
+
+const fixed: SMTPServerOptions = {
+  banner: 'Sendwright submission',
+  size: largestMessage,
+  maxRecipients: limits.recipients,
+  // A key is short; RFC 4954 allows an AUTH line more than we ever need.
+  maxCommandLength: 4_096,
+  authMethods: ['PLAIN', 'LOGIN'],
+  disabledCommands: ['XCLIENT', 'XFORWARD', 'WIZ', 'SHELL', 'KILL', 'HELP'],
+  disableReverseLookup: true,
+  // Its own codes would stand before ours.
+  hideENHANCEDSTATUSCODES: true,
+  logger: false,
+};
+
+/** Remembers the work until it is over. */
+function track<T>({ underWay }: Shared, work: Promise<T>): Promise<T> {
+  underWay.add(work);
+  const forget = () => underWay.delete(work);
+  work.then(forget, forget);
+  return work;
+}
+
+function answer(work: Promise<void>, callback: (error?: Error | null) => void, log: Logger): void {
+  work.then(
+    () => callback(),
+    (error: unknown) => callback(replyFor(error, log)),
+  );
+}
+
+/** What is no refusal is a defect, and the client's message may be good. */
+function replyFor(error: unknown, log: Logger): Refusal {
+  if (error instanceof Refusal) return error;
+  log.error({ error: (error as Error).stack }, 'a submission failed');
+  return notNow('internal error, try again');
+}
+
+async function listen(server: SMTPServer, variable: string, host: string, port: number): Promise<number> {
+  await new Promise<void>((resolve, reject) => {
+    server.server.once('error', reject);
+    server.listen(port, host, () => {
+      server.server.removeListener('error', reject);
+      resolve();
+    });
+  }).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'EADDRINUSE')
+      throw new StartError(
+        `${variable} ${port} is in use by another program: stop it, or set ${variable} to a free one`,
+      );
+    if (error.code === 'EACCES')
+      throw new StartError(`${variable} ${port} needs more rights than this user has: set ${variable} to 1024 or more`);
+    throw new StartError(
+      `${variable} cannot be listened on at ${host} (${error.message}): give it an address of this machine`,
+    );
+  });
+  return (server.server.address() as AddressInfo).port;
+}

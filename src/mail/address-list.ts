@@ -1,0 +1,76 @@
+import { decodeWords } from 'postal-mime';
+import { AddressError, type Mailbox, parseMailbox, quote } from './address.ts';
+import { refuseText } from './characters.ts';
+import { MimeError } from './mime-error.ts';
+
+/**
+ * The mailboxes of a field of addresses (RFC 5322 section 3.4), the members of groups among them. Each is read by
+ * `parseMailbox`, so nothing is repaired, and encoded-words can add to a name only: they are decoded after the address
+ * was found.
+ *
+ * @param field names it in an error
+ * @throws {MimeError}
+ */
+export function parseAddressList(field: string, text: string): { mailboxes: Mailbox[]; holdsGroup: boolean } {
+  const { entries, holdsGroup } = split(field, text);
+  return { mailboxes: entries.map((entry) => parseEntry(field, entry)), holdsGroup };
+}
+
+function parseEntry(field: string, entry: string): Mailbox {
+  try {
+    const mailbox = parseMailbox(entry);
+    if (mailbox.name === null) return mailbox;
+    const name = decodeWords(mailbox.name);
+    const refused = refuseText(name);
+    if (refused) throw new AddressError(`the name ${refused}`);
+    // Once more as a whole, as a name has rules of its own.
+    return name === mailbox.name ? mailbox : { ...mailbox, name: parseMailbox(`${quote(name)} <a@b.c>`).name };
+  } catch (error) {
+    if (error instanceof AddressError) throw new MimeError(`${field}: ${error.message}`);
+    throw error;
+  }
+}
+
+/** The entries between commas, without comments and without the frames of groups. */
+function split(field: string, text: string): { entries: string[]; holdsGroup: boolean } {
+  const entries: string[] = [];
+  let entry = '';
+  let quoted = false;
+  let depth = 0;
+  let inAngles = false;
+  let inGroup = false;
+  let holdsGroup = false;
+  const close = () => {
+    if (entry.trim() !== '') entries.push(entry);
+    entry = '';
+  };
+  for (let i = 0; i < text.length; i++) {
+    const character = text[i] ?? '';
+    const escaped = character === '\\' && (quoted || depth > 0);
+    const taken = escaped ? character + (text[++i] ?? '') : character;
+    if (escaped || quoted) {
+      if (depth === 0) entry += taken;
+      if (taken === '"') quoted = false;
+    } else if (depth > 0) depth += character === '(' ? 1 : character === ')' ? -1 : 0;
+    else if (character === '(') depth = 1;
+    else if (inAngles || character === '<') {
+      entry += character;
+      inAngles = character !== '>';
+    } else if (character === ',') close();
+    else if (character === ':' && !inGroup) {
+      // What stands before it is the group's name.
+      entry = '';
+      inGroup = true;
+      holdsGroup = true;
+    } else if (character === ';' && inGroup) {
+      close();
+      inGroup = false;
+    } else {
+      quoted = character === '"';
+      entry += character;
+    }
+  }
+  if (quoted || depth > 0 || inAngles) throw new MimeError(`${field}: a quote, a comment or an address does not end`);
+  close();
+  return { entries, holdsGroup };
+}

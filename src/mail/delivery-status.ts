@@ -1,0 +1,118 @@
+/** What a server says it did, or did not, with a message for one recipient (RFC 3464 section 2.3.3). */
+export type Action = 'failed' | 'delayed' | 'delivered' | 'relayed' | 'expanded';
+
+/** One recipient of a notice, in the words of whoever wrote it: nothing is cleaned yet. */
+export interface ReturnedRecipient {
+  /** Null where the notice names nobody. */
+  address: string | null;
+  /** Other addresses that it says are the same recipient's: the one that we wrote to, where it was forwarded. */
+  aliases: string[];
+  action: Action;
+  /** The enhanced code (RFC 3463), null where there is none. */
+  status: string | null;
+  /** The code of the reply that decided, null where no server is quoted. */
+  code: number | null;
+  /** What the deciding server said, or the words about this recipient. */
+  diagnostic: string | null;
+}
+
+const mostRecipients = 100;
+const longestDiagnostic = 4_000;
+
+/**
+ * The recipients of a `message/delivery-status` (RFC 3464) or of text that is written like one. As such are written: groups
+ * run together or are torn apart, and values go on in the next line without an indent.
+ */
+export function readDeliveryStatus(text: string): ReturnedRecipient[] {
+  const recipients: Map<string, string>[] = [];
+  let group: Map<string, string> | null = null;
+  let last = '';
+  for (const line of text.slice(0, 256 * 1024).split('\n')) {
+    const [, written = '', value = ''] = /^([A-Za-z][A-Za-z0-9-]{2,40})[ \t]?:[ \t]*(.*)$/.exec(line) ?? [];
+    const name = written.toLowerCase();
+    if (name === '') {
+      if (line.trim() === '') last = '';
+      const known = group?.get(last);
+      if (group && last !== '' && known !== undefined && known.length < longestDiagnostic)
+        group.set(last, `${known} ${line.trim()}`);
+      continue;
+    }
+    if (beginsRecipient(name, group)) {
+      if (recipients.length === mostRecipients) break;
+      group = new Map();
+      recipients.push(group);
+    }
+    last = name;
+    const known = group?.get(name);
+    // Of several diagnostics the one of a server says more.
+    if (group && (known === undefined || (name === 'diagnostic-code' && !/^smtp/i.test(known)))) group.set(name, value);
+    else last = '';
+  }
+  return recipients.map(recipientOf);
+}
+
+const about = new Set(['final-recipient', 'original-recipient', 'action', 'status', 'diagnostic-code', 'remote-mta']);
+
+/** A group is whatever stands between a name of one recipient and the same name of the next. */
+function beginsRecipient(name: string, group: Map<string, string> | null): boolean {
+  if (!about.has(name)) return false;
+  if (group === null) return true;
+  return (name === 'final-recipient' || name === 'original-recipient') && (group.has(name) || group.has('status'));
+}
+
+function recipientOf(fields: Map<string, string>): ReturnedRecipient {
+  const final = addressIn(fields.get('final-recipient') ?? '');
+  const written = addressIn(fields.get('original-recipient') ?? '');
+  const original = written && fromXtext(written);
+  const actual = addressIn(fields.get('x-actual-recipient') ?? '');
+  const address = final ?? original ?? actual;
+  const status = statusIn(fields.get('status') ?? '');
+  const diagnostic = (fields.get('diagnostic-code') ?? fields.get('x-display-diagnostic') ?? '').slice(
+    0,
+    longestDiagnostic,
+  );
+  const said = diagnostic.replace(/^[A-Za-z0-9-]{1,20}[ \t]*;[ \t]*/, '').trim();
+  return {
+    address,
+    aliases: [original, written, actual].filter((one): one is string => one !== null && one !== address),
+    action: actionOf(fields.get('action') ?? '', status),
+    status,
+    code: codeIn(said),
+    diagnostic: said === '' ? null : said,
+  };
+}
+
+/** `failed`, unless it says something else: whoever tells us of a recipient without a word for it means that. */
+function actionOf(text: string, status: string | null): Action {
+  const lower = text.toLowerCase();
+  if (lower.includes('fail')) return 'failed';
+  if (lower.includes('delay')) return 'delayed';
+  if (lower.includes('relay')) return 'relayed';
+  if (lower.includes('expand')) return 'expanded';
+  if (lower.includes('deliver')) return 'delivered';
+  return status?.startsWith('2') ? 'delivered' : status?.startsWith('4') ? 'delayed' : 'failed';
+}
+
+/** The address in `rfc822; <a@b.c>`, null when there is none. */
+export function addressIn(value: string): string | null {
+  const bare = value.slice(0, 1_000).replace(/^[A-Za-z0-9-]{1,20}[ \t]*;/, '');
+  return /[^\s<>()[\]:;,"]{1,64}@[^\s<>()[\]:;,"@]{1,253}/.exec(bare)?.[0].replace(/\.$/, '') ?? null;
+}
+
+/** RFC 3461 section 4: `+2B` stands for a plus. */
+const fromXtext = (text: string) =>
+  text.replaceAll(/\+([0-9A-F]{2})/g, (whole, hex: string) => {
+    const code = Number.parseInt(hex, 16);
+    return code > 32 && code < 127 ? String.fromCharCode(code) : whole;
+  });
+
+/** The first enhanced code in the text, which an address of four numbers is not. */
+export function statusIn(text: string): string | null {
+  return /(?<![\d.])[245]\.\d{1,3}\.\d{1,3}(?![\d]|\.\d)/.exec(text)?.[0] ?? null;
+}
+
+/** The code of the first reply that is quoted in the text. */
+export function codeIn(text: string): number | null {
+  const found = /(?<![\d.[#/:-])#?([245]\d\d)(?=[\s\-:;,#)\]]|$)/.exec(text)?.[1];
+  return found === undefined ? null : Number(found);
+}

@@ -1,0 +1,22 @@
+const carriageReturn = 0x0d;
+const lineFeed = 0x0a;
+
+/**
+ * Watches the content of a message as it arrives, in any segmentation, for what no message holds (RFC 5321 sections 2.3.8
+ * and 4.5.2) and what SMTP smuggling is made of: a CR or an LF on its own, or a NUL.
+ */
+export class LineEnds {
+  /** What was found first, null while there is nothing. */
+  defect: string | null = null;
+  #afterCr = false;
+
+  feed(chunk: Buffer): void {
+    for (let i = 0; i < chunk.length && this.defect === null; i++) {
+      const byte = chunk[i];
+      if (this.#afterCr !== (byte === lineFeed)) {
+        this.defect = this.#afterCr ? 'a CR that is not followed by LF' : 'an LF that does not follow a CR';
+      } else if (byte === 0) this.defect = 'a NUL';
+      this.#afterCr = byte === carriageReturn;
+    }
+  }
+}

@@ -1,0 +1,197 @@
+import { decodeWords } from 'postal-mime';
+import { parseParameters } from './parameters.ts';
+
+/**
+ * The reader of messages that any program on the internet may have written, such as bounces. Nothing is an error: what is
+ * not understood is text. `mime.ts` is the strict one, for messages that are going to be sent.
+ */
+
+/** The header of a message or of a part: values unfolded, octets as Latin-1, encoded-words as they are. */
+export class LooseHeader {
+  readonly #fields: { name: string; value: string }[];
+
+  constructor(fields: { name: string; value: string }[]) {
+    this.#fields = fields;
+  }
+
+  /** The first of this name (in lower case), cut at 2,000 characters, empty where there is none. */
+  get(name: string): string {
+    return this.#fields.find((field) => field.name === name)?.value.slice(0, longestValue) ?? '';
+  }
+
+  /** All of this name. */
+  all(name: string): string[] {
+    return this.#fields.filter((field) => field.name === name).map(({ value }) => value.slice(0, longestValue));
+  }
+
+  /** As a person reads it: encoded-words are decoded. */
+  text(name: string): string {
+    return decodeWords(this.get(name));
+  }
+}
+
+/** A part that has no parts itself; a message inside of a message is one. */
+export interface LoosePart {
+  /** In lower case. */
+  type: string;
+  parameters: Map<string, string>;
+  header: LooseHeader;
+  /** Its octets as Latin-1 with LF line ends, still encoded. */
+  content: string;
+}
+
+export interface LooseMessage {
+  header: LooseHeader;
+  /** Of the message as a whole. */
+  type: string;
+  parameters: Map<string, string>;
+  /** In order. */
+  parts: LoosePart[];
+}
+
+const mostRead = 1024 * 1024;
+const longestHeader = 64 * 1024;
+const longestValue = 2_000;
+const mostFields = 300;
+const mostParts = 50;
+const deepest = 6;
+
+/**
+ * Reads the first megabyte of a message: at most 300 fields of a header, 50 parts, and parts within parts six deep. What
+ * is beyond that is left out, in a time and memory that depend on those bounds alone. CRLF, LF and CR end a line.
+ */
+export function readLoosely(message: Uint8Array): LooseMessage {
+  const octets = Buffer.from(message.buffer, message.byteOffset, Math.min(message.length, mostRead)).toString('latin1');
+  const { header, body } = readHeader(octets.replaceAll('\0', '').replaceAll(/\r\n?/g, '\n'));
+  const top = typeOf(header, 'text/plain');
+  const parts: LoosePart[] = [];
+  let seen = 0;
+  const visit = (part: LoosePart, depth: number): void => {
+    const boundary = part.type.startsWith('multipart/') ? part.parameters.get('boundary') : undefined;
+    const inner = boundary && depth < deepest ? split(part.content, boundary) : [];
+    if (inner.length === 0) parts.push(part);
+    for (const content of inner) {
+      seen += 1;
+      if (seen > mostParts) return;
+      const own = readHeader(content);
+      const otherwise = part.type === 'multipart/digest' ? 'message/rfc822' : 'text/plain';
+      visit({ ...typeOf(own.header, otherwise), header: own.header, content: own.body }, depth + 1);
+    }
+  };
+  visit({ ...top, header, content: body }, 0);
+  return { header, ...top, parts };
+}
+
+/** The header at the beginning of this text, and what follows it. */
+export function readHeader(text: string): { header: LooseHeader; body: string } {
+  const fields: { name: string; value: string }[] = [];
+  let at = 0;
+  while (at < text.length && at < longestHeader) {
+    const newline = text.indexOf('\n', at);
+    const end = newline === -1 ? text.length : newline;
+    const line = text.slice(at, Math.min(end, at + longestHeader));
+    at = end + 1;
+    if (line === '') break;
+    const field = /^([!-9;-~]{1,76})[ \t]*:/.exec(line);
+    const last = fields.at(-1);
+    if (field && fields.length < mostFields) {
+      fields.push({ name: (field[1] ?? '').toLowerCase(), value: line.slice(field[0].length).trim() });
+    } else if (!field && last && /^[ \t]/.test(line) && last.value.length < longestValue) {
+      last.value += ` ${line.trim()}`;
+    } else if (!field && fields.length === 0 && !line.startsWith('From ') && !line.startsWith('>From ')) {
+      // It has none: all of it is text.
+      return { header: new LooseHeader([]), body: text };
+    }
+  }
+  return { header: new LooseHeader(fields), body: text.slice(at) };
+}
+
+function typeOf(header: LooseHeader, otherwise: string): Pick<LoosePart, 'type' | 'parameters'> {
+  const value = header.get('content-type');
+  if (value === '') return { type: otherwise, parameters: new Map() };
+  try {
+    const { value: type, parameters } = parseParameters(value);
+    return { type: type.trim() || otherwise, parameters };
+  } catch {
+    return { type: value.split(';')[0]?.trim().toLowerCase() ?? otherwise, parameters: new Map() };
+  }
+}
+
+/** What stands between the lines of this boundary; nothing when it is never there. */
+function split(content: string, boundary: string): string[] {
+  const delimiter = `\n--${boundary}`;
+  const text = `\n${content}`;
+  const parts: string[] = [];
+  let start = -1;
+  for (let at = text.indexOf(delimiter); at !== -1; at = text.indexOf(delimiter, at + 1)) {
+    if (start !== -1) parts.push(text.slice(start, Math.max(start, at)));
+    const from = at + delimiter.length;
+    const newline = text.indexOf('\n', from);
+    const closes = text.startsWith('--', from);
+    start = newline === -1 ? text.length : newline + 1;
+    if (closes || newline === -1 || parts.length >= mostParts) return parts;
+  }
+  if (start !== -1) parts.push(text.slice(start));
+  return parts;
+}
+
+/** The octets that a part's content stands for, as Latin-1. */
+export function decoded({ header, content }: LoosePart): string {
+  const encoding = header.get('content-transfer-encoding').toLowerCase();
+  if (encoding.startsWith('base64')) return Buffer.from(content, 'base64').toString('latin1').replaceAll('\r\n', '\n');
+  if (!encoding.startsWith('quoted-printable')) return content;
+  return content
+    .replaceAll(/=[ \t]{0,50}\n/g, '')
+    .replaceAll(/=([0-9A-Fa-f]{2})/g, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))
+    .replaceAll('\r\n', '\n');
+}
+
+/** The text of a part in its charset, with LF line ends; HTML without its tags. @param most octets that are read */
+export function textOf(part: LoosePart, most: number): string {
+  const octets = Buffer.from(decoded({ ...part, content: part.content.slice(0, most) }), 'latin1');
+  const text = inCharset(octets, part.parameters.get('charset') ?? '').replaceAll(/\r\n?|\0/g, '\n');
+  return part.type === 'text/html' ? withoutTags(text) : text;
+}
+
+function inCharset(octets: Buffer, charset: string): string {
+  // What says that it is ASCII and is not, is UTF-8 as often as not.
+  for (const name of [charset, 'utf-8']) {
+    try {
+      return new TextDecoder(/^(us-)?ascii$/i.test(name) ? 'utf-8' : name, { fatal: name !== charset }).decode(octets);
+    } catch {}
+  }
+  return octets.toString('latin1');
+}
+
+const entities: Record<string, string> = { lt: '<', gt: '>', amp: '&', quot: '"', apos: "'", nbsp: ' ', '#39': "'" };
+
+function withoutTags(html: string): string {
+  return withoutHidden(html)
+    .replaceAll(/\s+/g, ' ')
+    .replaceAll(/<\/?(?:br|p|div|tr|td|th|table|li|ul|ol|h[1-6]|hr|pre|blockquote)\b[^<>]{0,2000}>/gi, '\n')
+    .replaceAll(/<[!/a-z][^<>]{0,2000}>/gi, '')
+    .replaceAll(/&(lt|gt|amp|quot|apos|nbsp|#39);/g, (_, name: string) => entities[name] ?? ' ')
+    .replaceAll(/&#(\d{2,6});/g, (_, code: string) => character(Number(code)))
+    .replaceAll(/ *\n */g, '\n');
+}
+
+const character = (code: number) => (code > 31 && code < 0xd800 ? String.fromCharCode(code) : ' ');
+
+/** By hand: a regular expression would look for the end of each of very many beginnings. */
+function withoutHidden(html: string): string {
+  let text = html;
+  for (const name of ['style', 'script', 'title']) {
+    const lower = text.toLowerCase();
+    let kept = '';
+    let at = 0;
+    for (;;) {
+      const open = lower.indexOf(`<${name}`, at);
+      const close = open === -1 ? -1 : lower.indexOf(`</${name}`, open);
+      if (close === -1) break;
+      kept += text.slice(at, open);
+      at = close + name.length + 2;
+    }
+    text = kept + text.slice(at);
+  }
+  return text;
+}

@@ -1,0 +1,108 @@
+import { MimeError } from './mime-error.ts';
+import { type Parameterised, parseParameters } from './parameters.ts';
+import { only, type ReceivedField, readFields } from './received-fields.ts';
+
+/** A part of a message that has no parts itself. */
+export interface MimePart {
+  type: Parameterised;
+  disposition: Parameterised | null;
+  /** Without its angle brackets. */
+  contentId: string | null;
+  /** The Content-Transfer-Encoding in lower case, empty where there is none. */
+  encoding: string;
+  /** Still encoded; a view into the message. */
+  body: Buffer;
+}
+
+// An email of ours has two bodies and ten files; signatures and footers that servers add are parts too.
+const mostParts = 100;
+const deepest = 10;
+/** Our composing would break what they promise, or make another kind of message of them. */
+const unsendable = new Set(['signed', 'encrypted', 'report', 'appledouble']);
+
+/**
+ * The leaves of a message's MIME tree (RFC 2046), in order. Bounded in number and depth before anything is decoded, and
+ * as quick as looking for the boundaries: a message of nothing but boundaries costs no more than another.
+ *
+ * @param utf8 as for `readFields`
+ * @throws {MimeError}
+ */
+export function readParts(fields: ReceivedField[], body: Buffer, utf8: boolean): MimePart[] {
+  const parts: MimePart[] = [];
+  let count = 0;
+  const visit = (own: ReceivedField[], content: Buffer, depth: number, otherwise: string): void => {
+    const type = typeOf(own, otherwise);
+    if (!type.value.startsWith('multipart/')) {
+      parts.push(leaf(own, type, content));
+      return;
+    }
+    const subtype = type.value.slice('multipart/'.length);
+    if (unsendable.has(subtype)) throw new MimeError(`${type.value} is a kind of message that cannot be sent here`);
+    if (depth === deepest) throw new MimeError(`the parts are nested more than ${deepest} deep`);
+    for (const raw of split(content, boundaryOf(type))) {
+      count += 1;
+      if (count > mostParts) throw new MimeError(`the message has more than ${mostParts} parts`);
+      const { fields: ofPart, body: start } = readFields(raw, utf8, `the header of part ${count}`);
+      visit(ofPart, raw.subarray(start), depth + 1, subtype === 'digest' ? 'message/rfc822' : 'text/plain');
+    }
+  };
+  visit(fields, body, 0, 'text/plain');
+  return parts;
+}
+
+function typeOf(fields: ReceivedField[], otherwise: string): Parameterised {
+  const text = only(fields, 'content-type');
+  if (text === null) return { value: otherwise, parameters: new Map() };
+  const type = parseParameters(text);
+  return /^[^\s/]+\/[^\s/]+$/.test(type.value) ? type : { ...type, value: 'application/octet-stream' };
+}
+
+function leaf(fields: ReceivedField[], type: Parameterised, body: Buffer): MimePart {
+  const disposition = only(fields, 'content-disposition');
+  const contentId = only(fields, 'content-id');
+  return {
+    type,
+    disposition: disposition === null ? null : parseParameters(disposition),
+    contentId: contentId?.replace(/^<(.*)>$/, '$1') || null,
+    encoding: parseParameters(only(fields, 'content-transfer-encoding') ?? '').value,
+    body,
+  };
+}
+
+function boundaryOf({ parameters }: Parameterised): string {
+  const boundary = parameters.get('boundary') ?? '';
+  if (/^[\x20-\x7e]{1,200}$/.test(boundary)) return boundary;
+  throw new MimeError('Content-Type: multipart without a boundary');
+}
+
+/** What stands between the lines of this boundary; the last part may lack its end. */
+function split(body: Buffer, boundary: string): Buffer[] {
+  const delimiter = Buffer.from(`--${boundary}`);
+  const parts: Buffer[] = [];
+  let start = -1;
+  let from = 0;
+  for (;;) {
+    const at = body.indexOf(delimiter, from);
+    if (at === -1) break;
+    from = at + delimiter.length;
+    if (at > 0 && body[at - 1] !== 0x0a) continue;
+    const line = restOfDelimiter(body, from);
+    if (!line) continue;
+    if (start !== -1) parts.push(body.subarray(start, Math.max(start, at - 2)));
+    if (line.last || parts.length > mostParts) return parts;
+    start = line.end;
+    from = line.end;
+  }
+  if (start === -1) throw new MimeError('Content-Type: multipart without a part');
+  parts.push(body.subarray(start));
+  return parts;
+}
+
+/** Behind the boundary's name: maybe `--`, white space, and the end of the line; null when it is the beginning of a longer name. */
+function restOfDelimiter(body: Buffer, from: number): { end: number; last: boolean } | null {
+  const last = body[from] === 0x2d && body[from + 1] === 0x2d;
+  let at = last ? from + 2 : from;
+  while (body[at] === 0x20 || body[at] === 0x09) at++;
+  if (at >= body.length) return { end: body.length, last };
+  return body[at] === 0x0d && body[at + 1] === 0x0a ? { end: at + 2, last } : null;
+}

@@ -1,0 +1,105 @@
+import { decodeWords } from 'postal-mime';
+import { MimeError } from './mime-error.ts';
+
+/** `value; name=value` of Content-Type or Content-Disposition. Value and names are in lower case, each name is there once. */
+export interface Parameterised {
+  value: string;
+  parameters: Map<string, string>;
+}
+
+const mostParameters = 100;
+
+/**
+ * Takes a field apart that has parameters (RFC 2045 section 5.1), joins continued ones and decodes those with a charset
+ * (RFC 2231), and encoded-words where they should not be, as many clients write names of files. Comments are dropped.
+ *
+ * @throws {MimeError} when a parameter is there twice, or in a charset that is not known
+ */
+export function parseParameters(text: string): Parameterised {
+  const [value = '', ...pieces] = split(text);
+  if (pieces.length > mostParameters) throw new MimeError(`a field has more than ${mostParameters} parameters`);
+  const raw = new Map<string, string>();
+  for (const piece of pieces) {
+    const equals = piece.indexOf('=');
+    if (equals === -1) continue;
+    const name = piece.slice(0, equals).trim().toLowerCase();
+    if (raw.has(name)) throw new MimeError(`the parameter ${name} is there twice`);
+    raw.set(name, unquote(piece.slice(equals + 1).trim()));
+  }
+  const parameters = new Map<string, string>();
+  for (const name of new Set([...raw.keys()].map((key) => key.replace(/\*.*$/, '')))) {
+    parameters.set(name, joined(raw, name) ?? decodeWords(raw.get(name) ?? ''));
+  }
+  return { value: value.trim().toLowerCase(), parameters };
+}
+
+/** The pieces between semicolons, those inside of quotes apart, without comments. */
+function split(text: string): string[] {
+  const pieces: string[] = [];
+  let piece = '';
+  let quoted = false;
+  let depth = 0;
+  for (let i = 0; i < text.length; i++) {
+    const character = text[i] ?? '';
+    const escaped = character === '\\' && (quoted || depth > 0);
+    const taken = escaped ? character + (text[++i] ?? '') : character;
+    if (escaped || quoted) {
+      if (depth === 0) piece += taken;
+      if (taken === '"') quoted = false;
+    } else if (depth > 0) {
+      depth += character === '(' ? 1 : character === ')' ? -1 : 0;
+    } else if (character === '(' && (piece === '' || piece.endsWith(' '))) {
+      // Behind anything else it belongs to the value: `name=Invoice(1).pdf`.
+      depth = 1;
+    } else if (character === ';') {
+      pieces.push(piece);
+      piece = '';
+    } else {
+      quoted = character === '"';
+      piece += character;
+    }
+  }
+  return [...pieces, piece];
+}
+
+function unquote(value: string): string {
+  if (!value.startsWith('"')) return value;
+  const end = /^"(?:[^"\\]|\\.)*/.exec(value)?.[0] ?? '"';
+  return end.slice(1).replaceAll(/\\(.)/g, '$1');
+}
+
+/** The sections `name*0`, `name*1*`, ... in order, or `name*`; null when the parameter is not written so. */
+function joined(raw: Map<string, string>, name: string): string | null {
+  const extended = raw.get(`${name}*`);
+  if (extended !== undefined) return decode([{ text: extended, encoded: true }]);
+  const sections: { text: string; encoded: boolean }[] = [];
+  for (;;) {
+    const plain = raw.get(`${name}*${sections.length}`);
+    const encoded = raw.get(`${name}*${sections.length}*`);
+    if (plain === undefined && encoded === undefined) break;
+    sections.push({ text: encoded ?? plain ?? '', encoded: encoded !== undefined });
+  }
+  return sections.length > 0 ? decode(sections) : null;
+}
+
+function decode(sections: { text: string; encoded: boolean }[]): string {
+  let charset = 'utf-8';
+  const bytes = sections.map(({ text, encoded }, index) => {
+    if (!encoded) return Buffer.from(text);
+    const start = index === 0 ? /^([^']*)'[^']*'/.exec(text) : null;
+    if (start?.[1]) charset = start[1];
+    return percentDecoded(text.slice(start?.[0].length ?? 0));
+  });
+  try {
+    return new TextDecoder(charset, { fatal: true }).decode(Buffer.concat(bytes));
+  } catch {
+    throw new MimeError('a parameter holds bytes that are not of its charset, or that charset is not known');
+  }
+}
+
+function percentDecoded(text: string): Buffer {
+  const binary = Buffer.from(text)
+    .toString('latin1')
+    .replaceAll(/%([0-9A-Fa-f]{2})/g, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)));
+  return Buffer.from(binary, 'latin1');
+}

@@ -1,0 +1,60 @@
+import { isFieldName, readHeader } from './headers.ts';
+import { MimeError } from './mime-error.ts';
+
+/** A field of a header as it was received, unfolded (RFC 5322 section 2.2.3): tabs are spaces, encoded-words are not decoded. */
+export interface ReceivedField {
+  name: string;
+  value: string;
+}
+
+const longestHeader = 256 * 1024;
+const mostFields = 500;
+
+/**
+ * Reads the header of a message or of one of its parts, with CRLF line ends and no others.
+ *
+ * @param utf8 whether octets above 127 may stand in it, as UTF-8 (RFC 6532); without it they are refused
+ * @param what names it in an error, such as `the header`
+ * @throws {MimeError} when it is too long, or something in it is not a field
+ */
+export function readFields(
+  message: Buffer,
+  utf8: boolean,
+  what = 'the header',
+): { fields: ReceivedField[]; body: number } {
+  const { fields, body } = readHeader(message.subarray(0, longestHeader + 1));
+  if (body > longestHeader) throw new MimeError(`${what} has more than ${longestHeader} octets`);
+  if (fields.length > mostFields) throw new MimeError(`${what} has more than ${mostFields} fields`);
+  return { fields: fields.map(({ name, raw }) => readField(name, raw, utf8, what)), body };
+}
+
+/** The value of the only field of this name (in lower case), null when there is none. Throws a MimeError when there are two. */
+export function only(fields: ReceivedField[], name: string): string | null {
+  const [field, second] = fields.filter((each) => each.name.toLowerCase() === name);
+  if (second) throw new MimeError(`${second.name}: is there twice`);
+  return field?.value ?? null;
+}
+
+function readField(name: string, raw: Buffer, utf8: boolean, what: string): ReceivedField {
+  if (!isFieldName(name)) throw new MimeError(`${what} has a line that is not a field`);
+  let text: string;
+  try {
+    text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(raw);
+  } catch {
+    throw new MimeError(`${name}: holds bytes that are not UTF-8`);
+  }
+  if (!utf8 && text.length !== raw.length) {
+    throw new MimeError(`${name}: holds bytes above 127, encode them (RFC 2047) or use SMTPUTF8`);
+  }
+  const value = text.slice(text.indexOf(':') + 1).replaceAll('\r\n', '');
+  return { name, value: trimSpaces(value.replaceAll('\t', ' ')) };
+}
+
+/** Only U+0020: `trim` would take other characters too. By hand, as a regular expression is quadratic on spaces. */
+function trimSpaces(text: string): string {
+  let start = 0;
+  let end = text.length;
+  while (start < end && text[start] === ' ') start++;
+  while (end > start && text[end - 1] === ' ') end--;
+  return text.slice(start, end);
+}

@@ -1,0 +1,196 @@
+import { detectExtension } from 'nodemailer/lib/mime-funcs';
+import { decodeWords } from 'postal-mime';
+import type { Mailbox } from './address.ts';
+import { parseAddressList } from './address-list.ts';
+import { isContentId, isMediaType, type MessageAttachment } from './attachments.ts';
+import { refuseText } from './characters.ts';
+import { type Header, refuseHeader } from './headers.ts';
+import { type MimePart, readParts } from './mime.ts';
+import { MimeError } from './mime-error.ts';
+import type { Parameterised } from './parameters.ts';
+import { only, type ReceivedField, readFields } from './received-fields.ts';
+import { decodeText } from './text-part.ts';
+import { decodeTransfer } from './transfer-encoding.ts';
+
+/** The fields that say how to send, in lower case; they are no part of the message. */
+const controls = {
+  'x-sendwright-idempotency-key': 'idempotencyKey',
+  'x-sendwright-tags': 'tags',
+  'x-sendwright-type': 'type',
+  'x-sendwright-scheduled-at': 'scheduledAt',
+} as const;
+
+type Control = (typeof controls)[keyof typeof controls];
+
+/** A message as a mail client handed it over, decoded. `to` and `cc` are what it shows; who gets it is the envelope's affair. */
+export interface SubmittedMessage {
+  from: Mailbox;
+  sender: Mailbox | null;
+  to: Mailbox[];
+  cc: Mailbox[];
+  replyTo: Mailbox[];
+  /** Empty when it has none. */
+  subject: string;
+  html: string | null;
+  text: string | null;
+  /** All that a client may set itself, in order. */
+  headers: Header[];
+  attachments: MessageAttachment[];
+  controls: Partial<Record<Control, string>>;
+}
+
+/** `From` or `Sender` does not say who sends, so that nobody may. */
+export class SenderError extends MimeError {}
+
+/**
+ * Takes a message apart into what an email is made of. Whatever `refuseHeader` keeps for us and mail servers add on the way
+ * (Date, Message-ID, Received, DKIM-Signature, Bcc, ...) is left out, and so is a field without a value.
+ *
+ * @param message with CRLF line ends and no others, without NUL
+ * @param utf8 whether octets above 127 may stand in its headers (SMTPUTF8)
+ * @throws {MimeError} with a sentence that names the header or the part; SenderError
+ */
+export async function readSubmission(message: Buffer, utf8: boolean): Promise<SubmittedMessage> {
+  const { fields, body } = readFields(message, utf8);
+  const from = readSender(fields, 'From');
+  if (!from) throw new SenderError('From: is required');
+  const content = await readContent(readParts(fields, message.subarray(body), utf8));
+  return {
+    from,
+    sender: readSender(fields, 'Sender'),
+    to: readAddresses(fields, 'To'),
+    cc: readAddresses(fields, 'Cc'),
+    replyTo: readAddresses(fields, 'Reply-To'),
+    subject: readText('Subject', only(fields, 'subject') ?? ''),
+    ...content,
+    headers: readOthers(fields),
+    controls: readControls(fields),
+  };
+}
+
+function readSender(fields: ReceivedField[], name: 'From' | 'Sender'): Mailbox | null {
+  try {
+    const value = only(fields, name.toLowerCase());
+    if (value === null) return null;
+    const { mailboxes, holdsGroup } = parseAddressList(name, value);
+    const [mailbox, second] = mailboxes;
+    if (!mailbox || second || holdsGroup) throw new MimeError(`${name}: must be one address`);
+    return mailbox;
+  } catch (error) {
+    throw error instanceof MimeError ? new SenderError(error.message) : error;
+  }
+}
+
+/** Several fields are read as one, as some clients write them. */
+function readAddresses(fields: ReceivedField[], name: string): Mailbox[] {
+  const own = fields.filter((field) => field.name.toLowerCase() === name.toLowerCase());
+  return own.flatMap(({ value }) => parseAddressList(name, value).mailboxes);
+}
+
+function readText(name: string, value: string): string {
+  const text = decodeWords(value);
+  const refused = refuseText(text);
+  if (refused) throw new MimeError(`${name}: ${refused}`);
+  return text;
+}
+
+function readOthers(fields: ReceivedField[]): Header[] {
+  const headers = fields.flatMap(({ name, value: raw }) => {
+    // A name that takes no value at all is one of ours.
+    if (raw === '' || refuseHeader(name, 'x') !== null) return [];
+    const value = readText(name, raw);
+    const refused = refuseHeader(name, value);
+    if (refused) throw new MimeError(`${name}: ${refused}`);
+    return [{ name, value }];
+  });
+  const seen = new Set<string>();
+  for (const { name } of headers) {
+    if (seen.has(name.toLowerCase())) throw new MimeError(`${name}: is there twice`);
+    seen.add(name.toLowerCase());
+  }
+  return headers;
+}
+
+function readControls(fields: ReceivedField[]): SubmittedMessage['controls'] {
+  const found: SubmittedMessage['controls'] = {};
+  for (const { name, value } of fields) {
+    const lower = name.toLowerCase();
+    if (!lower.startsWith('x-sendwright-')) continue;
+    const control = Object.hasOwn(controls, lower) ? controls[lower as keyof typeof controls] : null;
+    // Whoever writes one means something by it.
+    if (!control) throw new MimeError(`${name}: is not known`);
+    if (found[control] !== undefined) throw new MimeError(`${name}: is there twice`);
+    found[control] = readText(name, value);
+  }
+  return found;
+}
+
+/** Texts that are to be shown one after the other become one; every other part is a file. */
+async function readContent(parts: MimePart[]): Promise<Pick<SubmittedMessage, 'html' | 'text' | 'attachments'>> {
+  const bodies: { html: string | null; text: string | null } = { html: null, text: null };
+  const files: { part: MimePart; content: Buffer }[] = [];
+  for (const [index, part] of parts.entries()) {
+    const content = await within(index, part, () => decodeTransfer(part.body, part.encoding));
+    const kind = bodyKind(part);
+    if (!kind) {
+      files.push({ part, content });
+      continue;
+    }
+    const text = await within(index, part, async () => decodeText(content, part.type));
+    // The line end before the final dot, or before a boundary in a client that counts it in, is not the author's.
+    const own = parts.length === 1 && part.encoding !== 'base64' ? text.replace(/\n$/, '') : text;
+    const before = bodies[kind];
+    bodies[kind] = before === null ? own : `${before}\n${own}`;
+  }
+  const html = bodies.html || null;
+  const attachments = files.map(({ part, content }, index) => attachmentOf(part, content, html, index));
+  return { html, text: bodies.text || null, attachments };
+}
+
+async function within<T>(index: number, part: MimePart, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof MimeError)
+      throw new MimeError(`part ${index + 1} (${part.type.value.slice(0, 60)}) ${error.message}`);
+    throw error;
+  }
+}
+
+/** Which of the bodies this part is, null for a file. */
+function bodyKind({ type, disposition }: MimePart): 'html' | 'text' | null {
+  if (disposition?.value === 'attachment' || disposition?.parameters.has('filename') || type.parameters.has('name'))
+    return null;
+  if (type.value === 'text/html') return 'html';
+  return type.value === 'text/plain' ? 'text' : null;
+}
+
+function attachmentOf(part: MimePart, content: Buffer, html: string | null, index: number): MessageAttachment {
+  const { type, disposition, contentId } = part;
+  const given = disposition?.parameters.get('filename') ?? type.parameters.get('name') ?? '';
+  const filename = given
+    .split(/[/\\]/)
+    .at(-1)
+    ?.replace(/^\.{1,2}$/, '');
+  return {
+    filename:
+      filename || `attachment-${index + 1}.${type.value === 'message/rfc822' ? 'eml' : detectExtension(type.value)}`,
+    contentType: contentTypeOf(type),
+    contentId: contentId !== null && isShown(contentId, disposition, html) ? contentId : null,
+    content,
+  };
+}
+
+/** Some clients give every file an id; those that the HTML does not name stay files. */
+function isShown(contentId: string, disposition: Parameterised | null, html: string | null): boolean {
+  if (html?.includes(`cid:${contentId}`)) return true;
+  return disposition?.value !== 'attachment' && isContentId(contentId);
+}
+
+/** With its parameters, but for the name, which is in the disposition. */
+function contentTypeOf({ value, parameters }: Parameterised): string {
+  const rest = [...parameters].filter(([name]) => name !== 'name');
+  const written = rest.map(([name, each]) => (/^[\w.+-]+$/.test(each) ? `${name}=${each}` : `${name}="${each}"`));
+  const whole = [value, ...written].join('; ');
+  return isMediaType(whole) ? whole : isMediaType(value) ? value : 'application/octet-stream';
+}

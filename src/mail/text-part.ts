@@ -1,0 +1,58 @@
+import { MimeError } from './mime-error.ts';
+import type { Parameterised } from './parameters.ts';
+
+/**
+ * The text of a text part, with LF as the only line end and with the lines of `format=flowed` joined (RFC 3676).
+ *
+ * Without a charset, or as US-ASCII, bytes above 127 have to be UTF-8, which is what such clients mean.
+ *
+ * @throws {MimeError} when the charset is not known or does not fit the bytes, or there is a NUL
+ */
+export function decodeText(bytes: Buffer, { parameters }: Parameterised): string {
+  const charset = (parameters.get('charset') ?? '').trim().toLowerCase();
+  const text = decode(bytes, /^(?:us-ascii|ascii|ansi_x3\.4-1968|)$/.test(charset) ? 'utf-8' : charset);
+  if (text.includes('\0')) throw new MimeError('holds a NUL character');
+  const lines = text.replaceAll(/\r\n?/g, '\n');
+  const flowed = parameters.get('format')?.trim().toLowerCase() === 'flowed';
+  return flowed ? joinFlowed(lines, parameters.get('delsp')?.trim().toLowerCase() === 'yes') : lines;
+}
+
+function decode(bytes: Buffer, charset: string): string {
+  let decoder: InstanceType<typeof TextDecoder>;
+  try {
+    decoder = new TextDecoder(charset, { fatal: true });
+  } catch {
+    throw new MimeError(`is in a charset that is not known: ${charset.slice(0, 40)}`);
+  }
+  try {
+    return decoder.decode(bytes);
+  } catch {
+    throw new MimeError(`holds bytes that are not ${charset}`);
+  }
+}
+
+/** A line that ends in a space goes on in the next one of the same depth of quotes; `-- ` above a signature does not. */
+function joinFlowed(text: string, dropsSpace: boolean): string {
+  const joined: string[] = [];
+  let open: { quotes: string; parts: string[] } | null = null;
+  for (const line of text.split('\n')) {
+    const quotes = /^>*/.exec(line)?.[0] ?? '';
+    const stuffed = line.slice(quotes.length);
+    const content = stuffed.startsWith(' ') ? stuffed.slice(1) : stuffed;
+    if (open && (open.quotes !== quotes || content === '-- ')) {
+      joined.push(written(open));
+      open = null;
+    }
+    const flows = content.endsWith(' ') && content !== '-- ';
+    open ??= { quotes, parts: [] };
+    open.parts.push(flows && dropsSpace ? content.slice(0, -1) : content);
+    if (flows) continue;
+    joined.push(written(open));
+    open = null;
+  }
+  if (open) joined.push(written(open));
+  return joined.join('\n');
+}
+
+const written = ({ quotes, parts }: { quotes: string; parts: string[] }) =>
+  `${quotes}${quotes === '' ? '' : ' '}${parts.join('')}`;

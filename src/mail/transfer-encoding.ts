@@ -1,0 +1,87 @@
+import { setImmediate } from 'node:timers/promises';
+import { MimeError } from './mime-error.ts';
+
+/** What is decoded in one go; in between, others get their turn. */
+const sliceLength = 1 << 20;
+
+/**
+ * The bytes that a part's body stands for (RFC 2045 section 6).
+ *
+ * @param encoding the Content-Transfer-Encoding in lower case, empty where there is none
+ * @throws {MimeError} when the encoding is not known, or what claims to be base64 is not
+ */
+export async function decodeTransfer(body: Buffer, encoding: string): Promise<Buffer> {
+  if (encoding === 'base64') return decodeBase64(body);
+  if (encoding === 'quoted-printable') return decodeQuotedPrintable(body);
+  if (['', '7bit', '8bit', 'binary'].includes(encoding)) return body;
+  throw new MimeError('has a Content-Transfer-Encoding that is not known');
+}
+
+/** Node would skip whatever is not base64, and with it show another content than other readers do. */
+async function decodeBase64(body: Buffer): Promise<Buffer> {
+  const pieces: Buffer[] = [];
+  let rest = '';
+  for (let start = 0; start < body.length; start += sliceLength) {
+    if (start > 0) await setImmediate();
+    const text = rest + body.toString('latin1', start, start + sliceLength).replaceAll(/[\r\n\t ]+/g, '');
+    const whole = text.length - (text.length % 4);
+    pieces.push(decodeGroups(text.slice(0, whole), pieces.at(-1)));
+    rest = text.slice(whole);
+  }
+  if (rest !== '') pieces.push(decodeGroups(rest, pieces.at(-1)));
+  return Buffer.concat(pieces);
+}
+
+function decodeGroups(text: string, before: Buffer | undefined): Buffer {
+  const valid = /^[A-Za-z0-9+/]*={0,2}$/.test(text) && text.length % 4 !== 1;
+  // Padding ends it. Whatever was padded has a length that is not one of whole groups.
+  if (!valid || (text !== '' && before !== undefined && before.length % 3 !== 0)) throw new MimeError('is not base64');
+  return Buffer.from(text, 'base64');
+}
+
+async function decodeQuotedPrintable(body: Buffer): Promise<Buffer> {
+  // Every sequence stands for no more octets than it has.
+  const output = Buffer.allocUnsafe(body.length);
+  let length = 0;
+  // White space at the end of a line was added on the way (section 6.7, rule 3).
+  let lineEnd = 0;
+  for (let i = 0, pause = sliceLength; i < body.length; i++) {
+    if (i >= pause) {
+      await setImmediate();
+      pause = i + sliceLength;
+    }
+    const byte = body[i] ?? 0;
+    if (byte === 0x3d) {
+      const soft = softBreak(body, i + 1);
+      const value = soft === 0 ? hexPair(body, i + 1) : -1;
+      if (soft > 0) i += soft;
+      else if (value >= 0) {
+        output[length++] = value;
+        i += 2;
+      } else output[length++] = byte;
+      lineEnd = length;
+    } else if (byte === 0x0d && body[i + 1] === 0x0a) {
+      length = lineEnd;
+      output[length++] = 0x0d;
+      output[length++] = 0x0a;
+      lineEnd = length;
+      i++;
+    } else {
+      output[length++] = byte;
+      if (byte !== 0x20 && byte !== 0x09) lineEnd = length;
+    }
+  }
+  return output.subarray(0, length);
+}
+
+/** How many octets the rest of a soft line break has, 0 when it is none. */
+function softBreak(body: Buffer, from: number): number {
+  let at = from;
+  while ((body[at] === 0x20 || body[at] === 0x09) && at - from < 1_000) at++;
+  return body[at] === 0x0d && body[at + 1] === 0x0a ? at + 2 - from : at === body.length ? at - from : 0;
+}
+
+function hexPair(body: Buffer, from: number): number {
+  const text = body.toString('latin1', from, from + 2);
+  return /^[0-9A-Fa-f]{2}$/.test(text) ? Number.parseInt(text, 16) : -1;
+}

@@ -1,0 +1,135 @@
+import pg from 'pg';
+import t from 'tap';
+import { startSubmission } from '../../src/inbound/submission.ts';
+import { silentLog } from '../../src/log.ts';
+import { TokenBuckets } from '../../src/rate-limit.ts';
+import { certificate, Dialog, plain, serverName, startSubmitter } from './scene.ts';
+
+const shared = await startSubmitter(t);
+
+const content = (from: string) => `From: ${from}\r\nSubject: s\r\n\r\nt`;
+
+t.test('an email has as many recipients as by the REST API; for the rest the client is to send again', async (t) => {
+  const { from, logIn, read } = await shared.sender();
+  const dialog = await logIn();
+  await dialog.ask(`MAIL FROM:<${from}>`);
+  for (let n = 0; n < 100; n++) dialog.send(`RCPT TO:<a${n}@b.test>\r\n`);
+  for (let n = 0; n < 100; n++) t.match(await dialog.reply(), /^250 /);
+  t.match(await dialog.ask('RCPT TO:<one-more@b.test>'), /^452 /);
+  await dialog.ask('DATA');
+  t.equal((await read(await dialog.ask(`${content(from)}\r\n.`))).bcc.length, 100);
+});
+
+t.test('a message that is too large is refused before it is sent, or when it is through', async (t) => {
+  const { from, logIn, count } = await shared.sender();
+  const dialog = await logIn();
+  t.match(await dialog.ask(`MAIL FROM:<${from}> SIZE=50000000`), /^552 /);
+  const line = `${'x'.repeat(998)}\r\n`;
+  const reply = await dialog.message(from, `${content(from)}\r\n${line.repeat(42 * 1024)}`);
+  t.match(reply, '552 5.3.4 the message may have 41943040 octets at the most');
+  t.match(await dialog.message(from, content(from)), /^250 /, 'the connection goes on');
+  t.equal(await count(), 1);
+});
+
+t.test('a client that does nothing, or too much, keeps nobody else away', async (t) => {
+  const { sender, dial, ports } = await startSubmitter(t);
+  const { from, logIn } = await sender();
+  const good = await logIn();
+  const idle = await Promise.all(Array.from({ length: 49 }, () => dial('submission')));
+  // The other port has a count of its own.
+  t.match(await good.message(from, content(from)), /^250 /);
+  const last = await dial('submission');
+  t.match(await last.ask('NOOP'), /^250 /);
+  const over = await Dialog.open(t, ports.submission, false, false);
+  t.match(await over.reply(), /^421 mail\.submission\.test 4\.7\.0 too many connections/);
+  t.equal(await over.rest(), '');
+  idle[0]?.end();
+  await idle[0]?.rest();
+  t.match(await (await dial('submission')).ask('NOOP'), /^250 /, 'room is given back');
+  const babbler = await dial('submissions');
+  babbler.send('NOOP\r\n'.repeat(50_000));
+  babbler.send(`${'x'.repeat(100_000)}`);
+  t.match(await good.message(from, content(from)), /^250 /);
+});
+
+t.test('a command line has a length, and a stranger a number of commands', async (t) => {
+  const { dial } = shared;
+  const long = await dial('submission');
+  t.match(await long.ask(`EHLO ${'x'.repeat(5_000)}`), /^421 /);
+  const stranger = await dial('submission');
+  let last = '';
+  for (let n = 0; n < 10 && !last.startsWith('421'); n++) last = await stranger.ask('NOOP');
+  t.match(last, /^421 /);
+});
+
+t.test('whoever does not log in, dawdles or lets a message trickle is sent away in time', async (t) => {
+  const { sender, dial } = await startSubmitter(t, { patience: { idleMs: 300, loginMs: 400, contentMs: 500 } });
+  const { from, logIn, count } = await sender();
+  const [idle, stranger, slow] = [await logIn(), await dial('submission'), await logIn()];
+  await slow.envelope(from);
+  const trickle = setInterval(() => {
+    stranger.send('N');
+    slow.send('x');
+  }, 50);
+  t.teardown(() => clearInterval(trickle));
+  t.match(await idle.reply(), /^421 Timeout/);
+  t.match(await stranger.reply(), '421 4.7.0 nobody has logged in in time');
+  t.match(await slow.reply(), '421 4.4.2 the message took too long');
+  for (const dialog of [idle, stranger, slow]) t.equal(await dialog.rest(), '');
+  t.equal(await count(), 0);
+});
+
+t.test('what is being received when the server stops is brought to its end, the others go at once', async (t) => {
+  const { sender, server, dial } = await startSubmitter(t);
+  const { from, logIn, read } = await sender();
+  const [busy, idle, stranger] = [await logIn(), await logIn(), await dial('submission')];
+  await busy.envelope(from);
+  busy.send('From: ');
+  const closed = server.close(5_000);
+  t.match(await idle.reply(), '421 4.3.2 the server is stopping');
+  t.match(await stranger.reply(), '421 4.3.2 the server is stopping');
+  const reply = await busy.ask(`${from}\r\nSubject: s\r\n\r\nt\r\n.`);
+  t.match(await read(reply), { status: 'queued' });
+  busy.end();
+  await closed;
+});
+
+t.test('while the database is away the client is told to try again, and nothing is accepted', async (t) => {
+  const { sender, node, dial } = await startSubmitter(t);
+  const { from, logIn, count, key } = await sender();
+  const dialog = await logIn();
+  await dialog.envelope(from);
+  const name = new URL(node.databaseUrl).pathname.slice(1);
+  const admin = new pg.Client({ connectionString: node.databaseUrl.replace(`/${name}`, '/postgres') });
+  await admin.connect();
+  await admin.query(`ALTER DATABASE ${name} ALLOW_CONNECTIONS false`);
+  await admin.query('SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1', [name]);
+  t.equal(await dialog.ask(`${content(from)}\r\n.`), '451 4.3.0 the service cannot be reached now, try again');
+  t.match(await dialog.ask(`MAIL FROM:<${from}>`), /^451 4\.3\.0 /);
+  const late = await dial('submissions');
+  await late.ask('EHLO client.test');
+  t.match(await late.ask(`AUTH PLAIN ${plain(key)}`), /^451 4\.3\.0 /);
+  await admin.query(`ALTER DATABASE ${name} ALLOW_CONNECTIONS true`);
+  await admin.end();
+  t.match(await dialog.message(from, content(from)), /^250 /);
+  t.equal(await count(), 1);
+});
+
+t.test('a port that is taken stops the start with a line that names it', async (t) => {
+  const { node, queue, ports } = shared;
+  const options = {
+    db: node.db,
+    queue,
+    log: silentLog,
+    host: '127.0.0.1',
+    name: serverName,
+    tls: certificate,
+    limiter: new TokenBuckets({ perSecond: 1, burst: 1 }),
+  };
+  await t.rejects(startSubmission({ ...options, ports: { submission: 0, submissions: ports.submission } }), {
+    message: `SUBMISSIONS_PORT ${ports.submission} is in use by another program: stop it, or set SUBMISSIONS_PORT to a free one`,
+  });
+  const off = await startSubmission({ ...options, ports: { submission: null, submissions: null } });
+  t.strictSame(off.ports, { submission: null, submissions: null });
+  await off.close(0);
+});

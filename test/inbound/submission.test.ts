@@ -1,0 +1,153 @@
+import t from 'tap';
+import { newId } from '../../src/ids.ts';
+import { at } from '../http/scene.ts';
+import { startSubmitter } from './scene.ts';
+
+const scene = await startSubmitter(t);
+const { node } = scene;
+
+t.test('a message goes in on both ports, and the 250 names the email', async (t) => {
+  const { mail, read, from, account } = await scene.sender();
+  for (const port of ['submission', 'submissions'] as const) {
+    const outcome = await mail({ to: 'Ann <ann@b.test>', cc: 'c@b.test', bcc: 'd@b.test', subject: 'Grüße' }, { port });
+    t.match(outcome, { accepted: /^250 2\.0\.0 queued as [0-9a-f-]{36}$/ });
+    t.match(await read(outcome), {
+      status: 'queued',
+      from,
+      to: 'Ann <ann@b.test>',
+      cc: ['c@b.test'],
+      bcc: ['d@b.test'],
+      subject: 'Grüße',
+      type: 'transactional',
+    });
+  }
+  const jobs = await node.db.query({ text: `SELECT 1 FROM recipients WHERE account_id = $1`, values: [account.id] });
+  t.equal(jobs.length, 6);
+});
+
+t.test('what the REST API takes as fields are headers here, and are taken off', async (t) => {
+  const { mail, read } = await scene.sender();
+  const when = at(3_600_000);
+  const outcome = await mail({
+    replyTo: ['"R, S" <r@b.test>', 'q@b.test'],
+    headers: {
+      'X-Sendwright-Tags': 'welcome, Größe one,, ',
+      'X-Sendwright-Type': 'marketing',
+      'X-Sendwright-Scheduled-At': when,
+      'X-Entity-Ref-ID': '42',
+      'List-Unsubscribe': '<https://b.test/u>, <mailto:u@b.test>',
+      Received: 'from laptop.lan ([192.168.1.7]) by relay.test; Sat, 21 Nov 2026 08:00:00 +0000',
+      'DKIM-Signature': 'v=1; d=elsewhere.test',
+      'X-Empty': '',
+    },
+  });
+  const email = await read(outcome);
+  t.match(email, {
+    type: 'marketing',
+    tags: ['welcome', 'Größe one'],
+    scheduled_at: when,
+    reply_to: ['"R, S" <r@b.test>', 'q@b.test'],
+  });
+  const [content] = await node.db.query<{ headers: [string, string][] }>({
+    text: 'SELECT headers FROM email_contents WHERE email_id = $1',
+    values: [email.id],
+  });
+  t.strictSame(content?.headers.sort(), [
+    ['List-Unsubscribe', '<https://b.test/u>, <mailto:u@b.test>'],
+    ['X-Entity-Ref-ID', '42'],
+  ]);
+});
+
+t.test(
+  'the envelope says who gets it: the rest of To and Cc is left out, and who is in neither gets a blind copy',
+  async (t) => {
+    const { mail, read, from } = await scene.sender();
+    const outcome = await mail({
+      to: ['Ann <ann@b.test>', 'stranger@b.test'],
+      cc: 'Team: cc@b.test, ann@b.test;',
+      envelope: { from, to: ['ANN@b.test', 'cc@b.test', 'hidden@b.test'] },
+    });
+    const { to, cc, bcc, recipients } = await read(outcome);
+    t.strictSame([to, cc, bcc], ['Ann <ANN@b.test>', ['cc@b.test'], ['hidden@b.test']]);
+    t.strictSame(recipients.map(({ address }: { address: string }) => address).sort(), [
+      'ANN@b.test',
+      'cc@b.test',
+      'hidden@b.test',
+    ]);
+    const blind = await read(await mail({ to: 'undisclosed-recipients:;', envelope: { from, to: 'x@b.test' } }));
+    t.strictSame([blind.to, blind.bcc], ['', ['x@b.test']]);
+  },
+);
+
+t.test('an idempotency key makes of two messages one, whatever boundaries and dates they have', async (t) => {
+  const { mail, count } = await scene.sender();
+  const headers = { 'X-Sendwright-Idempotency-Key': 'order-1' };
+  const message = { headers, html: '<p>t', attachments: [{ filename: 'a.txt', content: 'hello' }] };
+  const outcomes = await Promise.all([mail(message), mail(message), mail({ ...message, date: new Date(0) })]);
+  t.match(outcomes[0], { accepted: /queued as/ });
+  t.strictSame(outcomes[1], outcomes[0]);
+  t.strictSame(outcomes[2], outcomes[0]);
+  t.equal(await count(), 1);
+  t.match(await mail({ ...message, html: '<p>other' }), {
+    refused: '554 5.5.0 X-Sendwright-Idempotency-Key: was used with another message',
+  });
+  t.equal(await count(), 1);
+});
+
+t.test('a refused message leaves its idempotency key free', async (t) => {
+  const { mail, from, read } = await scene.sender();
+  const headers = { 'X-Sendwright-Idempotency-Key': 'k' };
+  t.match(await mail({ from: 'x@foreign.test', headers, envelope: { from, to: 'a@b.test' } }), {
+    refused: /^550 5\.7\.1/,
+  });
+  t.match(await read(await mail({ headers })), { status: 'queued' });
+});
+
+t.test('a suppressed recipient is accepted and recorded, as by the REST API', async (t) => {
+  const { mail, read, account } = await scene.sender();
+  await node.db.prisma.suppression.create({
+    data: { id: newId(), accountId: account.id, address: 'gone@b.test', reason: 'bounce' },
+  });
+  const outcome = await mail({ to: 'gone@b.test' });
+  t.match(outcome, { accepted: /^250 2\.0\.0 queued as \S+ \(suppressed\)$/ });
+  t.match(await read(outcome), { status: 'suppressed', error: 'gone@b.test is suppressed (bounce)' });
+});
+
+t.test('what the REST API refuses is refused with a sentence that names the header', async (t) => {
+  const { count, offers } = await scene.sender();
+  const offer = await offers();
+  const many = (n: number, make: (i: number) => [string, string]) =>
+    Object.fromEntries(Array.from({ length: n }, (_, i) => make(i)));
+  const file = (content = 'x') => ({ filename: 'a.txt', content });
+  const cases: [message: Record<string, unknown>, refused: string | RegExp][] = [
+    [{ subject: '' }, '554 5.6.0 Subject: is required'],
+    [{ subject: 'x'.repeat(999) }, '554 5.6.0 Subject: may have 998 characters at the most'],
+    [{ text: '' }, /^554 5\.6\.0 the message has no text/],
+    [{ headers: { 'X-Sendwright-Type': 'spam' } }, /^554 5\.6\.0 X-Sendwright-Type: must be one of/],
+    [
+      { headers: { 'X-Sendwright-Scheduled-At': 'tomorrow' } },
+      /^554 5\.6\.0 X-Sendwright-Scheduled-At: must be an RFC 3339/,
+    ],
+    [{ headers: { 'X-Sendwright-Scheduled-At': at(-3_600_000) } }, /Scheduled-At: is in the past$/],
+    [{ headers: { 'X-Sendwright-Scheduled-At': at(400 * 86_400_000) } }, /Scheduled-At: is more than a year ahead$/],
+    [{ headers: { 'X-Sendwright-Tags': Array(51).fill('t').join() } }, /X-Sendwright-Tags: may have 50 entries/],
+    [{ headers: { 'X-Sendwright-Tags': 'x'.repeat(257) } }, /X-Sendwright-Tags: a tag may have 256 characters/],
+    [{ headers: { 'X-Sendwright-Idempotency-Key': 'x'.repeat(257) } }, /Idempotency-Key: must have 1 to 256/],
+    [{ headers: { 'X-Sendwright-Template': 'welcome' } }, '554 5.6.0 X-Sendwright-Template: is not known'],
+    [{ headers: many(51, (i) => [`X-H-${i}`, 'v']) }, /the header may have 50 fields of its own/],
+    [{ headers: { 'X-Long': 'word '.repeat(500) } }, '554 5.6.0 X-Long: is longer than 2000 characters'],
+    [{ headers: { 'X-Twice': ['a', 'b'] } }, '554 5.6.0 X-Twice: is there twice'],
+    [{ attachments: Array(11).fill(file()) }, /the message may have 10 attachments/],
+    [
+      { attachments: [{ ...file(), filename: 'a\u202egpj.exe' }] },
+      /attachment 1: filename holds characters that reverse/,
+    ],
+    [{ attachments: [file('x'.repeat(10 * 1024 * 1024 + 1))] }, '552 5.3.4 attachment 1: is larger than 10 MB'],
+    [{ text: 'x'.repeat(5 * 1024 * 1024 + 1) }, /^552 5\.3\.4 the text may have/],
+    [{ to: '"quoted local"@b.test' }, /^554 5\.6\.0 To: quotes in the part before/],
+  ];
+  for (const [message, refused] of cases) {
+    t.match(await offer(message), refused, JSON.stringify(message).slice(0, 80));
+  }
+  t.equal(await count(), 0);
+});

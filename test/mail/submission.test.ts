@@ -1,0 +1,172 @@
+import t from 'tap';
+import { MimeError } from '../../src/mail/mime-error.ts';
+import { readSubmission } from '../../src/mail/submission.ts';
+
+const message = (content: string, encoding: BufferEncoding = 'latin1') =>
+  Buffer.from(`From: a@b.test\r\nSubject: s\r\n${content.replaceAll(/\r?\n/g, '\r\n')}`, encoding);
+const read = (content: string, encoding?: BufferEncoding) => readSubmission(message(content, encoding), false);
+const part = (header: string, body: string) => `--b\n${header}\n\n${body}\n`;
+const multi = (kind: string, ...parts: string[]) =>
+  `Content-Type: multipart/${kind}; boundary=b\n\npreamble\n${parts.join('')}--b--\nepilogue\n`;
+
+const refused = async (t: Tap, content: string, words: string | RegExp) => {
+  const error = await read(content).catch((reason: unknown) => reason);
+  t.ok(error instanceof MimeError, content.slice(0, 200));
+  t.match((error as Error).message, words);
+};
+type Tap = Pick<typeof t, 'ok' | 'match'>;
+
+t.test('bodies in every charset and encoding that is in use', async (t) => {
+  const cases: [content: string, text: string][] = [
+    ['\nplain\n', 'plain'],
+    ['\n', ''],
+    ['Content-Type: text/plain; charset=iso-8859-1\nContent-Transfer-Encoding: 8bit\n\nGr\xfc\xdfe\n', 'Grüße'],
+    [
+      'Content-Transfer-Encoding: quoted-printable\n\nGr=C3=BC=C3=9Fe =\nand=20 \nmore =3D=3d=x\n',
+      'Grüße and \nmore ===x',
+    ],
+    ['Content-Transfer-Encoding: BASE64 (comment)\n\nR3LD\nvMOf\nZQ==\n', 'Grüße'],
+    ['Content-Type: text/plain; charset="windows-1252"\n\n\x80 5\n', '€ 5'],
+    ['Content-Type: text/plain; charset=ISO-2022-JP\n\n\x1b$B$3$s\x1b(B\n', 'こん'],
+    [`Content-Type: text/plain\n\n${Buffer.from('Größe').toString('latin1')}\n`, 'Größe'],
+    [
+      'Content-Type: text/plain; format=flowed\n\n> one \n> two\n>> three\n stuffed \nend\n-- \nme\n',
+      '> one two\n>> three\nstuffed end\n-- \nme',
+    ],
+    ['Content-Type: text/plain; format=flowed; delsp=yes\n\nki \nnd\n', 'kind'],
+  ];
+  for (const [content, text] of cases) t.equal((await read(content)).text ?? '', text, content);
+});
+
+t.test('INJ: bytes that do not fit what is said of them are refused', async (t) => {
+  await refused(
+    t,
+    'Content-Type: text/plain; charset=utf-8\n\n\xff\n',
+    /part 1 \(text\/plain\) holds bytes that are not utf-8/,
+  );
+  await refused(t, '\n\xff\n', /holds bytes that are not utf-8/);
+  await refused(t, 'Content-Type: text/plain; charset=utf-7\n\n+AGE-\n', /charset that is not known: utf-7/);
+  await refused(t, 'Content-Transfer-Encoding: base64\n\nR3LD!vMO\n', 'part 1 (text/plain) is not base64');
+  await refused(t, 'Content-Transfer-Encoding: base64\n\nZQ==\nZQ==\n', 'is not base64');
+  await refused(t, 'Content-Transfer-Encoding: base64\n\nZ\n', 'is not base64');
+  await refused(t, 'Content-Transfer-Encoding: base64\n\nYQBi\n', 'holds a NUL');
+  await refused(t, 'Content-Transfer-Encoding: x-uuencode\n\nx\n', 'a Content-Transfer-Encoding that is not known');
+  await refused(t, 'Content-Type: text/plain\nContent-Type: text/html\n\nx\n', 'Content-Type: is there twice');
+  await refused(t, 'Content-Type: text/plain; charset=a; charset=b\n\nx\n', 'the parameter charset is there twice');
+  await refused(
+    t,
+    multi('mixed', part('Content-Disposition: attachment; filename="\xff"', 'x')),
+    /Content-Disposition: holds bytes/,
+  );
+});
+
+t.test('the parts of a message: alternatives, related images, files, nested messages', async (t) => {
+  const inner =
+    'Content-Type: multipart/alternative; boundary="i n"\n\n--i n\n\ntext\n--i n\nContent-Type: text/html\n\n<p>\n--i n--';
+  const image =
+    'Content-Type: image/png; name="=?utf-8?Q?gr=C3=B6=C3=9Fe.png?="\nContent-ID: <i@d>\nContent-Transfer-Encoding: base64';
+  const file =
+    'Content-Disposition: attachment; filename*0*=utf-8\'\'Gr%C3%B6%C3%9Fe; filename*1=" (1).p"; filename*2=df';
+  const mixed = multi(
+    'mixed',
+    `--b  \n${inner}\n`,
+    part(image, 'iVBORw=='),
+    part(`Content-Type: application/pdf\n${file}`, '%PDF\n.\n'),
+    part('Content-Type: message/rfc822', 'Subject: inner\n\n--b-not\n'),
+    part('Content-Type: text/calendar; method=REQUEST; charset=utf-8', 'BEGIN'),
+    part('Content-Type: text/plain', 'footer'),
+    part('Content-Disposition: attachment; filename="../../etc/passwd"\nContent-ID: <unused@d>', 'x'),
+  );
+  const { html, text, attachments } = await read(mixed);
+  t.equal(html, '<p>');
+  t.equal(text, 'text\nfooter');
+  t.strictSame(
+    attachments.map(({ content, ...rest }) => ({ ...rest, content: content.toString('latin1') })),
+    [
+      { filename: 'größe.png', contentType: 'image/png', contentId: 'i@d', content: '\x89PNG' },
+      { filename: 'Größe (1).pdf', contentType: 'application/pdf', contentId: null, content: '%PDF\r\n.\r\n' },
+      {
+        filename: 'attachment-3.eml',
+        contentType: 'message/rfc822',
+        contentId: null,
+        content: 'Subject: inner\r\n\r\n--b-not\r\n',
+      },
+      {
+        filename: 'attachment-4.ics',
+        contentType: 'text/calendar; method=REQUEST; charset=utf-8',
+        contentId: null,
+        content: 'BEGIN',
+      },
+      { filename: 'passwd', contentType: 'text/plain', contentId: null, content: 'x' },
+    ],
+  );
+  t.equal((await read('Content-Type: multipart/mixed; boundary=b\n\n--b\n\nno end')).text, 'no end');
+});
+
+t.test('a message whose parts are many, deep or endless is refused, and quickly', async (t) => {
+  const deep = (n: number): string =>
+    n === 0
+      ? 'Content-Type: text/plain\n\nx'
+      : `Content-Type: multipart/mixed; boundary=b${n}\n\n--b${n}\n${deep(n - 1)}`;
+  t.equal((await read(deep(10))).text, 'x');
+  const started = performance.now();
+  await refused(t, deep(11), 'the parts are nested more than 10 deep');
+  await refused(t, multi('mixed', ...Array(101).fill(part('', 'x'))), 'the message has more than 100 parts');
+  await refused(t, multi('mixed', '--b\n\n'.repeat(1_000_000)), 'the message has more than 100 parts');
+  await refused(t, multi('mixed', `${'--b '.repeat(2_000_000)}`), 'multipart without a part');
+  await refused(
+    t,
+    multi('mixed', part(`X-A: ${'x'.repeat(300_000)}`, 'x')),
+    'the header of part 1 has more than 262144 octets',
+  );
+  await refused(t, `${'X-A: x\n'.repeat(501)}\nx`, 'the header has more than 500 fields');
+  await refused(t, `Content-Type: text/plain${'; a=b'.repeat(101)}\n\nx`, 'more than 100 parameters');
+  await refused(t, 'Content-Type: multipart/mixed\n\nx', 'multipart without a boundary');
+  for (const kind of ['signed', 'encrypted', 'report'])
+    await refused(t, multi(kind, part('', 'x')), `multipart/${kind} is a kind of message that cannot be sent here`);
+  t.ok(performance.now() - started < 5_000, 'five seconds are far more than it needs');
+});
+
+t.test('20 MB of files keep others waiting for moments only', async (t) => {
+  const file = Buffer.alloc(10 * 1024 * 1024, 7);
+  const base64 = file.toString('base64').replaceAll(/.{76}/g, '$&\n');
+  const header = 'Content-Type: application/pdf\nContent-Transfer-Encoding: base64';
+  const bytes = message(multi('mixed', part('', 'text'), part(header, base64), part(header, base64)));
+  let longest = 0;
+  let last = performance.now();
+  const watch = setInterval(() => {
+    longest = Math.max(longest, performance.now() - last);
+    last = performance.now();
+  }, 1);
+  const { attachments } = await readSubmission(bytes, false);
+  clearInterval(watch);
+  t.ok(attachments.every(({ content }) => content.equals(file)));
+  t.ok(longest < 500, `${longest} ms`);
+});
+
+t.test('lists of addresses: comments, groups, quotes, and no repair', async (t) => {
+  const to = async (value: string) => {
+    const bytes = Buffer.from(`From: a@b.test\r\nTo: ${value}\r\n\r\nx`);
+    const { to: mailboxes } = await readSubmission(bytes, true);
+    return mailboxes.map(({ name, address }) => [name, address]);
+  };
+  t.strictSame(await to('a@b.test (Ann (A)), "B, \\"C\\"" <c@d.test>,, (none)'), [
+    [null, 'a@b.test'],
+    ['B, "C"', 'c@d.test'],
+  ]);
+  t.strictSame(await to('Friends: a@b.test, C <c@d.test>; e@f.test, undisclosed:;'), [
+    [null, 'a@b.test'],
+    ['C', 'c@d.test'],
+    [null, 'e@f.test'],
+  ]);
+  t.strictSame(await to('=?utf-8?Q?J=C3=B6rg_=28x=29?= =?utf-8?B?IEw=?= <j@b.test>'), [['Jörg (x) L', 'j@b.test']]);
+  for (const bad of [
+    '"a@b.test',
+    'a@b.test (',
+    '<a@b.test',
+    'a@b.test c@d.test',
+    'A, B <a@b.test>',
+    'a@b.test; c@d.test',
+  ])
+    await t.rejects(to(bad), { name: 'MimeError', message: /^To: / }, bad);
+});
