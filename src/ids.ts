@@ -20,9 +20,9 @@ export function isId(text: string): boolean {
   return validate(text);
 }
 
-/** The smallest UUID that a version 7 id of this moment can be: the lower bound of a range of ids. */
+/** The smallest UUID that a version 7 id of this moment can be: the lower bound of a range of ids. Before 1970 there is none. */
 export function floorId(at: Date): string {
-  const hex = at.getTime().toString(16).padStart(12, '0');
+  const hex = Math.max(0, at.getTime()).toString(16).padStart(12, '0');
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-0000-0000-000000000000`;
 }
 

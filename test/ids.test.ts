@@ -7,6 +7,7 @@ t.test('ids are made in the order of time and carry it', async (t) => {
   t.equal(timeOf(id).getTime(), at.getTime());
   t.ok(floorId(at) <= id);
   t.ok(floorId(new Date(at.getTime() + 1)) > id);
+  t.ok(isId(floorId(new Date('1969-07-20T20:17:40Z'))), 'an id, whatever the time');
   const many = Array.from({ length: 1_000 }, () => newId());
   t.same(many, many.toSorted());
   for (const text of ['', 'x', `${id}x`, id.slice(1), '\0', '00000000-0000-0000-0000-00000000000g'])

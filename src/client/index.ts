@@ -20,7 +20,7 @@ export type { Operations } from './operations.ts';
 export type * from './requests.ts';
 export type { CallOptions, ClientOptions, SendOptions } from './transport.ts';
 export type * from './types.ts';
-export { type ReceivedWebhook, verifyWebhook, type WebhookEvent, type WebhookTest } from './verify-webhook.ts';
+export { type ReceivedWebhook, verifyWebhook, type WebhookEvent } from './verify-webhook.ts';
 
 /**
  * Sendwright over HTTP. Fields are named as on the wire (`scheduled_at`, `next_cursor`), and answers are what the service

@@ -433,3 +433,14 @@ export interface EmailEvent {
     }[];
   };
 }
+
+/** What `POST /api/v1/webhooks/:id/test` posts to an endpoint. */
+export interface WebhookTest {
+  /** The event. */ type: 'webhook.test';
+  /** When the call was asked for. */ created_at: string;
+  /** The endpoint. */
+  data: {
+    /** The endpoint. */ webhook_id: string;
+    /** What it is. */ message: string;
+  };
+}

@@ -1,12 +1,5 @@
 import { SendwrightError } from './errors.ts';
-import type { EmailEvent, EventType } from './types.ts';
-
-/** What `webhooks.test` posts. */
-export interface WebhookTest {
-  type: 'webhook.test';
-  created_at: string;
-  data: { webhook_id: string; message: string };
-}
+import type { EmailEvent, EventType, WebhookTest } from './types.ts';
 
 /** What is posted to an endpoint, told apart by its `type`. */
 export type WebhookEvent = { [Type in EventType]: EmailEvent & { type: Type } }[EventType] | WebhookTest;

@@ -45,7 +45,7 @@ export function createApp(services: Services): Koa {
   app.use(requestId(services.log));
   app.use(accessLog);
   app.use(errors);
-  app.use(securityHeaders);
+  app.use(securityHeaders(services.baseUrl.startsWith('https:')));
   for (const router of [root, api]) {
     app.use(router.routes());
     app.use(router.allowedMethods());

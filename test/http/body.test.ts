@@ -1,6 +1,8 @@
 import { once } from 'node:events';
 import net from 'node:net';
+import Koa from 'koa';
 import t from 'tap';
+import { securityHeaders } from '../../src/http/middleware.ts';
 import { buildSender } from '../support/build.ts';
 import { createDatabase } from '../support/db.ts';
 import { startGate } from '../support/gate.ts';
@@ -271,7 +273,13 @@ t.test('every answer has an id and its security headers, and an error nothing bu
       },
       what,
     );
-    for (const name of ['x-powered-by', 'server', 'access-control-allow-origin', 'set-cookie'])
+    for (const name of [
+      'x-powered-by',
+      'server',
+      'access-control-allow-origin',
+      'set-cookie',
+      'strict-transport-security',
+    ])
       t.notOk(answer.headers.has(name), what);
     ids.add(answer.headers.get('x-request-id'));
   }
@@ -337,4 +345,18 @@ t.test('without its database the service says 503 and comes back by itself', asy
   t.ok(Date.now() - asked < 5_000, 'a database that is silent is as good as gone');
   gate.set('open');
   await eventually(async () => (await node.call('GET', '/readyz')).status === 200);
+});
+
+t.test('AUTH-13: behind https browsers are told to ask for nothing else', async (t) => {
+  for (const [https, header] of [
+    [true, 'max-age=31536000'],
+    [false, null],
+  ] as const) {
+    const server = new Koa().use(securityHeaders(https)).listen(0, '127.0.0.1');
+    t.teardown(() => server.close());
+    await once(server, 'listening');
+    const { port } = server.address() as net.AddressInfo;
+    const { headers } = await fetch(`http://127.0.0.1:${port}/`);
+    t.equal(headers.get('strict-transport-security'), header);
+  }
 });

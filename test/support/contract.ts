@@ -13,7 +13,9 @@ export interface OperationObject {
   description: string;
   security: Json[];
   parameters?: ParameterObject[];
-  requestBody?: { content: Record<string, { schema: Json; example: unknown }> };
+  requestBody?: {
+    content: Record<string, { schema: Json; example: unknown; examples?: Record<string, { value: unknown }> }>;
+  };
   responses: Record<string, ResponseObject>;
 }
 

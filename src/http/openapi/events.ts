@@ -1,7 +1,8 @@
 import { z } from 'zod';
+import { testEvent } from '../../core/webhook-deliveries.ts';
 import { eventTypes } from '../../core/webhooks.ts';
 import { emailStatuses } from './emails.ts';
-import { samples } from './samples.ts';
+import { eventSamples, samples } from './samples.ts';
 import { id, type JsonSchema, list, oneOf, time, toJsonSchema, words } from './schema.ts';
 
 const event = z
@@ -28,6 +29,14 @@ const event = z
       .describe('The email.'),
   })
   .meta({ id: 'Event', description: 'What is posted to an endpoint.' });
+
+const test = z
+  .object({
+    type: z.literal(testEvent).describe('The event.'),
+    created_at: time('When the call was asked for.'),
+    data: z.object({ webhook_id: id('The endpoint.'), message: words('What it is.') }).describe('The endpoint.'),
+  })
+  .meta({ id: 'WebhookTest', description: 'What `POST /api/v1/webhooks/:id/test` posts to an endpoint.' });
 
 const description = `An endpoint is called with a \`POST\` for each event that it registered. Any 2xx within 15 seconds is a success. Anything
 else, a redirect too, is tried again after 5 s, 1 min, 5 min, 30 min, 2 h, 6 h, 12 h and 24 h; \`410\` disables the endpoint. An event
@@ -61,18 +70,10 @@ export function eventWebhook(named: Record<string, JsonSchema>): JsonSchema {
       required: true,
       content: {
         'application/json': {
-          schema: toJsonSchema(event, named),
-          example: {
-            type: 'email.delivered',
-            created_at: samples.deliveredAt,
-            data: {
-              email_id: samples.email,
-              from: samples.from,
-              to: [samples.to],
-              subject: 'Your order',
-              status: 'delivered',
-              created_at: samples.createdAt,
-            },
+          schema: toJsonSchema(z.union([event, test]), named),
+          examples: {
+            'email.delivered': { value: eventSamples.delivered },
+            [testEvent]: { value: eventSamples.test },
           },
         },
       },

@@ -15,3 +15,24 @@ export const samples = {
   from: 'Shop <hello@shop.example.com>',
   to: 'ann@example.net',
 };
+
+/** What an endpoint is posted, as an example. */
+export const eventSamples = {
+  delivered: {
+    type: 'email.delivered',
+    created_at: samples.deliveredAt,
+    data: {
+      email_id: samples.email,
+      from: samples.from,
+      to: [samples.to],
+      subject: 'Your order',
+      status: 'delivered',
+      created_at: samples.createdAt,
+    },
+  },
+  test: {
+    type: 'webhook.test',
+    created_at: samples.deliveredAt,
+    data: { webhook_id: samples.webhook, message: 'A test call, made on request. No email is behind it.' },
+  },
+};

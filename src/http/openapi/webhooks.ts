@@ -4,7 +4,7 @@ import { eventTypes } from '../../core/webhooks.ts';
 import { deliveryQuery, newWebhook, range, webhookChanges } from '../routes/webhooks.ts';
 import { type Group, message } from './operation.ts';
 import type { Refusal } from './refusals.ts';
-import { samples } from './samples.ts';
+import { eventSamples, samples } from './samples.ts';
 import { id, integer, list, oneOf, time, total, words } from './schema.ts';
 
 const webhook = z
@@ -72,19 +72,6 @@ const deliveryExample = {
   attempts: [{ at: samples.deliveredAt, response_status: 200, response_body: 'ok', error: null, duration_ms: 38 }],
   next_attempt_at: null,
   created_at: samples.deliveredAt,
-};
-
-const payload = {
-  type: 'email.delivered',
-  created_at: samples.deliveredAt,
-  data: {
-    email_id: samples.email,
-    from: samples.from,
-    to: [samples.to],
-    subject: 'Your order',
-    status: 'delivered',
-    created_at: samples.createdAt,
-  },
 };
 
 const disabled: Refusal = {
@@ -213,7 +200,7 @@ export const webhookGroup: Group = {
             ...deliveryExample,
             event: testEvent,
             email_id: null,
-            payload: { type: testEvent, created_at: samples.deliveredAt, data: { webhook_id: samples.webhook } },
+            payload: eventSamples.test,
           },
         },
       },
@@ -273,7 +260,7 @@ export const deliveryGroup: Group = {
       answer: {
         description: 'The delivery.',
         schema: z.object({ delivery: deliveryWithPayload }),
-        example: { delivery: { ...deliveryExample, payload } },
+        example: { delivery: { ...deliveryExample, payload: eventSamples.delivered } },
       },
     },
     {
@@ -288,7 +275,12 @@ export const deliveryGroup: Group = {
         description: 'It is being sent.',
         schema: z.object({ delivery: deliveryWithPayload }),
         example: {
-          delivery: { ...deliveryExample, status: 'pending', next_attempt_at: '2026-11-21T10:00:00.000Z', payload },
+          delivery: {
+            ...deliveryExample,
+            status: 'pending',
+            next_attempt_at: '2026-11-21T10:00:00.000Z',
+            payload: eventSamples.delivered,
+          },
         },
       },
       refusals: [disabled],
