@@ -18,7 +18,12 @@ export function findNode(root) {
 /** Runs the project's Node with `args` in the project's folder, and ends as it ends. */
 export async function launch(root, args) {
   const bin = path.join(root, 'node_modules', '.bin');
-  const env = { ...process.env, PATH: [bin, process.env.PATH].filter(Boolean).join(path.delimiter) };
+  const env = {
+    // Compiled once, our own files as well; a folder that cannot be written is none.
+    NODE_COMPILE_CACHE: path.join(root, 'node_modules', '.compile-cache'),
+    ...process.env,
+    PATH: [bin, process.env.PATH].filter(Boolean).join(path.delimiter),
+  };
   const child = spawn(findNode(root), ['--disable-warning=ExperimentalWarning', ...args], {
     cwd: root,
     env,

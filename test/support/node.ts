@@ -33,11 +33,15 @@ type Test = { teardown(work: () => Promise<void>): void };
 
 export const adminPassword = 'correct horse battery staple';
 
+/** Tests run at the same time: one that needs such a port takes a free one. */
+export const portsOff = { INBOUND_SMTP_PORT: '0', SUBMISSION_PORT: '0', SUBMISSIONS_PORT: '0' };
+
 /** The environment of a node under test; on top of it, whatever the test sets. */
 export function testEnv(databaseUrl: string, env: Record<string, string> = {}): Record<string, string> {
   return {
     DATABASE_URL: databaseUrl,
     HTTP_PORT: '0',
+    ...portsOff,
     JWT_SECRET: randomBytes(32).toString('hex'),
     ENCRYPTION_KEY: randomBytes(32).toString('hex'),
     ADMIN_EMAIL: 'admin@example.test',
@@ -94,10 +98,11 @@ export async function call(baseUrl: string, method: string, path: string, option
 
 /** Asks again until the answer is not null or false, or the time is over. */
 export async function eventually<T>(ask: () => Promise<T | null | false | undefined>, withinMs = 10_000): Promise<T> {
-  for (const end = Date.now() + withinMs; ; ) {
+  // Asking costs as much as what is waited for, so it gets rarer.
+  for (let end = Date.now() + withinMs, pauseMs = 15; ; pauseMs = Math.min(pauseMs * 1.3, 150)) {
     const answer = await ask();
     if (answer !== null && answer !== false && answer !== undefined) return answer;
     if (Date.now() > end) throw new Error(`nothing came of it within ${withinMs} ms`);
-    await new Promise((resume) => setTimeout(resume, 20));
+    await new Promise((resume) => setTimeout(resume, pauseMs));
   }
 }

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import { type CallOptions, call } from './node.ts';
+import { type CallOptions, call, portsOff } from './node.ts';
 
 /** Sendwright as an operator runs it: a process of its own. */
 export interface SendwrightProcess {
@@ -22,8 +22,9 @@ const startWithinMs = 60_000;
 export async function runSendwright(
   env: Record<string, string>,
 ): Promise<{ exited: number | string; stderr: string } | SendwrightProcess> {
+  const { PATH = '', NODE_COMPILE_CACHE } = process.env;
   const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', main], {
-    env: { PATH: process.env.PATH ?? '', HTTP_PORT: '0', ...env },
+    env: { PATH, ...(NODE_COMPILE_CACHE && { NODE_COMPILE_CACHE }), HTTP_PORT: '0', ...portsOff, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   let stdout = '';

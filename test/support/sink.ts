@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { SMTPServer } from 'smtp-server';
-import { selfSignedCertificate } from '../../src/sandbox/certificate.ts';
+import { selfSignedCertificate } from '../../src/certificate.ts';
 
 /** A key and a self-signed certificate, made once for a process. */
 export const certificate = (() => {
