@@ -30,7 +30,7 @@ const nameOf = (name: string) => renamed[name] ?? name;
 const eventTypes = propertiesOf(schemas.Event ?? {}).type?.enum as string[];
 
 /** What narrows a value without changing its type, or only explains it. */
-const silent = /^(description|default|format|contentEncoding|propertyNames|(min|max|exclusiveMin)[A-Z]?\w+)$/;
+const silent = /^(description|default|format|contentEncoding|pattern|propertyNames|(min|max|exclusiveMin)[A-Z]?\w+)$/;
 const spoken = ['$ref', 'const', 'enum', 'anyOf', 'type', 'properties', 'required', 'additionalProperties', 'items'];
 
 /** A schema as a type. What would have to be left out is an error, so that no type says less than the document. */

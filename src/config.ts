@@ -24,6 +24,13 @@ export interface Config {
   mxPort: number;
   allowPrivateNetworks: boolean;
   allowUnsafeDatabase: boolean;
+  smtp: {
+    /** The address that the SMTP servers listen on; null: all. */
+    host: string | null;
+    /** Paths of PEM files; null: a certificate of our own. */
+    tls: { cert: string; key: string } | null;
+  };
+  /** 0: off. */
   ports: { inbound: number; submission: number; submissions: number };
   admin: { email: string; password: string | null };
   /** Null: generated into `dataDir`, which only the embedded database allows. */
@@ -105,6 +112,17 @@ export const variables: Variable[] = [
   { name: 'INBOUND_SMTP_PORT', fallback: '`2525`', meaning: 'bounces and complaints; `0` switches it off' },
   { name: 'SUBMISSION_PORT', fallback: '`2587`', meaning: 'submission with STARTTLS; `0` switches it off' },
   { name: 'SUBMISSIONS_PORT', fallback: '`2465`', meaning: 'submission with TLS from the start; `0` switches it off' },
+  {
+    name: 'SMTP_HOST',
+    fallback: '`HTTP_HOST` in `sandbox`; every address in `direct`',
+    meaning: 'address that these three ports are opened on',
+  },
+  {
+    name: 'SMTP_TLS_CERT',
+    fallback: 'unset: a self-signed one in `DATA_DIR`',
+    meaning: "PEM file with the SMTP servers' certificate and those above it; read at the start",
+  },
+  { name: 'SMTP_TLS_KEY', fallback: 'required when `SMTP_TLS_CERT` is set', meaning: 'PEM file with its private key' },
   { name: 'ADMIN_EMAIL', fallback: '`admin@localhost`', meaning: 'first start only' },
   { name: 'ADMIN_PASSWORD', fallback: 'generated and printed once', meaning: 'first start only; 8 to 200 characters' },
   {
@@ -156,12 +174,13 @@ export function readConfig(env: Record<string, string | undefined>): Readonly<Co
   const deliveryMode = read('DELIVERY_MODE', oneOf(['sandbox', 'direct'] as const), 'sandbox');
   const sandbox = deliveryMode === 'sandbox';
   const databaseUrl = read('DATABASE_URL', postgresUrl, null);
+  const host = read('HTTP_HOST', hostToListenOn, '127.0.0.1');
   const port = read('HTTP_PORT', portFrom(0), 3000);
   const config: Config = {
     databaseUrl,
     dataDir: read('DATA_DIR', String, './data'),
     http: {
-      host: read('HTTP_HOST', hostToListenOn, '127.0.0.1'),
+      host,
       port,
       proxies: read('TRUSTED_PROXIES', proxyCount, 0),
     },
@@ -173,6 +192,10 @@ export function readConfig(env: Record<string, string | undefined>): Readonly<Co
     mxPort: read('MX_PORT', portFrom(1), 25),
     allowPrivateNetworks: read('ALLOW_PRIVATE_NETWORKS', trueOrFalse, false),
     allowUnsafeDatabase: read('ALLOW_UNSAFE_DATABASE', trueOrFalse, false),
+    smtp: {
+      host: read('SMTP_HOST', hostToListenOn, sandbox ? host : null),
+      tls: certificateFiles(read('SMTP_TLS_CERT', String, null), read('SMTP_TLS_KEY', String, null)),
+    },
     ports: {
       inbound: read('INBOUND_SMTP_PORT', portFrom(0), 2525),
       submission: read('SUBMISSION_PORT', portFrom(0), 2587),
@@ -204,6 +227,13 @@ export function readConfig(env: Record<string, string | undefined>): Readonly<Co
     throw missing('ENCRYPTION_KEY', '32 bytes as 64 hexadecimal digits or as base64, when DATABASE_URL is set');
   }
   return Object.freeze(config);
+}
+
+function certificateFiles(cert: string | null, key: string | null): { cert: string; key: string } | null {
+  if (cert && key) return { cert, key };
+  if (cert) throw missing('SMTP_TLS_KEY', 'a PEM file with the key of SMTP_TLS_CERT');
+  if (key) throw missing('SMTP_TLS_CERT', 'a PEM file with the certificate of SMTP_TLS_KEY');
+  return null;
 }
 
 const missing = (name: string, must: string) => new ConfigError(`${name} is missing: it must be ${must}`);

@@ -84,6 +84,7 @@ export function firstScreen(
     '',
     `    URL          ${baseUrl}`,
     `    Reference    ${baseUrl}/docs`,
+    ...submissionLine(config, node),
     `    Admin login  ${login}`,
     '',
     ...(sandboxKey ? firstEmail(baseUrl, sandboxKey) : firstDomain(baseUrl)),
@@ -91,6 +92,16 @@ export function firstScreen(
     '',
     '',
   ].join('\n');
+}
+
+/** Any user name; the password is an API key. */
+function submissionLine({ mailHostname, deliveryMode }: Config, { submission }: SendwrightNode): string[] {
+  const ports = [
+    submission.submission && `port ${submission.submission} (STARTTLS)`,
+    submission.submissions && `port ${submission.submissions} (TLS)`,
+  ].filter(Boolean);
+  const host = deliveryMode === 'direct' ? mailHostname : 'localhost';
+  return ports.length > 0 ? [`    SMTP         ${host}, ${ports.join(', ')}; the password is an API key`] : [];
 }
 
 function firstEmail(baseUrl: string, key: string): string[] {

@@ -17,6 +17,8 @@ import { addUpkeep } from './delivery/upkeep.ts';
 import { createApp } from './http/app.ts';
 import { RateLimiter } from './http/rate-limit.ts';
 import { type HttpServer, listen } from './http/server.ts';
+import { readCertificate } from './inbound/certificate.ts';
+import { type SubmissionServer, startSubmission } from './inbound/submission.ts';
 import type { Logger } from './log.ts';
 import type { Queue } from './queue.ts';
 import { Rounds } from './rounds.ts';
@@ -43,6 +45,8 @@ export interface Foundation {
 
 export interface SendwrightNode {
   baseUrl: string;
+  /** Where mail can be submitted; null: not here. */
+  submission: SubmissionServer['ports'];
   db: Database;
   admin: {
     accountId: string;
@@ -56,7 +60,8 @@ export interface SendwrightNode {
   stop(): Promise<void>;
 }
 
-const httpGraceMs = 5_000;
+/** For the requests and the messages that are being received. */
+const graceMs = 5_000;
 
 /**
  * Brings one node up, from the database to the open port, and leaves nothing behind when that fails half way.
@@ -114,6 +119,11 @@ async function bringUp(config: Config, foundation: Foundation, stops: Stops): Pr
   // At the same time: each may need most of the time that there is.
   stops.push(() => Promise.all(dispatchers.map((dispatcher) => dispatcher.stop())));
 
+  const limiter = new RateLimiter(config.rateLimit);
+  const doors: { close(graceMs: number): Promise<void> }[] = [];
+  stops.push(() => Promise.all(doors.map((door) => door.close(graceMs))));
+  const submission = await openSubmission(parts, limiter);
+  doors.push(submission);
   let baseUrl = config.baseUrl;
   if (config.roles.has('api')) {
     const services = {
@@ -137,13 +147,13 @@ async function bringUp(config: Config, foundation: Foundation, stops: Stops): Pr
       },
       returnPathKey: returnPath.key,
       retryForMs: config.retryForMs,
-      limiter: new RateLimiter(config.rateLimit),
+      limiter,
     };
     const server = await openPort(createApp(services), config);
-    stops.push(() => server.close(httpGraceMs));
+    doors.push(server);
     if (config.http.port === 0) baseUrl = `http://localhost:${server.port}`;
   }
-  return { baseUrl, db, surroundings, admin };
+  return { baseUrl, submission: submission.ports, db, surroundings, admin };
 }
 
 /** Not with a password that has to be generated: a start that fails after this must not have used it up. */
@@ -254,6 +264,19 @@ function startWebhooks({ config, foundation, db, queue, rounds, lease }: Parts):
   dispatcher.start();
   addWebhookUpkeep(rounds, db, queue, log);
   return dispatcher;
+}
+
+async function openSubmission(
+  { config, foundation, db, queue }: Parts,
+  limiter: RateLimiter,
+): Promise<SubmissionServer> {
+  const { roles, dataDir, mailHostname, smtp } = config;
+  const ports = roles.has('smtp')
+    ? { submission: config.ports.submission || null, submissions: config.ports.submissions || null }
+    : { submission: null, submissions: null };
+  if (ports.submission === null && ports.submissions === null) return { ports, close: async () => {} };
+  const tls = await readCertificate({ dataDir, host: mailHostname, files: smtp.tls });
+  return startSubmission({ db, queue, log: foundation.log, host: smtp.host, ports, name: mailHostname, tls, limiter });
 }
 
 async function openPort(app: ReturnType<typeof createApp>, config: Config): Promise<HttpServer> {

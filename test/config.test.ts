@@ -17,6 +17,7 @@ t.test('nothing set is a sandbox on loopback', async (t) => {
     deliveryMode: 'sandbox',
     mxPort: 25,
     allowPrivateNetworks: false,
+    smtp: { host: '127.0.0.1', tls: null },
     ports: { inbound: 2525, submission: 2587, submissions: 2465 },
     admin: { email: 'admin@localhost', password: null },
     retryForMs: 72 * 3_600_000,
@@ -35,6 +36,8 @@ t.test('what is set is taken', async (t) => {
     MAIL_HOSTNAME: 'Mail.Example.COM',
     SENDING_IPS: '192.0.2.1, 2001:db8::1',
     DNS_SERVERS: '127.0.0.1:5353,[::1]:53,9.9.9.9',
+    SMTP_TLS_CERT: 'cert.pem',
+    SMTP_TLS_KEY: 'key.pem',
     ROLES: 'api,mta',
     RETRY_SCHEDULE: '30s,1h',
     ALLOW_PRIVATE_NETWORKS: 'true',
@@ -46,7 +49,9 @@ t.test('what is set is taken', async (t) => {
     dnsServers: ['127.0.0.1:5353', '[::1]:53', '9.9.9.9'],
     retryScheduleMs: [30_000, 3_600_000],
     allowPrivateNetworks: true,
+    smtp: { host: null, tls: { cert: 'cert.pem', key: 'key.pem' } },
   });
+  t.equal(readConfig({ HTTP_HOST: '0.0.0.0' }).smtp.host, '0.0.0.0', 'the sandbox is where the REST API is');
   t.same([...config.roles], ['api', 'mta']);
   t.equal(config.encryptionKey?.length, 32);
   t.same(
@@ -78,6 +83,9 @@ t.test('a wrong value is one line that names the variable and what it must be', 
     [{ INBOUND_SMTP_PORT: 'x' }, /^INBOUND_SMTP_PORT must be a port number/],
     [{ SUBMISSION_PORT: 'x' }, /^SUBMISSION_PORT must be a port number/],
     [{ SUBMISSIONS_PORT: 'x' }, /^SUBMISSIONS_PORT must be a port number/],
+    [{ SMTP_HOST: 'mail.example.com' }, /^SMTP_HOST must be an IP address or localhost/],
+    [{ SMTP_TLS_CERT: 'cert.pem' }, /^SMTP_TLS_KEY is missing: it must be a PEM file with the key of SMTP_TLS_CERT$/],
+    [{ SMTP_TLS_KEY: 'key.pem' }, /^SMTP_TLS_CERT is missing/],
     [{ ADMIN_EMAIL: 'admin' }, /^ADMIN_EMAIL must be an email address/],
     [{ ADMIN_PASSWORD: 'short' }, /^ADMIN_PASSWORD must be 8 to 200 characters, not what was given$/],
     [{ DATABASE_URL: 'mysql://secret@h/d' }, /^DATABASE_URL must be a PostgreSQL address [^']*, not what was given$/],

@@ -1,3 +1,4 @@
+import { forgetRetired } from '../core/dkim-keys.ts';
 import { addUp, forgetZeros } from '../core/email-counts.ts';
 import { forgetExpired } from '../core/idempotency.ts';
 import { trim } from '../core/sandbox-messages.ts';
@@ -18,5 +19,6 @@ export function addChores(rounds: Rounds, db: Database, surroundings: Surroundin
   rounds.every(15 * minuteMs, 'login failures', () => forgetOldFailures(db));
   rounds.every(15 * minuteMs, 'idempotency keys', () => forgetExpired(db));
   rounds.every(minuteMs, 'domain checks', () => recheckDue(db, surroundings));
+  rounds.every(60 * minuteMs, 'retired DKIM keys', () => forgetRetired(db));
   if (sandbox) rounds.every(minuteMs, 'sandbox messages', () => trim(db));
 }

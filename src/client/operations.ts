@@ -22,6 +22,7 @@ import type {
   RenderTemplateBody,
   ReplayWebhookBody,
   RescheduleEmailBody,
+  RotateDkimBody,
   SendBatchBody,
   SendEmailQuery,
   SendRequest,
@@ -35,6 +36,7 @@ import type {
   Bucket,
   Checks,
   Destination,
+  DKIMKey,
   DNSRecords,
   Domain,
   DryRun,
@@ -78,6 +80,8 @@ export const routes = {
   getDomain: { method: 'GET', path: '/api/v1/domains/{id}' },
   removeDomain: { method: 'DELETE', path: '/api/v1/domains/{id}' },
   verifyDomain: { method: 'POST', path: '/api/v1/domains/{id}/verify' },
+  rotateDkim: { method: 'POST', path: '/api/v1/domains/{id}/rotate-dkim' },
+  removeDkimKey: { method: 'DELETE', path: '/api/v1/dkim-keys/{id}' },
   createKey: { method: 'POST', path: '/api/v1/keys' },
   listKeys: { method: 'GET', path: '/api/v1/keys' },
   revokeKey: { method: 'DELETE', path: '/api/v1/keys/{id}' },
@@ -203,6 +207,7 @@ export interface Operations {
     answer: {
       domain: Domain;
       dns_records: DNSRecords;
+      /** Keys that are to sign, sign as well, or signed before, newest first. */ dkim_keys: DKIMKey[];
       /** More records, for better delivery. */ recommended_records: RecommendedRecord[];
     };
   };
@@ -213,6 +218,7 @@ export interface Operations {
     answer: {
       domain: Domain;
       dns_records: DNSRecords;
+      /** Keys that are to sign, sign as well, or signed before, newest first. */ dkim_keys: DKIMKey[];
       /** More records, for better delivery. */ recommended_records: RecommendedRecord[];
     };
   };
@@ -223,10 +229,23 @@ export interface Operations {
     answer: {
       domain: Domain;
       dns_records: DNSRecords;
+      /** Keys that are to sign, sign as well, or signed before, newest first. */ dkim_keys: DKIMKey[];
       /** More records, for better delivery. */ recommended_records: RecommendedRecord[];
       checks: Checks;
     };
   };
+  /** Change the DKIM key, or add an Ed25519 one */
+  rotateDkim: {
+    body: RotateDkimBody;
+    answer: {
+      domain: Domain;
+      dns_records: DNSRecords;
+      /** Keys that are to sign, sign as well, or signed before, newest first. */ dkim_keys: DKIMKey[];
+      /** More records, for better delivery. */ recommended_records: RecommendedRecord[];
+    };
+  };
+  /** Remove a DKIM key */
+  removeDkimKey: { answer: { /** What was done, for a person. */ message: string } };
   /** Create an API key */
   createKey: {
     body: CreateKeyBody;

@@ -117,6 +117,14 @@ export interface AddDomainBody {
   /** The name, such as `shop.example.com`. A subdomain is a domain of its own. */ domain: string;
 }
 
+export interface RotateDkimBody {
+  /** `rsa` takes the place of the key that signs, `ed25519` signs beside it. Without it that of `private_key`, else `rsa`. */
+  algorithm?: 'rsa' | 'ed25519';
+  /** A key that signs elsewhere already, as PEM without a password; without it one is made. */
+  private_key?: string;
+  /** Its place in DNS; without it one that is not in use. */ selector?: string;
+}
+
 export interface CreateKeyBody {
   /** What people call it. */ name: string;
   /** `send` allows everything with emails and templates, `read` only looking. Omitted: `["send"]`. */

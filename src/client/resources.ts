@@ -89,6 +89,16 @@ export class Domains extends Resource {
   verify(id: string, options?: CallOptions) {
     return this.call('verifyDomain', { param: id }, options);
   }
+
+  /** Makes or imports another key, which signs as soon as its record is seen. */
+  rotateDkim(id: string, body: requests.RotateDkimBody = {}, options?: CallOptions) {
+    return this.call('rotateDkim', { param: id, body }, options);
+  }
+
+  /** Removes a key beside the domain's own. */
+  removeDkimKey(id: string, options?: CallOptions) {
+    return this.call('removeDkimKey', { param: id }, options);
+  }
 }
 
 /** With a login. */

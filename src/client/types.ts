@@ -254,6 +254,22 @@ export interface DNSRecord {
   /** What goes between the quotes. */ value: string;
 }
 
+/** A DKIM key beside the one that signs for the domain. */
+export interface DKIMKey {
+  /** Its id. */ id: string;
+  /** Its place in DNS. */ selector: string;
+  /** What it signs with. */ algorithm: 'rsa' | 'ed25519';
+  /** `pending`: signs as soon as its record is seen; `active`: signs beside the domain’s own; `retired`: signs no more, and its record should stay until `remove_after`. */
+  status: 'pending' | 'active' | 'retired';
+  record: DNSRecord;
+  /** What the last look-up of its record found wrong; null when nothing was, or before the first. */
+  problem: string | null;
+  /** When it was made or imported. */ created_at: string;
+  /** Since when it signs beside the domain’s own. */ activated_at: string | null;
+  /** When another took its place. */ retired_at: string | null;
+  /** When its record may be removed from DNS. */ remove_after: string | null;
+}
+
 /** A DNS record that helps, and that verification does not ask for. */
 export interface RecommendedRecord extends DNSRecord {
   /** What it is good for. */ purpose: string;

@@ -99,12 +99,17 @@ export async function remove(db: Database, accountId: string, id: string): Promi
 export function dnsRecords(domain: Domain, mailHostname: string): DnsRecords {
   return {
     verification: { name: `_sendwright.${domain.domain}`, type: 'TXT', value: domain.verificationToken },
-    dkim: {
-      name: `${domain.dkimSelector}._domainkey.${domain.domain}`,
-      type: 'TXT',
-      value: dnsValue(domain.dkimPublicKey),
-    },
+    dkim: dkimRecord(domain),
     spf: { name: domain.domain, type: 'TXT', value: `v=spf1 include:${mailHostname} ~all` },
+  };
+}
+
+/** The record of the key that signs. */
+export function dkimRecord(domain: Domain): DnsRecord {
+  return {
+    name: `${domain.dkimSelector}._domainkey.${domain.domain}`,
+    type: 'TXT',
+    value: dnsValue(domain.dkimPublicKey),
   };
 }
 

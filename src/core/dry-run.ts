@@ -77,7 +77,11 @@ export async function dryRun(db: Database, holder: KeyHolder, sendable: Sendable
   const places = { key: unsubscribeKey(encryptionKey), baseUrl: tools.baseUrl, host: mailHostname };
   const byDomain = Map.groupBy(recipients, (recipient) => recipient.destination);
   const [message, granted, destinations, authentication] = await Promise.all([
-    build(source, signing, openKey(encryptionKey, signing), isPersonal(source) ? { position: 0, places } : null),
+    build(
+      source,
+      signing.keys.map((key) => openKey(encryptionKey, signing, key)),
+      isPersonal(source) ? { position: 0, places } : null,
+    ),
     email.status === 'queued' && plans.isCounted(holder.plan) ? plans.wouldGrant(db, holder.accountId) : true,
     Promise.all(
       [...byDomain].map(([domain, of]) =>
@@ -115,13 +119,18 @@ async function findSigning(db: Database, holder: KeyHolder, { from }: SendReques
   if (holder.domains.length > 0 && !holder.domains.includes(from.domain)) throw forbidden();
   const row = await db.prisma.domain.findFirst({
     where: { accountId: holder.accountId, domain: from.domain, status: 'verified' },
+    include: { dkimKeys: { where: { status: 'active' } } },
   });
   if (!row) throw fromDomainNotVerified(`from: ${from.domain} is not a verified domain of this account`);
   return {
     domainId: row.id,
     domain: row.domain,
-    selector: row.dkimSelector,
-    sealedKey: Buffer.from(row.dkimPrivateKey),
+    keys: [
+      { selector: row.dkimSelector, sealed: Buffer.from(row.dkimPrivateKey) },
+      ...row.dkimKeys.flatMap(({ selector, privateKey }) =>
+        privateKey ? [{ selector, sealed: Buffer.from(privateKey) }] : [],
+      ),
+    ],
   };
 }
 
@@ -171,7 +180,11 @@ async function authenticate(from: string, signing: Signing, where: Surroundings)
       return { ip, result: status.result };
     }),
   );
-  const dkim = { domain: signing.domain, selector: signing.selector, aligned: isAligned(signing.domain, from) };
+  const dkim = {
+    domain: signing.domain,
+    selector: signing.keys[0]?.selector ?? '',
+    aligned: isAligned(signing.domain, from),
+  };
   const spfAligned = isAligned(mailHostname, from);
   const spfPasses = results.length > 0 && results.every(({ result }) => result === 'pass');
   const record = await findDmarc(from, where);

@@ -8,6 +8,7 @@ import * as idempotency from './idempotency.ts';
 import type { KeyHolder } from './keys.ts';
 import { lineUp } from './mail-lines.ts';
 import * as plans from './plans.ts';
+import { senderDomains } from './sender-domains.ts';
 import * as suppressions from './suppressions.ts';
 import { resolve, type Sendable } from './template-sending.ts';
 import { type EmailEvent, emit } from './webhooks.ts';
@@ -66,7 +67,11 @@ async function acceptIn(
 ): Promise<{ results: Accepted[]; told: number }> {
   const resolved = await resolve(tx, holder.accountId, sendables);
   const requests = resolved.filter((request): request is SendRequest => !(request instanceof ApiError));
-  const domains = await findDomains(tx, holder.accountId, requests);
+  const domains = await senderDomains(
+    tx,
+    holder.accountId,
+    requests.map(({ from }) => from.domain),
+  );
   const addresses = requests.flatMap(({ to, cc, bcc }) => [...to, ...cc, ...bcc].map((mailbox) => mailbox.address));
   const suppressed = await suppressions.find(tx, holder.accountId, addresses);
   const now = new Date();
@@ -112,14 +117,4 @@ async function withinPlan(tx: Sql, holder: KeyHolder, results: Drafted[]): Promi
     if (!isCharged(result) || left-- > 0) return result;
     return { refusal: quotaExceeded(`the ${holder.plan} plan, with its credit, allows no more emails for now`) };
   });
-}
-
-/** The account's verified domains among the senders, by name. */
-async function findDomains(tx: Sql, accountId: string, requests: SendRequest[]): Promise<Map<string, string>> {
-  const rows = await tx.query<{ id: string; domain: string }>({
-    name: 'accept-domains',
-    text: `SELECT id, domain FROM domains WHERE account_id = $1 AND domain = ANY($2) AND status = 'verified'`,
-    values: [accountId, [...new Set(requests.map((request) => request.from.domain))]],
-  });
-  return new Map(rows.map((row) => [row.domain, row.id]));
 }

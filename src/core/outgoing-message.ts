@@ -1,20 +1,23 @@
-import type { KeyObject } from 'node:crypto';
 import { parseMailbox } from '../mail/address.ts';
 import { compose } from '../mail/compose.ts';
-import { parsePrivateKey, sign } from '../mail/dkim.ts';
+import { type DkimKey, parsePrivateKey, sign } from '../mail/dkim.ts';
 import { listUnsubscribe, saysHowToUnsubscribe, type UnsubscribePlaces } from '../mail/list-unsubscribe.ts';
 import { deriveKey, open } from '../seal.ts';
 import { sealContext } from './domains.ts';
-import type { OutgoingEmail } from './outgoing.ts';
+import type { OutgoingEmail, SealedKey } from './outgoing.ts';
 
 export type Signing = NonNullable<OutgoingEmail['signing']>;
 
 /** What of an email its bytes are made of. */
 export type MessageSource = Omit<OutgoingEmail, 'accountId' | 'signing' | 'revoked' | 'suppressed' | 'suspended'>;
 
-/** The domain's private key, opened. */
-export function openKey(encryptionKey: Buffer, signing: Signing): KeyObject {
-  return parsePrivateKey(open(encryptionKey, signing.sealedKey, sealContext(signing.domainId)));
+/** A key of the domain, opened. */
+export function openKey(
+  encryptionKey: Buffer,
+  { domainId, domain }: Signing,
+  { selector, sealed }: SealedKey,
+): DkimKey {
+  return { domain, selector, privateKey: parsePrivateKey(open(encryptionKey, sealed, sealContext(domainId))) };
 }
 
 /** The key of the tokens that end marketing mail, apart from every other use of the master key. */
@@ -36,12 +39,7 @@ export interface CopyFor {
  *
  * @param copy null for an email that is the same for all
  */
-export async function build(
-  email: MessageSource,
-  signing: Signing,
-  privateKey: KeyObject,
-  copy: CopyFor | null,
-): Promise<Buffer> {
+export async function build(email: MessageSource, keys: DkimKey[], copy: CopyFor | null): Promise<Buffer> {
   const own = copy ? listUnsubscribe(copy.places, { emailId: email.id, position: copy.position }) : [];
   const message = await compose({
     from: parseMailbox(email.from),
@@ -56,6 +54,6 @@ export async function build(
     messageId: email.messageId,
     date: email.dueAt,
   });
-  const header = await sign(message, { ...signing, privateKey }, email.dueAt);
+  const header = await sign(message, keys, email.dueAt);
   return Buffer.concat([header, message]);
 }

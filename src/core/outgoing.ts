@@ -2,6 +2,12 @@ import type { Database } from '../db/client.ts';
 import type { EmailType } from '../generated/prisma/enums.ts';
 import type { StoredAttachment } from './draft.ts';
 
+/** A DKIM key of the sender's domain, as it is stored. */
+export interface SealedKey {
+  selector: string;
+  sealed: Buffer;
+}
+
 /** All that is needed to build one email's bytes. */
 export interface OutgoingEmail {
   id: string;
@@ -20,7 +26,7 @@ export interface OutgoingEmail {
   /** When it became due: what the Date header says and what retrying is counted from. */
   dueAt: Date;
   /** Null when the domain was removed, or is no longer verified, since the email was accepted: it must not be sent. */
-  signing: { domainId: string; domain: string; selector: string; sealedKey: Buffer } | null;
+  signing: { domainId: string; domain: string; keys: SealedKey[] } | null;
   /** True when it was scheduled and its API key has been revoked since: it must not be sent. */
   revoked: boolean;
   /** True while its account is suspended: it must not be sent. */
@@ -48,6 +54,8 @@ interface Row {
   domain: string | null;
   dkim_selector: string | null;
   dkim_private_key: Buffer | null;
+  second_selector: string | null;
+  second_key: Buffer | null;
   revoked: boolean;
   suspended: boolean;
   suppressed: string[];
@@ -59,16 +67,18 @@ export async function load(db: Database, emailIds: string[]): Promise<Map<string
     name: 'outgoing-load',
     text: `SELECT e.id, e.account_id, e.type, e."from", e."to", e.cc, e.reply_to, e.subject, e.message_id, c.html, c.text, c.headers, c.attachments,
                   coalesce(e.scheduled_at, e.created_at) AS due_at, e.domain_id, d.domain, d.dkim_selector, d.dkim_private_key,
+                  s.selector AS second_selector, s.private_key AS second_key,
                   e.scheduled_at IS NOT NULL AND coalesce(k.revoked_at < now(), false) AS revoked,
                   a.suspended_at IS NOT NULL AS suspended,
                   -- Whoever is tried for the first time and at once was looked up when the email was accepted.
-                  ARRAY(SELECT s.address FROM recipients r
-                          JOIN suppressions s ON s.account_id = e.account_id AND s.address = lower(r.address)
+                  ARRAY(SELECT x.address FROM recipients r
+                          JOIN suppressions x ON x.account_id = e.account_id AND x.address = lower(r.address)
                          WHERE r.email_id = e.id AND (r.attempts > 0 OR e.scheduled_at IS NOT NULL)
-                           AND (s.reason <> 'unsubscribe' OR e.type = 'marketing')) AS suppressed
+                           AND (x.reason <> 'unsubscribe' OR e.type = 'marketing')) AS suppressed
              FROM emails e
              JOIN email_contents c ON c.email_id = e.id
              LEFT JOIN domains d ON d.id = e.domain_id AND d.account_id = e.account_id AND d.status = 'verified'
+             LEFT JOIN dkim_keys s ON s.domain_id = d.id AND s.status = 'active'
              LEFT JOIN api_keys k ON k.id = e.api_key_id
              JOIN accounts a ON a.id = e.account_id
             WHERE e.id = ANY($1)`,
@@ -106,8 +116,15 @@ async function loadAttachments(db: Database, rows: Row[]): Promise<Map<string, B
 
 const keyOf = (accountId: string, sha256: string) => `${accountId} ${sha256}`;
 
+const sealedKey = (selector: string | null, sealed: Buffer | null): SealedKey[] =>
+  selector && sealed ? [{ selector, sealed }] : [];
+
 function present(row: Row, contents: Map<string, Buffer>): OutgoingEmail {
-  const { domain, dkim_selector: selector, dkim_private_key: sealedKey } = row;
+  const { domain } = row;
+  const keys = [
+    ...sealedKey(row.dkim_selector, row.dkim_private_key),
+    ...sealedKey(row.second_selector, row.second_key),
+  ];
   return {
     id: row.id,
     accountId: row.account_id,
@@ -127,7 +144,7 @@ function present(row: Row, contents: Map<string, Buffer>): OutgoingEmail {
       return { ...attachment, content };
     }),
     dueAt: row.due_at,
-    signing: domain && selector && sealedKey ? { domainId: row.domain_id, domain, selector, sealedKey } : null,
+    signing: domain && keys.length > 0 ? { domainId: row.domain_id, domain, keys } : null,
     revoked: row.revoked,
     suspended: row.suspended,
     suppressed: new Set(row.suppressed),

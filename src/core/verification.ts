@@ -6,6 +6,7 @@ import type { Domain } from '../generated/prisma/client.ts';
 import { parsePrivateKey, publishedKey, sign } from '../mail/dkim.ts';
 import { open } from '../seal.ts';
 import { cleanRemoteText } from '../smtp/reply.ts';
+import * as dkimKeys from './dkim-keys.ts';
 import * as domains from './domains.ts';
 
 /** What a look-up of one record came to. */
@@ -36,7 +37,8 @@ export interface Surroundings {
 const spfTimeoutMs = 15_000;
 
 /**
- * Looks the three records up and, when all are right, marks the domain verified.
+ * Looks the three records up and, when all are right, marks the domain verified. DKIM keys whose records are seen begin to
+ * sign.
  *
  * @throws ApiError 404, or 400 `dns verification failed` with each of the three reported
  */
@@ -46,7 +48,9 @@ export async function verify(
   id: string,
   where: Surroundings,
 ): Promise<{ domain: Domain; checks: Checks }> {
-  const domain = await domains.get(db, accountId, id);
+  const known = await domains.get(db, accountId, id);
+  const rotated = await activateSeen(db, known, where);
+  const domain = rotated ? await domains.get(db, accountId, id) : known;
   const checks = await check(domain, where);
   refuseWhereMissing(checks);
   if (!(await hold(db, domain, where))) {
@@ -61,7 +65,7 @@ export async function verify(
 export async function check(domain: Domain, where: Surroundings): Promise<Checks> {
   const [verification, dkim, spfCheck] = await Promise.all([
     checkOwnership(domain, where),
-    checkDkim(domain, where),
+    checkDkim(domain, signingKey(domain), where),
     checkSpf(domain, where),
   ]);
   return { verification, dkim, spf: spfCheck };
@@ -125,23 +129,60 @@ async function checkOwnership(domain: Domain, where: Surroundings): Promise<Chec
   );
 }
 
-async function checkDkim(domain: Domain, where: Surroundings): Promise<Check> {
-  const record = domains.dnsRecords(domain, where.mailHostname).dkim;
+interface CheckedKey {
+  record: domains.DnsRecord;
+  selector: string;
+  publicKey: string;
+  sealed: Uint8Array;
+}
+
+const signingKey = (domain: Domain): CheckedKey => ({
+  record: domains.dkimRecord(domain),
+  selector: domain.dkimSelector,
+  publicKey: domain.dkimPublicKey,
+  sealed: domain.dkimPrivateKey,
+});
+
+/**
+ * Lets the keys sign whose records are right by now.
+ *
+ * @returns whether there were any
+ */
+async function activateSeen(db: Database, domain: Domain, where: Surroundings): Promise<boolean> {
+  let any = false;
+  for (const key of await dkimKeys.pending(db, domain)) {
+    if (!key.privateKey) continue;
+    const record = dkimKeys.recordOf(key, domain.domain);
+    const { selector, publicKey, privateKey: sealed } = key;
+    const { problem } = await checkDkim(domain, { record, selector, publicKey, sealed }, where);
+    if (problem === null) await dkimKeys.activate(db, key);
+    else await dkimKeys.note(db, key, problem);
+    any ||= problem === null;
+  }
+  return any;
+}
+
+async function checkDkim(domain: Domain, key: CheckedKey, where: Surroundings): Promise<Check> {
+  const { record } = key;
   const { texts, problem } = await lookUp(record.name, where);
   if (problem) return report(record, texts, problem);
-  const keys = texts.map(publishedKey).filter((key) => key !== null);
+  const keys = texts.map(publishedKey).filter((text) => text !== null);
   if (keys.length === 0) return report(record, texts, 'no TXT record found there is a DKIM key');
   if (keys.length > 1)
     return report(record, texts, 'there is more than one DKIM key; receivers may read either, so remove the others');
-  if (keys[0] !== domain.dkimPublicKey) return report(record, texts, 'the published key (p=) is not ours');
-  return report(record, texts, await probeDkim(domain, where));
+  if (keys[0] !== key.publicKey) return report(record, texts, 'the published key (p=) is not ours');
+  return report(record, texts, await probeDkim(domain, key, where));
 }
 
 /** Signs a message and lets mailauth verify it as a receiver would: what is wrong beside the key itself (a testing flag, a type, a bad tag) shows here. */
-async function probeDkim(domain: Domain, where: Surroundings): Promise<string | null> {
-  const privateKey = parsePrivateKey(open(where.encryptionKey, domain.dkimPrivateKey, domains.sealContext(domain.id)));
-  const message = Buffer.from(`From: probe@${domain.domain}\r\nSubject: probe\r\n\r\nprobe\r\n`);
-  const header = await sign(message, { domain: domain.domain, selector: domain.dkimSelector, privateKey }, new Date());
+async function probeDkim(
+  { id, domain }: Domain,
+  { selector, sealed }: CheckedKey,
+  where: Surroundings,
+): Promise<string | null> {
+  const privateKey = parsePrivateKey(open(where.encryptionKey, sealed, domains.sealContext(id)));
+  const message = Buffer.from(`From: probe@${domain}\r\nSubject: probe\r\n\r\nprobe\r\n`);
+  const header = await sign(message, [{ domain, selector, privateKey }], new Date());
   const verdict = await dkimVerify(Buffer.concat([header, message]), { resolver: asMailauth(where) });
   const status = verdict.results[0]?.status;
   if (status?.result === 'pass') return null;
@@ -235,13 +276,16 @@ const recheckBatch = 20;
 const pendingForMs = 48 * 3_600_000;
 
 /**
- * Looks again at the domains whose time has come: pending ones at doubling intervals for 48 hours after they were added,
- * verified ones daily. A verified domain stays verified; what is missing is said in its `dns_warning`.
+ * Looks again at the domains whose time has come: pending ones, and those with a new DKIM key, at doubling intervals for
+ * 48 hours, verified ones daily. A verified domain stays verified; what is missing is said in its `dns_warning`.
  */
 export async function recheckDue(db: Database, where: Surroundings): Promise<void> {
   // Taking them moves their time on, so that no other node looks at the same ones.
   const due = await db.query<{ id: string }>({
     text: `UPDATE domains SET checks = checks + 1, next_check_at = CASE
+                  WHEN EXISTS (SELECT FROM dkim_keys k WHERE k.domain_id = domains.id AND k.status = 'pending'
+                                  AND k.created_at > now() - make_interval(secs => $2))
+                    THEN now() + interval '1 minute' * power(2, least(checks, 10))
                   WHEN status = 'verified' THEN now() + interval '1 day'
                   WHEN created_at < now() - make_interval(secs => $2) THEN NULL
                   ELSE now() + interval '1 minute' * power(2, least(checks, 10)) END
@@ -250,8 +294,10 @@ export async function recheckDue(db: Database, where: Surroundings): Promise<voi
     values: [recheckBatch, pendingForMs / 1000],
   });
   for (const { id } of due) {
-    const domain = await db.prisma.domain.findUnique({ where: { id } });
-    if (domain) await recheck(db, domain, where);
+    const find = () => db.prisma.domain.findUnique({ where: { id } });
+    const domain = await find();
+    const current = domain && (await activateSeen(db, domain, where)) ? await find() : domain;
+    if (current) await recheck(db, current, where);
   }
 }
 

@@ -1,6 +1,6 @@
-import type { KeyObject } from 'node:crypto';
-import type { OutgoingEmail } from '../core/outgoing.ts';
+import type { OutgoingEmail, SealedKey } from '../core/outgoing.ts';
 import { build, isPersonal, openKey, type Signing, unsubscribeKey } from '../core/outgoing-message.ts';
+import type { DkimKey } from '../mail/dkim.ts';
 import type { UnsubscribePlaces } from '../mail/list-unsubscribe.ts';
 
 const keysKept = 1_000;
@@ -12,7 +12,7 @@ const keysKept = 1_000;
 export class MessageBuilder {
   readonly #encryptionKey: Buffer;
   readonly #places: UnsubscribePlaces | null;
-  readonly #keys = new Map<string, KeyObject>();
+  readonly #keys = new Map<string, DkimKey>();
   readonly #building = new Map<string, { bytes: Promise<Buffer>; users: number }>();
 
   /** @param unsubscribing where those are heard who unsubscribe from marketing mail; without it that mail does not say how */
@@ -40,7 +40,8 @@ export class MessageBuilder {
     const copy = this.#places && position !== null ? { position, places: this.#places } : null;
     const name = `${email.id} ${copy?.position ?? ''}`;
     const known = this.#building.get(name);
-    const entry = known ?? { bytes: build(email, signing, this.#privateKey(signing), copy), users: 0 };
+    const keys = () => signing.keys.map((key) => this.#key(signing, key));
+    const entry = known ?? { bytes: build(email, keys(), copy), users: 0 };
     entry.users += 1;
     this.#building.set(name, entry);
     try {
@@ -52,11 +53,11 @@ export class MessageBuilder {
   }
 
   /** Parsed once: parsing a key costs as much as signing with it. */
-  #privateKey(signing: Signing): KeyObject {
-    const name = `${signing.domainId} ${signing.selector}`;
+  #key(signing: Signing, sealed: SealedKey): DkimKey {
+    const name = `${signing.domainId} ${sealed.selector}`;
     const known = this.#keys.get(name);
     if (known) return known;
-    const key = openKey(this.#encryptionKey, signing);
+    const key = openKey(this.#encryptionKey, signing, sealed);
     if (this.#keys.size >= keysKept) this.#keys.clear();
     this.#keys.set(name, key);
     return key;

@@ -1,9 +1,8 @@
 import { createHash, type Hash } from 'node:crypto';
 import type { Context } from 'koa';
 import type { Idempotency } from '../core/idempotency.ts';
+import { limits } from '../core/send-limits.ts';
 import { invalidRequest } from '../errors.ts';
-
-const longestKey = 256;
 
 /**
  * The call's Idempotency-Key with what makes the call the same: method, path and body. Two bodies are the same when they
@@ -15,8 +14,8 @@ const longestKey = 256;
 export function readIdempotency(ctx: Context, body: unknown): Idempotency | null {
   const key = ctx.req.headers['idempotency-key'];
   if (key === undefined) return null;
-  if (typeof key !== 'string' || key.length === 0 || key.length > longestKey) {
-    throw invalidRequest(`Idempotency-Key: must have 1 to ${longestKey} characters`);
+  if (typeof key !== 'string' || key.length === 0 || key.length > limits.idempotencyKey) {
+    throw invalidRequest(`Idempotency-Key: must have 1 to ${limits.idempotencyKey} characters`);
   }
   const hash = createHash('sha256').update(`${ctx.method} ${ctx.path} `);
   addCanonical(hash, body);

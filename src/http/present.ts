@@ -1,4 +1,5 @@
 import { pausedUntil, type Standing } from '../core/destinations.ts';
+import { overlapMs, recordOf } from '../core/dkim-keys.ts';
 import type { DryRun } from '../core/dry-run.ts';
 import type { RecipientExplanation } from '../core/explain.ts';
 import type { Bucket } from '../core/stats.ts';
@@ -8,6 +9,7 @@ import type {
   Account,
   ApiKey,
   Attempt,
+  DkimKey,
   Domain,
   Email,
   Recipient,
@@ -43,6 +45,22 @@ export function domain(row: Domain) {
     verified_at: iso(row.verifiedAt),
     dns_warning: row.dnsWarning,
     created_at: iso(row.createdAt),
+  };
+}
+
+/** @param domain the name of the domain that it is for */
+export function dkimKey(key: DkimKey, domain: string) {
+  return {
+    id: key.id,
+    selector: key.selector,
+    algorithm: key.algorithm,
+    status: key.status,
+    record: recordOf(key, domain),
+    problem: key.problem,
+    created_at: iso(key.createdAt),
+    activated_at: iso(key.activatedAt),
+    retired_at: iso(key.retiredAt),
+    remove_after: key.retiredAt && iso(new Date(key.retiredAt.getTime() + overlapMs)),
   };
 }
 

@@ -1,29 +1,12 @@
 import { detectMimeType } from 'nodemailer/lib/mime-funcs';
 import { z } from 'zod';
 import type { SendRequest } from '../core/draft.ts';
+import { limits, pastToleranceMs } from '../core/send-limits.ts';
 import type { Sendable, TemplatedRequest } from '../core/template-sending.ts';
-import { refuseAttachment } from '../mail/attachments.ts';
+import { refuseAttachment, withoutPath } from '../mail/attachments.ts';
 import { refuseHeader } from '../mail/headers.ts';
-import { longest } from '../mail/template.ts';
 import { templateUse } from './template-use.ts';
 import { line, list, mailbox, mailboxes, oneOf, text, timestamp } from './validation.ts';
-
-const MB = 1024 * 1024;
-
-/** The limits of one email, all on decoded bytes or on characters. */
-export const limits = {
-  recipients: 100,
-  ...longest,
-  tags: 50,
-  headers: 50,
-  attachments: 10,
-  attachmentBytes: 10 * MB,
-  attachmentsBytes: 20 * MB,
-  scheduleAheadMs: 366 * 86_400_000,
-};
-
-/** A time this little in the past is a clock that is behind, not a mistake. */
-const pastToleranceMs = 60_000;
 
 const attachment = z
   .object(
@@ -99,7 +82,7 @@ const fields = z.object({
   html: text(limits.body).nullish().describe('The body as HTML.'),
   text: text(limits.body).nullish().describe('The body as plain text.'),
   headers: headers.nullish().describe('More header fields, by name. Those that the service writes itself are refused.'),
-  tags: list(line(256), limits.tags).nullish().describe('Labels to find it by in the log.'),
+  tags: list(line(limits.tag), limits.tags).nullish().describe('Labels to find it by in the log.'),
   attachments: list(attachment, limits.attachments)
     .nullish()
     .describe('Files, 10 at the most, with 10 MB each and 20 MB together.'),
@@ -188,10 +171,4 @@ function refuse(request: ReturnType<typeof common>, context: z.RefinementCtx): v
     issue('attachments', 'are larger than 20 MB together');
   const names = custom.map(({ name }) => name.toLowerCase());
   if (new Set(names).size < names.length) issue('headers', 'name a header twice');
-}
-
-/** The last component, whichever system's path it was; empty when that is a folder. */
-function withoutPath(filename: string): string {
-  const name = filename.split(/[/\\]/).at(-1) ?? '';
-  return name === '.' || name === '..' ? '' : name;
 }

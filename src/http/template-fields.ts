@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { limits } from '../core/send-limits.ts';
 import {
   holdsTooManyPlaceholders,
   isKey,
@@ -7,7 +8,6 @@ import {
   refuseMailboxPattern,
   type TemplateContent,
 } from '../mail/template.ts';
-import { limits } from './send-request.ts';
 import { templateVariables } from './template-use.ts';
 import { line, list, oneOf, oneOrMore, text } from './validation.ts';
 

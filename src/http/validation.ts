@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { invalidRequest } from '../errors.ts';
 import { AddressError, type Mailbox, parseMailbox } from '../mail/address.ts';
 import { refuseText } from '../mail/characters.ts';
+import { parseTimestamp } from '../timestamp.ts';
 
 /**
  * Parses untrusted input, once; everything behind it takes the result at its word.
@@ -90,26 +91,17 @@ export const oneOrMore = (most: number) => ({
   shownAs: { anyOf: [{ type: 'string' }, { type: 'array', items: { type: 'string' }, maxItems: most }] },
 });
 
-// Date takes 24:00:00 for the next day's beginning, RFC 3339 does not.
-const rfc3339 = /^(\d{4})-(\d{2})-(\d{2})[Tt ](?:[01]\d|2[0-3]):\d{2}:\d{2}(?:\.\d{1,9})?(?:[Zz]|[+-]\d{2}:\d{2})$/;
-
 /** What a UUIDv7 can carry and four digits can say, in UTC. */
 const firstTime = 0;
 const lastTime = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
 
-/**
- * An RFC 3339 timestamp of a day that exists, from 1970 to 9999. A leap second is not taken: it cannot be told from its
- * neighbour.
- */
+/** What `parseTimestamp` takes, from 1970 to 9999. */
 export const timestamp = z
   .string({ error: typeError('an RFC 3339 timestamp') })
   .meta({ format: 'date-time' })
   .transform((value, context): Date => {
-    const match = rfc3339.exec(value);
-    const at = match ? new Date(value.toUpperCase().replace(' ', 'T')) : new Date(Number.NaN);
-    // Date moves the 30th of February to March instead of refusing it.
-    const days = match ? new Date(Date.UTC(Number(match[1]), Number(match[2]), 0)).getUTCDate() : 0;
-    if (!match || Number.isNaN(at.getTime()) || Number(match[3]) > days) {
+    const at = parseTimestamp(value);
+    if (!at) {
       context.addIssue('must be an RFC 3339 timestamp such as 2027-01-31T09:00:00Z');
       return z.NEVER;
     }

@@ -2,7 +2,7 @@ import { createPrivateKey, randomUUID, X509Certificate } from 'node:crypto';
 import { readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { selfSignedCertificate } from '../certificate.ts';
-import { unusableDataDir } from '../data-dir.ts';
+import { makeDataDir, unusableDataDir } from '../data-dir.ts';
 import { StartError } from '../start-error.ts';
 
 /** What a TLS server shows, as PEM. */
@@ -61,6 +61,7 @@ async function ownCertificate(dataDir: string, host: string): Promise<TlsCertifi
   const file = join(dataDir, 'smtp-tls.pem');
   const known = await readFile(file, 'utf8').catch(() => '');
   if (isUsable(known, host)) return apart(known);
+  await makeDataDir(dataDir);
   const { key, cert } = selfSignedCertificate(host);
   const beside = `${file}.${randomUUID()}`;
   try {

@@ -6,11 +6,14 @@ import { badContent, notNow, Refusal, tooLarge } from './submission-replies.ts';
 export const largestMessage = 40 * 1024 * 1024;
 
 /** What all messages under way together may hold in memory, in bytes; each is there decoded as well. */
-const mostInFlight = 128 * 1024 * 1024;
+const mostInFlight = 256 * 1024 * 1024;
+/** No account can keep the others out, however slowly it sends. */
+const mostOfAccount = mostInFlight / 2;
 
 /** The memory for messages that are being received and accepted, shared by all connections of a node. */
 export class ContentRoom {
   #taken = 0;
+  readonly #takenBy = new Map<string, number>();
 
   /**
    * Reads the content of one DATA to its end, also when it is going to be refused, as the client reads no reply before.
@@ -19,7 +22,7 @@ export class ContentRoom {
    * @param use does its work while the room is taken
    * @throws Refusal 552, 554 or 451, or 421 when the client has left
    */
-  async read<T>(stream: SMTPServerDataStream, use: (message: Buffer) => Promise<T>): Promise<T> {
+  async read<T>(accountId: string, stream: SMTPServerDataStream, use: (message: Buffer) => Promise<T>): Promise<T> {
     const lineEnds = new LineEnds();
     let chunks: Buffer[] = [];
     let size = 0;
@@ -28,24 +31,32 @@ export class ContentRoom {
       for await (const chunk of whole(stream)) {
         if (refusal) continue;
         size += chunk.length;
-        this.#taken += chunk.length;
+        this.#take(accountId, chunk.length);
         lineEnds.feed(chunk);
-        refusal = this.#refusal(size, lineEnds.defect);
+        refusal = this.#refusal(accountId, size, lineEnds.defect);
         if (refusal) {
-          this.#taken -= size;
+          this.#take(accountId, -size);
           [chunks, size] = [[], 0];
         } else chunks.push(chunk);
       }
       if (refusal) throw refusal;
       return await use(Buffer.concat(chunks));
     } finally {
-      this.#taken -= size;
+      this.#take(accountId, -size);
     }
   }
 
-  #refusal(size: number, defect: string | null): Refusal | null {
+  #take(accountId: string, octets: number): void {
+    this.#taken += octets;
+    const own = (this.#takenBy.get(accountId) ?? 0) + octets;
+    if (own > 0) this.#takenBy.set(accountId, own);
+    else this.#takenBy.delete(accountId);
+  }
+
+  #refusal(accountId: string, size: number, defect: string | null): Refusal | null {
     if (size > largestMessage) return tooLarge(`the message may have ${largestMessage} octets at the most`);
-    if (this.#taken > mostInFlight) return notNow('too many large messages are under way, try again');
+    if (this.#taken > mostInFlight || (this.#takenBy.get(accountId) ?? 0) > mostOfAccount)
+      return notNow('too many large messages are under way, try again');
     return defect ? badContent(`the message holds ${defect}; lines end with CR LF`) : null;
   }
 }

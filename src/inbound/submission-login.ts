@@ -5,10 +5,11 @@ import { TokenBuckets } from '../rate-limit.ts';
 import { networkOf } from './connection-limit.ts';
 import { badCredentials, notNow, Refusal } from './submission-replies.ts';
 
-/** Failed logins of one address: ten at once, and ten more in 15 minutes. */
+/** Failed logins of one network: ten at once, and ten more in 15 minutes. */
 const failures = { perSecond: 10 / (15 * 60), burst: 10 };
+const mostOfConnection = 3;
 
-/** Logs clients in with an API key as the password. Failures are counted by address, on this node. */
+/** Logs clients in with an API key as the password. */
 export class SubmissionLogin {
   readonly #db: Database;
   readonly #failures = new TokenBuckets(failures);
@@ -17,18 +18,13 @@ export class SubmissionLogin {
     this.#db = db;
   }
 
-  /** @throws Refusal 535, or 454 when too many failed from this address or the database is away */
-  async logIn(key: string | null | undefined, address: string): Promise<keys.KeyHolder> {
-    const subject = networkOf(address);
-    const seconds = this.#failures.waitSeconds(subject);
-    if (seconds > 0)
-      throw new Refusal(454, '4.7.0', `too many failed logins from this address: try again in ${seconds} s`);
-    try {
-      return await this.holderOf(key);
-    } catch (error) {
-      if (error instanceof Refusal && error.responseCode === 535) this.#failures.take(subject);
-      throw error;
-    }
+  /**
+   * Whether a connection may try again after this many failed logins, the last one counted in: three times, but only once
+   * where many failed from its network lately. A good key is let in nevertheless, or one forgotten program with an old key
+   * would keep all others of its host out.
+   */
+  mayTryAgain(failed: number, address: string): boolean {
+    return this.#failures.take(networkOf(address)).waitSeconds === 0 && failed < mostOfConnection;
   }
 
   /**
@@ -42,6 +38,7 @@ export class SubmissionLogin {
       if (!holder.scopes.has('send')) throw badCredentials('this API key lacks the scope send');
       return holder;
     } catch (error) {
+      if (error instanceof Refusal) throw error;
       if (error instanceof ApiError && error.status === 403) throw badCredentials('the account is suspended');
       if (error instanceof ApiError) throw badCredentials('the password must be an API key that is valid');
       throw isUnavailable(error) ? notNow() : error;

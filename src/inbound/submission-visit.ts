@@ -1,7 +1,7 @@
 import type { SMTPServerDataStream, SMTPServerEnvelope, SMTPServerSession } from 'smtp-server';
 import { type Accepted, accept, acceptOnce } from '../core/emails.ts';
 import type { KeyHolder } from '../core/keys.ts';
-import { verifiedAmong } from '../core/sender-domains.ts';
+import { senderDomains } from '../core/sender-domains.ts';
 import { type Database, isUnavailable } from '../db/client.ts';
 import type { Logger } from '../log.ts';
 import { AddressError, isAscii, type Mailbox, parseMailbox } from '../mail/address.ts';
@@ -30,13 +30,15 @@ interface Kept {
 
 /** One client's connection, from its login on. Every method throws a Refusal for what the client is told. */
 export class SubmissionVisit {
-  /** Logins that failed. */
-  failures = 0;
+  /** The last login failed, and there is to be no other one. */
+  isOver = false;
   /** A message is on its way in. */
   busy = false;
   readonly #tools: Tools;
   readonly #session: SMTPServerSession;
   #key = '';
+  #accountId = '';
+  #failedLogins = 0;
 
   constructor(tools: Tools, session: SMTPServerSession) {
     this.#tools = tools;
@@ -45,12 +47,16 @@ export class SubmissionVisit {
 
   /** @returns the name that the connection goes by */
   async logIn(password: string | null | undefined): Promise<string> {
+    const { login } = this.#tools;
     try {
-      const { keyId } = await this.#tools.login.logIn(password, this.#session.remoteAddress);
+      const { keyId } = await login.holderOf(password);
       this.#key = password ?? '';
       return keyId;
     } catch (error) {
-      this.failures += 1;
+      if (!(error instanceof Refusal)) throw error;
+      if (error.responseCode !== 535) throw new Refusal(454, '4.7.0', 'nobody can log in now, try again');
+      this.#failedLogins += 1;
+      this.isOver = !login.mayTryAgain(this.#failedLogins, this.#session.remoteAddress);
       throw error;
     }
   }
@@ -59,6 +65,7 @@ export class SubmissionVisit {
   async mailFrom(address: string, envelope: SMTPServerEnvelope): Promise<void> {
     if (envelope.requireTLS) throw new Refusal(555, '5.5.4', 'REQUIRETLS is not offered');
     const holder = await this.#tools.login.holderOf(this.#key);
+    this.#accountId = holder.accountId;
     const { waitSeconds } = this.#tools.limiter.take(holder.keyId);
     if (waitSeconds > 0) throw tooManyRequests(waitSeconds, 'this API key sends too many messages a second');
     if (address === '') return;
@@ -83,7 +90,9 @@ export class SubmissionVisit {
     const { rcptTo, smtpUtf8 = false } = this.#session.envelope;
     const recipients = rcptTo.map(({ address }) => parseMailbox(address));
     try {
-      const { emailId, status } = await room.read(stream, (message) => this.#submit(message, smtpUtf8, recipients));
+      const { emailId, status } = await room.read(this.#accountId, stream, (message) =>
+        this.#submit(message, smtpUtf8, recipients),
+      );
       log.info({ emailId, status, ms: Math.round(performance.now() - started) }, 'submission');
       return `2.0.0 queued as ${emailId}${status === 'suppressed' ? ' (suppressed)' : ''}`;
     } catch (error) {
@@ -123,7 +132,7 @@ export class SubmissionVisit {
 
   async #isVerified({ accountId }: KeyHolder, domain: string): Promise<boolean> {
     try {
-      return (await verifiedAmong(this.#tools.db, accountId, [domain])).has(domain);
+      return (await senderDomains(this.#tools.db, accountId, [domain])).has(domain);
     } catch (error) {
       throw isUnavailable(error) ? notNow() : error;
     }

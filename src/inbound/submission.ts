@@ -17,8 +17,8 @@ export interface SubmissionOptions {
   db: Database;
   queue: Queue;
   log: Logger;
-  /** The address to listen on. */
-  host: string;
+  /** The address to listen on; null: all. */
+  host: string | null;
   /** `submission` begins in clear text and demands STARTTLS, `submissions` begins with TLS (RFC 8314); 0: any free port; null: off. */
   ports: { submission: number | null; submissions: number | null };
   /** How the server names itself. */
@@ -129,7 +129,7 @@ function createListener(options: SubmissionOptions, shared: Shared, secure: bool
         },
         (error: unknown) => {
           callback(replyFor(error, options.log));
-          if (visit.failures >= 3) hangUp(session);
+          if (visit.isOver) hangUp(session);
         },
       );
     },
@@ -208,10 +208,10 @@ function replyFor(error: unknown, log: Logger): Refusal {
   return notNow('internal error, try again');
 }
 
-async function listen(server: SMTPServer, variable: string, host: string, port: number): Promise<number> {
+async function listen(server: SMTPServer, variable: string, host: string | null, port: number): Promise<number> {
   await new Promise<void>((resolve, reject) => {
     server.server.once('error', reject);
-    server.listen(port, host, () => {
+    server.listen(port, host ?? undefined, () => {
       server.server.removeListener('error', reject);
       resolve();
     });

@@ -36,6 +36,12 @@ export function refuseAttachment(attachment: Omit<MessageAttachment, 'content'>)
   return null;
 }
 
+/** The last component of a file's name, whichever system's path it was; empty when that is a folder. */
+export function withoutPath(filename: string): string {
+  const name = filename.split(/[/\\]/).at(-1) ?? '';
+  return name === '.' || name === '..' ? '' : name;
+}
+
 /** True for `type/subtype` with at most eight parameters (RFC 2045 section 5.1). */
 export function isMediaType(text: string): boolean {
   return mediaType.test(text);

@@ -1,21 +1,38 @@
-import { createPrivateKey, sign as cryptoSign, generateKeyPair as generate, type KeyObject } from 'node:crypto';
+import {
+  createHash,
+  createPrivateKey,
+  createPublicKey,
+  sign as cryptoSign,
+  generateKeyPair as generate,
+  type KeyObject,
+} from 'node:crypto';
 import { promisify } from 'node:util';
 import { hashRelaxedBody, relaxedField } from './canonical.ts';
 import { type RawField, readHeader } from './headers.ts';
 
-/** What one domain signs with. `domain` is the d= (lower-case A-labels), `selector` the s= tag. */
+/** What a domain signs with: RSA is understood everywhere, Ed25519 (RFC 8463) is shorter and stands beside it. */
+export const dkimAlgorithms = ['rsa', 'ed25519'] as const;
+export type DkimAlgorithm = (typeof dkimAlgorithms)[number];
+
+/** What one domain signs with. `domain` is the d= (lower-case A-labels), `selector` the s= tag; the key says which algorithm. */
 export interface DkimKey {
   domain: string;
   selector: string;
   privateKey: KeyObject;
 }
 
-/** A fresh key: the half to encrypt and keep, and the half to publish. */
+/** A key: the half to encrypt and keep, and the half to publish. */
 export interface DkimKeyPair {
+  algorithm: DkimAlgorithm;
   /** PKCS#8 DER */
   privateKey: Buffer;
-  /** base64 SubjectPublicKeyInfo, the p= value */
+  /** The p= value in base64: the SubjectPublicKeyInfo of RSA, the 32 bytes of Ed25519. */
   publicKey: string;
+}
+
+/** A key that was given to us cannot be used; the message is for whoever gave it. */
+export class DkimKeyError extends Error {
+  override readonly name = 'DkimKeyError';
 }
 
 // Signed as often as present and once more, so that nobody on the way can add one: readers take the first of two From.
@@ -36,14 +53,48 @@ const overSigned = [
 // Signed where present, but a mailing list may add its own.
 const signed = ['Sender', 'In-Reply-To', 'References', 'Auto-Submitted', 'List-ID', 'Feedback-ID'];
 
-/** A new RSA key of 2048 bits, made in the thread pool. It takes some hundred milliseconds. */
-export async function generateKeyPair(): Promise<DkimKeyPair> {
-  const pair = await promisify(generate)('rsa', {
-    modulusLength: 2048,
-    publicKeyEncoding: { type: 'spki', format: 'der' },
-    privateKeyEncoding: { type: 'pkcs8', format: 'der' },
-  });
-  return { privateKey: pair.privateKey, publicKey: pair.publicKey.toString('base64') };
+const fewestRsaBits = 1024;
+const mostRsaBits = 4096;
+
+/** A new key, RSA of 2048 bits or Ed25519, made in the thread pool. RSA takes some hundred milliseconds. */
+export async function generateKeyPair(algorithm: DkimAlgorithm = 'rsa'): Promise<DkimKeyPair> {
+  const { privateKey } =
+    algorithm === 'rsa'
+      ? await promisify(generate)('rsa', { modulusLength: 2048 })
+      : await promisify(generate)('ed25519', {});
+  return pairOf(privateKey, algorithm);
+}
+
+/**
+ * A key that signed elsewhere, as PEM: PKCS#8 or PKCS#1, without a password.
+ *
+ * @throws {DkimKeyError} when it is no private key, neither RSA nor Ed25519, or RSA of fewer than 1024 or more than 4096 bits
+ */
+export function importKeyPair(pem: string): DkimKeyPair {
+  let key: KeyObject;
+  try {
+    // One block and nothing else: OpenSSL would read over whatever stands around it.
+    key = createPrivateKey(/^\s*-----BEGIN [A-Z ]+-----[\w+/=\s]+-----END [A-Z ]+-----\s*$/.test(pem) ? pem : '');
+  } catch {
+    throw new DkimKeyError('not a private key in PEM without a password (-----BEGIN PRIVATE KEY-----)');
+  }
+  if (key.asymmetricKeyType === 'ed25519') return pairOf(key, 'ed25519');
+  if (key.asymmetricKeyType !== 'rsa') throw new DkimKeyError('must be an RSA or an Ed25519 key');
+  const bits = key.asymmetricKeyDetails?.modulusLength ?? 0;
+  if (bits < fewestRsaBits || bits > mostRsaBits)
+    throw new DkimKeyError(
+      `an RSA key must have ${fewestRsaBits} to ${mostRsaBits} bits, which receivers verify; this one has ${bits}`,
+    );
+  return pairOf(key, 'rsa');
+}
+
+function pairOf(key: KeyObject, algorithm: DkimAlgorithm): DkimKeyPair {
+  const info = createPublicKey(key).export({ type: 'spki', format: 'der' });
+  return {
+    algorithm,
+    privateKey: key.export({ type: 'pkcs8', format: 'der' }),
+    publicKey: (algorithm === 'rsa' ? info : info.subarray(-32)).toString('base64'),
+  };
 }
 
 /** The key in the form that signs fastest: parse once, keep, sign often. Throws when the bytes are not a PKCS#8 key. */
@@ -51,9 +102,9 @@ export function parsePrivateKey(der: Buffer): KeyObject {
   return createPrivateKey({ key: der, format: 'der', type: 'pkcs8' });
 }
 
-/** The TXT record at `<selector>._domainkey.<domain>` for this public key (RFC 6376 section 3.6.1). */
-export function dnsValue(publicKey: string): string {
-  return `v=DKIM1; k=rsa; p=${publicKey}`;
+/** The TXT record at `<selector>._domainkey.<domain>` for this public key (RFC 6376 section 3.6.1, RFC 8463 section 4). */
+export function dnsValue(publicKey: string, algorithm: DkimAlgorithm = 'rsa'): string {
+  return `v=DKIM1; k=${algorithm}; p=${publicKey}`;
 }
 
 /**
@@ -76,20 +127,30 @@ export function publishedKey(txt: string): string | null {
 }
 
 /**
- * Signs a message with CRLF line ends (RFC 6376, rsa-sha256, relaxed/relaxed, the whole body) and returns the complete
- * `DKIM-Signature: ...\r\n` field to put in front of it. The RSA work runs in the thread pool.
+ * Signs a message with CRLF line ends (RFC 6376, relaxed/relaxed, the whole body) and returns the complete
+ * `DKIM-Signature: ...\r\n` fields to put in front of it, one for each key in the order of the keys. The work with the
+ * keys runs in the thread pool.
  */
-export async function sign(message: Buffer, key: DkimKey, at: Date): Promise<Buffer> {
+export async function sign(message: Buffer, keys: DkimKey[], at: Date): Promise<Buffer> {
   const { fields, body } = readHeader(message);
   const bodyHash = await hashRelaxedBody(message.subarray(body));
-  const { names, canonical } = selectFields(fields);
+  const selected = selectFields(fields);
+  return Buffer.concat(await Promise.all(keys.map((key) => signatureField(key, selected, bodyHash, at))));
+}
+
+async function signatureField(
+  { domain, selector, privateKey }: DkimKey,
+  { names, canonical }: { names: string[]; canonical: string },
+  bodyHash: string,
+  at: Date,
+): Promise<Buffer> {
   const unsigned =
-    `DKIM-Signature: v=1; a=rsa-sha256; c=relaxed/relaxed; d=${key.domain};\r\n` +
-    ` s=${key.selector}; t=${Math.floor(at.getTime() / 1000)};\r\n` +
+    `DKIM-Signature: v=1; a=${privateKey.asymmetricKeyType}-sha256; c=relaxed/relaxed; d=${domain};\r\n` +
+    ` s=${selector}; t=${Math.floor(at.getTime() / 1000)};\r\n` +
     ` bh=${bodyHash};\r\n` +
     ` h=${foldNames(names)};\r\n b=`;
   const data = Buffer.from(canonical + relaxedField(Buffer.from(unsigned, 'latin1')), 'latin1');
-  const signature = (await signInPool(data, key.privateKey)).toString('base64');
+  const signature = (await signInPool(data, privateKey)).toString('base64');
   return Buffer.from(`${unsigned}${signature.match(/.{1,74}/g)?.join('\r\n ')}\r\n`, 'latin1');
 }
 
@@ -128,8 +189,11 @@ function foldNames(names: string[]): string {
   return folded;
 }
 
+/** What Ed25519 signs is the hash (RFC 8463 section 3). */
 function signInPool(data: Buffer, key: KeyObject): Promise<Buffer> {
+  const [digest, input] =
+    key.asymmetricKeyType === 'ed25519' ? [null, createHash('sha256').update(data).digest()] : ['sha256', data];
   return new Promise((resolve, reject) => {
-    cryptoSign('sha256', data, key, (error, signature) => (error ? reject(error) : resolve(signature)));
+    cryptoSign(digest, input, key, (error, signature) => (error ? reject(error) : resolve(signature)));
   });
 }

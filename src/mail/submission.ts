@@ -2,13 +2,14 @@ import { detectExtension } from 'nodemailer/lib/mime-funcs';
 import { decodeWords } from 'postal-mime';
 import type { Mailbox } from './address.ts';
 import { parseAddressList } from './address-list.ts';
-import { isContentId, isMediaType, type MessageAttachment } from './attachments.ts';
+import { isContentId, isMediaType, type MessageAttachment, withoutPath } from './attachments.ts';
 import { refuseText } from './characters.ts';
 import { type Header, refuseHeader } from './headers.ts';
 import { type MimePart, readParts } from './mime.ts';
 import { MimeError } from './mime-error.ts';
 import type { Parameterised } from './parameters.ts';
 import { only, type ReceivedField, readFields } from './received-fields.ts';
+import { longest } from './template.ts';
 import { decodeText } from './text-part.ts';
 import { decodeTransfer } from './transfer-encoding.ts';
 
@@ -143,7 +144,9 @@ async function readContent(parts: MimePart[]): Promise<Pick<SubmittedMessage, 'h
     bodies[kind] = before === null ? own : `${before}\n${own}`;
   }
   const html = bodies.html || null;
-  const attachments = files.map(({ part, content }, index) => attachmentOf(part, content, html, index));
+  // What is longer is no body of an email, and would be searched once for each file.
+  const searched = html !== null && html.length <= longest.body ? html : null;
+  const attachments = files.map(({ part, content }, index) => attachmentOf(part, content, searched, index));
   return { html, text: bodies.text || null, attachments };
 }
 
@@ -168,13 +171,10 @@ function bodyKind({ type, disposition }: MimePart): 'html' | 'text' | null {
 function attachmentOf(part: MimePart, content: Buffer, html: string | null, index: number): MessageAttachment {
   const { type, disposition, contentId } = part;
   const given = disposition?.parameters.get('filename') ?? type.parameters.get('name') ?? '';
-  const filename = given
-    .split(/[/\\]/)
-    .at(-1)
-    ?.replace(/^\.{1,2}$/, '');
   return {
     filename:
-      filename || `attachment-${index + 1}.${type.value === 'message/rfc822' ? 'eml' : detectExtension(type.value)}`,
+      withoutPath(given) ||
+      `attachment-${index + 1}.${type.value === 'message/rfc822' ? 'eml' : detectExtension(type.value)}`,
     contentType: contentTypeOf(type),
     contentId: contentId !== null && isShown(contentId, disposition, html) ? contentId : null,
     content,

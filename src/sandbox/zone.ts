@@ -39,7 +39,13 @@ async function texts(db: Database, name: string, mailHostname: string): Promise<
   const key = /^([^.]+)\._domainkey\.(.+)$/.exec(name);
   if (key) {
     const rows = await db.prisma.domain.findMany({ where: { domain: key[2] ?? '', dkimSelector: key[1] ?? '' } });
-    return rows.map((row) => dnsValue(row.dkimPublicKey));
+    const others = await db.prisma.dkimKey.findMany({
+      where: { selector: key[1] ?? '', domain: { domain: key[2] ?? '' } },
+    });
+    return [
+      ...rows.map((row) => dnsValue(row.dkimPublicKey)),
+      ...others.map((row) => dnsValue(row.publicKey, row.algorithm)),
+    ];
   }
   const registered = await db.prisma.domain.findFirst({ where: { domain: name }, select: { id: true } });
   return registered ? [`v=spf1 include:${mailHostname} ~all`] : [];

@@ -40,6 +40,8 @@ const calls: ((client: Sendwright) => unknown)[] = [
   ({ domains }) => domains.get('id'),
   ({ domains }) => domains.remove('id'),
   ({ domains }) => domains.verify('id'),
+  ({ domains }) => domains.rotateDkim('id', { algorithm: 'ed25519' }),
+  ({ domains }) => domains.removeDkimKey('id'),
   ({ keys }) => keys.create({ name: 'n', scopes: ['read'] }),
   ({ keys }) => keys.list(),
   ({ keys }) => keys.revoke('id'),

@@ -24,6 +24,7 @@ const together = [
   ['html', 'text', 'template'],
   ['since', 'until'],
   ['from', 'to'],
+  ['algorithm', 'private_key'],
   ['template.id', 'template.alias'],
 ];
 
@@ -40,7 +41,9 @@ function names(detail: string, field: string): boolean {
 
 /** Texts of several lines: what may not stand in a header may stand there. */
 const isText = (field: string) =>
-  /^(emails\[0\]\.)?(html|text|password|(template\.)?variables\.\w+|variables\[0\]\.fallback_value)$/.test(field);
+  /^(emails\[0\]\.)?(html|text|password|private_key|(template\.)?variables\.\w+|variables\[0\]\.fallback_value)$/.test(
+    field,
+  );
 const holds = (value: unknown, parts: string[]) =>
   typeof value === 'string' && parts.some((part) => value.includes(part));
 

@@ -1,6 +1,9 @@
+import { generateKeyPairSync } from 'node:crypto';
 import { show } from '../mail/payloads.ts';
 import { find, type Json } from '../support/contract.ts';
 import { at, type Fields } from './scene.ts';
+
+const pem = String(generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' }));
 
 export type Path = (string | number)[];
 
@@ -43,6 +46,7 @@ export function goodBodies(from: string, template: { id: string; alias: string }
     renderTemplate: [() => ({ variables: { NAME: 'Ann' }, version: 'draft' })],
     addSuppression: [() => ({ address: 'gone@b.test', reason: 'manual' })],
     addDomain: [() => ({ domain: `${fresh()}.example.com` })],
+    rotateDkim: [() => ({ algorithm: 'ed25519', private_key: pem, selector: fresh() })],
     createKey: [() => ({ name: 'n', scopes: ['send'], domains: ['b.test'], expires_at: at(3_600_000) })],
     createWebhook: [webhook],
     changeWebhook: [() => ({ ...webhook(), status: 'enabled' })],

@@ -100,6 +100,7 @@ export async function buildNouns(
   });
   // The endpoint was there first, so it is called for this email.
   const { deliveries } = (await node.call('GET', '/api/v1/webhook-deliveries', { token })).body;
+  const { dkim_keys: dkimKeys } = await post(`/domains/${domainId}/rotate-dkim`, { algorithm: 'ed25519' });
   const { suppression } = await post('/suppressions', { address: 'them@b.test' });
   const message = await node.db.prisma.sandboxMessage.create({
     data: {
@@ -119,6 +120,7 @@ export async function buildNouns(
     emails: email.id,
     keys: apiKey.id,
     domains: domainId,
+    'dkim-keys': dkimKeys[0].id,
     destinations: 'b.test',
     templates: template.id,
     webhooks: webhook.id,

@@ -7,8 +7,10 @@ import { selfSignedCertificate } from '../../src/certificate.ts';
 import { readCertificate } from '../../src/inbound/certificate.ts';
 import { StartError } from '../../src/start-error.ts';
 
-const dataDir = await mkdtemp(join(tmpdir(), 'sendwright-tls-'));
-t.teardown(() => rm(dataDir, { recursive: true }));
+const folder = await mkdtemp(join(tmpdir(), 'sendwright-tls-'));
+t.teardown(() => rm(folder, { recursive: true }));
+/** Not there yet: a node whose database is elsewhere may have no other use for it. */
+const dataDir = join(folder, 'data');
 const own = (host: string) => readCertificate({ dataDir, host, files: null });
 
 t.test('without files there is a certificate of our own, the same at each start, for the owner only', async (t) => {

@@ -1,6 +1,4 @@
 import t from 'tap';
-import { limits } from '../../src/core/send-limits.ts';
-import { limits as restLimits } from '../../src/http/send-request.ts';
 import { at } from '../http/scene.ts';
 import { eventually } from '../support/node.ts';
 import { startSubmitter } from './scene.ts';
@@ -153,10 +151,6 @@ t.test(
     }
   },
 );
-
-t.test('both ways have the same limits', async (t) => {
-  t.match(limits, restLimits);
-});
 
 t.test('a scheduled email can be moved and cancelled by the API, whichever way it came', async (t) => {
   const { node, sender } = await startSubmitter(t);

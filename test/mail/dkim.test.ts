@@ -1,18 +1,30 @@
-import { createPublicKey } from 'node:crypto';
+import { createPublicKey, generateKeyPairSync } from 'node:crypto';
 import fc from 'fast-check';
 import { dkimVerify } from 'mailauth/lib/dkim/verify.js';
 import t from 'tap';
 import { parseMailbox } from '../../src/mail/address.ts';
 import { compose } from '../../src/mail/compose.ts';
-import { type DkimKey, dnsValue, generateKeyPair, parsePrivateKey, publishedKey, sign } from '../../src/mail/dkim.ts';
+import {
+  type DkimKey,
+  dnsValue,
+  generateKeyPair,
+  importKeyPair,
+  parsePrivateKey,
+  publishedKey,
+  sign,
+} from '../../src/mail/dkim.ts';
 import { dots, show, smuggling } from './payloads.ts';
 
 const at = new Date('2026-11-20T10:11:12.999Z');
 const pair = await generateKeyPair();
 const key: DkimKey = { domain: 'sender.example', selector: 'sw1', privateKey: parsePrivateKey(pair.privateKey) };
 
+const edPair = await generateKeyPair('ed25519');
+const edKey: DkimKey = { domain: 'sender.example', selector: 'ed1', privateKey: parsePrivateKey(edPair.privateKey) };
+
 const resolver = async (name: string, type: string) => {
   if (name === 'sw1._domainkey.sender.example' && type === 'TXT') return [[dnsValue(pair.publicKey)]];
+  if (name === 'ed1._domainkey.sender.example' && type === 'TXT') return [[dnsValue(edPair.publicKey, 'ed25519')]];
   throw Object.assign(new Error('not found'), { code: 'ENOTFOUND' });
 };
 
@@ -24,7 +36,7 @@ async function verify(message: Buffer | string): Promise<string> {
 
 async function signed(message: Buffer | string): Promise<string> {
   const bytes = Buffer.from(message);
-  return Buffer.concat([await sign(bytes, key, at), bytes]).toString('latin1');
+  return Buffer.concat([await sign(bytes, [key], at), bytes]).toString('latin1');
 }
 
 const full = [
@@ -217,8 +229,46 @@ t.test('composed messages', async (t) => {
       messageId: '1@sender.example',
       date: at,
     });
-    const whole = Buffer.concat([await sign(message, key, at), message]);
+    const whole = Buffer.concat([await sign(message, [key], at), message]);
     t.equal(await verify(whole), 'pass', show(text));
+  }
+});
+
+t.test('an Ed25519 signature beside the one of RSA (RFC 8463)', async (t) => {
+  t.equal(Buffer.from(edPair.publicKey, 'base64').length, 32);
+  t.match(dnsValue(edPair.publicKey, 'ed25519'), /^v=DKIM1; k=ed25519; p=[A-Za-z0-9+/]{43}=$/);
+  const header = await sign(Buffer.from(full), [key, edKey], at);
+  t.same(header.toString().match(/a=\S+/g), ['a=rsa-sha256;', 'a=ed25519-sha256;']);
+  const message = Buffer.concat([header, Buffer.from(full)]);
+  t.equal(await verify(message), 'pass pass');
+  t.match(await verify(message.toString().replace('and you', 'and You')), /^(?!.*pass)/);
+});
+
+t.test('a key that signed elsewhere', async (t) => {
+  const pem = { type: 'pkcs8', format: 'pem' } as const;
+  const rsa = generateKeyPairSync('rsa', { modulusLength: 1024 }).privateKey;
+  for (const text of [rsa.export(pem), rsa.export({ type: 'pkcs1', format: 'pem' })]) {
+    const imported = importKeyPair(String(text));
+    t.equal(imported.algorithm, 'rsa');
+    t.same(imported.privateKey, rsa.export({ type: 'pkcs8', format: 'der' }));
+    const spki = createPublicKey({ key: Buffer.from(imported.publicKey, 'base64'), format: 'der', type: 'spki' });
+    t.equal(spki.asymmetricKeyDetails?.modulusLength, 1024);
+  }
+  t.equal(importKeyPair(String(generateKeyPairSync('ed25519').privateKey.export(pem))).algorithm, 'ed25519');
+  const small = generateKeyPairSync('rsa', { modulusLength: 768 }).privateKey.export(pem);
+  const locked = rsa.export({ ...pem, cipher: 'aes-256-cbc', passphrase: 'x' });
+  for (const [text, refusal] of [
+    ['', /^not a private key in PEM/],
+    ['nonsense', /^not a private key in PEM/],
+    [String(createPublicKey(rsa).export({ type: 'spki', format: 'pem' })), /^not a private key in PEM/],
+    [String(locked), /^not a private key in PEM without a password/],
+    [String(small), /^an RSA key must have 1024 to 4096 bits, .* this one has 768$/],
+    [
+      String(generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export(pem)),
+      /^must be an RSA or an Ed25519/,
+    ],
+  ] as const) {
+    t.throws(() => importKeyPair(text), { name: 'DkimKeyError', message: refusal });
   }
 });
 

@@ -127,6 +127,13 @@ t.test('a message whose parts are many, deep or endless is refused, and quickly'
   t.ok(performance.now() - started < 5_000, 'five seconds are far more than it needs');
 });
 
+t.test('a text longer than any body is left as it is, not worked on', async (t) => {
+  const lines = 'a \r\n'.repeat(3_000_000);
+  const bytes = Buffer.from(`From: a@b.test\r\nContent-Type: text/plain; format=flowed\r\n\r\n${lines}`);
+  const { text } = await readSubmission(bytes, false);
+  t.equal(text?.slice(0, 8), 'a \r\na \r\n');
+});
+
 t.test('20 MB of files keep others waiting for moments only', async (t) => {
   const file = Buffer.alloc(10 * 1024 * 1024, 7);
   const base64 = file.toString('base64').replaceAll(/.{76}/g, '$&\n');

@@ -3,7 +3,7 @@ import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import t from 'tap';
-import { selfSignedCertificate } from '../../src/sandbox/certificate.ts';
+import { selfSignedCertificate } from '../../src/certificate.ts';
 import { startDnsServer } from '../../src/sandbox/dns.ts';
 import { createResolver } from '../../src/smtp/resolver.ts';
 import { type Poster, post } from '../../src/webhooks/post.ts';

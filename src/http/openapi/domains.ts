@@ -1,5 +1,6 @@
 import { z } from 'zod';
-import { newDomain } from '../routes/domains.ts';
+import { dkimAlgorithms } from '../../mail/dkim.ts';
+import { newDkimKey, newDomain } from '../routes/domains.ts';
 import { type Group, message } from './operation.ts';
 import { samples } from './samples.ts';
 import { flag, id, list, oneOf, time, words } from './schema.ts';
@@ -48,9 +49,30 @@ const checks = z
   .object({ verification: check, dkim: check, spf: check })
   .meta({ id: 'Checks', description: 'The look-up of each of the three records.' });
 
+const dkimKey = z
+  .object({
+    id: id('Its id.'),
+    selector: words('Its place in DNS.'),
+    algorithm: oneOf(dkimAlgorithms, 'What it signs with.'),
+    status: oneOf(
+      ['pending', 'active', 'retired'],
+      '`pending`: signs as soon as its record is seen; `active`: signs beside the domain’s own; `retired`: signs no more, and its record should stay until `remove_after`.',
+    ),
+    record,
+    problem: words(
+      'What the last look-up of its record found wrong; null when nothing was, or before the first.',
+    ).nullable(),
+    created_at: time('When it was made or imported.'),
+    activated_at: time('Since when it signs beside the domain’s own.').nullable(),
+    retired_at: time('When another took its place.').nullable(),
+    remove_after: time('When its record may be removed from DNS.').nullable(),
+  })
+  .meta({ id: 'DKIMKey', description: 'A DKIM key beside the one that signs for the domain.' });
+
 const domainWithRecords = {
   domain,
   dns_records: records,
+  dkim_keys: list(dkimKey, 'Keys that are to sign, sign as well, or signed before, newest first.'),
   recommended_records: list(recommended, 'More records, for better delivery.'),
 };
 
@@ -89,8 +111,26 @@ const recordExamples = {
   spf: { name: 'shop.example.com', type: 'TXT', value: 'v=spf1 include:mail.example.org ~all' },
 };
 
+const pendingKey = {
+  id: samples.dkimKey,
+  selector: 'sw9a8b7c6d',
+  algorithm: 'rsa',
+  status: 'pending',
+  record: {
+    name: 'sw9a8b7c6d._domainkey.shop.example.com',
+    type: 'TXT',
+    value: 'v=DKIM1; k=rsa; p=MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8B...',
+  },
+  problem: null,
+  created_at: samples.createdAt,
+  activated_at: null,
+  retired_at: null,
+  remove_after: null,
+};
+
 const recordsExample = {
   dns_records: recordExamples,
+  dkim_keys: [],
   recommended_records: [
     {
       name: '_dmarc.shop.example.com',
@@ -200,6 +240,45 @@ export const domainGroup: Group = {
           },
         },
       ],
+    },
+    {
+      id: 'rotateDkim',
+      method: 'post',
+      path: '/api/v1/domains/:id/rotate-dkim',
+      summary: 'Change the DKIM key, or add an Ed25519 one',
+      description:
+        'Answers with the record to publish, under `dkim_keys`. The new key signs as soon as that is seen, at the next `verify` or by itself within minutes; until then the old one does. It replaces one of its algorithm that still waits. Leave the old record in DNS for a week: mail that it signed may still be verified.',
+      access: 'login',
+      params,
+      body: { schema: newDkimKey, example: { algorithm: 'rsa' } },
+      answer: {
+        description: 'The key waits for its record.',
+        schema: z.object(domainWithRecords),
+        example: { domain: verifiedExample, ...recordsExample, dkim_keys: [pendingKey] },
+      },
+      refusals: [
+        {
+          status: 409,
+          error: 'conflict',
+          when: 'Another rotation of the domain was quicker.',
+          detail: 'another rotation of this domain was quicker',
+        },
+      ],
+    },
+    {
+      id: 'removeDkimKey',
+      method: 'delete',
+      path: '/api/v1/dkim-keys/:id',
+      summary: 'Remove a DKIM key',
+      description:
+        'One beside the domain’s own: a rotation that is not wanted any more, an Ed25519 key that shall not sign any more, or one that signed before.',
+      access: 'login',
+      params: { id: "The key's id." },
+      answer: {
+        description: 'It is removed.',
+        schema: message,
+        example: { message: 'the key sw9a8b7c6d was removed' },
+      },
     },
     {
       id: 'removeDomain',

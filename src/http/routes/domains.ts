@@ -1,13 +1,15 @@
 import type Router from '@koa/router';
 import { z } from 'zod';
+import * as dkimKeys from '../../core/dkim-keys.ts';
 import * as domains from '../../core/domains.ts';
 import { type Checks, verify } from '../../core/verification.ts';
 import type { Domain } from '../../generated/prisma/client.ts';
+import { dkimAlgorithms } from '../../mail/dkim.ts';
 import { demandLogin, type Session } from '../auth.ts';
 import { readJson } from '../body.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
-import { line, parse } from '../validation.ts';
+import { line, oneOf, parse, text } from '../validation.ts';
 
 const bodyLimit = 16 * 1024;
 
@@ -15,20 +17,40 @@ export const newDomain = z.object({
   domain: line(1_000).describe('The name, such as `shop.example.com`. A subdomain is a domain of its own.'),
 });
 
-/** `POST`, `GET`, `GET /:id`, `POST /:id/verify` and `DELETE /domains`. */
+export const newDkimKey = z.object({
+  algorithm: oneOf(dkimAlgorithms)
+    .describe(
+      '`rsa` takes the place of the key that signs, `ed25519` signs beside it. Without it that of `private_key`, else `rsa`.',
+    )
+    .optional(),
+  private_key: text(10_000)
+    .describe('A key that signs elsewhere already, as PEM without a password; without it one is made.')
+    .optional(),
+  selector: z
+    .string({ error: 'must be a string' })
+    .regex(
+      /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?){0,3}$/,
+      'must be a name in lower case, such as sw2027',
+    )
+    .describe('Its place in DNS; without it one that is not in use.')
+    .optional(),
+});
+
+/** `POST`, `GET`, `GET /:id`, `POST /:id/verify`, `POST /:id/rotate-dkim` and `DELETE /domains`; `DELETE /dkim-keys/:id`. */
 export function domainRoutes(router: Router, services: Services): void {
   const { db, encryptionKey, mailHostname, surroundings } = services;
   const loggedIn = demandLogin(db, services.jwtSecret);
-  const withRecords = (domain: Domain) => ({
+  const withRecords = async (domain: Domain) => ({
     domain: present.domain(domain),
     dns_records: domains.dnsRecords(domain, mailHostname),
+    dkim_keys: (await dkimKeys.list(db, domain.accountId, domain.id)).map((key) => present.dkimKey(key, domain.domain)),
     recommended_records: domains.recommendedRecords(domain, mailHostname),
   });
 
   router.post('/domains', ...loggedIn, async (ctx) => {
     const { accountId } = ctx.state.session as Session;
     const input = parse(newDomain, await readJson(ctx, bodyLimit));
-    ctx.body = withRecords(await domains.add(db, accountId, input, { encryptionKey }));
+    ctx.body = await withRecords(await domains.add(db, accountId, input, { encryptionKey }));
   });
 
   router.get('/domains', ...loggedIn, async (ctx) => {
@@ -38,13 +60,28 @@ export function domainRoutes(router: Router, services: Services): void {
 
   router.get('/domains/:id', ...loggedIn, async (ctx) => {
     const { accountId } = ctx.state.session as Session;
-    ctx.body = withRecords(await domains.get(db, accountId, ctx.params.id ?? ''));
+    ctx.body = await withRecords(await domains.get(db, accountId, ctx.params.id ?? ''));
   });
 
   router.post('/domains/:id/verify', ...loggedIn, async (ctx) => {
     const { accountId } = ctx.state.session as Session;
     const { domain, checks } = await verify(db, accountId, ctx.params.id ?? '', surroundings);
-    ctx.body = { ...withRecords(domain), checks: presentChecks(checks) };
+    ctx.body = { ...(await withRecords(domain)), checks: presentChecks(checks) };
+  });
+
+  router.post('/domains/:id/rotate-dkim', ...loggedIn, async (ctx) => {
+    const { accountId } = ctx.state.session as Session;
+    const input = parse(newDkimKey, await readJson(ctx, bodyLimit));
+    const { algorithm, private_key: privateKey, selector } = input;
+    const id = ctx.params.id ?? '';
+    await dkimKeys.rotate(db, accountId, id, { algorithm, privateKey, selector }, { encryptionKey });
+    ctx.body = await withRecords(await domains.get(db, accountId, id));
+  });
+
+  router.delete('/dkim-keys/:id', ...loggedIn, async (ctx) => {
+    const { accountId } = ctx.state.session as Session;
+    const { selector } = await dkimKeys.remove(db, accountId, ctx.params.id ?? '');
+    ctx.body = { message: `the key ${selector} was removed` };
   });
 
   router.delete('/domains/:id', ...loggedIn, async (ctx) => {

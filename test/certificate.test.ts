@@ -1,6 +1,6 @@
 import { X509Certificate } from 'node:crypto';
 import t from 'tap';
-import { selfSignedCertificate } from '../../src/sandbox/certificate.ts';
+import { selfSignedCertificate } from '../src/certificate.ts';
 
 t.test('the certificate is for its host, valid now and signed by its own key', async (t) => {
   const now = new Date('2027-03-04T05:06:07Z');

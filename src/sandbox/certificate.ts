@@ -1,1 +1,0 @@
-export { selfSignedCertificate } from '../certificate.ts';

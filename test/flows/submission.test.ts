@@ -1,0 +1,99 @@
+import { stat, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { createTransport } from 'nodemailer';
+import t from 'tap';
+import { selfSignedCertificate } from '../../src/certificate.ts';
+import { certificate, Dialog, plain, serverName } from '../inbound/scene.ts';
+import { createDatabase } from '../support/db.ts';
+import { adminPassword, eventually, testEnv } from '../support/node.ts';
+import { type SendwrightProcess, startSendwright } from '../support/process.ts';
+import { makeFolder, refusalOf, takePort } from '../support/start.ts';
+
+async function freePort(): Promise<string> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as { port: number };
+  await new Promise((resolve) => server.close(resolve));
+  return String(port);
+}
+
+const keyOf = (app: SendwrightProcess) => /X-API-Key: (sk_live_\w+)/.exec(app.stderr())?.[1] ?? '';
+const submissionEnv = async (dataDir: string, env: Record<string, string> = {}) =>
+  testEnv(await createDatabase(), {
+    DATA_DIR: dataDir,
+    SUBMISSION_PORT: await freePort(),
+    SUBMISSIONS_PORT: await freePort(),
+    ...env,
+  });
+
+const message = { from: 'hello@example.test', to: 'ann@anywhere.test', subject: 'by SMTP', text: 'text' };
+
+t.test('a started service takes mail by SMTP as its first screen says, delivers it, and stops as before', async (t) => {
+  const dataDir = join(await makeFolder(t), 'data');
+  const env = await submissionEnv(dataDir);
+  const app = await startSendwright(env);
+  t.teardown(() => app.end('SIGKILL'));
+  const { SUBMISSION_PORT: submission, SUBMISSIONS_PORT: submissions } = env;
+  t.match(
+    app.stderr(),
+    `SMTP         localhost, port ${submission} (STARTTLS), port ${submissions} (TLS); the password is an API key`,
+  );
+  const file = join(dataDir, 'smtp-tls.pem');
+  t.equal((await stat(file)).mode & 0o777, 0o600);
+  const key = keyOf(app);
+  const common = { host: '127.0.0.1', auth: { user: 'x', pass: key }, tls: { rejectUnauthorized: false } };
+  const ids: string[] = [];
+  for (const port of [submission, submissions]) {
+    const transport = createTransport({ ...common, port: Number(port), secure: port === submissions });
+    ids.push(/queued as (\S+)/.exec((await transport.sendMail(message)).response)?.[1] ?? '');
+  }
+  const login = { email: 'admin@example.test', password: adminPassword };
+  const token = (await app.call('POST', '/api/v1/auth/login', { body: login })).body.token;
+  const arrived = await eventually(async () => {
+    const { messages } = (await app.call('GET', '/api/v1/sandbox/messages', { token })).body;
+    return messages.length === 2 && messages;
+  });
+  t.match(arrived[0], { subject: 'by SMTP', dkim: [{ result: 'pass' }] });
+  t.strictSame(arrived.map(({ email_id }: { email_id: string }) => email_id).sort(), ids.sort());
+  t.equal(await app.end('SIGTERM'), 0);
+});
+
+t.test('a certificate of the operator is shown, and one that cannot be used stops the start', async (t) => {
+  const folder = await makeFolder(t);
+  const files = { SMTP_TLS_CERT: join(folder, 'cert.pem'), SMTP_TLS_KEY: join(folder, 'key.pem') };
+  await writeFile(files.SMTP_TLS_CERT, certificate.cert);
+  await writeFile(files.SMTP_TLS_KEY, certificate.key);
+  const env = await submissionEnv(join(folder, 'none'), { ...files, RATE_LIMIT: '1/1000' });
+  const app = await startSendwright({ ...env, ROLES: 'smtp,api' });
+  t.teardown(() => app.end('SIGKILL'));
+  // Trusts that certificate and no other.
+  const dialog = await Dialog.open(t, Number(env.SUBMISSIONS_PORT), true);
+  await dialog.ask('EHLO client.test');
+  t.match(await dialog.ask(`AUTH PLAIN ${plain(keyOf(app))}`), /^235 /);
+
+  for (let n = 0; n < 50; n++) {
+    t.match(await dialog.ask(`MAIL FROM:<${message.from}>`), /^250 /);
+    await dialog.ask('RSET');
+  }
+  const { headers } = await app.call('GET', '/api/v1/emails', { key: keyOf(app) });
+  const left = Number(/r=(\d+)/.exec(headers.get('RateLimit') ?? '')?.[1]);
+  t.ok(left < 999, `both ways draw on one budget: ${left} are left`);
+  dialog.end();
+  t.equal(await app.end('SIGTERM'), 0);
+  await t.rejects(stat(env.DATA_DIR ?? ''), 'nothing of ours is made then');
+  await writeFile(files.SMTP_TLS_KEY, selfSignedCertificate(serverName).key);
+  t.match(await refusalOf(env), /^SMTP_TLS_KEY .* is not the key of SMTP_TLS_CERT/);
+});
+
+t.test('a port that is taken stops the start, unless this node is not for SMTP', async (t) => {
+  const taken = await takePort(t);
+  const env = await submissionEnv(await makeFolder(t), { SUBMISSION_PORT: taken });
+  t.equal(
+    await refusalOf(env),
+    `SUBMISSION_PORT ${taken} is in use by another program: stop it, or set SUBMISSION_PORT to a free one`,
+  );
+  const app = await startSendwright({ ...env, ROLES: 'api' });
+  t.notMatch(app.stderr(), /SMTP {3}/);
+  t.equal(await app.end('SIGTERM'), 0);
+});

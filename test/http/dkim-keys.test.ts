@@ -1,0 +1,134 @@
+import { generateKeyPairSync } from 'node:crypto';
+import { dkimVerify } from 'mailauth/lib/dkim/verify.js';
+import t, { type Test } from 'tap';
+import { forgetRetired } from '../../src/core/dkim-keys.ts';
+import { recheckDue } from '../../src/core/verification.ts';
+import { mailHostname, startDirectNode } from '../support/direct.ts';
+import { type ReceivedMessage, startSink } from '../support/mx.ts';
+import { eventually } from '../support/node.ts';
+
+const encryptionKey = Buffer.alloc(32, 7);
+
+/** A sender whose domain is published, with a receiver that keeps what it gets. */
+async function startRotating(t: Test) {
+  const sink = await startSink();
+  t.teardown(() => sink.close());
+  const zone = {
+    [mailHostname]: { TXT: ['v=spf1 ip4:127.0.0.1 -all'] },
+    'receiver.test': { A: ['127.0.0.1'] },
+  };
+  const node = await startDirectNode(t, { zone, mxPort: sink.port });
+  const { token } = (await node.call('POST', '/api/v1/auth/login', { body: node.account })).body;
+  const ask = (method: string, path: string, body?: unknown) =>
+    node.call(method, `/api/v1${path}`, { token, ...(body ? { body } : {}) });
+  const domain = `/domains/${node.domainId}`;
+  const publish = ({ name, value }: { name: string; value: string }) => node.zone.set(name, { TXT: [value] });
+  for (const record of Object.values((await ask('GET', domain)).body.dns_records)) publish(record as never);
+  const resolver = async (name: string, type: string) => (await node.zone.resolver.resolve(name, type)) as string[][];
+  /** What a receiver says about the signatures of an email that is sent now. */
+  const signatures = async (): Promise<string[]> => {
+    const before = sink.messages.length;
+    await node.send({ to: 'a@receiver.test' });
+    const { raw } = (await eventually(async () => sink.messages[before])) as ReceivedMessage;
+    const { results } = await dkimVerify(raw, { resolver });
+    return results.map(({ selector, algo, status }) => `${selector} ${algo} ${status.result}`).sort();
+  };
+  return { node, ask, domain, publish, signatures };
+}
+
+t.test('a new key signs once its record is seen, and the old record is for a week', async (t) => {
+  const { node, ask, domain, publish, signatures } = await startRotating(t);
+  const { dkim_selector: old } = (await ask('GET', domain)).body.domain;
+  const rotated = (await ask('POST', `${domain}/rotate-dkim`, { selector: 'new1' })).body;
+  t.match(rotated.dkim_keys, [
+    { selector: 'new1', algorithm: 'rsa', status: 'pending', record: { type: 'TXT' }, remove_after: null },
+  ]);
+  t.equal(rotated.domain.dkim_selector, old);
+  t.same(await signatures(), [`${old} rsa-sha256 pass`], 'the old one signs until then');
+
+  const unseen = (await ask('POST', `${domain}/verify`)).body;
+  t.match(unseen.dkim_keys, [{ status: 'pending', problem: /^there is no TXT record at new1\._domainkey\./ }]);
+  publish(rotated.dkim_keys[0].record);
+  const seen = (await ask('POST', `${domain}/verify`)).body;
+  t.equal(seen.domain.dkim_selector, 'new1');
+  t.match(seen.dkim_keys, [{ selector: old, status: 'retired', retired_at: String, remove_after: String }]);
+  t.same(await signatures(), ['new1 rsa-sha256 pass']);
+
+  const [row] = await node.db.prisma.dkimKey.findMany();
+  t.equal(row?.privateKey, null, 'what signs no more is forgotten');
+  await forgetRetired(node.db);
+  t.equal(await node.db.prisma.dkimKey.count(), 1);
+  await node.db.query({ text: `UPDATE dkim_keys SET retired_at = now() - interval '8 days'` });
+  await forgetRetired(node.db);
+  t.equal(await node.db.prisma.dkimKey.count(), 0);
+});
+
+t.test('an Ed25519 key signs beside RSA, is rotated, and removed', async (t) => {
+  const { node, ask, domain, publish, signatures } = await startRotating(t);
+  const { dkim_selector: rsa } = (await ask('GET', domain)).body.domain;
+  const add = async (selector: string) => {
+    const { body } = await ask('POST', `${domain}/rotate-dkim`, { algorithm: 'ed25519', selector });
+    publish(body.dkim_keys[0].record);
+    return body.dkim_keys[0].id as string;
+  };
+  await add('ed1');
+  // Without anybody's asking: the look-up that the clock asks for.
+  await node.db.query({ text: 'UPDATE domains SET next_check_at = now()' });
+  const resolve = (name: string, type: string) => node.zone.resolver.resolve(name, type) as Promise<unknown[]>;
+  await recheckDue(node.db, { resolve, mailHostname, sendingIps: ['127.0.0.1'], encryptionKey });
+  t.same(await signatures(), ['ed1 ed25519-sha256 pass', `${rsa} rsa-sha256 pass`].sort());
+
+  const dry = await node.call('POST', '/api/v1/emails?dry_run=true', {
+    key: node.key,
+    body: { from: node.from, to: 'a@receiver.test', subject: 's', text: 't' },
+  });
+  t.equal(JSON.stringify(dry.body).match(/DKIM-Signature: v=1/g)?.length, 2, 'as a dry run shows');
+
+  const second = await add('ed2');
+  await ask('POST', `${domain}/verify`);
+  t.same(await signatures(), ['ed2 ed25519-sha256 pass', `${rsa} rsa-sha256 pass`].sort());
+  t.match((await ask('GET', domain)).body.dkim_keys, [
+    { selector: 'ed2', status: 'active', activated_at: String },
+    { selector: 'ed1', status: 'retired' },
+  ]);
+  t.equal((await ask('DELETE', `/dkim-keys/${second}`)).status, 200);
+  t.same(await signatures(), [`${rsa} rsa-sha256 pass`]);
+});
+
+t.test('a key that signed elsewhere is taken over with its selector', async (t) => {
+  const { ask, domain, publish, signatures } = await startRotating(t);
+  const pem = String(
+    generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.export({ type: 'pkcs8', format: 'pem' }),
+  );
+  const { body } = await ask('POST', `${domain}/rotate-dkim`, { private_key: pem, selector: 'mail.elsewhere' });
+  t.notMatch(JSON.stringify(body), /PRIVATE/);
+  publish(body.dkim_keys[0].record);
+  t.equal((await ask('POST', `${domain}/verify`)).status, 200);
+  t.same(await signatures(), ['mail.elsewhere rsa-sha256 pass']);
+});
+
+t.test('what cannot be a key is refused, and a second rotation takes the place of one that waits', async (t) => {
+  const { node, ask, domain } = await startRotating(t);
+  const { dkim_selector: used } = (await ask('GET', domain)).body.domain;
+  const ed25519 = String(generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' }));
+  for (const [body, detail] of [
+    [{ algorithm: 'dsa' }, /^algorithm: must be one of rsa, ed25519$/],
+    [{ private_key: 'x' }, /^private_key: not a private key in PEM/],
+    [{ private_key: `${ed25519}x` }, /^private_key: not a private key in PEM/],
+    [{ algorithm: 'rsa', private_key: ed25519 }, /^private_key: is of another algorithm than the one asked for, rsa$/],
+    [{ selector: used }, /^selector: is in use/],
+    [{ selector: 'a b' }, /^selector: must be a name in lower case/],
+    [{ selector: 'a.'.repeat(40) }, /^selector: must be a name in lower case/],
+  ] as const) {
+    const answer = await ask('POST', `${domain}/rotate-dkim`, body);
+    t.match([answer.status, answer.body], [400, { error: 'invalid request', detail }]);
+  }
+  t.equal(await node.db.prisma.dkimKey.count(), 0);
+  for (const selector of ['one', 'one', 'two']) await ask('POST', `${domain}/rotate-dkim`, { selector });
+  t.match((await ask('GET', domain)).body.dkim_keys, [{ selector: 'two' }]);
+  const racing = await Promise.all(
+    ['x', 'y', 'z'].map((selector) => ask('POST', `${domain}/rotate-dkim`, { selector })),
+  );
+  for (const { status } of racing) t.ok(status === 200 || status === 409);
+  t.equal(await node.db.prisma.dkimKey.count(), 1);
+});

@@ -1,0 +1,49 @@
+import { Readable } from 'node:stream';
+import type { SMTPServerDataStream } from 'smtp-server';
+import t from 'tap';
+import { ContentRoom } from '../../src/inbound/submission-content.ts';
+
+const large = Buffer.from(`${'x'.repeat(998)}\r\n`.repeat(38 * 1024));
+
+/** A message of 38 MB that is taken in, and stays until `leave`. */
+function arriving(room: ContentRoom, accountId: string) {
+  let leave = () => {};
+  const left = new Promise<void>((resolve) => {
+    leave = resolve;
+  });
+  const refused = new Promise<string>((resolve, reject) => {
+    const stream = Readable.from([large]) as unknown as SMTPServerDataStream;
+    room
+      .read(accountId, stream, async () => {
+        resolve('');
+        await left;
+      })
+      .catch((error: Error) => (error.name === 'Refusal' ? resolve(error.message) : reject(error)));
+  });
+  return { leave, refused };
+}
+
+t.test('messages under way have so much room, an account half of it, and what is through gives it back', async (t) => {
+  const room = new ContentRoom();
+  const enter = async (accountId: string) => {
+    const message = arriving(room, accountId);
+    return { ...message, refused: await message.refused };
+  };
+  const ofOne = [await enter('one'), await enter('one'), await enter('one')];
+  t.strictSame(
+    ofOne.map(({ refused }) => refused),
+    ['', '', ''],
+  );
+  const full = /^4\.3\.0 too many large messages/;
+  t.match((await enter('one')).refused, full);
+  const others = [await enter('two'), await enter('two'), await enter('two')];
+  t.strictSame(
+    others.map(({ refused }) => refused),
+    ['', '', ''],
+    'the others do not notice',
+  );
+  t.match((await enter('three')).refused, full, 'until there is no more for anybody');
+  ofOne[0]?.leave();
+  await ofOne[0]?.refused;
+  t.equal((await enter('one')).refused, '');
+});
