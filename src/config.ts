@@ -21,6 +21,8 @@ export interface Config {
   sendingIps: string[];
   /** `ip:port` or `ip`; null: the system's. */
   dnsServers: string[] | null;
+  /** A resolver that validates DNSSEC, in the same form; null: DANE is not looked at. */
+  daneResolver: string | null;
   mxPort: number;
   allowPrivateNetworks: boolean;
   allowUnsafeDatabase: boolean;
@@ -80,7 +82,7 @@ export const variables: Variable[] = [
     name: 'DELIVERY_MODE',
     fallback: '`sandbox`',
     meaning:
-      '`sandbox`: every message goes through the real MTA to a built-in DNS and mailbox on loopback, and nothing leaves the machine; `direct`: real MX delivery',
+      '`sandbox`: every message goes through the real MTA to a built-in DNS and mailbox on loopback, and no mail leaves the machine; `direct`: real MX delivery',
   },
   {
     name: 'MAIL_HOSTNAME',
@@ -96,6 +98,12 @@ export const variables: Variable[] = [
     name: 'DNS_SERVERS',
     fallback: "the system's",
     meaning: 'resolvers as `ip` or `ip:port`, comma separated, used for every lookup',
+  },
+  {
+    name: 'DANE_RESOLVER',
+    fallback: 'unset: DANE is not looked at',
+    meaning:
+      'a resolver that validates DNSSEC and sets the AD bit, as `ip` or `ip:port`: for TLSA records, in `direct`; its word is taken, so it must be on this machine or in a network that nobody else can write to',
   },
   { name: 'MX_PORT', fallback: '`25`', meaning: 'port of the MX hosts' },
   {
@@ -128,7 +136,7 @@ export const variables: Variable[] = [
   {
     name: 'JWT_SECRET',
     fallback: 'generated into `DATA_DIR`; required when `DATABASE_URL` is set',
-    meaning: 'signs login tokens; at least 32 characters',
+    meaning: 'signs login tokens; at least 32 characters that nobody guesses, as `openssl rand -hex 32` makes them',
   },
   {
     name: 'ENCRYPTION_KEY',
@@ -189,6 +197,7 @@ export function readConfig(env: Record<string, string | undefined>): Readonly<Co
     mailHostname: read('MAIL_HOSTNAME', hostname, sandbox ? 'mail.sendwright.test' : ''),
     sendingIps: read('SENDING_IPS', listOf(ipAddress), []),
     dnsServers: read('DNS_SERVERS', listOf(dnsServer), null),
+    daneResolver: read('DANE_RESOLVER', dnsServer, null),
     mxPort: read('MX_PORT', portFrom(1), 25),
     allowPrivateNetworks: read('ALLOW_PRIVATE_NETWORKS', trueOrFalse, false),
     allowUnsafeDatabase: read('ALLOW_UNSAFE_DATABASE', trueOrFalse, false),
@@ -226,7 +235,20 @@ export function readConfig(env: Record<string, string | undefined>): Readonly<Co
   if (databaseUrl && !config.encryptionKey) {
     throw missing('ENCRYPTION_KEY', '32 bytes as 64 hexadecimal digits or as base64, when DATABASE_URL is set');
   }
+  refusePortTwice(config.ports);
   return Object.freeze(config);
+}
+
+const portNames = { inbound: 'INBOUND_SMTP_PORT', submission: 'SUBMISSION_PORT', submissions: 'SUBMISSIONS_PORT' };
+
+function refusePortTwice(ports: Config['ports']): void {
+  const taken = new Map<number, string>();
+  for (const [key, name] of Object.entries(portNames)) {
+    const port = ports[key as keyof Config['ports']];
+    const other = taken.get(port);
+    if (other && port !== 0) throw new ConfigError(`${name} must be another port than ${other}, not ${port}`);
+    taken.set(port, name);
+  }
 }
 
 function certificateFiles(cert: string | null, key: string | null): { cert: string; key: string } | null {

@@ -20,8 +20,10 @@ export function refuseUrl(url: URL, allowPrivate: boolean): string | null {
   if (!ownPorts.has(port) && (port < 1024 || deniedPorts.has(port))) return `may not have the port ${port}`;
   const host = hostOf(url);
   if (allowPrivate) return null;
-  if (isIP(host) !== 0 && !isPublicAddress(host)) return 'must be on the public internet: this address is private';
-  if (isLocalhost(host)) return 'must be on the public internet: this name is of the server itself';
+  if (isIP(host) !== 0 && !isPublicAddress(host))
+    return 'must be on the public internet: this address is private (ALLOW_PRIVATE_NETWORKS=true lets it in)';
+  if (isLocalhost(host))
+    return 'must be on the public internet: this name is of the server itself (ALLOW_PRIVATE_NETWORKS=true lets it in)';
   return null;
 }
 

@@ -50,7 +50,8 @@ export const unsupportedMediaType = (detail: string) => new ApiError(415, 'unsup
 export const rateLimited = (retryAfterSeconds: number, detail: string) =>
   new ApiError(429, 'rate limited', { detail, headers: { 'Retry-After': String(retryAfterSeconds) } });
 
-export const quotaExceeded = (detail: string) => new ApiError(429, 'quota exceeded', { detail });
+export const quotaExceeded = (retryAfterSeconds: number, detail: string) =>
+  new ApiError(429, 'quota exceeded', { detail, headers: { 'Retry-After': String(retryAfterSeconds) } });
 
 export const unavailable = (retryAfterSeconds = 1) =>
   new ApiError(503, 'unavailable', { headers: { 'Retry-After': String(retryAfterSeconds) } });

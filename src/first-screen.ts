@@ -37,7 +37,7 @@ export async function prepareSandbox(node: SendwrightNode, known: string | undef
   const created = await keys.create(db, accountId, {
     name: 'sandbox (made at first start)',
     scopes: ['send'],
-    domains: [sandboxDomain],
+    domains: [],
     expiresAt: null,
   });
   return created.key;
@@ -76,7 +76,7 @@ export function firstScreen(
     : `${admin.email} / ${admin.password === 'configured' ? '(ADMIN_PASSWORD)' : 'the password from the first start'}`;
   const mode =
     config.deliveryMode === 'sandbox'
-      ? 'sandbox mode: nothing leaves this machine'
+      ? 'sandbox mode: no mail leaves this machine'
       : `delivering to the internet as ${config.mailHostname}`;
   return [
     '',

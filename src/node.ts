@@ -2,6 +2,8 @@ import { join } from 'node:path';
 import { addChores } from './chores/chores.ts';
 import type { Config } from './config.ts';
 import { ensureAdmin, giveFirstPassword } from './core/accounts.ts';
+import { KnownPolicies } from './core/tls-policies.ts';
+import { record as recordTlsResults } from './core/tls-results.ts';
 import type { Surroundings } from './core/verification.ts';
 import { openDatabase } from './database.ts';
 import type { Database } from './db/client.ts';
@@ -24,10 +26,16 @@ import type { Queue } from './queue.ts';
 import { Rounds } from './rounds.ts';
 import { startSandbox } from './sandbox/sandbox.ts';
 import { deriveKey } from './seal.ts';
+import { DanePolicies } from './smtp/dane-policies.ts';
 import { createTransport } from './smtp/deliver.ts';
 import { isOwnAddress } from './smtp/own-address.ts';
 import { createResolver, type Resolver } from './smtp/resolver.ts';
 import { publicSourceAddresses } from './smtp/source.ts';
+import { fetchStsFile } from './smtp/sts-fetch.ts';
+import { StsPolicies } from './smtp/sts-policies.ts';
+import { TlsPolicies } from './smtp/tls-policies.ts';
+import { TlsResults } from './smtp/tls-results.ts';
+import { ValidatingResolver } from './smtp/validating-resolver.ts';
 import { StartError } from './start-error.ts';
 import { WebhookDispatcher } from './webhooks/dispatch.ts';
 import { addUpkeep as addWebhookUpkeep } from './webhooks/upkeep.ts';
@@ -62,6 +70,9 @@ export interface SendwrightNode {
 
 /** For the requests and the messages that are being received. */
 const graceMs = 5_000;
+
+/** What a killed process takes with it of the numbers for TLS-RPT. */
+const tlsResultsMs = 30_000;
 
 /**
  * Brings one node up, from the database to the open port, and leaves nothing behind when that fails half way.
@@ -100,6 +111,7 @@ async function bringUp(config: Config, foundation: Foundation, stops: Stops): Pr
     sendingIps: internet.knownIps,
     encryptionKey,
   };
+  const tlsPolicies = findTlsPolicies(config, internet, db, log, stops);
   const rounds = new Rounds(log);
   stops.push(() => rounds.stop());
   addChores(rounds, db, surroundings, config.deliveryMode === 'sandbox');
@@ -112,7 +124,7 @@ async function bringUp(config: Config, foundation: Foundation, stops: Stops): Pr
     await lease.start(foundation.alone);
     stops.push(() => lease.stop());
   }
-  const parts = { config, foundation, db, queue, rounds, internet, returnPath, lease, journal };
+  const parts = { config, foundation, db, queue, rounds, internet, tlsPolicies, returnPath, lease, journal };
   const dispatchers: { stop(): Promise<void> }[] = [];
   if (config.roles.has('mta')) dispatchers.push(startDelivery(parts, stops));
   if (config.roles.has('webhooks')) dispatchers.push(startWebhooks(parts));
@@ -145,6 +157,7 @@ async function bringUp(config: Config, foundation: Foundation, stops: Stops): Pr
         ownAddresses: internet.knownIps,
         allowPrivate: internet.allowPrivate,
       },
+      tlsPolicies,
       returnPathKey: returnPath.key,
       retryForMs: config.retryForMs,
       limiter,
@@ -195,6 +208,23 @@ async function findInternet(
   return { resolver: sandbox.resolver, mxPort: sandbox.mxPort, allowPrivate: true, knownIps: [] };
 }
 
+/** What the sandbox's own internet publishes is looked up like anything else; DNSSEC it has none. */
+function findTlsPolicies(config: Config, internet: Internet, db: Database, log: Logger, stops: Stops): TlsPolicies {
+  const { resolver, allowPrivate, mxPort } = internet;
+  const sts = new StsPolicies({
+    resolver,
+    fetch: (domain, signal) => fetchStsFile({ resolver, allowPrivate }, domain, signal),
+    store: new KnownPolicies(db),
+    log,
+  });
+  stops.push(async () => sts.close());
+  const dane =
+    config.daneResolver !== null && config.deliveryMode === 'direct'
+      ? new DanePolicies(new ValidatingResolver(config.daneResolver), mxPort)
+      : null;
+  return new TlsPolicies({ sts, dane });
+}
+
 /** From an address of another machine each delivery would fail, and the receivers would seem to be to blame. */
 async function demandOwn(addresses: string[]): Promise<void> {
   for (const address of addresses) {
@@ -212,6 +242,7 @@ interface Parts {
   queue: Queue;
   rounds: Rounds;
   internet: Internet;
+  tlsPolicies: TlsPolicies;
   returnPath: { key: Buffer; host: string };
   lease: Lease;
   journal: { folder: string };
@@ -228,6 +259,9 @@ const retryPolicy = (config: Config) => ({ scheduleMs: config.retryScheduleMs, f
 function startDelivery(parts: Parts, stops: Stops): Dispatcher {
   const { config, foundation, db, queue, rounds, internet, returnPath, lease } = parts;
   const { log } = foundation;
+  const tlsResults = new TlsResults();
+  stops.push(() => recordTlsResults(db, tlsResults));
+  rounds.every(tlsResultsMs, 'TLS results', () => recordTlsResults(db, tlsResults));
   const transport = createTransport({
     resolver: internet.resolver,
     ehloName: config.mailHostname,
@@ -235,6 +269,8 @@ function startDelivery(parts: Parts, stops: Stops): Dispatcher {
     allowPrivate: internet.allowPrivate,
     sendingIps: config.deliveryMode === 'direct' ? config.sendingIps : [],
     ownAddresses: internet.knownIps,
+    tlsPolicies: parts.tlsPolicies,
+    tlsResults,
     log,
   });
   stops.push(() => transport.close());

@@ -2,6 +2,8 @@ import { forgetRetired } from '../core/dkim-keys.ts';
 import { addUp, forgetZeros } from '../core/email-counts.ts';
 import { forgetExpired } from '../core/idempotency.ts';
 import { trim } from '../core/sandbox-messages.ts';
+import * as tlsPolicies from '../core/tls-policies.ts';
+import * as tlsResults from '../core/tls-results.ts';
 import { forgetOldFailures } from '../core/users.ts';
 import { recheckDue, type Surroundings } from '../core/verification.ts';
 import type { Database } from '../db/client.ts';
@@ -19,6 +21,8 @@ export function addChores(rounds: Rounds, db: Database, surroundings: Surroundin
   rounds.every(15 * minuteMs, 'login failures', () => forgetOldFailures(db));
   rounds.every(15 * minuteMs, 'idempotency keys', () => forgetExpired(db));
   rounds.every(minuteMs, 'domain checks', () => recheckDue(db, surroundings));
+  rounds.every(60 * minuteMs, 'expired TLS policies', () => tlsPolicies.forgetExpired(db));
+  rounds.every(6 * 60 * minuteMs, 'old TLS results', () => tlsResults.forgetOld(db));
   rounds.every(60 * minuteMs, 'retired DKIM keys', () => forgetRetired(db));
   if (sandbox) rounds.every(minuteMs, 'sandbox messages', () => trim(db));
 }

@@ -5,6 +5,7 @@ import type {
   AddDomainBody,
   AddSuppressionBody,
   ChangeAccountBody,
+  ChangeDomainBody,
   ChangeTemplateBody,
   ChangeWebhookBody,
   CreateAccountBody,
@@ -78,6 +79,7 @@ export const routes = {
   addDomain: { method: 'POST', path: '/api/v1/domains' },
   listDomains: { method: 'GET', path: '/api/v1/domains' },
   getDomain: { method: 'GET', path: '/api/v1/domains/{id}' },
+  changeDomain: { method: 'PATCH', path: '/api/v1/domains/{id}' },
   removeDomain: { method: 'DELETE', path: '/api/v1/domains/{id}' },
   verifyDomain: { method: 'POST', path: '/api/v1/domains/{id}/verify' },
   rotateDkim: { method: 'POST', path: '/api/v1/domains/{id}/rotate-dkim' },
@@ -215,6 +217,16 @@ export interface Operations {
   listDomains: { answer: { /** Newest first. */ domains: Domain[] } };
   /** Get a domain */
   getDomain: {
+    answer: {
+      domain: Domain;
+      dns_records: DNSRecords;
+      /** Keys that are to sign, sign as well, or signed before, newest first. */ dkim_keys: DKIMKey[];
+      /** More records, for better delivery. */ recommended_records: RecommendedRecord[];
+    };
+  };
+  /** Change a domain */
+  changeDomain: {
+    body: ChangeDomainBody;
     answer: {
       domain: Domain;
       dns_records: DNSRecords;

@@ -22,7 +22,7 @@ export type SendRequest = {
   /** Files, 10 at the most, with 10 MB each and 20 MB together. */
   attachments?:
     | {
-        /** The name that the recipient sees. */ filename: string;
+        /** The name that the recipient sees, without folders: 255 bytes at the most. */ filename: string;
         /** The bytes as base64, 10 MB at the most. */ content: string;
         /** The MIME type. Omitted, it is guessed from the end of the filename. */ content_type?: string | null;
         /** Shows it inside of the html, where `cid:` names it. */ content_id?: string | null;
@@ -31,6 +31,8 @@ export type SendRequest = {
   /** When to send it, within a year; omitted, at once. */ scheduled_at?: string | null;
   /** `transactional` where it is omitted. Who unsubscribed gets no `marketing`. */
   type?: 'transactional' | 'marketing' | null;
+  /** `opportunistic`, where it is omitted, encrypts where it can; `required` waits rather than go in clear; `verified` waits for a valid certificate too. The domain may ask for more, and so may who receives it. */
+  tls?: 'opportunistic' | 'required' | 'verified' | null;
   /** A published template to make it from; html and text are then omitted. */
   template?: {
     /** The template's id. Required when `alias` is omitted. */ id?: string | null;
@@ -117,6 +119,11 @@ export interface AddDomainBody {
   /** The name, such as `shop.example.com`. A subdomain is a domain of its own. */ domain: string;
 }
 
+export interface ChangeDomainBody {
+  /** `opportunistic` encrypts where it can; `required` waits rather than go in clear; `verified` waits for a valid certificate too. */
+  tls: 'opportunistic' | 'required' | 'verified';
+}
+
 export interface RotateDkimBody {
   /** `rsa` takes the place of the key that signs, `ed25519` signs beside it. Without it that of `private_key`, else `rsa`. */
   algorithm?: 'rsa' | 'ed25519';
@@ -129,7 +136,8 @@ export interface CreateKeyBody {
   /** What people call it. */ name: string;
   /** `send` allows everything with emails and templates, `read` only looking. Omitted: `["send"]`. */
   scopes?: ('send' | 'read')[] | null;
-  /** The sender domains that it may use. Omitted: all of the account. */ domains?: string[] | null;
+  /** The sender domains that it may send from, and cancel and move mail of; it reads the whole log. Omitted: all of the account. */
+  domains?: string[] | null;
   /** From when on it is refused. Omitted: never. */ expires_at?: string | null;
 }
 
@@ -165,7 +173,8 @@ export interface CreateAccountBody {
 
 export interface ChangeAccountBody {
   /** What people call it. */ name?: string;
-  /** What it may send. */ plan?: 'free' | 'pro' | 'unlimited';
+  /** What it may send: `free` 100 emails a day and 3,000 a month from one domain, `pro` 50,000 a month from ten and more for credit, `unlimited` what it likes. Days and months are those of UTC. */
+  plan?: 'free' | 'pro' | 'unlimited';
   /** `true`: nobody of it may log in or send, and what it has queued is not sent. */ suspended?: boolean;
 }
 

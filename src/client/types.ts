@@ -27,7 +27,7 @@ export interface Email {
   /** What it was sent as. */ type: 'transactional' | 'marketing';
   /** When it was accepted. */ created_at: string;
   /** When it is to be sent, where the request said so. */ scheduled_at?: string;
-  /** When the last recipient was settled. */ sent_at: string | null;
+  /** When the last recipient had it; null unless all have. */ sent_at: string | null;
   /** Why it failed; null when it did not. */ error: string | null;
 }
 
@@ -64,8 +64,9 @@ export interface DryRun {
     } | null;
     /** How the connection would be secured. */
     tls: {
-      /** What is demanded. */ policy: 'opportunistic';
-      /** By what. */ source: string;
+      /** What is demanded. */ policy: 'opportunistic' | 'required' | 'verified' | 'mta-sts' | 'dane';
+      /** By what; `default` where nobody asks for anything. */ source: string;
+      /** What else there is to say about it. */ notes: string[];
     };
   }[];
   /** How a receiver would see it. */
@@ -129,7 +130,8 @@ export interface Attempt {
   /** The address that we called from. */ local_address: string | null;
   /** Such as `TLSv1.3`; null when it was not encrypted. */ tls_version: string | null;
   /** The cipher. */ tls_cipher: string | null;
-  /** How the certificate was verified; `none` where the protocol asks for none. */ verification: string;
+  /** The TLS policy that held, or that forbade the connection: `opportunistic`, `required`, `verified`, `mta-sts` or `dane`; `none` in clear, or where there was no connection. */
+  verification: string;
   /** The SMTP command at which it was decided, or `dns`, `connect`, `local`. */ phase: string;
   /** What it came to; `bounced` is for good. */ outcome: 'delivered' | 'deferred' | 'bounced';
   /** The message was written and no reply was read: the server may have it. */ uncertain: boolean;
@@ -158,6 +160,12 @@ export interface Explanation {
     /** At which SMTP command. */ phase: string;
     /** What was said. */ response: string;
     /** The server may have the message all the same. */ uncertain: boolean;
+  } | null;
+  /** How the connection will be secured; null once settled, and past ten destinations. */
+  tls: {
+    /** What is demanded. */ policy: 'opportunistic' | 'required' | 'verified' | 'mta-sts' | 'dane';
+    /** By what; `default` where nobody asks for anything. */ source: string;
+    /** What else there is to say about it. */ notes: string[];
   } | null;
   /** When it is tried next; null once settled. */ next_attempt_at: string | null;
   /** When it is given up if nothing changes; null once settled. */ gives_up_at: string | null;
@@ -237,6 +245,7 @@ export interface Domain {
   /** Where its DKIM key is published. */ dkim_selector: string;
   /** When it was verified; null before. */ verified_at: string | null;
   /** What the last daily check found missing; null when nothing was. */ dns_warning: string | null;
+  /** What all of its mail asks of the connection, at least. */ tls: 'opportunistic' | 'required' | 'verified';
   /** When it was added. */ created_at: string;
 }
 
@@ -306,7 +315,7 @@ export interface ApiKey {
   /** What people call it. */ name: string;
   /** The first characters of the key. */ key_prefix: string;
   /** What it allows. */ scopes: ('send' | 'read')[];
-  /** The sender domains that it may use; empty: all of the account. */ domains: string[];
+  /** The sender domains that it may send from; empty: all of the account. */ domains: string[];
   /** From when on it is refused; null: never. */ expires_at: string | null;
   /** When it was created. */ created_at: string;
   /** When it was revoked; null: it was not. */ revoked_at: string | null;
@@ -353,7 +362,8 @@ export interface Account {
   /** Its id. */ id: string;
   /** What people call it. */ name: string;
   /** What it may send. */ plan: 'free' | 'pro' | 'unlimited';
-  /** What emails past the plan are paid from, with two decimal places. */ credit: string;
+  /** What emails past the month’s number are paid from on the plan `pro`, at 0.50 each, with two decimal places. Other plans do not use it. */
+  credit: string;
   /** What counts for the plan, by days and months of UTC. */
   usage: {
     /** Emails accepted today. */ day: number;

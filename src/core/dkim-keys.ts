@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { Database } from '../db/client.ts';
-import { conflict, invalidRequest, notFound } from '../errors.ts';
+import { invalidRequest, notFound } from '../errors.ts';
 import type { DkimKey, Domain } from '../generated/prisma/client.ts';
 import { isId, newId } from '../ids.ts';
 import { type DkimAlgorithm, DkimKeyError, dnsValue, generateKeyPair, importKeyPair } from '../mail/dkim.ts';
@@ -43,7 +43,7 @@ export function recordOf(
  * Makes a key that is to sign as soon as its record is seen in DNS; until then everything stays as it is. An RSA key then
  * takes the place of the one that signs, an Ed25519 key signs beside it. It replaces one of its kind that was still waited for.
  *
- * @throws ApiError 404; 400 when the key or the selector cannot be used; 409 when another rotation was quicker
+ * @throws ApiError 404; 400 when the key or the selector cannot be used
  */
 export async function rotate(
   db: Database,
@@ -63,13 +63,14 @@ export async function rotate(
   if (selector === domain.dkimSelector || staying.some((key) => key.selector === selector))
     throw invalidRequest('selector: is in use for another key of this domain');
   const [row] = await db.transaction(async (tx) => {
-    await tx.query({
-      text: `DELETE FROM dkim_keys WHERE domain_id = $1 AND algorithm = $2::dkim_algorithm AND status = 'pending'`,
-      values: [domainId, pair.algorithm],
-    });
+    // Locks the row: of two rotations at once, the second takes the place of the first.
     await tx.query({
       text: `UPDATE domains SET checks = 0, next_check_at = now() + make_interval(secs => $2) WHERE id = $1`,
       values: [domainId, firstCheckMs / 1_000],
+    });
+    await tx.query({
+      text: `DELETE FROM dkim_keys WHERE domain_id = $1 AND algorithm = $2::dkim_algorithm AND status = 'pending'`,
+      values: [domainId, pair.algorithm],
     });
     return tx.query<{ id: string }>({
       text: `INSERT INTO dkim_keys (id, account_id, domain_id, selector, algorithm, private_key, public_key)
@@ -86,7 +87,7 @@ export async function rotate(
       ],
     });
   });
-  if (!row) throw conflict('another rotation of this domain was quicker');
+  if (!row) throw invalidRequest('selector: is in use for another key of this domain');
   return get(db, accountId, row.id);
 }
 

@@ -83,6 +83,20 @@ export async function get(db: Database, accountId: string, id: string): Promise<
   return domain;
 }
 
+/** @throws ApiError 404 */
+export async function change(
+  db: Database,
+  accountId: string,
+  id: string,
+  { tls }: Pick<Domain, 'tls'>,
+): Promise<Domain> {
+  const { count } = isId(id)
+    ? await db.prisma.domain.updateMany({ where: { id, accountId }, data: { tls } })
+    : { count: 0 };
+  if (count === 0) throw notFound();
+  return get(db, accountId, id);
+}
+
 /**
  * Removes a domain. Its mail that is still queued is not sent any more: whoever claims it finds no domain and ends it.
  *

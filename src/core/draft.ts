@@ -5,6 +5,7 @@ import type {
   RecipientKind,
   RecipientStatus,
   SuppressionReason,
+  TlsLevel,
 } from '../generated/prisma/client.ts';
 import { newId } from '../ids.ts';
 import { formatMailbox, type Mailbox } from '../mail/address.ts';
@@ -27,6 +28,8 @@ export interface SendRequest {
   attachments: { filename: string; contentType: string; contentId: string | null; content: Buffer }[];
   tags: string[];
   type: EmailType;
+  /** What it asks of TLS; its domain may ask for more. */
+  tls: TlsLevel;
   /** Null: now. */
   scheduledAt: Date | null;
 }
@@ -108,6 +111,7 @@ export function draft(
     recipientAddresses: addressed.map(({ mailbox }) => suppressions.suppressible(mailbox.address)),
     tags: request.tags,
     messageId: `${id}@${request.from.domain}`,
+    tls: request.tls,
     pending: queued ? recipients.length : 0,
     failed: 0,
     suppressed: refusals.length,

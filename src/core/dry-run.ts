@@ -6,8 +6,12 @@ import type { SuppressionReason } from '../generated/prisma/enums.ts';
 import { createReturnPath } from '../mail/token.ts';
 import { type LookUpOptions, resolveDestination, resolveHost } from '../smtp/mx.ts';
 import { cleanRemoteText } from '../smtp/reply.ts';
+import type { TlsLevel, TlsPolicyName } from '../smtp/tls-names.ts';
+import type { TlsPolicies } from '../smtp/tls-policies.ts';
+import type { TlsDemand } from '../smtp/tls-policy.ts';
 import { draft, type SendRequest } from './draft.ts';
 import type { KeyHolder } from './keys.ts';
+import { demandOf } from './outgoing.ts';
 import { build, isPersonal, openKey, type Signing, unsubscribeKey } from './outgoing-message.ts';
 import * as plans from './plans.ts';
 import * as suppressions from './suppressions.ts';
@@ -33,7 +37,7 @@ export interface DryDestination {
   hosts: { name: string; preference: number; addresses: string[]; problem: string | null }[];
   /** Why mail for this domain could not be delivered now; `permanent` says that trying later would not help. */
   problem: { permanent: boolean; reason: string } | null;
-  tls: { policy: 'opportunistic'; source: string };
+  tls: { policy: TlsPolicyName; source: string; notes: string[] };
 }
 
 /** How a receiver would see the message, and whether what passes belongs to the domain in `From` (RFC 7489 section 3.1). */
@@ -46,6 +50,7 @@ export interface Authentication {
 export interface DryRunTools {
   surroundings: Surroundings;
   lookUp: LookUpOptions;
+  tlsPolicies: TlsPolicies;
   returnPathKey: Buffer;
   baseUrl: string;
 }
@@ -60,7 +65,8 @@ const spfTimeoutMs = 10_000;
 export async function dryRun(db: Database, holder: KeyHolder, sendable: Sendable, tools: DryRunTools): Promise<DryRun> {
   const [request] = await resolve(db, holder.accountId, [sendable]);
   if (!request || request instanceof ApiError) throw request ?? new Error('no request was resolved');
-  const signing = await findSigning(db, holder, request);
+  const { signing, domainTls } = await findSigning(db, holder, request);
+  const tls = demandOf(request.tls, signing.domain, domainTls);
   const addresses = [...request.to, ...request.cc, ...request.bcc].map((mailbox) => mailbox.address);
   const listed = await suppressions.find(db, holder.accountId, addresses);
   const laidOut = draft(request, holder, signing.domainId, listed, new Date());
@@ -72,6 +78,7 @@ export async function dryRun(db: Database, holder: KeyHolder, sendable: Sendable
     text: request.text,
     headers: request.headers.map(({ name, value }): [string, string] => [name, value]),
     attachments,
+    tls,
     dueAt: request.scheduledAt ?? email.createdAt,
   };
   const places = { key: unsubscribeKey(encryptionKey), baseUrl: tools.baseUrl, host: mailHostname };
@@ -88,7 +95,8 @@ export async function dryRun(db: Database, holder: KeyHolder, sendable: Sendable
         lookAt(
           domain,
           of.map(({ address }) => address),
-          tools.lookUp,
+          tls,
+          tools,
         ),
       ),
     ),
@@ -115,28 +123,35 @@ export async function dryRun(db: Database, holder: KeyHolder, sendable: Sendable
   };
 }
 
-async function findSigning(db: Database, holder: KeyHolder, { from }: SendRequest): Promise<Signing> {
+async function findSigning(
+  db: Database,
+  holder: KeyHolder,
+  { from }: SendRequest,
+): Promise<{ signing: Signing; domainTls: TlsLevel }> {
   if (holder.domains.length > 0 && !holder.domains.includes(from.domain)) throw forbidden();
   const row = await db.prisma.domain.findFirst({
     where: { accountId: holder.accountId, domain: from.domain, status: 'verified' },
     include: { dkimKeys: { where: { status: 'active' } } },
   });
   if (!row) throw fromDomainNotVerified(`from: ${from.domain} is not a verified domain of this account`);
-  return {
-    domainId: row.id,
-    domain: row.domain,
-    keys: [
-      { selector: row.dkimSelector, sealed: Buffer.from(row.dkimPrivateKey) },
-      ...row.dkimKeys.flatMap(({ selector, privateKey }) =>
-        privateKey ? [{ selector, sealed: Buffer.from(privateKey) }] : [],
-      ),
-    ],
-  };
+  const keys = [
+    { selector: row.dkimSelector, sealed: Buffer.from(row.dkimPrivateKey) },
+    ...row.dkimKeys.flatMap(({ selector, privateKey }) =>
+      privateKey ? [{ selector, sealed: Buffer.from(privateKey) }] : [],
+    ),
+  ];
+  return { signing: { domainId: row.id, domain: row.domain, keys }, domainTls: row.tls };
 }
 
-async function lookAt(domain: string, recipients: string[], lookUp: LookUpOptions): Promise<DryDestination> {
-  const tls = { policy: 'opportunistic' as const, source: 'default' };
+async function lookAt(
+  domain: string,
+  recipients: string[],
+  demand: TlsDemand,
+  { lookUp, tlsPolicies }: DryRunTools,
+): Promise<DryDestination> {
   const found = await resolveDestination(domain, lookUp);
+  const names = found.kind === 'hosts' ? found.hosts.map(({ name }) => name) : [];
+  const { refused, ...tls } = await tlsPolicies.describe(domain, demand, names);
   if (found.kind !== 'hosts') {
     return {
       domain,
@@ -154,7 +169,7 @@ async function lookAt(domain: string, recipients: string[], lookUp: LookUpOption
         name,
         preference,
         addresses: reachable ? reached.addresses : [],
-        problem: reachable ? null : reached.reason,
+        problem: reachable ? (refused.get(name) ?? null) : reached.reason,
       };
     }),
   );

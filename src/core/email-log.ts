@@ -1,6 +1,6 @@
 import type { Database } from '../db/client.ts';
 import { notFound } from '../errors.ts';
-import type { Attempt, Email, Recipient } from '../generated/prisma/client.ts';
+import type { Attempt, Email, Recipient, Return } from '../generated/prisma/client.ts';
 import { isId } from '../ids.ts';
 import * as counts from './email-counts.ts';
 import { conditions, type Filter, type Page } from './email-filter.ts';
@@ -83,10 +83,16 @@ export async function get(
   db: Database,
   accountId: string,
   id: string,
-): Promise<{ email: Email; recipients: Recipient[] }> {
+): Promise<{ email: Email; recipients: Recipient[]; returns: Return[] }> {
   const email = await find(db, accountId, id);
-  const recipients = await db.prisma.recipient.findMany({ where: { emailId: id }, orderBy: { position: 'asc' } });
-  return { email, recipients };
+  const [recipients, returns] = await Promise.all([
+    db.prisma.recipient.findMany({ where: { emailId: id }, orderBy: { position: 'asc' } }),
+    db.prisma.return.findMany({
+      where: { emailId: id, accountId },
+      orderBy: [{ receivedAt: 'asc' }, { recipient: 'asc' }, { kind: 'asc' }],
+    }),
+  ]);
+  return { email, recipients, returns };
 }
 
 /**

@@ -112,9 +112,11 @@ async function withinPlan(tx: Sql, holder: KeyHolder, results: Drafted[]): Promi
   const isCharged = (result: Drafted) => 'draft' in result && result.draft.email.status === 'queued';
   const wanted = results.filter(isCharged).length;
   if (wanted === 0 || !plans.isCounted(holder.plan)) return results;
-  let left = await plans.charge(tx, holder.accountId, wanted);
+  const { granted, dayIsFull } = await plans.charge(tx, holder.accountId, wanted);
+  const { detail, retryAfter } = plans.whyExceeded(holder.plan, dayIsFull, new Date());
+  let left = granted;
   return results.map((result) => {
     if (!isCharged(result) || left-- > 0) return result;
-    return { refusal: quotaExceeded(`the ${holder.plan} plan, with its credit, allows no more emails for now`) };
+    return { refusal: quotaExceeded(retryAfter, detail) };
   });
 }

@@ -1,5 +1,6 @@
-import type { Attempt, Email, Recipient } from '../generated/prisma/client.ts';
+import type { Attempt, Email, Recipient, Return } from '../generated/prisma/client.ts';
 import type { Classification } from '../smtp/deliver.ts';
+import type { TlsOutlook } from './tls-outlook.ts';
 
 /** Where a recipient is and why, for a person and for a program. */
 export interface RecipientExplanation {
@@ -14,6 +15,8 @@ export interface RecipientExplanation {
   advice: string | null;
   attempts: number;
   lastAttempt: { at: Date; mxHost: string | null; phase: string; response: string; uncertain: boolean } | null;
+  /** What TLS will be held to; null once settled, and where it was not looked up. */
+  tls: TlsOutlook | null;
   nextAttemptAt: Date | null;
   /** When it is given up if nothing changes; null once settled. */
   givesUpAt: Date | null;
@@ -89,8 +92,30 @@ export const meanings: Record<Classification, { meaning: string; advice: string 
   },
 };
 
+const policyAdvice = {
+  own: 'The sending side asks for this: with less in `tls`, of the email or of its domain, it would be sent.',
+  theirs: 'The receiving domain asks for this itself, and only its operators can mend it.',
+};
+
+/** Whom to turn to where a policy forbade the connection; null: none did. */
+function policyAdviceFor({ phase, verification }: Attempt): string | null {
+  if (phase !== 'starttls' && phase !== 'dns') return null;
+  if (verification === 'mta-sts' || verification === 'dane') return policyAdvice.theirs;
+  return verification === 'required' || verification === 'verified' ? policyAdvice.own : null;
+}
+
 const uncertainAdvice =
   'The server may have taken the message although its answer never came. Each attempt has the same Message-ID, by which most receivers show a second copy only once.';
+
+interface Explained {
+  email: Email;
+  recipients: Recipient[];
+  attempts: Attempt[];
+  /** What came back later. */
+  returns?: Return[];
+  /** By destination. */
+  tls?: ReadonlyMap<string, TlsOutlook>;
+}
 
 /**
  * Says in words and in fields where each recipient is, why, and what happens next.
@@ -98,14 +123,17 @@ const uncertainAdvice =
  * @param retryForMs how long after it was due a recipient is tried
  */
 export function explain(
-  { email, recipients, attempts }: { email: Email; recipients: Recipient[]; attempts: Attempt[] },
+  { email, recipients, attempts, returns = [], tls = new Map() }: Explained,
   retryForMs: number,
   now: Date = new Date(),
 ): Explanation {
   const givesUpAt = new Date((email.scheduledAt ?? email.createdAt).getTime() + retryForMs);
   const explained = recipients.map((recipient) => {
     const own = attempts.filter((attempt) => attempt.recipient === recipient.address);
-    return explainOne(email, recipient, own, givesUpAt, now);
+    const outlook = tls.get(recipient.destination) ?? null;
+    const back = returns.filter((one) => one.recipient === recipient.address);
+    const explanation = explainOne(email, recipient, own, givesUpAt, now);
+    return { ...withReturns(explanation, back), tls: recipient.nextAttemptAt ? outlook : null };
   });
   return { summary: summarize(email, explained), recipients: explained };
 }
@@ -116,7 +144,7 @@ function explainOne(
   attempts: Attempt[],
   givesUpAt: Date,
   now: Date,
-): RecipientExplanation {
+): Omit<RecipientExplanation, 'tls'> {
   const last = attempts.at(-1) ?? null;
   const cause = causeOf(email, recipient, last, now);
   const classification = last?.outcome === 'delivered' ? null : (last?.classification ?? null);
@@ -140,6 +168,28 @@ function explainOne(
     givesUpAt: recipient.nextAttemptAt ? givesUpAt : null,
   };
 }
+
+/** What came back later does not change where the recipient is, but is what somebody wants to know first. */
+function withReturns<E extends Omit<RecipientExplanation, 'tls'>>(explanation: E, returns: Return[]): E {
+  const told = returns.map(({ kind, receivedAt, diagnostic }) => {
+    const said = diagnostic ? `: ${withoutFullStop(diagnostic)}` : '';
+    return ` ${later[kind]} on ${receivedAt.toISOString()}${said}.`;
+  });
+  const bounce = returns.find(({ kind }) => kind === 'bounce');
+  const { meaning, advice } = meanings[(bounce?.classification ?? 'other') as Classification];
+  return {
+    ...explanation,
+    sentence: explanation.sentence + told.join(''),
+    ...(bounce ? { classification: bounce.classification, advice: `${meaning} ${advice}` } : {}),
+  };
+}
+
+const later: Record<Return['kind'], string> = {
+  bounce: 'It came back',
+  delay: 'It was said to be delayed',
+  complaint: 'Its reader called it spam',
+  unsubscribe: 'Its reader unsubscribed',
+};
 
 function causeOf(
   email: Email,
@@ -204,7 +254,11 @@ function adviceOf(cause: Cause, last: Attempt | null): string | null {
   if (cause === 'in_queue') return 'When this lasts, look whether a node with the role mta is running.';
   const classification = (last?.classification ?? 'other') as Classification;
   const { meaning, advice } = meanings[classification];
-  const about = last?.uncertain ? uncertainAdvice : `${meaning} ${advice}`;
+  const about = last?.uncertain
+    ? uncertainAdvice
+    : last?.phase === 'dns' && last.reason.includes('ALLOW_PRIVATE_NETWORKS')
+      ? 'This server does not deliver to private addresses; its operator can let it with ALLOW_PRIVATE_NETWORKS=true.'
+      : ((last && policyAdviceFor(last)) ?? `${meaning} ${advice}`);
   if (cause === 'retrying') return `${about} It is tried again by itself.`;
   const nobodyThere = classification === 'bad_mailbox' || classification === 'bad_domain';
   if (cause === 'refused' && nobodyThere) return `${about} The address went onto the suppression list.`;

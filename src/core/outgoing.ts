@@ -1,5 +1,7 @@
 import type { Database } from '../db/client.ts';
 import type { EmailType } from '../generated/prisma/enums.ts';
+import type { TlsLevel } from '../smtp/tls-names.ts';
+import { stricter, type TlsDemand } from '../smtp/tls-policy.ts';
 import type { StoredAttachment } from './draft.ts';
 
 /** A DKIM key of the sender's domain, as it is stored. */
@@ -19,6 +21,8 @@ export interface OutgoingEmail {
   replyTo: string[];
   subject: string;
   messageId: string;
+  /** What its way has to be: the stricter of what it asks for and what its domain does. */
+  tls: TlsDemand;
   html: string | null;
   text: string | null;
   headers: [name: string, value: string][];
@@ -45,6 +49,8 @@ interface Row {
   reply_to: string[];
   subject: string;
   message_id: string;
+  tls: TlsLevel;
+  domain_tls: TlsLevel | null;
   html: string | null;
   text: string | null;
   headers: [string, string][];
@@ -65,7 +71,7 @@ interface Row {
 export async function load(db: Database, emailIds: string[]): Promise<Map<string, OutgoingEmail>> {
   const rows = await db.query<Row>({
     name: 'outgoing-load',
-    text: `SELECT e.id, e.account_id, e.type, e."from", e."to", e.cc, e.reply_to, e.subject, e.message_id, c.html, c.text, c.headers, c.attachments,
+    text: `SELECT e.id, e.account_id, e.type, e."from", e."to", e.cc, e.reply_to, e.subject, e.message_id, e.tls, d.tls AS domain_tls, c.html, c.text, c.headers, c.attachments,
                   coalesce(e.scheduled_at, e.created_at) AS due_at, e.domain_id, d.domain, d.dkim_selector, d.dkim_private_key,
                   s.selector AS second_selector, s.private_key AS second_key,
                   e.scheduled_at IS NOT NULL AND coalesce(k.revoked_at < now(), false) AS revoked,
@@ -114,6 +120,12 @@ async function loadAttachments(db: Database, rows: Row[]): Promise<Map<string, B
   return new Map(found.map((row) => [keyOf(row.account_id, row.sha256.toString('hex')), row.content]));
 }
 
+/** What an email and its sender domain ask of TLS together. */
+export function demandOf(ofEmail: TlsLevel, domain: string | null, ofDomain: TlsLevel | null): TlsDemand {
+  const byDomain = { level: ofDomain ?? 'opportunistic', by: `what the domain ${domain} asks for all of its mail` };
+  return stricter({ level: ofEmail, by: 'what the email asks for' }, byDomain);
+}
+
 const keyOf = (accountId: string, sha256: string) => `${accountId} ${sha256}`;
 
 const sealedKey = (selector: string | null, sealed: Buffer | null): SealedKey[] =>
@@ -135,6 +147,7 @@ function present(row: Row, contents: Map<string, Buffer>): OutgoingEmail {
     replyTo: row.reply_to,
     subject: row.subject,
     messageId: row.message_id,
+    tls: demandOf(row.tls, domain, row.domain_tls),
     html: row.html,
     text: row.text,
     headers: row.headers,

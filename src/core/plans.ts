@@ -27,10 +27,14 @@ export const isCounted = (name: string): boolean => planOf(name).perMonth !== nu
  * Charges the account for emails, inside the transaction that accepts them: exact however many calls run in parallel on
  * however many nodes, because the account's row is locked until that transaction ends. Days and months are those of UTC.
  *
- * @returns how many of the emails the plan and the credit allow
+ * @returns how many of the emails the plan and the credit allow, and whether it is the day's number that is used up
  */
-export async function charge(tx: Sql, accountId: string, emails: number): Promise<number> {
-  const [row] = await tx.query<{ granted: number }>({
+export async function charge(
+  tx: Sql,
+  accountId: string,
+  emails: number,
+): Promise<{ granted: number; dayIsFull: boolean }> {
+  const [row] = await tx.query<{ granted: number; dayIsFull: boolean }>({
     name: 'plans-charge',
     text: `WITH today AS (SELECT (now() AT TIME ZONE 'UTC')::date AS day, date_trunc('month', now() AT TIME ZONE 'UTC')::date AS month),
            account AS (
@@ -50,10 +54,22 @@ export async function charge(tx: Sql, accountId: string, emails: number): Promis
                   usage_month = w.month, usage_month_count = w.month_used + w.granted,
                   credit = w.credit - coalesce(w.price * greatest(0, w.month_used + w.granted - greatest(w.per_month, w.month_used)), 0)
              FROM allowed w WHERE a.id = w.id
-        RETURNING w.granted`,
+        RETURNING w.granted, coalesce(w.day_used + w.granted >= w.per_day, false) AS "dayIsFull"`,
     values: [accountId, emails, JSON.stringify(Object.entries(plans).map(([name, plan]) => ({ name, ...plan })))],
   });
-  return row?.granted ?? 0;
+  return row ?? { granted: 0, dayIsFull: false };
+}
+
+/** Why an account may send no more, and in how many seconds it may again without anybody's doing. */
+export function whyExceeded(name: string, dayIsFull: boolean, now: Date): { detail: string; retryAfter: number } {
+  const { perDay, perMonth, pricePast } = planOf(name);
+  const next = dayIsFull
+    ? Date.UTC(now.getUTCFullYear(), now.getUTCMonth(), now.getUTCDate() + 1)
+    : Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1);
+  const what = dayIsFull ? `${perDay} emails a day` : `${perMonth} emails a month`;
+  const credit = pricePast === null ? '' : ', and the credit for more is used up';
+  const detail = `the ${name} plan allows ${what}${credit}; it goes on at ${new Date(next).toISOString()}`;
+  return { detail, retryAfter: Math.max(1, Math.ceil((next - now.getTime()) / 1_000)) };
 }
 
 class Undone extends Error {}
@@ -62,7 +78,7 @@ class Undone extends Error {}
 export async function wouldGrant(db: Database, accountId: string): Promise<boolean> {
   let granted = 0;
   const trial = db.transaction(async (tx) => {
-    granted = await charge(tx, accountId, 1);
+    ({ granted } = await charge(tx, accountId, 1));
     throw new Undone();
   });
   await trial.catch((error: Error) => {

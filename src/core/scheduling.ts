@@ -1,30 +1,32 @@
 import type { Database, Sql } from '../db/client.ts';
-import { conflict, notFound } from '../errors.ts';
+import { conflict, forbidden, notFound } from '../errors.ts';
 import type { Email } from '../generated/prisma/client.ts';
 import { isId } from '../ids.ts';
+import { parseMailbox } from '../mail/address.ts';
 import * as log from './email-log.ts';
+import type { KeyHolder } from './keys.ts';
 
 /**
  * Cancels an email that waits for its scheduled time.
  *
- * @throws ApiError 404, or 409 when it is not waiting any more
+ * @throws ApiError 404, 403 when the key may not send from its domain, or 409 when it is not waiting any more
  */
-export async function cancel(db: Database, accountId: string, id: string): Promise<Email> {
-  await demandKnown(db, accountId, id);
+export async function cancel(db: Database, holder: KeyHolder, id: string): Promise<Email> {
+  await demandOwn(db, holder, id);
   await db.transaction(async (tx) => {
     await holdWaiting(tx, id, `status = 'canceled', next_attempt_at = NULL, settled_at = now()`, []);
     await tx.query({ text: `UPDATE emails SET status = 'canceled', pending = 0 WHERE id = $1`, values: [id] });
   });
-  return (await log.get(db, accountId, id)).email;
+  return (await log.get(db, holder.accountId, id)).email;
 }
 
 /**
  * Moves an email that waits for its scheduled time to another time.
  *
- * @throws ApiError 404, or 409 when it is not waiting any more
+ * @throws ApiError 404, 403 when the key may not send from its domain, or 409 when it is not waiting any more
  */
-export async function move(db: Database, accountId: string, id: string, scheduledAt: Date): Promise<Email> {
-  await demandKnown(db, accountId, id);
+export async function move(db: Database, holder: KeyHolder, id: string, scheduledAt: Date): Promise<Email> {
+  await demandOwn(db, holder, id);
   await db.transaction(async (tx) => {
     await holdWaiting(tx, id, 'next_attempt_at = $2', [scheduledAt]);
     await tx.query({ text: 'UPDATE emails SET scheduled_at = $2 WHERE id = $1', values: [id, scheduledAt] });
@@ -35,12 +37,13 @@ export async function move(db: Database, accountId: string, id: string, schedule
       values: [id, scheduledAt],
     });
   });
-  return (await log.get(db, accountId, id)).email;
+  return (await log.get(db, holder.accountId, id)).email;
 }
 
-async function demandKnown(db: Database, accountId: string, id: string): Promise<void> {
-  const known = isId(id) && (await db.prisma.email.findFirst({ where: { id, accountId }, select: { id: true } }));
-  if (!known) throw notFound();
+async function demandOwn(db: Database, { accountId, domains }: KeyHolder, id: string): Promise<void> {
+  const email = isId(id) && (await db.prisma.email.findFirst({ where: { id, accountId }, select: { from: true } }));
+  if (!email) throw notFound();
+  if (domains.length > 0 && !domains.includes(parseMailbox(email.from).domain)) throw forbidden();
 }
 
 /** Changes the recipients that have no job yet; when that is not all of them, the email is on its way and nothing changes. */

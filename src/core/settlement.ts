@@ -32,6 +32,8 @@ export interface AttemptRow {
   localAddress: string | null;
   tlsVersion: string | null;
   tlsCipher: string | null;
+  /** The TLS policy that held, or that forbade it; `none`: in clear, or there was no connection. */
+  verification: string;
   phase: string;
   outcome: AttemptOutcome;
   uncertain: boolean;
@@ -180,10 +182,10 @@ async function insertAttempts(tx: Sql, attempts: AttemptRow[]): Promise<void> {
   await tx.query({
     name: 'attempts-insert',
     text: `INSERT INTO attempts (email_id, id, recipient, number, at, duration_ms, mx_host, remote_address, local_address, tls_version,
-                                 tls_cipher, phase, outcome, uncertain, reply_code, enhanced_code, reply, reason, classification)
+                                 tls_cipher, verification, phase, outcome, uncertain, reply_code, enhanced_code, reply, reason, classification)
            SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::smallint[], $5::timestamptz[], $6::integer[], $7::text[], $8::text[],
-                  $9::text[], $10::text[], $11::text[], $12::text[], $13::attempt_outcome[], $14::boolean[], $15::smallint[], $16::text[],
-                  $17::text[], $18::text[], $19::text[])`,
+                  $9::text[], $10::text[], $11::text[], $12::text[], $13::text[], $14::attempt_outcome[], $15::boolean[], $16::smallint[],
+                  $17::text[], $18::text[], $19::text[], $20::text[])`,
     values: [
       column((row) => row.emailId),
       column(() => newId()),
@@ -196,6 +198,7 @@ async function insertAttempts(tx: Sql, attempts: AttemptRow[]): Promise<void> {
       column((row) => row.localAddress),
       column((row) => row.tlsVersion),
       column((row) => row.tlsCipher),
+      column((row) => row.verification),
       column((row) => row.phase),
       column((row) => row.outcome),
       column((row) => row.uncertain),

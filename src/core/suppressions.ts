@@ -3,6 +3,7 @@ import { notFound } from '../errors.ts';
 import type { Suppression } from '../generated/prisma/client.ts';
 import type { EmailType, SuppressionReason } from '../generated/prisma/enums.ts';
 import { newId } from '../ids.ts';
+import { AddressError, parseMailbox } from '../mail/address.ts';
 import { refuseText } from '../mail/characters.ts';
 
 /** The form in which addresses are compared: an address is suppressed in whatever case it is written. */
@@ -75,6 +76,16 @@ export async function list(
 export async function remove(db: Database, accountId: string, address: string): Promise<void> {
   // What could not have been put on the list is not looked for: PostgreSQL takes no NUL and no half characters.
   const findable = refuseText(address) === null;
-  const where = { accountId, address: suppressible(address) };
+  const where = { accountId, address: suppressible(canonical(address)) };
   if (!findable || (await db.prisma.suppression.deleteMany({ where })).count === 0) throw notFound();
+}
+
+/** As it was put on the list: a domain in its A-labels. What is no address stays as it is, and is not found. */
+function canonical(address: string): string {
+  try {
+    return parseMailbox(address).address;
+  } catch (error) {
+    if (error instanceof AddressError) return address;
+    throw error;
+  }
 }

@@ -56,7 +56,8 @@ export async function verify(
   if (!(await hold(db, domain, where))) {
     const detail =
       'verification: another account has this domain verified and still publishes its own verification record';
-    throw dnsVerificationFailed(detail, { missing: ['verification'], checks });
+    const verification = { ...checks.verification, ok: false, problem: 'another account holds this domain' };
+    throw dnsVerificationFailed(detail, { missing: ['verification'], checks: { ...checks, verification } });
   }
   return { domain: await domains.get(db, accountId, id), checks };
 }

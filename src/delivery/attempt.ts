@@ -128,6 +128,7 @@ function deliverCopy(tools: AttemptTools, claim: Claim, copy: Copy, signal: Abor
         smtpUtf8: !recipients.every(isAscii) || !isAsciiBytes(message.subarray(0, headerLength(message))),
       },
       message,
+      tls: email.tls,
       beforeDot: (accepted, session) => {
         if (!tools.lease.valid() || tools.lease.nodeId !== claim.nodeId) return false;
         tools.journal.dot(claim, accepted, session);
@@ -169,6 +170,7 @@ function atHome(recipients: string[], result: (recipient: string) => RecipientRe
     remoteAddress: null,
     localAddress: null,
     tls: null,
+    verification: 'none',
     reused: false,
     results: recipients.map(result),
   };
@@ -226,6 +228,8 @@ function rowOf(emailId: string, session: Session, result: RecipientResult, numbe
     localAddress: session.localAddress,
     tlsVersion: session.tls?.version ?? null,
     tlsCipher: session.tls?.cipher ?? null,
+    // A journal that an earlier version left behind does not say.
+    verification: session.verification ?? 'none',
     phase: result.phase,
     outcome: result.outcome,
     uncertain: result.uncertain,

@@ -14,6 +14,7 @@ import { sendingRoutes } from './routes/sending.ts';
 import { statsRoutes } from './routes/stats.ts';
 import { suppressionRoutes } from './routes/suppressions.ts';
 import { templateRoutes } from './routes/templates.ts';
+import { unsubscribeRoutes } from './routes/unsubscribe.ts';
 import { webhookRoutes } from './routes/webhooks.ts';
 import { welcomeRoutes } from './routes/welcome.ts';
 import type { Services } from './services.ts';
@@ -27,6 +28,7 @@ export function createApp(services: Services): Koa {
   healthRoutes(root, services);
   welcomeRoutes(root, services);
   referenceRoutes(root, services);
+  unsubscribeRoutes(root, services);
 
   const api = new Router({ prefix: '/api/v1', sensitive: true, strict: true });
   authRoutes(api, services);

@@ -23,6 +23,8 @@ export async function readJson(
 ): Promise<Record<string, unknown>> {
   if (ctx.request.is('application/json', '+json') === false)
     throw unsupportedMediaType('the body must be application/json');
+  const charset = ctx.request.charset.toLowerCase();
+  if (charset !== '' && charset !== 'utf-8' && charset !== 'utf8') throw unsupportedMediaType('the body must be UTF-8');
   const encoding = ctx.get('Content-Encoding');
   if (encoding && encoding !== 'identity') throw unsupportedMediaType('the body must not be compressed');
   const bytes = await readAll(ctx.req, limit);

@@ -5,26 +5,27 @@ import { line, oneOf, page, timestamp } from './validation.ts';
 /** Strings are compared as they are stored: addresses, domains and words in lower case. */
 const lower = (most: number) => line(most).transform((value) => value.toLowerCase());
 
-/** The query of the log: a page, and what to search by. */
-export const logQuery = z
-  .object({
-    ...page,
-    cursor: z
-      .string({ error: 'may be given once' })
-      .refine(isId, 'must be the next_cursor of another page')
-      .optional()
-      .describe('The `next_cursor` of the page before: goes on behind it, and stays right while emails are added.'),
-    status: oneOf(['queued', 'sent', 'failed', 'suppressed', 'canceled']).optional().describe('The status it has now.'),
-    type: oneOf(['transactional', 'marketing']).optional().describe('What it was sent as.'),
-    tag: line(256).optional().describe('A label that it carries.'),
-    from: lower(320).optional().describe("The sender's address, without a name."),
-    to: lower(320).optional().describe('The address of a recipient, be it in to, cc or bcc.'),
-    domain: lower(253).optional().describe("The sender's domain."),
-    q: lower(998).optional().describe('Words that the subject has, all of them.'),
-    created_after: timestamp.optional().describe('Accepted at this time or later.'),
-    created_before: timestamp.optional().describe('Accepted before this time.'),
-  })
-  .transform((query) => ({
+const fields = {
+  ...page,
+  cursor: z
+    .string({ error: 'may be given once' })
+    .refine(isId, 'must be the next_cursor of another page')
+    .optional()
+    .describe('The `next_cursor` of the page before: goes on behind it, and stays right while emails are added.'),
+  status: oneOf(['queued', 'sent', 'failed', 'suppressed', 'canceled']).optional().describe('The status it has now.'),
+  type: oneOf(['transactional', 'marketing']).optional().describe('What it was sent as.'),
+  tag: line(256).optional().describe('A label that it carries.'),
+  from: lower(320).optional().describe("The sender's address, without a name."),
+  to: lower(320).optional().describe('The address of a recipient, be it in to, cc or bcc.'),
+  domain: lower(253).optional().describe("The sender's domain."),
+  q: lower(998).optional().describe('Words that the subject has, all of them.'),
+  created_after: timestamp.optional().describe('Accepted at this time or later.'),
+  created_before: timestamp.optional().describe('Accepted before this time.'),
+};
+
+/** As the core wants it. */
+function read(query: z.output<z.ZodObject<typeof fields>>) {
+  return {
     page: { limit: query.limit, offset: query.offset, cursor: query.cursor ?? null },
     filter: {
       status: query.status ?? null,
@@ -37,4 +38,16 @@ export const logQuery = z
       createdAfter: query.created_after ?? null,
       createdBefore: query.created_before ?? null,
     },
-  }));
+  };
+}
+
+/** The query of the log: a page, and what to search by. */
+export const logQuery = z.strictObject(fields).transform(read);
+
+/** The same for the log of all accounts. */
+export const allLogsQuery = z
+  .strictObject({
+    account_id: z.string().refine(isId, 'must be an account id').optional().describe('Only those of this account.'),
+    ...fields,
+  })
+  .transform(({ account_id: accountId, ...query }) => ({ accountId: accountId ?? null, ...read(query) }));

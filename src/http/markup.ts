@@ -30,8 +30,12 @@ export const inline = (text: string): Part[] =>
 
 export const json = (value: unknown) => html`<pre>${JSON.stringify(value, null, 2)}</pre>`;
 
-/** The Content-Security-Policy of a page that loads nothing: all it has is the style that stands in it. */
-export function pagePolicy(style: string): string {
+/**
+ * The Content-Security-Policy of a page that loads nothing: all it has is the style that stands in it.
+ *
+ * @param forms where its forms may go
+ */
+export function pagePolicy(style: string, forms: "'none'" | "'self'" = "'none'"): string {
   const digest = createHash('sha256').update(style).digest('base64');
-  return `default-src 'none'; style-src 'sha256-${digest}'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'`;
+  return `default-src 'none'; style-src 'sha256-${digest}'; frame-ancestors 'none'; base-uri 'none'; form-action ${forms}`;
 }

@@ -13,6 +13,7 @@ import type {
   Domain,
   Email,
   Recipient,
+  Return,
   SandboxMessage,
   Suppression,
   Webhook,
@@ -44,6 +45,7 @@ export function domain(row: Domain) {
     dkim_selector: row.dkimSelector,
     verified_at: iso(row.verifiedAt),
     dns_warning: row.dnsWarning,
+    tls: row.tls,
     created_at: iso(row.createdAt),
   };
 }
@@ -101,6 +103,17 @@ export function recipient(row: Recipient) {
 
 /** While a destination is paused nobody knows when. */
 const soon = (at: Date | null) => (at !== null && at < pausedUntil ? iso(at) : null);
+
+export function returned(row: Return) {
+  return {
+    recipient: row.recipient,
+    kind: row.kind,
+    classification: row.classification,
+    enhanced_code: row.enhancedCode,
+    diagnostic: row.diagnostic,
+    received_at: iso(row.receivedAt),
+  };
+}
 
 export function attempt(row: Attempt) {
   return {
@@ -239,6 +252,7 @@ export function explanation(row: RecipientExplanation) {
       response: last.response,
       uncertain: last.uncertain,
     },
+    tls: row.tls,
     next_attempt_at: soon(row.nextAttemptAt),
     gives_up_at: iso(row.givesUpAt),
   };

@@ -4,14 +4,17 @@ import type { SendRequest } from '../core/draft.ts';
 import { limits, pastToleranceMs } from '../core/send-limits.ts';
 import type { Sendable, TemplatedRequest } from '../core/template-sending.ts';
 import { refuseAttachment, withoutPath } from '../mail/attachments.ts';
-import { refuseHeader } from '../mail/headers.ts';
+import { longestValue, refuseHeader } from '../mail/headers.ts';
+import { tlsLevels } from '../smtp/tls-names.ts';
 import { templateUse } from './template-use.ts';
 import { line, list, mailbox, mailboxes, oneOf, text, timestamp } from './validation.ts';
 
 const attachment = z
   .object(
     {
-      filename: line(1_000).transform(withoutPath).describe('The name that the recipient sees.'),
+      filename: line(1_000)
+        .transform(withoutPath)
+        .describe('The name that the recipient sees, without folders: 255 bytes at the most.'),
       content: z
         .string({ error: (issue) => (issue.input === undefined ? 'is required' : 'must be a base64 string') })
         // Base64 of more is not even decoded.
@@ -20,7 +23,7 @@ const attachment = z
           const bytes = Buffer.from(value, 'base64');
           // Node decodes whatever it is given; only what encodes back to the same was base64.
           if (bytes.toString('base64') === value) return bytes;
-          context.addIssue('is not base64');
+          context.addIssue('is not base64 (padded and without line breaks, as `base64 -w0` writes it)');
           return z.NEVER;
         })
         .meta({ contentEncoding: 'base64' })
@@ -59,7 +62,13 @@ const headers = z
       return typeof content === 'string' ? [{ name, value: content }] : [];
     });
   })
-  .meta({ shownAs: { type: 'object', maxProperties: limits.headers, additionalProperties: { type: 'string' } } });
+  .meta({
+    shownAs: {
+      type: 'object',
+      maxProperties: limits.headers,
+      additionalProperties: { type: 'string', minLength: 1, maxLength: longestValue },
+    },
+  });
 
 /** A time to send at: not in the past, and within a year. */
 export const scheduledAt = timestamp.superRefine((at, context) => {
@@ -90,6 +99,11 @@ const fields = z.object({
   type: oneOf(['transactional', 'marketing'])
     .nullish()
     .describe('`transactional` where it is omitted. Who unsubscribed gets no `marketing`.'),
+  tls: oneOf(tlsLevels)
+    .nullish()
+    .describe(
+      '`opportunistic`, where it is omitted, encrypts where it can; `required` waits rather than go in clear; `verified` waits for a valid certificate too. The domain may ask for more, and so may who receives it.',
+    ),
 });
 
 const templatedFields = fields.extend({
@@ -133,6 +147,7 @@ function common(input: z.output<typeof fields> | z.output<typeof templatedFields
     attachments: input.attachments ?? [],
     scheduledAt: input.scheduled_at ?? null,
     type: input.type ?? 'transactional',
+    tls: input.tls ?? 'opportunistic',
   };
 }
 
@@ -154,6 +169,10 @@ const templated = templatedFields.transform((input, context): TemplatedRequest =
 /** The body of `POST /api/v1/emails`, and of each item of a batch. With a template other fields are required than without. */
 export const sendRequest = z.unknown().transform((input, context): Sendable => {
   const template = (input as { template?: unknown } | null)?.template ?? null;
+  if (typeof input !== 'object' || input === null) {
+    context.addIssue('must be an object');
+    return z.NEVER;
+  }
   const result = (template === null ? plain : templated).safeParse(input);
   if (result.success) return result.data;
   for (const { path, message } of result.error.issues) context.addIssue({ code: 'custom', path, message });

@@ -4,6 +4,7 @@ import type { Database } from '../db/client.ts';
 import type { Logger } from '../log.ts';
 import type { Queue } from '../queue.ts';
 import type { LookUpOptions } from '../smtp/mx.ts';
+import type { TlsPolicies } from '../smtp/tls-policies.ts';
 import type { RateLimiter } from './rate-limit.ts';
 
 /** What the routes work with. */
@@ -22,6 +23,8 @@ export interface Services {
   sandbox: boolean;
   /** How MX hosts are found, as the transport does it. */
   lookUp: LookUpOptions;
+  /** What TLS is held to, as the transport does it. */
+  tlsPolicies: TlsPolicies;
   returnPathKey: Buffer;
   /** How long after it was due a recipient is tried, in ms. */
   retryForMs: number;

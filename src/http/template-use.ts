@@ -30,7 +30,7 @@ export const templateVariables = z
   })
   .meta({ shownAs });
 
-/** The `template` of a send request. Where it has both an id and an alias, the id counts. */
+/** The `template` of a send request. */
 export const templateUse = z
   .object(
     {
@@ -41,6 +41,7 @@ export const templateUse = z
     { error: 'must be an object' },
   )
   .transform(({ id, alias, variables }, context): TemplateUse => {
+    if (id && alias) context.addIssue({ code: 'custom', path: ['alias'], message: 'must be omitted when id is given' });
     const ref = id ? { id } : alias ? { alias } : null;
     if (ref) return { ref, variables: variables ?? {} };
     context.addIssue({ code: 'custom', path: ['id'], message: 'is required when alias is omitted' });

@@ -15,6 +15,8 @@ export function parse<T extends z.ZodType>(schema: T, input: unknown, at: Proper
   if (result.success) return result.data;
   const issue = result.error.issues[0];
   const path = nameOf([...at, ...(issue?.path ?? [])]);
+  if (issue?.code === 'unrecognized_keys')
+    throw invalidRequest(`${nameOf([issue.keys[0] ?? ''])}: is not a parameter of this call`);
   throw invalidRequest(`${path ? `${path}: ` : ''}${issue?.message ?? 'not valid'}`);
 }
 
@@ -61,7 +63,12 @@ export function list<T extends z.ZodType>(item: T, most: number): z.ZodArray<T> 
 
 export const oneOf = <const T extends readonly [string, ...string[]]>(values: T) =>
   z.enum(values, {
-    error: (issue) => (issue.input === undefined ? 'is required' : `must be one of ${values.join(', ')}`),
+    error: ({ input }) =>
+      input === undefined
+        ? 'is required'
+        : Array.isArray(input)
+          ? `must be one of ${values.join(', ')}, given once`
+          : `must be one of ${values.join(', ')}`,
   });
 
 /** One address, or `Name <address>`. */

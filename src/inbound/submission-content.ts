@@ -1,6 +1,6 @@
 import type { SMTPServerDataStream } from 'smtp-server';
 import { LineEnds } from '../mail/line-ends.ts';
-import { badContent, notNow, Refusal, tooLarge } from './submission-replies.ts';
+import { badContent, notNow, Refusal, tooLarge } from './refusal.ts';
 
 /** 20 MB of attachments as base64, both bodies, and what MIME adds to them. */
 export const largestMessage = 40 * 1024 * 1024;

@@ -3,7 +3,8 @@ import { type Database, isUnavailable } from '../db/client.ts';
 import { ApiError } from '../errors.ts';
 import { TokenBuckets } from '../rate-limit.ts';
 import { networkOf } from './connection-limit.ts';
-import { badCredentials, notNow, Refusal } from './submission-replies.ts';
+import { notNow, Refusal } from './refusal.ts';
+import { badCredentials } from './submission-replies.ts';
 
 /** Failed logins of one network: ten at once, and ten more in 15 minutes. */
 const failures = { perSecond: 10 / (15 * 60), burst: 10 };

@@ -2,29 +2,12 @@ import { isUnavailable } from '../db/client.ts';
 import { ApiError } from '../errors.ts';
 import { MimeError } from '../mail/mime-error.ts';
 import { SenderError } from '../mail/submission.ts';
+import { badContent, notNow, Refusal, tooLarge } from './refusal.ts';
 
-/** A refusal as the client reads it: the code, then the enhanced code (RFC 3463) and a sentence. */
-export class Refusal extends Error {
-  override readonly name = 'Refusal';
-  /** Where smtp-server looks for it. */
-  readonly responseCode: number;
-
-  constructor(code: number, enhanced: string, sentence: string) {
-    super(`${enhanced} ${printable(sentence)}`);
-    this.responseCode = code;
-  }
-}
-
-export const badContent = (sentence: string) => new Refusal(554, '5.6.0', sentence);
-export const tooLarge = (sentence: string) => new Refusal(552, '5.3.4', sentence);
 export const badSender = (sentence: string) => new Refusal(550, '5.7.1', sentence);
 export const badCredentials = (sentence: string) => new Refusal(535, '5.7.8', sentence);
 export const tooManyRequests = (seconds: number, sentence: string) =>
   new Refusal(450, '4.7.1', `${sentence}: try again in ${seconds} s`);
-/** For what is over soon, with or without anybody's doing: the client keeps the message. */
-export const notNow = (sentence = 'the service cannot be reached now, try again') =>
-  new Refusal(451, '4.3.0', sentence);
-
 /**
  * The reply for what may go wrong while a message is accepted; null for a defect of ours. Temporary (4xx) is what may pass
  * with the same message: a quota, the database.
@@ -45,6 +28,3 @@ export function refusalOf(error: unknown, domain: string): Refusal | null {
   if (error.status === 429) return new Refusal(452, '4.3.1', sentence);
   return error.status >= 500 ? notNow() : badContent(sentence);
 }
-
-/** What fits a line of 512 octets (RFC 5321 section 4.5.3.1.5); clients quote it in logs and on terminals. */
-const printable = (text: string) => text.replaceAll(/[^ -~]/g, '?').slice(0, 400);

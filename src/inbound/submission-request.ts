@@ -6,7 +6,7 @@ import type { Mailbox } from '../mail/address.ts';
 import { refuseAttachment } from '../mail/attachments.ts';
 import type { SubmittedMessage } from '../mail/submission.ts';
 import { parseTimestamp } from '../timestamp.ts';
-import { badContent, tooLarge } from './submission-replies.ts';
+import { badContent, tooLarge } from './refusal.ts';
 
 /** What the REST API would have been asked for. */
 export interface Submission {
@@ -41,6 +41,8 @@ export function toSubmission(message: SubmittedMessage, envelope: Mailbox[]): Su
     attachments: message.attachments,
     tags: readTags(message.controls.tags),
     type: readType(message.controls.type),
+    // What the domain asks for holds here too.
+    tls: 'opportunistic',
     scheduledAt: readTime(message.controls.scheduledAt),
   };
   refuseExcess(request);

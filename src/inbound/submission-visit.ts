@@ -8,9 +8,10 @@ import { AddressError, isAscii, type Mailbox, parseMailbox } from '../mail/addre
 import { readSubmission } from '../mail/submission.ts';
 import type { Queue } from '../queue.ts';
 import type { TokenBuckets } from '../rate-limit.ts';
+import { notNow, Refusal } from './refusal.ts';
 import type { ContentRoom } from './submission-content.ts';
 import type { SubmissionLogin } from './submission-login.ts';
-import { badSender, notNow, Refusal, refusalOf, tooManyRequests } from './submission-replies.ts';
+import { badSender, refusalOf, tooManyRequests } from './submission-replies.ts';
 import { type Submission, toSubmission } from './submission-request.ts';
 
 interface Tools {

@@ -1,16 +1,15 @@
-import type { AddressInfo } from 'node:net';
 import { SMTPServer, type SMTPServerOptions, type SMTPServerSession } from 'smtp-server';
 import { limits } from '../core/send-limits.ts';
 import type { Database } from '../db/client.ts';
 import type { Logger } from '../log.ts';
 import type { Queue } from '../queue.ts';
 import type { TokenBuckets } from '../rate-limit.ts';
-import { StartError } from '../start-error.ts';
 import type { TlsCertificate } from './certificate.ts';
 import { limitConnections } from './connection-limit.ts';
+import { close, common, hangUp, listen, unknownCommands } from './listening.ts';
+import { notNow, Refusal } from './refusal.ts';
 import { ContentRoom, largestMessage } from './submission-content.ts';
 import { SubmissionLogin } from './submission-login.ts';
-import { notNow, Refusal } from './submission-replies.ts';
 import { SubmissionVisit } from './submission-visit.ts';
 
 export interface SubmissionOptions {
@@ -103,16 +102,8 @@ function createListener(options: SubmissionOptions, shared: Shared, secure: bool
     visits.set(session, visit);
     return visit;
   };
-  /** Ends the connection of a session that has said its last word. */
-  const hangUp = (session: SMTPServerSession, sentence?: string) => {
-    for (const connection of server.connections) {
-      if (connection.id !== session.id) continue;
-      if (sentence) connection.send(421, sentence);
-      else connection.close();
-    }
-  };
   const deadline = (session: SMTPServerSession, ms: number, sentence: string) =>
-    setTimeout(() => hangUp(session, sentence), ms).unref();
+    setTimeout(() => hangUp(server, session, sentence), ms).unref();
   const logins = new WeakMap<SMTPServerSession, NodeJS.Timeout>();
 
   const handlers: SMTPServerOptions = {
@@ -129,7 +120,7 @@ function createListener(options: SubmissionOptions, shared: Shared, secure: bool
         },
         (error: unknown) => {
           callback(replyFor(error, options.log));
-          if (visit.isOver) hangUp(session);
+          if (visit.isOver) hangUp(server, session);
         },
       );
     },
@@ -160,30 +151,19 @@ function createListener(options: SubmissionOptions, shared: Shared, secure: bool
     ...most,
     busy: secure ? '' : `421 ${options.name} 4.7.0 too many connections, try again later\r\n`,
   });
-  /** Whoever is not in the middle of a message goes at once. */
-  const close = (graceMs: number) =>
-    new Promise<void>((resolve) => {
-      server.options.closeTimeout = Math.max(1, graceMs);
-      server.close(() => resolve());
-      for (const connection of server.connections) {
-        if (!visits.get(connection.session)?.busy) connection.send(421, '4.3.2 the server is stopping');
-      }
-    });
-  return { server, close };
+  const isBusy = (session: SMTPServerSession) => visits.get(session)?.busy ?? false;
+  return { server, close: (graceMs) => close(server, graceMs, isBusy) };
 }
 
 const fixed: SMTPServerOptions = {
+  ...common,
   banner: 'Sendwright submission',
   size: largestMessage,
   maxRecipients: limits.recipients,
   // A key is short; RFC 4954 allows an AUTH line more than we ever need.
   maxCommandLength: 4_096,
   authMethods: ['PLAIN', 'LOGIN'],
-  disabledCommands: ['XCLIENT', 'XFORWARD', 'WIZ', 'SHELL', 'KILL', 'HELP'],
-  disableReverseLookup: true,
-  // Its own codes would stand before ours.
-  hideENHANCEDSTATUSCODES: true,
-  logger: false,
+  disabledCommands: unknownCommands,
 };
 
 /** Remembers the work until it is over. */
@@ -206,25 +186,4 @@ function replyFor(error: unknown, log: Logger): Refusal {
   if (error instanceof Refusal) return error;
   log.error({ error: (error as Error).stack }, 'a submission failed');
   return notNow('internal error, try again');
-}
-
-async function listen(server: SMTPServer, variable: string, host: string | null, port: number): Promise<number> {
-  await new Promise<void>((resolve, reject) => {
-    server.server.once('error', reject);
-    server.listen(port, host ?? undefined, () => {
-      server.server.removeListener('error', reject);
-      resolve();
-    });
-  }).catch((error: NodeJS.ErrnoException) => {
-    if (error.code === 'EADDRINUSE')
-      throw new StartError(
-        `${variable} ${port} is in use by another program: stop it, or set ${variable} to a free one`,
-      );
-    if (error.code === 'EACCES')
-      throw new StartError(`${variable} ${port} needs more rights than this user has: set ${variable} to 1024 or more`);
-    throw new StartError(
-      `${variable} cannot be listened on at ${host} (${error.message}): give it an address of this machine`,
-    );
-  });
-  return (server.server.address() as AddressInfo).port;
 }

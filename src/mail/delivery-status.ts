@@ -14,6 +14,8 @@ export interface ReturnedRecipient {
   code: number | null;
   /** What the deciding server said, or the words about this recipient. */
   diagnostic: string | null;
+  /** The command that was refused: RCPT where nothing else is said. */
+  phase: 'mail' | 'rcpt' | 'dot';
 }
 
 const mostRecipients = 100;
@@ -27,21 +29,23 @@ export function readDeliveryStatus(text: string): ReturnedRecipient[] {
   const recipients: Map<string, string>[] = [];
   let group: Map<string, string> | null = null;
   let last = '';
+  let apart = false;
   for (const line of text.slice(0, 256 * 1024).split('\n')) {
     const [, written = '', value = ''] = /^([A-Za-z][A-Za-z0-9-]{2,40})[ \t]?:[ \t]*(.*)$/.exec(line) ?? [];
     const name = written.toLowerCase();
     if (name === '') {
-      if (line.trim() === '') last = '';
+      if (line.trim() === '') [last, apart] = ['', true];
       const known = group?.get(last);
       if (group && last !== '' && known !== undefined && known.length < longestDiagnostic)
         group.set(last, `${known} ${line.trim()}`);
       continue;
     }
-    if (beginsRecipient(name, group)) {
+    if (beginsRecipient(name, group, apart)) {
       if (recipients.length === mostRecipients) break;
       group = new Map();
       recipients.push(group);
     }
+    apart = false;
     last = name;
     const known = group?.get(name);
     // Of several diagnostics the one of a server says more.
@@ -53,11 +57,17 @@ export function readDeliveryStatus(text: string): ReturnedRecipient[] {
 
 const about = new Set(['final-recipient', 'original-recipient', 'action', 'status', 'diagnostic-code', 'remote-mta']);
 
-/** A group is whatever stands between a name of one recipient and the same name of the next. */
-function beginsRecipient(name: string, group: Map<string, string> | null): boolean {
+/**
+ * A group ends where a name of one recipient comes again: at once when it is the recipient's own, and behind an empty line
+ * whatever it is. Some groups have an empty line within, and in some the recipient is not the first.
+ */
+function beginsRecipient(name: string, group: Map<string, string> | null, apart: boolean): boolean {
   if (!about.has(name)) return false;
   if (group === null) return true;
-  return (name === 'final-recipient' || name === 'original-recipient') && (group.has(name) || group.has('status'));
+  const named = group.has('final-recipient') || group.has('original-recipient');
+  if (name === 'final-recipient' || name === 'original-recipient')
+    return group.has(name) || (named && group.has('status'));
+  return apart && named && group.has(name);
 }
 
 function recipientOf(fields: Map<string, string>): ReturnedRecipient {
@@ -79,7 +89,14 @@ function recipientOf(fields: Map<string, string>): ReturnedRecipient {
     status,
     code: codeIn(said),
     diagnostic: said === '' ? null : said,
+    phase: phaseIn(said) ?? 'rcpt',
   };
+}
+
+/** At which command a server refused, where that is said. */
+export function phaseIn(text: string): ReturnedRecipient['phase'] | null {
+  if (/in reply to (?:the )?(?:end of )?data|after (?:end of |pipelined )?(?:data|message)\b/i.test(text)) return 'dot';
+  return /(?:in reply to|after) (?:the )?(?:pipelined )?mail from/i.test(text) ? 'mail' : null;
 }
 
 /** `failed`, unless it says something else: whoever tells us of a recipient without a word for it means that. */

@@ -41,6 +41,9 @@ const owned = new Set([
 ]);
 const ownedPrefix = /^(?:content-|arc-|resent-|x-sendwright-)/;
 
+/** Of a header's value, in characters. */
+export const longestValue = 2_000;
+
 /** The longest run without a space that is kept as it is: with a name of 76 it still fits a line of 998 octets. */
 export const longestRun = 900;
 
@@ -57,7 +60,7 @@ export function refuseHeader(name: string, value: string): string | null {
   if (!isFieldName(name)) return 'is not a header name';
   const lower = name.toLowerCase();
   if (owned.has(lower) || ownedPrefix.test(lower)) return 'is set by Sendwright';
-  if (value.length > 2000) return 'is longer than 2000 characters';
+  if (value.length > longestValue) return `may have ${longestValue} characters at the most`;
   const refused = refuseText(value);
   if (refused) return refused;
   if (value.trim() === '') return 'is empty';

@@ -24,9 +24,9 @@ export class LooseHeader {
     return this.#fields.filter((field) => field.name === name).map(({ value }) => value.slice(0, longestValue));
   }
 
-  /** As a person reads it: encoded-words are decoded. */
+  /** As a person reads it: encoded-words are decoded, and UTF-8 that stands there as it is. */
   text(name: string): string {
-    return decodeWords(this.get(name));
+    return decodeWords(inCharset(Buffer.from(this.get(name), 'latin1'), 'utf-8'));
   }
 }
 

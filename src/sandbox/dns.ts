@@ -13,7 +13,14 @@ export interface AnswerRecord {
 }
 
 /** `drop` sends nothing. NOERROR without records says that the name has none of this type. */
-export type Answer = { rcode: 'NOERROR' | 'NXDOMAIN' | 'SERVFAIL' | 'REFUSED'; records: AnswerRecord[] } | 'drop';
+export type Answer =
+  | {
+      rcode: 'NOERROR' | 'NXDOMAIN' | 'SERVFAIL' | 'REFUSED';
+      records: AnswerRecord[];
+      /** Says that the answer was validated (the AD bit), to those who ask. */
+      authentic?: boolean;
+    }
+  | 'drop';
 
 export interface DnsServer {
   /** `ip:port`, the same for UDP and TCP, as a resolver's server list takes it. */
@@ -115,11 +122,16 @@ async function reply(packet: Buffer, answerFor: AnswerFor, udp: boolean): Promis
   const answer = await askFor(answerFor, name, question.type);
   if (answer === 'drop') return null;
 
+  const authentic = answer.authentic ? (query.flags ?? 0) & dnsPacket.AUTHENTIC_DATA : 0;
   const edns = query.additionals?.find((record) => record.type === 'OPT');
   const response: Packet = {
     id: query.id ?? 0,
     type: 'response',
-    flags: dnsPacket.AUTHORITATIVE_ANSWER | ((query.flags ?? 0) & dnsPacket.RECURSION_DESIRED) | rcodes[answer.rcode],
+    flags:
+      dnsPacket.AUTHORITATIVE_ANSWER |
+      ((query.flags ?? 0) & dnsPacket.RECURSION_DESIRED) |
+      authentic |
+      rcodes[answer.rcode],
     questions: [question],
     answers: answer.records.map((record) => encodable(record, question.name)),
     additionals: edns

@@ -3,6 +3,7 @@ import { type Capabilities, type Connection, isLost, type Lost, noCapabilities }
 import type { Deadlines } from './deadlines.ts';
 import type { ParsedReply } from './reply.ts';
 import { answered, type Failure, type Phase } from './result.ts';
+import { noTls, type Objection, type TlsPolicy } from './tls-policy.ts';
 
 /** A connection that did not come to the point of taking mail. */
 export interface Refusal extends Failure {
@@ -10,6 +11,8 @@ export interface Refusal extends Failure {
   accepted: boolean;
   /** True when TLS was to blame and the same host may still take mail in clear. */
   tryClear: boolean;
+  /** What the policy objected to; null when it was something else. */
+  objection: Objection | null;
 }
 
 export interface GreetOptions {
@@ -19,6 +22,8 @@ export interface GreetOptions {
   ownHosts: string[];
   /** False keeps the session in clear whatever is offered. */
   tls: boolean;
+  /** What must hold before anything of a message is said. */
+  policy: TlsPolicy;
   deadlines: Deadlines;
 }
 
@@ -36,7 +41,8 @@ export async function greet(connection: Connection, options: GreetOptions): Prom
 async function steps(connection: Connection, options: GreetOptions): Promise<Refusal | null> {
   const { deadlines } = options;
   const unreached = await connection.open(deadlines.connect);
-  if (unreached !== null) return { ...lostAt(connection, 'connect', unreached), accepted: false, tryClear: false };
+  if (unreached !== null)
+    return { ...lostAt(connection, 'connect', unreached), accepted: false, tryClear: false, objection: null };
 
   const greeting = await connection.read(deadlines.greeting);
   if (isLost(greeting)) return refused(lostAt(connection, 'greeting', greeting));
@@ -47,8 +53,33 @@ async function steps(connection: Connection, options: GreetOptions): Promise<Ref
   }
 
   const hello = await sayHello(connection, options);
-  if (hello !== null || !options.tls || !connection.capabilities.startTls) return hello;
-  return (await startTls(connection, deadlines)) ?? (await sayHello(connection, options));
+  if (hello !== null) return hello;
+  if (!options.tls || !connection.capabilities.startTls) {
+    return options.policy.needsTls ? objected(connection, options.policy, noTls) : null;
+  }
+  const broken = await startTls(connection, deadlines);
+  if (broken !== null) return options.policy.needsTls ? withoutClear(broken, options.policy) : broken;
+  const objection = options.policy.mayUseConnection(connection);
+  if (objection !== null) return objected(connection, options.policy, objection);
+  return sayHello(connection, options);
+}
+
+/** Waits for the host to mend it: not the fault of the message, nor of the way to the host. */
+export function refusedBy(policy: TlsPolicy, host: string, phase: Phase, { reason }: Objection): Failure {
+  const sentence = `${host} ${reason}, and ${policy.source} does not allow that.`;
+  return { phase, reply: null, reason: sentence, enhanced: '4.7.0', class: 'protocol', permanent: false };
+}
+
+function objected(connection: Connection, policy: TlsPolicy, objection: Objection): Refusal {
+  return { ...refused(refusedBy(policy, connection.target.host, 'starttls', objection)), objection };
+}
+
+function withoutClear(broken: Refusal, policy: TlsPolicy): Refusal {
+  const reason = `${broken.reason.replace(/\.$/, '')}, and ${policy.source} does not allow to go on in clear.`;
+  // Of the class `network` it would hold back everybody's mail for the host.
+  const kind = broken.class === 'network' ? 'protocol' : broken.class;
+  const objection: Objection = { failure: 'validation-failure', reason: broken.reason };
+  return { ...broken, reason, class: kind, tryClear: false, objection };
 }
 
 async function sayHello(connection: Connection, { ehloName, deadlines }: GreetOptions): Promise<Refusal | null> {
@@ -84,7 +115,7 @@ function brokenTls(connection: Connection, lost: Lost): Refusal {
   return { ...refused(lostAt(connection, 'starttls', lost)), tryClear };
 }
 
-const refused = (failure: Failure): Refusal => ({ ...failure, accepted: true, tryClear: false });
+const refused = (failure: Failure): Refusal => ({ ...failure, accepted: true, tryClear: false, objection: null });
 
 /** The failure of a phase in which the connection was lost. */
 export function lostAt(connection: Connection, phase: Phase, { lost, reason }: Lost): Failure {

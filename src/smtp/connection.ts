@@ -1,3 +1,4 @@
+import type { X509Certificate } from 'node:crypto';
 import { isIP, connect as netConnect, type Socket, type TcpNetConnectOpts } from 'node:net';
 import { createSecureContext, type SecureContext, TLSSocket, connect as tlsConnect } from 'node:tls';
 import { cleanRemoteText, type ParsedReply, ReplyParser } from './reply.ts';
@@ -38,10 +39,15 @@ export interface Target {
   address: string;
   port: number;
   localAddress?: string | undefined;
+  /** The name to ask the server's certificate for; the host unless given. */
+  serverName?: string | undefined;
+  /** Whom to trust; the system's authorities unless given. */
+  trust?: SecureContext | undefined;
   connect?: ((options: TcpNetConnectOpts) => Socket) | undefined;
 }
 
 const maxWaitingReplies = 256;
+const maxCertificates = 10;
 const quitMs = 1_000;
 
 let context: SecureContext | null = null;
@@ -163,14 +169,14 @@ export class Connection {
     if (this.#lost !== null || plain === null) return this.#lost;
     if (this.pending) return this.#lose({ lost: 'protocol', reason: 'sent clear text after its reply to STARTTLS' });
     this.#detach();
-    const { host } = this.target;
+    const { host, serverName = host, trust } = this.target;
     // Building one reads all root certificates.
-    context ??= createSecureContext();
+    if (trust === undefined) context ??= createSecureContext();
     const secure = tlsConnect({
       socket: plain,
-      secureContext: context,
+      secureContext: trust ?? context ?? undefined,
       rejectUnauthorized: false,
-      ...(isIP(host) === 0 ? { servername: host } : {}),
+      ...(isIP(serverName) === 0 ? { servername: serverName } : {}),
     });
     this.#attach(secure);
     await this.#until(ms, 'did not finish the TLS handshake in time', (done) => secure.once('secureConnect', done));
@@ -180,8 +186,20 @@ export class Connection {
       version: secure.getProtocol() ?? 'unknown',
       cipher: cipher.standardName,
       authorized: secure.authorized,
+      problem: secure.authorized ? null : cleanRemoteText(String(secure.authorizationError ?? 'unknown'), 100),
     };
     return null;
+  }
+
+  /** What the server showed in the handshake: its own certificate first, then those that issued it. */
+  certificates(): X509Certificate[] {
+    const chain: X509Certificate[] = [];
+    let next = this.#socket instanceof TLSSocket ? this.#socket.getPeerX509Certificate() : undefined;
+    while (next !== undefined && chain.length < maxCertificates) {
+      chain.push(next);
+      next = next.issuerCertificate;
+    }
+    return chain;
   }
 
   /**

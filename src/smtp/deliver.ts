@@ -1,9 +1,12 @@
-import { greet, type Refusal } from './connect.ts';
+import { greet, type Refusal, refusedBy } from './connect.ts';
 import { Connection } from './connection.ts';
 import { type Content, prepareContent } from './content.ts';
 import { resolveDestination, resolveHost, type Unreachable } from './mx.ts';
 import { type Delivery, type Failure, failed, type RecipientResult, type Session } from './result.ts';
 import { type Route, routesTo } from './routes.ts';
+import type { TlsPolicyName } from './tls-names.ts';
+import type { DestinationTls, HostTls } from './tls-policies.ts';
+import { opportunistic, type TlsDemand } from './tls-policy.ts';
 import { assertEnvelope, type Envelope, transact } from './transaction.ts';
 import type { Transport } from './transport.ts';
 
@@ -18,6 +21,8 @@ export interface DeliveryRequest {
   envelope: Envelope;
   /** The complete message with CRLF line ends. */
   message: Buffer;
+  /** What the sender asks for; TLS where it is offered unless given. */
+  tls?: TlsDemand;
   /** Asked in each transaction just before the end of the message is written for these recipients; false gives it up. */
   beforeDot: (recipients: string[], session: OpenSession) => boolean;
   /** Told what became of those recipients as soon as that is known, before the attempt is over. */
@@ -98,17 +103,29 @@ class Attempt {
     const start = this.#start();
     const destination = await resolveDestination(this.#request.destination, this.#transport);
     if (destination.kind === 'hosts') {
+      const { destination: domain, tls = opportunistic } = this.#request;
+      const policies = await this.#transport.tlsPolicies.forDestination(domain, tls);
       for (const host of destination.hosts) {
-        if (this.#goesOn) await this.#tryHost(host.name);
+        if (this.#goesOn) await this.#tryAllowed(host.name, policies);
       }
     } else {
       this.#fail(start, null, unresolved(destination));
     }
   }
 
-  async #tryHost(host: string): Promise<void> {
+  /** Tries a host unless a policy forbids it. */
+  async #tryAllowed(host: string, policies: DestinationTls): Promise<void> {
+    const start = this.#start();
+    const tls = await policies.forHost(host);
+    const objection = tls.policy.mayUseHost(host);
+    if (objection === null) return this.#tryHost(host, tls);
+    this.#transport.tlsResults.host(tls.published, host, objection);
+    this.#fail(start, host, refusedBy(tls.policy, host, 'dns', objection), tls.policy.name);
+  }
+
+  async #tryHost(host: string, tls: HostTls): Promise<void> {
     const { sendingIps, random } = this.#transport;
-    if (await this.#tryIdle(host)) return;
+    if (await this.#tryIdle(host, tls)) return;
     const start = this.#start();
     const found = await resolveHost(host, this.#transport);
     if (found.kind !== 'addresses') return this.#fail(start, host, unresolved(found));
@@ -117,8 +134,8 @@ class Attempt {
     for (const route of routes) {
       if (!this.#goesOn) return;
       this.#addressesLeft -= 1;
-      let refusal = await this.#tryRoute(host, route, true);
-      if (refusal?.tryClear && this.#goesOn) refusal = await this.#tryRoute(host, route, false);
+      let refusal = await this.#tryRoute(host, route, tls);
+      if (refusal?.tryClear && this.#goesOn) refusal = await this.#tryRoute(host, route, tls, false);
       if (refusal === null) return;
       // Hosts of equal or worse preference would only bring the mail back to us.
       if (refusal.permanent) this.#stopped = true;
@@ -126,31 +143,40 @@ class Attempt {
   }
 
   /** True when an idle connection to the host answered; one that had died meanwhile leaves no trace. */
-  async #tryIdle(host: string): Promise<boolean> {
+  async #tryIdle(host: string, { policy }: HostTls): Promise<boolean> {
     const start = this.#start();
-    const connection = this.#transport.pool.take(host);
+    const connection = this.#transport.pool.take(host, (kept) => policy.mayUseConnection(kept) === null);
     if (connection === null) return false;
     this.#connection = connection;
-    return this.#transactions(start, connection, true);
+    return this.#transactions(start, connection, policy.name, true);
   }
 
   /** Null when there was a transaction. */
-  async #tryRoute(host: string, { address, localAddress }: Route, tls: boolean): Promise<Refusal | null> {
-    const { ehloName, ownHosts, deadlines, mxPort, connect } = this.#transport;
+  async #tryRoute(
+    host: string,
+    { address, localAddress }: Route,
+    { policy, published }: HostTls,
+    tls = true,
+  ): Promise<Refusal | null> {
+    const { ehloName, ownHosts, deadlines, mxPort, connect, trust, tlsResults } = this.#transport;
     const start = this.#start();
-    const connection = new Connection({ host, address, port: mxPort, localAddress, connect });
+    const serverName = policy.serverName ?? host;
+    const connection = new Connection({ host, address, port: mxPort, localAddress, connect, serverName, trust });
     this.#connection = connection;
-    const refusal = await greet(connection, { ehloName, ownHosts, tls, deadlines });
-    if (refusal === null || refusal.accepted) this.#sessionsLeft -= 1;
-    if (refusal === null) await this.#transactions(start, connection, false);
-    else this.#fail(start, connection, refusal);
+    const refusal = await greet(connection, { ehloName, ownHosts, tls, policy, deadlines });
+    if (tls) tlsResults.session(published, connection, refusal);
+    // One that a policy forbids is no session: the next host may be as it should be.
+    if (refusal === null || (refusal.accepted && refusal.objection === null)) this.#sessionsLeft -= 1;
+    if (refusal === null) await this.#transactions(start, connection, policy.name, false);
+    else this.#fail(start, connection, refusal, refusal.objection === null ? undefined : policy.name);
     return refusal;
   }
 
-  async #transactions(start: Start, connection: Connection, reused: boolean): Promise<boolean> {
+  async #transactions(start: Start, connection: Connection, held: TlsPolicyName, reused: boolean): Promise<boolean> {
     const { envelope, beforeDot, afterDot = () => undefined } = this.#request;
     const { deadlines, pool } = this.#transport;
-    const session = { startedAt: start.startedAt, ...endpointsOf(connection), reused };
+    const verification = connection.tls === null ? 'none' : held;
+    const session = { startedAt: start.startedAt, ...endpointsOf(connection), verification, reused } as const;
     const results: RecipientResult[] = [];
     const elsewhere: string[] = [];
     let waiting = this.#open;
@@ -169,7 +195,7 @@ class Attempt {
       elsewhere.push(...end.elsewhere);
       this.#stopped ||= end.givenUp;
     }
-    this.#record(start, connection, results, reused);
+    this.#record(start, connection, results, { reused, verification });
     this.#open = [...elsewhere, ...waiting];
     this.#hope = true;
     this.#connection = null;
@@ -178,11 +204,11 @@ class Attempt {
   }
 
   /** Notes that a host, or the whole destination, took nothing. Only when all of them never will is that permanent. */
-  #fail(start: Start, at: Connection | string | null, failure: Failure): void {
+  #fail(start: Start, at: Connection | string | null, failure: Failure, forbiddenBy?: TlsPolicyName): void {
     if (failure.permanent) this.#dead = failure;
     else this.#hope = true;
     const results = this.#open.map((recipient) => failed(recipient, { ...failure, permanent: false }));
-    this.#record(start, at, results, false);
+    this.#record(start, at, results, { reused: false, verification: forbiddenBy ?? 'none' });
   }
 
   #conclude(): void {
@@ -197,24 +223,29 @@ class Attempt {
     const reason = 'The attempt ended before it was the turn of this recipient.';
     const failure: Failure = { phase: 'local', reply: null, reason, enhanced: null, class: 'other', permanent: false };
     const results = unnamed.map((recipient) => failed(recipient, failure));
-    this.#record(this.#start(), null, results, false);
+    this.#record(this.#start(), null, results, { reused: false, verification: 'none' });
   }
 
   #start(): Start {
     return { startedAt: this.#transport.clock.now(), tick: performance.now() };
   }
 
-  #record(start: Start, at: Connection | string | null, results: RecipientResult[], reused: boolean): void {
+  #record(
+    start: Start,
+    at: Connection | string | null,
+    results: RecipientResult[],
+    how: Pick<Session, 'reused' | 'verification'>,
+  ): void {
     const nowhere = { remoteAddress: null, localAddress: null, tls: null };
     const session: Session = {
       startedAt: start.startedAt,
       durationMs: Math.round(performance.now() - start.tick),
       ...(at instanceof Connection ? endpointsOf(at) : { host: at, ...nowhere }),
-      reused,
+      ...how,
       results,
     };
     this.#sessions.push(session);
-    const { host, remoteAddress, durationMs } = session;
+    const { host, remoteAddress, durationMs, reused } = session;
     const { phase, reason } = results[0] ?? {};
     this.#transport.log.debug({ host, remoteAddress, durationMs, reused, phase, reason }, 'an SMTP session ended');
   }

@@ -31,9 +31,9 @@ export class ConnectionPool {
     return this.#timers.size;
   }
 
-  /** The connection that waited least, now the caller's; null when there is none. */
-  take(key: string): Connection | null {
-    const connection = [...(this.#idle.get(key) ?? [])].at(-1);
+  /** The connection that waited least of those that fit, now the caller's; null when there is none. */
+  take(key: string, fits: (connection: Connection) => boolean = () => true): Connection | null {
+    const connection = [...(this.#idle.get(key) ?? [])].findLast(fits);
     if (connection === undefined) return null;
     this.#forget(key, connection);
     connection.wake();

@@ -1,4 +1,5 @@
 import type { Reply } from './reply.ts';
+import type { TlsPolicyName } from './tls-names.ts';
 
 /** Where in a delivery something was decided. `local` is our own decision, without asking the server. */
 export type Phase = 'dns' | 'connect' | 'greeting' | 'ehlo' | 'starttls' | 'mail' | 'rcpt' | 'data' | 'dot' | 'local';
@@ -43,6 +44,8 @@ export interface Session {
   localAddress: string | null;
   /** Null when the message went, or would have gone, in clear. */
   tls: TlsInfo | null;
+  /** The policy that held, or that forbade it; `none`: in clear, or there was no connection. */
+  verification: TlsPolicyName | 'none';
   /** True when the connection had carried an earlier message. */
   reused: boolean;
   results: RecipientResult[];
@@ -55,6 +58,8 @@ export interface TlsInfo {
   cipher: string;
   /** True when the certificate is valid for the MX host name; opportunistic TLS goes on without. */
   authorized: boolean;
+  /** What is wrong with it, as OpenSSL or Node calls it; null: nothing. */
+  problem: string | null;
 }
 
 /** The sessions in the order tried; a recipient's outcome is in the last session that names it. */

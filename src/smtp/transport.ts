@@ -1,9 +1,12 @@
 import type { Socket, TcpNetConnectOpts } from 'node:net';
+import { createSecureContext, type SecureContext } from 'node:tls';
 import { type Clock, systemClock } from '../clock.ts';
 import { type Logger, silentLog } from '../log.ts';
 import { type Deadlines, defaultDeadlines } from './deadlines.ts';
 import { ConnectionPool, type PoolOptions } from './pool.ts';
 import { createResolver, DnsCache, type Resolver } from './resolver.ts';
+import { TlsPolicies } from './tls-policies.ts';
+import { TlsResults } from './tls-results.ts';
 
 export interface TransportOptions {
   /** The name to say EHLO with; it should resolve to the sending address and back. */
@@ -20,6 +23,12 @@ export interface TransportOptions {
   ownHosts?: string[];
   /** Our own public addresses, besides `sendingIps`; no MX host may have them unless `allowPrivate`. */
   ownAddresses?: string[];
+  /** What TLS is held to; what the sender asks for unless given. */
+  tlsPolicies?: TlsPolicies;
+  /** Where the sessions are counted. */
+  tlsResults?: TlsResults;
+  /** Trusted instead of the usual certification authorities, in PEM. */
+  ca?: string;
   deadlines?: Partial<Deadlines>;
   pool?: PoolOptions;
   clock?: Clock;
@@ -37,6 +46,10 @@ export interface Transport {
   readonly sendingIps: string[];
   readonly ownHosts: string[];
   readonly ownAddresses: string[];
+  readonly tlsPolicies: TlsPolicies;
+  readonly tlsResults: TlsResults;
+  /** Undefined: the usual certification authorities. */
+  readonly trust: SecureContext | undefined;
   readonly deadlines: Deadlines;
   readonly pool: ConnectionPool;
   readonly cache: DnsCache;
@@ -63,6 +76,9 @@ export function createTransport(options: TransportOptions): Transport {
     sendingIps,
     ownHosts: [ehloName, ...ownHosts],
     ownAddresses: [...sendingIps, ...ownAddresses],
+    tlsPolicies: options.tlsPolicies ?? new TlsPolicies(),
+    tlsResults: options.tlsResults ?? new TlsResults(),
+    trust: options.ca === undefined ? undefined : createSecureContext({ ca: options.ca }),
     deadlines: { ...defaultDeadlines, ...options.deadlines },
     pool,
     cache: new DnsCache(),

@@ -23,6 +23,7 @@ function request(from: string, fields: Partial<SendRequest> = {}): SendRequest {
     attachments: [],
     tags: ['a'],
     type: 'transactional',
+    tls: 'opportunistic',
     scheduledAt: null,
     ...fields,
   };

@@ -37,6 +37,7 @@ t.test('rows and jobs', async (t) => {
         attachments: [],
         tags: [],
         type: 'transactional',
+        tls: 'opportunistic',
         scheduledAt: null,
       },
     ]);

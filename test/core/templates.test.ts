@@ -22,6 +22,7 @@ const request = (ref: templates.TemplateRef, variables: Record<string, unknown> 
   attachments: [],
   tags: [],
   type: 'transactional',
+  tls: 'opportunistic',
   scheduledAt: null,
   template: { ref, variables },
 });

@@ -129,6 +129,10 @@ t.test('only JSON that is not compressed is read', async (t) => {
       { status: 415, body: { error: 'unsupported media type', detail: 'the body must be application/json' } },
       type,
     );
+  t.strictSame(await post(node, login, { 'Content-Type': 'application/json; charset=latin1' }, '{}'), {
+    status: 415,
+    body: { error: 'unsupported media type', detail: 'the body must be UTF-8' },
+  });
   for (const type of ['application/json', 'Application/JSON; charset=utf-8', 'application/problem+json'])
     t.equal((await post(node, login, { 'Content-Type': type }, '{}')).status, 400, type);
   for (const encoding of ['gzip', 'br', 'deflate', 'zstd', 'gzip, identity', 'x'])

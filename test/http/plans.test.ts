@@ -35,14 +35,20 @@ t.test('plans', async (t) => {
     const { send, account } = await sender('free', { day: 99, month: 99 });
     t.equal((await send()).status, 200);
     const refused = await send();
-    t.match([refused.status, refused.body], [429, { error: 'quota exceeded', detail: /free plan/ }]);
+    const detail = /^the free plan allows 100 emails a day; it goes on at \d{4}-\d\d-\d\dT00:00:00\.000Z$/;
+    t.match([refused.status, refused.body], [429, { error: 'quota exceeded', detail }]);
+    const seconds = Number(refused.headers.get('retry-after'));
+    t.ok(seconds > 0 && seconds <= 86_400);
     t.match(await account(), { usage: { day: 100, month: 100 } });
   });
 
   t.test('and at its three thousandth of the month', async (t) => {
     const { send } = await sender('free', { day: 0, month: 2_999 });
     t.equal((await send()).status, 200);
-    t.equal((await send()).status, 429);
+    t.match(await send(), {
+      status: 429,
+      body: { detail: /^the free plan allows 3000 emails a month; it goes on at \d{4}-\d\d-01T00:00:00\.000Z$/ },
+    });
   });
 
   t.test('a new day and a new month begin at nothing', async (t) => {
@@ -174,6 +180,16 @@ t.test('accounts', async (t) => {
       t.match(await node.call(method, path, { token, ...body }), { status: 403, body: { error: 'forbidden' } }, path);
       t.equal((await node.call(method, path, body)).status, 401, path);
     }
+  });
+
+  t.test('an operator cannot suspend their own', async (t) => {
+    const { accountId } = await node.db.prisma.user.findUniqueOrThrow({ where: { email: 'admin@example.test' } });
+    const answer = await node.call('PATCH', `/api/v1/admin/accounts/${accountId}`, {
+      token: admin,
+      body: { suspended: true },
+    });
+    t.match(answer, { status: 400, body: { detail: /^suspended: you are logged in with this account/ } });
+    t.equal((await node.call('GET', '/api/v1/admin/accounts', { token: admin })).status, 200);
   });
 
   t.test('a suspended one can do nothing, and can be brought back', async (t) => {

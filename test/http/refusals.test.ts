@@ -132,7 +132,11 @@ t.test('every answer that the reference has is given', async (t) => {
     // Whatever else there is: what is read, and what is new since this was written.
     const isSeen = (id: string) => [...seen].some((name) => name.startsWith(`${id} 2`));
     await holdAll(({ method, operation }) => method !== 'DELETE' && !isSeen(operation.operationId) && {});
-    await hold(['removeTemplate', 'revokeKey', 'removeWebhook', 'removeDomain'].map((id): Case => [`${id} 200`]));
+    await hold(
+      ['removeTemplate', 'revokeKey', 'removeWebhook', 'removeDkimKey', 'removeDomain'].map(
+        (id): Case => [`${id} 200`],
+      ),
+    );
   });
 
   t.test('what a login can say, on whichever node: AUTH-06', async (t) => {

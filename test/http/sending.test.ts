@@ -52,13 +52,17 @@ t.test('batch', async (t) => {
       [{ emails: [] }, /^emails: must not be empty$/],
       [{ emails: Array.from({ length: 1_001 }, () => item()) }, /^emails: may have 1000 entries at the most$/],
       [{ emails: [item(), item(), item(), item({ to: ['nonsense'] })] }, /^emails\[3\]\.to\[0\]: not an email address/],
-      [{ emails: [item(), null] }, /^emails\[1\]: /],
+      [{ emails: [item(), null] }, /^emails\[1\]: must be an object$/],
       [{ emails: [item(), item({ subject: undefined })] }, /^emails\[1\]\.subject: is required$/],
     ];
     for (const [body, detail] of wrong) {
       const answer = await post(body);
       t.match([answer.status, answer.body], [400, { error: 'invalid request', detail }]);
     }
+    const dry = await node.call('POST', '/api/v1/emails/batch?dry_run=true', { key, body: { emails: [item()] } });
+    t.match(dry, { status: 400, body: { detail: 'dry_run: is not a parameter of this call' } });
+    const misspelt = await node.call('POST', '/api/v1/emails?dryrun=true', { key, body: item() });
+    t.match(misspelt, { status: 400, body: { detail: 'dryrun: is not a parameter of this call' } });
     t.same(await stored(node), before);
   });
 
@@ -94,7 +98,7 @@ t.test('idempotency', async (t) => {
     t.equal(first.status, 200);
     t.equal(first.headers.get('idempotent-replayed'), null);
     t.equal(second.headers.get('idempotent-replayed'), 'true');
-    t.same(second.body, first.body);
+    t.same(JSON.stringify(second.body), JSON.stringify(first.body), 'to the byte');
     const reordered = await send('k1', `{ "text":"t",\n "subject":"once", "to":["a@b.test"], "from":"${from}" }`);
     t.same([reordered.status, reordered.body], [200, first.body], 'the order of keys and white space do not count');
   });
@@ -236,7 +240,11 @@ t.test('scheduling', async (t) => {
       t.match(await move(id, at(60_000), by), { status: 404, body: { error: 'not found' } });
     }
     const reader = await buildKey(node.db, node.account.id, { scopes: ['read'] });
-    t.equal((await cancel(waiting.id, reader)).status, 403);
+    const ofAnother = await buildKey(node.db, node.account.id, { domains: ['another.test'] });
+    for (const by of [reader, ofAnother]) {
+      t.equal((await cancel(waiting.id, by)).status, 403);
+      t.equal((await move(waiting.id, at(60_000), by)).status, 403);
+    }
     t.equal((await node.read(waiting.id)).status, 'queued');
     await cancel(waiting.id);
   });
@@ -363,6 +371,10 @@ t.test('suppressions', async (t) => {
     t.match([removed.status, removed.body], [200, { message: /gone@example\.test/ }]);
     t.equal((await node.call('DELETE', '/api/v1/suppressions/gone@example.test', { token })).status, 404);
     t.equal((await node.call('DELETE', '/api/v1/suppressions/%00', { token })).status, 404);
+    const international = 'gone@münchen.test';
+    await node.call('POST', '/api/v1/suppressions', { token, body: { address: international } });
+    const path = `/api/v1/suppressions/${encodeURIComponent(international)}`;
+    t.equal((await node.call('DELETE', path, { token })).status, 200, 'as it was put on');
     t.equal((await send({ to: 'gone@example.test' })).status, 'queued');
   });
 

@@ -23,6 +23,7 @@ t.test('sending with a template', async (t) => {
     const before = await stored();
     for (const [body, detail] of [
       [item({}), 'template.id: is required when alias is omitted'],
+      [item({ id: 'x', alias: 'y' }), 'template.alias: must be omitted when id is given'],
       [item({ id: null, alias: null }), 'template.id: is required when alias is omitted'],
       [item({ id: 7 }), 'template.id: must be a string'],
       [item({ id: '' }), 'template.id: must not be empty'],

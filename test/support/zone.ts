@@ -1,4 +1,5 @@
 import { type Answer, type AnswerRecord, startDnsServer } from '../../src/sandbox/dns.ts';
+import type { TlsaRecord } from '../../src/smtp/dane.ts';
 import { createResolver, type Resolver } from '../../src/smtp/resolver.ts';
 
 /** The records of one name, or how the server fails for it. A name that is not in the zone is NXDOMAIN. */
@@ -12,6 +13,9 @@ export interface ZoneRecords {
   CNAME?: string;
   PTR?: string[];
   NS?: string[];
+  TLSA?: TlsaRecord[];
+  /** What this name has is vouched for by DNSSEC: false for one of an unsigned zone. */
+  secure?: boolean;
 }
 
 export interface Zone {
@@ -23,6 +27,8 @@ export interface Zone {
   queries: string[];
   /** Replaces what the zone says about a name; undefined takes it out. */
   set(name: string, entry: ZoneEntry | undefined): void;
+  /** Vouches by DNSSEC (the AD bit) for whatever is not of an unsigned zone, for what does not exist too. */
+  sign(): void;
   /** Answers from now on only after so many milliseconds. */
   delay(ms: number): void;
   close(): Promise<void>;
@@ -33,11 +39,13 @@ export async function startZone(literal: Record<string, ZoneEntry> = {}): Promis
   const entries = new Map(Object.entries(literal).map(([name, entry]) => [name.toLowerCase(), entry]));
   const queries: string[] = [];
   let delayMs = 0;
+  let signed = false;
   const server = await startDnsServer({
     answer: async (name, type) => {
       queries.push(`${type.toLowerCase()} ${name}`);
       if (delayMs > 0) await new Promise((resolve) => setTimeout(resolve, delayMs));
-      return answerFrom(entries, name, type);
+      const answer = answerFrom(entries, name, type);
+      return answer === 'drop' ? answer : { ...answer, authentic: signed && isSigned(entries, name) };
     },
   });
   return {
@@ -47,6 +55,9 @@ export async function startZone(literal: Record<string, ZoneEntry> = {}): Promis
     set(name, entry) {
       if (entry === undefined) entries.delete(name.toLowerCase());
       else entries.set(name.toLowerCase(), entry);
+    },
+    sign() {
+      signed = true;
     },
     delay(ms) {
       delayMs = ms;
@@ -69,10 +80,16 @@ function answerFrom(entries: Map<string, ZoneEntry>, name: string, type: string)
   return { rcode: 'NOERROR', records: recordsOf(entry, type) };
 }
 
+function isSigned(entries: Map<string, ZoneEntry>, name: string): boolean {
+  const entry = entries.get(name);
+  if (typeof entry !== 'object') return true;
+  return entry.secure !== false && (entry.CNAME === undefined || isSigned(entries, entry.CNAME.toLowerCase()));
+}
+
 function recordsOf(entry: ZoneRecords, type: string): AnswerRecord[] {
   if (type === 'MX') {
     return (entry.MX ?? []).map(([preference, exchange]) => ({ type, data: { preference, exchange }, ttl: 60 }));
   }
-  const data = entry[type as keyof ZoneRecords] ?? [];
+  const data = type === 'SECURE' ? [] : (entry[type as Exclude<keyof ZoneRecords, 'secure'>] ?? []);
   return [data].flat().map((each) => ({ type, data: each, ttl: 60 }));
 }

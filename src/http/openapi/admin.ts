@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { planNames } from '../../core/plans.ts';
-import { logQuery } from '../log-query.ts';
-import { change, newAccount, ofAccount, topUp } from '../routes/admin.ts';
+import { allLogsQuery } from '../log-query.ts';
+import { change, newAccount, topUp } from '../routes/admin.ts';
 import { page } from '../validation.ts';
 import { accountEmail, sentExample } from './emails.ts';
 import type { Group } from './operation.ts';
@@ -13,7 +13,9 @@ const account = z
     id: id('Its id.'),
     name: words('What people call it.'),
     plan: oneOf(planNames, 'What it may send.'),
-    credit: words('What emails past the plan are paid from, with two decimal places.'),
+    credit: words(
+      'What emails past the month’s number are paid from on the plan `pro`, at 0.50 each, with two decimal places. Other plans do not use it.',
+    ),
     usage: z
       .object({ day: integer('Emails accepted today.'), month: integer('Emails accepted this month.') })
       .describe('What counts for the plan, by days and months of UTC.'),
@@ -130,7 +132,7 @@ export const adminGroup: Group = {
       summary: 'List the emails of all accounts',
       description: 'The log, newest first, with the account of each.',
       access: 'admin',
-      query: z.object({ ...ofAccount.shape, ...logQuery.in.shape }),
+      query: allLogsQuery,
       answer: {
         description: 'One page.',
         schema: z.object({

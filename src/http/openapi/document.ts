@@ -90,7 +90,7 @@ const headers = {
   'X-Request-Id': header('Names this request, in the log too.', '01a3c1a0-77aa-7000-8000-000000000000', true),
   RateLimit: header('What is left for this key (r), and in how many seconds it is full again (t).', '"key";r=99;t=1'),
   'RateLimit-Policy': header('How many requests (q) in how many seconds (w).', '"key";q=100;w=2'),
-  'Retry-After': header('In how many seconds to ask again; not with `quota exceeded`, which credit ends as well.', 1),
+  'Retry-After': header('In how many seconds to ask again.', 1),
   'Idempotent-Replayed': header('`true` where this is the first answer once more.', 'true'),
 };
 

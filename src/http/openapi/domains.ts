@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { dkimAlgorithms } from '../../mail/dkim.ts';
-import { newDkimKey, newDomain } from '../routes/domains.ts';
+import { tlsLevels } from '../../smtp/tls-names.ts';
+import { domainChange, newDkimKey, newDomain } from '../routes/domains.ts';
 import { type Group, message } from './operation.ts';
 import { samples } from './samples.ts';
 import { flag, id, list, oneOf, time, words } from './schema.ts';
@@ -13,6 +14,7 @@ const domain = z
     dkim_selector: words('Where its DKIM key is published.'),
     verified_at: time('When it was verified; null before.').nullable(),
     dns_warning: words('What the last daily check found missing; null when nothing was.').nullable(),
+    tls: oneOf(tlsLevels, 'What all of its mail asks of the connection, at least.'),
     created_at: time('When it was added.'),
   })
   .meta({ id: 'Domain', description: 'A sending domain.' });
@@ -92,6 +94,7 @@ const example = {
   dkim_selector: 'sw1f2e3d4c',
   verified_at: null,
   dns_warning: null,
+  tls: 'opportunistic',
   created_at: samples.createdAt,
 };
 
@@ -212,6 +215,22 @@ export const domainGroup: Group = {
       },
     },
     {
+      id: 'changeDomain',
+      method: 'patch',
+      path: '/api/v1/domains/:id',
+      summary: 'Change a domain',
+      description:
+        'What all of its mail asks of TLS. It holds from the next attempt of each email, for what is queued too; an email that asks for more gets more.',
+      access: 'login',
+      params,
+      body: { schema: domainChange, example: { tls: 'required' } },
+      answer: {
+        description: 'The domain as it is now.',
+        schema: z.object(domainWithRecords),
+        example: { domain: { ...verifiedExample, tls: 'required' }, ...recordsExample },
+      },
+    },
+    {
       id: 'verifyDomain',
       method: 'post',
       path: '/api/v1/domains/:id/verify',
@@ -256,14 +275,6 @@ export const domainGroup: Group = {
         schema: z.object(domainWithRecords),
         example: { domain: verifiedExample, ...recordsExample, dkim_keys: [pendingKey] },
       },
-      refusals: [
-        {
-          status: 409,
-          error: 'conflict',
-          when: 'Another rotation of the domain was quicker.',
-          detail: 'another rotation of this domain was quicker',
-        },
-      ],
     },
     {
       id: 'removeDkimKey',

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { meanings } from '../../core/explain.ts';
+import { tlsLevels } from '../../smtp/tls-names.ts';
 import { logQuery } from '../log-query.ts';
 import type { Group } from './operation.ts';
 import { samples } from './samples.ts';
@@ -24,7 +25,7 @@ const emailFields = {
   type: oneOf(['transactional', 'marketing'], 'What it was sent as.'),
   created_at: time('When it was accepted.'),
   scheduled_at: time('When it is to be sent, where the request said so.').optional(),
-  sent_at: time('When the last recipient was settled.').nullable(),
+  sent_at: time('When the last recipient had it; null unless all have.').nullable(),
   error: words('Why it failed; null when it did not.').nullable(),
 };
 
@@ -46,8 +47,26 @@ const recipient = z
   })
   .meta({ id: 'Recipient', description: 'One recipient of an email.' });
 
+const returned = z
+  .object({
+    recipient: words('Whom it is about.'),
+    kind: oneOf(
+      ['bounce', 'delay', 'complaint', 'unsubscribe'],
+      '`bounce`: a server that had taken it gave up; `delay`: it still tries; `complaint`: its reader calls it spam.',
+    ),
+    classification: words('What a bounce or delay is about, such as `bad_mailbox`.').nullable(),
+    enhanced_code: words('The enhanced code (RFC 3463), such as `5.1.1`.').nullable(),
+    diagnostic: words('What was said.').nullable(),
+    received_at: time('When it came.'),
+  })
+  .meta({ id: 'Return', description: 'What came back after an email had left; its status stays what it was.' });
+
 const emailWithRecipients = z
-  .object({ ...emailFields, recipients: list(recipient, 'Each recipient, to first, then cc and bcc.') })
+  .object({
+    ...emailFields,
+    recipients: list(recipient, 'Each recipient, to first, then cc and bcc.'),
+    returns: list(returned, 'What came back later, oldest first.'),
+  })
   .meta({ id: 'EmailWithRecipients', description: 'An email with where each of its recipients is.' });
 
 const attempt = z
@@ -61,7 +80,9 @@ const attempt = z
     local_address: words('The address that we called from.').nullable(),
     tls_version: words('Such as `TLSv1.3`; null when it was not encrypted.').nullable(),
     tls_cipher: words('The cipher.').nullable(),
-    verification: words('How the certificate was verified; `none` where the protocol asks for none.'),
+    verification: words(
+      'The TLS policy that held, or that forbade the connection: `opportunistic`, `required`, `verified`, `mta-sts` or `dane`; `none` in clear, or where there was no connection.',
+    ),
     phase: words('The SMTP command at which it was decided, or `dns`, `connect`, `local`.'),
     outcome: oneOf(['delivered', 'deferred', 'bounced'], 'What it came to; `bounced` is for good.'),
     uncertain: flag('The message was written and no reply was read: the server may have it.'),
@@ -73,6 +94,13 @@ const attempt = z
     classification: words('What a failure is about, such as `bad_mailbox` or `rate`.').nullable(),
   })
   .meta({ id: 'Attempt', description: 'One SMTP attempt: one recipient at one MX host.' });
+
+/** What holds for a destination. */
+export const tlsOutlook = z.object({
+  policy: oneOf([...tlsLevels, 'mta-sts', 'dane'], 'What is demanded.'),
+  source: words('By what; `default` where nobody asks for anything.'),
+  notes: list(z.string(), 'What else there is to say about it.'),
+});
 
 const explanation = z
   .object({
@@ -95,6 +123,9 @@ const explanation = z
       })
       .nullable()
       .describe('The last attempt; null before the first.'),
+    tls: tlsOutlook
+      .nullable()
+      .describe('How the connection will be secured; null once settled, and past ten destinations.'),
     next_attempt_at: time('When it is tried next; null once settled.').nullable(),
     gives_up_at: time('When it is given up if nothing changes; null once settled.').nullable(),
   })
@@ -128,7 +159,7 @@ const attemptExample = {
   local_address: '198.51.100.7',
   tls_version: 'TLSv1.3',
   tls_cipher: 'TLS_AES_256_GCM_SHA384',
-  verification: 'none',
+  verification: 'opportunistic',
   phase: 'dot',
   outcome: 'delivered',
   uncertain: false,
@@ -189,6 +220,7 @@ export const emailGroup: Group = {
                 next_attempt_at: null,
               },
             ],
+            returns: [],
           },
         },
       },
@@ -245,6 +277,7 @@ export const emailGroup: Group = {
                 uncertain: false,
               },
               next_attempt_at: '2026-11-21T09:05:00.000Z',
+              tls: { policy: 'opportunistic', source: 'default', notes: [] },
               gives_up_at: '2026-11-24T09:00:00.000Z',
             },
           ],

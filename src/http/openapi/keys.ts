@@ -11,7 +11,7 @@ const apiKey = z
     name: words('What people call it.'),
     key_prefix: words('The first characters of the key.'),
     scopes: list(z.enum(scopes), 'What it allows.'),
-    domains: list(z.string(), 'The sender domains that it may use; empty: all of the account.'),
+    domains: list(z.string(), 'The sender domains that it may send from; empty: all of the account.'),
     expires_at: time('From when on it is refused; null: never.').nullable(),
     created_at: time('When it was created.'),
     revoked_at: time('When it was revoked; null: it was not.').nullable(),

@@ -124,7 +124,7 @@ function responses(operation: Operation, named: Record<string, JsonSchema>): Jso
         login: access !== 'anyone',
         key: withKey,
         noun: operation.path.includes(':'),
-        rows: access !== 'anyone' || operation.body !== undefined,
+        rows: access !== 'anyone' || operation.body !== undefined || operation.path.includes(':'),
       }),
       ...(operation.refusals ?? []),
     ],

@@ -26,18 +26,22 @@ const standard = {
     when: 'The input is not as described; `detail` names the field and the reason.',
     detail: 'limit: must be a whole number that is not negative',
   },
-  unauthorized: { status: 401, error: 'unauthorized', when: 'The credential is missing, not valid, or over.' },
+  unauthorized: {
+    status: 401,
+    error: 'unauthorized',
+    when: 'The credential is missing, not valid, or over; or it is one of the other kind: an API key where a login is asked for, or the other way round.',
+  },
   forbidden: {
     status: 403,
     error: 'forbidden',
-    when: 'The account is suspended, the key lacks the scope, or the user is no operator of the server.',
+    when: 'The account is suspended, the key lacks the scope or is restricted to other domains, the plan allows no more of it, or the user is no operator of the server.',
   },
   notFound: { status: 404, error: 'not found', when: 'There is none, or it belongs to another account.' },
   tooLarge: {
     status: 413,
     error: 'payload too large',
     when: 'The body is larger than this operation takes.',
-    detail: 'the body may have 16384 bytes at the most',
+    detail: 'the body may have 41943040 bytes at the most',
   },
   mediaType: {
     status: 415,

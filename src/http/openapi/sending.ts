@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { mostInBatch, move, sendQuery } from '../routes/sending.ts';
 import { shownSendRequest } from '../send-request.ts';
-import { email, emailExample } from './emails.ts';
+import { email, emailExample, tlsOutlook } from './emails.ts';
 import type { Group } from './operation.ts';
 import type { Refusal } from './refusals.ts';
 import { samples } from './samples.ts';
@@ -23,9 +23,7 @@ const destination = z.object({
     .object({ permanent: flag('Trying later would not help.'), reason: words('Why.') })
     .nullable()
     .describe('Why mail for this domain could not be delivered now.'),
-  tls: z
-    .object({ policy: oneOf(['opportunistic'], 'What is demanded.'), source: words('By what.') })
-    .describe('How the connection would be secured.'),
+  tls: tlsOutlook.describe('How the connection would be secured.'),
 });
 
 const authentication = z.object({
@@ -122,8 +120,8 @@ const notWaiting: Refusal = {
 const quotaExceeded: Refusal = {
   status: 429,
   error: 'quota exceeded',
-  when: 'The plan, with its credit, allows no more emails for now.',
-  detail: 'the free plan, with its credit, allows no more emails for now',
+  when: 'The plan, with its credit, allows no more emails today or this month; `Retry-After` says until when.',
+  detail: 'the free plan allows 100 emails a day; it goes on at 2026-11-22T00:00:00.000Z',
 };
 
 const params = { id: "The email's id." };

@@ -36,6 +36,8 @@ const htmlPage = (path: `/${string}`, id: string, summary: string): Operation =>
   answer: { description: 'The page.', schema: 'text/html', example: '<!doctype html>…' },
 });
 
+const unsubscribing = { token: 'From the link, made for one recipient of one email.' };
+
 export const serviceGroup: Group = {
   name: 'Login and service',
   description: 'The token for everything that is managed; whether the service works; this reference.',
@@ -65,8 +67,8 @@ export const serviceGroup: Group = {
         {
           status: 429,
           error: 'rate limited',
-          when: 'Ten logins failed within 15 minutes; `Retry-After` says when to try again.',
-          detail: 'too many failed logins for this email or from this address',
+          when: 'Within 15 minutes ten logins failed for this email from this address, a hundred from this address, or 300 for this email; `Retry-After` says when to try again.',
+          detail: 'too many failed logins for this email or from this address: try again in 15 min',
         },
       ],
     },
@@ -104,5 +106,17 @@ export const serviceGroup: Group = {
     },
     htmlPage('/docs', 'showReference', 'This reference, for people'),
     htmlPage('/', 'showWelcome', 'Where to begin'),
+    {
+      ...htmlPage('/unsubscribe/:token', 'showUnsubscribe', 'Ask who wants no more marketing mail'),
+      description: 'The page behind the link in marketing mail. Looking at it changes nothing.',
+      params: unsubscribing,
+    },
+    {
+      ...htmlPage('/unsubscribe/:token', 'unsubscribe', 'Unsubscribe'),
+      method: 'post',
+      description:
+        'Puts the recipient onto the suppression list, for marketing mail: with one click in a mail program (RFC 8058), or from the page. What is in the body does not matter, and again is as good as once.',
+      params: unsubscribing,
+    },
   ],
 };

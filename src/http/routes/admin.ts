@@ -4,10 +4,10 @@ import { z } from 'zod';
 import * as accounts from '../../core/accounts.ts';
 import * as log from '../../core/email-log.ts';
 import { planNames } from '../../core/plans.ts';
-import { isId } from '../../ids.ts';
-import { demandAdmin, demandLogin } from '../auth.ts';
+import { invalidRequest } from '../../errors.ts';
+import { demandAdmin, demandLogin, type Session } from '../auth.ts';
 import { readJson } from '../body.ts';
-import { logQuery } from '../log-query.ts';
+import { allLogsQuery } from '../log-query.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
 import { line, mailbox, oneOf, page, parse } from '../validation.ts';
@@ -20,6 +20,7 @@ export const newAccount = z.object({
   email: mailbox.describe('The address that its first user logs in with.'),
   password: line(200)
     .refine((password) => password.length >= 8, 'must have at least 8 characters')
+    .meta({ shownAs: { type: 'string', minLength: 8, maxLength: 200 } })
     .nullish()
     .describe("The first user's, 8 characters or more. Omitted: one is made, and shown in this answer only."),
   plan: oneOf(planNames).nullish().describe('Omitted: `DEFAULT_PLAN`, which is `free`.'),
@@ -28,7 +29,11 @@ export const newAccount = z.object({
 export const change = z
   .object({
     name: line(200).optional().describe('What people call it.'),
-    plan: oneOf(planNames).optional().describe('What it may send.'),
+    plan: oneOf(planNames)
+      .optional()
+      .describe(
+        'What it may send: `free` 100 emails a day and 3,000 a month from one domain, `pro` 50,000 a month from ten and more for credit, `unlimited` what it likes. Days and months are those of UTC.',
+      ),
     suspended: z
       .boolean({ error: 'must be true or false' })
       .optional()
@@ -43,10 +48,6 @@ export const topUp = z.object({
     .max(largestTopUp, `may be ${largestTopUp} at the most`)
     .refine((amount) => Number(amount.toFixed(2)) === amount, 'may have two decimal places')
     .describe('What is added to the credit.'),
-});
-
-export const ofAccount = z.object({
-  account_id: z.string().refine(isId, 'must be an account id').optional().describe('Only those of this account.'),
 });
 
 /** `/admin/accounts`, their credits, and `GET /admin/emails`: for the operators of the server. */
@@ -68,7 +69,7 @@ export function adminRoutes(router: Router, { db, jwtSecret, defaultPlan }: Serv
   });
 
   router.get('/admin/accounts', ...operator, async (ctx) => {
-    const found = await accounts.list(db, parse(z.object(page), ctx.query));
+    const found = await accounts.list(db, parse(z.strictObject(page), ctx.query));
     ctx.body = { accounts: found.accounts.map((account) => present.account(account)), count: found.count };
   });
 
@@ -78,6 +79,9 @@ export function adminRoutes(router: Router, { db, jwtSecret, defaultPlan }: Serv
 
   router.patch('/admin/accounts/:id', ...operator, async (ctx) => {
     const input = parse(change, await readJson(ctx, bodyLimit));
+    const { accountId } = ctx.state.session as Session;
+    if (input.suspended && ctx.params.id === accountId)
+      throw invalidRequest('suspended: you are logged in with this account, and could not come back');
     ctx.body = { account: present.account(await accounts.change(db, ctx.params.id ?? '', input)) };
   });
 
@@ -87,9 +91,8 @@ export function adminRoutes(router: Router, { db, jwtSecret, defaultPlan }: Serv
   });
 
   router.get('/admin/emails', ...operator, async (ctx) => {
-    const { account_id: accountId } = parse(ofAccount, ctx.query);
-    const { page, filter } = parse(logQuery, ctx.query);
-    const { emails, count, nextCursor } = await log.list(db, { accountId: accountId ?? null, ...filter }, page);
+    const { accountId, page, filter } = parse(allLogsQuery, ctx.query);
+    const { emails, count, nextCursor } = await log.list(db, { accountId, ...filter }, page);
     ctx.body = {
       emails: emails.map((email) => ({ ...present.email(email), account_id: email.accountId })),
       count,

@@ -5,6 +5,7 @@ import * as domains from '../../core/domains.ts';
 import { type Checks, verify } from '../../core/verification.ts';
 import type { Domain } from '../../generated/prisma/client.ts';
 import { dkimAlgorithms } from '../../mail/dkim.ts';
+import { tlsLevels } from '../../smtp/tls-names.ts';
 import { demandLogin, type Session } from '../auth.ts';
 import { readJson } from '../body.ts';
 import * as present from '../present.ts';
@@ -36,7 +37,13 @@ export const newDkimKey = z.object({
     .optional(),
 });
 
-/** `POST`, `GET`, `GET /:id`, `POST /:id/verify`, `POST /:id/rotate-dkim` and `DELETE /domains`; `DELETE /dkim-keys/:id`. */
+export const domainChange = z.object({
+  tls: oneOf(tlsLevels).describe(
+    '`opportunistic` encrypts where it can; `required` waits rather than go in clear; `verified` waits for a valid certificate too.',
+  ),
+});
+
+/** `POST`, `GET`, `GET /:id`, `PATCH /:id`, `POST /:id/verify`, `POST /:id/rotate-dkim` and `DELETE /domains`; `DELETE /dkim-keys/:id`. */
 export function domainRoutes(router: Router, services: Services): void {
   const { db, encryptionKey, mailHostname, surroundings } = services;
   const loggedIn = demandLogin(db, services.jwtSecret);
@@ -61,6 +68,12 @@ export function domainRoutes(router: Router, services: Services): void {
   router.get('/domains/:id', ...loggedIn, async (ctx) => {
     const { accountId } = ctx.state.session as Session;
     ctx.body = await withRecords(await domains.get(db, accountId, ctx.params.id ?? ''));
+  });
+
+  router.patch('/domains/:id', ...loggedIn, async (ctx) => {
+    const { accountId } = ctx.state.session as Session;
+    const { tls } = parse(domainChange, await readJson(ctx, bodyLimit));
+    ctx.body = await withRecords(await domains.change(db, accountId, ctx.params.id ?? '', { tls }));
   });
 
   router.post('/domains/:id/verify', ...loggedIn, async (ctx) => {

@@ -2,6 +2,7 @@ import type Router from '@koa/router';
 import * as log from '../../core/email-log.ts';
 import { explain } from '../../core/explain.ts';
 import type { KeyHolder } from '../../core/keys.ts';
+import { tlsOutlook } from '../../core/tls-outlook.ts';
 import { demandKey } from '../auth.ts';
 import { logQuery } from '../log-query.ts';
 import * as present from '../present.ts';
@@ -21,8 +22,14 @@ export function emailRoutes(router: Router, services: Services): void {
 
   router.get('/emails/:id', demandKey(services, 'read'), async (ctx) => {
     const { accountId } = ctx.state.holder as KeyHolder;
-    const { email, recipients } = await log.get(db, accountId, ctx.params.id ?? '');
-    ctx.body = { email: { ...present.email(email), recipients: recipients.map(present.recipient) } };
+    const { email, recipients, returns } = await log.get(db, accountId, ctx.params.id ?? '');
+    ctx.body = {
+      email: {
+        ...present.email(email),
+        recipients: recipients.map(present.recipient),
+        returns: returns.map(present.returned),
+      },
+    };
   });
 
   router.get('/emails/:id/attempts', demandKey(services, 'read'), async (ctx) => {
@@ -34,9 +41,13 @@ export function emailRoutes(router: Router, services: Services): void {
   router.get('/emails/:id/explain', demandKey(services, 'read'), async (ctx) => {
     const { accountId } = ctx.state.holder as KeyHolder;
     const id = ctx.params.id ?? '';
-    const { email, recipients } = await log.get(db, accountId, id);
+    const { email, recipients, returns } = await log.get(db, accountId, id);
     const attempts = await log.attempts(db, accountId, id);
-    const { summary, recipients: explained } = explain({ email, recipients, attempts }, services.retryForMs);
+    const tls = await tlsOutlook(db, { email, recipients }, services);
+    const { summary, recipients: explained } = explain(
+      { email, recipients, attempts, returns, tls },
+      services.retryForMs,
+    );
     ctx.body = { email: present.email(email), summary, recipients: explained.map(present.explanation) };
   });
 }

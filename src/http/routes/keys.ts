@@ -29,7 +29,9 @@ export const newKey = z.object({
   domains: list(domainName, 100)
     .min(1, 'must name at least one domain')
     .nullish()
-    .describe('The sender domains that it may use. Omitted: all of the account.'),
+    .describe(
+      'The sender domains that it may send from, and cancel and move mail of; it reads the whole log. Omitted: all of the account.',
+    ),
   expires_at: timestamp
     .refine((at) => at.getTime() > Date.now(), 'is in the past')
     .nullish()

@@ -23,9 +23,11 @@ export const mostInBatch = 1_000;
 /** What 1,000 emails with 100 recipients and whatever else each stay below. */
 const mostValuesInBatch = 400_000;
 
-export const sendQuery = z.object({
+export const sendQuery = z.strictObject({
   dry_run: oneOf(['true', 'false']).optional().describe('`true`: says what would happen, and sends nothing.'),
 });
+/** A dry run that is asked for here must not be a real one. */
+const noQuery = z.strictObject({});
 export const move = z.object({ scheduled_at: scheduledAt.describe('When to send it instead, within a year.') });
 
 /** `POST /emails`, `POST /emails/batch`, and `DELETE` and `PATCH /emails/:id` of what is scheduled. */
@@ -41,6 +43,7 @@ export function sendingRoutes(router: Router, services: Services): void {
   });
 
   router.post('/emails/batch', demandKey(services, 'send'), async (ctx) => {
+    parse(noQuery, ctx.query);
     const body = await readJson(ctx, batchLimit, mostValuesInBatch);
     // Counted before each is looked at: what is too much need not be read.
     if (!Array.isArray(body.emails)) throw invalidRequest('emails: must be an array');
@@ -51,14 +54,14 @@ export function sendingRoutes(router: Router, services: Services): void {
   });
 
   router.delete('/emails/:id', demandKey(services, 'send'), async (ctx) => {
-    const { accountId } = ctx.state.holder as KeyHolder;
-    ctx.body = { email: present.email(await scheduling.cancel(db, accountId, ctx.params.id ?? '')) };
+    const holder = ctx.state.holder as KeyHolder;
+    ctx.body = { email: present.email(await scheduling.cancel(db, holder, ctx.params.id ?? '')) };
   });
 
   router.patch('/emails/:id', demandKey(services, 'send'), async (ctx) => {
-    const { accountId } = ctx.state.holder as KeyHolder;
+    const holder = ctx.state.holder as KeyHolder;
     const input = parse(move, await readJson(ctx, moveLimit));
-    ctx.body = { email: present.email(await scheduling.move(db, accountId, ctx.params.id ?? '', input.scheduled_at)) };
+    ctx.body = { email: present.email(await scheduling.move(db, holder, ctx.params.id ?? '', input.scheduled_at)) };
   });
 }
 

@@ -19,7 +19,7 @@ const style = `
 
 function page(baseUrl: string, sandbox: boolean): string {
   const mode = sandbox
-    ? '<p>It runs in <b>sandbox</b> mode: every message goes through the real mail server to a mailbox on this machine, and nothing leaves it.</p>'
+    ? '<p>It runs in <b>sandbox</b> mode: every message goes through the real mail server to a mailbox on this machine, and no mail leaves it.</p>'
     : '<p>It delivers to the internet.</p>';
   return `<!doctype html>
 <html lang="en">

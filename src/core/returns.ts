@@ -1,0 +1,135 @@
+import type { Database, Sql } from '../db/client.ts';
+import type { EmailStatus, ReturnKind, SuppressionReason } from '../generated/prisma/enums.ts';
+import type { Queue } from '../queue.ts';
+import * as suppressions from './suppressions.ts';
+import { type EventType, emit } from './webhooks.ts';
+
+/** An email that something came back for, with whom it was for. */
+export interface ReturnedEmail {
+  id: string;
+  accountId: string;
+  from: string;
+  to: string[];
+  subject: string;
+  status: EmailStatus;
+  createdAt: Date;
+  recipients: { position: number; address: string; destination: string }[];
+}
+
+/** What came back for one recipient. Text of others is cleaned and cut before it comes here. */
+export interface Returned {
+  address: string;
+  kind: ReturnKind;
+  classification: string | null;
+  enhancedCode: string | null;
+  diagnostic: string | null;
+  /** Onto the suppression list with it, the first time it is heard. */
+  suppress: SuppressionReason | null;
+}
+
+interface Row {
+  id: string;
+  account_id: string;
+  from: string;
+  to: string[];
+  subject: string;
+  status: EmailStatus;
+  created_at: Date;
+  recipients: ReturnedEmail['recipients'];
+}
+
+/** @param withinDays since it was due; null: however old it is. @returns null when there is no such email */
+export async function find(tx: Sql, emailId: string, withinDays: number | null): Promise<ReturnedEmail | null> {
+  const [row] = await tx.query<Row>({
+    name: 'returns-email',
+    text: `SELECT e.id, e.account_id, e."from", e."to", e.subject, e.status, e.created_at,
+                  (SELECT json_agg(json_build_object('position', r.position, 'address', r.address, 'destination', r.destination)
+                                   ORDER BY r.position)
+                     FROM recipients r WHERE r.email_id = e.id) AS recipients
+             FROM emails e
+            WHERE e.id = $1 AND ($2::int IS NULL OR coalesce(e.scheduled_at, e.created_at) > now() - make_interval(days => $2))`,
+    values: [emailId, withinDays],
+  });
+  if (!row) return null;
+  const { account_id: accountId, created_at: createdAt, recipients, ...rest } = row;
+  return { ...rest, accountId, createdAt, recipients: recipients ?? [] };
+}
+
+const events: Record<ReturnKind, EventType | null> = {
+  bounce: 'email.bounced',
+  delay: null,
+  complaint: 'email.complained',
+  unsubscribe: 'email.unsubscribed',
+};
+const statuses = { bounce: 'bounced', delay: 'delayed', complaint: 'complained', unsubscribe: 'unsubscribed' } as const;
+
+/**
+ * Writes down what came back, with the suppressions and events that follow. The status of an email and of its recipients is
+ * what the servers said when it was sent, and stays. What was heard before, for the same recipient, changes nothing.
+ *
+ * @returns what was new, and how many webhook deliveries follow; when there are any, call `queue.webhooks.wake()` after the commit
+ */
+export async function record(
+  tx: Sql,
+  queue: Queue,
+  email: ReturnedEmail,
+  returned: Returned[],
+): Promise<{ news: Returned[]; calls: number }> {
+  const column = (read: (one: Returned) => string | null) => returned.map(read);
+  const inserted = await tx.query<{ recipient: string; kind: ReturnKind }>({
+    name: 'returns-insert',
+    text: `INSERT INTO returns (account_id, email_id, recipient, kind, classification, enhanced_code, diagnostic)
+           SELECT $1, $2, * FROM unnest($3::text[], $4::return_kind[], $5::text[], $6::text[], $7::text[])
+           ON CONFLICT DO NOTHING RETURNING recipient, kind`,
+    values: [
+      email.accountId,
+      email.id,
+      column((one) => one.address),
+      column((one) => one.kind),
+      column((one) => one.classification),
+      column((one) => one.enhancedCode),
+      column((one) => one.diagnostic),
+    ],
+  });
+  const isNew = new Set(inserted.map(({ recipient, kind }) => `${kind} ${recipient}`));
+  const news = returned.filter(({ kind, address }) => isNew.delete(`${kind} ${address}`));
+  await suppressions.addAll(
+    tx,
+    news.flatMap(({ address, suppress }) =>
+      suppress ? [{ accountId: email.accountId, address, reason: suppress, emailId: email.id }] : [],
+    ),
+  );
+  const createdAt = new Date();
+  const about = Map.groupBy(news, ({ kind }) => kind);
+  const calls = await emit(
+    tx,
+    queue,
+    [...about].flatMap(([kind, those]) => {
+      const type = events[kind];
+      const recipients = those.map(({ address, diagnostic }) => ({
+        address,
+        status: statuses[kind],
+        response: diagnostic,
+      }));
+      return type ? [{ type, accountId: email.accountId, createdAt, email, recipients }] : [];
+    }),
+  );
+  return { news, calls };
+}
+
+/** Finds the email and writes down what `judge` makes of it, in one transaction. @returns what was new; empty where there is no such email */
+export async function recordFor(
+  db: Database,
+  queue: Queue,
+  emailId: string,
+  withinDays: number | null,
+  judge: (email: ReturnedEmail) => Returned[],
+): Promise<Returned[]> {
+  const { news, calls } = await db.transaction(async (tx) => {
+    const email = await find(tx, emailId, withinDays);
+    const returned = email ? judge(email) : [];
+    return email && returned.length > 0 ? record(tx, queue, email, returned) : { news: [], calls: 0 };
+  });
+  if (calls > 0) queue.webhooks.wake();
+  return news;
+}

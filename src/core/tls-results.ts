@@ -1,0 +1,54 @@
+import { createHash } from 'node:crypto';
+import type { Database } from '../db/client.ts';
+import type { TlsResult, TlsResults } from '../smtp/tls-results.ts';
+
+/** How long results are kept, in days: a report that could not be sent is tried again the next day. */
+const keptDays = 14;
+
+/** Adds what this process has counted since the last time to the results of the day (UTC), in one statement. */
+export async function record(db: Database, counted: TlsResults, now: Date = new Date()): Promise<void> {
+  const results = counted.take();
+  if (results.length === 0) return;
+  try {
+    await add(db, results, now);
+  } catch (error) {
+    counted.giveBack(results);
+    throw error;
+  }
+}
+
+async function add(db: Database, results: TlsResult[], now: Date): Promise<void> {
+  const rows = results.map((result) => ({
+    ...result,
+    // As JSON, for lists of different lengths.
+    kind: createHash('sha256')
+      .update(
+        JSON.stringify([
+          result.type,
+          result.lines,
+          result.mx,
+          result.result,
+          result.host,
+          result.address,
+          result.localAddress,
+        ]),
+      )
+      .digest('hex'),
+  }));
+  // In one order on every node: two that count the same must not wait for each other in a circle.
+  rows.sort((a, b) => (a.domain + a.kind < b.domain + b.kind ? -1 : 1));
+  await db.query({
+    text: `INSERT INTO tls_results AS t (day, domain, policy_type, policy, mx, result, host, address, local_address, reason, sessions, kind)
+           SELECT $1::date, domain, type, lines, mx, result, host, address, "localAddress", reason, sessions, decode(kind, 'hex')
+             FROM json_to_recordset($2::json) AS r (domain text, type text, lines text[], mx text[], result text, host text,
+                  address text, "localAddress" text, reason text, sessions integer, kind text)
+           ON CONFLICT (day, domain, kind) DO UPDATE SET sessions = t.sessions + excluded.sessions, reason = excluded.reason`,
+    values: [now.toISOString().slice(0, 10), JSON.stringify(rows)],
+  });
+}
+
+/** Lets go of what nobody will be told any more. */
+export async function forgetOld(db: Database, now: Date = new Date()): Promise<void> {
+  const before = new Date(now.getTime() - keptDays * 86_400_000).toISOString().slice(0, 10);
+  await db.query({ text: 'DELETE FROM tls_results WHERE day < $1::date', values: [before] });
+}

@@ -1,0 +1,70 @@
+import type Router from '@koa/router';
+import type { Context } from 'koa';
+import { unsubscribeKey } from '../../core/outgoing-message.ts';
+import { lookUp, type Subscription, unsubscribe } from '../../core/unsubscribe.ts';
+import { notFound } from '../../errors.ts';
+import { type NamedRecipient, parseUnsubscribeToken } from '../../mail/token.ts';
+import { html, type Markup, pagePolicy } from '../markup.ts';
+import type { Services } from '../services.ts';
+
+/**
+ * `GET /unsubscribe/:token`: a page with a button. Looking at it changes nothing, as programs look at each link of a message.
+ * `POST`: unsubscribes, from that button or from a mail program (RFC 8058), which has no login and reads no answer.
+ */
+export function unsubscribeRoutes(router: Router, { db, queue, encryptionKey }: Services): void {
+  const key = unsubscribeKey(encryptionKey);
+  const named = (ctx: Context & { params: Record<string, string> }): NamedRecipient => {
+    const found = parseUnsubscribeToken(key, ctx.params.token ?? '');
+    if (!found) throw notFound();
+    return found;
+  };
+
+  router.get('/unsubscribe/:token', async (ctx) => {
+    const subscription = await lookUp(db, named(ctx));
+    if (!subscription) throw notFound();
+    show(ctx, 'Unsubscribe', question(subscription));
+  });
+
+  router.post('/unsubscribe/:token', async (ctx) => {
+    const subscription = await unsubscribe(db, queue, named(ctx));
+    if (!subscription) throw notFound();
+    show(ctx, 'Unsubscribed', answer(subscription));
+  });
+}
+
+const style = `
+  body { font: 16px/1.5 system-ui, sans-serif; max-width: 32rem; margin: 3rem auto; padding: 0 1rem; color: #222; background: #fff }
+  button { font: inherit; padding: .5rem 1.25rem; cursor: pointer }
+  @media (prefers-color-scheme: dark) { body { color: #ddd; background: #181818 } }
+`;
+
+function show(ctx: Context, title: string, content: Markup): void {
+  ctx.type = 'html';
+  ctx.set('Content-Security-Policy', pagePolicy(style, "'self'"));
+  ctx.body = html`<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<meta name="robots" content="noindex">
+<title>${title}</title>
+<style>${{ html: style }}</style>
+<h1>${title}</h1>
+${content}
+</html>
+`.html;
+}
+
+const question = ({
+  address,
+  from,
+}: Subscription) => html`<p>No more newsletters from <b>${from}</b> to <b>${masked(address)}</b>?</p>
+<form method="post"><button name="List-Unsubscribe" value="One-Click">Unsubscribe</button></form>`;
+
+const answer = ({
+  address,
+  from,
+}: Subscription) => html`<p><b>${masked(address)}</b> gets no more newsletters from <b>${from}</b>.
+Messages about orders and accounts still come.</p>`;
+
+/** Whoever was forwarded the message need not learn the whole address; its owner knows it by its beginning. */
+const masked = (address: string) => address.replace(/^(.[^@]?)[^@]*/su, '$1…');

@@ -1,0 +1,66 @@
+import type { AddressInfo } from 'node:net';
+import type { SMTPServer, SMTPServerOptions, SMTPServerSession } from 'smtp-server';
+import { StartError } from '../start-error.ts';
+
+/** What all of our SMTP servers have in common. */
+export const common: SMTPServerOptions = {
+  disableReverseLookup: true,
+  // Its own codes would stand before ours.
+  hideENHANCEDSTATUSCODES: true,
+  logger: false,
+};
+
+/** Commands of other times and of proxies. */
+export const unknownCommands = ['XCLIENT', 'XFORWARD', 'WIZ', 'SHELL', 'KILL', 'HELP'];
+
+/**
+ * Listens, on all addresses where `host` is null.
+ *
+ * @param variable what the port was set with
+ * @returns the port, which is a free one where 0 was asked for
+ * @throws StartError
+ */
+export async function listen(server: SMTPServer, variable: string, host: string | null, port: number): Promise<number> {
+  await new Promise<void>((resolve, reject) => {
+    server.server.once('error', reject);
+    server.listen(port, host ?? undefined, () => {
+      server.server.removeListener('error', reject);
+      resolve();
+    });
+  }).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'EADDRINUSE')
+      throw new StartError(
+        `${variable} ${port} is in use by another program: stop it, or set ${variable} to a free one`,
+      );
+    if (error.code === 'EACCES')
+      throw new StartError(`${variable} ${port} needs more rights than this user has: set ${variable} to 1024 or more`);
+    throw new StartError(
+      `${variable} cannot be listened on at ${host} (${error.message}): give it an address of this machine`,
+    );
+  });
+  return (server.server.address() as AddressInfo).port;
+}
+
+/** Ends the connection of a session that has said its last word. */
+export function hangUp(server: SMTPServer, session: SMTPServerSession, sentence?: string): void {
+  for (const connection of server.connections) {
+    if (connection.id !== session.id) continue;
+    if (sentence) connection.send(421, sentence);
+    else connection.close();
+  }
+}
+
+/** Closes the server. Whoever is not in the middle of a message goes at once, the others within `graceMs`. */
+export function close(
+  server: SMTPServer,
+  graceMs: number,
+  isBusy: (session: SMTPServerSession) => boolean,
+): Promise<void> {
+  return new Promise((resolve) => {
+    server.options.closeTimeout = Math.max(1, graceMs);
+    server.close(() => resolve());
+    for (const connection of server.connections) {
+      if (!isBusy(connection.session)) connection.send(421, '4.3.2 the server is stopping');
+    }
+  });
+}

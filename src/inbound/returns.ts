@@ -1,0 +1,132 @@
+import * as bounces from '../core/bounces.ts';
+import type { Returned } from '../core/returns.ts';
+import { unsubscribe } from '../core/unsubscribe.ts';
+import { type Database, isUnavailable } from '../db/client.ts';
+import { isId } from '../ids.ts';
+import type { Logger } from '../log.ts';
+import { type Complaint, readComplaint } from '../mail/arf.ts';
+import { readNotice } from '../mail/dsn.ts';
+import {
+  type NamedRecipient,
+  parseReturnPath,
+  parseUnsubscribeAddress,
+  parseUnsubscribeToken,
+  type ReturnPath,
+} from '../mail/token.ts';
+import type { Queue } from '../queue.ts';
+import { notNow, Refusal } from './refusal.ts';
+
+export interface ReturnTools {
+  db: Database;
+  queue: Queue;
+  log: Logger;
+  /** The host of our return path, and the keys of the tokens. */
+  host: string;
+  keys: { returnPath: Buffer; unsubscribe: Buffer };
+}
+
+/** What an address of ours is for. */
+export type Mailbox =
+  | { is: 'return path'; path: ReturnPath }
+  | { is: 'unsubscribe'; named: NamedRecipient }
+  /** Where providers send feedback reports. Nobody reads anything else there. */
+  | { is: 'feedback' };
+
+const feedback = ['fbl', 'abuse', 'postmaster'];
+
+/** The mailbox of this address. Only we can have made those with a token. @throws Refusal for any other address: nothing is relayed */
+export function mailboxOf({ host, keys }: ReturnTools, address: string): Mailbox {
+  const path = parseReturnPath(keys.returnPath, address, host);
+  if (path) return { is: 'return path', path };
+  const named = parseUnsubscribeAddress(keys.unsubscribe, address, host);
+  if (named) return { is: 'unsubscribe', named };
+  const lower = address.toLowerCase();
+  if (feedback.some((local) => lower === `${local}@${host.toLowerCase()}`)) return { is: 'feedback' };
+  throw new Refusal(550, '5.7.1', 'no such address here, and nothing is relayed');
+}
+
+/**
+ * Does what a message asks for, and is done when that is committed: the same message again changes nothing. What it does not
+ * ask for in a way that is known is taken and forgotten; no answer is ever sent.
+ *
+ * @param nullSender whether it came without a sender, as what programs write does
+ * @returns the reply
+ * @throws Refusal 451 while the database is away, 554 for what is no report at an address for reports
+ */
+export async function receive(
+  tools: ReturnTools,
+  mailboxes: Mailbox[],
+  message: Buffer,
+  nullSender: boolean,
+): Promise<string> {
+  const complaint = readComplaint(message);
+  if (!complaint && mailboxes.every(({ is }) => is === 'feedback'))
+    throw new Refusal(554, '5.6.0', 'this address takes feedback reports (RFC 5965) alone; nobody reads it');
+  try {
+    for (const mailbox of mailboxes) {
+      const news = complaint
+        ? await applyComplaint(tools, mailbox, complaint)
+        : await applyMessage(tools, mailbox, message, nullSender);
+      tools.log.info({ to: mailbox.is, ...news }, 'something came back');
+    }
+  } catch (error) {
+    throw isUnavailable(error) ? notNow() : error;
+  }
+  return '2.0.0 taken';
+}
+
+/** For the log: what it was, and what it changed. */
+interface News {
+  was: string;
+  emailId?: string;
+  changed: number;
+}
+
+async function applyMessage(
+  { db, queue }: ReturnTools,
+  mailbox: Mailbox,
+  message: Buffer,
+  nullSender: boolean,
+): Promise<News> {
+  const { kind, recipients } = readNotice(message);
+  if (mailbox.is === 'return path') {
+    const { path } = mailbox;
+    const isNotice = kind === 'bounce' || kind === 'delay';
+    const news = isNotice ? await bounces.bounced(db, queue, path, recipients) : [];
+    return { was: kind, emailId: path.emailId, changed: news.length };
+  }
+  // A mail program writes on behalf of a person, in whose name no bounce and no autoresponder asks for anything.
+  if (mailbox.is !== 'unsubscribe' || nullSender || kind !== 'unknown') return { was: kind, changed: 0 };
+  const { named } = mailbox;
+  const found = await unsubscribe(db, queue, named);
+  return { was: 'unsubscribe', emailId: named.emailId, changed: found ? 1 : 0 };
+}
+
+async function applyComplaint(tools: ReturnTools, mailbox: Mailbox, complaint: Complaint): Promise<News> {
+  const evidence = evidenceOf(tools, mailbox, complaint);
+  const { type, kind, recipients: addresses } = complaint;
+  if (!evidence) return { was: `${kind} (${type}) about no email of ours`, changed: 0 };
+  const news: Returned[] = await bounces.complained(tools.db, tools.queue, evidence, { kind, type, addresses });
+  return { was: `${kind} (${type}), by ${evidence.by}`, emailId: bounces.emailOf(evidence), changed: news.length };
+}
+
+/** The best of what names an email: a token of one recipient, one of a transaction, an id that only readers know. */
+function evidenceOf(
+  { host, keys }: ReturnTools,
+  mailbox: Mailbox,
+  { tokens, messageId }: Complaint,
+): bounces.Evidence | null {
+  const written = tokens.map((token) => token.replace(/^mailto:/i, '').replace(/\?.*$/s, ''));
+  const first = <T>(parse: (text: string) => T | null) => written.map(parse).find((found) => found !== null) ?? null;
+  const named =
+    (mailbox.is === 'unsubscribe' ? mailbox.named : null) ??
+    first((text) => parseUnsubscribeAddress(keys.unsubscribe, text, host)) ??
+    first((text) => parseUnsubscribeToken(keys.unsubscribe, /\/unsubscribe\/(\w+)$/.exec(text)?.[1] ?? ''));
+  if (named) return { by: 'unsubscribe', named };
+  const path =
+    (mailbox.is === 'return path' ? mailbox.path : null) ??
+    first((text) => parseReturnPath(keys.returnPath, text, host));
+  if (path) return { by: 'return path', path };
+  const id = messageId?.split('@')[0] ?? '';
+  return isId(id) ? { by: 'message id', emailId: id } : null;
+}

@@ -1,0 +1,79 @@
+import { addressIn } from './delivery-status.ts';
+import { decoded, type LooseHeader, type LooseMessage, readHeader, readLoosely, textOf } from './loose-mime.ts';
+
+/** What a feedback report (RFC 5965) says of an email of ours: its reader calls it spam, or wants no more of it. */
+export interface Complaint {
+  kind: 'complaint' | 'unsubscribe';
+  /** Such as `abuse`, in lower case. */
+  type: string;
+  /** Addresses and links in the report and in the header of the message that may hold a token of ours. */
+  tokens: string[];
+  /** The Message-ID of the message, without angle brackets. */
+  messageId: string | null;
+  /** Whom the message was for, where the report says so; many providers do not. */
+  recipients: string[];
+}
+
+const kinds: Record<string, Complaint['kind'] | undefined> = {
+  abuse: 'complaint',
+  fraud: 'complaint',
+  virus: 'complaint',
+  miscategorized: 'complaint',
+  other: 'complaint',
+  'opt-out': 'unsubscribe',
+  'opt-out-list': 'unsubscribe',
+};
+
+const mostTokens = 50;
+
+/** Reads a feedback report; null for anything else, and for reports that are no complaint (`not-spam`, `auth-failure`). */
+export function readComplaint(bytes: Uint8Array): Complaint | null {
+  const message = readLoosely(bytes);
+  const original = originalOf(message);
+  const report = reportOf(message) ?? withoutReport(message, original);
+  if (!report) return null;
+  const type = report
+    .get('feedback-type')
+    .toLowerCase()
+    .replace(/[^a-z-].*$/, '');
+  const kind = kinds[type];
+  if (!kind) return null;
+  const places = [
+    report.all('original-mail-from'),
+    report.all('removal-recipient'),
+    report.all('original-envelope-id'),
+  ];
+  for (const name of ['return-path', 'list-unsubscribe', 'x-original-return-path', 'errors-to'])
+    places.push(original?.all(name) ?? []);
+  const said = [...report.all('original-rcpt-to'), ...report.all('removal-recipient'), ...hotmail(original)];
+  return {
+    kind,
+    type,
+    tokens: [...new Set(places.flat().flatMap(tokensIn))].slice(0, mostTokens),
+    messageId: /<([^<>\s]{1,250})>/.exec(original?.get('message-id') ?? '')?.[1] ?? null,
+    recipients: said.flatMap((value) => addressIn(value) ?? []),
+  };
+}
+
+function reportOf({ parts }: LooseMessage): LooseHeader | null {
+  const part = parts.find(({ type }) => type === 'message/feedback-report');
+  return part ? readHeader(textOf(part, 64 * 1024).trimStart()).header : null;
+}
+
+/** The header of the message that is complained about. */
+function originalOf({ parts }: LooseMessage): LooseHeader | null {
+  const part = parts.findLast(({ type }) =>
+    /^(?:message\/(?:global|rfc822)|(?:text|message)\/rfc822-headers?)$/.test(type),
+  );
+  return part ? readHeader(decoded(part).trimStart()).header : null;
+}
+
+/** Microsoft's reports (JMRP) are the message and nothing else; it has put the reader's address into it. */
+function withoutReport({ header, parts }: LooseMessage, original: LooseHeader | null): LooseHeader | null {
+  const isOne = /^complaint about message from/i.test(header.get('subject')) && hotmail(original).length > 0;
+  return isOne && parts.length <= 3 ? readHeader('Feedback-Type: abuse\n\n').header : null;
+}
+
+const hotmail = (original: LooseHeader | null) => original?.all('x-hmxmroriginalrecipient') ?? [];
+
+const tokensIn = (value: string) => value.match(/[^\s<>,;"]{8,500}/g) ?? [];

@@ -1,0 +1,130 @@
+import { type Action, codeIn, phaseIn, type ReturnedRecipient, statusIn } from './delivery-status.ts';
+
+const mostLines = 1_000;
+const mostRecipients = 100;
+const longestDiagnostic = 2_000;
+
+/** Behind these the message itself is returned, or its header. */
+const copyBegins =
+  /^[\s>*#]{0,8}-{0,12}\s{0,4}(?:below (?:this line )?is a copy|(?:this|the following) is a copy of|a copy of (?:your|the) (?:original )?message|the (?:text|body|header|original|message headers?|following is).{0,30}(?:message|follows?|was)|original (?:message|headers?)|(?:message|unsent|returned) (?:message|headers?|text|content)\b.{0,20}(?:follow|below|--|$)|message headers? follow|your (?:original )?message (?:follows|reads|is)|first \d+ (?:lines|bytes) of|urspr[üu]ngliche (?:nachricht|mail)|message original|mensaje original|mensagem original|messaggio originale|oorspronkelijk bericht|oryginalna wiadomo|исходное сообщение|原始邮件|原始郵件|元のメッセージ)|^(?:return-path|received|x-received|dkim-signature|message-id):\s/i;
+
+/** An address at the beginning of a line, behind whatever introduces one. */
+const introduced =
+  /^[\s>*•·\-|]{0,20}(?:(?:[\p{L}][\p{L}\p{M} ()'./-]{0,60})[:：=]\s{0,8})?[\s<'"“„«‘([{]{0,6}(?:smtp[:;]|rfc822;|mailto:)?\s{0,2}([^\s<>()[\]:;,"'“”„«»‘’{}（）。，：；、「」【】《》]{1,64}@[^\s<>()[\]:;,"'“”„«»‘’{}@（）。，：；、「」【】《》]{1,253})/iu;
+const anywhere =
+  /[^\s<>()[\]:;,"'“”„«»‘’{}（）。，：；、「」【】《》]{1,64}@[^\s<>()[\]:;,"'“”„«»‘’{}@（）。，：；、「」【】《》]{1,253}\.[a-z0-9-]{2,63}/gi;
+/** Whoever reports, and who sent: not who was not reached. */
+const notRecipients = /^(?:mailer-daemon|postmaster|abuse|bounces?\+|hostmaster)/i;
+const notIntroductions =
+  /^\W{0,20}(?:from|von|de|da|reply-to|sender|message-id|reporting-mta|subject|betreff|cc)\s?[:：]/i;
+
+const delayed =
+  /\b(?:delay(?:ed)?|still (?:trying|being|in the queue|undelivered)|will (?:be|continue to be) (?:re)?tried|will (?:keep|continue) (?:trying|to try|attempts)|(?:not|n't) (?:yet )?(?:been )?(?:delivered|sent)(?: yet)? (?:after|for|within|in)\b.{0,60}|warning message only|do not need to resend|no action is required|have not yet|not yet been|temporar\w{1,3} (?:fail|problem|error)\w*.{0,60}(?:again|retr)|verz[öo]gert|retard[ée]e?|diff[ée]r[ée]e?|retrasad[oa]|demora|atrasad[oa]|adiad[oa]|ritard|vertraagd|op[óo][źz]nion|задерж|отложен)|遅延|延迟|延遲|まだ配信/i;
+const final =
+  /permanent|fatal|giv(?:en|ing) up|gave up|could not be delivered(?! (?:yet|for|within|after))|will not be (?:retried|delivered)|no longer|failed permanently|was rejected|been rejected|undeliverable|endg[üu]ltig|d[ée]finitiv|permanente|définitif|\b5\d\d[ -]#?5\.\d/i;
+
+/**
+ * The recipients of a bounce that is written for people alone, as qmail, older Exchange and many others do.
+ *
+ * @param failed addresses that a field of its header names
+ */
+export function readBounceText(subject: string, text: string, failed: string[] = []): ReturnedRecipient[] {
+  const lines = ownLines(text);
+  const own = lines.join('\n');
+  const action = actionOf(subject, own);
+  const named = sections(lines).filter(({ address }) => failed.length === 0 || includes(failed, address));
+  const missing = failed.filter((address) => !named.some((one) => same(one.address, address)));
+  const everything = missing.map((address) => ({ address, words: own }));
+  const found = [...named, ...everything].slice(0, mostRecipients);
+  if (found.length > 0)
+    return found.map(({ address, words }) => recipientOf(address, words, found.length === 1 ? own : words, action));
+  const somewhere = [...new Set(own.match(anywhere) ?? [])].filter((address) => !notRecipients.test(address));
+  // Of several, nobody says which it is.
+  const [only = null] = somewhere.length === 1 ? somewhere : [];
+  return [recipientOf(only, own, own, action)];
+}
+
+/** What stands in front of the returned message. */
+export const withoutCopy = (text: string) => ownLines(text).join('\n');
+
+function ownLines(text: string): string[] {
+  const lines = text.split('\n', mostLines).map((line) => line.slice(0, 1_000));
+  const end = lines.findIndex((line, index) => index > 0 && copyBegins.test(line));
+  return end === -1 ? lines : lines.slice(0, end);
+}
+
+/** Each address at the beginning of a line, with the words up to the next one. */
+function sections(lines: string[]): { address: string; words: string }[] {
+  const found = new Map<string, { address: string; words: string }>();
+  let current: { address: string; words: string } | undefined;
+  for (const line of lines) {
+    const address = notIntroductions.test(line) ? undefined : introduced.exec(line)?.[1]?.replace(/[.…]+$/, '');
+    if (address?.includes('.', address.indexOf('@')) && !notRecipients.test(address)) {
+      const key = address.toLowerCase();
+      current = found.get(key) ?? { address, words: '' };
+      if (!found.has(key) && found.size < mostRecipients) found.set(key, current);
+    }
+    if (current && current.words.length < longestDiagnostic) current.words += `${line}\n`;
+  }
+  return [...found.values()];
+}
+
+const same = (a: string, b: string) => a.toLowerCase() === b.toLowerCase();
+const includes = (all: string[], address: string) => all.some((one) => same(one, address));
+
+function recipientOf(address: string | null, words: string, own: string, action: Action): ReturnedRecipient {
+  const reply = replyIn(words) ?? (markedStatus(words) === null ? replyIn(own) : null);
+  const said = reply ?? withoutAddress(words, own, address);
+  return {
+    address,
+    aliases: [],
+    action,
+    status: (reply && statusIn(reply)) ?? markedStatus(words) ?? markedStatus(own),
+    code: reply === null ? null : codeIn(reply),
+    diagnostic: said === '' ? null : said.slice(0, longestDiagnostic),
+    phase: phaseIn(words) ?? 'rcpt',
+  };
+}
+
+/** The words about one recipient; where there are few, all of them. */
+function withoutAddress(words: string, own: string, address: string | null): string {
+  const rest = (text: string) =>
+    text
+      .replaceAll(address ?? '\n', ' ')
+      .replaceAll(/\s+/g, ' ')
+      .trim();
+  return /\p{L}{3}.{0,400}\p{L}{3}/su.test(rest(words)) ? rest(words) : rest(own);
+}
+
+/** The reply of a server that is quoted in a bounce, about this recipient where one is given. */
+export function quotedReply(text: string, address: string | null): string | null {
+  const lines = ownLines(text);
+  const words = address === null ? lines.join('\n') : sections(lines).find((one) => same(one.address, address))?.words;
+  return words === undefined ? null : replyIn(words);
+}
+
+/** From a code and the words behind it, which are what tells it from any other number. */
+function replyIn(text: string): string | null {
+  // The words of a paragraph are one, and what a transcript shows of the other side comes before what it makes of it.
+  const transcript = /^<<<[ \t]*([45]\d\d[ -].{0,1000}(?:\n<<<[ \t]*[45]\d\d[ -].{0,1000}){0,20})/m.exec(text)?.[1];
+  const joined = (transcript ?? text).replaceAll(/\n[ \t>]*(?:<<<)?[ \t]*(?=\S)/g, ' ');
+  const found =
+    /(?:^|[\s:'"“(<[=;,])#?([45]\d\d(?:[ -]{1,3}#?[245]\.\d{1,3}\.\d{1,3})?[ -:]{1,3}(?=[\p{L}#<"'([*]).{0,1500})/u.exec(
+      joined,
+    )?.[1] ?? /(?:^|[\s:'"(<[])([45]\d\d[ -]#?[245]\.\d{1,3}\.\d{1,3})(?!\d)/.exec(joined)?.[1];
+  return found === undefined ? null : found.replaceAll(/\s+/g, ' ').trim();
+}
+
+/** An enhanced code that is written as one: versions of programs look the same. */
+function markedStatus(text: string): string | null {
+  const found =
+    /(?:#|\bstatus(?: code)?\W{1,4}|\berror(?: code)?\W{1,4}|\bcode\W{1,4}|\bdsn\W{1,3}|[<(])([245]\.\d{1,3}\.\d{1,3})(?!\d|\.\d)|^\s*([245]\.\d{1,3}\.\d{1,3})\s/im.exec(
+      text,
+    );
+  return found?.[1] ?? found?.[2] ?? null;
+}
+
+function actionOf(subject: string, text: string): Action {
+  if (/warning|delay|verz|retard|diff[ée]r|ritard/i.test(subject) && !/fail|undeliver/i.test(subject)) return 'delayed';
+  return delayed.test(text) && !final.test(text) ? 'delayed' : 'failed';
+}

@@ -1,0 +1,134 @@
+import { type Logger, silentLog } from '../log.ts';
+import { expiresAt, readStsId, type StsFile, type StsPolicy } from './mta-sts.ts';
+import { ask, type Resolver } from './resolver.ts';
+import type { Objection } from './tls-policy.ts';
+
+/** Where policies outlive the process: whoever can hide a domain's record must not make us forget its policy. */
+export interface StsStore {
+  load(domain: string): Promise<StsPolicy | null>;
+  save(domain: string, policy: StsPolicy): Promise<void>;
+}
+
+export interface StsPoliciesOptions {
+  resolver: Pick<Resolver, 'resolveTxt'>;
+  /** Fetches a domain's policy file; does not throw. */
+  fetch: (domain: string, signal: AbortSignal) => Promise<StsFile | Objection>;
+  store: StsStore;
+  /** In milliseconds, as Date has it. */
+  now?: () => number;
+  log?: Logger;
+  /** The most domains that are known at a time. */
+  maxEntries?: number;
+}
+
+/** What is known of a domain: its policy or that it has none, and what stood in the way of learning a newer one. */
+export interface StsFinding {
+  policy: StsPolicy | null;
+  problem: Objection | null;
+}
+
+interface Entry extends StsFinding {
+  checkedAt: number;
+  /** Until then a policy with this id is not fetched again. */
+  failed: { id: string; until: number } | null;
+}
+
+const recheckMs = 60_000;
+/** RFC 8461 section 3.3 asks for such a pause. */
+const failurePauseMs = 300_000;
+const lookUpMs = 5_000;
+
+/**
+ * The MTA-STS policies of domains, looked up again each minute by their TXT record and fetched when its id is another one, or
+ * half of `max_age` is over. One that has not expired stays in force whatever DNS and the web server say.
+ */
+export class StsPolicies {
+  readonly #options: Required<StsPoliciesOptions>;
+  readonly #entries = new Map<string, Entry>();
+  readonly #running = new Map<string, Promise<StsFinding>>();
+  readonly #closing = new AbortController();
+
+  constructor(options: StsPoliciesOptions) {
+    this.#options = { now: Date.now, log: silentLog, maxEntries: 10_000, ...options };
+  }
+
+  /** @throws whatever the store throws: what a domain's policy is cannot be told then */
+  async find(domain: string): Promise<StsFinding> {
+    // Before what is known: a message must not pass a policy that is being fetched for another.
+    const running = this.#running.get(domain);
+    if (running !== undefined) return running;
+    const known = this.#entries.get(domain);
+    if (known !== undefined && known.checkedAt + recheckMs > this.#options.now()) return this.#inForce(known);
+    const check = this.#check(domain, known ?? null).finally(() => this.#running.delete(domain));
+    this.#running.set(domain, check);
+    return check;
+  }
+
+  /** Ends what is being fetched. */
+  close(): void {
+    this.#closing.abort();
+  }
+
+  async #check(domain: string, known: Entry | null): Promise<StsFinding> {
+    const { now, store } = this.#options;
+    const kept = known === null ? await store.load(domain) : known.policy;
+    const entry: Entry = { policy: kept, problem: null, checkedAt: now(), failed: known?.failed ?? null };
+    this.#keep(domain, entry);
+    const { policy } = this.#inForce(entry);
+    const id = await this.#lookUpId(domain);
+    if (id === null) return this.#inForce(entry);
+    if (entry.failed !== null && entry.failed.id === id && entry.failed.until > now()) {
+      entry.problem = known?.problem ?? null;
+      return this.#inForce(entry);
+    }
+    if (policy?.id !== id) return this.#fetch(domain, id, entry);
+    const halfOver = now() > (policy.fetchedAt.getTime() + expiresAt(policy).getTime()) / 2;
+    if (halfOver) void this.#fetch(domain, id, entry);
+    return this.#inForce(entry);
+  }
+
+  /** Null when there is no policy, or none to be heard of now: both leave the one that is known in force. */
+  async #lookUpId(domain: string): Promise<string | null> {
+    const { resolver } = this.#options;
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<null>((resolve) => {
+      timer = setTimeout(resolve, lookUpMs, null);
+    });
+    const answer = await Promise.race([ask(() => resolver.resolveTxt(`_mta-sts.${domain}`)), late]);
+    clearTimeout(timer);
+    return answer?.kind === 'records' ? readStsId(answer.records.map((chunks) => chunks.join(''))) : null;
+  }
+
+  async #fetch(domain: string, id: string, entry: Entry): Promise<StsFinding> {
+    const { fetch, store, now, log } = this.#options;
+    const found = await fetch(domain, this.#closing.signal);
+    if ('reason' in found) {
+      entry.problem = { ...found, reason: `the MTA-STS policy of ${domain} ${found.reason}` };
+      entry.failed = { id, until: now() + failurePauseMs };
+      log.info({ domain, reason: found.reason }, 'an MTA-STS policy could not be had');
+      return this.#inForce(entry);
+    }
+    const policy = { ...found, id, fetchedAt: new Date(now()) };
+    Object.assign(entry, { policy, problem: null, failed: null });
+    await store.save(domain, policy).catch((error: Error) => {
+      log.warn({ domain, error: error.message }, 'an MTA-STS policy is known to this process only');
+    });
+    // Even one with a max_age of nothing is good for the mail that it was fetched for.
+    return { policy, problem: null };
+  }
+
+  #inForce({ policy, problem }: Entry): StsFinding {
+    const current = policy !== null && expiresAt(policy).getTime() > this.#options.now();
+    return { policy: current ? policy : null, problem };
+  }
+
+  #keep(domain: string, entry: Entry): void {
+    this.#entries.delete(domain);
+    this.#entries.set(domain, entry);
+    if (this.#entries.size <= this.#options.maxEntries) return;
+    for (const oldest of this.#entries.keys()) {
+      this.#entries.delete(oldest);
+      break;
+    }
+  }
+}

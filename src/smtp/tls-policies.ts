@@ -1,0 +1,141 @@
+import type { DaneDestination, DanePolicies } from './dane-policies.ts';
+import { type StsPolicy, stsRule } from './mta-sts.ts';
+import type { StsFinding, StsPolicies } from './sts-policies.ts';
+import type { TlsPolicyName } from './tls-names.ts';
+import { allOf, type Objection, policyOf, type TlsDemand, type TlsPolicy, unknownPolicy } from './tls-policy.ts';
+
+/** What the domain of a host has published, as TLS-RPT counts sessions by it (RFC 8460 section 4.2). */
+export interface PublishedPolicy {
+  type: 'tlsa' | 'sts' | 'no-policy-found';
+  domain: string;
+  /** The policy as it was found, line by line. */
+  lines: string[];
+  /** The hosts that it names. */
+  mx: string[];
+  /** What a session is judged by, whether it is enforced or not; null: by nothing but that there is TLS. */
+  rule: TlsPolicy | null;
+  /** Why there is no policy although one was announced. */
+  problem: Objection | null;
+}
+
+/** What holds for one host of a destination. */
+export interface HostTls {
+  policy: TlsPolicy;
+  published: PublishedPolicy;
+}
+
+/** What holds for a destination, host by host. */
+export interface DestinationTls {
+  forHost(host: string): Promise<HostTls>;
+}
+
+/** For a person: what is in force for a destination, who asks for it, and what else there is to say. */
+export interface TlsDescription {
+  policy: TlsPolicyName;
+  source: string;
+  notes: string[];
+  /** Hosts that may not be used, with the reason. */
+  refused: Map<string, string>;
+}
+
+const insecure: DaneDestination = { kind: 'insecure' };
+const noFinding: StsFinding = { policy: null, problem: null };
+
+/**
+ * Brings together what the sender asks for and what the receiving domain has published. The strictest wins; where TLSA
+ * records authenticate a host, that is enough for `verified` too, and MTA-STS has no say in it (RFC 8461 section 2).
+ */
+export class TlsPolicies {
+  readonly #sts: Pick<StsPolicies, 'find'> | null;
+  readonly #dane: DanePolicies | null;
+
+  /** Without `sts` or `dane` nothing is looked up for it. */
+  constructor({ sts, dane }: { sts?: Pick<StsPolicies, 'find'> | null; dane?: DanePolicies | null } = {}) {
+    this.#sts = sts ?? null;
+    this.#dane = dane ?? null;
+  }
+
+  async forDestination(domain: string, demand: TlsDemand): Promise<DestinationTls> {
+    const [sts, dane] = await Promise.all([this.#findSts(domain), this.#dane?.forDestination(domain) ?? insecure]);
+    return { forHost: (host) => this.#forHost(domain, demand, sts, dane, host) };
+  }
+
+  /** What would hold for these hosts of a destination; the description is of the first. */
+  async describe(domain: string, demand: TlsDemand, hosts: string[]): Promise<TlsDescription> {
+    const sts = await this.#findSts(domain);
+    const dane = (await this.#dane?.forDestination(domain)) ?? insecure;
+    const found = await Promise.all(
+      hosts.map(async (host) => ({ host, ...(await this.#forHost(domain, demand, sts, dane, host)) })),
+    );
+    const refused = found.flatMap(({ host, policy }): [string, string][] => {
+      const objection = policy.mayUseHost(host);
+      return objection === null ? [] : [[host, `${host} ${objection.reason}: ${policy.source}`]];
+    });
+    const { name, source } = found[0]?.policy ?? inForce(domain, demand, sts);
+    return {
+      policy: name,
+      source: name === 'opportunistic' ? 'default' : source,
+      notes: [...this.#notes(domain, sts)],
+      refused: new Map(refused),
+    };
+  }
+
+  *#notes(domain: string, sts: StsFinding | Objection): Generator<string> {
+    if (!('reason' in sts) && sts.policy?.mode === 'testing') {
+      yield `${domain} has an MTA-STS policy in testing mode: it is counted, and refuses nothing.`;
+    }
+    if (!('reason' in sts) && sts.problem !== null) yield `${sentence(sts.problem.reason)}.`;
+    if (this.#sts === null) yield 'MTA-STS is not looked at.';
+    if (this.#dane === null) yield 'DANE is not looked at: no validating resolver is configured.';
+  }
+
+  /** An objection where it cannot be told whether there is a policy. */
+  async #findSts(domain: string): Promise<StsFinding | Objection> {
+    try {
+      return (await this.#sts?.find(domain)) ?? noFinding;
+    } catch {
+      return { failure: 'sts-policy-fetch-error', reason: 'may not be used (known policies cannot be read now)' };
+    }
+  }
+
+  async #forHost(
+    domain: string,
+    demand: TlsDemand,
+    sts: StsFinding | Objection,
+    destination: DaneDestination,
+    host: string,
+  ): Promise<HostTls> {
+    const dane = (await this.#dane?.forHost(domain, destination, host)) ?? null;
+    const rest = inForce(domain, demand, sts);
+    if (dane === null) return { policy: rest, published: publishedSts(domain, sts) };
+    const published = { domain, lines: dane.records, mx: [host], rule: dane.policy, problem: null };
+    return {
+      policy: dane.authenticates ? dane.policy : allOf(rest, dane.policy),
+      published: { type: 'tlsa', ...published },
+    };
+  }
+}
+
+const sentence = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);
+
+function inForce(domain: string, demand: TlsDemand, sts: StsFinding | Objection): TlsPolicy {
+  const asked = policyOf(demand);
+  if ('reason' in sts) return unknownPolicy('mta-sts', `the MTA-STS policy of ${domain}`, sts);
+  return sts.policy?.mode === 'enforce' ? allOf(asked, stsRule(domain, sts.policy)) : asked;
+}
+
+function publishedSts(domain: string, sts: StsFinding | Objection): PublishedPolicy {
+  const nothing = { domain, lines: [], mx: [], rule: null };
+  if ('reason' in sts) return { type: 'sts', ...nothing, problem: sts };
+  const { policy, problem } = sts;
+  if (policy === null && problem !== null) return { type: 'sts', ...nothing, problem };
+  if (policy === null || policy.mode === 'none') return { type: 'no-policy-found', ...nothing, problem: null };
+  return { type: 'sts', domain, lines: linesOf(policy), mx: policy.mx, rule: stsRule(domain, policy), problem: null };
+}
+
+const linesOf = ({ mode, mx, maxAgeSeconds }: StsPolicy) => [
+  'version: STSv1',
+  `mode: ${mode}`,
+  ...mx.map((pattern) => `mx: ${pattern}`),
+  `max_age: ${maxAgeSeconds}`,
+];

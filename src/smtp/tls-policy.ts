@@ -1,0 +1,104 @@
+import type { X509Certificate } from 'node:crypto';
+import type { TlsInfo } from './result.ts';
+import { type TlsFailure, type TlsLevel, type TlsPolicyName, tlsLevels } from './tls-names.ts';
+
+/** Why a host or a connection may not be used. `reason` is the rest of a sentence that starts with the host's name. */
+export interface Objection {
+  failure: TlsFailure;
+  reason: string;
+}
+
+/** A connection inside TLS, as far as a policy looks at it. */
+export interface SecuredConnection {
+  tls: TlsInfo | null;
+  /** What the server showed: its own certificate first, then those above it. */
+  certificates(): X509Certificate[];
+}
+
+/** May I use this host, may I use this connection? A refused message waits; it never goes another way. */
+export interface TlsPolicy {
+  readonly name: TlsPolicyName;
+  /** Who asks for it, as the subject of a sentence, such as `the MTA-STS policy of example.com`. */
+  readonly source: string;
+  /** False: mail may go in clear where TLS does not work. */
+  readonly needsTls: boolean;
+  /** The name to ask the server's certificate for; null: the MX host's. */
+  readonly serverName: string | null;
+  mayUseHost(host: string): Objection | null;
+  /** Asked once TLS stands, and each time that a kept connection is to be used again. */
+  mayUseConnection(connection: SecuredConnection): Objection | null;
+}
+
+/** What the sender asks for; `by` is the subject of a sentence. */
+export interface TlsDemand {
+  level: TlsLevel;
+  by: string;
+}
+
+export const opportunistic: TlsDemand = { level: 'opportunistic', by: 'nobody' };
+
+export const noTls: Objection = { failure: 'starttls-not-supported', reason: 'does not offer TLS (STARTTLS)' };
+
+/** The policy that a sender's demand comes to. */
+export function policyOf({ level, by }: TlsDemand): TlsPolicy {
+  return {
+    name: level,
+    source: by,
+    needsTls: level !== 'opportunistic',
+    serverName: null,
+    mayUseHost: () => null,
+    mayUseConnection: (connection) => {
+      if (level === 'opportunistic') return null;
+      if (connection.tls === null) return noTls;
+      return level === 'verified' ? objectToCertificate(connection.tls) : null;
+    },
+  };
+}
+
+/** The stricter of two demands; the first where they are equal. */
+export function stricter(one: TlsDemand, other: TlsDemand): TlsDemand {
+  return tlsLevels.indexOf(other.level) > tlsLevels.indexOf(one.level) ? other : one;
+}
+
+const strength: TlsPolicyName[] = [...tlsLevels, 'mta-sts', 'dane'];
+
+/** All of these policies at once, under the name of the strongest: what one of them objects to is not done. */
+export function allOf(first: TlsPolicy, ...others: TlsPolicy[]): TlsPolicy {
+  const policies = [first, ...others].toSorted((a, b) => strength.indexOf(b.name) - strength.indexOf(a.name));
+  const [strongest = first] = policies;
+  const firstOf = (ask: (policy: TlsPolicy) => Objection | null) => {
+    for (const policy of policies) {
+      const objection = ask(policy);
+      if (objection !== null) return objection;
+    }
+    return null;
+  };
+  return {
+    name: strongest.name,
+    source: strongest.source,
+    needsTls: policies.some((policy) => policy.needsTls),
+    serverName: strongest.serverName,
+    mayUseHost: (host) => firstOf((policy) => policy.mayUseHost(host)),
+    mayUseConnection: (connection) => firstOf((policy) => policy.mayUseConnection(connection)),
+  };
+}
+
+/** A policy that could not be found out, and under which nothing is sent until it can. */
+export function unknownPolicy(name: TlsPolicyName, source: string, objection: Objection): TlsPolicy {
+  const object = () => objection;
+  return { name, source, needsTls: true, serverName: null, mayUseHost: object, mayUseConnection: object };
+}
+
+const certificateProblems: Record<string, [TlsFailure, string]> = {
+  CERT_HAS_EXPIRED: ['certificate-expired', 'showed a certificate that has expired'],
+  CERT_NOT_YET_VALID: ['validation-failure', 'showed a certificate that is not valid yet'],
+  ERR_TLS_CERT_ALTNAME_INVALID: ['certificate-host-mismatch', 'showed a certificate that is not for its name'],
+};
+
+/** What is wrong with the certificate by the rules of the web's authorities, for the MX host's name; null: nothing. */
+export function objectToCertificate({ authorized, problem }: TlsInfo): Objection | null {
+  if (authorized) return null;
+  const untrusted = ['certificate-not-trusted', 'showed a certificate that no trusted authority vouches for'] as const;
+  const [failure, words] = certificateProblems[problem ?? ''] ?? untrusted;
+  return { failure, reason: problem === null ? words : `${words} (${problem})` };
+}
