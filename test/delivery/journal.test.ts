@@ -15,8 +15,9 @@ const session = {
   remoteAddress: '127.0.0.1',
   localAddress: null,
   tls: null,
+  verification: 'none',
   reused: false,
-};
+} as const;
 
 const claimOf = (...addresses: string[]): Claim => ({
   nodeId: newId(),

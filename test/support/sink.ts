@@ -24,8 +24,9 @@ export interface ReceivedMessage {
 export interface SinkOptions {
   host?: string;
   port?: number;
-  /** Offers STARTTLS with a self-signed certificate. */
+  /** Offers STARTTLS with a self-signed certificate, unless there are credentials. */
   tls?: boolean;
+  credentials?: { key: string; cert: string };
   /** What EHLO declares; none unless given. */
   size?: number;
   /** The name in its greeting. */
@@ -50,10 +51,10 @@ export async function startSink(options: SinkOptions = {}): Promise<Sink> {
   const messages: ReceivedMessage[] = [];
   let connections = 0;
   const server = new SMTPServer({
-    ...certificate(),
+    ...(options.credentials ?? certificate()),
     name: options.name ?? 'sink.example.test',
     ...(options.size === undefined ? {} : { size: options.size }),
-    hideSTARTTLS: options.tls !== true,
+    hideSTARTTLS: options.tls !== true && options.credentials === undefined,
     hideENHANCEDSTATUSCODES: true,
     authOptional: true,
     disabledCommands: ['AUTH'],

@@ -45,7 +45,7 @@ export async function startZone(literal: Record<string, ZoneEntry> = {}): Promis
       queries.push(`${type.toLowerCase()} ${name}`);
       if (delayMs > 0) await new Promise((resolve) => setTimeout(resolve, delayMs));
       const answer = answerFrom(entries, name, type);
-      return answer === 'drop' ? answer : { ...answer, authentic: signed && isSigned(entries, name) };
+      return answer === 'drop' ? answer : { ...answer, authentic: signed && isSigned(entries, name, type) };
     },
   });
   return {
@@ -80,16 +80,17 @@ function answerFrom(entries: Map<string, ZoneEntry>, name: string, type: string)
   return { rcode: 'NOERROR', records: recordsOf(entry, type) };
 }
 
-function isSigned(entries: Map<string, ZoneEntry>, name: string): boolean {
+function isSigned(entries: Map<string, ZoneEntry>, name: string, type: string): boolean {
   const entry = entries.get(name);
   if (typeof entry !== 'object') return true;
-  return entry.secure !== false && (entry.CNAME === undefined || isSigned(entries, entry.CNAME.toLowerCase()));
+  if (entry.secure === false || entry.CNAME === undefined || type === 'CNAME') return entry.secure !== false;
+  return isSigned(entries, entry.CNAME.toLowerCase(), type);
 }
 
 function recordsOf(entry: ZoneRecords, type: string): AnswerRecord[] {
   if (type === 'MX') {
     return (entry.MX ?? []).map(([preference, exchange]) => ({ type, data: { preference, exchange }, ttl: 60 }));
   }
-  const data = type === 'SECURE' ? [] : (entry[type as Exclude<keyof ZoneRecords, 'secure'>] ?? []);
+  const data = entry[type as Exclude<keyof ZoneRecords, 'secure'>] ?? [];
   return [data].flat().map((each) => ({ type, data: each, ttl: 60 }));
 }
