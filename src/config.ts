@@ -19,6 +19,8 @@ export interface Config {
   mailHostname: string;
   /** Source addresses; empty: whatever the default route gives. */
   sendingIps: string[];
+  /** Path of the operator's limits per provider. */
+  providersFile: string | null;
   /** `ip:port` or `ip`; null: the system's. */
   dnsServers: string[] | null;
   /** A resolver that validates DNSSEC, in the same form; null: DANE is not looked at. */
@@ -157,6 +159,11 @@ export const variables: Variable[] = [
     meaning: 'plan of accounts that are created without one: `free`, `pro` or `unlimited`',
   },
   {
+    name: 'PROVIDERS_FILE',
+    fallback: 'unset',
+    meaning: 'JSON file with limits per provider, before those that are built in (see Politeness)',
+  },
+  {
     name: 'RATE_LIMIT',
     fallback: '`50/100`',
     meaning: 'requests that each API key may make on one node: a second, and at once',
@@ -196,6 +203,7 @@ export function readConfig(env: Record<string, string | undefined>): Readonly<Co
     deliveryMode,
     mailHostname: read('MAIL_HOSTNAME', hostname, sandbox ? 'mail.sendwright.test' : ''),
     sendingIps: read('SENDING_IPS', listOf(ipAddress), []),
+    providersFile: read('PROVIDERS_FILE', String, null),
     dnsServers: read('DNS_SERVERS', listOf(dnsServer), null),
     daneResolver: read('DANE_RESOLVER', dnsServer, null),
     mxPort: read('MX_PORT', portFrom(1), 25),

@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { addChores } from './chores/chores.ts';
 import type { Config } from './config.ts';
 import { ensureAdmin, giveFirstPassword } from './core/accounts.ts';
+import { unsubscribeKey } from './core/outgoing-message.ts';
 import { KnownPolicies } from './core/tls-policies.ts';
 import { record as recordTlsResults } from './core/tls-results.ts';
 import type { Surroundings } from './core/verification.ts';
@@ -11,7 +12,8 @@ import { Dispatcher } from './delivery/dispatch.ts';
 import { Journal } from './delivery/journal.ts';
 import { Lease } from './delivery/lease.ts';
 import { MessageBuilder } from './delivery/message.ts';
-import { wellKnown } from './delivery/providers.ts';
+import type { Provider } from './delivery/providers.ts';
+import { readProviders } from './delivery/providers-file.ts';
 import { createRecorder } from './delivery/record.ts';
 import { recover } from './delivery/recovery.ts';
 import { Standing } from './delivery/standing.ts';
@@ -20,11 +22,12 @@ import { createApp } from './http/app.ts';
 import { RateLimiter } from './http/rate-limit.ts';
 import { type HttpServer, listen } from './http/server.ts';
 import { readCertificate } from './inbound/certificate.ts';
+import { type InboundServer, startInbound } from './inbound/server.ts';
 import { type SubmissionServer, startSubmission } from './inbound/submission.ts';
 import type { Logger } from './log.ts';
 import type { Queue } from './queue.ts';
 import { Rounds } from './rounds.ts';
-import { startSandbox } from './sandbox/sandbox.ts';
+import { type Sandbox, startSandbox } from './sandbox/sandbox.ts';
 import { deriveKey } from './seal.ts';
 import { DanePolicies } from './smtp/dane-policies.ts';
 import { createTransport } from './smtp/deliver.ts';
@@ -55,6 +58,8 @@ export interface SendwrightNode {
   baseUrl: string;
   /** Where mail can be submitted; null: not here. */
   submission: SubmissionServer['ports'];
+  /** Where bounces and complaints are taken; null: not here. */
+  inbound: number | null;
   db: Database;
   admin: {
     accountId: string;
@@ -115,6 +120,7 @@ async function bringUp(config: Config, foundation: Foundation, stops: Stops): Pr
   const rounds = new Rounds(log);
   stops.push(() => rounds.stop());
   addChores(rounds, db, surroundings, config.deliveryMode === 'sandbox');
+  const providers = await readProviders(config.providersFile);
   const makesCalls = config.roles.has('mta') || config.roles.has('webhooks');
   const lease = new Lease(db, log, [...config.roles]);
   const journal = { folder: join(config.dataDir, 'journal'), alone: foundation.alone };
@@ -126,7 +132,7 @@ async function bringUp(config: Config, foundation: Foundation, stops: Stops): Pr
   }
   const parts = { config, foundation, db, queue, rounds, internet, tlsPolicies, returnPath, lease, journal };
   const dispatchers: { stop(): Promise<void> }[] = [];
-  if (config.roles.has('mta')) dispatchers.push(startDelivery(parts, stops));
+  if (config.roles.has('mta')) dispatchers.push(startDelivery(parts, providers, stops));
   if (config.roles.has('webhooks')) dispatchers.push(startWebhooks(parts));
   // At the same time: each may need most of the time that there is.
   stops.push(() => Promise.all(dispatchers.map((dispatcher) => dispatcher.stop())));
@@ -136,6 +142,8 @@ async function bringUp(config: Config, foundation: Foundation, stops: Stops): Pr
   stops.push(() => Promise.all(doors.map((door) => door.close(graceMs))));
   const submission = await openSubmission(parts, limiter);
   doors.push(submission);
+  const inbound = await openInbound(parts);
+  if (inbound) doors.push(inbound);
   let baseUrl = config.baseUrl;
   if (config.roles.has('api')) {
     const services = {
@@ -166,7 +174,7 @@ async function bringUp(config: Config, foundation: Foundation, stops: Stops): Pr
     doors.push(server);
     if (config.http.port === 0) baseUrl = `http://localhost:${server.port}`;
   }
-  return { baseUrl, submission: submission.ports, db, surroundings, admin };
+  return { baseUrl, submission: submission.ports, inbound: inbound?.port ?? null, db, surroundings, admin };
 }
 
 /** Not with a password that has to be generated: a start that fails after this must not have used it up. */
@@ -185,6 +193,8 @@ interface Internet {
   allowPrivate: boolean;
   /** Public addresses that mail leaves from, as far as they are known. */
   knownIps: string[];
+  /** Says where bounces and complaints are taken, to whoever cannot look it up. */
+  sendReturnsTo?: Sandbox['sendReturnsTo'];
 }
 
 async function findInternet(
@@ -205,7 +215,8 @@ async function findInternet(
   }
   const sandbox = await startSandbox({ db, log, returnPath, mailHostname: config.mailHostname });
   stops.push(() => sandbox.stop());
-  return { resolver: sandbox.resolver, mxPort: sandbox.mxPort, allowPrivate: true, knownIps: [] };
+  const { resolver, mxPort, sendReturnsTo } = sandbox;
+  return { resolver, mxPort, sendReturnsTo, allowPrivate: true, knownIps: [] };
 }
 
 /** What the sandbox's own internet publishes is looked up like anything else; DNSSEC it has none. */
@@ -256,7 +267,7 @@ const backoff = ({ retryScheduleMs }: Config) => ({
 
 const retryPolicy = (config: Config) => ({ scheduleMs: config.retryScheduleMs, forMs: config.retryForMs });
 
-function startDelivery(parts: Parts, stops: Stops): Dispatcher {
+function startDelivery(parts: Parts, providers: readonly Provider[], stops: Stops): Dispatcher {
   const { config, foundation, db, queue, rounds, internet, returnPath, lease } = parts;
   const { log } = foundation;
   const tlsResults = new TlsResults();
@@ -278,14 +289,14 @@ function startDelivery(parts: Parts, stops: Stops): Dispatcher {
   stops.push(async () => journal.close());
   const tools = {
     transport,
-    messages: new MessageBuilder(foundation.encryptionKey),
+    messages: new MessageBuilder(foundation.encryptionKey, { baseUrl: config.baseUrl, host: config.mailHostname }),
     lease,
     journal,
     policy: retryPolicy(config),
     returnPath,
     log,
   };
-  const standing = new Standing(db, transport, wellKnown, { ...backoff(config), nodes: () => lease.senders });
+  const standing = new Standing(db, transport, providers, { ...backoff(config), nodes: () => lease.senders });
   const dispatcher = new Dispatcher(db, queue, tools, standing, createRecorder(db, queue, log));
   dispatcher.start();
   addUpkeep(rounds, db, queue, log);
@@ -313,6 +324,26 @@ async function openSubmission(
   if (ports.submission === null && ports.submissions === null) return { ports, close: async () => {} };
   const tls = await readCertificate({ dataDir, host: mailHostname, files: smtp.tls });
   return startSubmission({ db, queue, log: foundation.log, host: smtp.host, ports, name: mailHostname, tls, limiter });
+}
+
+async function openInbound(parts: Parts): Promise<InboundServer | null> {
+  const { config, foundation, db, queue, returnPath, internet } = parts;
+  const { roles, dataDir, mailHostname, smtp, ports } = config;
+  if (!roles.has('smtp') || ports.inbound === 0) return null;
+  const tls = await readCertificate({ dataDir, host: mailHostname, files: smtp.tls });
+  const server = await startInbound({
+    db,
+    queue,
+    log: foundation.log,
+    host: mailHostname,
+    keys: { returnPath: returnPath.key, unsubscribe: unsubscribeKey(foundation.encryptionKey) },
+    listenOn: smtp.host,
+    port: ports.inbound,
+    tls,
+  });
+  const host = smtp.host && !/^(?:0\.0\.0\.0|::)$/.test(smtp.host) ? smtp.host : '127.0.0.1';
+  internet.sendReturnsTo?.({ host, port: server.port });
+  return server;
 }
 
 async function openPort(app: ReturnType<typeof createApp>, config: Config): Promise<HttpServer> {

@@ -116,6 +116,8 @@ export const routes = {
   getOpenApi: { method: 'GET', path: '/api/v1/openapi.json' },
   showReference: { method: 'GET', path: '/docs', isText: true },
   showWelcome: { method: 'GET', path: '/', isText: true },
+  showUnsubscribe: { method: 'GET', path: '/unsubscribe/{token}', isText: true },
+  unsubscribe: { method: 'POST', path: '/unsubscribe/{token}', isText: true },
 } as const;
 
 export interface Operations {
@@ -387,4 +389,8 @@ export interface Operations {
   showReference: { answer: string };
   /** Where to begin */
   showWelcome: { answer: string };
+  /** Ask who wants no more marketing mail */
+  showUnsubscribe: { answer: string };
+  /** Unsubscribe */
+  unsubscribe: { answer: string };
 }

@@ -248,4 +248,14 @@ export class Service extends Resource {
   welcome(options?: CallOptions) {
     return this.call('showWelcome', {}, options);
   }
+
+  /** The page behind the link in marketing mail, as HTML. */
+  unsubscribePage(token: string, options?: CallOptions) {
+    return this.call('showUnsubscribe', { param: token }, options);
+  }
+
+  /** What its button does. */
+  unsubscribe(token: string, options?: CallOptions) {
+    return this.call('unsubscribe', { param: token }, options);
+  }
 }

@@ -57,7 +57,7 @@ const passingStatuses = [500, 502, 503, 504];
 const passingErrors = ['network error', 'timeout'];
 
 /** Operations that come to the same when they are called twice, although they are a `POST`. */
-const repeatable: OperationId[] = ['logIn', 'renderTemplate', 'verifyDomain', 'addSuppression'];
+const repeatable: OperationId[] = ['logIn', 'renderTemplate', 'verifyDomain', 'addSuppression', 'unsubscribe'];
 
 interface Route {
   method: string;

@@ -104,6 +104,7 @@ export interface ErrorBody {
 /** An email with where each of its recipients is. */
 export interface EmailWithRecipients extends Email {
   /** Each recipient, to first, then cc and bcc. */ recipients: Recipient[];
+  /** What came back later, oldest first. */ returns: Return[];
 }
 
 /** One recipient of an email. */
@@ -117,6 +118,17 @@ export interface Recipient {
   /** Why it is not tried although it was due: a limit, a back-off or a pause. */ waiting_for: string | null;
   /** When it is tried next; null once settled, and while its destination is paused. */
   next_attempt_at: string | null;
+}
+
+/** What came back after an email had left; its status stays what it was. */
+export interface Return {
+  /** Whom it is about. */ recipient: string;
+  /** `bounce`: a server that had taken it gave up; `delay`: it still tries; `complaint`: its reader calls it spam. */
+  kind: 'bounce' | 'delay' | 'complaint' | 'unsubscribe';
+  /** What a bounce or delay is about, such as `bad_mailbox`. */ classification: string | null;
+  /** The enhanced code (RFC 3463), such as `5.1.1`. */ enhanced_code: string | null;
+  /** What was said. */ diagnostic: string | null;
+  /** When it came. */ received_at: string;
 }
 
 /** One SMTP attempt: one recipient at one MX host. */

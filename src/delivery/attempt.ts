@@ -11,6 +11,7 @@ import type { Journal } from './journal.ts';
 import type { Lease } from './lease.ts';
 import type { MessageBuilder } from './message.ts';
 import { decide, finalResult, isBeforeMail, responseOf, verdictOf } from './outcome.ts';
+import type { Site } from './providers.ts';
 import type { RetryPolicy } from './schedule.ts';
 import type { Verdict } from './throttle.ts';
 
@@ -34,22 +35,29 @@ export interface AttemptTools {
   log: Logger;
 }
 
+/** How an attempt is made. */
+interface How {
+  /** Whose servers they are. */
+  site: Pick<Site, 'perConnection'>;
+  /** Ends it early: what was not decided by then is due again at once, and the attempt does not count. */
+  signal: AbortSignal;
+}
+
 /** An email that cannot be built here is tried this often: a defect may be mended, or belong to one node alone. */
 const triesForDefects = 5;
 
 /**
  * Tries once to deliver an email to the recipients of one destination.
  *
- * @param signal ends it early: what was not decided by then is due again at once, and the attempt does not count
  * @returns what to write down; it does not throw
  */
 export async function attempt(
   tools: AttemptTools,
   claim: Claim,
   email: OutgoingEmail | undefined,
-  signal: AbortSignal,
+  how: How,
 ): Promise<AttemptRecord> {
-  const delivery = await tryDelivery(tools, claim, email, signal).catch((error: Error) => {
+  const delivery = await tryDelivery(tools, claim, email, how).catch((error: Error) => {
     tools.log.error(
       { emailId: claim.emailId, error: error.stack },
       'an email could not be built or handed to the transport',
@@ -63,14 +71,14 @@ export async function attempt(
       }),
     );
   });
-  return record(tools.policy, claim, delivery, email, signal.aborted);
+  return record(tools.policy, claim, delivery, email, how.signal.aborted);
 }
 
 async function tryDelivery(
   tools: AttemptTools,
   claim: Claim,
   email: OutgoingEmail | undefined,
-  signal: AbortSignal,
+  how: How,
 ): Promise<Delivery> {
   const all = claim.recipients.map((recipient) => recipient.address);
   const signing = email?.signing;
@@ -87,7 +95,7 @@ async function tryDelivery(
   const copies = personal ? recipients.map((recipient) => [recipient]) : [recipients];
   const sessions = suppressed.length > 0 ? [...kept.sessions] : [];
   for (const [index, readers] of copies.entries()) {
-    const made = await deliverCopy(tools, claim, { email, signing, readers, personal }, signal);
+    const made = await deliverCopy(tools, claim, { email, signing, readers, personal }, how);
     sessions.push(...made.sessions);
     const rest = copies.slice(index + 1).flat();
     const result = rest[0] && readers[0] && finalResult(made, readers[0].address);
@@ -113,7 +121,7 @@ interface Copy {
   personal: boolean;
 }
 
-function deliverCopy(tools: AttemptTools, claim: Claim, copy: Copy, signal: AbortSignal): Promise<Delivery> {
+function deliverCopy(tools: AttemptTools, claim: Claim, copy: Copy, { site, signal }: How): Promise<Delivery> {
   const { email, signing, readers, personal } = copy;
   const recipients = readers.map(({ address }) => address);
   const position = readers[0]?.position ?? 0;
@@ -135,6 +143,7 @@ function deliverCopy(tools: AttemptTools, claim: Claim, copy: Copy, signal: Abor
         return true;
       },
       afterDot: (results) => tools.journal.answer(claim, results),
+      perConnection: site.perConnection ?? undefined,
       signal,
     }),
   );

@@ -257,9 +257,9 @@ export class Dispatcher {
   }
 
   async #run(claim: Claim, started: Started, email: outgoing.OutgoingEmail | undefined): Promise<void> {
-    const outcome = await attempt(this.#tools, claim, email, this.#abort.signal);
+    const outcome = await attempt(this.#tools, claim, email, { site: started.site, signal: this.#abort.signal });
     this.#slots.give(started, outcome.verdict, outcome.reply);
-    this.#serve(started.site);
+    this.#serve(started.site.name);
     if (await this.#recorder.add(outcome)) this.#tools.journal.recorded(claim);
     this.#letGo([claim]);
   }

@@ -10,39 +10,43 @@ export interface Provider {
   connections: number;
   /** Messages a minute; null: as many as the connections carry. */
   perMinute: number | null;
+  /** Messages that one connection carries, at the most; null: 100. */
+  perConnection: number | null;
 }
 
 /**
  * Well-known providers, careful rather than fast: a sender without a history is watched. PROVIDERS_FILE puts others
- * before these, in the same form as JSON.
+ * before these.
  */
-export const wellKnown: readonly Provider[] = [
-  { name: 'Google', mx: ['google.com', 'googlemail.com', 'smtp.goog'], connections: 20, perMinute: null },
-  { name: 'Microsoft', mx: ['outlook.com', 'mx.microsoft', 'hotmail.com'], connections: 20, perMinute: null },
-  { name: 'Yahoo', mx: ['yahoodns.net'], connections: 10, perMinute: null },
-  { name: 'Apple', mx: ['icloud.com', 'apple.com'], connections: 10, perMinute: null },
-  { name: 'GMX and WEB.DE', mx: ['gmx.net', 'web.de'], connections: 10, perMinute: null },
+const known: Omit<Provider, 'perMinute' | 'perConnection'>[] = [
+  { name: 'Google', mx: ['google.com', 'googlemail.com', 'smtp.goog'], connections: 20 },
+  { name: 'Microsoft', mx: ['outlook.com', 'mx.microsoft', 'hotmail.com'], connections: 20 },
+  { name: 'Yahoo', mx: ['yahoodns.net'], connections: 10 },
+  { name: 'Apple', mx: ['icloud.com', 'apple.com'], connections: 10 },
+  { name: 'GMX and WEB.DE', mx: ['gmx.net', 'web.de'], connections: 10 },
   {
     name: 'IONOS',
     mx: ['kundenserver.de', 'ionos.de', 'ionos.com', '1and1.com', 'perfora.net'],
     connections: 10,
-    perMinute: null,
   },
-  { name: 'T-Online', mx: ['t-online.de'], connections: 5, perMinute: null },
-  { name: 'Orange', mx: ['orange.fr', 'wanadoo.fr'], connections: 3, perMinute: null },
-  { name: 'Free', mx: ['free.fr'], connections: 3, perMinute: null },
-  { name: 'La Poste', mx: ['laposte.net'], connections: 3, perMinute: null },
-  { name: 'Comcast', mx: ['comcast.net'], connections: 10, perMinute: null },
-  { name: 'Mail.ru', mx: ['mail.ru'], connections: 10, perMinute: null },
-  { name: 'Yandex', mx: ['yandex.net', 'yandex.ru'], connections: 10, perMinute: null },
-  { name: 'Tencent', mx: ['qq.com'], connections: 5, perMinute: null },
-  { name: 'NetEase', mx: ['netease.com', '163.com', '126.com'], connections: 5, perMinute: null },
-  { name: 'Proofpoint', mx: ['pphosted.com', 'ppe-hosted.com'], connections: 20, perMinute: null },
-  { name: 'Mimecast', mx: ['mimecast.com'], connections: 20, perMinute: null },
-  { name: 'Barracuda', mx: ['barracudanetworks.com'], connections: 20, perMinute: null },
+  { name: 'T-Online', mx: ['t-online.de'], connections: 5 },
+  { name: 'Orange', mx: ['orange.fr', 'wanadoo.fr'], connections: 3 },
+  { name: 'Free', mx: ['free.fr'], connections: 3 },
+  { name: 'La Poste', mx: ['laposte.net'], connections: 3 },
+  { name: 'Comcast', mx: ['comcast.net'], connections: 10 },
+  { name: 'Mail.ru', mx: ['mail.ru'], connections: 10 },
+  { name: 'Yandex', mx: ['yandex.net', 'yandex.ru'], connections: 10 },
+  { name: 'Tencent', mx: ['qq.com'], connections: 5 },
+  { name: 'NetEase', mx: ['netease.com', '163.com', '126.com'], connections: 5 },
+  { name: 'Proofpoint', mx: ['pphosted.com', 'ppe-hosted.com'], connections: 20 },
+  { name: 'Mimecast', mx: ['mimecast.com'], connections: 20 },
+  { name: 'Barracuda', mx: ['barracudanetworks.com'], connections: 20 },
 ];
 
-const anybody = { connections: 20, perMinute: null };
+const unlimited = { perMinute: null, perConnection: null };
+export const wellKnown: readonly Provider[] = known.map((one) => ({ ...one, ...unlimited }));
+
+const anybody = { connections: 20, ...unlimited };
 
 /** Whose servers take a destination's mail: all destinations of a site are limited together. */
 export interface Site extends Omit<Provider, 'mx'> {
@@ -56,6 +60,9 @@ export interface Site extends Omit<Provider, 'mx'> {
 export function siteOf(destination: string, bestHost: string | null, providers: readonly Provider[]): Site {
   if (bestHost === null) return { name: destination, ...anybody };
   const provider = providers.find(({ mx }) => mx.some((end) => bestHost === end || bestHost.endsWith(`.${end}`)));
-  if (provider) return { name: provider.name, connections: provider.connections, perMinute: provider.perMinute };
+  if (provider) {
+    const { mx: _, ...site } = provider;
+    return site;
+  }
   return { name: getDomain(bestHost, { allowPrivateDomains: true }) ?? bestHost, ...anybody };
 }

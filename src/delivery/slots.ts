@@ -6,7 +6,7 @@ const youngMs = 300;
 
 /** One attempt that has a slot. */
 export interface Started {
-  site: string;
+  site: Site;
   ticket: Ticket;
   /** Null when it is not young any more. */
   ageing: NodeJS.Timeout | null;
@@ -37,7 +37,7 @@ export class Slots {
   take(site: Site): Started {
     this.#young += 1;
     this.#all += 1;
-    const started: Started = { site: site.name, ticket: this.#throttle.begin(site), ageing: null };
+    const started: Started = { site, ticket: this.#throttle.begin(site), ageing: null };
     started.ageing = setTimeout(() => {
       started.ageing = null;
       this.#change(() => (this.#young -= 1));

@@ -7,6 +7,7 @@ import { type Arrival, store, wasTried } from '../core/sandbox-messages.ts';
 import type { Database } from '../db/client.ts';
 import type { Logger } from '../log.ts';
 import { parseReturnPath } from '../mail/token.ts';
+import type { ReturnKind, Returns } from './returns.ts';
 import { mailboxHost } from './zone.ts';
 
 /** Local parts that act; whatever follows a `+` does not count. Every other address takes its mail. */
@@ -14,6 +15,8 @@ export const actors = {
   bounced: 'is refused: 550 5.1.1, the mailbox does not exist',
   deferred: 'is greylisted: 451 4.7.1 at the first attempt, accepted at the second',
   slow: 'is accepted after five seconds',
+  'late-bounce': 'is accepted, and comes back a second later: 550 5.1.1',
+  complained: 'is accepted, and called spam by its reader a second later',
 } as const;
 
 const slowMs = 5_000;
@@ -22,6 +25,7 @@ const largestMessage = 64 * 1024 * 1024;
 export interface MailboxOptions {
   db: Database;
   log: Logger;
+  returns: Returns;
   /** Names the email that a message belongs to. */
   returnPath: { key: Buffer; host: string };
   /** With the contract of node's `dns.promises.resolve`: where the signatures' keys are looked up. */
@@ -70,7 +74,7 @@ export async function startMailbox(options: MailboxOptions): Promise<{ port: num
 }
 
 async function act(recipient: string, session: SMTPServerSession, options: MailboxOptions): Promise<Error | null> {
-  const actor = recipient.split('@')[0]?.split('+')[0]?.toLowerCase();
+  const actor = actorOf(recipient);
   if (actor === 'slow') await sleep(slowMs);
   if (actor === 'bounced') return refusal(550, '5.1.1 the mailbox does not exist');
   if (actor !== 'deferred') return null;
@@ -80,6 +84,11 @@ async function act(recipient: string, session: SMTPServerSession, options: Mailb
   if (emailId && (await wasTried(options.db, emailId, recipient))) return null;
   return refusal(451, '4.7.1 greylisted, please try again');
 }
+
+const actorOf = (recipient: string) => recipient.split('@')[0]?.split('+')[0]?.toLowerCase() ?? '';
+
+/** Who takes a message and has something to say about it afterwards. */
+const afterwards: Record<string, ReturnKind | undefined> = { 'late-bounce': 'late bounce', complained: 'complaint' };
 
 const refusal = (responseCode: number, message: string) => Object.assign(new Error(message), { responseCode });
 
@@ -107,6 +116,10 @@ async function receive(
     raw,
   };
   await store(options.db, arrival);
+  for (const recipient of arrival.rcptTo) {
+    const kind = afterwards[actorOf(recipient)];
+    if (kind) options.returns.send(kind, { returnPath: sender, recipient, raw });
+  }
   return '2.0.0 arrived in the sandbox';
 }
 

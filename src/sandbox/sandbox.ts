@@ -3,12 +3,15 @@ import type { Logger } from '../log.ts';
 import { createResolver, type Resolver } from '../smtp/resolver.ts';
 import { startDnsServer } from './dns.ts';
 import { startMailbox } from './mailbox.ts';
+import { type ReturnPlace, Returns } from './returns.ts';
 import { sandboxZone } from './zone.ts';
 
 export interface Sandbox {
   /** Asks the sandbox's own DNS and no other. */
   resolver: Resolver;
   mxPort: number;
+  /** Where bounces and complaints are sent to; nobody hears them before. */
+  sendReturnsTo(place: ReturnPlace): void;
   stop(): Promise<void>;
 }
 
@@ -23,15 +26,20 @@ export async function startSandbox(options: {
   const dns = await startDnsServer({ answer: sandboxZone(db, mailHostname) });
   const resolver = createResolver([dns.address]);
   const resolve = async (name: string, type: string) => (await resolver.resolve(name, type)) as unknown[];
-  const mailbox = await startMailbox({ db, log, returnPath, resolve }).catch(async (error: Error) => {
+  const returns = new Returns(log);
+  const mailbox = await startMailbox({ db, log, returnPath, resolve, returns }).catch(async (error: Error) => {
     await dns.close();
     throw error;
   });
   return {
     resolver,
     mxPort: mailbox.port,
+    sendReturnsTo(place) {
+      returns.place = place;
+    },
     async stop() {
       await mailbox.close();
+      await returns.stop();
       await dns.close();
     },
   };

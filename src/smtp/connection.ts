@@ -1,6 +1,12 @@
-import type { X509Certificate } from 'node:crypto';
+import { X509Certificate } from 'node:crypto';
 import { isIP, connect as netConnect, type Socket, type TcpNetConnectOpts } from 'node:net';
-import { createSecureContext, type SecureContext, TLSSocket, connect as tlsConnect } from 'node:tls';
+import {
+  createSecureContext,
+  type DetailedPeerCertificate,
+  type SecureContext,
+  TLSSocket,
+  connect as tlsConnect,
+} from 'node:tls';
 import { cleanRemoteText, type ParsedReply, ReplyParser } from './reply.ts';
 import type { TlsInfo } from './result.ts';
 
@@ -72,6 +78,7 @@ export class Connection {
   #parser = new ReplyParser();
   #replies: ParsedReply[] = [];
   #lost: Lost | null = null;
+  #certificates: X509Certificate[] | null = null;
   #awaitReply: (() => void) | null = null;
   readonly #ends = new Set<() => void>();
   #detach = () => {};
@@ -193,12 +200,16 @@ export class Connection {
 
   /** What the server showed in the handshake: its own certificate first, then those that issued it. */
   certificates(): X509Certificate[] {
+    if (this.#certificates !== null || !(this.#socket instanceof TLSSocket)) return this.#certificates ?? [];
     const chain: X509Certificate[] = [];
-    let next = this.#socket instanceof TLSSocket ? this.#socket.getPeerX509Certificate() : undefined;
-    while (next !== undefined && chain.length < maxCertificates) {
-      chain.push(next);
-      next = next.issuerCertificate;
+    // Not getPeerX509Certificate, which takes the certificates away from OpenSSL: it answers only once.
+    let next: DetailedPeerCertificate | undefined = this.#socket.getPeerCertificate(true);
+    while (next?.raw !== undefined && chain.length < maxCertificates) {
+      chain.push(new X509Certificate(next.raw));
+      // One that issued itself is its own issuer.
+      next = next.issuerCertificate === next ? undefined : next.issuerCertificate;
     }
+    this.#certificates = chain;
     return chain;
   }
 

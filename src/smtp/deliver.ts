@@ -21,6 +21,8 @@ export interface DeliveryRequest {
   envelope: Envelope;
   /** The complete message with CRLF line ends. */
   message: Buffer;
+  /** Messages that a connection carries before it is closed, where that is not as with all. */
+  perConnection?: number | undefined;
   /** What the sender asks for; TLS where it is offered unless given. */
   tls?: TlsDemand;
   /** Asked in each transaction just before the end of the message is written for these recipients; false gives it up. */
@@ -199,7 +201,7 @@ class Attempt {
     this.#open = [...elsewhere, ...waiting];
     this.#hope = true;
     this.#connection = null;
-    if (connection.lost === null) pool.release(connection.target.host, connection);
+    if (connection.lost === null) pool.release(connection.target.host, connection, this.#request.perConnection);
     return true;
   }
 

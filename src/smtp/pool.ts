@@ -40,9 +40,13 @@ export class ConnectionPool {
     return connection;
   }
 
-  /** Keeps a connection for its next message, or says QUIT when it has served long enough. */
-  release(key: string, connection: Connection): void {
-    const { maxIdle, idleMs, maxAgeMs, maxTransactions } = this.#options;
+  /**
+   * Keeps a connection for its next message, or says QUIT when it has served long enough.
+   *
+   * @param maxTransactions how many it may carry, where that is not as with all
+   */
+  release(key: string, connection: Connection, maxTransactions = this.#options.maxTransactions): void {
+    const { maxIdle, idleMs, maxAgeMs } = this.#options;
     const ageLeft = maxAgeMs - (performance.now() - connection.openedAt);
     const fit = !this.#closed && ageLeft > 0 && connection.transactions < maxTransactions && maxIdle > 0;
     if (!fit || !connection.rest(() => this.#forget(key, connection))) {

@@ -73,6 +73,8 @@ const calls: ((client: Sendwright) => unknown)[] = [
   ({ service }) => service.openApi(),
   ({ service }) => service.reference(),
   ({ service }) => service.welcome(),
+  ({ service }) => service.unsubscribePage('token'),
+  ({ service }) => service.unsubscribe('token'),
   (client) => client.login('a@b.test', 'password'),
 ];
 

@@ -52,6 +52,7 @@ t.test('schema.prisma and the migrations say the same', async (t) => {
     'attachment',
     'recipient',
     'attempt',
+    'return',
     'node',
     'sandboxMessage',
     'webhook',

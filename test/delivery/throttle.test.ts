@@ -2,7 +2,7 @@ import t from 'tap';
 import { type Provider, type Site, siteOf, wellKnown } from '../../src/delivery/providers.ts';
 import { Throttle, type Verdict } from '../../src/delivery/throttle.ts';
 
-const site: Site = { name: 'a.test', connections: 20, perMinute: null };
+const site: Site = { name: 'a.test', connections: 20, perMinute: null, perConnection: null };
 
 function start(options: { nodes?: number } = {}) {
   let now = 0;
@@ -112,7 +112,7 @@ t.test('the limits are for all nodes together', async (t) => {
 });
 
 t.test('so many messages a minute are that many', async (t) => {
-  const slow: Site = { name: 'slow.test', connections: 20, perMinute: 60 };
+  const slow: Site = { name: 'slow.test', connections: 20, perMinute: 60, perConnection: null };
   const { fill, end, pass, throttle } = start();
   let sent = 0;
   for (let ms = 0; ms < 60_000; ms += 50) {
@@ -143,17 +143,17 @@ t.test('sites that nobody sends to are forgotten after an hour', async (t) => {
 });
 
 t.test('domains belong to whoever runs their mail exchanger', async (t) => {
-  const own: Provider = { name: 'Ours', mx: ['mx.inside.example'], connections: 2, perMinute: 10 };
+  const own: Provider = { name: 'Ours', mx: ['mx.inside.example'], connections: 2, perMinute: 10, perConnection: 5 };
   const table: [string, string | null, object][] = [
     ['gmail.com', 'gmail-smtp-in.l.google.com', { name: 'Google' }],
     ['shop.example', 'aspmx.l.google.com', { name: 'Google' }],
     ['shop.example', 'shop-example.mail.protection.outlook.com', { name: 'Microsoft' }],
     ['orange.fr', 'smtp-in.orange.fr', { name: 'Orange', connections: 3 }],
     ['evil.example', 'notgoogle.com', { name: 'notgoogle.com' }],
-    ['a.example', 'mx1.host.co.uk', { name: 'host.co.uk', connections: 20, perMinute: null }],
+    ['a.example', 'mx1.host.co.uk', { name: 'host.co.uk', connections: 20, perMinute: null, perConnection: null }],
     ['b.example', 'mail.b.example', { name: 'b.example' }],
     ['c.example', null, { name: 'c.example' }],
-    ['d.example', 'mx.inside.example', { name: 'Ours', connections: 2, perMinute: 10 }],
+    ['d.example', 'mx.inside.example', { name: 'Ours', connections: 2, perMinute: 10, perConnection: 5 }],
     ['e.example', 'localhost', { name: 'localhost' }],
   ];
   for (const [destination, host, expected] of table) {

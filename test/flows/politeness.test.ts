@@ -87,6 +87,37 @@ t.test('a server that cannot be reached costs only the first message an attempt'
   await eventually(async () => (await node.read(others[0]?.id ?? '')).recipients[0].attempts === 1);
 });
 
+t.test('an operator has a word in how much a provider gets', async (t) => {
+  const sink = await startSink();
+  t.teardown(() => sink.close());
+  const folder = t.testdir({
+    'providers.json': JSON.stringify([
+      { name: 'Ours', mx: ['mx.limited.test'], connections: 1, messages_per_connection: 2 },
+    ]),
+  });
+  const zone = {
+    'a.test': { MX: [[10, 'mx.limited.test']] as [number, string][] },
+    'b.test': { MX: [[10, 'mx.limited.test']] as [number, string][] },
+    'mx.limited.test': { A: ['127.0.0.1'] },
+  };
+  const node = await startDirectNode(t, {
+    zone,
+    mxPort: sink.port,
+    env: { PROVIDERS_FILE: `${folder}/providers.json` },
+  });
+  await sendMany(node, 6, (n) => (n % 2 ? 'r@a.test' : 'r@b.test'));
+  await eventually(async () => sink.messages.length === 6);
+  t.equal(sink.connections, 3, 'two messages each');
+  const token = await operator(node);
+  t.match(
+    await eventually(async () => {
+      const found = (await destinationsOf(node, token)).get('Ours');
+      return found?.destinations.length === 2 && found;
+    }),
+    { most_connections: 1, connections: 1 },
+  );
+});
+
 t.test('a paused destination gets nothing until it is resumed, and others go on', async (t) => {
   const sink = await startSink();
   t.teardown(() => sink.close());

@@ -161,11 +161,10 @@ t.test('every answer that the reference has is given', async (t) => {
     await holdAll(() => ({}));
     gate.set('open');
     await eventually(async () => (await node.call('GET', '/readyz')).status === 200);
-    for (const table of ['users', 'api_keys'])
-      await node.db.query({ text: `ALTER TABLE ${table} RENAME TO old_${table}` });
+    const tables = ['users', 'api_keys', 'recipients'];
+    for (const table of tables) await node.db.query({ text: `ALTER TABLE ${table} RENAME TO old_${table}` });
     await holdAll(() => ({}));
-    for (const table of ['users', 'api_keys'])
-      await node.db.query({ text: `ALTER TABLE old_${table} RENAME TO ${table}` });
+    for (const table of tables) await node.db.query({ text: `ALTER TABLE old_${table} RENAME TO ${table}` });
   });
 
   t.test('and that is all', async (t) => {

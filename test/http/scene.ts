@@ -1,5 +1,7 @@
 import type { Test } from 'tap';
+import { unsubscribeKey } from '../../src/core/outgoing-message.ts';
 import { newId } from '../../src/ids.ts';
+import { createUnsubscribeToken } from '../../src/mail/token.ts';
 import { show } from '../mail/payloads.ts';
 import { buildAccount, buildSender } from '../support/build.ts';
 import type { operations } from '../support/contract.ts';
@@ -127,6 +129,7 @@ export async function buildNouns(
     suppressions: suppression.address,
     'webhook-deliveries': deliveries[0].id,
     messages: message.id,
+    unsubscribe: createUnsubscribeToken(unsubscribeKey(encryptionKey), { emailId: email.id, position: 0 }),
   };
 }
 

@@ -1,5 +1,6 @@
 import type { Test } from 'tap';
 import { type Delivery, deliver, type RecipientResult, type Transport } from '../../src/smtp/deliver.ts';
+import type { TlsDemand } from '../../src/smtp/tls-policy.ts';
 import { createTransport, type TransportOptions } from '../../src/smtp/transport.ts';
 import { type Peer, type ScriptedMx, startScriptedMx } from '../support/mx.ts';
 import { startZone, type Zone, type ZoneEntry } from '../support/zone.ts';
@@ -39,6 +40,7 @@ export interface SendOptions {
   beforeDot?: () => boolean;
   signal?: AbortSignal;
   destination?: string;
+  tls?: TlsDemand;
 }
 
 export interface Scene {
@@ -79,6 +81,7 @@ export async function startScene(
       message: rest.message ?? message(),
       beforeDot: rest.beforeDot ?? (() => true),
       ...(rest.signal ? { signal: rest.signal } : {}),
+      ...(rest.tls ? { tls: rest.tls } : {}),
     });
   return { zone, transport, send };
 }

@@ -12,9 +12,8 @@ import type { Services } from '../services.ts';
  * `POST`: unsubscribes, from that button or from a mail program (RFC 8058), which has no login and reads no answer.
  */
 export function unsubscribeRoutes(router: Router, { db, queue, encryptionKey }: Services): void {
-  const key = unsubscribeKey(encryptionKey);
   const named = (ctx: Context & { params: Record<string, string> }): NamedRecipient => {
-    const found = parseUnsubscribeToken(key, ctx.params.token ?? '');
+    const found = parseUnsubscribeToken(unsubscribeKey(encryptionKey), ctx.params.token ?? '');
     if (!found) throw notFound();
     return found;
   };

@@ -1,0 +1,208 @@
+import { createHash, type X509Certificate } from 'node:crypto';
+import t from 'tap';
+import { type TlsaRecord, usable } from '../../src/smtp/dane.ts';
+import { DanePolicies } from '../../src/smtp/dane-policies.ts';
+import { TlsPolicies } from '../../src/smtp/tls-policies.ts';
+import type { TlsDemand } from '../../src/smtp/tls-policy.ts';
+import { ValidatingResolver } from '../../src/smtp/validating-resolver.ts';
+import { type Credentials, createAuthority } from '../support/authority.ts';
+import { startSink } from '../support/mx.ts';
+import { startZone, type ZoneEntry } from '../support/zone.ts';
+import { resultOf, startScene } from './scene.ts';
+
+const authority = createAuthority();
+const past = { from: new Date(Date.now() - 10_000), to: new Date(Date.now() - 1_000) };
+const own = authority.issue(['mx.example.test']);
+const verified: TlsDemand = { level: 'verified', by: 'the email' };
+
+function tlsa(usage: number, selector: number, matchingType: number, certificate: X509Certificate): TlsaRecord {
+  const bytes = selector === 0 ? certificate.raw : certificate.publicKey.export({ type: 'spki', format: 'der' });
+  const hash = [null, 'sha256', 'sha512'][matchingType];
+  return { usage, selector, matchingType, certificate: hash ? createHash(hash).update(bytes).digest() : bytes };
+}
+
+const someone = tlsa(3, 1, 1, createAuthority().x509);
+
+interface Options {
+  credentials?: Credentials | null;
+  records?: TlsaRecord[];
+  zone?: (tlsaName: string) => Record<string, ZoneEntry>;
+  sts?: boolean;
+}
+
+/** A signed zone whose MX host has these records; the authority that issues its certificate is trusted by nobody. */
+async function start(t: Parameters<typeof startScene>[0], { credentials = own, records = [], zone, sts }: Options) {
+  const sink = await startSink(credentials ? { credentials } : {});
+  t.teardown(() => sink.close());
+  const name = `_${sink.port}._tcp.mx.example.test`;
+  const signed = await startZone({
+    'example.test': { MX: [[10, 'mx.example.test']] },
+    'mx.example.test': { A: ['127.0.0.1'] },
+    ...(records.length > 0 ? { [name]: { TLSA: records } } : {}),
+    ...zone?.(name),
+  });
+  signed.sign();
+  t.teardown(() => signed.close());
+  const resolver = new ValidatingResolver(signed.address, { timeoutMs: 300, tries: 1 });
+  const policy = {
+    id: '1',
+    mode: 'enforce' as const,
+    mx: ['*.elsewhere.test'],
+    maxAgeSeconds: 1_000,
+    fetchedAt: new Date(),
+  };
+  const tlsPolicies = new TlsPolicies({
+    dane: new DanePolicies(resolver, sink.port),
+    sts: sts ? { find: async () => ({ policy, problem: null }) } : null,
+  });
+  const scene = await startScene(t, sink.port, {}, { tlsPolicies, resolver: signed.resolver });
+  return { sink, name, signed, tlsPolicies, ...scene };
+}
+
+const daneHeld = [{ verification: 'dane', results: [{ outcome: 'delivered' }] }];
+
+t.test('a server whose key the records name is authenticated, by whomever its certificate is', async (t) => {
+  const expired = authority.issue(['mx.example.test'], past);
+  const other = authority.issue(['other.test']);
+  const good: Record<string, [Credentials, TlsaRecord[]]> = {};
+  for (const selector of [0, 1])
+    for (const type of [0, 1, 2]) {
+      good[`3 ${selector} ${type}`] = [own, [someone, tlsa(3, selector, type, own.x509)]];
+      good[`2 ${selector} ${type}`] = [own, [tlsa(2, selector, type, authority.x509)]];
+    }
+  good['3: the time does not count'] = [expired, [tlsa(3, 1, 1, expired.x509)]];
+  good['3: the name does not count'] = [other, [tlsa(3, 1, 1, other.x509)]];
+  good['2: the name of the domain'] = [authority.issue(['example.test']), [tlsa(2, 0, 1, authority.x509)]];
+  for (const [name, [credentials, records]] of Object.entries(good)) {
+    const { send, transport } = await start(t, { credentials, records });
+    t.match((await send()).sessions, daneHeld, name);
+    t.match(transport.tlsResults.take(), [{ type: 'tlsa', result: 'success', mx: ['mx.example.test'] }]);
+  }
+});
+
+t.test('any other certificate is refused, and clear text too', async (t) => {
+  const expired = authority.issue(['mx.example.test'], past);
+  const alone = authority.issue(['mx.example.test'], { withAuthority: false });
+  const stranger = createAuthority().issue(['mx.example.test']);
+  const anchor = tlsa(2, 0, 1, authority.x509);
+  const forged = { ...stranger, cert: stranger.cert.split(/(?<=-----END CERTIFICATE-----\n)/)[0] + authority.cert };
+  const refused: [string, Credentials | null, TlsaRecord[], reason: RegExp][] = [
+    ['3 of another', own, [someone], /do not name/],
+    ['3 of its authority', own, [tlsa(3, 0, 1, authority.x509)], /do not name/],
+    ['2 of itself', own, [tlsa(2, 0, 1, own.x509)], /do not name/],
+    ['2 expired', expired, [anchor], /time is over/],
+    ['2 for another name', authority.issue(['other.test']), [anchor], /not for its name/],
+    ['2 without the anchor', alone, [anchor], /do not name/],
+    ['2 beside a stranger', stranger, [anchor], /do not name/],
+    ['2 with the anchor put beside a stranger', forged, [anchor], /do not (name|follow)/],
+    ['no STARTTLS', null, [tlsa(3, 1, 1, own.x509)], /does not offer TLS/],
+  ];
+  for (const [name, credentials, records, reason] of refused) {
+    const { send, sink } = await start(t, { credentials, records });
+    const { sessions } = await send();
+    t.match(sessions, [{ verification: 'dane', results: [{ outcome: 'deferred', phase: 'starttls', reason }] }], name);
+    t.match(resultOf({ sessions }).reason, /the TLSA records \(DANE\) of mx\.example\.test/);
+    t.equal(sink.messages.length, 0);
+  }
+});
+
+t.test('records that SMTP cannot use ask for TLS, and for no certificate', async (t) => {
+  const unusable = [
+    tlsa(0, 0, 1, own.x509),
+    tlsa(1, 0, 1, own.x509),
+    tlsa(4, 0, 1, own.x509),
+    { ...tlsa(3, 0, 1, own.x509), selector: 2 },
+    { ...tlsa(3, 0, 1, own.x509), matchingType: 3 },
+    { ...tlsa(3, 0, 1, own.x509), certificate: Buffer.alloc(31) },
+    { ...tlsa(3, 0, 0, own.x509), certificate: Buffer.alloc(0) },
+  ];
+  t.same(usable(unusable), []);
+  const withTls = await start(t, { records: unusable });
+  t.match((await withTls.send()).sessions, [{ verification: 'required', results: [{ outcome: 'delivered' }] }]);
+  const clear = await start(t, { records: unusable, credentials: null });
+  t.match(resultOf(await clear.send()), { outcome: 'deferred', reason: /does not offer TLS/ });
+});
+
+t.test('without DNSSEC the records say nothing', async (t) => {
+  const where: Record<string, NonNullable<Options['zone']>> = {
+    'of the MX': () => ({ 'example.test': { MX: [[10, 'mx.example.test']], secure: false } }),
+    'of the address': () => ({ 'mx.example.test': { A: ['127.0.0.1'], secure: false } }),
+    'of the records': (name) => ({ [name]: { TLSA: [someone], secure: false } }),
+  };
+  for (const [name, zone] of Object.entries(where)) {
+    const { send } = await start(t, { records: [someone], zone });
+    t.match((await send()).sessions, [{ verification: 'opportunistic', results: [{ outcome: 'delivered' }] }], name);
+  }
+});
+
+t.test('what cannot be looked up may be hidden: the mail waits', async (t) => {
+  for (const failure of ['SERVFAIL', 'REFUSED', 'drop'] as const) {
+    const { send, sink } = await start(t, { zone: (name) => ({ [name]: failure }) });
+    t.match(resultOf(await send()), { outcome: 'deferred', reason: /its TLSA records: the name server/ }, failure);
+    t.equal(sink.connections, 0);
+  }
+});
+
+t.test('only hosts that the signed MX records name are used', async (t) => {
+  const { send, sink, zone } = await start(t, { records: [someone] });
+  // What the ordinary resolver was made to believe.
+  zone.set('example.test', { MX: [[10, 'evil.example.test']] });
+  zone.set('evil.example.test', { A: ['127.0.0.1'] });
+  const { sessions } = await send();
+  t.match(sessions, [{ host: 'evil.example.test', verification: 'dane' }]);
+  t.match(resultOf({ sessions }), { outcome: 'deferred', reason: /do not name this host/ });
+  t.equal(sink.connections, 0);
+});
+
+t.test('records stand where an alias leads, and only a signed alias counts', async (t) => {
+  const record = tlsa(3, 1, 1, own.x509);
+  const alias = { CNAME: 'real.example.test' };
+  const named = (name: string) => name.replace('mx.', 'real.');
+  const real = { A: ['127.0.0.1'] };
+  const expanded = await start(t, {
+    zone: (name) => ({ 'mx.example.test': alias, 'real.example.test': real, [named(name)]: { TLSA: [record] } }),
+  });
+  t.match((await expanded.send()).sessions, daneHeld, 'at its end');
+  const original = await start(t, {
+    records: [record],
+    zone: () => ({ 'mx.example.test': alias, 'real.example.test': { ...real, secure: false } }),
+  });
+  t.match((await original.send()).sessions, daneHeld, 'at its beginning, where only that is signed');
+});
+
+t.test('DANE is enough for verified, and MTA-STS has no say in it', async (t) => {
+  const { send } = await start(t, { records: [tlsa(3, 1, 1, own.x509)], sts: true });
+  t.match((await send({ tls: verified })).sessions, daneHeld);
+  const without = await start(t, { sts: true });
+  t.match(
+    resultOf(await without.send()),
+    { outcome: 'deferred', reason: /MTA-STS/ },
+    'where there are no records it has',
+  );
+});
+
+t.test('answers that do not fit into a datagram come over TCP; those of others are not heard', async (t) => {
+  const many = Array.from({ length: 30 }, (_, at) => ({
+    ...someone,
+    certificate: createHash('sha256').update(`${at}`).digest(),
+  }));
+  const { signed, name } = await start(t, { records: many });
+  const resolver = new ValidatingResolver(signed.address, { timeoutMs: 1_000, tries: 1 });
+  const answer = await resolver.query(name, 'TLSA');
+  t.match(answer, { kind: 'records', records: [{ secure: true }] });
+  t.equal(answer.kind === 'records' && answer.records[0]?.records.length, 30);
+  t.match(await resolver.query('nothing.test', 'TLSA'), { kind: 'records', records: [{ secure: true, records: [] }] });
+  const nobody = new ValidatingResolver('127.0.0.1:1', { timeoutMs: 300, tries: 1 });
+  t.match(await nobody.query(name, 'TLSA'), { kind: 'temporary', reason: /could not be reached|in time/ });
+});
+
+t.test('without a validating resolver DANE is not looked at, and that is said', async (t) => {
+  const { notes } = await new TlsPolicies({}).describe('example.test', verified, []);
+  t.ok(notes.includes('DANE is not looked at: no validating resolver is configured.'));
+  const { tlsPolicies } = await start(t, { records: [tlsa(3, 1, 1, own.x509)] });
+  t.match(await tlsPolicies.describe('example.test', verified, ['mx.example.test']), {
+    policy: 'dane',
+    source: 'the TLSA records (DANE) of mx.example.test',
+    notes: ['MTA-STS is not looked at.'],
+  });
+});
