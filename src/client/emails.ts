@@ -74,6 +74,11 @@ export class Emails extends Resource {
     }
   }
 
+  /** Says what became of one that is held because it may have arrived, or sends it again. */
+  release(id: string, body: requests.ReleaseEmailBody, options?: CallOptions) {
+    return this.call('releaseEmail', { param: id, body }, options);
+  }
+
   /** Gives one that waits for its time another one. */
   reschedule(id: string, body: requests.RescheduleEmailBody, options?: CallOptions) {
     return this.call('rescheduleEmail', { param: id, body }, options);

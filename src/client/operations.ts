@@ -20,6 +20,7 @@ import type {
   ListWebhookDeliveriesQuery,
   LogInBody,
   PageQuery,
+  ReleaseEmailBody,
   RenderTemplateBody,
   ReplayWebhookBody,
   RescheduleEmailBody,
@@ -63,6 +64,7 @@ export const routes = {
   rescheduleEmail: { method: 'PATCH', path: '/api/v1/emails/{id}' },
   cancelEmail: { method: 'DELETE', path: '/api/v1/emails/{id}' },
   getEmail: { method: 'GET', path: '/api/v1/emails/{id}' },
+  releaseEmail: { method: 'POST', path: '/api/v1/emails/{id}/release' },
   listAttempts: { method: 'GET', path: '/api/v1/emails/{id}/attempts' },
   explainEmail: { method: 'GET', path: '/api/v1/emails/{id}/explain' },
   getStats: { method: 'GET', path: '/api/v1/stats' },
@@ -152,6 +154,14 @@ export interface Operations {
   cancelEmail: { answer: { email: Email } };
   /** Get an email */
   getEmail: { answer: { email: EmailWithRecipients } };
+  /** Decide about an email that may have arrived */
+  releaseEmail: {
+    body: ReleaseEmailBody;
+    answer: {
+      email: Email;
+      /** How many recipients were held; 0: nothing has changed. */ released: number;
+    };
+  };
   /** List delivery attempts */
   listAttempts: { answer: { /** Oldest first. */ attempts: Attempt[] } };
   /** Explain an email */

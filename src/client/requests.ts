@@ -31,6 +31,8 @@ export type SendRequest = {
   /** When to send it, within a year; omitted, at once. */ scheduled_at?: string | null;
   /** `transactional` where it is omitted. Who unsubscribed gets no `marketing`. */
   type?: 'transactional' | 'marketing' | null;
+  /** When a server may have taken it and its answer never came: `retry`, where it is omitted, sends it again, with the same Message-ID; `hold` waits until `POST /api/v1/emails/:id/release` says what to do. */
+  on_uncertain?: 'retry' | 'hold' | null;
   /** `opportunistic`, where it is omitted, encrypts where it can; `required` waits rather than go in clear; `verified` waits for a valid certificate too. The domain may ask for more, and so may who receives it. */
   tls?: 'opportunistic' | 'required' | 'verified' | null;
   /** A published template to make it from; html and text are then omitted. */
@@ -65,6 +67,11 @@ export interface SendBatchBody {
 
 export interface RescheduleEmailBody {
   /** When to send it instead, within a year. */ scheduled_at: string;
+}
+
+export interface ReleaseEmailBody {
+  /** `retry`: send it again, now; `delivered` or `failed`: take it for that. */
+  as: 'retry' | 'delivered' | 'failed';
 }
 
 export interface GetStatsQuery {

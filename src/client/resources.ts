@@ -81,6 +81,11 @@ export class Domains extends Resource {
     return this.call('getDomain', { param: id }, options);
   }
 
+  /** What all of its mail asks of TLS, for what is queued too. */
+  change(id: string, body: requests.ChangeDomainBody, options?: CallOptions) {
+    return this.call('changeDomain', { param: id, body }, options);
+  }
+
   remove(id: string, options?: CallOptions) {
     return this.call('removeDomain', { param: id }, options);
   }

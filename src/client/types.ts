@@ -8,6 +8,7 @@ export type EventType =
   | 'email.suppressed'
   | 'email.sent'
   | 'email.delayed'
+  | 'email.uncertain'
   | 'email.bounced'
   | 'email.complained'
   | 'email.unsubscribed';
@@ -159,7 +160,7 @@ export interface Attempt {
 export interface Explanation {
   /** The recipient. */ address: string;
   /** Where it is. */ status: 'queued' | 'deferred' | 'delivered' | 'failed' | 'suppressed' | 'canceled';
-  /** What holds it there: `scheduled`, `in_queue`, `being_delivered`, `held_back`, `retrying`, `refused`, `given_up`, `suppressed` or `canceled`; null when delivered. */
+  /** What holds it there: `scheduled`, `in_queue`, `being_delivered`, `held_back`, `uncertain`, `retrying`, `refused`, `given_up`, `suppressed` or `canceled`; null when delivered. */
   cause: string | null;
   /** What a failure is about. */ classification: string | null;
   /** All of it in words. */ sentence: string;

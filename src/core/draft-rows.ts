@@ -11,12 +11,12 @@ export async function store(tx: Sql, queue: Queue, accountId: string, drafts: Dr
   await tx.query({
     name: 'accept-emails',
     text: `INSERT INTO emails (id, account_id, api_key_id, domain_id, type, "from", "to", cc, bcc, reply_to, subject, tags,
-                               from_address, from_domain, recipient_addresses, message_id, tls, status, pending, suppressed, error, created_at, scheduled_at)
+                               from_address, from_domain, recipient_addresses, message_id, tls, on_uncertain, status, pending, suppressed, error, created_at, scheduled_at)
            SELECT id, "accountId", "apiKeyId", "domainId", type, "from", "to", cc, bcc, "replyTo", subject, tags,
-                  "fromAddress", "fromDomain", "recipientAddresses", "messageId", tls, status, pending, suppressed, error, "createdAt", "scheduledAt"
+                  "fromAddress", "fromDomain", "recipientAddresses", "messageId", tls, "onUncertain", status, pending, suppressed, error, "createdAt", "scheduledAt"
              FROM json_to_recordset($1::json) AS e (id uuid, "accountId" uuid, "apiKeyId" uuid, "domainId" uuid, type email_type,
                   "from" text, "to" text[], cc text[], bcc text[], "replyTo" text[], subject text, tags text[],
-                  "fromAddress" text, "fromDomain" text, "recipientAddresses" text[], "messageId" text, tls tls_level, status email_status, pending smallint, suppressed smallint, error text, "createdAt" timestamptz, "scheduledAt" timestamptz)`,
+                  "fromAddress" text, "fromDomain" text, "recipientAddresses" text[], "messageId" text, tls tls_level, "onUncertain" uncertain_policy, status email_status, pending smallint, suppressed smallint, error text, "createdAt" timestamptz, "scheduledAt" timestamptz)`,
     values: [JSON.stringify(drafts.map((entry) => entry.email))],
   });
   await tx.query({

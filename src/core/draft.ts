@@ -6,6 +6,7 @@ import type {
   RecipientStatus,
   SuppressionReason,
   TlsLevel,
+  UncertainPolicy,
 } from '../generated/prisma/client.ts';
 import { newId } from '../ids.ts';
 import { formatMailbox, type Mailbox } from '../mail/address.ts';
@@ -30,6 +31,8 @@ export interface SendRequest {
   type: EmailType;
   /** What it asks of TLS; its domain may ask for more. */
   tls: TlsLevel;
+  /** What to do after an attempt that may have delivered it. */
+  onUncertain: UncertainPolicy;
   /** Null: now. */
   scheduledAt: Date | null;
 }
@@ -112,6 +115,7 @@ export function draft(
     tags: request.tags,
     messageId: `${id}@${request.from.domain}`,
     tls: request.tls,
+    onUncertain: request.onUncertain,
     pending: queued ? recipients.length : 0,
     failed: 0,
     suppressed: refusals.length,

@@ -1,6 +1,7 @@
 import type { Attempt, Email, Recipient, Return } from '../generated/prisma/client.ts';
 import type { Classification } from '../smtp/deliver.ts';
 import type { TlsOutlook } from './tls-outlook.ts';
+import { heldNote } from './uncertainty.ts';
 
 /** Where a recipient is and why, for a person and for a program. */
 export interface RecipientExplanation {
@@ -27,6 +28,7 @@ export type Cause =
   | 'in_queue'
   | 'being_delivered'
   | 'held_back'
+  | 'uncertain'
   | 'retrying'
   | 'refused'
   | 'given_up'
@@ -164,8 +166,8 @@ function explainOne(
       response: last.reply ?? last.reason,
       uncertain: last.uncertain,
     },
-    nextAttemptAt: recipient.nextAttemptAt,
-    givesUpAt: recipient.nextAttemptAt ? givesUpAt : null,
+    nextAttemptAt: cause === 'uncertain' ? null : recipient.nextAttemptAt,
+    givesUpAt: recipient.nextAttemptAt && cause !== 'uncertain' ? givesUpAt : null,
   };
 }
 
@@ -201,7 +203,7 @@ function causeOf(
   if (status === 'suppressed' || status === 'canceled') return status;
   if (status === 'failed') return last?.outcome === 'deferred' ? 'given_up' : 'refused';
   if (claimedBy) return 'being_delivered';
-  if (waitingFor !== null) return 'held_back';
+  if (waitingFor !== null) return waitingFor === heldNote ? 'uncertain' : 'held_back';
   if (attempts > 0) return 'retrying';
   return email.scheduledAt && email.scheduledAt > now ? 'scheduled' : 'in_queue';
 }
@@ -219,6 +221,8 @@ function sentenceOf(email: Email, recipient: Recipient, last: Attempt | null, ca
       return `Waits in the queue since ${email.createdAt.toISOString()}; no attempt was made yet.`;
     case 'being_delivered':
       return `Is being delivered since ${recipient.claimedAt?.toISOString() ?? 'just now'}.`;
+    case 'uncertain':
+      return 'Is not tried again until somebody says so, as `on_uncertain` is `hold`.';
     case 'held_back':
       return `Waits without using up an attempt. ${withoutFullStop(recipient.waitingFor ?? '')}.`;
     case 'retrying':
@@ -249,6 +253,8 @@ function doubt(attempts: Attempt[]): string {
 function adviceOf(cause: Cause, last: Attempt | null): string | null {
   if (cause === 'suppressed') return 'If the address works again, take it off the suppression list and send anew.';
   if (cause === 'scheduled' || cause === 'being_delivered' || cause === 'canceled') return null;
+  if (cause === 'uncertain')
+    return 'Ask the recipient, or the postmaster of the receiving side, for its Message-ID; then say retry, delivered or failed with POST /api/v1/emails/:id/release.';
   if (cause === 'held_back')
     return 'An operator sees the destination, and can resume or flush it, at /api/v1/admin/destinations.';
   if (cause === 'in_queue') return 'When this lasts, look whether a node with the role mta is running.';

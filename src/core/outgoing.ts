@@ -1,5 +1,5 @@
 import type { Database } from '../db/client.ts';
-import type { EmailType } from '../generated/prisma/enums.ts';
+import type { EmailType, UncertainPolicy } from '../generated/prisma/enums.ts';
 import type { TlsLevel } from '../smtp/tls-names.ts';
 import { stricter, type TlsDemand } from '../smtp/tls-policy.ts';
 import type { StoredAttachment } from './draft.ts';
@@ -23,6 +23,8 @@ export interface OutgoingEmail {
   messageId: string;
   /** What its way has to be: the stricter of what it asks for and what its domain does. */
   tls: TlsDemand;
+  /** What to do after an attempt that may have delivered it. */
+  onUncertain: UncertainPolicy;
   html: string | null;
   text: string | null;
   headers: [name: string, value: string][];
@@ -49,6 +51,7 @@ interface Row {
   reply_to: string[];
   subject: string;
   message_id: string;
+  on_uncertain: UncertainPolicy;
   tls: TlsLevel;
   domain_tls: TlsLevel | null;
   html: string | null;
@@ -71,7 +74,7 @@ interface Row {
 export async function load(db: Database, emailIds: string[]): Promise<Map<string, OutgoingEmail>> {
   const rows = await db.query<Row>({
     name: 'outgoing-load',
-    text: `SELECT e.id, e.account_id, e.type, e."from", e."to", e.cc, e.reply_to, e.subject, e.message_id, e.tls, d.tls AS domain_tls, c.html, c.text, c.headers, c.attachments,
+    text: `SELECT e.id, e.account_id, e.type, e."from", e."to", e.cc, e.reply_to, e.subject, e.message_id, e.on_uncertain, e.tls, d.tls AS domain_tls, c.html, c.text, c.headers, c.attachments,
                   coalesce(e.scheduled_at, e.created_at) AS due_at, e.domain_id, d.domain, d.dkim_selector, d.dkim_private_key,
                   s.selector AS second_selector, s.private_key AS second_key,
                   e.scheduled_at IS NOT NULL AND coalesce(k.revoked_at < now(), false) AS revoked,
@@ -98,12 +101,14 @@ export async function load(db: Database, emailIds: string[]): Promise<Map<string
 export async function loadDue(
   db: Database,
   emailIds: string[],
-): Promise<Map<string, Pick<OutgoingEmail, 'accountId' | 'dueAt'>>> {
-  const rows = await db.query<{ id: string; account_id: string; due_at: Date }>({
-    text: `SELECT id, account_id, coalesce(scheduled_at, created_at) AS due_at FROM emails WHERE id = ANY($1)`,
+): Promise<Map<string, Pick<OutgoingEmail, 'accountId' | 'dueAt' | 'onUncertain'>>> {
+  const rows = await db.query<{ id: string; account_id: string; due_at: Date; on_uncertain: UncertainPolicy }>({
+    text: `SELECT id, account_id, on_uncertain, coalesce(scheduled_at, created_at) AS due_at FROM emails WHERE id = ANY($1)`,
     values: [emailIds],
   });
-  return new Map(rows.map((row) => [row.id, { accountId: row.account_id, dueAt: row.due_at }]));
+  return new Map(
+    rows.map((row) => [row.id, { accountId: row.account_id, dueAt: row.due_at, onUncertain: row.on_uncertain }]),
+  );
 }
 
 async function loadAttachments(db: Database, rows: Row[]): Promise<Map<string, Buffer>> {
@@ -122,8 +127,8 @@ async function loadAttachments(db: Database, rows: Row[]): Promise<Map<string, B
 
 /** What an email and its sender domain ask of TLS together. */
 export function demandOf(ofEmail: TlsLevel, domain: string | null, ofDomain: TlsLevel | null): TlsDemand {
-  const byDomain = { level: ofDomain ?? 'opportunistic', by: `what the domain ${domain} asks for all of its mail` };
-  return stricter({ level: ofEmail, by: 'what the email asks for' }, byDomain);
+  const byDomain = { level: ofDomain ?? 'opportunistic', by: `the TLS setting of ${domain}` };
+  return stricter({ level: ofEmail, by: 'the TLS setting of this email' }, byDomain);
 }
 
 const keyOf = (accountId: string, sha256: string) => `${accountId} ${sha256}`;
@@ -147,6 +152,7 @@ function present(row: Row, contents: Map<string, Buffer>): OutgoingEmail {
     replyTo: row.reply_to,
     subject: row.subject,
     messageId: row.message_id,
+    onUncertain: row.on_uncertain,
     tls: demandOf(row.tls, domain, row.domain_tls),
     html: row.html,
     text: row.text,

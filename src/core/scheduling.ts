@@ -40,7 +40,8 @@ export async function move(db: Database, holder: KeyHolder, id: string, schedule
   return (await log.get(db, holder.accountId, id)).email;
 }
 
-async function demandOwn(db: Database, { accountId, domains }: KeyHolder, id: string): Promise<void> {
+/** @throws ApiError 404, or 403 when the key may not send from the email's domain */
+export async function demandOwn(db: Database, { accountId, domains }: KeyHolder, id: string): Promise<void> {
   const email = isId(id) && (await db.prisma.email.findFirst({ where: { id, accountId }, select: { from: true } }));
   if (!email) throw notFound();
   if (domains.length > 0 && !domains.includes(parseMailbox(email.from).domain)) throw forbidden();

@@ -15,6 +15,10 @@ export interface Settlement {
   attempts: number;
   /** Null when settled for good. */
   nextAttemptAt: Date | null;
+  /** Why it waits, where that is not because an attempt did not succeed. */
+  waitingFor: string | null;
+  /** The attempt ended between the final dot and the answer to it. */
+  uncertain: boolean;
   lastResponse: string;
   /** Where the recipient or its domain does not exist: the address, and the account onto whose suppression list it goes. */
   suppress: { accountId: string; address: string } | null;
@@ -65,14 +69,14 @@ export async function settle(
     name: 'recipients-settle',
     text: `WITH settled AS (
              UPDATE recipients r
-                SET status = s.status, attempts = s.attempts, next_attempt_at = s.next_attempt_at, last_response = s.response,
+                SET status = s.status, attempts = s.attempts, next_attempt_at = s.next_attempt_at, last_response = s.response, waiting_for = s.waiting_for,
                     job_id = NULL, claimed_by = NULL, claimed_at = NULL,
                     settled_at = CASE WHEN s.next_attempt_at IS NULL THEN now() END
-               FROM unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::uuid[], $5::recipient_status[], $6::smallint[], $7::timestamptz[], $8::text[])
-                    AS s (node_id, email_id, position, job_id, status, attempts, next_attempt_at, response)
+               FROM unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::uuid[], $5::recipient_status[], $6::smallint[], $7::timestamptz[], $8::text[], $9::text[], $10::boolean[])
+                    AS s (node_id, email_id, position, job_id, status, attempts, next_attempt_at, response, waiting_for, uncertain)
               WHERE r.email_id = s.email_id AND r.position = s.position AND r.next_attempt_at IS NOT NULL
                 AND ((r.claimed_by = s.node_id AND r.job_id = s.job_id) OR s.status = 'delivered')
-          RETURNING r.email_id, r.address, r.status, r.attempts, r.last_response),
+          RETURNING r.email_id, r.address, r.status, r.attempts, r.last_response, s.uncertain),
            totals AS (
              SELECT email_id, count(*) AS done, count(*) FILTER (WHERE status = 'failed') AS failed,
                     count(*) FILTER (WHERE status = 'suppressed') AS suppressed,
@@ -88,7 +92,7 @@ export async function settle(
                   sent_at = CASE WHEN e.pending = t.done AND e.failed + t.failed + e.suppressed + t.suppressed = 0 THEN now() END
              FROM totals t WHERE e.id = t.email_id
         RETURNING e.id, e.status, e.pending)
-           SELECT s.email_id, s.address, s.status AS recipient_status, s.attempts, s.last_response, e.account_id, e."from", e."to",
+           SELECT s.email_id, s.address, s.status AS recipient_status, s.attempts, s.last_response, s.uncertain, e.account_id, e."from", e."to",
                   e.subject, e.created_at, coalesce(u.status, e.status) AS status, coalesce(u.pending = 0, false) AS ended
              FROM settled s JOIN emails e ON e.id = s.email_id LEFT JOIN updated u ON u.id = s.email_id`,
     values: [
@@ -100,6 +104,8 @@ export async function settle(
       ordered.map((entry) => entry.attempts),
       ordered.map((entry) => entry.nextAttemptAt),
       ordered.map((entry) => entry.lastResponse),
+      ordered.map((entry) => entry.waitingFor),
+      ordered.map((entry) => entry.uncertain),
     ],
   });
   await insertAttempts(tx, attempts);
@@ -120,6 +126,7 @@ interface Settled {
   recipient_status: Settlement['status'];
   attempts: number;
   last_response: string;
+  uncertain: boolean;
   account_id: string;
   from: string;
   to: string[];
@@ -159,7 +166,9 @@ function eventsOf(settled: Settled[], createdAt: Date): EmailEvent[] {
   return [...Map.groupBy(settled, (row) => row.email_id).values()].flatMap((rows) => {
     const single = rows.flatMap((row) => {
       if (row.recipient_status === 'delivered') return [event('email.sent', row, [row])];
-      return row.recipient_status === 'deferred' && row.attempts === 1 ? [event('email.delayed', row, [row])] : [];
+      const uncertain = row.uncertain ? [event('email.uncertain', row, [row])] : [];
+      const delayed = row.recipient_status === 'deferred' && row.attempts === 1;
+      return delayed ? [...uncertain, event('email.delayed', row, [row])] : uncertain;
     });
     const [first] = rows;
     const final = first?.ended ? finalEvents[first.status] : undefined;

@@ -15,6 +15,7 @@ export const eventTypes = [
   'email.suppressed',
   'email.sent',
   'email.delayed',
+  'email.uncertain',
   'email.bounced',
   'email.complained',
   'email.unsubscribed',

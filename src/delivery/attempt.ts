@@ -3,6 +3,7 @@ import type { OutgoingEmail } from '../core/outgoing.ts';
 import type { Claim } from '../core/recipients.ts';
 import type { AttemptRow, Settlement } from '../core/settlement.ts';
 import { suppressible } from '../core/suppressions.ts';
+import { heldNote, heldUntil } from '../core/uncertainty.ts';
 import type { Logger } from '../log.ts';
 import { isAscii } from '../mail/address.ts';
 import { createReturnPath } from '../mail/token.ts';
@@ -187,7 +188,7 @@ function atHome(recipients: string[], result: (recipient: string) => RecipientRe
 }
 
 /** What is to be known about an email to write an attempt down. */
-type Settled = Pick<OutgoingEmail, 'accountId' | 'dueAt'> & Partial<Pick<OutgoingEmail, 'suppressed'>>;
+type Settled = Pick<OutgoingEmail, 'accountId' | 'dueAt' | 'onUncertain'> & Partial<Pick<OutgoingEmail, 'suppressed'>>;
 
 /** What to write down about a delivery. `cutShort`: what was not decided is due again at once, and does not count. */
 export function record(
@@ -202,6 +203,7 @@ export function record(
     const made = attempts + 1;
     const result = finalResult(delivery, address);
     const outcome = decide(result, { attempts: made, dueAt: email?.dueAt ?? now }, policy, now);
+    const held = result.uncertain && outcome.status === 'deferred' && email?.onUncertain === 'hold';
     const undone = cutShort && outcome.status === 'deferred' && !result.uncertain;
     // Said for good: a server that says "later" for three days has not said that the mailbox does not exist.
     const nobodyThere =
@@ -213,7 +215,9 @@ export function record(
       jobId: claim.jobId,
       status: isSuppressed(email, address) ? 'suppressed' : outcome.status,
       attempts: undone ? attempts : made,
-      nextAttemptAt: undone ? now : outcome.nextAttemptAt,
+      nextAttemptAt: undone ? now : held ? heldUntil : outcome.nextAttemptAt,
+      waitingFor: held ? heldNote : null,
+      uncertain: result.uncertain,
       lastResponse: outcome.response,
       suppress: nobodyThere && email ? { accountId: email.accountId, address } : null,
     };

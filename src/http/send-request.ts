@@ -3,6 +3,7 @@ import { z } from 'zod';
 import type { SendRequest } from '../core/draft.ts';
 import { limits, pastToleranceMs } from '../core/send-limits.ts';
 import type { Sendable, TemplatedRequest } from '../core/template-sending.ts';
+import { uncertainPolicies } from '../core/uncertainty.ts';
 import { refuseAttachment, withoutPath } from '../mail/attachments.ts';
 import { longestValue, refuseHeader } from '../mail/headers.ts';
 import { tlsLevels } from '../smtp/tls-names.ts';
@@ -99,6 +100,11 @@ const fields = z.object({
   type: oneOf(['transactional', 'marketing'])
     .nullish()
     .describe('`transactional` where it is omitted. Who unsubscribed gets no `marketing`.'),
+  on_uncertain: oneOf(uncertainPolicies)
+    .nullish()
+    .describe(
+      'When a server may have taken it and its answer never came: `retry`, where it is omitted, sends it again, with the same Message-ID; `hold` waits until `POST /api/v1/emails/:id/release` says what to do.',
+    ),
   tls: oneOf(tlsLevels)
     .nullish()
     .describe(
@@ -148,6 +154,7 @@ function common(input: z.output<typeof fields> | z.output<typeof templatedFields
     scheduledAt: input.scheduled_at ?? null,
     type: input.type ?? 'transactional',
     tls: input.tls ?? 'opportunistic',
+    onUncertain: input.on_uncertain ?? 'retry',
   };
 }
 

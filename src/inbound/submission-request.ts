@@ -43,6 +43,7 @@ export function toSubmission(message: SubmittedMessage, envelope: Mailbox[]): Su
     type: readType(message.controls.type),
     // What the domain asks for holds here too.
     tls: 'opportunistic',
+    onUncertain: readOnUncertain(message.controls.onUncertain),
     scheduledAt: readTime(message.controls.scheduledAt),
   };
   refuseExcess(request);
@@ -90,6 +91,11 @@ function readTags(text = ''): string[] {
 function readType(text = 'transactional'): SendRequest['type'] {
   if (text === 'transactional' || text === 'marketing') return text;
   throw badContent('X-Sendwright-Type: must be one of transactional, marketing');
+}
+
+function readOnUncertain(text = 'retry'): SendRequest['onUncertain'] {
+  if (text === 'retry' || text === 'hold') return text;
+  throw badContent('X-Sendwright-On-Uncertain: must be one of retry, hold');
 }
 
 function readTime(text: string | undefined): Date | null {

@@ -14,15 +14,15 @@ export interface Complaint {
   recipients: string[];
 }
 
-const kinds: Record<string, Complaint['kind'] | undefined> = {
-  abuse: 'complaint',
-  fraud: 'complaint',
-  virus: 'complaint',
-  miscategorized: 'complaint',
-  other: 'complaint',
-  'opt-out': 'unsubscribe',
-  'opt-out-list': 'unsubscribe',
-};
+const kinds = new Map<string, Complaint['kind']>([
+  ['abuse', 'complaint'],
+  ['fraud', 'complaint'],
+  ['virus', 'complaint'],
+  ['miscategorized', 'complaint'],
+  ['other', 'complaint'],
+  ['opt-out', 'unsubscribe'],
+  ['opt-out-list', 'unsubscribe'],
+]);
 
 const mostTokens = 50;
 
@@ -36,7 +36,7 @@ export function readComplaint(bytes: Uint8Array): Complaint | null {
     .get('feedback-type')
     .toLowerCase()
     .replace(/[^a-z-].*$/, '');
-  const kind = kinds[type];
+  const kind = kinds.get(type);
   if (!kind) return null;
   const places = [
     report.all('original-mail-from'),

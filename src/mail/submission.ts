@@ -19,6 +19,7 @@ const controls = {
   'x-sendwright-tags': 'tags',
   'x-sendwright-type': 'type',
   'x-sendwright-scheduled-at': 'scheduledAt',
+  'x-sendwright-on-uncertain': 'onUncertain',
 } as const;
 
 type Control = (typeof controls)[keyof typeof controls];

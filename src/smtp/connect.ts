@@ -66,7 +66,7 @@ async function steps(connection: Connection, options: GreetOptions): Promise<Ref
 
 /** Waits for the host to mend it: not the fault of the message, nor of the way to the host. */
 export function refusedBy(policy: TlsPolicy, host: string, phase: Phase, { reason }: Objection): Failure {
-  const sentence = `${host} ${reason}, and ${policy.source} does not allow that.`;
+  const sentence = `${host} ${reason}: refused by ${policy.source}.`;
   return { phase, reply: null, reason: sentence, enhanced: '4.7.0', class: 'protocol', permanent: false };
 }
 
@@ -75,7 +75,7 @@ function objected(connection: Connection, policy: TlsPolicy, objection: Objectio
 }
 
 function withoutClear(broken: Refusal, policy: TlsPolicy): Refusal {
-  const reason = `${broken.reason.replace(/\.$/, '')}, and ${policy.source} does not allow to go on in clear.`;
+  const reason = `${broken.reason.replace(/\.$/, '')}, and clear text is ruled out by ${policy.source}.`;
   // Of the class `network` it would hold back everybody's mail for the host.
   const kind = broken.class === 'network' ? 'protocol' : broken.class;
   const objection: Objection = { failure: 'validation-failure', reason: broken.reason };

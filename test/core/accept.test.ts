@@ -24,6 +24,7 @@ function request(from: string, fields: Partial<SendRequest> = {}): SendRequest {
     tags: ['a'],
     type: 'transactional',
     tls: 'opportunistic',
+    onUncertain: 'retry',
     scheduledAt: null,
     ...fields,
   };

@@ -38,6 +38,7 @@ t.test('rows and jobs', async (t) => {
         tags: [],
         type: 'transactional',
         tls: 'opportunistic',
+        onUncertain: 'retry',
         scheduledAt: null,
       },
     ]);
@@ -64,6 +65,8 @@ t.test('rows and jobs', async (t) => {
     attempts: 1,
     nextAttemptAt,
     lastResponse: `answer to ${index}`,
+    waitingFor: null,
+    uncertain: false,
     suppress: null,
   });
   const write = (...settlements: Settlement[]) => db.transaction((tx) => settle(tx, queue, settlements, []));

@@ -23,6 +23,7 @@ const request = (ref: templates.TemplateRef, variables: Record<string, unknown> 
   tags: [],
   type: 'transactional',
   tls: 'opportunistic',
+  onUncertain: 'retry',
   scheduledAt: null,
   template: { ref, variables },
 });

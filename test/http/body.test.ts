@@ -222,7 +222,7 @@ t.test('every answer has an id and its security headers, and an error nothing bu
     ['POST', '/api/v1/emails', { key: reader, body: {} }, 403, 'forbidden'],
     ['PUT', '/api/v1/emails', { key, body: {} }, 405, 'method not allowed', 'GET, HEAD, POST'],
     ['DELETE', '/healthz', {}, 405, 'method not allowed', 'GET, HEAD'],
-    ['PATCH', `/api/v1/domains/${id}`, { token }, 405, 'method not allowed', 'DELETE, GET, HEAD'],
+    ['PUT', `/api/v1/domains/${id}`, { token }, 405, 'method not allowed', 'DELETE, GET, HEAD, PATCH'],
     ['GET', '/api/v1/auth/login', {}, 405, 'method not allowed', 'POST'],
     ['PROPFIND', '/api/v1/emails', {}, 405, 'method not allowed', 'GET, HEAD, POST'],
     ['PROPFIND', '/nowhere', {}, 404, 'not found'],

@@ -2,7 +2,14 @@ import { randomBytes } from 'node:crypto';
 import fc from 'fast-check';
 import t from 'tap';
 import { newId } from '../../src/ids.ts';
-import { createReturnPath, parseReturnPath } from '../../src/mail/token.ts';
+import {
+  createReturnPath,
+  createUnsubscribeAddress,
+  createUnsubscribeToken,
+  parseReturnPath,
+  parseUnsubscribeAddress,
+  parseUnsubscribeToken,
+} from '../../src/mail/token.ts';
 
 const key = Buffer.alloc(32, 7);
 const host = 'mail.example.com';
@@ -67,4 +74,40 @@ t.test('for any id and key', async (t) => {
     t.equal(parseReturnPath(Buffer.from(secret), createReturnPath(Buffer.from(secret), id, host), host)?.emailId, id);
   });
   fc.assert(property, { numRuns: 300 });
+});
+
+t.test('a return path names one recipient, and whether there were others', async (t) => {
+  const emailId = newId();
+  for (const position of [0, 1, 99, 127]) {
+    for (const alone of [true, false]) {
+      const address = createReturnPath(key, emailId, host, { position, alone });
+      t.ok(address.indexOf('@') <= 64, 'as long as a local part may be');
+      const named = { emailId, recipient: { position, alone } };
+      t.strictSame(parseReturnPath(key, address, host), named);
+      t.strictSame(parseReturnPath(key, address.toUpperCase(), host), named);
+    }
+  }
+  for (const position of [-1, 128, 0.5, Number.NaN])
+    t.throws(() => createReturnPath(key, emailId, host, { position, alone: true }), String(position));
+});
+
+t.test('AUTH: a token for one use is none for another', async (t) => {
+  const named = { emailId: newId(), position: 3 };
+  const token = createUnsubscribeToken(key, named);
+  t.strictSame(parseUnsubscribeToken(key, token), named);
+  t.strictSame(parseUnsubscribeToken(key, token.toUpperCase()), named);
+  const address = createUnsubscribeAddress(key, named, host);
+  t.strictSame(parseUnsubscribeAddress(key, address, host), named);
+  t.equal(parseReturnPath(key, `bounces+${token}@${host}`, host), null);
+  const bounces = createReturnPath(key, named.emailId, host, { position: 3, alone: true });
+  t.equal(parseUnsubscribeToken(key, bounces.slice('bounces+'.length, bounces.indexOf('@'))), null);
+  t.equal(parseUnsubscribeAddress(key, bounces.replace('bounces', 'unsubscribe'), host), null);
+  t.equal(parseUnsubscribeAddress(key, address, 'other.example.com'), null);
+  t.equal(parseUnsubscribeToken(randomBytes(32), token), null);
+  for (let i = 0; i < token.length; i++) {
+    const changed = `${token.slice(0, i)}${token[i] === 'a' ? 'b' : 'a'}${token.slice(i + 1)}`;
+    t.equal(parseUnsubscribeToken(key, changed), null, `character ${i}`);
+  }
+  for (const text of ['', token.slice(1), `${token}a`, `${token} `, '\u212a'.repeat(44)])
+    t.equal(parseUnsubscribeToken(key, text), null);
 });

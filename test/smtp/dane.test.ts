@@ -13,7 +13,7 @@ import { resultOf, startScene } from './scene.ts';
 const authority = createAuthority();
 const past = { from: new Date(Date.now() - 10_000), to: new Date(Date.now() - 1_000) };
 const own = authority.issue(['mx.example.test']);
-const verified: TlsDemand = { level: 'verified', by: 'the email' };
+const verified: TlsDemand = { level: 'verified', by: 'the TLS setting of this email' };
 
 function tlsa(usage: number, selector: number, matchingType: number, certificate: X509Certificate): TlsaRecord {
   const bytes = selector === 0 ? certificate.raw : certificate.publicKey.export({ type: 'spki', format: 'der' });
@@ -55,7 +55,7 @@ async function start(t: Parameters<typeof startScene>[0], { credentials = own, r
     dane: new DanePolicies(resolver, sink.port),
     sts: sts ? { find: async () => ({ policy, problem: null }) } : null,
   });
-  const scene = await startScene(t, sink.port, {}, { tlsPolicies, resolver: signed.resolver });
+  const scene = await startScene(t, sink.port, {}, { tlsPolicies });
   return { sink, name, signed, tlsPolicies, ...scene };
 }
 

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { mostInBatch, move, sendQuery } from '../routes/sending.ts';
+import { mostInBatch, move, releaseRequest, sendQuery } from '../routes/sending.ts';
 import { shownSendRequest } from '../send-request.ts';
 import { email, emailExample, tlsOutlook } from './emails.ts';
 import type { Group } from './operation.ts';
@@ -211,6 +211,22 @@ export const sendingGroup: Group = {
         },
       },
       refusals: [notWaiting],
+    },
+    {
+      id: 'releaseEmail',
+      method: 'post',
+      path: '/api/v1/emails/:id/release',
+      summary: 'Decide about an email that may have arrived',
+      description:
+        'With `on_uncertain: hold` a recipient waits when the answer to the whole message never came; the event `email.uncertain` tells of it. `retry` sends it again, `delivered` and `failed` settle it. A copy that is sent again has the same Message-ID.',
+      access: { key: 'send' },
+      params,
+      body: { schema: releaseRequest, example: { as: 'delivered' } },
+      answer: {
+        description: 'It is decided, for all of its recipients that were held.',
+        schema: z.object({ email, released: integer('How many recipients were held; 0: nothing has changed.') }),
+        example: { email: { ...emailExample, status: 'sent' }, released: 1 },
+      },
     },
   ],
 };

@@ -6,6 +6,7 @@ import { type Accepted, accept, acceptOnce } from '../../core/emails.ts';
 import type { KeyHolder } from '../../core/keys.ts';
 import * as scheduling from '../../core/scheduling.ts';
 import type { Sendable } from '../../core/template-sending.ts';
+import { release, releases } from '../../core/uncertainty.ts';
 import { invalidRequest } from '../../errors.ts';
 import { demandKey } from '../auth.ts';
 import { readJson } from '../body.ts';
@@ -28,9 +29,12 @@ export const sendQuery = z.strictObject({
 });
 /** A dry run that is asked for here must not be a real one. */
 const noQuery = z.strictObject({});
+export const releaseRequest = z.object({
+  as: oneOf(releases).describe('`retry`: send it again, now; `delivered` or `failed`: take it for that.'),
+});
 export const move = z.object({ scheduled_at: scheduledAt.describe('When to send it instead, within a year.') });
 
-/** `POST /emails`, `POST /emails/batch`, and `DELETE` and `PATCH /emails/:id` of what is scheduled. */
+/** `POST /emails`, `POST /emails/batch`, `DELETE` and `PATCH /emails/:id` of what is scheduled, and `POST /emails/:id/release`. */
 export function sendingRoutes(router: Router, services: Services): void {
   const { db } = services;
 
@@ -62,6 +66,13 @@ export function sendingRoutes(router: Router, services: Services): void {
     const holder = ctx.state.holder as KeyHolder;
     const input = parse(move, await readJson(ctx, moveLimit));
     ctx.body = { email: present.email(await scheduling.move(db, holder, ctx.params.id ?? '', input.scheduled_at)) };
+  });
+
+  router.post('/emails/:id/release', demandKey(services, 'send'), async (ctx) => {
+    const holder = ctx.state.holder as KeyHolder;
+    const input = parse(releaseRequest, await readJson(ctx, moveLimit));
+    const { email, released } = await release(db, services.queue, holder, ctx.params.id ?? '', input.as);
+    ctx.body = { email: present.email(email), released };
   });
 }
 

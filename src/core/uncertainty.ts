@@ -1,0 +1,67 @@
+import type { Database } from '../db/client.ts';
+import type { Email } from '../generated/prisma/client.ts';
+import { newId } from '../ids.ts';
+import type { Queue } from '../queue.ts';
+import * as log from './email-log.ts';
+import type { KeyHolder } from './keys.ts';
+import { demandOwn } from './scheduling.ts';
+import { type Settlement, settle } from './settlement.ts';
+
+/** What to do after an attempt that ended between the final dot and the answer to it. */
+export const uncertainPolicies = ['retry', 'hold'] as const;
+
+/** What a recipient that is held may be taken for. */
+export const releases = ['retry', 'delivered', 'failed'] as const;
+export type Release = (typeof releases)[number];
+
+/** What `recipients.waiting_for` says of one that may have got the message, and is held until somebody decides. */
+export const heldNote = 'held: it may have been delivered';
+export const heldUntil = new Date('9999-01-01T00:00:00Z');
+
+/**
+ * Decides about the recipients of an email that are held because they may have got it: they are tried again now, or settled. Where
+ * none is held, nothing changes.
+ *
+ * @returns the email, and how many recipients were held
+ * @throws ApiError 404, or 403 when the key may not send from its domain
+ */
+export async function release(
+  db: Database,
+  queue: Queue,
+  holder: KeyHolder,
+  id: string,
+  as: Release,
+): Promise<{ email: Email; released: number }> {
+  await demandOwn(db, holder, id);
+  const { released, told } = await db.transaction(async (tx) => {
+    // As if a node had claimed them, so that the one way to settle recipients serves here as well.
+    const claim = { nodeId: newId(), jobId: newId() };
+    const held = await tx.query<{ position: number; attempts: number }>({
+      text: `UPDATE recipients
+                SET next_attempt_at = now(), waiting_for = NULL, claimed_by = $4, job_id = $5
+              WHERE email_id = $1 AND waiting_for = $2 AND next_attempt_at = $3 AND job_id IS NULL
+          RETURNING position, attempts`,
+      values: [id, heldNote, heldUntil, ...(as === 'retry' ? [null, null] : [claim.nodeId, claim.jobId])],
+    });
+    if (as === 'retry' || held.length === 0) return { released: held.length, told: 0 };
+    const response =
+      as === 'delivered' ? 'taken for delivered, as was decided' : 'taken for not delivered, as was decided';
+    const settlements = held.map(
+      ({ position, attempts }): Settlement => ({
+        ...claim,
+        emailId: id,
+        position,
+        status: as,
+        attempts,
+        nextAttemptAt: null,
+        waitingFor: null,
+        uncertain: false,
+        lastResponse: response,
+        suppress: null,
+      }),
+    );
+    return { released: held.length, told: await settle(tx, queue, settlements, []) };
+  });
+  if (told > 0) queue.webhooks.wake();
+  return { email: (await log.get(db, holder.accountId, id)).email, released };
+}

@@ -1,0 +1,112 @@
+import t from 'tap';
+import { forgetExpired, KnownPolicies } from '../../src/core/tls-policies.ts';
+import { forgetOld, record } from '../../src/core/tls-results.ts';
+import { Connection } from '../../src/smtp/connection.ts';
+import type { StsPolicy } from '../../src/smtp/mta-sts.ts';
+import type { PublishedPolicy } from '../../src/smtp/tls-policies.ts';
+import { TlsResults } from '../../src/smtp/tls-results.ts';
+import { openDatabase } from '../support/db.ts';
+
+const policy = (id: string, fetchedAt = new Date(), fields: Partial<StsPolicy> = {}): StsPolicy => ({
+  id,
+  mode: 'enforce',
+  mx: ['mx.a.test', '*.b.test'],
+  maxAgeSeconds: 1_000,
+  fetchedAt,
+  ...fields,
+});
+
+t.test('a policy is known to every node until it expires', async (t) => {
+  const db = await openDatabase(t);
+  const [one, other] = [new KnownPolicies(db), new KnownPolicies(db)];
+  const saved = policy('1');
+  await one.save('a.test', saved);
+  t.same(await other.load('a.test'), saved);
+  t.equal(await other.load('b.test'), null);
+
+  await other.save('a.test', policy('2', new Date(saved.fetchedAt.getTime() + 5)));
+  await one.save('a.test', policy('0', new Date(saved.fetchedAt.getTime() - 5)));
+  t.match(await one.load('a.test'), { id: '2' }, 'what was fetched later stays');
+
+  await one.save('old.test', policy('1', new Date(Date.now() - 1_001_000)));
+  t.equal(await one.load('old.test'), null);
+  await forgetExpired(db);
+  const rows = await db.query<{ domain: string }>({ text: 'SELECT domain FROM tls_policies' });
+  t.same(rows, [{ domain: 'a.test' }]);
+});
+
+t.test('look-ups that come together are few statements, and fail together', async (t) => {
+  const db = await openDatabase(t);
+  await new KnownPolicies(db).save('d7.test', policy('7'));
+  let statements = 0;
+  const counting = new KnownPolicies({
+    ...db,
+    query: (statement) => {
+      statements += 1;
+      return db.query(statement);
+    },
+  });
+  const found = await Promise.all(Array.from({ length: 100 }, (_, at) => counting.load(`d${at}.test`)));
+  t.same(
+    found.flatMap((each, at) => (each ? [at] : [])),
+    [7],
+  );
+  t.equal(statements, 1);
+  const away = new KnownPolicies({ ...db, query: () => Promise.reject(new Error('away')) });
+  await t.rejects(Promise.all([away.load('a.test'), away.load('b.test')]), { message: 'away' });
+});
+
+const published: PublishedPolicy = {
+  type: 'sts',
+  domain: 'a.test',
+  lines: ['version: STSv1', 'mode: enforce'],
+  mx: ['mx.a.test'],
+  rule: null,
+  problem: null,
+};
+const stranger = { failure: 'validation-failure', reason: 'is a stranger' } as const;
+
+t.test('results of sessions are added up by day, whichever node counted them', async (t) => {
+  const db = await openDatabase(t);
+  const at = new Date('2026-11-21T23:59:59Z');
+  for (const node of [new TlsResults(), new TlsResults()]) {
+    const connection = new Connection({ host: 'mx.a.test', address: '192.0.2.1', port: 25 });
+    node.session(published, connection, null);
+    node.host(published, 'evil.test', stranger);
+    node.host(published, 'evil.test', { ...stranger, reason: 'is still a stranger' });
+    await record(db, node, at);
+    await record(db, node, at);
+  }
+  const late = new TlsResults();
+  late.host(published, 'evil.test', stranger);
+  await record(db, late, new Date('2026-11-22T00:00:00Z'));
+  const rows = await db.query({
+    text: `SELECT day::text, policy_type, policy, mx, result, host, address, reason, sessions FROM tls_results
+            WHERE domain = 'a.test' ORDER BY day, host`,
+  });
+  const common = { policy_type: 'sts', policy: published.lines, mx: published.mx };
+  const evil = {
+    ...common,
+    result: 'validation-failure',
+    host: 'evil.test',
+    address: '',
+    reason: 'is still a stranger',
+  };
+  const clear = { ...common, result: 'starttls-not-supported', host: 'mx.a.test', address: '192.0.2.1' };
+  t.same(rows, [
+    { day: '2026-11-21', ...evil, sessions: 4 },
+    { day: '2026-11-21', ...clear, reason: 'does not offer TLS (STARTTLS)', sessions: 2 },
+    { day: '2026-11-22', ...evil, reason: 'is a stranger', sessions: 1 },
+  ]);
+  await forgetOld(db, new Date('2026-12-06T12:00:00Z'));
+  t.equal((await db.query({ text: 'SELECT 1 FROM tls_results' })).length, 1);
+});
+
+t.test('what could not be written is not lost', async (t) => {
+  const db = await openDatabase(t);
+  const results = new TlsResults();
+  results.host(published, 'evil.test', stranger);
+  await t.rejects(record({ ...db, query: () => Promise.reject(new Error('away')) }, results), { message: 'away' });
+  results.host(published, 'evil.test', stranger);
+  t.match(results.take(), [{ sessions: 2 }]);
+});

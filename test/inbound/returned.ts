@@ -1,0 +1,145 @@
+import type { Test } from 'tap';
+import { unsubscribeKey } from '../../src/core/outgoing-message.ts';
+import { type InboundOptions, startInbound } from '../../src/inbound/server.ts';
+import { silentLog } from '../../src/log.ts';
+import { createReturnPath, createUnsubscribeAddress } from '../../src/mail/token.ts';
+import { createQueue } from '../../src/queue.ts';
+import { deriveKey } from '../../src/seal.ts';
+import { buildSender } from '../support/build.ts';
+import { startTestNode } from '../support/node.ts';
+import { certificate, Dialog, encryptionKey, serverName } from './scene.ts';
+
+export const host = serverName;
+const keys = { returnPath: deriveKey(encryptionKey, 'return path'), unsubscribe: unsubscribeKey(encryptionKey) };
+
+/** A node that delivers nothing, and beside it the server for what comes back. */
+export async function startReturns(t: Test, options: Partial<InboundOptions> & { databaseUrl?: string } = {}) {
+  const { databaseUrl, ...rest } = options;
+  const env = { ENCRYPTION_KEY: encryptionKey.toString('hex'), ROLES: 'api' };
+  const node = await startTestNode(t, databaseUrl ? { ...env, DATABASE_URL: databaseUrl } : env);
+  const queue = createQueue(node.databaseUrl, silentLog);
+  await queue.start();
+  const server = await startInbound({
+    db: node.db,
+    queue,
+    log: silentLog,
+    host,
+    keys,
+    listenOn: '127.0.0.1',
+    port: 0,
+    tls: certificate,
+    ...rest,
+  });
+  t.teardown(async () => {
+    await server.close(100);
+    await queue.stop();
+  });
+  const dial = async () => {
+    const dialog = await Dialog.open(t, server.port, false);
+    await dialog.ask('EHLO mx.other.test');
+    return dialog;
+  };
+  const idle: Dialog[] = [];
+  /** Hands a message over; the reply to it, or to whatever was refused before. Text is Latin-1. */
+  const deliver = async (to: string | string[], message: string | Buffer, from = '') => {
+    const text = (typeof message === 'string' ? message : message.toString('latin1')).replaceAll(/\r?\n/g, '\r\n');
+    const dialog = idle.pop() ?? (await dial());
+    const reply = await dialog.message(from, text.replaceAll('\r\n.', '\r\n..'), [to].flat());
+    await dialog.ask('RSET');
+    idle.push(dialog);
+    return reply;
+  };
+  return { node, queue, server, dial, deliver, sender: () => buildCorrespondent(node) };
+}
+
+/** An account of its own, with an endpoint for all events. */
+async function buildCorrespondent(node: Awaited<ReturnType<typeof startTestNode>>) {
+  const sender = await buildSender(node.db, encryptionKey);
+  const { email, password } = sender.account;
+  const { token } = (await node.call('POST', '/api/v1/auth/login', { body: { email, password } })).body;
+  const events = ['email.bounced', 'email.complained', 'email.unsubscribed'];
+  await node.call('POST', '/api/v1/webhooks', { token, body: { url: 'https://hooks.example.com/', events } });
+  const get = async (path: string) => (await node.call('GET', path, { token, key: sender.key })).body;
+  return {
+    ...sender,
+    token,
+    /** Accepted and, as far as anybody knows, delivered. */
+    async send(to: string | string[], fields: Record<string, unknown> = {}): Promise<string> {
+      const body = { from: sender.from, to, subject: 's', text: 't', ...fields };
+      const { id, status } = (await node.call('POST', '/api/v1/emails', { key: sender.key, body })).body.email;
+      if (status !== 'queued') throw new Error(`it is ${status}`);
+      await node.db.query({
+        text: `WITH r AS (UPDATE recipients SET status = 'delivered', next_attempt_at = NULL WHERE email_id = $1)
+               UPDATE emails SET status = 'sent', pending = 0, sent_at = now() WHERE id = $1`,
+        values: [id],
+      });
+      return id;
+    },
+    read: async (id: string) => (await get(`/api/v1/emails/${id}`)).email,
+    explain: async (id: string) => await get(`/api/v1/emails/${id}/explain`),
+    suppressed: async (): Promise<string[]> =>
+      (await get('/api/v1/suppressions')).suppressions.map(
+        (one: { address: string; reason: string }) => `${one.address} ${one.reason}`,
+      ),
+    /** What the endpoint is going to be told, oldest first. */
+    async events() {
+      const rows = await node.db.query<{ payload: string }>({
+        text: 'SELECT payload FROM webhook_deliveries WHERE account_id = $1 ORDER BY id',
+        values: [sender.account.id],
+      });
+      return rows.map((row) => JSON.parse(row.payload));
+    },
+  };
+}
+
+export const returnPath = (emailId: string, position = 0, alone = true) =>
+  createReturnPath(keys.returnPath, emailId, host, { position, alone });
+/** As it was before a recipient was named in it. */
+export const oldReturnPath = (emailId: string) => createReturnPath(keys.returnPath, emailId, host);
+export const unsubscribeAddress = (emailId: string, position = 0) =>
+  createUnsubscribeAddress(keys.unsubscribe, { emailId, position }, host);
+
+/** A bounce with one group for each of these. */
+export function bounce(...groups: { to?: string; action?: string; status?: string; said?: string }[]): string {
+  const fields = groups.map(
+    ({ to = 'jane@example.com', action = 'failed', status = '5.1.1', said = '550 5.1.1 no such user' }) =>
+      `Final-Recipient: rfc822; ${to}\nAction: ${action}\nStatus: ${status}\nDiagnostic-Code: smtp; ${said}\n`,
+  );
+  return `From: MAILER-DAEMON@mx.other.test
+Subject: Undelivered Mail Returned to Sender
+Content-Type: multipart/report; report-type=delivery-status; boundary=b
+
+--b
+Content-Type: text/plain
+
+It failed.
+
+--b
+Content-Type: message/delivery-status
+
+Reporting-MTA: dns; mx.other.test
+
+${fields.join('\n')}
+--b--
+`;
+}
+
+/** A feedback report about a message with these lines in its header. */
+export function complaint(header: string, fields = '', type = 'abuse'): string {
+  return `From: feedback@provider.test
+Subject: FW: s
+Content-Type: multipart/report; report-type=feedback-report; boundary=b
+
+--b
+Content-Type: message/feedback-report
+
+Feedback-Type: ${type}
+Version: 1
+${fields}
+--b
+Content-Type: text/rfc822-headers
+
+${header}
+--b--
+`;
+}

@@ -1,0 +1,234 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import t from 'tap';
+import { createDatabase } from '../support/db.ts';
+import { startGate } from '../support/gate.ts';
+import { eventually } from '../support/node.ts';
+import { bounce, complaint, host, returnPath, startReturns, unsubscribeAddress } from './returned.ts';
+import { Dialog } from './scene.ts';
+
+const scene = await startReturns(t);
+const { dial, deliver } = scene;
+const taken = /^250 2\.0\.0 taken/;
+
+t.test('MAIL-01: nothing is relayed', async (t) => {
+  const { send } = await scene.sender();
+  const id = await send('jane@example.com');
+  const good = returnPath(id);
+  const [local = ''] = good.split('@');
+  const dialog = await dial();
+  t.match(await dialog.ask(`MAIL FROM:<spammer@spam.test>`), /^250 /);
+  for (const address of [
+    'user@elsewhere.test',
+    `user@${host}`,
+    `user%elsewhere.test@${host}`,
+    `elsewhere.test!user@${host}`,
+    `"user@elsewhere.test"@${host}`,
+    `@${host}:user@elsewhere.test`,
+    'user@[127.0.0.1]',
+    `bounces@${host}`,
+    `bounces+@${host}`,
+    `bounces+${'a'.repeat(42)}@${host}`,
+    `${local}@elsewhere.test`,
+    `${local}%elsewhere.test@${host}`,
+    `${local}@${host}.elsewhere.test`,
+    `${local}@${host}@elsewhere.test`,
+    `x${good}`,
+    good.replace('bounces', 'unsubscribe'),
+    unsubscribeAddress(id).replace('unsubscribe', 'bounces'),
+    'abuse@elsewhere.test',
+    `abuse+x@${host}`,
+    'fbl',
+  ]) {
+    t.match(await dialog.ask(`RCPT TO:<${address}>`), /^(?:550 5\.7\.1|501|553) /, address);
+  }
+  t.match(await dialog.ask('DATA'), /^503 /);
+  t.match(await dialog.ask(`RCPT TO:<@relay.test:${good.toUpperCase()}>`), /^250 /, 'a source route is left out');
+  t.match(await dialog.ask('VRFY jane'), /^25[02] |^50[02] /);
+  for (const from of [`<postmaster@${host}>`, '<>']) {
+    await dialog.ask('RSET');
+    await dialog.ask(`MAIL FROM:${from}`);
+    t.match(await dialog.ask('RCPT TO:<user@elsewhere.test>'), /^550 5\.7\.1 /, from);
+  }
+});
+
+t.test('MAIL-03: nothing is ever sent from here', async (t) => {
+  // What is not imported cannot be used.
+  const folder = new URL('../../src/inbound/', import.meta.url);
+  for (const file of readdirSync(folder)) {
+    const source = readFileSync(new URL(file, folder), 'utf8');
+    t.notMatch(source, /from '(?:nodemailer|node:dns|\.\.\/smtp\/(?:deliver|transport|connect))/, file);
+  }
+  const { send } = await scene.sender();
+  const id = await send('jane@example.com');
+  const jobs = async () =>
+    (
+      await scene.node.db.query<{ n: string }>({ text: `SELECT count(*) AS n FROM pgboss.job WHERE name = 'deliver'` })
+    )[0]?.n;
+  const before = await jobs();
+  await deliver(returnPath(id), bounce({}));
+  await deliver(`fbl@${host}`, complaint(`Return-Path: <${returnPath(id)}>`));
+  t.equal(await jobs(), before, 'no email was queued');
+});
+
+t.test('an address for reports takes nothing else, and says so', async (t) => {
+  for (const to of [`fbl@${host}`, `abuse@${host}`, `postmaster@${host}`]) {
+    t.match(
+      await deliver(to, 'Subject: hello\n\nIs anybody there?\n', 'jane@example.com'),
+      /^554 5\.6\.0 .*feedback reports/,
+    );
+    t.match(await deliver(to, bounce({})), /^554 5\.6\.0 /);
+  }
+});
+
+t.test('one message may be for several addresses, and does for each what it says', async (t) => {
+  const { send, suppressed } = await scene.sender();
+  const ids = [await send('jane@example.com'), await send('jane@example.com', { subject: 'other' })];
+  t.match(
+    await deliver(
+      ids.map((id) => returnPath(id)),
+      bounce({}),
+    ),
+    taken,
+  );
+  t.strictSame(await suppressed(), ['jane@example.com bounce']);
+  for (const id of ids) {
+    const rows = await scene.node.db.query({ text: 'SELECT FROM returns WHERE email_id = $1', values: [id] });
+    t.equal(rows.length, 1);
+  }
+  const dialog = await dial();
+  await dialog.ask('MAIL FROM:<>');
+  for (let n = 0; n < 10; n++) t.match(await dialog.ask(`RCPT TO:<${returnPath(ids[0] ?? '', n)}>`), /^250 /);
+  t.match(await dialog.ask(`RCPT TO:<${returnPath(ids[0] ?? '', 10)}>`), /^452 /);
+});
+
+t.test('SMG-03: only CR LF . CR LF ends a message, and other line ends are read as such', async (t) => {
+  const { send, read } = await scene.sender();
+  const other = await send('other@example.com');
+  for (const [index, ender] of [
+    '\n.\n',
+    '\r.\r',
+    '\n.\r\n',
+    '\r\n.\n',
+    '\r\n.\r',
+    '\r.\r\n',
+    '\r\n\0.\r\n',
+    '\r\n.\0\r\n',
+  ].entries()) {
+    const to = `jane${index}@example.com`;
+    const id = await send(to);
+    const dialog = await dial();
+    await dialog.envelope('', [returnPath(id)]);
+    const smuggled = `MAIL FROM:<>\r\nRCPT TO:<${returnPath(other)}>\r\nDATA\r\n${bounce({ to: 'other@example.com' })}`;
+    dialog.send(`${bounce({ to })}${ender}${smuggled}\r\n.\r\n`);
+    t.match(await dialog.reply(), taken, JSON.stringify(ender));
+    t.match(await dialog.ask('NOOP'), /^250 /, 'one message had one reply');
+    dialog.end();
+    t.match((await read(id)).returns, [{ recipient: to, kind: 'bounce' }], JSON.stringify(ender));
+  }
+  t.strictSame((await read(other)).returns, []);
+});
+
+t.test('SMG-04: a message is the same in whatever pieces it arrives', async (t) => {
+  const { send, read } = await scene.sender();
+  const dialog = await dial();
+  const text = `${bounce({}).replaceAll('\n', '\r\n')}\r\n..\r\n.\r\n`;
+  for (const cut of [1, text.length - 8, ...Array.from({ length: 7 }, (_, n) => text.length - 7 + n)]) {
+    const id = await send('jane@example.com');
+    await dialog.envelope('', [returnPath(id)]);
+    dialog.send(text.slice(0, cut));
+    dialog.send(text.slice(cut));
+    t.match(await dialog.reply(), taken, `cut at ${cut - text.length}`);
+    t.equal((await read(id)).returns.length, 1);
+    await scene.node.db.query({ text: 'DELETE FROM suppressions' });
+  }
+  const id = await send('jane@example.com');
+  await dialog.envelope('', [returnPath(id)]);
+  for (const byte of text) dialog.send(byte);
+  t.match(await dialog.reply(), taken, 'byte by byte');
+  t.equal((await read(id)).returns.length, 1);
+});
+
+t.test('SMG-05: what was sent before TLS is forgotten when TLS begins', async (t) => {
+  const { send, read } = await scene.sender();
+  const id = await send('jane@example.com');
+  const dialog = await dial();
+  await dialog.startTls(`EHLO injected.test\r\nMAIL FROM:<>\r\nRCPT TO:<${returnPath(id)}>\r\nRSET\r\n`);
+  t.match(await dialog.ask('MAIL FROM:<>'), /^503 .*EHLO first/);
+  await dialog.ask('EHLO mx.other.test');
+  t.match(
+    await dialog.message('', bounce({}).replaceAll('\n', '\r\n'), [returnPath(id)]),
+    taken,
+    'with TLS as without',
+  );
+  t.equal((await read(id)).returns.length, 1);
+});
+
+t.test('SMG-09: no AUTH, no CHUNKING, and no commands of other times', async (t) => {
+  const dialog = await dial();
+  const offered = await dialog.ask('EHLO mx.other.test');
+  t.match(offered, /STARTTLS/);
+  t.match(offered, /SIZE 10485760/);
+  t.notMatch(offered, /AUTH|CHUNKING|XCLIENT|XFORWARD|DSN|BINARYMIME/);
+  for (const command of ['AUTH PLAIN AGEAYg==', 'WIZ', 'SHELL', 'KILL', 'XCLIENT ADDR=10.0.0.1', 'BDAT 4 LAST'])
+    t.match(await dialog.ask(command), /^50[023] /, command);
+  t.match(await dialog.ask('GET / HTTP/1.1'), /^421 /);
+});
+
+t.test('DOS-07: a message that is too large is refused, before or after it was sent', async (t) => {
+  const { send, read } = await scene.sender();
+  const id = await send('jane@example.com');
+  const dialog = await dial();
+  t.match(await dialog.ask('MAIL FROM:<> SIZE=10485761'), /^552 /);
+  await dialog.envelope('', [returnPath(id)]);
+  const filler = `${'x'.repeat(998)}\r\n`.repeat(11_000);
+  t.match(await dialog.ask(`${bounce({}).replaceAll('\n', '\r\n')}\r\n${filler}.`), /^552 5\.3\.4 /);
+  t.strictSame((await read(id)).returns, []);
+  t.match(await deliver(returnPath(id), `${bounce({})}\n${filler.slice(0, 9_000_000)}`), taken);
+  t.equal((await read(id)).returns.length, 1);
+});
+
+t.test('S14: while the database is away the sender is to try again, and then it is applied once', async (t) => {
+  const gate = await startGate(await createDatabase());
+  t.teardown(() => gate.close());
+  const behind = await startReturns(t, { databaseUrl: gate.url });
+  const { send, read, events } = await behind.sender();
+  const id = await send('jane@example.com');
+  gate.set('shut');
+  t.match(await behind.deliver(returnPath(id), bounce({})), /^451 4\.3\.0 /);
+  gate.set('open');
+  t.match(await eventually(async () => (await behind.deliver(returnPath(id), bounce({}))).match(taken)?.[0]), taken);
+  t.match(await behind.deliver(returnPath(id), bounce({})), taken);
+  t.equal((await read(id)).returns.length, 1);
+  t.equal((await events()).length, 1);
+});
+
+t.test('S14: one that breaks off before the final dot changes nothing', async (t) => {
+  const { send, read } = await scene.sender();
+  const id = await send('jane@example.com');
+  const dialog = await dial();
+  await dialog.envelope('', [returnPath(id)]);
+  dialog.send(bounce({}).replaceAll('\n', '\r\n'));
+  dialog.end();
+  await dialog.rest();
+  t.match(await deliver(`fbl@${host}`, 'x'), /^554/, 'the next one is served');
+  t.strictSame((await read(id)).returns, []);
+});
+
+t.test('nobody holds a connection for ever, or all of them', async (t) => {
+  const hasty = await startReturns(t, { patience: { idleMs: 300, contentMs: 500, visitMs: 900 } });
+  const idle = await hasty.dial();
+  t.match(await idle.rest(), /^421 /, 'says nothing');
+  const slow = await hasty.dial();
+  await slow.envelope('', [`fbl@${host}`]);
+  const drip = setInterval(() => slow.send('x'), 50);
+  t.match(await slow.rest(), /^421 4\.4\.2 the message took too long/, 'sends one byte after the other');
+  clearInterval(drip);
+  const busy = await hasty.dial();
+  const noise = setInterval(() => busy.send('NOOP\r\n'), 100);
+  t.match(await busy.rest(), /421 4\.4\.2 that took too long\r\n$/, 'comes to no end');
+  clearInterval(noise);
+  const guests = await Promise.all(Array.from({ length: 20 }, () => dial()));
+  const tooMany = await Dialog.open(t, scene.server.port, false, false);
+  t.match(await tooMany.reply(), /^421 .* too many connections/);
+  for (const guest of guests) guest.end();
+});

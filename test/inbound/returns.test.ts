@@ -1,0 +1,221 @@
+import t from 'tap';
+import { newId } from '../../src/ids.ts';
+import { bounces } from '../mail/bounces/index.ts';
+import { bounce, complaint, host, oldReturnPath, returnPath, startReturns, unsubscribeAddress } from './returned.ts';
+
+const scene = await startReturns(t);
+const { deliver } = scene;
+const taken = /^250 2\.0\.0 taken/;
+
+t.test('a late bounce is written down, suppresses, and is told: once', async (t) => {
+  const { send, read, explain, suppressed, events } = await scene.sender();
+  const id = await send('Jane@example.com');
+  t.match(await deliver(returnPath(id), bounce({})), taken);
+  const email = await read(id);
+  t.equal(email.status, 'sent', 'QUE-19: what the server said then stays');
+  t.match(email.recipients, [{ status: 'delivered' }]);
+  t.match(email.returns, [
+    {
+      recipient: 'Jane@example.com',
+      kind: 'bounce',
+      classification: 'bad_mailbox',
+      enhanced_code: '5.1.1',
+      diagnostic: '550 5.1.1 no such user',
+      received_at: /Z$/,
+    },
+  ]);
+  t.strictSame(await suppressed(), ['jane@example.com bounce']);
+  const told = [{ type: 'email.bounced', data: { email_id: id, status: 'sent' } }];
+  t.match(await events(), told);
+  t.strictSame((await events())[0].data.recipients, [
+    { address: 'Jane@example.com', status: 'bounced', response: '550 5.1.1 no such user' },
+  ]);
+  const { recipients } = await explain(id);
+  t.match(recipients, [
+    { status: 'delivered', classification: 'bad_mailbox', sentence: /It came back on .*: 550 5\.1\.1 no such user\.$/ },
+  ]);
+  t.match(recipients[0].advice, /knows no such mailbox/);
+
+  t.match(await deliver(returnPath(id), bounce({})), taken, 'S14: again');
+  await Promise.all([1, 2, 3].map(() => deliver(returnPath(id), bounce({ said: '550 5.1.1 other words' }))));
+  t.equal((await events()).length, 1);
+  t.equal((await read(id)).returns.length, 1);
+});
+
+t.test('what is over, but not because there is nobody, suppresses nobody', async (t) => {
+  const { send, read, suppressed, events } = await scene.sender();
+  const cases: [Parameters<typeof bounce>[0], Record<string, string>][] = [
+    [
+      { status: '5.2.2', said: '552 5.2.2 mailbox full' },
+      { kind: 'bounce', classification: 'mailbox_full' },
+    ],
+    [
+      { status: '4.4.7', said: '450 4.4.7 expired' },
+      { kind: 'bounce', classification: 'network' },
+    ],
+    [
+      { status: '4.1.1', said: '450 4.1.1 no such user' },
+      { kind: 'bounce', classification: 'bad_mailbox' },
+    ],
+    [
+      { status: '5.7.1', said: '550 5.7.1 your IP is blocked' },
+      { kind: 'bounce', classification: 'policy' },
+    ],
+    [
+      { action: 'delayed', status: '4.4.1', said: '' },
+      { kind: 'delay', classification: 'network' },
+    ],
+  ];
+  for (const [group, expected] of cases) {
+    const id = await send('jane@example.com');
+    t.match(await deliver(returnPath(id), bounce(group)), taken);
+    t.match((await read(id)).returns, [expected]);
+  }
+  t.strictSame(await suppressed(), []);
+  t.equal((await events()).length, 4, 'that it did not arrive is told all the same, a delay is not');
+});
+
+t.test('MAIL-05: delivered, relayed, automatic and unknown messages change nothing', async (t) => {
+  const { send, read, suppressed, events } = await scene.sender();
+  const id = await send('jane@example.com');
+  for (const action of ['delivered', 'relayed', 'expanded'])
+    t.match(await deliver(returnPath(id), bounce({ action, status: '2.0.0', said: '250 ok' })), taken);
+  for (const { name, message, kind } of bounces) {
+    if (kind === 'auto_reply' || kind === 'unknown' || kind === 'relayed')
+      t.match(await deliver(returnPath(id), message, 'jane@example.com'), taken, name);
+  }
+  t.strictSame([(await read(id)).returns, await suppressed(), await events()], [[], [], []]);
+});
+
+t.test('MAIL-05: a return path of several speaks for those whom the bounce names', async (t) => {
+  const { send, read, suppressed } = await scene.sender();
+  const to = ['ann@one.test', 'bob@one.test', 'cid@two.test'];
+  const id = await send(to);
+  const whoIs = async () => (await read(id)).returns.map(({ recipient }: { recipient: string }) => recipient);
+  await deliver(returnPath(id, 0, false), bounce({ to: 'cid@two.test' }));
+  await deliver(returnPath(id, 0, false), bounce({ to: 'stranger@one.test' }));
+  await deliver(returnPath(id, 0, false), 'From: mailer-daemon@x\nSubject: failure notice\n\n550 5.1.1 no such user\n');
+  t.strictSame(await whoIs(), [], 'of another destination, unknown, or not named');
+  await deliver(returnPath(id, 0, false), bounce({ to: 'BOB@one.test' }, { to: 'cid@two.test' }));
+  t.strictSame(await whoIs(), ['bob@one.test']);
+  await deliver(oldReturnPath(id), bounce({ to: 'cid@two.test' }));
+  t.strictSame(await whoIs(), ['bob@one.test', 'cid@two.test']);
+  await deliver(returnPath(id, 0, true), bounce({ to: 'bob@one.test' }));
+  t.strictSame((await suppressed()).sort(), ['bob@one.test bounce', 'cid@two.test bounce']);
+});
+
+t.test('who passed it on is not gone because somebody behind is', async (t) => {
+  const { send, read, suppressed } = await scene.sender();
+  const passed = await send('list@example.com');
+  await deliver(returnPath(passed), bounce({ to: 'member@elsewhere.test' }));
+  t.match((await read(passed)).returns, [
+    { recipient: 'list@example.com', kind: 'bounce', diagnostic: 'for member@elsewhere.test: 550 5.1.1 no such user' },
+  ]);
+  t.strictSame(await suppressed(), []);
+  const renamed = await send('jane+news@example.com');
+  await deliver(returnPath(renamed), bounce({ to: 'jane@internal.example.net' }));
+  t.strictSame(await suppressed(), ['jane+news@example.com bounce']);
+});
+
+t.test('MAIL-04: only an email of ours, of the last 90 days', async (t) => {
+  const { send, read, suppressed } = await scene.sender();
+  const id = await send('jane@example.com');
+  t.match(await deliver(returnPath(newId()), bounce({})), taken, 'one that is not there any more');
+  t.match(await deliver(returnPath(id, 7), bounce({})), taken, 'a recipient that it does not have');
+  const age = (days: number) =>
+    scene.node.db.query({
+      text: 'UPDATE emails SET created_at = now() - make_interval(days => $2) WHERE id = $1',
+      values: [id, days],
+    });
+  await age(91);
+  t.match(await deliver(returnPath(id), bounce({})), taken);
+  t.strictSame([(await read(id)).returns, await suppressed()], [[], []]);
+  await age(89);
+  await deliver(returnPath(id), bounce({}));
+  t.strictSame(await suppressed(), ['jane@example.com bounce']);
+});
+
+t.test('a complaint is known by whichever token it has left', async (t) => {
+  const { send, read, suppressed, events } = await scene.sender();
+  const cases: [what: string, to: (id: string) => string, header: (id: string) => string][] = [
+    ['the return path', () => `fbl@${host}`, (id) => `Return-Path: <${returnPath(id)}>`],
+    ['the link', () => `abuse@${host}`, (id) => `List-Unsubscribe: <https://x.test/unsubscribe/${tokenOf(id)}>`],
+    [
+      'the address',
+      () => `Postmaster@${host}`,
+      (id) => `List-Unsubscribe: <mailto:${unsubscribeAddress(id)}?subject=u>`,
+    ],
+    ['the Message-ID', () => `fbl@${host}`, (id) => `Message-ID: <${id}@x.test>`],
+    ['where it was sent', (id) => returnPath(id), () => 'Subject: s'],
+  ];
+  for (const [index, [what, to, header]] of cases.entries()) {
+    const address = `reader${index}@example.com`;
+    const id = await send(address);
+    t.match(await deliver(to(id), complaint(header(id)), 'feedback@provider.test'), taken, what);
+    t.match(await deliver(to(id), complaint(header(id)), 'feedback@provider.test'), taken, 'again');
+    t.match(
+      (await read(id)).returns,
+      [{ recipient: address, kind: 'complaint', diagnostic: 'reported as abuse' }],
+      what,
+    );
+  }
+  t.strictSame(
+    (await suppressed()).sort(),
+    cases.map((_, index) => `reader${index}@example.com complaint`),
+  );
+  t.strictSame(
+    (await events()).map(({ type }) => type),
+    cases.map(() => 'email.complained'),
+  );
+});
+
+const tokenOf = (id: string) => unsubscribeAddress(id).slice('unsubscribe+'.length).split('@')[0];
+
+t.test('MAIL-04: a complaint that may be anybody’s is nobody’s', async (t) => {
+  const { send, read, suppressed } = await scene.sender();
+  const to = ['ann@one.test', 'bob@one.test', 'cid@two.test'];
+  const id = await send(to);
+  const names = (address: string) => `Original-Rcpt-To: ${address}\n`;
+  for (const [header, fields] of [
+    [`Message-ID: <${id}@x.test>`, names('ann@one.test')],
+    [`Return-Path: <${returnPath(id, 0, false)}>`, ''],
+    [`Return-Path: <${returnPath(id, 0, false)}>`, names('cid@two.test')],
+    [`Return-Path: <${returnPath(id).replace(/\+.{5}/, '+aaaaa')}>`, names('ann@one.test')],
+    ['Message-ID: <0190aaaa-bbbb-7ccc-8ddd-eeeeffff0001@x.test>', ''],
+    ['Subject: s', names('ann@one.test')],
+  ] as const) {
+    t.match(await deliver(`fbl@${host}`, complaint(header, fields)), taken, `${header} ${fields}`);
+  }
+  t.strictSame([(await read(id)).returns, await suppressed()], [[], []]);
+  await deliver(`fbl@${host}`, complaint(`Return-Path: <${returnPath(id, 0, false)}>`, names('bob@one.test')));
+  t.strictSame(await suppressed(), ['bob@one.test complaint']);
+});
+
+t.test('a report that asks for no more mail unsubscribes', async (t) => {
+  const { send, suppressed, events } = await scene.sender();
+  const id = await send('jane@example.com', { type: 'marketing' });
+  await deliver(`fbl@${host}`, complaint(`Return-Path: <${returnPath(id)}>`, '', 'opt-out'));
+  t.strictSame(await suppressed(), ['jane@example.com unsubscribe']);
+  t.match(await events(), [{ type: 'email.unsubscribed' }]);
+});
+
+t.test('a mail to the address in List-Unsubscribe unsubscribes', async (t) => {
+  const { send, read, suppressed, events, token } = await scene.sender();
+  const id = await send(['ann@example.com', 'bob@example.com'], { type: 'marketing' });
+  const mail = (header = '') => `From: whoever@elsewhere.test\nSubject: unsubscribe\n${header}\n\n`;
+  for (const [message, from] of [
+    [mail(), ''],
+    [mail('Auto-Submitted: auto-replied\n'), 'bob@example.com'],
+    [bounce({}), 'mailer-daemon@x.test'],
+  ] as const) {
+    t.match(await deliver(unsubscribeAddress(id, 1), message, from), taken);
+  }
+  t.strictSame(await suppressed(), [], 'MAIL-03: no program asks for that');
+  t.match(await deliver(unsubscribeAddress(id, 1), mail(), 'bob@gmail.test'), taken);
+  t.strictSame(await suppressed(), ['bob@example.com unsubscribe']);
+  t.match((await read(id)).returns, [{ recipient: 'bob@example.com', kind: 'unsubscribe', diagnostic: null }]);
+  await scene.node.call('DELETE', '/api/v1/suppressions/bob%40example.com', { token });
+  t.match(await deliver(unsubscribeAddress(id, 1), mail(), 'bob@gmail.test'), taken);
+  t.strictSame(await suppressed(), ['bob@example.com unsubscribe'], 'whoever asks again means it');
+  t.equal((await events()).length, 1);
+});

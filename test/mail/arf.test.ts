@@ -1,0 +1,86 @@
+import t from 'tap';
+import { readComplaint } from '../../src/mail/arf.ts';
+
+const arf = (fields: string, header: string, type = 'message/rfc822') =>
+  Buffer.from(
+    `From: feedback@provider.test
+Subject: FW: Your order
+Content-Type: multipart/report; report-type=feedback-report; boundary="b"
+
+--b
+Content-Type: text/plain
+
+This is an email abuse report.
+
+--b
+Content-Type: message/feedback-report
+
+${fields}
+
+--b
+Content-Type: ${type}
+
+${header}
+
+List-Unsubscribe: <mailto:in-the-body@x.test>
+--b--
+`.replaceAll('\n', '\r\n'),
+  );
+
+const fields = `Feedback-Type: abuse
+User-Agent: SomeGenerator/1.0
+Version: 1
+Original-Mail-From: <bounces+aaaa@mail.sender.test>
+Original-Rcpt-To: <jane@example.com>
+Arrival-Date: Sat, 21 Nov 2026 09:00:00 +0000`;
+
+const header = `Return-Path: <bounces+bbbb@mail.sender.test>
+List-Unsubscribe: <https://send.test/unsubscribe/cccc>,
+ <mailto:unsubscribe+cccc@mail.sender.test?subject=unsubscribe>
+Message-ID: <0190aaaa-bbbb-7ccc-8ddd-eeeeffff0001@sender.test>
+Subject: Your order`;
+
+t.test('a feedback report (RFC 5965) names what it is about', async (t) => {
+  for (const type of ['message/rfc822', 'text/rfc822-headers', 'message/rfc822-headers']) {
+    t.strictSame(
+      readComplaint(arf(fields, header, type)),
+      {
+        kind: 'complaint',
+        type: 'abuse',
+        tokens: [
+          'bounces+aaaa@mail.sender.test',
+          'bounces+bbbb@mail.sender.test',
+          'https://send.test/unsubscribe/cccc',
+          'mailto:unsubscribe+cccc@mail.sender.test?subject=unsubscribe',
+        ],
+        messageId: '0190aaaa-bbbb-7ccc-8ddd-eeeeffff0001@sender.test',
+        recipients: ['jane@example.com'],
+      },
+      type,
+    );
+  }
+});
+
+t.test('a report is a complaint, a wish to be left alone, or neither', async (t) => {
+  const kindOf = (type: string) => readComplaint(arf(`Feedback-Type: ${type}\nVersion: 1`, header))?.kind ?? null;
+  for (const type of ['abuse', 'Fraud', 'virus', 'other', 'miscategorized']) t.equal(kindOf(type), 'complaint', type);
+  for (const type of ['opt-out', 'opt-out-list']) t.equal(kindOf(type), 'unsubscribe', type);
+  for (const type of ['not-spam', 'auth-failure', 'dkim', '', 'constructor']) t.equal(kindOf(type), null, type);
+});
+
+t.test('a report of Microsoft is the message alone', async (t) => {
+  const jmrp = (subject: string, more: string) =>
+    Buffer.from(
+      `From: staff@hotmail.com\nSubject: ${subject}\nContent-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: message/rfc822\n\n${more}${header}\n\nx\n--b--\n`,
+    );
+  const subject = 'complaint about message from 192.0.2.1';
+  const recipient = 'X-HmXmrOriginalRecipient: jane@hotmail.com\n';
+  t.match(readComplaint(jmrp(subject, recipient)), { kind: 'complaint', recipients: ['jane@hotmail.com'] });
+  t.equal(readComplaint(jmrp(subject, '')), null);
+  t.equal(readComplaint(jmrp('Fwd: Your order', recipient)), null);
+});
+
+t.test('anything else is none', async (t) => {
+  for (const text of ['', 'Feedback-Type: abuse\n\nx', 'Content-Type: message/feedback-report\n\n', header])
+    t.equal(readComplaint(Buffer.from(text)), null, text);
+});
