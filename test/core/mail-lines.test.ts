@@ -34,6 +34,8 @@ t.test('one line for each account', async (t) => {
       attachments: [],
       tags: [],
       type,
+      tls: 'opportunistic' as const,
+      onUncertain: 'retry' as const,
       scheduledAt: null,
     };
     const accepted = await accept(db, queue, holder, Array(emails).fill(email));

@@ -95,6 +95,7 @@ t.test('registering a domain', async (t) => {
       dkim_selector: body.domain.dkim_selector,
       verified_at: null,
       dns_warning: null,
+      tls: 'opportunistic',
       created_at: body.domain.created_at,
     });
     t.match(
@@ -137,6 +138,7 @@ t.test('registering a domain', async (t) => {
     'dkim_selector',
     'verified_at',
     'dns_warning',
+    'tls',
     'created_at',
   ]);
 
