@@ -1,7 +1,6 @@
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { chmod, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
-import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { dkimVerify } from 'mailauth/lib/dkim/verify.js';
@@ -9,6 +8,7 @@ import t from 'tap';
 import { createResolver } from '../../src/smtp/resolver.ts';
 import { mailHostname } from '../support/direct.ts';
 import { adminPassword, eventually, startTestNode } from '../support/node.ts';
+import { answersAt, freePort } from '../support/receivers.ts';
 
 const dnsmasq = '/usr/sbin/dnsmasq';
 const smtpSink = '/usr/sbin/smtp-sink';
@@ -79,7 +79,7 @@ t.test(
       `127.0.0.1:${mxPort}`,
       '50',
     ]);
-    await eventually(() => answers(mxPort));
+    await eventually(() => answersAt('127.0.0.1', mxPort));
 
     const key = (await node.call('POST', '/api/v1/keys', { token, body: { name: 'interop' } })).body.key;
     const send = async (to: string[]) =>
@@ -119,25 +119,5 @@ function run(t: { teardown(work: () => void): void }, command: string, args: str
   const child = spawn(command, args, { stdio: ['ignore', 'ignore', 'inherit'] });
   t.teardown(() => {
     child.kill();
-  });
-}
-
-function freePort(): Promise<number> {
-  return new Promise((resolve) => {
-    const server = createServer().listen(0, '127.0.0.1', () => {
-      const address = server.address();
-      server.close(() => resolve(address !== null && typeof address === 'object' ? address.port : 0));
-    });
-  });
-}
-
-function answers(port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = connect(port, '127.0.0.1');
-    socket.once('data', () => {
-      socket.destroy();
-      resolve(true);
-    });
-    socket.once('error', () => resolve(false));
   });
 }
