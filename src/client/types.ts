@@ -154,6 +154,12 @@ export interface Attempt {
   /** What happened, in one sentence. */ reason: string;
   /** How long it took. */ duration_ms: number;
   /** What a failure is about, such as `bad_mailbox` or `rate`. */ classification: string | null;
+  /** What was said, without the message itself; shared by the recipients of one session, empty where there was none. */
+  conversation: {
+    /** Milliseconds after it began. */ ms: number;
+    /** Who said it; `note`: what was looked up, decided or seen. */ by: 'us' | 'server' | 'note';
+    /** The command, or a line of a reply. */ text: string;
+  }[];
 }
 
 /** Why a recipient is where it is, and what happens next. */

@@ -102,7 +102,12 @@ export async function get(
  */
 export async function attempts(db: Database, accountId: string, id: string): Promise<Attempt[]> {
   await find(db, accountId, id);
-  return db.prisma.attempt.findMany({ where: { emailId: id }, orderBy: [{ at: 'asc' }, { id: 'asc' }] });
+  const rows = await db.prisma.attempt.findMany({ where: { emailId: id }, orderBy: [{ at: 'asc' }, { id: 'asc' }] });
+  // The recipients of a session share what was said, which is stored with the first of them.
+  const said = new Map<string, Attempt['conversation']>();
+  const sessionOf = ({ at, mxHost, remoteAddress }: Attempt) => `${at.getTime()} ${mxHost} ${remoteAddress}`;
+  for (const row of rows) if (row.conversation !== null) said.set(sessionOf(row), row.conversation);
+  return rows.map((row) => ({ ...row, conversation: said.get(sessionOf(row)) ?? null }));
 }
 
 async function find(db: Database, accountId: string, id: string): Promise<Email> {

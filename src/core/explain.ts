@@ -1,5 +1,6 @@
 import type { Attempt, Email, Recipient, Return } from '../generated/prisma/client.ts';
 import type { Classification } from '../smtp/deliver.ts';
+import { tlsSetting } from './outgoing.ts';
 import type { TlsOutlook } from './tls-outlook.ts';
 import { heldNote } from './uncertainty.ts';
 
@@ -100,10 +101,9 @@ const policyAdvice = {
 };
 
 /** Whom to turn to where a policy forbade the connection; null: none did. */
-function policyAdviceFor({ phase, verification }: Attempt): string | null {
-  if (phase !== 'starttls' && phase !== 'dns') return null;
-  if (verification === 'mta-sts' || verification === 'dane') return policyAdvice.theirs;
-  return verification === 'required' || verification === 'verified' ? policyAdvice.own : null;
+function policyAdviceFor({ phase, verification, reason }: Attempt): string | null {
+  if ((phase !== 'starttls' && phase !== 'dns') || verification === 'none') return null;
+  return reason.includes(tlsSetting) ? policyAdvice.own : policyAdvice.theirs;
 }
 
 const uncertainAdvice =

@@ -125,10 +125,13 @@ async function loadAttachments(db: Database, rows: Row[]): Promise<Map<string, B
   return new Map(found.map((row) => [keyOf(row.account_id, row.sha256.toString('hex')), row.content]));
 }
 
+/** How a refusal names what the sending side asks for. */
+export const tlsSetting = 'the TLS setting of';
+
 /** What an email and its sender domain ask of TLS together. */
 export function demandOf(ofEmail: TlsLevel, domain: string | null, ofDomain: TlsLevel | null): TlsDemand {
-  const byDomain = { level: ofDomain ?? 'opportunistic', by: `the TLS setting of ${domain}` };
-  return stricter({ level: ofEmail, by: 'the TLS setting of this email' }, byDomain);
+  const byDomain = { level: ofDomain ?? 'opportunistic', by: `${tlsSetting} ${domain}` };
+  return stricter({ level: ofEmail, by: `${tlsSetting} this email` }, byDomain);
 }
 
 const keyOf = (accountId: string, sha256: string) => `${accountId} ${sha256}`;

@@ -46,6 +46,8 @@ export interface AttemptRow {
   reply: string | null;
   reason: string;
   classification: string | null;
+  /** What was said in the session, on the first of its rows only: `[ms, by, text]`. */
+  conversation: [number, string, string][] | null;
 }
 
 /**
@@ -191,10 +193,10 @@ async function insertAttempts(tx: Sql, attempts: AttemptRow[]): Promise<void> {
   await tx.query({
     name: 'attempts-insert',
     text: `INSERT INTO attempts (email_id, id, recipient, number, at, duration_ms, mx_host, remote_address, local_address, tls_version,
-                                 tls_cipher, verification, phase, outcome, uncertain, reply_code, enhanced_code, reply, reason, classification)
+                                 tls_cipher, verification, phase, outcome, uncertain, reply_code, enhanced_code, reply, reason, classification, conversation)
            SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::smallint[], $5::timestamptz[], $6::integer[], $7::text[], $8::text[],
                   $9::text[], $10::text[], $11::text[], $12::text[], $13::text[], $14::attempt_outcome[], $15::boolean[], $16::smallint[],
-                  $17::text[], $18::text[], $19::text[], $20::text[])`,
+                  $17::text[], $18::text[], $19::text[], $20::text[], $21::jsonb[])`,
     values: [
       column((row) => row.emailId),
       column(() => newId()),
@@ -216,6 +218,7 @@ async function insertAttempts(tx: Sql, attempts: AttemptRow[]): Promise<void> {
       column((row) => row.reply),
       column((row) => row.reason),
       column((row) => row.classification),
+      column((row) => row.conversation && JSON.stringify(row.conversation)),
     ],
   });
 }

@@ -40,6 +40,8 @@ export interface AttemptTools {
 interface How {
   /** Whose servers they are. */
   site: Pick<Site, 'perConnection'>;
+  /** By which limits it goes now. */
+  remark: string | null;
   /** Ends it early: what was not decided by then is due again at once, and the attempt does not count. */
   signal: AbortSignal;
 }
@@ -122,7 +124,7 @@ interface Copy {
   personal: boolean;
 }
 
-function deliverCopy(tools: AttemptTools, claim: Claim, copy: Copy, { site, signal }: How): Promise<Delivery> {
+function deliverCopy(tools: AttemptTools, claim: Claim, copy: Copy, { site, remark, signal }: How): Promise<Delivery> {
   const { email, signing, readers, personal } = copy;
   const recipients = readers.map(({ address }) => address);
   const position = readers[0]?.position ?? 0;
@@ -145,6 +147,7 @@ function deliverCopy(tools: AttemptTools, claim: Claim, copy: Copy, { site, sign
       },
       afterDot: (results) => tools.journal.answer(claim, results),
       perConnection: site.perConnection ?? undefined,
+      remarks: remark === null ? [] : [remark],
       signal,
     }),
   );
@@ -182,6 +185,7 @@ function atHome(recipients: string[], result: (recipient: string) => RecipientRe
     tls: null,
     verification: 'none',
     reused: false,
+    conversation: [],
     results: recipients.map(result),
   };
   return { sessions: [session] };
@@ -224,12 +228,25 @@ export function record(
   });
   const number = new Map(claim.recipients.map((recipient) => [recipient.address, recipient.attempts + 1]));
   const attempts = delivery.sessions.flatMap((session) =>
-    session.results.map((result) => rowOf(claim.emailId, session, result, number.get(result.recipient) ?? 1)),
+    session.results.map((result, index) => ({
+      ...rowOf(claim.emailId, session, result, number.get(result.recipient) ?? 1),
+      conversation: index === 0 ? conversationOf(session) : null,
+    })),
   );
   return { settlements, attempts, ...verdictOf(delivery) };
 }
 
-function rowOf(emailId: string, session: Session, result: RecipientResult, number: number): AttemptRow {
+/** What is stored of what was said; a journal that was left behind has none of it. */
+function conversationOf({ conversation = [] }: Partial<Session>): AttemptRow['conversation'] {
+  return conversation.length === 0 ? null : conversation.map(({ ms, by, text }) => [ms, by, text]);
+}
+
+function rowOf(
+  emailId: string,
+  session: Session,
+  result: RecipientResult,
+  number: number,
+): Omit<AttemptRow, 'conversation'> {
   return {
     emailId,
     recipient: result.recipient,

@@ -257,7 +257,11 @@ export class Dispatcher {
   }
 
   async #run(claim: Claim, started: Started, email: outgoing.OutgoingEmail | undefined): Promise<void> {
-    const outcome = await attempt(this.#tools, claim, email, { site: started.site, signal: this.#abort.signal });
+    const outcome = await attempt(this.#tools, claim, email, {
+      site: started.site,
+      remark: started.remark,
+      signal: this.#abort.signal,
+    });
     this.#slots.give(started, outcome.verdict, outcome.reply);
     this.#serve(started.site.name);
     if (await this.#recorder.add(outcome)) this.#tools.journal.recorded(claim);

@@ -94,6 +94,7 @@ function sessionOf({ pending, results }: Dot): Session {
     ...session,
     startedAt: new Date(session.startedAt),
     durationMs: 0,
+    conversation: [],
     results: results ?? claim.recipients.map(({ address }) => uncertain(address)),
   };
 }

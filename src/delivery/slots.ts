@@ -8,6 +8,8 @@ const youngMs = 300;
 export interface Started {
   site: Site;
   ticket: Ticket;
+  /** How much the site gets at the time. */
+  remark: string;
   /** Null when it is not young any more. */
   ageing: NodeJS.Timeout | null;
 }
@@ -37,7 +39,8 @@ export class Slots {
   take(site: Site): Started {
     this.#young += 1;
     this.#all += 1;
-    const started: Started = { site, ticket: this.#throttle.begin(site), ageing: null };
+    const ticket = this.#throttle.begin(site);
+    const started: Started = { site, ticket, remark: this.#throttle.describe(site), ageing: null };
     started.ageing = setTimeout(() => {
       started.ageing = null;
       this.#change(() => (this.#young -= 1));

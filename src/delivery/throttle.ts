@@ -92,6 +92,14 @@ export class Throttle {
     return { name: site.name, startedAt: now };
   }
 
+  /** How much the site gets now, as one sentence. */
+  describe(site: Site): string {
+    const entry = this.#entry(site);
+    const most = this.#most(site);
+    const rate = site.perMinute === null ? '' : `, ${site.perMinute} messages a minute`;
+    return `${site.name}: ${entry.running} under way, ${this.#windowOf(entry)} at once for now, ${most} at the most${rate}`;
+  }
+
   /** @param reply what the server said, or why it said nothing */
   end(ticket: Ticket, verdict: Verdict, reply: string | null): void {
     const entry = this.#entries.get(ticket.name);

@@ -136,6 +136,7 @@ export function attempt(row: Attempt) {
     reason: row.reason,
     duration_ms: row.durationMs,
     classification: row.classification,
+    conversation: ((row.conversation ?? []) as [number, string, string][]).map(([ms, by, text]) => ({ ms, by, text })),
   };
 }
 

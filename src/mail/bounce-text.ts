@@ -6,7 +6,7 @@ const longestDiagnostic = 2_000;
 
 /** Behind these the message itself is returned, or its header. */
 const copyBegins =
-  /^[\s>*#]{0,8}-{0,12}\s{0,4}(?:below (?:this line )?is a copy|(?:this|the following) is a copy of|a copy of (?:your|the) (?:original )?message|the (?:text|body|header|original|message headers?|following is).{0,30}(?:message|follows?|was)|original (?:message|headers?)|(?:message|unsent|returned) (?:message|headers?|text|content)\b.{0,20}(?:follow|below|--|$)|message headers? follow|your (?:original )?message (?:follows|reads|is)|first \d+ (?:lines|bytes) of|urspr[üu]ngliche (?:nachricht|mail)|message original|mensaje original|mensagem original|messaggio originale|oorspronkelijk bericht|oryginalna wiadomo|исходное сообщение|原始邮件|原始郵件|元のメッセージ)|^(?:return-path|received|x-received|dkim-signature|message-id):\s/i;
+  /^[\s>*#]{0,8}-{0,12}\s{0,4}(?:below (?:this line )?is a copy|(?:this|the following) is a copy of|a copy of (?:your|the) (?:original )?message|the (?:text|body|headers?|original|message headers?)\b.{0,40}(?:follows?\b|is (?:following|below))|original (?:message|headers?)|(?:message|unsent|returned) (?:message|headers?|text|content)\b.{0,20}(?:follow|below|--|$)|message headers? follow|your (?:original )?message (?:follows|reads|is)|first \d+ (?:lines|bytes) of|urspr[üu]ngliche (?:nachricht|mail)|message original|mensaje original|mensagem original|messaggio originale|oorspronkelijk bericht|oryginalna wiadomo|исходное сообщение|原始邮件|原始郵件|元のメッセージ)|^(?:return-path|received|x-received|dkim-signature|message-id):\s/i;
 
 /** An address at the beginning of a line, behind whatever introduces one. */
 const introduced =

@@ -7,6 +7,7 @@ import {
   TLSSocket,
   connect as tlsConnect,
 } from 'node:tls';
+import type { Conversation } from './conversation.ts';
 import { cleanRemoteText, type ParsedReply, ReplyParser } from './reply.ts';
 import type { TlsInfo } from './result.ts';
 
@@ -72,6 +73,8 @@ export class Connection {
   transactions = 0;
   /** True from MAIL until a message was accepted: the next transaction starts with RSET. */
   needsReset = false;
+  /** Where what is said is written down, while there is somebody who wants to know. */
+  conversation: Conversation | null = null;
   remoteAddress: string | null = null;
   localAddress: string | null = null;
   #socket: Socket | null = null;
@@ -120,6 +123,7 @@ export class Connection {
     socket.setNoDelay(true);
     this.remoteAddress = socket.remoteAddress ?? address;
     this.localAddress = socket.localAddress ?? null;
+    this.conversation?.note(`connected to ${this.remoteAddress} port ${port} from ${this.localAddress}`);
     return null;
   }
 
@@ -128,7 +132,9 @@ export class Connection {
     for (const command of commands) {
       if (/[\x00-\x1f\x7f-\x9f]/.test(command)) throw new Error('a control character in an SMTP command');
     }
-    if (this.#lost === null) this.#socket?.write(Buffer.from(`${commands.join('\r\n')}\r\n`, 'utf8'));
+    if (this.#lost !== null) return;
+    this.conversation?.said(commands);
+    this.#socket?.write(Buffer.from(`${commands.join('\r\n')}\r\n`, 'utf8'));
   }
 
   /** The next reply of the server. */
@@ -195,6 +201,10 @@ export class Connection {
       authorized: secure.authorized,
       problem: secure.authorized ? null : cleanRemoteText(String(secure.authorizationError ?? 'unknown'), 100),
     };
+    const { version, problem } = this.tls;
+    this.conversation?.note(
+      `${version} with ${cipher.standardName}, certificate ${problem === null ? `valid for ${serverName}` : `not valid (${problem})`}`,
+    );
     return null;
   }
 
@@ -264,7 +274,9 @@ export class Connection {
 
   #receive(chunk: Buffer): void {
     if (this.#lost !== null) return;
-    this.#replies.push(...this.#parser.feed(chunk));
+    const replies = this.#parser.feed(chunk);
+    for (const { reply, lines } of replies) this.conversation?.heard(reply.code, lines);
+    this.#replies.push(...replies);
     if (this.#onIdleEnd !== null) this.#lose({ lost: 'protocol', reason: 'sent a reply that nobody asked for' });
     else if (this.#parser.error !== null)
       this.#lose({ lost: 'protocol', reason: `broke the protocol: ${this.#parser.error}` });
@@ -288,6 +300,7 @@ export class Connection {
   #lose(lost: Lost): Lost {
     if (this.#lost !== null) return this.#lost;
     this.#lost = lost;
+    if (lost.lost !== 'aborted') this.conversation?.note(`${this.target.host} ${lost.reason}`);
     this.#socket?.destroy();
     for (const end of this.#ends) end();
     this.#onIdleEnd?.();

@@ -8,7 +8,7 @@ import { type SecureAnswer, sameName, type ValidatingResolver } from './validati
 export interface DaneFinding {
   policy: TlsPolicy;
   authenticates: boolean;
-  /** The records, as text. */
+  /** The records, as text: 20 at the most, and a whole certificate only by its beginning. */
   records: string[];
 }
 
@@ -77,7 +77,11 @@ export class DanePolicies {
 function findingOf(host: string, records: TlsaRecord[], names: [string, ...string[]]): DaneFinding {
   const fit = usable(records);
   const policy = fit.length > 0 ? daneRule(host, fit, names) : encryptOnly(host);
-  return { policy, authenticates: fit.length > 0, records: records.slice(0, 20).map(writeTlsa) };
+  return {
+    policy,
+    authenticates: fit.length > 0,
+    records: records.slice(0, 20).map((record) => writeTlsa(record).slice(0, 200)),
+  };
 }
 
 /** What cannot be looked up may be hidden by whoever wants the mail (RFC 7672 section 2.1.2). */

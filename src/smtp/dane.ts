@@ -30,7 +30,7 @@ export function usable(records: TlsaRecord[]): TlsaRecord[] {
   return fit.slice(0, mostRecords);
 }
 
-/** As zone files have it, with TLS-RPT's abbreviation of nothing. */
+/** As zone files have it. */
 export const writeTlsa = ({ usage, selector, matchingType, certificate }: TlsaRecord) =>
   `${usage} ${selector} ${matchingType} ${certificate.toString('hex')}`;
 
@@ -47,7 +47,14 @@ export function daneRule(host: string, records: TlsaRecord[], names: [string, ..
     needsTls: true,
     serverName: names[0],
     mayUseHost: () => null,
-    mayUseConnection: (connection) => object(connection, records, names),
+    mayUseConnection: (connection) => {
+      try {
+        return object(connection, records, names);
+      } catch {
+        // Of a kind of key that is not known here.
+        return { failure: 'certificate-not-trusted', reason: 'showed a certificate that cannot be read' };
+      }
+    },
   };
 }
 

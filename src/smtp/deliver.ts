@@ -1,6 +1,7 @@
 import { greet, type Refusal, refusedBy } from './connect.ts';
 import { Connection } from './connection.ts';
 import { type Content, prepareContent } from './content.ts';
+import { Conversation, type SpokenLine } from './conversation.ts';
 import { resolveDestination, resolveHost, type Unreachable } from './mx.ts';
 import { type Delivery, type Failure, failed, type RecipientResult, type Session } from './result.ts';
 import { type Route, routesTo } from './routes.ts';
@@ -21,6 +22,8 @@ export interface DeliveryRequest {
   envelope: Envelope;
   /** The complete message with CRLF line ends. */
   message: Buffer;
+  /** What is to be said first in the conversation's record: why now, and by which limits. */
+  remarks?: string[];
   /** Messages that a connection carries before it is closed, where that is not as with all. */
   perConnection?: number | undefined;
   /** What the sender asks for; TLS where it is offered unless given. */
@@ -34,7 +37,7 @@ export interface DeliveryRequest {
 }
 
 /** A session of which the end is not known yet. */
-export type OpenSession = Omit<Session, 'durationMs' | 'results'>;
+export type OpenSession = Omit<Session, 'durationMs' | 'results' | 'conversation'>;
 
 const maxAddresses = 5;
 const maxSessions = 2;
@@ -58,6 +61,7 @@ export async function deliver(transport: Transport, request: DeliveryRequest): P
 interface Start {
   startedAt: Date;
   tick: number;
+  conversation: Conversation;
 }
 
 class Attempt {
@@ -65,6 +69,8 @@ class Attempt {
   readonly #request: DeliveryRequest;
   readonly #content: Content;
   readonly #sessions: Session[] = [];
+  /** What the next session's record begins with. */
+  #remarks: string[];
   /** The recipients to try at the next host. */
   #open: string[];
   #addressesLeft = maxAddresses;
@@ -80,6 +86,7 @@ class Attempt {
     this.#request = request;
     this.#content = content;
     this.#open = request.envelope.recipients;
+    this.#remarks = [...(request.remarks ?? [])];
   }
 
   async run(): Promise<Delivery> {
@@ -106,6 +113,8 @@ class Attempt {
     const destination = await resolveDestination(this.#request.destination, this.#transport);
     if (destination.kind === 'hosts') {
       const { destination: domain, tls = opportunistic } = this.#request;
+      const hosts = destination.hosts.map(({ preference, name }) => `${preference} ${name}`);
+      this.#remarks.push(`mail exchangers of ${domain}: ${hosts.join(', ')}`);
       const policies = await this.#transport.tlsPolicies.forDestination(domain, tls);
       for (const host of destination.hosts) {
         if (this.#goesOn) await this.#tryAllowed(host.name, policies);
@@ -115,10 +124,11 @@ class Attempt {
     }
   }
 
-  /** Tries a host unless a policy forbids it. */
+  /** Tries a host unless a policy forbids it, or the attempt was ended meanwhile. */
   async #tryAllowed(host: string, policies: DestinationTls): Promise<void> {
     const start = this.#start();
     const tls = await policies.forHost(host);
+    if (!this.#goesOn) return;
     const objection = tls.policy.mayUseHost(host);
     if (objection === null) return this.#tryHost(host, tls);
     this.#transport.tlsResults.host(tls.published, host, objection);
@@ -131,6 +141,7 @@ class Attempt {
     const start = this.#start();
     const found = await resolveHost(host, this.#transport);
     if (found.kind !== 'addresses') return this.#fail(start, host, unresolved(found));
+    this.#remarks.push(`addresses of ${host}: ${found.addresses.join(', ')}`);
     const routes = routesTo(found.addresses, sendingIps, random);
     if (routes.length === 0) return this.#fail(start, host, noSendingIp(host));
     for (const route of routes) {
@@ -149,6 +160,8 @@ class Attempt {
     const start = this.#start();
     const connection = this.#transport.pool.take(host, (kept) => policy.mayUseConnection(kept) === null);
     if (connection === null) return false;
+    start.conversation.note(`a connection to ${host} (${connection.remoteAddress}) was open from an earlier message`);
+    connection.conversation = start.conversation;
     this.#connection = connection;
     return this.#transactions(start, connection, policy.name, true);
   }
@@ -164,6 +177,8 @@ class Attempt {
     const start = this.#start();
     const serverName = policy.serverName ?? host;
     const connection = new Connection({ host, address, port: mxPort, localAddress, connect, serverName, trust });
+    connection.conversation = start.conversation;
+    start.conversation.note(`TLS policy: ${policy.name}${tls ? '' : ', in clear as TLS failed'}`);
     this.#connection = connection;
     const refusal = await greet(connection, { ehloName, ownHosts, tls, policy, deadlines });
     if (tls) tlsResults.session(published, connection, refusal);
@@ -201,6 +216,7 @@ class Attempt {
     this.#open = [...elsewhere, ...waiting];
     this.#hope = true;
     this.#connection = null;
+    connection.conversation = null;
     if (connection.lost === null) pool.release(connection.target.host, connection, this.#request.perConnection);
     return true;
   }
@@ -229,7 +245,7 @@ class Attempt {
   }
 
   #start(): Start {
-    return { startedAt: this.#transport.clock.now(), tick: performance.now() };
+    return { startedAt: this.#transport.clock.now(), tick: performance.now(), conversation: new Conversation() };
   }
 
   #record(
@@ -244,6 +260,10 @@ class Attempt {
       durationMs: Math.round(performance.now() - start.tick),
       ...(at instanceof Connection ? endpointsOf(at) : { host: at, ...nowhere }),
       ...how,
+      conversation: [
+        ...this.#remarks.splice(0).map((text): SpokenLine => ({ ms: 0, by: 'note', text })),
+        ...start.conversation.lines,
+      ],
       results,
     };
     this.#sessions.push(session);

@@ -1,3 +1,4 @@
+import type { SpokenLine } from './conversation.ts';
 import type { Reply } from './reply.ts';
 import type { TlsPolicyName } from './tls-names.ts';
 
@@ -48,6 +49,8 @@ export interface Session {
   verification: TlsPolicyName | 'none';
   /** True when the connection had carried an earlier message. */
   reused: boolean;
+  /** What was looked up, decided and said, without the message. */
+  conversation: SpokenLine[];
   results: RecipientResult[];
 }
 

@@ -10,6 +10,7 @@ import {
   sentenceOf,
 } from './checked-socket.ts';
 import { readStsFile, type StsFile, StsFileError } from './mta-sts.ts';
+import { cleanRemoteText } from './reply.ts';
 import type { Objection } from './tls-policy.ts';
 
 /** How policy files are fetched. */
@@ -21,7 +22,8 @@ export interface StsFetchOptions extends CheckedLookUp {
   port?: number;
 }
 
-const defaultTimeoutMs = 15_000;
+/** Mail waits for it, and a node that is told to stop waits for the mail. */
+const defaultTimeoutMs = 10_000;
 const mostBytes = 64 * 1024;
 
 /**
@@ -52,7 +54,7 @@ export async function fetchStsFile(
     const late = end.signal.aborted && !signal.aborted;
     const reason = late ? `there was no answer within ${timeoutMs / 1_000} seconds` : sentenceOf(error);
     const failure = reason.startsWith('the TLS certificate') ? 'sts-webpki-invalid' : 'sts-policy-fetch-error';
-    return { failure, reason: `could not be fetched: ${reason}` };
+    return { failure, reason: cleanRemoteText(`could not be fetched: ${reason}`, 500) };
   } finally {
     end.clear();
   }

@@ -71,18 +71,19 @@ export class StsPolicies {
 
   async #check(domain: string, known: Entry | null): Promise<StsFinding> {
     const { now, store } = this.#options;
-    const kept = known === null ? await store.load(domain) : known.policy;
-    const entry: Entry = { policy: kept, problem: null, checkedAt: now(), failed: known?.failed ?? null };
+    // What is not known here may have been fetched by another node since.
+    const policy = (known && this.#inForce(known).policy) ?? (await store.load(domain));
+    const entry: Entry = { policy, problem: null, checkedAt: now(), failed: known?.failed ?? null };
     this.#keep(domain, entry);
-    const { policy } = this.#inForce(entry);
+    const current = this.#inForce(entry).policy;
     const id = await this.#lookUpId(domain);
     if (id === null) return this.#inForce(entry);
     if (entry.failed !== null && entry.failed.id === id && entry.failed.until > now()) {
       entry.problem = known?.problem ?? null;
       return this.#inForce(entry);
     }
-    if (policy?.id !== id) return this.#fetch(domain, id, entry);
-    const halfOver = now() > (policy.fetchedAt.getTime() + expiresAt(policy).getTime()) / 2;
+    if (current?.id !== id) return this.#fetch(domain, id, entry);
+    const halfOver = now() > (current.fetchedAt.getTime() + expiresAt(current).getTime()) / 2;
     if (halfOver) void this.#fetch(domain, id, entry);
     return this.#inForce(entry);
   }

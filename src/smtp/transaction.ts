@@ -205,6 +205,7 @@ class Transaction {
   async #content(): Promise<void> {
     const { content, deadlines, beforeDot, afterDot } = this.#request;
     const split = Math.max(0, content.wire.length - tailBytes);
+    this.#connection.conversation?.note(`message of ${content.size} bytes`);
     if (split > 0) {
       const ms = deadlines.content + (content.size / minBytesPerSecond) * 1_000;
       const broken = await this.#connection.write(content.wire.subarray(0, split), ms);
@@ -215,6 +216,7 @@ class Transaction {
     if (this.#connection.lost !== null) return this.#lose('data', this.#connection.lost);
     const concerned = this.#open;
     if (!beforeDot(concerned)) return this.#giveUp();
+    this.#connection.conversation?.said(['.']);
     this.#connection.finish(content.wire.subarray(split), finalDot);
     const end = await this.#connection.read(deadlines.dot);
     if (isLost(end)) this.#lose('dot', end, true);

@@ -96,7 +96,8 @@ t.test('MAIL-05: a return path of several speaks for those whom the bounce names
   await deliver(returnPath(id, 0, false), bounce({ to: 'stranger@one.test' }));
   await deliver(returnPath(id, 0, false), 'From: mailer-daemon@x\nSubject: failure notice\n\n550 5.1.1 no such user\n');
   t.strictSame(await whoIs(), [], 'of another destination, unknown, or not named');
-  await deliver(returnPath(id, 0, false), bounce({ to: 'BOB@one.test' }, { to: 'cid@two.test' }));
+  const reached = { to: 'ann@one.test', action: 'delivered', status: '2.0.0', said: '250 ok' };
+  await deliver(returnPath(id, 0, false), bounce({ to: 'BOB@one.test' }, { to: 'cid@two.test' }, reached));
   t.strictSame(await whoIs(), ['bob@one.test']);
   await deliver(oldReturnPath(id), bounce({ to: 'cid@two.test' }));
   t.strictSame(await whoIs(), ['bob@one.test', 'cid@two.test']);

@@ -82,6 +82,18 @@ t.test('SMG-07: a policy outlives its record, its host and this process, until m
   t.match(await restarted.find('a.test'), { policy: null });
 });
 
+t.test('SMG-07: what another node has fetched holds where the record is hidden from this one', async (t) => {
+  const { policies, zone, seconds, open } = await start(t);
+  const record = { TXT: ['v=STSv1; id=1'] };
+  zone.set('_mta-sts.a.test', undefined);
+  t.match(await policies.find('a.test'), { policy: null });
+  zone.set('_mta-sts.a.test', record);
+  await open().find('a.test');
+  zone.set('_mta-sts.a.test', undefined);
+  seconds(61);
+  t.match(await policies.find('a.test'), { policy: { id: '1', mode: 'enforce' } });
+});
+
 t.test('one that is half over is fetched again, and nobody waits for that', async (t) => {
   const { policies, host, seconds, stored } = await start(t);
   await policies.find('a.test');

@@ -92,6 +92,14 @@ const attempt = z
     reason: words('What happened, in one sentence.'),
     duration_ms: integer('How long it took.'),
     classification: words('What a failure is about, such as `bad_mailbox` or `rate`.').nullable(),
+    conversation: list(
+      z.object({
+        ms: integer('Milliseconds after it began.'),
+        by: oneOf(['us', 'server', 'note'], 'Who said it; `note`: what was looked up, decided or seen.'),
+        text: words('The command, or a line of a reply.'),
+      }),
+      'What was said, without the message itself; shared by the recipients of one session, empty where there was none.',
+    ),
   })
   .meta({ id: 'Attempt', description: 'One SMTP attempt: one recipient at one MX host.' });
 
@@ -169,6 +177,12 @@ const attemptExample = {
   reason: 'mx.example.net answered the message with: 250 2.0.0 Ok: queued as 4XyZ',
   duration_ms: 292,
   classification: null,
+  conversation: [
+    { ms: 0, by: 'note', text: 'mail exchangers of example.net: 10 mx.example.net' },
+    { ms: 0, by: 'us', text: 'EHLO mail.example.org' },
+    { ms: 21, by: 'server', text: '250-mx.example.net' },
+    { ms: 21, by: 'server', text: '250 STARTTLS' },
+  ],
 };
 
 const params = { id: "The email's id." };

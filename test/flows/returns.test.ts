@@ -1,0 +1,141 @@
+import { createServer } from 'node:net';
+import { dkimVerify } from 'mailauth/lib/dkim/verify.js';
+import t, { type Test } from 'tap';
+import { clientOf } from '../client/scene.ts';
+import { buildSender } from '../support/build.ts';
+import { eventually, startTestNode } from '../support/node.ts';
+
+async function freePort(): Promise<string> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as { port: number };
+  await new Promise((resolve) => server.close(resolve));
+  return String(port);
+}
+
+const encryptionKey = Buffer.alloc(32, 7);
+
+/** A sandbox that also takes what comes back. */
+async function startSandboxed(test: Test) {
+  const node = await startTestNode(test, {
+    ENCRYPTION_KEY: encryptionKey.toString('hex'),
+    INBOUND_SMTP_PORT: await freePort(),
+    BASE_URL: 'https://send.test',
+  });
+  const sender = await buildSender(node.db, encryptionKey);
+  const account = await clientOf(node).login(sender.account.email, sender.account.password);
+  const { emails } = clientOf(node, { apiKey: sender.key });
+  const send = async (to: string | string[], fields: Record<string, unknown> = {}) =>
+    (await emails.send({ from: sender.from, to, subject: 's', text: 't', ...fields })).email.id;
+  const arrived = (count: number) =>
+    eventually(async () => {
+      const { messages } = await account.sandbox.list();
+      return messages.length >= count && messages;
+    });
+  return { node, ...sender, accountClient: account, emails, send, arrived };
+}
+
+t.test('late-bounce@ and complained@ answer by mail, and the email says so', async (t) => {
+  const { accountClient: account, emails, send } = await startSandboxed(t);
+  const events = ['email.delivered', 'email.bounced', 'email.complained'] as const;
+  await account.webhooks.create({ url: 'https://hooks.example.com/', events: [...events] });
+  const back = (id: string) =>
+    eventually(async () => {
+      const { email } = await emails.get(id);
+      return email.returns.length > 0 && email;
+    });
+  const bounced = await back(await send('late-bounce+1@anywhere.test'));
+  t.match(bounced, {
+    status: 'sent',
+    recipients: [{ status: 'delivered', last_response: /^250 / }],
+    returns: [
+      {
+        recipient: 'late-bounce+1@anywhere.test',
+        kind: 'bounce',
+        classification: 'bad_mailbox',
+        diagnostic: '550 5.1.1 the mailbox does not exist',
+      },
+    ],
+  });
+  // Sent with another recipient of the same domain in one transaction: only the one that the report names.
+  const [complained] = await Promise.all([
+    back(await send('complained@anywhere.test')),
+    back(await send(['fine@anywhere.test', 'late-bounce@anywhere.test'])).then(({ returns }) =>
+      t.strictSame(
+        returns.map(({ recipient }) => recipient),
+        ['late-bounce@anywhere.test'],
+      ),
+    ),
+  ]);
+  t.match(complained, { status: 'sent', returns: [{ kind: 'complaint', diagnostic: 'reported as abuse' }] });
+  const { suppressions } = await account.suppressions.list();
+  t.strictSame(suppressions.map(({ address, reason }) => `${address} ${reason}`).sort(), [
+    'complained@anywhere.test complaint',
+    'late-bounce+1@anywhere.test bounce',
+    'late-bounce@anywhere.test bounce',
+  ]);
+  t.equal(
+    suppressions.find(({ reason }) => reason === 'complaint')?.email_id,
+    complained.id,
+    'with the email as evidence',
+  );
+  const { deliveries } = await account.webhookDeliveries.list({ email_id: bounced.id });
+  t.strictSame(deliveries.map(({ event }) => event).sort(), ['email.bounced', 'email.delivered']);
+});
+
+t.test('each reader of marketing mail has a link of their own, signed, that works once and for all', async (t) => {
+  const { node, accountClient: account, emails, send, arrived } = await startSandboxed(t);
+  const to = ['ann@one.test', 'bob@one.test'];
+  const id = await send(to, { type: 'marketing', cc: 'cid@two.test', bcc: 'audit@one.test' });
+  const messages = await arrived(4);
+  t.equal(messages.length, 4, 'a copy for each');
+  const links = new Map<string, string>();
+  for (const { raw, rcpt_to: readers, dkim } of messages) {
+    const [, url = '', address = ''] =
+      /^List-Unsubscribe: <https:\/\/send\.test(\/unsubscribe\/\w+)>,\s+<mailto:(unsubscribe\+\w+@\S+)\?subject=unsubscribe>\r\n/m.exec(
+        raw,
+      ) ?? [];
+    t.match(raw, /^List-Unsubscribe-Post: List-Unsubscribe=One-Click\r\n/m);
+    t.notMatch(raw, /audit@/, 'MAIL-08: the blind copy is in no header');
+    t.equal(readers.length, 1);
+    t.match(dkim, [{ result: 'pass' }]);
+    t.ok(address.includes(url.split('/').at(-1) ?? '-'), 'both ways name the same reader');
+    links.set(readers[0] ?? '', url);
+  }
+  t.equal(new Set(links.values()).size, 4, 'MAIL-08: nobody can unsubscribe another');
+
+  // RFC 8058 section 4: the signature covers both fields.
+  const [{ raw = '' } = {}] = messages;
+  const resolver = async (name: string, type: string) => (await node.surroundings.resolve(name, type)) as string[][];
+  for (const name of ['List-Unsubscribe', 'List-Unsubscribe-Post']) {
+    const changed = raw.replace(new RegExp(`^${name}: `, 'm'), `${name}: x`);
+    t.match((await dkimVerify(Buffer.from(changed), { resolver })).results, [{ status: { result: 'fail' } }], name);
+  }
+
+  const link = links.get('bob@one.test') ?? '';
+  const page = await node.call('GET', link);
+  t.equal(page.status, 200);
+  t.equal((await account.suppressions.list()).count, 0, 'looking at it changes nothing');
+  const click = {
+    body: 'List-Unsubscribe=One-Click',
+    headers: { 'Content-Type': 'application/x-www-form-urlencoded' },
+  };
+  t.equal((await node.call('POST', link, click)).status, 200);
+  t.equal((await node.call('POST', link, click)).status, 200);
+  t.match(await account.suppressions.list(), { suppressions: [{ address: 'bob@one.test', reason: 'unsubscribe' }] });
+  t.match((await emails.get(id)).email.returns, [{ recipient: 'bob@one.test', kind: 'unsubscribe' }]);
+  t.match((await emails.get(await send('bob@one.test', { type: 'marketing' }))).email, { status: 'suppressed' });
+  await send('bob@one.test');
+  t.equal((await arrived(5)).length, 5, 'what is not marketing still comes');
+});
+
+t.test('what says by itself how to unsubscribe, and what is not marketing, is left alone', async (t) => {
+  const { send, arrived } = await startSandboxed(t);
+  const own = { 'List-Unsubscribe': '<https://shop.test/bye>' };
+  await send(['ann@one.test', 'bob@one.test'], { type: 'marketing', headers: own });
+  await send(['ann@one.test', 'bob@one.test']);
+  for (const { raw, rcpt_to: readers } of await arrived(2)) {
+    t.equal(readers.length, 2, 'one transaction for both');
+    t.notMatch(raw, /send\.test|One-Click/);
+  }
+});

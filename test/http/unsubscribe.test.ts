@@ -1,0 +1,106 @@
+import t from 'tap';
+import { unsubscribeKey } from '../../src/core/outgoing-message.ts';
+import { newId } from '../../src/ids.ts';
+import { createUnsubscribeToken } from '../../src/mail/token.ts';
+import { encryptionKey, startMailer, watchTables } from './scene.ts';
+
+const linkTo = (emailId: string, position = 0, key = unsubscribeKey(encryptionKey)) =>
+  `/unsubscribe/${createUnsubscribeToken(key, { emailId, position })}`;
+
+t.test('unsubscribing', async (t) => {
+  const { node, send, from } = await startMailer(t);
+  const written = await watchTables(node);
+  const post = async (fields: Record<string, unknown> = {}) =>
+    (await send({ to: 'jane.roe@example.com', type: 'marketing', ...fields })).body.email.id as string;
+
+  t.test('the page asks, and changes nothing however often it is looked at', async (t) => {
+    const id = await post();
+    await written();
+    for (let n = 0; n < 3; n++) {
+      const { status, headers, body } = await node.call('GET', linkTo(id));
+      t.equal(status, 200);
+      t.match(headers.get('content-type'), /^text\/html; charset=utf-8/);
+      t.match(body, '<form method="post"><button');
+      t.match(body, `<b>${from}</b>`);
+      t.match(body, '<b>ja…@example.com</b>');
+      t.notMatch(body, /jane/, 'who was forwarded the link learns no address');
+      t.notMatch(body, /<script|https?:/);
+      const policy = headers.get('content-security-policy') ?? '';
+      t.match(policy, /default-src 'none'; style-src 'sha256-\S+'; .*form-action 'self'$/);
+      t.equal(headers.get('referrer-policy'), 'no-referrer', 'the token goes nowhere');
+      t.equal(headers.get('cache-control'), 'no-store');
+    }
+    t.equal((await node.call('HEAD', linkTo(id))).status, 200);
+    t.strictSame(await written(), []);
+  });
+
+  t.test('a POST unsubscribes, whatever is in it, and again is as good as once', async (t) => {
+    const id = await post();
+    await written();
+    for (const options of [
+      { body: 'List-Unsubscribe=One-Click', headers: { 'Content-Type': 'application/x-www-form-urlencoded' } },
+      { body: '--b\r\nContent-Disposition: form-data; name="List-Unsubscribe"\r\n\r\nOne-Click\r\n--b--' },
+      {},
+      { body: 'x'.repeat(1_000_000), headers: { 'Content-Type': 'text/plain' } },
+    ]) {
+      const { status, body } = await node.call(
+        'POST',
+        linkTo(id).toUpperCase().replace('/UNSUBSCRIBE', '/unsubscribe'),
+        options,
+      );
+      t.equal(status, 200);
+      t.match(body, /<h1>Unsubscribed<\/h1>/);
+    }
+    t.strictSame((await written()).sort(), ['INSERT returns', 'INSERT suppressions']);
+    const rows = await node.db.query({ text: `SELECT address, reason, email_id FROM suppressions` });
+    t.strictSame(
+      rows.map((row) => ({ ...(row as object) })),
+      [{ address: 'jane.roe@example.com', reason: 'unsubscribe', email_id: id }],
+    );
+  });
+
+  t.test('AUTH-14: what a sender wrote is shown as text', async (t) => {
+    const evil = `"<img src=x onerror=alert(1)>" <${from}>`;
+    const id = await post({ from: evil, to: "<o'b&x@example.com>" });
+    for (const method of ['GET', 'POST']) {
+      const { body } = await node.call(method, linkTo(id));
+      t.notMatch(body, '<img');
+      t.match(body, '&#60;img src=x onerror=alert(1)&#62;');
+      t.match(body, 'o&#39;…@example.com');
+    }
+  });
+
+  t.test('a link that we did not make, or to what is gone, is not found', async (t) => {
+    const id = await post({ to: 'another@example.com' });
+    await written();
+    const good = linkTo(id);
+    for (const path of [
+      linkTo(newId()),
+      linkTo(id, 1),
+      linkTo(id, 0, Buffer.alloc(32, 8)),
+      good.slice(0, -1),
+      `${good}a`,
+      `${good}/`,
+      '/unsubscribe/x',
+      '/unsubscribe/%00',
+      '/unsubscribe/',
+      '/unsubscribe',
+    ]) {
+      for (const method of ['GET', 'POST']) {
+        const { status, body } = await node.call(method, path);
+        t.strictSame([status, body], [404, { error: 'not found' }], `${method} ${path}`);
+      }
+    }
+    t.equal((await node.call('DELETE', good)).status, 405);
+    t.strictSame(await written(), []);
+  });
+
+  t.test('however old the email is', async (t) => {
+    const id = await post({ to: 'old@example.com' });
+    await node.db.query({
+      text: `UPDATE emails SET created_at = now() - interval '5 years' WHERE id = $1`,
+      values: [id],
+    });
+    t.equal((await node.call('POST', linkTo(id))).status, 200);
+  });
+});

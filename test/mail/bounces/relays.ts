@@ -1,0 +1,61 @@
+import { type Bounce, report } from './build.ts';
+
+/** Services and servers that relay, with the fields of RFC 3464. */
+export const relays: Bounce[] = [
+  report('Exim 4.9: unknown at the other side', 'bounce', ['jane@example.com', 'bad_mailbox', true], {
+    subject: 'Mail delivery failed: returning message to sender',
+    header: 'Auto-Submitted: auto-replied\nX-Failed-Recipients: jane@example.com',
+    text: `This message was created automatically by mail delivery software.
+
+A message that you sent could not be delivered to one or more of its
+recipients. This is a permanent error. The following address(es) failed:
+
+  jane@example.com
+    host mx.example.com [192.0.2.9]
+    SMTP error from remote mail server after RCPT TO:<jane@example.com>:
+    550 No Such User Here
+`,
+    fields: `Action: failed
+Final-Recipient: rfc822;jane@example.com
+Status: 5.0.0
+Remote-MTA: dns; mx.example.com
+Diagnostic-Code: smtp; 550 No Such User Here`,
+  }),
+  report('Exim 4.9: refused for the sender’s reputation', 'bounce', ['jane@example.com', 'policy', true], {
+    subject: 'Mail delivery failed: returning message to sender',
+    text: '  jane@example.com\n    host mx.example.com [192.0.2.9]\n    SMTP error from remote mail server after MAIL FROM:\n    554 blocked by reputation\n',
+    fields: `Action: failed
+Final-Recipient: rfc822;jane@example.com
+Status: 5.0.0
+Remote-MTA: dns; mx.example.com
+Diagnostic-Code: smtp; 554 5.7.1 Your IP address 192.0.2.1 has a poor reputation, see https://reputation.test/`,
+  }),
+  report('Amazon SES', 'bounce', ['jane@example.com', 'bad_mailbox', true], {
+    from: 'MAILER-DAEMON@eu-west-1.amazonses.com',
+    subject: 'Delivery Status Notification (Failure)',
+    text: 'An error occurred while trying to deliver the mail to the following recipients:\njane@example.com\n',
+    fields: `Action: failed
+Final-Recipient: rfc822; jane@example.com
+Diagnostic-Code: smtp; 550 5.1.1 user unknown
+Status: 5.1.1`,
+  }),
+  report('Amazon WorkMail: expired', 'bounce', ['jane@example.com', 'network', false], {
+    subject: 'Delivery Status Notification (Failure)',
+    text: 'Message expired\n',
+    fields: `Action: failed
+Final-Recipient: rfc822; jane@example.com
+Diagnostic-Code: smtp; 550 4.4.7 Message expired: unable to deliver in 840 minutes.<421 4.4.0 Unable to lookup DNS for example.com>
+Status: 4.4.7`,
+  }),
+  report('PowerMTA: a full mailbox, for good', 'bounce', ['jane@example.com', 'mailbox_full', true], {
+    from: 'mailer-daemon@pmta.relay.test',
+    subject: 'Delivery report',
+    text: 'Hello, this is the mail server on pmta.relay.test.\n\nThe following address(es) failed:\n\njane@example.com\n',
+    fields: `Final-Recipient: rfc822;jane@example.com
+Action: failed
+Status: 5.2.2 (mailbox full)
+Remote-MTA: dns;mx.example.com (192.0.2.9)
+Diagnostic-Code: smtp;552 5.2.2 This message is larger than the current system limit or the recipient's mailbox is full.
+X-PowerMTA-BounceCategory: quota-issues`,
+  }),
+];
