@@ -35,7 +35,7 @@ t.test('what an operator says about providers', async (t) => {
     [[{ ...good, conections: 3 }], /is wrong at \[0\]: conections is not known$/],
     [[{ ...good, per_minute: '60' }], /is wrong at \[0\]\.per_minute: must be a whole number$/],
   ] as const) {
-    await t.rejects(read(content), { name: 'StartError', message: problem });
+    await t.rejects(read(content), { message: problem });
   }
-  await t.rejects(readProviders(join(folder, 'none.json')), { name: 'StartError', message: /cannot be read/ });
+  await t.rejects(readProviders(join(folder, 'none.json')), { message: /cannot be read/ });
 });
