@@ -473,7 +473,7 @@ export interface EmailEvent {
     /** Whom it is about, where that is not all of them. */
     recipients?: {
       /** The recipient. */ address: string;
-      /** Where it is. */ status: string;
+      /** Where it is; `bounced`, `complained` or `unsubscribed` for what came later. */ status: string;
       /** What its server said. */ response: string | null;
     }[];
   };

@@ -2,6 +2,7 @@ import type { Database } from '../db/client.ts';
 import type { ReturnedRecipient } from '../mail/delivery-status.ts';
 import type { NamedRecipient, ReturnPath } from '../mail/token.ts';
 import type { Queue } from '../queue.ts';
+import { cleanRemoteText } from '../smtp/reply.ts';
 import { judge } from './return-class.ts';
 import { type Returned, type ReturnedEmail, recordFor } from './returns.ts';
 import { suppressible } from './suppressions.ts';
@@ -43,7 +44,7 @@ function bounceOf(notice: ReturnedRecipient, meant: Recipients): Returned[] {
       enhancedCode,
       diagnostic: found.certain
         ? diagnostic
-        : `for ${notice.address}: ${diagnostic ?? 'no reason was given'}`.slice(0, 2_000),
+        : cleanRemoteText(`for ${notice.address}: ${diagnostic ?? 'no reason was given'}`),
       suppress: nobodyThere && permanent && found.certain ? 'bounce' : null,
     },
   ];

@@ -3,6 +3,19 @@ import { notFound } from '../errors.ts';
 import type { SandboxMessage } from '../generated/prisma/client.ts';
 import { isId, newId } from '../ids.ts';
 
+/** Local parts that act; whatever follows a `+` does not count. Every other address takes its mail. */
+export const actors = {
+  bounced: 'is refused: 550 5.1.1, the mailbox does not exist',
+  full: 'is refused: 552 5.2.2, the mailbox is full',
+  blocked: 'is refused: 554 5.7.1, the sending address is on a blocklist',
+  deferred: 'is greylisted: 451 4.7.1 at the first attempt, accepted at the second',
+  greylisted: 'is the same as `deferred`',
+  disconnects: 'breaks the connection instead of an answer to the first message, and accepts the second',
+  slow: 'is accepted after five seconds',
+  'late-bounce': 'is accepted, and comes back a second later: 550 5.1.1',
+  complained: 'is accepted, and called spam by its reader a second later',
+} as const;
+
 /** The sandbox forgets its oldest messages past this many. */
 const kept = 1_000;
 

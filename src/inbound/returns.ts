@@ -5,7 +5,7 @@ import { type Database, isUnavailable } from '../db/client.ts';
 import { isId } from '../ids.ts';
 import type { Logger } from '../log.ts';
 import { type Complaint, readComplaint } from '../mail/arf.ts';
-import { readNotice } from '../mail/dsn.ts';
+import { isGenerated, readNotice } from '../mail/dsn.ts';
 import {
   type NamedRecipient,
   parseReturnPath,
@@ -96,7 +96,8 @@ async function applyMessage(
     return { was: kind, emailId: path.emailId, changed: news.length };
   }
   // A mail program writes on behalf of a person, in whose name no bounce and no autoresponder asks for anything.
-  if (mailbox.is !== 'unsubscribe' || nullSender || kind !== 'unknown') return { was: kind, changed: 0 };
+  const asks = !nullSender && (kind === 'unknown' || (kind === 'auto_reply' && isGenerated(message)));
+  if (mailbox.is !== 'unsubscribe' || !asks) return { was: kind, changed: 0 };
   const { named } = mailbox;
   const found = await unsubscribe(db, queue, named);
   return { was: 'unsubscribe', emailId: named.emailId, changed: found ? 1 : 0 };

@@ -40,6 +40,10 @@ export function readNotice(bytes: Uint8Array): Notice {
   return { kind: kindOf(recipients), recipients };
 }
 
+/** True when a program wrote it by itself or on somebody's request, and not as an answer (RFC 3834 section 5). */
+export const isGenerated = (bytes: Uint8Array): boolean =>
+  /^auto-generated/i.test(readLoosely(bytes).header.get('auto-submitted'));
+
 const nothing = (kind: 'auto_reply' | 'unknown'): Notice => ({ kind, recipients: [] });
 
 function kindOf(recipients: ReturnedRecipient[]): Notice['kind'] {

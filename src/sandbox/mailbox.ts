@@ -10,15 +10,6 @@ import { parseReturnPath } from '../mail/token.ts';
 import type { ReturnKind, Returns } from './returns.ts';
 import { mailboxHost } from './zone.ts';
 
-/** Local parts that act; whatever follows a `+` does not count. Every other address takes its mail. */
-export const actors = {
-  bounced: 'is refused: 550 5.1.1, the mailbox does not exist',
-  deferred: 'is greylisted: 451 4.7.1 at the first attempt, accepted at the second',
-  slow: 'is accepted after five seconds',
-  'late-bounce': 'is accepted, and comes back a second later: 550 5.1.1',
-  complained: 'is accepted, and called spam by its reader a second later',
-} as const;
-
 const slowMs = 5_000;
 const largestMessage = 64 * 1024 * 1024;
 
@@ -54,8 +45,13 @@ export async function startMailbox(options: MailboxOptions): Promise<{ port: num
       });
     },
     onData: (stream, session, callback) => {
-      receive(stream, session, options).then(
-        (reply) => callback(null, reply),
+      const hangUp = () => {
+        for (const connection of server.connections) if (connection.id === session.id) connection.close();
+      };
+      receive(stream, session, options, hangUp).then(
+        (reply) => {
+          if (reply !== null) callback(null, reply);
+        },
         (error: Error) => {
           options.log.error({ error: error.message }, 'the sandbox could not store a message');
           callback(refusal(451, '4.3.0 the sandbox could not store the message'));
@@ -76,13 +72,24 @@ export async function startMailbox(options: MailboxOptions): Promise<{ port: num
 async function act(recipient: string, session: SMTPServerSession, options: MailboxOptions): Promise<Error | null> {
   const actor = actorOf(recipient);
   if (actor === 'slow') await sleep(slowMs);
-  if (actor === 'bounced') return refusal(550, '5.1.1 the mailbox does not exist');
-  if (actor !== 'deferred') return null;
+  const refused = refusals[actor];
+  if (refused) return refusal(...refused);
+  if (actor !== 'deferred' && actor !== 'greylisted') return null;
+  if (await isKnown(recipient, session, options)) return null;
+  return refusal(451, '4.7.1 greylisted, please try again');
+}
+
+const refusals: Record<string, [code: number, message: string] | undefined> = {
+  bounced: [550, '5.1.1 the mailbox does not exist'],
+  full: [552, '5.2.2 the mailbox is full'],
+  blocked: [554, '5.7.1 blocked: the sending address is listed at dnsbl.example.test'],
+};
+
+/** By the log and not from memory: a restart does not make it a stranger again. */
+async function isKnown(recipient: string, session: SMTPServerSession, options: MailboxOptions): Promise<boolean> {
   const sender = session.envelope.mailFrom === false ? '' : session.envelope.mailFrom.address;
   const emailId = parseReturnPath(options.returnPath.key, sender, options.returnPath.host)?.emailId;
-  // By the log and not from memory: a restart does not make it a stranger again.
-  if (emailId && (await wasTried(options.db, emailId, recipient))) return null;
-  return refusal(451, '4.7.1 greylisted, please try again');
+  return emailId !== undefined && (await wasTried(options.db, emailId, recipient));
 }
 
 const actorOf = (recipient: string) => recipient.split('@')[0]?.split('+')[0]?.toLowerCase() ?? '';
@@ -92,15 +99,22 @@ const afterwards: Record<string, ReturnKind | undefined> = { 'late-bounce': 'lat
 
 const refusal = (responseCode: number, message: string) => Object.assign(new Error(message), { responseCode });
 
+/** @returns the reply; null when the connection was closed instead */
 async function receive(
   stream: AsyncIterable<Buffer>,
   session: SMTPServerSession,
   options: MailboxOptions,
-): Promise<string> {
+  hangUp: () => void,
+): Promise<string | null> {
   const chunks: Buffer[] = [];
   for await (const chunk of stream) chunks.push(chunk);
   const raw = Buffer.concat(chunks);
   const { mailFrom, rcptTo } = session.envelope;
+  for (const { address } of rcptTo) {
+    if (actorOf(address) !== 'disconnects' || (await isKnown(address, session, options))) continue;
+    hangUp();
+    return null;
+  }
   const sender = mailFrom === false ? '' : mailFrom.address;
   const tls =
     session.secure && session.tlsOptions && typeof session.tlsOptions === 'object' ? session.tlsOptions : null;

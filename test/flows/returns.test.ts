@@ -3,7 +3,9 @@ import { dkimVerify } from 'mailauth/lib/dkim/verify.js';
 import t, { type Test } from 'tap';
 import { clientOf } from '../client/scene.ts';
 import { buildSender } from '../support/build.ts';
-import { eventually, startTestNode } from '../support/node.ts';
+import { createDatabase } from '../support/db.ts';
+import { eventually, startTestNode, testEnv } from '../support/node.ts';
+import { refusalOf, takePort } from '../support/start.ts';
 
 async function freePort(): Promise<string> {
   const server = createServer();
@@ -138,4 +140,15 @@ t.test('what says by itself how to unsubscribe, and what is not marketing, is le
     t.equal(readers.length, 2, 'one transaction for both');
     t.notMatch(raw, /send\.test|One-Click/);
   }
+});
+
+t.test('a port that is taken stops the start, unless this node is not for SMTP', async (t) => {
+  const taken = await takePort(t);
+  const env = { INBOUND_SMTP_PORT: taken };
+  t.equal(
+    await refusalOf(testEnv(await createDatabase(), env)),
+    `INBOUND_SMTP_PORT ${taken} is in use by another program: stop it, or set INBOUND_SMTP_PORT to a free one`,
+  );
+  t.equal((await startTestNode(t, { ...env, ROLES: 'api' })).inbound, null);
+  t.equal((await startTestNode(t)).inbound, null, 'and 0 switches it off');
 });

@@ -118,6 +118,16 @@ t.test('who passed it on is not gone because somebody behind is', async (t) => {
   t.strictSame(await suppressed(), ['jane+news@example.com bounce']);
 });
 
+t.test('INJ-13: what PostgreSQL does not take, and what a terminal obeys, is left out', async (t) => {
+  const { send, read } = await scene.sender();
+  const id = await send('list@example.com');
+  const evil = bounce({ to: 'mem=1B=07ber@elsewhere.test', said: '550 5.1.1 no=1B[2J=00 such user' });
+  const type = 'Content-Type: message/delivery-status';
+  const encoded = evil.replace(type, `${type}\nContent-Transfer-Encoding: quoted-printable`);
+  t.match(await deliver(returnPath(id), encoded), taken);
+  t.match((await read(id)).returns, [{ diagnostic: 'for member@elsewhere.test: 550 5.1.1 no[2J such user' }]);
+});
+
 t.test('MAIL-04: only an email of ours, of the last 90 days', async (t) => {
   const { send, read, suppressed } = await scene.sender();
   const id = await send('jane@example.com');
@@ -218,5 +228,8 @@ t.test('a mail to the address in List-Unsubscribe unsubscribes', async (t) => {
   await scene.node.call('DELETE', '/api/v1/suppressions/bob%40example.com', { token });
   t.match(await deliver(unsubscribeAddress(id, 1), mail(), 'bob@gmail.test'), taken);
   t.strictSame(await suppressed(), ['bob@example.com unsubscribe'], 'whoever asks again means it');
-  t.equal((await events()).length, 1);
+  const written = mail('Auto-Submitted: auto-generated');
+  t.match(await deliver(unsubscribeAddress(id, 0), written, 'ann@example.com'), taken);
+  t.equal((await suppressed()).length, 2, 'a mail program may say that it is one');
+  t.equal((await events()).length, 2);
 });

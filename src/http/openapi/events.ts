@@ -20,7 +20,7 @@ const event = z
         recipients: list(
           z.object({
             address: words('The recipient.'),
-            status: words('Where it is.'),
+            status: words('Where it is; `bounced`, `complained` or `unsubscribed` for what came later.'),
             response: words('What its server said.').nullable(),
           }),
           'Whom it is about, where that is not all of them.',

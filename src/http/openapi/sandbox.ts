@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { actors } from '../../core/sandbox-messages.ts';
 import { page } from '../validation.ts';
 import type { Group } from './operation.ts';
 import { samples } from './samples.ts';
@@ -44,9 +45,11 @@ const example = {
   raw_truncated: false,
 };
 
+const acting = Object.entries(actors).map(([local, does]) => `- \`${local}@\` ${does}`);
+
 export const sandboxGroup: Group = {
   name: 'Sandbox',
-  description: 'What arrived in the built-in mailbox, while `DELIVERY_MODE` is `sandbox`.',
+  description: `What arrived in the built-in mailbox, while \`DELIVERY_MODE\` is \`sandbox\`. Mail to any address arrives; at any domain these act, so that you can try how you handle it:\n\n${acting.join('\n')}`,
   operations: [
     {
       id: 'listSandboxMessages',
