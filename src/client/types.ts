@@ -104,6 +104,9 @@ export interface ErrorBody {
 
 /** An email with where each of its recipients is. */
 export interface EmailWithRecipients extends Email {
+  /** What it asks of the connection; the domain and the receiver may ask for more. */
+  tls: 'opportunistic' | 'required' | 'verified';
+  /** What is done after an attempt that may have delivered it. */ on_uncertain: 'retry' | 'hold';
   /** Each recipient, to first, then cc and bcc. */ recipients: Recipient[];
   /** What came back later, oldest first. */ returns: Return[];
 }

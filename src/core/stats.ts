@@ -57,7 +57,7 @@ export async function collect(db: Database, accountId: string, query: StatsQuery
   const group = query.groupBy ? groups[query.groupBy] : 'NULL::text';
   const tags = query.groupBy === 'tag' ? ', unnest(tags) AS tag' : '';
   const rows = await db.query<Row>({
-    text: `WITH complained AS (SELECT email_id FROM suppressions WHERE account_id = $1 AND reason = 'complaint' AND email_id IS NOT NULL),
+    text: `WITH complained AS (SELECT email_id FROM returns WHERE account_id = $1 AND kind = 'complaint'),
            chosen AS (
              SELECT id, date_trunc('${query.interval}', created_at, 'UTC') AS start, ${group} AS "group", suppressed,
                     coalesce(scheduled_at, created_at) AS due, id IN (SELECT email_id FROM complained) AS complaint

@@ -5,6 +5,7 @@ import { limits, pastToleranceMs } from '../core/send-limits.ts';
 import type { Mailbox } from '../mail/address.ts';
 import { refuseAttachment } from '../mail/attachments.ts';
 import type { SubmittedMessage } from '../mail/submission.ts';
+import { tlsLevels } from '../smtp/tls-names.ts';
 import { parseTimestamp } from '../timestamp.ts';
 import { badContent, tooLarge } from './refusal.ts';
 
@@ -42,7 +43,7 @@ export function toSubmission(message: SubmittedMessage, envelope: Mailbox[]): Su
     tags: readTags(message.controls.tags),
     type: readType(message.controls.type),
     // What the domain asks for holds here too.
-    tls: 'opportunistic',
+    tls: readTls(message.controls.tls),
     onUncertain: readOnUncertain(message.controls.onUncertain),
     scheduledAt: readTime(message.controls.scheduledAt),
   };
@@ -91,6 +92,12 @@ function readTags(text = ''): string[] {
 function readType(text = 'transactional'): SendRequest['type'] {
   if (text === 'transactional' || text === 'marketing') return text;
   throw badContent('X-Sendwright-Type: must be one of transactional, marketing');
+}
+
+function readTls(text = 'opportunistic'): SendRequest['tls'] {
+  const level = tlsLevels.find((one) => one === text);
+  if (level) return level;
+  throw badContent(`X-Sendwright-TLS: must be one of ${tlsLevels.join(', ')}`);
 }
 
 function readOnUncertain(text = 'retry'): SendRequest['onUncertain'] {

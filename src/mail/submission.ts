@@ -20,6 +20,7 @@ const controls = {
   'x-sendwright-type': 'type',
   'x-sendwright-scheduled-at': 'scheduledAt',
   'x-sendwright-on-uncertain': 'onUncertain',
+  'x-sendwright-tls': 'tls',
 } as const;
 
 type Control = (typeof controls)[keyof typeof controls];

@@ -42,6 +42,8 @@ const emails = (from: string) => {
         },
         tags: ['a', 'b c'],
         type: 'marketing',
+        on_uncertain: 'hold',
+        tls: 'opportunistic',
         attachments: [
           {
             filename: 'logo.png',
@@ -76,6 +78,8 @@ const emails = (from: string) => {
           'X-Wort': 'Größe eins',
           'X-Sendwright-Tags': 'a, b c',
           'X-Sendwright-Type': 'marketing',
+          'X-Sendwright-On-Uncertain': 'hold',
+          'X-Sendwright-TLS': 'opportunistic',
         },
         attachments: [
           { filename: 'logo.png', content: png, contentType: 'image/png', cid: 'logo@b.test' },

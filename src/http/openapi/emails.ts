@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { meanings } from '../../core/explain.ts';
+import { uncertainPolicies } from '../../core/uncertainty.ts';
 import { tlsLevels } from '../../smtp/tls-names.ts';
 import { logQuery } from '../log-query.ts';
 import type { Group } from './operation.ts';
@@ -64,6 +65,8 @@ const returned = z
 const emailWithRecipients = z
   .object({
     ...emailFields,
+    tls: oneOf(tlsLevels, 'What it asks of the connection; the domain and the receiver may ask for more.'),
+    on_uncertain: oneOf(uncertainPolicies, 'What is done after an attempt that may have delivered it.'),
     recipients: list(recipient, 'Each recipient, to first, then cc and bcc.'),
     returns: list(returned, 'What came back later, oldest first.'),
   })
@@ -234,6 +237,8 @@ export const emailGroup: Group = {
                 next_attempt_at: null,
               },
             ],
+            tls: 'opportunistic',
+            on_uncertain: 'retry',
             returns: [],
           },
         },

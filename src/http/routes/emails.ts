@@ -26,6 +26,8 @@ export function emailRoutes(router: Router, services: Services): void {
     ctx.body = {
       email: {
         ...present.email(email),
+        tls: email.tls,
+        on_uncertain: email.onUncertain,
         recipients: recipients.map(present.recipient),
         returns: returns.map(present.returned),
       },
