@@ -65,7 +65,8 @@ const statuses = { bounce: 'bounced', delay: 'delayed', complaint: 'complained',
 
 /**
  * Writes down what came back, with the suppressions and events that follow. The status of an email and of its recipients is
- * what the servers said when it was sent, and stays. What was heard before, for the same recipient, changes nothing.
+ * what the servers said when it was sent, and stays. What was heard before, for the same recipient, changes
+ * nothing, but that there is nobody, after a bounce for another reason.
  *
  * @returns what was new, and how many webhook deliveries follow; when there are any, call `queue.webhooks.wake()` after the commit
  */
@@ -79,8 +80,14 @@ export async function record(
   const inserted = await tx.query<{ recipient: string; kind: ReturnKind }>({
     name: 'returns-insert',
     text: `INSERT INTO returns (account_id, email_id, recipient, kind, classification, enhanced_code, diagnostic)
-           SELECT $1, $2, * FROM unnest($3::text[], $4::return_kind[], $5::text[], $6::text[], $7::text[])
-           ON CONFLICT DO NOTHING RETURNING recipient, kind`,
+           SELECT DISTINCT ON (recipient, kind) $1::uuid, $2::uuid, *
+             FROM unnest($3::text[], $4::return_kind[], $5::text[], $6::text[], $7::text[])
+                  AS r (recipient, kind, classification, enhanced_code, diagnostic)
+           ON CONFLICT (email_id, recipient, kind) DO UPDATE
+              SET classification = excluded.classification, enhanced_code = excluded.enhanced_code, diagnostic = excluded.diagnostic, received_at = now()
+            WHERE returns.kind = 'bounce' AND excluded.classification IN ('bad_mailbox', 'bad_domain') AND coalesce(excluded.enhanced_code, '5') NOT LIKE '4%'
+              AND (returns.classification NOT IN ('bad_mailbox', 'bad_domain') OR returns.enhanced_code LIKE '4%')
+           RETURNING recipient, kind`,
     values: [
       email.accountId,
       email.id,

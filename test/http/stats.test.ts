@@ -1,5 +1,4 @@
 import t from 'tap';
-import { addAll } from '../../src/core/suppressions.ts';
 import { buildSender } from '../support/build.ts';
 import { startDirectNode } from '../support/direct.ts';
 import { startSink } from '../support/mx.ts';
@@ -35,7 +34,9 @@ t.test('statistics', async (t) => {
     body: { from: stranger.from, to: 'c@r.test', subject: 's', text: 't' },
   });
 
-  await addAll(node.db, [{ accountId: node.account.id, address: 'a@r.test', reason: 'complaint', emailId: first.id }]);
+  await node.db.prisma.return.create({
+    data: { accountId: node.account.id, emailId: first.id, recipient: 'a@r.test', kind: 'complaint' },
+  });
 
   const { body } = await stats('');
   t.equal(body.buckets.length, 1);

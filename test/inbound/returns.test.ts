@@ -75,6 +75,21 @@ t.test('what is over, but not because there is nobody, suppresses nobody', async
   t.equal((await events()).length, 4, 'that it did not arrive is told all the same, a delay is not');
 });
 
+t.test('a full mailbox that is gone later is gone', async (t) => {
+  const { send, read, suppressed, events } = await scene.sender();
+  const id = await send('jane@example.com');
+  for (const [group, suppressedNow] of [
+    [{ status: '5.2.2', said: '552 5.2.2 mailbox full' }, []],
+    [{}, ['jane@example.com bounce']],
+    [{ status: '5.2.2', said: '552 5.2.2 mailbox full' }, ['jane@example.com bounce']],
+  ] as const) {
+    t.match(await deliver(returnPath(id), bounce(group)), taken);
+    t.strictSame(await suppressed(), suppressedNow);
+  }
+  t.match((await read(id)).returns, [{ kind: 'bounce', classification: 'bad_mailbox' }]);
+  t.equal((await events()).length, 2);
+});
+
 t.test('MAIL-05: delivered, relayed, automatic and unknown messages change nothing', async (t) => {
   const { send, read, suppressed, events } = await scene.sender();
   const id = await send('jane@example.com');
