@@ -35,7 +35,13 @@ t.test('an email that is accepted is the record that is documented, and nothing 
   t.match(read.body.email.recipients[0].next_attempt_at, instant);
   const next_attempt_at = read.body.email.recipients[0].next_attempt_at;
   t.strictSame(read.body, {
-    email: { ...record, recipients: [{ address: 'a@b.test', kind: 'to', ...waiting, next_attempt_at }] },
+    email: {
+      ...record,
+      tls: 'opportunistic',
+      on_uncertain: 'retry',
+      recipients: [{ address: 'a@b.test', kind: 'to', ...waiting, next_attempt_at }],
+      returns: [],
+    },
   });
   t.strictSame((await node.call('GET', `/api/v1/emails/${record.id}/attempts`, { key })).body, { attempts: [] });
 
