@@ -15,7 +15,7 @@ export async function createDatabase(): Promise<string> {
   try {
     const template = await makeTemplate(admin, server);
     const name = `t_${randomBytes(6).toString('hex')}`;
-    await admin.query(`CREATE DATABASE ${name} TEMPLATE ${template} STRATEGY file_copy`);
+    await admin.query(`CREATE DATABASE ${name} TEMPLATE ${template}`);
     return withName(server, name);
   } finally {
     await admin.end();

@@ -55,7 +55,15 @@ async function keep(runnerOfTests: number, dir: string): Promise<void> {
       dataDir: dir,
       password: 'test',
       log: silentLog,
-      settings: { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off', max_connections: '400' },
+      // Each test file has a database of its own: autovacuum would go round all of them without end.
+      settings: {
+        fsync: 'off',
+        synchronous_commit: 'off',
+        full_page_writes: 'off',
+        autovacuum: 'off',
+        jit: 'off',
+        max_connections: '400',
+      },
     });
     publish(dir, 'url', server.url);
   } catch (error) {
