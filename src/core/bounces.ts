@@ -40,7 +40,8 @@ function bounceOf(notice: ReturnedRecipient, meant: Recipients): Returned[] {
     {
       address: found.address,
       kind: notice.action === 'failed' ? 'bounce' : 'delay',
-      classification,
+      // What is said of somebody else says nothing of this one, and nothing that a later notice could not.
+      classification: found.certain ? classification : 'other',
       enhancedCode,
       diagnostic: found.certain
         ? diagnostic

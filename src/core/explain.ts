@@ -181,7 +181,7 @@ function withReturns<E extends Omit<RecipientExplanation, 'tls'>>(explanation: E
   const { meaning, advice } = meanings[(bounce?.classification ?? 'other') as Classification];
   return {
     ...explanation,
-    sentence: explanation.sentence + told.join(''),
+    sentence: told.length === 0 ? explanation.sentence : `${withoutFullStop(explanation.sentence)}.${told.join('')}`,
     ...(bounce ? { classification: bounce.classification, advice: `${meaning} ${advice}` } : {}),
   };
 }
@@ -277,6 +277,7 @@ function summarize(email: Email, recipients: RecipientExplanation[]): string {
   const parts = [...counts].map(([status, n]) => `${n} ${status}`).join(', ');
   const open = recipients.find((recipient) => recipient.nextAttemptAt !== null);
   const failed = recipients.find((recipient) => recipient.status === 'failed');
-  const detail = recipients.length === 1 ? recipients[0]?.sentence : (failed ?? open)?.sentence;
+  const held = recipients.find(({ cause }) => cause === 'uncertain');
+  const detail = recipients.length === 1 ? recipients[0]?.sentence : (held ?? failed ?? open)?.sentence;
   return `${email.status}: ${recipients.length} recipient${recipients.length === 1 ? '' : 's'} (${parts}).${detail ? ` ${detail}` : ''}`;
 }

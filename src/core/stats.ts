@@ -73,18 +73,21 @@ export async function collect(db: Database, accountId: string, query: StatsQuery
                     percentile_cont(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY extract(epoch FROM r.settled_at - c.due) * 1000)
                       FILTER (WHERE r.status = 'delivered') AS latency
                FROM chosen c JOIN recipients r ON r.email_id = c.id GROUP BY 1, 2),
-           tried AS (
-             SELECT c.start, c."group", a.classification,
-                    count(DISTINCT (a.email_id, a.recipient)) FILTER (WHERE a.outcome = 'bounced')::int AS bounced,
-                    count(*) FILTER (WHERE a.outcome = 'deferred')::int AS deferrals
-               FROM chosen c JOIN attempts a ON a.email_id = c.id WHERE a.outcome <> 'delivered' GROUP BY 1, 2, 3),
-           judged AS (
-             SELECT start, "group", sum(deferrals)::int AS deferrals,
-                    jsonb_object_agg(coalesce(classification, 'other'), bounced) FILTER (WHERE bounced > 0) AS classes
-               FROM tried GROUP BY 1, 2)
-           SELECT accepted.*, reached.delivered, reached.pending, reached.failed, reached.latency, judged.deferrals, judged.classes
+           waited AS (
+             SELECT c.start, c."group", count(*)::int AS deferrals
+               FROM chosen c JOIN attempts a ON a.email_id = c.id WHERE a.outcome = 'deferred' GROUP BY 1, 2),
+           -- What the last attempt for each was about, also where it was given up or decided by somebody.
+           failed AS (
+             SELECT c.start, c."group", coalesce(a.classification, 'other') AS classification, count(*)::int AS recipients
+               FROM chosen c JOIN recipients r ON r.email_id = c.id AND r.status = 'failed'
+               LEFT JOIN LATERAL (SELECT classification FROM attempts
+                                   WHERE email_id = r.email_id AND recipient = r.address ORDER BY number DESC, at DESC LIMIT 1) a ON true
+              GROUP BY 1, 2, 3),
+           judged AS (SELECT start, "group", jsonb_object_agg(classification, recipients) AS classes FROM failed GROUP BY 1, 2)
+           SELECT accepted.*, reached.delivered, reached.pending, reached.failed, reached.latency, waited.deferrals, judged.classes
              FROM accepted
              LEFT JOIN reached ON reached.start = accepted.start AND reached."group" IS NOT DISTINCT FROM accepted."group"
+             LEFT JOIN waited ON waited.start = accepted.start AND waited."group" IS NOT DISTINCT FROM accepted."group"
              LEFT JOIN judged ON judged.start = accepted.start AND judged."group" IS NOT DISTINCT FROM accepted."group"
             ORDER BY accepted.start, accepted."group"`,
     values: [accountId, floorId(query.from), floorId(query.to)],

@@ -175,7 +175,7 @@ class Server {
     const client = new pg.Client({
       connectionString: url,
       connectionTimeoutMillis: 5000,
-      application_name: 'sendwright lock',
+      application_name: `${lockName}${process.pid}`,
     });
     // Without a listener a server that goes away would take the process with it; 'end' follows and is heard.
     client.on('error', () => {});
@@ -186,7 +186,7 @@ class Server {
         if (rows[0]?.ours) return client;
         if (Date.now() > end)
           throw new InUse(
-            `DATA_DIR ${this.#options.dataDir} is in use by another Sendwright process: stop that one, or set another DATA_DIR`,
+            `DATA_DIR ${this.#options.dataDir} is in use by another Sendwright process${await holderOf(client)}: stop that one, or set another DATA_DIR`,
           );
       }
     } catch (error) {
@@ -233,4 +233,17 @@ class InUse extends Error {}
 function urlOf(port: number, password: string, database: string): string {
   // What PGSSLMODE asks for is meant for another server.
   return `postgres://${OWNER}:${encodeURIComponent(password)}@127.0.0.1:${port}/${database}?sslmode=disable`;
+}
+
+/** What the connection that holds the lock is called: it ends with the number of its process. */
+const lockName = 'sendwright lock of ';
+
+/** The process that holds the lock, as a part of a sentence; empty where it is not known. */
+async function holderOf(client: pg.Client): Promise<string> {
+  const { rows } = await client.query<{ name: string }>(
+    `SELECT application_name AS name FROM pg_stat_activity JOIN pg_locks USING (pid)
+      WHERE locktype = 'advisory' AND granted AND application_name LIKE $1`,
+    [`${lockName}%`],
+  );
+  return rows[0] ? ` (${rows[0].name.slice(lockName.length)})` : '';
 }

@@ -1,6 +1,8 @@
 import Router from '@koa/router';
 import Koa from 'koa';
 import { accessLog, errors, requestId, securityHeaders } from './middleware.ts';
+import { openApiDocument } from './openapi/document.ts';
+import { refuseUnknownParameters } from './query-names.ts';
 import { adminRoutes } from './routes/admin.ts';
 import { authRoutes } from './routes/auth.ts';
 import { destinationRoutes } from './routes/destinations.ts';
@@ -31,6 +33,7 @@ export function createApp(services: Services): Koa {
   unsubscribeRoutes(root, services);
 
   const api = new Router({ prefix: '/api/v1', sensitive: true, strict: true });
+  api.use(refuseUnknownParameters(openApiDocument(services).paths));
   authRoutes(api, services);
   keyRoutes(api, services);
   domainRoutes(api, services);

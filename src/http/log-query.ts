@@ -42,11 +42,11 @@ function read(query: z.output<z.ZodObject<typeof fields>>) {
 }
 
 /** The query of the log: a page, and what to search by. */
-export const logQuery = z.strictObject(fields).transform(read);
+export const logQuery = z.object(fields).transform(read);
 
 /** The same for the log of all accounts. */
 export const allLogsQuery = z
-  .strictObject({
+  .object({
     account_id: z.string().refine(isId, 'must be an account id').optional().describe('Only those of this account.'),
     ...fields,
   })

@@ -15,10 +15,11 @@ export function parse<T extends z.ZodType>(schema: T, input: unknown, at: Proper
   if (result.success) return result.data;
   const issue = result.error.issues[0];
   const path = nameOf([...at, ...(issue?.path ?? [])]);
-  if (issue?.code === 'unrecognized_keys')
-    throw invalidRequest(`${nameOf([issue.keys[0] ?? ''])}: is not a parameter of this call`);
   throw invalidRequest(`${path ? `${path}: ` : ''}${issue?.message ?? 'not valid'}`);
 }
+
+/** The query names something that the call does not have. */
+export const unknownParameter = (name: string) => invalidRequest(`${nameOf([name])}: is not a parameter of this call`);
 
 /** `['emails', 3, 'to', 0]` as `emails[3].to[0]`, cut where a client made a name very long. */
 function nameOf(path: PropertyKey[]): string {

@@ -57,7 +57,7 @@ export class ContentRoom {
     if (size > largestMessage) return tooLarge(`the message may have ${largestMessage} octets at the most`);
     if (this.#taken > mostInFlight || (this.#takenBy.get(accountId) ?? 0) > mostOfAccount)
       return notNow('too many large messages are under way, try again');
-    return defect ? badContent(`the message holds ${defect}; lines end with CR LF`) : null;
+    return defect ? badContent(`the message holds ${defect}`) : null;
   }
 }
 

@@ -14,7 +14,9 @@ export class LineEnds {
     for (let i = 0; i < chunk.length && this.defect === null; i++) {
       const byte = chunk[i];
       if (this.#afterCr !== (byte === lineFeed)) {
-        this.defect = this.#afterCr ? 'a CR that is not followed by LF' : 'an LF that does not follow a CR';
+        this.defect = this.#afterCr
+          ? 'a CR that is not followed by LF; lines end with both'
+          : 'an LF that does not follow a CR; lines end with both';
       } else if (byte === 0) this.defect = 'a NUL';
       this.#afterCr = byte === carriageReturn;
     }

@@ -36,7 +36,7 @@ async function texts(db: Database, name: string, mailHostname: string): Promise<
     const rows = await db.prisma.domain.findMany({ where: { domain: ownership[1] ?? '' } });
     return rows.map((row) => row.verificationToken);
   }
-  const key = /^([^.]+)\._domainkey\.(.+)$/.exec(name);
+  const key = /^(.+)\._domainkey\.(.+)$/.exec(name);
   if (key) {
     const rows = await db.prisma.domain.findMany({ where: { domain: key[2] ?? '', dkimSelector: key[1] ?? '' } });
     const others = await db.prisma.dkimKey.findMany({

@@ -153,6 +153,16 @@ t.test('bad input', async (t) => {
     }
   });
 
+  t.test('in the name of a parameter', async (t) => {
+    for (const operation of operations) {
+      if (!operation.path.startsWith('/api/') || operation.path.endsWith('openapi.json')) continue;
+      const body = operation.operation.requestBody && '{}';
+      const answer = await call(operation, { query: '?dryrun=true', body });
+      t.match(answer, { status: 400, body: { detail: 'dryrun: is not a parameter of this call' } }, operation.path);
+    }
+    t.strictSame(await written(), [], 'nothing was changed');
+  });
+
   t.test('in any id', async (t) => {
     const id = newId();
     const none = [

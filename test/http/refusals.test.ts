@@ -66,6 +66,7 @@ t.test('every answer that the reference has is given', async (t) => {
     await holdAll((one) => secured(one) && { key: undefined, token: undefined });
     await holdAll((one) => secured(one) && theirs);
     for (const id of [newId(), '\0']) await holdAll(({ path }) => path.includes('{') && { id });
+    await holdAll(({ path }) => path.startsWith('/api/') && { query: '?unknown=1' });
     await holdAll(({ operation }) => operation.requestBody && { body: '[]' });
     await holdAll(({ operation }) => {
       const parameter = operation.parameters?.find((one) => one.in === 'query');

@@ -119,7 +119,8 @@ function responses(operation: Operation, named: Record<string, JsonSchema>): Jso
   const refusals = Map.groupBy(
     [
       ...standardRefusals({
-        input: Boolean(operation.body || operation.query || operation.idempotent),
+        // A parameter that it does not have is bad input to any operation that asks who calls.
+        input: access !== 'anyone' || Boolean(operation.body || operation.query),
         body: operation.body !== undefined,
         login: access !== 'anyone',
         key: withKey,

@@ -69,7 +69,7 @@ export function adminRoutes(router: Router, { db, jwtSecret, defaultPlan }: Serv
   });
 
   router.get('/admin/accounts', ...operator, async (ctx) => {
-    const found = await accounts.list(db, parse(z.strictObject(page), ctx.query));
+    const found = await accounts.list(db, parse(z.object(page), ctx.query));
     ctx.body = { accounts: found.accounts.map((account) => present.account(account)), count: found.count };
   });
 

@@ -6,7 +6,7 @@ import * as present from '../present.ts';
 import type { Services } from '../services.ts';
 import { page, parse } from '../validation.ts';
 
-export const destinationQuery = z.strictObject({ limit: page.limit });
+export const destinationQuery = z.object({ limit: page.limit });
 
 /** `/admin/destinations`: where mail goes, for the operators of the server. */
 export function destinationRoutes(router: Router, { db, jwtSecret }: Services): void {

@@ -16,7 +16,7 @@ export function sandboxRoutes(router: Router, { db, jwtSecret }: Services): void
   router.get('/sandbox/messages', ...loggedIn, async (ctx) => {
     const { accountId } = ctx.state.session as Session;
     const found = await messages.list(db, accountId, {
-      ...parse(z.strictObject(page), ctx.query),
+      ...parse(z.object(page), ctx.query),
       rawLimit: listedRawBytes,
     });
     ctx.body = { messages: found.messages.map(present.sandboxMessage), count: found.count };

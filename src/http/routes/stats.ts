@@ -12,7 +12,7 @@ const dayMs = 24 * 3_600_000;
 /** As far as one call may reach: what is counted is read, email by email. */
 const longestMs = { hour: 7 * dayMs, day: 92 * dayMs };
 
-export const statsQuery = z.strictObject({
+export const statsQuery = z.object({
   from: timestamp.optional().describe('From when on. Omitted: 30 days before `to`, or one by hours.'),
   to: timestamp.optional().describe('Until when. Omitted: now. From `from`, 92 days at the most, or 7 by hours.'),
   interval: oneOf(['hour', 'day']).optional().describe('`day` where it is omitted.'),

@@ -14,7 +14,7 @@ export const newSuppression = z.object({
   address: mailbox.describe('The address that is not to be sent to, in any case.'),
   reason: oneOf(reasons).nullish().describe('`manual` where it is omitted. `unsubscribe` stops marketing only.'),
 });
-export const suppressionQuery = z.strictObject({
+export const suppressionQuery = z.object({
   ...page,
   reason: oneOf(reasons).optional().describe('Only those with this reason.'),
 });

@@ -32,7 +32,7 @@ export function templateRoutes(router: Router, services: Services): void {
   });
 
   router.get('/templates', reader, async (ctx) => {
-    const found = await templates.list(db, ctx.state.accountId, parse(z.strictObject(page), ctx.query));
+    const found = await templates.list(db, ctx.state.accountId, parse(z.object(page), ctx.query));
     ctx.body = { templates: found.templates.map(present.templateSummary), count: found.count };
   });
 

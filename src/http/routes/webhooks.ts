@@ -53,7 +53,7 @@ export const webhookChanges = (allowPrivate: boolean) =>
 
 const anId = z.string({ error: 'may be given once' }).refine(isId, 'must be an id').optional();
 
-export const deliveryQuery = z.strictObject({
+export const deliveryQuery = z.object({
   webhook_id: anId.describe('Only those for this endpoint.'),
   email_id: anId.describe('Only those about this email.'),
   event: oneOf([...webhooks.eventTypes, deliveries.testEvent])
