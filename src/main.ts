@@ -17,6 +17,7 @@ async function main(): Promise<void> {
   const log = createLog(config.logLevel);
   const stops: (() => Promise<void>)[] = [];
   const stopping = onSignal(stops, log);
+  endWithLauncher();
   try {
     const { foundation, sandboxKey } = await lay(config, log, stops);
     const node = await startNode(config, foundation);
@@ -98,6 +99,17 @@ function onSignal(stops: (() => Promise<void>)[], log: Logger): () => boolean {
     });
   }
   return () => stopping;
+}
+
+const launcherMs = 1_000;
+
+/** Where `npm start` runs this: once its launcher was killed, no Ctrl-C reaches this process, and the next start would find it in the way. */
+function endWithLauncher(): void {
+  const launcher = Number(process.env.SENDWRIGHT_LAUNCHER);
+  if (process.ppid !== launcher) return;
+  setInterval(() => {
+    if (process.ppid !== launcher) process.kill(process.pid, 'SIGTERM');
+  }, launcherMs).unref();
 }
 
 main().catch((error: Error) => {

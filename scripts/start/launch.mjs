@@ -22,6 +22,8 @@ export async function launch(root, args) {
     // Compiled once, our own files as well; a folder that cannot be written is none.
     NODE_COMPILE_CACHE: path.join(root, 'node_modules', '.compile-cache'),
     ...process.env,
+    // For the server, which ends when this process is gone.
+    SENDWRIGHT_LAUNCHER: String(process.pid),
     PATH: [bin, process.env.PATH].filter(Boolean).join(path.delimiter),
   };
   const child = spawn(findNode(root), ['--disable-warning=ExperimentalWarning', ...args], {

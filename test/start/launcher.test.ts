@@ -1,0 +1,31 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import t from 'tap';
+import { eventually, portsOff } from '../support/node.ts';
+import { startSendwright } from '../support/process.ts';
+import { freshEnv, makeFolder } from '../support/start.ts';
+
+const launcher = fileURLToPath(new URL('../../scripts/run.mjs', import.meta.url));
+const childrenOf = (pid: number) => `/proc/${pid}/task/${pid}/children`;
+
+t.test(
+  'kill -9 of what npm start runs takes the server down too, so that the next start finds its way free',
+  { skip: !existsSync(childrenOf(process.pid)) && 'no /proc that tells of children' },
+  async (t) => {
+    const env = { PATH: process.env.PATH ?? '', HTTP_PORT: '0', ...portsOff, ...(await freshEnv(await makeFolder(t))) };
+    const child = spawn(process.execPath, [launcher, 'src/main.ts'], { env, stdio: ['ignore', 'ignore', 'pipe'] });
+    let said = '';
+    child.stderr.on('data', (chunk) => (said += chunk));
+    await eventually(async () => said.includes('Stop with Ctrl-C'), 30_000);
+    const server = Number(readFileSync(childrenOf(child.pid ?? 0), 'utf8').trim());
+    t.ok(server > 0);
+    child.kill('SIGKILL');
+    await once(child, 'exit');
+    await eventually(async () => !existsSync(`/proc/${server}`), 15_000);
+    t.match(said, /SIGTERM: finishing what is under way/);
+    const app = await startSendwright(env);
+    t.equal(await app.end('SIGTERM'), 0);
+  },
+);
