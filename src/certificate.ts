@@ -1,12 +1,13 @@
-import { generateKeyPairSync, randomBytes, sign } from 'node:crypto';
+import { generateKeyPairSync, type KeyObject, randomBytes, sign } from 'node:crypto';
 
 const dayMs = 86_400_000;
 const validForDays = 365;
 
-/** Object identifiers as DER: ecdsa-with-SHA256, commonName, subjectAltName. */
+/** Object identifiers as DER: ecdsa-with-SHA256, commonName, subjectAltName, basicConstraints. */
 const ecdsaWithSha256 = Buffer.from('06082a8648ce3d040302', 'hex');
 const commonName = Buffer.from('0603550403', 'hex');
 const subjectAltName = Buffer.from('0603551d11', 'hex');
+const basicConstraints = Buffer.from('0603551d13', 'hex');
 
 /**
  * A key and a certificate that it signed itself (X.509 v3, P-256), for one host name and a year: what a mail exchanger
@@ -14,29 +15,58 @@ const subjectAltName = Buffer.from('0603551d11', 'hex');
  */
 export function selfSignedCertificate(host: string, now: Date = new Date()): { key: string; cert: string } {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+  const cert = certify({
+    issuer: host,
+    subject: host,
+    publicKey,
+    signer: privateKey,
+    from: new Date(now.getTime() - dayMs),
+    to: new Date(now.getTime() + validForDays * dayMs),
+    extension: forHosts([host]),
+  });
+  return { key: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(), cert };
+}
+
+/** A certificate (X.509 v3) in PEM, signed with the P-256 key of its issuer; `extension` is the only one that it has. */
+export function certify(of: {
+  issuer: string;
+  subject: string;
+  publicKey: KeyObject;
+  signer: KeyObject;
+  from: Date;
+  to: Date;
+  extension: Buffer;
+}): string {
   const algorithm = sequence(ecdsaWithSha256);
-  const name = sequence(der(0x31, sequence(commonName, der(0x0c, Buffer.from(host)))));
-  const altName = sequence(der(0x82, Buffer.from(host)));
+  const nameOf = (text: string) => sequence(der(0x31, sequence(commonName, der(0x0c, Buffer.from(text)))));
   const certified = sequence(
     der(0xa0, der(0x02, Buffer.of(2))),
     // The first bit of a serial number is its sign.
     der(0x02, Buffer.concat([Buffer.of(0x01), randomBytes(15)])),
     algorithm,
-    name,
-    sequence(utcTime(new Date(now.getTime() - dayMs)), utcTime(new Date(now.getTime() + validForDays * dayMs))),
-    name,
-    publicKey.export({ type: 'spki', format: 'der' }),
-    der(0xa3, sequence(sequence(subjectAltName, der(0x04, altName)))),
+    nameOf(of.issuer),
+    sequence(utcTime(of.from), utcTime(of.to)),
+    nameOf(of.subject),
+    of.publicKey.export({ type: 'spki', format: 'der' }),
+    der(0xa3, sequence(of.extension)),
   );
-  const signature = der(0x03, Buffer.concat([Buffer.of(0), sign('sha256', certified, privateKey)]));
+  const signature = der(0x03, Buffer.concat([Buffer.of(0), sign('sha256', certified, of.signer)]));
   const base64 = sequence(certified, algorithm, signature)
     .toString('base64')
     .replaceAll(/(.{64})/g, '$1\n')
     .trimEnd();
-  return {
-    key: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
-    cert: `-----BEGIN CERTIFICATE-----\n${base64}\n-----END CERTIFICATE-----\n`,
-  };
+  return `-----BEGIN CERTIFICATE-----\n${base64}\n-----END CERTIFICATE-----\n`;
+}
+
+/** The extension that says for which host names a certificate is: subjectAltName. */
+export function forHosts(names: string[]): Buffer {
+  return sequence(subjectAltName, der(0x04, sequence(...names.map((name) => der(0x82, Buffer.from(name))))));
+}
+
+/** The extension of a certificate that others are issued with: basicConstraints, critical. */
+export function forAuthority(): Buffer {
+  const yes = der(0x01, Buffer.of(0xff));
+  return sequence(basicConstraints, yes, der(0x04, sequence(yes)));
 }
 
 const sequence = (...parts: Buffer[]) => der(0x30, Buffer.concat(parts));

@@ -2,6 +2,7 @@ import type { Database } from '../db/client.ts';
 import type { ReturnedRecipient } from '../mail/delivery-status.ts';
 import type { NamedRecipient, ReturnPath } from '../mail/token.ts';
 import type { Queue } from '../queue.ts';
+import { saysNobodyThere } from '../smtp/deliver.ts';
 import { cleanRemoteText } from '../smtp/reply.ts';
 import { judge } from './return-class.ts';
 import { type Returned, type ReturnedEmail, recordFor } from './returns.ts';
@@ -35,7 +36,6 @@ function bounceOf(notice: ReturnedRecipient, meant: Recipients): Returned[] {
   const found = whoIs(notice, meant);
   if (!found) return [];
   const { classification, enhancedCode, diagnostic, permanent } = judge(notice);
-  const nobodyThere = classification === 'bad_mailbox' || classification === 'bad_domain';
   return [
     {
       address: found.address,
@@ -46,7 +46,7 @@ function bounceOf(notice: ReturnedRecipient, meant: Recipients): Returned[] {
       diagnostic: found.certain
         ? diagnostic
         : cleanRemoteText(`for ${notice.address}: ${diagnostic ?? 'no reason was given'}`),
-      suppress: nobodyThere && permanent && found.certain ? 'bounce' : null,
+      suppress: saysNobodyThere(classification) && permanent && found.certain ? 'bounce' : null,
     },
   ];
 }

@@ -36,7 +36,7 @@ export interface Standing extends Omit<Report, 'waiting'> {
   pausedAt: Date | null;
 }
 
-/** While a destination is paused, what is for it waits until then. */
+/** What waits until somebody says otherwise, as while a destination is paused, waits until then. */
 export const pausedUntil = new Date('9999-01-01T00:00:00Z');
 
 /** What `recipients.waiting_for` says while this name is paused: resuming finds them by it. */

@@ -3,7 +3,7 @@ import type { Database } from '../db/client.ts';
 import { invalidRequest, notFound } from '../errors.ts';
 import type { DkimKey, Domain } from '../generated/prisma/client.ts';
 import { isId, newId } from '../ids.ts';
-import { type DkimAlgorithm, DkimKeyError, dnsValue, generateKeyPair, importKeyPair } from '../mail/dkim.ts';
+import { type DkimAlgorithm, DkimKeyError, generateKeyPair, importKeyPair } from '../mail/dkim.ts';
 import { seal } from '../seal.ts';
 import * as domains from './domains.ts';
 
@@ -25,18 +25,6 @@ export interface Rotation {
 /** The keys beside the one that signs, newest first. */
 export async function list(db: Database, accountId: string, domainId: string): Promise<DkimKey[]> {
   return db.prisma.dkimKey.findMany({ where: { accountId, domainId }, orderBy: { id: 'desc' } });
-}
-
-/** The TXT record of a key. */
-export function recordOf(
-  key: Pick<DkimKey, 'selector' | 'publicKey' | 'algorithm'>,
-  domain: string,
-): domains.DnsRecord {
-  return {
-    name: `${key.selector}._domainkey.${domain}`,
-    type: 'TXT',
-    value: dnsValue(key.publicKey, key.algorithm),
-  };
 }
 
 /**

@@ -5,7 +5,7 @@ import { domainAlreadyExists, forbidden, invalidRequest, notFound } from '../err
 import type { Domain } from '../generated/prisma/client.ts';
 import { isId, newId } from '../ids.ts';
 import { AddressError, normalizeDomain } from '../mail/address.ts';
-import { dnsValue, generateKeyPair } from '../mail/dkim.ts';
+import { type DkimAlgorithm, dnsValue, generateKeyPair } from '../mail/dkim.ts';
 import { seal } from '../seal.ts';
 import { allowsDomain } from './plans.ts';
 
@@ -119,11 +119,18 @@ export function dnsRecords(domain: Domain, mailHostname: string): DnsRecords {
 }
 
 /** The record of the key that signs. */
-export function dkimRecord(domain: Domain): DnsRecord {
+export const dkimRecord = ({ domain, dkimSelector: selector, dkimPublicKey: publicKey }: Domain): DnsRecord =>
+  keyRecord({ selector, publicKey, algorithm: 'rsa' }, domain);
+
+/** The record of any key of a domain. */
+export function keyRecord(
+  key: { selector: string; publicKey: string; algorithm: DkimAlgorithm },
+  domain: string,
+): DnsRecord {
   return {
-    name: `${domain.dkimSelector}._domainkey.${domain.domain}`,
+    name: `${key.selector}._domainkey.${domain}`,
     type: 'TXT',
-    value: dnsValue(domain.dkimPublicKey),
+    value: dnsValue(key.publicKey, key.algorithm),
   };
 }
 

@@ -113,6 +113,7 @@ async function withinPlan(tx: Sql, holder: KeyHolder, results: Drafted[]): Promi
   const wanted = results.filter(isCharged).length;
   if (wanted === 0 || !plans.isCounted(holder.plan)) return results;
   const { granted, dayIsFull } = await plans.charge(tx, holder.accountId, wanted);
+  if (granted >= wanted) return results;
   const { detail, retryAfter } = plans.whyExceeded(holder.plan, dayIsFull, new Date());
   let left = granted;
   return results.map((result) => {

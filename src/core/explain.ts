@@ -1,5 +1,5 @@
 import type { Attempt, Email, Recipient, Return } from '../generated/prisma/client.ts';
-import type { Classification } from '../smtp/deliver.ts';
+import { type Classification, saysNobodyThere } from '../smtp/deliver.ts';
 import { tlsSetting } from './outgoing.ts';
 import type { TlsOutlook } from './tls-outlook.ts';
 import { heldNote } from './uncertainty.ts';
@@ -266,8 +266,8 @@ function adviceOf(cause: Cause, last: Attempt | null): string | null {
       ? 'This server does not deliver to private addresses; its operator can let it with ALLOW_PRIVATE_NETWORKS=true.'
       : ((last && policyAdviceFor(last)) ?? `${meaning} ${advice}`);
   if (cause === 'retrying') return `${about} It is tried again by itself.`;
-  const nobodyThere = classification === 'bad_mailbox' || classification === 'bad_domain';
-  if (cause === 'refused' && nobodyThere) return `${about} The address went onto the suppression list.`;
+  if (cause === 'refused' && saysNobodyThere(classification))
+    return `${about} The address went onto the suppression list.`;
   return `${about} It is not tried again; send it anew when that is mended.`;
 }
 

@@ -2,6 +2,7 @@ import type { Database } from '../db/client.ts';
 import type { Email } from '../generated/prisma/client.ts';
 import { newId } from '../ids.ts';
 import type { Queue } from '../queue.ts';
+import { pausedUntil } from './destinations.ts';
 import * as log from './email-log.ts';
 import type { KeyHolder } from './keys.ts';
 import { demandOwn } from './scheduling.ts';
@@ -16,7 +17,6 @@ export type Release = (typeof releases)[number];
 
 /** What `recipients.waiting_for` says of one that may have got the message, and is held until somebody decides. */
 export const heldNote = 'held: it may have been delivered';
-export const heldUntil = new Date('9999-01-01T00:00:00Z');
 
 /**
  * Decides about the recipients of an email that are held because they may have got it: they are tried again now, or settled. Where
@@ -41,7 +41,7 @@ export async function release(
                 SET next_attempt_at = now(), waiting_for = NULL, claimed_by = $4, job_id = $5
               WHERE email_id = $1 AND waiting_for = $2 AND next_attempt_at = $3 AND job_id IS NULL
           RETURNING position, attempts`,
-      values: [id, heldNote, heldUntil, ...(as === 'retry' ? [null, null] : [claim.nodeId, claim.jobId])],
+      values: [id, heldNote, pausedUntil, ...(as === 'retry' ? [null, null] : [claim.nodeId, claim.jobId])],
     });
     if (as === 'retry' || held.length === 0) return { released: held.length, told: 0 };
     const response =

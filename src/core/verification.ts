@@ -153,7 +153,7 @@ async function activateSeen(db: Database, domain: Domain, where: Surroundings): 
   let any = false;
   for (const key of await dkimKeys.pending(db, domain)) {
     if (!key.privateKey) continue;
-    const record = dkimKeys.recordOf(key, domain.domain);
+    const record = domains.keyRecord(key, domain.domain);
     const { selector, publicKey, privateKey: sealed } = key;
     const { problem } = await checkDkim(domain, { record, selector, publicKey, sealed }, where);
     if (problem === null) await dkimKeys.activate(db, key);

@@ -1,13 +1,21 @@
 import { isAscii as isAsciiBytes } from 'node:buffer';
+import { pausedUntil } from '../core/destinations.ts';
 import type { OutgoingEmail } from '../core/outgoing.ts';
 import type { Claim } from '../core/recipients.ts';
 import type { AttemptRow, Settlement } from '../core/settlement.ts';
 import { suppressible } from '../core/suppressions.ts';
-import { heldNote, heldUntil } from '../core/uncertainty.ts';
+import { heldNote } from '../core/uncertainty.ts';
 import type { Logger } from '../log.ts';
 import { isAscii } from '../mail/address.ts';
 import { createReturnPath } from '../mail/token.ts';
-import { type Delivery, deliver, type RecipientResult, type Session, type Transport } from '../smtp/deliver.ts';
+import {
+  type Delivery,
+  deliver,
+  type RecipientResult,
+  type Session,
+  saysNobodyThere,
+  type Transport,
+} from '../smtp/deliver.ts';
 import type { Journal } from './journal.ts';
 import type { Lease } from './lease.ts';
 import type { MessageBuilder } from './message.ts';
@@ -210,8 +218,7 @@ export function record(
     const held = result.uncertain && outcome.status === 'deferred' && email?.onUncertain === 'hold';
     const undone = cutShort && outcome.status === 'deferred' && !result.uncertain;
     // Said for good: a server that says "later" for three days has not said that the mailbox does not exist.
-    const nobodyThere =
-      result.outcome === 'bounced' && (result.class === 'bad_mailbox' || result.class === 'bad_domain');
+    const nobodyThere = result.outcome === 'bounced' && saysNobodyThere(result.class);
     return {
       nodeId: claim.nodeId,
       emailId: claim.emailId,
@@ -219,7 +226,7 @@ export function record(
       jobId: claim.jobId,
       status: isSuppressed(email, address) ? 'suppressed' : outcome.status,
       attempts: undone ? attempts : made,
-      nextAttemptAt: undone ? now : held ? heldUntil : outcome.nextAttemptAt,
+      nextAttemptAt: undone ? now : held ? pausedUntil : outcome.nextAttemptAt,
       waitingFor: held ? heldNote : null,
       uncertain: result.uncertain,
       lastResponse: outcome.response,

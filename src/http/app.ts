@@ -1,7 +1,7 @@
 import Router from '@koa/router';
 import Koa from 'koa';
 import { accessLog, errors, requestId, securityHeaders } from './middleware.ts';
-import { openApiDocument } from './openapi/document.ts';
+import { type OpenApiDocument, openApiDocument } from './openapi/document.ts';
 import { refuseUnknownParameters } from './query-names.ts';
 import { adminRoutes } from './routes/admin.ts';
 import { authRoutes } from './routes/auth.ts';
@@ -29,11 +29,17 @@ export function createApp(services: Services): Koa {
   const root = new Router({ sensitive: true, strict: true });
   healthRoutes(root, services);
   welcomeRoutes(root, services);
-  referenceRoutes(root, services);
+  let document: OpenApiDocument | undefined;
+  // Made when it is first asked for: a start does not wait for it.
+  const documentOf = () => {
+    document ??= openApiDocument(services);
+    return document;
+  };
+  referenceRoutes(root, documentOf);
   unsubscribeRoutes(root, services);
 
   const api = new Router({ prefix: '/api/v1', sensitive: true, strict: true });
-  api.use(refuseUnknownParameters(openApiDocument(services).paths));
+  api.use(refuseUnknownParameters(documentOf));
   authRoutes(api, services);
   keyRoutes(api, services);
   domainRoutes(api, services);

@@ -1,5 +1,6 @@
 import { pausedUntil, type Standing } from '../core/destinations.ts';
-import { overlapMs, recordOf } from '../core/dkim-keys.ts';
+import { overlapMs } from '../core/dkim-keys.ts';
+import { keyRecord } from '../core/domains.ts';
 import type { DryRun } from '../core/dry-run.ts';
 import type { RecipientExplanation } from '../core/explain.ts';
 import type { Bucket } from '../core/stats.ts';
@@ -57,7 +58,7 @@ export function dkimKey(key: DkimKey, domain: string) {
     selector: key.selector,
     algorithm: key.algorithm,
     status: key.status,
-    record: recordOf(key, domain),
+    record: keyRecord(key, domain),
     problem: key.problem,
     created_at: iso(key.createdAt),
     activated_at: iso(key.activatedAt),

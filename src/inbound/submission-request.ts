@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import type { SendRequest } from '../core/draft.ts';
 import type { Idempotency } from '../core/idempotency.ts';
 import { limits, pastToleranceMs } from '../core/send-limits.ts';
+import { uncertainPolicies } from '../core/uncertainty.ts';
 import type { Mailbox } from '../mail/address.ts';
 import { refuseAttachment } from '../mail/attachments.ts';
 import type { SubmittedMessage } from '../mail/submission.ts';
@@ -22,6 +23,7 @@ export interface Submission {
  * @throws Refusal naming the header
  */
 export function toSubmission(message: SubmittedMessage, envelope: Mailbox[]): Submission {
+  const { controls } = message;
   const left = new Map(envelope.map((mailbox) => [mailbox.address.toLowerCase(), mailbox]));
   // As the envelope writes it, which is how its server was told; the name is the header's.
   const taken = ({ name, address }: Mailbox): Mailbox[] => {
@@ -40,15 +42,15 @@ export function toSubmission(message: SubmittedMessage, envelope: Mailbox[]): Su
     text: message.text,
     headers: message.headers,
     attachments: message.attachments,
-    tags: readTags(message.controls.tags),
-    type: readType(message.controls.type),
+    tags: readTags(controls.tags),
+    type: readChoice('X-Sendwright-Type', ['transactional', 'marketing'], controls.type, 'transactional'),
     // What the domain asks for holds here too.
-    tls: readTls(message.controls.tls),
-    onUncertain: readOnUncertain(message.controls.onUncertain),
-    scheduledAt: readTime(message.controls.scheduledAt),
+    tls: readChoice('X-Sendwright-TLS', tlsLevels, controls.tls, 'opportunistic'),
+    onUncertain: readChoice('X-Sendwright-On-Uncertain', uncertainPolicies, controls.onUncertain, 'retry'),
+    scheduledAt: readTime(controls.scheduledAt),
   };
   refuseExcess(request);
-  return { request, idempotency: readIdempotency(message.controls.idempotencyKey, request) };
+  return { request, idempotency: readIdempotency(controls.idempotencyKey, request) };
 }
 
 function refuseExcess(request: SendRequest): void {
@@ -89,20 +91,11 @@ function readTags(text = ''): string[] {
   return tags;
 }
 
-function readType(text = 'transactional'): SendRequest['type'] {
-  if (text === 'transactional' || text === 'marketing') return text;
-  throw badContent('X-Sendwright-Type: must be one of transactional, marketing');
-}
-
-function readTls(text = 'opportunistic'): SendRequest['tls'] {
-  const level = tlsLevels.find((one) => one === text);
-  if (level) return level;
-  throw badContent(`X-Sendwright-TLS: must be one of ${tlsLevels.join(', ')}`);
-}
-
-function readOnUncertain(text = 'retry'): SendRequest['onUncertain'] {
-  if (text === 'retry' || text === 'hold') return text;
-  throw badContent('X-Sendwright-On-Uncertain: must be one of retry, hold');
+function readChoice<T extends string>(header: string, choices: readonly T[], text: string | undefined, usual: T): T {
+  if (text === undefined) return usual;
+  const chosen = choices.find((one) => one === text);
+  if (chosen) return chosen;
+  throw badContent(`${header}: must be one of ${choices.join(', ')}`);
 }
 
 function readTime(text: string | undefined): Date | null {

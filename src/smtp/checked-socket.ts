@@ -1,3 +1,4 @@
+import type { ClientRequest, IncomingMessage } from 'node:http';
 import { isIP, connect as netConnect, type Socket } from 'node:net';
 import { connect as tlsConnect } from 'node:tls';
 import { hostOf, isLocalhost, portOf } from '../endpoint.ts';
@@ -112,6 +113,19 @@ export function before<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
   });
 }
 
+/** The answer to a request that is about to be sent, as soon as it begins. */
+export function answerTo(sent: ClientRequest): Promise<IncomingMessage> {
+  return new Promise((resolve, reject) => {
+    sent.once('response', resolve);
+    // What breaks after the answer has begun is seen by whoever reads it.
+    sent.on('error', reject);
+    // An answer that asks for another protocol is followed by nothing.
+    sent.once('close', () => reject(closed()));
+  });
+}
+
+const closed = () => Object.assign(new Error('closed'), { code: 'ECONNRESET' });
+
 function happens(socket: Socket, event: 'connect' | 'secureConnect', signal: AbortSignal): Promise<void> {
   return before(
     signal,
@@ -119,7 +133,7 @@ function happens(socket: Socket, event: 'connect' | 'secureConnect', signal: Abo
       socket.once(event, () => resolve());
       // It stays: a socket that breaks between two steps must not end the process.
       socket.on('error', reject);
-      socket.once('close', () => reject(Object.assign(new Error('closed'), { code: 'ECONNRESET' })));
+      socket.once('close', () => reject(closed()));
     }),
   );
 }

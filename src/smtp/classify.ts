@@ -1,5 +1,5 @@
 import type { Reply } from './reply.ts';
-import type { Classification, Phase } from './result.ts';
+import { type Classification, type Phase, saysNobodyThere } from './result.ts';
 import type { EnhancedPattern, Rule } from './rules/rule.ts';
 import { rules } from './rules.ts';
 
@@ -11,8 +11,7 @@ import { rules } from './rules.ts';
  */
 export function classify(phase: Phase, reply: Reply, recipients = 1): Classification {
   const { is } = ruleFor(phase, reply);
-  const nobodyThere = is === 'bad_mailbox' || is === 'bad_domain';
-  return nobodyThere && phase !== 'rcpt' && recipients > 1 ? 'other' : is;
+  return saysNobodyThere(is) && phase !== 'rcpt' && recipients > 1 ? 'other' : is;
 }
 
 /** What the destination wants less of, if anything: connections at a time, or mail in a time. */

@@ -12,7 +12,15 @@ import { assertEnvelope, type Envelope, transact } from './transaction.ts';
 import type { Transport } from './transport.ts';
 
 export type { Reply } from './reply.ts';
-export type { Classification, Delivery, Phase, RecipientResult, Session, TlsInfo } from './result.ts';
+export {
+  type Classification,
+  type Delivery,
+  type Phase,
+  type RecipientResult,
+  type Session,
+  saysNobodyThere,
+  type TlsInfo,
+} from './result.ts';
 export { createTransport, type Transport, type TransportOptions } from './transport.ts';
 
 /** One message for the recipients of one destination. */

@@ -19,6 +19,10 @@ export type Classification =
   | 'sender'
   | 'other';
 
+/** True when the class says that there is nobody at the address: no other one may suppress it. */
+export const saysNobodyThere = (about: Classification | null): boolean =>
+  about === 'bad_mailbox' || about === 'bad_domain';
+
 /** What became of one recipient in one session. */
 export interface RecipientResult {
   recipient: string;

@@ -2,6 +2,7 @@ import { type IncomingMessage, request } from 'node:http';
 import type { Socket } from 'node:net';
 import {
   addressesOf,
+  answerTo,
   before,
   CallError,
   type CheckedLookUp,
@@ -68,12 +69,7 @@ async function get(socket: Socket, url: URL, signal: AbortSignal): Promise<strin
     setHost: false,
     headers: { Host: url.host, 'User-Agent': 'Sendwright', 'Accept-Encoding': 'identity', Connection: 'close' },
   });
-  const answered = new Promise<IncomingMessage>((resolve, reject) => {
-    sent.once('response', resolve);
-    // What breaks after the answer has begun is seen by whoever reads it.
-    sent.on('error', reject);
-    sent.once('close', () => reject(Object.assign(new Error('closed'), { code: 'ECONNRESET' })));
-  });
+  const answered = answerTo(sent);
   sent.end();
   const response = await before(signal, answered);
   if (response.statusCode !== 200) {

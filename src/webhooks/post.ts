@@ -3,6 +3,7 @@ import type { Socket } from 'node:net';
 import { hostOf, refuseUrl } from '../endpoint.ts';
 import {
   addressesOf,
+  answerTo,
   before,
   CallError,
   type CheckedLookUp,
@@ -100,13 +101,7 @@ async function exchange(
       ...call.headers,
     },
   });
-  const answered = new Promise<IncomingMessage>((resolve, reject) => {
-    sent.once('response', resolve);
-    // What breaks after the answer has begun is seen by whoever reads it.
-    sent.on('error', reject);
-    // An answer that asks for another protocol is followed by nothing.
-    sent.once('close', () => reject(Object.assign(new Error('closed'), { code: 'ECONNRESET' })));
-  });
+  const answered = answerTo(sent);
   sent.end(call.body);
   const response = await before(signal, answered);
   const status = response.statusCode ?? 0;

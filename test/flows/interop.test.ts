@@ -8,7 +8,7 @@ import t from 'tap';
 import { createResolver } from '../../src/smtp/resolver.ts';
 import { mailHostname } from '../support/direct.ts';
 import { adminPassword, eventually, startTestNode } from '../support/node.ts';
-import { answersAt, freePort } from '../support/receivers.ts';
+import { answersAt, freePort } from '../support/ports.ts';
 
 const dnsmasq = '/usr/sbin/dnsmasq';
 const smtpSink = '/usr/sbin/smtp-sink';

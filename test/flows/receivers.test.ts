@@ -2,11 +2,11 @@ import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { dkimVerify } from 'mailauth/lib/dkim/verify.js';
 import t, { type Test } from 'tap';
-import { recordOf } from '../../src/core/dkim-keys.ts';
-import { dkimRecord } from '../../src/core/domains.ts';
+import { dkimRecord, keyRecord } from '../../src/core/domains.ts';
 import { type DirectNode, mailHostname, startDirectNode } from '../support/direct.ts';
 import { eventually } from '../support/node.ts';
-import { exim, freePort, postfix, type Receiver, startExim, startPostfix } from '../support/receivers.ts';
+import { freePort } from '../support/ports.ts';
+import { exim, postfix, type Receiver, startExim, startPostfix } from '../support/receivers.ts';
 
 const asRoot = process.getuid?.() === 0;
 const python = '/usr/bin/python3';
@@ -46,7 +46,7 @@ async function startSender(t: Test, mxPort: number): Promise<{ node: DirectNode;
     where: { id: node.domainId },
     include: { dkimKeys: true },
   });
-  const published = [dkimRecord(domain), ...domain.dkimKeys.map((key) => recordOf(key, domain.domain))];
+  const published = [dkimRecord(domain), ...domain.dkimKeys.map((key) => keyRecord(key, domain.domain))];
   return { node, records: new Map(published.map(({ name, value }) => [name, value])) };
 }
 

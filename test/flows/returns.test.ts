@@ -1,19 +1,11 @@
-import { createServer } from 'node:net';
 import { dkimVerify } from 'mailauth/lib/dkim/verify.js';
 import t, { type Test } from 'tap';
 import { clientOf } from '../client/scene.ts';
 import { buildSender } from '../support/build.ts';
 import { createDatabase } from '../support/db.ts';
 import { eventually, startTestNode, testEnv } from '../support/node.ts';
+import { freePort } from '../support/ports.ts';
 import { refusalOf, takePort } from '../support/start.ts';
-
-async function freePort(): Promise<string> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as { port: number };
-  await new Promise((resolve) => server.close(resolve));
-  return String(port);
-}
 
 const encryptionKey = Buffer.alloc(32, 7);
 
@@ -21,7 +13,7 @@ const encryptionKey = Buffer.alloc(32, 7);
 async function startSandboxed(test: Test) {
   const node = await startTestNode(test, {
     ENCRYPTION_KEY: encryptionKey.toString('hex'),
-    INBOUND_SMTP_PORT: await freePort(),
+    INBOUND_SMTP_PORT: String(await freePort()),
     BASE_URL: 'https://send.test',
   });
   const sender = await buildSender(node.db, encryptionKey);

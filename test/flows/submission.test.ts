@@ -1,5 +1,4 @@
 import { stat, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { createTransport } from 'nodemailer';
 import t from 'tap';
@@ -7,23 +6,16 @@ import { selfSignedCertificate } from '../../src/certificate.ts';
 import { certificate, Dialog, plain, serverName } from '../inbound/scene.ts';
 import { createDatabase } from '../support/db.ts';
 import { adminPassword, eventually, testEnv } from '../support/node.ts';
+import { freePort } from '../support/ports.ts';
 import { type SendwrightProcess, startSendwright } from '../support/process.ts';
 import { makeFolder, refusalOf, takePort } from '../support/start.ts';
-
-async function freePort(): Promise<string> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as { port: number };
-  await new Promise((resolve) => server.close(resolve));
-  return String(port);
-}
 
 const keyOf = (app: SendwrightProcess) => /X-API-Key: (sk_live_\w+)/.exec(app.stderr())?.[1] ?? '';
 const submissionEnv = async (dataDir: string, env: Record<string, string> = {}) =>
   testEnv(await createDatabase(), {
     DATA_DIR: dataDir,
-    SUBMISSION_PORT: await freePort(),
-    SUBMISSIONS_PORT: await freePort(),
+    SUBMISSION_PORT: String(await freePort()),
+    SUBMISSIONS_PORT: String(await freePort()),
     ...env,
   });
 

@@ -1,11 +1,11 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { chmod, chown, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
-import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { selfSignedCertificate } from '../../src/certificate.ts';
 import { eventually } from './node.ts';
+import { answersAt } from './ports.ts';
 
 type Test = { teardown(work: () => unknown): void };
 
@@ -19,27 +19,6 @@ export const postfix = '/usr/sbin/postfix';
 export const exim =
   ['/opt/exim4-for-tests/usr/sbin/exim4', '/usr/sbin/exim4'].find((path) => spawnSync(path, ['-bV']).status === 0) ??
   null;
-
-/** A port that is free on every address of loopback that is asked for. */
-export async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as { port: number };
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
-
-/** Whether a server speaks there. */
-export function answersAt(host: string, port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = connect(port, host);
-    socket.once('data', () => {
-      socket.destroy();
-      resolve(true);
-    });
-    socket.once('error', () => resolve(false));
-  });
-}
 
 /** Postfix on 127.0.0.1, with STARTTLS and SMTPUTF8; to be run as root. It has the mailbox `box@receiver.test`. */
 export async function startPostfix(t: Test, port: number): Promise<Receiver> {

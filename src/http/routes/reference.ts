@@ -1,15 +1,13 @@
 import type Router from '@koa/router';
-import { openApiDocument } from '../openapi/document.ts';
+import type { OpenApiDocument } from '../openapi/document.ts';
 import { referencePage, referencePolicy } from '../openapi/page.ts';
-import type { Services } from '../services.ts';
 
 /** `GET /api/v1/openapi.json`: the reference for programs. `GET /docs`: the same for people. */
-export function referenceRoutes(router: Router, services: Services): void {
-  const { baseUrl, sandbox } = services;
+export function referenceRoutes(router: Router, documentOf: () => OpenApiDocument): void {
   // Made when it is first asked for: a start does not wait for it.
   let made: ReturnType<typeof make> | undefined;
   const make = () => {
-    const document = openApiDocument({ baseUrl, sandbox });
+    const document = documentOf();
     return { json: JSON.stringify(document), page: referencePage(document) };
   };
   const reference = () => {
