@@ -12,7 +12,7 @@ import { eventually, startTestNode } from '../support/node.ts';
 import { checkedFetch, clientOf, failure } from './scene.ts';
 
 t.test('sending: one, again, and many', async (t) => {
-  const { node, key, from } = await startMailer(t);
+  const { node, key, from } = await startMailer();
   const client = clientOf(node, { apiKey: key });
   const email = { from, to: 'a@b.test', subject: 's', text: 't' };
 
@@ -51,7 +51,7 @@ t.test('sending: one, again, and many', async (t) => {
 });
 
 t.test('the whole log, page by page', async (t) => {
-  const { node, key, from } = await startMailer(t);
+  const { node, key, from } = await startMailer();
   const pages: string[] = [];
   const counting: typeof fetch = (input, init) => {
     if (init?.method === 'GET') pages.push(new URL(String(input)).search);
@@ -81,7 +81,7 @@ t.test('the whole log, page by page', async (t) => {
 });
 
 t.test('an email that is scheduled is moved, and canceled although the answer is lost', async (t) => {
-  const { node, key, from } = await startMailer(t);
+  const { node, key, from } = await startMailer();
   const client = clientOf(node, { apiKey: key });
   const email = { from, to: 'a@b.test', subject: 's', text: 't' };
   const { email: later } = await client.emails.send({ ...email, scheduled_at: at(3_600_000) });
@@ -103,7 +103,7 @@ t.test('an email that is scheduled is moved, and canceled although the answer is
 });
 
 t.test('templates', async (t) => {
-  const { node, key, from } = await startMailer(t);
+  const { node, key, from } = await startMailer();
   const { templates, emails } = clientOf(node, { apiKey: key });
   const created = await templates.create({
     name: 'Hello',

@@ -12,7 +12,7 @@ const sent = { email: { id: '1' } };
 const unavailable = say(503, { error: 'unavailable' });
 
 t.test('a send whose answer was lost is repeated with its key, and sends once', async (t) => {
-  const mailer = await startMailer(t);
+  const mailer = await startMailer();
   let lost = 0;
   // Hands requests on, and drops the first connection after the service has accepted the email.
   const proxy = createServer(async (request, response) => {

@@ -21,7 +21,7 @@ const wrongTypes = (field: string, words: string, right: string[] = []): Refusal
   }).flatMap(([type, value]): Refusal[] => (right.includes(type) ? [] : [[{ [field]: value }, `${field}: ${words}`]]));
 
 t.test('a field that is wrong is named, with the reason, and nothing is stored', async (t) => {
-  const service = await startMailer(t);
+  const service = await startMailer();
   const addresses = ['to', 'cc', 'bcc', 'reply_to'].flatMap((field): Refusal[] => [
     ...wrongTypes(field, 'must be a string or an array of strings', [
       'string',
@@ -189,7 +189,7 @@ t.test('a field that is wrong is named, with the reason, and nothing is stored',
 });
 
 t.test('nothing that could begin a line gets into a header, an address or a tag', async (t) => {
-  const service = await startMailer(t);
+  const service = await startMailer();
   const { domain, from } = service;
   const places: [field: string, fields: (payload: string) => Fields][] = [
     ['from', (x) => ({ from: `a${x}@${domain}` })],
@@ -256,7 +256,7 @@ t.test('nothing that could begin a line gets into a header, an address or a tag'
 });
 
 t.test('what only looks like a line end is text, and arrives as it was given', async (t) => {
-  const { node, send, account, from, key } = await startMailer(t, 'api,mta');
+  const { node, send, account, from, key } = await startMailer('api,mta');
   const token = (await node.call('POST', '/api/v1/auth/login', { body: account })).body.token;
   const sent = new Map<string, { payload: string; name: string }>();
   for (const payload of harmless) {

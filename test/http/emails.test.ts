@@ -9,7 +9,7 @@ const own = (fields: Fields): Fields => ({ headers: fields });
 const b64 = (bytes: number) => Buffer.alloc(bytes, 7).toString('base64');
 
 t.test('an email that is accepted is the record that is documented, and nothing more', async (t) => {
-  const { node, send, fields, from, key } = await startMailer(t);
+  const { node, send, fields, from, key } = await startMailer();
   const bare = await send({});
   t.equal(bare.status, 200);
   t.strictSame(Object.keys(bare.body), ['email']);
@@ -123,7 +123,7 @@ t.test('an email that is accepted is the record that is documented, and nothing 
 });
 
 t.test('the limits themselves are taken, and one more is not', async (t) => {
-  const service = await startMailer(t);
+  const service = await startMailer();
   const { node, send } = service;
   const many = (count: number, from = 0) => Array.from({ length: count }, (_, n) => `a${from + n}@b.test`);
   const file = (bytes: number) => ({ filename: 'f', content: b64(bytes) });
@@ -179,7 +179,7 @@ t.test('the limits themselves are taken, and one more is not', async (t) => {
 });
 
 t.test('only a verified domain of the account may send', async (t) => {
-  const service = await startMailer(t);
+  const service = await startMailer();
   const { node, send, account, domain, key, fields } = service;
   const other = await buildSender(node.db, encryptionKey);
   const international = (await buildVerifiedDomain(node.db, account.id, encryptionKey, 'xn--bcher-kva.test')).domain;
@@ -229,7 +229,7 @@ t.test('only a verified domain of the account may send', async (t) => {
 });
 
 t.test('the list is newest first, in pages of 100 at the most', async (t) => {
-  const { node, fields, key } = await startMailer(t);
+  const { node, fields, key } = await startMailer();
   const emails = Array.from({ length: 105 }, (_, n) => ({ ...fields, subject: `number ${n}` }));
   t.equal((await node.call('POST', '/api/v1/emails/batch', { key, body: { emails } })).status, 200);
   const newest = emails.map(({ subject }) => subject).reverse();
@@ -306,7 +306,7 @@ t.test('the list is newest first, in pages of 100 at the most', async (t) => {
 });
 
 t.test('what belongs to another account, or is no id, is not found', async (t) => {
-  const { node, send, key, account } = await startMailer(t);
+  const { node, send, key, account } = await startMailer();
   const other = await buildSender(node.db, encryptionKey);
   const { id } = (await send({ scheduled_at: at(3_600_000) })).body.email;
   const { body: login } = await node.call('POST', '/api/v1/auth/login', { body: account });

@@ -1,13 +1,14 @@
 import t from 'tap';
 import { buildAccount, buildKey } from '../support/build.ts';
-import { startTestNode, type TestNode } from '../support/node.ts';
+import type { TestNode } from '../support/node.ts';
+import { sharedNode } from '../support/shared-node.ts';
 
 async function loginAs(node: TestNode, email: string, password: string): Promise<string> {
   return (await node.call('POST', '/api/v1/auth/login', { body: { email, password } })).body.token;
 }
 
 t.test('API keys', async (t) => {
-  const node = await startTestNode(t);
+  const node = await sharedNode('api');
   const account = await buildAccount(node.db);
   const token = await loginAs(node, account.email, account.password);
 

@@ -1,11 +1,11 @@
 import t from 'tap';
 import { buildSender } from '../support/build.ts';
-import { startTestNode } from '../support/node.ts';
+import { sharedNode } from '../support/shared-node.ts';
 
 const encryptionKey = Buffer.alloc(32, 5);
 
 t.test('the log is searched and paged', async (t) => {
-  const node = await startTestNode(t, { ENCRYPTION_KEY: encryptionKey.toString('hex'), ROLES: 'api' });
+  const node = await sharedNode('api');
   const { account, key, domain, from } = await buildSender(node.db, encryptionKey);
   const stranger = await buildSender(node.db, encryptionKey);
   const send = async (fields: object): Promise<string> => {

@@ -15,7 +15,7 @@ import {
   type OperationObject,
   operations,
 } from '../support/contract.ts';
-import { startTestNode } from '../support/node.ts';
+import { sharedNode } from '../support/shared-node.ts';
 import { buildNouns, encryptionKey, today, watchTables } from './scene.ts';
 
 /** Method and path of every route that the app has. */
@@ -148,7 +148,7 @@ t.test('an answer that is not in the document is noticed', async (t) => {
 });
 
 t.test('credentials, and what belongs to others', async (t) => {
-  const node = await startTestNode(t, { ENCRYPTION_KEY: encryptionKey.toString('hex'), ROLES: 'api' });
+  const node = await sharedNode('api');
   const { account, key } = await buildSender(node.db, encryptionKey);
   const login = async (email: string, password: string) =>
     (await node.call('POST', '/api/v1/auth/login', { body: { email, password } })).body.token as string;
@@ -189,7 +189,7 @@ t.test('credentials, and what belongs to others', async (t) => {
 });
 
 t.test('the document and the page are served, and the page loads nothing', async (t) => {
-  const node = await startTestNode(t, { ROLES: 'api' });
+  const node = await sharedNode('api');
   const served = await node.call('GET', '/api/v1/openapi.json');
   t.match(served.body, { openapi: /^3\.1/, info: { title: 'Sendwright' } });
   t.strictSame(Object.keys(served.body.paths), Object.keys(document.paths));
@@ -215,7 +215,7 @@ t.test('the document and the page are served, and the page loads nothing', async
 });
 
 t.test('the requests that are shown are taken', async (t) => {
-  const node = await startTestNode(t, { ENCRYPTION_KEY: encryptionKey.toString('hex'), ROLES: 'api' });
+  const node = await sharedNode('api');
   const { account, key } = await buildSender(node.db, encryptionKey);
   const tokenOf = async (body: Json) => (await node.call('POST', '/api/v1/auth/login', { body })).body.token as string;
   const member = await tokenOf({ email: account.email, password: account.password });

@@ -6,16 +6,17 @@ import { show } from '../mail/payloads.ts';
 import { buildAccount, buildSender } from '../support/build.ts';
 import type { operations } from '../support/contract.ts';
 import { type CallOptions, startTestNode, type TestNode } from '../support/node.ts';
+import { encryptionKey, sharedNode } from '../support/shared-node.ts';
+
+export { encryptionKey };
 
 export type Fields = Record<string, unknown>;
 /** Fields on top of those of a good email, and the detail that they are refused with. */
 export type Refusal = [fields: Fields, detail: string | RegExp];
 
-export const encryptionKey = Buffer.alloc(32, 7);
-
-/** A node with an account that can send. Without the role `mta` nothing is delivered, and every job stays to be counted. */
-export async function startMailer(t: Test, roles = 'api') {
-  const node = await startTestNode(t, { ENCRYPTION_KEY: encryptionKey.toString('hex'), ROLES: roles });
+/** An account that can send, and the shared node. Without the role `mta` nothing is delivered, and every job stays to be counted. */
+export async function startMailer(roles = 'api') {
+  const node = await sharedNode(roles);
   const sender = await buildSender(node.db, encryptionKey);
   const fields = { from: sender.from, to: ['a@b.test'], subject: 's', text: 't' };
   return {

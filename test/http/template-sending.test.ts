@@ -1,12 +1,12 @@
 import t from 'tap';
 import { buildSender } from '../support/build.ts';
-import { startTestNode } from '../support/node.ts';
+import { sharedNode } from '../support/shared-node.ts';
 
 const encryptionKey = Buffer.alloc(32, 5);
 const noId = '01890000-0000-7000-8000-000000000000';
 
 t.test('sending with a template', async (t) => {
-  const node = await startTestNode(t, { ENCRYPTION_KEY: encryptionKey.toString('hex') });
+  const node = await sharedNode('api');
   const { key, from } = await buildSender(node.db, encryptionKey);
   const create = async (body: object) =>
     (await node.call('POST', '/api/v1/templates', { key, body: { name: 'n', ...body } })).body.template;

@@ -1,13 +1,14 @@
 import t from 'tap';
 import { buildKey, buildSender } from '../support/build.ts';
-import { eventually, startTestNode, type TestNode } from '../support/node.ts';
+import { eventually, type TestNode } from '../support/node.ts';
+import { sharedNode } from '../support/shared-node.ts';
 
 const encryptionKey = Buffer.alloc(32, 5);
 const noId = '01890000-0000-7000-8000-000000000000';
 
 /** A node, and an account that can send and is logged in. */
-async function start(t: Parameters<typeof startTestNode>[0]) {
-  const node = await startTestNode(t, { ENCRYPTION_KEY: encryptionKey.toString('hex') });
+async function start() {
+  const node = await sharedNode('api');
   return { node, ...(await buildTenant(node)) };
 }
 
@@ -21,7 +22,7 @@ async function buildTenant(node: TestNode) {
 }
 
 t.test('from a draft to an email, and from an edit to the next', async (t) => {
-  const { node, token, key, domain } = await start(t);
+  const { node, token, key, domain } = await start();
   const created = await node.call('POST', '/api/v1/templates', {
     token,
     body: {
@@ -126,7 +127,7 @@ t.test('from a draft to an email, and from an edit to the next', async (t) => {
 });
 
 t.test('who may do what', async (t) => {
-  const { node, token, key, create, publish, account } = await start(t);
+  const { node, token, key, create, publish, account } = await start();
   const mine = await create({ alias: 'mine', from: 'a@b.test', subject: 's', html: 'h' });
   await publish(mine.id);
   await node.call('PATCH', `/api/v1/templates/${mine.id}`, { token, body: { html: 'unpublished' } });
@@ -195,7 +196,7 @@ t.test('who may do what', async (t) => {
 });
 
 t.test('what is wrong is named, and nothing is stored', async (t) => {
-  const { node, token, create } = await start(t);
+  const { node, token, create } = await start();
   const existing = await create({ alias: 'taken', html: 'h' });
   const edited = await create({ alias: 'edited', html: 'h' });
   const dump = () => node.db.query({ text: 'SELECT t::text FROM templates t ORDER BY id' });
@@ -305,7 +306,7 @@ t.test('what is wrong is named, and nothing is stored', async (t) => {
 });
 
 t.test('lists go page by page, newest first, without the contents', async (t) => {
-  const { node, key, create } = await start(t);
+  const { node, key, create } = await start();
   const ids = [];
   for (const name of ['one', 'two', 'three']) ids.unshift((await create({ name, html: 'h' })).id);
   const list = (query: string) => node.call('GET', `/api/v1/templates${query}`, { key });

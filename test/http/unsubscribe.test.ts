@@ -8,7 +8,7 @@ const linkTo = (emailId: string, position = 0, key = unsubscribeKey(encryptionKe
   `/unsubscribe/${createUnsubscribeToken(key, { emailId, position })}`;
 
 t.test('unsubscribing', async (t) => {
-  const { node, send, from } = await startMailer(t);
+  const { node, send, from } = await startMailer();
   const written = await watchTables(node);
   const post = async (fields: Record<string, unknown> = {}) =>
     (await send({ to: 'jane.roe@example.com', type: 'marketing', ...fields })).body.email.id as string;

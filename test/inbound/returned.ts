@@ -7,16 +7,17 @@ import { createQueue } from '../../src/queue.ts';
 import { deriveKey } from '../../src/seal.ts';
 import { buildSender } from '../support/build.ts';
 import { startTestNode } from '../support/node.ts';
+import { sharedNode } from '../support/shared-node.ts';
 import { certificate, Dialog, encryptionKey, serverName } from './scene.ts';
 
 export const host = serverName;
+const env = { ENCRYPTION_KEY: encryptionKey.toString('hex'), ROLES: 'api' };
 const keys = { returnPath: deriveKey(encryptionKey, 'return path'), unsubscribe: unsubscribeKey(encryptionKey) };
 
 /** A node that delivers nothing, and beside it the server for what comes back. */
 export async function startReturns(t: Test, options: Partial<InboundOptions> & { databaseUrl?: string } = {}) {
   const { databaseUrl, ...rest } = options;
-  const env = { ENCRYPTION_KEY: encryptionKey.toString('hex'), ROLES: 'api' };
-  const node = await startTestNode(t, databaseUrl ? { ...env, DATABASE_URL: databaseUrl } : env);
+  const node = await (databaseUrl ? startTestNode(t, { ...env, DATABASE_URL: databaseUrl }) : sharedNode('api'));
   const queue = createQueue(node.databaseUrl, silentLog);
   await queue.start();
   const server = await startInbound({

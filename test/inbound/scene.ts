@@ -10,11 +10,13 @@ import { silentLog } from '../../src/log.ts';
 import { createQueue } from '../../src/queue.ts';
 import { TokenBuckets } from '../../src/rate-limit.ts';
 import { buildSender } from '../support/build.ts';
-import { startTestNode, type TestNode } from '../support/node.ts';
+import type { TestNode } from '../support/node.ts';
+import { encryptionKey, sharedNode } from '../support/shared-node.ts';
+
+export { encryptionKey };
 
 export const serverName = 'mail.submission.test';
 export const certificate = selfSignedCertificate(serverName);
-export const encryptionKey = Buffer.alloc(32, 7);
 
 /** What a mail client is told: the reply of the server to the final dot, or to what it refused. */
 export type Outcome = { accepted: string } | { refused: string };
@@ -22,7 +24,7 @@ export type Outcome = { accepted: string } | { refused: string };
 /** A node and its two submission ports. Without the role `mta` nothing is delivered. */
 export async function startSubmitter(t: Test, options: Partial<SubmissionOptions> & { roles?: string } = {}) {
   const { roles = 'api', ...rest } = options;
-  const node = await startTestNode(t, { ENCRYPTION_KEY: encryptionKey.toString('hex'), ROLES: roles });
+  const node = await sharedNode(roles);
   const queue = createQueue(node.databaseUrl, silentLog);
   await queue.start();
   const server = await startSubmission({

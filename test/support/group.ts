@@ -1,0 +1,21 @@
+import { globSync } from 'node:fs';
+import { resolve } from 'node:path';
+import t from 'tap';
+
+/**
+ * Runs the test files of these folders, or every n-th of them, in this process. Loading the service and warming it up
+ * costs more than most files take, so only those that are about processes run on their own.
+ */
+export async function runGroup(folders: string[], { part = 1, of = 1 } = {}): Promise<void> {
+  const tests = resolve(import.meta.dirname, '..');
+  const files = folders.flatMap((folder) => globSync(`${folder}/*.test.ts`, { cwd: tests }).sort());
+  const chosen = files.filter((_, index) => index % of === part - 1);
+  const loading = (async () => {
+    for (const file of chosen) await import(resolve(tests, file));
+  })();
+  // It comes first: tap ends once it has nothing to run, and would leave out the tests of a file that takes a while to load.
+  t.test(`${folders.join(', ')} (${part} of ${of}): ${chosen.length} files`, async (t) => {
+    await t.resolves(loading);
+  });
+  await loading;
+}

@@ -1,0 +1,18 @@
+import t from 'tap';
+import { startTestNode, type TestNode } from './node.ts';
+
+export const encryptionKey = Buffer.alloc(32, 7);
+
+const started = new Map<string, Promise<TestNode>>();
+
+/**
+ * The node of these roles that all tests of this process use which look at accounts of their own only; it is stopped
+ * when all of them have ended.
+ */
+export function sharedNode(roles: string): Promise<TestNode> {
+  const known = started.get(roles);
+  if (known) return known;
+  const node = startTestNode(t, { ENCRYPTION_KEY: encryptionKey.toString('hex'), ROLES: roles });
+  started.set(roles, node);
+  return node;
+}
