@@ -1,9 +1,13 @@
 import { createHash } from 'node:crypto';
 import type { Database } from '../db/client.ts';
+import { dayOf } from '../sending-pools.ts';
 import type { TlsResult, TlsResults } from '../smtp/tls-results.ts';
 
-/** How long results are kept, in days: a report that could not be sent is tried again the next day. */
+/** How long results are kept, in days: those that nobody could report meanwhile still can be. */
 const keptDays = 14;
+
+/** The first day (UTC) of which results are kept. */
+export const firstKeptDay = (now: Date): string => dayOf(new Date(now.getTime() - keptDays * 86_400_000));
 
 /** Adds what this process has counted since the last time to the results of the day (UTC), in one statement. */
 export async function record(db: Database, counted: TlsResults, now: Date = new Date()): Promise<void> {
@@ -43,12 +47,14 @@ async function add(db: Database, results: TlsResult[], now: Date): Promise<void>
              FROM json_to_recordset($2::json) AS r (domain text, type text, lines text[], mx text[], result text, host text,
                   address text, "localAddress" text, reason text, sessions integer, kind text)
            ON CONFLICT (day, domain, kind) DO UPDATE SET sessions = t.sessions + excluded.sessions, reason = excluded.reason`,
-    values: [now.toISOString().slice(0, 10), JSON.stringify(rows)],
+    values: [dayOf(now), JSON.stringify(rows)],
   });
 }
 
-/** Lets go of what nobody will be told any more. */
+/** Lets go of what nobody will be told any more, with its reports: with results alone they would be made once more. */
 export async function forgetOld(db: Database, now: Date = new Date()): Promise<void> {
-  const before = new Date(now.getTime() - keptDays * 86_400_000).toISOString().slice(0, 10);
-  await db.query({ text: 'DELETE FROM tls_results WHERE day < $1::date', values: [before] });
+  await db.query({
+    text: `WITH forgotten AS (DELETE FROM tls_results WHERE day < $1::date) DELETE FROM tls_reports WHERE day < $1::date`,
+    values: [firstKeptDay(now)],
+  });
 }

@@ -51,7 +51,16 @@ const overSigned = [
   'List-Unsubscribe-Post',
 ];
 // Signed where present, but a mailing list may add its own.
-const signed = ['Sender', 'In-Reply-To', 'References', 'Auto-Submitted', 'List-ID', 'Feedback-ID'];
+const signed = [
+  'Sender',
+  'In-Reply-To',
+  'References',
+  'Auto-Submitted',
+  'List-ID',
+  'Feedback-ID',
+  'TLS-Report-Domain',
+  'TLS-Report-Submitter',
+];
 
 const fewestRsaBits = 1024;
 const mostRsaBits = 4096;

@@ -1,0 +1,217 @@
+import { promisify } from 'node:util';
+import { gzip } from 'node:zlib';
+import { BatchWriter } from '../batch-writer.ts';
+import { type Clock, systemClock } from '../clock.ts';
+import { keysFor } from '../core/own-signing.ts';
+import { type Claim, claim, lastSettledDay, load, type Outcome, plan, settle } from '../core/tls-reports.ts';
+import type { Database } from '../db/client.ts';
+import type { Logger } from '../log.ts';
+import type { Mailbox } from '../mail/address.ts';
+import { type DkimKey, sign } from '../mail/dkim.ts';
+import { composeReportMail, type ReportedPolicy, submitterOf, writeReport } from '../mail/tls-report.ts';
+import type { Rounds } from '../rounds.ts';
+import { dayOf, type SendingPools, warmUpOn } from '../sending-pools.ts';
+import { deliver, type Transport } from '../smtp/deliver.ts';
+import { ConnectionPool } from '../smtp/pool.ts';
+import { cleanRemoteText } from '../smtp/reply.ts';
+import { postReport } from '../smtp/report-post.ts';
+import { findReportUris, parseReportUri } from '../smtp/report-uris.ts';
+import { TlsPolicies } from '../smtp/tls-policies.ts';
+import { TlsResults } from '../smtp/tls-results.ts';
+
+export interface TlsReportOptions {
+  /** Its resolver, addresses and way out; reports are held to no TLS policy, and counted nowhere. */
+  transport: Transport;
+  /** The address of whoever is to be asked about a report; its domain is who reports. */
+  contact: string;
+  encryptionKey: Buffer;
+  pools: SendingPools;
+  log: Logger;
+  clock?: Clock;
+  /** Reports of a day begin to be sent at random moments within this time. */
+  spreadMs?: number;
+}
+
+/** Why a report was not taken. */
+interface Refusal {
+  reason: string;
+  /** True when trying again cannot help. */
+  final: boolean;
+  /** True when it is the same for all, and was said already. */
+  known?: boolean;
+}
+
+const roundMs = 60_000;
+/** RFC 8460 section 4.1. */
+const usualSpreadMs = 4 * 3_600_000;
+/** RFC 8460 section 5.5: for a day from the first attempt, with growing pauses. */
+const triedForMs = 24 * 3_600_000;
+const firstPauseMs = 5 * 60_000;
+const lookUpsAtOnce = 50;
+const reportsAtOnce = 10;
+const mailTimeoutMs = 3 * 60_000;
+const lastWordsMs = 5_000;
+
+/** Sends what is due, every minute. */
+export function startTlsReports(rounds: Rounds, db: Database, options: TlsReportOptions): TlsReports {
+  const reports = new TlsReports(db, options);
+  rounds.every(roundMs, 'TLS reports', () => reports.round());
+  return reports;
+}
+
+/**
+ * Tells domains once a day what their servers did about TLS (TLS-RPT, RFC 8460). What is to be done are rows that one node
+ * at a time claims: a report goes to each place once, and once more where a node dies while it sends.
+ */
+export class TlsReports {
+  readonly #db: Database;
+  readonly #options: TlsReportOptions;
+  readonly #transport: Transport;
+  readonly #clock: Clock;
+  readonly #writer: BatchWriter<Outcome, undefined>;
+  readonly #stop = new AbortController();
+  #plannedUntil = '';
+  #saidUnsigned = false;
+
+  constructor(db: Database, options: TlsReportOptions) {
+    this.#db = db;
+    this.#options = options;
+    this.#clock = options.clock ?? systemClock;
+    this.#transport = {
+      ...options.transport,
+      // RFC 8460 section 3: reports arrive whatever is wrong with TLS, and are not what the next one is about.
+      tlsPolicies: new TlsPolicies(),
+      tlsResults: new TlsResults(),
+      pool: new ConnectionPool({ maxIdle: 0 }),
+    };
+    this.#writer = new BatchWriter(options.log, 'TLS reports', async (outcomes) => {
+      await settle(this.#db, outcomes, this.#clock.now());
+      return () => undefined;
+    });
+  }
+
+  /** Does all that is due. */
+  async round(): Promise<void> {
+    const now = this.#clock.now();
+    const until = lastSettledDay(now);
+    if (until !== this.#plannedUntil) await plan(this.#db, this.#options.spreadMs ?? usualSpreadMs, now);
+    this.#plannedUntil = until;
+    await this.#each('look-up', lookUpsAtOnce, async (claims) => {
+      await Promise.all(claims.map((one) => this.#lookUp(one)));
+    });
+    await this.#each('sending', reportsAtOnce, (claims) => this.#sendAll(claims));
+    this.#transport.tlsResults.take();
+  }
+
+  /** Ends what is under way, which another node or the next start goes on with. */
+  async close(): Promise<void> {
+    this.#writer.giveUpAfter(lastWordsMs);
+    this.#stop.abort();
+  }
+
+  async #each(
+    kind: Parameters<typeof claim>[1],
+    atOnce: number,
+    work: (claims: Claim[]) => Promise<void>,
+  ): Promise<void> {
+    while (!this.#stop.signal.aborted) {
+      const claims = await claim(this.#db, kind, atOnce, this.#clock.now());
+      await work(claims);
+      if (claims.length < atOnce) return;
+    }
+  }
+
+  async #lookUp(one: Claim): Promise<void> {
+    const found = await findReportUris(this.#transport.resolver, one.domain);
+    if ('failure' in found) await this.#failed(one, { reason: found.failure, final: false });
+    else await this.#writer.add({ claim: one, state: 'done', nextTryAt: null, error: null, uris: found.uris });
+  }
+
+  async #sendAll(claims: Claim[]): Promise<void> {
+    if (claims.length === 0) return;
+    const { contact, encryptionKey } = this.#options;
+    const policiesOf = await load(this.#db, claims);
+    const keys = await keysFor(this.#db, encryptionKey, submitterOf({ contact }));
+    await Promise.all(
+      claims.map(async (one) => {
+        const refusal = await this.#send(one, policiesOf(one), keys).catch((error: Error): Refusal => {
+          this.#options.log.error({ ...about(one), error: error.stack }, 'a TLS report could not be made');
+          return { reason: 'it could not be made; the log of the server says why', final: false };
+        });
+        if (refusal !== null) return this.#failed(one, refusal);
+        this.#options.log.info(about(one), 'a TLS report was sent');
+        await this.#writer.add({ claim: one, state: 'done', nextTryAt: null, error: null, uris: [] });
+      }),
+    );
+  }
+
+  async #send(one: Claim, policies: ReportedPolicy[], keys: DkimKey[]): Promise<Refusal | null> {
+    const place = parseReportUri(one.uri);
+    if (place === null || policies.length === 0) return { reason: 'there is nothing to send', final: true };
+    const { day, domain } = one;
+    const report = { day, domain, contact: this.#options.contact };
+    const packed = await promisify(gzip)(writeReport({ ...report, policies }));
+    if (place.by === 'mail') {
+      const message = composeReportMail(report, packed, { to: place.to, date: this.#clock.now() });
+      return this.#mail(one, message, place.to, keys);
+    }
+    const reason = await postReport(this.#transport, place.url, packed, this.#stop.signal);
+    return reason === null ? null : { reason, final: false };
+  }
+
+  async #mail(one: Claim, message: Buffer, to: Mailbox, keys: DkimKey[]): Promise<Refusal | null> {
+    if (keys.length === 0) return this.#unsigned();
+    const sendingIps = this.#settledIps();
+    if (sendingIps?.length === 0)
+      return { reason: 'all sending addresses are new, and none has mail to spare', final: false };
+    const signature = await sign(message, keys, this.#clock.now());
+    const { sessions } = await deliver(this.#transport, {
+      destination: to.domain,
+      // Nobody reads what would come back.
+      envelope: { from: '', recipients: [to.address], smtpUtf8: false },
+      message: Buffer.concat([signature, message]),
+      sendingIps,
+      // A node that was frozen meanwhile has lost its claim.
+      beforeDot: () => this.#clock.now() < one.until,
+      signal: AbortSignal.any([this.#stop.signal, AbortSignal.timeout(mailTimeoutMs)]),
+    });
+    const result = sessions.flatMap(({ results }) => results).at(-1);
+    if (result?.outcome === 'delivered') return null;
+    return { reason: cleanRemoteText(result?.reason ?? 'it was not tried', 500), final: result?.outcome === 'bounced' };
+  }
+
+  #unsigned(): Refusal {
+    const submitter = submitterOf(this.#options);
+    if (!this.#saidUnsigned) {
+      this.#options.log.warn(
+        { submitter },
+        'TLS reports by mail are not sent, as they have to be signed: add this domain, or one above it, and verify it',
+      );
+    }
+    this.#saidUnsigned = true;
+    return { reason: `there is no key to sign for ${submitter} with`, final: true, known: true };
+  }
+
+  /** What an address that is new may send is for other mail. Undefined: whatever the system chooses. */
+  #settledIps(): string[] | undefined {
+    const { addresses, plan: warmUpPlan } = this.#options.pools;
+    const today = dayOf(this.#clock.now());
+    const settled = addresses.filter((address) => warmUpOn(today, address, warmUpPlan) === null);
+    return addresses.length === 0 ? undefined : settled.map(({ ip }) => ip);
+  }
+
+  async #failed(one: Claim, { reason, final, known }: Refusal): Promise<void> {
+    const pauseMs = firstPauseMs * 2 ** (one.tries - 1);
+    const next = new Date(this.#clock.now().getTime() + pauseMs);
+    const again = !final && next.getTime() <= one.firstTryAt.getTime() + triedForMs;
+    const { log } = this.#options;
+    const fields = { ...about(one), error: reason, tries: one.tries };
+    if (one.uri === '') log.debug(fields, 'where a domain wants its TLS reports could not be looked up');
+    else if (again) log.info({ ...fields, nextTryAt: next }, 'a TLS report could not be sent; it is tried again');
+    else if (!known) log.warn(fields, 'a TLS report could not be sent, and is given up');
+    const state = again ? 'waiting' : 'failed';
+    await this.#writer.add({ claim: one, state, nextTryAt: again ? next : null, error: reason, uris: [] });
+  }
+}
+
+const about = ({ day, domain, uri }: Claim) => ({ day, domain, uri });

@@ -1,0 +1,74 @@
+import { request } from 'node:http';
+import { hostOf, refuseUrl } from '../endpoint.ts';
+import {
+  addressesOf,
+  answerTo,
+  before,
+  CallError,
+  type CheckedLookUp,
+  endAfter,
+  openSocket,
+  sentenceOf,
+} from './checked-socket.ts';
+import { cleanRemoteText } from './reply.ts';
+
+/** How reports are posted. */
+export interface ReportPostOptions extends CheckedLookUp {
+  /** For all of it: look-up, connection, TLS, answer. */
+  timeoutMs?: number;
+}
+
+const defaultTimeoutMs = 30_000;
+
+/**
+ * Posts a TLS report that is packed (RFC 8460 section 5.4), to an address that was checked. Any certificate will do (section
+ * 3): what a report has to tell may be wrong with that one too. No redirect is followed, no proxy asked; only the status
+ * line of the answer is read.
+ *
+ * @param signal ends it early
+ * @returns why it was not taken, or null when it was; it does not throw
+ */
+export async function postReport(
+  options: ReportPostOptions,
+  url: URL,
+  packed: Buffer,
+  signal: AbortSignal,
+): Promise<string | null> {
+  const timeoutMs = options.timeoutMs ?? defaultTimeoutMs;
+  const end = endAfter(timeoutMs, signal);
+  try {
+    const refused = refuseUrl(url, options.allowPrivate);
+    if (refused) throw new CallError(`the URL ${refused}`);
+    const addresses = await addressesOf(hostOf(url), options, end.signal);
+    const socket = await openSocket(url, addresses, undefined, end.signal, { anyCertificate: true });
+    try {
+      const sent = request({
+        createConnection: () => socket,
+        host: hostOf(url),
+        method: 'POST',
+        path: `${url.pathname}${url.search}`,
+        setHost: false,
+        headers: {
+          Host: url.host,
+          'Content-Type': 'application/tlsrpt+gzip',
+          'Content-Length': packed.length,
+          'User-Agent': 'Sendwright',
+          'Accept-Encoding': 'identity',
+          Connection: 'close',
+        },
+      });
+      const answered = answerTo(sent);
+      sent.end(packed);
+      const { statusCode = 0 } = await before(end.signal, answered);
+      return statusCode >= 200 && statusCode < 300 ? null : `the status was ${statusCode}, not 2xx`;
+    } finally {
+      socket.destroy();
+    }
+  } catch (error) {
+    if (signal.aborted) return 'the call was cut short by this server';
+    const late = `there was no answer within ${timeoutMs / 1_000} seconds`;
+    return cleanRemoteText(end.signal.aborted ? late : sentenceOf(error), 500);
+  } finally {
+    end.clear();
+  }
+}

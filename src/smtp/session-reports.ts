@@ -1,0 +1,62 @@
+import { Connection } from './connection.ts';
+import { Conversation, type SpokenLine } from './conversation.ts';
+import type { RecipientResult, Session } from './result.ts';
+import type { Transport } from './transport.ts';
+
+/** When a session began, for its report. */
+export interface Start {
+  startedAt: Date;
+  tick: number;
+  conversation: Conversation;
+}
+
+/** What one attempt reports: its sessions, in the order that they ended. */
+export class SessionReports {
+  readonly all: Session[] = [];
+  readonly #transport: Pick<Transport, 'clock' | 'log'>;
+  #remarks: string[];
+
+  /** @param remarks what the first report begins with */
+  constructor(transport: Pick<Transport, 'clock' | 'log'>, remarks: string[]) {
+    this.#transport = transport;
+    this.#remarks = [...remarks];
+  }
+
+  /** What the next report is to begin with as well. */
+  remark(text: string): void {
+    this.#remarks.push(text);
+  }
+
+  start(): Start {
+    return { startedAt: this.#transport.clock.now(), tick: performance.now(), conversation: new Conversation() };
+  }
+
+  /** @param at the host where there was no connection to it, or not a single one; null where there was no host */
+  end(
+    start: Start,
+    at: Connection | string | null,
+    results: RecipientResult[],
+    how: Pick<Session, 'reused' | 'verification'>,
+  ): void {
+    const nowhere = { remoteAddress: null, localAddress: null, tls: null };
+    const session: Session = {
+      startedAt: start.startedAt,
+      durationMs: Math.round(performance.now() - start.tick),
+      ...(at instanceof Connection ? endpointsOf(at) : { host: at, ...nowhere }),
+      ...how,
+      conversation: [
+        ...this.#remarks.splice(0).map((text): SpokenLine => ({ ms: 0, by: 'note', text })),
+        ...start.conversation.lines,
+      ],
+      results,
+    };
+    this.all.push(session);
+    const { host, remoteAddress, durationMs, reused } = session;
+    const { phase, reason } = results[0] ?? {};
+    this.#transport.log.debug({ host, remoteAddress, durationMs, reused, phase, reason }, 'an SMTP session ended');
+  }
+}
+
+export function endpointsOf({ target, localAddress, tls }: Connection) {
+  return { host: target.host, remoteAddress: target.address, localAddress, tls };
+}

@@ -1,0 +1,70 @@
+import t from 'tap';
+import { claim, load, plan, settle } from '../../src/core/tls-reports.ts';
+import { connect } from '../../src/db/client.ts';
+import { silentLog } from '../../src/log.ts';
+import { createDatabase } from '../support/db.ts';
+
+t.test('what follows from days of results', async (t) => {
+  const db = connect(await createDatabase(), silentLog, 10);
+  t.teardown(() => db.close());
+  const now = new Date('2026-11-22T06:00:00Z');
+  await db.query({
+    text: `INSERT INTO tls_results (day, domain, policy_type, policy, mx, result, host, address, local_address, reason, sessions, kind)
+           SELECT '2026-11-21', 'd' || d || '.test', 'sts', ARRAY['p' || p], '{}', CASE WHEN f = 0 THEN 'success' ELSE 'validation-failure' END,
+                  'mx' || f || '.test', '', '', '', CASE WHEN f = 250 THEN 1000 ELSE 2 END, decode(lpad(to_hex(p * 1000 + f), 8, '0'), 'hex')
+             FROM generate_series(1, 100) d, generate_series(0, CASE WHEN d = 1 THEN 24 ELSE 0 END) p, generate_series(0, CASE WHEN d = 1 AND p = 7 THEN 250 ELSE 1 END) f`,
+  });
+
+  await t.test('reports begin at moments spread over the time given, once', async (t) => {
+    const fourHours = 4 * 3_600_000;
+    await Promise.all([plan(db, fourHours, now), plan(db, fourHours, now)]);
+    await plan(db, fourHours, now);
+    const rows = await db.query<{ at: Date }>({ text: 'SELECT next_try_at AS at FROM tls_reports ORDER BY 1' });
+    t.equal(rows.length, 100);
+    const minutes = rows.map(({ at }) => (at.getTime() - now.getTime()) / 60_000);
+    t.ok(minutes.every((each) => each >= 0 && each <= 240));
+    t.ok((minutes[50] ?? 0) > 60 && (minutes[50] ?? 0) < 180, `half of them by minute ${minutes[50]}`);
+  });
+
+  await t.test('a task is of one node, and a claim that is over changes nothing any more', async (t) => {
+    const later = new Date(now.getTime() + 5 * 3_600_000);
+    const claims = (await Promise.all(Array.from({ length: 10 }, () => claim(db, 'look-up', 30, later)))).flat();
+    t.equal(new Set(claims.map(({ domain }) => domain)).size, claims.length, 'nothing is claimed twice');
+    claims.push(...(await claim(db, 'look-up', 1_000, later)));
+    t.equal(claims.length, 100);
+    const lost = claims.find(({ domain }) => domain === 'd1.test');
+    const muchLater = new Date(later.getTime() + 3_600_000);
+    const held = (await claim(db, 'look-up', 1_000, muchLater)).find(({ domain }) => domain === 'd1.test');
+    if (!lost || !held) return t.fail('nothing was claimed');
+    t.match([lost.tries, held.tries], [1, 2]);
+    t.same(held.firstTryAt, later);
+    const done = (of: typeof held, uri: string) => ({
+      claim: of,
+      state: 'done' as const,
+      nextTryAt: null,
+      error: null,
+      uris: [uri],
+    });
+    await settle(db, [done(lost, 'https://lost.test/')], muchLater);
+    await settle(db, [done(held, 'https://held.test/')], muchLater);
+    await settle(db, [done(held, 'https://twice.test/')], muchLater);
+    t.same(await claim(db, 'sending', 10, muchLater), [
+      { ...held, uri: 'https://held.test/', tries: 1, firstTryAt: muchLater },
+    ]);
+  });
+
+  await t.test('a report is bounded, and its sums are exact all the same', async (t) => {
+    const reports = [
+      { day: '2026-11-21', domain: 'd1.test' },
+      { day: '2026-11-21', domain: 'd2.test' },
+    ];
+    const policiesOf = await load(db, [...reports, ...reports]);
+    const [first, second] = reports.map(policiesOf);
+    t.equal(first?.length, 20, 'of 25 policies');
+    t.match(first?.[0], { type: 'sts', lines: ['p7'], successful: 2, failed: 249 * 2 + 1_000 });
+    t.equal(first?.[0]?.failures.length, 200, 'of 250 failures');
+    t.match(first?.[0]?.failures[0], { host: 'mx250.test', sessions: 1_000 }, 'those with most sessions');
+    t.match(second, [{ lines: ['p0'], successful: 2, failed: 2, failures: [{ host: 'mx1.test' }] }]);
+    t.same(policiesOf({ day: '2026-11-20', domain: 'd1.test' }), []);
+  });
+});

@@ -1,0 +1,60 @@
+import { once } from 'node:events';
+import type { IncomingHttpHeaders } from 'node:http';
+import { createServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { gunzipSync } from 'node:zlib';
+import { createAuthority } from './authority.ts';
+
+type Test = { teardown(work: () => Promise<void>): void };
+
+export interface PostedReport {
+  method: string;
+  path: string;
+  headers: IncomingHttpHeaders;
+  // biome-ignore lint/suspicious/noExplicitAny: a test reads whatever the service sent
+  json: any;
+}
+
+export interface ReportHost {
+  /** `https://reports.test:<port>/`, for a zone in which the name is 127.0.0.1. */
+  url: string;
+  posts: PostedReport[];
+  /** TCP connections so far. */
+  readonly connections: number;
+  /** What it answers from now on. */
+  status: number;
+}
+
+/** An HTTPS server on loopback that takes TLS reports. Its certificate is of an authority that nobody trusts. */
+export async function startReportHost(t: Test, status = 200): Promise<ReportHost> {
+  let connections = 0;
+  const host = {
+    url: '',
+    posts: [] as PostedReport[],
+    status,
+    get connections() {
+      return connections;
+    },
+  };
+  const server = createServer(createAuthority().issue(['reports.test']), async (request, response) => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of request as AsyncIterable<Buffer>) chunks.push(chunk);
+    const { method = '', url: path = '', headers } = request;
+    host.posts.push({ method, path, headers, json: JSON.parse(gunzipSync(Buffer.concat(chunks)).toString()) });
+    const redirect = host.status >= 300 && host.status < 400 ? { Location: host.url } : {};
+    response.writeHead(host.status, redirect).end('thank you');
+  });
+  server.on('connection', (socket) => {
+    connections += 1;
+    socket.on('error', () => {});
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  host.url = `https://reports.test:${(server.address() as AddressInfo).port}/`;
+  t.teardown(async () => {
+    server.closeAllConnections();
+    server.close();
+    await once(server, 'close');
+  });
+  return host;
+}
