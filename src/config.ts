@@ -1,5 +1,25 @@
-import { isIP } from 'node:net';
-import { AddressError, normalizeDomain } from './mail/address.ts';
+import {
+  dnsServer,
+  duration,
+  emailAddress,
+  encryptionKey,
+  hostname,
+  hostToListenOn,
+  httpUrl,
+  jwtSecret,
+  listOf,
+  mailAddress,
+  oneOf,
+  password,
+  portFrom,
+  postgresUrl,
+  privateNetworks,
+  proxyCount,
+  rateLimit,
+  trueOrFalse,
+} from './config-values.ts';
+import type { PrivateNetworks } from './ip.ts';
+import { parsePlan, parseSendingIps, parseWarmUp, type SendingPools, withWarmUp } from './sending-pools.ts';
 
 export type NodeRole = 'api' | 'mta' | 'webhooks' | 'smtp';
 
@@ -19,6 +39,8 @@ export interface Config {
   mailHostname: string;
   /** Source addresses; empty: whatever the default route gives. */
   sendingIps: string[];
+  /** The same by pool, and which of them are new. */
+  sendingPools: SendingPools;
   /** Path of the operator's limits per provider. */
   providersFile: string | null;
   /** `ip:port` or `ip`; null: the system's. */
@@ -26,7 +48,8 @@ export interface Config {
   /** A resolver that validates DNSSEC, in the same form; null: DANE is not looked at. */
   daneResolver: string | null;
   mxPort: number;
-  allowPrivateNetworks: boolean;
+  /** Which addresses outside the public internet webhooks and mail may go to. */
+  allowPrivateNetworks: PrivateNetworks;
   allowUnsafeDatabase: boolean;
   smtp: {
     /** The address that the SMTP servers listen on; null: all. */
@@ -44,6 +67,8 @@ export interface Config {
   /** Delays in ms between the attempts; the last one repeats until `retryForMs` after acceptance. */
   retryScheduleMs: number[];
   retryForMs: number;
+  /** Who is to be asked about TLS reports; null: none are sent. */
+  tlsReports: { contact: string } | null;
   /** The plan of accounts that are created without one. */
   defaultPlan: 'free' | 'pro' | 'unlimited';
   /** Requests that each API key may make on this node. */
@@ -62,6 +87,7 @@ export interface Variable {
 }
 
 const quickSchedule = '5s,15s,1m,5m';
+const usualPlan = '50,100,250,500,1000,2500,5000,10000,20000,40000,75000,150000';
 
 export const variables: Variable[] = [
   {
@@ -94,7 +120,19 @@ export const variables: Variable[] = [
   {
     name: 'SENDING_IPS',
     fallback: "the default route's",
-    meaning: 'source addresses of this machine, comma separated',
+    meaning:
+      'source addresses of this machine, comma separated; `marketing=203.0.113.6` is one of the pool `marketing`, without a name it is `default`',
+  },
+  {
+    name: 'WARM_UP',
+    fallback: 'unset: none is new',
+    meaning:
+      'which of `SENDING_IPS` are new, with the day (UTC) of their first mail, comma separated: `203.0.113.6=2026-11-20`',
+  },
+  {
+    name: 'WARM_UP_PLAN',
+    fallback: `\`${usualPlan}\``,
+    meaning: 'messages that each of those may send on its first, second, … day; after the last there is no cap',
   },
   {
     name: 'DNS_SERVERS',
@@ -111,7 +149,8 @@ export const variables: Variable[] = [
   {
     name: 'ALLOW_PRIVATE_NETWORKS',
     fallback: '`false`',
-    meaning: 'lets webhooks and MX delivery reach private and loopback addresses',
+    meaning:
+      'which private, loopback and reserved addresses webhooks and MX delivery may reach: none, all (`true`), or those in a comma separated list of networks such as `10.1.0.0/16,fd00::/8`',
   },
   {
     name: 'ALLOW_UNSAFE_DATABASE',
@@ -154,6 +193,17 @@ export const variables: Variable[] = [
   },
   { name: 'RETRY_FOR', fallback: '`72h`', meaning: 'after this time a recipient that is still deferred has failed' },
   {
+    name: 'TLS_REPORTS',
+    fallback: '`on`; there are none in `sandbox`',
+    meaning:
+      'whether domains that ask for it (TLS-RPT, RFC 8460) are told once a day how TLS went with their servers: `on` or `off`',
+  },
+  {
+    name: 'TLS_REPORTS_CONTACT',
+    fallback: '`postmaster@` and `MAIL_HOSTNAME`',
+    meaning: 'whom they can ask about it; reports by mail come from there, signed for its domain',
+  },
+  {
     name: 'DEFAULT_PLAN',
     fallback: '`free`',
     meaning: 'plan of accounts that are created without one: `free`, `pro` or `unlimited`',
@@ -186,11 +236,20 @@ export function readConfig(env: Record<string, string | undefined>): Readonly<Co
       throw new ConfigError(`${name} must be ${(error as Error).message}, not ${shown(name, text)}`);
     }
   };
+  const readEntries = <T>(name: string, parse: (text: string) => T, fallback: T): T => {
+    const text = env[name]?.trim();
+    return text ? naming(name, () => parse(text)) : fallback;
+  };
   const deliveryMode = read('DELIVERY_MODE', oneOf(['sandbox', 'direct'] as const), 'sandbox');
   const sandbox = deliveryMode === 'sandbox';
   const databaseUrl = read('DATABASE_URL', postgresUrl, null);
   const host = read('HTTP_HOST', hostToListenOn, '127.0.0.1');
   const port = read('HTTP_PORT', portFrom(0), 3000);
+  const addresses = readEntries('SENDING_IPS', parseSendingIps, []);
+  const firstDays = readEntries('WARM_UP', parseWarmUp, new Map());
+  const reporting = read('TLS_REPORTS', oneOf(['on', 'off'] as const), 'on');
+  const mailHostname = read('MAIL_HOSTNAME', hostname, sandbox ? 'mail.sendwright.test' : '');
+  const contact = read('TLS_REPORTS_CONTACT', mailAddress, `postmaster@${mailHostname}`);
   const config: Config = {
     databaseUrl,
     dataDir: read('DATA_DIR', String, './data'),
@@ -201,13 +260,17 @@ export function readConfig(env: Record<string, string | undefined>): Readonly<Co
     },
     baseUrl: read('BASE_URL', httpUrl, `http://localhost:${port}`),
     deliveryMode,
-    mailHostname: read('MAIL_HOSTNAME', hostname, sandbox ? 'mail.sendwright.test' : ''),
-    sendingIps: read('SENDING_IPS', listOf(ipAddress), []),
+    mailHostname,
+    sendingIps: addresses.map(({ ip }) => ip),
+    sendingPools: {
+      addresses: naming('WARM_UP', () => withWarmUp(addresses, firstDays)),
+      plan: readEntries('WARM_UP_PLAN', parsePlan, parsePlan(usualPlan)),
+    },
     providersFile: read('PROVIDERS_FILE', String, null),
     dnsServers: read('DNS_SERVERS', listOf(dnsServer), null),
     daneResolver: read('DANE_RESOLVER', dnsServer, null),
     mxPort: read('MX_PORT', portFrom(1), 25),
-    allowPrivateNetworks: read('ALLOW_PRIVATE_NETWORKS', trueOrFalse, false),
+    allowPrivateNetworks: read('ALLOW_PRIVATE_NETWORKS', privateNetworks, false),
     allowUnsafeDatabase: read('ALLOW_UNSAFE_DATABASE', trueOrFalse, false),
     smtp: {
       host: read('SMTP_HOST', hostToListenOn, sandbox ? host : null),
@@ -233,6 +296,7 @@ export function readConfig(env: Record<string, string | undefined>): Readonly<Co
       (sandbox ? quickSchedule : '1m,5m,15m,30m,1h,2h,4h,6h').split(',').map(duration),
     ),
     retryForMs: read('RETRY_FOR', duration, duration('72h')),
+    tlsReports: reporting === 'on' && !sandbox ? { contact } : null,
     defaultPlan: read('DEFAULT_PLAN', oneOf(['free', 'pro', 'unlimited'] as const), 'free'),
     rateLimit: read('RATE_LIMIT', rateLimit, { perSecond: 50, burst: 100 }),
     logLevel: read('LOG_LEVEL', oneOf(['trace', 'debug', 'info', 'warn', 'error', 'silent'] as const), 'info'),
@@ -266,128 +330,19 @@ function certificateFiles(cert: string | null, key: string | null): { cert: stri
   return null;
 }
 
+/** For errors that name an entry of the variable themselves. */
+function naming<T>(name: string, work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    throw new ConfigError(`${name}: ${(error as Error).message}`);
+  }
+}
+
 const missing = (name: string, must: string) => new ConfigError(`${name} is missing: it must be ${must}`);
 
 const secretNames = new Set(['DATABASE_URL', 'ADMIN_PASSWORD', 'JWT_SECRET', 'ENCRYPTION_KEY']);
 
 function shown(name: string, text: string): string {
   return secretNames.has(name) ? 'what was given' : JSON.stringify(text.slice(0, 100));
-}
-
-function oneOf<const T extends readonly string[]>(values: T): (text: string) => T[number] {
-  return (text) => {
-    if (!values.includes(text)) throw new Error(`one of ${values.join(', ')}`);
-    return text;
-  };
-}
-
-function listOf<T>(parse: (text: string) => T): (text: string) => T[] {
-  return (text) => {
-    const items = text.split(',').map((item) => item.trim());
-    try {
-      return items.map(parse);
-    } catch (error) {
-      throw new Error(`a comma separated list, each ${(error as Error).message}`);
-    }
-  };
-}
-
-const portFrom = (least: 0 | 1) => (text: string) => {
-  const port = Number(text);
-  if (!/^\d{1,5}$/.test(text) || port < least || port > 65_535) {
-    throw new Error(`a port number from ${least} to 65535`);
-  }
-  return port;
-};
-
-function proxyCount(text: string): number {
-  if (!/^\d$/.test(text)) throw new Error('how many proxies stand in front, 0 to 9');
-  return Number(text);
-}
-
-function ipAddress(text: string): string {
-  if (isIP(text) === 0) throw new Error('an IP address');
-  return text;
-}
-
-function hostToListenOn(text: string): string {
-  if (text !== 'localhost' && isIP(text) === 0) throw new Error('an IP address or localhost');
-  return text;
-}
-
-function dnsServer(text: string): string {
-  const match = /^(?:\[([0-9a-fA-F:.]+)\]|([0-9.]+))(?::(\d{1,5}))?$/.exec(text);
-  const address = match?.[1] ?? match?.[2] ?? text;
-  const port = Number(match?.[3] ?? 53);
-  if (isIP(address) === 0 || port < 1 || port > 65_535) throw new Error('a resolver as ip, ip:port or [ipv6]:port');
-  return text;
-}
-
-function trueOrFalse(text: string): boolean {
-  if (text !== 'true' && text !== 'false') throw new Error('true or false');
-  return text === 'true';
-}
-
-function postgresUrl(text: string): string {
-  if (!/^postgres(ql)?:\/\//.test(text) || !URL.canParse(text)) {
-    throw new Error('a PostgreSQL address such as postgres://user:password@host:5432/name');
-  }
-  return text;
-}
-
-function httpUrl(text: string): string {
-  const url = URL.canParse(text) ? new URL(text) : null;
-  if (!url || !/^https?:$/.test(url.protocol) || url.search || url.hash || url.username) {
-    throw new Error('an http or https address such as https://send.example.com');
-  }
-  return url.href.replace(/\/+$/, '');
-}
-
-function hostname(text: string): string {
-  try {
-    return normalizeDomain(text);
-  } catch (error) {
-    if (error instanceof AddressError) throw new Error('a host name such as mail.example.com');
-    throw error;
-  }
-}
-
-function emailAddress(text: string): string {
-  // A login name, not a mailbox: the default, admin@localhost, must pass.
-  if (text.length > 254 || !/^[^\s@\p{C}]+@[^\s@\p{C}]+$/u.test(text)) throw new Error('an email address');
-  return text.toLowerCase();
-}
-
-function password(text: string): string {
-  if (text.length < 8 || text.length > 200) throw new Error('8 to 200 characters');
-  return text;
-}
-
-function jwtSecret(text: string): string {
-  if (text.length < 32 || new Set(text).size < 8) throw new Error('at least 32 random characters');
-  return text;
-}
-
-function encryptionKey(text: string): Buffer {
-  const key = /^[0-9a-fA-F]{64}$/.test(text) ? Buffer.from(text, 'hex') : Buffer.from(text, 'base64');
-  const isBase64 = key.toString('base64').replace(/=+$/, '') === text.replace(/=+$/, '');
-  if (key.length !== 32 || !(text.length === 64 || isBase64))
-    throw new Error('32 bytes as 64 hexadecimal digits or as base64');
-  return key;
-}
-
-function rateLimit(text: string): { perSecond: number; burst: number } {
-  const match = /^(\d{1,6})\/(\d{1,6})$/.exec(text);
-  const [perSecond, burst] = [Number(match?.[1] ?? 0), Number(match?.[2] ?? 0)];
-  if (perSecond < 1 || burst < 1) throw new Error('requests a second and at once, such as 50/100');
-  return { perSecond, burst };
-}
-
-const unitMs = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
-
-function duration(text: string): number {
-  const match = /^(\d{1,6})([smhd])$/.exec(text);
-  const ms = match ? Number(match[1]) * unitMs[match[2] as keyof typeof unitMs] : 0;
-  if (ms === 0) throw new Error('a time such as 30s, 5m, 2h or 3d');
-  return ms;
 }

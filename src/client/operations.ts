@@ -49,6 +49,7 @@ import type {
   RecommendedRecord,
   RenderedTemplate,
   SandboxMessage,
+  SendingAddress,
   Suppression,
   Template,
   TemplateSummary,
@@ -131,6 +132,8 @@ export interface Operations {
     answer: {
       /** The page. */ emails: Email[];
       /** How many match in all, whatever `limit` and `offset` are. */ count: number;
+      /** False where more match than `count` says: a search by words, by recipient or by several of tag, sender and domain at once counts to 10,000. */
+      count_exact: boolean;
       /** The `cursor` of the next page; null on the last. */ next_cursor: string | null;
     };
   };
@@ -169,6 +172,12 @@ export interface Operations {
     answer: {
       email: Email;
       /** The email in one sentence. */ summary: string;
+      /** What it leaves from; null once settled, and where the system chooses. */
+      source: {
+        /** The pool of sending addresses. */ pool: string;
+        /** Its addresses. */ ips: string[];
+        /** Which of them are new, and why it is not the pool of the domain. */ notes: string[];
+      } | null;
       /** Each recipient. */ recipients: Explanation[];
     };
   };
@@ -361,11 +370,19 @@ export interface Operations {
     answer: {
       /** The page. */ emails: AccountEmail[];
       /** How many match in all, whatever `limit` and `offset` are. */ count: number;
+      /** False where more match than `count` says: a search by words, by recipient or by several of tag, sender and domain at once counts to 10,000. */
+      count_exact: boolean;
       /** The `cursor` of the next page; null on the last. */ next_cursor: string | null;
     };
   };
   /** List destinations */
-  listDestinations: { query: ListDestinationsQuery; answer: { /** The sites. */ destinations: Destination[] } };
+  listDestinations: {
+    query: ListDestinationsQuery;
+    answer: {
+      /** The sites. */ destinations: Destination[];
+      /** By pool; empty where the system chooses the address. */ sending_ips: SendingAddress[];
+    };
+  };
   /** Pause a destination */
   pauseDestination: { answer: { destination: Destination } };
   /** Resume a destination */

@@ -128,7 +128,9 @@ export interface AddDomainBody {
 
 export interface ChangeDomainBody {
   /** `opportunistic` encrypts where it can; `required` waits rather than go in clear; `verified` waits for a valid certificate too. */
-  tls: 'opportunistic' | 'required' | 'verified';
+  tls?: 'opportunistic' | 'required' | 'verified';
+  /** The pool of sending addresses that its mail leaves from, one of those in `SENDING_IPS`; null: the one for that kind of mail. */
+  pool?: string | null;
 }
 
 export interface RotateDkimBody {

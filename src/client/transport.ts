@@ -106,7 +106,7 @@ const given = ({ timeoutMs, signal }: CallOptions) => ({ ...(timeoutMs === undef
 /** @throws TypeError when it is no address of a service */
 function baseOf(baseUrl: string): string {
   const url = URL.canParse(baseUrl) ? new URL(baseUrl) : null;
-  if (url && /^https?:$/.test(url.protocol)) return `${url.origin}${url.pathname.replace(/\/+$/, '')}`;
+  if (url && /^https?:$/.test(url.protocol)) return `${url.origin}${url.pathname.replace(/\/{1,100}$/, '')}`;
   throw new TypeError(`baseUrl must be the address of the service, such as https://send.example.com: ${baseUrl}`);
 }
 

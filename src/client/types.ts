@@ -42,6 +42,12 @@ export interface DryRun {
     /** The source, signed; what is not UTF-8 is U+FFFD. */ raw: string;
   };
   /** Where bounces would go. */ return_path: string;
+  /** What it would leave from; null: what the system chooses. */
+  source: {
+    /** The pool of sending addresses. */ pool: string;
+    /** Its addresses. */ ips: string[];
+    /** Which of them are new, and why it is not the pool of the domain. */ notes: string[];
+  } | null;
   /** Recipients on the suppression list. */
   suppressed: {
     /** The recipient. */ address: string;
@@ -268,6 +274,8 @@ export interface Domain {
   /** When it was verified; null before. */ verified_at: string | null;
   /** What the last daily check found missing; null when nothing was. */ dns_warning: string | null;
   /** What all of its mail asks of the connection, at least. */ tls: 'opportunistic' | 'required' | 'verified';
+  /** The pool of sending addresses that its mail leaves from; null: the one for that kind of mail. */
+  pool: string | null;
   /** When it was added. */ created_at: string;
 }
 
@@ -416,7 +424,23 @@ export interface Destination {
   /** Until when nothing is tried; null: it is. */ backoff_until: string | null;
   /** What it said last. */ last_reply: string | null;
   /** When it last took or judged a message. */ last_success_at: string | null;
+  /** What most of the mail waits for that has not used up an attempt; null: none does. */
+  waiting_for: string | null;
   /** Since when an operator has paused it; null: it is not. */ paused_at: string | null;
+}
+
+/** An address that mail leaves from. */
+export interface SendingAddress {
+  /** The address. */ ip: string;
+  /** The pool that it belongs to. */ pool: string;
+  /** Where it stands in its plan; null: it is not new, or its plan is over. */
+  warm_up: {
+    /** The first is 1; 0: it has not begun. */ day: number;
+    /** Messages that may leave from it today (UTC), on all nodes. */ cap: number;
+    /** Those that have left, or are leaving. */ sent_today: number;
+    /** When its first day begins. */ begins_at: string;
+    /** From when it has no cap. */ ends_at: string;
+  } | null;
 }
 
 /** A message in the sandbox's mailbox. */

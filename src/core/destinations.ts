@@ -33,6 +33,8 @@ export interface Standing extends Omit<Report, 'waiting'> {
   /** Recipients that wait for another attempt, or for the site. */
   deferred: number;
   nextAttemptAt: Date | null;
+  /** What most of those wait for that have not failed an attempt just now: a limit, a back-off, a pause or a warm-up. */
+  waitingFor: string | null;
   pausedAt: Date | null;
 }
 
@@ -102,7 +104,15 @@ export async function find(db: Database, name: string): Promise<Standing> {
   if (domainOf(name) === null) throw notFound();
   const nothing = { running: 0, connections: 0, mostConnections: 0, queued: 0, deferred: 0 };
   const unknown = { perMinute: null, backoffUntil: null, reason: null, lastReply: null, lastSuccessAt: null };
-  return { site: asked, destinations: [asked], ...nothing, ...unknown, nextAttemptAt: null, pausedAt: null };
+  return {
+    site: asked,
+    destinations: [asked],
+    ...nothing,
+    ...unknown,
+    nextAttemptAt: null,
+    waitingFor: null,
+    pausedAt: null,
+  };
 }
 
 /** The name as a destination's domain; null when it cannot be one. */
@@ -132,7 +142,7 @@ async function stand(db: Database, limit: number, name: string | null): Promise<
              SELECT coalesce(s.site, r.destination) AS site, count(*) FILTER (WHERE r.next_attempt_at <= now())::int AS queued,
                     count(*) FILTER (WHERE r.next_attempt_at > now())::int AS deferred,
                     min(r.next_attempt_at) FILTER (WHERE r.next_attempt_at > now() AND r.next_attempt_at < $2) AS next_attempt_at,
-                    (array_agg(DISTINCT r.destination))[1:50] AS destinations
+                    mode() WITHIN GROUP (ORDER BY r.waiting_for) AS waiting_for, (array_agg(DISTINCT r.destination))[1:50] AS destinations
                FROM recipients r LEFT JOIN sites s ON s.destination = r.destination
               WHERE r.next_attempt_at IS NOT NULL AND (r.job_id IS NOT NULL OR r.next_attempt_at <= now() OR r.attempts > 0 OR r.waiting_for IS NOT NULL)
               GROUP BY 1)
@@ -141,6 +151,7 @@ async function stand(db: Database, limit: number, name: string | null): Promise<
                   reported.per_minute AS "perMinute", CASE WHEN reported.backoff_until > now() THEN reported.backoff_until END AS "backoffUntil",
                   reported.reason, reported.last_reply AS "lastReply", reported.last_success_at AS "lastSuccessAt",
                   coalesce(waiting.queued, 0) AS queued, coalesce(waiting.deferred, 0) AS deferred, waiting.next_attempt_at AS "nextAttemptAt",
+                  waiting.waiting_for AS "waitingFor",
                   o.paused_at AS "pausedAt"
              FROM reported FULL JOIN waiting USING (site) FULL JOIN (SELECT name AS site, paused_at FROM destination_orders WHERE paused_at IS NOT NULL) o USING (site)
             WHERE $3::text IS NULL OR site = $3 OR $3 = ANY (coalesce(reported.destinations, waiting.destinations))

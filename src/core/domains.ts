@@ -2,11 +2,12 @@ import { randomBytes } from 'node:crypto';
 import { getDomain } from 'tldts';
 import type { Database } from '../db/client.ts';
 import { domainAlreadyExists, forbidden, invalidRequest, notFound } from '../errors.ts';
-import type { Domain } from '../generated/prisma/client.ts';
+import type { Domain, Email } from '../generated/prisma/client.ts';
 import { isId, newId } from '../ids.ts';
 import { AddressError, normalizeDomain } from '../mail/address.ts';
 import { type DkimAlgorithm, dnsValue, generateKeyPair } from '../mail/dkim.ts';
 import { seal } from '../seal.ts';
+import { type SendingPools, type SourceOutlook, sourceOutlook } from '../sending-pools.ts';
 import { allowsDomain } from './plans.ts';
 
 export interface DnsRecord {
@@ -83,18 +84,28 @@ export async function get(db: Database, accountId: string, id: string): Promise<
   return domain;
 }
 
-/** @throws ApiError 404 */
+/** What is not given stays. @throws ApiError 404 */
 export async function change(
   db: Database,
   accountId: string,
   id: string,
-  { tls }: Pick<Domain, 'tls'>,
+  changes: Partial<Pick<Domain, 'tls' | 'pool'>>,
 ): Promise<Domain> {
   const { count } = isId(id)
-    ? await db.prisma.domain.updateMany({ where: { id, accountId }, data: { tls } })
+    ? await db.prisma.domain.updateMany({ where: { id, accountId }, data: changes })
     : { count: 0 };
   if (count === 0) throw notFound();
   return get(db, accountId, id);
+}
+
+/** What an email leaves from next; null once it is settled, and where the system chooses. */
+export async function sourceOf(db: Database, email: Email, pools: SendingPools): Promise<SourceOutlook | null> {
+  if (email.status !== 'queued' || pools.addresses.length === 0) return null;
+  const domain = await db.prisma.domain.findFirst({
+    where: { id: email.domainId, accountId: email.accountId },
+    select: { pool: true },
+  });
+  return sourceOutlook(pools, { type: email.type, pool: domain?.pool ?? null });
 }
 
 /**

@@ -4,6 +4,7 @@ import type { Database } from '../db/client.ts';
 import { ApiError, forbidden, fromDomainNotVerified } from '../errors.ts';
 import type { SuppressionReason } from '../generated/prisma/enums.ts';
 import { createReturnPath } from '../mail/token.ts';
+import { type SendingPools, type SourceOutlook, sourceOutlook } from '../sending-pools.ts';
 import { type LookUpOptions, resolveDestination, resolveHost } from '../smtp/mx.ts';
 import { cleanRemoteText } from '../smtp/reply.ts';
 import type { TlsLevel, TlsPolicyName } from '../smtp/tls-names.ts';
@@ -25,6 +26,8 @@ export interface DryRun {
   /** The bytes that would go over the wire, with the signature. */
   message: Buffer;
   returnPath: string;
+  /** What it would leave from; null: what the system chooses. */
+  source: SourceOutlook | null;
   suppressed: { address: string; reason: SuppressionReason }[];
   destinations: DryDestination[];
   authentication: Authentication;
@@ -52,6 +55,7 @@ export interface DryRunTools {
   lookUp: LookUpOptions;
   tlsPolicies: TlsPolicies;
   returnPathKey: Buffer;
+  sendingPools: SendingPools;
   baseUrl: string;
 }
 
@@ -65,7 +69,7 @@ const spfTimeoutMs = 10_000;
 export async function dryRun(db: Database, holder: KeyHolder, sendable: Sendable, tools: DryRunTools): Promise<DryRun> {
   const [request] = await resolve(db, holder.accountId, [sendable]);
   if (!request || request instanceof ApiError) throw request ?? new Error('no request was resolved');
-  const { signing, domainTls } = await findSigning(db, holder, request);
+  const { signing, domainTls, pool } = await findSigning(db, holder, request);
   const tls = demandOf(request.tls, signing.domain, domainTls);
   const addresses = [...request.to, ...request.cc, ...request.bcc].map((mailbox) => mailbox.address);
   const listed = await suppressions.find(db, holder.accountId, addresses);
@@ -114,6 +118,7 @@ export async function dryRun(db: Database, holder: KeyHolder, sendable: Sendable
             : 'be_queued',
     message,
     returnPath: createReturnPath(tools.returnPathKey, email.id, mailHostname),
+    source: sourceOutlook(tools.sendingPools, { type: email.type, pool }),
     suppressed: addresses.flatMap((address) => {
       const reason = listed.get(suppressions.suppressible(address));
       return reason && suppressions.applies(reason, request.type) ? [{ address, reason }] : [];
@@ -127,7 +132,7 @@ async function findSigning(
   db: Database,
   holder: KeyHolder,
   { from }: SendRequest,
-): Promise<{ signing: Signing; domainTls: TlsLevel }> {
+): Promise<{ signing: Signing; domainTls: TlsLevel; pool: string | null }> {
   if (holder.domains.length > 0 && !holder.domains.includes(from.domain)) throw forbidden();
   const row = await db.prisma.domain.findFirst({
     where: { accountId: holder.accountId, domain: from.domain, status: 'verified' },
@@ -140,7 +145,7 @@ async function findSigning(
       privateKey ? [{ selector, sealed: Buffer.from(privateKey) }] : [],
     ),
   ];
-  return { signing: { domainId: row.id, domain: row.domain, keys }, domainTls: row.tls };
+  return { signing: { domainId: row.id, domain: row.domain, keys }, domainTls: row.tls, pool: row.pool };
 }
 
 async function lookAt(

@@ -3,6 +3,7 @@ import { type Classification, saysNobodyThere } from '../smtp/deliver.ts';
 import { tlsSetting } from './outgoing.ts';
 import type { TlsOutlook } from './tls-outlook.ts';
 import { heldNote } from './uncertainty.ts';
+import { waiting as waitingForWarmUp } from './warm-up.ts';
 
 /** Where a recipient is and why, for a person and for a program. */
 export interface RecipientExplanation {
@@ -106,6 +107,9 @@ function policyAdviceFor({ phase, verification, reason }: Attempt): string | nul
   return reason.includes(tlsSetting) ? policyAdvice.own : policyAdvice.theirs;
 }
 
+const warmUpAdvice =
+  'New sending addresses may send a little more each day (WARM_UP_PLAN). An operator sees them at /api/v1/admin/destinations, and can add an address to the pool or give the domain another one.';
+
 const uncertainAdvice =
   'The server may have taken the message although its answer never came. Each attempt has the same Message-ID, by which most receivers show a second copy only once.';
 
@@ -149,6 +153,7 @@ function explainOne(
 ): Omit<RecipientExplanation, 'tls'> {
   const last = attempts.at(-1) ?? null;
   const cause = causeOf(email, recipient, last, now);
+  const isWarmUp = cause === 'held_back' && (recipient.waitingFor?.startsWith(waitingForWarmUp) ?? false);
   const classification = last?.outcome === 'delivered' ? null : (last?.classification ?? null);
   const mayHaveArrived = cause !== null && attempts.some((attempt) => attempt.uncertain);
   return {
@@ -157,7 +162,7 @@ function explainOne(
     cause,
     classification,
     sentence: sentenceOf(email, recipient, last, cause) + (mayHaveArrived ? ` ${doubt(attempts)}` : ''),
-    advice: cause === null ? null : adviceOf(cause, last),
+    advice: cause === null ? null : isWarmUp ? warmUpAdvice : adviceOf(cause, last),
     attempts: recipient.attempts,
     lastAttempt: last && {
       at: last.at,
@@ -242,7 +247,7 @@ function sentenceOf(email: Email, recipient: Recipient, last: Attempt | null, ca
 
 const times = (count: number) => (count === 1 ? 'once' : `${count} times`);
 
-const withoutFullStop = (text: string) => text.replace(/\.+$/, '');
+const withoutFullStop = (text: string) => text.replace(/\.{1,9}$/, '');
 
 function doubt(attempts: Attempt[]): string {
   const numbers = [...new Set(attempts.filter((attempt) => attempt.uncertain).map((attempt) => attempt.number))];
@@ -263,7 +268,7 @@ function adviceOf(cause: Cause, last: Attempt | null): string | null {
   const about = last?.uncertain
     ? uncertainAdvice
     : last?.phase === 'dns' && last.reason.includes('ALLOW_PRIVATE_NETWORKS')
-      ? 'This server does not deliver to private addresses; its operator can let it with ALLOW_PRIVATE_NETWORKS=true.'
+      ? 'This server does not deliver to private addresses; its operator can let it with ALLOW_PRIVATE_NETWORKS.'
       : ((last && policyAdviceFor(last)) ?? `${meaning} ${advice}`);
   if (cause === 'retrying') return `${about} It is tried again by itself.`;
   if (cause === 'refused' && saysNobodyThere(classification))

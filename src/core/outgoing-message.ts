@@ -9,7 +9,10 @@ import type { OutgoingEmail, SealedKey } from './outgoing.ts';
 export type Signing = NonNullable<OutgoingEmail['signing']>;
 
 /** What of an email its bytes are made of. */
-export type MessageSource = Omit<OutgoingEmail, 'accountId' | 'signing' | 'revoked' | 'suppressed' | 'suspended'>;
+export type MessageSource = Omit<
+  OutgoingEmail,
+  'accountId' | 'pool' | 'signing' | 'revoked' | 'suppressed' | 'suspended'
+>;
 
 /** A key of the domain, opened. */
 export function openKey(

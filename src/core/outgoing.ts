@@ -1,5 +1,6 @@
 import type { Database } from '../db/client.ts';
 import type { EmailType, UncertainPolicy } from '../generated/prisma/enums.ts';
+import type { Stream } from '../sending-pools.ts';
 import type { TlsLevel } from '../smtp/tls-names.ts';
 import { stricter, type TlsDemand } from '../smtp/tls-policy.ts';
 import type { StoredAttachment } from './draft.ts';
@@ -25,6 +26,8 @@ export interface OutgoingEmail {
   tls: TlsDemand;
   /** What to do after an attempt that may have delivered it. */
   onUncertain: UncertainPolicy;
+  /** The pool of sending addresses that its domain names; null: none. */
+  pool: string | null;
   html: string | null;
   text: string | null;
   headers: [name: string, value: string][];
@@ -54,6 +57,7 @@ interface Row {
   on_uncertain: UncertainPolicy;
   tls: TlsLevel;
   domain_tls: TlsLevel | null;
+  pool: string | null;
   html: string | null;
   text: string | null;
   headers: [string, string][];
@@ -74,7 +78,7 @@ interface Row {
 export async function load(db: Database, emailIds: string[]): Promise<Map<string, OutgoingEmail>> {
   const rows = await db.query<Row>({
     name: 'outgoing-load',
-    text: `SELECT e.id, e.account_id, e.type, e."from", e."to", e.cc, e.reply_to, e.subject, e.message_id, e.on_uncertain, e.tls, d.tls AS domain_tls, c.html, c.text, c.headers, c.attachments,
+    text: `SELECT e.id, e.account_id, e.type, e."from", e."to", e.cc, e.reply_to, e.subject, e.message_id, e.on_uncertain, e.tls, d.tls AS domain_tls, d.pool, c.html, c.text, c.headers, c.attachments,
                   coalesce(e.scheduled_at, e.created_at) AS due_at, e.domain_id, d.domain, d.dkim_selector, d.dkim_private_key,
                   s.selector AS second_selector, s.private_key AS second_key,
                   e.scheduled_at IS NOT NULL AND coalesce(k.revoked_at < now(), false) AS revoked,
@@ -109,6 +113,18 @@ export async function loadDue(
   return new Map(
     rows.map((row) => [row.id, { accountId: row.account_id, dueAt: row.due_at, onUncertain: row.on_uncertain }]),
   );
+}
+
+/** What decides which pool emails leave from, and until when they may wait, of those of which the domain is verified. */
+export async function loadStreams(db: Database, emailIds: string[]): Promise<Map<string, Stream & { dueAt: Date }>> {
+  const rows = await db.query<Stream & { id: string; due_at: Date }>({
+    name: 'outgoing-streams',
+    text: `SELECT e.id, e.type, d.pool, coalesce(e.scheduled_at, e.created_at) AS due_at
+             FROM emails e JOIN domains d ON d.id = e.domain_id AND d.account_id = e.account_id AND d.status = 'verified'
+            WHERE e.id = ANY($1)`,
+    values: [emailIds],
+  });
+  return new Map(rows.map(({ id, type, pool, due_at: dueAt }) => [id, { type, pool, dueAt }]));
 }
 
 async function loadAttachments(db: Database, rows: Row[]): Promise<Map<string, Buffer>> {
@@ -156,6 +172,7 @@ function present(row: Row, contents: Map<string, Buffer>): OutgoingEmail {
     subject: row.subject,
     messageId: row.message_id,
     onUncertain: row.on_uncertain,
+    pool: row.pool,
     tls: demandOf(row.tls, domain, row.domain_tls),
     html: row.html,
     text: row.text,

@@ -22,6 +22,7 @@ import type { MessageBuilder } from './message.ts';
 import { decide, finalResult, isBeforeMail, responseOf, verdictOf } from './outcome.ts';
 import type { Site } from './providers.ts';
 import type { RetryPolicy } from './schedule.ts';
+import type { Source } from './source-addresses.ts';
 import type { Verdict } from './throttle.ts';
 
 /** What one attempt came to, ready to be written down. */
@@ -50,6 +51,8 @@ interface How {
   site: Pick<Site, 'perConnection'>;
   /** By which limits it goes now. */
   remark: string | null;
+  /** What it leaves from; null: from whatever the system chooses. */
+  source: Source | null;
   /** Ends it early: what was not decided by then is due again at once, and the attempt does not count. */
   signal: AbortSignal;
 }
@@ -93,11 +96,8 @@ async function tryDelivery(
 ): Promise<Delivery> {
   const all = claim.recipients.map((recipient) => recipient.address);
   const signing = email?.signing;
-  if (!email || !signing) {
-    return atHome(all, (address) => refusal(address, 'the sender domain was removed, or is no longer verified'));
-  }
-  if (email.suspended) return atHome(all, (address) => refusal(address, 'the account is suspended'));
-  if (email.revoked) return atHome(all, (address) => refusal(address, 'the API key that scheduled it was revoked'));
+  const objection = objectionTo(email);
+  if (!email || !signing || objection !== null) return atHome(all, (address) => refusal(address, objection ?? gone));
   const suppressed = all.filter((address) => isSuppressed(email, address));
   const kept = atHome(suppressed, (address) => refusal(address, 'the address came onto the suppression list'));
   const recipients = claim.recipients.filter(({ address }) => !suppressed.includes(address));
@@ -118,6 +118,22 @@ async function tryDelivery(
   return { sessions };
 }
 
+const gone = 'the sender domain was removed, or is no longer verified';
+
+/** Why an email must not be sent at all any more; null: it may. */
+export function objectionTo(email: OutgoingEmail | undefined): string | null {
+  if (!email?.signing) return gone;
+  if (email.suspended) return 'the account is suspended';
+  return email.revoked ? 'the API key that scheduled it was revoked' : null;
+}
+
+/** What it comes to that the time of an email was over before its pool had room for it. */
+export function withoutRoom(policy: RetryPolicy, claim: Claim, email: OutgoingEmail, reason: string): AttemptRecord {
+  const all = claim.recipients.map(({ address }) => address);
+  const waited = atHome(all, (address) => ({ ...refusal(address, reason), outcome: 'deferred' }));
+  return record(policy, claim, waited, email, false);
+}
+
 /** True when what happened to one recipient would have happened to any other of the destination. */
 function isAboutAll({ outcome, phase, class: about }: RecipientResult): boolean {
   return outcome !== 'delivered' && (isBeforeMail(phase) || about === 'rate');
@@ -132,7 +148,12 @@ interface Copy {
   personal: boolean;
 }
 
-function deliverCopy(tools: AttemptTools, claim: Claim, copy: Copy, { site, remark, signal }: How): Promise<Delivery> {
+function deliverCopy(
+  tools: AttemptTools,
+  claim: Claim,
+  copy: Copy,
+  { site, remark, source, signal }: How,
+): Promise<Delivery> {
   const { email, signing, readers, personal } = copy;
   const recipients = readers.map(({ address }) => address);
   const position = readers[0]?.position ?? 0;
@@ -155,7 +176,8 @@ function deliverCopy(tools: AttemptTools, claim: Claim, copy: Copy, { site, rema
       },
       afterDot: (results) => tools.journal.answer(claim, results),
       perConnection: site.perConnection ?? undefined,
-      remarks: remark === null ? [] : [remark],
+      sendingIps: source?.addresses,
+      remarks: [remark, source?.note ?? null].filter((text) => text !== null),
       signal,
     }),
   );

@@ -5,10 +5,14 @@ import * as recipients from '../core/recipients.ts';
 import type { Database } from '../db/client.ts';
 import { timeOf } from '../ids.ts';
 import type { Queue } from '../queue.ts';
-import { type AttemptTools, attempt } from './attempt.ts';
+import { type AttemptRecord, type AttemptTools, attempt, withoutRoom } from './attempt.ts';
 import { type Line, Lines } from './lines.ts';
+import { lacksFamily } from './outcome.ts';
 import type { Recorder } from './record.ts';
+import { findWaiting, ruleAll, type Waiting, waits } from './room.ts';
+import { isOver } from './schedule.ts';
 import { Slots, type Started } from './slots.ts';
+import type { Closed, Source, SourceAddresses } from './source-addresses.ts';
 import type { Standing } from './standing.ts';
 import type { Turn } from './throttle.ts';
 
@@ -25,6 +29,12 @@ export interface Limits {
 }
 
 export const defaultLimits: Limits = { running: 200, open: 2_000, held: 10_000, line: 200 };
+
+/** A claim whose turn it is. */
+interface Ready {
+  claim: Claim;
+  started: Started;
+}
 
 const batchSize = 100;
 const tickEveryMs = 1_000;
@@ -48,13 +58,14 @@ export class Dispatcher {
   readonly #queue: Queue;
   readonly #tools: AttemptTools;
   readonly #standing: Standing;
+  readonly #sources: SourceAddresses;
   readonly #recorder: Recorder;
   readonly #limits: Limits;
   readonly #lines = new Lines();
   readonly #slots: Slots;
   readonly #held = new Set<Claim>();
   readonly #abort = new AbortController();
-  #ready: { claim: Claim; started: Started }[] = [];
+  #ready: Ready[] = [];
   #loading = false;
   #pumping: Promise<void> | null = null;
   #pumpAgain = false;
@@ -69,6 +80,7 @@ export class Dispatcher {
     queue: Queue,
     tools: AttemptTools,
     standing: Standing,
+    sources: SourceAddresses,
     recorder: Recorder,
     limits: Limits = defaultLimits,
   ) {
@@ -76,6 +88,7 @@ export class Dispatcher {
     this.#queue = queue;
     this.#tools = tools;
     this.#standing = standing;
+    this.#sources = sources;
     this.#recorder = recorder;
     this.#limits = limits;
     this.#slots = new Slots(limits, standing.throttle, () => this.#serveAll());
@@ -103,6 +116,9 @@ export class Dispatcher {
     this.#recorder.giveUpAfter(drainMs);
     await this.#untilIdle();
     clearTimeout(ender);
+    await this.#sources.giveBack().catch((error: Error) => {
+      this.#tools.log.warn({ error: error.message }, 'what new addresses were not used for counts as sent today');
+    });
   }
 
   #untilIdle(): Promise<void> {
@@ -123,6 +139,9 @@ export class Dispatcher {
       .readOrders()
       .then(() => (report ? this.#standing.report(lease.nodeId, (site) => this.#lines.lengthOf(site)) : undefined))
       .catch((error: Error) => log.warn({ error: error.message }, 'how destinations stand could not be exchanged'));
+    this.#sources
+      .exchange(lease.nodeId)
+      .catch((error: Error) => log.warn({ error: error.message }, 'the use of new addresses could not be exchanged'));
     this.#serveAll();
     this.#pump();
   }
@@ -162,9 +181,18 @@ export class Dispatcher {
       return { taken: jobs.length, claims };
     });
     for (const claim of claims) this.#held.add(claim);
-    for (const [destination, some] of Map.groupBy(claims, (claim) => claim.destination))
+    const placed = await this.#withRoom(claims);
+    for (const [destination, some] of Map.groupBy(placed, (claim) => claim.destination))
       void this.#place(destination, some);
     return taken;
+  }
+
+  /** Puts back what is known to have no room in its pool today: it need not stand in a line, nor be loaded, to be told so. */
+  async #withRoom(claims: Claim[]): Promise<Claim[]> {
+    const waiting = await findWaiting(this.#db, this.#sources, this.#tools.policy, claims);
+    this.#parkClosed(waiting);
+    const gone = new Set(waiting.map(({ claim }) => claim));
+    return claims.filter((claim) => !gone.has(claim));
   }
 
   /** Puts claims into the line of their site, as soon as it is known which that is. */
@@ -212,7 +240,7 @@ export class Dispatcher {
     }
     // Whose time is over gets its last attempt whatever the site does: nothing waits for ever without being tried.
     const { policy } = this.#tools;
-    const over = (claim: Claim) => timeOf(claim.emailId).getTime() + policy.forMs <= Date.now();
+    const over = (claim: Claim) => isOver(policy, timeOf(claim.emailId));
     const claims = this.#lines.cut(line, 0);
     for (const claim of claims.filter(over)) this.#begin(line, claim);
     const spread = 1 + Math.random() / 10;
@@ -242,7 +270,14 @@ export class Dispatcher {
       const some = this.#ready.splice(0, batchSize);
       try {
         const emails = await outgoing.load(this.#db, [...new Set(some.map(({ claim }) => claim.emailId))]);
-        for (const { claim, started } of some) void this.#run(claim, started, emails.get(claim.emailId));
+        const claims = some.map(({ claim }) => claim);
+        const rulings = await ruleAll(this.#sources, this.#tools.messages, claims, emails);
+        for (const [index, { claim, started }] of some.entries()) {
+          const email = emails.get(claim.emailId);
+          const ruling = rulings[index] ?? { source: null };
+          if ('source' in ruling) void this.#run(claim, started, email, ruling.source);
+          else if (email) this.#keepBack(claim, started, email, ruling.closed);
+        }
       } catch (error) {
         this.#tools.log.warn(
           { error: (error as Error).message },
@@ -256,16 +291,42 @@ export class Dispatcher {
     this.#loading = false;
   }
 
-  async #run(claim: Claim, started: Started, email: outgoing.OutgoingEmail | undefined): Promise<void> {
+  async #run(
+    claim: Claim,
+    started: Started,
+    email: outgoing.OutgoingEmail | undefined,
+    source: Source | null,
+  ): Promise<void> {
     const outcome = await attempt(this.#tools, claim, email, {
       site: started.site,
       remark: started.remark,
+      source,
       signal: this.#abort.signal,
     });
     this.#slots.give(started, outcome.verdict, outcome.reply);
     this.#serve(started.site.name);
+    if (source) this.#sources.settle(source, outcome.attempts);
+    if (source?.closed && email && lacksFamily(outcome.attempts) && !isOver(this.#tools.policy, email.dueAt))
+      this.#parkClosed([{ claim, dueAt: email.dueAt, closed: source.closed }]);
+    else await this.#finish(claim, outcome);
+  }
+
+  /** Puts one back that has no room in its pool; one whose time is over ends, as nothing is sent above a cap. */
+  #keepBack(claim: Claim, started: Started, email: outgoing.OutgoingEmail, closed: Closed): void {
+    this.#slots.give(started, 'nothing', null);
+    this.#serve(started.site.name);
+    const { policy } = this.#tools;
+    if (isOver(policy, email.dueAt)) void this.#finish(claim, withoutRoom(policy, claim, email, closed.reason));
+    else this.#parkClosed([{ claim, dueAt: email.dueAt, closed }]);
+  }
+
+  async #finish(claim: Claim, outcome: AttemptRecord): Promise<void> {
     if (await this.#recorder.add(outcome)) this.#tools.journal.recorded(claim);
     this.#letGo([claim]);
+  }
+
+  #parkClosed(waiting: Waiting[]): void {
+    for (const { claims, until, reason } of waits(this.#tools.policy, waiting)) this.#park(claims, until, reason);
   }
 
   #park(claims: Claim[], until: Date, reason: string): void {

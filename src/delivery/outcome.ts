@@ -1,3 +1,4 @@
+import { isIPv6 } from 'node:net';
 import { slowDown } from '../smtp/classify.ts';
 import type { Delivery, RecipientResult } from '../smtp/deliver.ts';
 import { retryHintMs } from '../smtp/retry-hint.ts';
@@ -56,10 +57,18 @@ export function responseOf(result: RecipientResult): string {
   return [code, enhanced, text].filter((part) => part !== null && part !== '').join(' ');
 }
 
-const beforeMail = new Set(['dns', 'connect', 'greeting', 'ehlo', 'starttls']);
+const beforeMail = new Set<string>(['dns', 'connect', 'greeting', 'ehlo', 'starttls']);
 
 /** True when it was decided before anything of a message was said. */
 export const isBeforeMail = (phase: RecipientResult['phase']) => beforeMail.has(phase);
+
+/** True when a transaction was begun from an address of ours of this family. */
+export const leftFrom = (at: { phase: string; localAddress: string | null }, ipv6: boolean) =>
+  at.localAddress !== null && isIPv6(at.localAddress) === ipv6 && at.phase !== 'local' && !beforeMail.has(at.phase);
+
+/** True when all that an attempt came to is that it had no address of the family that the hosts have. */
+export const lacksFamily = (rows: { phase: string; classification: string | null }[]) =>
+  rows.length > 0 && rows.every(({ phase, classification }) => phase === 'local' && classification === 'network');
 
 /** What a delivery says about the site, and in which words. */
 export function verdictOf({ sessions }: Delivery): { verdict: Verdict; reply: string | null } {

@@ -37,3 +37,28 @@ export function nextAttempt(
   const wait = asked > 0 && attempts <= attemptsSooner ? asked : Math.max(asked, scheduled);
   return new Date(Math.min(now.getTime() + wait, end));
 }
+
+/** True when mail that was due then is not tried any more. */
+export const isOver = ({ forMs }: RetryPolicy, dueAt: Date, now: Date = new Date()): boolean =>
+  dueAt.getTime() + forMs <= now.getTime();
+
+const longestSpreadMs = 600_000;
+
+/**
+ * When mail goes on that waits for a moment at which there is room again: within a tenth of the wait after it, ten minutes
+ * at the most, the oldest first; at the end of its time at the latest.
+ */
+export function afterOpening(
+  { forMs }: RetryPolicy,
+  opensAt: Date,
+  dueAt: Date,
+  now: Date,
+  random: () => number = Math.random,
+): Date {
+  const wait = Math.max(0, opensAt.getTime() - now.getTime());
+  const age = Math.min(1, Math.max(0, (now.getTime() - dueAt.getTime()) / forMs));
+  const later = Math.min(longestSpreadMs, wait / 10) * (0.1 + 0.8 * (1 - age) + 0.1 * random());
+  // In whole seconds, so that what came together goes back together.
+  const at = Math.ceil((opensAt.getTime() + later) / 1_000) * 1_000;
+  return new Date(Math.min(at, dueAt.getTime() + forMs));
+}

@@ -13,6 +13,11 @@ const issuer = 'sendwright';
 const audience = 'sendwright-api';
 const algorithm = 'HS256';
 const lifetimeSeconds = 12 * 3_600;
+/** How far the clocks of two nodes may be apart. */
+const skewSeconds = 300;
+const encode = (part: unknown) => Buffer.from(JSON.stringify(part)).toString('base64url');
+/** What `jsonwebtoken` begins each token of ours with: no `kid`, `jku`, `x5u`, `jwk` or `crit` has a say in anything. */
+const header = encode({ alg: algorithm, typ: 'JWT' });
 
 /** Who is logged in, from a token that was checked. */
 export interface Session {
@@ -43,11 +48,20 @@ export function issueToken(secret: string, user: User): { token: string; expires
 /** Lets in whoever has a current token, and leaves the `Session` in `ctx.state.session`. */
 export function demandLogin(db: Database, secret: string): [verify: Middleware, current: Middleware] {
   // koa-jwt says 401 in words of its own, which the error middleware replaces by ours.
-  const verify = koaJwt({ secret, algorithms: [algorithm], issuer, audience, key: 'claims' }) as Middleware;
+  const verify = koaJwt({
+    secret,
+    algorithms: [algorithm],
+    issuer,
+    audience,
+    key: 'claims',
+    tokenKey: 'token',
+  }) as Middleware;
   const current: Middleware = async (ctx, next) => {
     const { sub: userId, acc: accountId, iat: issuedAt, exp } = ctx.state.claims as Claims;
     // koa-jwt checks when a token ends where it says so, and takes one that does not.
     if (typeof issuedAt !== 'number' || typeof exp !== 'number') throw unauthorized();
+    if (exp - issuedAt > lifetimeSeconds || issuedAt > Date.now() / 1000 + skewSeconds) throw unauthorized();
+    if (!isAsIssued(ctx.state.token as string, ctx.state.claims)) throw unauthorized();
     if (!isId(userId) || !isId(accountId)) throw unauthorized();
     const role = await currentRole(db, { userId, accountId, issuedAt });
     if (!role) throw unauthorized();
@@ -56,6 +70,12 @@ export function demandLogin(db: Database, secret: string): [verify: Middleware, 
     await next();
   };
   return [verify, current];
+}
+
+/** Whether a token that is signed with our key is written as we write them: one in which a claim is there twice is not. */
+function isAsIssued(token: string, claims: unknown): boolean {
+  const [head, payload] = token.split('.');
+  return head === header && payload === encode(claims);
 }
 
 /** After `demandLogin`: lets in the operators of the server. */

@@ -6,6 +6,7 @@ import type { RecipientExplanation } from '../core/explain.ts';
 import type { Bucket } from '../core/stats.ts';
 import type { Template, TemplateSummary } from '../core/templates.ts';
 import type { Check } from '../core/verification.ts';
+import type { Standing as SendingAddressStanding } from '../core/warm-up.ts';
 import type {
   Account,
   ApiKey,
@@ -47,6 +48,7 @@ export function domain(row: Domain) {
     verified_at: iso(row.verifiedAt),
     dns_warning: row.dnsWarning,
     tls: row.tls,
+    pool: row.pool,
     created_at: iso(row.createdAt),
   };
 }
@@ -261,13 +263,14 @@ export function explanation(row: RecipientExplanation) {
 }
 
 /** `raw` is the message as it would be sent; bytes that are not UTF-8 are shown as U+FFFD. */
-export function dryRun({ would, message, returnPath, suppressed, destinations, authentication }: DryRun) {
+export function dryRun({ would, message, returnPath, source, suppressed, destinations, authentication }: DryRun) {
   const { dkim, spf, dmarc } = authentication;
   return {
     dry_run: true,
     would,
     message: { size: message.length, raw: message.toString('utf8') },
     return_path: returnPath,
+    source,
     suppressed,
     destinations,
     authentication: { dkim, spf, dmarc: { record: dmarc.record, would_pass: dmarc.wouldPass } },
@@ -305,6 +308,21 @@ export function destination(row: Standing) {
     backoff_until: iso(row.backoffUntil),
     last_reply: row.lastReply,
     last_success_at: iso(row.lastSuccessAt),
+    waiting_for: row.waitingFor,
     paused_at: iso(row.pausedAt),
+  };
+}
+
+export function sendingAddress({ ip, pool, warmUp }: SendingAddressStanding) {
+  return {
+    ip,
+    pool,
+    warm_up: warmUp && {
+      day: warmUp.day,
+      cap: warmUp.cap,
+      sent_today: warmUp.sent,
+      begins_at: iso(warmUp.beginsAt),
+      ends_at: iso(warmUp.endsAt),
+    },
   };
 }

@@ -1,7 +1,7 @@
 import type { Middleware } from 'koa';
 import type { OpenApiDocument } from './openapi/document.ts';
 import { openApiPath } from './openapi/operation.ts';
-import { unknownParameter } from './validation.ts';
+import { badEncoding, unknownParameter } from './validation.ts';
 
 type Parameter = { in?: string; name?: string };
 
@@ -13,7 +13,8 @@ interface Known {
 
 /**
  * Refuses a query parameter that the called operation does not have: a filter that is misspelt would answer with everything.
- * For the middle of a router, where the route is known.
+ * And one that is not the percent-encoding of UTF-8, which Koa would take for a text that nobody wrote. For the middle of
+ * a router, where the route is known.
  */
 export function refuseUnknownParameters(documentOf: () => OpenApiDocument): Middleware {
   let known: Map<string, Known> | undefined;
@@ -26,11 +27,32 @@ export function refuseUnknownParameters(documentOf: () => OpenApiDocument): Midd
     const called = known.get(`${method} ${openApiPath(String(route?.path ?? ''))}`);
     // Who shows no credential hears of that first.
     const mayCall = called?.forAnyone || ctx.get('X-API-Key') !== '' || ctx.get('Authorization') !== '';
-    for (const name of called && mayCall ? Object.keys(ctx.query) : []) {
-      if (!called?.names.has(name)) throw unknownParameter(name);
+    if (!called || !mayCall) return next();
+    for (const name of namesOf(ctx.querystring)) {
+      if (!called.names.has(name)) throw unknownParameter(name);
     }
     return next();
   };
+}
+
+function namesOf(query: string): string[] {
+  const pairs = query.split('&').filter((pair) => pair !== '');
+  return pairs.map((pair) => {
+    const [name = '', ...value] = pair.split('=');
+    const decoded = decode(name);
+    if (decoded === null) throw badEncoding('the query');
+    if (decode(value.join('=')) === null) throw badEncoding(decoded);
+    return decoded;
+  });
+}
+
+/** Null where that cannot be. */
+function decode(text: string): string | null {
+  try {
+    return decodeURIComponent(text.replaceAll('+', ' '));
+  } catch {
+    return null;
+  }
 }
 
 function parametersOf({ paths }: OpenApiDocument): Map<string, Known> {

@@ -1,8 +1,10 @@
 import type { PlanName } from '../core/plans.ts';
 import type { Surroundings } from '../core/verification.ts';
 import type { Database } from '../db/client.ts';
+import type { PrivateNetworks } from '../ip.ts';
 import type { Logger } from '../log.ts';
 import type { Queue } from '../queue.ts';
+import type { SendingPools } from '../sending-pools.ts';
 import type { LookUpOptions } from '../smtp/mx.ts';
 import type { TlsPolicies } from '../smtp/tls-policies.ts';
 import type { RateLimiter } from './rate-limit.ts';
@@ -26,10 +28,12 @@ export interface Services {
   /** What TLS is held to, as the transport does it. */
   tlsPolicies: TlsPolicies;
   returnPathKey: Buffer;
+  /** What mail leaves from. */
+  sendingPools: SendingPools;
   /** How long after it was due a recipient is tried, in ms. */
   retryForMs: number;
-  /** Webhook endpoints may have addresses that are not on the public internet. */
-  allowPrivateNetworks: boolean;
+  /** The addresses outside the public internet that webhook endpoints may have. */
+  allowPrivateNetworks: PrivateNetworks;
   /** The plan of accounts that are created without one. */
   defaultPlan: PlanName;
   /** Counts the requests of each API key. */

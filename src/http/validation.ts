@@ -21,6 +21,10 @@ export function parse<T extends z.ZodType>(schema: T, input: unknown, at: Proper
 /** The query names something that the call does not have. */
 export const unknownParameter = (name: string) => invalidRequest(`${nameOf([name])}: is not a parameter of this call`);
 
+/** A parameter of the query, or the query itself, cannot be decoded. */
+export const badEncoding = (name: string) =>
+  invalidRequest(`${nameOf([name])}: is not the percent-encoding of UTF-8 text (a % itself is %25)`);
+
 /** `['emails', 3, 'to', 0]` as `emails[3].to[0]`, cut where a client made a name very long. */
 function nameOf(path: PropertyKey[]): string {
   let text = '';

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { decide } from '../../src/delivery/outcome.ts';
-import { nextAttempt, type RetryPolicy } from '../../src/delivery/schedule.ts';
+import { afterOpening, nextAttempt, type RetryPolicy } from '../../src/delivery/schedule.ts';
 import type { RecipientResult } from '../../src/smtp/deliver.ts';
 
 const minute = 60_000;
@@ -111,4 +111,21 @@ t.test('the verdict decides, and no text that came with it', async (t) => {
     status: 'failed',
     response: 'given up after 72 hours; the last answer was: 450 later',
   });
+});
+
+t.test('what waited for a moment goes on shortly after it, the oldest first, and not beyond its time', async (t) => {
+  const now = new Date('2027-01-01T12:00:00Z');
+  const midnight = new Date('2027-01-02T00:00:00Z');
+  const after = (due: Date, random = 0.5, opensAt = midnight) =>
+    (afterOpening(policy, opensAt, due, now, () => random).getTime() - opensAt.getTime()) / minute;
+  const ages = [48, 30, 2, 0].map((hours) => after(new Date(now.getTime() - hours * hour)));
+  t.same(
+    ages,
+    ages.toSorted((a, b) => a - b),
+  );
+  t.ok(ages.every((minutes) => minutes >= 1 && minutes <= 10));
+  t.not(after(now, 0), after(now, 1), 'spread');
+  t.ok(after(now, 1, new Date(now.getTime() + 20_000)) < 0.1, 'a short wait is spread by little');
+  const old = new Date(now.getTime() - 70 * hour);
+  t.same(afterOpening(policy, midnight, old, now), new Date(old.getTime() + policy.forMs));
 });

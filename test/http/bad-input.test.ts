@@ -126,11 +126,13 @@ t.test('bad input', async (t) => {
 
   t.test('in any parameter of any query', async (t) => {
     const texts = ['', ' ', 'x', '-1', '1.5', '9'.repeat(20), '__proto__', "' OR 1=1--", 'x'.repeat(4_000)];
+    // Half a surrogate pair, bytes that are no UTF-8, and escapes that are none.
+    const malformed = ['%ED%A0%80', '%FF', '%E2%82', '%', 'a%2', '%zz', '%u0041', '%C0%AF'];
     const values = [
       ...[...texts, ...oddTimes, ...['\0', ...controls].map((text) => `x${text}`)].map(encodeURIComponent),
-      // Half a surrogate pair, a byte that is no UTF-8, and an escape that is none.
-      ...['%ED%A0%80', '%FF', '%', '%zz'],
+      ...malformed,
     ];
+    const isNone = 'is not the percent-encoding of UTF-8 text (a % itself is %25)';
     for (const operation of operations) {
       for (const { name, in: place, schema } of operation.operation.parameters ?? []) {
         if (place !== 'query') continue;
@@ -139,7 +141,10 @@ t.test('bad input', async (t) => {
           const read = new URLSearchParams(`x=${value}`).get('x') ?? '';
           const meant = schema.type === 'integer' && /^\d+$/.test(read) ? Number(read) : read;
           const query = `?${name}=${value}`;
-          await hold(operation, { query, body }, [name, value.slice(0, 60), read], mismatch(schema, meant, 'requests'));
+          const field: [string, string, string] = [name, value.slice(0, 60), read];
+          const answer = await hold(operation, { query, body }, field, mismatch(schema, meant, 'requests'));
+          if (malformed.includes(value))
+            t.match([answer.status, answer.body.detail], [400, `${name}: ${isNone}`], `${name}=${value}`);
         }
         const twice = await hold(operation, { query: `?${name}=1&${name}=1`, body }, [name, 'twice', ''], null);
         t.equal(twice.status, 400, `${name} of ${operation.operation.operationId} may be given once`);
@@ -148,6 +153,8 @@ t.test('bad input', async (t) => {
           body,
         });
         t.match(odd, { status: 400, body: { detail: /is not a parameter of this call$/ } });
+        const unnamed = await call(operation, { query: `?${name}%zz=1`, body });
+        t.match(unnamed, { status: 400, body: { detail: `the query: ${isNone}` } });
         await written();
       }
     }

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { sealContext } from '../../src/core/domains.ts';
 import { open } from '../../src/seal.ts';
-import { startTestNode } from '../support/node.ts';
+import { sharedNode } from '../support/shared-node.ts';
 import { encryptionKey, manageDomains } from './scene.ts';
 
 const instant = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
@@ -9,7 +9,7 @@ const noRoom = 'domain: longer than 231 characters, which leaves no room for its
 const label63 = `${'x'.repeat(63)}.`;
 
 t.test('registering a domain', async (t) => {
-  const node = await startTestNode(t, { ENCRYPTION_KEY: encryptionKey.toString('hex') });
+  const node = await sharedNode('api');
   const { call, id: accountId } = await manageDomains(node);
   const before = await node.db.prisma.domain.count();
   for (const [domain, detail] of [

@@ -279,7 +279,7 @@ t.test('the list is newest first, in pages of 100 at the most', async (t) => {
       continue;
     }
     t.equal(status, 200, query);
-    t.strictSame(Object.keys(body), ['emails', 'count', 'next_cursor'], query);
+    t.strictSame(Object.keys(body), ['emails', 'count', 'count_exact', 'next_cursor'], query);
     t.equal(body.count, emails.length, query);
     t.strictSame(
       body.emails.map((email: { subject: string }) => email.subject),
@@ -323,6 +323,7 @@ t.test('what belongs to another account, or is no id, is not found', async (t) =
   t.strictSame((await node.call('GET', '/api/v1/emails', { key: other.key })).body, {
     emails: [],
     count: 0,
+    count_exact: true,
     next_cursor: null,
   });
   const none = [

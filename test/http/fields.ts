@@ -49,7 +49,7 @@ export function goodBodies(from: string, template: { id: string; alias: string }
     changeTemplate: [content],
     renderTemplate: [() => ({ variables: { NAME: 'Ann' }, version: 'draft' })],
     addSuppression: [() => ({ address: 'gone@b.test', reason: 'manual' })],
-    changeDomain: [() => ({ tls: 'required' })],
+    changeDomain: [() => ({ tls: 'required', pool: null })],
     addDomain: [() => ({ domain: `${fresh()}.example.com` })],
     rotateDkim: [() => ({ algorithm: 'ed25519', private_key: pem, selector: fresh() })],
     createKey: [() => ({ name: 'n', scopes: ['send'], domains: ['b.test'], expires_at: at(3_600_000) })],

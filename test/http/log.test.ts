@@ -79,3 +79,29 @@ t.test('the log is searched and paged', async (t) => {
   }
   t.ok(account);
 });
+
+t.test('what is kept as a number is counted to the end, and a search of which none is kept to 10,000', async (t) => {
+  const node = await sharedNode('api');
+  const { account, key, domain, domainId, from } = await buildSender(node.db, encryptionKey);
+  const seed = (first: number, last: number) =>
+    node.db.query({
+      text: `INSERT INTO emails (id, account_id, domain_id, status, type, "from", "to", cc, bcc, reply_to, subject, tags, message_id, pending,
+                                 failed, suppressed, created_at, from_address, from_domain, recipient_addresses)
+             SELECT uuidv7(), $1, $2, 'sent', 'transactional', $3, ARRAY['a@b.test'], '{}', '{}', '{}', 'Order ' || n, ARRAY['shop'], n || '@x', 0,
+                    0, 0, now(), $3, $4, ARRAY['a@b.test'] FROM generate_series($5::int, $6::int) n`,
+      values: [account.id, domainId, from, domain, first, last],
+    });
+  const counted = async (query: string) => {
+    const { body } = await node.call('GET', `/api/v1/emails?limit=2&${query}`, { key });
+    t.equal(body.emails.length, 2, query);
+    return [body.count, body.count_exact];
+  };
+  await seed(1, 10_000);
+  for (const query of ['q=order', 'to=a@b.test', `tag=shop&domain=${domain}`])
+    t.strictSame(await counted(query), [10_000, true], query);
+  await seed(10_001, 10_003);
+  for (const query of ['q=order', 'to=a@b.test', `tag=shop&domain=${domain}`])
+    t.strictSame(await counted(query), [10_000, false], query);
+  for (const query of ['', 'tag=shop', 'status=sent', `domain=${domain}`])
+    t.strictSame(await counted(query), [10_003, true], query);
+});

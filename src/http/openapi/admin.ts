@@ -3,7 +3,7 @@ import { planNames } from '../../core/plans.ts';
 import { allLogsQuery } from '../log-query.ts';
 import { change, newAccount, topUp } from '../routes/admin.ts';
 import { page } from '../validation.ts';
-import { accountEmail, sentExample } from './emails.ts';
+import { accountEmail, besideEmails, sentExample } from './emails.ts';
 import type { Group } from './operation.ts';
 import { samples } from './samples.ts';
 import { id, integer, list, oneOf, time, total, words } from './schema.ts';
@@ -137,10 +137,14 @@ export const adminGroup: Group = {
         description: 'One page.',
         schema: z.object({
           emails: list(accountEmail, 'The page.'),
-          count: total,
-          next_cursor: id('The `cursor` of the next page; null on the last.').nullable(),
+          ...besideEmails,
         }),
-        example: { emails: [{ ...sentExample, account_id: samples.account }], count: 1, next_cursor: null },
+        example: {
+          emails: [{ ...sentExample, account_id: samples.account }],
+          count: 1,
+          count_exact: true,
+          next_cursor: null,
+        },
       },
     },
   ],

@@ -21,6 +21,7 @@ const destination = z
     backoff_until: time('Until when nothing is tried; null: it is.').nullable(),
     last_reply: words('What it said last.').nullable(),
     last_success_at: time('When it last took or judged a message.').nullable(),
+    waiting_for: words('What most of the mail waits for that has not used up an attempt; null: none does.').nullable(),
     paused_at: time('Since when an operator has paused it; null: it is not.').nullable(),
   })
   .meta({ id: 'Destination', description: 'How the server stands with whoever takes the mail of some domains.' });
@@ -39,7 +40,37 @@ const example = {
   backoff_until: null,
   last_reply: '421 4.7.28 Our system has detected an unusual rate of unsolicited mail',
   last_success_at: samples.createdAt,
+  waiting_for: null,
   paused_at: null,
+};
+
+const sendingAddress = z
+  .object({
+    ip: words('The address.'),
+    pool: words('The pool that it belongs to.'),
+    warm_up: z
+      .object({
+        day: integer('The first is 1; 0: it has not begun.'),
+        cap: integer('Messages that may leave from it today (UTC), on all nodes.'),
+        sent_today: integer('Those that have left, or are leaving.'),
+        begins_at: time('When its first day begins.'),
+        ends_at: time('From when it has no cap.'),
+      })
+      .nullable()
+      .describe('Where it stands in its plan; null: it is not new, or its plan is over.'),
+  })
+  .meta({ id: 'SendingAddress', description: 'An address that mail leaves from.' });
+
+const sendingExample = {
+  ip: '203.0.113.6',
+  pool: 'marketing',
+  warm_up: {
+    day: 3,
+    cap: 250,
+    sent_today: 120,
+    begins_at: '2026-11-19T00:00:00.000Z',
+    ends_at: '2026-12-01T00:00:00.000Z',
+  },
 };
 
 const params = { name: 'A domain, or the name of a site.' };
@@ -73,13 +104,16 @@ export const destinationGroup: Group = {
       path: '/api/v1/admin/destinations',
       summary: 'List destinations',
       description:
-        'Every site that mail waits for, that was sent to within the hour, or that is paused; those with most waiting first.',
+        'Every site that mail waits for, that was sent to within the hour, or that is paused; those with most waiting first. And what mail leaves from: the `SENDING_IPS` of all nodes that deliver.',
       access: 'admin',
       query: destinationQuery,
       answer: {
         description: 'The first of them.',
-        schema: z.object({ destinations: list(destination, 'The sites.') }),
-        example: { destinations: [example] },
+        schema: z.object({
+          destinations: list(destination, 'The sites.'),
+          sending_ips: list(sendingAddress, 'By pool; empty where the system chooses the address.'),
+        }),
+        example: { destinations: [example], sending_ips: [sendingExample] },
       },
     },
     order(

@@ -15,6 +15,9 @@ const domain = z
     verified_at: time('When it was verified; null before.').nullable(),
     dns_warning: words('What the last daily check found missing; null when nothing was.').nullable(),
     tls: oneOf(tlsLevels, 'What all of its mail asks of the connection, at least.'),
+    pool: words(
+      'The pool of sending addresses that its mail leaves from; null: the one for that kind of mail.',
+    ).nullable(),
     created_at: time('When it was added.'),
   })
   .meta({ id: 'Domain', description: 'A sending domain.' });
@@ -95,6 +98,7 @@ const example = {
   verified_at: null,
   dns_warning: null,
   tls: 'opportunistic',
+  pool: null,
   created_at: samples.createdAt,
 };
 
@@ -220,14 +224,14 @@ export const domainGroup: Group = {
       path: '/api/v1/domains/:id',
       summary: 'Change a domain',
       description:
-        'What all of its mail asks of TLS. It holds from the next attempt of each email, for what is queued too; an email that asks for more gets more.',
+        'What all of its mail asks of TLS, and which pool of sending addresses it leaves from; what is omitted stays. It holds from the next attempt of each email, for what is queued too; an email that asks for more of TLS gets more. A pool that is not configured is refused; where one is taken out of the configuration later, its mail leaves from the usual one.',
       access: 'login',
       params,
-      body: { schema: domainChange, example: { tls: 'required' } },
+      body: { schema: domainChange, example: { tls: 'required', pool: 'marketing' } },
       answer: {
         description: 'The domain as it is now.',
         schema: z.object(domainWithRecords),
-        example: { domain: { ...verifiedExample, tls: 'required' }, ...recordsExample },
+        example: { domain: { ...verifiedExample, tls: 'required', pool: 'marketing' }, ...recordsExample },
       },
     },
     {

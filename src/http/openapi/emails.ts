@@ -113,6 +113,12 @@ export const tlsOutlook = z.object({
   notes: list(z.string(), 'What else there is to say about it.'),
 });
 
+export const source = z.object({
+  pool: words('The pool of sending addresses.'),
+  ips: list(z.string(), 'Its addresses.'),
+  notes: list(z.string(), 'Which of them are new, and why it is not the pool of the domain.'),
+});
+
 const explanation = z
   .object({
     address: words('The recipient.'),
@@ -188,6 +194,15 @@ const attemptExample = {
   ],
 };
 
+/** What a page of a log has beside its emails. */
+export const besideEmails = {
+  count: total,
+  count_exact: flag(
+    'False where more match than `count` says: a search by words, by recipient or by several of tag, sender and domain at once counts to 10,000.',
+  ),
+  next_cursor: id('The `cursor` of the next page; null on the last.').nullable(),
+};
+
 const params = { id: "The email's id." };
 
 export const emailGroup: Group = {
@@ -206,10 +221,9 @@ export const emailGroup: Group = {
         description: 'One page.',
         schema: z.object({
           emails: list(email, 'The page.'),
-          count: total,
-          next_cursor: id('The `cursor` of the next page; null on the last.').nullable(),
+          ...besideEmails,
         }),
-        example: { emails: [sentExample], count: 1, next_cursor: null },
+        example: { emails: [sentExample], count: 1, count_exact: true, next_cursor: null },
       },
     },
     {
@@ -272,12 +286,14 @@ export const emailGroup: Group = {
         schema: z.object({
           email,
           summary: words('The email in one sentence.'),
+          source: source.nullable().describe('What it leaves from; null once settled, and where the system chooses.'),
           recipients: list(explanation, 'Each recipient.'),
         }),
         example: {
           email: emailExample,
           summary:
             'queued: 1 recipient (1 deferred). Attempt 1 did not succeed: mx.example.net answered: 451 4.7.1 try again later. The next one is due at 2026-11-21T09:05:00.000Z.',
+          source: { pool: 'default', ips: ['198.51.100.7'], notes: [] },
           recipients: [
             {
               address: samples.to,

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { mostInBatch, move, releaseRequest, sendQuery } from '../routes/sending.ts';
 import { shownSendRequest } from '../send-request.ts';
-import { email, emailExample, tlsOutlook } from './emails.ts';
+import { email, emailExample, source, tlsOutlook } from './emails.ts';
 import type { Group } from './operation.ts';
 import type { Refusal } from './refusals.ts';
 import { samples } from './samples.ts';
@@ -60,6 +60,7 @@ const dryRun = z
       .object({ size: integer('In bytes.'), raw: words('The source, signed; what is not UTF-8 is U+FFFD.') })
       .describe('The message as it would be sent.'),
     return_path: words('Where bounces would go.'),
+    source: source.nullable().describe('What it would leave from; null: what the system chooses.'),
     suppressed: list(
       z.object({
         address: words('The recipient.'),

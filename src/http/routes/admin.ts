@@ -92,10 +92,11 @@ export function adminRoutes(router: Router, { db, jwtSecret, defaultPlan }: Serv
 
   router.get('/admin/emails', ...operator, async (ctx) => {
     const { accountId, page, filter } = parse(allLogsQuery, ctx.query);
-    const { emails, count, nextCursor } = await log.list(db, { accountId, ...filter }, page);
+    const { emails, count, countExact, nextCursor } = await log.list(db, { accountId, ...filter }, page);
     ctx.body = {
       emails: emails.map((email) => ({ ...present.email(email), account_id: email.accountId })),
       count,
+      count_exact: countExact,
       next_cursor: nextCursor,
     };
   });

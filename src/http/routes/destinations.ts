@@ -1,6 +1,8 @@
 import type Router from '@koa/router';
 import { z } from 'zod';
 import * as destinations from '../../core/destinations.ts';
+import * as warmUp from '../../core/warm-up.ts';
+import { dayOf } from '../../sending-pools.ts';
 import { demandAdmin, demandLogin } from '../auth.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
@@ -15,7 +17,8 @@ export function destinationRoutes(router: Router, { db, jwtSecret }: Services): 
   router.get('/admin/destinations', ...operator, async (ctx) => {
     const { limit } = parse(destinationQuery, ctx.query);
     const found = await destinations.list(db, limit);
-    ctx.body = { destinations: found.map(present.destination) };
+    const addresses = await warmUp.listOnce(db, dayOf(new Date()));
+    ctx.body = { destinations: found.map(present.destination), sending_ips: addresses.map(present.sendingAddress) };
   });
 
   for (const order of ['pause', 'resume', 'flush'] as const) {

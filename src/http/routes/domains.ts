@@ -3,8 +3,10 @@ import { z } from 'zod';
 import * as dkimKeys from '../../core/dkim-keys.ts';
 import * as domains from '../../core/domains.ts';
 import { type Checks, verify } from '../../core/verification.ts';
+import { invalidRequest } from '../../errors.ts';
 import type { Domain } from '../../generated/prisma/client.ts';
 import { dkimAlgorithms } from '../../mail/dkim.ts';
+import { poolName, type SendingPools } from '../../sending-pools.ts';
 import { tlsLevels } from '../../smtp/tls-names.ts';
 import { demandLogin, type Session } from '../auth.ts';
 import { readJson } from '../body.ts';
@@ -37,11 +39,26 @@ export const newDkimKey = z.object({
     .optional(),
 });
 
-export const domainChange = z.object({
-  tls: oneOf(tlsLevels).describe(
-    '`opportunistic` encrypts where it can; `required` waits rather than go in clear; `verified` waits for a valid certificate too.',
-  ),
-});
+export const domainChange = z
+  .object({
+    tls: oneOf(tlsLevels)
+      .optional()
+      .describe(
+        '`opportunistic` encrypts where it can; `required` waits rather than go in clear; `verified` waits for a valid certificate too.',
+      ),
+    pool: z
+      .string({ error: 'must be a string or null' })
+      .regex(poolName, 'must be 1 to 32 of a-z, 0-9 and -')
+      .nullable()
+      .optional()
+      .describe(
+        'The pool of sending addresses that its mail leaves from, one of those in `SENDING_IPS`; null: the one for that kind of mail.',
+      ),
+  })
+  .refine(({ tls, pool }) => tls !== undefined || pool !== undefined, {
+    path: ['tls'],
+    message: 'is required, or pool is',
+  });
 
 /** `POST`, `GET`, `GET /:id`, `PATCH /:id`, `POST /:id/verify`, `POST /:id/rotate-dkim` and `DELETE /domains`; `DELETE /dkim-keys/:id`. */
 export function domainRoutes(router: Router, services: Services): void {
@@ -72,8 +89,11 @@ export function domainRoutes(router: Router, services: Services): void {
 
   router.patch('/domains/:id', ...loggedIn, async (ctx) => {
     const { accountId } = ctx.state.session as Session;
-    const { tls } = parse(domainChange, await readJson(ctx, bodyLimit));
-    ctx.body = await withRecords(await domains.change(db, accountId, ctx.params.id ?? '', { tls }));
+    const { tls, pool } = parse(domainChange, await readJson(ctx, bodyLimit));
+    const { id } = await domains.get(db, accountId, ctx.params.id ?? '');
+    if (pool) demandPool(services.sendingPools, pool);
+    const changes = { ...(tls === undefined ? {} : { tls }), ...(pool === undefined ? {} : { pool }) };
+    ctx.body = await withRecords(await domains.change(db, accountId, id, changes));
   });
 
   router.post('/domains/:id/verify', ...loggedIn, async (ctx) => {
@@ -102,6 +122,13 @@ export function domainRoutes(router: Router, services: Services): void {
     const domain = await domains.remove(db, accountId, ctx.params.id ?? '');
     ctx.body = { message: `domain ${domain.domain} was removed` };
   });
+}
+
+function demandPool({ addresses }: SendingPools, name: string): void {
+  const known = [...new Set(addresses.map(({ pool }) => pool))];
+  if (known.includes(name)) return;
+  const there = known.length === 0 ? 'none is' : `those that are: ${known.slice(0, 20).join(', ')}`;
+  throw invalidRequest(`pool: ${name} is not configured on this node; ${there}`);
 }
 
 function presentChecks({ verification, dkim, spf }: Checks) {

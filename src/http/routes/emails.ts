@@ -1,4 +1,5 @@
 import type Router from '@koa/router';
+import { sourceOf } from '../../core/domains.ts';
 import * as log from '../../core/email-log.ts';
 import { explain } from '../../core/explain.ts';
 import type { KeyHolder } from '../../core/keys.ts';
@@ -16,8 +17,8 @@ export function emailRoutes(router: Router, services: Services): void {
   router.get('/emails', demandKey(services, 'read'), async (ctx) => {
     const { accountId } = ctx.state.holder as KeyHolder;
     const { page, filter } = parse(logQuery, ctx.query);
-    const { emails, count, nextCursor } = await log.list(db, { accountId, ...filter }, page);
-    ctx.body = { emails: emails.map(present.email), count, next_cursor: nextCursor };
+    const { emails, count, countExact, nextCursor } = await log.list(db, { accountId, ...filter }, page);
+    ctx.body = { emails: emails.map(present.email), count, count_exact: countExact, next_cursor: nextCursor };
   });
 
   router.get('/emails/:id', demandKey(services, 'read'), async (ctx) => {
@@ -50,6 +51,7 @@ export function emailRoutes(router: Router, services: Services): void {
       { email, recipients, attempts, returns, tls },
       services.retryForMs,
     );
-    ctx.body = { email: present.email(email), summary, recipients: explained.map(present.explanation) };
+    const source = await sourceOf(db, email, services.sendingPools);
+    ctx.body = { email: present.email(email), summary, source, recipients: explained.map(present.explanation) };
   });
 }

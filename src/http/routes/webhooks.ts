@@ -6,6 +6,7 @@ import * as webhooks from '../../core/webhooks.ts';
 import { refuseUrl } from '../../endpoint.ts';
 import type { WebhookDelivery } from '../../generated/prisma/client.ts';
 import { isId } from '../../ids.ts';
+import type { PrivateNetworks } from '../../ip.ts';
 import { demandLogin, type Session } from '../auth.ts';
 import { readJson } from '../body.ts';
 import * as present from '../present.ts';
@@ -22,7 +23,7 @@ const events = list(oneOf(webhooks.eventTypes), 100)
   .min(1, 'must name at least one event')
   .transform((names) => [...new Set(names)]);
 
-const endpointUrl = (allowPrivate: boolean) =>
+const endpointUrl = (allowPrivate: PrivateNetworks) =>
   line(2_048).transform((value, context): string => {
     const url = URL.canParse(value) ? new URL(value) : null;
     const refused = url ? refuseUrl(url, allowPrivate) : 'must be an absolute http or https address';
@@ -34,15 +35,15 @@ const endpointUrl = (allowPrivate: boolean) =>
     return url.href;
   });
 
-/** @param allowPrivate whether an endpoint may have an address that is not on the public internet */
-export const newWebhook = (allowPrivate: boolean) =>
+/** @param allowPrivate the addresses outside the public internet that an endpoint may have */
+export const newWebhook = (allowPrivate: PrivateNetworks) =>
   z.object({
     url: endpointUrl(allowPrivate).meta({ format: 'uri' }).describe('An absolute http or https address.'),
     events: events.describe('What it is called for.'),
   });
 
 /** What is not given stays. */
-export const webhookChanges = (allowPrivate: boolean) =>
+export const webhookChanges = (allowPrivate: PrivateNetworks) =>
   newWebhook(allowPrivate)
     .partial()
     .extend({

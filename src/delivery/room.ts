@@ -1,0 +1,69 @@
+import * as outgoing from '../core/outgoing.ts';
+import type { Claim } from '../core/recipients.ts';
+import type { Database } from '../db/client.ts';
+import { objectionTo } from './attempt.ts';
+import type { MessageBuilder } from './message.ts';
+import { afterOpening, isOver, type RetryPolicy } from './schedule.ts';
+import type { Closed, Ruling, SourceAddresses } from './source-addresses.ts';
+
+/** A claim that its pool has no room for. */
+export interface Waiting {
+  claim: Claim;
+  dueAt: Date;
+  closed: Closed;
+}
+
+/**
+ * Those of these claims that are known to have no room in their pools today, with one statement, and none while no pool is
+ * full. What is past its time is not among them: it gets its last look.
+ */
+export async function findWaiting(
+  db: Database,
+  sources: SourceAddresses,
+  policy: RetryPolicy,
+  claims: Claim[],
+): Promise<Waiting[]> {
+  if (claims.length === 0 || !sources.someClosed) return [];
+  const emailIds = [...new Set(claims.map(({ emailId }) => emailId))];
+  // Where that cannot be read they are asked about later, as all are.
+  const streams = await outgoing.loadStreams(db, emailIds).catch(() => new Map<string, never>());
+  return claims.flatMap((claim) => {
+    const stream = streams.get(claim.emailId);
+    const closed = stream ? sources.closedFor(stream) : null;
+    return stream && closed && !isOver(policy, stream.dueAt) ? [{ claim, dueAt: stream.dueAt, closed }] : [];
+  });
+}
+
+/** What each of these claims leaves from, in their order; those that must not be sent need nothing. */
+export async function ruleAll(
+  sources: SourceAddresses,
+  messages: MessageBuilder,
+  claims: Claim[],
+  emails: ReadonlyMap<string, outgoing.OutgoingEmail>,
+): Promise<Ruling[]> {
+  const wanted = claims.flatMap(({ emailId, recipients }, index) => {
+    const email = emails.get(emailId);
+    if (!email || objectionTo(email) !== null) return [];
+    return [{ index, want: { stream: email, messages: messages.isPersonal(email) ? recipients.length : 1 } }];
+  });
+  const granted = await sources.grant(wanted.map(({ want }) => want));
+  const rulings = claims.map((): Ruling => ({ source: null }));
+  for (const [at, { index }] of wanted.entries()) rulings[index] = granted[at] ?? { source: null };
+  return rulings;
+}
+
+/** Until when these wait and for what: together what goes on together. */
+export function waits(policy: RetryPolicy, waiting: Waiting[]): { claims: Claim[]; until: Date; reason: string }[] {
+  const now = new Date();
+  const random = Math.random();
+  const timed = waiting.map(({ claim, dueAt, closed }) => ({
+    claim,
+    until: afterOpening(policy, closed.opensAt, dueAt, now, () => random),
+    reason: closed.reason,
+  }));
+  const groups = Map.groupBy(timed, ({ until, reason }) => `${until.getTime()} ${reason}`).values();
+  return [...groups].flatMap((alike) => {
+    const [first] = alike;
+    return first ? [{ ...first, claims: alike.map(({ claim }) => claim) }] : [];
+  });
+}
