@@ -132,7 +132,7 @@ export interface Operations {
     answer: {
       /** The page. */ emails: Email[];
       /** How many match in all, whatever `limit` and `offset` are. */ count: number;
-      /** False where more match than `count` says: a search by words, by recipient or by several of tag, sender and domain at once counts to 10,000. */
+      /** False where more match than `count` says: a search by words, by recipient or by several of tag, sender and domain at once counts to 10,000, one by words to 1,000. */
       count_exact: boolean;
       /** The `cursor` of the next page; null on the last. */ next_cursor: string | null;
     };
@@ -370,7 +370,7 @@ export interface Operations {
     answer: {
       /** The page. */ emails: AccountEmail[];
       /** How many match in all, whatever `limit` and `offset` are. */ count: number;
-      /** False where more match than `count` says: a search by words, by recipient or by several of tag, sender and domain at once counts to 10,000. */
+      /** False where more match than `count` says: a search by words, by recipient or by several of tag, sender and domain at once counts to 10,000, one by words to 1,000. */
       count_exact: boolean;
       /** The `cursor` of the next page; null on the last. */ next_cursor: string | null;
     };

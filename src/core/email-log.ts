@@ -5,23 +5,32 @@ import { isId } from '../ids.ts';
 import * as counts from './email-counts.ts';
 import { conditions, type Filter, type Page } from './email-filter.ts';
 
-/**
- * One page of the emails that match, newest first, how many match in all, and where the next page begins (null when there is
- * none).
- */
+/** Nobody pages through more than these, and counting them takes long; looking for words in each the longest. */
+const mostCounted = ({ q }: Filter) => (q === null ? 10_000 : 1_000);
+
+/** How many emails match. Where no number is kept they are counted, but not to the end if that is far. */
+interface Count {
+  count: number;
+  countExact: boolean;
+}
+
+/** One page of the emails that match, newest first, how many match in all, and where the next page begins (null when there is none). */
 export async function list(
   db: Database,
   filter: Filter,
   page: Page,
-): Promise<{ emails: Email[]; count: number; nextCursor: string | null }> {
+): Promise<Count & { emails: Email[]; nextCursor: string | null }> {
   const stretches = await stretchesOf(db, filter);
-  const [ids, count] = await Promise.all([
+  const [ids, counted] = await Promise.all([
     stretches === null ? idsOf(db, filter, page) : idsWithin(db, filter, page, stretches),
-    stretches === null ? countOf(db, filter) : stretches.reduce((sum, { emails }) => sum + emails, 0),
+    stretches === null ? countUpTo(db, filter) : stretches.reduce((sum, { emails }) => sum + emails, 0),
   ]);
+  const most = mostCounted(filter);
+  const countExact = stretches !== null || counted <= most;
   const shown = ids.slice(0, page.limit);
   const emails = await db.prisma.email.findMany({ where: { id: { in: shown } }, orderBy: { id: 'desc' } });
-  return { emails, count, nextCursor: ids.length > page.limit ? (shown.at(-1) ?? null) : null };
+  const count = countExact ? counted : most;
+  return { emails, count, countExact, nextCursor: ids.length > page.limit ? (shown.at(-1) ?? null) : null };
 }
 
 /** How many match, newest first: kept numbers for whole hours, counted where the filter cuts one. Null where none are kept. */
@@ -29,11 +38,12 @@ async function stretchesOf(db: Database, filter: Filter): Promise<counts.Stretch
   const { createdAfter, createdBefore } = filter;
   const facet = counts.facetOf(filter);
   const whole = counts.wholeHours(filter);
-  if (facet === null || whole === null) return null;
+  if (facet === null) return null;
   const cut = async (from: Date | null, to: Date | null): Promise<counts.Stretch[]> =>
     from && to && from < to
       ? [{ from, to, emails: await countOf(db, { ...filter, createdAfter: from, createdBefore: to }) }]
       : [];
+  if (whole === null) return cut(createdAfter, createdBefore);
   const [last, hours, first] = await Promise.all([
     cut(whole.to, createdBefore),
     counts.byHour(db, facet, filter, whole),
@@ -74,6 +84,16 @@ async function countOf(db: Database, filter: Filter): Promise<number> {
   const [row] = await db.query<{ count: number }>({
     text: `SELECT count(*)::int AS count FROM emails WHERE ${where}`,
     values,
+  });
+  return row?.count ?? 0;
+}
+
+/** One more than are counted where there are more. */
+async function countUpTo(db: Database, filter: Filter): Promise<number> {
+  const { where, values } = conditions(filter);
+  const [row] = await db.query<{ count: number }>({
+    text: `SELECT count(*)::int AS count FROM (SELECT FROM emails WHERE ${where} LIMIT $${values.length + 1}) found`,
+    values: [...values, mostCounted(filter) + 1],
   });
   return row?.count ?? 0;
 }

@@ -198,7 +198,7 @@ const attemptExample = {
 export const besideEmails = {
   count: total,
   count_exact: flag(
-    'False where more match than `count` says: a search by words, by recipient or by several of tag, sender and domain at once counts to 10,000.',
+    'False where more match than `count` says: a search by words, by recipient or by several of tag, sender and domain at once counts to 10,000, one by words to 1,000.',
   ),
   next_cursor: id('The `cursor` of the next page; null on the last.').nullable(),
 };
