@@ -5,10 +5,10 @@ const partitioned = ['emails', 'email_contents', 'recipients', 'attempts', 'webh
 const weekMs = 7 * 24 * 3_600_000;
 
 /** How far ahead partitions exist: a node that nobody restarts, or whose clock is wrong by weeks, still finds one. */
-const weeksAhead = 8;
+const weeksAhead = 4;
 
 /**
- * Makes the weekly partitions from last week to eight weeks ahead where they are missing. A week begins on Monday
+ * Makes the weekly partitions from last week to four weeks ahead where they are missing. A week begins on Monday
  * 00:00 UTC and is cut on the ids of that moment. Safe to call from several nodes at once.
  */
 export async function ensurePartitions(db: Sql, now: Date): Promise<void> {
