@@ -72,7 +72,7 @@ t.test('bad input', async (t) => {
   await node.call('PATCH', template, { token, body: { alias: 'welcome' } });
   await node.call('POST', `${template}/publish`, { token });
   const bodies = goodBodies(from, { id: nouns.templates ?? '', alias: 'welcome' });
-  const written = await watchTables(node);
+  const written = await watchTables(t, node);
   const tally = new Map<number, number>();
 
   /** Calls and judges; whatever is refused as bad input has left nothing behind. */

@@ -96,6 +96,7 @@ t.test('registering a domain', async (t) => {
       verified_at: null,
       dns_warning: null,
       tls: 'opportunistic',
+      pool: null,
       created_at: body.domain.created_at,
     });
     t.match(
@@ -139,6 +140,7 @@ t.test('registering a domain', async (t) => {
     'verified_at',
     'dns_warning',
     'tls',
+    'pool',
     'created_at',
   ]);
 

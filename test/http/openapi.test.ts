@@ -156,7 +156,7 @@ t.test('credentials, and what belongs to others', async (t) => {
   const admin = await login('admin@example.test', node.adminPassword);
   const other = await buildSender(node.db, encryptionKey);
   const theirs = await buildNouns(node, { ...other, token: await login(other.account.email, other.account.password) });
-  const written = await watchTables(node);
+  const written = await watchTables(t, node);
 
   for (const { method, path, operation } of operations) {
     const { security, requestBody } = operation;

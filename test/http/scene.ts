@@ -165,8 +165,8 @@ export async function startCaller(t: Test, env: Record<string, string> = {}, hoo
 // What a node writes by itself: that it lives, and counts that it adds up.
 const ownTables = ['nodes', 'email_counts', 'email_count_changes', 'destination_reports'];
 
-/** Notes each row that is written from now on; a call says which tables had any since the last one, once they are committed. */
-export async function watchTables(node: TestNode): Promise<() => Promise<string[]>> {
+/** Notes each row that is written until the test ends; a call says which tables had any since the last one, once they are committed. */
+export async function watchTables(t: Test, node: TestNode): Promise<() => Promise<string[]>> {
   const tables = await node.db.query<{ name: string }>({
     text: `SELECT oid::regclass::text AS name FROM pg_class
             WHERE relkind IN ('r', 'p') AND NOT relispartition AND relname <> ALL($1)
@@ -183,6 +183,7 @@ export async function watchTables(node: TestNode): Promise<() => Promise<string[
            $$ BEGIN INSERT INTO noted VALUES (TG_OP || ' ' || TG_TABLE_NAME); RETURN NULL; END $$;
            ${triggers.join('\n')}`,
   });
+  t.teardown(() => node.db.query({ text: 'DROP FUNCTION note() CASCADE; DROP TABLE noted' }));
   return async () => {
     const noted = await node.db.query<{ what: string }>({ text: 'DELETE FROM noted RETURNING what' });
     return [...new Set(noted.map(({ what }) => what))];

@@ -8,7 +8,7 @@ const noId = '01890000-0000-7000-8000-000000000000';
 
 /** A node, and an account that can send and is logged in. */
 async function start() {
-  const node = await sharedNode('api');
+  const node = await sharedNode('api,mta');
   return { node, ...(await buildTenant(node)) };
 }
 

@@ -9,7 +9,7 @@ const linkTo = (emailId: string, position = 0, key = unsubscribeKey(encryptionKe
 
 t.test('unsubscribing', async (t) => {
   const { node, send, from } = await startMailer();
-  const written = await watchTables(node);
+  const written = await watchTables(t, node);
   const post = async (fields: Record<string, unknown> = {}) =>
     (await send({ to: 'jane.roe@example.com', type: 'marketing', ...fields })).body.email.id as string;
 

@@ -227,11 +227,11 @@ export const domainGroup: Group = {
         'What all of its mail asks of TLS, and which pool of sending addresses it leaves from; what is omitted stays. It holds from the next attempt of each email, for what is queued too; an email that asks for more of TLS gets more. A pool that is not configured is refused; where one is taken out of the configuration later, its mail leaves from the usual one.',
       access: 'login',
       params,
-      body: { schema: domainChange, example: { tls: 'required', pool: 'marketing' } },
+      body: { schema: domainChange, example: { tls: 'required' } },
       answer: {
         description: 'The domain as it is now.',
         schema: z.object(domainWithRecords),
-        example: { domain: { ...verifiedExample, tls: 'required', pool: 'marketing' }, ...recordsExample },
+        example: { domain: { ...verifiedExample, tls: 'required' }, ...recordsExample },
       },
     },
     {
