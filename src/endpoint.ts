@@ -1,5 +1,5 @@
 import { isIP } from 'node:net';
-import { isPublicAddress } from './ip.ts';
+import { isReachable, type PrivateNetworks } from './ip.ts';
 
 const ownPorts = new Set([80, 443]);
 
@@ -13,17 +13,16 @@ const deniedPorts = new Set([
  * writing an IP address (decimal, octal, hexadecimal, full-width) into the one that is looked at here. A name is checked
  * again when it has been resolved.
  */
-export function refuseUrl(url: URL, allowPrivate: boolean): string | null {
+export function refuseUrl(url: URL, allowPrivate: PrivateNetworks): string | null {
   if (url.protocol !== 'http:' && url.protocol !== 'https:') return 'must be an http or https address';
   if (url.username || url.password) return 'must not hold a user name or a password';
   const port = portOf(url);
   if (!ownPorts.has(port) && (port < 1024 || deniedPorts.has(port))) return `may not have the port ${port}`;
   const host = hostOf(url);
-  if (allowPrivate) return null;
-  if (isIP(host) !== 0 && !isPublicAddress(host))
-    return 'must be on the public internet: this address is private (ALLOW_PRIVATE_NETWORKS=true lets it in)';
-  if (isLocalhost(host))
-    return 'must be on the public internet: this name is of the server itself (ALLOW_PRIVATE_NETWORKS=true lets it in)';
+  if (isIP(host) !== 0 && !isReachable(host, allowPrivate))
+    return 'must be on the public internet: this address is private (ALLOW_PRIVATE_NETWORKS can let it in)';
+  if (isLocalhost(host) && !loopback.some((address) => isReachable(address, allowPrivate)))
+    return 'must be on the public internet: this name is of the server itself (ALLOW_PRIVATE_NETWORKS can let it in)';
   return null;
 }
 
@@ -38,3 +37,6 @@ export function hostOf(url: URL): string {
 
 /** RFC 6761 section 6.3: a name that is loopback without asking anybody. */
 export const isLocalhost = (host: string) => /^(.+\.)?localhost$/i.test(host);
+
+/** The addresses that such a name has. */
+export const loopback = ['127.0.0.1', '::1'];

@@ -1,5 +1,11 @@
 import ipaddr from 'ipaddr.js';
 
+/** A range of addresses: its first one, and how many bits they share. */
+export type Network = readonly [ipaddr.IPv4 | ipaddr.IPv6, number];
+
+/** Which addresses outside the public internet may be talked to: none, all, or those in these networks. */
+export type PrivateNetworks = boolean | readonly Network[];
+
 // 2000::/3 is all of IPv6 that is given out. These parts of it carry an IPv4 address inside, are not routed, or are kept
 // for protocols and documentation (RFC 6890, RFC 9637).
 const specialBlocks = ['2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20', '2620:4f:8000::/48'].map((block) =>
@@ -24,4 +30,39 @@ export function isPublicAddress(ip: string): boolean {
   if (!ipaddr.IPv6.isValid(ip) || ip.includes('%')) return false;
   const address = ipaddr.IPv6.parse(ip);
   return address.match(globalUnicast) && !specialBlocks.some((block) => address.match(block));
+}
+
+/** True for an address of the public internet, and for one in a network that was let in. */
+export function isReachable(ip: string, allowed: PrivateNetworks): boolean {
+  if (allowed === true) return true;
+  return isPublicAddress(ip) || (allowed !== false && allowed.some((network) => contains(network, ip)));
+}
+
+function contains([first, length]: Network, ip: string): boolean {
+  if (ip.includes('%') || !(ipaddr.IPv4.isValidFourPartDecimal(ip) || ipaddr.IPv6.isValid(ip))) return false;
+  // A connection to an IPv4-mapped address goes to the IPv4 address in it, so that is what has to be let in.
+  const address = ipaddr.process(ip);
+  return address.kind() === first.kind() && address.match(first, length);
+}
+
+/**
+ * A network in CIDR notation, such as `10.1.0.0/16` or `fd00::/8`. Not one of all addresses, nor IPv4 written as IPv6.
+ *
+ * @throws Error that says what is wrong with it, in words that follow it
+ */
+export function parseNetwork(text: string): Network {
+  const [, ip = '', bits = ''] = /^([0-9a-fA-F:.]{2,45})\/(0|[1-9]\d{0,2})$/.exec(text) ?? [];
+  const isIpv4 = ipaddr.IPv4.isValidFourPartDecimal(ip);
+  if (!isIpv4 && !ipaddr.IPv6.isValid(ip)) throw new Error('is not a network');
+  const length = Number(bits);
+  const most = isIpv4 ? 32 : 128;
+  if (length > most) throw new Error(`has a length of more than ${most}`);
+  if (length === 0) throw new Error('is every address, which only true stands for');
+  const family = isIpv4 ? ipaddr.IPv4 : ipaddr.IPv6;
+  const given = family.parse(ip);
+  const first = family.networkAddressFromCIDR(`${ip}/${length}`);
+  if (given.toNormalizedString() !== first.toNormalizedString())
+    throw new Error(`is no network but an address in ${first.toString()}/${length}`);
+  if (first instanceof ipaddr.IPv6 && first.isIPv4MappedAddress()) throw new Error('must be written as IPv4');
+  return [first, length];
 }

@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { addChores } from './chores/chores.ts';
+import { startTlsReports } from './chores/tls-reports.ts';
 import type { Config } from './config.ts';
 import { ensureAdmin, giveFirstPassword } from './core/accounts.ts';
 import { unsubscribeKey } from './core/outgoing-message.ts';
@@ -16,6 +17,7 @@ import type { Provider } from './delivery/providers.ts';
 import { readProviders } from './delivery/providers-file.ts';
 import { createRecorder } from './delivery/record.ts';
 import { recover } from './delivery/recovery.ts';
+import { SourceAddresses } from './delivery/source-addresses.ts';
 import { Standing } from './delivery/standing.ts';
 import { addUpkeep } from './delivery/upkeep.ts';
 import { createApp } from './http/app.ts';
@@ -24,11 +26,13 @@ import { type HttpServer, listen } from './http/server.ts';
 import { readCertificate } from './inbound/certificate.ts';
 import { type InboundServer, startInbound } from './inbound/server.ts';
 import { type SubmissionServer, startSubmission } from './inbound/submission.ts';
+import type { PrivateNetworks } from './ip.ts';
 import type { Logger } from './log.ts';
 import type { Queue } from './queue.ts';
 import { Rounds } from './rounds.ts';
 import { type Sandbox, startSandbox } from './sandbox/sandbox.ts';
 import { deriveKey } from './seal.ts';
+import { noPools, type SendingPools } from './sending-pools.ts';
 import { DanePolicies } from './smtp/dane-policies.ts';
 import { createTransport } from './smtp/deliver.ts';
 import { isOwnAddress } from './smtp/own-address.ts';
@@ -168,6 +172,7 @@ async function bringUp(config: Config, foundation: Foundation, stops: Stops): Pr
       tlsPolicies,
       returnPathKey: returnPath.key,
       retryForMs: config.retryForMs,
+      sendingPools: poolsOf(config),
       limiter,
     };
     const server = await openPort(createApp(services), config);
@@ -190,7 +195,7 @@ async function prepareAdmin(db: Database, configured: Config['admin']): Promise<
 interface Internet {
   resolver: Resolver;
   mxPort: number;
-  allowPrivate: boolean;
+  allowPrivate: PrivateNetworks;
   /** Public addresses that mail leaves from, as far as they are known. */
   knownIps: string[];
   /** Says where bounces and complaints are taken, to whoever cannot look it up. */
@@ -235,6 +240,9 @@ function findTlsPolicies(config: Config, internet: Internet, db: Database, log: 
       : null;
   return new TlsPolicies({ sts, dane });
 }
+
+/** The sandbox has none: its mail does not leave this machine. */
+const poolsOf = (config: Config): SendingPools => (config.deliveryMode === 'direct' ? config.sendingPools : noPools);
 
 /** From an address of another machine each delivery would fail, and the receivers would seem to be to blame. */
 async function demandOwn(addresses: string[]): Promise<void> {
@@ -285,6 +293,12 @@ function startDelivery(parts: Parts, providers: readonly Provider[], stops: Stop
     log,
   });
   stops.push(() => transport.close());
+  if (config.tlsReports) {
+    const { contact } = config.tlsReports;
+    const { encryptionKey } = foundation;
+    const reports = startTlsReports(rounds, db, { transport, contact, encryptionKey, pools: poolsOf(config), log });
+    stops.push(() => reports.close());
+  }
   const journal = new Journal(parts.journal.folder, log);
   stops.push(async () => journal.close());
   const tools = {
@@ -297,7 +311,8 @@ function startDelivery(parts: Parts, providers: readonly Provider[], stops: Stop
     log,
   };
   const standing = new Standing(db, transport, providers, { ...backoff(config), nodes: () => lease.senders });
-  const dispatcher = new Dispatcher(db, queue, tools, standing, createRecorder(db, queue, log));
+  const sources = new SourceAddresses(db, poolsOf(config), log);
+  const dispatcher = new Dispatcher(db, queue, tools, standing, sources, createRecorder(db, queue, log));
   dispatcher.start();
   addUpkeep(rounds, db, queue, log);
   return dispatcher;

@@ -44,4 +44,4 @@ export async function verifyPassword(password: string, stored: string | null): P
   return timingSafeEqual(found, tag);
 }
 
-const base64 = (bytes: Buffer) => bytes.toString('base64').replace(/=+$/, '');
+const base64 = (bytes: Buffer) => bytes.toString('base64').replace(/={1,2}$/, '');

@@ -2,4 +2,9 @@
 export class StartError extends Error {}
 
 /** A message as one line, whatever its author made of it. */
-export const oneLine = (message: string) => message.trim().replace(/\s*\n\s*/g, ' ');
+export const oneLine = (message: string) =>
+  message
+    .split('\n')
+    .map((line) => line.trim())
+    .filter(Boolean)
+    .join(' ');

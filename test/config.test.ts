@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import t from 'tap';
 import { configPage, configRows } from '../scripts/config-page.ts';
 import { ConfigError, readConfig, variables } from '../src/config.ts';
+import { isReachable } from '../src/ip.ts';
 
 const key = 'ab'.repeat(32);
 const secret = '0123456789abcdefghijklmnopqrstuv';
@@ -34,7 +35,9 @@ t.test('what is set is taken', async (t) => {
     BASE_URL: 'https://send.example.com/',
     DELIVERY_MODE: 'direct',
     MAIL_HOSTNAME: 'Mail.Example.COM',
-    SENDING_IPS: '192.0.2.1, 2001:db8::1',
+    SENDING_IPS: '192.0.2.1, marketing = 2001:DB8:0::1',
+    WARM_UP: '2001:db8::1=2026-11-20',
+    WARM_UP_PLAN: '5, 10',
     DNS_SERVERS: '127.0.0.1:5353,[::1]:53,9.9.9.9',
     SMTP_TLS_CERT: 'cert.pem',
     SMTP_TLS_KEY: 'key.pem',
@@ -46,6 +49,13 @@ t.test('what is set is taken', async (t) => {
     baseUrl: 'https://send.example.com',
     mailHostname: 'mail.example.com',
     sendingIps: ['192.0.2.1', '2001:db8::1'],
+    sendingPools: {
+      addresses: [
+        { ip: '192.0.2.1', pool: 'default', firstDay: null },
+        { ip: '2001:db8::1', pool: 'marketing', firstDay: '2026-11-20' },
+      ],
+      plan: [5, 10],
+    },
     dnsServers: ['127.0.0.1:5353', '[::1]:53', '9.9.9.9'],
     retryScheduleMs: [30_000, 3_600_000],
     allowPrivateNetworks: true,
@@ -59,6 +69,15 @@ t.test('what is set is taken', async (t) => {
     Buffer.alloc(32, 1),
   );
   t.equal(readConfig({ HTTP_PORT: '8080' }).baseUrl, 'http://localhost:8080');
+});
+
+t.test('TLS reports are sent in direct mode, and never from the sandbox', async (t) => {
+  const direct = { DELIVERY_MODE: 'direct', MAIL_HOSTNAME: 'mail.example.com' };
+  t.same(readConfig(direct).tlsReports, { contact: 'postmaster@mail.example.com' });
+  const contact = { TLS_REPORTS_CONTACT: 'tls@example.com' };
+  t.same(readConfig({ ...direct, ...contact }).tlsReports, { contact: 'tls@example.com' });
+  t.equal(readConfig({ ...direct, TLS_REPORTS: 'off' }).tlsReports, null);
+  t.equal(readConfig({ TLS_REPORTS: 'on', ...contact }).tlsReports, null);
 });
 
 t.test('a wrong value is one line that names the variable and what it must be', async (t) => {
@@ -75,11 +94,25 @@ t.test('a wrong value is one line that names the variable and what it must be', 
     [{ DELIVERY_MODE: 'direct' }, /^MAIL_HOSTNAME is missing: it must be the public name of this host/],
     [{ MAIL_HOSTNAME: 'localhost' }, /^MAIL_HOSTNAME must be a host name/],
     [{ MAIL_HOSTNAME: 'a.b\r\nRCPT TO:<x>' }, /^MAIL_HOSTNAME must be a host name/],
-    [{ SENDING_IPS: '1.2.3.4,x' }, /^SENDING_IPS must be a comma separated list, each an IP address/],
+    [{ SENDING_IPS: '1.2.3.4,x' }, /^SENDING_IPS: "x" must be an IP address, or a pool and one: marketing=203/],
+    [{ SENDING_IPS: '1.2.3.4,' }, /^SENDING_IPS: "" must be an IP address/],
+    [{ SENDING_IPS: '1.2.3.4,Bulk=1.2.3.5' }, /^SENDING_IPS: "Bulk=1\.2\.3\.5": a pool's name is 1 to 32 of a-z/],
+    [{ SENDING_IPS: '=1.2.3.5' }, /^SENDING_IPS: "=1\.2\.3\.5": a pool's name/],
+    [{ SENDING_IPS: 'a=1.2.3.4,b=1.2.3.4' }, /^SENDING_IPS: "b=1\.2\.3\.4": 1\.2\.3\.4 is listed twice/],
+    [{ SENDING_IPS: '2001:db8::1,2001:DB8:0::1' }, /^SENDING_IPS: "2001:DB8:0::1": 2001:db8::1 is listed twice/],
+    [{ SENDING_IPS: '1.2.3.4', WARM_UP: '1.2.3.4' }, /^WARM_UP: "1\.2\.3\.4" must be an address and the day/],
+    [{ SENDING_IPS: '1.2.3.4', WARM_UP: '1.2.3.4=2026-02-30' }, /^WARM_UP: "1\.2\.3\.4=2026-02-30" must be an address/],
+    [{ SENDING_IPS: '1.2.3.4', WARM_UP: '1.2.3.5=2026-11-20' }, /^WARM_UP: 1\.2\.3\.5 is not one of SENDING_IPS$/],
+    [{ WARM_UP_PLAN: '50,0' }, /^WARM_UP_PLAN: "0" must be how many messages/],
+    [{ WARM_UP_PLAN: '50,many' }, /^WARM_UP_PLAN: "many" must be how many messages/],
+    [{ WARM_UP_PLAN: '1,'.repeat(400) }, /^WARM_UP_PLAN: 401 days are listed/],
     [{ DNS_SERVERS: '1.2.3.4:99999' }, /^DNS_SERVERS must be a comma separated list, each a resolver/],
     [{ DNS_SERVERS: 'dns.example' }, /^DNS_SERVERS must be/],
     [{ DANE_RESOLVER: '127.0.0.1,::1' }, /^DANE_RESOLVER must be a resolver as ip, ip:port/],
-    [{ ALLOW_PRIVATE_NETWORKS: 'yes' }, /^ALLOW_PRIVATE_NETWORKS must be true or false, not "yes"$/],
+    [
+      { ALLOW_PRIVATE_NETWORKS: 'yes' },
+      /^ALLOW_PRIVATE_NETWORKS must be true, false or networks such as [^']*, not "yes"$/,
+    ],
     [{ ALLOW_UNSAFE_DATABASE: '1' }, /^ALLOW_UNSAFE_DATABASE must be true or false/],
     [{ INBOUND_SMTP_PORT: 'x' }, /^INBOUND_SMTP_PORT must be a port number/],
     [{ SUBMISSION_PORT: '2525' }, /^SUBMISSION_PORT must be another port than INBOUND_SMTP_PORT, not 2525$/],
@@ -99,6 +132,9 @@ t.test('a wrong value is one line that names the variable and what it must be', 
     [{ ROLES: 'api,web' }, /^ROLES must be a comma separated list, each one of api, mta, webhooks, smtp/],
     [{ RETRY_SCHEDULE: '1m,soon' }, /^RETRY_SCHEDULE must be a comma separated list, each a time such as/],
     [{ RETRY_FOR: '0s' }, /^RETRY_FOR must be a time such as/],
+    [{ TLS_REPORTS: 'yes' }, /^TLS_REPORTS must be one of on, off, not "yes"$/],
+    [{ TLS_REPORTS_CONTACT: 'postmaster' }, /^TLS_REPORTS_CONTACT must be an email address such as/],
+    [{ TLS_REPORTS_CONTACT: 'Ann <a@example.com>' }, /^TLS_REPORTS_CONTACT must be an email address such as/],
     [{ DEFAULT_PLAN: 'gold' }, /^DEFAULT_PLAN must be one of free, pro, unlimited/],
     [{ TRUSTED_PROXIES: 'all' }, /^TRUSTED_PROXIES must be how many proxies/],
     [{ RATE_LIMIT: '50' }, /^RATE_LIMIT must be requests a second and at once/],
@@ -114,6 +150,43 @@ t.test('a wrong value is one line that names the variable and what it must be', 
   // Paths are looked at when they are used.
   for (const { name } of variables)
     if (!['DATA_DIR', 'PROVIDERS_FILE'].includes(name)) t.ok(tried.has(name), `${name} is tried with a wrong value`);
+});
+
+t.test('private networks are let in by name only, and none by default: SSRF-08', async (t) => {
+  const read = (text: string) => readConfig({ ALLOW_PRIVATE_NETWORKS: text }).allowPrivateNetworks;
+  t.strictSame(['', 'false', 'true'].map(read), [false, false, true]);
+  const allowed = read('10.1.0.0/16, fd00::/8,127.0.0.1/32');
+  const reached = ['10.1.255.255', '10.2.0.0', 'fd12::1', 'fc00::1', '127.0.0.1', '127.0.0.2', '169.254.169.254'];
+  t.strictSame(
+    reached.filter((ip) => isReachable(ip, allowed)),
+    ['10.1.255.255', 'fd12::1', '127.0.0.1'],
+  );
+  for (const [text, wrong] of [
+    ['TRUE', '"TRUE" is not a network'],
+    ['10.1.0.0/16,', '"" is not a network'],
+    ['10.1.0.0/16,true', '"true" is not a network'],
+    ['10.1.2.3', '"10.1.2.3" is not a network'],
+    ['10.1/16', '"10.1/16" is not a network'],
+    ['010.1.0.0/16', '"010.1.0.0/16" is not a network'],
+    ['10.1.0.0/016', '"10.1.0.0/016" is not a network'],
+    ['10.1.0.0/-1', '"10.1.0.0/-1" is not a network'],
+    ['10.1.0.0/255.255.0.0', '"10.1.0.0/255.255.0.0" is not a network'],
+    ['fe80::%eth0/10', '"fe80::%eth0/10" is not a network'],
+    ['localhost/8', '"localhost/8" is not a network'],
+    ['10.1.0.0/33', '"10.1.0.0/33" has a length of more than 32'],
+    ['fd00::/129', '"fd00::/129" has a length of more than 128'],
+    ['10.1.2.3/16', '"10.1.2.3/16" is no network but an address in 10.1.0.0/16'],
+    ['fd00::1/8', '"fd00::1/8" is no network but an address in fd00::/8'],
+    ['0.0.0.0/0', '"0.0.0.0/0" is every address, which only true stands for'],
+    ['::/0', '"::/0" is every address, which only true stands for'],
+    ['::ffff:10.0.0.0/104', '"::ffff:10.0.0.0/104" must be written as IPv4'],
+  ] as const) {
+    const must = `true, false or networks such as 10.1.0.0/16,fd00::/8 (${wrong})`;
+    t.equal(
+      refusalOf({ ALLOW_PRIVATE_NETWORKS: text }),
+      `ALLOW_PRIVATE_NETWORKS must be ${must}, not ${JSON.stringify(text)}`,
+    );
+  }
 });
 
 t.test('every variable that is read is listed', async (t) => {

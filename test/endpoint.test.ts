@@ -1,7 +1,8 @@
 import t from 'tap';
 import { hostOf, refuseUrl } from '../src/endpoint.ts';
+import { type PrivateNetworks, parseNetwork } from '../src/ip.ts';
 
-const refusal = (text: string, allowPrivate = false) => refuseUrl(new URL(text), allowPrivate);
+const refusal = (text: string, allowPrivate: PrivateNetworks = false) => refuseUrl(new URL(text), allowPrivate);
 
 t.test('addresses that are not on the public internet, in every form that a URL takes', async (t) => {
   for (const host of [
@@ -79,6 +80,16 @@ t.test('addresses that are not on the public internet, in every form that a URL 
     ' http://127.0.0.1 ',
   ])
     t.ok(refusal(text), text);
+});
+
+t.test('only the networks that were let in, in every form that a URL takes: SSRF-08', async (t) => {
+  const allowed = ['10.1.0.0/16', '127.0.0.1/32'].map(parseNetwork);
+  for (const host of ['10.1.2.3', '10.66051', '0x0a010203', '127.1', '[::ffff:10.1.2.3]', 'localhost', 'a.localhost.'])
+    t.equal(refusal(`http://${host}:8080/`, allowed), null, host);
+  for (const host of ['10.2.2.3', '127.0.0.2', '0x0a020203', '[::ffff:10.2.2.3]', '[::1]', '169.254.169.254'])
+    t.match(refusal(`http://${host}:8080/`, allowed), /this address is private/, host);
+  t.match(refusal('http://localhost:8080/', allowed.slice(0, 1)), /of the server itself/);
+  t.equal(refusal('http://localhost:8080/', [parseNetwork('::1/128')]), null);
 });
 
 t.test('addresses and names that may be called', async (t) => {

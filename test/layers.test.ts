@@ -14,8 +14,9 @@ const order: RegExp[] = [
   /^db\//,
   /^smtp\//,
   /^config\.ts$/,
+  /^config-values\.ts$/,
   /^mail\//,
-  /^(rounds|batch-writer|data-dir|endpoint)\.ts$/,
+  /^(rounds|batch-writer|data-dir|endpoint|sending-pools)\.ts$/,
   /^(errors|start-error|log|ids|clock|ip|seal|password|certificate|timestamp|rate-limit)\.ts$|^generated\//,
   /^client\//,
 ];

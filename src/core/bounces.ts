@@ -72,7 +72,7 @@ function whoIs(
 
 /** The same local part, whatever stands behind a `+`: servers rename the domain on the way, and leave the detail out. */
 function sameMailbox(one: string, other: string): boolean {
-  const local = (address: string) => suppressible(address).replace(/(?:\+[^@]*)?@.*$/, '');
+  const local = (address: string) => suppressible(address).split('@', 1)[0]?.split('+', 1)[0];
   return local(one) === local(other);
 }
 

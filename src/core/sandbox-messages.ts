@@ -14,6 +14,8 @@ export const actors = {
   slow: 'is accepted after five seconds',
   'late-bounce': 'is accepted, and comes back a second later: 550 5.1.1',
   complained: 'is accepted, and called spam by its reader a second later',
+  'no-tls':
+    'acts at `no-tls.test`, and at any other domain that begins with `no-tls.`: their server offers no STARTTLS, whoever the mail is for. Elsewhere it is refused, as a server says what it offers before it knows for whom the mail is',
 } as const;
 
 /** The sandbox forgets its oldest messages past this many. */

@@ -3,7 +3,7 @@ import ipaddr from 'ipaddr.js';
 
 /** The address as connections and failures are counted: of IPv6 the /64, as whoever has one address of it has all. */
 export function networkOf(address: string): string {
-  const parsed = ipaddr.process(address.replace(/%.*$/, ''));
+  const parsed = ipaddr.process(address.split('%', 1)[0] ?? '');
   return parsed.kind() === 'ipv6' ? parsed.toNormalizedString().split(':').slice(0, 4).join(':') : parsed.toString();
 }
 

@@ -11,6 +11,7 @@ export class Refusal extends Error {
 }
 
 export const badContent = (sentence: string) => new Refusal(554, '5.6.0', sentence);
+export const inCircles = (sentence: string) => new Refusal(554, '5.4.6', sentence);
 export const tooLarge = (sentence: string) => new Refusal(552, '5.3.4', sentence);
 /** For what is over soon, with or without anybody's doing: the client keeps the message. */
 export const notNow = (sentence = 'the service cannot be reached now, try again') =>

@@ -6,6 +6,8 @@ import { isId } from '../ids.ts';
 import type { Logger } from '../log.ts';
 import { type Complaint, readComplaint } from '../mail/arf.ts';
 import { isGenerated, readNotice } from '../mail/dsn.ts';
+import { readLoosely } from '../mail/loose-mime.ts';
+import { mostHops } from '../mail/received-fields.ts';
 import {
   type NamedRecipient,
   parseReturnPath,
@@ -14,7 +16,7 @@ import {
   type ReturnPath,
 } from '../mail/token.ts';
 import type { Queue } from '../queue.ts';
-import { notNow, Refusal } from './refusal.ts';
+import { inCircles, notNow, Refusal } from './refusal.ts';
 
 export interface ReturnTools {
   db: Database;
@@ -31,6 +33,9 @@ export type Mailbox =
   | { is: 'unsubscribe'; named: NamedRecipient }
   /** Where providers send feedback reports. Nobody reads anything else there. */
   | { is: 'feedback' };
+
+/** What is looked at of a header, in octets. */
+const mostHeader = 64 * 1024;
 
 const feedback = ['fbl', 'abuse', 'postmaster'];
 
@@ -51,7 +56,7 @@ export function mailboxOf({ host, keys }: ReturnTools, address: string): Mailbox
  *
  * @param nullSender whether it came without a sender, as what programs write does
  * @returns the reply
- * @throws Refusal 451 while the database is away, 554 for what is no report at an address for reports
+ * @throws Refusal 451 while the database is away, 554 for what is no report at an address for reports, or goes in circles
  */
 export async function receive(
   tools: ReturnTools,
@@ -59,6 +64,8 @@ export async function receive(
   message: Buffer,
   nullSender: boolean,
 ): Promise<string> {
+  const hops = readLoosely(message.subarray(0, mostHeader)).header.all('received').length;
+  if (hops > mostHops) throw inCircles(`the message has come through more than ${mostHops} servers`);
   const complaint = readComplaint(message);
   if (!complaint && mailboxes.every(({ is }) => is === 'feedback'))
     throw new Refusal(554, '5.6.0', 'this address takes feedback reports (RFC 5965) alone; nobody reads it');
@@ -117,7 +124,7 @@ function evidenceOf(
   mailbox: Mailbox,
   { tokens, messageId }: Complaint,
 ): bounces.Evidence | null {
-  const written = tokens.map((token) => token.replace(/^mailto:/i, '').replace(/\?.*$/s, ''));
+  const written = tokens.map((token) => token.replace(/^mailto:/i, '').split('?', 1)[0] ?? '');
   const first = <T>(parse: (text: string) => T | null) => written.map(parse).find((found) => found !== null) ?? null;
   const named =
     (mailbox.is === 'unsubscribe' ? mailbox.named : null) ??

@@ -1,8 +1,8 @@
 import { isUnavailable } from '../db/client.ts';
 import { ApiError } from '../errors.ts';
 import { MimeError } from '../mail/mime-error.ts';
-import { SenderError } from '../mail/submission.ts';
-import { badContent, notNow, Refusal, tooLarge } from './refusal.ts';
+import { LoopError, SenderError } from '../mail/submission.ts';
+import { badContent, inCircles, notNow, Refusal, tooLarge } from './refusal.ts';
 
 export const badSender = (sentence: string) => new Refusal(550, '5.7.1', sentence);
 export const badCredentials = (sentence: string) => new Refusal(535, '5.7.8', sentence);
@@ -17,6 +17,7 @@ export const tooManyRequests = (seconds: number, sentence: string) =>
 export function refusalOf(error: unknown, domain: string): Refusal | null {
   if (error instanceof Refusal) return error;
   if (error instanceof SenderError) return new Refusal(550, '5.6.0', error.message);
+  if (error instanceof LoopError) return inCircles(error.message);
   if (error instanceof MimeError) return badContent(error.message);
   if (!(error instanceof ApiError)) return isUnavailable(error) ? notNow() : null;
   const sentence = [error.message, error.detail?.replace(/^from: /, 'From: ')].filter(Boolean).join(': ');

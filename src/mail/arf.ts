@@ -32,10 +32,7 @@ export function readComplaint(bytes: Uint8Array): Complaint | null {
   const original = originalOf(message);
   const report = reportOf(message) ?? withoutReport(message, original);
   if (!report) return null;
-  const type = report
-    .get('feedback-type')
-    .toLowerCase()
-    .replace(/[^a-z-].*$/, '');
+  const type = /^[a-z-]*/.exec(report.get('feedback-type').toLowerCase())?.[0] ?? '';
   const kind = kinds.get(type);
   if (!kind) return null;
   const places = [

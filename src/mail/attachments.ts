@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
+import { decodeWords } from 'postal-mime';
 import { holdsBidiControl, refuseText } from './characters.ts';
 import { findWireDefect } from './wire.ts';
 
@@ -36,10 +37,16 @@ export function refuseAttachment(attachment: Omit<MessageAttachment, 'content'>)
   return null;
 }
 
-/** The last component of a file's name, whichever system's path it was; empty when that is a folder. */
+/**
+ * The name of a file as whoever gets it sees it: the last component, whichever system's path it was; empty when that is a
+ * folder, or dots alone.
+ */
 export function withoutPath(filename: string): string {
   const name = filename.split(/[/\\]/).at(-1) ?? '';
-  return name === '.' || name === '..' ? '' : name;
+  // Readers decode encoded-words (RFC 2047) where there should be none, and so would find a path behind it.
+  const read = decodeWords(name);
+  if (read !== name) return withoutPath(read);
+  return /^\.+$/.test(name) ? '' : name;
 }
 
 /** True for `type/subtype` with at most eight parameters (RFC 2045 section 5.1). */

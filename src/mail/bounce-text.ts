@@ -58,7 +58,7 @@ function sections(lines: string[]): { address: string; words: string }[] {
   const found = new Map<string, { address: string; words: string }>();
   let current: { address: string; words: string } | undefined;
   for (const line of lines) {
-    const address = notIntroductions.test(line) ? undefined : introduced.exec(line)?.[1]?.replace(/[.…]+$/, '');
+    const address = notIntroductions.test(line) ? undefined : introduced.exec(line)?.[1]?.replace(/[.…]{1,9}$/, '');
     if (address?.includes('.', address.indexOf('@')) && !notRecipients.test(address)) {
       const key = address.toLowerCase();
       current = found.get(key) ?? { address, words: '' };
@@ -103,11 +103,21 @@ export function quotedReply(text: string, address: string | null): string | null
   return words === undefined ? null : replyIn(words);
 }
 
+/** The lines of a paragraph as one, without the marks of quotation that each begins with. */
+function joinLines(text: string): string {
+  const [first = '', ...others] = text.split('\n');
+  const joined = others.map((line) => {
+    const words = line.replace(/^[ \t>]*(?:<<<)?[ \t]*/, '');
+    return words === '' ? `\n${line}` : ` ${words}`;
+  });
+  return first + joined.join('');
+}
+
 /** From a code and the words behind it, which are what tells it from any other number. */
 function replyIn(text: string): string | null {
   // The words of a paragraph are one, and what a transcript shows of the other side comes before what it makes of it.
   const transcript = /^<<<[ \t]*([45]\d\d[ -].{0,1000}(?:\n<<<[ \t]*[45]\d\d[ -].{0,1000}){0,20})/m.exec(text)?.[1];
-  const joined = (transcript ?? text).replaceAll(/\n[ \t>]*(?:<<<)?[ \t]*(?=\S)/g, ' ');
+  const joined = joinLines(transcript ?? text);
   const found =
     /(?:^|[\s:'"“(<[=;,])#?([45]\d\d(?:[ -]{1,3}#?[245]\.\d{1,3}\.\d{1,3})?[ -:]{1,3}(?=[\p{L}#<"'([*]).{0,1500})/u.exec(
       joined,
@@ -118,7 +128,7 @@ function replyIn(text: string): string | null {
 /** An enhanced code that is written as one: versions of programs look the same. */
 function markedStatus(text: string): string | null {
   const found =
-    /(?:#|\bstatus(?: code)?\W{1,4}|\berror(?: code)?\W{1,4}|\bcode\W{1,4}|\bdsn\W{1,3}|[<(])([245]\.\d{1,3}\.\d{1,3})(?!\d|\.\d)|^\s*([245]\.\d{1,3}\.\d{1,3})\s/im.exec(
+    /(?:#|\bstatus(?: code)?\W{1,4}|\berror(?: code)?\W{1,4}|\bcode\W{1,4}|\bdsn\W{1,3}|[<(])([245]\.\d{1,3}\.\d{1,3})(?!\d|\.\d)|^[ \t]{0,40}([245]\.\d{1,3}\.\d{1,3})\s/im.exec(
       text,
     );
   return found?.[1] ?? found?.[2] ?? null;

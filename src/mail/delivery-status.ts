@@ -31,7 +31,7 @@ export function readDeliveryStatus(text: string): ReturnedRecipient[] {
   let last = '';
   let apart = false;
   for (const line of text.slice(0, 256 * 1024).split('\n')) {
-    const [, written = '', value = ''] = /^([A-Za-z][A-Za-z0-9-]{2,40})[ \t]?:[ \t]*(.*)$/.exec(line) ?? [];
+    const [, written = '', value = ''] = /^([A-Za-z][A-Za-z0-9-]{2,40})[ \t]?:(.*)$/s.exec(line) ?? [];
     const name = written.toLowerCase();
     if (name === '') {
       if (line.trim() === '') [last, apart] = ['', true];
@@ -49,7 +49,8 @@ export function readDeliveryStatus(text: string): ReturnedRecipient[] {
     last = name;
     const known = group?.get(name);
     // Of several diagnostics the one of a server says more.
-    if (group && (known === undefined || (name === 'diagnostic-code' && !/^smtp/i.test(known)))) group.set(name, value);
+    if (group && (known === undefined || (name === 'diagnostic-code' && !/^smtp/i.test(known))))
+      group.set(name, value.trimStart());
     else last = '';
   }
   return recipients.map(recipientOf);

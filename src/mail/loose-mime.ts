@@ -172,7 +172,8 @@ function withoutTags(html: string): string {
     .replaceAll(/<[!/a-z][^<>]{0,2000}>/gi, '')
     .replaceAll(/&(lt|gt|amp|quot|apos|nbsp|#39);/g, (_, name: string) => entities[name] ?? ' ')
     .replaceAll(/&#(\d{2,6});/g, (_, code: string) => character(Number(code)))
-    .replaceAll(/ *\n */g, '\n');
+    .replaceAll(/ +/g, ' ')
+    .replaceAll(/ ?\n ?/g, '\n');
 }
 
 const character = (code: number) => (code > 31 && code < 0xd800 ? String.fromCharCode(code) : ' ');

@@ -27,7 +27,7 @@ export function parseParameters(text: string): Parameterised {
     raw.set(name, unquote(piece.slice(equals + 1).trim()));
   }
   const parameters = new Map<string, string>();
-  for (const name of new Set([...raw.keys()].map((key) => key.replace(/\*.*$/, '')))) {
+  for (const name of new Set([...raw.keys()].map((key) => key.split('*', 1)[0] ?? ''))) {
     parameters.set(name, joined(raw, name) ?? decodeWords(raw.get(name) ?? ''));
   }
   return { value: value.trim().toLowerCase(), parameters };
@@ -37,6 +37,8 @@ export function parseParameters(text: string): Parameterised {
 function split(text: string): string[] {
   const pieces: string[] = [];
   let piece = '';
+  // Of the piece: to look into what is still being put together takes as long as it is.
+  let last = '';
   let quoted = false;
   let depth = 0;
   for (let i = 0; i < text.length; i++) {
@@ -44,19 +46,19 @@ function split(text: string): string[] {
     const escaped = character === '\\' && (quoted || depth > 0);
     const taken = escaped ? character + (text[++i] ?? '') : character;
     if (escaped || quoted) {
-      if (depth === 0) piece += taken;
+      if (depth === 0) [piece, last] = [piece + taken, taken.slice(-1)];
       if (taken === '"') quoted = false;
     } else if (depth > 0) {
       depth += character === '(' ? 1 : character === ')' ? -1 : 0;
-    } else if (character === '(' && (piece === '' || piece.endsWith(' '))) {
+    } else if (character === '(' && (last === '' || last === ' ')) {
       // Behind anything else it belongs to the value: `name=Invoice(1).pdf`.
       depth = 1;
     } else if (character === ';') {
       pieces.push(piece);
-      piece = '';
+      [piece, last] = ['', ''];
     } else {
       quoted = character === '"';
-      piece += character;
+      [piece, last] = [piece + character, character];
     }
   }
   return [...pieces, piece];

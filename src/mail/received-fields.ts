@@ -8,6 +8,10 @@ export interface ReceivedField {
 }
 
 const longestHeader = 256 * 1024;
+
+/** Each server on the way adds a `Received`; a message with more of them goes in circles (RFC 5321 section 6.3). */
+export const mostHops = 25;
+
 const mostFields = 500;
 
 /**

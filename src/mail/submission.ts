@@ -8,7 +8,7 @@ import { type Header, refuseHeader } from './headers.ts';
 import { type MimePart, readParts } from './mime.ts';
 import { MimeError } from './mime-error.ts';
 import type { Parameterised } from './parameters.ts';
-import { only, type ReceivedField, readFields } from './received-fields.ts';
+import { mostHops, only, type ReceivedField, readFields } from './received-fields.ts';
 import { longest } from './template.ts';
 import { decodeText } from './text-part.ts';
 import { decodeTransfer } from './transfer-encoding.ts';
@@ -45,16 +45,21 @@ export interface SubmittedMessage {
 /** `From` or `Sender` does not say who sends, so that nobody may. */
 export class SenderError extends MimeError {}
 
+/** It has come through more servers than any mail does. */
+export class LoopError extends MimeError {}
+
 /**
  * Takes a message apart into what an email is made of. Whatever `refuseHeader` keeps for us and mail servers add on the way
  * (Date, Message-ID, Received, DKIM-Signature, Bcc, ...) is left out, and so is a field without a value.
  *
  * @param message with CRLF line ends and no others, without NUL
  * @param utf8 whether octets above 127 may stand in its headers (SMTPUTF8)
- * @throws {MimeError} with a sentence that names the header or the part; SenderError
+ * @throws {MimeError} with a sentence that names the header or the part; SenderError, LoopError
  */
 export async function readSubmission(message: Buffer, utf8: boolean): Promise<SubmittedMessage> {
   const { fields, body } = readFields(message, utf8);
+  const hops = fields.filter(({ name }) => name.toLowerCase() === 'received').length;
+  if (hops > mostHops) throw new LoopError(`the message has come through more than ${mostHops} servers`);
   const from = readSender(fields, 'From');
   if (!from) throw new SenderError('From: is required');
   const content = await readContent(readParts(fields, message.subarray(body), utf8));

@@ -8,7 +8,7 @@ import type { Database } from '../db/client.ts';
 import type { Logger } from '../log.ts';
 import { parseReturnPath } from '../mail/token.ts';
 import type { ReturnKind, Returns } from './returns.ts';
-import { mailboxHost } from './zone.ts';
+import { mailboxHost, noTlsHost } from './zone.ts';
 
 const slowMs = 5_000;
 const largestMessage = 64 * 1024 * 1024;
@@ -23,23 +23,78 @@ export interface MailboxOptions {
   resolve: (name: string, type: string) => Promise<unknown[]>;
 }
 
-/** The sandbox's mailbox: a real SMTP server on loopback that takes mail for anybody, as an MX host on the internet would. */
-export async function startMailbox(options: MailboxOptions): Promise<{ port: number; close(): Promise<void> }> {
-  const { key, cert } = selfSignedCertificate(mailboxHost);
+export interface Mailbox {
+  port: number;
+  /** Where the server without STARTTLS listens, at the same port; null: this machine has no second loopback address. */
+  noTlsAddress: string | null;
+  close(): Promise<void>;
+}
+
+interface Place {
+  /** Its name; `noTlsHost` offers no STARTTLS. */
+  name: typeof mailboxHost | typeof noTlsHost;
+  host: string;
+  port: number;
+}
+
+// macOS has no 127.0.0.2, and some containers have no IPv6.
+const secondAddresses = ['127.0.0.2', '::1'];
+const portsToTry = 5;
+
+/**
+ * The sandbox's mailbox: real SMTP servers on loopback that take mail for anybody, as MX hosts on the internet would. One
+ * offers STARTTLS and the other does not; all else is the same.
+ */
+export async function startMailbox(options: MailboxOptions): Promise<Mailbox> {
+  for (let left = portsToTry; ; left -= 1) {
+    const server = await serve({ name: mailboxHost, host: '127.0.0.1', port: 0 }, options);
+    const second = await serveWithoutTls(server.port, options);
+    if (second === null && left > 1) {
+      await server.close();
+      continue;
+    }
+    if (second === null)
+      options.log.warn('the sandbox has no second loopback address: nothing answers for no-tls.test');
+    return {
+      port: server.port,
+      noTlsAddress: second?.host ?? null,
+      close: async () => {
+        await Promise.all([server.close(), second?.close()]);
+      },
+    };
+  }
+}
+
+/** Null when there is no address where the port is free. */
+async function serveWithoutTls(port: number, options: MailboxOptions): Promise<Listening | null> {
+  for (const host of secondAddresses) {
+    const server = await serve({ name: noTlsHost, host, port }, options).catch(() => null);
+    if (server !== null) return server;
+  }
+  return null;
+}
+
+interface Listening {
+  host: string;
+  port: number;
+  close(): Promise<void>;
+}
+
+async function serve({ name, host, port }: Place, options: MailboxOptions): Promise<Listening> {
+  const offersTls = name === mailboxHost;
   const server = new SMTPServer({
-    name: mailboxHost,
+    name,
     banner: 'Sendwright sandbox',
-    key,
-    cert,
+    ...(offersTls ? selfSignedCertificate(name) : {}),
     size: largestMessage,
     authOptional: true,
-    disabledCommands: ['AUTH'],
+    disabledCommands: offersTls ? ['AUTH'] : ['AUTH', 'STARTTLS'],
     disableReverseLookup: true,
     // Its own codes would stand before ours.
     hideENHANCEDSTATUSCODES: true,
     closeTimeout: 1_000,
     onRcptTo: (address, session, callback) => {
-      act(address.address, session, options).then(callback, (error: Error) => {
+      act(address.address, offersTls, session, options).then(callback, (error: Error) => {
         options.log.error({ error: error.message }, 'the sandbox could not decide about a recipient');
         callback(refusal(451, '4.3.0 the sandbox could not decide'));
       });
@@ -59,18 +114,26 @@ export async function startMailbox(options: MailboxOptions): Promise<{ port: num
       );
     },
   });
-  server.on('error', (error) => options.log.warn({ error: error.message }, 'a connection to the sandbox failed'));
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
-    server.listen(0, '127.0.0.1', resolve);
+    server.listen(port, host, resolve);
   });
+  server.on('error', (error) => options.log.warn({ error: error.message }, 'a connection to the sandbox failed'));
   const address = server.server.address();
   if (address === null || typeof address === 'string') throw new Error('the sandbox listens on no port');
-  return { port: address.port, close: () => new Promise((resolve) => server.close(() => resolve())) };
+  return { host, port: address.port, close: () => new Promise((resolve) => server.close(() => resolve())) };
 }
 
-async function act(recipient: string, session: SMTPServerSession, options: MailboxOptions): Promise<Error | null> {
+async function act(
+  recipient: string,
+  offersTls: boolean,
+  session: SMTPServerSession,
+  options: MailboxOptions,
+): Promise<Error | null> {
   const actor = actorOf(recipient);
+  // Taking it inside TLS would look as if mail without TLS had been tried.
+  if (actor === 'no-tls' && offersTls)
+    return refusal(554, '5.3.0 no-tls@ acts at no-tls.test and other no-tls domains');
   if (actor === 'slow') await sleep(slowMs);
   const refused = refusals[actor];
   if (refused) return refusal(...refused);

@@ -4,7 +4,7 @@ import { createResolver, type Resolver } from '../smtp/resolver.ts';
 import { startDnsServer } from './dns.ts';
 import { startMailbox } from './mailbox.ts';
 import { type ReturnPlace, Returns } from './returns.ts';
-import { sandboxZone } from './zone.ts';
+import { loopback, mailboxHost, noTlsHost, sandboxZone } from './zone.ts';
 
 export interface Sandbox {
   /** Asks the sandbox's own DNS and no other. */
@@ -15,7 +15,7 @@ export interface Sandbox {
   stop(): Promise<void>;
 }
 
-/** Starts the sandbox's internet on loopback: a DNS server that knows the registered domains, and the mailbox behind its MX. */
+/** Starts the sandbox's internet on loopback: a DNS server that knows the registered domains, and the mailbox behind their MX. */
 export async function startSandbox(options: {
   db: Database;
   log: Logger;
@@ -23,7 +23,8 @@ export async function startSandbox(options: {
   mailHostname: string;
 }): Promise<Sandbox> {
   const { db, log, returnPath, mailHostname } = options;
-  const dns = await startDnsServer({ answer: sandboxZone(db, mailHostname) });
+  const hosts = new Map([mailboxHost, mailHostname].map((name) => [name, loopback]));
+  const dns = await startDnsServer({ answer: sandboxZone(db, hosts, mailHostname) });
   const resolver = createResolver([dns.address]);
   const resolve = async (name: string, type: string) => (await resolver.resolve(name, type)) as unknown[];
   const returns = new Returns(log);
@@ -31,6 +32,7 @@ export async function startSandbox(options: {
     await dns.close();
     throw error;
   });
+  if (mailbox.noTlsAddress !== null) hosts.set(noTlsHost, mailbox.noTlsAddress);
   return {
     resolver,
     mxPort: mailbox.port,

@@ -1,26 +1,35 @@
+import { isIPv6 } from 'node:net';
 import type { Database } from '../db/client.ts';
 import { dnsValue } from '../mail/dkim.ts';
 import type { Answer } from './dns.ts';
 
-/** The name of the one mail exchanger of the sandbox's internet. */
+/** The name of the mail exchanger of the sandbox's internet, and of the one that offers no STARTTLS. */
 export const mailboxHost = 'mx.sandbox.test';
+export const noTlsHost = 'mx-no-tls.sandbox.test';
 
-const loopback = '127.0.0.1';
+export const loopback = '127.0.0.1';
 const ttl = 1;
 
 /**
  * The sandbox's internet. Every domain has the built-in mailbox as its mail exchanger, and whatever records the service
- * asked its users to publish are published at once. `nxdomain.test` does not exist and `nullmx.test` takes no mail, so
- * that these can be tried too.
+ * asked its users to publish are published at once. `nxdomain.test` does not exist, `nullmx.test` takes no mail, and the
+ * mail exchanger of `no-tls.test` and of all `no-tls.*` has no STARTTLS, so that these can be tried too.
+ *
+ * @param hosts the address of each host, asked for with each question
  */
-export function sandboxZone(db: Database, mailHostname: string): (name: string, type: string) => Promise<Answer> {
+export function sandboxZone(
+  db: Database,
+  hosts: ReadonlyMap<string, string>,
+  mailHostname: string,
+): (name: string, type: string) => Promise<Answer> {
   return async (name, type) => {
     if (name === 'nxdomain.test' || name.endsWith('.nxdomain.test')) return { rcode: 'NXDOMAIN', records: [] };
-    if (type === 'A' && (name === mailboxHost || name === mailHostname)) return found(type, [loopback]);
+    const address = hosts.get(name);
+    if (address !== undefined && type === (isIPv6(address) ? 'AAAA' : 'A')) return found(type, [address]);
     if (type === 'TXT') return found(type, await texts(db, name, mailHostname));
-    if (type !== 'MX' || name === mailboxHost || name === mailHostname) return found(type, []);
-    const nullMx = name === 'nullmx.test';
-    return found(type, [{ preference: nullMx ? 0 : 10, exchange: nullMx ? '.' : mailboxHost }]);
+    if (type !== 'MX' || address !== undefined) return found(type, []);
+    if (name === 'nullmx.test') return found(type, [{ preference: 0, exchange: '.' }]);
+    return found(type, [{ preference: 10, exchange: name.startsWith('no-tls.') ? noTlsHost : mailboxHost }]);
   };
 }
 

@@ -1,15 +1,15 @@
 import type { ClientRequest, IncomingMessage } from 'node:http';
 import { isIP, connect as netConnect, type Socket } from 'node:net';
 import { connect as tlsConnect } from 'node:tls';
-import { hostOf, isLocalhost, portOf } from '../endpoint.ts';
-import { isPublicAddress } from '../ip.ts';
+import { hostOf, isLocalhost, loopback, portOf } from '../endpoint.ts';
+import { isReachable, type PrivateNetworks } from '../ip.ts';
 import { ask, type Resolver } from './resolver.ts';
 
 /** How the host of a URL that others name is looked up. */
 export interface CheckedLookUp {
   resolver: Pick<Resolver, 'resolve4' | 'resolve6'>;
   /** Lets calls go to addresses outside the public internet. */
-  allowPrivate: boolean;
+  allowPrivate: PrivateNetworks;
 }
 
 /** A call that may not or cannot be made; the message is for the owner of the endpoint. */
@@ -40,9 +40,14 @@ export function endAfter(ms: number, other: AbortSignal): { signal: AbortSignal;
  * @throws CallError where it has none, or one that may not be talked to
  */
 export async function addressesOf(host: string, poster: CheckedLookUp, signal: AbortSignal): Promise<string[]> {
-  const found = isIP(host) ? [host] : isLocalhost(host) ? ['127.0.0.1', '::1'] : await lookUp(host, poster, signal);
+  const isAllowed = (address: string) => isReachable(address, poster.allowPrivate);
+  const found = isIP(host)
+    ? [host]
+    : isLocalhost(host)
+      ? loopback.filter(isAllowed)
+      : await lookUp(host, poster, signal);
   // One inward address is enough: whoever mixes them hopes that we take the wrong one.
-  if (!poster.allowPrivate && !found.every(isPublicAddress)) {
+  if (found.length === 0 || !found.every(isAllowed)) {
     throw new CallError('the endpoint is not on the public internet');
   }
   return found.slice(0, mostAddresses);
@@ -59,12 +64,18 @@ async function lookUp(host: string, { resolver }: CheckedLookUp, signal: AbortSi
   throw new CallError(`the host name ${host} has no address`);
 }
 
-/** A connection to the first of the addresses that takes one, ready for the request. */
+/**
+ * A connection to the first of the addresses that takes one, ready for the request.
+ *
+ * @param ca trusted instead of the usual certification authorities, in PEM
+ * @param anyCertificate lets the server show a certificate that nobody vouches for
+ */
 export async function openSocket(
   url: URL,
   addresses: string[],
   ca: string | undefined,
   signal: AbortSignal,
+  { anyCertificate = false }: { anyCertificate?: boolean } = {},
 ): Promise<Socket> {
   let failure: unknown;
   for (const address of addresses) {
@@ -72,7 +83,7 @@ export async function openSocket(
     const soon = endAfter(connectTimeoutMs, signal);
     try {
       await happens(socket, 'connect', soon.signal);
-      return url.protocol === 'https:' ? await secure(socket, hostOf(url), ca, signal) : socket;
+      return url.protocol === 'https:' ? await secure(socket, hostOf(url), { ca, anyCertificate }, signal) : socket;
     } catch (error) {
       socket.destroy();
       signal.throwIfAborted();
@@ -84,7 +95,12 @@ export async function openSocket(
   throw failure;
 }
 
-async function secure(socket: Socket, host: string, ca: string | undefined, signal: AbortSignal): Promise<Socket> {
+async function secure(
+  socket: Socket,
+  host: string,
+  { ca, anyCertificate }: { ca: string | undefined; anyCertificate: boolean },
+  signal: AbortSignal,
+): Promise<Socket> {
   const tls = tlsConnect({
     socket,
     host,
@@ -92,7 +108,7 @@ async function secure(socket: Socket, host: string, ca: string | undefined, sign
     ...(ca === undefined ? {} : { ca }),
     ALPNProtocols: ['http/1.1'],
     // Said although it is the default, because an environment variable can change that.
-    rejectUnauthorized: true,
+    rejectUnauthorized: !anyCertificate,
   });
   try {
     await happens(tls, 'secureConnect', signal);

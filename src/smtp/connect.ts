@@ -7,8 +7,6 @@ import { noTls, type Objection, type TlsPolicy } from './tls-policy.ts';
 
 /** A connection that did not come to the point of taking mail. */
 export interface Refusal extends Failure {
-  /** True when the server accepted the TCP connection. */
-  accepted: boolean;
   /** True when TLS was to blame and the same host may still take mail in clear. */
   tryClear: boolean;
   /** What the policy objected to; null when it was something else. */
@@ -28,8 +26,8 @@ export interface GreetOptions {
 }
 
 /**
- * Connects, reads the greeting, says EHLO (HELO where that is unknown) and starts TLS when offered. Null when the
- * connection is ready for a transaction; otherwise the connection is closed.
+ * On an open connection: reads the greeting, says EHLO (HELO where that is unknown) and starts TLS when offered. Null when
+ * the connection is ready for a transaction; otherwise it is closed.
  */
 export async function greet(connection: Connection, options: GreetOptions): Promise<Refusal | null> {
   const refusal = await steps(connection, options);
@@ -40,10 +38,6 @@ export async function greet(connection: Connection, options: GreetOptions): Prom
 
 async function steps(connection: Connection, options: GreetOptions): Promise<Refusal | null> {
   const { deadlines } = options;
-  const unreached = await connection.open(deadlines.connect);
-  if (unreached !== null)
-    return { ...lostAt(connection, 'connect', unreached), accepted: false, tryClear: false, objection: null };
-
   const greeting = await connection.read(deadlines.greeting);
   if (isLost(greeting)) return refused(lostAt(connection, 'greeting', greeting));
   if (greeting.reply.code !== 220) return refused(refusedAt(connection, 'greeting', greeting));
@@ -115,7 +109,8 @@ function brokenTls(connection: Connection, lost: Lost): Refusal {
   return { ...refused(lostAt(connection, 'starttls', lost)), tryClear };
 }
 
-const refused = (failure: Failure): Refusal => ({ ...failure, accepted: true, tryClear: false, objection: null });
+/** A refusal that neither TLS nor a policy is to blame for. */
+export const refused = (failure: Failure): Refusal => ({ ...failure, tryClear: false, objection: null });
 
 /** The failure of a phase in which the connection was lost. */
 export function lostAt(connection: Connection, phase: Phase, { lost, reason }: Lost): Failure {

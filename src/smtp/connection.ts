@@ -53,6 +53,9 @@ export interface Target {
   connect?: ((options: TcpNetConnectOpts) => Socket) | undefined;
 }
 
+/** Why a connection was closed in the middle, where that is this server's own doing. */
+export const attemptEnded = 'was left because this server ended the attempt';
+
 const maxWaitingReplies = 256;
 const maxCertificates = 10;
 const quitMs = 1_000;
@@ -123,7 +126,6 @@ export class Connection {
     socket.setNoDelay(true);
     this.remoteAddress = socket.remoteAddress ?? address;
     this.localAddress = socket.localAddress ?? null;
-    this.conversation?.note(`connected to ${this.remoteAddress} port ${port} from ${this.localAddress}`);
     return null;
   }
 

@@ -1,10 +1,11 @@
-import { greet, type Refusal, refusedBy } from './connect.ts';
-import { Connection } from './connection.ts';
+import { greet, type Refusal, refused, refusedBy } from './connect.ts';
+import { attemptEnded, type Connection } from './connection.ts';
 import { type Content, prepareContent } from './content.ts';
-import { Conversation, type SpokenLine } from './conversation.ts';
 import { resolveDestination, resolveHost, type Unreachable } from './mx.ts';
+import { race, unreached } from './race.ts';
 import { type Delivery, type Failure, failed, type RecipientResult, type Session } from './result.ts';
-import { type Route, routesTo } from './routes.ts';
+import { type Route, routesTo, steadySources } from './routes.ts';
+import { endpointsOf, SessionReports, type Start } from './session-reports.ts';
 import type { TlsPolicyName } from './tls-names.ts';
 import type { DestinationTls, HostTls } from './tls-policies.ts';
 import { opportunistic, type TlsDemand } from './tls-policy.ts';
@@ -30,6 +31,8 @@ export interface DeliveryRequest {
   envelope: Envelope;
   /** The complete message with CRLF line ends. */
   message: Buffer;
+  /** Which of the transport's addresses it may leave from, one for each sender; any of them unless given. */
+  sendingIps?: readonly string[] | undefined;
   /** What is to be said first in the conversation's record: why now, and by which limits. */
   remarks?: string[];
   /** Messages that a connection carries before it is closed, where that is not as with all. */
@@ -65,20 +68,21 @@ export async function deliver(transport: Transport, request: DeliveryRequest): P
   return new Attempt(transport, { ...request, envelope }, prepareContent(request.message)).run();
 }
 
-/** When a session began, for its report. */
-interface Start {
-  startedAt: Date;
-  tick: number;
-  conversation: Conversation;
+/** What became of some addresses of a host. */
+interface Tried {
+  /** Null when there was a transaction. */
+  refusal: Refusal | null;
+  /** The one that answered. */
+  winner: Route | null;
+  /** Those to try next. */
+  left: Route[];
 }
 
 class Attempt {
   readonly #transport: Transport;
   readonly #request: DeliveryRequest;
   readonly #content: Content;
-  readonly #sessions: Session[] = [];
-  /** What the next session's record begins with. */
-  #remarks: string[];
+  readonly #reports: SessionReports;
   /** The recipients to try at the next host. */
   #open: string[];
   #addressesLeft = maxAddresses;
@@ -94,12 +98,12 @@ class Attempt {
     this.#request = request;
     this.#content = content;
     this.#open = request.envelope.recipients;
-    this.#remarks = [...(request.remarks ?? [])];
+    this.#reports = new SessionReports(transport, request.remarks ?? []);
   }
 
   async run(): Promise<Delivery> {
     const { signal } = this.#request;
-    const onAbort = () => this.#connection?.destroy('was left because this server ended the attempt');
+    const onAbort = () => this.#connection?.destroy(attemptEnded);
     signal?.addEventListener('abort', onAbort);
     try {
       await this.#tryHosts();
@@ -108,7 +112,7 @@ class Attempt {
       signal?.removeEventListener('abort', onAbort);
       this.#connection?.destroy();
     }
-    return { sessions: this.#sessions };
+    return { sessions: this.#reports.all };
   }
 
   get #goesOn(): boolean {
@@ -116,13 +120,19 @@ class Attempt {
     return within && this.#open.length > 0 && !this.#stopped && !this.#request.signal?.aborted;
   }
 
+  /** One of each family at the most; empty: whatever the system chooses. */
+  get #sendingIps(): readonly string[] {
+    const { sendingIps = this.#transport.sendingIps, envelope } = this.#request;
+    return steadySources(sendingIps, envelope.from);
+  }
+
   async #tryHosts(): Promise<void> {
-    const start = this.#start();
+    const start = this.#reports.start();
     const destination = await resolveDestination(this.#request.destination, this.#transport);
     if (destination.kind === 'hosts') {
       const { destination: domain, tls = opportunistic } = this.#request;
       const hosts = destination.hosts.map(({ preference, name }) => `${preference} ${name}`);
-      this.#remarks.push(`mail exchangers of ${domain}: ${hosts.join(', ')}`);
+      this.#reports.remark(`mail exchangers of ${domain}: ${hosts.join(', ')}`);
       const policies = await this.#transport.tlsPolicies.forDestination(domain, tls);
       for (const host of destination.hosts) {
         if (this.#goesOn) await this.#tryAllowed(host.name, policies);
@@ -134,7 +144,7 @@ class Attempt {
 
   /** Tries a host unless a policy forbids it, or the attempt was ended meanwhile. */
   async #tryAllowed(host: string, policies: DestinationTls): Promise<void> {
-    const start = this.#start();
+    const start = this.#reports.start();
     const tls = await policies.forHost(host);
     if (!this.#goesOn) return;
     const objection = tls.policy.mayUseHost(host);
@@ -144,29 +154,36 @@ class Attempt {
   }
 
   async #tryHost(host: string, tls: HostTls): Promise<void> {
-    const { sendingIps, random } = this.#transport;
     if (await this.#tryIdle(host, tls)) return;
-    const start = this.#start();
+    const start = this.#reports.start();
     const found = await resolveHost(host, this.#transport);
     if (found.kind !== 'addresses') return this.#fail(start, host, unresolved(found));
-    this.#remarks.push(`addresses of ${host}: ${found.addresses.join(', ')}`);
-    const routes = routesTo(found.addresses, sendingIps, random);
+    this.#reports.remark(`addresses of ${host}: ${found.addresses.join(', ')}`);
+    let routes = routesTo(found.addresses, this.#sendingIps);
     if (routes.length === 0) return this.#fail(start, host, noSendingIp(host));
-    for (const route of routes) {
-      if (!this.#goesOn) return;
-      this.#addressesLeft -= 1;
-      let refusal = await this.#tryRoute(host, route, tls);
-      if (refusal?.tryClear && this.#goesOn) refusal = await this.#tryRoute(host, route, tls, false);
+    while (routes.length > 0 && this.#goesOn) {
+      const tried = await this.#tryRoutes(host, routes, tls);
+      const { winner, left } = tried;
+      let { refusal } = tried;
+      if (winner !== null && refusal?.tryClear && this.#goesOn) {
+        ({ refusal } = await this.#tryRoutes(host, [winner], tls, false));
+      }
       if (refusal === null) return;
       // Hosts of equal or worse preference would only bring the mail back to us.
       if (refusal.permanent) this.#stopped = true;
+      routes = left;
     }
   }
 
   /** True when an idle connection to the host answered; one that had died meanwhile leaves no trace. */
   async #tryIdle(host: string, { policy }: HostTls): Promise<boolean> {
-    const start = this.#start();
-    const connection = this.#transport.pool.take(host, (kept) => policy.mayUseConnection(kept) === null);
+    const start = this.#reports.start();
+    const from = this.#sendingIps;
+    const isOurs = ({ target }: Connection) => from.length === 0 || from.includes(target.localAddress ?? '');
+    const connection = this.#transport.pool.take(
+      host,
+      (kept) => isOurs(kept) && policy.mayUseConnection(kept) === null,
+    );
     if (connection === null) return false;
     start.conversation.note(`a connection to ${host} (${connection.remoteAddress}) was open from an earlier message`);
     connection.conversation = start.conversation;
@@ -174,27 +191,32 @@ class Attempt {
     return this.#transactions(start, connection, policy.name, true);
   }
 
-  /** Null when there was a transaction. */
-  async #tryRoute(
-    host: string,
-    { address, localAddress }: Route,
-    { policy, published }: HostTls,
-    tls = true,
-  ): Promise<Refusal | null> {
+  /** Greets the first of these addresses that answers. */
+  async #tryRoutes(host: string, routes: Route[], { policy, published }: HostTls, tls = true): Promise<Tried> {
     const { ehloName, ownHosts, deadlines, mxPort, connect, trust, tlsResults } = this.#transport;
-    const start = this.#start();
-    const serverName = policy.serverName ?? host;
-    const connection = new Connection({ host, address, port: mxPort, localAddress, connect, serverName, trust });
-    connection.conversation = start.conversation;
-    start.conversation.note(`TLS policy: ${policy.name}${tls ? '' : ', in clear as TLS failed'}`);
+    const { signal } = this.#request;
+    const start = this.#reports.start();
+    const { conversation } = start;
+    conversation.note(`TLS policy: ${policy.name}${tls ? '' : ', in clear as TLS failed'}`);
+    const target = { host, port: mxPort, connect, serverName: policy.serverName ?? host, trust };
+    const runners = routes.slice(0, this.#addressesLeft);
+    const end = await race(runners, { target, connectMs: deadlines.connect, conversation, signal });
+    if (tls) this.#addressesLeft -= end.dialled;
+    if (end.winner === null) {
+      const failure = unreached(end.losses);
+      const [only, ...others] = end.losses;
+      this.#fail(start, others.length === 0 && only ? only.connection : host, failure);
+      return { refusal: refused(failure), winner: null, left: [] };
+    }
+    const { connection, route } = end.winner;
     this.#connection = connection;
     const refusal = await greet(connection, { ehloName, ownHosts, tls, policy, deadlines });
     if (tls) tlsResults.session(published, connection, refusal);
     // One that a policy forbids is no session: the next host may be as it should be.
-    if (refusal === null || (refusal.accepted && refusal.objection === null)) this.#sessionsLeft -= 1;
+    if (refusal === null || refusal.objection === null) this.#sessionsLeft -= 1;
     if (refusal === null) await this.#transactions(start, connection, policy.name, false);
     else this.#fail(start, connection, refusal, refusal.objection === null ? undefined : policy.name);
-    return refusal;
+    return { refusal, winner: route, left: end.left };
   }
 
   async #transactions(start: Start, connection: Connection, held: TlsPolicyName, reused: boolean): Promise<boolean> {
@@ -220,7 +242,7 @@ class Attempt {
       elsewhere.push(...end.elsewhere);
       this.#stopped ||= end.givenUp;
     }
-    this.#record(start, connection, results, { reused, verification });
+    this.#reports.end(start, connection, results, { reused, verification });
     this.#open = [...elsewhere, ...waiting];
     this.#hope = true;
     this.#connection = null;
@@ -234,55 +256,23 @@ class Attempt {
     if (failure.permanent) this.#dead = failure;
     else this.#hope = true;
     const results = this.#open.map((recipient) => failed(recipient, { ...failure, permanent: false }));
-    this.#record(start, at, results, { reused: false, verification: forbiddenBy ?? 'none' });
+    this.#reports.end(start, at, results, { reused: false, verification: forbiddenBy ?? 'none' });
   }
 
   #conclude(): void {
-    const last = this.#sessions.at(-1);
+    const last = this.#reports.all.at(-1);
     if (this.#dead !== null && !this.#hope && last !== undefined) {
       const failure = this.#dead;
       last.results = this.#open.map((recipient) => failed(recipient, failure));
     }
-    const named = new Set(this.#sessions.flatMap((session) => session.results.map((result) => result.recipient)));
+    const named = new Set(this.#reports.all.flatMap((session) => session.results.map((result) => result.recipient)));
     const unnamed = this.#request.envelope.recipients.filter((recipient) => !named.has(recipient));
     if (unnamed.length === 0) return;
     const reason = 'The attempt ended before it was the turn of this recipient.';
     const failure: Failure = { phase: 'local', reply: null, reason, enhanced: null, class: 'other', permanent: false };
     const results = unnamed.map((recipient) => failed(recipient, failure));
-    this.#record(this.#start(), null, results, { reused: false, verification: 'none' });
+    this.#reports.end(this.#reports.start(), null, results, { reused: false, verification: 'none' });
   }
-
-  #start(): Start {
-    return { startedAt: this.#transport.clock.now(), tick: performance.now(), conversation: new Conversation() };
-  }
-
-  #record(
-    start: Start,
-    at: Connection | string | null,
-    results: RecipientResult[],
-    how: Pick<Session, 'reused' | 'verification'>,
-  ): void {
-    const nowhere = { remoteAddress: null, localAddress: null, tls: null };
-    const session: Session = {
-      startedAt: start.startedAt,
-      durationMs: Math.round(performance.now() - start.tick),
-      ...(at instanceof Connection ? endpointsOf(at) : { host: at, ...nowhere }),
-      ...how,
-      conversation: [
-        ...this.#remarks.splice(0).map((text): SpokenLine => ({ ms: 0, by: 'note', text })),
-        ...start.conversation.lines,
-      ],
-      results,
-    };
-    this.#sessions.push(session);
-    const { host, remoteAddress, durationMs, reused } = session;
-    const { phase, reason } = results[0] ?? {};
-    this.#transport.log.debug({ host, remoteAddress, durationMs, reused, phase, reason }, 'an SMTP session ended');
-  }
-}
-
-function endpointsOf({ target, localAddress, tls }: Connection) {
-  return { host: target.host, remoteAddress: target.address, localAddress, tls };
 }
 
 function unresolved({ kind, ...found }: Unreachable): Failure {

@@ -1,5 +1,5 @@
 import { isIP } from 'node:net';
-import { isPublicAddress } from '../ip.ts';
+import { isReachable, type PrivateNetworks } from '../ip.ts';
 import { type Answer, DnsCache, type Resolver } from './resolver.ts';
 
 export interface MxHost {
@@ -27,10 +27,10 @@ export interface LookUpOptions {
   cache?: DnsCache;
   /** Our own host names: mail is never sent to them, nor past them to worse ones. */
   ownHosts?: string[];
-  /** Our own addresses; refused unless `allowPrivate`. */
+  /** Our own addresses; refused unless `allowPrivate` is true. */
   ownAddresses?: string[];
   /** Lets addresses outside the public internet through, for closed networks and tests. */
-  allowPrivate?: boolean;
+  allowPrivate?: PrivateNetworks;
   random?: () => number;
 }
 
@@ -78,8 +78,8 @@ async function implicitMx(name: string, options: LookUpOptions): Promise<Destina
 }
 
 /**
- * The addresses of an MX host, IPv6 and IPv4 in turn, ten at most. Addresses outside the public internet and our own
- * are left out unless `allowPrivate`. When only private ones are left that is temporary: the setting may be what is
+ * The addresses of an MX host, IPv6 and IPv4 in turn, ten at most. Addresses outside the public internet are left out
+ * unless `allowPrivate` lets them in, and our own unless it lets in everything. When only private ones are left that is temporary: the setting may be what is
  * wrong, and must not cost anybody their mail.
  */
 export async function resolveHost(host: string, options: LookUpOptions): Promise<HostAddresses> {
@@ -88,14 +88,16 @@ export async function resolveHost(host: string, options: LookUpOptions): Promise
   const families = answers.map((answer) => (answer.kind === 'records' ? answer.records : []));
   const found = interleave(families).filter((address) => isIP(address) !== 0);
   const own = new Set(options.ownAddresses ?? []);
-  const allowed = found.filter((address) => options.allowPrivate || (isPublicAddress(address) && !own.has(address)));
+  const { allowPrivate = false } = options;
+  const mayBeOwn = (address: string) => allowPrivate === true || !own.has(address);
+  const allowed = found.filter((address) => isReachable(address, allowPrivate) && mayBeOwn(address));
   if (allowed.length > 0) return { kind: 'addresses', addresses: allowed.slice(0, maxAddresses) };
 
   const temporary = answers.find((answer) => answer.kind === 'temporary');
   if (temporary !== undefined) return unanswered(`Addresses of ${name}: ${temporary.reason}.`);
   if (found.some((address) => own.has(address))) return loop(`The host ${name} has the address of this server.`);
   if (found.length === 0) return noRoute(`The host ${name} has no address.`);
-  const reason = `The host ${name} has only private or reserved addresses, and ALLOW_PRIVATE_NETWORKS is not set.`;
+  const reason = `The host ${name} has only private or reserved addresses, which ALLOW_PRIVATE_NETWORKS does not let in.`;
   return { kind: 'temporary', enhanced: '4.4.4', class: 'network', reason };
 }
 

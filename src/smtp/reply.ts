@@ -95,8 +95,8 @@ function enhancedCode(code: number, text: string): string | null {
 }
 
 /**
- * Text from a remote party, fit for a database row, a log field and a page: UTF-8 (else Latin-1), line ends and tabs
- * as spaces, without other control characters (C0, DEL, C1) and lone surrogates, at most `max` UTF-16 units.
+ * Text from a remote party, fit for a database row, a log field and a page: UTF-8 (else Latin-1), line ends (U+2028 and
+ * U+2029 too) and tabs as spaces, without other control characters (C0, DEL, C1) and lone surrogates, at most `max` UTF-16 units.
  */
 export function cleanRemoteText(remote: Uint8Array | string, max = 2_000): string {
   const text =
@@ -104,7 +104,7 @@ export function cleanRemoteText(remote: Uint8Array | string, max = 2_000): strin
       ? remote.slice(0, max * 2)
       : decode(remote.subarray(0, max * 4), remote.length > max * 4);
   return text
-    .replace(/[\r\n\t]+/g, ' ')
+    .replace(/[\r\n\t\u2028\u2029]+/g, ' ')
     .replace(/[\x00-\x1f\x7f-\x9f]|\p{Surrogate}/gu, '')
     .slice(0, max)
     .replace(/\p{Surrogate}$/u, '')

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { isIPv6 } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { isPublicAddress } from '../ip.ts';
@@ -9,19 +10,28 @@ export interface Route {
 }
 
 /**
- * The addresses that this machine can send to, in the order given. With `sendingIps` each gets a random one of its own
+ * The addresses that this machine can send to, in the order given. With `sendingIps` each gets the first of its own
  * family, and a family without one is left out; without, public IPv6 is left out where this machine has none itself.
  */
-export function routesTo(addresses: string[], sendingIps: string[], random: () => number = Math.random): Route[] {
+export function routesTo(addresses: string[], sendingIps: readonly string[]): Route[] {
   if (sendingIps.length === 0) {
     const reachable = addresses.filter((address) => !isIPv6(address) || !isPublicAddress(address) || hasIpv6());
     return (reachable.length > 0 ? reachable : addresses).map((address) => ({ address, localAddress: undefined }));
   }
   return addresses.flatMap((address) => {
-    const ofFamily = sendingIps.filter((ip) => isIPv6(ip) === isIPv6(address));
-    const localAddress = ofFamily[Math.floor(random() * ofFamily.length)];
+    const localAddress = sendingIps.find((ip) => isIPv6(ip) === isIPv6(address));
     return localAddress === undefined ? [] : [{ address, localAddress }];
   });
+}
+
+/**
+ * One of these addresses for each family, the same for the same sender: who greylists knows us by both. Where an address
+ * is added or taken away, only its own share moves (rendezvous hashing).
+ */
+export function steadySources(sendingIps: readonly string[], sender: string): string[] {
+  const draw = (ip: string) => createHash('sha256').update(`${ip} ${sender}`).digest('hex');
+  const drawn = sendingIps.map((ip) => ({ ip, lot: draw(ip) })).sort((a, b) => (a.lot < b.lot ? -1 : 1));
+  return [false, true].flatMap((ipv6) => drawn.find(({ ip }) => isIPv6(ip) === ipv6)?.ip ?? []);
 }
 
 function hasIpv6(): boolean {

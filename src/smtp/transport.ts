@@ -1,6 +1,7 @@
 import type { Socket, TcpNetConnectOpts } from 'node:net';
 import { createSecureContext, type SecureContext } from 'node:tls';
 import { type Clock, systemClock } from '../clock.ts';
+import type { PrivateNetworks } from '../ip.ts';
 import { type Logger, silentLog } from '../log.ts';
 import { type Deadlines, defaultDeadlines } from './deadlines.ts';
 import { ConnectionPool, type PoolOptions } from './pool.ts';
@@ -16,12 +17,12 @@ export interface TransportOptions {
   /** The port of every MX; 25 unless given. */
   mxPort?: number;
   /** Lets mail go to addresses outside the public internet. */
-  allowPrivate?: boolean;
-  /** Local addresses to send from, chosen at random. None leaves it to the system. */
+  allowPrivate?: PrivateNetworks;
+  /** Local addresses to send from, for each envelope sender always the same. None leaves it to the system. */
   sendingIps?: string[];
   /** Our own MX host names, besides `ehloName`. */
   ownHosts?: string[];
-  /** Our own public addresses, besides `sendingIps`; no MX host may have them unless `allowPrivate`. */
+  /** Our own public addresses, besides `sendingIps`; no MX host may have them unless `allowPrivate` is true. */
   ownAddresses?: string[];
   /** What TLS is held to; what the sender asks for unless given. */
   tlsPolicies?: TlsPolicies;
@@ -42,7 +43,7 @@ export interface Transport {
   readonly ehloName: string;
   readonly resolver: Resolver;
   readonly mxPort: number;
-  readonly allowPrivate: boolean;
+  readonly allowPrivate: PrivateNetworks;
   readonly sendingIps: string[];
   readonly ownHosts: string[];
   readonly ownAddresses: string[];

@@ -48,7 +48,10 @@ export class ValidatingResolver {
     for (let left = tries; left > 0; left--) {
       try {
         const answer = await askByUdp(this.#server, query, timeoutMs);
-        return read(answer.flag_tc ? await askByTcp(this.#server, query, timeoutMs) : answer);
+        const whole = answer.flag_tc ? await askByTcp(this.#server, query, timeoutMs) : answer;
+        // What is cut there too may have lost the records that matter.
+        if (whole.flag_tc) throw failed('EBADRESP');
+        return read(whole);
       } catch (error) {
         failure = error;
       }

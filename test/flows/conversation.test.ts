@@ -28,6 +28,7 @@ t.test('every attempt keeps what was looked up, decided and said, without the me
   const notes = spoken(lines, 'note');
   for (const note of [
     /^talk\.test: 1 under way, 5 at once for now, 20 at the most$/,
+    /^pool default: from 127\.0\.0\.1$/,
     /^mail exchangers of talk\.test: 10 mx\.talk\.test$/,
     /^addresses of mx\.talk\.test: 127\.0\.0\.1$/,
     /^TLS policy: opportunistic$/,
@@ -57,7 +58,7 @@ t.test('every attempt keeps what was looked up, decided and said, without the me
   await eventually(async () => (await node.read(second.id)).status === 'sent');
   const [again] = await attemptsOf(second.id);
   t.match(
-    again.conversation[2]?.text,
+    again.conversation[3]?.text,
     /^a connection to mx\.talk\.test \(127\.0\.0\.1\) was open from an earlier message$/,
   );
   t.notOk(spoken(again.conversation, 'us').some((text) => text.startsWith('EHLO')));

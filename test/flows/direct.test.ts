@@ -5,7 +5,7 @@ import { startDirectNode } from '../support/direct.ts';
 import { startScriptedMx, startSink } from '../support/mx.ts';
 import { eventually } from '../support/node.ts';
 
-t.test('recipients of one destination share a transaction, each with a reply of its own', async (t) => {
+t.test('MX-05: recipients of one destination share a transaction, each with a reply of its own', async (t) => {
   const sink = await startSink({
     tls: true,
     onRecipient: (address) => (address.startsWith('gone') ? '550 5.1.1 no such user' : null),

@@ -27,7 +27,7 @@ const about = (hook: Hook, emailId: string): ReceivedCall[] =>
   hook.calls.filter(({ json }) => json.data.email_id === emailId);
 
 t.test('an endpoint is told of what becomes of emails', async (t) => {
-  const node = await startTestNode(t, { ALLOW_PRIVATE_NETWORKS: 'true' });
+  const node = await startTestNode(t, { ALLOW_PRIVATE_NETWORKS: '127.0.0.0/8' });
   const hook = await startHook(t);
   const events: EventType[] = ['email.queued', 'email.delivered', 'email.failed', 'email.suppressed'];
   const { admin, secret, send } = await prepare(node, hook.url, events);

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import http from 'node:http';
+import net from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -9,8 +10,13 @@ import t from 'tap';
 import { show } from '../mail/payloads.ts';
 import { holdAnswer } from '../support/contract.ts';
 import { createDatabase } from '../support/db.ts';
+import { directEnv, mailHostname, prepareSender } from '../support/direct.ts';
+import { startScriptedMx } from '../support/mx.ts';
 import { adminPassword, eventually, testEnv } from '../support/node.ts';
+import { freePort } from '../support/ports.ts';
 import { startSendwright } from '../support/process.ts';
+import { startZone } from '../support/zone.ts';
+import { submit, talk, unprintable } from './unprintable.ts';
 
 const MB = 1024 * 1024;
 const email = '"from":"a@b.test","subject":"s","text":"t"';
@@ -70,13 +76,32 @@ t.test('a process among hostile clients', async (t) => {
   const dataDir = await mkdtemp(join(tmpdir(), 'sendwright-hostile-'));
   t.teardown(() => rm(dataDir, { recursive: true, force: true }));
   // A process of its own: what we do to make the bombs must not count, nor what tap does.
+  const mx = await startScriptedMx(talk);
+  t.teardown(() => mx.close());
+  const receivers = Array.from({ length: 6 }, (_, n) => `receiver${n}.test`);
+  const zone = await startZone({
+    [mailHostname]: { TXT: ['v=spf1 ip4:127.0.0.1 -all'] },
+    ...Object.fromEntries(receivers.map((domain) => [domain, { A: ['127.0.0.1'] }])),
+  });
+  t.teardown(() => zone.close());
+  const [inboundPort, submissionPort] = [await freePort(), await freePort()];
   const app = await startSendwright(
-    testEnv(await createDatabase(), { DATA_DIR: dataDir, ROLES: 'api,mta', LOG_LEVEL: 'debug' }),
+    testEnv(await createDatabase(), {
+      ...directEnv(zone, mx.port),
+      DATA_DIR: dataDir,
+      ROLES: 'api,mta,smtp',
+      SMTP_HOST: '127.0.0.1',
+      INBOUND_SMTP_PORT: String(inboundPort),
+      SUBMISSION_PORT: String(submissionPort),
+      RETRY_SCHEDULE: '1h',
+      LOG_LEVEL: 'debug',
+    }),
   );
   t.teardown(() => app.end('SIGTERM').then(() => {}));
   const admin = { email: 'admin@example.test', password: adminPassword };
   const { token } = (await app.call('POST', '/api/v1/auth/login', { body: admin })).body;
-  const { key } = (await app.call('POST', '/api/v1/keys', { token, body: { name: 'k' } })).body;
+  const domain = 'sending.test';
+  const key = await prepareSender(app, zone, domain);
   const { hostname: host, port } = new URL(app.baseUrl);
   const agent = new http.Agent({ keepAlive: true });
   t.teardown(async () => agent.destroy());
@@ -136,16 +161,16 @@ t.test('a process among hostile clients', async (t) => {
   });
 
   t.test('its log is one object a line, without a secret: INJ-14, AUTH-02', async (t) => {
-    const domain = (await app.call('GET', '/api/v1/domains', { token })).body.domains[0].domain;
     const name = 'N\u202e\u010a=?utf-8?Q?=0A?= {"level":60}';
     const { status, body } = await app.call('POST', '/api/v1/emails', {
       key,
       headers: { 'User-Agent': '\x80{"level":60}', 'X-Request-Id': 'forged', Referer: 'x\ty' },
       body: {
         from: `a@${domain}`,
-        to: `${JSON.stringify(name.replace('\u202e', ''))} <a@b.test>`,
+        to: [`${JSON.stringify(name.replace('\u202e', ''))} <a@b.test>`, ...receivers.map((host) => `a@${host}`)],
         subject: name,
         text: name,
+        headers: { 'X-Odd': name },
       },
     });
     t.equal(status, 200, body.detail);
@@ -154,11 +179,29 @@ t.test('a process among hostile clients', async (t) => {
     await app.call('POST', '/api/v1/auth/login', {
       body: { email: '{"level":60}@b.test', password: `${adminPassword}!` },
     });
+    for (const field of ['from', 'to', 'subject', 'headers', 'text']) {
+      const odd = unprintable.repeat(3);
+      const fields = { from: `a@${domain}`, to: 'a@b.test', subject: 's', text: 't', [field]: odd };
+      await app.call('POST', '/api/v1/emails', {
+        key,
+        body: { ...fields, ...(field === 'headers' && { headers: { [odd]: odd } }) },
+      });
+    }
+    for (const reply of await submit(submissionPort, { key, from: `a@${domain}` }))
+      t.match(reply, /^[ -~]*$/, show(reply));
+    const client = net.connect(inboundPort, '127.0.0.1');
+    client.end(
+      `EHLO ${unprintable}\r\nMAIL FROM:<${unprintable}>\r\n${unprintable}\r\nSTARTTLS\r\n${unprintable}\r\n`,
+      'latin1',
+    );
+    client.resume().on('error', () => {});
+    await once(client, 'close');
     const lines = await eventually(async () => {
       const read = app.stdout().split('\n').filter(Boolean);
-      return read.some((line) => line.includes('an SMTP session ended')) && read;
+      const ended = read.filter((line) => line.includes('an SMTP session ended'));
+      return mx.peers.length >= receivers.length && ended.length > receivers.length && read;
     });
-    t.ok(lines.length > 20);
+    t.ok(lines.some((line) => line.includes('submission refused')));
     for (const line of lines) {
       const entry = JSON.parse(line);
       t.ok(typeof entry === 'object' && typeof entry.msg === 'string' && entry.level !== 60, show(line));

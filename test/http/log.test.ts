@@ -1,8 +1,6 @@
 import t from 'tap';
 import { buildSender } from '../support/build.ts';
-import { sharedNode } from '../support/shared-node.ts';
-
-const encryptionKey = Buffer.alloc(32, 5);
+import { encryptionKey, sharedNode } from '../support/shared-node.ts';
 
 t.test('the log is searched and paged', async (t) => {
   const node = await sharedNode('api');

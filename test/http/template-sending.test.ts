@@ -1,8 +1,7 @@
 import t from 'tap';
 import { buildSender } from '../support/build.ts';
-import { sharedNode } from '../support/shared-node.ts';
+import { encryptionKey, sharedNode } from '../support/shared-node.ts';
 
-const encryptionKey = Buffer.alloc(32, 5);
 const noId = '01890000-0000-7000-8000-000000000000';
 
 t.test('sending with a template', async (t) => {

@@ -1,9 +1,8 @@
 import t from 'tap';
 import { buildKey, buildSender } from '../support/build.ts';
 import { eventually, type TestNode } from '../support/node.ts';
-import { sharedNode } from '../support/shared-node.ts';
+import { encryptionKey, sharedNode } from '../support/shared-node.ts';
 
-const encryptionKey = Buffer.alloc(32, 5);
 const noId = '01890000-0000-7000-8000-000000000000';
 
 /** A node, and an account that can send and is logged in. */

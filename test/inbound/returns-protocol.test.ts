@@ -70,6 +70,18 @@ t.test('MAIL-03: nothing is ever sent from here', async (t) => {
   t.equal(await jobs(), before, 'no email was queued');
 });
 
+t.test('SSRF-11: what has come through more than 25 servers goes in circles, and is refused', async (t) => {
+  const { send, suppressed } = await scene.sender();
+  const to = returnPath(await send('jane@example.com'));
+  const hops = (count: number) => 'Received: from a.test by b.test;\n\tSat, 21 Nov 2026 09:00:00 +0000\n'.repeat(count);
+  for (const content of [bounce({}), complaint(`Return-Path: <${to}>`), 'Subject: hello\n\nx\n'])
+    t.match(await deliver(to, hops(26) + content), /^554 5\.4\.6 .*more than 25 servers/);
+  t.strictSame(await suppressed(), []);
+  // Those of the message that comes back are not the notice's own.
+  t.match(await deliver(to, hops(25) + bounce({}).replace('It failed.', hops(26))), taken);
+  t.strictSame(await suppressed(), ['jane@example.com bounce']);
+});
+
 t.test('an address for reports takes nothing else, and says so', async (t) => {
   for (const to of [`fbl@${host}`, `abuse@${host}`, `postmaster@${host}`]) {
     t.match(

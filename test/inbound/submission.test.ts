@@ -79,6 +79,16 @@ t.test(
   },
 );
 
+t.test('SSRF-11: what has come through more than 25 servers goes in circles, and is refused', async (t) => {
+  const { from, logIn, count } = await scene.sender();
+  const dialog = await logIn();
+  const message = (hops: number) =>
+    `${'received: from a.test\r\n\tby b.test\r\n'.repeat(hops)}From: ${from}\r\nSubject: s\r\n\r\nt`;
+  t.match(await dialog.message(from, message(26)), /^554 5\.4\.6 .*more than 25 servers/);
+  t.equal(await count(), 0);
+  t.match(await dialog.message(from, message(25)), /^250 /);
+});
+
 t.test('an idempotency key makes of two messages one, whatever boundaries and dates they have', async (t) => {
   const { mail, count } = await scene.sender();
   const headers = { 'X-Sendwright-Idempotency-Key': 'order-1' };

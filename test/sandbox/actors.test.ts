@@ -18,30 +18,82 @@ t.test('they do what is said of them', async (t) => {
   const encryptionKey = Buffer.alloc(32, 5);
   const env = { ENCRYPTION_KEY: encryptionKey.toString('hex'), RETRY_SCHEDULE: '1s' };
   const node = await startTestNode(t, env);
-  const { key, from } = await buildSender(node.db, encryptionKey);
-  const outcome = async (local: string) => {
-    const body = { from, to: `${local}+1@acting.test`, subject: 's', text: 't' };
-    const { id } = (await node.call('POST', '/api/v1/emails', { key, body })).body.email;
-    const email = await eventually(async () => {
+  const { key, from, account } = await buildSender(node.db, encryptionKey);
+  const send = async (to: string, fields: object = {}) => {
+    const body = { from, to, subject: 's', text: 't', ...fields };
+    return (await node.call('POST', '/api/v1/emails', { key, body })).body.email.id as string;
+  };
+  const attemptsOf = async (id: string) =>
+    (await node.call('GET', `/api/v1/emails/${id}/attempts`, { key })).body.attempts;
+  const settled = (id: string) =>
+    eventually(async () => {
       const { body } = await node.call('GET', `/api/v1/emails/${id}`, { key });
       return body.email.status !== 'queued' && body.email;
     }, 15_000);
-    const { attempts } = (await node.call('GET', `/api/v1/emails/${id}/attempts`, { key })).body;
-    const last = attempts.at(-1);
-    return {
-      status: email.status,
-      attempts: attempts.length,
-      class: last.classification,
-      uncertain: attempts[0].uncertain,
+
+  await t.test('at any domain', async (t) => {
+    const outcome = async (local: string) => {
+      const id = await send(`${local}+1@acting.test`);
+      const email = await settled(id);
+      const attempts = await attemptsOf(id);
+      return {
+        status: email.status,
+        attempts: attempts.length,
+        class: attempts.at(-1).classification,
+        uncertain: attempts[0].uncertain,
+      };
     };
-  };
-  const [full, blocked, greylisted, disconnects, slow] = await Promise.all(
-    ['full', 'blocked', 'greylisted', 'disconnects', 'slow'].map(outcome),
-  );
-  t.match(full, { status: 'failed', attempts: 1, class: 'mailbox_full' });
-  t.match(blocked, { status: 'failed', attempts: 1, class: 'policy' });
-  t.match(greylisted, { status: 'sent', attempts: 2, uncertain: false });
-  t.match(disconnects, { status: 'sent', attempts: 2, uncertain: true });
-  t.match(slow, { status: 'sent', attempts: 1 });
-  t.equal(await node.db.prisma.suppression.count(), 0, 'none of them says that there is nobody');
+    const [full, blocked, greylisted, disconnects, slow] = await Promise.all(
+      ['full', 'blocked', 'greylisted', 'disconnects', 'slow'].map(outcome),
+    );
+    t.match(full, { status: 'failed', attempts: 1, class: 'mailbox_full' });
+    t.match(blocked, { status: 'failed', attempts: 1, class: 'policy' });
+    t.match(greylisted, { status: 'sent', attempts: 2, uncertain: false });
+    t.match(disconnects, { status: 'sent', attempts: 2, uncertain: true });
+    t.match(slow, { status: 'sent', attempts: 1 });
+    t.equal(await node.db.prisma.suppression.count(), 0, 'none of them says that there is nobody');
+  });
+
+  await t.test('no-tls@ meets a server without STARTTLS', async (t) => {
+    const { token } = (await node.call('POST', '/api/v1/auth/login', { body: account })).body;
+    const clear = await send('no-tls+1@no-tls.test');
+    t.equal((await settled(clear)).status, 'sent');
+    t.match(await attemptsOf(clear), [{ mx_host: 'mx-no-tls.sandbox.test', outcome: 'delivered', tls_version: null }]);
+    const { messages } = (await node.call('GET', '/api/v1/sandbox/messages', { token })).body;
+    t.match(
+      messages.find(({ email_id }: { email_id: string }) => email_id === clear),
+      { rcpt_to: ['no-tls+1@no-tls.test'], tls_version: null },
+    );
+
+    // Over the connection that the first one left open nothing that needs TLS may go either.
+    const { body } = await node.call('GET', '/api/v1/domains', { token });
+    const kept = await send('no-tls@no-tls.example.org', { tls: 'required' });
+    const strict = await send('no-tls@no-tls.test', { tls: 'verified' });
+    await node.call('PATCH', `/api/v1/domains/${body.domains[0].id}`, { token, body: { tls: 'required' } });
+    const byDomain = await send('no-tls@no-tls.test');
+    for (const [id, verification] of [
+      [kept, 'required'],
+      [strict, 'verified'],
+      [byDomain, 'required'],
+    ] as const) {
+      const [first] = await eventually(async () => {
+        const attempts = await attemptsOf(id);
+        return attempts.length > 0 && attempts;
+      });
+      t.match(first, {
+        outcome: 'deferred',
+        phase: 'starttls',
+        enhanced_code: '4.7.0',
+        verification,
+        reply_code: null,
+      });
+      t.match(first.reason, /^mx-no-tls\.sandbox\.test does not offer TLS \(STARTTLS\): refused by /);
+      t.equal((await node.call('GET', `/api/v1/emails/${id}`, { key })).body.email.status, 'queued');
+    }
+
+    const elsewhere = await send('no-tls@acting.test');
+    t.equal((await settled(elsewhere)).status, 'failed');
+    t.match(await attemptsOf(elsewhere), [{ phase: 'rcpt', reply: /no-tls\.test/ }]);
+    t.equal(await node.db.prisma.suppression.count(), 0);
+  });
 });

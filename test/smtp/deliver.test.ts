@@ -76,16 +76,6 @@ t.test('MX-09: an address that refuses the connection costs nothing', async (t) 
   ]);
 });
 
-t.test('MX-09: IPv6 is broken, IPv4 works', async (t) => {
-  const mx = await startMx(t, accept);
-  const { send } = await startScene(t, mx.port, { 'mx.example.test': { AAAA: ['::1'], A: ['127.0.0.1'] } });
-  const { sessions } = await send();
-  t.match(sessions, [
-    { remoteAddress: '::1', results: [{ phase: 'connect' }] },
-    { remoteAddress: '127.0.0.1', results: [{ outcome: 'delivered' }] },
-  ]);
-});
-
 t.test('a verdict is final: no other host is asked', async (t) => {
   const verdicts = [
     { mail: '550 no' },
@@ -159,10 +149,6 @@ t.test('DOS-11: two sessions and five addresses are enough for one attempt', asy
   await closed.close().catch(() => {});
   const refused = await startScene(t, closed.port, zone);
   t.equal((await refused.send()).sessions.length, 5);
-  const one = await startScene(t, closed.port, {
-    'mx.example.test': { A: Array.from({ length: 200 }, (_, at) => `127.0.1.${at}`) },
-  });
-  t.equal((await one.send()).sessions.length, 5);
 });
 
 t.test('SSRF-09: no connection ever goes to a private address or to ourselves', async (t) => {

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { isPublicAddress } from '../../src/ip.ts';
+import { isPublicAddress, isReachable, parseNetwork } from '../../src/ip.ts';
 
 const publicOnes = [
   '8.8.8.8',
@@ -86,4 +86,31 @@ t.test('only global unicast is public', async (t) => {
 
 t.test('what is not exactly an address is not public', async (t) => {
   for (const text of noAddresses) t.equal(isPublicAddress(text), false, JSON.stringify(text));
+});
+
+t.test('what is let in is what is dialled, however it is written: SSRF-08', async (t) => {
+  const allowed = ['10.1.0.0/16', '192.168.7.9/32', 'fd00::/8', '64:ff9b::/96'].map(parseNetwork);
+  const within = ['10.1.0.0', '10.1.255.255', '192.168.7.9', 'fd00::1', 'FDFF:0::9', '::ffff:10.1.2.3', '64:ff9b::1'];
+  for (const ip of [...publicOnes, ...within]) t.equal(isReachable(ip, allowed), true, ip);
+  const outside = [
+    '10.0.255.255',
+    '10.2.0.0',
+    '192.168.7.8',
+    'fc00::1',
+    '::ffff:10.2.0.1',
+    '::10.1.2.3',
+    '::1',
+    '127.0.0.1',
+  ];
+  for (const ip of [...outside, 'fd00::1%eth0', '10.1.2', '10.1.2.3/32', ...noAddresses])
+    t.equal(isReachable(ip, allowed), false, ip);
+  for (const ip of privateOnes) {
+    t.equal(isReachable(ip, false), false, ip);
+    t.equal(isReachable(ip, []), false, ip);
+    t.equal(isReachable(ip, true), true, ip);
+  }
+  const all = ['0.0.0.0/1', '128.0.0.0/1'].map(parseNetwork);
+  t.notOk(isReachable('fd00::1', all), 'IPv4 lets in no IPv6');
+  t.notOk(isReachable('10.0.0.1', ['::/1', '8000::/1'].map(parseNetwork)), 'nor IPv6 any IPv4');
+  t.notOk(isReachable('::ffff:10.0.0.1', ['::/1'].map(parseNetwork)), 'be it written as IPv6');
 });

@@ -1,4 +1,5 @@
 import t, { type Test } from 'tap';
+import { parseNetwork } from '../../src/ip.ts';
 import { type LookUpOptions, resolveDestination, resolveHost } from '../../src/smtp/mx.ts';
 import { DnsCache } from '../../src/smtp/resolver.ts';
 import { startZone, type ZoneEntry } from '../support/zone.ts';
@@ -179,6 +180,23 @@ t.test('the addresses of a host', async (t) => {
     { allowPrivate: true, ownAddresses: ['10.0.0.1'] },
   );
   t.match(await closed.host('inside.test'), { kind: 'addresses', addresses: ['10.0.0.1'] });
+});
+
+t.test('of addresses that are not public only those in the networks that were let in: SSRF-08', async (t) => {
+  const { host } = await start(
+    t,
+    {
+      'mixed.test': { A: ['10.1.2.3', '10.2.0.1', '8.8.8.8'], AAAA: ['fd00::1', '::ffff:10.1.0.1', '::ffff:10.2.0.1'] },
+      'outside.test': { A: ['10.2.0.1', '127.0.0.1'] },
+      'own.test': { A: ['10.1.9.9'] },
+    },
+    { allowPrivate: ['10.1.0.0/16', 'fd00::/8'].map(parseNetwork), ownAddresses: ['10.1.9.9'] },
+  );
+  const mixed = await host('mixed.test');
+  const addresses = mixed.kind === 'addresses' ? mixed.addresses.toSorted() : [];
+  t.same(addresses, ['10.1.2.3', '8.8.8.8', '::ffff:10.1.0.1', 'fd00::1']);
+  t.match(await host('outside.test'), { kind: 'temporary', enhanced: '4.4.4', reason: /ALLOW_PRIVATE_NETWORKS/ });
+  t.match(await host('own.test'), { kind: 'permanent', enhanced: '5.4.6' }, 'ourselves are not among them');
 });
 
 t.test('answers are kept for a while, failures are not, and look-ups at once are one', async (t) => {

@@ -241,7 +241,7 @@ t.test('a 552 after accepted recipients is about their number', async (t) => {
   t.match(resultOf(delivery, 'r1@example.test'), { outcome: 'deferred', class: 'rate' });
 });
 
-t.test('421 in the middle of the recipients keeps what was decided before', async (t) => {
+t.test('MX-04, MX-05: 421 in the middle of the recipients keeps what was decided before', async (t) => {
   const { send } = await startScripted(t, async (peer) => {
     await pipelining(peer);
     await peer.answer('250 ok');

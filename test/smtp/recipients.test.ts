@@ -47,17 +47,20 @@ t.test('a lost lease stops the transactions that would follow', async (t) => {
   }
 });
 
-t.test('mail leaves from a sending address of the right family', async (t) => {
+t.test('MX-06: mail leaves from a sending address of the right family, the same for the same sender', async (t) => {
   const mx = await startMx(t, accept, { host: '0.0.0.0' });
   const zone = { 'mx.example.test': { AAAA: ['::1'], A: ['127.0.0.1'] } };
   const scene = await startScene(t, mx.port, zone, { sendingIps: ['127.0.0.7', '127.0.0.8'], pool: { maxIdle: 0 } });
-  const seen = new Set<string | null | undefined>();
+  const seen = new Map<string, string | null | undefined>();
   for (let left = 30; left > 0; left--) {
-    const { sessions } = await scene.send();
+    const from = `${left % 15}@sender.test`;
+    const { sessions } = await scene.send({ from });
     t.equal(sessions.length, 1, 'IPv6 was left out');
-    seen.add(sessions[0]?.localAddress);
+    const localAddress = sessions[0]?.localAddress;
+    t.equal(localAddress, seen.get(from) ?? localAddress, 'who greylists sees the same address again');
+    seen.set(from, localAddress);
   }
-  t.same([...seen].toSorted(), ['127.0.0.7', '127.0.0.8']);
+  t.same([...new Set(seen.values())].toSorted(), ['127.0.0.7', '127.0.0.8']);
 
   const { send } = await startScene(t, mx.port, zone, { sendingIps: ['::1'] });
   const only4 = await startScene(t, mx.port, {}, { sendingIps: ['::1'] });

@@ -95,6 +95,7 @@ t.test('any bytes in any segmentation are survived', async () => {
 
 t.test('text from remote servers is safe to store', async (t) => {
   t.equal(cleanRemoteText('a\r\nb\tc\n\n'), 'a b c');
+  t.equal(cleanRemoteText('a\u2028b\r\u2029c'), 'a b c', 'INJ-14: what some take for line ends');
   t.equal(cleanRemoteText('a\0\x07\x1b\x7f\x80\x9fb'), 'ab');
   t.equal(cleanRemoteText('a\ud800b\udfffc😀'), 'abc😀');
   t.equal(cleanRemoteText(Buffer.from('naïve €')), 'naïve €');

@@ -18,6 +18,8 @@ export interface ReceivedMessage {
   to: string[];
   raw: Buffer;
   tls: boolean;
+  /** The address that it came from. */
+  client: string;
   at: Date;
 }
 
@@ -77,6 +79,7 @@ export async function startSink(options: SinkOptions = {}): Promise<Sink> {
           to: rcptTo.map(({ address }) => address),
           raw: Buffer.concat(chunks),
           tls: Boolean(session.secure),
+          client: session.remoteAddress,
           at: new Date(),
         };
         const reply = await onMessage(message);

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import t from 'tap';
 import { selfSignedCertificate } from '../../src/certificate.ts';
+import { parseNetwork } from '../../src/ip.ts';
 import { startDnsServer } from '../../src/sandbox/dns.ts';
 import { createResolver } from '../../src/smtp/resolver.ts';
 import { type Poster, post } from '../../src/webhooks/post.ts';
@@ -250,6 +251,24 @@ t.test('private networks', async (t) => {
     await refused(host);
   t.equal(inside.connections, 0, 'nothing was connected to');
   t.equal((await send({ ...poster, allowPrivate: true }, `http://alias-of-alias.test:${inside.port}/`)).status, 200);
+});
+
+t.test('SSRF-08: with networks let in, an endpoint is called there and nowhere else', async (t) => {
+  const inside = await startHook(t);
+  const zone = {
+    'inside.test': { A: ['127.0.0.1'] },
+    'next.test': { A: ['127.0.0.2'] },
+    'mixed.test': { A: ['127.0.0.1', '127.0.0.2'] },
+    'mixed-families.test': { A: ['127.0.0.1'], AAAA: ['::1'] },
+    'ten.test': { A: ['10.1.2.3'] },
+  };
+  const poster = await posterFor(t, zone, { allowPrivate: [parseNetwork('127.0.0.1/32')] });
+  for (const host of ['inside.test', '127.0.0.1', '0x7f.1', 'localhost'])
+    t.equal((await send(poster, `http://${host}:${inside.port}/`)).status, 200, host);
+  t.equal(inside.connections, 4);
+  for (const host of ['next.test', 'mixed.test', 'mixed-families.test', 'ten.test', '127.0.0.2', '[::1]'])
+    t.match(await send(poster, `http://${host}:${inside.port}/`), { status: null, error: /public internet/ }, host);
+  t.equal(inside.connections, 4, 'nothing else was connected to');
 });
 
 t.test('a name that leads outside when it is checked and inside when it is used reaches nothing', async (t) => {
