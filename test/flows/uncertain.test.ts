@@ -36,7 +36,7 @@ async function startDoubting(t: Test) {
   return { node, received, explain, release, held, told };
 }
 
-t.test('MX-03: a message that may have been taken is sent again with the same Message-ID, and that is said', async (t) => {
+t.test('MX-03: a message that may have been taken is sent again with the same Message-ID, and says so', async (t) => {
   const { node, received, told } = await startDoubting(t);
   const { id } = await node.send({ to: 'a@doubt.test' });
   await eventually(async () => (await node.read(id)).status === 'sent');

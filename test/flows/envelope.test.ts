@@ -1,0 +1,226 @@
+import { randomBytes } from 'node:crypto';
+import { access, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { domainToASCII } from 'node:url';
+import fc from 'fast-check';
+import PostalMime from 'postal-mime';
+import t from 'tap';
+import { AddressError, parseMailbox } from '../../src/mail/address.ts';
+import { anyAddress, odd, plainAddress, unreachable } from '../mail/addresses.ts';
+import { refused, show } from '../mail/payloads.ts';
+import { hasPython, readAll } from '../mail/python.ts';
+import { startDirectNode } from '../support/direct.ts';
+import { type Peer, startScriptedMx } from '../support/mx.ts';
+import { eventually } from '../support/node.ts';
+import { watchFiles } from '../support/opened-files.ts';
+
+/** Everything that a server was told, a line for each CRLF; and the messages. */
+const commands: string[] = [];
+const messages: Buffer[] = [];
+
+async function receive(peer: Peer): Promise<void> {
+  await peer.greet('PIPELINING', '8BITMIME', 'SMTPUTF8');
+  for (;;) {
+    const line = await peer.line();
+    commands.push(Buffer.from(line, 'latin1').toString());
+    if (line === 'QUIT') return void peer.socket.destroy();
+    peer.send(line === 'DATA' ? '354 go\r\n' : '250 ok\r\n');
+    if (line !== 'DATA') continue;
+    const content = (await peer.until('\r\n.\r\n')).slice(0, -3);
+    messages.push(Buffer.from(content.replaceAll('\r\n..', '\r\n.'), 'latin1'));
+    peer.send('250 ok\r\n');
+  }
+}
+
+const mx = await startScriptedMx(receive);
+t.teardown(() => mx.close());
+const node = await startDirectNode(t, { zone: { 'files.test': { A: ['127.0.0.1'] } }, mxPort: mx.port });
+
+const ask = (fields: Record<string, unknown>) =>
+  node.call('POST', '/api/v1/emails', {
+    key: node.key,
+    body: { from: node.from, to: ['a@b.test'], subject: 's', text: 't', ...fields },
+  });
+const emails = async () => (await node.call('GET', '/api/v1/emails?limit=1', { key: node.key })).body.count;
+const settled = (ids: string[]) =>
+  eventually(async () => {
+    const all = await Promise.all(ids.map((id) => node.read(id)));
+    return all.every(({ status }) => status !== 'queued') && all;
+  });
+
+const isTaken = (text: string): boolean => {
+  try {
+    parseMailbox(text);
+    return true;
+  } catch (error) {
+    if (error instanceof AddressError) return false;
+    throw error;
+  }
+};
+
+/** The address in a text that is one, found without our parser. */
+function meant(text: string): { local: string; domain: string } {
+  const [, inner = text] = /<([^<>]*)> *$/.exec(text) ?? [];
+  const [local = '', domain = ''] = inner.trim().split('@');
+  return { local, domain: domainToASCII(domain) };
+}
+
+t.test('INJ-08, INJ-09: an address is refused, or sent to as it is, at the domain that was looked up', async (t) => {
+  const seed = randomBytes(4).readInt32LE();
+  t.comment(`seed ${seed}`);
+  const texts = [
+    ...fc.sample(anyAddress, { numRuns: 500, seed }),
+    ...fc.sample(plainAddress, { numRuns: 40, seed }),
+    ...odd,
+  ];
+  // More addresses than we can call the API for: of those that it must refuse, some of each kind.
+  const bad = [...new Set(texts.filter((text) => !isTaken(text)))].slice(-150);
+  const before = await emails();
+  for (const text of bad) {
+    const { status, body } = await ask({ to: [text] });
+    if (status !== 400 || !/^to\[0\]: /.test(body.detail)) t.fail(`${show(text)}: ${status} ${body.detail}`);
+  }
+  t.equal(await emails(), before, `${bad.length} were refused`);
+
+  const good = new Map(texts.filter(isTaken).map((text) => [`${meant(text).local}@${meant(text).domain}`, text]));
+  const domains = new Set([...good.values()].map((text) => meant(text).domain));
+  for (const domain of domains) node.zone.set(domain, { MX: [[10, 'files.test']] });
+  node.zone.queries.length = 0;
+  const all = [...good.values()];
+  const ids: string[] = [];
+  for (let at = 0; at < all.length; at += 100) {
+    const { status, body } = await ask({ to: all.slice(at, at + 50), bcc: all.slice(at + 50, at + 100) });
+    t.equal(status, 200, body.detail);
+    ids.push(body.email.id);
+  }
+  for (const email of await settled(ids)) t.equal(email.status, 'sent');
+
+  const told = commands.splice(0);
+  const rcpts = told.filter((line) => /^rcpt/i.test(line));
+  t.strictSame(
+    rcpts.toSorted(),
+    [...good.keys()].map((address) => `RCPT TO:<${address}>`).toSorted(),
+    `${good.size} recipients, each named once and as it was given`,
+  );
+  const others = told.filter((line) => !line.startsWith('RCPT TO:<'));
+  t.strictSame(
+    others.filter(
+      (line) => !/^(?:MAIL FROM:<bounces\+\w+@[\w.]+>(?: BODY=8BITMIME| SMTPUTF8)*|DATA|RSET|QUIT)$/.test(line),
+    ),
+    [],
+    'and nothing else was said',
+  );
+  const asked = node.zone.queries.filter((query) => query.startsWith('mx ')).map((query) => query.slice('mx '.length));
+  t.strictSame([...new Set(asked)].toSorted(), [...domains].toSorted(), 'what was looked up is what was sent to');
+  t.ok(good.size > 60 && domains.size > 40);
+  messages.length = 0;
+});
+
+t.test('SSRF-10: an address literal, a bare host or a port is refused wherever an address may stand', async (t) => {
+  const before = await emails();
+  node.zone.queries.length = 0;
+  for (const address of unreachable) {
+    for (const [field, value] of Object.entries({
+      to: [address],
+      cc: [address],
+      bcc: address,
+      reply_to: address,
+      from: address,
+    })) {
+      const { status, body } = await ask({ [field]: value });
+      if (status !== 400 || !body.detail.startsWith(field))
+        t.fail(`${field} ${show(address)}: ${status} ${body.detail}`);
+    }
+  }
+  t.equal(await emails(), before);
+  t.strictSame(node.zone.queries, [], 'nothing was looked up');
+});
+
+/** Names of files, and what arrives; null where the call is refused. */
+const names = (canary: string): [given: string, arrives: string | null][] => [
+  [canary, 'canary.txt'],
+  [`../../../../../../../..${canary}`, 'canary.txt'],
+  [`file://${canary}`, 'canary.txt'],
+  [`C:${canary.replaceAll('/', '\\')}`, 'canary.txt'],
+  ['/etc/passwd', 'passwd'],
+  ['../../etc/passwd', 'passwd'],
+  ['..\\..\\boot.ini', 'boot.ini'],
+  ['C:\\Windows\\win.ini', 'win.ini'],
+  ['\\\\server\\share\\file.doc', 'file.doc'],
+  ['....//....//x', 'x'],
+  ['a/b\\c/d', 'd'],
+  ['a"b.txt', 'a"b.txt'],
+  ['"; filename="evil.exe', '"; filename="evil.exe'],
+  ["a.txt; filename*=utf-8''evil.exe", "a.txt; filename*=utf-8''evil.exe"],
+  // What readers would decode by themselves.
+  ['=?utf-8?Q?evil.exe?=', 'evil.exe'],
+  ['=?utf-8?Q?=2E=2E=2Fetc=2Fpasswd?=', 'passwd'],
+  ['=?utf-8?B?L2V0Yy9wYXNzd2Q=?=', 'passwd'],
+  ['=?utf-8?Q?=3D=3Futf-8=3FQ=3F=2Fetc=2Fpasswd=3F=3D?=', 'passwd?='],
+  ['=?utf-8?Q?a=0D=0AX-Evil:_1?=', null],
+  ['=?utf-8?Q?exe=2E=E2=80=AEtxt?=', null],
+  ['%2e%2e%2fpasswd', '%2e%2e%2fpasswd'],
+  ['ünï 字 🚀.pdf', 'ünï 字 🚀.pdf'],
+  ['$(id)`id`|id;id&', '$(id)`id`|id;id&'],
+  ['-rf', '-rf'],
+  ['__proto__', '__proto__'],
+  ['constructor', 'constructor'],
+  ['<b>.txt', '<b>.txt'],
+  ['x'.repeat(255), 'x'.repeat(255)],
+  ['ü'.repeat(255), 'ü'.repeat(255)],
+  ...['.', '..', '...', '/', '\\', '../', 'a/..', 'a\\', ''].map((name): [string, null] => [name, null]),
+  ...['x'.repeat(256), 'x'.repeat(4_096), 'exe.\u202etxt', '\u2066x'].map((name): [string, null] => [name, null]),
+  ...[...refused].map((name): [string, null] => [`a${name}.txt`, null]),
+];
+
+t.test('INJ-03: the name of a file has no path when it arrives, and names no file here', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'sendwright-canary-'));
+  t.teardown(() => rm(folder, { recursive: true, force: true }));
+  const canary = join(folder, 'canary.txt');
+  await writeFile(canary, 'what no mail may have');
+  const watched = await watchFiles();
+  if (!watched) t.comment('strace is missing or may not be used: which files are opened is not looked at');
+  // That it is seen at all, if it happens.
+  await access(join(folder, 'control'), 0).catch(() => {});
+
+  const corpus = names(canary);
+  const file = (filename: string, at: number) => ({ filename, content: Buffer.from(`file ${at}`).toString('base64') });
+  for (const [at, [name, arrives]] of corpus.entries()) {
+    if (arrives !== null) continue;
+    const { status, body } = await ask({ attachments: [file(name, at)] });
+    if (status !== 400 || !/^attachments\[0\]/.test(body.detail)) t.fail(`${show(name)}: ${status} ${body.detail}`);
+  }
+  const sent = corpus.flatMap(([name, arrives], at) => (arrives === null ? [] : [{ name, arrives, at }]));
+  const ids: string[] = [];
+  for (let start = 0; start < sent.length; start += 10) {
+    const attachments = sent.slice(start, start + 10).map(({ name, at }) => file(name, at));
+    const { status, body } = await ask({ to: ['a@files.test'], attachments });
+    t.equal(status, 200, body.detail);
+    ids.push(body.email.id);
+  }
+  await settled(ids);
+  const opened = (await watched?.stop()) ?? [];
+
+  const parsed = await Promise.all(messages.map((raw) => PostalMime.parse(raw)));
+  const byPostalMime = parsed.flatMap(({ attachments }) =>
+    attachments.map(({ filename, content }) => [Buffer.from(content as ArrayBuffer).toString(), filename]),
+  );
+  const byPython = hasPython
+    ? readAll(messages).flatMap(({ parts }) =>
+        parts
+          .filter(({ disposition }) => disposition === 'attachment')
+          .map(({ content, filename }) => [content.toString(), filename]),
+      )
+    : [];
+  const expected = Object.fromEntries(sent.map(({ arrives, at }) => [`file ${at}`, arrives]));
+  t.strictSame(Object.fromEntries(byPostalMime), expected);
+  if (hasPython) t.strictSame(Object.fromEntries(byPython), expected, 'Python reads the same');
+  if (!watched) return;
+  t.ok(
+    opened.some((line) => line.includes(join(folder, 'control'))),
+    'what is opened is seen',
+  );
+  const touched = opened.filter((line) => /canary\.txt|passwd|boot\.ini|win\.ini|evil\.exe|file\.doc/.test(line));
+  t.strictSame(touched, [], 'no such file was asked for');
+});

@@ -1,0 +1,191 @@
+import dnsPacket, { type Answer } from 'dns-packet';
+import t from 'tap';
+import { type LookUpOptions, resolveDestination, resolveHost } from '../../src/smtp/mx.ts';
+import { ask, createResolver } from '../../src/smtp/resolver.ts';
+import { ValidatingResolver } from '../../src/smtp/validating-resolver.ts';
+import { packet, type RawAnswer, type RawQuestion, startRawDns } from '../support/raw-dns.ts';
+
+type Record = Omit<Answer, 'name'> & { name?: string };
+
+const mx = (exchange: string, preference = 10) => ({ type: 'MX', data: { preference, exchange } }) as Record;
+const a = (address: string) => ({ type: 'A', data: address }) as Record;
+const cname = (name: string, target: string) => ({ type: 'CNAME', name, data: target }) as Record;
+const isMx = ({ type }: RawQuestion) => type === 'MX';
+/** Records for a question for MX, and an address for everything else. */
+const mxOf =
+  (...records: Record[]) =>
+  (question: RawQuestion): RawAnswer =>
+    overTcp(question, isMx(question) ? records : question.type === 'A' ? [a('127.0.0.1')] : []);
+/** As large as it is: over UDP what has no room is asked for again. */
+function overTcp(question: RawQuestion, records: Record[]): RawAnswer {
+  const whole = packet(question, records);
+  if (question.over === 'tcp' || whole.length <= 512) return [whole];
+  return [packet(question, [], { flags: dnsPacket.TRUNCATED_RESPONSE })];
+}
+function withNumber(bytes: Buffer, at: number, number: number): Buffer {
+  bytes.writeUInt16BE(number, at);
+  return bytes;
+}
+
+/** The bytes of a good answer, with something done to them. */
+const spoilt =
+  (spoil: (bytes: Buffer, question: RawQuestion) => Buffer) =>
+  (question: RawQuestion): RawAnswer => {
+    return [spoil(packet(question, isMx(question) ? [mx('mx.good.test')] : []), question)];
+  };
+
+type Expected = { kind: string; enhanced?: string; class?: string; hosts?: { name: string }[] };
+const nobody = { kind: 'permanent', enhanced: '5.1.2', class: 'bad_domain' };
+const unusable = { kind: 'permanent', enhanced: '5.4.4', class: 'network' };
+const later = { kind: 'temporary', enhanced: '4.4.3', class: 'network' };
+const to = (...names: string[]) => ({ kind: 'hosts', hosts: names.map((name) => ({ name })) });
+
+const table: { [name: string]: [how: (question: RawQuestion) => RawAnswer, expected: Expected] } = {
+  good: [mxOf(mx('mx.good.test')), to('mx.good.test')],
+  nxdomain: [(question) => [packet(question, [], { rcode: 'NXDOMAIN' })], nobody],
+  nodata: [(question) => [packet(question, [])], nobody],
+  implicit: [mxOf(), to('implicit.test')],
+  'null-mx': [mxOf(mx('.', 0)), { kind: 'permanent', enhanced: '5.1.10', class: 'bad_domain' }],
+  'empty-mx': [mxOf(mx('.', 10), mx('.', 20)), { kind: 'permanent', enhanced: '5.1.10', class: 'bad_domain' }],
+  servfail: [(question) => [packet(question, [], { rcode: 'SERVFAIL' })], later],
+  refused: [(question) => [packet(question, [], { rcode: 'REFUSED' })], later],
+  'no-answer': [() => [], later],
+  'half-nothing': [(question) => (isMx(question) ? [packet(question, [])] : []), later],
+  'servfail-for-addresses': [(question) => [packet(question, [], isMx(question) ? {} : { rcode: 'SERVFAIL' })], later],
+  'nxdomain-in-words-of-another': [
+    (question) => [packet({ ...question, name: 'other.test' }, [], { rcode: 'NXDOMAIN' })],
+    later,
+  ],
+  'wrong-id': [spoilt((bytes, { id }) => withNumber(bytes, 0, id ^ 1)), later],
+  'wrong-id-first': [
+    (question) => [
+      packet({ ...question, id: question.id ^ 1 }, [mx('forged.test')]),
+      packet({ ...question, name: 'other.test' }, [mx('forged.test')]),
+      packet(question, [mx('mx.good.test')]),
+    ],
+    to('mx.good.test'),
+  ],
+  cut: [spoilt((bytes) => bytes.subarray(0, -3)), later],
+  'cut-to-its-header': [spoilt((bytes) => bytes.subarray(0, 12)), later],
+  nothing: [() => [Buffer.alloc(0)], later],
+  noise: [() => [Buffer.alloc(512, 0xa5)], later],
+  'more-than-there-is': [spoilt((bytes) => withNumber(bytes, 6, 60_000)), later],
+  // A name that points at itself.
+  'endless-name': [
+    spoilt((bytes, question) =>
+      isMx(question) ? withNumber(bytes, bytes.length - 2, 0xc000 | (bytes.length - 2)) : bytes,
+    ),
+    later,
+  ],
+  truncated: [
+    (question) =>
+      question.over === 'udp'
+        ? [packet(question, [], { flags: dnsPacket.TRUNCATED_RESPONSE })]
+        : [packet(question, [mx('mx.good.test')])],
+    to('mx.good.test'),
+  ],
+  'truncated-and-no-more': [
+    (question) =>
+      question.over === 'udp' ? [packet(question, [], { flags: dnsPacket.TRUNCATED_RESPONSE })] : 'hang up',
+    later,
+  ],
+  'truncated-and-silent': [
+    (question) => (question.over === 'udp' ? [packet(question, [], { flags: dnsPacket.TRUNCATED_RESPONSE })] : []),
+    later,
+  ],
+  'cname-loop': [
+    (question) => [packet(question, [cname('cname-loop.test', 'b.test'), cname('b.test', 'cname-loop.test')])],
+    nobody,
+  ],
+  'cname-to-itself': [(question) => [packet(question, [cname(question.name, question.name)])], nobody],
+  'mx-to-cname': [mxOf(mx('alias.good.test')), to('alias.good.test')],
+  'mx-of-another': [
+    (question) => [packet(question, [{ ...mx('forged.test'), name: 'other.test' } as Record])],
+    to('forged.test'),
+  ],
+  'nul-in-a-label': [mxOf(mx('a\0b.test')), unusable],
+  'newline-in-a-label': [mxOf(mx('a\r\nRCPT TO:<x>.test')), unusable],
+  'odd-labels': [
+    mxOf(
+      ...['a b.test', '<a>.test', '[127.0.0.1]', 'a@b.test', '\x1b[31m.test', 'é.test', '*.test', '127.0.0.1'].map(
+        (name) => mx(name),
+      ),
+    ),
+    unusable,
+  ],
+  'one-good-among-odd': [mxOf(mx('a\0b.test', 1), mx('mx.good.test', 2)), to('mx.good.test')],
+};
+
+/** Short, as most of them are about waiting. */
+const patience = { timeoutMs: 100, tries: 2, mostMs: 400 };
+/** Forged or not, an answer that a good server would not give names nobody's host. */
+const isNone = (records: unknown) => !JSON.stringify(records).includes('forged');
+
+t.test('SSRF-12: whatever a name server says, mail is sent, waits or fails as it should', async (t) => {
+  const { address } = await startRawDns(t, (question) => {
+    const [how] = table[question.name.split('.')[0] ?? ''] ?? [];
+    return how?.(question) ?? [];
+  });
+  // Each has one of its own: with what it shares, one server that hangs up would end the questions for all names.
+  const options = (): LookUpOptions => ({ resolver: createResolver([address], patience), allowPrivate: true });
+  const validating = new ValidatingResolver(address, { timeoutMs: 100, tries: 1 });
+  const all = Object.entries(table).map(async ([name, [, expected]]) => {
+    t.match(await resolveDestination(`${name}.test`, options()), expected, name);
+    const answer = await validating.query(`${name}.test`, 'MX');
+    t.ok(answer.kind === 'temporary' || answer.kind === 'records', `${name}, of a resolver that validates`);
+    if (expected.kind === 'temporary' && answer.kind === 'records') t.ok(isNone(answer.records), name);
+  });
+  await Promise.all(all);
+  t.strictSame(await resolveHost('mx-to-cname.test', options()), { kind: 'addresses', addresses: ['127.0.0.1'] });
+});
+
+t.test('SSRF-12: an answer that is cut over TCP too says nothing about DANE', async (t) => {
+  const { address } = await startRawDns(t, (question) => [
+    packet(question, [], { flags: dnsPacket.TRUNCATED_RESPONSE | dnsPacket.AUTHENTIC_DATA }),
+  ]);
+  t.match(await new ValidatingResolver(address, { tries: 1 }).query('_25._tcp.mx.test', 'TLSA'), { kind: 'temporary' });
+});
+
+t.test('SSRF-12: a name server that never answers is waited for so long, and no longer', async (t) => {
+  const { address } = await startRawDns(t, () => []);
+  const resolver = createResolver([address, address, address], { timeoutMs: 100, tries: 10, mostMs: 300 });
+  const started = performance.now();
+  const answers = await Promise.all([
+    ask(() => resolver.resolveMx('a.test')),
+    ask(() => resolver.resolve4('a.test')),
+    ask(() => resolver.resolve6('a.test')),
+    ask(() => resolver.resolveTxt('a.test')),
+    ask(async () => (await resolver.resolve('a.test', 'TXT')) as unknown[]),
+  ]);
+  for (const answer of answers) t.match(answer, { kind: 'temporary', reason: /did not answer in time/ });
+  t.ok(performance.now() - started < 1_000);
+});
+
+t.test('SSRF-12: as many records as an answer can hold, which is 64 kB, cost nothing', async (t) => {
+  const strings = Array.from({ length: 1_000 }, (_, n) => Buffer.alloc(60, 97 + (n % 26)));
+  const { address } = await startRawDns(t, (question) => {
+    if (question.type === 'MX')
+      return overTcp(
+        question,
+        Array.from({ length: 2_400 }, (_, n) => mx('m', n)),
+      );
+    if (question.type === 'TXT') return overTcp(question, [{ type: 'TXT', data: strings } as Record]);
+    return overTcp(
+      question,
+      Array.from({ length: 2_400 }, (_, n) => a(`127.0.${n >> 8}.${n & 255}`)),
+    );
+  });
+  const resolver = createResolver([address]);
+  const options: LookUpOptions = { resolver, allowPrivate: true };
+  const before = process.cpuUsage();
+  t.match(await resolveDestination('many.test', options), to('m'));
+  const hosts = await resolveHost('many.test', options);
+  t.equal(hosts.kind === 'addresses' && hosts.addresses.length, 10);
+  const [texts = []] = await resolver.resolveTxt('many.test');
+  t.equal(texts.join('').length, 60_000);
+  t.match(await ask(() => resolver.resolveTxt('many.test')), { kind: 'records' });
+  const answer = await new ValidatingResolver(address).query('many.test', 'TXT');
+  t.equal(answer.kind, 'records');
+  const { user, system } = process.cpuUsage(before);
+  t.ok((user + system) / 1_000 < 500, `${(user + system) / 1_000} ms of processor`);
+});

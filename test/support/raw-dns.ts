@@ -1,0 +1,79 @@
+import { createSocket } from 'node:dgram';
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
+import dnsPacket, { type Answer, type Packet } from 'dns-packet';
+
+export interface RawQuestion {
+  id: number;
+  name: string;
+  type: string;
+  over: 'udp' | 'tcp';
+}
+
+/** What is sent for a question: these packets, one after the other; `hang up` ends a connection. */
+export type RawAnswer = Buffer[] | 'hang up';
+
+/** A DNS server on loopback that sends what no decent one would. */
+export async function startRawDns(
+  t: { teardown(work: () => Promise<void>): void },
+  answer: (question: RawQuestion) => RawAnswer,
+): Promise<{ address: string }> {
+  const tcp = createServer();
+  tcp.listen(0, '127.0.0.1');
+  await once(tcp, 'listening');
+  const { port } = tcp.address() as AddressInfo;
+  const udp = createSocket('udp4').bind(port, '127.0.0.1');
+  await once(udp, 'listening');
+  const sockets = new Set<Socket>();
+  udp.on('message', (bytes, peer) => {
+    const packets = answer(questionIn(bytes, 'udp'));
+    for (const packet of Array.isArray(packets) ? packets : []) udp.send(packet, peer.port, peer.address);
+  });
+  tcp.on('connection', (socket) => {
+    sockets.add(socket);
+    socket.on('error', () => {});
+    let pending = Buffer.alloc(0);
+    socket.on('data', (bytes) => {
+      pending = Buffer.concat([pending, bytes]);
+      while (pending.length >= 2 && pending.length >= 2 + pending.readUInt16BE(0)) {
+        const end = 2 + pending.readUInt16BE(0);
+        const packets = answer(questionIn(pending.subarray(2, end), 'tcp'));
+        pending = pending.subarray(end);
+        if (!Array.isArray(packets)) return void socket.destroy();
+        for (const packet of packets)
+          socket.write(Buffer.concat([Buffer.from([packet.length >> 8, packet.length & 255]), packet]));
+      }
+    });
+  });
+  t.teardown(async () => {
+    for (const socket of sockets) socket.destroy();
+    udp.close();
+    tcp.close();
+  });
+  return { address: `127.0.0.1:${port}` };
+}
+
+function questionIn(bytes: Buffer, over: 'udp' | 'tcp'): RawQuestion {
+  const { id = 0, questions } = dnsPacket.decode(bytes);
+  const { name = '', type = '' } = questions?.[0] ?? {};
+  return { id, name: name.toLowerCase(), type, over };
+}
+
+export const rcodes = { NOERROR: 0, SERVFAIL: 2, NXDOMAIN: 3, REFUSED: 5 };
+
+/** A well-formed answer, but for what is changed. */
+export function packet(
+  { id, name, type }: RawQuestion,
+  answers: Omit<Answer, 'name'>[],
+  changed: Partial<Packet> & { rcode?: keyof typeof rcodes } = {},
+): Buffer {
+  const { rcode = 'NOERROR', flags = 0, ...rest } = changed;
+  return dnsPacket.encode({
+    id,
+    type: 'response',
+    flags: dnsPacket.RECURSION_DESIRED | dnsPacket.RECURSION_AVAILABLE | flags | rcodes[rcode],
+    questions: [{ name, type: type as 'A' }],
+    answers: answers.map((one) => ({ name, ttl: 0, class: 'IN', ...one }) as Answer),
+    ...rest,
+  });
+}
