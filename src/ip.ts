@@ -40,6 +40,8 @@ export function isReachable(ip: string, allowed: PrivateNetworks): boolean {
 
 function contains([first, length]: Network, ip: string): boolean {
   if (ip.includes('%') || !(ipaddr.IPv4.isValidFourPartDecimal(ip) || ipaddr.IPv6.isValid(ip))) return false;
+  // ipaddr.js takes ::10.1.2.3 for an IPv4-mapped address, and the system does not.
+  if (ip.includes(':') && ip.includes('.') && !/^::ffff:/i.test(ip)) return false;
   // A connection to an IPv4-mapped address goes to the IPv4 address in it, so that is what has to be let in.
   const address = ipaddr.process(ip);
   return address.kind() === first.kind() && address.match(first, length);

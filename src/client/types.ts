@@ -148,7 +148,7 @@ export interface Attempt {
   /** Which attempt for this recipient, from 1. */ number: number;
   /** For whom. */ recipient: string;
   /** The host that was tried; null when it ended before there was one. */ mx_host: string | null;
-  /** Its IP address. */ remote_address: string | null;
+  /** Its IP address; null when none of several answered. */ remote_address: string | null;
   /** The address that we called from. */ local_address: string | null;
   /** Such as `TLSv1.3`; null when it was not encrypted. */ tls_version: string | null;
   /** The cipher. */ tls_cipher: string | null;

@@ -258,28 +258,30 @@ t.test('nothing that could begin a line gets into a header, an address or a tag'
 t.test('what only looks like a line end is text, and arrives as it was given', async (t) => {
   const { node, send, account, from, key } = await startMailer('api,mta');
   const token = (await node.call('POST', '/api/v1/auth/login', { body: account })).body.token;
-  const sent = new Map<string, { payload: string; name: string }>();
+  const sent = new Map<string, { payload: string; name: string; filename: string }>();
   for (const payload of harmless) {
     // A name may not turn the direction of reading around.
     const name = `N${payload.replace('\u202e', '')}`;
+    // A file's name is refused what its reader would decode.
+    const filename = name.replaceAll('=?', '');
     const { status, body } = await send({
       from: `"${name}" <${from}>`,
       to: ['\u010a\u560a@b.test', `"${name}" <b@b.test>`],
       subject: `s${payload}`,
       headers: { 'X-Own': `v${payload}` },
       tags: [`t${payload}`],
-      ...attach({ filename: name }),
+      ...attach({ filename }),
     });
     t.equal(status, 200, show(payload));
     t.match(body.email, { subject: `s${payload}`, tags: [`t${payload}`] });
-    sent.set(body.email.id, { payload, name });
+    sent.set(body.email.id, { payload, name, filename });
   }
   const arrived = await eventually(async () => {
     const { body } = await node.call('GET', '/api/v1/sandbox/messages?limit=100', { token });
     return body.count === sent.size && body.messages;
   });
   for (const message of arrived) {
-    const { payload, name } = sent.get(message.email_id) ?? { payload: '', name: '' };
+    const { payload, name, filename } = sent.get(message.email_id) ?? { payload: '', name: '', filename: '' };
     const what = show(payload);
     t.strictSame(message.rcpt_to, ['\u010a\u560a@b.test', 'b@b.test'], what);
     t.notMatch(message.raw, /[^\r]\n|\r[^\n]|^X-Evil/m, what);
@@ -294,8 +296,7 @@ t.test('what only looks like a line end is text, and arrives as it was given', a
       what,
     );
     t.equal(parsed.from?.name, name, what);
-    // A file called like an encoded-word is one to readers that are lenient, as this one is.
-    if (!name.includes('=?')) t.equal(parsed.attachments[0]?.filename, name, what);
+    t.equal(parsed.attachments[0]?.filename, filename, what);
     t.strictSame(
       parsed.headers.filter((header) => /^x-/.test(header.key)).map((header) => header.key),
       ['x-own'],

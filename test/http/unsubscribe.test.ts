@@ -52,7 +52,10 @@ t.test('unsubscribing', async (t) => {
       t.match(body, /<h1>Unsubscribed<\/h1>/);
     }
     t.strictSame((await written()).sort(), ['INSERT returns', 'INSERT suppressions']);
-    const rows = await node.db.query({ text: `SELECT address, reason, email_id FROM suppressions` });
+    const rows = await node.db.query({
+      text: 'SELECT address, reason, email_id FROM suppressions WHERE email_id = $1',
+      values: [id],
+    });
     t.strictSame(
       rows.map((row) => ({ ...(row as object) })),
       [{ address: 'jane.roe@example.com', reason: 'unsubscribe', email_id: id }],

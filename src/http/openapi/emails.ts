@@ -79,7 +79,7 @@ const attempt = z
     number: integer('Which attempt for this recipient, from 1.'),
     recipient: words('For whom.'),
     mx_host: words('The host that was tried; null when it ended before there was one.').nullable(),
-    remote_address: words('Its IP address.').nullable(),
+    remote_address: words('Its IP address; null when none of several answered.').nullable(),
     local_address: words('The address that we called from.').nullable(),
     tls_version: words('Such as `TLSv1.3`; null when it was not encrypted.').nullable(),
     tls_cipher: words('The cipher.').nullable(),
