@@ -5,6 +5,7 @@ import t from 'tap';
 /** Left to right: a file may import what stands further right, and what stands in its own place where that is a folder. */
 const order: RegExp[] = [
   /^main\.ts$/,
+  /^start\.ts$/,
   /^(first-screen)\.ts$/,
   /^node\.ts$/,
   /^database\.ts$/,
@@ -90,9 +91,9 @@ t.test('no imports run in a circle', async (t) => {
   }
 });
 
-t.test('only main, the first screen and the node know the configuration', async (t) => {
+t.test('only main, the start, the first screen and the node know the configuration', async (t) => {
   for (const file of files) {
-    if (/^(main|first-screen|node|config)\.ts$/.test(file)) continue;
+    if (/^(main|start|first-screen|node|config)\.ts$/.test(file)) continue;
     t.notOk(importsOf(file).includes('config.ts'), `src/${file} must take values, not the configuration`);
     t.notMatch(sourceOf(file), /process\.env/, `src/${file} must not read the environment`);
   }

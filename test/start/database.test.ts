@@ -4,14 +4,14 @@ import { connect } from '../../src/db/client.ts';
 import { silentLog } from '../../src/log.ts';
 import { createDatabase } from '../support/db.ts';
 import { testEnv } from '../support/node.ts';
-import { administer, makeFolder, makeRole, refusalOf, urlFor } from '../support/start.ts';
+import { administer, lastWordsOf, makeFolder, makeRole, refusalOf, urlFor } from '../support/start.ts';
 
 t.test('a database that cannot be reached', async (t) => {
   const dataDir = await makeFolder(t);
   const env = (url: string) => testEnv(url, { DATA_DIR: dataDir });
   const { url } = await makeRole(t, '');
   t.match(
-    await refusalOf(env(url.replace(':secret@', ':wrong@'))),
+    await lastWordsOf(env(url.replace(':secret@', ':wrong@'))),
     /^the database refuses \(password authentication failed for user "r_\w+"\): set the right user and password in DATABASE_URL$/,
   );
   t.match(

@@ -4,7 +4,7 @@ import t from 'tap';
 
 /**
  * Runs the test files of these folders, or every n-th of them, in this process. Loading the service and warming it up
- * costs more than most files take, so only those that are about processes run on their own.
+ * costs more than most files take.
  */
 export async function runGroup(folders: string[], { part = 1, of = 1 } = {}): Promise<void> {
   const tests = resolve(import.meta.dirname, '..');

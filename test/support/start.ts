@@ -4,15 +4,37 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
+import { readConfig } from '../../src/config.ts';
+import { startErrorOf } from '../../src/db/failure.ts';
+import { silentLog } from '../../src/log.ts';
+import { start } from '../../src/start.ts';
 import { createDatabase } from './db.ts';
-import { testEnv } from './node.ts';
+import { portsOff, testEnv } from './node.ts';
 import { testServerUrl } from './postgres.ts';
 import { runSendwright, type SendwrightProcess } from './process.ts';
 
 type Test = { teardown(work: () => Promise<void>): void };
 
-/** The one line with which a process that must not start ends, without the program's name. */
+/** The one line for the operator with which a start in this process fails. */
 export async function refusalOf(env: Record<string, string>): Promise<string> {
+  const stops: (() => Promise<void>)[] = [];
+  const refusal = await start(readConfig({ HTTP_PORT: '0', ...portsOff, ...env }), {
+    log: silentLog,
+    say: () => undefined,
+    stops,
+  }).then(
+    () => null,
+    (error: Error) => error,
+  );
+  for (const stop of stops.toReversed()) await stop();
+  if (refusal === null) throw new Error('it started');
+  const message = startErrorOf(refusal)?.message;
+  if (message === undefined || message.includes('\n')) throw refusal;
+  return message;
+}
+
+/** The one line with which a process that must not start ends, without the program's name. */
+export async function lastWordsOf(env: Record<string, string>): Promise<string> {
   const run = await runSendwright(env);
   if (!('exited' in run)) {
     await run.end('SIGTERM');

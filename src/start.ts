@@ -1,0 +1,72 @@
+import type { Config } from './config.ts';
+import { makeDataDir, readSecrets, unusableDataDir, writeSecrets } from './data-dir.ts';
+import { startEmbedded } from './db/embedded.ts';
+import { firstPassword, firstScreen, prepareSandbox } from './first-screen.ts';
+import type { Logger } from './log.ts';
+import { type Foundation, type SendwrightNode, startNode } from './node.ts';
+import { oneLine, StartError } from './start-error.ts';
+
+/** Where a start tells how far it is. */
+export interface StartOptions {
+  log: Logger;
+  /** Sentences for the operator: progress, and at the end the first screen. */
+  say: (sentence: string) => void;
+  /** What is to be done, in reverse order, to stop what has been started so far; it grows during the start. */
+  stops: (() => Promise<void>)[];
+}
+
+/**
+ * Starts all that this configuration asks for, on the database that it names or on the embedded one.
+ *
+ * @throws StartError where the operator has to do something first, or whatever else failed; what had been started is for the caller to stop
+ */
+export async function start(config: Config, { log, say, stops }: StartOptions): Promise<void> {
+  const { foundation, sandboxKey } = await lay(config, { log, say, stops });
+  const node = await startNode(config, foundation);
+  stops.push(node.stop);
+  const key = await showSandbox(config, node, sandboxKey);
+  say(firstScreen(config, node, { sandboxKey: key, password: await firstPassword(node, say) }));
+  log.info({ baseUrl: node.baseUrl, mode: config.deliveryMode }, 'ready');
+}
+
+/** The ground that a node stands on: the database that was named or the embedded one, and the secrets. */
+async function lay(
+  config: Config,
+  { log, say, stops }: StartOptions,
+): Promise<{ foundation: Foundation; sandboxKey: string | undefined }> {
+  const { databaseUrl, jwtSecret, encryptionKey, dataDir, roles } = config;
+  if (databaseUrl && jwtSecret && encryptionKey) {
+    // For the journal of deliveries alone.
+    if (roles.has('mta')) await makeDataDir(dataDir);
+    const foundation = { databaseUrl, alone: false, jwtSecret, encryptionKey, log, onProgress: say };
+    return { foundation, sandboxKey: undefined };
+  }
+  const secrets = await readSecrets(dataDir);
+  say('Starting PostgreSQL');
+  const starting = startEmbedded({ dataDir, password: secrets.databasePassword, log, onProgress: say });
+  // Before it is up: a signal in the middle of the start takes the server down again.
+  stops.push(async () => (await starting).stop());
+  const postgres = await starting.catch((error: NodeJS.ErrnoException) => {
+    stops.pop();
+    // The other errors that it has are one line for the operator already.
+    throw error.syscall === undefined ? new StartError(oneLine(error.message)) : unusableDataDir(dataDir, error);
+  });
+  const foundation = {
+    databaseUrl: postgres.url,
+    alone: true,
+    jwtSecret: jwtSecret ?? secrets.jwtSecret,
+    encryptionKey: encryptionKey ?? Buffer.from(secrets.encryptionKey, 'base64'),
+    log,
+    onProgress: say,
+  };
+  return { foundation, sandboxKey: secrets.sandboxKey };
+}
+
+async function showSandbox(config: Config, node: SendwrightNode, known: string | undefined): Promise<string | null> {
+  if (config.deliveryMode !== 'sandbox') return null;
+  const key = await prepareSandbox(node, known);
+  if (key !== known && !config.databaseUrl) {
+    await writeSecrets(config.dataDir, { ...(await readSecrets(config.dataDir)), sandboxKey: key });
+  }
+  return key;
+}
