@@ -1,7 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
+import { Agent, type IncomingMessage, type RequestOptions, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { buffer } from 'node:stream/consumers';
 import { readConfig } from '../../src/config.ts';
 import { createLog, silentLog } from '../../src/log.ts';
 import { type SendwrightNode, startNode } from '../../src/node.ts';
@@ -88,12 +90,28 @@ export async function call(baseUrl: string, method: string, path: string, option
   if (token !== undefined) headers.Authorization = `Bearer ${token}`;
   if (body !== undefined) headers['Content-Type'] ??= 'application/json';
   const payload = body === undefined || typeof body === 'string' ? body : JSON.stringify(body);
-  const response = await fetch(`${baseUrl}${path}`, { method, headers, body: payload ?? null });
-  const text = await response.text();
-  const json = response.headers.get('content-type')?.startsWith('application/json');
-  const answer = { status: response.status, headers: response.headers, body: json ? JSON.parse(text) : text };
+  const response = await exchange(new URL(`${baseUrl}${path}`), { method, headers }, payload);
+  const text = (await buffer(response)).toString();
+  const answerHeaders = new Headers(
+    Object.entries(response.headersDistinct).flatMap(([name, values = []]) =>
+      values.map((value): [string, string] => [name, value]),
+    ),
+  );
+  const json = answerHeaders.get('content-type')?.startsWith('application/json');
+  const answer = { status: response.statusCode ?? 0, headers: answerHeaders, body: json ? JSON.parse(text) : text };
   holdAnswer(method, path, answer);
   return answer;
+}
+
+const agent = new Agent({ keepAlive: true });
+
+/** As `fetch`, which takes twice the time: the tests make some twenty thousand calls. */
+function exchange(url: URL, options: RequestOptions, payload: string | undefined): Promise<IncomingMessage> {
+  return new Promise((resolve, reject) => {
+    request(url, { agent, ...options }, resolve)
+      .on('error', reject)
+      .end(payload);
+  });
 }
 
 /** Asks again until the answer is not null or false, or the time is over. */
