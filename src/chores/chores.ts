@@ -6,6 +6,7 @@ import * as tlsPolicies from '../core/tls-policies.ts';
 import * as tlsResults from '../core/tls-results.ts';
 import { forgetOldFailures } from '../core/users.ts';
 import { recheckDue, type Surroundings } from '../core/verification.ts';
+import * as warmUp from '../core/warm-up.ts';
 import type { Database } from '../db/client.ts';
 import { ensurePartitions } from '../db/partitions.ts';
 import type { Rounds } from '../rounds.ts';
@@ -23,6 +24,7 @@ export function addChores(rounds: Rounds, db: Database, surroundings: Surroundin
   rounds.every(minuteMs, 'domain checks', () => recheckDue(db, surroundings));
   rounds.every(60 * minuteMs, 'expired TLS policies', () => tlsPolicies.forgetExpired(db));
   rounds.every(6 * 60 * minuteMs, 'old TLS results', () => tlsResults.forgetOld(db));
+  rounds.every(6 * 60 * minuteMs, 'days of warm-up', () => warmUp.forgetOld(db));
   rounds.every(60 * minuteMs, 'retired DKIM keys', () => forgetRetired(db));
   if (sandbox) rounds.every(minuteMs, 'sandbox messages', () => trim(db));
 }

@@ -11,6 +11,7 @@ import { type DkimKey, sign } from '../mail/dkim.ts';
 import { composeReportMail, type ReportedPolicy, submitterOf, writeReport } from '../mail/tls-report.ts';
 import type { Rounds } from '../rounds.ts';
 import { dayOf, type SendingPools, warmUpOn } from '../sending-pools.ts';
+import { before } from '../smtp/checked-socket.ts';
 import { deliver, type Transport } from '../smtp/deliver.ts';
 import { ConnectionPool } from '../smtp/pool.ts';
 import { cleanRemoteText } from '../smtp/reply.ts';
@@ -122,7 +123,9 @@ export class TlsReports {
   }
 
   async #lookUp(one: Claim): Promise<void> {
-    const found = await findReportUris(this.#transport.resolver, one.domain);
+    const found = await before(this.#stop.signal, findReportUris(this.#transport.resolver, one.domain)).catch(
+      (error: Error) => ({ failure: error.message }),
+    );
     if ('failure' in found) await this.#failed(one, { reason: found.failure, final: false });
     else await this.#writer.add({ claim: one, state: 'done', nextTryAt: null, error: null, uris: found.uris });
   }
@@ -131,7 +134,12 @@ export class TlsReports {
     if (claims.length === 0) return;
     const { contact, encryptionKey } = this.#options;
     const policiesOf = await load(this.#db, claims);
-    const keys = await keysFor(this.#db, encryptionKey, submitterOf({ contact }));
+    let found: Promise<DkimKey[]> | undefined;
+    // Only what goes by mail needs them.
+    const keys = () => {
+      found ??= keysFor(this.#db, encryptionKey, submitterOf({ contact }));
+      return found;
+    };
     await Promise.all(
       claims.map(async (one) => {
         const refusal = await this.#send(one, policiesOf(one), keys).catch((error: Error): Refusal => {
@@ -145,7 +153,7 @@ export class TlsReports {
     );
   }
 
-  async #send(one: Claim, policies: ReportedPolicy[], keys: DkimKey[]): Promise<Refusal | null> {
+  async #send(one: Claim, policies: ReportedPolicy[], keys: () => Promise<DkimKey[]>): Promise<Refusal | null> {
     const place = parseReportUri(one.uri);
     if (place === null || policies.length === 0) return { reason: 'there is nothing to send', final: true };
     const { day, domain } = one;
@@ -153,7 +161,7 @@ export class TlsReports {
     const packed = await promisify(gzip)(writeReport({ ...report, policies }));
     if (place.by === 'mail') {
       const message = composeReportMail(report, packed, { to: place.to, date: this.#clock.now() });
-      return this.#mail(one, message, place.to, keys);
+      return this.#mail(one, message, place.to, await keys());
     }
     const reason = await postReport(this.#transport, place.url, packed, this.#stop.signal);
     return reason === null ? null : { reason, final: false };
@@ -202,8 +210,10 @@ export class TlsReports {
 
   async #failed(one: Claim, { reason, final, known }: Refusal): Promise<void> {
     const pauseMs = firstPauseMs * 2 ** (one.tries - 1);
-    const next = new Date(this.#clock.now().getTime() + pauseMs);
-    const again = !final && next.getTime() <= one.firstTryAt.getTime() + triedForMs;
+    // What this server ends itself is no answer of theirs: the next start goes on with it.
+    const ended = this.#stop.signal.aborted;
+    const next = new Date(this.#clock.now().getTime() + (ended ? 0 : pauseMs));
+    const again = ended || (!final && next.getTime() <= one.firstTryAt.getTime() + triedForMs);
     const { log } = this.#options;
     const fields = { ...about(one), error: reason, tries: one.tries };
     if (one.uri === '') log.debug(fields, 'where a domain wants its TLS reports could not be looked up');

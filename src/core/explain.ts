@@ -153,7 +153,7 @@ function explainOne(
 ): Omit<RecipientExplanation, 'tls'> {
   const last = attempts.at(-1) ?? null;
   const cause = causeOf(email, recipient, last, now);
-  const isWarmUp = cause === 'held_back' && (recipient.waitingFor?.startsWith(waitingForWarmUp) ?? false);
+  const isWarmUp = cause === 'held_back' && (recipient.waitingFor?.startsWith(`${waitingForWarmUp} of pool `) ?? false);
   const classification = last?.outcome === 'delivered' ? null : (last?.classification ?? null);
   const mayHaveArrived = cause !== null && attempts.some((attempt) => attempt.uncertain);
   return {

@@ -115,13 +115,16 @@ export async function loadDue(
   );
 }
 
-/** What decides which pool emails leave from, and until when they may wait, of those of which the domain is verified. */
+/** What decides which pool emails leave from, and until when they may wait, of those that may be sent. */
 export async function loadStreams(db: Database, emailIds: string[]): Promise<Map<string, Stream & { dueAt: Date }>> {
   const rows = await db.query<Stream & { id: string; due_at: Date }>({
     name: 'outgoing-streams',
     text: `SELECT e.id, e.type, d.pool, coalesce(e.scheduled_at, e.created_at) AS due_at
-             FROM emails e JOIN domains d ON d.id = e.domain_id AND d.account_id = e.account_id AND d.status = 'verified'
-            WHERE e.id = ANY($1)`,
+             FROM emails e
+             JOIN domains d ON d.id = e.domain_id AND d.account_id = e.account_id AND d.status = 'verified'
+             JOIN accounts a ON a.id = e.account_id AND a.suspended_at IS NULL
+             LEFT JOIN api_keys k ON k.id = e.api_key_id
+            WHERE e.id = ANY($1) AND NOT (e.scheduled_at IS NOT NULL AND coalesce(k.revoked_at < now(), false))`,
     values: [emailIds],
   });
   return new Map(rows.map(({ id, type, pool, due_at: dueAt }) => [id, { type, pool, dueAt }]));

@@ -1,5 +1,8 @@
 import type { Database } from '../db/client.ts';
-import { type SendingAddress, type WarmUp, warmUpOn } from '../sending-pools.ts';
+import { dayOf, type SendingAddress, type WarmUp, warmUpOn } from '../sending-pools.ts';
+
+/** Nodes whose clocks differ may still ask about yesterday; the rest is for whoever looks. */
+const keptDays = 30;
 
 /** What `recipients.waiting_for` begins with while a pool has no room today. */
 export const waiting = 'warm-up';
@@ -57,6 +60,12 @@ export async function giveBack(db: Database, unused: Unused[]): Promise<void> {
              FROM unused WHERE d.ip = unused.ip AND d.day = unused.day`,
     values: [unused.map(({ ip }) => ip), unused.map(({ day }) => day), unused.map(({ messages }) => messages)],
   });
+}
+
+/** Lets go of days that nobody sends on any more. */
+export async function forgetOld(db: Database, now: Date = new Date()): Promise<void> {
+  const before = dayOf(new Date(now.getTime() - keptDays * 86_400_000));
+  await db.query({ text: 'DELETE FROM warm_up_days WHERE day < $1::date', values: [before] });
 }
 
 /** Says what this node sends from, for those who look and for the other nodes; false: the node is not on the list. */

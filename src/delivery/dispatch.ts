@@ -281,9 +281,9 @@ export class Dispatcher {
       } catch (error) {
         this.#tools.log.warn(
           { error: (error as Error).message },
-          'emails could not be loaded; their claims are handed back',
+          'emails could not be made ready; their claims are handed back',
         );
-        for (const { started } of some) this.#slots.give(started, 'nothing', null);
+        for (const { started } of some) this.#slots.cancel(started);
         const claims = some.map(({ claim }) => claim);
         void this.#putBack(claims, () => recipients.release(this.#db, this.#queue, claims));
       }
@@ -313,7 +313,7 @@ export class Dispatcher {
 
   /** Puts one back that has no room in its pool; one whose time is over ends, as nothing is sent above a cap. */
   #keepBack(claim: Claim, started: Started, email: outgoing.OutgoingEmail, closed: Closed): void {
-    this.#slots.give(started, 'nothing', null);
+    this.#slots.cancel(started);
     this.#serve(started.site.name);
     const { policy } = this.#tools;
     if (isOver(policy, email.dueAt)) void this.#finish(claim, withoutRoom(policy, claim, email, closed.reason));

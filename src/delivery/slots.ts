@@ -50,6 +50,16 @@ export class Slots {
 
   give(started: Started, verdict: Verdict, reply: string | null): void {
     this.#throttle.end(started.ticket, verdict, reply);
+    this.#free(started);
+  }
+
+  /** Gives back one that was not used. */
+  cancel(started: Started): void {
+    this.#throttle.cancel(started.ticket);
+    this.#free(started);
+  }
+
+  #free(started: Started): void {
     this.#change(() => {
       if (started.ageing !== null) this.#young -= 1;
       clearTimeout(started.ageing ?? undefined);

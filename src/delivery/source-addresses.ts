@@ -115,9 +115,15 @@ export class SourceAddresses {
       return { pool, stream, parts: families.map((family): Part => ({ family, messages, taken: null })) };
     });
     const parts = asked.flatMap((one) => one.parts);
-    await this.#reserve(parts.filter(({ family }) => family.warming.length > 0));
-    if (this.#today() !== today) {
+    const giveUp = () => {
       for (const { taken, messages } of parts) if (taken) this.#budget.release({ ip: taken.from.ip, day, messages });
+    };
+    await this.#reserve(parts.filter(({ family }) => family.warming.length > 0)).catch((error: Error) => {
+      giveUp();
+      throw error;
+    });
+    if (this.#today() !== today) {
+      giveUp();
       return this.grant(wants);
     }
     return asked.map((one) => (one.pool === null ? { source: null } : this.#rule(one.pool, one.stream, one.parts)));
@@ -157,7 +163,7 @@ export class SourceAddresses {
     const own = new Set(this.#pools.addresses.map(({ ip }) => ip));
     for (const { ip, warmUp: at } of all) if (own.has(ip) && at) this.#budget.correct(ip, at.sent);
     const others = all.filter(({ ip, warmUp: at }) => !own.has(ip) && (at === null || at.sent < at.cap));
-    this.#roomElsewhere = new Set(others.map(({ pool }) => pool));
+    this.#roomElsewhere = new Set(others.map(({ pool, ip }) => placeOf(pool, ip)));
   }
 
   #poolOf(stream: Stream): string | null {
@@ -220,7 +226,8 @@ export class SourceAddresses {
     const { day } = this.#budget;
     const isShut = ({ taken, family }: Part) => taken === null && family.settled.length === 0;
     const shut = parts.filter(isShut).map(({ family }) => family);
-    const closed = shut.length === 0 ? null : this.#closed(pool, shut);
+    const need = Math.max(0, ...parts.filter(isShut).map(({ messages }) => messages));
+    const closed = shut.length === 0 ? null : this.#closed(pool, shut, need);
     const open = parts.filter((part) => !isShut(part));
     if (closed !== null && open.length === 0) return { closed };
     const missing = choosePool(this.#pools, stream)?.missing ?? null;
@@ -235,7 +242,7 @@ export class SourceAddresses {
     };
   }
 
-  #closed(pool: string, families: Family[]): Closed {
+  #closed(pool: string, families: Family[], need = 1): Closed {
     const warming = families.flatMap((family) => family.warming);
     const tomorrow = startOf(this.#budget.day).getTime() + dayMs;
     const opens = new Date(Math.min(...warming.map(({ beginsAt }) => Math.max(tomorrow, beginsAt.getTime()))));
@@ -244,11 +251,12 @@ export class SourceAddresses {
         ? `${one.ip} begins on ${one.firstDay}`
         : `${one.ip} has had ${this.#budget.sent(one.ip)} of the ${one.cap} messages of day ${one.day}`,
     );
-    const elsewhere = this.#roomElsewhere.has(pool);
+    const together = need > 1 ? `${need} at once need room; ` : '';
+    const elsewhere = warming.some(({ ip }) => this.#roomElsewhere.has(placeOf(pool, ip)));
     const then = elsewhere ? 'another node has room' : `more on ${dayOf(opens)} (UTC)`;
     return {
       opensAt: elsewhere ? new Date(this.#clock.now().getTime() + elsewhereMs) : opens,
-      reason: `${warmUp.waiting} of pool ${pool}: ${named(why, ', ')}; ${then}`,
+      reason: `${warmUp.waiting} of pool ${pool}: ${together}${named(why, ', ')}; ${then}`,
     };
   }
 }
@@ -271,6 +279,9 @@ function share(from: Warming, parts: Part[], granted: number, first: number): nu
   }
   return left;
 }
+
+/** Addresses of one pool and family. */
+const placeOf = (pool: string, ip: string) => `${pool} ${isIPv6(ip)}`;
 
 const sum = (parts: Part[]) => parts.reduce((total, { messages }) => total + messages, 0);
 

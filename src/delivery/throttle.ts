@@ -86,10 +86,16 @@ export class Throttle {
     const now = this.#options.now();
     entry.running += 1;
     entry.usedAt = now;
-    if (site.perMinute !== null) {
-      entry.nextAt = Math.max(entry.nextAt, now) + (60_000 * this.#options.nodes()) / site.perMinute;
-    }
+    if (site.perMinute !== null) entry.nextAt = Math.max(entry.nextAt, now) + this.#stepOf(site);
     return { name: site.name, startedAt: now };
+  }
+
+  /** Takes back one that was begun and not made. */
+  cancel({ name }: Ticket): void {
+    const entry = this.#entries.get(name);
+    if (!entry) return;
+    entry.running = Math.max(0, entry.running - 1);
+    entry.nextAt -= this.#stepOf(entry.site);
   }
 
   /** How much the site gets now, as one sentence. */
@@ -174,6 +180,11 @@ export class Throttle {
     // The next one goes alone, to see.
     entry.window = 1;
     entry.reason = reason;
+  }
+
+  /** The time between two messages, by the rate. */
+  #stepOf({ perMinute }: Site): number {
+    return perMinute === null ? 0 : (60_000 * this.#options.nodes()) / perMinute;
   }
 
   #windowOf(entry: Entry): number {

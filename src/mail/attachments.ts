@@ -37,16 +37,23 @@ export function refuseAttachment(attachment: Omit<MessageAttachment, 'content'>)
   return null;
 }
 
+/** Nobody writes an encoded-word in an encoded-word, but to hide something. */
+const mostDecodings = 4;
+
 /**
  * The name of a file as whoever gets it sees it: the last component, whichever system's path it was; empty when that is a
- * folder, or dots alone.
+ * folder, or dots alone, or hidden too deep.
  */
 export function withoutPath(filename: string): string {
-  const name = filename.split(/[/\\]/).at(-1) ?? '';
-  // Readers decode encoded-words (RFC 2047) where there should be none, and so would find a path behind it.
-  const read = decodeWords(name);
-  if (read !== name) return withoutPath(read);
-  return /^\.+$/.test(name) ? '' : name;
+  let name = filename;
+  for (let round = 0; round < mostDecodings; round += 1) {
+    name = name.split(/[/\\]/).at(-1) ?? '';
+    // Readers decode encoded-words (RFC 2047) where there should be none, and so would find a path behind it.
+    const read = decodeWords(name);
+    if (read === name) return /^\.+$/.test(name) ? '' : name;
+    name = read;
+  }
+  return '';
 }
 
 /** True for `type/subtype` with at most eight parameters (RFC 2045 section 5.1). */

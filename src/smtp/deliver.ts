@@ -201,7 +201,8 @@ class Attempt {
     const target = { host, port: mxPort, connect, serverName: policy.serverName ?? host, trust };
     const runners = routes.slice(0, this.#addressesLeft);
     const end = await race(runners, { target, connectMs: deadlines.connect, conversation, signal });
-    if (tls) this.#addressesLeft -= end.dialled;
+    // One that was only slower may be dialled again, and counts then.
+    if (tls) this.#addressesLeft -= end.losses.length + (end.winner === null ? 0 : 1);
     if (end.winner === null) {
       const failure = unreached(end.losses);
       const [only, ...others] = end.losses;

@@ -86,7 +86,8 @@ export async function resolveHost(host: string, options: LookUpOptions): Promise
   const name = canonical(host);
   const answers = await lookUpAddresses(name, options);
   const families = answers.map((answer) => (answer.kind === 'records' ? answer.records : []));
-  const found = interleave(families).filter((address) => isIP(address) !== 0);
+  // An IPv4-mapped address is another way to write one of IPv4, which is compared with our own in its usual form.
+  const found = interleave(families).filter((address) => isIP(address) !== 0 && !/^::ffff:/i.test(address));
   const own = new Set(options.ownAddresses ?? []);
   const { allowPrivate = false } = options;
   const mayBeOwn = (address: string) => allowPrivate === true || !own.has(address);

@@ -28,8 +28,6 @@ export interface RaceEnd {
   winner: Winner | null;
   /** Those that did not. */
   losses: { connection: Connection; lost: Lost }[];
-  /** How many addresses were dialled. */
-  dialled: number;
   /** What may still be tried: the routes that were not dialled, then those that were only slower. */
   left: Route[];
 }
@@ -49,7 +47,6 @@ class Race {
   readonly #losses: RaceEnd['losses'] = [];
   readonly #end = Promise.withResolvers<RaceEnd>();
   #waiting: Route[];
-  #dialled = 0;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(routes: Route[], options: RaceOptions) {
@@ -78,7 +75,6 @@ class Race {
     const [route, ...rest] = this.#waiting;
     if (route === undefined) return;
     this.#waiting = rest;
-    this.#dialled += 1;
     this.#dial(route).catch(this.#end.reject);
     if (rest.length > 0) this.#timer = setTimeout(() => this.#dialNext(), attemptDelayMs);
   }
@@ -110,7 +106,7 @@ class Race {
 
   #finish(winner: Winner | null): void {
     const left = [...this.#waiting, ...this.#running.values()];
-    this.#end.resolve({ winner, losses: this.#losses, dialled: this.#dialled, left });
+    this.#end.resolve({ winner, losses: this.#losses, left });
     this.#closeRest();
   }
 

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { refuseAttachment } from '../../src/mail/attachments.ts';
+import { refuseAttachment, withoutPath } from '../../src/mail/attachments.ts';
 import { harmless, refused, show } from './payloads.ts';
 
 const good = { filename: 'a.txt', contentType: 'text/plain', contentId: null };
@@ -58,4 +58,11 @@ t.test('and what not', async (t) => {
   for (const unit of ['a', ';', '"', '; x=y', '; x="', '/'])
     refuseAttachment({ ...good, contentType: `a/b${unit.repeat(60_000)}` });
   t.ok(performance.now() - start < 1000, 'in linear time');
+});
+
+t.test('DOS-06: an encoded-word within an encoded-word, and so on, is not followed for ever', async (t) => {
+  t.equal(withoutPath('=?utf-8?Q?=3D=3Futf-8=3FQ=3Fa=3D2Fb.txt=3F=3D?='), 'b.txt');
+  const began = process.cpuUsage();
+  t.equal(withoutPath(`=?u?Q?${'=3D=3Fu=3FQ=3F?='.repeat(8_000)}`), '');
+  t.ok(process.cpuUsage(began).user < 250_000);
 });

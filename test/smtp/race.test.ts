@@ -171,3 +171,22 @@ t.test('DOS-11: an attempt dials five times at the most, each from an address of
   t.equal(dials.length, 5);
   for (const { host, from } of dials) t.equal(from, isIPv6(host) ? '::1' : '127.0.0.7');
 });
+
+t.test('addresses that were only slower do not count against those that are still to be dialled', async (t) => {
+  const mx = await startMx(t, async (peer, number) => {
+    if (number > 0) return accept(peer);
+    await peer.greet('STARTTLS');
+    await peer.until('STARTTLS\r\n');
+    peer.send('454 4.7.0 not now\r\n');
+  });
+  const { connect } = dialler((options, number) =>
+    number < 4 ? blackHole() : netConnect({ ...options, host: '127.0.0.1' }),
+  );
+  const five = { 'mx.example.test': { A: Array.from({ length: 5 }, (_, at) => `127.0.0.${at + 1}`) } };
+  const { send } = await startScene(t, mx.port, five, { connect });
+  t.match(
+    (await send()).sessions.at(-1),
+    { tls: null, results: [{ outcome: 'delivered' }] },
+    'in clear, as TLS failed',
+  );
+});
