@@ -9,6 +9,7 @@ import { type DkimAlgorithm, dnsValue, generateKeyPair } from '../mail/dkim.ts';
 import { seal } from '../seal.ts';
 import { type SendingPools, type SourceOutlook, sourceOutlook } from '../sending-pools.ts';
 import { allowsDomain } from './plans.ts';
+import { wake } from './warm-up.ts';
 
 export interface DnsRecord {
   /** Fully qualified, without a dot at its end. */
@@ -95,6 +96,7 @@ export async function change(
     ? await db.prisma.domain.updateMany({ where: { id, accountId }, data: changes })
     : { count: 0 };
   if (count === 0) throw notFound();
+  if (changes.pool !== undefined) await wake(db, accountId, id);
   return get(db, accountId, id);
 }
 

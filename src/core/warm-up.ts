@@ -62,6 +62,17 @@ export async function giveBack(db: Database, unused: Unused[]): Promise<void> {
   });
 }
 
+/** Makes due what waits for room in a pool, of one domain: it may leave from another one now. */
+export async function wake(db: Database, accountId: string, domainId: string): Promise<void> {
+  await db.query({
+    text: `UPDATE recipients r SET next_attempt_at = now(), waiting_for = NULL
+             FROM emails e
+            WHERE e.id = r.email_id AND e.account_id = $1 AND e.domain_id = $2 AND r.account_id = $1 AND r.job_id IS NULL
+              AND r.next_attempt_at > now() AND r.waiting_for LIKE $3`,
+    values: [accountId, domainId, `${waiting} of pool %`],
+  });
+}
+
 /** Lets go of days that nobody sends on any more. */
 export async function forgetOld(db: Database, now: Date = new Date()): Promise<void> {
   const before = dayOf(new Date(now.getTime() - keptDays * 86_400_000));

@@ -77,7 +77,12 @@ export function verdictOf({ sessions }: Delivery): { verdict: Verdict; reply: st
   const slower = results.find(({ phase, reply }) => reply !== null && slowDown(phase, reply) !== null);
   if (slower) return { verdict: 'slower', reply: said(slower) };
   const judged = results.findLast((result) => result.reply !== null);
-  if (judged) return { verdict: 'fine', reply: said(judged) };
+  if (judged) {
+    const decided = results.some(({ outcome, reply }) => outcome === 'delivered' || (outcome === 'bounced' && reply));
+    // It is about to go away: less is better until it is back.
+    const leaves = judged.reply?.code === 421;
+    return { verdict: decided ? 'fine' : leaves ? 'slower' : 'nothing', reply: said(judged) };
+  }
   const unreached = results.length > 0 && results.every((result) => isUnreached(result));
   return unreached ? { verdict: 'unreachable', reply: said(results.at(-1)) } : { verdict: 'nothing', reply: null };
 }

@@ -116,8 +116,8 @@ export class Throttle {
     const rate = 1_000 / Math.max(1, now - entry.endedAt);
     entry.perSecond += (Math.min(rate, 10_000) - entry.perSecond) / 20;
     entry.endedAt = now;
+    if (reply !== null) entry.lastReply = reply;
     if (verdict === 'nothing') return;
-    entry.lastReply = reply;
     if (verdict === 'fine') {
       this.#grow(entry);
     } else if (ticket.startedAt >= entry.judgedAt) {

@@ -46,6 +46,8 @@ export function mailboxOf({ host, keys }: ReturnTools, address: string): Mailbox
   const named = parseUnsubscribeAddress(keys.unsubscribe, address, host);
   if (named) return { is: 'unsubscribe', named };
   const lower = address.toLowerCase();
+  // RFC 5321 section 4.5.1: with no domain it is ours.
+  if (lower === 'postmaster') return { is: 'feedback' };
   if (feedback.some((local) => lower === `${local}@${host.toLowerCase()}`)) return { is: 'feedback' };
   throw new Refusal(550, '5.7.1', 'no such address here, and nothing is relayed');
 }

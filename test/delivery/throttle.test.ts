@@ -97,10 +97,10 @@ t.test('an operator can give a site its chance at once', async (t) => {
   throttle.forget('never seen');
 });
 
-t.test('what says nothing about the site changes nothing', async (t) => {
+t.test('what says nothing about the site changes nothing but its last reply', async (t) => {
   const { fill, end, state } = start();
   end(fill(), 'nothing');
-  t.match(state(), { window: 5, running: 0, reason: null, lastReply: null });
+  t.match(state(), { window: 5, running: 0, reason: null, lastReply: 'reply: nothing' });
 });
 
 t.test('the limits are for all nodes together', async (t) => {

@@ -83,7 +83,7 @@ t.test('SSRF-11: what has come through more than 25 servers goes in circles, and
 });
 
 t.test('an address for reports takes nothing else, and says so', async (t) => {
-  for (const to of [`fbl@${host}`, `abuse@${host}`, `postmaster@${host}`]) {
+  for (const to of [`fbl@${host}`, `abuse@${host}`, `postmaster@${host}`, 'Postmaster']) {
     t.match(
       await deliver(to, 'Subject: hello\n\nIs anybody there?\n', 'jane@example.com'),
       /^554 5\.6\.0 .*feedback reports/,

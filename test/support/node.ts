@@ -90,6 +90,8 @@ export async function call(baseUrl: string, method: string, path: string, option
   if (token !== undefined) headers.Authorization = `Bearer ${token}`;
   if (body !== undefined) headers['Content-Type'] ??= 'application/json';
   const payload = body === undefined || typeof body === 'string' ? body : JSON.stringify(body);
+  // Of some methods it would be sent without its length.
+  if (payload !== undefined) headers['Content-Length'] ??= String(Buffer.byteLength(payload));
   const response = await exchange(new URL(`${baseUrl}${path}`), { method, headers }, payload);
   const text = (await buffer(response)).toString();
   const answerHeaders = new Headers(
