@@ -7,7 +7,7 @@ import { buildKey, buildSender } from '../support/build.ts';
 import { operations } from '../support/contract.ts';
 import { type CallOptions, startTestNode } from '../support/node.ts';
 import { goodBodies } from './fields.ts';
-import { encryptionKey, type Fields, startCaller, watchTables } from './scene.ts';
+import { encryptionKey, type Fields, startCaller, startMailer, watchTables } from './scene.ts';
 import { badTokens } from './tokens.ts';
 
 const jwtSecret = 'the secret that this file signs its forged tokens with';
@@ -225,3 +225,29 @@ t.test('who may call what', async (t) => {
     t.equal(await node.db.prisma.user.count({ where: { role: 'admin' } }), 1);
   });
 });
+
+t.test(
+  'AUTH-12, AUTH-19: a browser that is logged in elsewhere has no say, and what is open to all says little',
+  async (t) => {
+    const { node, key, account } = await startMailer();
+    const { token } = (await node.call('POST', '/api/v1/auth/login', { body: account })).body;
+    for (const cookie of [`token=${token}`, `jwt=${token}`, `session=${token}`, `X-API-Key=${key}`]) {
+      for (const path of ['/api/v1/keys', '/api/v1/emails', '/api/v1/domains']) {
+        const answer = await node.call('POST', path, {
+          body: 'name=x',
+          headers: { Cookie: cookie, 'Content-Type': 'application/x-www-form-urlencoded', Origin: 'https://evil.test' },
+        });
+        t.strictSame([answer.status, answer.body], [401, { error: 'unauthorized' }], `${path} ${cookie.slice(0, 8)}`);
+        t.equal(answer.headers.get('access-control-allow-origin'), null);
+        t.equal(answer.headers.get('set-cookie'), null);
+      }
+    }
+    for (const path of ['/healthz', '/readyz']) {
+      const { status, body } = await node.call('GET', path);
+      t.equal(status, 200);
+      t.ok(JSON.stringify(body).length < 60, `${path} says ${JSON.stringify(body)}`);
+    }
+    for (const path of ['/metrics', '/debug', '/debug/pprof', '/status', '/.env', '/admin'])
+      t.equal((await node.call('GET', path)).status, 404, path);
+  },
+);
