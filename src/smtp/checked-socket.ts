@@ -1,4 +1,4 @@
-import type { ClientRequest, IncomingMessage } from 'node:http';
+import { type ClientRequest, type IncomingMessage, request } from 'node:http';
 import { isIP, connect as netConnect, type Socket } from 'node:net';
 import { connect as tlsConnect } from 'node:tls';
 import { hostOf, isLocalhost, loopback, portOf } from '../endpoint.ts';
@@ -129,8 +129,41 @@ export function before<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
   });
 }
 
+/** What is asked over a socket; without a body it is a GET, with one a POST. */
+export interface Call {
+  headers?: Record<string, string>;
+  body?: Buffer;
+}
+
+/** Sends one request over a socket that is ready for it, and has the answer as soon as it begins; nothing is followed or kept open. */
+export function exchange(
+  socket: Socket,
+  url: URL,
+  { headers, body }: Call,
+  signal: AbortSignal,
+): Promise<IncomingMessage> {
+  const sent = request({
+    createConnection: () => socket,
+    host: hostOf(url),
+    method: body ? 'POST' : 'GET',
+    path: `${url.pathname}${url.search}`,
+    setHost: false,
+    headers: {
+      Host: url.host,
+      ...(body && { 'Content-Length': body.length }),
+      'User-Agent': 'Sendwright',
+      'Accept-Encoding': 'identity',
+      Connection: 'close',
+      ...headers,
+    },
+  });
+  const answered = answerTo(sent);
+  sent.end(body);
+  return before(signal, answered);
+}
+
 /** The answer to a request that is about to be sent, as soon as it begins. */
-export function answerTo(sent: ClientRequest): Promise<IncomingMessage> {
+function answerTo(sent: ClientRequest): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     sent.once('response', resolve);
     // What breaks after the answer has begun is seen by whoever reads it.

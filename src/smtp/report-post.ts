@@ -1,12 +1,10 @@
-import { request } from 'node:http';
 import { hostOf, refuseUrl } from '../endpoint.ts';
 import {
   addressesOf,
-  answerTo,
-  before,
   CallError,
   type CheckedLookUp,
   endAfter,
+  exchange,
   openSocket,
   sentenceOf,
 } from './checked-socket.ts';
@@ -42,24 +40,8 @@ export async function postReport(
     const addresses = await addressesOf(hostOf(url), options, end.signal);
     const socket = await openSocket(url, addresses, undefined, end.signal, { anyCertificate: true });
     try {
-      const sent = request({
-        createConnection: () => socket,
-        host: hostOf(url),
-        method: 'POST',
-        path: `${url.pathname}${url.search}`,
-        setHost: false,
-        headers: {
-          Host: url.host,
-          'Content-Type': 'application/tlsrpt+gzip',
-          'Content-Length': packed.length,
-          'User-Agent': 'Sendwright',
-          'Accept-Encoding': 'identity',
-          Connection: 'close',
-        },
-      });
-      const answered = answerTo(sent);
-      sent.end(packed);
-      const { statusCode = 0 } = await before(end.signal, answered);
+      const call = { headers: { 'Content-Type': 'application/tlsrpt+gzip' }, body: packed };
+      const { statusCode = 0 } = await exchange(socket, url, call, end.signal);
       return statusCode >= 200 && statusCode < 300 ? null : `the status was ${statusCode}, not 2xx`;
     } finally {
       socket.destroy();

@@ -1,12 +1,12 @@
-import { type IncomingMessage, request } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import {
   addressesOf,
-  answerTo,
   before,
   CallError,
   type CheckedLookUp,
   endAfter,
+  exchange,
   openSocket,
   sentenceOf,
 } from './checked-socket.ts';
@@ -62,16 +62,7 @@ export async function fetchStsFile(
 }
 
 async function get(socket: Socket, url: URL, signal: AbortSignal): Promise<string> {
-  const sent = request({
-    createConnection: () => socket,
-    host: url.hostname,
-    path: url.pathname,
-    setHost: false,
-    headers: { Host: url.host, 'User-Agent': 'Sendwright', 'Accept-Encoding': 'identity', Connection: 'close' },
-  });
-  const answered = answerTo(sent);
-  sent.end();
-  const response = await before(signal, answered);
+  const response = await exchange(socket, url, {}, signal);
   if (response.statusCode !== 200) {
     throw new CallError(`the status was ${response.statusCode}, not 200, and redirects are not followed`);
   }

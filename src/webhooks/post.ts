@@ -1,13 +1,12 @@
-import { type IncomingMessage, request } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { hostOf, refuseUrl } from '../endpoint.ts';
 import {
   addressesOf,
-  answerTo,
-  before,
   CallError,
   type CheckedLookUp,
   endAfter,
+  exchange,
   openSocket,
   sentenceOf,
 } from '../smtp/checked-socket.ts';
@@ -65,7 +64,7 @@ export async function post(
     const addresses = await addressesOf(hostOf(url), poster, end.signal);
     const socket = await openSocket(url, addresses, poster.ca, end.signal);
     try {
-      return done(await exchange(socket, url, call, end.signal));
+      return done(await ask(socket, url, call, end.signal));
     } finally {
       socket.destroy();
     }
@@ -79,31 +78,14 @@ export async function post(
   }
 }
 
-async function exchange(
+async function ask(
   socket: Socket,
   url: URL,
   call: { headers: Record<string, string>; body: Buffer },
   signal: AbortSignal,
 ): Promise<Pick<Answer, 'status' | 'body' | 'retryAfter' | 'error'>> {
-  const sent = request({
-    createConnection: () => socket,
-    host: hostOf(url),
-    method: 'POST',
-    path: `${url.pathname}${url.search}`,
-    setHost: false,
-    headers: {
-      Host: url.host,
-      'Content-Type': 'application/json',
-      'Content-Length': call.body.length,
-      'User-Agent': 'Sendwright',
-      'Accept-Encoding': 'identity',
-      Connection: 'close',
-      ...call.headers,
-    },
-  });
-  const answered = answerTo(sent);
-  sent.end(call.body);
-  const response = await before(signal, answered);
+  const headers = { 'Content-Type': 'application/json', ...call.headers };
+  const response = await exchange(socket, url, { headers, body: call.body }, signal);
   const status = response.statusCode ?? 0;
   const redirect = status >= 300 && status < 400;
   return {
