@@ -1,6 +1,7 @@
 import { parseMailbox } from '../mail/address.ts';
+import type { Body } from '../mail/body.ts';
 import { compose } from '../mail/compose.ts';
-import { type DkimKey, parsePrivateKey, sign } from '../mail/dkim.ts';
+import { type DkimKey, parsePrivateKey, signHeader } from '../mail/dkim.ts';
 import { listUnsubscribe, saysHowToUnsubscribe, type UnsubscribePlaces } from '../mail/list-unsubscribe.ts';
 import { deriveKey, open } from '../seal.ts';
 import { sealContext } from './domains.ts';
@@ -41,10 +42,11 @@ export interface CopyFor {
  * The signed bytes of an email as they go over the wire: the same each time, so that a second copy is recognised as one.
  *
  * @param copy null for an email that is the same for all
+ * @param body where it was made for another email with the same texts, and without files, too
  */
-export async function build(email: MessageSource, keys: DkimKey[], copy: CopyFor | null): Promise<Buffer> {
+export async function build(email: MessageSource, keys: DkimKey[], copy: CopyFor | null, body?: Body): Promise<Buffer> {
   const own = copy ? listUnsubscribe(copy.places, { emailId: email.id, position: copy.position }) : [];
-  const message = await compose({
+  const parts = {
     from: parseMailbox(email.from),
     to: email.to.map(parseMailbox),
     cc: email.cc.map(parseMailbox),
@@ -56,7 +58,8 @@ export async function build(email: MessageSource, keys: DkimKey[], copy: CopyFor
     attachments: email.attachments,
     messageId: email.messageId,
     date: email.dueAt,
-  });
-  const header = await sign(message, keys, email.dueAt);
-  return Buffer.concat([header, message]);
+  };
+  const message = await compose(parts, body);
+  const signatures = await signHeader(message.header, message.body.hash, keys, email.dueAt);
+  return Buffer.concat([signatures, message.header, message.body.bytes]);
 }

@@ -158,6 +158,7 @@ function deliverCopy(
   const recipients = readers.map(({ address }) => address);
   const position = readers[0]?.position ?? 0;
   const named = { position, alone: readers.length === 1 };
+  const mayGoOn = () => tools.lease.valid() && tools.lease.nodeId === claim.nodeId;
   return tools.messages.with(email, signing, personal ? position : null, (message) =>
     deliver(tools.transport, {
       destination: claim.destination,
@@ -169,10 +170,10 @@ function deliverCopy(
       },
       message,
       tls: email.tls,
-      beforeDot: (accepted, session) => {
-        if (!tools.lease.valid() || tools.lease.nodeId !== claim.nodeId) return false;
-        tools.journal.dot(claim, accepted, session);
-        return true;
+      beforeDot: async (accepted, session) => {
+        if (!mayGoOn()) return false;
+        await tools.journal.dot(claim, accepted, session);
+        return mayGoOn();
       },
       afterDot: (results) => tools.journal.answer(claim, results),
       perConnection: site.perConnection ?? undefined,

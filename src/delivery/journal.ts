@@ -23,6 +23,9 @@ const complainEveryMs = 60_000;
 interface JournalFile {
   path: string;
   fd: number;
+  /** Lines that the next write brings. */
+  pending: string;
+  /** Written, or about to be. */
   bytes: number;
   dots: number;
   open: number;
@@ -42,6 +45,7 @@ export class Journal {
   readonly #files = new Set<JournalFile>();
   readonly #dots = new Map<Claim, { file: JournalFile; n: number }[]>();
   #current: JournalFile | null = null;
+  #writing: Promise<void> | null = null;
   #complainedAt = Number.NEGATIVE_INFINITY;
 
   constructor(folder: string, log: Logger) {
@@ -49,8 +53,11 @@ export class Journal {
     this.#log = log;
   }
 
-  /** Notes that the final dot for these recipients of the claim is about to be written. */
-  dot(claim: Claim, recipients: string[], session: OpenSession): void {
+  /**
+   * Notes that the final dot for these recipients of the claim is about to be written. Resolves when that is on disk, with
+   * all that is noted in the same turn of the event loop in one write.
+   */
+  dot(claim: Claim, recipients: string[], session: OpenSession): Promise<void> {
     const concerned = claim.recipients.filter(({ address }) => recipients.includes(address));
     this.#try(() => {
       const file = this.#fileToWrite();
@@ -62,12 +69,15 @@ export class Journal {
       if (dots) dots.push({ file, n });
       else this.#dots.set(claim, [{ file, n }]);
     });
+    return this.#write();
   }
 
-  /** Notes what the last dot of this claim came to. */
+  /** Notes what the last dot of this claim came to. It is on disk with the next write, in this turn of the event loop or the next. */
   answer(claim: Claim, results: RecipientResult[]): void {
     const last = this.#dots.get(claim)?.at(-1);
-    if (last) this.#try(() => append(last.file, { n: last.n, results }));
+    if (!last) return;
+    append(last.file, { n: last.n, results });
+    void this.#write();
   }
 
   /** Says that the database has all about this claim. */
@@ -81,6 +91,7 @@ export class Journal {
 
   /** Leaves the files that still hold something for the next start. */
   close(): void {
+    this.#writeAll();
     for (const file of this.#files) {
       this.#try(() => closeSync(file.fd));
       if (file.open === 0) this.#try(() => unlinkSync(file.path));
@@ -94,14 +105,30 @@ export class Journal {
     if (this.#current && this.#current.bytes <= fileBytes) return this.#current;
     mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
     const path = join(this.#folder, `${process.pid}-${newId()}.jsonl`);
-    const file = { path, fd: openSync(path, 'ax', 0o600), bytes: 0, dots: 0, open: 0 };
+    const file = { path, fd: openSync(path, 'ax', 0o600), pending: '', bytes: 0, dots: 0, open: 0 };
     ours.add(path);
     this.#files.add(file);
     this.#current = file;
     return file;
   }
 
+  #write(): Promise<void> {
+    this.#writing ??= new Promise((written) => {
+      setImmediate(() => {
+        this.#writing = null;
+        this.#writeAll();
+        written();
+      });
+    });
+    return this.#writing;
+  }
+
+  #writeAll(): void {
+    for (const file of this.#files) this.#try(() => flush(file));
+  }
+
   #empty(file: JournalFile): void {
+    file.pending = '';
     if (file === this.#current) {
       ftruncateSync(file.fd);
       file.bytes = 0;
@@ -129,9 +156,16 @@ export class Journal {
 }
 
 function append(file: JournalFile, line: JournalLine): void {
-  const bytes = Buffer.from(`${JSON.stringify(line)}\n`);
-  file.bytes += bytes.length;
-  if (writeSync(file.fd, bytes) !== bytes.length) throw new Error('only a part of a line was written');
+  const text = `${JSON.stringify(line)}\n`;
+  file.pending += text;
+  file.bytes += text.length;
+}
+
+function flush(file: JournalFile): void {
+  if (file.pending === '') return;
+  const bytes = Buffer.from(file.pending);
+  file.pending = '';
+  if (writeSync(file.fd, bytes) !== bytes.length) throw new Error('only a part of it was written');
 }
 
 /**

@@ -1,19 +1,28 @@
 import type { OutgoingEmail, SealedKey } from '../core/outgoing.ts';
 import { build, isPersonal, openKey, type Signing, unsubscribeKey } from '../core/outgoing-message.ts';
+import { type Body, bodyName, composeBody } from '../mail/body.ts';
 import type { DkimKey } from '../mail/dkim.ts';
 import type { UnsubscribePlaces } from '../mail/list-unsubscribe.ts';
 
 const keysKept = 1_000;
 
+/** Something that is made once for all who use it at the same time. */
+interface Shared<T> {
+  made: Promise<T>;
+  users: number;
+}
+
 /**
  * Builds the signed bytes of emails. The same email gives the same bytes each time, so that a second copy after a crash
- * is recognised as one. Jobs of one email that run together share one building of it.
+ * is recognised as one. Jobs of one email that run together share one building of it, and emails with the same texts
+ * that of their body.
  */
 export class MessageBuilder {
   readonly #encryptionKey: Buffer;
   readonly #places: UnsubscribePlaces | null;
   readonly #keys = new Map<string, DkimKey>();
-  readonly #building = new Map<string, { bytes: Promise<Buffer>; users: number }>();
+  readonly #messages = new Map<string, Shared<Buffer>>();
+  readonly #bodies = new Map<string, Shared<Body>>();
 
   /** @param unsubscribing where those are heard who unsubscribe from marketing mail; without it that mail does not say how */
   constructor(encryptionKey: Buffer, unsubscribing: Omit<UnsubscribePlaces, 'key'> | null = null) {
@@ -38,18 +47,18 @@ export class MessageBuilder {
     use: (bytes: Buffer) => Promise<T>,
   ): Promise<T> {
     const copy = this.#places && position !== null ? { position, places: this.#places } : null;
-    const name = `${email.id} ${copy?.position ?? ''}`;
-    const known = this.#building.get(name);
-    const keys = () => signing.keys.map((key) => this.#key(signing, key));
-    const entry = known ?? { bytes: build(email, keys(), copy), users: 0 };
-    entry.users += 1;
-    this.#building.set(name, entry);
-    try {
-      return await use(await entry.bytes);
-    } finally {
-      entry.users -= 1;
-      if (entry.users === 0) this.#building.delete(name);
-    }
+    const make = () => this.#withBody(email, (body) => build(email, this.#keysOf(signing), copy, body));
+    return share(this.#messages, `${email.id} ${copy?.position ?? ''}`, make, use);
+  }
+
+  #withBody<T>(email: OutgoingEmail, use: (body: Body | undefined) => Promise<T>): Promise<T> {
+    const { text, html, attachments } = email;
+    if (attachments.length > 0) return use(undefined);
+    return share(this.#bodies, bodyName(text, html), () => composeBody(text, html), use);
+  }
+
+  #keysOf(signing: Signing): DkimKey[] {
+    return signing.keys.map((key) => this.#key(signing, key));
   }
 
   /** Parsed once: parsing a key costs as much as signing with it. */
@@ -61,5 +70,23 @@ export class MessageBuilder {
     if (this.#keys.size >= keysKept) this.#keys.clear();
     this.#keys.set(name, key);
     return key;
+  }
+}
+
+/** Runs `use` with what is made under this name; it is let go when nobody uses it any more. */
+async function share<Made, T>(
+  all: Map<string, Shared<Made>>,
+  name: string,
+  make: () => Promise<Made>,
+  use: (made: Made) => Promise<T>,
+): Promise<T> {
+  const entry = all.get(name) ?? { made: make(), users: 0 };
+  entry.users += 1;
+  all.set(name, entry);
+  try {
+    return await use(await entry.made);
+  } finally {
+    entry.users -= 1;
+    if (entry.users === 0) all.delete(name);
   }
 }

@@ -1,9 +1,9 @@
-import { createHash } from 'node:crypto';
-import MailComposer from 'nodemailer/lib/mail-composer';
 import { isAscii, type Mailbox } from './address.ts';
-import { type MessageAttachment, toComposer } from './attachments.ts';
+import type { MessageAttachment } from './attachments.ts';
+import { type Body, composeBody } from './body.ts';
+import { composeFiles } from './compose-files.ts';
 import { writeAddresses, writeField, writeText } from './fields.ts';
-import { type Header, isFieldName, readHeader } from './headers.ts';
+import { type Header, isFieldName } from './headers.ts';
 import { findWireDefect } from './wire.ts';
 
 export type { MessageAttachment };
@@ -26,41 +26,29 @@ export interface MessageParts {
   date: Date;
 }
 
+/** A message as it goes to any server, but for the signatures in front of it. */
+export interface ComposedMessage {
+  /** All fields, with the empty line that ends them. */
+  header: Buffer;
+  body: Body;
+}
+
 /**
  * The message as RFC 5322 and MIME bytes, ready to be signed and sent to any server: CRLF line ends only, lines of at most
  * 998 octets, no NUL, and nothing but 7-bit octets, except in the header where an address needs SMTPUTF8. The same parts
  * give the same bytes.
  *
+ * @param body where it was made for another message with the same texts, and without files, too
  * @throws {Error} when the result would break these rules, which is a defect here and not the client's
  */
-export async function compose(parts: MessageParts): Promise<Buffer> {
-  const mime = await new MailComposer({
-    ...(parts.text === null ? {} : { text: withCrlf(parts.text) }),
-    ...(parts.html === null ? {} : { html: withCrlf(parts.html) }),
-    attachments: parts.attachments.map(toComposer),
-    messageId: '<replaced@invalid>',
-    date: parts.date,
-    disableFileAccess: true,
-    disableUrlAccess: true,
-    // "=_" occurs neither in base64 nor in quoted-printable. The rest is from the id, so that a retry sends the same bytes;
-    // the id is drawn after the body was given, so no body can be written to hold it.
-    boundaryPrefix: '=_',
-    baseBoundary: createHash('sha256').update(parts.messageId).digest('hex').slice(0, 24),
-  })
-    .compile()
-    .build();
-
-  // Only the MIME tree is nodemailer's. The header is ours: nodemailer rewrites the case of names, encodes every value with
-  // a quote in it, passes a typed `=?utf-8?Q?...?=` on as an encoding, and does not split a long word.
-  const { fields, body } = readHeader(mime);
-  const structure = fields.filter((field) => /^(?:content-|mime-version$)/i.test(field.name)).map((field) => field.raw);
-  const header = Buffer.from(writeHeader(parts));
-  const message = Buffer.concat([header, ...structure, Buffer.from('\r\n'), mime.subarray(body)]);
-
+export async function compose(parts: MessageParts, body?: Body): Promise<ComposedMessage> {
+  const { text, html, attachments } = parts;
+  const made = body ?? (await (attachments.length > 0 ? composeFiles(parts) : composeBody(text, html)));
+  const header = Buffer.from(`${writeHeader(parts)}${made.fields}\r\n`);
   const utf8 = needsSmtpUtf8([parts.from, ...parts.to, ...parts.cc, ...parts.replyTo]);
-  const defect = findWireDefect(message, utf8 ? header.length : 0);
-  if (defect) throw new Error(`composed a message with ${defect}`);
-  return message;
+  const defect = findWireDefect(header, utf8 ? header.length : 0);
+  if (defect) throw new Error(`composed a header with ${defect}`);
+  return { header, body: made };
 }
 
 /** Whether one of the addresses needs SMTPUTF8 at the destination (RFC 6531): its local part is not ASCII. Nothing else of a message does. */
@@ -84,9 +72,4 @@ function writeHeader(parts: MessageParts): string {
     header += writeText(name, value, false);
   }
   return header;
-}
-
-/** Every CR, LF and CRLF as CRLF: a lone one is the way to smuggle a second message (SMTP smuggling). */
-function withCrlf(text: string): string {
-  return text.replaceAll(/\r\n|\r|\n/g, '\r\n');
 }

@@ -142,8 +142,18 @@ export function publishedKey(txt: string): string | null {
  */
 export async function sign(message: Buffer, keys: DkimKey[], at: Date): Promise<Buffer> {
   const { fields, body } = readHeader(message);
-  const bodyHash = await hashRelaxedBody(message.subarray(body));
+  return signFields(fields, await hashRelaxedBody(message.subarray(body)), keys, at);
+}
+
+/** The same for a message whose header and body hash are known apart. */
+export function signHeader(header: Buffer, bodyHash: string, keys: DkimKey[], at: Date): Promise<Buffer> {
+  return signFields(readHeader(header).fields, bodyHash, keys, at);
+}
+
+async function signFields(fields: RawField[], bodyHash: string, keys: DkimKey[], at: Date): Promise<Buffer> {
   const selected = selectFields(fields);
+  const [only, ...others] = keys;
+  if (only && others.length === 0) return signatureField(only, selected, bodyHash, at);
   return Buffer.concat(await Promise.all(keys.map((key) => signatureField(key, selected, bodyHash, at))));
 }
 

@@ -22,3 +22,8 @@ export class LineEnds {
     }
   }
 }
+
+/** Every CR, LF and CRLF as CRLF: a lone one is the way to smuggle a second message (SMTP smuggling). */
+export function withCrlf(text: string): string {
+  return text.includes('\r') ? text.replaceAll(/\r\n|\r|\n/g, '\r\n') : text.replaceAll('\n', '\r\n');
+}

@@ -40,7 +40,7 @@ export interface DeliveryRequest {
   /** What the sender asks for; TLS where it is offered unless given. */
   tls?: TlsDemand;
   /** Asked in each transaction just before the end of the message is written for these recipients; false gives it up. */
-  beforeDot: (recipients: string[], session: OpenSession) => boolean;
+  beforeDot: (recipients: string[], session: OpenSession) => boolean | Promise<boolean>;
   /** Told what became of those recipients as soon as that is known, before the attempt is over. */
   afterDot?: (results: RecipientResult[]) => void;
   /** Ends the attempt: what is undecided is deferred, and uncertain if the final dot was written. */

@@ -18,7 +18,7 @@ export interface TransactionRequest {
   envelope: Envelope;
   content: Content;
   /** Asked just before the end of the message is written, for these recipients; false gives the message up. */
-  beforeDot: (recipients: string[]) => boolean;
+  beforeDot: (recipients: string[]) => boolean | Promise<boolean>;
   /** Told what became of them as soon as that is known. */
   afterDot: (results: RecipientResult[]) => void;
   deadlines: Deadlines;
@@ -211,11 +211,12 @@ class Transaction {
       const broken = await this.#connection.write(content.wire.subarray(0, split), ms);
       if (broken !== null && !this.#connection.pending) return this.#lose('data', broken);
     }
+    const concerned = this.#open;
+    const allowed = await beforeDot(concerned);
     // A reply now is the server's refusal in the middle of the message; taken for the dot's it could pass for success.
     if (this.#connection.pending) return this.#interrupted(await this.#connection.read(deadlines.data));
     if (this.#connection.lost !== null) return this.#lose('data', this.#connection.lost);
-    const concerned = this.#open;
-    if (!beforeDot(concerned)) return this.#giveUp();
+    if (!allowed) return this.#giveUp();
     this.#connection.conversation?.said(['.']);
     this.#connection.finish(content.wire.subarray(split), finalDot);
     const end = await this.#connection.read(deadlines.dot);

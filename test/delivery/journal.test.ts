@@ -39,12 +39,13 @@ function start(t: Test) {
 t.test('a dot is on disk when it is noted, and names only its own recipients', async (t) => {
   const { journal, lines } = start(t);
   const claim = claimOf('a@a.test', 'b@a.test');
-  journal.dot(claim, ['b@a.test'], session);
+  await journal.dot(claim, ['b@a.test'], session);
   t.match(
     lines().map((line) => JSON.parse(line)),
     [{ n: 0, dot: { claim: { recipients: [{ address: 'b@a.test' }] } } }],
   );
   journal.answer(claim, []);
+  await new Promise((resume) => setImmediate(resume));
   t.equal(lines().length, 2);
 });
 
@@ -52,11 +53,11 @@ t.test('what is recorded is not kept: one file that stays small', async (t) => {
   const { folder, journal } = start(t);
   const size = () => readdirSync(folder).reduce((sum, name) => sum + readFileSync(join(folder, name)).length, 0);
   const slow = claimOf('slow@a.test');
-  journal.dot(slow, ['slow@a.test'], session);
+  await journal.dot(slow, ['slow@a.test'], session);
   let most = 0;
   for (let left = 10_000; left > 0; left -= 1) {
     const claim = claimOf('a@a.test');
-    journal.dot(claim, ['a@a.test'], session);
+    await journal.dot(claim, ['a@a.test'], session);
     journal.answer(claim, []);
     journal.recorded(claim);
     if (left % 500 === 0) most = Math.max(most, size());
@@ -70,7 +71,7 @@ t.test('what is recorded is not kept: one file that stays small', async (t) => {
 
 t.test('what is not recorded outlives the process that knew it', async (t) => {
   const { folder, journal, lines } = start(t);
-  journal.dot(claimOf('a@a.test'), ['a@a.test'], session);
+  await journal.dot(claimOf('a@a.test'), ['a@a.test'], session);
   t.same(abandonedJournals(folder, true), [], 'it is being written');
   journal.close();
   t.equal(lines().length, 1);
@@ -90,7 +91,7 @@ t.test('a folder that cannot be written is said once, and stops nobody', async (
   const journal = new Journal('/dev/null/journal', pino({ base: null }, { write: (line: string) => said.push(line) }));
   for (let left = 3; left > 0; left -= 1) {
     const claim = claimOf('a@a.test');
-    journal.dot(claim, ['a@a.test'], session);
+    await journal.dot(claim, ['a@a.test'], session);
     journal.answer(claim, []);
     journal.recorded(claim);
   }

@@ -1,12 +1,12 @@
 import t from 'tap';
 import { parseMailbox } from '../../src/mail/address.ts';
-import { compose, type MessageParts, needsSmtpUtf8 } from '../../src/mail/compose.ts';
+import { type MessageParts, needsSmtpUtf8 } from '../../src/mail/compose.ts';
 import { findWireDefect } from '../../src/mail/wire.ts';
-import { file, message } from './parts.ts';
+import { composed, file, message } from './parts.ts';
 import { dots, harmless, refused, show, smuggling } from './payloads.ts';
 
 t.test('one message, to the letter', async (t) => {
-  const bytes = await compose(
+  const bytes = await composed(
     message({
       cc: [parseMailbox('"Lovelace, Ada" <ada@b.example>')],
       replyTo: [parseMailbox('Zoë <z@b.example>')],
@@ -28,9 +28,9 @@ t.test('one message, to the letter', async (t) => {
       'Message-ID: <0190aaaa-bbbb-7ccc-8ddd-eeeeffff0001@sender.example>',
       'x-oDD-Case: kept',
       'List-Id: "News" <news.b.example>',
-      'Content-Transfer-Encoding: 7bit',
       'MIME-Version: 1.0',
       'Content-Type: text/plain; charset=utf-8',
+      'Content-Transfer-Encoding: 7bit',
       '',
       'Hello',
       '',
@@ -40,8 +40,8 @@ t.test('one message, to the letter', async (t) => {
 
 t.test('what is encoded, and where lines end', async (t) => {
   const header = async (parts: Partial<MessageParts>) => {
-    const text = String(await compose(message(parts)));
-    return text.slice(text.indexOf('\r\nTo:') + 2, text.indexOf('\r\nContent-')).split('\r\n');
+    const text = String(await composed(message(parts)));
+    return text.slice(text.indexOf('\r\nTo:') + 2, text.indexOf('\r\nMIME-Version')).split('\r\n');
   };
   const value = 'My Zoë list <l.b.example>';
   t.match(await header({ subject: value }), [
@@ -76,7 +76,7 @@ t.test('what is encoded, and where lines end', async (t) => {
 
 t.test('the same parts give the same bytes', async (t) => {
   const parts = message({ html: '<p>', attachments: [file(), file({ filename: 'b.bin' })] });
-  t.ok((await compose(parts)).equals(await compose(parts)));
+  t.ok((await composed(parts)).equals(await composed(parts)));
 });
 
 t.test('nothing but CRLF, short lines and 7 bits, whatever the body is', async (t) => {
@@ -105,7 +105,7 @@ t.test('nothing but CRLF, short lines and 7 bits, whatever the body is', async (
       { text: null, html: text },
       { text, html: text, attachments: [file({ content: Buffer.from(text) })] },
     ]) {
-      const bytes = await compose(message(parts));
+      const bytes = await composed(message(parts));
       t.equal(findWireDefect(bytes, 0), null, show(text));
     }
   }
@@ -113,15 +113,15 @@ t.test('nothing but CRLF, short lines and 7 bits, whatever the body is', async (
 
 t.test('a message is refused rather than sent broken', async (t) => {
   const bad = { ...parseMailbox('a@b.example'), address: 'a@b.example>\r\nRCPT TO:<c@d.example' };
-  await t.rejects(compose(message({ to: [bad] })));
-  await t.rejects(compose(message({ from: { ...bad, address: 'a@b.example,x@y.example' } })));
+  await t.rejects(composed(message({ to: [bad] })));
+  await t.rejects(composed(message({ from: { ...bad, address: 'a@b.example,x@y.example' } })));
   await t.rejects(
-    compose(message({ to: [{ ...bad, address: `${'x'.repeat(1000)}@b.example` }] })),
+    composed(message({ to: [{ ...bad, address: `${'x'.repeat(1000)}@b.example` }] })),
     /a line of 1\d\d\d octets/,
   );
-  await t.rejects(compose(message({ messageId: 'a>\r\nBcc: <x@y.example' })));
-  await t.rejects(compose(message({ headers: [{ name: 'X:\r\nBcc', value: 'x' }] })));
-  const crafted = await compose(message({ subject: 'a\r\nBcc: x', headers: [{ name: 'X-A', value: 'b\nBcc: y' }] }));
+  await t.rejects(composed(message({ messageId: 'a>\r\nBcc: <x@y.example' })));
+  await t.rejects(composed(message({ headers: [{ name: 'X:\r\nBcc', value: 'x' }] })));
+  const crafted = await composed(message({ subject: 'a\r\nBcc: x', headers: [{ name: 'X-A', value: 'b\nBcc: y' }] }));
   t.notMatch(crafted.toString(), /^Bcc/m);
 });
 
@@ -131,8 +131,8 @@ t.test('SMTPUTF8 is needed for a local part only', async (t) => {
   t.notOk(needsSmtpUtf8([]));
   t.notOk(needsSmtpUtf8([plain]));
   t.ok(needsSmtpUtf8([plain, utf8]));
-  t.equal(findWireDefect(await compose(message({ to: [plain] })), 0), null);
-  const bytes = await compose(message({ to: [plain, utf8], text: 'ü' }));
+  t.equal(findWireDefect(await composed(message({ to: [plain] })), 0), null);
+  const bytes = await composed(message({ to: [plain, utf8], text: 'ü' }));
   t.match(bytes.toString(), /^To: .*<a@xn--bcher-kva\.example>,\r\n jõe@xn--bcher-kva\.example\r\n/m);
   t.equal(findWireDefect(bytes, bytes.indexOf('\r\n\r\n')), null, 'the body is 7-bit all the same');
 });

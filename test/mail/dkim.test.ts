@@ -3,7 +3,6 @@ import fc from 'fast-check';
 import { dkimVerify } from 'mailauth/lib/dkim/verify.js';
 import t from 'tap';
 import { parseMailbox } from '../../src/mail/address.ts';
-import { compose } from '../../src/mail/compose.ts';
 import {
   type DkimKey,
   dnsValue,
@@ -13,6 +12,7 @@ import {
   publishedKey,
   sign,
 } from '../../src/mail/dkim.ts';
+import { composed } from './parts.ts';
 import { dots, show, smuggling } from './payloads.ts';
 
 const at = new Date('2026-11-20T10:11:12.999Z');
@@ -216,7 +216,7 @@ t.test('a body of many megabytes', async (t) => {
 
 t.test('composed messages', async (t) => {
   for (const text of [...smuggling, ...dots, '', 'ü'.repeat(500), 'x'.repeat(2000), 'a \t\n\n\n']) {
-    const message = await compose({
+    const message = await composed({
       from: parseMailbox('Zoë <zö@sender.example>'),
       to: [parseMailbox('jõe@b.example')],
       cc: [],

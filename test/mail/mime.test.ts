@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { type Mailbox, parseMailbox } from '../../src/mail/address.ts';
-import { compose, type MessageParts } from '../../src/mail/compose.ts';
-import { file, message } from './parts.ts';
+import type { MessageParts } from '../../src/mail/compose.ts';
+import { composed, file, message } from './parts.ts';
 import { dots, harmless, show, smuggling } from './payloads.ts';
 import { hasPython, type Reading, readAll } from './python.ts';
 
@@ -51,7 +51,7 @@ t.test('read by Python', { skip: hasPython ? false : 'python3 is not installed' 
     ],
   ];
   const read = async (all: Partial<MessageParts>[]) => {
-    const bytes = await Promise.all(all.map((parts) => compose(message(parts))));
+    const bytes = await Promise.all(all.map((parts) => composed(message(parts))));
     const readings = readAll(bytes);
     for (const [index, reading] of readings.entries()) t.same(reading.defects, [], show(String(bytes[index])));
     return readings;
@@ -67,9 +67,9 @@ t.test('read by Python', { skip: hasPython ? false : 'python3 is not installed' 
         'To',
         'Subject',
         'Message-ID',
-        'Content-Transfer-Encoding',
         'MIME-Version',
         'Content-Type',
+        'Content-Transfer-Encoding',
       ]);
     }
   });

@@ -1,5 +1,5 @@
 import { parseMailbox } from '../../src/mail/address.ts';
-import type { MessageAttachment, MessageParts } from '../../src/mail/compose.ts';
+import { compose, type MessageAttachment, type MessageParts } from '../../src/mail/compose.ts';
 
 /** The parts of a plain message, but for those that a test is about. */
 export const message = (parts: Partial<MessageParts> = {}): MessageParts => ({
@@ -24,3 +24,9 @@ export const file = (parts: Partial<MessageAttachment> = {}): MessageAttachment 
   content: Buffer.from('content'),
   ...parts,
 });
+
+/** The whole message in one piece. */
+export async function composed(parts: MessageParts): Promise<Buffer> {
+  const { header, body } = await compose(parts);
+  return Buffer.concat([header, body.bytes]);
+}

@@ -1,0 +1,57 @@
+import { hash } from 'node:crypto';
+import { hashRelaxedBody } from './canonical.ts';
+import { encodeText } from './encode-text.ts';
+import { findWireDefect } from './wire.ts';
+
+/** The body of a message, apart from everything that differs from one recipient to the next. */
+export interface Body {
+  /** The MIME fields that belong in the message's header, each with its CRLF. */
+  fields: string;
+  /** What comes after the empty line. CRLF line ends, 7-bit octets, no line over 998 of them. */
+  bytes: Buffer;
+  /** The bh= value of a DKIM signature with the relaxed form (RFC 6376 section 3.7). */
+  hash: string;
+}
+
+/** What tells one body without files from any other. */
+export function bodyName(text: string | null, html: string | null): string {
+  return hash('sha256', `${text?.length ?? ''} ${html?.length ?? ''} ${text ?? ''}${html ?? ''}`);
+}
+
+/** The body of a message without files: text, HTML, or both as alternatives (RFC 2046 section 5.1.4). The same texts give the same bytes. */
+export async function composeBody(text: string | null, html: string | null): Promise<Body> {
+  if (text === null || html === null) {
+    const { fields, bytes } = html === null ? part('plain', text ?? '') : part('html', html);
+    const ended = endsLine(bytes) ? bytes : Buffer.concat([bytes, Buffer.from('\r\n')]);
+    return toBody(`MIME-Version: 1.0\r\n${fields}`, ended);
+  }
+  // Made from the texts, so that none can be written to hold it; and "=_" is neither in base64 nor in quoted-printable.
+  const boundary = `=_${bodyName(text, html).slice(0, 32)}`;
+  const parts = [part('plain', text), part('html', html)];
+  const bytes = Buffer.concat([
+    ...parts.flatMap(({ fields, bytes }) => [
+      Buffer.from(`--${boundary}\r\n${fields}\r\n`, 'latin1'),
+      bytes,
+      Buffer.from('\r\n'),
+    ]),
+    Buffer.from(`--${boundary}--\r\n`, 'latin1'),
+  ]);
+  return toBody(`MIME-Version: 1.0\r\nContent-Type: multipart/alternative;\r\n boundary="${boundary}"\r\n`, bytes);
+}
+
+/** @throws {Error} when these bytes could not go out, which is a defect of whoever made them */
+export async function toBody(fields: string, bytes: Buffer): Promise<Body> {
+  const defect = findWireDefect(bytes, 0);
+  if (defect) throw new Error(`composed a body with ${defect}`);
+  return { fields, bytes, hash: await hashRelaxedBody(bytes) };
+}
+
+function part(subtype: 'plain' | 'html', text: string): { fields: string; bytes: Buffer } {
+  const { encoding, bytes } = encodeText(text);
+  return {
+    fields: `Content-Type: text/${subtype}; charset=utf-8\r\nContent-Transfer-Encoding: ${encoding}\r\n`,
+    bytes,
+  };
+}
+
+const endsLine = (bytes: Buffer) => bytes.at(-2) === 0x0d && bytes.at(-1) === 0x0a;

@@ -1,0 +1,39 @@
+import { createHash } from 'node:crypto';
+import MailComposer from 'nodemailer/lib/mail-composer';
+import { type MessageAttachment, toComposer } from './attachments.ts';
+import { type Body, toBody } from './body.ts';
+import { readHeader } from './headers.ts';
+import { withCrlf } from './line-ends.ts';
+
+/** What the body of a message with files is made of. */
+export interface BodyWithFiles {
+  text: string | null;
+  html: string | null;
+  attachments: MessageAttachment[];
+  /** The boundaries come from it. */
+  messageId: string;
+}
+
+/** The body of a message with files, by nodemailer. The same parts give the same bytes. */
+export async function composeFiles({ text, html, attachments, messageId }: BodyWithFiles): Promise<Body> {
+  const mime = await new MailComposer({
+    ...(text === null ? {} : { text: withCrlf(text) }),
+    ...(html === null ? {} : { html: withCrlf(html) }),
+    attachments: attachments.map(toComposer),
+    messageId: '<replaced@invalid>',
+    disableFileAccess: true,
+    disableUrlAccess: true,
+    // "=_" occurs neither in base64 nor in quoted-printable. The rest is from the id, so that a retry sends the same bytes;
+    // the id is drawn after the body was given, so no body can be written to hold it.
+    boundaryPrefix: '=_',
+    baseBoundary: createHash('sha256').update(messageId).digest('hex').slice(0, 24),
+  })
+    .compile()
+    .build();
+
+  // Only the MIME tree is nodemailer's. The header is ours: nodemailer rewrites the case of names, encodes every value with
+  // a quote in it, passes a typed `=?utf-8?Q?...?=` on as an encoding, and does not split a long word.
+  const { fields, body } = readHeader(mime);
+  const structure = fields.filter((field) => /^(?:content-|mime-version$)/i.test(field.name));
+  return toBody(structure.map(({ raw }) => raw.toString('latin1')).join(''), mime.subarray(body));
+}
