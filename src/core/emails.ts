@@ -15,6 +15,18 @@ import { type EmailEvent, emit } from './webhooks.ts';
 
 export type Accepted = { email: Email } | { refusal: ApiError };
 
+/** Something that asks for emails to be sent, and gets one answer. */
+export interface SendCall {
+  requests: Sendable[];
+  /** Where it has a key: however often and however parallel it is made, its emails are accepted once. */
+  idempotency: idempotency.Idempotency | null;
+  /** Makes the answer from the results; where it throws, nothing was sent and the idempotency key stays free. */
+  respond: (results: Accepted[]) => unknown;
+}
+
+/** What a call comes to; `replayed`: an earlier one with its key was answered so. */
+export type SendAnswer = { response: unknown; replayed: boolean } | { error: unknown };
+
 /**
  * Accepts emails: one, or a whole batch, with the same number of statements. Each is refused or accepted on its own; all
  * that are accepted are committed together with their recipients, contents and jobs before this returns.
@@ -22,41 +34,69 @@ export type Accepted = { email: Email } | { refusal: ApiError };
  * @returns one entry for each request, in order
  */
 export async function accept(db: Database, queue: Queue, holder: KeyHolder, requests: Sendable[]): Promise<Accepted[]> {
-  const { results, told } = await db.transaction((tx) => acceptIn(tx, queue, holder, requests));
-  wake(queue, told);
-  return results;
+  let accepted: Accepted[] = [];
+  const respond = (results: Accepted[]) => {
+    accepted = results;
+  };
+  await answerAll(db, queue, holder, [{ requests, idempotency: null, respond }]);
+  return accepted;
 }
 
 /**
- * The same for a call with an idempotency key: however often and however parallel it is made, the emails are accepted
- * once and every call gets the first answer.
+ * The same for calls of one API key that came together: they are committed together.
  *
- * @param respond makes the answer from the results; what it throws undoes everything, and the key stays free
- * @throws ApiError 409 when the key was used with another request
+ * @param calls those with an idempotency key have each another one
+ * @returns one answer for each call, in order
  */
-export async function acceptOnce(
+export async function answerAll(
   db: Database,
   queue: Queue,
   holder: KeyHolder,
-  requests: Sendable[],
-  call: idempotency.Idempotency,
-  respond: (results: Accepted[]) => unknown,
-): Promise<{ response: unknown; replayed: boolean }> {
-  const answer = await db.transaction(async (tx) => {
-    const first = await idempotency.take(tx, holder.accountId, call);
-    if (first) return { response: first.response, replayed: true, told: 0 };
-    const { results, told } = await acceptIn(tx, queue, holder, requests);
-    const response = respond(results);
-    await idempotency.keep(tx, holder.accountId, call.key, response);
-    return { response, replayed: false, told };
-  });
-  if (!answer.replayed) wake(queue, answer.told);
-  return answer;
-}
-
-function wake(queue: Queue, told: number): void {
+  calls: SendCall[],
+): Promise<SendAnswer[]> {
+  const { answers, told } = await db.transaction((tx) => answerIn(tx, queue, holder, calls));
   queue.wake();
   if (told > 0) queue.webhooks.wake();
+  return answers;
+}
+
+async function answerIn(
+  tx: Sql,
+  queue: Queue,
+  holder: KeyHolder,
+  calls: SendCall[],
+): Promise<{ answers: SendAnswer[]; told: number }> {
+  const keyed = calls.flatMap((call) => (call.idempotency ? [call.idempotency] : []));
+  const taken = (await idempotency.take(tx, holder.accountId, keyed)).values();
+  const turns = calls.map((call) => (call.idempotency ? (taken.next().value ?? 'first') : 'first'));
+  const first = calls.flatMap(({ requests }, index) => (turns[index] === 'first' ? requests : []));
+  const { results, told } = await acceptIn(tx, queue, holder, first);
+  const answers = calls.map((call, index): SendAnswer => {
+    const turn = turns[index] ?? 'first';
+    if (turn instanceof ApiError) return { error: turn };
+    return turn === 'first' ? respondTo(call, results.splice(0, call.requests.length)) : { ...turn, replayed: true };
+  });
+  const made = calls.flatMap(({ idempotency: call }, index) => {
+    const answer = turns[index] === 'first' ? answers[index] : undefined;
+    return call && answer ? [{ key: call.key, answer }] : [];
+  });
+  await idempotency.keep(
+    tx,
+    holder.accountId,
+    made.flatMap(({ key, answer }) => ('response' in answer ? [{ key, response: answer.response }] : [])),
+    made.flatMap(({ key, answer }) => ('error' in answer ? [key] : [])),
+  );
+  return { answers, told };
+}
+
+/** A refusal of all that a call asked for is its answer; any other reason not to answer undoes what is under way. */
+function respondTo({ respond }: SendCall, results: Accepted[]): SendAnswer {
+  try {
+    return { response: respond(results), replayed: false };
+  } catch (error) {
+    if (results.some((result) => 'email' in result)) throw error;
+    return { error };
+  }
 }
 
 async function acceptIn(

@@ -1,4 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto';
+import { Batcher } from '../batcher.ts';
 import type { Database } from '../db/client.ts';
 import { forbidden, notFound, unauthorized } from '../errors.ts';
 import type { ApiKey } from '../generated/prisma/client.ts';
@@ -61,6 +62,21 @@ export async function revoke(db: Database, accountId: string, id: string): Promi
   return apiKey;
 }
 
+interface KeyRow {
+  id: string;
+  key_hash: Buffer;
+  account_id: string;
+  scopes: string[];
+  domains: string[];
+  plan: string;
+  suspended: boolean;
+}
+
+const mostAtOnce = 200;
+
+/** Keys that are looked up at the same time are one statement. */
+const lookUps = new WeakMap<Database, Batcher<Buffer, KeyRow | null>>();
+
 /**
  * Finds out who holds this key. It is read from the database each time, so that a revoked key is refused from that
  * moment on every node.
@@ -69,24 +85,25 @@ export async function revoke(db: Database, accountId: string, id: string): Promi
  */
 export async function authenticate(db: Database, key: string | undefined): Promise<KeyHolder> {
   if (!key?.startsWith(prefix) || key.length > 200) throw unauthorized();
-  const [row] = await db.query<{
-    id: string;
-    account_id: string;
-    scopes: string[];
-    domains: string[];
-    plan: string;
-    suspended: boolean;
-  }>({
-    name: 'key-authenticate',
-    text: `SELECT k.id, k.account_id, k.scopes, k.domains, a.plan, a.suspended_at IS NOT NULL AS suspended
-             FROM api_keys k JOIN accounts a ON a.id = k.account_id
-            WHERE k.key_hash = $1 AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now())`,
-    values: [digest(key)],
-  });
+  const lookUp = lookUps.get(db) ?? new Batcher((hashes: Buffer[]) => find(db, hashes), { most: mostAtOnce });
+  lookUps.set(db, lookUp);
+  const row = await lookUp.add(digest(key));
   if (!row) throw unauthorized();
   if (row.suspended) throw forbidden();
   const { id: keyId, account_id: accountId, plan, domains } = row;
   return { accountId, keyId, plan, scopes: new Set(row.scopes), domains };
+}
+
+async function find(db: Database, hashes: Buffer[]): Promise<(KeyRow | null)[]> {
+  const rows = await db.query<KeyRow>({
+    name: 'keys-authenticate',
+    text: `SELECT k.id, k.key_hash, k.account_id, k.scopes, k.domains, a.plan, a.suspended_at IS NOT NULL AS suspended
+             FROM api_keys k JOIN accounts a ON a.id = k.account_id
+            WHERE k.key_hash = ANY($1) AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now())`,
+    values: [hashes],
+  });
+  const byHash = new Map(rows.map((row) => [row.key_hash.toString('hex'), row]));
+  return hashes.map((hash) => byHash.get(hash.toString('hex')) ?? null);
 }
 
 /**

@@ -81,7 +81,8 @@ export async function wakeDue(db: Database, queue: Queue): Promise<{ woken: numb
                         WHERE r.job_id IS NULL AND r.next_attempt_at IS NOT NULL AND r.account_id > waiting.account_id
                         ORDER BY r.account_id LIMIT 1)
                  FROM waiting WHERE waiting.account_id IS NOT NULL),
-             lines AS (
+             -- Materialized, or the planner counts again for each recipient.
+             lines AS MATERIALIZED (
                SELECT account_id, (SELECT count(*)::int FROM (
                         SELECT FROM recipients b WHERE b.account_id = waiting.account_id AND b.job_id IS NOT NULL
                          LIMIT ${roomInQueue}) busy) AS busy

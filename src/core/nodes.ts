@@ -42,7 +42,12 @@ export async function beat(db: Database, nodeId: string): Promise<{ senders: num
   return { senders: row?.senders ?? 1 };
 }
 
-/** Takes this node off the list; anything it still holds becomes due for the others. */
+/** Takes all nodes off the list, where none can be running; what they held is free. */
+export async function buryAll(db: Database): Promise<void> {
+  await db.transaction((tx) => removeAndFree(tx, 0));
+}
+
+/** Takes a node off the list, this one or one that is dead; anything it still holds becomes due for the others. */
 export async function retire(db: Database, nodeId: string): Promise<void> {
   await db.transaction(async (tx) => {
     await tx.query({ text: 'DELETE FROM nodes WHERE id = $1', values: [nodeId] });

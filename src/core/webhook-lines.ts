@@ -93,7 +93,7 @@ export async function wakeDue(db: Database, queue: Queue): Promise<{ woken: numb
                         WHERE d.job_id IS NULL AND d.next_attempt_at IS NOT NULL AND d.webhook_id > waiting.webhook_id
                         ORDER BY d.webhook_id LIMIT 1)
                  FROM waiting WHERE waiting.webhook_id IS NOT NULL),
-             lines AS (
+             lines AS MATERIALIZED (
                SELECT waiting.webhook_id, ${endingOf('w')} AS ending, ${isFailing('w')} AS failing, ${roomOf('w')} AS room
                  FROM waiting LEFT JOIN webhooks w ON w.id = waiting.webhook_id WHERE waiting.webhook_id IS NOT NULL)
              SELECT due.id, lines.webhook_id, lines.ending, lines.failing

@@ -1,12 +1,12 @@
 import type { SMTPServerDataStream, SMTPServerEnvelope, SMTPServerSession } from 'smtp-server';
-import { type Accepted, accept, acceptOnce } from '../core/emails.ts';
+import type { Acceptance } from '../core/acceptance.ts';
+import type { Accepted } from '../core/emails.ts';
 import type { KeyHolder } from '../core/keys.ts';
 import { senderDomains } from '../core/sender-domains.ts';
 import { type Database, isUnavailable } from '../db/client.ts';
 import type { Logger } from '../log.ts';
 import { AddressError, isAscii, type Mailbox, parseMailbox } from '../mail/address.ts';
 import { readSubmission } from '../mail/submission.ts';
-import type { Queue } from '../queue.ts';
 import type { TokenBuckets } from '../rate-limit.ts';
 import { notNow, Refusal } from './refusal.ts';
 import type { ContentRoom } from './submission-content.ts';
@@ -16,7 +16,7 @@ import { type Submission, toSubmission } from './submission-request.ts';
 
 interface Tools {
   db: Database;
-  queue: Queue;
+  acceptance: Acceptance;
   log: Logger;
   limiter: TokenBuckets;
   login: SubmissionLogin;
@@ -119,9 +119,8 @@ export class SubmissionVisit {
   }
 
   async #store(holder: KeyHolder, { request, idempotency }: Submission): Promise<Kept> {
-    const { db, queue } = this.#tools;
-    if (!idempotency) return kept(await accept(db, queue, holder, [request]));
-    return (await acceptOnce(db, queue, holder, [request], idempotency, kept)).response as Kept;
+    const call = { requests: [request], idempotency, respond: kept };
+    return (await this.#tools.acceptance.answer(holder, call)).response as Kept;
   }
 
   async #demandOwn(holder: KeyHolder, field: string, domain: string): Promise<void> {

@@ -1,4 +1,5 @@
 import { SMTPServer, type SMTPServerOptions, type SMTPServerSession } from 'smtp-server';
+import { Acceptance } from '../core/acceptance.ts';
 import { limits } from '../core/send-limits.ts';
 import type { Database } from '../db/client.ts';
 import type { Logger } from '../log.ts';
@@ -55,6 +56,7 @@ const most = { mostInAll: 500, mostOfOne: 50 };
  */
 export async function startSubmission(options: SubmissionOptions): Promise<SubmissionServer> {
   const shared = {
+    acceptance: new Acceptance(options.db, options.queue),
     login: new SubmissionLogin(options.db),
     room: new ContentRoom(),
     underWay: new Set<Promise<unknown>>(),
@@ -83,6 +85,7 @@ export async function startSubmission(options: SubmissionOptions): Promise<Submi
 }
 
 interface Shared {
+  acceptance: Acceptance;
   login: SubmissionLogin;
   room: ContentRoom;
   /** What has to end before the database may go away. */

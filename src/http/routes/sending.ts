@@ -1,8 +1,9 @@
 import type Router from '@koa/router';
 import type { Context } from 'koa';
 import { z } from 'zod';
+import { Acceptance } from '../../core/acceptance.ts';
 import { dryRun } from '../../core/dry-run.ts';
-import { type Accepted, accept, acceptOnce } from '../../core/emails.ts';
+import type { Accepted } from '../../core/emails.ts';
 import type { KeyHolder } from '../../core/keys.ts';
 import * as scheduling from '../../core/scheduling.ts';
 import type { Sendable } from '../../core/template-sending.ts';
@@ -34,14 +35,15 @@ export const move = z.object({ scheduled_at: scheduledAt.describe('When to send 
 
 /** `POST /emails`, `POST /emails/batch`, `DELETE` and `PATCH /emails/:id` of what is scheduled, and `POST /emails/:id/release`. */
 export function sendingRoutes(router: Router, services: Services): void {
-  const { db } = services;
+  const { db, queue } = services;
+  const acceptance = new Acceptance(db, queue);
 
   router.post('/emails', demandKey(services, 'send'), async (ctx) => {
     const { dry_run: dry } = parse(sendQuery, ctx.query);
     const body = await readJson(ctx, singleLimit);
     const request = parse(sendRequest, body);
     if (dry === 'true') ctx.body = present.dryRun(await dryRun(db, ctx.state.holder as KeyHolder, request, services));
-    else await send(ctx, services, body, [request], presentSingle);
+    else await send(ctx, acceptance, body, [request], presentSingle);
   });
 
   router.post('/emails/batch', demandKey(services, 'send'), async (ctx) => {
@@ -51,7 +53,7 @@ export function sendingRoutes(router: Router, services: Services): void {
     if (body.emails.length === 0) throw invalidRequest('emails: must not be empty');
     if (body.emails.length > mostInBatch) throw invalidRequest(`emails: may have ${mostInBatch} entries at the most`);
     const requests = body.emails.map((item, index) => parse(sendRequest, item, ['emails', index]));
-    await send(ctx, services, body, requests, presentBatch);
+    await send(ctx, acceptance, body, requests, presentBatch);
   });
 
   router.delete('/emails/:id', demandKey(services, 'send'), async (ctx) => {
@@ -68,25 +70,20 @@ export function sendingRoutes(router: Router, services: Services): void {
   router.post('/emails/:id/release', demandKey(services, 'send'), async (ctx) => {
     const holder = ctx.state.holder as KeyHolder;
     const input = parse(releaseRequest, await readJson(ctx, moveLimit));
-    const { email, released } = await release(db, services.queue, holder, ctx.params.id ?? '', input.as);
+    const { email, released } = await release(db, queue, holder, ctx.params.id ?? '', input.as);
     ctx.body = { email: present.email(email), released };
   });
 }
 
 async function send(
   ctx: Context,
-  { db, queue }: Services,
+  acceptance: Acceptance,
   body: unknown,
   requests: Sendable[],
   respond: (results: Accepted[]) => unknown,
 ): Promise<void> {
-  const holder = ctx.state.holder as KeyHolder;
-  const call = readIdempotency(ctx, body);
-  if (!call) {
-    ctx.body = respond(await accept(db, queue, holder, requests));
-    return;
-  }
-  const { response, replayed } = await acceptOnce(db, queue, holder, requests, call, respond);
+  const call = { requests, idempotency: readIdempotency(ctx, body), respond };
+  const { response, replayed } = await acceptance.answer(ctx.state.holder as KeyHolder, call);
   if (replayed) ctx.set('Idempotent-Replayed', 'true');
   ctx.body = response;
 }

@@ -1,0 +1,63 @@
+/** How much one run takes on. */
+export interface BatcherLimits<Item> {
+  /** Items at the most. */
+  most: number;
+  /** What an item weighs, and what those of one run may weigh together; a heavier one goes alone. */
+  weigh?: (item: Item) => number;
+  heaviest?: number;
+}
+
+/**
+ * Does together what is asked for at the same time: the first item at once, and those that come while its run is under
+ * way in the next one. So one that comes alone does not wait, and however many come, one run is under way.
+ */
+export class Batcher<Item, Result> {
+  readonly #run: (items: Item[]) => Promise<Result[]>;
+  readonly #limits: Required<BatcherLimits<Item>>;
+  readonly #waiting: { item: Item; done: (result: Result) => void; failed: (error: unknown) => void }[] = [];
+  #running = false;
+
+  /** @param run gives back one result for each item, in order; where it throws, it does so for all of them */
+  constructor(run: (items: Item[]) => Promise<Result[]>, limits: BatcherLimits<Item>) {
+    this.#run = run;
+    this.#limits = { weigh: () => 0, heaviest: 0, ...limits };
+  }
+
+  /** True when nothing waits and nothing runs. */
+  get idle(): boolean {
+    return !this.#running && this.#waiting.length === 0;
+  }
+
+  add(item: Item): Promise<Result> {
+    return new Promise((done, failed) => {
+      this.#waiting.push({ item, done, failed });
+      if (!this.#running) void this.#runAll();
+    });
+  }
+
+  async #runAll(): Promise<void> {
+    this.#running = true;
+    // What arrived in this turn of the event loop goes along.
+    await new Promise((resume) => setImmediate(resume));
+    while (this.#waiting.length > 0) {
+      const batch = this.#waiting.splice(0, this.#fitting());
+      try {
+        const results = await this.#run(batch.map(({ item }) => item));
+        for (const [index, { done }] of batch.entries()) done(results[index] as Result);
+      } catch (error) {
+        for (const { failed } of batch) failed(error);
+      }
+    }
+    this.#running = false;
+  }
+
+  #fitting(): number {
+    const { most, weigh, heaviest } = this.#limits;
+    let weight = 0;
+    const tooMany = this.#waiting.findIndex(({ item }, index) => {
+      weight += weigh(item);
+      return index === most || (index > 0 && weight > heaviest);
+    });
+    return tooMany === -1 ? this.#waiting.length : tooMany;
+  }
+}

@@ -1,0 +1,99 @@
+import { Batcher } from '../batcher.ts';
+import { type Database, isUnavailable } from '../db/client.ts';
+import type { Queue } from '../queue.ts';
+import { answerAll, type SendAnswer, type SendCall } from './emails.ts';
+import type { KeyHolder } from './keys.ts';
+
+interface Waiting {
+  holder: KeyHolder;
+  call: SendCall;
+}
+
+/** What is committed together: emails, and bytes of what they hold. */
+const most = 100;
+const heaviest = 4 * 1024 * 1024;
+
+/**
+ * Accepts what is asked for in many calls at once. Those that one API key makes while a commit of it is under way are
+ * committed together, so that a thousand calls do not cost a thousand writes to the disk; one that comes alone does not wait.
+ */
+export class Acceptance {
+  readonly #db: Database;
+  readonly #queue: Queue;
+  readonly #lines = new Map<string, Batcher<Waiting, SendAnswer>>();
+
+  constructor(db: Database, queue: Queue) {
+    this.#db = db;
+    this.#queue = queue;
+  }
+
+  /**
+   * Accepts the emails of this call, which are committed when this returns.
+   *
+   * @throws what `respond` throws; ApiError 409 when its idempotency key was used with another request
+   */
+  async answer(holder: KeyHolder, call: SendCall): Promise<{ response: unknown; replayed: boolean }> {
+    const answer = await this.#answer({ holder, call });
+    if ('error' in answer) throw answer.error;
+    return answer;
+  }
+
+  async #answer(one: Waiting): Promise<SendAnswer> {
+    // A batch is worth a commit of its own, and small ones shall not wait for it.
+    if (one.call.requests.length > 1) return (await this.#commit([one]))[0] as SendAnswer;
+    const { keyId } = one.holder;
+    const line = this.#lineOf(keyId);
+    const answer = await line.add(one);
+    if (line.idle) this.#lines.delete(keyId);
+    return answer;
+  }
+
+  #lineOf(keyId: string): Batcher<Waiting, SendAnswer> {
+    const known = this.#lines.get(keyId);
+    if (known) return known;
+    const line = new Batcher<Waiting, SendAnswer>((calls) => this.#together(calls), {
+      most,
+      weigh: ({ call }) => weightOf(call),
+      heaviest,
+    });
+    this.#lines.set(keyId, line);
+    return line;
+  }
+
+  async #together(waiting: Waiting[]): Promise<SendAnswer[]> {
+    const calls = new Map<string | symbol, Waiting>();
+    const again: Waiting[] = [];
+    for (const one of waiting) {
+      const name = one.call.idempotency?.key ?? Symbol();
+      if (calls.has(name)) again.push(one);
+      else calls.set(name, one);
+    }
+    const first = [...calls.values()];
+    const answers = new Map<Waiting, SendAnswer>();
+    for (const [index, answer] of (await this.#commit(first)).entries()) answers.set(first[index] as Waiting, answer);
+    // Whoever has a key that stands twice here gets the answer that is kept by now.
+    for (const one of again) answers.set(one, (await this.#commit([one]))[0] as SendAnswer);
+    return waiting.map((one) => answers.get(one) as SendAnswer);
+  }
+
+  async #commit(waiting: Waiting[]): Promise<SendAnswer[]> {
+    const { holder } = waiting.at(-1) as Waiting;
+    const calls = waiting.map(({ call }) => call);
+    try {
+      return await answerAll(this.#db, this.#queue, holder, calls);
+    } catch (error) {
+      if (waiting.length === 1 || isUnavailable(error)) return waiting.map(() => ({ error }));
+    }
+    // One of them cannot be committed, and that is nobody else's trouble.
+    const answers: SendAnswer[] = [];
+    for (const one of waiting) answers.push(...(await this.#commit([one])));
+    return answers;
+  }
+}
+
+function weightOf({ requests }: SendCall): number {
+  return requests.reduce((sum, request) => {
+    const texts = 'template' in request ? 0 : (request.html?.length ?? 0) + (request.text?.length ?? 0);
+    return sum + texts + request.attachments.reduce((bytes, { content }) => bytes + content.length, 0);
+  }, 0);
+}

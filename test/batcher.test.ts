@@ -1,0 +1,55 @@
+import t from 'tap';
+import { Batcher } from '../src/batcher.ts';
+
+/** A batcher whose runs end when they are told to. */
+function start(limits: { most: number; heaviest?: number }) {
+  const runs: { items: number[]; end: (error?: Error) => void }[] = [];
+  const run = (items: number[]) =>
+    new Promise<string[]>((resolve, reject) => {
+      runs.push({ items, end: (error) => (error ? reject(error) : resolve(items.map((item) => `done ${item}`))) });
+    });
+  const batcher = new Batcher(run, { ...limits, weigh: (item) => item });
+  const turn = () => new Promise((resume) => setTimeout(resume, 5));
+  return { batcher, runs, turn };
+}
+
+t.test('what comes during a run goes together in the next', async (t) => {
+  const { batcher, runs, turn } = start({ most: 3, heaviest: 1_000 });
+  const first = batcher.add(1);
+  await turn();
+  const rest = Promise.allSettled([2, 3, 4, 5].map((item) => batcher.add(item)));
+  await turn();
+  t.same(
+    runs.map(({ items }) => items),
+    [[1]],
+    'one run at a time',
+  );
+  runs[0]?.end();
+  t.equal(await first, 'done 1');
+  await turn();
+  t.same(runs[1]?.items, [2, 3, 4], 'three at the most');
+  runs[1]?.end(new Error('no'));
+  await turn();
+  runs[2]?.end();
+  t.match(await rest, [
+    { reason: { message: 'no' } },
+    { reason: { message: 'no' } },
+    { reason: { message: 'no' } },
+    { value: 'done 5' },
+  ]);
+  t.ok(batcher.idle);
+});
+
+t.test('heavy items go with few others', async (t) => {
+  const { batcher, runs, turn } = start({ most: 10, heaviest: 100 });
+  const all = [300, 50, 50, 1].map((item) => batcher.add(item));
+  for (const round of [0, 1, 2]) {
+    await turn();
+    runs[round]?.end();
+  }
+  await Promise.all(all);
+  t.same(
+    runs.map(({ items }) => items),
+    [[300], [50, 50], [1]],
+  );
+});

@@ -1,0 +1,104 @@
+import t from 'tap';
+import { Acceptance } from '../../src/core/acceptance.ts';
+import type { SendRequest } from '../../src/core/draft.ts';
+import type { Accepted, SendCall } from '../../src/core/emails.ts';
+import type { KeyHolder } from '../../src/core/keys.ts';
+import { parseMailbox } from '../../src/mail/address.ts';
+import { buildAccount, buildVerifiedDomain } from '../support/build.ts';
+import { openQueue } from '../support/db.ts';
+
+t.test('calls of one key that come together', async (t) => {
+  const { db, queue } = await openQueue(t);
+  const account = await buildAccount(db);
+  const { domain } = await buildVerifiedDomain(db, account.id, Buffer.alloc(32, 1));
+  const holder: KeyHolder = {
+    accountId: account.id,
+    keyId: account.id,
+    plan: 'unlimited',
+    scopes: new Set(['send']),
+    domains: [],
+  };
+  let transactions = 0;
+  const counting = {
+    ...db,
+    transaction: ((work) => {
+      transactions += 1;
+      return db.transaction(work);
+    }) as typeof db.transaction,
+  };
+  const acceptance = new Acceptance(counting, queue);
+  const idOf = ([accepted]: Accepted[]) => {
+    if (!accepted || 'refusal' in accepted) throw accepted?.refusal;
+    return accepted.email.id;
+  };
+  const call = (fields: Partial<SendRequest> = {}, key: string | null = null, fingerprint = 1): SendCall => {
+    const request = {
+      from: parseMailbox(`a@${domain}`),
+      to: [parseMailbox('b@one.test')],
+      ...{ cc: [], bcc: [], replyTo: [], headers: [], attachments: [], tags: [] },
+      ...{ subject: 'subject', html: null, text: 'text', scheduledAt: null },
+      ...({ type: 'transactional', tls: 'opportunistic', onUncertain: 'retry' } as const),
+      ...fields,
+    };
+    const idempotency = key === null ? null : { key, fingerprint: Buffer.alloc(32, fingerprint) };
+    return { requests: [request], idempotency, respond: idOf };
+  };
+  const answer = (one: SendCall) => acceptance.answer(holder, one);
+  const stored = async () => new Set((await db.prisma.email.findMany({ select: { id: true } })).map(({ id }) => id));
+
+  t.test('are committed together, each with its own answer', async (t) => {
+    transactions = 0;
+    const answers = await Promise.all(Array.from({ length: 60 }, (_, i) => answer(call({ subject: `nr ${i}` }))));
+    t.ok(transactions <= 2, `${transactions} transactions`);
+    const emails = await db.prisma.email.findMany({ select: { id: true, subject: true } });
+    const subjects = new Map(emails.map(({ id, subject }) => [id, subject]));
+    for (const [index, { response }] of answers.entries()) t.equal(subjects.get(String(response)), `nr ${index}`);
+  });
+
+  t.test('do not pay for one that is refused, or that cannot be stored', async (t) => {
+    const before = (await stored()).size;
+    const elsewhere = call({ from: parseMailbox('a@elsewhere.test') });
+    // No edge lets it through; the database takes it neither.
+    const broken = call({ subject: 'a\0b' });
+    const [first, refused, impossible, last] = await Promise.allSettled([
+      answer(call()),
+      answer(elsewhere),
+      answer(broken),
+      answer(call()),
+    ]);
+    t.match(refused, { status: 'rejected', reason: { status: 400 } });
+    t.equal(impossible.status, 'rejected');
+    t.same([first.status, last.status], ['fulfilled', 'fulfilled']);
+    t.equal((await stored()).size, before + 2);
+  });
+
+  t.test('happen once where they have the same idempotency key', async (t) => {
+    const before = (await stored()).size;
+    const twice = await Promise.all([answer(call({}, 'k')), answer(call({}, 'k')), answer(call({}, 'other'))]);
+    t.same(
+      twice.map(({ replayed }) => replayed),
+      [false, true, false],
+    );
+    t.equal(twice[0].response, twice[1].response);
+    await t.rejects(answer(call({}, 'k', 2)), { message: 'conflict' });
+    t.equal((await stored()).size, before + 2);
+  });
+
+  t.test('leave the key free where they come to nothing', async (t) => {
+    const refused = call({ from: parseMailbox('a@elsewhere.test') }, 'free');
+    const [end] = await Promise.allSettled([answer(refused), answer(call())]);
+    t.equal(end.status, 'rejected');
+    t.match(await answer(call({}, 'free', 3)), { replayed: false });
+  });
+
+  t.test('and are not answered when they are not committed', async (t) => {
+    const before = (await stored()).size;
+    const failing = new Acceptance(
+      { ...db, transaction: () => Promise.reject(Object.assign(new Error('gone'), { code: 'ECONNREFUSED' })) },
+      queue,
+    );
+    const ends = await Promise.allSettled([failing.answer(holder, call()), failing.answer(holder, call())]);
+    for (const end of ends) t.match(end, { status: 'rejected', reason: { code: 'ECONNREFUSED' } });
+    t.equal((await stored()).size, before);
+  });
+});
