@@ -54,7 +54,8 @@ export class MessageBuilder {
   #withBody<T>(email: OutgoingEmail, use: (body: Body | undefined) => Promise<T>): Promise<T> {
     const { text, html, attachments } = email;
     if (attachments.length > 0) return use(undefined);
-    return share(this.#bodies, bodyName(text, html), () => composeBody(text, html), use);
+    const name = bodyName(text, html);
+    return share(this.#bodies, name, () => composeBody(text, html, name), use);
   }
 
   #keysOf(signing: Signing): DkimKey[] {

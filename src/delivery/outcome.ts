@@ -74,7 +74,9 @@ export const lacksFamily = (rows: { phase: string; classification: string | null
 export function verdictOf({ sessions }: Delivery): { verdict: Verdict; reply: string | null } {
   const results = sessions.flatMap((session) => session.results);
   const said = (result: RecipientResult | undefined) => (result ? responseOf(result) : null);
-  const slower = results.find(({ phase, reply }) => reply !== null && slowDown(phase, reply) !== null);
+  const slower = results.find(
+    ({ outcome, phase, reply }) => outcome !== 'delivered' && reply !== null && slowDown(phase, reply) !== null,
+  );
   if (slower) return { verdict: 'slower', reply: said(slower) };
   const judged = results.findLast((result) => result.reply !== null);
   if (judged) {

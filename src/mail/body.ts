@@ -19,14 +19,18 @@ export function bodyName(text: string | null, html: string | null): string {
 }
 
 /** The body of a message without files: text, HTML, or both as alternatives (RFC 2046 section 5.1.4). The same texts give the same bytes. */
-export async function composeBody(text: string | null, html: string | null): Promise<Body> {
+export async function composeBody(
+  text: string | null,
+  html: string | null,
+  name = bodyName(text, html),
+): Promise<Body> {
   if (text === null || html === null) {
     const { fields, bytes } = html === null ? part('plain', text ?? '') : part('html', html);
     const ended = endsLine(bytes) ? bytes : Buffer.concat([bytes, Buffer.from('\r\n')]);
     return toBody(`MIME-Version: 1.0\r\n${fields}`, ended);
   }
   // Made from the texts, so that none can be written to hold it; and "=_" is neither in base64 nor in quoted-printable.
-  const boundary = `=_${bodyName(text, html).slice(0, 32)}`;
+  const boundary = `=_${name.slice(0, 32)}`;
   const parts = [part('plain', text), part('html', html)];
   const bytes = Buffer.concat([
     ...parts.flatMap(({ fields, bytes }) => [

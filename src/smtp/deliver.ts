@@ -83,6 +83,8 @@ class Attempt {
   readonly #request: DeliveryRequest;
   readonly #content: Content;
   readonly #reports: SessionReports;
+  /** One of each family at the most; empty: whatever the system chooses. */
+  readonly #sendingIps: readonly string[];
   /** The recipients to try at the next host. */
   #open: string[];
   #addressesLeft = maxAddresses;
@@ -98,6 +100,7 @@ class Attempt {
     this.#request = request;
     this.#content = content;
     this.#open = request.envelope.recipients;
+    this.#sendingIps = steadySources(request.sendingIps ?? transport.sendingIps, request.envelope.from);
     this.#reports = new SessionReports(transport, request.remarks ?? []);
   }
 
@@ -118,12 +121,6 @@ class Attempt {
   get #goesOn(): boolean {
     const within = this.#addressesLeft > 0 && this.#sessionsLeft > 0;
     return within && this.#open.length > 0 && !this.#stopped && !this.#request.signal?.aborted;
-  }
-
-  /** One of each family at the most; empty: whatever the system chooses. */
-  get #sendingIps(): readonly string[] {
-    const { sendingIps = this.#transport.sendingIps, envelope } = this.#request;
-    return steadySources(sendingIps, envelope.from);
   }
 
   async #tryHosts(): Promise<void> {

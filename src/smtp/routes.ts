@@ -29,6 +29,9 @@ export function routesTo(addresses: string[], sendingIps: readonly string[]): Ro
  * is added or taken away, only its own share moves (rendezvous hashing).
  */
 export function steadySources(sendingIps: readonly string[], sender: string): string[] {
+  const few =
+    sendingIps.length < 2 || (sendingIps.length === 2 && isIPv6(sendingIps[0] ?? '') !== isIPv6(sendingIps[1] ?? ''));
+  if (few) return [...sendingIps];
   const draw = (ip: string) => createHash('sha256').update(`${ip} ${sender}`).digest('hex');
   const drawn = sendingIps.map((ip) => ({ ip, lot: draw(ip) })).sort((a, b) => (a.lot < b.lot ? -1 : 1));
   return [false, true].flatMap((ipv6) => drawn.find(({ ip }) => isIPv6(ip) === ipv6)?.ip ?? []);
