@@ -28,7 +28,7 @@ export interface Limits {
   line: number;
 }
 
-export const defaultLimits: Limits = { running: 200, open: 2_000, held: 10_000, line: 200 };
+export const defaultLimits: Limits = { running: 200, open: 2_000, held: 10_000, line: 300 };
 
 /** A claim whose turn it is. */
 interface Ready {
@@ -36,12 +36,17 @@ interface Ready {
   started: Started;
 }
 
-const batchSize = 100;
+/** Taking few costs as much as taking many. */
+const takenAtOnce = 200;
+const loadedAtOnce = 100;
 const tickEveryMs = 1_000;
 const reportEveryTicks = 5;
 
 /** A site whose turn comes within this time keeps its line here; else the line waits as rows. */
 const patienceMs = 2_000;
+
+/** A line that will be empty within this time is filled up while it is not. */
+const refillMs = 100;
 const shortestParkMs = 5_000;
 const longestParkMs = 60_000;
 
@@ -159,7 +164,7 @@ export class Dispatcher {
   async #takeAll(): Promise<void> {
     while (this.#pumpAgain && !this.#stopping) {
       this.#pumpAgain = false;
-      const room = Math.min(batchSize, this.#limits.held - this.#held.size);
+      const room = Math.min(takenAtOnce, this.#limits.held - this.#held.size);
       if (room <= 0 || !this.#slots.free || !this.#tools.lease.valid()) return;
       const taken = await this.#take(room);
       if (taken > 0) this.#pumpAgain = true;
@@ -170,7 +175,11 @@ export class Dispatcher {
   async #take(limit: number): Promise<number> {
     const nodeId = this.#tools.lease.nodeId;
     const { taken, claims } = await this.#db.transaction(async (tx) => {
-      const jobs = await this.#queue.take(tx, limit, this.#lines.destinations());
+      const jobs = await this.#queue.take(
+        tx,
+        limit,
+        this.#lines.destinations((line) => this.#isShort(line)),
+      );
       if (jobs.length === 0) return { taken: 0, claims: [] };
       const claims = await recipients.claim(tx, nodeId, jobs);
       const claimed = new Set(claims.map((claim) => claim.jobId));
@@ -185,6 +194,11 @@ export class Dispatcher {
     for (const [destination, some] of Map.groupBy(placed, (claim) => claim.destination))
       void this.#place(destination, some);
     return taken;
+  }
+
+  /** True for a site that is fast enough to have nothing to do soon. */
+  #isShort({ site, claims }: Line): boolean {
+    return this.#standing.throttle.waitFor(site, claims.length) < refillMs;
   }
 
   /** Puts back what is known to have no room in its pool today: it need not stand in a line, nor be loaded, to be told so. */
@@ -267,7 +281,7 @@ export class Dispatcher {
     this.#loading = true;
     await new Promise((resume) => setImmediate(resume));
     while (this.#ready.length > 0) {
-      const some = this.#ready.splice(0, batchSize);
+      const some = this.#ready.splice(0, loadedAtOnce);
       try {
         const emails = await outgoing.load(this.#db, [...new Set(some.map(({ claim }) => claim.emailId))]);
         const claims = some.map(({ claim }) => claim);

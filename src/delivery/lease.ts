@@ -17,16 +17,19 @@ export class Lease {
   readonly #db: Database;
   readonly #log: Logger;
   readonly #roles: string[];
+  readonly #tellName: (nodeId: string) => void;
   #nodeId = newId();
   #senders = 1;
   #renewed = { wall: 0, monotonic: 0 };
   #timer: NodeJS.Timeout | undefined;
   #beating: Promise<void> = Promise.resolve();
 
-  constructor(db: Database, log: Logger, roles: string[]) {
+  /** @param tellName told each name before it is used */
+  constructor(db: Database, log: Logger, roles: string[], tellName: (nodeId: string) => void = () => undefined) {
     this.#db = db;
     this.#log = log;
     this.#roles = roles;
+    this.#tellName = tellName;
   }
 
   /** The name under which claims are made now. It changes when the lease was lost and taken anew. */
@@ -64,6 +67,7 @@ export class Lease {
   }
 
   async #register(alone: boolean): Promise<void> {
+    this.#tellName(this.#nodeId);
     const at = { wall: Date.now(), monotonic: performance.now() };
     await nodes.register(this.#db, { id: this.#nodeId, hostname: hostname(), roles: this.#roles }, alone);
     this.#renewed = at;

@@ -33,9 +33,12 @@ export class Lines {
     return true;
   }
 
-  /** The destinations that have something waiting here. */
-  destinations(): string[] {
-    return [...this.#counts.keys()];
+  /** The destinations that have something waiting here, but for those in lines that are about to be empty. */
+  destinations(isShort: (line: Line) => boolean = () => false): string[] {
+    const short = [...this.#lines.values()].filter(isShort);
+    const left = new Set(this.#counts.keys());
+    for (const { claims } of short) for (const { destination } of claims) left.delete(destination);
+    return [...left];
   }
 
   names(): string[] {
