@@ -67,13 +67,15 @@ function relaxedLines(lines: Buffer): Buffer {
   let length = 0;
   let pendingSpace = false;
   for (let i = 0; i < lines.length; i++) {
-    const byte = lines[i] ?? 0;
+    const byte = lines[i] as number;
     if (byte === space || byte === tab) {
       pendingSpace = true;
       continue;
     }
-    if (pendingSpace && !(byte === carriageReturn && lines[i + 1] === lineFeed)) output[length++] = space;
-    pendingSpace = false;
+    if (pendingSpace) {
+      pendingSpace = false;
+      if (byte !== carriageReturn || lines[i + 1] !== lineFeed) output[length++] = space;
+    }
     output[length++] = byte;
   }
   return output.subarray(0, length);

@@ -7,6 +7,9 @@ export interface EncodedText {
 }
 
 const columns = 76;
+
+/** RFC 5322 section 2.1.1 allows 998; one more for a dot that is doubled, and some for whoever cannot count. */
+const longestPlainLine = 990;
 const tab = 0x09;
 const lineFeed = 0x0a;
 const carriageReturn = 0x0d;
@@ -14,14 +17,14 @@ const space = 0x20;
 const equals = 0x3d;
 
 /**
- * Encodes the text of a MIME part (RFC 2045 section 6): as it is where it is ASCII in lines of up to 76 characters,
+ * Encodes the text of a MIME part (RFC 2045 section 6): as it is where it is ASCII in lines of up to 990 characters,
  * otherwise as quoted-printable, or as base64 where that is shorter. Every CR, LF and CRLF is one line end. A lone
  * surrogate becomes U+FFFD.
  */
 export function encodeText(text: string): EncodedText {
   const bytes = Buffer.from(withCrlf(text));
   const { special, signs, lines, longestLine } = measure(bytes);
-  if (special === 0 && longestLine <= columns) return { encoding: '7bit', bytes };
+  if (special === 0 && longestLine <= longestPlainLine) return { encoding: '7bit', bytes };
   if (special * 2 > bytes.length / 3) return { encoding: 'base64', bytes: inLines(bytes.toString('base64')) };
   // What is quoted becomes three octets, at the end of a line a space too.
   return { encoding: 'quoted-printable', bytes: quote(bytes, bytes.length + 2 * (special + signs + lines)) };
@@ -36,6 +39,7 @@ function measure(bytes: Buffer): { special: number; signs: number; lines: number
   let lineStart = 0;
   for (let i = 0; i < bytes.length; i++) {
     const byte = bytes[i] as number;
+    if (byte > equals && byte < 0x7f) continue;
     if (byte === lineFeed) {
       longestLine = Math.max(longestLine, i - 1 - lineStart);
       lineStart = i + 1;
@@ -56,6 +60,11 @@ function quote(bytes: Buffer, most: number): Buffer {
   let column = 0;
   for (let i = 0; i < bytes.length; i++) {
     const byte = bytes[i] as number;
+    if (byte > equals && byte < 0x7f && column < columns - 1) {
+      output[length++] = byte;
+      column++;
+      continue;
+    }
     if (byte === carriageReturn) {
       output[length++] = carriageReturn;
       output[length++] = lineFeed;

@@ -22,18 +22,19 @@ export const finalDot = Buffer.from('.\r\n');
  */
 export function prepareContent(message: Buffer): Content {
   const dots: number[] = [];
-  let eightBit = false;
-  for (let at = 0, previous = LF; at < message.length; at++) {
+  let bits = 0;
+  for (let at = 0; at < message.length; at++) {
     const byte = message[at] as number;
-    if ((byte === LF) !== (previous === CR && at > 0)) throw new Error(`a bare CR or LF at byte ${at} of a message`);
-    if (byte === DOT && previous === LF) dots.push(at);
-    if (byte > 127) eightBit = true;
-    previous = byte;
+    bits |= byte;
+    // Nearly all octets; the rest is looked at with its neighbour.
+    if (byte > DOT) continue;
+    if (byte === CR ? message[at + 1] !== LF : byte === LF && (at === 0 || message[at - 1] !== CR))
+      throw new Error(`a bare CR or LF at byte ${at} of a message`);
+    if (byte === DOT && (at === 0 || message[at - 1] === LF)) dots.push(at);
   }
-  if (message.at(-1) === CR) throw new Error('a bare CR at the end of a message');
   const ended = message.length === 0 || message.at(-1) === LF;
   const wire = dots.length === 0 && ended ? message : stuffed(message, dots, ended ? 0 : 2);
-  return { wire, size: message.length, eightBit };
+  return { wire, size: message.length, eightBit: bits > 127 };
 }
 
 function stuffed(message: Buffer, dots: number[], endBytes: number): Buffer {
