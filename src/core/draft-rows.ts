@@ -19,18 +19,7 @@ export async function store(tx: Sql, queue: Queue, accountId: string, drafts: Dr
                   "fromAddress" text, "fromDomain" text, "recipientAddresses" text[], "messageId" text, tls tls_level, "onUncertain" uncertain_policy, status email_status, pending smallint, suppressed smallint, error text, "createdAt" timestamptz, "scheduledAt" timestamptz)`,
     values: [JSON.stringify(drafts.map((entry) => entry.email))],
   });
-  await tx.query({
-    name: 'accept-contents',
-    text: `INSERT INTO email_contents (email_id, html, text, headers, attachments)
-           SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[], $4::jsonb[], $5::jsonb[])`,
-    values: [
-      drafts.map(({ email }) => email.id),
-      drafts.map(({ request }) => request.html),
-      drafts.map(({ request }) => request.text),
-      drafts.map(({ request }) => JSON.stringify(request.headers.map(({ name, value }) => [name, value]))),
-      drafts.map(({ attachments }) => JSON.stringify(attachments.map(({ content: _, ...stored }) => stored))),
-    ],
-  });
+  await storeContents(tx, drafts);
   const rows = drafts.flatMap(({ email, recipients }) =>
     recipients.map((recipient) => ({ ...recipient, emailId: email.id })),
   );
@@ -55,6 +44,56 @@ export async function store(tx: Sql, queue: Queue, accountId: string, drafts: Dr
     tx,
     drafts.flatMap((entry) => entry.jobs),
   );
+}
+
+/** Of bodies, in characters, that one statement brings: larger ones cost memory and take no less time. */
+const heaviestStatement = 2 * 1024 * 1024;
+
+async function storeContents(tx: Sql, drafts: Draft[]): Promise<void> {
+  let some: Draft[] = [];
+  let weight = 0;
+  for (const draft of drafts) {
+    const { html, text } = draft.request;
+    some.push(draft);
+    weight += (html?.length ?? 0) + (text?.length ?? 0);
+    if (weight < heaviestStatement) continue;
+    await insertContents(tx, some);
+    some = [];
+    weight = 0;
+  }
+  if (some.length > 0) await insertContents(tx, some);
+}
+
+async function insertContents(tx: Sql, drafts: Draft[]): Promise<void> {
+  const bytesOf = (body: string | null) => (body === null ? null : Buffer.from(body));
+  const html = drafts.map(({ request }) => bytesOf(request.html));
+  const text = drafts.map(({ request }) => bytesOf(request.text));
+  const bodies = drafts.flatMap((_, index) => [html[index] ?? null, text[index] ?? null]);
+  let end = 0;
+  const starts = bodies.map((body) => {
+    const start = end + 1;
+    end += body?.length ?? 0;
+    return start;
+  });
+  await tx.query({
+    name: 'accept-contents',
+    // All bodies are one binary value: as elements of an array, each character would be escaped here and parsed there.
+    text: `INSERT INTO email_contents (email_id, html, text, headers, attachments)
+           SELECT email_id, convert_from(substring($2::bytea FROM html_at FOR html_bytes), 'UTF8'),
+                  convert_from(substring($2::bytea FROM text_at FOR text_bytes), 'UTF8'), headers, attachments
+             FROM unnest($1::uuid[], $3::integer[], $4::integer[], $5::integer[], $6::integer[], $7::jsonb[], $8::jsonb[])
+                    AS c (email_id, html_at, html_bytes, text_at, text_bytes, headers, attachments)`,
+    values: [
+      drafts.map(({ email }) => email.id),
+      Buffer.concat(bodies.filter((body) => body !== null)),
+      drafts.map((_, index) => starts[2 * index]),
+      html.map((body) => body?.length ?? null),
+      drafts.map((_, index) => starts[2 * index + 1]),
+      text.map((body) => body?.length ?? null),
+      drafts.map(({ request }) => JSON.stringify(request.headers.map(({ name, value }) => [name, value]))),
+      drafts.map(({ attachments }) => JSON.stringify(attachments.map(({ content: _, ...stored }) => stored))),
+    ],
+  });
 }
 
 /** Bytes that repeat, within the batch or since earlier, are stored once. */

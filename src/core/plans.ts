@@ -43,7 +43,7 @@ export async function charge(
                     CASE WHEN a.usage_month = t.month THEN a.usage_month_count ELSE 0 END AS month_used
                FROM today t, accounts a
                LEFT JOIN jsonb_to_recordset($3::jsonb) AS p (name text, "perMonth" int, "perDay" int, "pricePast" numeric) ON p.name = a.plan
-              WHERE a.id = $1 FOR UPDATE OF a),
+              WHERE a.id = $1 FOR NO KEY UPDATE OF a),
            allowed AS (
              SELECT *, greatest(0, least($2::int, coalesce(per_day - day_used, $2::int), coalesce(
                       CASE WHEN price IS NULL THEN per_month - month_used
@@ -90,7 +90,7 @@ export async function wouldGrant(db: Database, accountId: string): Promise<boole
 /** Whether the account may register one more sending domain. Its row is locked, so that two at once are counted. */
 export async function allowsDomain(tx: Sql, accountId: string): Promise<boolean> {
   const [account] = await tx.query<{ plan: string }>({
-    text: 'SELECT plan FROM accounts WHERE id = $1 FOR UPDATE',
+    text: 'SELECT plan FROM accounts WHERE id = $1 FOR NO KEY UPDATE',
     values: [accountId],
   });
   const most = planOf(account?.plan ?? '').domains;
