@@ -4,6 +4,7 @@ import { type MessageAttachment, toComposer } from './attachments.ts';
 import { type Body, toBody } from './body.ts';
 import { readHeader } from './headers.ts';
 import { withCrlf } from './line-ends.ts';
+import { findWireDefect } from './wire.ts';
 
 /** What the body of a message with files is made of. */
 export interface BodyWithFiles {
@@ -35,5 +36,8 @@ export async function composeFiles({ text, html, attachments, messageId }: BodyW
   // a quote in it, passes a typed `=?utf-8?Q?...?=` on as an encoding, and does not split a long word.
   const { fields, body } = readHeader(mime);
   const structure = fields.filter((field) => /^(?:content-|mime-version$)/i.test(field.name));
-  return toBody(structure.map(({ raw }) => raw.toString('latin1')).join(''), mime.subarray(body));
+  const bytes = mime.subarray(body);
+  const defect = findWireDefect(bytes, 0);
+  if (defect) throw new Error(`composed a body with ${defect}`);
+  return toBody(structure.map(({ raw }) => raw.toString('latin1')).join(''), bytes);
 }
