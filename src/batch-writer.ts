@@ -2,6 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from './log.ts';
 
 const batchSize = 200;
+const fewItems = 50;
+const gatherMs = 5;
 const firstPauseMs = 100;
 const longestPauseMs = 5_000;
 
@@ -15,6 +17,7 @@ export class BatchWriter<Item, Result> {
   readonly #what: string;
   #waiting: { item: Item; done: (result: Result | undefined) => void }[] = [];
   #writing = false;
+  #wrote = false;
   #giveUpAt = Number.POSITIVE_INFINITY;
 
   /**
@@ -45,11 +48,15 @@ export class BatchWriter<Item, Result> {
     // One turn of the event loop lets the items that were made in this one join the batch.
     await new Promise((resume) => setImmediate(resume));
     while (this.#waiting.length > 0) {
+      // Where items keep coming one by one, a few milliseconds make a write of many from many writes of a few.
+      if (this.#wrote && this.#waiting.length < fewItems) await sleep(gatherMs);
+      this.#wrote = true;
       const batch = this.#waiting.splice(0, batchSize);
       const resultOf = await this.#persist(batch.map((entry) => entry.item));
       for (const { item, done } of batch) done(resultOf?.(item));
     }
     this.#writing = false;
+    this.#wrote = false;
   }
 
   async #persist(items: Item[]): Promise<((item: Item) => Result) | undefined> {

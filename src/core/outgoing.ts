@@ -74,8 +74,19 @@ interface Row {
   suppressed: string[];
 }
 
-/** Loads emails for delivery, with one statement and one more where there are attachments. */
-export async function load(db: Database, emailIds: string[]): Promise<Map<string, OutgoingEmail>> {
+/** Bodies of more bytes than this together are not loaded before their time. */
+const heaviestAhead = 100_000;
+
+/**
+ * Loads emails for delivery, with one statement and one more where there are attachments.
+ *
+ * @param ahead emails to load as well unless they are large or have attachments
+ */
+export async function load(
+  db: Database,
+  emailIds: string[],
+  ahead: string[] = [],
+): Promise<Map<string, OutgoingEmail>> {
   const rows = await db.query<Row>({
     name: 'outgoing-load',
     text: `SELECT e.id, e.account_id, e.type, e."from", e."to", e.cc, e.reply_to, e.subject, e.message_id, e.on_uncertain, e.tls, d.tls AS domain_tls, d.pool, c.html, c.text, c.headers, c.attachments,
@@ -88,14 +99,18 @@ export async function load(db: Database, emailIds: string[]): Promise<Map<string
                           JOIN suppressions x ON x.account_id = e.account_id AND x.address = lower(r.address)
                          WHERE r.email_id = e.id AND (r.attempts > 0 OR e.scheduled_at IS NOT NULL)
                            AND (x.reason <> 'unsubscribe' OR e.type = 'marketing')) AS suppressed
-             FROM emails e
-             JOIN email_contents c ON c.email_id = e.id
+             FROM unnest($1::uuid[], $2::boolean[]) AS wanted (id, ahead)
+             JOIN emails e ON e.id = wanted.id
+             JOIN email_contents c ON c.email_id = wanted.id
              LEFT JOIN domains d ON d.id = e.domain_id AND d.account_id = e.account_id AND d.status = 'verified'
              LEFT JOIN dkim_keys s ON s.domain_id = d.id AND s.status = 'active'
              LEFT JOIN api_keys k ON k.id = e.api_key_id
              JOIN accounts a ON a.id = e.account_id
-            WHERE e.id = ANY($1)`,
-    values: [emailIds],
+            WHERE NOT wanted.ahead OR (c.attachments = '[]' AND coalesce(octet_length(c.html), 0) + coalesce(octet_length(c.text), 0) < ${heaviestAhead})`,
+    values: [
+      [...emailIds, ...ahead],
+      [...emailIds.map(() => false), ...ahead.map(() => true)],
+    ],
   });
   const contents = await loadAttachments(db, rows);
   return new Map(rows.map((row) => [row.id, present(row, contents)]));

@@ -1,11 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import * as outgoing from '../core/outgoing.ts';
+import { ClaimsInDoubt } from '../core/claims-in-doubt.ts';
+import type { OutgoingEmail } from '../core/outgoing.ts';
 import type { Claim } from '../core/recipients.ts';
 import * as recipients from '../core/recipients.ts';
 import type { Database } from '../db/client.ts';
 import { timeOf } from '../ids.ts';
 import type { Queue } from '../queue.ts';
 import { type AttemptRecord, type AttemptTools, attempt, withoutRoom } from './attempt.ts';
+import { aheadAtOnce, EmailsAhead } from './emails-ahead.ts';
 import { type Line, Lines } from './lines.ts';
 import { lacksFamily } from './outcome.ts';
 import type { Recorder } from './record.ts';
@@ -47,6 +49,9 @@ const patienceMs = 2_000;
 
 /** A line that will be empty within this time is filled up while it is not. */
 const refillMs = 100;
+
+/** What goes out within this time is loaded ahead. */
+const soonMs = 500;
 const shortestParkMs = 5_000;
 const longestParkMs = 60_000;
 
@@ -69,9 +74,13 @@ export class Dispatcher {
   readonly #lines = new Lines();
   readonly #slots: Slots;
   readonly #held = new Set<Claim>();
+  readonly #inDoubt: ClaimsInDoubt;
+  readonly #emails: EmailsAhead;
   readonly #abort = new AbortController();
   #ready: Ready[] = [];
   #loading = false;
+  /** The last time that jobs could be taken there was no room for them. */
+  #full = false;
   #pumping: Promise<void> | null = null;
   #pumpAgain = false;
   #stopping = false;
@@ -96,6 +105,8 @@ export class Dispatcher {
     this.#sources = sources;
     this.#recorder = recorder;
     this.#limits = limits;
+    this.#inDoubt = new ClaimsInDoubt(db, 'recipients');
+    this.#emails = new EmailsAhead(db);
     this.#slots = new Slots(limits, standing.throttle, () => this.#serveAll());
   }
 
@@ -162,10 +173,14 @@ export class Dispatcher {
   }
 
   async #takeAll(): Promise<void> {
+    const freed = await this.#inDoubt.free(this.#tools.lease.nodeId, this.#held);
+    if (freed > 0)
+      this.#tools.log.warn({ recipients: freed }, 'a claim was committed without an answer; it is free again');
     while (this.#pumpAgain && !this.#stopping) {
       this.#pumpAgain = false;
       const room = Math.min(takenAtOnce, this.#limits.held - this.#held.size);
-      if (room <= 0 || !this.#slots.free || !this.#tools.lease.valid()) return;
+      this.#full = room <= 0 || !this.#slots.free || !this.#tools.lease.valid();
+      if (this.#full) return;
       const taken = await this.#take(room);
       if (taken > 0) this.#pumpAgain = true;
     }
@@ -174,11 +189,11 @@ export class Dispatcher {
   /** Taking and claiming are one transaction: a job is never active without a living node holding its recipients. */
   async #take(limit: number): Promise<number> {
     const nodeId = this.#tools.lease.nodeId;
-    const { taken, claims } = await this.#db.transaction(async (tx) => {
+    const claiming = this.#db.transaction(async (tx) => {
       const jobs = await this.#queue.take(
         tx,
         limit,
-        this.#lines.destinations((line) => this.#isShort(line)),
+        this.#lines.supplied((line) => this.#isShort(line)),
       );
       if (jobs.length === 0) return { taken: 0, claims: [] };
       const claims = await recipients.claim(tx, nodeId, jobs);
@@ -189,6 +204,7 @@ export class Dispatcher {
       );
       return { taken: jobs.length, claims };
     });
+    const { taken, claims } = await this.#inDoubt.watch(claiming);
     for (const claim of claims) this.#held.add(claim);
     const placed = await this.#withRoom(claims);
     for (const [destination, some] of Map.groupBy(placed, (claim) => claim.destination))
@@ -216,6 +232,8 @@ export class Dispatcher {
     // When it stops meanwhile they have been handed back.
     if (!this.#lines.arrive(destination, claims, site)) return;
     this.#serve(site.name);
+    // While it was not known which site this is, nothing more was taken for it.
+    this.#pump();
   }
 
   #serveAll(): void {
@@ -238,6 +256,7 @@ export class Dispatcher {
       }
       this.#begin(line, this.#lines.shift(line));
     }
+    if (this.#lines.ranShort(line, (line) => this.#isShort(line))) this.#pump();
     const beyond = this.#lines.cut(line, this.#limits.line);
     if (beyond.length === 0) return;
     const wait = this.#standing.throttle.waitFor(line.site, this.#limits.line + beyond.length);
@@ -263,6 +282,7 @@ export class Dispatcher {
   }
 
   #parkPaused(line: Line): void {
+    if (!this.#standing.somePaused) return;
     const paused = Map.groupBy(line.claims, ({ destination }) => this.#standing.pausedAs(destination, line.site));
     for (const [name, claims] of paused) {
       if (name === null) continue;
@@ -283,8 +303,8 @@ export class Dispatcher {
     while (this.#ready.length > 0) {
       const some = this.#ready.splice(0, loadedAtOnce);
       try {
-        const emails = await outgoing.load(this.#db, [...new Set(some.map(({ claim }) => claim.emailId))]);
         const claims = some.map(({ claim }) => claim);
+        const emails = await this.#emails.load(claims, this.#next(some));
         const rulings = await ruleAll(this.#sources, this.#tools.messages, claims, emails);
         for (const [index, { claim, started }] of some.entries()) {
           const email = emails.get(claim.emailId);
@@ -305,12 +325,16 @@ export class Dispatcher {
     this.#loading = false;
   }
 
-  async #run(
-    claim: Claim,
-    started: Started,
-    email: outgoing.OutgoingEmail | undefined,
-    source: Source | null,
-  ): Promise<void> {
+  /** The claims behind these whose turn comes soon. */
+  #next(ready: Ready[]): Claim[] {
+    const sites = new Map(ready.map(({ started }) => [started.site.name, started.site]));
+    return [...sites.values()].flatMap((site) => {
+      const fast = this.#standing.throttle.waitFor(site, aheadAtOnce) < soonMs;
+      return fast ? (this.#lines.get(site.name)?.claims.slice(0, aheadAtOnce) ?? []) : [];
+    });
+  }
+
+  async #run(claim: Claim, started: Started, email: OutgoingEmail | undefined, source: Source | null): Promise<void> {
     const outcome = await attempt(this.#tools, claim, email, {
       site: started.site,
       remark: started.remark,
@@ -326,7 +350,7 @@ export class Dispatcher {
   }
 
   /** Puts one back that has no room in its pool; one whose time is over ends, as nothing is sent above a cap. */
-  #keepBack(claim: Claim, started: Started, email: outgoing.OutgoingEmail, closed: Closed): void {
+  #keepBack(claim: Claim, started: Started, email: OutgoingEmail, closed: Closed): void {
     this.#slots.cancel(started);
     this.#serve(started.site.name);
     const { policy } = this.#tools;
@@ -364,6 +388,6 @@ export class Dispatcher {
   #letGo(claims: Claim[]): void {
     for (const claim of claims) this.#held.delete(claim);
     this.#checkIdle();
-    if (this.#held.size < this.#limits.held / 2) this.#pump();
+    if (this.#full && this.#held.size < this.#limits.held / 2) this.#pump();
   }
 }

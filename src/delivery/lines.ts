@@ -14,6 +14,8 @@ export class Lines {
   readonly #expected = new Map<string, Set<Claim[]>>();
   /** How many wait for each destination. */
   readonly #counts = new Map<string, number>();
+  /** Lines that were not short when that was last asked. */
+  readonly #supplied = new Set<string>();
 
   /** Notes claims of which the site is looked up. */
   expect(destination: string, claims: Claim[]): void {
@@ -33,12 +35,21 @@ export class Lines {
     return true;
   }
 
-  /** The destinations that have something waiting here, but for those in lines that are about to be empty. */
-  destinations(isShort: (line: Line) => boolean = () => false): string[] {
-    const short = [...this.#lines.values()].filter(isShort);
-    const left = new Set(this.#counts.keys());
-    for (const { claims } of short) for (const { destination } of claims) left.delete(destination);
-    return [...left];
+  /** The destinations that need nothing more for now: something of theirs waits here, in a line that is not short. */
+  supplied(isShort: (line: Line) => boolean): string[] {
+    const supplied = new Set(this.#counts.keys());
+    this.#supplied.clear();
+    for (const [name, line] of this.#lines) {
+      if (!isShort(line)) this.#supplied.add(name);
+      else for (const { destination } of line.claims) supplied.delete(destination);
+    }
+    return [...supplied];
+  }
+
+  /** True once for a line that needed nothing when that was last asked, and does now. */
+  ranShort({ site, claims }: Line, isShort: (line: Line) => boolean): boolean {
+    if (!this.#supplied.has(site.name) || !isShort({ site, claims })) return false;
+    return this.#supplied.delete(site.name);
   }
 
   names(): string[] {

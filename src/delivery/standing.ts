@@ -49,6 +49,11 @@ export class Standing {
     return site;
   }
 
+  /** False while nothing is paused, which is nearly always. */
+  get somePaused(): boolean {
+    return this.#paused.size > 0;
+  }
+
   /** Under which name the destination is paused; null when it is not. */
   pausedAs(destination: string, site: Site): string | null {
     return [destination, site.name].find((name) => this.#paused.has(name)) ?? null;

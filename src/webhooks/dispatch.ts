@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { ClaimsInDoubt } from '../core/claims-in-doubt.ts';
 import * as calls from '../core/webhook-calls.ts';
 import { openSecret } from '../core/webhooks.ts';
 import type { Database } from '../db/client.ts';
@@ -52,6 +53,7 @@ export class WebhookDispatcher {
   readonly #running = new Map<string, number>();
   readonly #waiting = new Map<string, calls.Claim[]>();
   readonly #held = new Set<calls.Claim>();
+  readonly #inDoubt: ClaimsInDoubt;
   readonly #abort = new AbortController();
   #runningCount = 0;
   #runningToFailing = 0;
@@ -70,6 +72,7 @@ export class WebhookDispatcher {
     this.#tools = tools;
     this.#recorder = createRecorder(db, queue, tools.log);
     this.#limits = limits;
+    this.#inDoubt = new ClaimsInDoubt(db, 'webhook_deliveries');
   }
 
   start(): void {
@@ -112,6 +115,9 @@ export class WebhookDispatcher {
   }
 
   async #takeAll(): Promise<void> {
+    const freed = await this.#inDoubt.free(this.#tools.lease.nodeId, this.#held);
+    if (freed > 0)
+      this.#tools.log.warn({ deliveries: freed }, 'a claim was committed without an answer; it is free again');
     while (this.#pumpAgain && !this.#stopping) {
       this.#pumpAgain = false;
       const room = Math.min(batchSize, this.#limits.held - this.#held.size);
@@ -123,7 +129,7 @@ export class WebhookDispatcher {
   /** Taking and claiming are one transaction: a job is never active without a living node holding its delivery. */
   async #take(limit: number): Promise<number> {
     const { nodeId } = this.#tools.lease;
-    const { taken, claims } = await this.#db.transaction(async (tx) => {
+    const claiming = this.#db.transaction(async (tx) => {
       const jobs = await this.#queue.webhooks.take(tx, limit, [...this.#waiting.keys()]);
       if (jobs.length === 0) return { taken: 0, claims: [] };
       const claims = await calls.claim(tx, nodeId, jobs);
@@ -134,6 +140,7 @@ export class WebhookDispatcher {
       );
       return { taken: jobs.length, claims };
     });
+    const { taken, claims } = await this.#inDoubt.watch(claiming);
     for (const claim of claims) {
       this.#held.add(claim);
       const line = this.#waiting.get(claim.webhookId);

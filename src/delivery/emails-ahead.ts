@@ -1,0 +1,50 @@
+import { load, type OutgoingEmail } from '../core/outgoing.ts';
+import type { Claim } from '../core/recipients.ts';
+import type { Database } from '../db/client.ts';
+
+/** Of the claims behind those whose turn it is. */
+export const aheadAtOnce = 50;
+const mostAhead = 1_000;
+
+/** What was read longer ago is read again: a domain, a key or an account may have ended meanwhile. */
+const freshMs = 1_000;
+
+/**
+ * Loads emails for the claims whose turn it is, with one statement for all of them. It brings along what will be wanted
+ * next, so that most find their email at hand and a connection does not wait for the database between two messages.
+ */
+export class EmailsAhead {
+  readonly #db: Database;
+  readonly #read = new Map<string, { email: OutgoingEmail; at: number }>();
+
+  constructor(db: Database) {
+    this.#db = db;
+  }
+
+  /**
+   * @param next claims whose turn comes soon; large emails among them are left for later
+   * @returns the emails of `claims` that exist
+   */
+  async load(claims: Claim[], next: Claim[]): Promise<Map<string, OutgoingEmail>> {
+    const now = performance.now();
+    const emails = new Map<string, OutgoingEmail>();
+    const missing = new Set<string>();
+    for (const { emailId } of claims) {
+      const known = this.#read.get(emailId);
+      if (known && now - known.at < freshMs) emails.set(emailId, known.email);
+      else missing.add(emailId);
+    }
+    for (const { emailId } of claims) this.#read.delete(emailId);
+    if (missing.size === 0) return emails;
+    const ahead = new Set(next.map(({ emailId }) => emailId).filter((id) => !missing.has(id) && !this.#read.has(id)));
+    for (const [id, email] of await load(this.#db, [...missing], [...ahead])) {
+      if (ahead.has(id)) this.#read.set(id, { email, at: now });
+      else emails.set(id, email);
+    }
+    for (const id of this.#read.keys()) {
+      if (this.#read.size <= mostAhead) break;
+      this.#read.delete(id);
+    }
+    return emails;
+  }
+}
