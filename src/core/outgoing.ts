@@ -77,16 +77,17 @@ interface Row {
 /** Bodies of more bytes than this together are not loaded before their time. */
 const heaviestAhead = 100_000;
 
-/**
- * Loads emails for delivery, with one statement and one more where there are attachments.
- *
- * @param ahead emails to load as well unless they are large or have attachments
- */
-export async function load(
-  db: Database,
-  emailIds: string[],
-  ahead: string[] = [],
-): Promise<Map<string, OutgoingEmail>> {
+/** An email to load. */
+export interface Wanted {
+  id: string;
+  /** A recipient whom it is for has been tried: the suppression list may have changed since. */
+  tried: boolean;
+  /** Its turn is yet to come: it is left out where it is large or has attachments. */
+  ahead: boolean;
+}
+
+/** Loads emails for delivery, with one statement and one more where there are attachments. */
+export async function load(db: Database, wanted: Wanted[]): Promise<Map<string, OutgoingEmail>> {
   const rows = await db.query<Row>({
     name: 'outgoing-load',
     text: `SELECT e.id, e.account_id, e.type, e."from", e."to", e.cc, e.reply_to, e.subject, e.message_id, e.on_uncertain, e.tls, d.tls AS domain_tls, d.pool, c.html, c.text, c.headers, c.attachments,
@@ -95,11 +96,11 @@ export async function load(
                   e.scheduled_at IS NOT NULL AND coalesce(k.revoked_at < now(), false) AS revoked,
                   a.suspended_at IS NOT NULL AS suspended,
                   -- Whoever is tried for the first time and at once was looked up when the email was accepted.
-                  ARRAY(SELECT x.address FROM recipients r
-                          JOIN suppressions x ON x.account_id = e.account_id AND x.address = lower(r.address)
-                         WHERE r.email_id = e.id AND (r.attempts > 0 OR e.scheduled_at IS NOT NULL)
-                           AND (x.reason <> 'unsubscribe' OR e.type = 'marketing')) AS suppressed
-             FROM unnest($1::uuid[], $2::boolean[]) AS wanted (id, ahead)
+                  CASE WHEN wanted.tried OR e.scheduled_at IS NOT NULL THEN ARRAY(
+                    SELECT x.address FROM recipients r
+                      JOIN suppressions x ON x.account_id = e.account_id AND x.address = lower(r.address)
+                     WHERE r.email_id = e.id AND (x.reason <> 'unsubscribe' OR e.type = 'marketing')) ELSE '{}' END AS suppressed
+             FROM unnest($1::uuid[], $2::boolean[], $3::boolean[]) AS wanted (id, tried, ahead)
              JOIN emails e ON e.id = wanted.id
              JOIN email_contents c ON c.email_id = wanted.id
              LEFT JOIN domains d ON d.id = e.domain_id AND d.account_id = e.account_id AND d.status = 'verified'
@@ -107,10 +108,7 @@ export async function load(
              LEFT JOIN api_keys k ON k.id = e.api_key_id
              JOIN accounts a ON a.id = e.account_id
             WHERE NOT wanted.ahead OR (c.attachments = '[]' AND coalesce(octet_length(c.html), 0) + coalesce(octet_length(c.text), 0) < ${heaviestAhead})`,
-    values: [
-      [...emailIds, ...ahead],
-      [...emailIds.map(() => false), ...ahead.map(() => true)],
-    ],
+    values: [wanted.map(({ id }) => id), wanted.map(({ tried }) => tried), wanted.map(({ ahead }) => ahead)],
   });
   const contents = await loadAttachments(db, rows);
   return new Map(rows.map((row) => [row.id, present(row, contents)]));

@@ -1,4 +1,4 @@
-import { load, type OutgoingEmail } from '../core/outgoing.ts';
+import { load, type OutgoingEmail, type Wanted } from '../core/outgoing.ts';
 import type { Claim } from '../core/recipients.ts';
 import type { Database } from '../db/client.ts';
 
@@ -28,17 +28,22 @@ export class EmailsAhead {
   async load(claims: Claim[], next: Claim[]): Promise<Map<string, OutgoingEmail>> {
     const now = performance.now();
     const emails = new Map<string, OutgoingEmail>();
-    const missing = new Set<string>();
-    for (const { emailId } of claims) {
-      const known = this.#read.get(emailId);
-      if (known && now - known.at < freshMs) emails.set(emailId, known.email);
-      else missing.add(emailId);
+    const wanted = new Map<string, Wanted>();
+    for (const claim of claims) {
+      const id = claim.emailId;
+      const known = this.#read.get(id);
+      const tried = wasTried(claim);
+      if (known && now - known.at < freshMs && !tried) emails.set(id, known.email);
+      else wanted.set(id, { id, tried: tried || wanted.get(id)?.tried === true, ahead: false });
     }
     for (const { emailId } of claims) this.#read.delete(emailId);
-    if (missing.size === 0) return emails;
-    const ahead = new Set(next.map(({ emailId }) => emailId).filter((id) => !missing.has(id) && !this.#read.has(id)));
-    for (const [id, email] of await load(this.#db, [...missing], [...ahead])) {
-      if (ahead.has(id)) this.#read.set(id, { email, at: now });
+    if (wanted.size === 0) return emails;
+    for (const claim of next) {
+      const id = claim.emailId;
+      if (!wasTried(claim) && !wanted.has(id) && !this.#read.has(id)) wanted.set(id, { id, tried: false, ahead: true });
+    }
+    for (const [id, email] of await load(this.#db, [...wanted.values()])) {
+      if (wanted.get(id)?.ahead) this.#read.set(id, { email, at: now });
       else emails.set(id, email);
     }
     for (const id of this.#read.keys()) {
@@ -48,3 +53,5 @@ export class EmailsAhead {
     return emails;
   }
 }
+
+const wasTried = ({ recipients }: Claim) => recipients.some(({ attempts }) => attempts > 0);
