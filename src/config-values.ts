@@ -35,6 +35,15 @@ export function proxyCount(text: string): number {
   return Number(text);
 }
 
+const mostWorkers = 64;
+
+export function workerCount(text: string): number {
+  const count = Number(text);
+  if (!/^\d{1,2}$/.test(text) || count < 1 || count > mostWorkers)
+    throw new Error(`how many processes, 1 to ${mostWorkers}`);
+  return count;
+}
+
 export function hostToListenOn(text: string): string {
   if (text !== 'localhost' && isIP(text) === 0) throw new Error('an IP address or localhost');
   return text;
@@ -67,6 +76,11 @@ export function privateNetworks(text: string): PrivateNetworks {
 }
 
 export function postgresUrl(text: string): string {
+  if (/^postgres(?:ql)?:\/\/(?:[^@/]*@)?[^@/]*,/.test(text)) {
+    throw new Error(
+      'an address with one host: for several servers that of a proxy which finds the primary, see docs/scaling.md',
+    );
+  }
   if (!/^postgres(ql)?:\/\//.test(text) || !URL.canParse(text)) {
     throw new Error('a PostgreSQL address such as postgres://user:password@host:5432/name');
   }

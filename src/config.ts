@@ -17,6 +17,7 @@ import {
   proxyCount,
   rateLimit,
   trueOrFalse,
+  workerCount,
 } from './config-values.ts';
 import type { PrivateNetworks } from './ip.ts';
 import { parsePlan, parseSendingIps, parseWarmUp, type SendingPools, withWarmUp } from './sending-pools.ts';
@@ -64,6 +65,8 @@ export interface Config {
   jwtSecret: string | null;
   encryptionKey: Buffer | null;
   roles: ReadonlySet<NodeRole>;
+  /** Processes that do this node's work; more than one have another that starts them. */
+  workers: number;
   /** Delays in ms between the attempts; the last one repeats until `retryForMs` after acceptance. */
   retryScheduleMs: number[];
   retryForMs: number;
@@ -94,7 +97,7 @@ export const variables: Variable[] = [
     name: 'DATABASE_URL',
     fallback: 'unset: an embedded PostgreSQL in `DATA_DIR`',
     meaning:
-      'PostgreSQL 15 or later, as `postgres://user:password@host:port/name`, in UTF8, whose role may create tables and schemas and have 22 connections for each node',
+      'PostgreSQL 15 or later, as `postgres://user:password@host:port/name`, in UTF8, whose role may create tables and schemas and have 22 connections for each worker of each node, and 4 more where `WORKERS` is above 1',
   },
   { name: 'DATA_DIR', fallback: '`./data`', meaning: 'embedded database, generated secrets, journal of deliveries' },
   { name: 'HTTP_HOST', fallback: '`127.0.0.1`', meaning: 'address that the REST API listens on' },
@@ -186,6 +189,12 @@ export const variables: Variable[] = [
       'encrypts DKIM private keys and webhook secrets at rest; 32 bytes as 64 hexadecimal digits or as base64; another one than the database was first used with stops the start',
   },
   { name: 'ROLES', fallback: '`api,mta,webhooks,smtp`', meaning: 'what this node does, comma separated' },
+  {
+    name: 'WORKERS',
+    fallback: '`1`',
+    meaning:
+      'processes of this node, 1 to 64, as many as it has processors to give: each does all of its roles, and they share the ports; 1 in `sandbox`',
+  },
   {
     name: 'RETRY_SCHEDULE',
     fallback: `\`1m,5m,15m,30m,1h,2h,4h,6h\`; \`${quickSchedule}\` in \`sandbox\``,
@@ -290,6 +299,7 @@ export function readConfig(env: Record<string, string | undefined>): Readonly<Co
     roles: new Set(
       read('ROLES', listOf(oneOf(['api', 'mta', 'webhooks', 'smtp'] as const)), ['api', 'mta', 'webhooks', 'smtp']),
     ),
+    workers: read('WORKERS', workerCount, 1),
     retryScheduleMs: read(
       'RETRY_SCHEDULE',
       listOf(duration),
@@ -306,6 +316,11 @@ export function readConfig(env: Record<string, string | undefined>): Readonly<Co
   if (databaseUrl && !config.jwtSecret) throw missing('JWT_SECRET', 'at least 32 characters, when DATABASE_URL is set');
   if (databaseUrl && !config.encryptionKey) {
     throw missing('ENCRYPTION_KEY', '32 bytes as 64 hexadecimal digits or as base64, when DATABASE_URL is set');
+  }
+  if (sandbox && config.workers > 1) {
+    throw new ConfigError(
+      `WORKERS must be 1 when DELIVERY_MODE is sandbox, whose DNS and mailbox are in one process, not ${config.workers}`,
+    );
   }
   refusePortTwice(config.ports);
   return Object.freeze(config);

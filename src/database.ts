@@ -7,8 +7,18 @@ import type { Logger } from './log.ts';
 import { createQueue, type Queue } from './queue.ts';
 import { StartError } from './start-error.ts';
 
+/** Of pg-boss. */
+const ofQueue = 2;
+
 /** The pool's, and two of pg-boss's own. Migrating takes one more, while the pool has none but one. */
-export const connectionsOfNode = poolSize + 2;
+export const connectionsOfNode = poolSize + ofQueue;
+
+/** The process that starts the workers of a node needs a few when it does, and when one of them has died. */
+export const poolOfFirst = 2;
+
+/** The connections of a node of so many processes. */
+export const connectionsOf = (workers: number) =>
+  workers === 1 ? connectionsOfNode : workers * connectionsOfNode + poolOfFirst + ofQueue;
 
 /**
  * Opens the database of a node: refuses one that cannot be worked with, brings its schema up to date, and starts the
@@ -23,13 +33,16 @@ export async function openDatabase(
     allowUnsafe: boolean;
     log: Logger;
     onProgress?: (sentence: string) => void;
+    /** Those of this process's pool, and how many the database must have for the whole node. */
+    connections?: { pool: number; needed: number };
   },
   stops: (() => Promise<unknown>)[],
 ): Promise<{ db: Database; queue: Queue }> {
   const { databaseUrl, encryptionKey, allowUnsafe, log, onProgress } = options;
-  const db = connect(databaseUrl, log);
+  const { pool, needed } = options.connections ?? { pool: poolSize, needed: connectionsOfNode };
+  const db = connect(databaseUrl, log, pool);
   stops.push(() => db.close());
-  const refusal = await refuseDatabase(db, { connections: connectionsOfNode, allowUnsafe }).catch((error: Error) => {
+  const refusal = await refuseDatabase(db, { connections: needed, allowUnsafe }).catch((error: Error) => {
     throw startErrorOf(error, true);
   });
   if (refusal) throw new StartError(refusal);

@@ -49,7 +49,10 @@ export async function prepareSandbox(node: SendwrightNode, known: string | undef
  *
  * @returns null when there is a password already
  */
-export async function firstPassword(node: SendwrightNode, say: (sentence: string) => void): Promise<string | null> {
+export async function firstPassword(
+  node: Pick<SendwrightNode, 'db' | 'admin'>,
+  say: (sentence: string) => void,
+): Promise<string | null> {
   const { db, admin } = node;
   if (admin.password !== 'none') return null;
   const password = randomBytes(12).toString('base64url');
@@ -59,6 +62,8 @@ export async function firstPassword(node: SendwrightNode, say: (sentence: string
   return given ? password : null;
 }
 
+type Shown = Pick<SendwrightNode, 'baseUrl' | 'submission' | 'admin'>;
+
 /**
  * What the terminal shows when everything is up: where it is, how to log in, and what to do next.
  *
@@ -66,7 +71,7 @@ export async function firstPassword(node: SendwrightNode, say: (sentence: string
  */
 export function firstScreen(
   config: Config,
-  node: SendwrightNode,
+  node: Shown,
   shown: { sandboxKey: string | null; password: string | null },
 ): string {
   const { baseUrl, admin } = node;
@@ -95,7 +100,7 @@ export function firstScreen(
 }
 
 /** Any user name; the password is an API key. */
-function submissionLine({ mailHostname, deliveryMode }: Config, { submission }: SendwrightNode): string[] {
+function submissionLine({ mailHostname, deliveryMode }: Config, { submission }: Shown): string[] {
   const ports = [
     submission.submission && `port ${submission.submission} (STARTTLS)`,
     submission.submissions && `port ${submission.submissions} (TLS)`,

@@ -7,11 +7,17 @@ const secrets = ['password', 'token', 'secret', 'key', 'authorization', 'apiKey'
 /**
  * The process's logger: one JSON object a line on stdout, so that whatever ships logs can read it; short lines for a
  * person where stdout is a terminal. Text from clients and remote servers goes in as fields, never into the message.
+ *
+ * @param base fields of each line, where several processes write to one stream
  */
-export function createLog(level: string, stdout: NodeJS.WriteStream = process.stdout): Logger {
+export function createLog(
+  level: string,
+  stdout: NodeJS.WriteStream = process.stdout,
+  base: Record<string, unknown> | null = null,
+): Logger {
   const options = {
     level,
-    base: null,
+    base,
     redact: { paths: secrets.flatMap((name) => [name, `*.${name}`]), remove: true },
   };
   return stdout.isTTY

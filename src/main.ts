@@ -1,18 +1,28 @@
+import cluster from 'node:cluster';
 import { ConfigError, readConfig } from './config.ts';
 import { startErrorOf } from './db/failure.ts';
 import { createLog, type Logger } from './log.ts';
 import { start } from './start.ts';
+import { runWorker } from './worker.ts';
 
 /** Stopping may take this long; what waits for a reply after a final dot is then left, and recorded as uncertain. */
 const stopWithinMs = 30_000;
+
+/** And this much longer where it is workers that stop, each within that time. */
+const stopWorkersMs = 2_000;
 
 const say = (sentence: string) => process.stderr.write(`${sentence}\n`);
 
 async function main(): Promise<void> {
   const config = readConfig(process.env);
-  const log = createLog(config.logLevel);
-  const stops: (() => Promise<void>)[] = [];
-  const stopping = onSignal(stops, log);
+  const { worker } = cluster;
+  const log = createLog(config.logLevel, process.stdout, worker ? { worker: worker.id } : null);
+  const stops: (() => Promise<unknown>)[] = [];
+  if (worker) {
+    onSignal(stops, log, stopWithinMs);
+    return runWorker(config, log, stops);
+  }
+  const stopping = onSignal(stops, log, stopWithinMs + (config.workers > 1 ? stopWorkersMs : 0));
   endWithLauncher();
   await start(config, { log, say, stops }).catch(async (error: Error) => {
     // A signal during the start takes its ground away, and whatever then fails is no error.
@@ -23,16 +33,16 @@ async function main(): Promise<void> {
 }
 
 /** Stops on the first signal, in the reverse order of the start; further ones change nothing. */
-function onSignal(stops: (() => Promise<void>)[], log: Logger): () => boolean {
+function onSignal(stops: (() => Promise<unknown>)[], log: Logger, withinMs: number): () => boolean {
   let stopping = false;
   const stop = async (signal: string) => {
     if (stopping) return;
     stopping = true;
-    say(`\n${signal}: finishing what is under way`);
+    if (cluster.isPrimary) say(`\n${signal}: finishing what is under way`);
     setTimeout(() => {
       log.error('stopping took too long; what was under way is taken up at the next start');
       process.exit(1);
-    }, stopWithinMs).unref();
+    }, withinMs).unref();
     for (const step of stops.toReversed()) await step();
     process.exit(0);
   };

@@ -3,8 +3,6 @@ import { addChores } from './chores/chores.ts';
 import { startTlsReports } from './chores/tls-reports.ts';
 import type { Config } from './config.ts';
 import { ensureAdmin, giveFirstPassword } from './core/accounts.ts';
-import { unsubscribeKey } from './core/outgoing-message.ts';
-import { KnownPolicies } from './core/tls-policies.ts';
 import { record as recordTlsResults } from './core/tls-results.ts';
 import type { Surroundings } from './core/verification.ts';
 import { openDatabase } from './database.ts';
@@ -20,30 +18,20 @@ import { recover } from './delivery/recovery.ts';
 import { SourceAddresses } from './delivery/source-addresses.ts';
 import { Standing } from './delivery/standing.ts';
 import { addUpkeep } from './delivery/upkeep.ts';
+import { openHttp, openInbound, openSubmission } from './doors.ts';
 import { createApp } from './http/app.ts';
 import { RateLimiter } from './http/rate-limit.ts';
-import { type HttpServer, listen } from './http/server.ts';
-import { readCertificate } from './inbound/certificate.ts';
-import { type InboundServer, startInbound } from './inbound/server.ts';
-import { type SubmissionServer, startSubmission } from './inbound/submission.ts';
-import type { PrivateNetworks } from './ip.ts';
+import type { SubmissionServer } from './inbound/submission.ts';
+import { findInternet, findTlsPolicies, type Internet, poolsOf } from './internet.ts';
 import type { Logger } from './log.ts';
 import type { Queue } from './queue.ts';
 import { Rounds } from './rounds.ts';
-import { type Sandbox, startSandbox } from './sandbox/sandbox.ts';
 import { deriveKey } from './seal.ts';
-import { noPools, type SendingPools } from './sending-pools.ts';
-import { DanePolicies } from './smtp/dane-policies.ts';
+import { type Siblings, shareBuckets, shareWork } from './siblings.ts';
 import { createTransport } from './smtp/deliver.ts';
-import { isOwnAddress } from './smtp/own-address.ts';
-import { createResolver, type Resolver } from './smtp/resolver.ts';
-import { publicSourceAddresses } from './smtp/source.ts';
-import { fetchStsFile } from './smtp/sts-fetch.ts';
-import { StsPolicies } from './smtp/sts-policies.ts';
-import { TlsPolicies } from './smtp/tls-policies.ts';
+import { createResolver } from './smtp/resolver.ts';
+import type { TlsPolicies } from './smtp/tls-policies.ts';
 import { TlsResults } from './smtp/tls-results.ts';
-import { ValidatingResolver } from './smtp/validating-resolver.ts';
-import { StartError } from './start-error.ts';
 import { WebhookDispatcher } from './webhooks/dispatch.ts';
 import { addUpkeep as addWebhookUpkeep } from './webhooks/upkeep.ts';
 
@@ -56,6 +44,8 @@ export interface Foundation {
   encryptionKey: Buffer;
   log: Logger;
   onProgress?: (sentence: string) => void;
+  /** The other processes of this node, of which the first makes up for those that die; none: it is the only one. */
+  siblings?: Siblings;
 }
 
 export interface SendwrightNode {
@@ -126,15 +116,18 @@ async function bringUp(config: Config, foundation: Foundation, stops: Stops): Pr
   addChores(rounds, db, surroundings, config.deliveryMode === 'sandbox');
   const providers = await readProviders(config.providersFile);
   const makesCalls = config.roles.has('mta') || config.roles.has('webhooks');
-  const lease = new Lease(db, log, [...config.roles]);
-  const journal = { folder: join(config.dataDir, 'journal'), alone: foundation.alone };
-  // While the claims of the process that was killed still stand: afterwards they are anybody's.
-  if (config.roles.has('mta')) await recover({ db, queue, policy: retryPolicy(config), log }, journal);
+  const { siblings } = foundation;
+  const lease = new Lease(db, log, [...config.roles], siblings?.tellName);
+  if (!siblings) await recoverJournals(config, foundation, { db, queue });
   if (makesCalls) {
     await lease.start(foundation.alone);
     stops.push(() => lease.stop());
   }
-  const parts = { config, foundation, db, queue, rounds, internet, tlsPolicies, returnPath, lease, journal };
+  const parts = { config, foundation, db, queue, rounds, internet, tlsPolicies, returnPath, lease };
+  if (siblings) {
+    shareWork('mail', queue, siblings);
+    shareWork('webhooks', queue.webhooks, siblings);
+  }
   const dispatchers: { stop(): Promise<void> }[] = [];
   if (config.roles.has('mta')) dispatchers.push(startDelivery(parts, providers, stops));
   if (config.roles.has('webhooks')) dispatchers.push(startWebhooks(parts));
@@ -142,12 +135,19 @@ async function bringUp(config: Config, foundation: Foundation, stops: Stops): Pr
   stops.push(() => Promise.all(dispatchers.map((dispatcher) => dispatcher.stop())));
 
   const limiter = new RateLimiter(config.rateLimit);
+  if (siblings) shareBuckets(limiter, siblings);
   const doors: { close(graceMs: number): Promise<void> }[] = [];
   stops.push(() => Promise.all(doors.map((door) => door.close(graceMs))));
-  const submission = await openSubmission(parts, limiter);
+  const behind = { config, db, queue, log };
+  const submission = await openSubmission(behind, limiter);
   doors.push(submission);
-  const inbound = await openInbound(parts);
-  if (inbound) doors.push(inbound);
+  const inbound = await openInbound(behind, { returnPath: returnPath.key, encryption: encryptionKey });
+  if (inbound) {
+    doors.push(inbound);
+    const { host } = config.smtp;
+    const reached = host && !/^(?:0\.0\.0\.0|::)$/.test(host) ? host : '127.0.0.1';
+    internet.sendReturnsTo?.({ host: reached, port: inbound.port });
+  }
   let baseUrl = config.baseUrl;
   if (config.roles.has('api')) {
     const services = {
@@ -175,83 +175,34 @@ async function bringUp(config: Config, foundation: Foundation, stops: Stops): Pr
       sendingPools: poolsOf(config),
       limiter,
     };
-    const server = await openPort(createApp(services), config);
+    const server = await openHttp(createApp(services), config);
     doors.push(server);
     if (config.http.port === 0) baseUrl = `http://localhost:${server.port}`;
   }
   return { baseUrl, submission: submission.ports, inbound: inbound?.port ?? null, db, surroundings, admin };
 }
 
+/**
+ * Writes down what processes knew that were killed, while their claims still stand: afterwards those are anybody's.
+ */
+export async function recoverJournals(
+  config: Config,
+  { alone, log }: Pick<Foundation, 'alone' | 'log'>,
+  { db, queue }: { db: Database; queue: Queue },
+): Promise<void> {
+  if (!config.roles.has('mta')) return;
+  await recover({ db, queue, policy: retryPolicy(config), log }, { folder: journalFolder(config), alone });
+}
+
+const journalFolder = ({ dataDir }: Config) => join(dataDir, 'journal');
+
 /** Not with a password that has to be generated: a start that fails after this must not have used it up. */
-async function prepareAdmin(db: Database, configured: Config['admin']): Promise<SendwrightNode['admin']> {
+export async function prepareAdmin(db: Database, configured: Config['admin']): Promise<SendwrightNode['admin']> {
   const { hasPassword, ...admin } = await ensureAdmin(db, configured.email);
   if (hasPassword) return { ...admin, password: 'earlier' };
   if (configured.password === null) return { ...admin, password: 'none' };
   const given = await giveFirstPassword(db, admin.userId, configured.password);
   return { ...admin, password: given ? 'configured' : 'earlier' };
-}
-
-/** Where names are looked up and mail goes: the sandbox's own internet, or the real one. */
-interface Internet {
-  resolver: Resolver;
-  mxPort: number;
-  allowPrivate: PrivateNetworks;
-  /** Public addresses that mail leaves from, as far as they are known. */
-  knownIps: string[];
-  /** Says where bounces and complaints are taken, to whoever cannot look it up. */
-  sendReturnsTo?: Sandbox['sendReturnsTo'];
-}
-
-async function findInternet(
-  config: Config,
-  db: Database,
-  log: Logger,
-  returnPath: { key: Buffer; host: string },
-  stops: Stops,
-): Promise<Internet> {
-  if (config.deliveryMode === 'direct') {
-    if (config.roles.has('mta')) await demandOwn(config.sendingIps);
-    return {
-      resolver: createResolver(config.dnsServers),
-      mxPort: config.mxPort,
-      allowPrivate: config.allowPrivateNetworks,
-      knownIps: config.sendingIps.length > 0 ? config.sendingIps : await publicSourceAddresses(),
-    };
-  }
-  const sandbox = await startSandbox({ db, log, returnPath, mailHostname: config.mailHostname });
-  stops.push(() => sandbox.stop());
-  const { resolver, mxPort, sendReturnsTo } = sandbox;
-  return { resolver, mxPort, sendReturnsTo, allowPrivate: true, knownIps: [] };
-}
-
-/** What the sandbox's own internet publishes is looked up like anything else; DNSSEC it has none. */
-function findTlsPolicies(config: Config, internet: Internet, db: Database, log: Logger, stops: Stops): TlsPolicies {
-  const { resolver, allowPrivate, mxPort } = internet;
-  const sts = new StsPolicies({
-    resolver,
-    fetch: (domain, signal) => fetchStsFile({ resolver, allowPrivate }, domain, signal),
-    store: new KnownPolicies(db),
-    log,
-  });
-  stops.push(async () => sts.close());
-  const dane =
-    config.daneResolver !== null && config.deliveryMode === 'direct'
-      ? new DanePolicies(new ValidatingResolver(config.daneResolver), mxPort)
-      : null;
-  return new TlsPolicies({ sts, dane });
-}
-
-/** The sandbox has none: its mail does not leave this machine. */
-const poolsOf = (config: Config): SendingPools => (config.deliveryMode === 'direct' ? config.sendingPools : noPools);
-
-/** From an address of another machine each delivery would fail, and the receivers would seem to be to blame. */
-async function demandOwn(addresses: string[]): Promise<void> {
-  for (const address of addresses) {
-    if (await isOwnAddress(address)) continue;
-    throw new StartError(
-      `SENDING_IPS: ${address} is not an address of this machine: give it to a network interface, or take it out of the list; behind a NAT leave SENDING_IPS unset`,
-    );
-  }
 }
 
 interface Parts {
@@ -264,7 +215,6 @@ interface Parts {
   tlsPolicies: TlsPolicies;
   returnPath: { key: Buffer; host: string };
   lease: Lease;
-  journal: { folder: string };
 }
 
 /** A site is asked again no later than the mail that waits for it would be. */
@@ -299,7 +249,7 @@ function startDelivery(parts: Parts, providers: readonly Provider[], stops: Stop
     const reports = startTlsReports(rounds, db, { transport, contact, encryptionKey, pools: poolsOf(config), log });
     stops.push(() => reports.close());
   }
-  const journal = new Journal(parts.journal.folder, log);
+  const journal = new Journal(journalFolder(config), log);
   stops.push(async () => journal.close());
   const tools = {
     transport,
@@ -326,53 +276,6 @@ function startWebhooks({ config, foundation, db, queue, rounds, lease }: Parts):
   dispatcher.start();
   addWebhookUpkeep(rounds, db, queue, log);
   return dispatcher;
-}
-
-async function openSubmission(
-  { config, foundation, db, queue }: Parts,
-  limiter: RateLimiter,
-): Promise<SubmissionServer> {
-  const { roles, dataDir, mailHostname, smtp } = config;
-  const ports = roles.has('smtp')
-    ? { submission: config.ports.submission || null, submissions: config.ports.submissions || null }
-    : { submission: null, submissions: null };
-  if (ports.submission === null && ports.submissions === null) return { ports, close: async () => {} };
-  const tls = await readCertificate({ dataDir, host: mailHostname, files: smtp.tls });
-  return startSubmission({ db, queue, log: foundation.log, host: smtp.host, ports, name: mailHostname, tls, limiter });
-}
-
-async function openInbound(parts: Parts): Promise<InboundServer | null> {
-  const { config, foundation, db, queue, returnPath, internet } = parts;
-  const { roles, dataDir, mailHostname, smtp, ports } = config;
-  if (!roles.has('smtp') || ports.inbound === 0) return null;
-  const tls = await readCertificate({ dataDir, host: mailHostname, files: smtp.tls });
-  const server = await startInbound({
-    db,
-    queue,
-    log: foundation.log,
-    host: mailHostname,
-    keys: { returnPath: returnPath.key, unsubscribe: unsubscribeKey(foundation.encryptionKey) },
-    listenOn: smtp.host,
-    port: ports.inbound,
-    tls,
-  });
-  const host = smtp.host && !/^(?:0\.0\.0\.0|::)$/.test(smtp.host) ? smtp.host : '127.0.0.1';
-  internet.sendReturnsTo?.({ host, port: server.port });
-  return server;
-}
-
-async function openPort(app: ReturnType<typeof createApp>, config: Config): Promise<HttpServer> {
-  try {
-    return await listen(app, config.http.host, config.http.port);
-  } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException;
-    const { host, port } = config.http;
-    if (code === 'EADDRINUSE')
-      throw new StartError(`HTTP_PORT ${port} is in use by another program: stop it, or set HTTP_PORT to a free one`);
-    if (code === 'EACCES')
-      throw new StartError(`HTTP_PORT ${port} needs more rights than this user has: set HTTP_PORT to 1024 or more`);
-    throw new StartError(`HTTP_HOST ${host} cannot be listened on (${message}): set it to an address of this machine`);
-  }
 }
 
 function once(work: () => Promise<void>): () => Promise<void> {

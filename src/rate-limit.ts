@@ -7,11 +7,12 @@ export interface RateLimit {
 /** Holders of buckets that were left alone for long have a full one and need not be remembered. */
 const mostRemembered = 10_000;
 
-/** A bucket of tokens for each id, in the memory of this node: on several nodes an id has as many buckets. */
+/** A bucket of tokens for each id, in the memory of this process: on several nodes an id has as many buckets. */
 export class TokenBuckets {
   readonly limit: RateLimit;
   readonly #now: () => number;
   readonly #buckets = new Map<string, { tokens: number; at: number }>();
+  #onTake: (id: string) => void = () => undefined;
 
   /** @param now milliseconds that only grow */
   constructor(limit: RateLimit, now: () => number = () => performance.now()) {
@@ -28,8 +29,21 @@ export class TokenBuckets {
     const tokens = this.#refill(id);
     const waitSeconds = this.#wait(tokens);
     const left = Math.max(0, tokens - 1);
-    if (waitSeconds === 0) this.#buckets.set(id, { tokens: left, at: this.#now() });
+    if (waitSeconds === 0) {
+      this.#buckets.set(id, { tokens: left, at: this.#now() });
+      this.#onTake(id);
+    }
     return { left, waitSeconds };
+  }
+
+  /** @param listener told of each token that is taken here */
+  onTake(listener: (id: string) => void): void {
+    this.#onTake = listener;
+  }
+
+  /** Takes as many tokens as were given out elsewhere in this bucket's name: it may owe some afterwards. */
+  charge(id: string, tokens: number): void {
+    this.#buckets.set(id, { tokens: this.#refill(id) - tokens, at: this.#now() });
   }
 
   /** After how many seconds there is a token, 0 when there is one now; none is taken. */
@@ -42,18 +56,18 @@ export class TokenBuckets {
   }
 
   #refill(id: string): number {
-    const { perSecond, burst } = this.limit;
     const bucket = this.#buckets.get(id);
-    if (!bucket) {
-      if (this.#buckets.size >= mostRemembered) this.#forgetFull();
-      return burst;
-    }
-    return Math.min(burst, bucket.tokens + ((this.#now() - bucket.at) / 1000) * perSecond);
+    if (bucket) return this.#levelOf(bucket);
+    if (this.#buckets.size >= mostRemembered) this.#forgetFull();
+    return this.limit.burst;
+  }
+
+  #levelOf({ tokens, at }: { tokens: number; at: number }): number {
+    const { perSecond, burst } = this.limit;
+    return Math.min(burst, tokens + ((this.#now() - at) / 1000) * perSecond);
   }
 
   #forgetFull(): void {
-    const { perSecond, burst } = this.limit;
-    const fullAfterMs = (burst / perSecond) * 1000;
-    for (const [id, { at }] of this.#buckets) if (this.#now() - at >= fullAfterMs) this.#buckets.delete(id);
+    for (const [id, bucket] of this.#buckets) if (this.#levelOf(bucket) >= this.limit.burst) this.#buckets.delete(id);
   }
 }

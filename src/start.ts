@@ -1,10 +1,16 @@
 import type { Config } from './config.ts';
 import { makeDataDir, readSecrets, unusableDataDir, writeSecrets } from './data-dir.ts';
+import { connectionsOf } from './database.ts';
 import { startEmbedded } from './db/embedded.ts';
 import { firstPassword, firstScreen, prepareSandbox } from './first-screen.ts';
 import type { Logger } from './log.ts';
 import { type Foundation, type SendwrightNode, startNode } from './node.ts';
 import { oneLine, StartError } from './start-error.ts';
+import { startWorkers } from './workers.ts';
+
+/** What the embedded database allows at least, and what it keeps for others: its superuser, and whoever looks into it. */
+const usualConnections = 200;
+const spare = 20;
 
 /** Where a start tells how far it is. */
 export interface StartOptions {
@@ -12,7 +18,7 @@ export interface StartOptions {
   /** Sentences for the operator: progress, and at the end the first screen. */
   say: (sentence: string) => void;
   /** What is to be done, in reverse order, to stop what has been started so far; it grows during the start. */
-  stops: (() => Promise<void>)[];
+  stops: (() => Promise<unknown>)[];
 }
 
 /**
@@ -22,6 +28,12 @@ export interface StartOptions {
  */
 export async function start(config: Config, { log, say, stops }: StartOptions): Promise<void> {
   const { foundation, sandboxKey } = await lay(config, { log, say, stops });
+  if (config.workers > 1) {
+    const node = await startWorkers(config, foundation, stops);
+    say(firstScreen(config, node, { sandboxKey: null, password: await firstPassword(node, say) }));
+    log.info({ baseUrl: node.baseUrl, mode: config.deliveryMode, workers: config.workers }, 'ready');
+    return;
+  }
   const node = await startNode(config, foundation);
   stops.push(node.stop);
   const key = await showSandbox(config, node, sandboxKey);
@@ -43,7 +55,8 @@ async function lay(
   }
   const secrets = await readSecrets(dataDir);
   say('Starting PostgreSQL');
-  const starting = startEmbedded({ dataDir, password: secrets.databasePassword, log, onProgress: say });
+  const settings = { max_connections: String(Math.max(usualConnections, connectionsOf(config.workers) + spare)) };
+  const starting = startEmbedded({ dataDir, password: secrets.databasePassword, log, onProgress: say, settings });
   // Before it is up: a signal in the middle of the start takes the server down again.
   stops.push(async () => (await starting).stop());
   const postgres = await starting.catch((error: NodeJS.ErrnoException) => {
@@ -53,7 +66,8 @@ async function lay(
   });
   const foundation = {
     databaseUrl: postgres.url,
-    alone: true,
+    // Workers of a killed process that are still finishing are nodes like any other.
+    alone: !postgres.left,
     jwtSecret: jwtSecret ?? secrets.jwtSecret,
     encryptionKey: encryptionKey ?? Buffer.from(secrets.encryptionKey, 'base64'),
     log,

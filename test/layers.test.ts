@@ -6,9 +6,10 @@ import t from 'tap';
 const order: RegExp[] = [
   /^main\.ts$/,
   /^start\.ts$/,
-  /^(first-screen)\.ts$/,
+  /^(first-screen|workers)\.ts$/,
+  /^worker\.ts$/,
   /^node\.ts$/,
-  /^database\.ts$/,
+  /^(database|doors|internet)\.ts$/,
   /^(http|inbound|delivery|webhooks|chores|sandbox)\//,
   /^core\//,
   /^queue\.ts$/,
@@ -17,7 +18,7 @@ const order: RegExp[] = [
   /^config\.ts$/,
   /^config-values\.ts$/,
   /^mail\//,
-  /^(rounds|batch-writer|data-dir|endpoint|sending-pools)\.ts$/,
+  /^(rounds|batch-writer|batcher|data-dir|endpoint|sending-pools|siblings)\.ts$/,
   /^(errors|start-error|log|ids|clock|ip|seal|password|certificate|timestamp|rate-limit)\.ts$|^generated\//,
   /^client\//,
 ];
@@ -91,13 +92,16 @@ t.test('no imports run in a circle', async (t) => {
   }
 });
 
-t.test('only main, the start, the first screen and the node know the configuration', async (t) => {
-  for (const file of files) {
-    if (/^(main|start|first-screen|node|config)\.ts$/.test(file)) continue;
-    t.notOk(importsOf(file).includes('config.ts'), `src/${file} must take values, not the configuration`);
-    t.notMatch(sourceOf(file), /process\.env/, `src/${file} must not read the environment`);
-  }
-});
+t.test(
+  'only main, the start, the first screen, the workers and the parts of a node know the configuration',
+  async (t) => {
+    for (const file of files) {
+      if (/^(main|start|first-screen|workers?|node|doors|internet|config)\.ts$/.test(file)) continue;
+      t.notOk(importsOf(file).includes('config.ts'), `src/${file} must take values, not the configuration`);
+      t.notMatch(sourceOf(file), /process\.env/, `src/${file} must not read the environment`);
+    }
+  },
+);
 
 t.test('no file is longer than can be read in one sitting', async (t) => {
   for (const file of files) {

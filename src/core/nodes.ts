@@ -26,16 +26,17 @@ export async function register(
 /**
  * Says that this node is alive, and buries those that are not.
  *
+ * @param buries false: leaves that to others, or to later
  * @returns how many nodes deliver mail; null when this node has been buried itself: what it had claimed now belongs to
  *   others
  */
-export async function beat(db: Database, nodeId: string): Promise<{ senders: number } | null> {
+export async function beat(db: Database, nodeId: string, buries = true): Promise<{ senders: number } | null> {
   const rows = await db.query({
     text: 'UPDATE nodes SET seen_at = now() WHERE id = $1 RETURNING id',
     values: [nodeId],
   });
   if (rows.length === 0) return null;
-  await db.transaction((tx) => removeAndFree(tx, deadAfterMs));
+  if (buries) await db.transaction((tx) => removeAndFree(tx, deadAfterMs));
   const [row] = await db.query<{ senders: number }>({
     text: `SELECT count(*)::int AS senders FROM nodes WHERE 'mta' = ANY(roles)`,
   });

@@ -29,6 +29,9 @@ export interface Database extends Sql {
 const acquireTimeoutMs = 4_000;
 const statementTimeoutMs = 10_000;
 
+/** Between two statements of a transaction there is nothing that takes this long, and a living node has a lease for longer. */
+const idleInTransactionMs = 15_000;
+
 /** Connections of a node's pool at the most. */
 export const poolSize = 20;
 
@@ -41,6 +44,8 @@ export function connect(url: string, log: Logger, max = poolSize): Database {
     // The second bound is for a server that is gone without a word: no answer may be waited for longer.
     statement_timeout: statementTimeoutMs,
     query_timeout: statementTimeoutMs + 2_000,
+    // A node that is frozen in the middle of a transaction must not keep from the others what it has locked.
+    idle_in_transaction_session_timeout: idleInTransactionMs,
     keepAlive: true,
     // Compiling a count of a log costs more than counting it.
     options: '-c jit=off',
@@ -115,7 +120,7 @@ function codeOf(error: unknown): string {
 export function isUnavailable(error: unknown): boolean {
   for (let at = error, depth = 0; at instanceof Error && depth < 4; at = at.cause, depth += 1) {
     if (
-      /^(ECONN|EPIPE|ETIMEDOUT|EHOST|ENET|ENOTFOUND|EAI_AGAIN|08|57P0|53|55000|57014|25006|28|3D000|P1001|P1002|P1008|P1017|P2024)/.test(
+      /^(ECONN|EPIPE|ETIMEDOUT|EHOST|ENET|ENOTFOUND|EAI_AGAIN|08|57P0|53|55000|57014|25006|25P03|28|3D000|P1001|P1002|P1008|P1017|P2024)/.test(
         codeOf(at),
       )
     ) {

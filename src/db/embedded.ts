@@ -21,6 +21,8 @@ import {
 export interface EmbeddedPostgres {
   /** `postgres://...@127.0.0.1:<port>/sendwright?sslmode=disable` */
   url: string;
+  /** Whether workers of a process that was killed are still at work on it. */
+  left: boolean;
   /** Ends every session and stops the server. The second call waits for the first. */
   stop(): Promise<void>;
 }
@@ -72,7 +74,7 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedP
 
   const server = new Server({ ...options, dataDir }, cluster, binaries);
   await server.start();
-  return { url: server.url('sendwright'), stop: () => server.stop() };
+  return { url: server.url('sendwright'), left: server.left, stop: () => server.stop() };
 }
 
 /**
@@ -94,6 +96,8 @@ class Server {
   /** The session whose advisory lock keeps other Sendwright processes out. */
   #lock: pg.Client | undefined;
   #stopped: Promise<void> | undefined;
+  /** See `EmbeddedPostgres`. */
+  left = false;
 
   constructor(options: EmbeddedOptions, cluster: Cluster, binaries: Binaries) {
     this.#options = options;
@@ -111,6 +115,7 @@ class Server {
     try {
       this.#lock = await this.#lockServer(children);
       await this.#createDatabase(this.#lock);
+      this.left = await hasWorkers(this.#lock);
       this.#lock.once('end', () => void this.#recover());
     } catch (error) {
       await this.#lock?.end();
@@ -229,6 +234,14 @@ class Server {
 }
 
 class InUse extends Error {}
+
+/** A session ends with its process, so whoever has one is alive. */
+async function hasWorkers(client: pg.Client): Promise<boolean> {
+  const { rowCount } = await client.query(
+    "SELECT FROM pg_stat_activity WHERE datname = 'sendwright' AND application_name = 'sendwright worker' LIMIT 1",
+  );
+  return rowCount === 1;
+}
 
 function urlOf(port: number, password: string, database: string): string {
   // What PGSSLMODE asks for is meant for another server.

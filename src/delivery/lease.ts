@@ -10,6 +10,26 @@ const beatEveryMs = 5_000;
 const validForMs = 20_000;
 
 /**
+ * Whether a node that was not seen for long can be taken for dead from here. Not by one that was away itself until just
+ * now: when the database comes back after a failover nobody has been seen for long, and all are alive.
+ */
+export class Sight {
+  #last = Number.NEGATIVE_INFINITY;
+  #clearFrom = Number.NEGATIVE_INFINITY;
+
+  /** @param now when a beat is made, in ms on a clock that does not jump; it counts once `reached` is called with it */
+  isClear(now: number): boolean {
+    const away = now - this.#last > 3 * beatEveryMs;
+    if (away && this.#last !== Number.NEGATIVE_INFINITY) this.#clearFrom = now + nodes.deadAfterMs;
+    return now >= this.#clearFrom;
+  }
+
+  reached(now: number): void {
+    this.#last = now;
+  }
+}
+
+/**
  * This process's right to deliver what it has claimed, renewed every few seconds in the database. A process that was
  * frozen, or cut off from the database, loses it before others take its claims over, and must not write a final dot.
  */
@@ -23,6 +43,7 @@ export class Lease {
   #renewed = { wall: 0, monotonic: 0 };
   #timer: NodeJS.Timeout | undefined;
   #beating: Promise<void> = Promise.resolve();
+  readonly #sight = new Sight();
 
   /** @param tellName told each name before it is used */
   constructor(db: Database, log: Logger, roles: string[], tellName: (nodeId: string) => void = () => undefined) {
@@ -76,7 +97,8 @@ export class Lease {
   async #beat(): Promise<void> {
     // Counted from before the statement: while it was under way, the database's clock for us was running.
     const at = { wall: Date.now(), monotonic: performance.now() };
-    const living = await nodes.beat(this.#db, this.#nodeId);
+    const living = await nodes.beat(this.#db, this.#nodeId, this.#sight.isClear(at.monotonic));
+    this.#sight.reached(at.monotonic);
     if (living) {
       this.#renewed = at;
       this.#senders = living.senders;

@@ -6,7 +6,7 @@ const policyName = 'key';
 
 /**
  * Counts requests of each key on this node, in memory: with several nodes behind a balancer a key may make as many
- * requests on each. Every counted answer carries `RateLimit` and `RateLimit-Policy`.
+ * requests on each. The processes of one node count together (`shareBuckets`). Every counted answer carries `RateLimit` and `RateLimit-Policy`.
  */
 export class RateLimiter extends TokenBuckets {
   /** @throws ApiError 429 with Retry-After when the key's bucket is empty */

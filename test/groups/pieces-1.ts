@@ -1,3 +1,3 @@
 import { runGroup } from '../support/group.ts';
 
-await runGroup(['.', 'chores', 'core', 'db', 'delivery', 'sandbox', 'webhooks']);
+await runGroup(['.', 'chaos', 'chores', 'core', 'db', 'delivery', 'sandbox', 'webhooks']);

@@ -1,0 +1,69 @@
+import type Koa from 'koa';
+import type { Config } from './config.ts';
+import { unsubscribeKey } from './core/outgoing-message.ts';
+import type { Database } from './db/client.ts';
+import { type HttpServer, listen } from './http/server.ts';
+import { readCertificate } from './inbound/certificate.ts';
+import { type InboundServer, startInbound } from './inbound/server.ts';
+import { type SubmissionServer, startSubmission } from './inbound/submission.ts';
+import type { Logger } from './log.ts';
+import type { Queue } from './queue.ts';
+import type { TokenBuckets } from './rate-limit.ts';
+import { StartError } from './start-error.ts';
+
+/** What stands behind the ports of a node. */
+interface Behind {
+  config: Config;
+  db: Database;
+  queue: Queue;
+  log: Logger;
+}
+
+/** The ports for programs that submit mail, as far as this node has them. */
+export async function openSubmission(
+  { config, db, queue, log }: Behind,
+  limiter: TokenBuckets,
+): Promise<SubmissionServer> {
+  const { roles, dataDir, mailHostname, smtp } = config;
+  const ports = roles.has('smtp')
+    ? { submission: config.ports.submission || null, submissions: config.ports.submissions || null }
+    : { submission: null, submissions: null };
+  if (ports.submission === null && ports.submissions === null) return { ports, close: async () => {} };
+  const tls = await readCertificate({ dataDir, host: mailHostname, files: smtp.tls });
+  return startSubmission({ db, queue, log, host: smtp.host, ports, name: mailHostname, tls, limiter });
+}
+
+/** The port for bounces and complaints; null where this node has none. */
+export async function openInbound(
+  { config, db, queue, log }: Behind,
+  keys: { returnPath: Buffer; encryption: Buffer },
+): Promise<InboundServer | null> {
+  const { roles, dataDir, mailHostname, smtp, ports } = config;
+  if (!roles.has('smtp') || ports.inbound === 0) return null;
+  const tls = await readCertificate({ dataDir, host: mailHostname, files: smtp.tls });
+  return startInbound({
+    db,
+    queue,
+    log,
+    host: mailHostname,
+    keys: { returnPath: keys.returnPath, unsubscribe: unsubscribeKey(keys.encryption) },
+    listenOn: smtp.host,
+    port: ports.inbound,
+    tls,
+  });
+}
+
+/** The port of the REST API. */
+export async function openHttp(app: Koa, config: Config): Promise<HttpServer> {
+  try {
+    return await listen(app, config.http.host, config.http.port);
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    const { host, port } = config.http;
+    if (code === 'EADDRINUSE')
+      throw new StartError(`HTTP_PORT ${port} is in use by another program: stop it, or set HTTP_PORT to a free one`);
+    if (code === 'EACCES')
+      throw new StartError(`HTTP_PORT ${port} needs more rights than this user has: set HTTP_PORT to 1024 or more`);
+    throw new StartError(`HTTP_HOST ${host} cannot be listened on (${message}): set it to an address of this machine`);
+  }
+}

@@ -1,0 +1,89 @@
+import type { Config } from './config.ts';
+import { KnownPolicies } from './core/tls-policies.ts';
+import type { Database } from './db/client.ts';
+import type { PrivateNetworks } from './ip.ts';
+import type { Logger } from './log.ts';
+import { type Sandbox, startSandbox } from './sandbox/sandbox.ts';
+import { noPools, type SendingPools } from './sending-pools.ts';
+import { DanePolicies } from './smtp/dane-policies.ts';
+import { isOwnAddress } from './smtp/own-address.ts';
+import { createResolver, type Resolver } from './smtp/resolver.ts';
+import { publicSourceAddresses } from './smtp/source.ts';
+import { fetchStsFile } from './smtp/sts-fetch.ts';
+import { StsPolicies } from './smtp/sts-policies.ts';
+import { TlsPolicies } from './smtp/tls-policies.ts';
+import { ValidatingResolver } from './smtp/validating-resolver.ts';
+import { StartError } from './start-error.ts';
+
+type Stops = (() => Promise<unknown>)[];
+
+/** Where names are looked up and mail goes: the sandbox's own internet, or the real one. */
+export interface Internet {
+  resolver: Resolver;
+  mxPort: number;
+  allowPrivate: PrivateNetworks;
+  /** Public addresses that mail leaves from, as far as they are known. */
+  knownIps: string[];
+  /** Says where bounces and complaints are taken, to whoever cannot look it up. */
+  sendReturnsTo?: Sandbox['sendReturnsTo'];
+}
+
+/** @throws StartError when SENDING_IPS names an address of another machine */
+export async function findInternet(
+  config: Config,
+  db: Database,
+  log: Logger,
+  returnPath: { key: Buffer; host: string },
+  stops: Stops,
+): Promise<Internet> {
+  if (config.deliveryMode === 'direct') {
+    if (config.roles.has('mta')) await demandOwn(config.sendingIps);
+    return {
+      resolver: createResolver(config.dnsServers),
+      mxPort: config.mxPort,
+      allowPrivate: config.allowPrivateNetworks,
+      knownIps: config.sendingIps.length > 0 ? config.sendingIps : await publicSourceAddresses(),
+    };
+  }
+  const sandbox = await startSandbox({ db, log, returnPath, mailHostname: config.mailHostname });
+  stops.push(() => sandbox.stop());
+  const { resolver, mxPort, sendReturnsTo } = sandbox;
+  return { resolver, mxPort, sendReturnsTo, allowPrivate: true, knownIps: [] };
+}
+
+/** What the sandbox's own internet publishes is looked up like anything else; DNSSEC it has none. */
+export function findTlsPolicies(
+  config: Config,
+  internet: Internet,
+  db: Database,
+  log: Logger,
+  stops: Stops,
+): TlsPolicies {
+  const { resolver, allowPrivate, mxPort } = internet;
+  const sts = new StsPolicies({
+    resolver,
+    fetch: (domain, signal) => fetchStsFile({ resolver, allowPrivate }, domain, signal),
+    store: new KnownPolicies(db),
+    log,
+  });
+  stops.push(async () => sts.close());
+  const dane =
+    config.daneResolver !== null && config.deliveryMode === 'direct'
+      ? new DanePolicies(new ValidatingResolver(config.daneResolver), mxPort)
+      : null;
+  return new TlsPolicies({ sts, dane });
+}
+
+/** The sandbox has none: its mail does not leave this machine. */
+export const poolsOf = (config: Config): SendingPools =>
+  config.deliveryMode === 'direct' ? config.sendingPools : noPools;
+
+/** From an address of another machine each delivery would fail, and the receivers would seem to be to blame. */
+async function demandOwn(addresses: string[]): Promise<void> {
+  for (const address of addresses) {
+    if (await isOwnAddress(address)) continue;
+    throw new StartError(
+      `SENDING_IPS: ${address} is not an address of this machine: give it to a network interface, or take it out of the list; behind a NAT leave SENDING_IPS unset`,
+    );
+  }
+}

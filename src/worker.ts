@@ -1,0 +1,82 @@
+import cluster from 'node:cluster';
+import type { Config } from './config.ts';
+import { startErrorOf } from './db/failure.ts';
+import type { Logger } from './log.ts';
+import { type SendwrightNode, startNode } from './node.ts';
+import type { News, Siblings } from './siblings.ts';
+
+/** What the first process of a node says to its workers. */
+export type ToWorker =
+  | { kind: 'ground'; databaseUrl: string; jwtSecret: string; encryptionKey: string }
+  | { kind: 'news'; news: News };
+
+/** What they say to it. */
+export type FromWorker =
+  /** From now on this worker claims work under this name. */
+  | { kind: 'name'; nodeId: string }
+  /** For the other workers. */
+  | { kind: 'news'; news: News }
+  | ({ kind: 'ready' } & Pick<SendwrightNode, 'baseUrl' | 'submission' | 'inbound'>)
+  /** Why it could not start: one line for the operator, or a defect of ours. */
+  | { kind: 'failed'; message: string; expected: boolean };
+
+/**
+ * Runs one of the processes of a node, on the ground that the first one has laid, with the ports that it shares out. It
+ * is a node of its own in all but that: own connections, own lease, own journal.
+ */
+export async function runWorker(config: Config, log: Logger, stops: (() => Promise<unknown>)[]): Promise<void> {
+  endWithFirst(log);
+  try {
+    const { databaseUrl, jwtSecret, encryptionKey } = await ground();
+    const node = await startNode(config, {
+      databaseUrl,
+      alone: false,
+      jwtSecret,
+      encryptionKey: Buffer.from(encryptionKey, 'base64'),
+      log,
+      siblings,
+    });
+    stops.push(node.stop);
+    const { baseUrl, submission, inbound } = node;
+    say({ kind: 'ready', baseUrl, submission, inbound });
+  } catch (error) {
+    const expected = startErrorOf(error);
+    const { stack = '' } = error as Error;
+    say({ kind: 'failed', message: expected?.message ?? stack, expected: expected !== null }, () => process.exit(1));
+  }
+}
+
+const siblings: Siblings = {
+  tellName: (nodeId) => say({ kind: 'name', nodeId }),
+  tell: (news) => say({ kind: 'news', news }),
+  onNews(listener) {
+    process.on('message', (message: ToWorker) => {
+      if (message.kind === 'news') listener(message.news);
+    });
+  },
+};
+
+function ground(): Promise<Extract<ToWorker, { kind: 'ground' }>> {
+  return new Promise((resolve) => {
+    process.on('message', (message: ToWorker) => {
+      if (message.kind === 'ground') resolve(message);
+    });
+  });
+}
+
+/** Once the first process is gone nobody shares out the ports, nor starts this one again: it finishes what it has. */
+function endWithFirst(log: Logger): void {
+  const { worker } = cluster;
+  worker?.once('disconnect', () => {
+    // Node would end the process here and now, in the middle of its conversations.
+    worker.exitedAfterDisconnect = true;
+    log.warn('the first process of this node is gone; this one finishes what is under way');
+    process.kill(process.pid, 'SIGTERM');
+  });
+}
+
+/** A first process that is gone hears nothing, which is no error here. */
+function say(message: FromWorker, then: () => void = () => undefined): void {
+  if (process.connected) process.send?.(message, undefined, undefined, then);
+  else then();
+}

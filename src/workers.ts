@@ -1,0 +1,170 @@
+import cluster, { type Worker } from 'node:cluster';
+import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Config } from './config.ts';
+import * as nodes from './core/nodes.ts';
+import { connectionsOf, openDatabase, poolOfFirst } from './database.ts';
+import type { Logger } from './log.ts';
+import { type Foundation, prepareAdmin, recoverJournals, type SendwrightNode } from './node.ts';
+import { StartError } from './start-error.ts';
+import type { FromWorker, ToWorker } from './worker.ts';
+
+/** A worker stops within 30 seconds by itself. */
+const stopWithinMs = 31_000;
+
+/** Before a worker that ended is started again: at once, and later and later while that does not help. */
+const firstPauseMs = 100;
+const longestPauseMs = 30_000;
+const healthyAfterMs = 60_000;
+
+type Ports = Pick<SendwrightNode, 'baseUrl' | 'submission' | 'inbound'>;
+
+/**
+ * Starts `WORKERS` processes that each do the work of a node, and does what is done once: the schema, the first admin, and
+ * making up for a process that dies. A connection that comes in goes to each of them in turn.
+ *
+ * @param stops what is to be done to stop it all; it grows during the start
+ * @throws StartError; what had been started is for the caller to stop
+ */
+export async function startWorkers(
+  config: Config,
+  foundation: Foundation,
+  stops: (() => Promise<unknown>)[],
+): Promise<Ports & Pick<SendwrightNode, 'db' | 'admin'>> {
+  const { databaseUrl, jwtSecret, encryptionKey, log } = foundation;
+  const connections = { pool: poolOfFirst, needed: connectionsOf(config.workers) };
+  const opened = await openDatabase({ ...foundation, allowUnsafe: config.allowUnsafeDatabase, connections }, stops);
+  const { db } = opened;
+  const admin = await prepareAdmin(db, config.admin);
+  await recoverJournals(config, foundation, opened);
+  if (foundation.alone) await nodes.buryAll(db);
+  const ground: ToWorker = {
+    kind: 'ground',
+    databaseUrl: named(databaseUrl),
+    jwtSecret,
+    encryptionKey: encryptionKey.toString('base64'),
+  };
+  const makeUpFor = async (names: string[]) => {
+    await recoverJournals(config, { alone: false, log }, opened);
+    for (const name of names) await nodes.retire(db, name);
+  };
+  const workers = new Workers({ ground, makeUpFor, log });
+  stops.push(() => workers.stop());
+  return { ...(await workers.start(config.workers)), db, admin };
+}
+
+/** Sessions of workers are told by their name: see `EmbeddedPostgres.left`. */
+function named(databaseUrl: string): string {
+  const url = new URL(databaseUrl);
+  if (!url.searchParams.has('application_name')) url.searchParams.set('application_name', 'sendwright worker');
+  return url.href;
+}
+
+interface Running {
+  worker: Worker;
+  startedAt: number;
+  /** What it is or was called in the list of nodes. */
+  names: Set<string>;
+  /** Rejects when it ends before it is ready. */
+  ready: Promise<Ports>;
+  /** In words. */
+  ended: Promise<string>;
+}
+
+interface WorkersOptions {
+  ground: ToWorker;
+  /** Writes down what a dead worker knew, and frees what it held under these names. */
+  makeUpFor: (names: string[]) => Promise<void>;
+  log: Logger;
+}
+
+class Workers {
+  readonly #options: WorkersOptions;
+  readonly #running = new Set<Running>();
+  readonly #stopping = new AbortController();
+  #makingUp: Promise<void> = Promise.resolve();
+
+  constructor(options: WorkersOptions) {
+    this.#options = options;
+    cluster.schedulingPolicy = cluster.SCHED_RR;
+  }
+
+  /** Starts as many, and keeps them running from then on. */
+  async start(count: number): Promise<Ports> {
+    const all = Array.from({ length: count }, () => this.#fork());
+    const [ports] = await Promise.all(all.map(({ ready }) => ready));
+    for (const running of all) void this.#keep(running);
+    if (!ports) throw new Error('no worker was asked for');
+    return ports;
+  }
+
+  /** Lets all of them finish what is under way; whoever takes too long is killed. */
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    const all = [...this.#running];
+    for (const { worker } of all) worker.process.kill('SIGTERM');
+    const enough = setTimeout(() => {
+      for (const { worker } of this.#running) worker.process.kill('SIGKILL');
+    }, stopWithinMs);
+    await Promise.all(all.map(({ ended }) => ended));
+    clearTimeout(enough);
+    await this.#makingUp;
+  }
+
+  async #keep(first: Running): Promise<void> {
+    const { log } = this.#options;
+    const { signal } = this.#stopping;
+    let running = first;
+    for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(pauseMs * 2, longestPauseMs)) {
+      const how = await running.ended;
+      if (signal.aborted) return;
+      if (performance.now() - running.startedAt > healthyAfterMs) pauseMs = firstPauseMs;
+      log.error({ worker: running.worker.id, ended: how, pauseMs }, 'a worker has ended; another one takes its place');
+      await this.#makeUpFor(running);
+      await sleep(pauseMs, undefined, { signal }).catch(() => undefined);
+      if (signal.aborted) return;
+      running = this.#fork();
+      running.ready.catch((error: Error) => log.error({ error: error.message }, 'a worker could not be started'));
+    }
+  }
+
+  /** One after the other: what dead processes left in DATA_DIR must not be read twice at once. */
+  #makeUpFor({ names }: Running): Promise<void> {
+    const { makeUpFor, log } = this.#options;
+    this.#makingUp = this.#makingUp.then(() =>
+      makeUpFor([...names]).catch((error: Error) =>
+        log.warn({ error: error.message }, 'what a dead worker held is not free yet; other nodes see to that'),
+      ),
+    );
+    return this.#makingUp;
+  }
+
+  #fork(): Running {
+    const worker = cluster.fork();
+    const names = new Set<string>();
+    const ended = once(worker, 'exit').then(([code, signal]) => (signal ? String(signal) : `exit code ${code}`));
+    const ready = new Promise<Ports>((resolve, reject) => {
+      worker.on('message', (message: FromWorker) => {
+        if (message.kind === 'name') names.add(message.nodeId);
+        else if (message.kind === 'news') this.#tellOthers(worker, message);
+        else if (message.kind === 'ready') resolve(message);
+        else reject(message.expected ? new StartError(message.message) : new Error(message.message));
+      });
+      void ended.then((how) => reject(new Error(`a worker ended during its start: ${how}`)));
+    });
+    const running = { worker, startedAt: performance.now(), names, ready, ended };
+    this.#running.add(running);
+    void ended.then(() => this.#running.delete(running));
+    tell(worker, this.#options.ground);
+    return running;
+  }
+
+  #tellOthers(teller: Worker, message: ToWorker): void {
+    for (const { worker } of this.#running) if (worker !== teller) tell(worker, message);
+  }
+}
+
+/** One that has just died hears nothing, and its end is dealt with elsewhere. */
+function tell(worker: Worker, message: ToWorker): void {
+  if (worker.isConnected()) worker.process.send?.(message, undefined, undefined, () => undefined);
+}

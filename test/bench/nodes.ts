@@ -1,0 +1,111 @@
+import { readFileSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
+import { cpus, tmpdir } from 'node:os';
+import { parseArgs } from 'node:util';
+import { childrenOf } from './children.ts';
+import { ration } from './nodes/ration.ts';
+import { medianOf, nextRound } from './throughput/measure.ts';
+import { type Measured, runRound, startTools, stopTools, type Tools } from './throughput/round.ts';
+import { startBenchedSendwright } from './throughput/sendwright.ts';
+
+/**
+ * What a second and a third process add: `npm run bench:nodes`. Each worker gets a share of a processor, so that there is
+ * enough left for the database, the sink and the generator, and none of them is the limit. A share of 1 shows what is,
+ * when all of them live on this machine.
+ */
+
+const { values } = parseArgs({
+  options: {
+    workers: { type: 'string', default: '1,2' },
+    shares: { type: 'string', default: '0.2,1' },
+    messages: { type: 'string', default: '3000' },
+    rounds: { type: 'string', default: '3' },
+    json: { type: 'string' },
+  },
+});
+const counts = values.workers.split(',').map(Number);
+const shares = values.shares.split(',').map(Number);
+
+interface Row {
+  share: number;
+  workers: number;
+  median: Measured;
+  /** Delivered per second, against as many workers as the first row of this share has. */
+  ratio: number;
+}
+
+const tell = (line: string) => process.stderr.write(`${line}\n`);
+
+async function main(): Promise<void> {
+  const tools = await startTools();
+  try {
+    const rows: Row[] = [];
+    for (const workers of counts) rows.push(...(await measure(tools, workers)));
+    const sorted = shares.flatMap((share) => {
+      const of = rows.filter((row) => row.share === share);
+      const first = of[0]?.median.deliveredPerSecond ?? Number.NaN;
+      return of.map((row) => ({ ...row, ratio: row.median.deliveredPerSecond / first }));
+    });
+    console.log(tableOf(sorted));
+    if (values.json)
+      await writeFile(values.json, `${JSON.stringify({ cores: cpus().length, rows: sorted }, null, 2)}\n`);
+  } finally {
+    stopTools(tools);
+  }
+}
+
+/** One node of so many workers, with each of the shares. */
+async function measure(tools: Tools, workers: number): Promise<Row[]> {
+  const app = await startBenchedSendwright({
+    ...{ folder: tmpdir(), sinkPort: tools.sinkPort, domains: 20, sites: 20, webhookPort: null },
+    env: { WORKERS: String(workers) },
+  });
+  const [first = 0] = app.server.roots;
+  const isWorker = (pid: number) => readFileSync(`/proc/${pid}/cmdline`, 'latin1').includes('main.ts');
+  const pids = workers === 1 ? [first] : childrenOf(first).filter(isWorker);
+  if (pids.length !== workers) throw new Error(`there are ${pids.length} workers, not ${workers}`);
+  try {
+    const run = (count: number) => {
+      const recipe = { round: nextRound(), count, bytes: 2_048, from: app.from, tls: false, domains: 20, sites: 20 };
+      const options = { how: 'batches', clients: 4, perSession: 100, oneByOne: false } as const;
+      return runRound(app, tools, { ...options, recipe: { ...recipe, sameBody: false } });
+    };
+    await run(2_000);
+    const rows: Row[] = [];
+    for (const share of shares) {
+      const rounds: Measured[] = [];
+      while (rounds.length < Number(values.rounds)) {
+        const release = share < 1 ? ration(pids, share) : () => undefined;
+        const measured = await run(Number(values.messages)).finally(release);
+        rounds.push(measured);
+        tell(
+          `${workers} workers with ${share} of a processor each: ${measured.deliveredPerSecond.toFixed(0)} delivered/s`,
+        );
+      }
+      rows.push({ share, workers, median: medianOf(rounds), ratio: 1 });
+    }
+    return rows;
+  } finally {
+    await app.stop();
+  }
+}
+
+function tableOf(rows: Row[]): string {
+  const lines = rows.map(({ share, workers, ratio, median }) => {
+    const { deliveredPerSecond: perSecond, cpu } = median;
+    const { server, database, sink, generator, dns } = cpu;
+    const busy = ((server + database + sink + generator + dns) * perSecond) / 1_000;
+    const parts = [server, database, sink, generator + dns].map((seconds) => seconds.toFixed(2));
+    return `| ${[share, workers, perSecond.toFixed(0), ratio.toFixed(2), ...parts, busy.toFixed(2)].join(' | ')} |`;
+  });
+  return [
+    '| processor for each worker | workers | delivered/s | ratio | CPU-s per 1,000: workers | database | sink | generator, DNS | processors busy |',
+    '|---|---|---|---|---|---|---|---|---|',
+    ...lines,
+  ].join('\n');
+}
+
+main().catch((error: Error) => {
+  tell(`The benchmark failed: ${error.stack}`);
+  process.exitCode = 1;
+});

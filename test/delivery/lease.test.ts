@@ -1,0 +1,31 @@
+import t from 'tap';
+import * as nodes from '../../src/core/nodes.ts';
+import { Sight } from '../../src/delivery/lease.ts';
+import { newId } from '../../src/ids.ts';
+import { openDatabase } from '../support/db.ts';
+
+t.test('a node that was cut off itself takes nobody for dead until they had their time to come back', async (t) => {
+  const sight = new Sight();
+  const beat = (at: number) => {
+    const clear = sight.isClear(at);
+    sight.reached(at);
+    return clear;
+  };
+  t.ok(beat(5_000), 'one that has just started buries those that died before');
+  t.ok(beat(10_000));
+  t.ok(beat(20_000), 'a beat that was missed is no absence');
+  // Those between fail: nothing is reached.
+  for (let at = 25_000; at < 60_000; at += 5_000) sight.isClear(at);
+  for (let at = 60_000; at < 90_000; at += 5_000) t.notOk(beat(at), `${at - 60_000} ms after it is back`);
+  t.ok(beat(90_000));
+});
+
+t.test('a beat that buries nobody leaves a silent node its claims, and one that does takes them', async (t) => {
+  const db = await openDatabase(t);
+  const [living, silent] = [newId(), newId()];
+  for (const id of [living, silent]) await nodes.register(db, { id, hostname: 'test', roles: ['mta'] }, false);
+  await db.query({ text: `UPDATE nodes SET seen_at = now() - interval '1 hour' WHERE id = $1`, values: [silent] });
+  t.match(await nodes.beat(db, living, false), { senders: 2 });
+  t.match(await nodes.beat(db, living), { senders: 1 });
+  t.equal(await nodes.beat(db, silent), null);
+});

@@ -1,0 +1,158 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { createDatabase } from '../support/db.ts';
+import { directEnv, mailHostname, prepareSender } from '../support/direct.ts';
+import { startScriptedMx } from '../support/mx.ts';
+import { adminPassword, eventually, testEnv } from '../support/node.ts';
+import { type SendwrightProcess, startSendwright } from '../support/process.ts';
+import { lastWordsOf, makeFolder, makeRole, refusalOf, takePort } from '../support/start.ts';
+import { startZone } from '../support/zone.ts';
+
+/** A receiver that answers a final dot when it is told to, and what it got. */
+async function startReceiver(t: Test) {
+  const received: string[] = [];
+  let answer = Promise.resolve();
+  const mx = await startScriptedMx(async (peer) => {
+    await peer.greet();
+    for (;;) {
+      const line = await peer.line();
+      if (line === 'QUIT') return;
+      peer.send(line === 'DATA' ? '354 go\r\n' : '250 ok\r\n');
+      if (line !== 'DATA') continue;
+      received.push(/^Subject: (.*)\r$/m.exec(await peer.until('\r\n.\r\n'))?.[1] ?? '');
+      await answer;
+      peer.send('250 taken\r\n');
+    }
+  });
+  t.teardown(() => mx.close());
+  const zone = await startZone({
+    [mailHostname]: { TXT: ['v=spf1 ip4:127.0.0.1 -all'] },
+    'receiver.test': { A: ['127.0.0.1'] },
+  });
+  t.teardown(() => zone.close());
+  /** No answers from now on, until the function that it gives back is called. */
+  const hold = () => {
+    const held = Promise.withResolvers<void>();
+    answer = held.promise;
+    return () => {
+      answer = Promise.resolve();
+      held.resolve();
+    };
+  };
+  return { received, zone, hold, env: directEnv(zone, mx.port) };
+}
+
+async function folder(t: Test): Promise<string> {
+  const path = await mkdtemp(join(tmpdir(), 'sendwright-workers-'));
+  t.teardown(() => rm(path, { recursive: true, force: true }));
+  return path;
+}
+
+/** The worker that has a message in the air, by the name of its journal. */
+async function deliverer(dataDir: string): Promise<number> {
+  const [name = ''] = await readdir(join(dataDir, 'journal'));
+  return Number.parseInt(name, 10);
+}
+
+/** Other programs that this process has started. Linux only. */
+const childrenOf = (pid: number) =>
+  readdirSync(`/proc/${pid}/task`)
+    .flatMap((task) => readFileSync(`/proc/${pid}/task/${task}/children`, 'utf8').trim().split(' '))
+    .filter((child) => child !== '' && readFileSync(`/proc/${child}/cmdline`, 'utf8').includes('main.ts'))
+    .map(Number);
+
+const isGone = (pid: number) => {
+  try {
+    return /^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
+  } catch {
+    return true;
+  }
+};
+
+const post = (app: SendwrightProcess, key: string, subject: string) =>
+  app.call('POST', '/api/v1/emails', {
+    key,
+    body: { from: 'a@workers.test', to: 'b@receiver.test', subject, text: 'text' },
+  });
+
+t.test('a worker that is killed is replaced, and what it had in the air is known at once', async (t) => {
+  const { received, hold, zone, env } = await startReceiver(t);
+  const dataDir = await folder(t);
+  const app = await startSendwright(testEnv(await createDatabase(), { ...env, DATA_DIR: dataDir, WORKERS: '2' }));
+  const key = await prepareSender(app, zone, 'workers.test');
+  const before = childrenOf(app.pid);
+  t.equal(before.length, 2);
+  const letGo = hold();
+  const { id } = (await post(app, key, 'killed')).body.email;
+  await eventually(async () => received.length === 1);
+  const killed = await deliverer(dataDir);
+  t.ok(before.includes(killed));
+  const killedAt = Date.now();
+  process.kill(killed, 'SIGKILL');
+  letGo();
+  // A request may have gone to the one that was killed.
+  const read = async (path = '') =>
+    (await app.call('GET', `/api/v1/emails/${id}${path}`, { key }).catch(() => ({ body: {} }))).body;
+  await eventually(async () => (await read()).email?.status === 'sent', 25_000);
+  t.ok(Date.now() - killedAt < 25_000, 'long before others would have taken it for dead');
+  t.match((await read('/attempts')).attempts, [
+    { number: 1, outcome: 'deferred', uncertain: true, phase: 'dot' },
+    { number: 2, outcome: 'delivered', uncertain: false },
+  ]);
+  t.same(received, ['killed', 'killed']);
+  await eventually(async () => childrenOf(app.pid).length === 2, 20_000);
+  t.notOk(childrenOf(app.pid).includes(killed));
+  t.match(app.stdout(), /"ended":"SIGKILL".*"a worker has ended; another one takes its place"/);
+
+  // And both are told to stop: what is in the air is finished, what is not begun stays for the next start.
+  const answers = await Promise.all(Array.from({ length: 60 }, (_, index) => post(app, key, `drain ${index}`)));
+  t.same(new Set(answers.map(({ status }) => status)), new Set([200]));
+  t.equal(await app.end('SIGTERM'), 0);
+  t.same(await readdir(join(dataDir, 'journal')), [], 'nothing is left to recover');
+  const drained = received.filter((subject) => subject.startsWith('drain'));
+  t.equal(new Set(drained).size, drained.length, 'none twice');
+});
+
+t.test('workers outlive their first process for as long as they need, and a new start knows of them', async (t) => {
+  const { received, hold, zone, env } = await startReceiver(t);
+  const dataDir = await makeFolder(t);
+  const all = { ...env, ADMIN_EMAIL: 'admin@example.test', ADMIN_PASSWORD: adminPassword, DATA_DIR: dataDir };
+  const app = await startSendwright({ ...all, WORKERS: '2' });
+  const key = await prepareSender(app, zone, 'workers.test');
+  const workers = childrenOf(app.pid);
+  const letGo = hold();
+  const { id } = (await post(app, key, 'in the air')).body.email;
+  await eventually(async () => received.length === 1);
+  const busy = await deliverer(dataDir);
+  t.equal(await app.end('SIGKILL'), 'SIGKILL');
+  await eventually(async () => workers.every((pid) => pid === busy || isGone(pid)));
+  t.notOk(isGone(busy), 'it waits for the answer');
+
+  // It finds a server, a node and a journal that are in use.
+  const next = await startSendwright(all);
+  letGo();
+  const read = async (path = '') => (await next.call('GET', `/api/v1/emails/${id}${path}`, { key })).body;
+  await eventually(async () => (await read()).email.status === 'sent', 20_000);
+  t.same((await read('/attempts')).attempts.length, 1);
+  t.same(received, ['in the air'], 'it was not sent again');
+  await eventually(async () => isGone(busy), 20_000);
+  t.equal(await next.end('SIGTERM'), 0);
+});
+
+t.test('what keeps a worker from starting is one line of the first process', async (t) => {
+  const dataDir = await folder(t);
+  const direct = { DELIVERY_MODE: 'direct', MAIL_HOSTNAME: 'mail.example.test', DATA_DIR: dataDir, WORKERS: '2' };
+  const port = await takePort(t);
+  t.equal(
+    await lastWordsOf(testEnv(await createDatabase(), { ...direct, HTTP_PORT: port })),
+    `HTTP_PORT ${port} is in use by another program: stop it, or set HTTP_PORT to a free one`,
+  );
+  const { url } = await makeRole(t, 'CONNECTION LIMIT 30');
+  t.match(
+    await refusalOf(testEnv(url, direct)),
+    /^the role "r_\w+" of DATABASE_URL may have 30 connections, and a node needs 48: /,
+  );
+});
