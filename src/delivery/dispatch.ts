@@ -257,6 +257,8 @@ export class Dispatcher {
       this.#begin(line, this.#lines.shift(line));
     }
     if (this.#lines.ranShort(line, (line) => this.#isShort(line))) this.#pump();
+    // What a fast site has waiting here it will have soon.
+    if (this.#standing.throttle.waitFor(line.site, line.claims.length) < patienceMs) return;
     const beyond = this.#lines.cut(line, this.#limits.line);
     if (beyond.length === 0) return;
     const wait = this.#standing.throttle.waitFor(line.site, this.#limits.line + beyond.length);

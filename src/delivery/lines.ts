@@ -1,6 +1,9 @@
 import type { Claim } from '../core/recipients.ts';
 import type { Site } from './providers.ts';
 
+/** Of the destinations of one site, as many are told apart. */
+const mostMembers = 500;
+
 /** The claims that wait here for one site, in the order that they came. */
 export interface Line {
   readonly site: Site;
@@ -14,6 +17,8 @@ export class Lines {
   readonly #expected = new Map<string, Set<Claim[]>>();
   /** How many wait for each destination. */
   readonly #counts = new Map<string, number>();
+  /** Destinations whose claims came into a line while there was one: what is one site is supplied as one. */
+  readonly #members = new Map<string, Set<string>>();
   /** Lines that were not short when that was last asked. */
   readonly #supplied = new Set<string>();
 
@@ -29,6 +34,7 @@ export class Lines {
     const expected = this.#expected.get(destination);
     if (!expected?.delete(claims)) return false;
     if (expected.size === 0) this.#expected.delete(destination);
+    this.#remember(site.name, destination);
     const line = this.#lines.get(site.name);
     if (line) line.claims.push(...claims);
     else this.#lines.set(site.name, { site, claims: [...claims] });
@@ -40,8 +46,12 @@ export class Lines {
     const supplied = new Set(this.#counts.keys());
     this.#supplied.clear();
     for (const [name, line] of this.#lines) {
-      if (!isShort(line)) this.#supplied.add(name);
-      else for (const { destination } of line.claims) supplied.delete(destination);
+      if (isShort(line)) {
+        for (const { destination } of line.claims) supplied.delete(destination);
+      } else {
+        this.#supplied.add(name);
+        for (const destination of this.#members.get(name) ?? []) supplied.add(destination);
+      }
     }
     return [...supplied];
   }
@@ -105,10 +115,19 @@ export class Lines {
     return [...waiting, ...expected];
   }
 
+  #remember(name: string, destination: string): void {
+    const members = this.#members.get(name) ?? new Set();
+    members.add(destination);
+    const [oldest] = members;
+    if (members.size > mostMembers && oldest !== undefined) members.delete(oldest);
+    this.#members.set(name, members);
+  }
+
   #left(line: Line, claims: Claim[]): void {
     for (const { destination } of claims) this.#count(destination, -1);
     if (line.claims.length > 0) return;
     this.#lines.delete(line.site.name);
+    this.#members.delete(line.site.name);
     clearTimeout(line.timer);
   }
 

@@ -17,8 +17,7 @@ export function limitConnections(
   server: Server,
   { mostInAll, mostOfOne, busy }: { mostInAll: number; mostOfOne: number; busy: string },
 ): void {
-  const open = new Map<string, number>();
-  let inAll = 0;
+  const open = new Map<Socket, string>();
   const [serve] = server.listeners('connection') as ((socket: Socket) => void)[];
   if (!serve) throw new Error('the server has no listener yet');
   server.removeAllListeners('connection');
@@ -29,20 +28,18 @@ export function limitConnections(
       return;
     }
     const network = networkOf(socket.remoteAddress);
-    const ofOne = open.get(network) ?? 0;
-    if (inAll >= mostInAll || ofOne >= mostOfOne) {
+    let ofOne = 0;
+    // Looked at, not listened to: smtp-server takes every listener off a socket that goes on with STARTTLS.
+    for (const [other, its] of open) {
+      if (other.destroyed) open.delete(other);
+      else if (its === network) ofOne += 1;
+    }
+    if (open.size >= mostInAll || ofOne >= mostOfOne) {
       socket.on('error', () => {});
       socket.end(busy, () => socket.destroy());
       return;
     }
-    inAll += 1;
-    open.set(network, ofOne + 1);
-    socket.once('close', () => {
-      inAll -= 1;
-      const left = (open.get(network) ?? 1) - 1;
-      if (left > 0) open.set(network, left);
-      else open.delete(network);
-    });
+    open.set(socket, network);
     serve(socket);
   });
 }

@@ -52,6 +52,12 @@ t.test('a client that does nothing, or too much, keeps nobody else away', async 
   t.match(await good.message(from, content(from)), /^250 /);
 });
 
+t.test('a connection that began TLS with STARTTLS gives its room back too', async (t) => {
+  const { sender } = await startSubmitter(t);
+  const { mail } = await sender();
+  for (let n = 0; n < 51; n++) t.match(await mail({}, { port: 'submission' }), { accepted: /^250 / });
+});
+
 t.test('a command line has a length, and a stranger a number of commands', async (t) => {
   const { dial } = shared;
   const long = await dial('submission');

@@ -1,0 +1,118 @@
+import { writeFile } from 'node:fs/promises';
+import { startDrain } from './throughput/drain.ts';
+import { describeMachine } from './throughput/machine.ts';
+import { measure, nextRound, type Result } from './throughput/measure.ts';
+import { type Options, readOptions, usage } from './throughput/options.ts';
+import { messagesOf, nameOf, peerScenariosOf, roundOf, scenariosOf, usualClients } from './throughput/plan.ts';
+import { noPostfix, startBenchedPostfix } from './throughput/postfix.ts';
+import { startTools, stopTools, type Tools } from './throughput/round.ts';
+import { selfCheck } from './throughput/self-check.ts';
+import { type Sendwright, startBenchedSendwright } from './throughput/sendwright.ts';
+import { countingStatements, countStatements } from './throughput/statements.ts';
+import type { System } from './throughput/system.ts';
+import { tableOf } from './throughput/table.ts';
+
+/**
+ * How many emails a second Sendwright takes and delivers, from the request to the last 250 of the receiving server, beside
+ * Postfix with OpenDKIM in the same run: `npm run bench`, `npm run bench -- --help`. What it does is in docs/performance.md.
+ */
+
+const tell = (line: string) => process.stderr.write(`${line}\n`);
+const mostCounted = 2_000;
+const countedWarmUp = 100;
+
+async function main(options: Options): Promise<void> {
+  const tools = await startTools();
+  stopOnSignal(tools);
+  try {
+    if (options.selfCheck) {
+      console.log(await selfCheck(tools, options, tell));
+      return;
+    }
+    const why = options.peer ? noPostfix() : 'not asked for (--no-peer)';
+    if (why !== null) tell(`The peer is left out: ${why}`);
+    const results = await measureSendwright(tools, options);
+    const peers = why === null ? await measurePeer(tools, options) : [];
+    console.log(tableOf(results, peers));
+    if (why !== null) console.log(`Without the peer: ${why}`);
+    if (options.json !== undefined) await writeFile(options.json, report(options, results, peers));
+  } finally {
+    stopTools(tools);
+  }
+}
+
+async function measureSendwright(tools: Tools, options: Options): Promise<Result[]> {
+  const { profile } = options;
+  const profiling = profile === undefined ? {} : { NODE_OPTIONS: `--cpu-prof --cpu-prof-dir=${profile}` };
+  const drain = options.webhook ? await startDrain() : null;
+  try {
+    const starting = startBenchedSendwright({
+      ...options,
+      sinkPort: tools.sinkPort,
+      webhookPort: drain?.port ?? null,
+      env: { ...profiling, ...options.env },
+    });
+    return await stopping(await starting, async (app) =>
+      withStatements(app, tools, options, await measure(app, tools, scenariosOf(options), options, tell)),
+    );
+  } finally {
+    drain?.end();
+  }
+}
+
+async function measurePeer(tools: Tools, options: Options): Promise<Result[]> {
+  const { sinkPort } = tools;
+  const sessions = options.clients ?? usualClients.smtp;
+  return stopping(await startBenchedPostfix({ ...options, sinkPort, sessions }), (peer) =>
+    measure(peer, tools, peerScenariosOf(options), options, tell),
+  );
+}
+
+async function stopping<S extends System, T>(system: S, work: (system: S) => Promise<T>): Promise<T> {
+  try {
+    return await work(system);
+  } finally {
+    await system.stop();
+  }
+}
+
+/** Each scenario once more, with PostgreSQL counting. */
+async function withStatements(app: Sendwright, tools: Tools, options: Options, results: Result[]): Promise<Result[]> {
+  if (!options.statements) return results;
+  const client = await countingStatements(app);
+  if (!client) {
+    tell('SQL statements are not counted: this PostgreSQL has no pg_stat_statements');
+    return results;
+  }
+  try {
+    const all: Result[] = [];
+    for (const result of results) {
+      const round = (count: number) => roundOf(options, result, { round: nextRound(), from: app.from, count });
+      const counted = Math.min(mostCounted, messagesOf(options, result));
+      const statements = await countStatements(app, tools, [round(countedWarmUp), round(counted)], client);
+      tell(`${nameOf(result)}: ${statements.perEmail.toFixed(2)} statements per email`);
+      all.push({ ...result, statements });
+    }
+    return all;
+  } finally {
+    await client.end();
+  }
+}
+
+function report(options: Options, results: Result[], peers: Result[]): string {
+  const { json: _, folder: __, profile: ___, ...said } = options;
+  return `${JSON.stringify({ at: new Date(), machine: describeMachine(), options: said, results, peers }, null, 2)}\n`;
+}
+
+/** Then whatever waits for them fails, and all that was started is stopped. */
+function stopOnSignal(tools: Tools): void {
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stopTools(tools));
+}
+
+try {
+  if (process.argv.includes('--help')) console.log(usage);
+  else await main(readOptions(process.argv.slice(2)));
+} catch (error) {
+  tell(`The benchmark failed: ${(error as Error).message}`);
+  process.exitCode = 1;
+}

@@ -1,0 +1,44 @@
+import { generateKeyPairSync, sign } from 'node:crypto';
+import { promisify } from 'node:util';
+import pg from 'pg';
+import { cpuSeconds } from './processes.ts';
+import type { Sendwright } from './sendwright.ts';
+
+/** What this machine does now of the work that no email can do without: one RSA-2048 signature and one commit of one row. */
+export interface Calibration {
+  perSecond: number;
+  /** CPU-seconds for 1,000, PostgreSQL's share included. */
+  cpu: number;
+}
+
+const atOnce = 16;
+const connections = 8;
+const signAsync = promisify(sign);
+const signed = Buffer.alloc(500, 'a header, canonical ');
+
+/** Goes round for so long, on the PostgreSQL that the server has. */
+export async function calibrate(app: Sendwright, ms: number): Promise<Calibration> {
+  const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2_048 });
+  const pool = new pg.Pool({ connectionString: app.databaseUrl('postgres'), max: connections });
+  await pool.query('CREATE TABLE IF NOT EXISTS calibration (id bigint GENERATED ALWAYS AS IDENTITY, signature bytea)');
+  const before = used(app);
+  const started = performance.now();
+  let done = 0;
+  const loop = async () => {
+    for (; performance.now() - started < ms; done += 1) {
+      const signature = await signAsync('rsa-sha256', signed, privateKey);
+      await pool.query({ name: 'row', text: 'INSERT INTO calibration (signature) VALUES ($1)', values: [signature] });
+    }
+  };
+  await Promise.all(Array.from({ length: atOnce }, loop));
+  const seconds = (performance.now() - started) / 1_000;
+  const cpu = ((used(app) - before) / done) * 1_000;
+  await pool.query('DROP TABLE calibration');
+  await pool.end();
+  return { perSecond: done / seconds, cpu };
+}
+
+function used(app: Sendwright): number {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1e6 + cpuSeconds(app.database?.roots ?? []);
+}

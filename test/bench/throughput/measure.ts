@@ -1,0 +1,77 @@
+import type { Options } from './options.ts';
+import { messagesOf, nameOf, roundOf, type Scenario } from './plan.ts';
+import { type Measured, runRound, type Spread, type Tools } from './round.ts';
+import type { Statements } from './statements.ts';
+import type { System } from './system.ts';
+
+/** What a scenario says of one system. */
+export interface Result extends Scenario {
+  system: string;
+  rounds: Measured[];
+  /** Of each figure for itself; the most memory of all rounds. */
+  median: Measured;
+  /** From request to answer and from there to the sink's 250, one message at a time; null: not asked for. */
+  idle: { acceptMs: Spread; deliverMs: Spread } | null;
+  statements: Statements | null;
+}
+
+const warmUpOf = (messages: number) => Math.min(1_000, messages);
+
+/** Rounds have numbers of their own, whatever system they are for: mail of another one is seen as strange. */
+let lastRound = 0;
+export const nextRound = () => (lastRound += 1);
+
+/** One scenario after the other: a round to warm up, those that count, and then one message at a time. */
+export async function measure(
+  system: System,
+  tools: Tools,
+  scenarios: Scenario[],
+  options: Options,
+  tell: (line: string) => void,
+): Promise<Result[]> {
+  const { from } = system;
+  const results: Result[] = [];
+  for (const scenario of scenarios) {
+    const messages = messagesOf(options, scenario);
+    const run = (count: number, oneByOne = false) =>
+      runRound(system, tools, roundOf(options, scenario, { round: nextRound(), from, count, oneByOne }));
+    await run(warmUpOf(messages));
+    const rounds: Measured[] = [];
+    while (rounds.length < options.rounds) {
+      const measured = await run(messages);
+      rounds.push(measured);
+      tell(`${system.name}: ${nameOf(scenario)}: ${briefly(measured)}`);
+    }
+    const idle = options.idle > 0 ? await run(options.idle, true) : null;
+    if (idle) tell(`${system.name}: ${nameOf(scenario)}: one at a time: ${spread(idle.deliverMs)} ms to the sink`);
+    results.push({ ...scenario, system: system.name, rounds, median: medianOf(rounds), idle, statements: null });
+  }
+  return results;
+}
+
+const spread = ({ p50, p99 }: Spread) => `${p50.toFixed(1)} (p99 ${p99.toFixed(1)})`;
+
+function briefly({ messages, acceptedPerSecond, deliveredPerSecond, cpu }: Measured): string {
+  const { server, database } = cpu;
+  const split = database > 0 ? ` (server ${server.toFixed(2)}, database ${database.toFixed(2)})` : '';
+  return `${messages} messages, accepted ${acceptedPerSecond.toFixed(0)}/s, delivered ${deliveredPerSecond.toFixed(0)}/s, ${(server + database).toFixed(2)} CPU-s per 1,000${split}`;
+}
+
+/** The median of each number by itself, however deep. */
+export function medianOf(rounds: Measured[]): Measured {
+  const median = combine(
+    rounds,
+    (values) => values.toSorted((a, b) => a - b)[Math.floor((values.length - 1) / 2)] ?? 0,
+  );
+  return { ...median, peakMemory: Math.max(...rounds.map(({ peakMemory }) => peakMemory)) };
+}
+
+function combine<T extends object>(all: T[], pick: (values: number[]) => number): T {
+  const keys = Object.keys(all[0] ?? {}) as (keyof T)[];
+  return Object.fromEntries(
+    keys.map((key) => {
+      const values = all.map((one) => one[key]);
+      return [key, typeof values[0] === 'number' ? pick(values as number[]) : combine(values as object[], pick)];
+    }),
+  ) as T;
+}

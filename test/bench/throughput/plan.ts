@@ -1,0 +1,44 @@
+import type { Way } from './load.ts';
+import type { Options } from './options.ts';
+import type { RoundOptions } from './round.ts';
+
+/** What is measured with one figure for each of its columns. */
+export interface Scenario {
+  how: Way;
+  /** KiB. */
+  size: number;
+  tls: boolean;
+}
+
+export const nameOf = ({ how, size, tls }: Scenario) => `${how}, ${size} KB, ${tls ? 'STARTTLS' : 'plain'}`;
+
+/** With STARTTLS right after plain, so that neighbours in the table are neighbours in time. */
+export function scenariosOf({ ways, sizes, tls }: Options): Scenario[] {
+  return ways.flatMap((how) => sizes.flatMap((size) => tls.map((each) => ({ how, size, tls: each }))));
+}
+
+/** The peer takes mail by SMTP alone: it is measured once for each size and sink. */
+export const peerScenariosOf = (options: Options) => scenariosOf({ ...options, ways: ['smtp'] });
+
+export const usualClients: Record<Way, number> = { batches: 2, singles: 50, smtp: 20 };
+const fewAboveKiB = 10;
+
+export const messagesOf = ({ messages }: Options, { size }: Scenario) =>
+  messages ?? (size > fewAboveKiB ? 2_000 : 5_000);
+
+/** A round of the scenario: under load with all its messages, or one message at a time. */
+export function roundOf(
+  options: Options,
+  scenario: Scenario,
+  { round, from, count, oneByOne = false }: { round: number; from: string; count: number; oneByOne?: boolean },
+): RoundOptions {
+  const { domains, sites, sameBody, perSession } = options;
+  const { how, size, tls } = scenario;
+  return {
+    how,
+    clients: oneByOne ? 1 : (options.clients ?? usualClients[how]),
+    perSession,
+    oneByOne,
+    recipe: { round, count, bytes: size * 1_024, from, tls, domains, sites, sameBody },
+  };
+}

@@ -1,0 +1,128 @@
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { generateKeyPairSync } from 'node:crypto';
+import { existsSync, globSync } from 'node:fs';
+import { chmod, chown, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { eventually } from '../../support/node.ts';
+import { answersAt, freePort } from '../../support/ports.ts';
+import { postfix } from '../../support/receivers.ts';
+import { siteName } from './recipe.ts';
+import { sinkHosts } from './sink.ts';
+import type { System } from './system.ts';
+import { verifySignatures } from './verification.ts';
+
+/** The peer: Postfix with OpenDKIM, started for this run alone, with queue, configuration and ports of their own. */
+
+const opendkim = '/usr/sbin/opendkim';
+const domain = 'peer.test';
+const concurrency = 20;
+const drainedWithinMs = 60_000;
+
+export interface PostfixOptions {
+  /** Where its queue goes: on the file system that PostgreSQL's data is on. */
+  folder: string;
+  sinkPort: number;
+  sites: number;
+  /** Sessions that are open to it at once. */
+  sessions: number;
+}
+
+/** Why the peer cannot be measured here; null: it can. */
+export function noPostfix(): string | null {
+  if (!existsSync(postfix)) return 'Postfix is not installed (apt-get install postfix)';
+  if (!existsSync(opendkim)) return 'OpenDKIM is not installed (apt-get install --no-install-recommends opendkim)';
+  if (process.getuid?.() !== 0) return 'Postfix can only be started as root';
+  return null;
+}
+
+export async function startBenchedPostfix(options: PostfixOptions): Promise<System> {
+  const home = await mkdtemp(join(options.folder, 'sendwright-postfix-'));
+  const port = await freePort();
+  const key = await layOut(home, options, port);
+  const signer = spawn(opendkim, ['-f', '-x', join(home, 'milter/opendkim.conf')], {
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
+  const complaints = textOf(signer);
+  await eventually(async () => existsSync(join(home, 'milter/socket'))).catch(async () => {
+    signer.kill();
+    await rm(home, { recursive: true, force: true });
+    throw new Error(`OpenDKIM did not start: ${complaints()}`);
+  });
+  const control = (order: string) => spawnSync(postfix, ['-c', join(home, 'conf'), order], { encoding: 'utf8' });
+  const stop = async () => {
+    control('stop');
+    signer.kill();
+    await rm(home, { recursive: true, force: true, maxRetries: 10 });
+  };
+  try {
+    const { status, stderr } = control('start');
+    if (status !== 0) throw new Error(`Postfix did not start: ${stderr}`);
+    await eventually(() => answersAt('127.0.0.1', port));
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  const master = Number(await readFile(join(home, 'spool/pid/master.pid'), 'utf8'));
+
+  return {
+    name: 'Postfix + OpenDKIM',
+    from: `orders@${domain}`,
+    target: () => ({ host: '127.0.0.1', port, key: null, startTls: false }),
+    server: { roots: [master, signer.pid ?? 0], except: [] },
+    database: null,
+    async settle() {
+      for (const end = Date.now() + drainedWithinMs; Date.now() < end; await sleep(20)) {
+        if (globSync(join(home, 'spool/{incoming,active,deferred}/**/[0-9A-F]*'), {}).length === 0) return;
+      }
+      throw new Error(`Postfix still has mail after ${drainedWithinMs / 1_000} s: see ${home}/log`);
+    },
+    audit: (recipe, kept) =>
+      verifySignatures(recipe, kept, (name) => (name === `bench._domainkey.${domain}` ? key : null)),
+    stop,
+  };
+}
+
+/** Makes the folders and fills the templates in; the public half of the key, as DNS has it. */
+async function layOut(home: string, options: PostfixOptions, port: number): Promise<string> {
+  await chmod(home, 0o755);
+  for (const folder of ['conf', 'spool', 'data', 'milter']) await mkdir(join(home, folder));
+  const postfixUser = Number(spawnSync('id', ['-u', 'postfix'], { encoding: 'utf8' }).stdout);
+  await chown(join(home, 'data'), postfixUser, 0);
+  const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: 2_048 });
+  await writeFile(join(home, 'milter/key.pem'), privateKey.export({ type: 'pkcs8', format: 'pem' }));
+  for (const owned of ['milter', 'milter/key.pem']) await chown(join(home, owned), postfixUser, 0);
+
+  const sinks = [false, true].map((tls) => `[${tls ? sinkHosts.tls : sinkHosts.plain}]:${options.sinkPort}`);
+  const transports = sinks.flatMap((nexthop, tls) =>
+    Array.from({ length: options.sites }, (_, site) => `{ .${siteName(tls === 1, site)} = smtp:${nexthop} }`),
+  );
+  const fill: Record<string, string | number> = {
+    HOME: home,
+    PREFIX: options.folder,
+    PORT: port,
+    SESSIONS: options.sessions + 5,
+    CONCURRENCY: concurrency,
+    TRANSPORTS: transports.join(', '),
+    TLSHOST: sinkHosts.tls,
+    DOMAIN: domain,
+  };
+  for (const [template, target] of [
+    ['main.cf', 'conf/main.cf'],
+    ['master.cf', 'conf/master.cf'],
+    ['opendkim.conf', 'milter/opendkim.conf'],
+  ] as const) {
+    const text = await readFile(new URL(`../postfix/${template}`, import.meta.url), 'utf8');
+    await writeFile(
+      join(home, target),
+      text.replace(/@([A-Z]+)@/g, (whole, name: string) => String(fill[name] ?? whole)),
+    );
+  }
+  return `v=DKIM1; k=rsa; p=${publicKey.export({ type: 'spki', format: 'der' }).toString('base64')}`;
+}
+
+function textOf(child: ChildProcess): () => string {
+  let text = '';
+  child.stderr?.on('data', (chunk) => (text += chunk));
+  return () => text;
+}
