@@ -3,6 +3,9 @@ import type { Database, Sql } from '../db/client.ts';
 /** A node not seen for this long is dead, and what it had claimed is free. */
 export const deadAfterMs = 30_000;
 
+/** Whoever starts has not seen how long the database was away, when nobody could be seen. */
+const surelyDeadAfterMs = 60_000;
+
 /**
  * Puts this process on the list of nodes.
  *
@@ -15,7 +18,7 @@ export async function register(
   alone: boolean,
 ): Promise<void> {
   await db.transaction(async (tx) => {
-    if (alone) await removeAndFree(tx, 0);
+    await removeAndFree(tx, alone ? 0 : surelyDeadAfterMs);
     await tx.query({
       text: 'INSERT INTO nodes (id, hostname, roles) VALUES ($1, $2, $3)',
       values: [node.id, node.hostname, node.roles],

@@ -1,4 +1,5 @@
 import type { Database, Sql } from '../db/client.ts';
+import { onDatabaseClock } from '../db/clocks.ts';
 import { type DeliverJob, isLiveJob, type Queue } from '../queue.ts';
 import * as destinations from './destinations.ts';
 
@@ -83,7 +84,7 @@ async function putAside(tx: Sql, queue: Queue, claims: Claim[], until: Date, rea
   await tx.query({
     name: 'recipients-put-aside',
     text: `UPDATE recipients r
-              SET job_id = NULL, claimed_by = NULL, claimed_at = NULL, next_attempt_at = $4, waiting_for = $5
+              SET job_id = NULL, claimed_by = NULL, claimed_at = NULL, next_attempt_at = ${onDatabaseClock('$4::timestamptz', '$6')}, waiting_for = $5
              FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS c (email_id, job_id, node_id)
             WHERE r.email_id = c.email_id AND r.job_id = c.job_id AND r.claimed_by = c.node_id`,
     values: [
@@ -92,6 +93,7 @@ async function putAside(tx: Sql, queue: Queue, claims: Claim[], until: Date, rea
       claims.map((entry) => entry.nodeId),
       until,
       reason,
+      new Date(),
     ],
   });
   await queue.remove(

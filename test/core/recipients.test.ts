@@ -227,8 +227,30 @@ t.test('rows and jobs', async (t) => {
   t.test('a node that starts alone frees what the dead ones held at once', async (t) => {
     await send('a@alone.test');
     const dead = await node();
-    t.equal((await take(dead)).length, 1);
+    await take(dead);
     await nodes.register(db, { id: newId(), hostname: 'test', roles: [] }, true);
     t.equal((await wakeDue(db, queue)).woken, 1);
+  });
+
+  t.test('who starts frees what nodes hold that are surely dead, and of no others', async (t) => {
+    const [dead, quiet] = [await node(), await node()];
+    const ids = [await send('dead@one.test')];
+    await take(dead);
+    ids.push(await send('quiet@one.test'));
+    await take(quiet);
+    const unseen = (id: string, seconds: number) =>
+      db.query({
+        text: 'UPDATE nodes SET seen_at = now() - make_interval(secs => $2) WHERE id = $1',
+        values: [id, seconds],
+      });
+    await unseen(dead, 70);
+    // It may be that nobody could be seen until now.
+    await unseen(quiet, 40);
+    await node();
+    const rows = await db.prisma.recipient.findMany({ where: { emailId: { in: ids } }, orderBy: { emailId: 'asc' } });
+    t.same(
+      rows.map(({ claimedBy }) => claimedBy),
+      [null, quiet],
+    );
   });
 });

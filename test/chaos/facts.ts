@@ -1,0 +1,78 @@
+import pg from 'pg';
+
+/** What the database says once all is quiet. */
+export interface Facts {
+  emails: { id: string; tag: string; status: string; messageId: string }[];
+  recipients: { emailId: string; address: string; status: string; settled: boolean; says: string | null }[];
+  /** Attempts that came as far as the final dot. */
+  dots: { emailId: string; recipient: string; outcome: string; uncertain: boolean }[];
+  calls: { id: string; emailId: string; event: string; status: string }[];
+  returns: { emailId: string; address: string; kind: string }[];
+  /** Jobs that wait, or that a recipient or a call still names. */
+  jobs: number;
+  /** Jobs that dead nodes had taken: nothing names them any more, and they expire within the hour. */
+  orphans: number;
+  /** Emails that the account was charged for. */
+  charged: number;
+  /** Emails that the kept numbers of the log add up to. */
+  counted: number;
+}
+
+/** Reads it all, over a connection of its own that nothing stands in the way of. */
+export async function readFacts(url: string): Promise<Facts> {
+  return withClient(url, async (ask) => ({
+    emails: await ask(`SELECT id, subject AS tag, status, message_id AS "messageId" FROM emails`),
+    recipients: await ask(
+      `SELECT email_id AS "emailId", address, status, next_attempt_at IS NULL AND claimed_by IS NULL AND job_id IS NULL AS settled,
+              concat_ws('; ', last_response, waiting_for) AS says
+         FROM recipients`,
+    ),
+    dots: await ask(
+      `SELECT email_id AS "emailId", recipient, outcome, uncertain FROM attempts
+        WHERE outcome = 'delivered' OR uncertain`,
+    ),
+    calls: await ask(
+      `SELECT id, email_id AS "emailId", event, status FROM webhook_deliveries WHERE email_id IS NOT NULL`,
+    ),
+    returns: await ask(`SELECT email_id AS "emailId", recipient AS address, kind FROM returns`),
+    jobs: await count(ask, liveJobs),
+    orphans: await count(ask, orphans),
+    charged: await count(ask, 'SELECT coalesce(sum(usage_month_count), 0)::int AS n FROM accounts'),
+    counted: await count(
+      ask,
+      `SELECT coalesce(sum(emails), 0)::int AS n
+         FROM (SELECT emails FROM email_counts WHERE facet = '' UNION ALL SELECT emails FROM email_count_changes WHERE facet = '') x`,
+    ),
+  }));
+}
+
+/** How much is still under way: recipients, webhook calls and jobs. */
+export function countOpen(url: string): Promise<{ recipients: number; calls: number; jobs: number }> {
+  return withClient(url, async (ask) => ({
+    recipients: await count(ask, 'SELECT count(*)::int AS n FROM recipients WHERE next_attempt_at IS NOT NULL'),
+    calls: await count(ask, 'SELECT count(*)::int AS n FROM webhook_deliveries WHERE next_attempt_at IS NOT NULL'),
+    jobs: await count(ask, liveJobs),
+  }));
+}
+
+const ours = `name IN ('deliver', 'webhook') AND state < 'completed'`;
+const isOrphan = `${ours} AND state = 'active' AND NOT EXISTS (SELECT FROM recipients r WHERE r.job_id = job.id)
+  AND NOT EXISTS (SELECT FROM webhook_deliveries d WHERE d.job_id = job.id)`;
+const orphans = `SELECT count(*)::int AS n FROM pgboss.job WHERE ${isOrphan}`;
+const liveJobs = `SELECT count(*)::int AS n FROM pgboss.job WHERE ${ours} AND NOT (${isOrphan})`;
+
+type Ask = <Row>(text: string, values?: unknown[]) => Promise<Row[]>;
+
+const count = async (ask: Ask, text: string) => (await ask<{ n: number }>(text))[0]?.n ?? 0;
+
+/** @throws whatever the database says while it is away */
+export async function withClient<T>(url: string, work: (ask: Ask) => Promise<T>): Promise<T> {
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 5_000, query_timeout: 10_000 });
+  client.on('error', () => undefined);
+  await client.connect();
+  try {
+    return await work(async (text, values = []) => (await client.query(text, values)).rows);
+  } finally {
+    await client.end().catch(() => undefined);
+  }
+}

@@ -1,0 +1,62 @@
+import type { Order } from './client.ts';
+import type { Random } from './random.ts';
+
+/** The receiving domains: the first ones in clear, the last with STARTTLS. Several, as each is limited by itself. */
+export const domains = [
+  'one.test',
+  'two.test',
+  'three.test',
+  'four.test',
+  'five.test',
+  'six.test',
+  'tls.test',
+] as const;
+
+export const sender = 'chaos.test';
+
+/** What the receiving server does with the first attempt: see `mx.ts`. */
+const manners = ['ok', 'ok', 'ok', 'ok', 'slow', 'later', 'dot', 'no'] as const;
+
+/** Makes orders that no two of a run have in common. */
+export class Orders {
+  readonly #random: Random;
+  #made = 0;
+
+  constructor(random: Random) {
+    this.#random = random;
+  }
+
+  /** One email to a few people, some of whose servers refuse; `bytes` is what each of its two attachments has. */
+  next(options: { manner?: string; domain?: string; people?: number; bytes?: number } = {}): Order {
+    const key = `k${++this.#made}`;
+    return { key, mails: [this.#mail(key, options)], batch: false };
+  }
+
+  batch(size: number): Order {
+    const key = `k${++this.#made}`;
+    return { key, mails: Array.from({ length: size }, (_, at) => this.#mail(`${key}.${at}`, {})), batch: true };
+  }
+
+  #mail(
+    tag: string,
+    { manner, domain, people, bytes = 0 }: Parameters<Orders['next']>[0] & object,
+  ): Order['mails'][number] {
+    const random = this.#random;
+    const count = people ?? 1 + random.integer(3);
+    const to = Array.from(
+      { length: count },
+      (_, at) => `${manner ?? random.pick(manners)}-${tag}-${at}@${domain ?? random.pick(domains)}`,
+    );
+    // Two, as each has a limit of its own.
+    const attachment = { filename: 'x.bin', content: Buffer.alloc(bytes, tag).toString('base64') };
+    const body = {
+      from: `a@${sender}`,
+      to,
+      subject: tag,
+      // A dot at the start of a line, and one alone: what must be hidden on the wire.
+      text: `.\n..\n${'Hello\n'.repeat(20)}.${tag}\n`,
+      ...(bytes > 0 && { attachments: [attachment, attachment] }),
+    };
+    return { tag, to, body };
+  }
+}

@@ -1,0 +1,157 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { dkimVerify } from 'mailauth/lib/dkim/verify.js';
+import { audit, type Finding, type Totals } from './auditor.ts';
+import type { Order } from './client.ts';
+import { readFacts } from './facts.ts';
+import type { Random } from './random.ts';
+import { createWorld, populate, type World, type WorldOptions } from './world.ts';
+
+/** What a scenario gets. */
+export interface Run {
+  folder: string;
+  random: Random;
+  /** How often it does what it does. */
+  rounds: number;
+  /** What the names of stages to be reached begin with; empty: all. */
+  stages: string[];
+  /** Tells how far it is. */
+  say(sentence: string): void;
+}
+
+/** What came of it. Figures are for people: numbers, or sentences with numbers. */
+export interface Result {
+  totals: Totals;
+  findings: Finding[];
+  figures: Record<string, number | string>;
+}
+
+export interface Scenario {
+  name: string;
+  what: string;
+  /** Rounds of a quick run, as after every commit. */
+  quick: number;
+  run(run: Run): Promise<Result>;
+}
+
+/** Work that goes on beside a scenario and has to be over at its end. */
+export class Beside {
+  readonly #all: Promise<void>[] = [];
+  readonly errors: string[] = [];
+
+  add(work: Promise<unknown>): void {
+    this.#all.push(
+      work.then(
+        () => undefined,
+        (error: Error) => void this.errors.push(error.message),
+      ),
+    );
+  }
+
+  /** Waits for all of it, whatever is added meanwhile. */
+  async over(): Promise<void> {
+    for (let done = 0; done < this.#all.length; done += 1) await this.#all[done];
+  }
+}
+
+/** What the work of a scenario has. */
+export interface Stage {
+  world: World;
+  beside: Beside;
+  figures: Result['figures'];
+  findings: Finding[];
+  order(order: Order): Promise<void>;
+}
+
+/** Claims of a node that was killed are free after 30 s; then everything has to be done within this time. */
+const quietWithinMs = 120_000;
+
+/** Makes a world, lets the scenario loose in it, waits until all is quiet, and audits. */
+export async function inWorld(run: Run, options: WorldOptions, work: (stage: Stage) => Promise<void>): Promise<Result> {
+  const world = await createWorld(run.folder, run.random, options);
+  try {
+    await populate(world);
+    const beside = new Beside();
+    const figures: Result['figures'] = {};
+    const findings: Finding[] = [];
+    const order = (one: Order) => world.client.insist(one);
+    await work({ world, beside, figures, findings, order });
+    await beside.over();
+    run.say('waiting until all is quiet');
+    await world.quiet(quietWithinMs);
+    for (const { name, logs } of world.members) await writeFile(join(run.folder, `${name}.log`), logs.join('\n'));
+    // The numbers of the log are added up every two seconds, which the facts do not wait for; calls in the air come down.
+    await sleep(200);
+    const facts = await readFacts(await world.databaseUrl());
+    if (facts.orphans > 0) figures['jobs of dead nodes, which expire within the hour'] = facts.orphans;
+    const { totals, findings: found } = audit(world.ledger.entries, facts);
+    const own = [...beside.errors.map((what) => ({ rule: 'A10' as const, what })), ...ownFindings(world)];
+    return { totals, figures, findings: [...found, ...findings, ...own, ...(await badSignatures(world))] };
+  } finally {
+    await world.close();
+  }
+}
+
+function ownFindings({ client, members, mx }: World): Finding[] {
+  const logs = members.flatMap(({ name, logs }) =>
+    logs.filter((line) => !isJson(line)).map((line) => `${name}: ${line}`),
+  );
+  // A process that was killed may have been in the middle of a line.
+  const torn = logs.filter((line) => line.includes('}'));
+  return [
+    ...mx.errors.map((what) => ({ rule: 'A10' as const, what: `the harness itself: ${what}` })),
+    ...[...client.wrong].map(([what, whose]) => ({
+      rule: 'A10' as const,
+      what: `${whose.length} answers, such as that for ${whose[0]}, were ${what}`,
+    })),
+    ...torn.map((what) => ({ rule: 'A10' as const, what: `a line of the log is no JSON: ${what.slice(0, 200)}` })),
+  ];
+}
+
+function isJson(line: string): boolean {
+  try {
+    JSON.parse(line);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+async function badSignatures({ mx, zone }: World): Promise<Finding[]> {
+  const findings: Finding[] = [];
+  const resolver = (name: string, type: string) => zone.resolver.resolve(name, type as 'TXT');
+  for (const { tag, content } of mx.kept) {
+    const message = Buffer.from(
+      content
+        .toString('latin1')
+        .replace(/^\.\r\n$/m, '')
+        .replaceAll('\r\n..', '\r\n.'),
+      'latin1',
+    );
+    const { results } = await dkimVerify(message, { resolver } as unknown as Parameters<typeof dkimVerify>[1]);
+    const result = results[0]?.status.result;
+    if (result !== 'pass') findings.push({ rule: 'A9', what: `${tag}: DKIM is ${result}` });
+  }
+  return findings;
+}
+
+/** Asks for this many emails a second until it is told to stop; each until it has its 200. */
+export function startLoad({ world, beside, order }: Stage, perSecond: number): { stop(): void; asked(): number } {
+  let on = true;
+  let asked = 0;
+  const loop = (async () => {
+    while (on) {
+      asked += 1;
+      beside.add(order(asked % 25 === 0 ? world.orders.batch(10) : world.orders.next()));
+      await sleep(1_000 / perSecond);
+    }
+  })();
+  beside.add(loop);
+  return {
+    stop() {
+      on = false;
+    },
+    asked: () => asked,
+  };
+}

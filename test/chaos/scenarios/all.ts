@@ -1,0 +1,20 @@
+import type { Scenario } from '../run.ts';
+import { connectionsCut, databaseStopped } from './database.ts';
+import { diskFull } from './disk.ts';
+import { clocksOff, frozenNode } from './nodes.ts';
+import { drain, killAlone, killOfTwo, killSameMail } from './random-kills.ts';
+import { killAtStages } from './stages.ts';
+
+/** The longest first, as several run at once. */
+export const scenarios: Scenario[] = [
+  killAtStages,
+  frozenNode,
+  killOfTwo,
+  connectionsCut,
+  databaseStopped,
+  clocksOff,
+  killAlone,
+  drain,
+  diskFull,
+  killSameMail,
+];

@@ -1,0 +1,88 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type inWorld as InWorld, inWorld, type Run, type Scenario, startLoad } from '../run.ts';
+
+type Work = Parameters<typeof InWorld>[2];
+
+const perSecond = 15;
+
+/** Kills one of the nodes at any moment, and starts it again, while there is load on all of them. */
+const killing =
+  (run: Run): Work =>
+  async (stage) => {
+    const { members } = stage.world;
+    const load = startLoad(stage, perSecond);
+    const starts: number[] = [];
+    for (let round = 1; round <= run.rounds; round += 1) {
+      await sleep(run.random.between(200, 2_500));
+      const member = run.random.pick(members);
+      run.say(`kill ${round} of ${run.rounds}: node ${member.name}`);
+      await member.kill('any');
+      starts.push(await member.start());
+    }
+    load.stop();
+    stage.figures.kills = run.rounds;
+    stage.figures['calls asked'] = load.asked();
+    stage.figures['median start, ms'] = Math.round(starts.toSorted((a, b) => a - b)[starts.length >> 1] ?? 0);
+  };
+
+/** What `npm start` is: one node with the embedded database, which outlives it and is taken over. */
+export const killAlone: Scenario = {
+  name: 'random',
+  what: 'kill -9 at any moment under load, one node with the embedded database',
+  quick: 4,
+  run: (run) => inWorld(run, { database: 'embedded' }, killing(run)),
+};
+
+export const killOfTwo: Scenario = {
+  name: 'two-nodes',
+  what: 'kill -9 at any moment under load, two nodes on one database: the other goes on',
+  quick: 2,
+  run: (run) => inWorld(run, { database: 'own', nodes: 2 }, killing(run)),
+};
+
+/** QUE-02: what a crash uses up is not what ends an email. */
+export const killSameMail: Scenario = {
+  name: 'same-mail',
+  what: 'kill -9 in the same message again and again',
+  quick: 3,
+  run: (run) =>
+    inWorld(run, { database: 'embedded' }, async ({ world, order, figures }) => {
+      const asked = world.orders.next({ manner: 'ok', people: 1 });
+      const [mine = ''] = asked.mails[0]?.to ?? [];
+      let trap = world.mx.traps.set('data', (to) => to.includes(mine));
+      await order(asked);
+      for (let kill = 1; kill <= run.rounds; kill += 1) {
+        run.say(`kill ${kill} of ${run.rounds}`);
+        await trap.hit;
+        await world.node.kill('S8 before the content');
+        trap.lift();
+        if (kill < run.rounds) trap = world.mx.traps.set('data', (to) => to.includes(mine));
+        await world.node.start();
+      }
+      figures['kills of one message'] = run.rounds;
+    }),
+};
+
+export const drain: Scenario = {
+  name: 'drain',
+  what: 'SIGTERM under load: exit code 0 within 30 s, and nothing arrives twice',
+  quick: 2,
+  run: (run) =>
+    inWorld(run, { database: 'embedded' }, async (stage) => {
+      const { world, findings, figures } = stage;
+      const load = startLoad(stage, perSecond);
+      const took: number[] = [];
+      for (let round = 1; round <= run.rounds; round += 1) {
+        await sleep(run.random.between(500, 2_500));
+        run.say(`drain ${round} of ${run.rounds}`);
+        const began = performance.now();
+        const code = await world.node.signal(run.random.pick(['SIGTERM', 'SIGINT'] as const));
+        took.push(performance.now() - began);
+        if (code !== 0) findings.push({ rule: 'A10', what: `a drain ended with ${code}` });
+        await world.node.start();
+      }
+      load.stop();
+      figures.drains = run.rounds;
+      figures['longest drain, ms'] = Math.round(Math.max(...took));
+    }),
+};

@@ -1,0 +1,172 @@
+import { randomBytes } from 'node:crypto';
+import { realpathSync } from 'node:fs';
+import { chmod, mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { readSecrets } from '../../src/data-dir.ts';
+import { runningUrl } from '../../src/db/embedded.ts';
+import { findPostmaster } from '../../src/db/postgres-process.ts';
+import { mailHostname, prepareSender } from '../support/direct.ts';
+import { adminPassword } from '../support/node.ts';
+import { freePort } from '../support/ports.ts';
+import { startZone, type Zone } from '../support/zone.ts';
+import { Client } from './client.ts';
+import { type Endpoint, startEndpoint } from './endpoint.ts';
+import { countOpen, withClient } from './facts.ts';
+import { Ledger } from './ledger.ts';
+import { leaveBehind } from './leftovers.ts';
+import { Member } from './member.ts';
+import { Mx } from './mx.ts';
+import { domains, Orders, sender } from './orders.ts';
+import type { Random } from './random.ts';
+import { Server } from './server.ts';
+import { Wire } from './wire.ts';
+
+/** What a scenario wants its world to be. */
+export interface WorldOptions {
+  /** `own`: a PostgreSQL of the harness's, behind a wire for each node; `embedded`: the node's. */
+  database: 'own' | 'embedded';
+  nodes?: number;
+  /** Nodes whose clock can be put off. */
+  clocks?: boolean;
+  /** Where PostgreSQL lies, where not in the folder of the run. */
+  postgresDir?: string;
+  settings?: Record<string, string>;
+  env?: Record<string, string>;
+}
+
+/** Everything around the nodes, all of it on loopback: a database, DNS, receiving servers, an endpoint, and the ledger. */
+export interface World {
+  members: Member[];
+  /** The first of them. */
+  node: Member;
+  client: Client;
+  orders: Orders;
+  ledger: Ledger;
+  zone: Zone;
+  mx: Mx;
+  endpoint: Endpoint;
+  /** The harness's PostgreSQL. @throws where it is embedded */
+  server(): Server;
+  /** The database, past every wire. */
+  databaseUrl(): Promise<string>;
+  /** The port of the first node where bounces are taken. */
+  inboundPort: number;
+  /** Waits until nothing is under way any more. @returns false when it still is after that time */
+  quiet(withinMs: number): Promise<boolean>;
+  close(): Promise<void>;
+}
+
+const zoneLiteral = {
+  [mailHostname]: { TXT: ['v=spf1 ip4:127.0.0.1 -all'] },
+  ...Object.fromEntries(domains.map((domain) => [domain, { A: [domain === 'tls.test' ? '127.0.0.2' : '127.0.0.1'] }])),
+};
+
+export async function createWorld(folder: string, random: Random, options: WorldOptions): Promise<World> {
+  await mkdir(folder, { recursive: true });
+  // The user whom PostgreSQL runs as has to get through.
+  await chmod(folder, 0o755);
+  const ledger = new Ledger(join(folder, 'ledger.jsonl'));
+  const mx = await Mx.start(ledger);
+  const endpoint = await startEndpoint(ledger);
+  const zone = await startZone(zoneLiteral);
+  if (options.database === 'embedded') leaveBehind(() => quitEmbedded(join(folder, 'node-A', 'postgres')));
+  const postgresDir = options.postgresDir ?? join(folder, 'postgres-of-harness');
+  const server = options.database === 'own' ? await Server.start(postgresDir, options.settings) : null;
+  const inboundPort = await freePort();
+  const secrets = { JWT_SECRET: randomBytes(32).toString('hex'), ENCRYPTION_KEY: randomBytes(32).toString('hex') };
+  const members: Member[] = [];
+  for (let at = 0; at < (options.nodes ?? 1); at += 1) {
+    const name = 'ABCDEF'[at] ?? '?';
+    const wire = server ? await Wire.open(server.url) : null;
+    const clock = join(folder, `clock-${name}`);
+    if (options.clocks) await writeFile(clock, '0');
+    const preload = new URL('clock.ts', import.meta.url).href;
+    const env = {
+      DELIVERY_MODE: 'direct',
+      MAIL_HOSTNAME: mailHostname,
+      DNS_SERVERS: zone.address,
+      MX_PORT: String(mx.port),
+      ALLOW_PRIVATE_NETWORKS: 'true',
+      SENDING_IPS: '127.0.0.1',
+      RETRY_SCHEDULE: '1s',
+      RATE_LIMIT: '100000/100000',
+      ADMIN_EMAIL: 'admin@example.test',
+      ADMIN_PASSWORD: adminPassword,
+      DATA_DIR: join(folder, `node-${name}`),
+      SMTP_HOST: '127.0.0.1',
+      ...(at === 0 && { INBOUND_SMTP_PORT: String(inboundPort) }),
+      ...(wire && { DATABASE_URL: wire.url, ...secrets }),
+      ...(options.clocks && { CHAOS_CLOCK: clock, NODE_OPTIONS: `--import=${preload}` }),
+      ...options.env,
+    };
+    await mkdir(env.DATA_DIR, { recursive: true });
+    await chmod(env.DATA_DIR, 0o755);
+    members.push(new Member(name, { env, wire, ledger }));
+  }
+  const [node] = members;
+  if (!node) throw new Error('a world needs a node');
+  const databaseUrl = async () => {
+    if (server) return server.url;
+    const dataDir = join(folder, 'node-A');
+    const url = runningUrl(dataDir, (await readSecrets(dataDir)).databasePassword);
+    if (!url) throw new Error('the embedded database is not running');
+    return url;
+  };
+  return {
+    members,
+    node,
+    client: new Client(members, ledger, random.fork('client')),
+    orders: new Orders(random.fork('orders')),
+    ledger,
+    zone,
+    mx,
+    endpoint,
+    server() {
+      if (!server) throw new Error('the database of this world is the node’s own');
+      return server;
+    },
+    databaseUrl,
+    inboundPort,
+    async quiet(withinMs) {
+      for (const end = Date.now() + withinMs; Date.now() < end; await sleep(250)) {
+        const open = await databaseUrl()
+          .then(countOpen)
+          .catch(() => null);
+        if (open && open.recipients + open.calls + open.jobs === 0) return true;
+      }
+      return false;
+    },
+    async close() {
+      mx.traps.liftAll();
+      endpoint.traps.liftAll();
+      for (const member of members) await member.remove();
+      for (const { wire } of members) await wire?.close();
+      await Promise.all([mx.close(), endpoint.close(), zone.close()]);
+      await server?.stop();
+      ledger.close();
+    },
+  };
+}
+
+/** A node's own database outlives the node. */
+function quitEmbedded(cluster: string): void {
+  const postmaster = findPostmaster(realpathSync(cluster));
+  if (postmaster) process.kill(postmaster.pid, 'SIGQUIT');
+}
+
+/** Brings all nodes up, with an account that can send, that is charged for it, and whose endpoint hears of everything. */
+export async function populate(world: World): Promise<void> {
+  for (const member of world.members) await member.start();
+  const { app } = world.node;
+  if (!app) throw new Error('the node is not running');
+  world.client.apiKey = await prepareSender(app, world.zone, sender);
+  const login = { email: 'admin@example.test', password: adminPassword };
+  const { token } = (await app.call('POST', '/api/v1/auth/login', { body: login })).body;
+  const events = ['queued', 'delivered', 'failed', 'suppressed', 'sent', 'delayed', 'uncertain', 'bounced'];
+  const body = { url: world.endpoint.url, events: events.map((name) => `email.${name}`) };
+  const made = await app.call('POST', '/api/v1/webhooks', { token, body });
+  if (made.status !== 201 && made.status !== 200) throw new Error(JSON.stringify(made.body));
+  // Only plans with a number are charged for.
+  await withClient(await world.databaseUrl(), (ask) => ask(`UPDATE accounts SET plan = 'pro', credit = 1000000`));
+}

@@ -1,0 +1,36 @@
+import { randomUUID } from 'node:crypto';
+import t from 'tap';
+import * as plans from '../../src/core/plans.ts';
+import type { Sql } from '../../src/db/client.ts';
+import { buildAccount } from '../support/build.ts';
+import { openDatabase } from '../support/db.ts';
+
+t.test('QUE-12: calls with idempotency keys are charged for without waiting for each other in a circle', async (t) => {
+  const db = await openDatabase(t);
+  const { id } = await buildAccount(db);
+  await db.prisma.account.update({ where: { id }, data: { plan: 'pro' } });
+  const takeKey = (tx: Sql) =>
+    tx.query({
+      text: `INSERT INTO idempotency_keys (account_id, key, fingerprint, expires_at) VALUES ($1, $2, '', now())`,
+      values: [id, randomUUID()],
+    });
+  const taken = Promise.withResolvers<void>();
+  const charged = Promise.withResolvers<void>();
+  const other = db.transaction(async (tx) => {
+    await takeKey(tx);
+    taken.resolve();
+    await charged.promise;
+    return plans.charge(tx, id, 1);
+  });
+  await taken.promise;
+  // The row of a key refers to the account's row, which holds that one for as long as the other call takes.
+  const first = db.transaction(async (tx) => {
+    await tx.query({ text: `SET LOCAL lock_timeout = '3s'` });
+    await takeKey(tx);
+    return plans.charge(tx, id, 1);
+  });
+  t.match(await first.finally(charged.resolve), { granted: 1 });
+  t.match(await other, { granted: 1 });
+  const { usageMonthCount } = await db.prisma.account.findUniqueOrThrow({ where: { id } });
+  t.equal(usageMonthCount, 2);
+});
