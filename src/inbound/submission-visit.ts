@@ -14,6 +14,9 @@ import type { SubmissionLogin } from './submission-login.ts';
 import { badSender, refusalOf, tooManyRequests } from './submission-replies.ts';
 import { type Submission, toSubmission } from './submission-request.ts';
 
+/** Accepting looks at the sender's domain again, in its transaction. */
+const freshMs = 1_000;
+
 interface Tools {
   db: Database;
   acceptance: Acceptance;
@@ -40,6 +43,8 @@ export class SubmissionVisit {
   #key = '';
   #accountId = '';
   #failedLogins = 0;
+  /** What was found out last, for the messages that come at once after the first. */
+  #verified = { accountId: '', domain: '', until: 0 };
 
   constructor(tools: Tools, session: SMTPServerSession) {
     this.#tools = tools;
@@ -131,8 +136,12 @@ export class SubmissionVisit {
   }
 
   async #isVerified({ accountId }: KeyHolder, domain: string): Promise<boolean> {
+    const known = this.#verified;
+    if (known.accountId === accountId && known.domain === domain && performance.now() < known.until) return true;
     try {
-      return (await senderDomains(this.#tools.db, accountId, [domain])).has(domain);
+      const verified = (await senderDomains(this.#tools.db, accountId, [domain])).has(domain);
+      if (verified) this.#verified = { accountId, domain, until: performance.now() + freshMs };
+      return verified;
     } catch (error) {
       throw isUnavailable(error) ? notNow() : error;
     }
