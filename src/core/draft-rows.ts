@@ -64,17 +64,29 @@ async function storeContents(tx: Sql, drafts: Draft[]): Promise<void> {
   if (some.length > 0) await insertContents(tx, some);
 }
 
-async function insertContents(tx: Sql, drafts: Draft[]): Promise<void> {
-  const bytesOf = (body: string | null) => (body === null ? null : Buffer.from(body));
-  const html = drafts.map(({ request }) => bytesOf(request.html));
-  const text = drafts.map(({ request }) => bytesOf(request.text));
-  const bodies = drafts.flatMap((_, index) => [html[index] ?? null, text[index] ?? null]);
+/** Where a text is in the whole, counted from 1 as SQL does, and how many octets of UTF-8 it has. */
+interface Piece {
+  at: number;
+  bytes: number;
+}
+
+function inOnePiece(texts: (string | null)[]): { bytes: Buffer; pieces: (Piece | null)[] } {
   let end = 0;
-  const starts = bodies.map((body) => {
-    const start = end + 1;
-    end += body?.length ?? 0;
-    return start;
+  const pieces = texts.map((text) => {
+    if (text === null) return null;
+    const piece = { at: end + 1, bytes: Buffer.byteLength(text) };
+    end += piece.bytes;
+    return piece;
   });
+  const bytes = Buffer.allocUnsafe(end);
+  for (const [index, piece] of pieces.entries()) if (piece) bytes.write(texts[index] ?? '', piece.at - 1);
+  return { bytes, pieces };
+}
+
+async function insertContents(tx: Sql, drafts: Draft[]): Promise<void> {
+  const { bytes, pieces } = inOnePiece(drafts.flatMap(({ request }) => [request.html, request.text]));
+  const html = drafts.map((_, index) => pieces[2 * index]);
+  const text = drafts.map((_, index) => pieces[2 * index + 1]);
   await tx.query({
     name: 'accept-contents',
     // All bodies are one binary value: as elements of an array, each character would be escaped here and parsed there.
@@ -85,11 +97,11 @@ async function insertContents(tx: Sql, drafts: Draft[]): Promise<void> {
                     AS c (email_id, html_at, html_bytes, text_at, text_bytes, headers, attachments)`,
     values: [
       drafts.map(({ email }) => email.id),
-      Buffer.concat(bodies.filter((body) => body !== null)),
-      drafts.map((_, index) => starts[2 * index]),
-      html.map((body) => body?.length ?? null),
-      drafts.map((_, index) => starts[2 * index + 1]),
-      text.map((body) => body?.length ?? null),
+      bytes,
+      html.map((piece) => piece?.at),
+      html.map((piece) => piece?.bytes),
+      text.map((piece) => piece?.at),
+      text.map((piece) => piece?.bytes),
       drafts.map(({ request }) => JSON.stringify(request.headers.map(({ name, value }) => [name, value]))),
       drafts.map(({ attachments }) => JSON.stringify(attachments.map(({ content: _, ...stored }) => stored))),
     ],

@@ -1,6 +1,6 @@
 import type { OutgoingEmail, SealedKey } from '../core/outgoing.ts';
 import { build, isPersonal, openKey, type Signing, unsubscribeKey } from '../core/outgoing-message.ts';
-import { type Body, bodyName, composeBody } from '../mail/body.ts';
+import { type Body, composeBody } from '../mail/body.ts';
 import type { DkimKey } from '../mail/dkim.ts';
 import type { UnsubscribePlaces } from '../mail/list-unsubscribe.ts';
 
@@ -54,8 +54,8 @@ export class MessageBuilder {
   #withBody<T>(email: OutgoingEmail, use: (body: Body | undefined) => Promise<T>): Promise<T> {
     const { text, html, attachments } = email;
     if (attachments.length > 0) return use(undefined);
-    const name = bodyName(text, html);
-    return share(this.#bodies, name, () => composeBody(text, html, name), use);
+    const name = `${text?.length ?? ''} ${html?.length ?? ''} ${text ?? ''}${html ?? ''}`;
+    return share(this.#bodies, name, () => composeBody(text, html), use);
   }
 
   #keysOf(signing: Signing): DkimKey[] {

@@ -1,4 +1,4 @@
-import { hash } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import { hashRelaxedBody } from './canonical.ts';
 import { encodeText } from './encode-text.ts';
 
@@ -12,25 +12,18 @@ export interface Body {
   hash: string;
 }
 
-/** What tells one body without files from any other. */
-export function bodyName(text: string | null, html: string | null): string {
-  return hash('sha256', `${text?.length ?? ''} ${html?.length ?? ''} ${text ?? ''}${html ?? ''}`);
-}
-
 /** The body of a message without files: text, HTML, or both as alternatives (RFC 2046 section 5.1.4). The same texts give the same bytes. */
-export async function composeBody(
-  text: string | null,
-  html: string | null,
-  name = bodyName(text, html),
-): Promise<Body> {
+export async function composeBody(text: string | null, html: string | null): Promise<Body> {
   if (text === null || html === null) {
     const { fields, bytes } = html === null ? part('plain', text ?? '') : part('html', html);
     const ended = endsLine(bytes) ? bytes : Buffer.concat([bytes, Buffer.from('\r\n')]);
     return toBody(`MIME-Version: 1.0\r\n${fields}`, ended);
   }
-  // Made from the texts, so that none can be written to hold it; and "=_" is neither in base64 nor in quoted-printable.
-  const boundary = `=_${name.slice(0, 32)}`;
   const parts = [part('plain', text), part('html', html)];
+  // Made from the texts, so that none can be written to hold it; and "=_" is neither in base64 nor in quoted-printable.
+  const digest = createHash('sha256');
+  for (const { bytes } of parts) digest.update(bytes);
+  const boundary = `=_${digest.digest('hex').slice(0, 32)}`;
   const bytes = Buffer.concat([
     ...parts.flatMap(({ fields, bytes }) => [
       Buffer.from(`--${boundary}\r\n${fields}\r\n`, 'latin1'),

@@ -18,44 +18,35 @@ const equals = 0x3d;
 
 /**
  * Encodes the text of a MIME part (RFC 2045 section 6): as it is where it is ASCII in lines of up to 990 characters,
- * otherwise as quoted-printable, or as base64 where that is shorter. Every CR, LF and CRLF is one line end. A lone
+ * otherwise as quoted-printable, or as base64 where that is about as short. Every CR, LF and CRLF is one line end. A lone
  * surrogate becomes U+FFFD.
  */
 export function encodeText(text: string): EncodedText {
-  const bytes = Buffer.from(withCrlf(text));
-  const { special, signs, lines, longestLine } = measure(bytes);
-  if (special === 0 && longestLine <= longestPlainLine) return { encoding: '7bit', bytes };
-  if (special * 2 > bytes.length / 3) return { encoding: 'base64', bytes: inLines(bytes.toString('base64')) };
-  // What is quoted becomes three octets, at the end of a line a space too.
-  return { encoding: 'quoted-printable', bytes: quote(bytes, bytes.length + 2 * (special + signs + lines)) };
+  const lines = withCrlf(text);
+  if (isPlain(lines)) return { encoding: '7bit', bytes: Buffer.from(lines, 'latin1') };
+  const bytes = Buffer.from(lines);
+  // Of a character beyond ASCII each octet becomes three; it has one or two more octets than characters.
+  const beyond = 2 * (bytes.length - lines.length);
+  if (beyond * 6 > bytes.length) return { encoding: 'base64', bytes: inLines(bytes.toString('base64')) };
+  return { encoding: 'quoted-printable', bytes: quote(bytes) };
 }
 
-/** How much of it can only be quoted, how many equals signs and lines there are, and the longest line. */
-function measure(bytes: Buffer): { special: number; signs: number; lines: number; longestLine: number } {
-  let special = 0;
-  let signs = 0;
-  let lines = 1;
-  let longestLine = 0;
-  let lineStart = 0;
-  for (let i = 0; i < bytes.length; i++) {
-    const byte = bytes[i] as number;
-    if (byte > equals && byte < 0x7f) continue;
-    if (byte === lineFeed) {
-      longestLine = Math.max(longestLine, i - 1 - lineStart);
-      lineStart = i + 1;
-      lines++;
-    } else if (byte === equals) signs++;
-    else if (byte > 0x7e || (byte < space && byte !== carriageReturn && byte !== tab)) special++;
+function isPlain(text: string): boolean {
+  if (Buffer.byteLength(text) > text.length || /[\0-\x08\x0b\x0c\x0e-\x1f\x7f]/.test(text)) return false;
+  let start = 0;
+  for (let end = text.indexOf('\n'); end !== -1; end = text.indexOf('\n', start)) {
+    if (end - start > longestPlainLine) return false;
+    start = end + 1;
   }
-  return { special, signs, lines, longestLine: Math.max(longestLine, bytes.length - lineStart) };
+  return text.length - start <= longestPlainLine;
 }
 
 const hex = Buffer.from('0123456789ABCDEF');
 
-/** RFC 2045 section 6.7. @param most octets that it can have, but for the soft line breaks */
-function quote(bytes: Buffer, most: number): Buffer {
-  // Three octets for at least every 73.
-  const output = Buffer.allocUnsafe(Math.ceil(most * 1.05) + 16);
+/** RFC 2045 section 6.7. */
+function quote(bytes: Buffer): Buffer {
+  // Three for each octet, and as many for a soft line break after at least 73 of those: what is not written costs nothing.
+  const output = Buffer.allocUnsafe(Math.ceil(bytes.length * 3.2) + 16);
   let length = 0;
   let column = 0;
   for (let i = 0; i < bytes.length; i++) {
