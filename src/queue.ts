@@ -10,6 +10,12 @@ export const isLiveJob = (id: string, queue: typeof deliverQueue | typeof webhoo
   `EXISTS (SELECT FROM pgboss.job j WHERE j.name = '${queue}' AND j.id = ${id} AND j.state < 'completed')`;
 
 /**
+ * SQL: `=` between the job that a row names and another one, for rows that are found by their own key. A plain `=` says
+ * that the row names one, and the planner then reads the index of all that do, which its statistics take to be empty.
+ */
+export const isSame = 'IS NOT DISTINCT FROM';
+
+/**
  * A wake-up for the recipients of one email at one destination. Ids only: the rows are the truth, and a job whose
  * recipients have another `job_id` by now finds nothing to do.
  */

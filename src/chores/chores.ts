@@ -1,6 +1,7 @@
 import { forgetRetired } from '../core/dkim-keys.ts';
 import { addUp, forgetZeros } from '../core/email-counts.ts';
 import { forgetExpired } from '../core/idempotency.ts';
+import { dropOld } from '../core/retention.ts';
 import { trim } from '../core/sandbox-messages.ts';
 import * as tlsPolicies from '../core/tls-policies.ts';
 import * as tlsResults from '../core/tls-results.ts';
@@ -8,7 +9,7 @@ import { forgetOldFailures } from '../core/users.ts';
 import { recheckDue, type Surroundings } from '../core/verification.ts';
 import * as warmUp from '../core/warm-up.ts';
 import type { Database } from '../db/client.ts';
-import { ensurePartitions } from '../db/partitions.ts';
+import { analyzeFresh, ensurePartitions } from '../db/partitions.ts';
 import type { Rounds } from '../rounds.ts';
 
 const secondMs = 1_000;
@@ -17,6 +18,8 @@ const minuteMs = 60_000;
 /** What the clock asks for, whatever mail there is. Several nodes may do it at once. */
 export function addChores(rounds: Rounds, db: Database, surroundings: Surroundings, sandbox: boolean): void {
   rounds.every(6 * 60 * minuteMs, 'partitions', () => ensurePartitions(db, new Date()));
+  rounds.every(5 * secondMs, 'statistics of a new week', () => analyzeFresh(db, new Date()));
+  rounds.every(60 * minuteMs, 'retention', async () => void (await dropOld(db, new Date())));
   rounds.every(2 * secondMs, 'email counts', () => addUp(db));
   rounds.every(60 * minuteMs, 'email counts of nothing', () => forgetZeros(db));
   rounds.every(15 * minuteMs, 'login failures', () => forgetOldFailures(db));

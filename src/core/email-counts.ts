@@ -4,6 +4,7 @@ import type { Filter, Page } from './email-filter.ts';
 
 const hourMs = 3_600_000;
 const batchSize = 20_000;
+const addingUp = `hashtext('sendwright email counts')`;
 
 /** How many emails of one stretch of time match; `from` belongs to it and `to` does not. */
 export interface Stretch {
@@ -83,10 +84,35 @@ export async function addUp(db: Database): Promise<void> {
   while ((await addUpSome(db)) === batchSize);
 }
 
+/**
+ * Forgets the numbers of hours before this moment, but for those of these weeks: those of emails that went without a
+ * trigger, with the partition of their week.
+ *
+ * @param kept when weeks begin, as partitions are cut
+ */
+export async function forgetWeeks(db: Database, before: Date, kept: Date[]): Promise<void> {
+  for (const table of ['email_count_changes', 'email_counts']) {
+    while ((await forgetSome(db, table, before, kept)) === batchSize);
+  }
+}
+
+async function forgetSome(db: Database, table: string, before: Date, kept: Date[]): Promise<number> {
+  return db.transaction(async (tx) => {
+    // Whoever adds up has changes in hand that are in neither table.
+    await tx.query({ text: `SELECT pg_advisory_xact_lock(${addingUp})` });
+    const rows = await tx.query({
+      text: `DELETE FROM ${table} WHERE ctid = ANY (ARRAY(
+               SELECT ctid FROM ${table} WHERE hour < $1 AND date_trunc('week', hour, 'UTC') <> ALL ($2::timestamptz[]) LIMIT $3)) RETURNING 1`,
+      values: [before, kept, batchSize],
+    });
+    return rows.length;
+  });
+}
+
 async function addUpSome(db: Database): Promise<number> {
   return db.transaction(async (tx) => {
     const [lock] = await tx.query<{ mine: boolean }>({
-      text: `SELECT pg_try_advisory_xact_lock(hashtext('sendwright email counts')) AS mine`,
+      text: `SELECT pg_try_advisory_xact_lock(${addingUp}) AS mine`,
     });
     if (!lock?.mine) return 0;
     const [row] = await tx.query<{ moved: number }>({

@@ -7,12 +7,14 @@ export interface Plan {
   domains: number | null;
   /** What each email past the month's number takes from the account's credit; null: there is none past it. */
   pricePast: number | null;
+  /** How long the log of its emails is kept at the least, from when each was due. */
+  logDays: number;
 }
 
 export const plans = {
-  free: { perMonth: 3_000, perDay: 100, domains: 1, pricePast: null },
-  pro: { perMonth: 50_000, perDay: null, domains: 10, pricePast: 0.5 },
-  unlimited: { perMonth: null, perDay: null, domains: null, pricePast: null },
+  free: { perMonth: 3_000, perDay: 100, domains: 1, pricePast: null, logDays: 30 },
+  pro: { perMonth: 50_000, perDay: null, domains: 10, pricePast: 0.5, logDays: 30 },
+  unlimited: { perMonth: null, perDay: null, domains: null, pricePast: null, logDays: 30 },
 } as const satisfies Record<string, Plan>;
 
 export type PlanName = keyof typeof plans;

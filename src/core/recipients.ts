@@ -1,6 +1,6 @@
 import type { Database, Sql } from '../db/client.ts';
 import { onDatabaseClock } from '../db/clocks.ts';
-import { type DeliverJob, isLiveJob, type Queue } from '../queue.ts';
+import { type DeliverJob, isLiveJob, isSame, type Queue } from '../queue.ts';
 import * as destinations from './destinations.ts';
 
 /** The recipients that one job woke and this node now holds. */
@@ -28,7 +28,7 @@ export async function claim(tx: Sql, nodeId: string, jobs: DeliverJob[]): Promis
     name: 'recipients-claim',
     text: `UPDATE recipients r SET claimed_by = $1, claimed_at = now(), waiting_for = NULL
              FROM unnest($2::uuid[], $3::uuid[]) AS job (email_id, id)
-            WHERE r.email_id = job.email_id AND r.job_id = job.id AND r.next_attempt_at IS NOT NULL AND r.claimed_by IS NULL
+            WHERE r.email_id = job.email_id AND r.job_id ${isSame} job.id AND r.next_attempt_at IS NOT NULL AND r.claimed_by IS NULL
         RETURNING r.job_id, r.email_id, r.destination, r.position, r.address, r.attempts`,
     values: [nodeId, jobs.map((job) => job.emailId), jobs.map((job) => job.id)],
   });
@@ -48,7 +48,7 @@ export async function release(db: Database, queue: Queue, claims: Claim[]): Prom
     await tx.query({
       text: `UPDATE recipients r SET job_id = NULL, claimed_by = NULL, claimed_at = NULL
                FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS c (email_id, job_id, node_id)
-              WHERE r.email_id = c.email_id AND r.job_id = c.job_id AND r.claimed_by = c.node_id`,
+              WHERE r.email_id = c.email_id AND r.job_id ${isSame} c.job_id AND r.claimed_by = c.node_id`,
       values: [
         claims.map((entry) => entry.emailId),
         claims.map((entry) => entry.jobId),
@@ -86,7 +86,7 @@ async function putAside(tx: Sql, queue: Queue, claims: Claim[], until: Date, rea
     text: `UPDATE recipients r
               SET job_id = NULL, claimed_by = NULL, claimed_at = NULL, next_attempt_at = ${onDatabaseClock('$4::timestamptz', '$6')}, waiting_for = $5
              FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS c (email_id, job_id, node_id)
-            WHERE r.email_id = c.email_id AND r.job_id = c.job_id AND r.claimed_by = c.node_id`,
+            WHERE r.email_id = c.email_id AND r.job_id ${isSame} c.job_id AND r.claimed_by = c.node_id`,
     values: [
       claims.map((entry) => entry.emailId),
       claims.map((entry) => entry.jobId),

@@ -2,7 +2,7 @@ import type { Database, Sql } from '../db/client.ts';
 import { onDatabaseClock } from '../db/clocks.ts';
 import type { WebhookDeliveryStatus } from '../generated/prisma/enums.ts';
 import { timeOf } from '../ids.ts';
-import type { Queue, WebhookJob } from '../queue.ts';
+import { isSame, type Queue, type WebhookJob } from '../queue.ts';
 import { endingOf, isFailing, roomWhileFailing } from './webhook-lines.ts';
 
 /** A delivery that this node now holds. */
@@ -68,7 +68,7 @@ export async function claim(tx: Sql, nodeId: string, jobs: WebhookJob[]): Promis
              SELECT d.id, d.job_id, ${endingOf('w')} AS ending, ${isFailing('w')} AS failing,
                     row_number() OVER (PARTITION BY d.webhook_id ORDER BY job.place) AS place
                FROM unnest($2::uuid[], $3::uuid[]) WITH ORDINALITY AS job (delivery_id, id, place)
-               JOIN webhook_deliveries d ON d.id = job.delivery_id AND d.job_id = job.id
+               JOIN webhook_deliveries d ON d.id = job.delivery_id AND d.job_id ${isSame} job.id
                 AND d.next_attempt_at IS NOT NULL AND d.claimed_by IS NULL
                LEFT JOIN webhooks w ON w.id = d.webhook_id),
            decided AS (
@@ -81,7 +81,7 @@ export async function claim(tx: Sql, nodeId: string, jobs: WebhookJob[]): Promis
                   next_attempt_at = CASE WHEN c.ending IS NULL THEN d.next_attempt_at END,
                   error = c.ending
              FROM decided c
-            WHERE d.id = c.id AND d.job_id = c.job_id AND d.claimed_by IS NULL
+            WHERE d.id = c.id AND d.job_id ${isSame} c.job_id AND d.claimed_by IS NULL
         RETURNING d.id, d.webhook_id, d.job_id, c.failing`,
     values: [nodeId, jobs.map((job) => job.deliveryId), jobs.map((job) => job.id), roomWhileFailing],
   });
@@ -232,7 +232,7 @@ export async function release(db: Database, queue: Queue, claims: Claim[]): Prom
     await tx.query({
       text: `UPDATE webhook_deliveries d SET job_id = NULL, claimed_by = NULL, claimed_at = NULL
                FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS c (id, job_id, node_id)
-              WHERE d.id = c.id AND d.job_id = c.job_id AND d.claimed_by = c.node_id`,
+              WHERE d.id = c.id AND d.job_id ${isSame} c.job_id AND d.claimed_by = c.node_id`,
       values: [
         claims.map((entry) => entry.deliveryId),
         claims.map((entry) => entry.jobId),

@@ -23,6 +23,11 @@ export interface Database extends Sql {
    * again, three times at the most, so it must not do anything outside the transaction.
    */
   transaction<T>(work: (tx: Sql) => Promise<T>): Promise<T>;
+  /**
+   * Runs the work on a connection that nobody else gets, also afterwards: its settings and session locks end with it. For
+   * statements that cannot be part of a transaction.
+   */
+  session<T>(work: (session: Sql) => Promise<T>): Promise<T>;
   close(): Promise<void>;
 }
 
@@ -47,8 +52,9 @@ export function connect(url: string, log: Logger, max = poolSize): Database {
     // A node that is frozen in the middle of a transaction must not keep from the others what it has locked.
     idle_in_transaction_session_timeout: idleInTransactionMs,
     keepAlive: true,
-    // Compiling a count of a log costs more than counting it.
-    options: '-c jit=off',
+    // Compiling a count of a log costs more than counting it. New words are sorted into the log's indexes by whoever fills
+    // their list up: at the usual 4 MB an acceptance stands still for half a second now and then.
+    options: '-c jit=off -c gin_pending_list_limit=512kB',
     application_name: 'sendwright',
   });
   let closing = false;
@@ -65,6 +71,7 @@ export function connect(url: string, log: Logger, max = poolSize): Database {
     prisma,
     query: (statement) => run(pool, statement),
     transaction: (work) => transact(pool, work),
+    session: (work) => alone(pool, work),
     async close() {
       closing = true;
       await prisma.$disconnect();
@@ -96,9 +103,12 @@ async function transact<T>(pool: pg.Pool, work: (tx: Sql) => Promise<T>): Promis
       await client.query('COMMIT');
       return result;
     } catch (error) {
-      await client.query('ROLLBACK').catch((reason: Error) => {
-        broken = reason;
-      });
+      // A server that says nothing would be waited for once more.
+      if (isSilence(error)) broken = error;
+      else
+        await client.query('ROLLBACK').catch((reason: Error) => {
+          broken = reason;
+        });
       if (round >= 3 || !retryable.has(codeOf(error))) throw error;
     } finally {
       if (!broken) client.off('error', onBreak);
@@ -107,6 +117,20 @@ async function transact<T>(pool: pg.Pool, work: (tx: Sql) => Promise<T>): Promis
     }
   }
 }
+
+async function alone<T>(pool: pg.Pool, work: (session: Sql) => Promise<T>): Promise<T> {
+  const client = await pool.connect();
+  // A statement that is under way rejects as well; in between nobody else would hear it.
+  client.on('error', () => undefined);
+  try {
+    return await work({ query: (statement) => run(client, statement) });
+  } finally {
+    client.release(true);
+  }
+}
+
+const isSilence = (error: unknown): error is Error =>
+  error instanceof Error && /Query read timeout/i.test(error.message);
 
 function codeOf(error: unknown): string {
   const code = (error as { code?: unknown } | null)?.code;

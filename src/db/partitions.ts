@@ -1,13 +1,15 @@
 import { floorId } from '../ids.ts';
 import type { Sql } from './client.ts';
 
-const partitioned = ['emails', 'email_contents', 'recipients', 'attempts', 'webhook_deliveries'];
+const partitioned = ['emails', 'email_contents', 'recipients', 'attempts', 'webhook_deliveries'] as const;
+
+export type Partitioned = (typeof partitioned)[number];
 
 /**
  * Rows of these change after they were written. In the room that is left on their page the new version finds place, and none
  * of the indexes has to be told.
  */
-const withRoom = new Set(['emails', 'recipients']);
+const withRoom = new Set<Partitioned>(['emails', 'recipients']);
 
 const weekMs = 7 * 24 * 3_600_000;
 
@@ -41,12 +43,67 @@ export async function ensurePartitions(db: Sql, now: Date): Promise<void> {
   }
 }
 
+/**
+ * Gathers statistics of this week's partitions where there are none, or where they say that a partition is empty which is
+ * not any more: somebody had VACUUM or ANALYZE run over all tables while this week was still to come. Statements that
+ * were planned for an empty table read all of it, and are planned again after this.
+ */
+export async function analyzeFresh(db: Sql, now: Date): Promise<void> {
+  const thisWeek = weeks(now)[1] ?? now;
+  const rows = await db.query<{ name: string }>({
+    text: `SELECT relname AS name FROM pg_class
+            WHERE relname = ANY($1) AND relnamespace = current_schema()::regnamespace AND reltuples <= 0 AND pg_relation_size(oid) > 0`,
+    values: [partitioned.map((table) => nameOf(table, thisWeek))],
+  });
+  // Where another node does it there is nothing to wait for.
+  for (const { name } of rows) await db.query({ text: `ANALYZE (SKIP_LOCKED) ${name}` });
+}
+
+/** What one table has of one week. */
+export interface Partition {
+  table: Partitioned;
+  name: string;
+  from: Date;
+  to: Date;
+  /** Dropping may end at any point: `leaving` are its rows not seen any more by new statements, `left` it is a table of its own. */
+  state: 'attached' | 'leaving' | 'left';
+}
+
+/** The partitions that there are, oldest first. */
+export async function listPartitions(db: Sql): Promise<Partition[]> {
+  const rows = await db.query<{ name: string; state: Partition['state'] }>({
+    text: `SELECT c.relname AS name, CASE WHEN i.inhrelid IS NULL THEN 'left' WHEN i.inhdetachpending THEN 'leaving' ELSE 'attached' END AS state
+             FROM pg_class c LEFT JOIN pg_inherits i ON i.inhrelid = c.oid
+            WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r' AND c.relname ~ $1`,
+    values: [`^(${partitioned.join('|')})_\\d{8}$`],
+  });
+  return rows
+    .map(({ name, state }) => {
+      const at = name.lastIndexOf('_');
+      const from = new Date(name.slice(at + 1).replace(/^(\d{4})(\d\d)(\d\d)$/, '$1-$2-$3T00:00:00Z'));
+      return { table: name.slice(0, at) as Partitioned, name, from, to: new Date(from.getTime() + weekMs), state };
+    })
+    .toSorted((a, b) => a.from.getTime() - b.from.getTime());
+}
+
+/**
+ * Drops a partition with all its rows, without any other statement waiting for that: a plain DROP would take a lock on the
+ * whole table, behind which all mail queues up as long as one transaction is open.
+ *
+ * @param session outside a transaction; it waits until those end which are reading the table
+ */
+export async function dropPartition(session: Sql, { table, name, state }: Partition): Promise<void> {
+  if (state === 'attached') await session.query({ text: `ALTER TABLE ${table} DETACH PARTITION ${name} CONCURRENTLY` });
+  if (state === 'leaving') await session.query({ text: `ALTER TABLE ${table} DETACH PARTITION ${name} FINALIZE` });
+  await session.query({ text: `DROP TABLE ${name}` });
+}
+
 function weeks(now: Date): Date[] {
   const midnight = Date.UTC(now.getUTCFullYear(), now.getUTCMonth(), now.getUTCDate());
   const monday = midnight - ((now.getUTCDay() + 6) % 7) * 24 * 3_600_000;
   return Array.from({ length: weeksAhead + 2 }, (_, index) => new Date(monday + (index - 1) * weekMs));
 }
 
-function nameOf(table: string, week: Date): string {
+function nameOf(table: Partitioned, week: Date): string {
   return `${table}_${week.toISOString().slice(0, 10).replaceAll('-', '')}`;
 }

@@ -82,6 +82,7 @@ t.test('a worker that is killed is replaced, and what it had in the air is known
   const { received, hold, zone, env } = await startReceiver(t);
   const dataDir = await folder(t);
   const app = await startSendwright(testEnv(await createDatabase(), { ...env, DATA_DIR: dataDir, WORKERS: '2' }));
+  t.teardown(() => app.end('SIGKILL'));
   const key = await prepareSender(app, zone, 'workers.test');
   const before = childrenOf(app.pid);
   t.equal(before.length, 2);
@@ -121,6 +122,7 @@ t.test('workers outlive their first process for as long as they need, and a new 
   const dataDir = await makeFolder(t);
   const all = { ...env, ADMIN_EMAIL: 'admin@example.test', ADMIN_PASSWORD: adminPassword, DATA_DIR: dataDir };
   const app = await startSendwright({ ...all, WORKERS: '2' });
+  t.teardown(() => app.end('SIGKILL'));
   const key = await prepareSender(app, zone, 'workers.test');
   const workers = childrenOf(app.pid);
   const letGo = hold();
@@ -133,6 +135,7 @@ t.test('workers outlive their first process for as long as they need, and a new 
 
   // It finds a server, a node and a journal that are in use.
   const next = await startSendwright(all);
+  t.teardown(() => next.end('SIGKILL'));
   letGo();
   const read = async (path = '') => (await next.call('GET', `/api/v1/emails/${id}${path}`, { key })).body;
   await eventually(async () => (await read()).email.status === 'sent', 20_000);

@@ -16,6 +16,8 @@ import type { System } from './system.ts';
 import { verifySignatures } from './verification.ts';
 
 const domain = 'bench.test';
+/** What `npm start` runs through. */
+const launcher = new URL('../../../scripts/start/launch.mjs', import.meta.url).href;
 const settledWithinMs = 120_000;
 /** Every two seconds the changes of the counts are added up: that belongs to the emails that made them. */
 const aftermathMs = 2_500;
@@ -55,7 +57,9 @@ export async function startBenchedSendwright(options: SendwrightOptions): Promis
   }
   const zone = await startZone(entries);
   const submissionPort = await freePort();
+  const { allocator } = await import(launcher);
   const env = {
+    ...allocator,
     ...directEnv(zone, options.sinkPort),
     ADMIN_EMAIL: 'admin@example.test',
     ADMIN_PASSWORD: adminPassword,

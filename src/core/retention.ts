@@ -1,0 +1,119 @@
+import type { Database, Sql } from '../db/client.ts';
+import { dropPartition, listPartitions, type Partition, type Partitioned } from '../db/partitions.ts';
+import { floorId } from '../ids.ts';
+import { forgetWeeks } from './email-counts.ts';
+import { plans } from './plans.ts';
+
+const dayMs = 24 * 3_600_000;
+
+/** Partitions hold the emails of all accounts: they stay as long as the plan that keeps its log the longest. */
+const keptDays = Math.max(...Object.values(plans).map(({ logDays }) => logDays));
+
+/** The log of an email begins with `emails`: whatever happens in between, it is either there or not found. */
+const ofEmails: Partitioned[] = ['emails', 'recipients', 'attempts', 'email_contents'];
+
+/** Of attachments that are looked at with one statement; each that goes takes its bytes along. */
+const stretchSize = 1_000;
+
+/**
+ * Drops the weeks of emails, and those of webhook deliveries, that are over for longer than the log is kept. A week stays
+ * while anything in it still waits, or was due within that time, as what was scheduled long ahead. Safe to call from
+ * several nodes at once: one does it, the others go on.
+ *
+ * @param now where the database's clock is behind it, that one counts: nobody's wrong clock costs mail
+ * @returns the names of the tables that were dropped
+ */
+export async function dropOld(db: Database, now: Date): Promise<string[]> {
+  return db.session(async (session) => {
+    const [lock] = await session.query<{ mine: boolean; now: Date }>({
+      text: `SELECT pg_try_advisory_lock(hashtext('sendwright retention')) AS mine, least($1::timestamptz, now()) AS now`,
+      values: [now],
+    });
+    if (!lock?.mine) return [];
+    // What waits is found by small partial indexes; statistics of a fresh week would have it look at all of an old one.
+    await session.query({ text: 'SET enable_seqscan = off' });
+    const until = new Date(lock.now.getTime() - keptDays * dayMs);
+    const over = (await listPartitions(session)).filter((one) => one.to <= until);
+    const dropped: string[] = [];
+    // PostgreSQL lets only one leave a table at a time.
+    for (const partition of over.filter(({ state }) => state === 'leaving')) await drop(session, partition, dropped);
+    const rest = over.filter(({ state }) => state !== 'leaving');
+    for (const week of [...weeksOf(rest, ofEmails), ...weeksOf(rest, ['webhook_deliveries'])]) {
+      // Once its first part is gone there is nothing left to decide: dropping it was interrupted.
+      const begun = week[0]?.table !== ofEmails[0] && week[0]?.table !== 'webhook_deliveries';
+      if (!begun && (await isKept(session, week, until))) continue;
+      for (const partition of week) await drop(session, partition, dropped);
+    }
+    await forgetWhatHungOnThem(db, session, until);
+    return dropped;
+  });
+}
+
+async function drop(session: Sql, partition: Partition, dropped: string[]): Promise<void> {
+  await dropPartition(session, partition);
+  dropped.push(partition.name);
+}
+
+/** What these tables have of each week, in their order, oldest week first. */
+function weeksOf(partitions: Partition[], tables: Partitioned[]): Partition[][] {
+  const weeks = Map.groupBy(
+    partitions.filter(({ table }) => tables.includes(table)),
+    ({ from }) => from.getTime(),
+  );
+  return [...weeks.values()].map((week) => week.toSorted((a, b) => tables.indexOf(a.table) - tables.indexOf(b.table)));
+}
+
+/** Whether anything of the week still waits, or was due since. */
+async function isKept(session: Sql, week: Partition[], until: Date): Promise<boolean> {
+  const conditions = week.flatMap(({ table, name, state }) => {
+    if (state !== 'attached') return [];
+    const reasons: string[] = [];
+    if (table === 'emails') reasons.push('scheduled_at IS NOT NULL AND scheduled_at > $1');
+    if (table === 'recipients' || table === 'webhook_deliveries')
+      reasons.push('job_id IS NOT NULL', 'job_id IS NULL AND next_attempt_at IS NOT NULL');
+    return reasons.map((reason) => `EXISTS (SELECT FROM ${name} WHERE ${reason})`);
+  });
+  const [row] = await session.query<{ kept: boolean }>({
+    text: `SELECT $1::timestamptz IS NULL OR ${['false', ...conditions].join(' OR ')} AS kept`,
+    values: [until],
+  });
+  return row?.kept ?? true;
+}
+
+/** Forgets what belongs to emails that are gone. What an interruption left over goes with the next round. */
+async function forgetWhatHungOnThem(db: Database, session: Sql, until: Date): Promise<void> {
+  const emails = (await listPartitions(session)).filter(
+    ({ table, state }) => table === 'emails' && state === 'attached',
+  );
+  await forgetWeeks(
+    db,
+    until,
+    emails.map(({ from }) => from),
+  );
+  const [oldest] = emails;
+  if (!oldest) return;
+  // What came back, and what the sandbox got: both have the email's place in time, or a later one.
+  await db.query({ text: 'DELETE FROM returns WHERE email_id < $1', values: [floorId(oldest.from)] });
+  await db.query({ text: 'DELETE FROM sandbox_messages WHERE id < $1', values: [floorId(oldest.from)] });
+  await forgetAttachments(db, new Date(oldest.from.getTime() - dayMs));
+}
+
+/** Those that no email was accepted with, or due with, since then. A time asked for may be a little before the email itself. */
+async function forgetAttachments(db: Database, before: Date): Promise<void> {
+  let after: { account_id: string; sha256: Buffer } | undefined = {
+    account_id: floorId(new Date(0)),
+    sha256: Buffer.alloc(0),
+  };
+  while (after) {
+    const [last]: (typeof after)[] = await db.query({
+      text: `WITH stretch AS (
+               SELECT account_id, sha256 FROM attachments WHERE (account_id, sha256) > ($1, $2) ORDER BY 1, 2 LIMIT $3),
+             gone AS (
+               DELETE FROM attachments a USING stretch s
+                WHERE a.account_id = s.account_id AND a.sha256 = s.sha256 AND a.last_used_at < $4)
+             SELECT account_id, sha256 FROM stretch ORDER BY 1, 2 OFFSET $3 - 1`,
+      values: [after.account_id, after.sha256, stretchSize, before],
+    });
+    after = last;
+  }
+}

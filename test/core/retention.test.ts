@@ -1,0 +1,205 @@
+import t from 'tap';
+import * as counts from '../../src/core/email-counts.ts';
+import { list } from '../../src/core/email-log.ts';
+import { dropOld } from '../../src/core/retention.ts';
+import type { Database, Sql } from '../../src/db/client.ts';
+import { ensurePartitions, listPartitions } from '../../src/db/partitions.ts';
+import { newId } from '../../src/ids.ts';
+import { buildAccount } from '../support/build.ts';
+import { openDatabase } from '../support/db.ts';
+import { eventually } from '../support/node.ts';
+
+const dayMs = 24 * 3_600_000;
+const weekMs = 7 * dayMs;
+/** A Monday that is over for longer than any log is kept; what a test calls week 0. */
+const monday = new Date(Math.floor((Date.now() - 70 * dayMs - 4 * dayMs) / weekMs) * weekMs + 4 * dayMs);
+const weekOf = (week: number) => new Date(monday.getTime() + week * weekMs);
+const noFilter = { accountId: null, status: null, type: null, tag: null, from: null, to: null, domain: null, q: null };
+const anyTime = { ...noFilter, createdAfter: null, createdBefore: null };
+const firstPage = { limit: 100, offset: 0, cursor: null };
+
+interface Fields {
+  scheduledAt?: Date;
+  /** Of its recipient, while it waits. */
+  waiting?: { jobId: string | null };
+}
+
+/** An account, and partitions for weeks 0 to 5. */
+async function prepare(db: Database): Promise<string> {
+  await ensurePartitions(db, weekOf(1));
+  return (await buildAccount(db)).id;
+}
+
+/** An email of that week's Wednesday with all its rows, as delivery leaves them. */
+async function add(db: Database, accountId: string, week: number, { scheduledAt, waiting }: Fields = {}) {
+  const at = new Date(weekOf(week).getTime() + 2.5 * dayMs);
+  const id = newId(at);
+  const insert = (text: string, ...values: unknown[]) => db.query({ text, values });
+  await insert(
+    `INSERT INTO emails (id, account_id, domain_id, status, "from", "to", cc, bcc, reply_to, subject, tags, message_id, pending, created_at,
+                         scheduled_at, from_address, from_domain)
+     VALUES ($1, $2, $2, $3, 'a@b.test', '{}', '{}', '{}', '{}', 's', '{all}', 'm', $4, $5, $6, 'a@b.test', 'b.test')`,
+    ...[id, accountId, waiting ? 'queued' : 'sent', waiting ? 1 : 0, at, scheduledAt ?? null],
+  );
+  await insert(`INSERT INTO email_contents (email_id, text) VALUES ($1, 'text')`, id);
+  await insert(
+    `INSERT INTO recipients (account_id, email_id, position, kind, address, destination, status, next_attempt_at, job_id)
+     VALUES ($1, $2, 0, 'to', 'c@d.test', 'd.test', $3, $4, $5)`,
+    ...[accountId, id, waiting ? 'queued' : 'delivered', waiting ? at : null, waiting?.jobId ?? null],
+  );
+  await insert(
+    `INSERT INTO attempts (email_id, id, recipient, number, at, duration_ms, phase, outcome, reason)
+     VALUES ($1, $2, 'c@d.test', 1, $3, 5, 'data', 'delivered', 'taken')`,
+    ...[id, newId(at), at],
+  );
+  await insert(
+    `INSERT INTO webhook_deliveries (id, account_id, webhook_id, email_id, event, payload, status) VALUES ($1, $2, $2, $3, 'email.sent', '{}', 'succeeded')`,
+    ...[newId(at), accountId, id],
+  );
+  await insert(
+    `INSERT INTO attachments VALUES ($1, sha256($2::text::bytea), 'bytes', $3)`,
+    ...[accountId, id, scheduledAt ?? at],
+  );
+  await insert(
+    `INSERT INTO returns (account_id, email_id, recipient, kind) VALUES ($1, $2, 'c@d.test', 'bounce')`,
+    accountId,
+    id,
+  );
+  await insert(
+    `INSERT INTO sandbox_messages (id, email_id, mail_from, rcpt_to, subject, header_from, dkim, size, raw) VALUES ($1, $2, '', '{}', 's', 'a@b.test', '[]', 1, 'x')`,
+    ...[newId(at), id],
+  );
+  return id;
+}
+
+const tables = [
+  'emails',
+  'email_contents',
+  'recipients',
+  'attempts',
+  'webhook_deliveries',
+  'attachments',
+  'returns',
+  'sandbox_messages',
+];
+
+/** How many rows each table has. */
+async function rowsOf(db: Sql): Promise<Record<string, number>> {
+  const [row] = await db.query<Record<string, number>>({
+    text: `SELECT ${tables.map((table) => `(SELECT count(*)::int FROM ${table}) AS ${table}`).join(', ')}`,
+  });
+  return row ?? {};
+}
+
+const partitioned = tables.slice(0, 5);
+const nameOf = (table: string, week: number) =>
+  `${table}_${weekOf(week).toISOString().slice(0, 10).replaceAll('-', '')}`;
+const all = (rows: number) => Object.fromEntries(tables.map((table) => [table, rows]));
+
+t.test(
+  'DOS-16: a week goes 30 days after it ended, with all that belongs to its emails, and the numbers stay exact',
+  async (t) => {
+    const db = await openDatabase(t);
+    const accountId = await prepare(db);
+    await add(db, accountId, 0);
+    await counts.addUp(db);
+    const kept = await add(db, accountId, 1);
+    t.strictSame(await rowsOf(db), all(2));
+
+    t.strictSame(await dropOld(db, new Date(weekOf(1).getTime() + 30 * dayMs - 1)), []);
+    t.strictSame(await rowsOf(db), all(2), 'a moment too early');
+
+    const dropped = await dropOld(db, new Date(weekOf(1).getTime() + 30 * dayMs));
+    t.strictSame(dropped.sort(), partitioned.map((table) => nameOf(table, 0)).sort());
+    t.strictSame(await rowsOf(db), all(1));
+    for (const filter of [{}, { tag: 'all' }, { from: 'a@b.test' }, { status: 'sent' as const }]) {
+      const { emails, count } = await list(db, { ...anyTime, ...filter }, firstPage);
+      t.strictSame([emails.map(({ id }) => id), count], [[kept], 1], JSON.stringify(filter));
+    }
+
+    // A node's clock that is ahead does not count.
+    t.notSame(await dropOld(db, new Date('2100-01-01')), []);
+    t.strictSame(await rowsOf(db), all(0));
+    t.equal((await list(db, anyTime, firstPage)).count, 0);
+    t.ok(
+      (await listPartitions(db)).some(({ from }) => from.getTime() > Date.now() - weekMs),
+      'this week stays',
+    );
+  },
+);
+
+t.test('a week stays while a recipient of it waits, and while one was due within 30 days', async (t) => {
+  const db = await openDatabase(t);
+  const accountId = await prepare(db);
+  await add(db, accountId, 0, { waiting: { jobId: null } });
+  await add(db, accountId, 1, { waiting: { jobId: newId() } });
+  await add(db, accountId, 2, { scheduledAt: new Date(Date.now() - 29 * dayMs) });
+  await add(db, accountId, 3, { scheduledAt: new Date(Date.now() - 31 * dayMs) });
+  await add(db, accountId, 4);
+  await db.query({
+    text: `UPDATE webhook_deliveries SET status = 'pending', next_attempt_at = now() WHERE id = (SELECT max(id::text)::uuid FROM webhook_deliveries)`,
+  });
+
+  await dropOld(db, new Date());
+  t.match(await rowsOf(db), {
+    emails: 3,
+    email_contents: 3,
+    recipients: 3,
+    attempts: 3,
+    webhook_deliveries: 1,
+    returns: 5,
+  });
+  t.equal((await list(db, anyTime, firstPage)).count, 3);
+
+  await db.query({ text: `UPDATE recipients SET next_attempt_at = NULL, job_id = NULL` });
+  await db.query({ text: `UPDATE webhook_deliveries SET next_attempt_at = NULL` });
+  await dropOld(db, new Date());
+  t.match(await rowsOf(db), { emails: 1, recipients: 1, webhook_deliveries: 0, attachments: 3 });
+  t.equal((await list(db, anyTime, firstPage)).count, 1);
+});
+
+t.test('mail does not wait for it, however long somebody reads', async (t) => {
+  const db = await openDatabase(t);
+  const accountId = await prepare(db);
+  await add(db, accountId, 0);
+  let dropping: Promise<string[]> | undefined;
+  await db.transaction(async (reader) => {
+    await reader.query({ text: 'SELECT count(*) FROM emails' });
+    dropping = dropOld(db, new Date());
+    const leaving = async () => (await listPartitions(db)).some(({ state }) => state === 'leaving');
+    t.ok(await eventually(leaving), 'it waits for the reader');
+    await db.query({ text: `SET lock_timeout = '100ms'` });
+    await add(db, accountId, 10);
+    t.equal((await db.query({ text: 'SELECT FROM emails' })).length, 1, 'what comes later goes past it');
+    t.strictSame(await dropOld(db, new Date()), [], 'another node leaves it alone');
+  });
+  t.ok((await dropping)?.length);
+  t.match(await rowsOf(db), { emails: 1, recipients: 1 });
+});
+
+t.test('what was interrupted is finished', async (t) => {
+  const db = await openDatabase(t);
+  const accountId = await prepare(db);
+  await add(db, accountId, 0);
+  await add(db, accountId, 1);
+  await db.query({ text: `ALTER TABLE emails DETACH PARTITION ${nameOf('emails', 0)}` });
+  await db.transaction(async (reader) => {
+    await reader.query({ text: 'SELECT count(*) FROM emails' });
+    const cut = db.session(async (session) => {
+      await session.query({ text: `SET statement_timeout = '100ms'` });
+      await session.query({ text: `ALTER TABLE emails DETACH PARTITION ${nameOf('emails', 1)} CONCURRENTLY` });
+    });
+    await t.rejects(cut, /timeout/);
+  });
+  t.strictSame(
+    (await listPartitions(db))
+      .filter(({ table }) => table === 'emails')
+      .slice(0, 2)
+      .map(({ state }) => state),
+    ['left', 'leaving'],
+  );
+  await dropOld(db, new Date());
+  t.strictSame(await rowsOf(db), all(0));
+  t.equal((await list(db, anyTime, firstPage)).count, 0);
+  t.ok((await listPartitions(db)).every(({ state, from }) => state === 'attached' && from > weekOf(1)));
+});
