@@ -9,16 +9,21 @@ function start(limits: { most: number; heaviest?: number }) {
       runs.push({ items, end: (error) => (error ? reject(error) : resolve(items.map((item) => `done ${item}`))) });
     });
   const batcher = new Batcher(run, { ...limits, weigh: (item) => item });
-  const turn = () => new Promise((resume) => setTimeout(resume, 5));
-  return { batcher, runs, turn };
+  const turn = () => new Promise((resume) => setImmediate(resume));
+  /** Waits until so many runs have begun, and a little longer: there should be no other. */
+  const begun = async (count: number) => {
+    while (runs.length < count) await turn();
+    for (let more = 0; more < 5; more += 1) await turn();
+  };
+  return { batcher, runs, begun };
 }
 
 t.test('what comes during a run goes together in the next', async (t) => {
-  const { batcher, runs, turn } = start({ most: 3, heaviest: 1_000 });
+  const { batcher, runs, begun } = start({ most: 3, heaviest: 1_000 });
   const first = batcher.add(1);
-  await turn();
+  await begun(1);
   const rest = Promise.allSettled([2, 3, 4, 5].map((item) => batcher.add(item)));
-  await turn();
+  await begun(1);
   t.same(
     runs.map(({ items }) => items),
     [[1]],
@@ -26,10 +31,10 @@ t.test('what comes during a run goes together in the next', async (t) => {
   );
   runs[0]?.end();
   t.equal(await first, 'done 1');
-  await turn();
+  await begun(2);
   t.same(runs[1]?.items, [2, 3, 4], 'three at the most');
   runs[1]?.end(new Error('no'));
-  await turn();
+  await begun(3);
   runs[2]?.end();
   t.match(await rest, [
     { reason: { message: 'no' } },
@@ -41,10 +46,10 @@ t.test('what comes during a run goes together in the next', async (t) => {
 });
 
 t.test('heavy items go with few others', async (t) => {
-  const { batcher, runs, turn } = start({ most: 10, heaviest: 100 });
+  const { batcher, runs, begun } = start({ most: 10, heaviest: 100 });
   const all = [300, 50, 50, 1].map((item) => batcher.add(item));
   for (const round of [0, 1, 2]) {
-    await turn();
+    await begun(round + 1);
     runs[round]?.end();
   }
   await Promise.all(all);
