@@ -17,7 +17,6 @@ export class BatchWriter<Item, Result> {
   readonly #what: string;
   #waiting: { item: Item; done: (result: Result | undefined) => void }[] = [];
   #writing = false;
-  #wrote = false;
   #giveUpAt = Number.POSITIVE_INFINITY;
 
   /**
@@ -47,16 +46,16 @@ export class BatchWriter<Item, Result> {
     this.#writing = true;
     // One turn of the event loop lets the items that were made in this one join the batch.
     await new Promise((resume) => setImmediate(resume));
+    let wrote = false;
     while (this.#waiting.length > 0) {
       // Where items keep coming one by one, a few milliseconds make a write of many from many writes of a few.
-      if (this.#wrote && this.#waiting.length < fewItems) await sleep(gatherMs);
-      this.#wrote = true;
+      if (wrote && this.#waiting.length < fewItems) await sleep(gatherMs);
+      wrote = true;
       const batch = this.#waiting.splice(0, batchSize);
       const resultOf = await this.#persist(batch.map((entry) => entry.item));
       for (const { item, done } of batch) done(resultOf?.(item));
     }
     this.#writing = false;
-    this.#wrote = false;
   }
 
   async #persist(items: Item[]): Promise<((item: Item) => Result) | undefined> {

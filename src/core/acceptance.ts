@@ -44,7 +44,8 @@ export class Acceptance {
     const { keyId } = one.holder;
     const line = this.#lineOf(keyId);
     const answer = await line.add(one);
-    if (line.idle) this.#lines.delete(keyId);
+    // Another one may have taken its place meanwhile.
+    if (line.idle && this.#lines.get(keyId) === line) this.#lines.delete(keyId);
     return answer;
   }
 

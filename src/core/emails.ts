@@ -28,22 +28,9 @@ export interface SendCall {
 export type SendAnswer = { response: unknown; replayed: boolean } | { error: unknown };
 
 /**
- * Accepts emails: one, or a whole batch, with the same number of statements. Each is refused or accepted on its own; all
- * that are accepted are committed together with their recipients, contents and jobs before this returns.
- *
- * @returns one entry for each request, in order
- */
-export async function accept(db: Database, queue: Queue, holder: KeyHolder, requests: Sendable[]): Promise<Accepted[]> {
-  let accepted: Accepted[] = [];
-  const respond = (results: Accepted[]) => {
-    accepted = results;
-  };
-  await answerAll(db, queue, holder, [{ requests, idempotency: null, respond }]);
-  return accepted;
-}
-
-/**
- * The same for calls of one API key that came together: they are committed together.
+ * Accepts the emails of calls that one API key makes together, with the same number of statements for one email and for a
+ * whole batch. Each is refused or accepted on its own; all that are accepted are committed together with their recipients,
+ * contents and jobs before this returns.
  *
  * @param calls those with an idempotency key have each another one
  * @returns one answer for each call, in order

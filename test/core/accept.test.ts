@@ -1,9 +1,9 @@
 import t from 'tap';
 import type { SendRequest } from '../../src/core/draft.ts';
-import { accept } from '../../src/core/emails.ts';
 import type { KeyHolder } from '../../src/core/keys.ts';
 import type { Database, Sql, Statement } from '../../src/db/client.ts';
 import { parseMailbox } from '../../src/mail/address.ts';
+import { accept } from '../support/accept.ts';
 import { buildAccount, buildVerifiedDomain } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
 

@@ -1,9 +1,9 @@
 import t from 'tap';
-import { accept } from '../../src/core/emails.ts';
 import { wakeDue } from '../../src/core/mail-lines.ts';
 import { claim } from '../../src/core/recipients.ts';
 import { newId } from '../../src/ids.ts';
 import { parseMailbox } from '../../src/mail/address.ts';
+import { accept } from '../support/accept.ts';
 import { buildSender } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
 import { scheduleMany } from '../support/scheduled.ts';

@@ -1,5 +1,4 @@
 import t from 'tap';
-import { accept } from '../../src/core/emails.ts';
 import { wakeDue } from '../../src/core/mail-lines.ts';
 import * as nodes from '../../src/core/nodes.ts';
 import { type Claim, claim, sweep } from '../../src/core/recipients.ts';
@@ -7,6 +6,7 @@ import { type Settlement, settle } from '../../src/core/settlement.ts';
 import * as webhooks from '../../src/core/webhooks.ts';
 import { newId } from '../../src/ids.ts';
 import { parseMailbox } from '../../src/mail/address.ts';
+import { accept } from '../support/accept.ts';
 import { buildAccount, buildVerifiedDomain } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
 
