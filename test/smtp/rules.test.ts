@@ -91,7 +91,7 @@ const hostile = (rule: Rule, length: number) =>
     .filter((text) => !rule.text?.test(text))
     .slice(0, 15);
 
-t.test('DOS-06 twice the text takes at most 2.5 times as long, and 64 kB of it less than 50 ms', async (t) => {
+t.test('DOS-06 the time to judge grows no faster than the text, and 64 kB of it takes less than 50 ms', async (t) => {
   for (const rule of rules) {
     for (const [at, text] of hostile(rule, 65_536).entries())
       await isLinear(t, `${titleOf(rule)} (${at})`, text, (said) => rule.text?.test(said));
