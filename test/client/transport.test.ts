@@ -1,10 +1,12 @@
 import { once } from 'node:events';
 import { createServer, request as httpRequest } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { inspect } from 'node:util';
 import { Sendwright } from 'sendwright/client';
 import t from 'tap';
 import { startMailer } from '../http/scene.ts';
+import { eventually } from '../support/node.ts';
 import { drop, failure, say, startMisbehaving } from './scene.ts';
 
 const email = { from: 'a@b.test', to: 'c@d.test', subject: 's', text: 't' };
@@ -162,7 +164,9 @@ t.test('the signal of the caller ends a call, and the wait between two', async (
   for (const { client, requests } of [silent, limited]) {
     const controller = new AbortController();
     const call = client.emails.send(email, { signal: controller.signal });
-    setTimeout(() => controller.abort(new Error('enough')), 100);
+    void eventually(async () => requests.length > 0)
+      .then(() => sleep(50))
+      .then(() => controller.abort(new Error('enough')));
     await t.rejects(call, { message: 'enough' });
     t.equal(requests.length, 1);
     await t.rejects(client.emails.send(email, { signal: controller.signal }), { message: 'enough' });
