@@ -3,4 +3,29 @@ export interface Clock {
   now(): Date;
 }
 
+/** An answer that took longer, in ms, says too little about when it was given. */
+const quickMs = 1_000;
+
+/**
+ * The database's time of day, as this process last heard it, going on from there by a clock that nobody sets: when mail is
+ * due is one time for all nodes, whatever the clocks of their machines show, or are set to. Until it is heard it is this
+ * machine's. It is never ahead, and behind by no more than an answer takes.
+ */
+export class DatabaseClock implements Clock {
+  #heard = { time: Date.now(), at: performance.now() };
+
+  now(): Date {
+    return new Date(this.#heard.time + performance.now() - this.#heard.at);
+  }
+
+  /** Asks the database, or whatever it is that answers with its time. */
+  async hear<T extends { time: Date } | null>(ask: () => Promise<T>): Promise<T> {
+    const asked = performance.now();
+    const answer = await ask();
+    const at = performance.now();
+    if (answer && at - asked < quickMs) this.#heard = { time: answer.time.getTime(), at };
+    return answer;
+  }
+}
+
 export const systemClock: Clock = { now: () => new Date() };

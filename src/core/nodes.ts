@@ -30,20 +30,24 @@ export async function register(
  * Says that this node is alive, and buries those that are not.
  *
  * @param buries false: leaves that to others, or to later
- * @returns how many nodes deliver mail; null when this node has been buried itself: what it had claimed now belongs to
- *   others
+ * @returns how many nodes deliver mail, and the database's time; null when this node has been buried itself: what it had
+ *   claimed now belongs to others
  */
-export async function beat(db: Database, nodeId: string, buries = true): Promise<{ senders: number } | null> {
+export async function beat(
+  db: Database,
+  nodeId: string,
+  buries = true,
+): Promise<{ senders: number; time: Date } | null> {
   const rows = await db.query({
     text: 'UPDATE nodes SET seen_at = now() WHERE id = $1 RETURNING id',
     values: [nodeId],
   });
   if (rows.length === 0) return null;
   if (buries) await db.transaction((tx) => removeAndFree(tx, deadAfterMs));
-  const [row] = await db.query<{ senders: number }>({
-    text: `SELECT count(*)::int AS senders FROM nodes WHERE 'mta' = ANY(roles)`,
+  const [row] = await db.query<{ senders: number; time: Date }>({
+    text: `SELECT count(*) FILTER (WHERE 'mta' = ANY(roles))::int AS senders, clock_timestamp() AS time FROM nodes`,
   });
-  return { senders: row?.senders ?? 1 };
+  return row ?? null;
 }
 
 /** Takes all nodes off the list, where none can be running; what they held is free. */

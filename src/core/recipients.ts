@@ -1,5 +1,4 @@
 import type { Database, Sql } from '../db/client.ts';
-import { onDatabaseClock } from '../db/clocks.ts';
 import { type DeliverJob, isLiveJob, isSame, type Queue } from '../queue.ts';
 import * as destinations from './destinations.ts';
 
@@ -75,16 +74,23 @@ export async function hold(db: Database, queue: Queue, claims: Claim[], name: st
       text: 'SELECT paused_at IS NOT NULL AS paused FROM destination_orders WHERE name = $1 FOR SHARE',
       values: [name],
     });
-    const until = order?.paused ? destinations.pausedUntil : new Date();
+    const until = order?.paused ? destinations.pausedUntil : null;
     await putAside(tx, queue, claims, until, order?.paused ? destinations.waitingForPause(name) : null);
   });
 }
 
-async function putAside(tx: Sql, queue: Queue, claims: Claim[], until: Date, reason: string | null): Promise<void> {
+/** @param until null: they are due at once */
+async function putAside(
+  tx: Sql,
+  queue: Queue,
+  claims: Claim[],
+  until: Date | null,
+  reason: string | null,
+): Promise<void> {
   await tx.query({
     name: 'recipients-put-aside',
     text: `UPDATE recipients r
-              SET job_id = NULL, claimed_by = NULL, claimed_at = NULL, next_attempt_at = ${onDatabaseClock('$4::timestamptz', '$6')}, waiting_for = $5
+              SET job_id = NULL, claimed_by = NULL, claimed_at = NULL, next_attempt_at = coalesce($4, now()), waiting_for = $5
              FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS c (email_id, job_id, node_id)
             WHERE r.email_id = c.email_id AND r.job_id ${isSame} c.job_id AND r.claimed_by = c.node_id`,
     values: [
@@ -93,7 +99,6 @@ async function putAside(tx: Sql, queue: Queue, claims: Claim[], until: Date, rea
       claims.map((entry) => entry.nodeId),
       until,
       reason,
-      new Date(),
     ],
   });
   await queue.remove(

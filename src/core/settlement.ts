@@ -1,5 +1,4 @@
 import type { Sql } from '../db/client.ts';
-import { onDatabaseClock } from '../db/clocks.ts';
 import type { AttemptOutcome, EmailStatus } from '../generated/prisma/enums.ts';
 import { newId } from '../ids.ts';
 import type { Queue } from '../queue.ts';
@@ -14,7 +13,7 @@ export interface Settlement {
   jobId: string;
   status: 'delivered' | 'deferred' | 'failed' | 'suppressed';
   attempts: number;
-  /** Null when settled for good. */
+  /** By the database's clock; null when settled for good. */
   nextAttemptAt: Date | null;
   /** Why it waits, where that is not because an attempt did not succeed. */
   waitingFor: string | null;
@@ -72,7 +71,7 @@ export async function settle(
     name: 'recipients-settle',
     text: `WITH settled AS (
              UPDATE recipients r
-                SET status = s.status, attempts = s.attempts, next_attempt_at = ${onDatabaseClock('s.next_attempt_at', '$11')}, last_response = s.response, waiting_for = s.waiting_for,
+                SET status = s.status, attempts = s.attempts, next_attempt_at = s.next_attempt_at, last_response = s.response, waiting_for = s.waiting_for,
                     job_id = NULL, claimed_by = NULL, claimed_at = NULL,
                     settled_at = CASE WHEN s.next_attempt_at IS NULL THEN now() END
                FROM unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::uuid[], $5::recipient_status[], $6::smallint[], $7::timestamptz[], $8::text[], $9::text[], $10::boolean[])
@@ -109,7 +108,6 @@ export async function settle(
       ordered.map((entry) => entry.lastResponse),
       ordered.map((entry) => entry.waitingFor),
       ordered.map((entry) => entry.uncertain),
-      new Date(),
     ],
   });
   await insertAttempts(tx, attempts);

@@ -1,5 +1,4 @@
 import type { Database, Sql } from '../db/client.ts';
-import { onDatabaseClock } from '../db/clocks.ts';
 import type { WebhookDeliveryStatus } from '../generated/prisma/enums.ts';
 import { timeOf } from '../ids.ts';
 import { isSame, type Queue, type WebhookJob } from '../queue.ts';
@@ -137,7 +136,7 @@ export async function settle(tx: Sql, queue: Queue, outcomes: CallOutcome[]): Pr
   await tx.query({
     name: 'webhook-deliveries-settle',
     text: `UPDATE webhook_deliveries d
-              SET status = s.status, next_attempt_at = ${onDatabaseClock('s.next_attempt_at', '$9')}, attempt_count = s.attempt_count, error = s.error,
+              SET status = s.status, next_attempt_at = s.next_attempt_at, attempt_count = s.attempt_count, error = s.error,
                   attempts = CASE WHEN s.attempt IS NULL THEN d.attempts
                                   WHEN jsonb_array_length(d.attempts) < ${attemptsKept} THEN d.attempts || s.attempt
                                   ELSE (d.attempts - 0) || s.attempt END,
@@ -155,7 +154,6 @@ export async function settle(tx: Sql, queue: Queue, outcomes: CallOutcome[]): Pr
       ordered.map((outcome) => outcome.attemptCount),
       ordered.map((outcome) => (outcome.attempt ? JSON.stringify(stored(outcome.attempt)) : null)),
       ordered.map((outcome) => outcome.error),
-      new Date(),
     ],
   });
   const failing = await judge(tx, outcomes);

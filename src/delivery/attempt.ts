@@ -1,4 +1,5 @@
 import { isAscii as isAsciiBytes } from 'node:buffer';
+import type { Clock } from '../clock.ts';
 import { pausedUntil } from '../core/destinations.ts';
 import type { OutgoingEmail } from '../core/outgoing.ts';
 import type { Claim } from '../core/recipients.ts';
@@ -39,6 +40,8 @@ export interface AttemptTools {
   transport: Transport;
   messages: MessageBuilder;
   lease: Lease;
+  /** Says when it is now that times are named; see `DatabaseClock`. */
+  clock: Clock;
   journal: Journal;
   policy: RetryPolicy;
   returnPath: { key: Buffer; host: string };
@@ -85,7 +88,7 @@ export async function attempt(
       }),
     );
   });
-  return record(tools.policy, claim, delivery, email, how.signal.aborted);
+  return record(tools, claim, delivery, email, how.signal.aborted);
 }
 
 async function tryDelivery(
@@ -128,10 +131,10 @@ export function objectionTo(email: OutgoingEmail | undefined): string | null {
 }
 
 /** What it comes to that the time of an email was over before its pool had room for it. */
-export function withoutRoom(policy: RetryPolicy, claim: Claim, email: OutgoingEmail, reason: string): AttemptRecord {
+export function withoutRoom(by: Judgement, claim: Claim, email: OutgoingEmail, reason: string): AttemptRecord {
   const all = claim.recipients.map(({ address }) => address);
   const waited = atHome(all, (address) => ({ ...refusal(address, reason), outcome: 'deferred' }));
-  return record(policy, claim, waited, email, false);
+  return record(by, claim, waited, email, false);
 }
 
 /** True when what happened to one recipient would have happened to any other of the destination. */
@@ -225,15 +228,18 @@ function atHome(recipients: string[], result: (recipient: string) => RecipientRe
 /** What is to be known about an email to write an attempt down. */
 type Settled = Pick<OutgoingEmail, 'accountId' | 'dueAt' | 'onUncertain'> & Partial<Pick<OutgoingEmail, 'suppressed'>>;
 
+/** By which schedule and whose time the next attempt is named. */
+export type Judgement = Pick<AttemptTools, 'policy' | 'clock'>;
+
 /** What to write down about a delivery. `cutShort`: what was not decided is due again at once, and does not count. */
 export function record(
-  policy: RetryPolicy,
+  { policy, clock }: Judgement,
   claim: Claim,
   delivery: Delivery,
   email: Settled | undefined,
   cutShort: boolean,
 ): AttemptRecord {
-  const now = new Date();
+  const now = clock.now();
   const settlements = claim.recipients.map(({ position, address, attempts }): Settlement => {
     const made = attempts + 1;
     const result = finalResult(delivery, address);

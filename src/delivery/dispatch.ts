@@ -219,7 +219,7 @@ export class Dispatcher {
 
   /** Puts back what is known to have no room in its pool today: it need not stand in a line, nor be loaded, to be told so. */
   async #withRoom(claims: Claim[]): Promise<Claim[]> {
-    const waiting = await findWaiting(this.#db, this.#sources, this.#tools.policy, claims);
+    const waiting = await findWaiting(this.#db, this.#sources, this.#tools, claims);
     this.#parkClosed(waiting);
     const gone = new Set(waiting.map(({ claim }) => claim));
     return claims.filter((claim) => !gone.has(claim));
@@ -263,7 +263,7 @@ export class Dispatcher {
     if (beyond.length === 0) return;
     const wait = this.#standing.throttle.waitFor(line.site, this.#limits.line + beyond.length);
     const ms = Math.min(Math.max(wait, shortestParkMs), longestParkMs) * (1 + Math.random());
-    this.#park(beyond, new Date(Date.now() + ms), `${name} gets what it bears at a time`);
+    this.#park(beyond, this.#in(ms), `${name} gets what it bears at a time`);
   }
 
   #wait(line: Line, turn: Exclude<Turn, { when: 'now' }>): void {
@@ -274,13 +274,10 @@ export class Dispatcher {
       return;
     }
     // Whose time is over gets its last attempt whatever the site does: nothing waits for ever without being tried.
-    const { policy } = this.#tools;
-    const over = (claim: Claim) => isOver(policy, timeOf(claim.emailId));
-    const claims = this.#lines.cut(line, 0);
-    for (const claim of claims.filter(over)) this.#begin(line, claim);
-    const spread = 1 + Math.random() / 10;
-    const rest = claims.filter((claim) => !over(claim));
-    this.#park(rest, new Date(Date.now() + ms * spread), `${line.site.name}: ${turn.reason}`);
+    const kind = ({ emailId }: Claim) => (this.#isOver(timeOf(emailId)) ? 'over' : 'rest');
+    const { over = [], rest = [] } = Object.groupBy(this.#lines.cut(line, 0), kind);
+    for (const claim of over) this.#begin(line, claim);
+    this.#park(rest, this.#in(ms * (1 + Math.random() / 10)), `${line.site.name}: ${turn.reason}`);
   }
 
   #parkPaused(line: Line): void {
@@ -346,7 +343,7 @@ export class Dispatcher {
     this.#slots.give(started, outcome.verdict, outcome.reply);
     this.#serve(started.site.name);
     if (source) this.#sources.settle(source, outcome.attempts);
-    if (source?.closed && email && lacksFamily(outcome.attempts) && !isOver(this.#tools.policy, email.dueAt))
+    if (source?.closed && email && lacksFamily(outcome.attempts) && !this.#isOver(email.dueAt))
       this.#parkClosed([{ claim, dueAt: email.dueAt, closed: source.closed }]);
     else await this.#finish(claim, outcome);
   }
@@ -355,8 +352,7 @@ export class Dispatcher {
   #keepBack(claim: Claim, started: Started, email: OutgoingEmail, closed: Closed): void {
     this.#slots.cancel(started);
     this.#serve(started.site.name);
-    const { policy } = this.#tools;
-    if (isOver(policy, email.dueAt)) void this.#finish(claim, withoutRoom(policy, claim, email, closed.reason));
+    if (this.#isOver(email.dueAt)) void this.#finish(claim, withoutRoom(this.#tools, claim, email, closed.reason));
     else this.#parkClosed([{ claim, dueAt: email.dueAt, closed }]);
   }
 
@@ -366,7 +362,15 @@ export class Dispatcher {
   }
 
   #parkClosed(waiting: Waiting[]): void {
-    for (const { claims, until, reason } of waits(this.#tools.policy, waiting)) this.#park(claims, until, reason);
+    for (const { claims, until, reason } of waits(this.#tools, waiting)) this.#park(claims, until, reason);
+  }
+
+  #isOver(dueAt: Date): boolean {
+    return isOver(this.#tools.policy, dueAt, this.#tools.clock.now());
+  }
+
+  #in(ms: number): Date {
+    return new Date(this.#tools.clock.now().getTime() + ms);
   }
 
   #park(claims: Claim[], until: Date, reason: string): void {

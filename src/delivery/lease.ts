@@ -1,4 +1,5 @@
 import { hostname } from 'node:os';
+import { DatabaseClock } from '../clock.ts';
 import * as nodes from '../core/nodes.ts';
 import type { Database } from '../db/client.ts';
 import { newId } from '../ids.ts';
@@ -44,6 +45,8 @@ export class Lease {
   #timer: NodeJS.Timeout | undefined;
   #beating: Promise<void> = Promise.resolve();
   readonly #sight = new Sight();
+  /** Heard with each beat. */
+  readonly clock = new DatabaseClock();
 
   /** @param tellName told each name before it is used */
   constructor(db: Database, log: Logger, roles: string[], tellName: (nodeId: string) => void = () => undefined) {
@@ -97,7 +100,8 @@ export class Lease {
   async #beat(): Promise<void> {
     // Counted from before the statement: while it was under way, the database's clock for us was running.
     const at = { wall: Date.now(), monotonic: performance.now() };
-    const living = await nodes.beat(this.#db, this.#nodeId, this.#sight.isClear(at.monotonic));
+    const isClear = this.#sight.isClear(at.monotonic);
+    const living = await this.clock.hear(() => nodes.beat(this.#db, this.#nodeId, isClear));
     this.#sight.reached(at.monotonic);
     if (living) {
       this.#renewed = at;

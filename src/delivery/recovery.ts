@@ -1,6 +1,7 @@
 import { createReadStream } from 'node:fs';
 import { unlink } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
+import type { Clock } from '../clock.ts';
 import * as outgoing from '../core/outgoing.ts';
 import { newAttempts, settle } from '../core/settlement.ts';
 import type { Database } from '../db/client.ts';
@@ -27,7 +28,7 @@ interface Dot {
  * @returns how many attempts were found that the database did not have
  */
 export async function recover(
-  { db, queue, policy, log }: { db: Database; queue: Queue; policy: RetryPolicy; log: Logger },
+  { db, queue, log, ...by }: { db: Database; queue: Queue; policy: RetryPolicy; clock: Clock; log: Logger },
   { folder, alone }: { folder: string; alone: boolean },
 ): Promise<number> {
   let found = 0;
@@ -38,7 +39,7 @@ export async function recover(
     });
     if (dots === null) continue;
     for (let at = 0; at < dots.length; at += batchSize) {
-      found += await writeDown(db, queue, policy, dots.slice(at, at + batchSize));
+      found += await writeDown(db, queue, by, dots.slice(at, at + batchSize));
     }
     await unlink(path);
   }
@@ -61,12 +62,17 @@ async function read(path: string, log: Logger): Promise<Dot[]> {
   return [...dots.values()];
 }
 
-async function writeDown(db: Database, queue: Queue, policy: RetryPolicy, dots: Dot[]): Promise<number> {
+async function writeDown(
+  db: Database,
+  queue: Queue,
+  by: { policy: RetryPolicy; clock: Clock },
+  dots: Dot[],
+): Promise<number> {
   const emails = await outgoing.loadDue(db, [...new Set(dots.map((dot) => dot.pending.claim.emailId))]);
   const records = dots.flatMap((dot) => {
     const { claim } = dot.pending;
     const email = emails.get(claim.emailId);
-    return email ? [record(policy, claim, { sessions: [sessionOf(dot)] }, email, false)] : [];
+    return email ? [record(by, claim, { sessions: [sessionOf(dot)] }, email, false)] : [];
   });
   const attempts = await newAttempts(
     db,

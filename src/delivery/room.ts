@@ -1,9 +1,9 @@
 import * as outgoing from '../core/outgoing.ts';
 import type { Claim } from '../core/recipients.ts';
 import type { Database } from '../db/client.ts';
-import { objectionTo } from './attempt.ts';
+import { type Judgement, objectionTo } from './attempt.ts';
 import type { MessageBuilder } from './message.ts';
-import { afterOpening, isOver, type RetryPolicy } from './schedule.ts';
+import { afterOpening, isOver } from './schedule.ts';
 import type { Closed, Ruling, SourceAddresses } from './source-addresses.ts';
 
 /** A claim that its pool has no room for. */
@@ -20,17 +20,18 @@ export interface Waiting {
 export async function findWaiting(
   db: Database,
   sources: SourceAddresses,
-  policy: RetryPolicy,
+  { policy, clock }: Judgement,
   claims: Claim[],
 ): Promise<Waiting[]> {
   if (claims.length === 0 || !sources.someClosed) return [];
+  const now = clock.now();
   const emailIds = [...new Set(claims.map(({ emailId }) => emailId))];
   // Where that cannot be read they are asked about later, as all are.
   const streams = await outgoing.loadStreams(db, emailIds).catch(() => new Map<string, never>());
   return claims.flatMap((claim) => {
     const stream = streams.get(claim.emailId);
     const closed = stream ? sources.closedFor(stream) : null;
-    return stream && closed && !isOver(policy, stream.dueAt) ? [{ claim, dueAt: stream.dueAt, closed }] : [];
+    return stream && closed && !isOver(policy, stream.dueAt, now) ? [{ claim, dueAt: stream.dueAt, closed }] : [];
   });
 }
 
@@ -53,8 +54,11 @@ export async function ruleAll(
 }
 
 /** Until when these wait and for what: together what goes on together. */
-export function waits(policy: RetryPolicy, waiting: Waiting[]): { claims: Claim[]; until: Date; reason: string }[] {
-  const now = new Date();
+export function waits(
+  { policy, clock }: Judgement,
+  waiting: Waiting[],
+): { claims: Claim[]; until: Date; reason: string }[] {
+  const now = clock.now();
   const random = Math.random();
   const timed = waiting.map(({ claim, dueAt, closed }) => ({
     claim,

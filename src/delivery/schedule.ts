@@ -39,7 +39,7 @@ export function nextAttempt(
 }
 
 /** True when mail that was due then is not tried any more. */
-export const isOver = ({ forMs }: RetryPolicy, dueAt: Date, now: Date = new Date()): boolean =>
+export const isOver = ({ forMs }: RetryPolicy, dueAt: Date, now: Date): boolean =>
   dueAt.getTime() + forMs <= now.getTime();
 
 const longestSpreadMs = 600_000;

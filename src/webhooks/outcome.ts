@@ -17,7 +17,8 @@ export function decide(
   claim: Claim,
   call: Call,
   answer: Answer,
-  { schedule = defaultSchedule, now = new Date(), random = Math.random } = {},
+  now: Date,
+  { schedule = defaultSchedule, random = Math.random } = {},
 ): CallOutcome {
   const { status, body, error, startedAt, durationMs } = answer;
   const attemptCount = call.attemptCount + 1;
@@ -47,7 +48,7 @@ export function decide(
 }
 
 /** A delivery that was held and then not tried: it is due again at once, and nothing is counted. */
-export function undone(claim: Claim, call: Call, now = new Date()): CallOutcome {
+export function undone(claim: Claim, call: Call, now: Date): CallOutcome {
   const { attemptCount } = call;
   return {
     claim,

@@ -1,29 +1,59 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { pausedUntil } from '../../src/core/destinations.ts';
-import { onDatabaseClock } from '../../src/db/clocks.ts';
+import { DatabaseClock } from '../../src/clock.ts';
+import { tellTime } from '../../src/db/clocks.ts';
 import { openDatabase } from '../support/db.ts';
 
-const minute = 60_000;
-const day = 24 * 60 * minute;
+const hour = 3_600_000;
+const truth = Date.now;
 
-t.test('QUE-15: what a node names by a wrong clock comes when it would by the right one', async (t) => {
+/** Sets the clock of this process's machine, as far as this process can see it. */
+const setClock = (offMs: number) => {
+  Date.now = () => truth() + offMs;
+};
+t.afterEach(() => setClock(0));
+
+t.test(
+  'QUE-15: a clock that is wrong, or set at any moment, does not change when it is for the database',
+  async (t) => {
+    const db = await openDatabase(t);
+    setClock(-24 * hour);
+    const clock = new DatabaseClock();
+    const off = () => clock.now().getTime() - truth();
+    t.ok(off() < -23 * hour, 'before it is heard it is the time of this machine');
+    await tellTime(db, clock);
+    t.ok(Math.abs(off()) < 1_000, `a day behind: ${off()} ms off`);
+    setClock(24 * hour);
+    t.ok(Math.abs(off()) < 1_000, `set since: ${off()} ms off`);
+    await tellTime(db, clock);
+    t.ok(Math.abs(off()) < 1_000, `and heard again: ${off()} ms off`);
+  },
+);
+
+t.test('it is never ahead of the database, and goes on', async (t) => {
   const db = await openDatabase(t);
-  const named = async (moment: Date | null, now: Date) => {
-    const [row] = await db.query<{ at: Date | null }>({
-      text: `SELECT ${onDatabaseClock('$1::timestamptz', '$2')} AS at`,
-      values: [moment, now],
-    });
-    return row?.at ?? null;
-  };
-  for (const off of [day, -day, 15_000]) {
-    const now = new Date(Date.now() + off);
-    const at = await named(new Date(now.getTime() + minute), now);
-    const wait = (at?.getTime() ?? 0) - Date.now();
-    t.ok(Math.abs(wait - minute) < 5_000, `a clock that is ${off} ms off: ${wait} ms`);
+  const clock = new DatabaseClock();
+  for (let round = 0; round < 20; round += 1) {
+    await tellTime(db, clock);
+    const here = clock.now().getTime();
+    const [row] = await db.query<{ time: Date }>({ text: 'SELECT clock_timestamp() AS time', values: [] });
+    t.ok(row && here <= row.time.getTime());
   }
-  const now = new Date();
-  const soon = new Date(now.getTime() + minute);
-  t.same(await named(soon, now), soon, 'with a right clock it is that very moment');
-  t.same(await named(pausedUntil, new Date(now.getTime() + day)), pausedUntil, 'never is never');
-  t.equal(await named(null, new Date(now.getTime() + day)), null);
+  const before = clock.now().getTime();
+  await sleep(20);
+  t.ok(clock.now().getTime() - before >= 19);
+});
+
+t.test('an answer that took long says too little, and no answer says nothing', async (t) => {
+  const clock = new DatabaseClock();
+  const past = { time: new Date(truth() - hour) };
+  await clock.hear(async () => {
+    await sleep(1_050);
+    return past;
+  });
+  await clock.hear(async () => null);
+  await t.rejects(clock.hear(() => Promise.reject(new Error('away'))));
+  t.ok(Math.abs(clock.now().getTime() - truth()) < 1_000);
+  await clock.hear(async () => past);
+  t.ok(clock.now().getTime() < truth() - hour / 2);
 });

@@ -24,36 +24,40 @@ const answer = (status: number | null, retryAfter: string | null = null): Answer
 });
 const middle = () => 0.5;
 const waits = (status: number | null, retryAfter: string | null, attempts = 0) => {
-  const { nextAttemptAt } = decide(claim, call(attempts), answer(status, retryAfter), { now, random: middle });
+  const { nextAttemptAt } = decide(claim, call(attempts), answer(status, retryAfter), now, { random: middle });
   return nextAttemptAt && (nextAttemptAt.getTime() - now.getTime()) / 1000;
 };
 
 t.test('nine attempts over about 45 hours', async (t) => {
   const delays = defaultSchedule.map((_, attempts) => waits(500, null, attempts));
   t.strictSame(delays, [5, 60, 300, 1_800, 7_200, 21_600, 43_200, 86_400]);
-  const last = decide(claim, call(8), answer(500), { now });
+  const last = decide(claim, call(8), answer(500), now);
   t.match(last, { status: 'failed', nextAttemptAt: null, attemptCount: 9, error: 'given up after 9 attempts' });
 });
 
 t.test('each delay is spread by a tenth', async (t) => {
   const at = (random: number) =>
-    (decide(claim, call(1), answer(null), { now, random: () => random }).nextAttemptAt?.getTime() ?? 0) - now.getTime();
+    (decide(claim, call(1), answer(null), now, { random: () => random }).nextAttemptAt?.getTime() ?? 0) - now.getTime();
   t.strictSame([at(0), at(0.5), at(1)], [54_000, 60_000, 66_000]);
 });
 
 t.test('what each status means', async (t) => {
   for (const status of [200, 201, 202, 204, 299]) {
-    t.match(decide(claim, call(), answer(status)), { status: 'succeeded', nextAttemptAt: null, endpoint: 'works' });
+    t.match(decide(claim, call(), answer(status), now), {
+      status: 'succeeded',
+      nextAttemptAt: null,
+      endpoint: 'works',
+    });
   }
   for (const status of [null, 199, 301, 302, 304, 307, 308, 400, 401, 403, 404, 429, 500, 503, 999]) {
     t.match(
-      decide(claim, call(), answer(status)),
+      decide(claim, call(), answer(status), now),
       { status: 'pending', endpoint: 'fails', attemptCount: 1 },
       `${status}`,
     );
   }
-  t.match(decide(claim, call(), answer(410)), { status: 'failed', endpoint: 'gone', error: /410/ });
-  t.match(decide(claim, call(0, 'webhook.test'), answer(500)), { status: 'failed', endpoint: 'unknown' });
+  t.match(decide(claim, call(), answer(410), now), { status: 'failed', endpoint: 'gone', error: /410/ });
+  t.match(decide(claim, call(0, 'webhook.test'), answer(500), now), { status: 'failed', endpoint: 'unknown' });
 });
 
 t.test('Retry-After', async (t) => {
