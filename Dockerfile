@@ -8,7 +8,7 @@ COPY tsconfig.json prisma.config.ts ./
 COPY prisma prisma
 COPY src src
 # Generating the client needs no engine, but Prisma would download one.
-RUN PRISMA_SCHEMA_ENGINE_BINARY=/bin/true CHECKPOINT_DISABLE=1 npx prisma generate && npx tsc -p tsconfig.json
+RUN PRISMA_SCHEMA_ENGINE_BINARY=/bin/true CHECKPOINT_DISABLE=1 npx prisma generate && npx tsc -p tsconfig.json && npx vite build --config src/dashboard/vite.config.ts
 
 FROM node:24-slim
 ENV NODE_ENV=production HTTP_HOST=0.0.0.0

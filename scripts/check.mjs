@@ -4,6 +4,7 @@ import { spawnSync } from 'node:child_process';
 const steps = [
   ['Format and lint (biome)', ['node_modules/.bin/biome', 'check', '.']],
   ['Types (tsc)', ['node_modules/.bin/tsc', '-p', 'tsconfig.check.json']],
+  ['Types of the dashboard (tsc)', ['node_modules/.bin/tsc', '-p', 'src/dashboard/tsconfig.json']],
   ['Layers: who may import whom', ['scripts/test.mjs', 'test/layers.test.ts']],
 ];
 

@@ -16,13 +16,15 @@ interface OperationObject {
 const root = fileURLToPath(new URL('../', import.meta.url));
 const document = openApiDocument({ baseUrl: 'http://localhost:3000', sandbox: true });
 const schemas = document.components.schemas;
-const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
+const described = Object.entries(document.paths).flatMap(([path, methods]) =>
   Object.entries(methods).map(([method, operation]) => ({
     ...(operation as unknown as OperationObject),
     method: method.toUpperCase(),
     path,
   })),
 );
+// What does not end is not called: browsers have EventSource for it.
+const operations = described.filter((operation) => answerOf(operation).type !== 'text/event-stream');
 
 /** Names that a program has another meaning for, and the one of what several operations take. */
 const renamed: Record<string, string> = { Error: 'ErrorBody', Event: 'EmailEvent', ListTemplatesQuery: 'PageQuery' };

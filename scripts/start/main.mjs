@@ -1,6 +1,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { prepareDashboard } from './dashboard.mjs';
 import { generate, isGenerated } from './generate.mjs';
 import { install, isInstalled } from './install.mjs';
 import { launch } from './launch.mjs';
@@ -14,11 +15,18 @@ const root = fs.realpathSync(fileURLToPath(new URL('../..', import.meta.url)));
 export async function main(args) {
   try {
     await prepare();
+    // Whatever else is run shows no pages.
+    if (args.includes('src/main.ts')) await prepareDashboard(root).catch(goOn);
     await launch(root, args);
   } catch (error) {
     console.error(error.stack && process.env.DEBUG ? error.stack : error.message);
     process.exitCode = 1;
   }
+}
+
+/** Mail goes out with older pages, or without any, as well. */
+function goOn(error) {
+  console.error(`${error.message}\nThe service starts all the same.`);
 }
 
 async function prepare() {

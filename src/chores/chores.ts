@@ -1,11 +1,12 @@
 import { forgetRetired } from '../core/dkim-keys.ts';
 import { addUp, forgetZeros } from '../core/email-counts.ts';
 import { forgetExpired } from '../core/idempotency.ts';
+import * as loginAttempts from '../core/login-attempts.ts';
 import { dropOld } from '../core/retention.ts';
 import { trim } from '../core/sandbox-messages.ts';
+import * as sessions from '../core/sessions.ts';
 import * as tlsPolicies from '../core/tls-policies.ts';
 import * as tlsResults from '../core/tls-results.ts';
-import { forgetOldFailures } from '../core/users.ts';
 import { recheckDue, type Surroundings } from '../core/verification.ts';
 import * as warmUp from '../core/warm-up.ts';
 import type { Database } from '../db/client.ts';
@@ -22,7 +23,8 @@ export function addChores(rounds: Rounds, db: Database, surroundings: Surroundin
   rounds.every(60 * minuteMs, 'retention', async () => void (await dropOld(db, new Date())));
   rounds.every(2 * secondMs, 'email counts', () => addUp(db));
   rounds.every(60 * minuteMs, 'email counts of nothing', () => forgetZeros(db));
-  rounds.every(15 * minuteMs, 'login failures', () => forgetOldFailures(db));
+  rounds.every(15 * minuteMs, 'login failures', () => loginAttempts.forgetOld(db));
+  rounds.every(60 * minuteMs, 'ended sessions', () => sessions.forgetExpired(db));
   rounds.every(15 * minuteMs, 'idempotency keys', () => forgetExpired(db));
   rounds.every(minuteMs, 'domain checks', () => recheckDue(db, surroundings));
   rounds.every(60 * minuteMs, 'expired TLS policies', () => tlsPolicies.forgetExpired(db));

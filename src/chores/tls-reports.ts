@@ -10,6 +10,7 @@ import type { Mailbox } from '../mail/address.ts';
 import { type DkimKey, sign } from '../mail/dkim.ts';
 import { composeReportMail, type ReportedPolicy, submitterOf, writeReport } from '../mail/tls-report.ts';
 import type { Rounds } from '../rounds.ts';
+import type { Keyring } from '../seal.ts';
 import { dayOf, type SendingPools, warmUpOn } from '../sending-pools.ts';
 import { before } from '../smtp/checked-socket.ts';
 import { deliver, type Transport } from '../smtp/deliver.ts';
@@ -25,7 +26,7 @@ export interface TlsReportOptions {
   transport: Transport;
   /** The address of whoever is to be asked about a report; its domain is who reports. */
   contact: string;
-  encryptionKey: Buffer;
+  keyring: Keyring;
   pools: SendingPools;
   log: Logger;
   clock?: Clock;
@@ -132,12 +133,12 @@ export class TlsReports {
 
   async #sendAll(claims: Claim[]): Promise<void> {
     if (claims.length === 0) return;
-    const { contact, encryptionKey } = this.#options;
+    const { contact, keyring } = this.#options;
     const policiesOf = await load(this.#db, claims);
     let found: Promise<DkimKey[]> | undefined;
     // Only what goes by mail needs them.
     const keys = () => {
-      found ??= keysFor(this.#db, encryptionKey, submitterOf({ contact }));
+      found ??= keysFor(this.#db, keyring, submitterOf({ contact }));
       return found;
     };
     await Promise.all(

@@ -19,7 +19,7 @@ async function* pages<One, Query extends { cursor?: string }>(
   }
 }
 
-/** With an API key. */
+/** With an API key or a login. */
 export class Emails extends Resource {
   /** Sends one email, once, however often it has to be tried. */
   async send(email: requests.SendRequest, options?: SendOptions): Promise<{ email: Email }> {
@@ -56,6 +56,11 @@ export class Emails extends Resource {
     return this.call('listAttempts', { param: id }, options);
   }
 
+  /** What it says. */
+  content(id: string, options?: CallOptions) {
+    return this.call('getEmailContent', { param: id }, options);
+  }
+
   /** Why it is where it is, and what happens next. */
   explain(id: string, options?: CallOptions) {
     return this.call('explainEmail', { param: id }, options);
@@ -77,6 +82,11 @@ export class Emails extends Resource {
   /** Says what became of one that is held because it may have arrived, or sends it again. */
   release(id: string, body: requests.ReleaseEmailBody, options?: CallOptions) {
     return this.call('releaseEmail', { param: id, body }, options);
+  }
+
+  /** Sends another with the same content to the same recipients. */
+  resend(id: string, options?: SendOptions): Promise<{ email: Email }> {
+    return this.call('resendEmail', { param: id }, options);
   }
 
   /** Gives one that waits for its time another one. */

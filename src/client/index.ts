@@ -1,4 +1,5 @@
 import { AllEmails, Emails } from './emails.ts';
+import type { ChangePasswordBody } from './requests.ts';
 import {
   Accounts,
   Destinations,
@@ -6,6 +7,7 @@ import {
   Keys,
   SandboxMessages,
   Service,
+  Session,
   Stats,
   Suppressions,
   Templates,
@@ -42,6 +44,7 @@ export class Sendwright {
   };
   readonly sandbox: SandboxMessages;
   readonly service: Service;
+  readonly browser: Session;
   /** Who logged in, where `login` made this client. */
   readonly session: Omit<Login, 'token'> | null;
   readonly #options: ClientOptions;
@@ -65,6 +68,7 @@ export class Sendwright {
     };
     this.sandbox = new SandboxMessages(call);
     this.service = new Service(call);
+    this.browser = new Session(call);
   }
 
   /** What another client can be made with; a getter, so that no log of this object has it. */
@@ -76,5 +80,12 @@ export class Sendwright {
   async login(email: string, password: string, options?: CallOptions): Promise<Sendwright> {
     const { token, ...session } = await connect(this.#options)('logIn', { body: { email, password } }, options);
     return new Sendwright({ ...this.#options, token }, session);
+  }
+
+  /** Ends every login, this client's too: what comes back is this client with a new token. */
+  async changePassword(body: ChangePasswordBody, options?: CallOptions): Promise<Sendwright> {
+    const { token, expires_at } = await connect(this.#options)('changePassword', { body }, options);
+    const session = this.session && { ...this.session, expires_at };
+    return new Sendwright({ ...this.#options, ...(token === null ? {} : { token }) }, session);
   }
 }

@@ -6,6 +6,7 @@ import type {
   AddSuppressionBody,
   ChangeAccountBody,
   ChangeDomainBody,
+  ChangePasswordBody,
   ChangeTemplateBody,
   ChangeWebhookBody,
   CreateAccountBody,
@@ -13,6 +14,7 @@ import type {
   CreateTemplateBody,
   CreateWebhookBody,
   GetStatsQuery,
+  ImportSuppressionsBody,
   ListAllEmailsQuery,
   ListDestinationsQuery,
   ListEmailsQuery,
@@ -43,6 +45,7 @@ import type {
   Domain,
   DryRun,
   Email,
+  EmailContent,
   EmailWithRecipients,
   Explanation,
   Login,
@@ -50,6 +53,7 @@ import type {
   RenderedTemplate,
   SandboxMessage,
   SendingAddress,
+  Session,
   Suppression,
   Template,
   TemplateSummary,
@@ -66,7 +70,9 @@ export const routes = {
   cancelEmail: { method: 'DELETE', path: '/api/v1/emails/{id}' },
   getEmail: { method: 'GET', path: '/api/v1/emails/{id}' },
   releaseEmail: { method: 'POST', path: '/api/v1/emails/{id}/release' },
+  resendEmail: { method: 'POST', path: '/api/v1/emails/{id}/resend', takesKey: true },
   listAttempts: { method: 'GET', path: '/api/v1/emails/{id}/attempts' },
+  getEmailContent: { method: 'GET', path: '/api/v1/emails/{id}/content' },
   explainEmail: { method: 'GET', path: '/api/v1/emails/{id}/explain' },
   getStats: { method: 'GET', path: '/api/v1/stats' },
   createTemplate: { method: 'POST', path: '/api/v1/templates' },
@@ -78,6 +84,8 @@ export const routes = {
   renderTemplate: { method: 'POST', path: '/api/v1/templates/{id}/render' },
   listSuppressions: { method: 'GET', path: '/api/v1/suppressions' },
   addSuppression: { method: 'POST', path: '/api/v1/suppressions' },
+  importSuppressions: { method: 'POST', path: '/api/v1/suppressions/import' },
+  exportSuppressions: { method: 'GET', path: '/api/v1/suppressions/export', isText: true },
   removeSuppression: { method: 'DELETE', path: '/api/v1/suppressions/{address}' },
   addDomain: { method: 'POST', path: '/api/v1/domains' },
   listDomains: { method: 'GET', path: '/api/v1/domains' },
@@ -114,6 +122,10 @@ export const routes = {
   listSandboxMessages: { method: 'GET', path: '/api/v1/sandbox/messages' },
   getSandboxMessage: { method: 'GET', path: '/api/v1/sandbox/messages/{id}' },
   logIn: { method: 'POST', path: '/api/v1/auth/login' },
+  changePassword: { method: 'POST', path: '/api/v1/auth/password' },
+  createSession: { method: 'POST', path: '/api/v1/session' },
+  getSession: { method: 'GET', path: '/api/v1/session' },
+  endSession: { method: 'DELETE', path: '/api/v1/session' },
   isAlive: { method: 'GET', path: '/healthz' },
   isReady: { method: 'GET', path: '/readyz' },
   getOpenApi: { method: 'GET', path: '/api/v1/openapi.json' },
@@ -165,8 +177,12 @@ export interface Operations {
       /** How many recipients were held; 0: nothing has changed. */ released: number;
     };
   };
+  /** Send an email again */
+  resendEmail: { answer: { email: Email } };
   /** List delivery attempts */
   listAttempts: { answer: { /** Oldest first. */ attempts: Attempt[] } };
+  /** Get what an email says */
+  getEmailContent: { answer: EmailContent };
   /** Explain an email */
   explainEmail: {
     answer: {
@@ -188,7 +204,7 @@ export interface Operations {
       /** From when on. */ from: string;
       /** Until when. */ to: string;
       /** By what. */ interval: 'hour' | 'day';
-      /** By what else. */ group_by: 'domain' | 'tag' | 'type' | null;
+      /** By what else. */ group_by: 'domain' | 'tag' | 'type' | 'destination' | null;
       /** One for each hour or day, and group. */ buckets: Bucket[];
     };
   };
@@ -222,6 +238,16 @@ export interface Operations {
   };
   /** Suppress an address */
   addSuppression: { body: AddSuppressionBody; answer: { suppression: Suppression } };
+  /** Suppress many addresses */
+  importSuppressions: {
+    body: ImportSuppressionsBody;
+    answer: {
+      /** What was done, for a person. */ message: string;
+      /** How many addresses were given, each once. */ count: number;
+    };
+  };
+  /** Get the whole list as CSV */
+  exportSuppressions: { answer: string };
   /** Take an address off the list */
   removeSuppression: { answer: { /** What was done, for a person. */ message: string } };
   /** Add a domain */
@@ -406,6 +432,21 @@ export interface Operations {
   getSandboxMessage: { answer: { message: SandboxMessage } };
   /** Log in */
   logIn: { body: LogInBody; answer: Login };
+  /** Change the password */
+  changePassword: {
+    body: ChangePasswordBody;
+    answer: {
+      /** How it is sent. */ token_type: 'Bearer';
+      /** Until when it is good, unless the password changes. */ expires_at: string;
+      /** In place of the one from before; null where it is in a cookie. */ token: string | null;
+    };
+  };
+  /** Log in with a browser */
+  createSession: { body: LogInBody; answer: Session };
+  /** Who is logged in? */
+  getSession: { answer: Session };
+  /** Log out */
+  endSession: { answer: { /** What was done, for a person. */ message: string } };
   /** Is it alive? */
   isAlive: { answer: { /** It is so. */ status: 'ok' } };
   /** Is it ready? */
@@ -414,7 +455,7 @@ export interface Operations {
   getOpenApi: { answer: { /** The version of OpenAPI. */ openapi: string } & Record<string, unknown> };
   /** This reference, for people */
   showReference: { answer: string };
-  /** Where to begin */
+  /** The dashboard */
   showWelcome: { answer: string };
   /** Ask who wants no more marketing mail */
   showUnsubscribe: { answer: string };

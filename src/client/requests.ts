@@ -78,7 +78,8 @@ export interface GetStatsQuery {
   /** From when on. Omitted: 30 days before `to`, or one by hours. */ from?: string;
   /** Until when. Omitted: now. From `from`, 92 days at the most, or 7 by hours. */ to?: string;
   /** `day` where it is omitted. */ interval?: 'hour' | 'day';
-  /** Counts each sender domain, tag or type by itself. */ group_by?: 'domain' | 'tag' | 'type';
+  /** Counts each sender domain, tag, type, or recipients' domain (`destination`) by itself. */
+  group_by?: 'domain' | 'tag' | 'type' | 'destination';
 }
 
 export interface CreateTemplateBody {
@@ -114,12 +115,22 @@ export interface RenderTemplateBody {
 
 export interface ListSuppressionsQuery extends PageQuery {
   /** Only those with this reason. */ reason?: 'bounce' | 'complaint' | 'unsubscribe' | 'manual';
+  /** Only addresses that have this in them, in any case. */ address?: string;
 }
 
 export interface AddSuppressionBody {
   /** The address that is not to be sent to, in any case. */ address: string;
   /** `manual` where it is omitted. `unsubscribe` stops marketing only. */
   reason?: 'bounce' | 'complaint' | 'unsubscribe' | 'manual' | null;
+}
+
+export interface ImportSuppressionsBody {
+  /** The addresses, each as for a single one. */
+  suppressions: {
+    /** The address that is not to be sent to, in any case. */ address: string;
+    /** `manual` where it is omitted. `unsubscribe` stops marketing only. */
+    reason?: 'bounce' | 'complaint' | 'unsubscribe' | 'manual' | null;
+  }[];
 }
 
 export interface AddDomainBody {
@@ -202,4 +213,9 @@ export interface ListDestinationsQuery {
 export interface LogInBody {
   /** In any case. */ email: string;
   /** As it is. */ password: string;
+}
+
+export interface ChangePasswordBody {
+  /** The one until now. */ current_password: string;
+  /** At least 8 characters. */ new_password: string;
 }

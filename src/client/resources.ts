@@ -61,6 +61,16 @@ export class Suppressions extends Resource {
     return this.call('addSuppression', { body }, options);
   }
 
+  /** Up to 10,000 at once. */
+  import(body: requests.ImportSuppressionsBody, options?: CallOptions) {
+    return this.call('importSuppressions', { body }, options);
+  }
+
+  /** All of the list, as CSV. */
+  export(options?: CallOptions) {
+    return this.call('exportSuppressions', {}, options);
+  }
+
   remove(address: string, options?: CallOptions) {
     return this.call('removeSuppression', { param: address }, options);
   }
@@ -227,6 +237,21 @@ export class SandboxMessages extends Resource {
 
   get(id: string, options?: CallOptions) {
     return this.call('getSandboxMessage', { param: id }, options);
+  }
+}
+
+/** In a browser, which keeps the login in a cookie that no script can read. */
+export class Session extends Resource {
+  create(body: requests.LogInBody, options?: CallOptions) {
+    return this.call('createSession', { body }, options);
+  }
+
+  get(options?: CallOptions) {
+    return this.call('getSession', {}, options);
+  }
+
+  end(options?: CallOptions) {
+    return this.call('endSession', {}, options);
   }
 }
 

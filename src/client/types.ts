@@ -171,6 +171,24 @@ export interface Attempt {
   }[];
 }
 
+/** What an email says. */
+export interface EmailContent {
+  /** The body as HTML. */ html: string | null;
+  /** The body as plain text. */ text: string | null;
+  /** Header fields that the request brought along. */
+  headers: {
+    /** Its name. */ name: string;
+    /** Its value. */ value: string;
+  }[];
+  /** Its files. */
+  attachments: {
+    /** The name that the recipient sees. */ filename: string;
+    /** The MIME type. */ content_type: string;
+    /** What `cid:` names it by in the html; null for a file beside it. */ content_id: string | null;
+    /** In bytes. */ size: number;
+  }[];
+}
+
 /** Why a recipient is where it is, and what happens next. */
 export interface Explanation {
   /** The recipient. */ address: string;
@@ -202,7 +220,7 @@ export interface Explanation {
 /** What became of the emails that were accepted in one hour or day. */
 export interface Bucket {
   /** Where the stretch of time begins. */ start: string;
-  /** The sender domain, tag or type; null without a grouping. */ group: string | null;
+  /** The sender domain, tag, type, or the recipients' domain; null without a grouping. */ group: string | null;
   /** Emails that were accepted in it. */ accepted: number;
   /** Emails of which a recipient is on the suppression list. */ suppressed: number;
   /** Emails that put a recipient onto the suppression list by a complaint. */ complaints: number;
@@ -481,6 +499,28 @@ export interface Login {
     /** The account. */ id: string;
     /** Its name. */ name: string;
     /** What it may send. */ plan: 'free' | 'pro' | 'unlimited';
+  };
+}
+
+/** A login that a browser keeps. */
+export interface Session {
+  /** Until when, unless it is ended or the password changes. */ expires_at: string;
+  /** Who logged in. */
+  user: {
+    /** The user. */ id: string;
+    /** What the user logs in with. */ email: string;
+    /** An `admin` operates the server. */ role: 'admin' | 'member';
+  };
+  /** Whose account it is. */
+  account: {
+    /** The account. */ id: string;
+    /** Its name. */ name: string;
+    /** What it may send. */ plan: 'free' | 'pro' | 'unlimited';
+  };
+  /** What is logged in to. */
+  service: {
+    /** How clients reach the service. */ base_url: string;
+    /** No mail leaves the machine. */ sandbox: boolean;
   };
 }
 

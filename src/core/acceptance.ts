@@ -2,10 +2,10 @@ import { Batcher } from '../batcher.ts';
 import { type Database, isUnavailable } from '../db/client.ts';
 import type { Queue } from '../queue.ts';
 import { answerAll, type SendAnswer, type SendCall } from './emails.ts';
-import type { KeyHolder } from './keys.ts';
+import type { Sender } from './keys.ts';
 
 interface Waiting {
-  holder: KeyHolder;
+  holder: Sender;
   call: SendCall;
 }
 
@@ -32,7 +32,7 @@ export class Acceptance {
    *
    * @throws what `respond` throws; ApiError 409 when its idempotency key was used with another request
    */
-  async answer(holder: KeyHolder, call: SendCall): Promise<{ response: unknown; replayed: boolean }> {
+  async answer(holder: Sender, call: SendCall): Promise<{ response: unknown; replayed: boolean }> {
     const answer = await this.#answer({ holder, call });
     if ('error' in answer) throw answer.error;
     return answer;
@@ -41,7 +41,8 @@ export class Acceptance {
   async #answer(one: Waiting): Promise<SendAnswer> {
     // A batch is worth a commit of its own, and small ones shall not wait for it.
     if (one.call.requests.length > 1) return (await this.#commit([one]))[0] as SendAnswer;
-    const { keyId } = one.holder;
+    // All users of an account are one line.
+    const keyId = one.holder.keyId ?? one.holder.accountId;
     const line = this.#lineOf(keyId);
     const answer = await line.add(one);
     // Another one may have taken its place meanwhile.

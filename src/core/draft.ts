@@ -12,7 +12,7 @@ import { newId } from '../ids.ts';
 import { formatMailbox, type Mailbox } from '../mail/address.ts';
 import type { Header } from '../mail/headers.ts';
 import type { DeliverJob } from '../queue.ts';
-import type { KeyHolder } from './keys.ts';
+import type { Sender } from './keys.ts';
 import * as suppressions from './suppressions.ts';
 
 /** One email as the edge has parsed it: every field is checked, nothing inside checks it again. */
@@ -71,7 +71,7 @@ export interface DraftRecipient {
  */
 export function draft(
   request: SendRequest,
-  holder: KeyHolder,
+  holder: Sender,
   domainId: string,
   suppressed: Map<string, SuppressionReason>,
   now: Date,

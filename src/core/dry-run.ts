@@ -11,10 +11,11 @@ import type { TlsLevel, TlsPolicyName } from '../smtp/tls-names.ts';
 import type { TlsPolicies } from '../smtp/tls-policies.ts';
 import type { TlsDemand } from '../smtp/tls-policy.ts';
 import { draft, type SendRequest } from './draft.ts';
-import type { KeyHolder } from './keys.ts';
+import type { Sender } from './keys.ts';
 import { demandOf } from './outgoing.ts';
-import { build, isPersonal, openKey, type Signing, unsubscribeKey } from './outgoing-message.ts';
+import { build, isPersonal, openKey, type Signing } from './outgoing-message.ts';
 import * as plans from './plans.ts';
+import type { TokenKeys } from './service-secrets.ts';
 import * as suppressions from './suppressions.ts';
 import { resolve, type Sendable } from './template-sending.ts';
 import type { Surroundings } from './verification.ts';
@@ -54,7 +55,7 @@ export interface DryRunTools {
   surroundings: Surroundings;
   lookUp: LookUpOptions;
   tlsPolicies: TlsPolicies;
-  returnPathKey: Buffer;
+  tokenKeys: TokenKeys;
   sendingPools: SendingPools;
   baseUrl: string;
 }
@@ -66,7 +67,7 @@ const spfTimeoutMs = 10_000;
  *
  * @throws ApiError as `accept` refuses: 400, 403
  */
-export async function dryRun(db: Database, holder: KeyHolder, sendable: Sendable, tools: DryRunTools): Promise<DryRun> {
+export async function dryRun(db: Database, holder: Sender, sendable: Sendable, tools: DryRunTools): Promise<DryRun> {
   const [request] = await resolve(db, holder.accountId, [sendable]);
   if (!request || request instanceof ApiError) throw request ?? new Error('no request was resolved');
   const { signing, domainTls, pool } = await findSigning(db, holder, request);
@@ -75,7 +76,7 @@ export async function dryRun(db: Database, holder: KeyHolder, sendable: Sendable
   const listed = await suppressions.find(db, holder.accountId, addresses);
   const laidOut = draft(request, holder, signing.domainId, listed, new Date());
   const { email, recipients, attachments } = laidOut;
-  const { mailHostname, encryptionKey } = tools.surroundings;
+  const { mailHostname, keyring } = tools.surroundings;
   const source = {
     ...email,
     html: request.html,
@@ -85,12 +86,12 @@ export async function dryRun(db: Database, holder: KeyHolder, sendable: Sendable
     tls,
     dueAt: request.scheduledAt ?? email.createdAt,
   };
-  const places = { key: unsubscribeKey(encryptionKey), baseUrl: tools.baseUrl, host: mailHostname };
+  const places = { key: tools.tokenKeys.unsubscribe, baseUrl: tools.baseUrl, host: mailHostname };
   const byDomain = Map.groupBy(recipients, (recipient) => recipient.destination);
   const [message, granted, destinations, authentication] = await Promise.all([
     build(
       source,
-      signing.keys.map((key) => openKey(encryptionKey, signing, key)),
+      signing.keys.map((key) => openKey(keyring, signing, key)),
       isPersonal(source) ? { position: 0, places } : null,
     ),
     email.status === 'queued' && plans.isCounted(holder.plan) ? plans.wouldGrant(db, holder.accountId) : true,
@@ -117,7 +118,7 @@ export async function dryRun(db: Database, holder: KeyHolder, sendable: Sendable
             ? 'be_scheduled'
             : 'be_queued',
     message,
-    returnPath: createReturnPath(tools.returnPathKey, email.id, mailHostname),
+    returnPath: createReturnPath(tools.tokenKeys.returnPath, email.id, mailHostname),
     source: sourceOutlook(tools.sendingPools, { type: email.type, pool }),
     suppressed: addresses.flatMap((address) => {
       const reason = listed.get(suppressions.suppressible(address));
@@ -130,7 +131,7 @@ export async function dryRun(db: Database, holder: KeyHolder, sendable: Sendable
 
 async function findSigning(
   db: Database,
-  holder: KeyHolder,
+  holder: Sender,
   { from }: SendRequest,
 ): Promise<{ signing: Signing; domainTls: TlsLevel; pool: string | null }> {
   if (holder.domains.length > 0 && !holder.domains.includes(from.domain)) throw forbidden();

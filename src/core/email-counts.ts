@@ -1,4 +1,5 @@
 import type { Database } from '../db/client.ts';
+import type { EmailStatus } from '../generated/prisma/enums.ts';
 import { timeOf } from '../ids.ts';
 import type { Filter, Page } from './email-filter.ts';
 
@@ -46,6 +47,26 @@ export async function byHour(
     values: [facet, accountId, status, type, from, to],
   });
   return rows.map(({ hour, emails }) => ({ from: hour, to: new Date(hour.getTime() + hourMs), emails }));
+}
+
+/** How many emails of these accounts that were accepted since then have which status; no entry for an account that has none. */
+export async function byStatus(
+  db: Database,
+  accountIds: string[],
+  since: Date,
+): Promise<Map<string, Partial<Record<EmailStatus, number>>>> {
+  const where = `facet = '' AND account_id = ANY($1) AND hour >= $2`;
+  const rows = await db.query<{ id: string; status: EmailStatus; emails: number }>({
+    name: 'email-counts-by-status',
+    text: `SELECT account_id AS id, status, sum(emails)::int AS emails
+             FROM (SELECT account_id, status, emails FROM email_counts WHERE ${where}
+                   UNION ALL SELECT account_id, status, emails FROM email_count_changes WHERE ${where}) counts
+            GROUP BY 1, 2 HAVING sum(emails) <> 0 ORDER BY 1, 2`,
+    values: [accountIds, since],
+  });
+  const byAccount = new Map<string, Partial<Record<EmailStatus, number>>>();
+  for (const { id, status, emails } of rows) byAccount.set(id, { ...byAccount.get(id), [status]: emails });
+  return byAccount;
 }
 
 /** The whole hours that lie between two times; null when there is none. */

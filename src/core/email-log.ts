@@ -2,6 +2,7 @@ import type { Database } from '../db/client.ts';
 import { notFound } from '../errors.ts';
 import type { Attempt, Email, Recipient, Return } from '../generated/prisma/client.ts';
 import { isId } from '../ids.ts';
+import type { StoredAttachment } from './draft.ts';
 import * as counts from './email-counts.ts';
 import { conditions, type Filter, type Page } from './email-filter.ts';
 
@@ -113,6 +114,30 @@ export async function get(
     }),
   ]);
   return { email, recipients, returns };
+}
+
+/** What an email says, as it was accepted. */
+export interface Content {
+  html: string | null;
+  text: string | null;
+  headers: { name: string; value: string }[];
+  /** With their sizes in bytes. */
+  attachments: (StoredAttachment & { size: number })[];
+}
+
+/** @throws ApiError 404 */
+export async function content(db: Database, accountId: string, id: string): Promise<Content> {
+  await find(db, accountId, id);
+  const [row] = await db.query<Omit<Content, 'headers'> & { headers: [name: string, value: string][] }>({
+    text: `SELECT c.html, c.text, c.headers,
+                  coalesce((SELECT jsonb_agg(used || jsonb_build_object('size', octet_length(a.content)) ORDER BY place)
+                              FROM jsonb_array_elements(c.attachments) WITH ORDINALITY AS listed (used, place)
+                              JOIN attachments a ON a.account_id = $2 AND a.sha256 = decode(used ->> 'sha256', 'hex')), '[]') AS attachments
+             FROM email_contents c WHERE c.email_id = $1`,
+    values: [id, accountId],
+  });
+  if (!row) throw notFound();
+  return { ...row, headers: row.headers.map(([name, value]) => ({ name, value })) };
 }
 
 /**

@@ -5,7 +5,7 @@ import type { Queue } from '../queue.ts';
 import { type Draft, draft, type SendRequest } from './draft.ts';
 import { store } from './draft-rows.ts';
 import * as idempotency from './idempotency.ts';
-import type { KeyHolder } from './keys.ts';
+import type { Sender } from './keys.ts';
 import { lineUp } from './mail-lines.ts';
 import * as plans from './plans.ts';
 import { senderDomains } from './sender-domains.ts';
@@ -35,12 +35,7 @@ export type SendAnswer = { response: unknown; replayed: boolean } | { error: unk
  * @param calls those with an idempotency key have each another one
  * @returns one answer for each call, in order
  */
-export async function answerAll(
-  db: Database,
-  queue: Queue,
-  holder: KeyHolder,
-  calls: SendCall[],
-): Promise<SendAnswer[]> {
+export async function answerAll(db: Database, queue: Queue, holder: Sender, calls: SendCall[]): Promise<SendAnswer[]> {
   const { answers, told } = await db.transaction((tx) => answerIn(tx, queue, holder, calls));
   queue.wake();
   if (told > 0) queue.webhooks.wake();
@@ -50,7 +45,7 @@ export async function answerAll(
 async function answerIn(
   tx: Sql,
   queue: Queue,
-  holder: KeyHolder,
+  holder: Sender,
   calls: SendCall[],
 ): Promise<{ answers: SendAnswer[]; told: number }> {
   const keyed = calls.flatMap((call) => (call.idempotency ? [call.idempotency] : []));
@@ -89,7 +84,7 @@ function respondTo({ respond }: SendCall, results: Accepted[]): SendAnswer {
 async function acceptIn(
   tx: Sql,
   queue: Queue,
-  holder: KeyHolder,
+  holder: Sender,
   sendables: Sendable[],
 ): Promise<{ results: Accepted[]; told: number }> {
   const resolved = await resolve(tx, holder.accountId, sendables);
@@ -135,7 +130,7 @@ const eventOf = (email: Email): EmailEvent => ({
 type Drafted = { draft: Draft } | { refusal: ApiError };
 
 /** Charges for what is to be queued; what the plan does not allow any more, the last of it first, is refused. */
-async function withinPlan(tx: Sql, holder: KeyHolder, results: Drafted[]): Promise<Drafted[]> {
+async function withinPlan(tx: Sql, holder: Sender, results: Drafted[]): Promise<Drafted[]> {
   const isCharged = (result: Drafted) => 'draft' in result && result.draft.email.status === 'queued';
   const wanted = results.filter(isCharged).length;
   if (wanted === 0 || !plans.isCounted(holder.plan)) return results;

@@ -8,14 +8,20 @@ import { isId, newId } from '../ids.ts';
 export const scopes = ['send', 'read'] as const;
 export type Scope = (typeof scopes)[number];
 
-/** Who is calling with an API key, and what that key may do. */
-export interface KeyHolder {
+/** Who sends, and changes what is sent: the holder of a key, or a user who is logged in. */
+export interface Sender {
   accountId: string;
-  keyId: string;
-  scopes: ReadonlySet<string>;
+  /** Null: a user. */
+  keyId: string | null;
   plan: string;
   /** The sender domains that the key is restricted to; empty: all of the account's. */
   domains: string[];
+}
+
+/** Who is calling with an API key, and what that key may do. */
+export interface KeyHolder extends Sender {
+  keyId: string;
+  scopes: ReadonlySet<string>;
 }
 
 const prefix = 'sk_live_';

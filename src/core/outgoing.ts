@@ -143,7 +143,17 @@ export async function loadStreams(db: Database, emailIds: string[]): Promise<Map
   return new Map(rows.map(({ id, type, pool, due_at: dueAt }) => [id, { type, pool, dueAt }]));
 }
 
-async function loadAttachments(db: Database, rows: Row[]): Promise<Map<string, Buffer>> {
+/** An email's files with their bytes, in order. */
+export async function loadFiles<T extends StoredAttachment>(
+  db: Database,
+  accountId: string,
+  attachments: T[],
+): Promise<(T & { content: Buffer })[]> {
+  const contents = await loadAttachments(db, [{ account_id: accountId, attachments }]);
+  return attachments.map((attachment) => ({ ...attachment, content: contentOf(contents, accountId, attachment) }));
+}
+
+async function loadAttachments(db: Database, rows: Pick<Row, 'account_id' | 'attachments'>[]): Promise<Map<string, Buffer>> {
   const wanted = rows.flatMap((row) =>
     row.attachments.map((attachment) => ({ accountId: row.account_id, sha256: attachment.sha256 })),
   );
@@ -171,6 +181,12 @@ const keyOf = (accountId: string, sha256: string) => `${accountId} ${sha256}`;
 const sealedKey = (selector: string | null, sealed: Buffer | null): SealedKey[] =>
   selector && sealed ? [{ selector, sealed }] : [];
 
+function contentOf(contents: Map<string, Buffer>, accountId: string, { sha256 }: StoredAttachment): Buffer {
+  const content = contents.get(keyOf(accountId, sha256));
+  if (!content) throw new Error(`the bytes of attachment ${sha256} are not in the database`);
+  return content;
+}
+
 function present(row: Row, contents: Map<string, Buffer>): OutgoingEmail {
   const { domain } = row;
   const keys = [
@@ -193,11 +209,10 @@ function present(row: Row, contents: Map<string, Buffer>): OutgoingEmail {
     html: row.html,
     text: row.text,
     headers: row.headers,
-    attachments: row.attachments.map((attachment) => {
-      const content = contents.get(keyOf(row.account_id, attachment.sha256));
-      if (!content) throw new Error(`the bytes of attachment ${attachment.sha256} are not in the database`);
-      return { ...attachment, content };
-    }),
+    attachments: row.attachments.map((attachment) => ({
+      ...attachment,
+      content: contentOf(contents, row.account_id, attachment),
+    })),
     dueAt: row.due_at,
     signing: domain && keys.length > 0 ? { domainId: row.domain_id, domain, keys } : null,
     revoked: row.revoked,

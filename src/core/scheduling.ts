@@ -4,14 +4,14 @@ import type { Email } from '../generated/prisma/client.ts';
 import { isId } from '../ids.ts';
 import { parseMailbox } from '../mail/address.ts';
 import * as log from './email-log.ts';
-import type { KeyHolder } from './keys.ts';
+import type { Sender } from './keys.ts';
 
 /**
  * Cancels an email that waits for its scheduled time.
  *
  * @throws ApiError 404, 403 when the key may not send from its domain, or 409 when it is not waiting any more
  */
-export async function cancel(db: Database, holder: KeyHolder, id: string): Promise<Email> {
+export async function cancel(db: Database, holder: Sender, id: string): Promise<Email> {
   await demandOwn(db, holder, id);
   await db.transaction(async (tx) => {
     await holdWaiting(tx, id, `status = 'canceled', next_attempt_at = NULL, settled_at = now()`, []);
@@ -25,7 +25,7 @@ export async function cancel(db: Database, holder: KeyHolder, id: string): Promi
  *
  * @throws ApiError 404, 403 when the key may not send from its domain, or 409 when it is not waiting any more
  */
-export async function move(db: Database, holder: KeyHolder, id: string, scheduledAt: Date): Promise<Email> {
+export async function move(db: Database, holder: Sender, id: string, scheduledAt: Date): Promise<Email> {
   await demandOwn(db, holder, id);
   await db.transaction(async (tx) => {
     await holdWaiting(tx, id, 'next_attempt_at = $2', [scheduledAt]);
@@ -41,7 +41,7 @@ export async function move(db: Database, holder: KeyHolder, id: string, schedule
 }
 
 /** @throws ApiError 404, or 403 when the key may not send from the email's domain */
-export async function demandOwn(db: Database, { accountId, domains }: KeyHolder, id: string): Promise<void> {
+export async function demandOwn(db: Database, { accountId, domains }: Sender, id: string): Promise<void> {
   const email = isId(id) && (await db.prisma.email.findFirst({ where: { id, accountId }, select: { from: true } }));
   if (!email) throw notFound();
   if (domains.length > 0 && !domains.includes(parseMailbox(email.from).domain)) throw forbidden();

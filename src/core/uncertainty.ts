@@ -4,7 +4,7 @@ import { newId } from '../ids.ts';
 import type { Queue } from '../queue.ts';
 import { pausedUntil } from './destinations.ts';
 import * as log from './email-log.ts';
-import type { KeyHolder } from './keys.ts';
+import type { Sender } from './keys.ts';
 import { demandOwn } from './scheduling.ts';
 import { type Settlement, settle } from './settlement.ts';
 
@@ -28,7 +28,7 @@ export const heldNote = 'held: it may have been delivered';
 export async function release(
   db: Database,
   queue: Queue,
-  holder: KeyHolder,
+  holder: Sender,
   id: string,
   as: Release,
 ): Promise<{ email: Email; released: number }> {

@@ -1,18 +1,18 @@
 import type { Database } from '../db/client.ts';
-import { forbidden, rateLimited, unauthorized } from '../errors.ts';
+import { forbidden, unauthorized } from '../errors.ts';
 import type { Role } from '../generated/prisma/enums.ts';
-import { verifyPassword } from '../password.ts';
+import type { Subject } from './login-attempts.ts';
+import * as loginAttempts from './login-attempts.ts';
+import * as passwords from './passwords.ts';
 
 export interface User {
   id: string;
   email: string;
   role: Role;
   account: { id: string; name: string; plan: string };
+  /** Tokens name it, and are over when it is another one. */
+  passwordChangedAt: Date;
 }
-
-const windowSeconds = 15 * 60;
-/** An email is tried from one address ten times; whoever knows the email alone cannot keep its owner out so easily. */
-const failuresAllowed = { pair: 10, email: 300, address: 100 };
 
 /**
  * Checks an email and a password. An unknown email and a wrong password are the same 401 after the same work.
@@ -23,58 +23,49 @@ const failuresAllowed = { pair: 10, email: 300, address: 100 };
  */
 export async function login(db: Database, input: { email: string; password: string; address: string }): Promise<User> {
   const email = input.email.toLowerCase();
-  const pair = `pair:${input.address} ${email}`;
-  const subjects = [pair, `email:${email}`, `address:${input.address}`];
-  await refuseWhenThrottled(db, subjects);
+  // An email is tried from one address ten times; whoever knows the email alone cannot keep its owner out so easily.
+  const own: Subject[] = [`pair:${input.address} ${email}`, `email:${email}`];
+  const attempt = await loginAttempts.begin(db, [...own, `address:${input.address}`]);
   const user = await db.prisma.user.findUnique({ where: { email }, include: { account: true } });
-  if (!(await verifyPassword(input.password, user?.passwordHash ?? null)) || !user) {
-    await db.prisma.loginFailure.createMany({ data: subjects.map((subject) => ({ subject })) });
-    throw unauthorized();
+  let isRight: boolean;
+  try {
+    isRight = await passwords.check(input.password, user?.passwordHash ?? null);
+  } catch (error) {
+    await attempt.withdrawn();
+    throw error;
   }
-  await db.prisma.loginFailure.deleteMany({ where: { subject: { in: [pair, `email:${email}`] } } });
-  const { id, name, plan, suspendedAt } = user.account;
-  if (suspendedAt) throw forbidden();
-  return { id: user.id, email: user.email, role: user.role, account: { id, name, plan } };
-}
-
-async function refuseWhenThrottled(db: Database, subjects: string[]): Promise<void> {
-  const rows = await db.query<{ wait: number }>({
-    text: `SELECT ceil(extract(epoch FROM max(at) + make_interval(secs => $2) - now()))::int AS wait
-             FROM (SELECT subject, at, row_number() OVER (PARTITION BY subject ORDER BY at DESC) AS nth
-                     FROM login_failures WHERE subject = ANY($1) AND at > now() - make_interval(secs => $2)) recent
-            WHERE nth = ($3::jsonb ->> split_part(subject, ':', 1))::int GROUP BY subject`,
-    values: [subjects, windowSeconds, JSON.stringify(failuresAllowed)],
-  });
-  if (rows.length > 0) {
-    const wait = Math.max(1, ...rows.map((row) => row.wait));
-    const minutes = Math.ceil(wait / 60);
-    throw rateLimited(wait, `too many failed logins for this email or from this address: try again in ${minutes} min`);
-  }
+  if (!isRight || !user) throw unauthorized();
+  await attempt.succeeded(own);
+  return currentOf(user);
 }
 
 /**
- * The role of the user whom a token names, issued at `issuedAt` (Unix seconds); null when the token does not count any
- * more: there is no such user in that account, or the password was changed since.
+ * The user whom a token names; null when the token does not count any more: there is
+ * no such user in that account, the password was changed since, or this login was ended.
  *
  * @throws ApiError 403 when the account is suspended
  */
-export async function currentRole(
+export async function currentUser(
   db: Database,
-  token: { userId: string; accountId: string; issuedAt: number },
-): Promise<Role | null> {
-  const user = await db.prisma.user.findFirst({
-    where: { id: token.userId, accountId: token.accountId },
-    select: { passwordChangedAt: true, role: true, account: { select: { suspendedAt: true } } },
-  });
-  if (!user || token.issuedAt < Math.floor(user.passwordChangedAt.getTime() / 1000)) return null;
-  if (user.account.suspendedAt) throw forbidden();
-  return user.role;
+  token: { id: string | null; userId: string; accountId: string; passwordAt: number },
+): Promise<User | null> {
+  const [user, ended] = await Promise.all([
+    db.prisma.user.findFirst({
+      where: { id: token.userId, accountId: token.accountId },
+      include: { account: true },
+      omit: { passwordHash: true },
+    }),
+    token.id === null ? null : db.prisma.endedSession.findUnique({ where: { id: token.id } }),
+  ]);
+  if (!user || ended || token.passwordAt !== user.passwordChangedAt.getTime()) return null;
+  return currentOf(user);
 }
 
-/** Forgets failed logins that no longer count. */
-export async function forgetOldFailures(db: Database): Promise<void> {
-  await db.query({
-    text: 'DELETE FROM login_failures WHERE at < now() - make_interval(secs => $1)',
-    values: [windowSeconds],
-  });
+type Row = Omit<User, 'account'> & { account: User['account'] & { suspendedAt: Date | null } };
+
+/** @throws ApiError 403 when the account is suspended */
+function currentOf({ id, email, role, passwordChangedAt, account }: Row): User {
+  if (account.suspendedAt) throw forbidden();
+  const { id: accountId, name, plan } = account;
+  return { id, email, role, account: { id: accountId, name, plan }, passwordChangedAt };
 }

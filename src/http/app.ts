@@ -5,14 +5,17 @@ import { type OpenApiDocument, openApiDocument } from './openapi/document.ts';
 import { refuseUnknownParameters } from './query-names.ts';
 import { adminRoutes } from './routes/admin.ts';
 import { authRoutes } from './routes/auth.ts';
+import { dashboard } from './routes/dashboard.ts';
 import { destinationRoutes } from './routes/destinations.ts';
 import { domainRoutes } from './routes/domains.ts';
 import { emailRoutes } from './routes/emails.ts';
 import { healthRoutes } from './routes/health.ts';
 import { keyRoutes } from './routes/keys.ts';
+import { liveRoutes } from './routes/live.ts';
 import { referenceRoutes } from './routes/reference.ts';
 import { sandboxRoutes } from './routes/sandbox.ts';
 import { sendingRoutes } from './routes/sending.ts';
+import { sessionRoutes } from './routes/session.ts';
 import { statsRoutes } from './routes/stats.ts';
 import { suppressionRoutes } from './routes/suppressions.ts';
 import { templateRoutes } from './routes/templates.ts';
@@ -41,6 +44,7 @@ export function createApp(services: Services): Koa {
   const api = new Router({ prefix: '/api/v1', sensitive: true, strict: true });
   api.use(refuseUnknownParameters(documentOf));
   authRoutes(api, services);
+  sessionRoutes(api, app, services);
   keyRoutes(api, services);
   domainRoutes(api, services);
   sendingRoutes(api, services);
@@ -48,6 +52,7 @@ export function createApp(services: Services): Koa {
   templateRoutes(api, services);
   suppressionRoutes(api, services);
   statsRoutes(api, services);
+  liveRoutes(api, app, services);
   webhookRoutes(api, services);
   adminRoutes(api, services);
   destinationRoutes(api, services);
@@ -57,6 +62,7 @@ export function createApp(services: Services): Koa {
   app.use(accessLog);
   app.use(errors);
   app.use(securityHeaders(services.baseUrl.startsWith('https:')));
+  if (services.dashboard) app.use(dashboard(services.dashboard));
   for (const router of [root, api]) {
     app.use(router.routes());
     app.use(router.allowedMethods());

@@ -2,17 +2,17 @@ import jsonwebtoken from 'jsonwebtoken';
 import type { Middleware } from 'koa';
 import koaJwt from 'koa-jwt';
 import * as keys from '../core/keys.ts';
-import { currentRole, type User } from '../core/users.ts';
+import { currentUser, type User } from '../core/users.ts';
 import type { Database } from '../db/client.ts';
 import { forbidden, unauthorized } from '../errors.ts';
-import type { Role } from '../generated/prisma/enums.ts';
 import { isId, newId } from '../ids.ts';
 import type { RateLimiter } from './rate-limit.ts';
+import { refuseForged, sessionToken } from './session-cookie.ts';
 
 const issuer = 'sendwright';
 const audience = 'sendwright-api';
 const algorithm = 'HS256';
-const lifetimeSeconds = 12 * 3_600;
+export const lifetimeSeconds = 12 * 3_600;
 /** How far the clocks of two nodes may be apart. */
 const skewSeconds = 300;
 const encode = (part: unknown) => Buffer.from(JSON.stringify(part)).toString('base64url');
@@ -21,31 +21,47 @@ const header = encode({ alg: algorithm, typ: 'JWT' });
 
 /** Who is logged in, from a token that was checked. */
 export interface Session {
+  /** Of the token; null for one that cannot be ended before its time. */
+  id: string | null;
+  /** The change of the password that the token was issued after, in ms. */
+  passwordAt: number;
+  expiresAt: Date;
   userId: string;
   accountId: string;
   /** As it is now, not as the token says. */
-  role: Role;
+  role: User['role'];
+  user: User;
 }
 
 interface Claims {
   sub: string;
   acc: string;
+  jti?: string;
   iat?: number;
   exp?: number;
+  pwd?: number;
 }
 
 /** A token for this user, good for 12 hours or until the password changes. */
 export function issueToken(secret: string, user: User): { token: string; expiresAt: Date } {
   const issuedAt = Math.floor(Date.now() / 1000);
   const token = jsonwebtoken.sign(
-    { acc: user.account.id, role: user.role, iat: issuedAt, exp: issuedAt + lifetimeSeconds, jti: newId() },
+    {
+      acc: user.account.id,
+      role: user.role,
+      // Not `iat`, which is in seconds and by the clock of one node: a token of the same second would stay.
+      pwd: user.passwordChangedAt.getTime(),
+      iat: issuedAt,
+      exp: issuedAt + lifetimeSeconds,
+      jti: newId(),
+    },
     secret,
     { algorithm, issuer, audience, subject: user.id },
   );
   return { token, expiresAt: new Date((issuedAt + lifetimeSeconds) * 1000) };
 }
 
-/** Lets in whoever has a current token, and leaves the `Session` in `ctx.state.session`. */
+/** Lets in whoever has a current token, as a header or, in a browser, as a cookie, and leaves the `Session` in `ctx.state.session`. */
 export function demandLogin(db: Database, secret: string): [verify: Middleware, current: Middleware] {
   // koa-jwt says 401 in words of its own, which the error middleware replaces by ours.
   const verify = koaJwt({
@@ -55,17 +71,22 @@ export function demandLogin(db: Database, secret: string): [verify: Middleware, 
     audience,
     key: 'claims',
     tokenKey: 'token',
+    // Without one it looks for a header.
+    getToken: sessionToken,
   }) as Middleware;
   const current: Middleware = async (ctx, next) => {
-    const { sub: userId, acc: accountId, iat: issuedAt, exp } = ctx.state.claims as Claims;
+    const { sub: userId, acc: accountId, jti, iat: issuedAt, exp, pwd: passwordAt } = ctx.state.claims as Claims;
     // koa-jwt checks when a token ends where it says so, and takes one that does not.
-    if (typeof issuedAt !== 'number' || typeof exp !== 'number') throw unauthorized();
+    if (typeof issuedAt !== 'number' || typeof exp !== 'number' || typeof passwordAt !== 'number') throw unauthorized();
     if (exp - issuedAt > lifetimeSeconds || issuedAt > Date.now() / 1000 + skewSeconds) throw unauthorized();
     if (!isAsIssued(ctx.state.token as string, ctx.state.claims)) throw unauthorized();
     if (!isId(userId) || !isId(accountId)) throw unauthorized();
-    const role = await currentRole(db, { userId, accountId, issuedAt });
-    if (!role) throw unauthorized();
-    const session: Session = { userId, accountId, role };
+    const id = jti !== undefined && isId(jti) ? jti : null;
+    const user = await currentUser(db, { id, userId, accountId, passwordAt });
+    if (!user) throw unauthorized();
+    if (sessionToken(ctx) !== null) refuseForged(ctx);
+    const expiresAt = new Date(exp * 1000);
+    const session: Session = { id, passwordAt, expiresAt, userId, accountId, role: user.role, user };
     ctx.state.session = session;
     await next();
   };
@@ -97,7 +118,7 @@ export function demandKey({ db, limiter }: { db: Database; limiter: RateLimiter 
 
 /**
  * Lets in whoever has an API key with this scope or, without a key, a current token, and leaves the account's id in
- * `ctx.state.accountId`.
+ * `ctx.state.accountId`, and who it is in `ctx.state.sender`.
  */
 export function demandLoginOrKey(
   services: { db: Database; limiter: RateLimiter; jwtSecret: string },
@@ -106,11 +127,19 @@ export function demandLoginOrKey(
   const [verify, current] = demandLogin(services.db, services.jwtSecret);
   const apiKey = demandKey(services, scope);
   return async function loginOrKey(ctx, next) {
-    const enter = (accountId: string) => {
-      ctx.state.accountId = accountId;
+    const enter = (sender: keys.Sender) => {
+      ctx.state.accountId = sender.accountId;
+      ctx.state.sender = sender;
       return next();
     };
-    if (ctx.get('X-API-Key')) await apiKey(ctx, () => enter((ctx.state.holder as keys.KeyHolder).accountId));
-    else await verify(ctx, () => current(ctx, () => enter((ctx.state.session as Session).accountId)));
+    if (ctx.get('X-API-Key')) await apiKey(ctx, () => enter(ctx.state.holder as keys.KeyHolder));
+    else await verify(ctx, () => current(ctx, () => enter(senderOf(ctx.state.session as Session))));
   };
 }
+
+const senderOf = ({ user }: Session): keys.Sender => ({
+  accountId: user.account.id,
+  keyId: null,
+  plan: user.account.plan,
+  domains: [],
+});

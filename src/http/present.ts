@@ -2,6 +2,7 @@ import { pausedUntil, type Standing } from '../core/destinations.ts';
 import { overlapMs } from '../core/dkim-keys.ts';
 import { keyRecord } from '../core/domains.ts';
 import type { DryRun } from '../core/dry-run.ts';
+import type { Content } from '../core/email-log.ts';
 import type { RecipientExplanation } from '../core/explain.ts';
 import type { Bucket } from '../core/stats.ts';
 import type { Template, TemplateSummary } from '../core/templates.ts';
@@ -89,6 +90,20 @@ export function email(row: Email) {
     ...(row.scheduledAt ? { scheduled_at: iso(row.scheduledAt) } : {}),
     sent_at: iso(row.sentAt),
     error: row.error,
+  };
+}
+
+export function emailContent({ html, text, headers, attachments }: Content) {
+  return {
+    html,
+    text,
+    headers,
+    attachments: attachments.map(({ filename, contentType, contentId, size }) => ({
+      filename,
+      content_type: contentType,
+      content_id: contentId,
+      size,
+    })),
   };
 }
 

@@ -1,6 +1,7 @@
 import type { Middleware } from 'koa';
 import type { OpenApiDocument } from './openapi/document.ts';
 import { openApiPath } from './openapi/operation.ts';
+import { sessionToken } from './session-cookie.ts';
 import { badEncoding, unknownParameter } from './validation.ts';
 
 type Parameter = { in?: string; name?: string };
@@ -26,7 +27,8 @@ export function refuseUnknownParameters(documentOf: () => OpenApiDocument): Midd
     const route = matched.find(({ methods }) => methods.includes(method));
     const called = known.get(`${method} ${openApiPath(String(route?.path ?? ''))}`);
     // Who shows no credential hears of that first.
-    const mayCall = called?.forAnyone || ctx.get('X-API-Key') !== '' || ctx.get('Authorization') !== '';
+    const credentials = [ctx.get('X-API-Key'), ctx.get('Authorization'), sessionToken(ctx)];
+    const mayCall = called?.forAnyone || credentials.some(Boolean);
     if (!called || !mayCall) return next();
     for (const name of namesOf(ctx.querystring)) {
       if (!called.names.has(name)) throw unknownParameter(name);

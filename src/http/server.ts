@@ -29,6 +29,7 @@ export async function listen(app: Koa, host: string, port: number): Promise<Http
     port: (server.address() as AddressInfo).port,
     close: (graceMs) =>
       new Promise((resolve) => {
+        app.emit('stopping');
         const enough = setTimeout(() => server.closeAllConnections(), graceMs);
         server.close(() => {
           clearTimeout(enough);

@@ -1,12 +1,15 @@
 import type { PlanName } from '../core/plans.ts';
+import type { TokenKeys } from '../core/service-secrets.ts';
 import type { Surroundings } from '../core/verification.ts';
 import type { Database } from '../db/client.ts';
 import type { PrivateNetworks } from '../ip.ts';
 import type { Logger } from '../log.ts';
 import type { Queue } from '../queue.ts';
+import type { Keyring } from '../seal.ts';
 import type { SendingPools } from '../sending-pools.ts';
 import type { LookUpOptions } from '../smtp/mx.ts';
 import type { TlsPolicies } from '../smtp/tls-policies.ts';
+import type { DashboardFiles } from './dashboard-files.ts';
 import type { RateLimiter } from './rate-limit.ts';
 
 /** What the routes work with. */
@@ -15,7 +18,7 @@ export interface Services {
   queue: Queue;
   log: Logger;
   jwtSecret: string;
-  encryptionKey: Buffer;
+  keyring: Keyring;
   mailHostname: string;
   baseUrl: string;
   /** How many of the last addresses in `X-Forwarded-For` are from proxies that can be trusted. */
@@ -27,7 +30,7 @@ export interface Services {
   lookUp: LookUpOptions;
   /** What TLS is held to, as the transport does it. */
   tlsPolicies: TlsPolicies;
-  returnPathKey: Buffer;
+  tokenKeys: TokenKeys;
   /** What mail leaves from. */
   sendingPools: SendingPools;
   /** How long after it was due a recipient is tried, in ms. */
@@ -36,6 +39,8 @@ export interface Services {
   allowPrivateNetworks: PrivateNetworks;
   /** The plan of accounts that are created without one. */
   defaultPlan: PlanName;
+  /** The pages for browsers; null: they were not built, or are not wanted. */
+  dashboard: DashboardFiles | null;
   /** Counts the requests of each API key. */
   limiter: RateLimiter;
 }

@@ -1,5 +1,6 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { show } from '../mail/payloads.ts';
+import { builtPassword } from '../support/build.ts';
 import { find, type Json } from '../support/contract.ts';
 import { at, type Fields } from './scene.ts';
 
@@ -49,6 +50,7 @@ export function goodBodies(from: string, template: { id: string; alias: string }
     changeTemplate: [content],
     renderTemplate: [() => ({ variables: { NAME: 'Ann' }, version: 'draft' })],
     addSuppression: [() => ({ address: 'gone@b.test', reason: 'manual' })],
+    importSuppressions: [() => ({ suppressions: [{ address: 'gone@b.test', reason: 'manual' }] })],
     changeDomain: [() => ({ tls: 'required', pool: null })],
     addDomain: [() => ({ domain: `${fresh()}.example.com` })],
     rotateDkim: [() => ({ algorithm: 'ed25519', private_key: pem, selector: fresh() })],
@@ -59,6 +61,8 @@ export function goodBodies(from: string, template: { id: string; alias: string }
     createAccount: [() => ({ name: 'n', email: `${fresh()}@b.test`, password: 'long enough', plan: 'free' })],
     changeAccount: [() => ({ name: 'n', plan: 'unlimited', suspended: false })],
     addCredit: [() => ({ amount: 0.5 })],
+    createSession: [() => ({ email: 'admin@example.test', password: 'correct horse battery staple' })],
+    changePassword: [() => ({ current_password: builtPassword, new_password: 'a new password' })],
     logIn: [() => ({ email: 'admin@example.test', password: 'correct horse battery staple' })],
   };
 }

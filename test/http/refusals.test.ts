@@ -1,6 +1,6 @@
 import t from 'tap';
 import { newId } from '../../src/ids.ts';
-import { buildSender } from '../support/build.ts';
+import { buildSender, builtPassword } from '../support/build.ts';
 import { type Json, operations } from '../support/contract.ts';
 import { createDatabase } from '../support/db.ts';
 import { startGate } from '../support/gate.ts';
@@ -74,7 +74,7 @@ t.test('every answer that the reference has is given', async (t) => {
     });
     await holdAll(({ operation }) => operation.requestBody && { headers: { 'Content-Type': 'text/plain' } });
     await holdAll(({ operation: { operationId, requestBody } }) => {
-      const isLarge = /^send|Template$/.test(operationId);
+      const isLarge = /^send|^import|Template$/.test(operationId);
       return requestBody && { body: ' '.repeat((isLarge ? 64 * 1024 : 64) * 1024 + 1) };
     });
     await slow.call('GET', '/api/v1/emails', { key });
@@ -88,6 +88,8 @@ t.test('every answer that the reference has is given', async (t) => {
   t.test('what some can say', async () => {
     const email = { from, to: 'a@b.test', subject: 's', text: 't' };
     const poor = await buildSender(node.db, encryptionKey);
+    const theirLast = { key: poor.key, body: { ...email, from: poor.from } };
+    const { id: sent } = (await node.call('POST', '/api/v1/emails', theirLast)).body.email;
     await node.db.query({
       text: `UPDATE accounts SET plan = 'free', usage_day = (now() AT TIME ZONE 'UTC')::date, usage_day_count = 100 WHERE id = $1`,
       values: [poor.account.id],
@@ -97,8 +99,11 @@ t.test('every answer that the reference has is given', async (t) => {
       ['sendEmail 200', { body: email, headers: once }],
       ['sendEmail 409 conflict', { body: { ...email, subject: 'other' }, headers: once }],
       ['sendEmail 400 from domain not verified'],
-      ['sendEmail 429 quota exceeded', { key: poor.key, body: { ...email, from: poor.from } }],
+      ['sendEmail 429 quota exceeded', theirLast],
+      ['resendEmail 429 quota exceeded', { key: poor.key, id: sent }],
       ['sendBatch 409 conflict', { headers: once }],
+      ['resendEmail 200'],
+      ['resendEmail 409 conflict', { headers: once }],
       ['sendBatch 200'],
       ['rescheduleEmail 200'],
       ['cancelEmail 200'],
@@ -111,6 +116,7 @@ t.test('every answer that the reference has is given', async (t) => {
       ['changeTemplate 200', { body: { html: null, text: null } }],
       ['publishTemplate 400 invalid request'],
       ['addSuppression 200'],
+      ['importSuppressions 200'],
       ['removeSuppression 200'],
       ['addDomain 200'],
       ['addDomain 400 domain already exists'],
@@ -138,6 +144,14 @@ t.test('every answer that the reference has is given', async (t) => {
         (id): Case => [`${id} 200`],
       ),
     );
+    // The domain of what was sent is gone by now.
+    await hold([['resendEmail 400 from domain not verified']]);
+    await hold([
+      ['changePassword 403 forbidden'],
+      ['changePassword 200', { body: { current_password: builtPassword, new_password: 'a new password' } }],
+    ]);
+    const another = await caller.logIn(caller.account.email, caller.account.password);
+    await hold([['endSession 200', { token: another }]]);
   });
 
   t.test('what a login can say, on whichever node: AUTH-06', async (t) => {
@@ -146,13 +160,21 @@ t.test('every answer that the reference has is given', async (t) => {
     await hold([
       ['logIn 200', { body: { email: 'admin@example.test', password: node.adminPassword } }],
       ['logIn 403 forbidden', { body: { email, password } }],
+      ['createSession 200', { body: { email: 'admin@example.test', password: node.adminPassword } }],
+      ['createSession 403 forbidden', { body: { email, password } }],
     ]);
     const wrong = { body: { email, password: 'wrong' } };
     for (let round = 0; round < 5; round += 1) {
       await hold([['logIn 401 unauthorized', wrong]]);
       t.equal((await slow.call('POST', '/api/v1/auth/login', wrong)).status, 401);
     }
-    await hold([['logIn 429 rate limited', { body: { email, password } }]]);
+    for (let round = 0; round < 10; round += 1) await hold([['changePassword 403 forbidden', { token: caller.token }]]);
+    await hold([
+      ['changePassword 429 rate limited', { token: caller.token }],
+      ['logIn 429 rate limited', { body: { email, password } }],
+      ['createSession 429 rate limited', { body: { email, password } }],
+      ['createSession 401 unauthorized', { body: { email: 'nobody@example.test', password } }],
+    ]);
     t.equal((await slow.call('POST', '/api/v1/auth/login', { body: { email, password } })).status, 429);
     await node.db.prisma.loginFailure.deleteMany();
   });

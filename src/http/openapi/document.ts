@@ -34,8 +34,8 @@ Bodies are JSON in UTF-8. Fields that are not known are ignored, and \`null\` co
 is taken. Ids are UUIDs in the order of time, and lists begin with the newest. Times are ISO 8601 in UTC.
 A query parameter that an operation does not have, or that is not percent-encoded UTF-8, is 400 \`invalid request\`.
 
-Emails are sent and read with an API key in \`X-API-Key\`; everything else is managed with the token of a login in
-\`Authorization: Bearer\`. What belongs to another account is answered as if it did not exist.
+Emails are sent and read with an API key in \`X-API-Key\`, or the token of a login in \`Authorization: Bearer\`; everything
+else is managed with the token. What belongs to another account is answered as if it did not exist.
 
 Every answer has an \`X-Request-Id\`, under which the server's log has it. A path with another method is 405
 \`method not allowed\`.`;

@@ -72,6 +72,26 @@ const emailWithRecipients = z
   })
   .meta({ id: 'EmailWithRecipients', description: 'An email with where each of its recipients is.' });
 
+const content = z
+  .object({
+    html: words('The body as HTML.').nullable(),
+    text: words('The body as plain text.').nullable(),
+    headers: list(
+      z.object({ name: words('Its name.'), value: words('Its value.') }),
+      'Header fields that the request brought along.',
+    ),
+    attachments: list(
+      z.object({
+        filename: words('The name that the recipient sees.'),
+        content_type: words('The MIME type.'),
+        content_id: words('What `cid:` names it by in the html; null for a file beside it.').nullable(),
+        size: integer('In bytes.'),
+      }),
+      'Its files.',
+    ),
+  })
+  .meta({ id: 'EmailContent', description: 'What an email says.' });
+
 const attempt = z
   .object({
     id: id('Its id.'),
@@ -215,7 +235,7 @@ export const emailGroup: Group = {
       path: '/api/v1/emails',
       summary: 'List emails',
       description: "The account's emails, newest first. Filters are combined: an email must match all of them.",
-      access: { key: 'read' },
+      access: { key: 'read', orLogin: true },
       query: logQuery,
       answer: {
         description: 'One page.',
@@ -232,7 +252,7 @@ export const emailGroup: Group = {
       path: '/api/v1/emails/:id',
       summary: 'Get an email',
       description: 'One email, with where each of its recipients is.',
-      access: { key: 'read' },
+      access: { key: 'read', orLogin: true },
       params,
       answer: {
         description: 'The email.',
@@ -264,12 +284,31 @@ export const emailGroup: Group = {
       path: '/api/v1/emails/:id/attempts',
       summary: 'List delivery attempts',
       description: "Every SMTP attempt, oldest first, with the server's full reply.",
-      access: { key: 'read' },
+      access: { key: 'read', orLogin: true },
       params,
       answer: {
         description: 'The attempts.',
         schema: z.object({ attempts: list(attempt, 'Oldest first.') }),
         example: { attempts: [attemptExample] },
+      },
+    },
+    {
+      id: 'getEmailContent',
+      method: 'get',
+      path: '/api/v1/emails/:id/content',
+      summary: 'Get what an email says',
+      description: 'Its bodies and header fields as they were accepted, and which files it has.',
+      access: { key: 'read', orLogin: true },
+      params,
+      answer: {
+        description: 'The content.',
+        schema: content,
+        example: {
+          html: '<p>It is on its way.</p>',
+          text: 'It is on its way.',
+          headers: [{ name: 'X-Order', value: '4711' }],
+          attachments: [{ filename: 'invoice.pdf', content_type: 'application/pdf', content_id: null, size: 48213 }],
+        },
       },
     },
     {
@@ -279,7 +318,7 @@ export const emailGroup: Group = {
       summary: 'Explain an email',
       description:
         'In words and in fields: why each recipient is where it is, what happens next, and what can be done.',
-      access: { key: 'read' },
+      access: { key: 'read', orLogin: true },
       params,
       answer: {
         description: 'The explanation.',

@@ -67,10 +67,12 @@ export function toOpenApi(operation: Operation, tag: string, named: Record<strin
   };
 }
 
+/** With the scope that a key needs and the role that a user needs, which OpenAPI 3.1 lets any scheme name. */
 function securityOf(access: Access): JsonSchema[] {
   if (access === 'anyone') return [];
-  if (typeof access === 'string') return [{ login: [] }];
-  return access.orLogin ? [{ apiKey: [] }, { login: [] }] : [{ apiKey: [] }];
+  if (typeof access === 'string') return [{ login: access === 'admin' ? ['admin'] : [] }];
+  const byKey = { apiKey: [access.key] };
+  return access.orLogin ? [byKey, { login: [] }] : [byKey];
 }
 
 function whoMayCall(access: Access): string {

@@ -8,7 +8,7 @@ interface Operation {
   tags: string[];
   summary: string;
   description: string;
-  security: Record<string, []>[];
+  security: Record<string, string[]>[];
   parameters?: (Parameter | Ref)[];
   requestBody?: { content: Record<string, { schema: JsonSchema; example: unknown }> };
   responses: Record<string, Response | Ref>;
@@ -205,7 +205,7 @@ ${body && this.#table('Body', this.#rows(body.schema))}<h4>Example</h4>${body &&
   }
 }
 
-const credential = (scheme: Record<string, []>) =>
+const credential = (scheme: Record<string, string[]>) =>
   'apiKey' in scheme ? 'API key in `X-API-Key`' : 'Token in `Authorization: Bearer`';
 
 function row(name: string, required: boolean, schema: JsonSchema, where?: string): Markup {

@@ -138,7 +138,7 @@ export const sendingGroup: Group = {
       summary: 'Send an email',
       description:
         'Answers once the email is stored for good. It is delivered afterwards: read it, or register a webhook, to learn what became of it. A recipient on the suppression list makes it `suppressed`, which is a 200. With `dry_run=true` it says what would happen, and does nothing. The body may have 40 MB.',
-      access: { key: 'send' },
+      access: { key: 'send', orLogin: true },
       query: sendQuery,
       idempotent: true,
       body: { schema: shownSendRequest, example: requestExample },
@@ -155,7 +155,7 @@ export const sendingGroup: Group = {
       path: '/api/v1/emails/batch',
       summary: 'Send many emails',
       description: `Up to ${mostInBatch} at once. One that is malformed makes the whole request a 400 that names it, and nothing is stored. One that is refused for another reason (its domain, the plan, its template) is listed in \`errors\`, and the others are accepted. The body may have 64 MB.`,
-      access: { key: 'send' },
+      access: { key: 'send', orLogin: true },
       idempotent: true,
       body: {
         schema: z.object({
@@ -186,7 +186,7 @@ export const sendingGroup: Group = {
       path: '/api/v1/emails/:id',
       summary: 'Move a scheduled email',
       description: 'Gives an email that waits for its time another one.',
-      access: { key: 'send' },
+      access: { key: 'send', orLogin: true },
       params,
       body: { schema: move, example: { scheduled_at: '2026-12-24T09:00:00Z' } },
       answer: {
@@ -202,7 +202,7 @@ export const sendingGroup: Group = {
       path: '/api/v1/emails/:id',
       summary: 'Cancel a scheduled email',
       description: 'Ends an email that waits for its time. It stays in the log.',
-      access: { key: 'send' },
+      access: { key: 'send', orLogin: true },
       params,
       answer: {
         description: 'It is canceled.',
@@ -220,7 +220,7 @@ export const sendingGroup: Group = {
       summary: 'Decide about an email that may have arrived',
       description:
         'With `on_uncertain: hold` a recipient waits when the answer to the whole message never came; the event `email.uncertain` tells of it. `retry` sends it again, `delivered` and `failed` settle it. A copy that is sent again has the same Message-ID.',
-      access: { key: 'send' },
+      access: { key: 'send', orLogin: true },
       params,
       body: { schema: releaseRequest, example: { as: 'delivered' } },
       answer: {
@@ -228,6 +228,19 @@ export const sendingGroup: Group = {
         schema: z.object({ email, released: integer('How many recipients were held; 0: nothing has changed.') }),
         example: { email: { ...emailExample, status: 'sent' }, released: 1 },
       },
+    },
+    {
+      id: 'resendEmail',
+      method: 'post',
+      path: '/api/v1/emails/:id/resend',
+      summary: 'Send an email again',
+      description:
+        'Accepts another email with the same sender, recipients, content and files, to be sent now. It is looked at as any other: by the suppression list, the plan, and whether the domain is verified.',
+      access: { key: 'send', orLogin: true },
+      params,
+      idempotent: true,
+      answer: { description: 'The new one.', schema: sent, example: { email: emailExample } },
+      refusals: [notVerified, keyUsed, quotaExceeded],
     },
   ],
 };

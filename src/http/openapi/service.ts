@@ -1,7 +1,8 @@
 import { z } from 'zod';
 import { planNames } from '../../core/plans.ts';
-import { credentials } from '../routes/auth.ts';
-import type { Group, Operation } from './operation.ts';
+import { credentials, newPassword } from '../routes/auth.ts';
+import { type Group, message, type Operation } from './operation.ts';
+import type { Refusal } from './refusals.ts';
 import { samples } from './samples.ts';
 import { id, oneOf, time, words } from './schema.ts';
 
@@ -22,6 +23,36 @@ const login = z
       .describe('Whose account it is.'),
   })
   .meta({ id: 'Login', description: 'A login with its token.' });
+
+const session = login
+  .omit({ token: true, token_type: true })
+  .extend({
+    expires_at: time('Until when, unless it is ended or the password changes.'),
+    service: z
+      .object({
+        base_url: words('How clients reach the service.'),
+        sandbox: z.boolean().describe('No mail leaves the machine.'),
+      })
+      .describe('What is logged in to.'),
+  })
+  .meta({ id: 'Session', description: 'A login that a browser keeps.' });
+
+const sessionExample = {
+  expires_at: '2026-11-21T21:00:00.000Z',
+  user: { id: samples.user, email: 'admin@localhost', role: 'admin' },
+  account: { id: samples.account, name: 'Administration', plan: 'unlimited' },
+  service: { base_url: 'http://localhost:3000', sandbox: true },
+};
+
+const loginRefusals: Refusal[] = [
+  { status: 401, error: 'unauthorized', when: 'There is no such user, or the password is another one.' },
+  {
+    status: 429,
+    error: 'rate limited',
+    when: 'Within 15 minutes ten logins failed for this email from this address, a hundred from this address, or 300 for this email; `Retry-After` says when to try again.',
+    detail: 'too many failed logins for this email or from this address: try again in 15 min',
+  },
+];
 
 const status = (value: string) => z.object({ status: z.literal(value).describe('It is so.') });
 
@@ -61,16 +92,87 @@ export const serviceGroup: Group = {
           account: { id: samples.account, name: 'Administration', plan: 'unlimited' },
         },
       },
+      refusals: [...loginRefusals, { status: 403, error: 'forbidden', when: 'The account is suspended.' }],
+    },
+    {
+      id: 'changePassword',
+      method: 'post',
+      path: '/api/v1/auth/password',
+      summary: 'Change the password',
+      description:
+        'From now on no token and no session from before counts, this one neither: the answer has another one, or sets the cookie anew where it was a cookie.',
+      access: 'login',
+      body: {
+        schema: newPassword,
+        example: { current_password: 'correct horse battery staple', new_password: 'a staple of another horse' },
+      },
+      answer: {
+        description: 'It is changed.',
+        schema: login
+          .pick({ token_type: true, expires_at: true })
+          .extend({ token: words('In place of the one from before; null where it is in a cookie.').nullable() }),
+        example: { token: 'eyJhbGciOiJIUzI1NiJ9...', token_type: 'Bearer', expires_at: '2026-11-21T21:00:00.000Z' },
+      },
       refusals: [
-        { status: 401, error: 'unauthorized', when: 'There is no such user, or the password is another one.' },
-        { status: 403, error: 'forbidden', when: 'The account is suspended.' },
+        {
+          status: 403,
+          error: 'forbidden',
+          when: 'The current password is another one.',
+        },
         {
           status: 429,
           error: 'rate limited',
-          when: 'Within 15 minutes ten logins failed for this email from this address, a hundred from this address, or 300 for this email; `Retry-After` says when to try again.',
+          when: 'The current password was wrong ten times within 15 minutes; `Retry-After` says when to try again.',
           detail: 'too many failed logins for this email or from this address: try again in 15 min',
         },
       ],
+    },
+    {
+      id: 'createSession',
+      method: 'post',
+      path: '/api/v1/session',
+      summary: 'Log in with a browser',
+      description:
+        'Sets a cookie that serves wherever a token does. No script can read it; with it, what changes something needs the header `X-Sendwright-Page`, which pages of other sites cannot send.',
+      access: 'anyone',
+      body: { schema: credentials, example: { email: 'admin@localhost', password: 'correct horse battery staple' } },
+      answer: { description: 'The cookie is set.', schema: session, example: sessionExample },
+      refusals: [
+        ...loginRefusals,
+        { status: 403, error: 'forbidden', when: 'The account is suspended, or the call comes from elsewhere.' },
+      ],
+    },
+    {
+      id: 'getSession',
+      method: 'get',
+      path: '/api/v1/session',
+      summary: 'Who is logged in?',
+      description: 'Whose token or cookie it is.',
+      access: 'login',
+      answer: { description: 'They are.', schema: session, example: sessionExample },
+    },
+    {
+      id: 'endSession',
+      method: 'delete',
+      path: '/api/v1/session',
+      summary: 'Log out',
+      description: 'Ends this login on all nodes: its token counts no more, wherever it is.',
+      access: 'login',
+      answer: { description: 'It is over.', schema: message, example: { message: 'logged out' } },
+    },
+    {
+      id: 'watchEmails',
+      method: 'get',
+      path: '/api/v1/live',
+      summary: 'Watch emails change',
+      description:
+        'Server-sent events for as long as the login is good. An event `emails` comes at once, and within two seconds whenever one of the account was accepted or changed its status; its data says how many of the last four days have which. Up to 20 for a user, and 500 on a node.',
+      access: 'login',
+      answer: {
+        description: 'A stream that does not end.',
+        schema: 'text/event-stream',
+        example: 'event: emails\ndata: {"queued":2,"sent":40}\n\n',
+      },
     },
     {
       id: 'isAlive',
@@ -105,7 +207,10 @@ export const serviceGroup: Group = {
       },
     },
     htmlPage('/docs', 'showReference', 'This reference, for people'),
-    htmlPage('/', 'showWelcome', 'Where to begin'),
+    {
+      ...htmlPage('/', 'showWelcome', 'The dashboard'),
+      description: 'The pages for people; where they were not built, where to begin.',
+    },
     {
       ...htmlPage('/unsubscribe/:token', 'showUnsubscribe', 'Ask who wants no more marketing mail'),
       description: 'The page behind the link in marketing mail. Looking at it changes nothing.',

@@ -1,8 +1,8 @@
 import { z } from 'zod';
-import { newSuppression, suppressionQuery } from '../routes/suppressions.ts';
+import { mostImported, newSuppression, suppressionImport, suppressionQuery } from '../routes/suppressions.ts';
 import { type Group, message } from './operation.ts';
 import { samples } from './samples.ts';
-import { id, list, oneOf, time, total, words } from './schema.ts';
+import { id, integer, list, oneOf, time, total, words } from './schema.ts';
 
 const suppression = z
   .object({
@@ -49,6 +49,36 @@ export const suppressionGroup: Group = {
         description: 'It is on the list.',
         schema: z.object({ suppression }),
         example: { suppression: { ...example, reason: 'manual', email_id: null } },
+      },
+    },
+    {
+      id: 'importSuppressions',
+      method: 'post',
+      path: '/api/v1/suppressions/import',
+      summary: 'Suppress many addresses',
+      description: `Up to ${mostImported} at once, as for a single one. One that is malformed makes the whole call a 400 that names it, and none is added.`,
+      access: 'login',
+      body: {
+        schema: suppressionImport,
+        example: { suppressions: [{ address: samples.to, reason: 'complaint' }, { address: 'bob@example.net' }] },
+      },
+      answer: {
+        description: 'They are on the list.',
+        schema: message.extend({ count: integer('How many addresses were given, each once.') }),
+        example: { message: '2 addresses are on the list', count: 2 },
+      },
+    },
+    {
+      id: 'exportSuppressions',
+      method: 'get',
+      path: '/api/v1/suppressions/export',
+      summary: 'Get the whole list as CSV',
+      description: 'Newest first, with the columns `address`, `reason`, `email_id` and `created_at` (RFC 4180).',
+      access: 'login',
+      answer: {
+        description: 'The file.',
+        schema: 'text/csv',
+        example: `address,reason,email_id,created_at\r\n"${samples.to}",manual,,${samples.deliveredAt}\r\n`,
       },
     },
     {

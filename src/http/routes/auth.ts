@@ -2,10 +2,12 @@ import { isIP } from 'node:net';
 import type Router from '@koa/router';
 import type { Context } from 'koa';
 import { z } from 'zod';
+import * as passwords from '../../core/passwords.ts';
 import { login } from '../../core/users.ts';
-import { issueToken } from '../auth.ts';
+import { demandLogin, issueToken, lifetimeSeconds, type Session } from '../auth.ts';
 import { readJson } from '../body.ts';
 import type { Services } from '../services.ts';
+import { sessionToken, setSessionCookie } from '../session-cookie.ts';
 import { line, parse, text } from '../validation.ts';
 
 const bodyLimit = 16 * 1024;
@@ -15,8 +17,27 @@ export const credentials = z.object({
   password: text(1_000).describe('As it is.'),
 });
 
-/** `POST /auth/login`. */
-export function authRoutes(router: Router, { db, jwtSecret }: Services): void {
+export const newPassword = z.object({
+  current_password: text(1_000).describe('The one until now.'),
+  new_password: line(200)
+    .refine((password) => password.length >= 8, 'must have at least 8 characters')
+    .describe('At least 8 characters.'),
+});
+
+/** `POST /auth/login` and `POST /auth/password`. */
+export function authRoutes(router: Router, { db, jwtSecret, baseUrl }: Services): void {
+  router.post('/auth/password', ...demandLogin(db, jwtSecret), async (ctx) => {
+    const { current_password: current, new_password: next } = parse(newPassword, await readJson(ctx, bodyLimit));
+    const { user } = ctx.state.session as Session;
+    const changed = await passwords.change(db, user.id, { current, next });
+    const { token, expiresAt } = issueToken(jwtSecret, { ...user, ...changed });
+    // What came in a cookie stays where no script can read it.
+    const isCookie = sessionToken(ctx) !== null;
+    const https = baseUrl.startsWith('https:');
+    if (isCookie) setSessionCookie(ctx, token, { https, maxAgeSeconds: lifetimeSeconds });
+    ctx.body = { token: isCookie ? null : token, token_type: 'Bearer', expires_at: expiresAt.toISOString() };
+  });
+
   router.post('/auth/login', async (ctx) => {
     const { email, password } = parse(credentials, await readJson(ctx, bodyLimit));
     const user = await login(db, { email, password, address: addressOf(ctx) });
@@ -32,6 +53,6 @@ export function authRoutes(router: Router, { db, jwtSecret }: Services): void {
 }
 
 /** The client's, as far as the proxies say so; whatever else they pass on is not an address. */
-function addressOf(ctx: Context): string {
+export function addressOf(ctx: Context): string {
   return isIP(ctx.ip) === 0 ? (ctx.socket.remoteAddress ?? '') : ctx.ip;
 }

@@ -62,7 +62,7 @@ export const domainChange = z
 
 /** `POST`, `GET`, `GET /:id`, `PATCH /:id`, `POST /:id/verify`, `POST /:id/rotate-dkim` and `DELETE /domains`; `DELETE /dkim-keys/:id`. */
 export function domainRoutes(router: Router, services: Services): void {
-  const { db, encryptionKey, mailHostname, surroundings } = services;
+  const { db, keyring, mailHostname, surroundings } = services;
   const loggedIn = demandLogin(db, services.jwtSecret);
   const withRecords = async (domain: Domain) => ({
     domain: present.domain(domain),
@@ -74,7 +74,7 @@ export function domainRoutes(router: Router, services: Services): void {
   router.post('/domains', ...loggedIn, async (ctx) => {
     const { accountId } = ctx.state.session as Session;
     const input = parse(newDomain, await readJson(ctx, bodyLimit));
-    ctx.body = await withRecords(await domains.add(db, accountId, input, { encryptionKey }));
+    ctx.body = await withRecords(await domains.add(db, accountId, input, { keyring }));
   });
 
   router.get('/domains', ...loggedIn, async (ctx) => {
@@ -107,7 +107,7 @@ export function domainRoutes(router: Router, services: Services): void {
     const input = parse(newDkimKey, await readJson(ctx, bodyLimit));
     const { algorithm, private_key: privateKey, selector } = input;
     const id = ctx.params.id ?? '';
-    await dkimKeys.rotate(db, accountId, id, { algorithm, privateKey, selector }, { encryptionKey });
+    await dkimKeys.rotate(db, accountId, id, { algorithm, privateKey, selector }, { keyring });
     ctx.body = await withRecords(await domains.get(db, accountId, id));
   });
 

@@ -2,27 +2,27 @@ import type Router from '@koa/router';
 import { sourceOf } from '../../core/domains.ts';
 import * as log from '../../core/email-log.ts';
 import { explain } from '../../core/explain.ts';
-import type { KeyHolder } from '../../core/keys.ts';
 import { tlsOutlook } from '../../core/tls-outlook.ts';
-import { demandKey } from '../auth.ts';
+import { demandLoginOrKey } from '../auth.ts';
 import { logQuery } from '../log-query.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
 import { parse } from '../validation.ts';
 
-/** `GET`, `GET /:id`, `GET /:id/attempts` and `GET /:id/explain` of `/emails`: the log. */
+/** `GET`, `GET /:id`, `GET /:id/attempts`, `GET /:id/content` and `GET /:id/explain` of `/emails`: the log. */
 export function emailRoutes(router: Router, services: Services): void {
   const { db } = services;
+  const reader = demandLoginOrKey(services, 'read');
 
-  router.get('/emails', demandKey(services, 'read'), async (ctx) => {
-    const { accountId } = ctx.state.holder as KeyHolder;
+  router.get('/emails', reader, async (ctx) => {
+    const accountId = ctx.state.accountId as string;
     const { page, filter } = parse(logQuery, ctx.query);
     const { emails, count, countExact, nextCursor } = await log.list(db, { accountId, ...filter }, page);
     ctx.body = { emails: emails.map(present.email), count, count_exact: countExact, next_cursor: nextCursor };
   });
 
-  router.get('/emails/:id', demandKey(services, 'read'), async (ctx) => {
-    const { accountId } = ctx.state.holder as KeyHolder;
+  router.get('/emails/:id', reader, async (ctx) => {
+    const accountId = ctx.state.accountId as string;
     const { email, recipients, returns } = await log.get(db, accountId, ctx.params.id ?? '');
     ctx.body = {
       email: {
@@ -35,14 +35,18 @@ export function emailRoutes(router: Router, services: Services): void {
     };
   });
 
-  router.get('/emails/:id/attempts', demandKey(services, 'read'), async (ctx) => {
-    const { accountId } = ctx.state.holder as KeyHolder;
+  router.get('/emails/:id/attempts', reader, async (ctx) => {
+    const accountId = ctx.state.accountId as string;
     const attempts = await log.attempts(db, accountId, ctx.params.id ?? '');
     ctx.body = { attempts: attempts.map(present.attempt) };
   });
 
-  router.get('/emails/:id/explain', demandKey(services, 'read'), async (ctx) => {
-    const { accountId } = ctx.state.holder as KeyHolder;
+  router.get('/emails/:id/content', reader, async (ctx) => {
+    ctx.body = present.emailContent(await log.content(db, ctx.state.accountId, ctx.params.id ?? ''));
+  });
+
+  router.get('/emails/:id/explain', reader, async (ctx) => {
+    const accountId = ctx.state.accountId as string;
     const id = ctx.params.id ?? '';
     const { email, recipients, returns } = await log.get(db, accountId, id);
     const attempts = await log.attempts(db, accountId, id);

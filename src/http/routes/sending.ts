@@ -4,12 +4,13 @@ import { z } from 'zod';
 import { Acceptance } from '../../core/acceptance.ts';
 import { dryRun } from '../../core/dry-run.ts';
 import type { Accepted } from '../../core/emails.ts';
-import type { KeyHolder } from '../../core/keys.ts';
+import type { Sender } from '../../core/keys.ts';
+import { resendable } from '../../core/resending.ts';
 import * as scheduling from '../../core/scheduling.ts';
 import type { Sendable } from '../../core/template-sending.ts';
 import { release, releases } from '../../core/uncertainty.ts';
 import { invalidRequest } from '../../errors.ts';
-import { demandKey } from '../auth.ts';
+import { demandLoginOrKey } from '../auth.ts';
 import { readJson } from '../body.ts';
 import { readIdempotency } from '../idempotency.ts';
 import * as present from '../present.ts';
@@ -33,20 +34,21 @@ export const releaseRequest = z.object({
 });
 export const move = z.object({ scheduled_at: scheduledAt.describe('When to send it instead, within a year.') });
 
-/** `POST /emails`, `POST /emails/batch`, `DELETE` and `PATCH /emails/:id` of what is scheduled, and `POST /emails/:id/release`. */
+/** `POST /emails`, `POST /emails/batch`, `DELETE` and `PATCH /emails/:id` of what is scheduled, `POST /emails/:id/release` and `…/resend`. */
 export function sendingRoutes(router: Router, services: Services): void {
   const { db, queue } = services;
   const acceptance = new Acceptance(db, queue);
+  const sender = demandLoginOrKey(services, 'send');
 
-  router.post('/emails', demandKey(services, 'send'), async (ctx) => {
+  router.post('/emails', sender, async (ctx) => {
     const { dry_run: dry } = parse(sendQuery, ctx.query);
     const body = await readJson(ctx, singleLimit);
     const request = parse(sendRequest, body);
-    if (dry === 'true') ctx.body = present.dryRun(await dryRun(db, ctx.state.holder as KeyHolder, request, services));
+    if (dry === 'true') ctx.body = present.dryRun(await dryRun(db, ctx.state.sender as Sender, request, services));
     else await send(ctx, acceptance, body, [request], presentSingle);
   });
 
-  router.post('/emails/batch', demandKey(services, 'send'), async (ctx) => {
+  router.post('/emails/batch', sender, async (ctx) => {
     const body = await readJson(ctx, batchLimit, mostValuesInBatch);
     // Counted before each is looked at: what is too much need not be read.
     if (!Array.isArray(body.emails)) throw invalidRequest('emails: must be an array');
@@ -56,22 +58,27 @@ export function sendingRoutes(router: Router, services: Services): void {
     await send(ctx, acceptance, body, requests, presentBatch);
   });
 
-  router.delete('/emails/:id', demandKey(services, 'send'), async (ctx) => {
-    const holder = ctx.state.holder as KeyHolder;
+  router.delete('/emails/:id', sender, async (ctx) => {
+    const holder = ctx.state.sender as Sender;
     ctx.body = { email: present.email(await scheduling.cancel(db, holder, ctx.params.id ?? '')) };
   });
 
-  router.patch('/emails/:id', demandKey(services, 'send'), async (ctx) => {
-    const holder = ctx.state.holder as KeyHolder;
+  router.patch('/emails/:id', sender, async (ctx) => {
+    const holder = ctx.state.sender as Sender;
     const input = parse(move, await readJson(ctx, moveLimit));
     ctx.body = { email: present.email(await scheduling.move(db, holder, ctx.params.id ?? '', input.scheduled_at)) };
   });
 
-  router.post('/emails/:id/release', demandKey(services, 'send'), async (ctx) => {
-    const holder = ctx.state.holder as KeyHolder;
+  router.post('/emails/:id/release', sender, async (ctx) => {
+    const holder = ctx.state.sender as Sender;
     const input = parse(releaseRequest, await readJson(ctx, moveLimit));
     const { email, released } = await release(db, queue, holder, ctx.params.id ?? '', input.as);
     ctx.body = { email: present.email(email), released };
+  });
+
+  router.post('/emails/:id/resend', sender, async (ctx) => {
+    const request = await resendable(db, ctx.state.accountId, ctx.params.id ?? '');
+    await send(ctx, acceptance, null, [request], presentSingle);
   });
 }
 
@@ -83,7 +90,7 @@ async function send(
   respond: (results: Accepted[]) => unknown,
 ): Promise<void> {
   const call = { requests, idempotency: readIdempotency(ctx, body), respond };
-  const { response, replayed } = await acceptance.answer(ctx.state.holder as KeyHolder, call);
+  const { response, replayed } = await acceptance.answer(ctx.state.sender as Sender, call);
   if (replayed) ctx.set('Idempotent-Replayed', 'true');
   ctx.body = response;
 }

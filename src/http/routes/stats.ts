@@ -16,7 +16,9 @@ export const statsQuery = z.object({
   from: timestamp.optional().describe('From when on. Omitted: 30 days before `to`, or one by hours.'),
   to: timestamp.optional().describe('Until when. Omitted: now. From `from`, 92 days at the most, or 7 by hours.'),
   interval: oneOf(['hour', 'day']).optional().describe('`day` where it is omitted.'),
-  group_by: oneOf(['domain', 'tag', 'type']).optional().describe('Counts each sender domain, tag or type by itself.'),
+  group_by: oneOf(['domain', 'tag', 'type', 'destination'])
+    .optional()
+    .describe("Counts each sender domain, tag, type, or recipients' domain (`destination`) by itself."),
 });
 
 /** `GET /stats`: what became of the emails that were accepted in a time, by day or hour. */

@@ -1,11 +1,13 @@
+import { Readable } from 'node:stream';
 import type Router from '@koa/router';
 import { z } from 'zod';
 import * as suppressions from '../../core/suppressions.ts';
+import type { Suppression } from '../../generated/prisma/client.ts';
 import { demandLogin, type Session } from '../auth.ts';
 import { readJson } from '../body.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
-import { mailbox, oneOf, page, parse } from '../validation.ts';
+import { line, list, mailbox, oneOf, page, parse } from '../validation.ts';
 
 const bodyLimit = 16 * 1024;
 const reasons = ['bounce', 'complaint', 'unsubscribe', 'manual'] as const;
@@ -17,16 +19,29 @@ export const newSuppression = z.object({
 export const suppressionQuery = z.object({
   ...page,
   reason: oneOf(reasons).optional().describe('Only those with this reason.'),
+  address: line(320).optional().describe('Only addresses that have this in them, in any case.'),
 });
 
-/** `GET` and `POST /suppressions`, and `DELETE /suppressions/:address`. */
+export const mostImported = 10_000;
+/** What so many addresses with their reasons take. */
+const importLimit = 4 * 1024 * 1024;
+const mostValuesImported = 3 * mostImported + 10;
+
+export const suppressionImport = z.object({
+  suppressions: list(newSuppression, mostImported)
+    .min(1, 'must not be empty')
+    .describe('The addresses, each as for a single one.'),
+});
+
+/** `GET` and `POST /suppressions`, `POST /suppressions/import`, `GET /suppressions/export`, and `DELETE /suppressions/:address`. */
 export function suppressionRoutes(router: Router, { db, jwtSecret }: Services): void {
   const loggedIn = demandLogin(db, jwtSecret);
 
   router.get('/suppressions', ...loggedIn, async (ctx) => {
     const { accountId } = ctx.state.session as Session;
-    const { limit, offset, reason } = parse(suppressionQuery, ctx.query);
-    const found = await suppressions.list(db, accountId, { limit, offset, reason: reason ?? null });
+    const { limit, offset, reason, address } = parse(suppressionQuery, ctx.query);
+    const query = { limit, offset, reason: reason ?? null, address: address ?? null };
+    const found = await suppressions.list(db, accountId, query);
     ctx.body = { suppressions: found.suppressions.map(present.suppression), count: found.count };
   });
 
@@ -37,6 +52,30 @@ export function suppressionRoutes(router: Router, { db, jwtSecret }: Services): 
     ctx.body = { suppression: present.suppression(added) };
   });
 
+  router.post('/suppressions/import', ...loggedIn, async (ctx) => {
+    const { accountId } = ctx.state.session as Session;
+    const { suppressions: given } = parse(suppressionImport, await readJson(ctx, importLimit, mostValuesImported));
+    const entries = given.map(({ address: { address }, reason }) => ({
+      accountId,
+      address,
+      reason: reason ?? 'manual',
+      emailId: null,
+    }));
+    await suppressions.addAll(db, entries);
+    const addresses = new Set(entries.map(({ address }) => suppressions.suppressible(address)));
+    ctx.body = { message: `${addresses.size} addresses are on the list`, count: addresses.size };
+  });
+
+  router.get('/suppressions/export', ...loggedIn, async (ctx) => {
+    const { accountId } = ctx.state.session as Session;
+    const pages = suppressions.exported(db, accountId);
+    // What fails at once is answered as an error, and not with half a file.
+    const first = await pages.next();
+    ctx.type = 'text/csv';
+    ctx.set('Content-Disposition', 'attachment; filename="suppressions.csv"');
+    ctx.body = Readable.from(csvOf(first.value || [], pages));
+  });
+
   router.delete('/suppressions/:address', ...loggedIn, async (ctx) => {
     const { accountId } = ctx.state.session as Session;
     const address = ctx.params.address ?? '';
@@ -44,3 +83,13 @@ export function suppressionRoutes(router: Router, { db, jwtSecret }: Services): 
     ctx.body = { message: `${suppressions.suppressible(address)} is not suppressed any more` };
   });
 }
+
+async function* csvOf(first: Suppression[], others: AsyncIterable<Suppression[]>): AsyncGenerator<string> {
+  yield 'address,reason,email_id,created_at\r\n';
+  yield first.map(csvLine).join('');
+  for await (const some of others) yield some.map(csvLine).join('');
+}
+
+/** RFC 4180, with quotes around the one field that may need them. */
+const csvLine = ({ address, reason, emailId, createdAt }: Suppression) =>
+  `"${address.replaceAll('"', '""')}",${reason},${emailId ?? ''},${createdAt.toISOString()}\r\n`;

@@ -1,6 +1,5 @@
 import type Router from '@koa/router';
 import type { Context } from 'koa';
-import { unsubscribeKey } from '../../core/outgoing-message.ts';
 import { lookUp, type Subscription, unsubscribe } from '../../core/unsubscribe.ts';
 import { notFound } from '../../errors.ts';
 import { type NamedRecipient, parseUnsubscribeToken } from '../../mail/token.ts';
@@ -11,9 +10,9 @@ import type { Services } from '../services.ts';
  * `GET /unsubscribe/:token`: a page with a button. Looking at it changes nothing, as programs look at each link of a message.
  * `POST`: unsubscribes, from that button or from a mail program (RFC 8058), which has no login and reads no answer.
  */
-export function unsubscribeRoutes(router: Router, { db, queue, encryptionKey }: Services): void {
+export function unsubscribeRoutes(router: Router, { db, queue, tokenKeys }: Services): void {
   const named = (ctx: Context & { params: Record<string, string> }): NamedRecipient => {
-    const found = parseUnsubscribeToken(unsubscribeKey(encryptionKey), ctx.params.token ?? '');
+    const found = parseUnsubscribeToken(tokenKeys.unsubscribe, ctx.params.token ?? '');
     if (!found) throw notFound();
     return found;
   };

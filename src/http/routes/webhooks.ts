@@ -74,7 +74,7 @@ export const range = z
 
 /** `/webhooks`: endpoints and their secrets. `/webhook-deliveries`: what was sent to them, and sending it again. */
 export function webhookRoutes(router: Router, services: Services): void {
-  const { db, encryptionKey } = services;
+  const { db, keyring } = services;
   const loggedIn = demandLogin(db, services.jwtSecret);
   const creation = newWebhook(services.allowPrivateNetworks);
   const changes = webhookChanges(services.allowPrivateNetworks);
@@ -82,7 +82,7 @@ export function webhookRoutes(router: Router, services: Services): void {
   router.post('/webhooks', ...loggedIn, async (ctx) => {
     const { accountId } = ctx.state.session as Session;
     const input = parse(creation, await readJson(ctx, bodyLimit));
-    const { webhook, secret } = await webhooks.create(db, accountId, input, { encryptionKey });
+    const { webhook, secret } = await webhooks.create(db, accountId, input, { keyring });
     ctx.status = 201;
     ctx.body = { webhook: present.webhook(webhook), secret };
   });
@@ -111,7 +111,7 @@ export function webhookRoutes(router: Router, services: Services): void {
 
   router.post('/webhooks/:id/rotate-secret', ...loggedIn, async (ctx) => {
     const { accountId } = ctx.state.session as Session;
-    const { webhook, secret } = await webhooks.rotateSecret(db, accountId, ctx.params.id ?? '', { encryptionKey });
+    const { webhook, secret } = await webhooks.rotateSecret(db, accountId, ctx.params.id ?? '', { keyring });
     const validUntil = webhook.previousSecretUntil?.toISOString() ?? null;
     ctx.body = { webhook: present.webhook(webhook), secret, previous_secret_valid_until: validUntil };
   });

@@ -1,0 +1,32 @@
+import type { Database } from '../db/client.ts';
+import { parseMailbox } from '../mail/address.ts';
+import type { SendRequest } from './draft.ts';
+import * as log from './email-log.ts';
+import { loadFiles } from './outgoing.ts';
+
+/**
+ * What an email asked for, to be asked for again, now: to the same recipients, with the same content and files.
+ *
+ * @throws ApiError 404
+ */
+export async function resendable(db: Database, accountId: string, id: string): Promise<SendRequest> {
+  const [{ email }, content] = await Promise.all([log.get(db, accountId, id), log.content(db, accountId, id)]);
+  const files = await loadFiles(db, accountId, content.attachments);
+  return {
+    from: parseMailbox(email.from),
+    to: email.to.map(parseMailbox),
+    cc: email.cc.map(parseMailbox),
+    bcc: email.bcc.map(parseMailbox),
+    replyTo: email.replyTo.map(parseMailbox),
+    subject: email.subject,
+    html: content.html,
+    text: content.text,
+    headers: content.headers,
+    attachments: files,
+    tags: email.tags,
+    type: email.type,
+    tls: email.tls,
+    onUncertain: email.onUncertain,
+    scheduledAt: null,
+  };
+}

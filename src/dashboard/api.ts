@@ -1,0 +1,45 @@
+import { MutationCache, QueryCache, QueryClient } from '@tanstack/react-query';
+import { Sendwright, SendwrightError } from '../client/index.ts';
+
+/** What pages of other sites cannot send along with the cookie. */
+const fromOwnPage: typeof fetch = (input, init) => {
+  const headers = new Headers(init?.headers);
+  headers.set('X-Sendwright-Page', '1');
+  return fetch(input, { ...init, headers });
+};
+
+/** The service that this page is from; the browser sends the login along. */
+export const api = new Sendwright({ baseUrl: location.origin, fetch: fromOwnPage, maxAttempts: 2 });
+
+export const isStatus = (error: unknown, status: number) => error instanceof SendwrightError && error.status === status;
+
+/** What was given cannot be read, and why: words for the person who gave it. */
+export class Unreadable extends Error {}
+
+/** An error in words for the person who pressed the button. */
+export function wordsOf(error: unknown): string {
+  if (error instanceof Unreadable) return error.message;
+  if (!(error instanceof SendwrightError)) return 'Something went wrong on this page.';
+  const [code, detail] = [error.error, error.detail];
+  if (code === 'network error' || code === 'timeout') return 'The server does not answer. Is it running?';
+  return detail ? `${code[0]?.toUpperCase()}${code.slice(1)}: ${detail}` : `${code[0]?.toUpperCase()}${code.slice(1)}.`;
+}
+
+export const sessionKey = ['session'];
+
+/** Whatever says that the login is over shows the login again. */
+function noticeEnd(error: unknown): void {
+  if (isStatus(error, 401)) queries.setQueryData(sessionKey, null);
+}
+
+export const queries: QueryClient = new QueryClient({
+  queryCache: new QueryCache({ onError: noticeEnd }),
+  mutationCache: new MutationCache({ onError: noticeEnd }),
+  defaultOptions: {
+    queries: {
+      staleTime: 5_000,
+      // The client repeats what is worth repeating.
+      retry: false,
+    },
+  },
+});

@@ -1,0 +1,68 @@
+import { MantineProvider } from '@mantine/core';
+import { Notifications } from '@mantine/notifications';
+import { QueryClientProvider } from '@tanstack/react-query';
+import { type ComponentType, lazy, Suspense } from 'react';
+import { Redirect, Route, Switch } from 'wouter';
+import { queries } from './api.ts';
+import { nonce } from './nonce.ts';
+import { LogIn } from './pages/log-in.tsx';
+import { Boundary, Waiting } from './parts/failure.tsx';
+import { useSessionState } from './session.ts';
+import { Shell } from './shell.tsx';
+import { theme } from './theme.ts';
+
+const page = <Name extends string>(load: () => Promise<Record<Name, ComponentType>>, name: Name) =>
+  lazy(async () => ({ default: (await load())[name] }));
+
+const routes: [path: string, page: ComponentType][] = [
+  ['/start', page(() => import('./pages/start.tsx'), 'Start')],
+  ['/sandbox/:id?', page(() => import('./pages/sandbox.tsx'), 'Sandbox')],
+  ['/emails', page(() => import('./pages/emails.tsx'), 'Emails')],
+  ['/emails/:id', page(() => import('./pages/email.tsx'), 'EmailPage')],
+  ['/overview', page(() => import('./pages/overview.tsx'), 'Overview')],
+  ['/domains', page(() => import('./pages/domains.tsx'), 'Domains')],
+  ['/domains/:id', page(() => import('./pages/domain.tsx'), 'DomainPage')],
+  ['/webhooks', page(() => import('./pages/webhooks.tsx'), 'Webhooks')],
+  ['/webhooks/:id', page(() => import('./pages/webhook.tsx'), 'WebhookPage')],
+  ['/suppressions', page(() => import('./pages/suppressions.tsx'), 'Suppressions')],
+  ['/keys', page(() => import('./pages/keys.tsx'), 'Keys')],
+];
+
+export function App() {
+  return (
+    <MantineProvider theme={theme} defaultColorScheme="auto" getStyleNonce={() => nonce}>
+      <QueryClientProvider client={queries}>
+        <Notifications position="bottom-right" />
+        <Boundary>
+          <Gate />
+        </Boundary>
+      </QueryClientProvider>
+    </MantineProvider>
+  );
+}
+
+/** The login, or the pages behind it. */
+function Gate() {
+  const { data: session, error } = useSessionState();
+  if (error) throw error;
+  if (session === undefined) return null;
+  if (session === null) return <LogIn />;
+  return (
+    <Shell>
+      <Suspense fallback={<Waiting />}>
+        <Switch>
+          {routes.map(([path, Page]) => (
+            <Route key={path} path={path}>
+              <Boundary key={path}>
+                <Page />
+              </Boundary>
+            </Route>
+          ))}
+          <Route>
+            <Redirect to="/start" replace />
+          </Route>
+        </Switch>
+      </Suspense>
+    </Shell>
+  );
+}

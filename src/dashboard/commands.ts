@@ -1,0 +1,51 @@
+import type { Email, EmailContent } from '../client/index.ts';
+
+/** A text as one word of a shell. */
+const quoted = (text: string) => `'${text.replaceAll("'", "'\\''")}'`;
+
+const call = (baseUrl: string, key: string, body: object) =>
+  [
+    `curl ${baseUrl}/api/v1/emails \\`,
+    `  -H ${quoted(`X-API-Key: ${key}`)} -H 'Content-Type: application/json' \\`,
+    `  -d ${quoted(JSON.stringify(body))}`,
+  ].join('\n');
+
+export const someKey = 'sk_live_…';
+
+/** A first email, to paste. */
+export const firstEmail = (baseUrl: string, from: string, key = someKey): string =>
+  call(baseUrl, key, {
+    from: `Me <hello@${from}>`,
+    to: ['you@anywhere.test'],
+    subject: 'Hello',
+    html: '<p>It works.</p>',
+  });
+
+/** The call that sends this email again; files are named, and not in it. */
+export function sameEmail(baseUrl: string, to: string[], email: Email, content: EmailContent): string {
+  const given = <T>(name: string, value: T[] | string | null) => (value?.length ? { [name]: value } : {});
+  const headers = Object.fromEntries(content.headers.map(({ name, value }) => [name, value]));
+  return call(baseUrl, someKey, {
+    from: email.from,
+    to,
+    ...given('cc', email.cc),
+    ...given('bcc', email.bcc),
+    ...given('reply_to', email.reply_to),
+    subject: email.subject,
+    ...given('html', content.html),
+    ...given('text', content.text),
+    ...(content.headers.length > 0 ? { headers } : {}),
+    ...given('tags', email.tags),
+    ...(email.type === 'marketing' ? { type: email.type } : {}),
+    ...given(
+      'attachments',
+      content.attachments.map(({ filename, content_type }) => ({ filename, content_type, content: 'BASE64' })),
+    ),
+  });
+}
+
+export const webhookCall = (baseUrl: string): string =>
+  [
+    `curl ${baseUrl}/api/v1/webhooks -H 'Authorization: Bearer <token>' -H 'Content-Type: application/json' \\`,
+    `  -d '{"url": "https://example.com/hooks", "events": ["email.delivered", "email.failed"]}'`,
+  ].join('\n');

@@ -1,0 +1,124 @@
+import { Button, Group, NativeSelect } from '@mantine/core';
+import { useMutation, useQuery } from '@tanstack/react-query';
+import { useLocation, useParams } from 'wouter';
+import { type Checks, type Domain, SendwrightError, type VerificationError } from '../../client/index.ts';
+import { api, queries } from '../api.ts';
+import { Confirmed, tell, tellFailure, useAction } from '../parts/action.tsx';
+import { Failure, Waiting } from '../parts/failure.tsx';
+import { Moment } from '../parts/moment.tsx';
+import { PageHead, Panel } from '../parts/page.tsx';
+import { Status } from '../parts/status.tsx';
+import { DkimKeys } from './domain-keys.tsx';
+import { type NamedRecord, Records, zoneFile } from './domain-records.tsx';
+
+/** What was found, whether it was enough or not; anything else is an error. */
+async function lookUp(id: string): Promise<{ ok: boolean; checks: Checks }> {
+  try {
+    return { ok: true, checks: (await api.domains.verify(id)).checks };
+  } catch (error) {
+    if (!(error instanceof SendwrightError) || error.error !== 'dns verification failed') throw error;
+    return { ok: false, checks: (error.body as unknown as VerificationError).checks };
+  }
+}
+
+/** One domain: its records, what is published, and its keys. */
+export function DomainPage() {
+  const { id = '' } = useParams<{ id: string }>();
+  const [, navigate] = useLocation();
+  const { data, error } = useQuery({
+    queryKey: ['domains', id],
+    queryFn: () => api.domains.get(id),
+    refetchInterval: ({ state }) => (state.data?.domain.status === 'pending' ? 15_000 : false),
+  });
+  const check = useMutation({
+    mutationFn: () => lookUp(id),
+    onSuccess: async ({ ok }) => {
+      tell(ok ? 'All three records are right.' : 'Not yet: see what was found beside each record.');
+      await queries.invalidateQueries({ queryKey: ['domains'] });
+    },
+    onError: tellFailure,
+  });
+  const back = { href: '/domains', name: 'Domains' };
+  if (error) {
+    return (
+      <>
+        <PageHead title="Domain" back={back} />
+        <Failure error={error} />
+      </>
+    );
+  }
+  if (!data) return <Waiting bars={7} />;
+  const { domain, dns_records: records, recommended_records: recommended } = data;
+  const required: NamedRecord[] = [
+    { purpose: 'Proves that the domain is yours.', check: check.data?.checks.verification, ...records.verification },
+    {
+      purpose: 'The key that receivers check signatures with (DKIM).',
+      check: check.data?.checks.dkim,
+      ...records.dkim,
+    },
+    { purpose: 'Says that this server may send for it (SPF).', check: check.data?.checks.spf, ...records.spf },
+  ];
+  return (
+    <>
+      <PageHead
+        title={domain.domain}
+        back={back}
+        words={
+          <>
+            <Status value={domain.status} />{' '}
+            {domain.verified_at ? (
+              <>
+                since <Moment at={domain.verified_at} />
+              </>
+            ) : (
+              'It is looked up by itself, less and less often for two days; or now, by hand.'
+            )}
+            {domain.dns_warning && <span style={{ color: 'var(--bad)' }}> {domain.dns_warning}</span>}
+          </>
+        }
+        actions={
+          <Group gap={6} wrap="nowrap">
+            <Button loading={check.isPending} onClick={() => check.mutate()}>
+              Check the records now
+            </Button>
+            <Confirmed
+              name="Remove"
+              words={`Nothing can be sent from ${domain.domain} any more, and what is queued from there fails.`}
+              act={() => api.domains.remove(id)}
+              done={`${domain.domain} was removed.`}
+              then={() => navigate('/domains')}
+            />
+          </Group>
+        }
+      />
+      <Records title="DNS records to publish" records={required} zone={zoneFile(required)} />
+      {recommended.length > 0 && <Records title="Recommended" records={recommended} zone={zoneFile(recommended)} />}
+      <DkimKeys domainId={id} keys={data.dkim_keys} />
+      <Ways domain={domain} />
+    </>
+  );
+}
+
+function Ways({ domain }: { domain: Domain }) {
+  const change = useAction(
+    (tls: Domain['tls']) => api.domains.change(domain.id, { tls }),
+    'Changed, for what is queued too.',
+  );
+  return (
+    <Panel title="TLS">
+      <div className="body">
+        <NativeSelect
+          label="What all of its mail asks of the connection, at least"
+          w={420}
+          value={domain.tls}
+          data={[
+            { value: 'opportunistic', label: 'opportunistic: encrypted where it can be' },
+            { value: 'required', label: 'required: waits rather than go in clear' },
+            { value: 'verified', label: 'verified: waits for a valid certificate too' },
+          ]}
+          onChange={({ currentTarget }) => change.mutate(currentTarget.value as Domain['tls'])}
+        />
+      </div>
+    </Panel>
+  );
+}

@@ -1,0 +1,135 @@
+import { Button, Group, Modal, TextInput } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import type { FormEvent } from 'react';
+import { Link, useLocation } from 'wouter';
+import type { Domain } from '../../client/index.ts';
+import { useAddressState } from '../address-state.ts';
+import { api } from '../api.ts';
+import { useAction } from '../parts/action.tsx';
+import { type Column, DataTable } from '../parts/data-table.tsx';
+import { Empty } from '../parts/empty.tsx';
+import { Failure } from '../parts/failure.tsx';
+import { ChoiceField, SearchField } from '../parts/filters.tsx';
+import { Moment } from '../parts/moment.tsx';
+import { PageHead } from '../parts/page.tsx';
+import { Status } from '../parts/status.tsx';
+import { useSession } from '../session.ts';
+
+const columns: Column<Domain>[] = [
+  {
+    id: 'domain',
+    header: 'Domain',
+    cell: ({ id, domain }) => (
+      <Link href={`/domains/${id}`} className="row-link" data-row>
+        {domain}
+      </Link>
+    ),
+  },
+  { id: 'status', header: 'Status', kind: 'narrow', cell: ({ status }) => <Status value={status} /> },
+  {
+    id: 'warning',
+    header: 'DNS',
+    cell: ({ dns_warning: warning, status }) =>
+      warning ? (
+        <span style={{ color: 'var(--bad)' }}>{warning}</span>
+      ) : (
+        <span className="dim">{status === 'verified' ? 'in order' : 'looked up again and again'}</span>
+      ),
+  },
+  { id: 'tls', header: 'TLS', kind: 'narrow', cell: ({ tls }) => tls },
+  {
+    id: 'created',
+    header: 'Added',
+    kind: 'narrow',
+    cell: ({ created_at: at }) => (
+      <span className="soft">
+        <Moment at={at} />
+      </span>
+    ),
+  },
+];
+
+/** What mail can be sent from. */
+export function Domains() {
+  const { service } = useSession();
+  const [state, change] = useAddressState(['new', 'q', 'status']);
+  const { data, error, refetch } = useQuery({ queryKey: ['domains'], queryFn: () => api.domains.list() });
+  const shown = data?.domains.filter(
+    ({ domain, status }) => domain.includes(state.q?.toLowerCase() ?? '') && status === (state.status ?? status),
+  );
+  const add = <Button onClick={() => change({ new: '1' })}>Add a domain</Button>;
+  return (
+    <>
+      <PageHead title="Domains" words="What mail can be sent from, once its DNS records are found." actions={add} />
+      {data && data.domains.length > 0 && (
+        <search className="filters">
+          <SearchField label="Name" value={state.q} change={(q) => change({ q })} first />
+          <ChoiceField
+            label="Status"
+            all="Any status"
+            choices={['verified', 'pending']}
+            value={state.status}
+            change={(status) => change({ status })}
+          />
+        </search>
+      )}
+      {error ? (
+        <Failure error={error} retry={() => void refetch()} />
+      ) : (
+        <DataTable
+          label="Domains"
+          columns={columns}
+          rows={shown}
+          idOf={({ id }) => id}
+          hrefOf={({ id }) => `/domains/${id}`}
+          empty={
+            data && data.domains.length > 0 ? (
+              <Empty title="No domain matches" words="Take a filter off." />
+            ) : (
+              <Empty
+                title="No domain yet"
+                words="Add one that you own. Three DNS records then show that it is yours, and let receivers check that mail is from you."
+                command={`curl ${service.base_url}/api/v1/domains -H 'Authorization: Bearer <token>' -H 'Content-Type: application/json' \\\n  -d '{"domain": "example.com"}'`}
+              />
+            )
+          }
+        />
+      )}
+      <AddDomain open={state.new === '1'} close={() => change({ new: null })} />
+    </>
+  );
+}
+
+function AddDomain({ open, close }: { open: boolean; close: () => void }) {
+  const [, navigate] = useLocation();
+  const add = useAction(
+    (domain: string) => api.domains.create({ domain }),
+    null,
+    ({ domain }) => navigate(`/domains/${domain.id}`),
+  );
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault();
+    add.mutate(String(new FormData(event.currentTarget).get('domain')).trim());
+  };
+  return (
+    <Modal opened={open} onClose={close} title="Add a domain" closeButtonProps={{ 'aria-label': 'Close' }}>
+      <form onSubmit={submit}>
+        <TextInput
+          name="domain"
+          label="Name"
+          description="A subdomain such as mail.example.com is a domain of its own."
+          placeholder="example.com"
+          size="sm"
+          required
+          withAsterisk={false}
+          data-autofocus
+        />
+        <Group justify="flex-end" mt="md">
+          <Button type="submit" loading={add.isPending}>
+            Add
+          </Button>
+        </Group>
+      </form>
+    </Modal>
+  );
+}

@@ -1,0 +1,43 @@
+import { useQuery } from '@tanstack/react-query';
+import { Link } from 'wouter';
+import { api } from '../api.ts';
+import { Failure } from '../parts/failure.tsx';
+import { Moment } from '../parts/moment.tsx';
+import { Panel } from '../parts/page.tsx';
+import { Status } from '../parts/status.tsx';
+
+/** The webhooks that were called for an email. */
+export function EmailWebhooks({ id }: { id: string }) {
+  const { data, error } = useQuery({
+    queryKey: ['deliveries', 'of', id],
+    queryFn: () => api.webhookDeliveries.list({ email_id: id, limit: 100 }),
+    refetchInterval: ({ state }) => (state.data?.deliveries.some(({ status }) => status === 'pending') ? 3_000 : false),
+  });
+  return (
+    <Panel title={data ? `Webhooks (${data.count})` : 'Webhooks'}>
+      {error && <Failure error={error} />}
+      {data?.count === 0 && (
+        <div className="body dim" style={{ fontSize: 13 }}>
+          Nobody was called for this email.{' '}
+          <Link href="/webhooks" className="link">
+            Set up a webhook
+          </Link>
+        </div>
+      )}
+      {data?.deliveries.map((delivery) => (
+        <div className="recipient" key={delivery.id}>
+          <div className="line">
+            <Status value={delivery.status} />
+            <Link href={`/webhooks/${delivery.webhook_id}?delivery=${delivery.id}`} className="link">
+              {delivery.event}
+            </Link>
+            <span className="dim">{delivery.attempts.at(-1)?.response_status ?? delivery.attempts.at(-1)?.error}</span>
+            <span className="dim" style={{ marginLeft: 'auto' }}>
+              <Moment at={delivery.created_at} />
+            </span>
+          </div>
+        </div>
+      ))}
+    </Panel>
+  );
+}

@@ -1,0 +1,229 @@
+import { Button, Group } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import { useLocation, useParams } from 'wouter';
+import type { EmailWithRecipients, Explanation } from '../../client/index.ts';
+import { api } from '../api.ts';
+import { sameEmail } from '../commands.ts';
+import { useLive } from '../live.ts';
+import { Confirmed, tell, useAction } from '../parts/action.tsx';
+import { Failure, Waiting } from '../parts/failure.tsx';
+import { Moment } from '../parts/moment.tsx';
+import { PageHead, Panel } from '../parts/page.tsx';
+import { Status, Tags } from '../parts/status.tsx';
+import { useSession } from '../session.ts';
+import { Attempts } from './email-attempts.tsx';
+import { EmailContentPanel } from './email-content.tsx';
+import { EmailWebhooks } from './email-webhooks.tsx';
+
+/** One email: where it is and why, each attempt, what it says, and whom we told. */
+export function EmailPage() {
+  const { id = '' } = useParams<{ id: string }>();
+  useLive();
+  const { data, error, refetch } = useQuery({
+    queryKey: ['email', id],
+    queryFn: async () => {
+      const [{ email }, explained] = await Promise.all([api.emails.get(id), api.emails.explain(id)]);
+      return { email, explained };
+    },
+    // An attempt that ends in "later" changes no status, and is worth seeing all the same.
+    refetchInterval: ({ state }) => (state.data?.email.status === 'queued' ? 2_000 : false),
+  });
+  const back = { href: '/emails', name: 'Emails' };
+  if (error) {
+    return (
+      <>
+        <PageHead title="Email" back={back} />
+        <Failure error={error} retry={() => void refetch()} />
+      </>
+    );
+  }
+  if (!data) return <Waiting bars={7} />;
+  const { email, explained } = data;
+  return (
+    <>
+      <PageHead
+        title={email.subject}
+        back={back}
+        words={
+          <>
+            <Status value={email.status} /> &nbsp;{explained.summary.replace(`${email.status}: `, '')}
+          </>
+        }
+        actions={<EmailActions email={email} held={explained.recipients.some(isHeld)} />}
+      />
+      <div className="columns">
+        <div>
+          <Panel title={`Recipients (${email.recipients.length})`}>
+            {explained.recipients.map((recipient) => (
+              <RecipientLine key={recipient.address} recipient={recipient} />
+            ))}
+          </Panel>
+          {email.returns.length > 0 && <Returns email={email} />}
+          <Attempts id={id} status={email.status} />
+        </div>
+        <div>
+          <Facts email={email} source={explained.source?.ips ?? null} />
+          <EmailContentPanel id={id} />
+          <EmailWebhooks id={id} />
+        </div>
+      </div>
+    </>
+  );
+}
+
+const isHeld = ({ cause }: Explanation) => cause === 'uncertain';
+
+function EmailActions({ email, held }: { email: EmailWithRecipients; held: boolean }) {
+  const { service } = useSession();
+  const [, navigate] = useLocation();
+  const resend = useAction(
+    () => api.emails.resend(email.id),
+    'Accepted once more.',
+    ({ email: again }) => navigate(`/emails/${again.id}`),
+  );
+  const release = useAction((as: 'retry' | 'delivered' | 'failed') => api.emails.release(email.id, { as }), 'Decided.');
+  const copy = useAction(async () => {
+    const content = await api.emails.content(email.id);
+    const to = email.recipients.filter(({ kind }) => kind === 'to').map(({ address }) => address);
+    await navigator.clipboard.writeText(sameEmail(service.base_url, to, email, content));
+    tell('Copied as curl: put your key into it.');
+  }, null);
+  const waits = email.status === 'queued' && email.scheduled_at && new Date(email.scheduled_at) > new Date();
+  return (
+    <Group gap={6} wrap="nowrap">
+      {held && (
+        <>
+          <Button variant="default" onClick={() => release.mutate('retry')}>
+            Send again
+          </Button>
+          <Button variant="default" onClick={() => release.mutate('delivered')}>
+            It arrived
+          </Button>
+          <Button variant="default" onClick={() => release.mutate('failed')}>
+            It did not
+          </Button>
+        </>
+      )}
+      {waits && (
+        <Confirmed
+          name="Cancel"
+          words="It is not sent, and stays in the log as canceled."
+          act={() => api.emails.cancel(email.id)}
+          done="Canceled."
+        />
+      )}
+      <Button variant="default" loading={copy.isPending} onClick={() => copy.mutate(undefined)}>
+        Copy as curl
+      </Button>
+      <Button variant="default" loading={resend.isPending} onClick={() => resend.mutate(undefined)}>
+        Resend
+      </Button>
+    </Group>
+  );
+}
+
+function RecipientLine({ recipient }: { recipient: Explanation }) {
+  const { address, status, sentence, advice, next_attempt_at: next, gives_up_at: end } = recipient;
+  return (
+    <div className="recipient">
+      <div className="line">
+        <b className="wrap-anywhere" style={{ fontWeight: 550 }}>
+          {address}
+        </b>
+        <Status value={status} />
+        {recipient.classification && <span className="tag">{recipient.classification.replaceAll('_', ' ')}</span>}
+        {next && (
+          <span className="dim">
+            next try <Moment at={next} />
+          </span>
+        )}
+        {end && (
+          <span className="dim">
+            · given up <Moment at={end} />
+          </span>
+        )}
+      </div>
+      <p>{sentence}</p>
+      {advice && <p className="dim">{advice}</p>}
+      {recipient.tls && recipient.tls.notes.length > 0 && <p className="dim">TLS: {recipient.tls.notes.join(' ')}</p>}
+    </div>
+  );
+}
+
+function Returns({ email }: { email: EmailWithRecipients }) {
+  return (
+    <Panel title="What came back">
+      {email.returns.map(({ recipient, kind, classification, diagnostic, received_at: at }) => (
+        <div className="recipient" key={`${recipient} ${kind}`}>
+          <div className="line">
+            <Status value={kind} />
+            <span className="wrap-anywhere">{recipient}</span>
+            {classification && <span className="tag">{classification.replaceAll('_', ' ')}</span>}
+            <span className="dim" style={{ marginLeft: 'auto' }}>
+              <Moment at={at} />
+            </span>
+          </div>
+          {diagnostic && <p className="mono">{diagnostic}</p>}
+        </div>
+      ))}
+    </Panel>
+  );
+}
+
+function Facts({ email, source }: { email: EmailWithRecipients; source: string[] | null }) {
+  const copies = [...email.cc, ...email.bcc];
+  return (
+    <Panel title="Facts">
+      <dl className="facts body">
+        <dt>From</dt>
+        <dd>{email.from}</dd>
+        {copies.length > 0 && (
+          <>
+            <dt>Copies</dt>
+            <dd>{copies.join(', ')}</dd>
+          </>
+        )}
+        {email.reply_to.length > 0 && (
+          <>
+            <dt>Reply to</dt>
+            <dd>{email.reply_to.join(', ')}</dd>
+          </>
+        )}
+        <dt>Type</dt>
+        <dd>
+          {email.type} {email.tags.length > 0 && <Tags tags={email.tags} />}
+        </dd>
+        <dt>Accepted</dt>
+        <dd>
+          <Moment at={email.created_at} />
+        </dd>
+        {email.scheduled_at && (
+          <>
+            <dt>Scheduled</dt>
+            <dd>
+              <Moment at={email.scheduled_at} />
+            </dd>
+          </>
+        )}
+        {email.sent_at && (
+          <>
+            <dt>Delivered</dt>
+            <dd>
+              <Moment at={email.sent_at} />
+            </dd>
+          </>
+        )}
+        {source && source.length > 0 && (
+          <>
+            <dt>Leaves from</dt>
+            <dd className="mono">{source.join(', ')}</dd>
+          </>
+        )}
+        <dt>TLS</dt>
+        <dd>{email.tls}</dd>
+        <dt>Id</dt>
+        <dd className="mono">{email.id}</dd>
+      </dl>
+    </Panel>
+  );
+}

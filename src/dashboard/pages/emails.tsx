@@ -1,0 +1,208 @@
+import { Tooltip } from '@mantine/core';
+import { keepPreviousData, useQuery } from '@tanstack/react-query';
+import { Link } from 'wouter';
+import type { Email, ListEmailsQuery } from '../../client/index.ts';
+import { pageOf, useAddressState } from '../address-state.ts';
+import { api } from '../api.ts';
+import { firstEmail } from '../commands.ts';
+import { count } from '../format.ts';
+import { useLive } from '../live.ts';
+import { type Column, DataTable } from '../parts/data-table.tsx';
+import { Empty } from '../parts/empty.tsx';
+import { Failure } from '../parts/failure.tsx';
+import { ChoiceField, ClearFilters, SearchField } from '../parts/filters.tsx';
+import { Moment } from '../parts/moment.tsx';
+import { PageHead } from '../parts/page.tsx';
+import { Pager, pageSize } from '../parts/pager.tsx';
+import { Status, Tags } from '../parts/status.tsx';
+import { useSession } from '../session.ts';
+
+const statuses = ['queued', 'sent', 'failed', 'suppressed', 'canceled'] as const;
+
+/** How far back, as the address has it. */
+const times = [
+  { value: '1h', label: 'Last hour' },
+  { value: '24h', label: 'Last 24 hours' },
+  { value: '7d', label: 'Last 7 days' },
+];
+const hours: Record<string, number> = { '1h': 1, '24h': 24, '7d': 168 };
+
+const names = ['to', 'q', 'status', 'tag', 'domain', 'type', 'time', 'before', 'accounts', 'page'] as const;
+
+/** To the minute, so that what is asked for stays the same for a while. */
+function since(time: string | undefined): string | undefined {
+  const back = hours[time ?? ''];
+  return back === undefined ? undefined : new Date(Math.floor(Date.now() / 60_000 - back * 60) * 60_000).toISOString();
+}
+
+const columns: Column<Email & { account_id?: string }>[] = [
+  {
+    id: 'to',
+    header: 'To',
+    cell: ({ id, to, cc, bcc }) => (
+      <Link href={`/emails/${id}`} className="row-link" data-row>
+        <span className="cut" title={to}>
+          {to}
+          {cc.length + bcc.length > 0 && <span className="dim"> +{cc.length + bcc.length}</span>}
+        </span>
+      </Link>
+    ),
+  },
+  {
+    id: 'status',
+    header: 'Status',
+    kind: 'narrow',
+    cell: ({ status, error, scheduled_at }) => {
+      const isLater = status === 'queued' && scheduled_at && new Date(scheduled_at) > new Date();
+      const shown = <Status value={isLater ? 'scheduled' : status} />;
+      return error ? (
+        <Tooltip label={error.slice(0, 300)} multiline maw={420}>
+          <span>{shown}</span>
+        </Tooltip>
+      ) : (
+        shown
+      );
+    },
+  },
+  {
+    id: 'subject',
+    header: 'Subject',
+    cell: ({ subject }) => (
+      <span className="cut" title={subject}>
+        {subject}
+      </span>
+    ),
+  },
+  {
+    id: 'from',
+    header: 'From',
+    cell: ({ from }) => (
+      <span className="cut soft" style={{ maxWidth: 220 }} title={from}>
+        {from}
+      </span>
+    ),
+  },
+  { id: 'tags', header: 'Tags', cell: ({ tags }) => <Tags tags={tags.slice(0, 3)} /> },
+  {
+    id: 'created',
+    header: 'Accepted',
+    kind: 'narrow',
+    cell: ({ created_at }) => (
+      <span className="soft">
+        <Moment at={created_at} />
+      </span>
+    ),
+  },
+];
+
+/** The delivery log. */
+export function Emails() {
+  const { user, service } = useSession();
+  const [state, change] = useAddressState(names);
+  const connected = useLive();
+  const page = pageOf(state.page);
+  const all = state.accounts === 'all' && user.role === 'admin';
+  const after = since(state.time);
+  const query: ListEmailsQuery = {
+    limit: pageSize,
+    offset: (page - 1) * pageSize,
+    ...(state.to ? { to: state.to } : {}),
+    ...(state.q ? { q: state.q } : {}),
+    ...(state.tag ? { tag: state.tag } : {}),
+    ...(state.domain ? { domain: state.domain } : {}),
+    ...(state.status ? { status: state.status as Email['status'] } : {}),
+    ...(state.type ? { type: state.type as Email['type'] } : {}),
+    ...(after ? { created_after: after } : {}),
+    ...(state.before ? { created_before: state.before } : {}),
+  };
+  const { data, error, refetch } = useQuery({
+    queryKey: ['emails', all, query],
+    queryFn: () => (all ? api.admin.emails.list(query) : api.emails.list(query)),
+    placeholderData: keepPreviousData,
+  });
+  const search = (name: (typeof names)[number]) => (value: string | null) => change({ [name]: value, page: null });
+  const isFiltered = names.some((name) => name !== 'page' && name !== 'accounts' && state[name]);
+  const clear = () => change(Object.fromEntries(names.map((name) => [name, null])));
+  return (
+    <>
+      <PageHead
+        title="Emails"
+        words="Every email, what became of it, and why."
+        actions={
+          <span className="live-dot dim" data-on={connected} style={{ fontSize: 12.5, paddingTop: 6 }}>
+            {connected ? 'Live' : 'Not live'}
+          </span>
+        }
+      />
+      <search className="filters">
+        <SearchField label="Recipient" value={state.to} change={search('to')} first width={170} />
+        <SearchField label="Subject" value={state.q} change={search('q')} width={130} />
+        <ChoiceField
+          label="Status"
+          all="Any status"
+          choices={statuses}
+          value={state.status}
+          change={search('status')}
+        />
+        <ChoiceField label="Time" all="Any time" choices={times} value={state.time} change={search('time')} />
+        <SearchField label="Tag" value={state.tag} change={search('tag')} width={86} />
+        <SearchField label="Sender domain" value={state.domain} change={search('domain')} width={126} />
+        <ChoiceField
+          label="Type"
+          all="Any type"
+          choices={['transactional', 'marketing']}
+          value={state.type}
+          change={search('type')}
+        />
+        {user.role === 'admin' && (
+          <ChoiceField
+            label="Accounts"
+            all="This account"
+            choices={[{ value: 'all', label: 'All accounts' }]}
+            value={state.accounts}
+            change={search('accounts')}
+          />
+        )}
+        {isFiltered && <ClearFilters clear={clear} />}
+        {data && (
+          <span className="count" aria-live="polite">
+            {count(data.count)}
+            {data.count_exact ? '' : '+'} {data.count === 1 ? 'email' : 'emails'}
+          </span>
+        )}
+      </search>
+      {error ? (
+        <Failure error={error} retry={() => void refetch()} />
+      ) : (
+        <DataTable
+          label="Emails"
+          columns={columns}
+          rows={data?.emails}
+          idOf={({ id }) => id}
+          {...(all ? {} : { hrefOf: ({ id }: Email) => `/emails/${id}` })}
+          empty={
+            isFiltered ? (
+              <Empty title="No email matches" words="Take a filter off, or look further back.">
+                <ClearFilters clear={clear} />
+              </Empty>
+            ) : (
+              <Empty
+                title="No emails yet"
+                words="Send one, and watch it here: each attempt, what the server said, and what happens next."
+                command={firstEmail(service.base_url, service.sandbox ? 'example.test' : 'your-domain.example')}
+              />
+            )
+          }
+        />
+      )}
+      {data && (
+        <Pager
+          page={page}
+          total={data.count}
+          exact={data.count_exact}
+          go={(to) => change({ page: to === 1 ? null : String(to) })}
+        />
+      )}
+    </>
+  );
+}

@@ -1,0 +1,213 @@
+import { Button, Checkbox, Group, Modal, NativeSelect, TextInput } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import { type FormEvent, useState } from 'react';
+import type { ApiKey } from '../../client/index.ts';
+import { useAddressState } from '../address-state.ts';
+import { api } from '../api.ts';
+import { firstEmail } from '../commands.ts';
+import { Confirmed, useAction } from '../parts/action.tsx';
+import { Command } from '../parts/copy.tsx';
+import { type Column, DataTable } from '../parts/data-table.tsx';
+import { Empty } from '../parts/empty.tsx';
+import { Failure } from '../parts/failure.tsx';
+import { ChoiceField, SearchField } from '../parts/filters.tsx';
+import { Moment } from '../parts/moment.tsx';
+import { PageHead } from '../parts/page.tsx';
+import { Status } from '../parts/status.tsx';
+import { useSession } from '../session.ts';
+
+const standing = ({ revoked_at: revoked, expires_at: end }: ApiKey): 'active' | 'revoked' | 'expired' =>
+  revoked ? 'revoked' : end && new Date(end) < new Date() ? 'expired' : 'active';
+
+const columns: Column<ApiKey>[] = [
+  {
+    id: 'name',
+    header: 'Name',
+    cell: ({ name }) => (
+      <span className="cut" title={name}>
+        {name}
+      </span>
+    ),
+  },
+  {
+    id: 'prefix',
+    header: 'Key',
+    kind: 'narrow',
+    cell: ({ key_prefix: prefix }) => <span className="mono">{prefix}…</span>,
+  },
+  { id: 'status', header: 'Status', kind: 'narrow', cell: (key) => <Status value={standing(key)} /> },
+  { id: 'scopes', header: 'May', kind: 'narrow', cell: ({ scopes }) => scopes.join(', ') },
+  {
+    id: 'domains',
+    header: 'From',
+    cell: ({ domains }) => (domains.length > 0 ? domains.join(', ') : <span className="dim">any domain</span>),
+  },
+  {
+    id: 'expires',
+    header: 'Ends',
+    kind: 'narrow',
+    cell: ({ expires_at: at }) => (at ? <Moment at={at} /> : <span className="dim">never</span>),
+  },
+  { id: 'created', header: 'Made', kind: 'narrow', cell: ({ created_at: at }) => <Moment at={at} /> },
+  {
+    id: 'act',
+    header: '',
+    kind: 'narrow',
+    cell: (key) =>
+      standing(key) === 'active' && (
+        <Confirmed
+          name="Revoke"
+          size="compact-xs"
+          words={`Whatever uses “${key.name}” is refused from that moment on.`}
+          act={() => api.keys.revoke(key.id)}
+          done="Revoked."
+        />
+      ),
+  },
+];
+
+/** What programs send with. */
+export function Keys() {
+  const { service } = useSession();
+  const [state, change] = useAddressState(['new', 'q', 'status']);
+  const { data, error, refetch } = useQuery({ queryKey: ['keys'], queryFn: () => api.keys.list() });
+  const wanted = state.status ?? 'active';
+  const shown = data?.api_keys.filter(
+    (key) =>
+      key.name.toLowerCase().includes(state.q?.toLowerCase() ?? '') && (wanted === 'all' || wanted === standing(key)),
+  );
+  return (
+    <>
+      <PageHead
+        title="API keys"
+        words="What programs send with, over HTTP or as the password of SMTP."
+        actions={<Button onClick={() => change({ new: '1' })}>Make a key</Button>}
+      />
+      {data && data.api_keys.length > 0 && (
+        <search className="filters">
+          <SearchField label="Name" value={state.q} change={(q) => change({ q })} first />
+          <ChoiceField
+            label="Status"
+            all="Active"
+            choices={['revoked', 'expired', 'all']}
+            value={state.status}
+            change={(status) => change({ status })}
+          />
+        </search>
+      )}
+      {error ? (
+        <Failure error={error} retry={() => void refetch()} />
+      ) : (
+        <DataTable
+          label="API keys"
+          columns={columns}
+          rows={shown}
+          idOf={({ id }) => id}
+          empty={
+            data && data.api_keys.length > 0 ? (
+              <Empty title="No key matches" words="Take a filter off." />
+            ) : (
+              <Empty
+                title="No key yet"
+                words="Make one, and put it into your program. It is shown once."
+                command={firstEmail(service.base_url, 'your-domain.example')}
+              />
+            )
+          }
+        />
+      )}
+      {state.new === '1' && <NewKey close={() => change({ new: null })} />}
+    </>
+  );
+}
+
+const lifetimes = [
+  { value: '', label: 'never' },
+  { value: '30', label: 'in 30 days' },
+  { value: '90', label: 'in 90 days' },
+  { value: '365', label: 'in a year' },
+];
+
+function NewKey({ close }: { close: () => void }) {
+  const { service } = useSession();
+  const [made, setMade] = useState<string | null>(null);
+  const domains = useQuery({ queryKey: ['domains'], queryFn: () => api.domains.list() });
+  const create = useAction(
+    (form: FormData) => {
+      const days = Number(form.get('days'));
+      const chosen = form.getAll('domain').map(String);
+      return api.keys.create({
+        name: String(form.get('name')).trim(),
+        scopes: [form.get('scope') === 'read' ? 'read' : 'send'],
+        ...(chosen.length > 0 ? { domains: chosen } : {}),
+        ...(days > 0 ? { expires_at: new Date(Date.now() + days * 86_400_000).toISOString() } : {}),
+      });
+    },
+    null,
+    ({ key }) => setMade(key),
+  );
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault();
+    create.mutate(new FormData(event.currentTarget));
+  };
+  const from = domains.data?.domains.find(({ status }) => status === 'verified')?.domain ?? 'your-domain.example';
+  return (
+    <Modal
+      opened
+      onClose={close}
+      title={made ? 'Keep this key now' : 'Make a key'}
+      size="lg"
+      closeButtonProps={{ 'aria-label': 'Close' }}
+    >
+      {made ? (
+        <>
+          <p className="soft" style={{ marginTop: 0, fontSize: 13 }}>
+            It is shown only this once: we keep no copy that could be read.
+          </p>
+          <Command text={made} what="the key" />
+          <p className="soft" style={{ fontSize: 13 }}>
+            Try it:
+          </p>
+          <Command text={firstEmail(service.base_url, from, made)} />
+        </>
+      ) : (
+        <form onSubmit={submit}>
+          <TextInput
+            name="name"
+            label="Name"
+            placeholder="shop"
+            size="sm"
+            required
+            withAsterisk={false}
+            data-autofocus
+          />
+          <Group grow mt="sm">
+            <NativeSelect
+              name="scope"
+              label="It may"
+              data={[
+                { value: 'send', label: 'send and read' },
+                { value: 'read', label: 'read only' },
+              ]}
+            />
+            <NativeSelect name="days" label="It ends" data={lifetimes} />
+          </Group>
+          {domains.data && domains.data.domains.length > 1 && (
+            <Checkbox.Group label="Only from these domains" description="None chosen: from all of them." mt="sm">
+              <Group gap="md" mt={6}>
+                {domains.data.domains.map(({ domain }) => (
+                  <Checkbox key={domain} size="xs" name="domain" value={domain} label={domain} />
+                ))}
+              </Group>
+            </Checkbox.Group>
+          )}
+          <Group justify="flex-end" mt="md">
+            <Button type="submit" loading={create.isPending}>
+              Make it
+            </Button>
+          </Group>
+        </form>
+      )}
+    </Modal>
+  );
+}

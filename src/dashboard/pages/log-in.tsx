@@ -1,0 +1,63 @@
+import { Alert, Button, PasswordInput, TextInput } from '@mantine/core';
+import { useMutation } from '@tanstack/react-query';
+import { type FormEvent, useEffect } from 'react';
+import { isStatus, wordsOf } from '../api.ts';
+import { Logo } from '../icons.tsx';
+import { logIn } from '../session.ts';
+
+export function LogIn() {
+  const attempt = useMutation({
+    mutationFn: ({ email, password }: { email: string; password: string }) => logIn(email, password),
+  });
+  useEffect(() => {
+    document.title = 'Log in · Sendwright';
+  }, []);
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault();
+    const form = new FormData(event.currentTarget);
+    attempt.mutate({ email: String(form.get('email')), password: String(form.get('password')) });
+  };
+  const why = isStatus(attempt.error, 401) ? 'There is no such login, or the password is another one.' : null;
+  return (
+    <main className="login">
+      <form onSubmit={submit}>
+        <div className="brand" style={{ padding: 0 }}>
+          <Logo />
+        </div>
+        <h1>Log in to Sendwright</h1>
+        <p className="dim" style={{ margin: '0 0 18px', fontSize: 13 }}>
+          The first login is in the terminal that started it.
+        </p>
+        <TextInput
+          name="email"
+          label="Email"
+          type="text"
+          inputMode="email"
+          autoComplete="username"
+          size="sm"
+          mb="sm"
+          required
+          withAsterisk={false}
+          autoFocus
+        />
+        <PasswordInput
+          name="password"
+          label="Password"
+          autoComplete="current-password"
+          mb="md"
+          required
+          withAsterisk={false}
+          visibilityToggleButtonProps={{ 'aria-label': 'Show the password' }}
+        />
+        {attempt.isError && (
+          <Alert color="red" variant="light" mb="md" p="xs" role="alert">
+            {why ?? wordsOf(attempt.error)}
+          </Alert>
+        )}
+        <Button type="submit" fullWidth size="sm" loading={attempt.isPending}>
+          Log in
+        </Button>
+      </form>
+    </main>
+  );
+}

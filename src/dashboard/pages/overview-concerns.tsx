@@ -1,0 +1,130 @@
+import { useQuery } from '@tanstack/react-query';
+import { Link } from 'wouter';
+import type { Bucket, Destination, Domain, Webhook } from '../../client/index.ts';
+import { api } from '../api.ts';
+import { percent, plural, spaced } from '../format.ts';
+import { Failure } from '../parts/failure.tsx';
+import { Panel } from '../parts/page.tsx';
+import { Status } from '../parts/status.tsx';
+import { useSession } from '../session.ts';
+
+interface Concern {
+  urgent: boolean;
+  words: string;
+  href: string;
+  link: string;
+}
+
+/** A tenth of the mail, or one reader in a thousand, is where receivers begin to mind. */
+const worryingFailures = 0.1;
+const worryingComplaints = 0.001;
+/** Of fewer emails a share says little. */
+const fewest = 20;
+
+/** What somebody should do something about, in words. */
+export function Concerns({ buckets }: { buckets: Bucket[] }) {
+  const { user } = useSession();
+  const isAdmin = user.role === 'admin';
+  const { data, error } = useQuery({
+    queryKey: ['concerns', isAdmin],
+    queryFn: async () => {
+      const [{ domains }, { webhooks }, sites] = await Promise.all([
+        api.domains.list(),
+        api.webhooks.list(),
+        isAdmin ? api.admin.destinations.list({ limit: 100 }) : { destinations: [] },
+      ]);
+      return [...ofDomains(domains), ...ofWebhooks(webhooks), ...ofDestinations(sites.destinations)];
+    },
+    refetchInterval: 15_000,
+  });
+  const concerns = [...(data ?? []), ...ofNumbers(buckets)];
+  return (
+    <Panel title="What needs attention">
+      {error && <Failure error={error} />}
+      {data && concerns.length === 0 && (
+        <div className="body soft" style={{ fontSize: 13 }}>
+          Nothing: domains are in order, webhooks answer, and mail goes where it should.
+        </div>
+      )}
+      <ul className="concerns">
+        {concerns.map(({ urgent, words, href, link }) => (
+          <li key={words}>
+            <Status value={urgent ? 'now' : 'soon'} tone={urgent ? 'bad' : 'wait'} />
+            <span className="wrap-anywhere">
+              {words}{' '}
+              <Link href={href} className="link">
+                {link}
+              </Link>
+            </span>
+          </li>
+        ))}
+      </ul>
+    </Panel>
+  );
+}
+
+function ofDomains(domains: Domain[]): Concern[] {
+  return domains.flatMap(({ id, domain, status, dns_warning: warning }): Concern[] => {
+    const seen = { href: `/domains/${id}`, link: 'Show its records' };
+    if (status === 'pending')
+      return [{ urgent: false, words: `${domain} cannot send yet: its DNS records are not verified.`, ...seen }];
+    return warning ? [{ urgent: true, words: `${domain}: ${warning}.`.replace(/\.\.$/, '.'), ...seen }] : [];
+  });
+}
+
+function ofWebhooks(webhooks: Webhook[]): Concern[] {
+  return webhooks.flatMap(({ id, url, status, disabled_reason: reason, failing_since: since }): Concern[] => {
+    const { host } = new URL(url);
+    const seen = { href: `/webhooks/${id}`, link: 'Show its calls' };
+    if (status === 'disabled' && reason)
+      return [{ urgent: true, words: `The webhook at ${host} is off: ${reason}.`, ...seen }];
+    return status === 'enabled' && since ? [{ urgent: false, words: `Calls to ${host} fail.`, ...seen }] : [];
+  });
+}
+
+function ofDestinations(destinations: Destination[]): Concern[] {
+  return destinations.flatMap(
+    ({ site, queued, deferred, paused_at: paused, backoff_until: backoff, reason }): Concern[] => {
+      const waiting = queued + deferred;
+      const seen = { href: `/destinations?q=${encodeURIComponent(site)}`, link: 'Show it' };
+      if (paused)
+        return [{ urgent: false, words: `${site} is paused, ${plural(waiting, 'recipient')} waiting.`, ...seen }];
+      if (backoff)
+        return [{ urgent: true, words: `${site} gets nothing for now: ${reason ?? 'it does not answer'}.`, ...seen }];
+      return [];
+    },
+  );
+}
+
+function ofNumbers(buckets: Bucket[]): Concern[] {
+  const sum = (read: (bucket: Bucket) => number) => buckets.reduce((total, bucket) => total + read(bucket), 0);
+  const [accepted, delivered, failed] = [
+    sum((one) => one.accepted),
+    sum((one) => one.delivered),
+    sum((one) => one.failed),
+  ];
+  const complaints = sum((one) => one.complaints);
+  const settled = delivered + failed;
+  const concerns: Concern[] = [];
+  if (settled >= fewest && failed / settled > worryingFailures) {
+    const classes = new Map<string, number>();
+    for (const bucket of buckets)
+      for (const [name, value] of Object.entries(bucket.failed_by_class))
+        classes.set(name, (classes.get(name) ?? 0) + value);
+    const [first] = [...classes].sort(([, a], [, b]) => b - a);
+    concerns.push({
+      urgent: true,
+      words: `${percent(failed, settled)} of recipients failed for good${first ? `, most of them for “${spaced(first[0])}”` : ''}.`,
+      href: '/emails?status=failed',
+      link: 'Show them',
+    });
+  }
+  if (accepted >= fewest && complaints / accepted > worryingComplaints)
+    concerns.push({
+      urgent: true,
+      words: `${plural(complaints, 'reader')} called your mail spam, ${percent(complaints, accepted)} of all.`,
+      href: '/suppressions?reason=complaint',
+      link: 'Show who',
+    });
+  return concerns;
+}

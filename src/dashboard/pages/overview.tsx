@@ -1,0 +1,223 @@
+import { SegmentedControl } from '@mantine/core';
+import { keepPreviousData, useQuery } from '@tanstack/react-query';
+import { useMemo } from 'react';
+import type { Bucket } from '../../client/index.ts';
+import { useAddressState } from '../address-state.ts';
+import { api } from '../api.ts';
+import { firstEmail } from '../commands.ts';
+import { compact, count, duration, percent } from '../format.ts';
+import { useLive } from '../live.ts';
+import { Chart } from '../parts/chart.tsx';
+import { type Column, DataTable } from '../parts/data-table.tsx';
+import { Empty } from '../parts/empty.tsx';
+import { Failure, Waiting } from '../parts/failure.tsx';
+import { PageHead, Panel } from '../parts/page.tsx';
+import { useSession } from '../session.ts';
+import { Concerns } from './overview-concerns.tsx';
+
+const hourMs = 3_600_000;
+const ranges = {
+  day: { label: '24 hours', interval: 'hour', stepMs: hourMs, steps: 24 },
+  week: { label: '7 days', interval: 'hour', stepMs: hourMs, steps: 168 },
+  month: { label: '30 days', interval: 'day', stepMs: 24 * hourMs, steps: 30 },
+} as const;
+type Range = keyof typeof ranges;
+
+/** From the beginning of the first stretch until now. */
+function timesOf(range: Range): Date[] {
+  const { stepMs, steps } = ranges[range];
+  const last = Math.floor(Date.now() / stepMs) * stepMs;
+  return Array.from({ length: steps }, (_, index) => new Date(last - (steps - 1 - index) * stepMs));
+}
+
+/** How sending goes. */
+export function Overview() {
+  const { service } = useSession();
+  const [state, change] = useAddressState(['range']);
+  const range: Range = state.range !== undefined && state.range in ranges ? (state.range as Range) : 'day';
+  useLive();
+  const { data, error, refetch } = useQuery({
+    queryKey: ['stats', range],
+    queryFn: async () => {
+      const times = timesOf(range);
+      const { interval } = ranges[range];
+      const from = times[0]?.toISOString() ?? '';
+      const [{ buckets }, grouped, queue, any] = await Promise.all([
+        api.stats.get({ from, interval }),
+        api.stats.get({ from, interval: range === 'month' ? 'day' : 'hour', group_by: 'destination' }),
+        api.emails.list({ limit: 1, status: 'queued' }),
+        api.emails.list({ limit: 1 }),
+      ]);
+      return { times, buckets, byDestination: together(grouped.buckets), queued: queue.count, any: any.count > 0 };
+    },
+    placeholderData: keepPreviousData,
+    refetchInterval: 30_000,
+  });
+  const head = (
+    <PageHead
+      title="Overview"
+      words="How sending goes, and what needs somebody."
+      actions={
+        <SegmentedControl
+          aria-label="How far back"
+          value={range}
+          data={Object.entries(ranges).map(([value, { label }]) => ({ value, label }))}
+          onChange={(value) => change({ range: value === 'day' ? null : value })}
+        />
+      }
+    />
+  );
+  if (error) {
+    return (
+      <>
+        {head}
+        <Failure error={error} retry={() => void refetch()} />
+      </>
+    );
+  }
+  return (
+    <>
+      {head}
+      {!data && <Waiting bars={8} />}
+      {data && !data.any && (
+        <div className="table-box">
+          <Empty
+            title="Nothing was sent yet"
+            words="Once there is mail, this page says how it fares."
+            command={firstEmail(service.base_url, service.sandbox ? 'example.test' : 'your-domain.example')}
+          />
+        </div>
+      )}
+      {data?.any && (
+        <>
+          <Tiles buckets={data.buckets} queued={data.queued} />
+          <Charts times={data.times} buckets={data.buckets} />
+          <div className="columns">
+            <Concerns buckets={data.buckets} />
+            <Destinations rows={data.byDestination} />
+          </div>
+        </>
+      )}
+    </>
+  );
+}
+
+function Tiles({ buckets, queued }: { buckets: Bucket[]; queued: number }) {
+  const sum = (read: (bucket: Bucket) => number) => buckets.reduce((total, bucket) => total + read(bucket), 0);
+  const [delivered, failed] = [sum((one) => one.delivered), sum((one) => one.failed)];
+  const latest = buckets.findLast(({ latency_ms: latency }) => latency !== null)?.latency_ms;
+  const tiles: [name: string, value: string, more: string][] = [
+    ['Accepted', compact(sum((one) => one.accepted)), 'emails'],
+    ['Delivered', compact(delivered), `${percent(delivered, delivered + failed)} of settled recipients`],
+    ['Deferred', compact(sum((one) => one.deferrals)), 'answers of “later”'],
+    ['Failed', compact(failed), `${percent(failed, delivered + failed)} of settled recipients`],
+    ['Suppressed', compact(sum((one) => one.suppressed)), 'emails not sent'],
+    ['In the queue', compact(queued), 'emails now'],
+    ['Delivery time', latest ? duration(latest.p95) : '–', 'p95, in the latest stretch'],
+  ];
+  return (
+    <div className="tiles">
+      {tiles.map(([name, value, more]) => (
+        <div className="tile" key={name}>
+          <div className="name">{name}</div>
+          <div className="value">{value}</div>
+          <div className="more">{more}</div>
+        </div>
+      ))}
+    </div>
+  );
+}
+
+function Charts({ times, buckets }: { times: Date[]; buckets: Bucket[] }) {
+  const { counts, latencies } = useMemo(() => {
+    const byTime = new Map(buckets.map((bucket) => [new Date(bucket.start).getTime(), bucket]));
+    const at = <Value,>(read: (bucket: Bucket) => Value, none: Value) =>
+      times.map((time) => {
+        const bucket = byTime.get(time.getTime());
+        return bucket ? read(bucket) : none;
+      });
+    return {
+      counts: [
+        { name: 'Accepted', color: '--accent', values: at((one) => one.accepted, 0) },
+        { name: 'Delivered', color: '--good', values: at((one) => one.delivered, 0), filled: true },
+        { name: 'Deferred', color: '--wait', values: at((one) => one.deferrals, 0) },
+        { name: 'Failed', color: '--bad', values: at((one) => one.failed, 0) },
+      ],
+      latencies: [
+        {
+          name: 'Half of them within',
+          color: '--accent',
+          values: at<number | null>((one) => one.latency_ms?.p50 ?? null, null),
+        },
+        {
+          name: '95 of 100 within',
+          color: '--wait',
+          values: at<number | null>((one) => one.latency_ms?.p95 ?? null, null),
+        },
+      ],
+    };
+  }, [times, buckets]);
+  return (
+    <div className="columns">
+      <Panel title="Volume">
+        <Chart
+          label="Emails accepted, delivered, deferred and failed over time"
+          times={times}
+          series={counts}
+          format={compact}
+        />
+      </Panel>
+      <Panel title="Delivery time">
+        <Chart label="How long delivery took over time" times={times} series={latencies} format={duration} />
+      </Panel>
+    </div>
+  );
+}
+
+type ByDestination = Pick<Bucket, 'accepted' | 'delivered' | 'deferrals' | 'failed' | 'pending'> & { name: string };
+
+/** The stretches of each destination together, those with the most mail first. */
+function together(buckets: Bucket[]): ByDestination[] {
+  const byName = new Map<string, ByDestination>();
+  for (const { group, accepted, delivered, deferrals, failed, pending } of buckets) {
+    const name = group ?? '';
+    const known = byName.get(name) ?? { name, accepted: 0, delivered: 0, deferrals: 0, failed: 0, pending: 0 };
+    byName.set(name, {
+      name,
+      accepted: known.accepted + accepted,
+      delivered: known.delivered + delivered,
+      deferrals: known.deferrals + deferrals,
+      failed: known.failed + failed,
+      pending: known.pending + pending,
+    });
+  }
+  return [...byName.values()].sort((a, b) => b.accepted - a.accepted).slice(0, 12);
+}
+
+const columns: Column<ByDestination>[] = [
+  { id: 'name', header: 'Destination', cell: ({ name }) => <span className="cut">{name}</span> },
+  { id: 'accepted', header: 'Emails', kind: 'number', cell: ({ accepted }) => count(accepted) },
+  {
+    id: 'delivered',
+    header: 'Delivered',
+    kind: 'number',
+    cell: ({ delivered, failed }) => percent(delivered, delivered + failed),
+  },
+  { id: 'deferrals', header: 'Deferred', kind: 'number', cell: ({ deferrals }) => count(deferrals) },
+  { id: 'failed', header: 'Failed', kind: 'number', cell: ({ failed }) => count(failed) },
+  { id: 'pending', header: 'Waiting', kind: 'number', cell: ({ pending }) => count(pending) },
+];
+
+function Destinations({ rows }: { rows: ByDestination[] }) {
+  return (
+    <Panel title="By destination">
+      <DataTable
+        label="By destination"
+        columns={columns}
+        rows={rows}
+        idOf={({ name }) => name}
+        empty={<div className="body dim">Nothing was sent in this time.</div>}
+      />
+    </Panel>
+  );
+}

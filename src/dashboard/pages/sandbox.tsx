@@ -1,0 +1,74 @@
+import { useQuery } from '@tanstack/react-query';
+import { Link, useParams } from 'wouter';
+import { pageOf, useAddressState } from '../address-state.ts';
+import { api } from '../api.ts';
+import { firstEmail } from '../commands.ts';
+import { useLive } from '../live.ts';
+import { Empty } from '../parts/empty.tsx';
+import { Failure, Waiting } from '../parts/failure.tsx';
+import { Moment } from '../parts/moment.tsx';
+import { PageHead } from '../parts/page.tsx';
+import { Pager, pageSize } from '../parts/pager.tsx';
+import { useSession } from '../session.ts';
+import { SandboxMessageView } from './sandbox-message.tsx';
+
+/** The mailbox that all mail ends in while no mail leaves the machine. */
+export function Sandbox() {
+  const { service } = useSession();
+  const { id } = useParams<{ id?: string }>();
+  const [state, change] = useAddressState(['page']);
+  const page = pageOf(state.page);
+  useLive();
+  const { data, error } = useQuery({
+    queryKey: ['sandbox', 'list', page],
+    queryFn: () => api.sandbox.list({ limit: pageSize, offset: (page - 1) * pageSize }),
+    refetchInterval: 3_000,
+  });
+  const search = page === 1 ? '' : `?page=${page}`;
+  const chosen = id ?? data?.messages[0]?.id;
+  return (
+    <>
+      <PageHead
+        title="Sandbox mailbox"
+        words="Mail to any address arrives here, through the real mail server. None leaves this machine."
+      />
+      {error && <Failure error={error} />}
+      {!data && !error && <Waiting />}
+      {data?.count === 0 && (
+        <div className="table-box">
+          <Empty
+            title="Nothing has arrived yet"
+            words="Send to any address. bounced@, deferred@, full@, slow@ and others act as such mailboxes do."
+            command={firstEmail(service.base_url, 'example.test')}
+          />
+        </div>
+      )}
+      {data && data.count > 0 && (
+        <>
+          <div className="split">
+            <nav className="list" aria-label="Messages">
+              {data.messages.map((message) => (
+                <Link
+                  key={message.id}
+                  href={`/sandbox/${message.id}${search}`}
+                  aria-current={message.id === chosen}
+                  data-row
+                >
+                  <div className="subject">
+                    <b>{message.subject || '(no subject)'}</b>
+                    <span className="dim">
+                      <Moment at={message.received_at} />
+                    </span>
+                  </div>
+                  <div className="to">{message.rcpt_to.join(', ')}</div>
+                </Link>
+              ))}
+            </nav>
+            <div>{chosen && <SandboxMessageView key={chosen} id={chosen} />}</div>
+          </div>
+          <Pager page={page} total={data.count} go={(to) => change({ page: to === 1 ? null : String(to) })} />
+        </>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,203 @@
+import { Button, Group, TextInput } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import { type FormEvent, type ReactNode, useState } from 'react';
+import { Link } from 'wouter';
+import { api } from '../api.ts';
+import { firstEmail, someKey } from '../commands.ts';
+import { plural } from '../format.ts';
+import { Icon } from '../icons.tsx';
+import { useLive } from '../live.ts';
+import { useAction } from '../parts/action.tsx';
+import { Command } from '../parts/copy.tsx';
+import { Failure, Waiting } from '../parts/failure.tsx';
+import { Moment } from '../parts/moment.tsx';
+import { PageHead, Panel } from '../parts/page.tsx';
+import { Status } from '../parts/status.tsx';
+import { useSession } from '../session.ts';
+import { SandboxMessageView } from './sandbox-message.tsx';
+
+/** From nothing to a delivered email, in three steps that say by themselves when they are done. */
+export function Start() {
+  const { service } = useSession();
+  useLive();
+  const [newKey, setNewKey] = useState<string | null>(null);
+  const domains = useQuery({ queryKey: ['domains'], queryFn: () => api.domains.list(), refetchInterval: 10_000 });
+  const keys = useQuery({ queryKey: ['keys'], queryFn: () => api.keys.list() });
+  const latest = useQuery({
+    queryKey: ['emails', 'latest'],
+    queryFn: () => api.emails.list({ limit: 1 }),
+    refetchInterval: ({ state }) => (state.data?.emails[0]?.status === 'queued' ? 1_000 : false),
+  });
+  const sent = useQuery({ queryKey: ['emails', 'sent'], queryFn: () => api.emails.list({ limit: 1, status: 'sent' }) });
+  const createKey = useAction(
+    () => api.keys.create({ name: 'first key' }),
+    null,
+    ({ key }) => setNewKey(key),
+  );
+  const error = domains.error ?? keys.error ?? latest.error;
+  if (error) return <Failure error={error} />;
+  if (!domains.data || !keys.data || !latest.data) return <Waiting />;
+  const verified = domains.data.domains.find(({ status }) => status === 'verified');
+  const pending = domains.data.domains.find(({ status }) => status === 'pending');
+  const key = keys.data.api_keys.find(({ revoked_at }) => revoked_at === null);
+  const email = latest.data.emails[0];
+  const from = verified?.domain ?? 'your-domain.example';
+  return (
+    <>
+      <PageHead
+        title="Start"
+        words="Three steps from nothing to a delivered email. They notice by themselves when they are done."
+      />
+      <ol className="steps">
+        <Step number={1} title="A sending domain" done={verified !== undefined}>
+          {verified ? (
+            <p>
+              <b>{verified.domain}</b> is verified: mail can be sent from any address there.
+              {service.sandbox && ' The sandbox made it for you.'}
+            </p>
+          ) : (
+            <>
+              <p>
+                {pending
+                  ? `${pending.domain} waits for its DNS records. They are looked up again and again; a check by hand says what is missing.`
+                  : 'Add a domain that you own, and publish three DNS records.'}
+              </p>
+              <Link href={pending ? `/domains/${pending.id}` : '/domains?new=1'} className="link">
+                {pending ? 'Show the records' : 'Add a domain'} →
+              </Link>
+            </>
+          )}
+        </Step>
+        <Step number={2} title="An API key" done={key !== undefined}>
+          {newKey ? (
+            <>
+              <p>Keep it now: it is shown only this once.</p>
+              <Command text={newKey} what="the key" />
+            </>
+          ) : (
+            <>
+              <p>
+                {key
+                  ? `“${key.name}” (${key.key_prefix}…) can be used. The whole key was shown when it was made.`
+                  : 'Programs send with a key. It is shown once.'}
+              </p>
+              <Button
+                variant={key ? 'default' : 'filled'}
+                loading={createKey.isPending}
+                onClick={() => createKey.mutate(undefined)}
+              >
+                {key ? 'Make another one' : 'Make a key'}
+              </Button>
+            </>
+          )}
+        </Step>
+        <Step number={3} title="A first email" done={(sent.data?.count ?? 0) > 0}>
+          {email ? (
+            <p>
+              The latest of {plural(latest.data.count, 'email')}: <Status value={email.status} />{' '}
+              <Link href={`/emails/${email.id}`} className="link">
+                {email.subject}
+              </Link>{' '}
+              to {email.to}, <Moment at={email.created_at} />
+            </p>
+          ) : (
+            <p>Paste this into a terminal, or send one from here. What becomes of it is shown at once.</p>
+          )}
+          <Command text={firstEmail(service.base_url, from, newKey ?? someKey)} />
+          {verified && <SendOne from={verified.domain} sandbox={service.sandbox} />}
+        </Step>
+      </ol>
+      {service.sandbox && <Received emailId={email?.id} />}
+    </>
+  );
+}
+
+function Step(props: { number: number; title: string; done: boolean; children: ReactNode }) {
+  const { number, title, done, children } = props;
+  return (
+    <li className="step" data-done={done}>
+      <span className="mark">{done ? <Icon name="check" size={14} /> : number}</span>
+      <div>
+        <h2 className="step-title">
+          {title}{' '}
+          {done && (
+            <span className="dim" style={{ fontWeight: 400 }}>
+              · done
+            </span>
+          )}
+        </h2>
+        {children}
+      </div>
+    </li>
+  );
+}
+
+function SendOne({ from, sandbox }: { from: string; sandbox: boolean }) {
+  const send = useAction(
+    (to: string) =>
+      api.emails.send({
+        from: `Sendwright <hello@${from}>`,
+        to,
+        subject: 'Your first email',
+        html: '<p>It works: this came from <b>your own server</b>.</p>',
+        text: 'It works: this came from your own server.',
+      }),
+    'Accepted. It is being delivered.',
+  );
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault();
+    const to = String(new FormData(event.currentTarget).get('to')).trim();
+    if (to) send.mutate(to);
+  };
+  return (
+    <form onSubmit={submit}>
+      <Group gap="xs" mt="sm">
+        <TextInput
+          name="to"
+          aria-label="Send to"
+          placeholder="you@example.com"
+          defaultValue={sandbox ? 'you@anywhere.test' : ''}
+          w={240}
+        />
+        <Button type="submit" loading={send.isPending}>
+          Send a test email
+        </Button>
+        {sandbox && (
+          <span className="dim" style={{ fontSize: 12.5 }}>
+            Try bounced@, deferred@ or complained@anywhere.test, too.
+          </span>
+        )}
+      </Group>
+    </form>
+  );
+}
+
+/** What the sandbox's mailbox got last. */
+function Received({ emailId }: { emailId: string | undefined }) {
+  const messages = useQuery({
+    queryKey: ['sandbox', 'latest', emailId],
+    queryFn: () => api.sandbox.list({ limit: 1 }),
+    refetchInterval: ({ state }) => (emailId && state.data?.count === 0 ? 1_000 : false),
+  });
+  const message = messages.data?.messages[0];
+  return (
+    <Panel
+      title="What arrived in the sandbox's mailbox"
+      actions={
+        <Link href="/sandbox" className="link" style={{ fontSize: 13 }}>
+          All of it →
+        </Link>
+      }
+    >
+      {messages.error && <Failure error={messages.error} />}
+      {message ? (
+        <SandboxMessageView id={message.id} />
+      ) : (
+        <div className="empty">
+          <h2 className="empty-title">Nothing yet</h2>
+          <p>Mail to any address arrives here, through the real mail server, and none leaves this machine.</p>
+        </div>
+      )}
+    </Panel>
+  );
+}

@@ -1,0 +1,53 @@
+import { Modal } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import { Link } from 'wouter';
+import { api, isStatus } from '../api.ts';
+import { Failure, Waiting } from '../parts/failure.tsx';
+import { Moment } from '../parts/moment.tsx';
+import { Status } from '../parts/status.tsx';
+
+/** What the server or the reader said that put an address on the list. */
+export function Evidence({ emailId, address, close }: { emailId: string; address: string; close: () => void }) {
+  const { data, error } = useQuery({
+    queryKey: ['email', emailId, 'evidence'],
+    queryFn: () => api.emails.get(emailId),
+  });
+  const same = (other: string) => other.toLowerCase() === address.toLowerCase();
+  const returns = data?.email.returns.filter(({ recipient }) => same(recipient)) ?? [];
+  const recipient = data?.email.recipients.find((one) => same(one.address));
+  return (
+    <Modal opened onClose={close} title={address} size="lg" closeButtonProps={{ 'aria-label': 'Close' }}>
+      {error &&
+        (isStatus(error, 404) ? (
+          <p className="soft">The email that it comes from is past the time that the log is kept.</p>
+        ) : (
+          <Failure error={error} />
+        ))}
+      {!data && !error && <Waiting />}
+      {data && (
+        <>
+          {returns.map(({ kind, diagnostic, received_at: at, enhanced_code: code }) => (
+            <div key={kind} style={{ marginBottom: 12 }}>
+              <Status value={kind} /> {code} <Moment at={at} />
+              {diagnostic && <div className="reply mono wrap-anywhere">{diagnostic}</div>}
+            </div>
+          ))}
+          {returns.length === 0 && recipient?.last_response && (
+            <div style={{ marginBottom: 12 }}>
+              <Status value={recipient.status} /> the server answered:
+              <div className="mono wrap-anywhere" style={{ marginTop: 6 }}>
+                {recipient.last_response}
+              </div>
+            </div>
+          )}
+          <Link href={`/emails/${emailId}`} className="link">
+            {data.email.subject}
+          </Link>{' '}
+          <span className="dim">
+            sent <Moment at={data.email.created_at} />
+          </span>
+        </>
+      )}
+    </Modal>
+  );
+}

@@ -1,0 +1,194 @@
+import { Button, FileButton, Group, Modal, NativeSelect, TextInput } from '@mantine/core';
+import { keepPreviousData, useQuery } from '@tanstack/react-query';
+import type { FormEvent } from 'react';
+import { Link } from 'wouter';
+import type { Suppression } from '../../client/index.ts';
+import { pageOf, useAddressState } from '../address-state.ts';
+import { api } from '../api.ts';
+import { count } from '../format.ts';
+import { useLive } from '../live.ts';
+import { Confirmed, useAction } from '../parts/action.tsx';
+import { type Column, DataTable } from '../parts/data-table.tsx';
+import { Empty } from '../parts/empty.tsx';
+import { Failure } from '../parts/failure.tsx';
+import { ChoiceField, ClearFilters, SearchField } from '../parts/filters.tsx';
+import { Moment } from '../parts/moment.tsx';
+import { PageHead } from '../parts/page.tsx';
+import { Pager, pageSize } from '../parts/pager.tsx';
+import { Status } from '../parts/status.tsx';
+import { useSession } from '../session.ts';
+import { Evidence } from './suppression-evidence.tsx';
+import { importCsv } from './suppressions-csv.ts';
+
+const reasons = ['bounce', 'complaint', 'unsubscribe', 'manual'] as const;
+
+const columns: Column<Suppression>[] = [
+  {
+    id: 'address',
+    header: 'Address',
+    cell: ({ address }) => (
+      <span className="cut" title={address} style={{ fontWeight: 500 }}>
+        {address}
+      </span>
+    ),
+  },
+  { id: 'reason', header: 'Reason', kind: 'narrow', cell: ({ reason }) => <Status value={reason} /> },
+  {
+    id: 'stops',
+    header: 'Stops',
+    kind: 'narrow',
+    cell: ({ reason }) => (reason === 'unsubscribe' ? 'marketing' : 'all mail'),
+  },
+  {
+    id: 'evidence',
+    header: 'Evidence',
+    cell: ({ address, email_id: id }) =>
+      id ? (
+        <Link href={`/suppressions?evidence=${id}&about=${encodeURIComponent(address)}`} className="link">
+          What it comes from
+        </Link>
+      ) : (
+        <span className="dim">added by hand</span>
+      ),
+  },
+  { id: 'created', header: 'Since', kind: 'narrow', cell: ({ created_at: at }) => <Moment at={at} /> },
+  {
+    id: 'act',
+    header: '',
+    kind: 'narrow',
+    cell: ({ address }) => (
+      <Confirmed
+        name="Take off"
+        size="compact-xs"
+        words={`${address} is sent to again. If it bounces or complains once more it comes back.`}
+        act={() => api.suppressions.remove(address)}
+        done="It is sent to again."
+      />
+    ),
+  },
+];
+
+/** Whom nothing is sent to. */
+export function Suppressions() {
+  const { service } = useSession();
+  const [state, change] = useAddressState(['q', 'reason', 'page', 'new', 'evidence', 'about']);
+  const page = pageOf(state.page);
+  useLive();
+  const query = {
+    limit: pageSize,
+    offset: (page - 1) * pageSize,
+    ...(state.q ? { address: state.q } : {}),
+    ...(state.reason ? { reason: state.reason as Suppression['reason'] } : {}),
+  };
+  const { data, error, refetch } = useQuery({
+    queryKey: ['suppressions', query],
+    queryFn: () => api.suppressions.list(query),
+    placeholderData: keepPreviousData,
+  });
+  const load = useAction(importCsv, (added) => `${count(added)} addresses are on the list.`);
+  const isFiltered = Boolean(state.q || state.reason);
+  return (
+    <>
+      <PageHead
+        title="Suppressions"
+        words="Addresses that nothing is sent to: who bounced, complained or unsubscribed comes here by itself."
+        actions={
+          <Group gap={6} wrap="nowrap">
+            <FileButton accept=".csv,text/csv,text/plain" onChange={(file) => file && load.mutate(file)}>
+              {(props) => (
+                <Button variant="default" loading={load.isPending} {...props}>
+                  Import CSV
+                </Button>
+              )}
+            </FileButton>
+            <Button variant="default" component="a" href="/api/v1/suppressions/export" download="suppressions.csv">
+              Export CSV
+            </Button>
+            <Button onClick={() => change({ new: '1' })}>Add an address</Button>
+          </Group>
+        }
+      />
+      <search className="filters">
+        <SearchField
+          label="Part of an address"
+          value={state.q}
+          change={(q) => change({ q, page: null })}
+          first
+          width={240}
+        />
+        <ChoiceField
+          label="Reason"
+          all="Any reason"
+          choices={reasons}
+          value={state.reason}
+          change={(reason) => change({ reason, page: null })}
+        />
+        {isFiltered && <ClearFilters clear={() => change({ q: null, reason: null, page: null })} />}
+        {data && (
+          <span className="count" aria-live="polite">
+            {count(data.count)} {data.count === 1 ? 'address' : 'addresses'}
+          </span>
+        )}
+      </search>
+      {error ? (
+        <Failure error={error} retry={() => void refetch()} />
+      ) : (
+        <DataTable
+          label="Suppressions"
+          columns={columns}
+          rows={data?.suppressions}
+          idOf={({ address }) => address}
+          empty={
+            isFiltered ? (
+              <Empty title="No address matches" words="Take a filter off." />
+            ) : (
+              <Empty
+                title="Nobody is suppressed"
+                words="Bring along the list of the service that you used before: a CSV file with an address, and if you like a reason, on each line."
+                command={`curl ${service.base_url}/api/v1/suppressions -H 'Authorization: Bearer <token>' -H 'Content-Type: application/json' \\\n  -d '{"address": "gone@example.net", "reason": "bounce"}'`}
+              />
+            )
+          }
+        />
+      )}
+      {data && <Pager page={page} total={data.count} go={(to) => change({ page: to === 1 ? null : String(to) })} />}
+      {state.new === '1' && <AddAddress close={() => change({ new: null })} />}
+      {state.evidence && (
+        <Evidence
+          emailId={state.evidence}
+          address={state.about ?? ''}
+          close={() => change({ evidence: null, about: null })}
+        />
+      )}
+    </>
+  );
+}
+
+function AddAddress({ close }: { close: () => void }) {
+  const add = useAction(
+    (form: FormData) =>
+      api.suppressions.add({
+        address: String(form.get('address')).trim(),
+        reason: String(form.get('reason')) as Suppression['reason'],
+      }),
+    'It is on the list.',
+    close,
+  );
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault();
+    add.mutate(new FormData(event.currentTarget));
+  };
+  return (
+    <Modal opened onClose={close} title="Add an address" closeButtonProps={{ 'aria-label': 'Close' }}>
+      <form onSubmit={submit}>
+        <TextInput name="address" label="Address" size="sm" required withAsterisk={false} data-autofocus />
+        <NativeSelect name="reason" label="Reason" mt="sm" defaultValue="manual" data={[...reasons]} />
+        <Group justify="flex-end" mt="md">
+          <Button type="submit" loading={add.isPending}>
+            Add
+          </Button>
+        </Group>
+      </form>
+    </Modal>
+  );
+}

@@ -1,0 +1,212 @@
+import { Button, Drawer, Group, Modal, TextInput } from '@mantine/core';
+import { keepPreviousData, useQuery } from '@tanstack/react-query';
+import { type FormEvent, useState } from 'react';
+import { Link } from 'wouter';
+import type { EventType, Webhook, WebhookDelivery } from '../../client/index.ts';
+import { pageOf, useAddressState } from '../address-state.ts';
+import { api } from '../api.ts';
+import { duration, exact, plural } from '../format.ts';
+import { useLive } from '../live.ts';
+import { useAction } from '../parts/action.tsx';
+import { type Column, DataTable } from '../parts/data-table.tsx';
+import { Empty } from '../parts/empty.tsx';
+import { Failure, Waiting } from '../parts/failure.tsx';
+import { ChoiceField } from '../parts/filters.tsx';
+import { Moment } from '../parts/moment.tsx';
+import { Panel } from '../parts/page.tsx';
+import { Pager, pageSize } from '../parts/pager.tsx';
+import { PlainText } from '../parts/preview.tsx';
+import { Status } from '../parts/status.tsx';
+
+const answerOf = ({ attempts, error }: WebhookDelivery) => {
+  const last = attempts.at(-1);
+  return last?.response_status ? String(last.response_status) : (last?.error ?? error ?? '–');
+};
+
+/** Every call of an endpoint, to look at and to make again. */
+export function Deliveries({ webhook }: { webhook: Webhook }) {
+  const [state, change] = useAddressState(['status', 'event', 'delivery', 'page']);
+  const page = pageOf(state.page);
+  useLive();
+  const query = {
+    webhook_id: webhook.id,
+    limit: pageSize,
+    offset: (page - 1) * pageSize,
+    ...(state.status ? { status: state.status as WebhookDelivery['status'] } : {}),
+    ...(state.event ? { event: state.event as EventType } : {}),
+  };
+  const { data, error } = useQuery({
+    queryKey: ['deliveries', query],
+    queryFn: () => api.webhookDeliveries.list(query),
+    placeholderData: keepPreviousData,
+    refetchInterval: 5_000,
+  });
+  const columns: Column<WebhookDelivery>[] = [
+    {
+      id: 'event',
+      header: 'Event',
+      cell: ({ id, event }) => (
+        <Link href={`/webhooks/${webhook.id}?delivery=${id}`} className="row-link" data-row>
+          {event}
+        </Link>
+      ),
+    },
+    { id: 'status', header: 'Status', kind: 'narrow', cell: ({ status }) => <Status value={status} /> },
+    { id: 'answer', header: 'Last answer', cell: (one) => <span className="cut">{answerOf(one)}</span> },
+    { id: 'attempts', header: 'Attempts', kind: 'number', cell: ({ attempts }) => attempts.length },
+    {
+      id: 'next',
+      header: 'Next try',
+      kind: 'narrow',
+      cell: ({ next_attempt_at: at }) => (at ? <Moment at={at} /> : <span className="dim">–</span>),
+    },
+    { id: 'created', header: 'When', kind: 'narrow', cell: ({ created_at: at }) => <Moment at={at} /> },
+  ];
+  return (
+    <Panel title={data ? `Calls (${data.count})` : 'Calls'} actions={<Replay webhook={webhook} />}>
+      <div className="body" style={{ paddingBottom: 0 }}>
+        <search className="filters">
+          <ChoiceField
+            label="Status"
+            all="Any status"
+            choices={['pending', 'succeeded', 'failed']}
+            value={state.status}
+            change={(status) => change({ status, page: null })}
+          />
+          <ChoiceField
+            label="Event"
+            all="Any event"
+            choices={[...webhook.events, 'webhook.test']}
+            value={state.event}
+            change={(event) => change({ event, page: null })}
+          />
+        </search>
+      </div>
+      {error ? (
+        <Failure error={error} />
+      ) : (
+        <DataTable
+          label="Calls"
+          columns={columns}
+          rows={data?.deliveries}
+          idOf={({ id }) => id}
+          hrefOf={({ id }) => `/webhooks/${webhook.id}?delivery=${id}`}
+          empty={
+            <Empty
+              title="No calls"
+              words="They are made when something happens to an email; a test call is made now."
+            />
+          }
+        />
+      )}
+      {data && (
+        <div style={{ padding: '0 14px 10px' }}>
+          <Pager page={page} total={data.count} go={(to) => change({ page: to === 1 ? null : String(to) })} />
+        </div>
+      )}
+      <Drawer
+        opened={state.delivery !== undefined}
+        onClose={() => change({ delivery: null })}
+        title="One call"
+        position="right"
+        size="lg"
+        transitionProps={{ duration: 0 }}
+        closeButtonProps={{ 'aria-label': 'Close' }}
+      >
+        {state.delivery && <Delivery id={state.delivery} />}
+      </Drawer>
+    </Panel>
+  );
+}
+
+function Delivery({ id }: { id: string }) {
+  const { data, error } = useQuery({
+    queryKey: ['deliveries', 'one', id],
+    queryFn: () => api.webhookDeliveries.get(id),
+    refetchInterval: ({ state }) => (state.data?.delivery.status === 'pending' ? 1_500 : false),
+  });
+  const retry = useAction(() => api.webhookDeliveries.retry(id), 'It is called again now.');
+  if (error) return <Failure error={error} />;
+  if (!data) return <Waiting />;
+  const { delivery } = data;
+  return (
+    <>
+      <Group mb="md">
+        <Status value={delivery.status} />
+        <b>{delivery.event}</b>
+        {delivery.email_id && (
+          <Link href={`/emails/${delivery.email_id}`} className="link">
+            The email
+          </Link>
+        )}
+        <Button ml="auto" variant="default" loading={retry.isPending} onClick={() => retry.mutate(undefined)}>
+          Call again
+        </Button>
+      </Group>
+      {delivery.error && <p style={{ color: 'var(--bad)' }}>{delivery.error}</p>}
+      <Panel title={`Attempts (${delivery.attempts.length})`}>
+        {delivery.attempts.toReversed().map((attempt) => (
+          <div className="attempt" key={attempt.at}>
+            <div className="line">
+              <Status
+                value={attempt.response_status ? String(attempt.response_status) : 'no answer'}
+                tone={attempt.response_status && attempt.response_status < 300 ? 'good' : 'bad'}
+              />
+              <span className="dim moment" title={exact(new Date(attempt.at))}>
+                <Moment at={attempt.at} /> · {duration(attempt.duration_ms)}
+              </span>
+            </div>
+            {(attempt.error || attempt.response_body) && (
+              <div className="reply">{attempt.error ?? attempt.response_body}</div>
+            )}
+          </div>
+        ))}
+      </Panel>
+      <Panel title="What is posted">
+        <PlainText text={JSON.stringify(delivery.payload, null, 2)} />
+      </Panel>
+    </>
+  );
+}
+
+/** As `datetime-local` wants it: in the reader's time zone, to the minute. */
+const local = (at: Date) => new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
+
+function Replay({ webhook }: { webhook: Webhook }) {
+  const [open, setOpen] = useState(false);
+  const replay = useAction(
+    (since: Date) => api.webhooks.replay(webhook.id, { since: since.toISOString() }),
+    ({ count }) => `${plural(count, 'call')} made again.`,
+    () => setOpen(false),
+  );
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault();
+    replay.mutate(new Date(String(new FormData(event.currentTarget).get('since'))));
+  };
+  return (
+    <>
+      <Button variant="default" disabled={webhook.status === 'disabled'} onClick={() => setOpen(true)}>
+        Replay
+      </Button>
+      <Modal opened={open} onClose={() => setOpen(false)} title="Replay" closeButtonProps={{ 'aria-label': 'Close' }}>
+        <form onSubmit={submit}>
+          <TextInput
+            name="since"
+            type="datetime-local"
+            size="sm"
+            label="Make every call again since"
+            description="Those that succeeded too, with the same ids: a receiver that keeps them notices."
+            defaultValue={local(new Date(Date.now() - 3_600_000))}
+            required
+            withAsterisk={false}
+          />
+          <Group justify="flex-end" mt="md">
+            <Button type="submit" loading={replay.isPending}>
+              Replay
+            </Button>
+          </Group>
+        </form>
+      </Modal>
+    </>
+  );
+}

@@ -1,0 +1,90 @@
+import { Button, Checkbox, Group, Modal, TextInput } from '@mantine/core';
+import { type FormEvent, useState } from 'react';
+import type { EventType } from '../../client/index.ts';
+import { api } from '../api.ts';
+import { useAction } from '../parts/action.tsx';
+import { Command } from '../parts/copy.tsx';
+
+const events: [name: EventType, words: string][] = [
+  ['email.queued', 'accepted, and on its way'],
+  ['email.sent', 'one recipient has it'],
+  ['email.delivered', 'all recipients have it'],
+  ['email.delayed', 'a server said “later”'],
+  ['email.failed', 'it failed for good'],
+  ['email.suppressed', 'not sent: a recipient is suppressed'],
+  ['email.uncertain', 'it may have arrived'],
+  ['email.bounced', 'it came back later'],
+  ['email.complained', 'its reader calls it spam'],
+  ['email.unsubscribed', 'its reader wants no more'],
+];
+
+const usual: EventType[] = ['email.delivered', 'email.failed', 'email.bounced', 'email.complained'];
+
+export function EventChoice({ value, change }: { value: string[]; change: (value: string[]) => void }) {
+  return (
+    <Checkbox.Group label="Call it when an email is" value={value} onChange={change} mt="sm">
+      <div style={{ display: 'grid', gridTemplateColumns: '1fr 1fr', gap: '8px 16px', marginTop: 8 }}>
+        {events.map(([name, words]) => (
+          <Checkbox key={name} size="xs" value={name} label={name.replace('email.', '')} description={words} />
+        ))}
+      </div>
+    </Checkbox.Group>
+  );
+}
+
+/** The secret, which is shown nowhere else. */
+export function ShownOnce({ secret }: { secret: string }) {
+  return (
+    <>
+      <p className="soft" style={{ marginTop: 0, fontSize: 13 }}>
+        Calls are signed with this secret. It is shown only this once; another one can be made at any time.
+      </p>
+      <Command text={secret} what="the secret" />
+    </>
+  );
+}
+
+export function NewWebhook({ close }: { close: () => void }) {
+  const [chosen, setChosen] = useState<string[]>(usual);
+  const [secret, setSecret] = useState<string | null>(null);
+  const create = useAction(
+    (url: string) => api.webhooks.create({ url, events: chosen as EventType[] }),
+    null,
+    ({ secret: made }) => setSecret(made),
+  );
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault();
+    create.mutate(String(new FormData(event.currentTarget).get('url')).trim());
+  };
+  return (
+    <Modal
+      opened
+      onClose={close}
+      size="lg"
+      title={secret ? 'Keep this secret now' : 'Add a webhook'}
+      closeButtonProps={{ 'aria-label': 'Close' }}
+    >
+      {secret ? (
+        <ShownOnce secret={secret} />
+      ) : (
+        <form onSubmit={submit}>
+          <TextInput
+            name="url"
+            label="Address"
+            placeholder="https://example.com/hooks"
+            size="sm"
+            required
+            withAsterisk={false}
+            data-autofocus
+          />
+          <EventChoice value={chosen} change={setChosen} />
+          <Group justify="flex-end" mt="md">
+            <Button type="submit" disabled={chosen.length === 0} loading={create.isPending}>
+              Add
+            </Button>
+          </Group>
+        </form>
+      )}
+    </Modal>
+  );
+}

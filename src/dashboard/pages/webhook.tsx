@@ -1,0 +1,156 @@
+import { Button, Group, Modal } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import { useState } from 'react';
+import { useLocation, useParams } from 'wouter';
+import type { EventType, Webhook } from '../../client/index.ts';
+import { api } from '../api.ts';
+import { plural } from '../format.ts';
+import { Confirmed, useAction } from '../parts/action.tsx';
+import { Failure, Waiting } from '../parts/failure.tsx';
+import { Moment } from '../parts/moment.tsx';
+import { PageHead, Panel } from '../parts/page.tsx';
+import { Status } from '../parts/status.tsx';
+import { Deliveries } from './webhook-deliveries.tsx';
+import { EventChoice, ShownOnce } from './webhook-form.tsx';
+
+/** One endpoint: what it is called for, and every call. */
+export function WebhookPage() {
+  const { id = '' } = useParams<{ id: string }>();
+  const [, navigate] = useLocation();
+  const { data, error } = useQuery({
+    queryKey: ['webhooks', id],
+    queryFn: () => api.webhooks.get(id),
+    refetchInterval: 15_000,
+  });
+  const test = useAction(
+    () => api.webhooks.test(id),
+    ({ delivery }) => {
+      const last = delivery.attempts.at(-1);
+      const said = last?.response_status ? `it answered ${last.response_status}` : (last?.error ?? 'no answer yet');
+      return `The test call ${delivery.status}: ${said}.`;
+    },
+  );
+  const back = { href: '/webhooks', name: 'Webhooks' };
+  if (error) {
+    return (
+      <>
+        <PageHead title="Webhook" back={back} />
+        <Failure error={error} />
+      </>
+    );
+  }
+  if (!data) return <Waiting bars={7} />;
+  const { webhook } = data;
+  return (
+    <>
+      <PageHead
+        title={webhook.url}
+        back={back}
+        words={<Standing webhook={webhook} />}
+        actions={
+          <Group gap={6} wrap="nowrap">
+            <Button
+              variant="default"
+              disabled={webhook.status === 'disabled'}
+              loading={test.isPending}
+              onClick={() => test.mutate(undefined)}
+            >
+              Send a test call
+            </Button>
+            <Toggle webhook={webhook} />
+            <Confirmed
+              name="Remove"
+              words="It is not called any more, and its calls are forgotten."
+              act={() => api.webhooks.remove(id)}
+              done="The webhook was removed."
+              then={() => navigate('/webhooks')}
+            />
+          </Group>
+        }
+      />
+      <Deliveries webhook={webhook} />
+      <Events key={webhook.events.join(' ')} webhook={webhook} />
+      <Secret id={id} />
+    </>
+  );
+}
+
+function Standing({ webhook }: { webhook: Webhook }) {
+  const { status, disabled_reason: reason, failing_since: since, events } = webhook;
+  return (
+    <>
+      <Status value={status} /> {reason}
+      {!reason && since && (
+        <span style={{ color: 'var(--bad)' }}>
+          every call has failed since <Moment at={since} />
+        </span>
+      )}
+      {!reason && !since && `called for ${plural(events.length, 'event')}`}
+    </>
+  );
+}
+
+function Toggle({ webhook }: { webhook: Webhook }) {
+  const other = webhook.status === 'enabled' ? 'disabled' : 'enabled';
+  const change = useAction(
+    () => api.webhooks.update(webhook.id, { status: other }),
+    other === 'enabled' ? 'It is called again.' : 'It is not called any more.',
+  );
+  return (
+    <Button variant="default" loading={change.isPending} onClick={() => change.mutate(undefined)}>
+      {other === 'enabled' ? 'Enable' : 'Disable'}
+    </Button>
+  );
+}
+
+function Events({ webhook }: { webhook: Webhook }) {
+  const [chosen, setChosen] = useState<string[]>(webhook.events);
+  const save = useAction(() => api.webhooks.update(webhook.id, { events: chosen as EventType[] }), 'Saved.');
+  const isSame = chosen.toSorted().join() === webhook.events.toSorted().join();
+  return (
+    <Panel title="Events">
+      <div className="body">
+        <EventChoice value={chosen} change={setChosen} />
+        <Button
+          mt="md"
+          disabled={isSame || chosen.length === 0}
+          loading={save.isPending}
+          onClick={() => save.mutate(undefined)}
+        >
+          Save
+        </Button>
+      </div>
+    </Panel>
+  );
+}
+
+function Secret({ id }: { id: string }) {
+  const [secret, setSecret] = useState<string | null>(null);
+  const rotate = useAction(
+    () => api.webhooks.rotateSecret(id),
+    null,
+    ({ secret: made }) => setSecret(made),
+  );
+  return (
+    <Panel title="Secret">
+      <div className="body soft" style={{ fontSize: 13 }}>
+        <p style={{ marginTop: 0 }}>
+          What calls are signed with. It was shown once, when it was made. For 24 hours after a new one is made, calls
+          carry the signature of both.
+        </p>
+        <Button variant="default" loading={rotate.isPending} onClick={() => rotate.mutate(undefined)}>
+          Make a new secret
+        </Button>
+      </div>
+      <Modal
+        opened={secret !== null}
+        onClose={() => setSecret(null)}
+        title="Keep this secret now"
+        size="lg"
+        closeButtonProps={{ 'aria-label': 'Close' }}
+      >
+        {secret && <ShownOnce secret={secret} />}
+      </Modal>
+    </Panel>
+  );
+}

@@ -1,0 +1,107 @@
+import { Button } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import { Link } from 'wouter';
+import type { Webhook } from '../../client/index.ts';
+import { useAddressState } from '../address-state.ts';
+import { api } from '../api.ts';
+import { webhookCall } from '../commands.ts';
+import { type Column, DataTable } from '../parts/data-table.tsx';
+import { Empty } from '../parts/empty.tsx';
+import { Failure } from '../parts/failure.tsx';
+import { ChoiceField, SearchField } from '../parts/filters.tsx';
+import { Moment } from '../parts/moment.tsx';
+import { PageHead } from '../parts/page.tsx';
+import { Status } from '../parts/status.tsx';
+import { useSession } from '../session.ts';
+import { NewWebhook } from './webhook-form.tsx';
+
+const columns: Column<Webhook>[] = [
+  {
+    id: 'url',
+    header: 'Address',
+    cell: ({ id, url }) => (
+      <Link href={`/webhooks/${id}`} className="row-link" data-row>
+        <span className="cut" title={url}>
+          {url}
+        </span>
+      </Link>
+    ),
+  },
+  {
+    id: 'status',
+    header: 'Status',
+    kind: 'narrow',
+    cell: ({ status, failing_since: since }) =>
+      status === 'enabled' && since ? <Status value="failing" tone="bad" /> : <Status value={status} />,
+  },
+  {
+    id: 'why',
+    header: '',
+    cell: ({ disabled_reason: reason, failing_since: since }) => (
+      <span className="soft">
+        {reason}
+        {!reason && since && (
+          <>
+            since <Moment at={since} />
+          </>
+        )}
+      </span>
+    ),
+  },
+  { id: 'events', header: 'Events', cell: ({ events }) => <span title={events.join(', ')}>{events.length}</span> },
+  { id: 'created', header: 'Added', kind: 'narrow', cell: ({ created_at: at }) => <Moment at={at} /> },
+];
+
+/** Whom we call when something happens to an email. */
+export function Webhooks() {
+  const { service } = useSession();
+  const [state, change] = useAddressState(['new', 'q', 'status']);
+  const { data, error, refetch } = useQuery({ queryKey: ['webhooks'], queryFn: () => api.webhooks.list() });
+  const shown = data?.webhooks.filter(
+    ({ url, status }) => url.includes(state.q ?? '') && status === (state.status ?? status),
+  );
+  return (
+    <>
+      <PageHead
+        title="Webhooks"
+        words="Your program is called when something happens to an email, signed, and again until it answers."
+        actions={<Button onClick={() => change({ new: '1' })}>Add a webhook</Button>}
+      />
+      {data && data.webhooks.length > 0 && (
+        <search className="filters">
+          <SearchField label="Address" value={state.q} change={(q) => change({ q })} first />
+          <ChoiceField
+            label="Status"
+            all="Any status"
+            choices={['enabled', 'disabled']}
+            value={state.status}
+            change={(status) => change({ status })}
+          />
+        </search>
+      )}
+      {error ? (
+        <Failure error={error} retry={() => void refetch()} />
+      ) : (
+        <DataTable
+          label="Webhooks"
+          columns={columns}
+          rows={shown}
+          idOf={({ id }) => id}
+          hrefOf={({ id }) => `/webhooks/${id}`}
+          empty={
+            data && data.webhooks.length > 0 ? (
+              <Empty title="No webhook matches" words="Take a filter off." />
+            ) : (
+              <Empty
+                title="No webhook yet"
+                words="Give an address that takes a POST. Its secret, shown once, is what calls are signed with."
+                command={webhookCall(service.base_url)}
+              />
+            )
+          }
+        />
+      )}
+      {state.new === '1' && <NewWebhook close={() => change({ new: null })} />}
+    </>
+  );
+}

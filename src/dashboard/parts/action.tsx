@@ -1,0 +1,81 @@
+import { Button, type ButtonProps, Group, Modal, Text } from '@mantine/core';
+import { notifications } from '@mantine/notifications';
+import { useMutation } from '@tanstack/react-query';
+import { type ReactNode, useState } from 'react';
+import { queries, wordsOf } from '../api.ts';
+
+export const tell = (message: string) => notifications.show({ message, color: 'indigo', withCloseButton: false });
+
+export const tellFailure = (error: unknown) =>
+  notifications.show({
+    message: wordsOf(error),
+    color: 'red',
+    autoClose: 8_000,
+    closeButtonProps: { 'aria-label': 'Close' },
+  });
+
+/**
+ * Does something on the server, and says so or why not; what is shown is then asked for again.
+ *
+ * @param done in words; null where what happens next says enough
+ */
+export function useAction<Input, Output>(
+  work: (input: Input) => Promise<Output>,
+  done: string | null | ((output: Output) => string | null),
+  then?: (output: Output) => void,
+) {
+  return useMutation({
+    mutationFn: work,
+    onSuccess: async (output) => {
+      const words = typeof done === 'function' ? done(output) : done;
+      if (words) tell(words);
+      then?.(output);
+      await queries.invalidateQueries();
+    },
+    onError: tellFailure,
+  });
+}
+
+interface Asked extends ButtonProps {
+  /** The button's words. */
+  name: string;
+  /** What will happen. */
+  words: ReactNode;
+  act: () => Promise<unknown>;
+  done: string;
+  then?: () => void;
+}
+
+/** A button for what cannot be taken back: it asks first. */
+export function Confirmed({ name, words, act, done, then, ...button }: Asked) {
+  const [asked, setAsked] = useState(false);
+  const action = useAction(act, done, () => {
+    setAsked(false);
+    then?.();
+  });
+  return (
+    <>
+      <Button variant="default" {...button} onClick={() => setAsked(true)}>
+        {name}
+      </Button>
+      <Modal
+        opened={asked}
+        onClose={() => setAsked(false)}
+        title={`${name}?`}
+        closeButtonProps={{ 'aria-label': 'Close' }}
+      >
+        <Text size="sm" mb="lg">
+          {words}
+        </Text>
+        <Group justify="flex-end" gap="xs">
+          <Button variant="default" onClick={() => setAsked(false)}>
+            No
+          </Button>
+          <Button color="red" loading={action.isPending} onClick={() => action.mutate(undefined)} data-autofocus>
+            {name}
+          </Button>
+        </Group>
+      </Modal>
+    </>
+  );
+}

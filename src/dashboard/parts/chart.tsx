@@ -1,0 +1,106 @@
+import { useComputedColorScheme } from '@mantine/core';
+import { useElementSize } from '@mantine/hooks';
+import { useEffect, useRef } from 'react';
+import uPlot from 'uplot';
+import 'uplot/dist/uPlot.min.css';
+import { exact } from '../format.ts';
+
+export interface Series {
+  name: string;
+  /** A color of the stylesheet, such as `--good`. */
+  color: string;
+  /** One value for each moment; null where there is none. */
+  values: (number | null)[];
+  filled?: boolean;
+}
+
+interface Props {
+  /** What it shows, for those who do not see it. */
+  label: string;
+  /** When each stretch begins, oldest first. */
+  times: Date[];
+  series: Series[];
+  /** Values in words. */
+  format: (value: number) => string;
+}
+
+const height = 190;
+
+const clock = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' });
+const calendar = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short' });
+
+/** A place on the time axis, in seconds, where one follows the other after `step` seconds. */
+function moment(seconds: number, step: number): string {
+  const at = new Date(seconds * 1000);
+  const isMidnight = at.getHours() + at.getMinutes() === 0;
+  return step >= 86_400 || isMidnight ? calendar.format(at) : clock.format(at);
+}
+
+/** Lines over time, with what they say at the pointer, and the same as a table for screen readers. */
+export function Chart({ label, times, series, format }: Props) {
+  const { ref: box, width } = useElementSize();
+  const target = useRef<HTMLDivElement>(null);
+  const words = useRef<HTMLDivElement>(null);
+  const scheme = useComputedColorScheme('light');
+  useEffect(() => {
+    if (!target.current || width === 0) return;
+    const style = getComputedStyle(document.documentElement);
+    const color = (name: string) => style.getPropertyValue(name).trim();
+    const axis = { stroke: color('--ink-3'), grid: { stroke: color('--line'), width: 1 }, ticks: { show: false } };
+    const showAt = ({ cursor: { idx } }: uPlot) => {
+      if (!words.current) return;
+      const at = idx === null || idx === undefined ? undefined : times[idx];
+      words.current.textContent = at
+        ? `${exact(at)}: ${series.map(({ name, values }) => `${name} ${wordsFor(values[idx ?? 0])}`).join(', ')}`
+        : '';
+    };
+    const wordsFor = (value: number | null | undefined) =>
+      value === null || value === undefined ? '–' : format(value);
+    const plot = new uPlot(
+      {
+        width,
+        height,
+        legend: { show: false },
+        cursor: { y: false, points: { size: 6 } },
+        scales: { y: { range: (_, __, max) => [0, Math.max(max * 1.1, 1)] } },
+        axes: [
+          { ...axis, size: 28, values: (_, splits, __, ___, step) => splits.map((split) => moment(split, step)) },
+          { ...axis, size: 56, values: (_, splits) => splits.map((value) => (value % 1 === 0 ? format(value) : '')) },
+        ],
+        series: [
+          {},
+          ...series.map((one) => ({
+            label: one.name,
+            stroke: color(one.color),
+            width: 1.6,
+            // A line takes two.
+            points: { show: one.values.filter((value) => value !== null).length < 2, size: 7 },
+            ...(one.filled ? { fill: `color-mix(in srgb, ${color(one.color)} 12%, transparent)` } : {}),
+          })),
+        ],
+        hooks: { setCursor: [showAt] },
+      },
+      [times.map((time) => time.getTime() / 1000), ...series.map(({ values }) => values)] as uPlot.AlignedData,
+      target.current,
+    );
+    // The scheme decides what the colors are.
+    void scheme;
+    return () => plot.destroy();
+  }, [times, series, format, width, scheme]);
+  return (
+    <figure className="chart" aria-label={label}>
+      <div ref={box}>
+        <div ref={target} aria-hidden="true" style={{ height }} />
+      </div>
+      <figcaption className="chart-legend">
+        {series.map(({ name, color }) => (
+          <span key={name}>
+            <span className="swatch" style={{ background: `var(${color})` }} />
+            {name}
+          </span>
+        ))}
+        <span ref={words} className="dim" style={{ marginLeft: 'auto' }} />
+      </figcaption>
+    </figure>
+  );
+}

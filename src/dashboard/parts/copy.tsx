@@ -1,0 +1,28 @@
+import { ActionIcon, Tooltip } from '@mantine/core';
+import { useClipboard } from '@mantine/hooks';
+import { Icon } from '../icons.tsx';
+
+/** @param what names it, for those who do not see what it stands beside */
+export function Copy({ text, what }: { text: string; what: string }) {
+  const { copied, copy } = useClipboard({ timeout: 1_500 });
+  return (
+    <Tooltip label={copied ? 'Copied' : `Copy ${what}`}>
+      <ActionIcon size="sm" aria-label={`Copy ${what}`} onClick={() => copy(text)}>
+        <Icon name={copied ? 'check' : 'copy'} size={14} />
+      </ActionIcon>
+    </Tooltip>
+  );
+}
+
+/** Something to paste. */
+export function Command({ text, what = 'the command' }: { text: string; what?: string }) {
+  return (
+    <div className="command">
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached with the keyboard */}
+      <pre tabIndex={0}>{text}</pre>
+      <div className="copy">
+        <Copy text={text} what={what} />
+      </div>
+    </div>
+  );
+}

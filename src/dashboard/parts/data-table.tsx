@@ -1,0 +1,91 @@
+import { Skeleton } from '@mantine/core';
+import { type ColumnDef, type RowData, tableFeatures, useTable } from '@tanstack/react-table';
+import type { MouseEvent, ReactNode } from 'react';
+import { useLocation } from 'wouter';
+
+const features = tableFeatures({});
+
+/** A column: what stands above it, and in it for one row. */
+export interface Column<Row> {
+  id: string;
+  header: string;
+  cell: (row: Row) => ReactNode;
+  /** Numbers stand to the right; what is narrow takes no more room than it needs. */
+  kind?: 'number' | 'narrow';
+}
+
+interface Props<Row extends RowData> {
+  /** What the table lists, for those who do not see it. */
+  label: string;
+  columns: Column<Row>[];
+  /** Undefined: not known yet. */
+  rows: Row[] | undefined;
+  idOf: (row: Row) => string;
+  /** Where a row leads; its first cell should have the same link, which the keyboard goes to. */
+  hrefOf?: (row: Row) => string;
+  /** Shown instead of no rows. */
+  empty: ReactNode;
+}
+
+export function DataTable<Row extends RowData>({ label, columns, rows, idOf, hrefOf, empty }: Props<Row>) {
+  const [, navigate] = useLocation();
+  const definitions = columns.map(
+    ({ id, header, cell }): ColumnDef<typeof features, Row> => ({
+      id,
+      header,
+      cell: ({ row }) => cell(row.original),
+    }),
+  );
+  const table = useTable({ features, columns: definitions, data: rows ?? none, getRowId: idOf });
+  if (rows?.length === 0) return <div className="table-box">{empty}</div>;
+  const kindOf = (id: string) => columns.find((column) => column.id === id)?.kind;
+  const open = (row: Row) => (event: MouseEvent) => {
+    const isControl = (event.target as HTMLElement).closest('a, button, input, select, label');
+    if (hrefOf && !isControl && getSelection()?.isCollapsed !== false) navigate(hrefOf(row));
+  };
+  return (
+    <div className="table-box">
+      <table className="rows" aria-label={label} aria-busy={rows === undefined}>
+        <thead>
+          {table.getHeaderGroups().map((group) => (
+            <tr key={group.id}>
+              {group.headers.map((header) => (
+                <th key={header.id} scope="col" className={kindOf(header.column.id)}>
+                  <table.FlexRender header={header} />
+                </th>
+              ))}
+            </tr>
+          ))}
+        </thead>
+        <tbody>
+          {rows === undefined && <WaitingRows columns={columns.length} />}
+          {table.getRowModel().rows.map((row) => (
+            <tr key={row.id} className={hrefOf ? 'open' : undefined} onClick={open(row.original)}>
+              {row.getAllCells().map((cell) => (
+                <td key={cell.id} className={kindOf(cell.column.id)}>
+                  <table.FlexRender cell={cell} />
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+const none: never[] = [];
+
+function WaitingRows({ columns }: { columns: number }) {
+  return Array.from({ length: 8 }, (_, row) => (
+    // biome-ignore lint/suspicious/noArrayIndexKey: they are all the same
+    <tr key={row}>
+      {Array.from({ length: columns }, (_, column) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: they are all the same
+        <td key={column}>
+          <Skeleton height={12} my={4} width={`${85 - 12 * ((row + column) % 4)}%`} />
+        </td>
+      ))}
+    </tr>
+  ));
+}

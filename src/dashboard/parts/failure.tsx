@@ -1,0 +1,50 @@
+import { Alert, Button, Skeleton, Stack } from '@mantine/core';
+import { Component, type ReactNode } from 'react';
+import { isStatus, wordsOf } from '../api.ts';
+
+/** What went wrong in words, and a way to try again. */
+export function Failure({ error, retry }: { error: unknown; retry?: (() => void) | undefined }) {
+  const words = isStatus(error, 404) ? 'There is none here, or it belongs to another account.' : wordsOf(error);
+  return (
+    <Alert color="red" variant="light" title="This cannot be shown" role="alert">
+      {words}
+      {retry && (
+        <div>
+          <Button mt="xs" variant="default" onClick={retry}>
+            Try again
+          </Button>
+        </div>
+      )}
+    </Alert>
+  );
+}
+
+/** Bars where a page will be. */
+export function Waiting({ bars = 5 }: { bars?: number }) {
+  return (
+    <Stack gap="sm" aria-busy="true" aria-label="Loading">
+      {Array.from({ length: bars }, (_, index) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: they are all the same
+        <Skeleton key={index} height={index === 0 ? 28 : 20} width={index === 0 ? 220 : `${96 - 7 * (index % 3)}%`} />
+      ))}
+    </Stack>
+  );
+}
+
+/** Keeps a mistake of one page to that page. */
+export class Boundary extends Component<{ children: ReactNode }, { error: unknown }> {
+  override state: { error: unknown } = { error: null };
+
+  static getDerivedStateFromError(error: unknown) {
+    return { error };
+  }
+
+  override render() {
+    if (this.state.error === null) return this.props.children;
+    return (
+      <div style={{ padding: 24 }}>
+        <Failure error={this.state.error} retry={() => location.reload()} />
+      </div>
+    );
+  }
+}

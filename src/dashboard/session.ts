@@ -1,0 +1,44 @@
+import { useQuery } from '@tanstack/react-query';
+import type { Session } from '../client/index.ts';
+import { api, isStatus, queries, sessionKey } from './api.ts';
+
+/** Who is logged in; null: nobody, undefined: not known yet. */
+export function useSessionState() {
+  return useQuery({
+    queryKey: sessionKey,
+    queryFn: async (): Promise<Session | null> => {
+      try {
+        return await api.browser.get();
+      } catch (error) {
+        if (isStatus(error, 401) || isStatus(error, 403)) return null;
+        throw error;
+      }
+    },
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+}
+
+/** Who is logged in, on pages that are shown to nobody else. */
+export function useSession(): Session {
+  const { data } = useSessionState();
+  if (!data) throw new Error('a page was shown to nobody');
+  return data;
+}
+
+export async function logIn(email: string, password: string): Promise<void> {
+  const session = await api.browser.create({ email, password });
+  enter(session);
+}
+
+export async function logOut(): Promise<void> {
+  await api.browser.end().catch((error: unknown) => {
+    if (!isStatus(error, 401)) throw error;
+  });
+  enter(null);
+}
+
+/** Nothing that one user saw is left for another. */
+function enter(session: Session | null): void {
+  queries.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== sessionKey[0] });
+  queries.setQueryData(sessionKey, session);
+}

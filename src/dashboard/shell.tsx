@@ -1,0 +1,94 @@
+import { ActionIcon, Tooltip, useComputedColorScheme, useMantineColorScheme } from '@mantine/core';
+import type { ReactNode } from 'react';
+import { Link, useLocation } from 'wouter';
+import { Icon, Logo } from './icons.tsx';
+import { entries, type PageEntry, visible } from './pages.ts';
+import { logOut, useSession } from './session.ts';
+import { Shortcuts } from './shortcuts.tsx';
+
+const groups = [null, 'Sending', 'Set up', 'Server'] as const;
+
+/** What stands around every page. */
+export function Shell({ children }: { children: ReactNode }) {
+  const { user, account, service } = useSession();
+  const shown = entries.filter((entry) => visible(entry, { admin: user.role === 'admin', sandbox: service.sandbox }));
+  return (
+    <div className="shell">
+      <a className="skip" href="#main">
+        Skip to the content
+      </a>
+      <nav className="side" aria-label="Pages">
+        <Link href="/" className="brand">
+          <Logo />
+          Sendwright
+          {service.sandbox && (
+            <Tooltip label="No mail leaves this machine">
+              <span className="status mode" data-tone="wait">
+                sandbox
+              </span>
+            </Tooltip>
+          )}
+        </Link>
+        {groups.map((group) => (
+          <NavGroup key={group} name={group} entries={shown.filter((entry) => entry.group === group)} />
+        ))}
+        <a className="item" href="/docs" target="_blank" rel="noreferrer">
+          <Icon name="docs" />
+          API reference
+        </a>
+        <div className="foot">
+          <div className="who">
+            <div title={user.email}>{user.email}</div>
+            <div className="dim" title={account.name}>
+              {account.name}
+            </div>
+          </div>
+          <SchemeSwitch />
+          <Tooltip label="Log out">
+            <ActionIcon aria-label="Log out" onClick={() => void logOut()}>
+              <Icon name="leave" />
+            </ActionIcon>
+          </Tooltip>
+        </div>
+      </nav>
+      <main className="main" id="main" tabIndex={-1}>
+        <div className="page">{children}</div>
+      </main>
+      <Shortcuts entries={shown} />
+    </div>
+  );
+}
+
+function NavGroup({ name, entries: members }: { name: string | null; entries: PageEntry[] }) {
+  const [location] = useLocation();
+  if (members.length === 0) return null;
+  return (
+    <>
+      {name && <h2>{name}</h2>}
+      {members.map(({ path, name: label, icon }) => (
+        <Link
+          key={path}
+          href={path}
+          className="item"
+          aria-current={location === path || location.startsWith(`${path}/`) ? 'page' : undefined}
+        >
+          <Icon name={icon} />
+          {label}
+        </Link>
+      ))}
+    </>
+  );
+}
+
+export function SchemeSwitch() {
+  const { setColorScheme } = useMantineColorScheme();
+  const scheme = useComputedColorScheme('light');
+  const other = scheme === 'light' ? 'dark' : 'light';
+  return (
+    <Tooltip label={`Show it ${other}`}>
+      <ActionIcon aria-label={`Show it ${other}`} onClick={() => setColorScheme(other)}>
+        <Icon name={scheme === 'light' ? 'moon' : 'sun'} />
+      </ActionIcon>
+    </Tooltip>
+  );
+}

@@ -1,0 +1,73 @@
+import { Kbd, Modal } from '@mantine/core';
+import { useEffect, useState } from 'react';
+import { useLocation } from 'wouter';
+import type { PageEntry } from './pages.ts';
+
+const isTyping = (target: EventTarget | null) =>
+  target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
+
+/** `j` and `k` go through what carries `data-row`, and `Enter` then follows its link by itself. */
+function moveRow(step: 1 | -1): void {
+  const links = [...document.querySelectorAll<HTMLElement>('[data-row]')];
+  const at = links.indexOf(document.activeElement as HTMLElement);
+  const next = links[at === -1 ? (step === 1 ? 0 : links.length - 1) : at + step];
+  next?.focus();
+  next?.scrollIntoView({ block: 'nearest' });
+}
+
+/** Listens to keys, and shows which there are. */
+export function Shortcuts({ entries }: { entries: PageEntry[] }) {
+  const [, navigate] = useLocation();
+  const [shown, setShown] = useState(false);
+  useEffect(() => {
+    let going = 0;
+    const listen = (event: KeyboardEvent) => {
+      if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+      if (isTyping(event.target)) {
+        if (event.key === 'Escape') (event.target as HTMLElement).blur();
+        return;
+      }
+      const entry = Date.now() - going < 1_200 ? entries.find(({ letter }) => letter === event.key) : undefined;
+      going = event.key === 'g' ? Date.now() : 0;
+      if (entry) navigate(entry.path);
+      else if (event.key === '?') setShown(true);
+      else if (event.key === '/') document.querySelector<HTMLElement>('[data-search]')?.focus();
+      else if (event.key === 'j') moveRow(1);
+      else if (event.key === 'k') moveRow(-1);
+      else return;
+      event.preventDefault();
+    };
+    document.addEventListener('keydown', listen);
+    return () => document.removeEventListener('keydown', listen);
+  }, [entries, navigate]);
+  return (
+    <Modal opened={shown} onClose={() => setShown(false)} title="Keyboard" closeButtonProps={{ 'aria-label': 'Close' }}>
+      <dl className="facts">
+        {entries.map(({ letter, name }) => (
+          <Line key={letter} keys={['g', letter]} words={`Go to ${name}`} />
+        ))}
+        <Line keys={['/']} words="Search" />
+        <Line keys={['j']} words="Next row" />
+        <Line keys={['k']} words="Row before" />
+        <Line keys={['Enter']} words="Open the row" />
+        <Line keys={['?']} words="This list" />
+      </dl>
+    </Modal>
+  );
+}
+
+function Line({ keys, words }: { keys: string[]; words: string }) {
+  return (
+    <>
+      <dt>
+        {keys.map((key, index) => (
+          <span key={key}>
+            {index > 0 ? ' ' : ''}
+            <Kbd>{key}</Kbd>
+          </span>
+        ))}
+      </dt>
+      <dd>{words}</dd>
+    </>
+  );
+}

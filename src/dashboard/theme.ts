@@ -1,0 +1,38 @@
+import { createTheme, type MantineColorsTuple } from '@mantine/core';
+
+const indigo: MantineColorsTuple = [
+  '#eef1fd',
+  '#dbe1f8',
+  '#b3c0ef',
+  '#899de6',
+  '#667fde',
+  '#506cda',
+  '#3f5bd0',
+  '#3451c9',
+  '#2a43a8',
+  '#1f3388',
+];
+
+export const theme = createTheme({
+  primaryColor: 'indigo',
+  colors: { indigo },
+  primaryShade: { light: 7, dark: 6 },
+  fontFamily: 'ui-sans-serif, system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "Noto Sans", sans-serif',
+  fontFamilyMonospace:
+    'ui-monospace, "SF Mono", "Cascadia Mono", "JetBrains Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace',
+  fontSizes: { xs: '12px', sm: '13px', md: '14px', lg: '16px', xl: '20px' },
+  defaultRadius: 6,
+  cursorType: 'pointer',
+  components: {
+    Button: { defaultProps: { size: 'xs' } },
+    ActionIcon: { defaultProps: { variant: 'subtle', color: 'gray', size: 'md' } },
+    TextInput: { defaultProps: { size: 'xs' } },
+    Textarea: { defaultProps: { size: 'xs' } },
+    PasswordInput: { defaultProps: { size: 'sm' } },
+    NativeSelect: { defaultProps: { size: 'xs' } },
+    SegmentedControl: { defaultProps: { size: 'xs' } },
+    Modal: { defaultProps: { centered: true, transitionProps: { duration: 0 } } },
+    Menu: { defaultProps: { shadow: 'md', transitionProps: { duration: 0 }, position: 'bottom-end' } },
+    Tooltip: { defaultProps: { openDelay: 300, transitionProps: { duration: 0 }, fz: 12 } },
+  },
+});

@@ -1,0 +1,40 @@
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+/** Where `npm start` and the Dockerfile build the pages; it lies beside `src` as it does beside what `src` is compiled to. */
+export const builtPages = fileURLToPath(new URL('../../dist/dashboard/', import.meta.url));
+
+/** The dashboard as it was built. */
+export interface DashboardFiles {
+  /** The document that all pages begin with; `__NONCE__` stands where that of the answer belongs. */
+  index: string;
+  /** What it loads, by path. */
+  assets: Map<string, { type: string; plain: Buffer; gzip: Buffer | null }>;
+}
+
+const types: Record<string, string> = {
+  js: 'text/javascript; charset=utf-8',
+  css: 'text/css; charset=utf-8',
+  svg: 'image/svg+xml',
+};
+
+/** Reads what was built, some hundred kilobytes, to be kept. @returns null where nothing was */
+export async function readDashboard(folder = builtPages): Promise<DashboardFiles | null> {
+  try {
+    const index = await readFile(join(folder, 'index.html'), 'utf8');
+    const names = await readdir(join(folder, 'assets'));
+    const assets = names.filter((name) => typeOf(name) !== undefined);
+    const read = async (name: string) => {
+      const file = join(folder, 'assets', name);
+      const gzip = names.includes(`${name}.gz`) ? await readFile(`${file}.gz`) : null;
+      return [`/assets/${name}`, { type: typeOf(name) ?? '', plain: await readFile(file), gzip }] as const;
+    };
+    return { index, assets: new Map(await Promise.all(assets.map(read))) };
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
+    throw error;
+  }
+}
+
+const typeOf = (name: string) => types[name.slice(name.lastIndexOf('.') + 1)];

@@ -1,0 +1,123 @@
+import type { PassThrough } from 'node:stream';
+import * as counts from '../core/email-counts.ts';
+import { currentUser } from '../core/users.ts';
+import type { Database } from '../db/client.ts';
+import { unavailable } from '../errors.ts';
+import type { Logger } from '../log.ts';
+import type { Session } from './auth.ts';
+
+const lookEveryMs = 1_000;
+const beatEveryMs = 10_000;
+/** Retries go on for three days; what is older than that changes no more. */
+const watchedMs = 4 * 24 * 3_600_000;
+const most = 500;
+const mostOfUser = 20;
+/** What one that does not read may have waiting. */
+const mostWaiting = 64 * 1024;
+
+interface Viewer {
+  session: Session;
+  stream: PassThrough;
+  /** What it was told last. */
+  told: string;
+}
+
+/**
+ * Tells browsers that look on when emails of their account change: one small question a second to the database for all of
+ * them together, and none while nobody looks.
+ */
+export class Live {
+  readonly #db: Database;
+  readonly #log: Logger;
+  readonly #viewers = new Set<Viewer>();
+  #timer: NodeJS.Timeout | undefined;
+  #beaten = Date.now();
+
+  constructor(db: Database, log: Logger) {
+    this.#db = db;
+    this.#log = log;
+  }
+
+  /**
+   * Writes server-sent events into this stream until it is closed, or the session is over.
+   *
+   * @throws ApiError 503 when too many look on
+   */
+  async add(session: Session, stream: PassThrough): Promise<void> {
+    const sameUser = [...this.#viewers].filter(({ session: { userId } }) => userId === session.userId);
+    if (this.#viewers.size >= most || sameUser.length >= mostOfUser) throw unavailable(10);
+    const viewer: Viewer = { session, stream, told: '' };
+    this.#viewers.add(viewer);
+    stream.once('close', () => this.#remove(viewer));
+    try {
+      await this.#tell([viewer]);
+    } catch (error) {
+      stream.destroy();
+      throw error;
+    }
+    this.#timer ??= setTimeout(() => void this.#round(), lookEveryMs);
+  }
+
+  /** Ends those of one session; other nodes see within ten seconds that it is over. */
+  end(sessionId: string): void {
+    for (const { session, stream } of this.#viewers) if (session.id === sessionId) stream.end();
+  }
+
+  /** Ends all of them. */
+  stop(): void {
+    for (const viewer of this.#viewers) viewer.stream.end();
+    clearTimeout(this.#timer);
+  }
+
+  #remove(viewer: Viewer): void {
+    this.#viewers.delete(viewer);
+    if (this.#viewers.size > 0) return;
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+  }
+
+  async #round(): Promise<void> {
+    try {
+      if (Date.now() - this.#beaten >= beatEveryMs) await this.#beat();
+      await this.#tell([...this.#viewers]);
+    } catch (error) {
+      // The database is away: they hear of what they missed once it is back.
+      this.#log.debug({ error: (error as Error).message }, 'nothing could be told to those who look on');
+    }
+    if (this.#viewers.size > 0) this.#timer = setTimeout(() => void this.#round(), lookEveryMs);
+  }
+
+  async #tell(viewers: Viewer[]): Promise<void> {
+    const accounts = [...new Set(viewers.map(({ session }) => session.accountId))];
+    const found = await counts.byStatus(this.#db, accounts, new Date(Date.now() - watchedMs));
+    for (const viewer of viewers) {
+      const now = JSON.stringify(found.get(viewer.session.accountId) ?? {});
+      if (now === viewer.told) continue;
+      viewer.told = now;
+      this.#write(viewer, `event: emails\ndata: ${now}\n\n`);
+    }
+  }
+
+  /** So that proxies keep the connection, and one whose session is over loses it. */
+  async #beat(): Promise<void> {
+    this.#beaten = Date.now();
+    for (const viewer of this.#viewers) {
+      const { id, userId, accountId, expiresAt, passwordAt } = viewer.session;
+      const isOver = expiresAt.getTime() <= Date.now();
+      const user = isOver ? null : await currentUser(this.#db, { id, userId, accountId, passwordAt }).catch(refused);
+      if (user === null) viewer.stream.end();
+      else this.#write(viewer, ': still here\n\n');
+    }
+  }
+
+  #write({ stream }: Viewer, text: string): void {
+    if (stream.writableLength > mostWaiting) stream.destroy();
+    else if (stream.writable) stream.write(text);
+  }
+}
+
+/** A suspended account is one whose sessions are over; anything else is not known now. */
+function refused(error: { status?: number }): null {
+  if (error.status === 403) return null;
+  throw error;
+}

@@ -1,0 +1,57 @@
+import { randomBytes } from 'node:crypto';
+import type { Context, Middleware } from 'koa';
+import type { DashboardFiles } from '../dashboard-files.ts';
+
+const yearSeconds = 31_536_000;
+
+/** Where the pages are, which are told apart in the browser. */
+const pages =
+  /^\/(?:|start|overview|emails|sandbox|domains|keys|templates|suppressions|webhooks|destinations|accounts|settings)(?:(?<!\/)\/[\w-]{1,100})?$/;
+
+/**
+ * The dashboard: one document for all of its pages, and what that loads. Neither holds data, so anybody may have them; what
+ * they show comes from the API.
+ */
+export function dashboard({ index, assets }: DashboardFiles): Middleware {
+  return async function dashboard(ctx, next) {
+    if (ctx.method !== 'GET' && ctx.method !== 'HEAD') return next();
+    const asset = assets.get(ctx.path);
+    if (asset) {
+      ctx.type = asset.type;
+      // Their names change with what is in them.
+      ctx.set('Cache-Control', `public, max-age=${yearSeconds}, immutable`);
+      ctx.vary('Accept-Encoding');
+      const zipped = asset.gzip !== null && ctx.acceptsEncodings('gzip', 'identity') === 'gzip';
+      if (zipped) ctx.set('Content-Encoding', 'gzip');
+      ctx.body = zipped ? asset.gzip : asset.plain;
+      return;
+    }
+    if (!pages.test(ctx.path)) return next();
+    ctx.type = 'html';
+    const nonce = randomBytes(16).toString('base64');
+    setPolicy(ctx, nonce);
+    ctx.body = index.replaceAll('__NONCE__', nonce);
+  };
+}
+
+/**
+ * Scripts are the files of ours and nothing else. Styles are the same, and those elements that carry the nonce. Style
+ * attributes are let in for the previews of emails, which take over this policy and are made of them: without a script and
+ * with no image or font from anywhere, all they can do is look odd.
+ */
+function setPolicy(ctx: Context, nonce: string): void {
+  const own = "'self'";
+  const policy = {
+    'default-src': "'none'",
+    'script-src': own,
+    'style-src': `${own} 'nonce-${nonce}'`,
+    'style-src-attr': "'unsafe-inline'",
+    'img-src': `${own} data:`,
+    'connect-src': own,
+    'base-uri': "'none'",
+    'form-action': "'none'",
+    'frame-ancestors': "'none'",
+  };
+  const directives = Object.entries(policy).map(([name, value]) => `${name} ${value}`);
+  ctx.set('Content-Security-Policy', directives.join('; '));
+}

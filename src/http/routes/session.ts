@@ -1,0 +1,49 @@
+import type Router from '@koa/router';
+import type Koa from 'koa';
+import * as sessions from '../../core/sessions.ts';
+import { login, type User } from '../../core/users.ts';
+import { forbidden } from '../../errors.ts';
+import { demandLogin, issueToken, lifetimeSeconds, type Session } from '../auth.ts';
+import { readJson } from '../body.ts';
+import type { Services } from '../services.ts';
+import { refuseElsewhere, setSessionCookie } from '../session-cookie.ts';
+import { parse } from '../validation.ts';
+import { addressOf, credentials } from './auth.ts';
+
+const bodyLimit = 16 * 1024;
+
+/** `POST`, `GET` and `DELETE /session`: the login of a browser, in a cookie that no script can read. The app hears who `logged out`. */
+export function sessionRoutes(router: Router, app: Koa, { db, jwtSecret, baseUrl, sandbox }: Services): void {
+  const loggedIn = demandLogin(db, jwtSecret);
+  const cookie = { https: baseUrl.startsWith('https:'), maxAgeSeconds: lifetimeSeconds };
+  const shown = (user: User, expiresAt: Date) => ({
+    expires_at: expiresAt.toISOString(),
+    user: { id: user.id, email: user.email, role: user.role },
+    account: user.account,
+    service: { base_url: baseUrl, sandbox },
+  });
+
+  router.post('/session', async (ctx) => {
+    refuseElsewhere(ctx);
+    const { email, password } = parse(credentials, await readJson(ctx, bodyLimit));
+    const user = await login(db, { email, password, address: addressOf(ctx) });
+    // Another one each time: whoever planted a cookie beforehand has nothing of it.
+    const { token, expiresAt } = issueToken(jwtSecret, user);
+    setSessionCookie(ctx, token, cookie);
+    ctx.body = shown(user, expiresAt);
+  });
+
+  router.get('/session', ...loggedIn, (ctx) => {
+    const { user, expiresAt } = ctx.state.session as Session;
+    ctx.body = shown(user, expiresAt);
+  });
+
+  router.delete('/session', ...loggedIn, async (ctx) => {
+    const { id, expiresAt } = ctx.state.session as Session;
+    if (id === null) throw forbidden();
+    await sessions.end(db, { id, expiresAt });
+    app.emit('logged out', id);
+    setSessionCookie(ctx, null, cookie);
+    ctx.body = { message: 'logged out' };
+  });
+}

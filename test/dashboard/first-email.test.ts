@@ -1,0 +1,80 @@
+import t from 'tap';
+import { barriers, inBrowser, startDashboard, view } from './browser.ts';
+
+t.test('the dashboard', inBrowser, async (t) => {
+  const node = await startDashboard(t);
+
+  t.test('from the first login to the first delivered email', async (t) => {
+    const { page, complaints } = await view(t, node);
+    await page.getByRole('heading', { name: 'Start' }).waitFor();
+    await page.getByText('example.test is verified').waitFor();
+    t.strictSame(await barriers(page), []);
+    await page.getByRole('button', { name: 'Make another one' }).click();
+    const key = await page.locator('pre', { hasText: /^sk_live_\w{43}$/ }).textContent();
+    t.ok((await page.locator('pre', { hasText: 'curl' }).textContent())?.includes(String(key)), 'the curl has the key');
+    await page.getByRole('button', { name: 'Send a test email' }).click();
+    await page.getByRole('heading', { name: 'A first email · done' }).waitFor();
+    await page.getByText('DKIM of example.test').waitFor();
+    const frame = page.frameLocator('iframe');
+    await frame.getByText('It works: this came from your own server.').waitFor();
+    await page.getByRole('tab', { name: 'Source' }).click();
+    await page.getByText('DKIM-Signature: v=1').waitFor();
+    t.strictSame(await barriers(page), []);
+    t.strictSame(complaints, []);
+  });
+
+  t.test('a bounce is understood: what was said, what it means, and what to do', async (t) => {
+    const { page, complaints } = await view(t, node, '/emails');
+    const body = { from: 'a@example.test', to: 'bounced+1@anywhere.test', subject: 'For nobody', html: '<p>Hi' };
+    await node.call('POST', '/api/v1/emails', { key: node.key, body });
+    // It comes up by itself, and turns from queued to failed.
+    await page.getByRole('row', { name: /bounced\+1@anywhere.test failed For nobody/ }).waitFor();
+    t.strictSame(await barriers(page), []);
+    await page.keyboard.press('j');
+    await page.keyboard.press('Enter');
+    await page.getByRole('heading', { name: 'For nobody' }).waitFor();
+    await page
+      .getByText(/Refused for good: mx.sandbox.test answered: 550 5.1.1/)
+      .first()
+      .waitFor();
+    await page.getByText('bad mailbox').first().waitFor();
+    t.match(await page.locator('.conversation').textContent(), /RCPT TO:<bounced\+1@anywhere.test>.*550 5\.1\.1/);
+    t.strictSame(await barriers(page), []);
+    await page.getByRole('button', { name: 'Resend' }).click();
+    await page.getByText('suppressed').first().waitFor();
+    t.strictSame(complaints, []);
+  });
+
+  t.test('what is looked for stands in the address', async (t) => {
+    for (const n of [1, 2, 3]) {
+      const to = `slow+${n}@anywhere.test`;
+      const body = { from: 'a@example.test', to, subject: `Number ${n}`, text: 't', tags: [`t${n}`] };
+      await node.call('POST', '/api/v1/emails', { key: node.key, body });
+    }
+    const { page } = await view(t, node, '/emails?tag=t2');
+    await page.getByText('1 email', { exact: true }).waitFor();
+    t.equal(await page.locator('tbody tr').count(), 1);
+    await page.keyboard.press('/');
+    await page.keyboard.type('slow+3@anywhere.test');
+    await page.getByText('No email matches').waitFor();
+    t.match(page.url(), 'tag=t2&to=slow%2B3%40anywhere.test');
+    await page.getByRole('button', { name: 'Clear' }).last().click();
+    await page.getByRole('row', { name: /Number 1/ }).waitFor();
+    t.notMatch(page.url(), 'tag');
+    await page.getByLabel('Status').selectOption('failed');
+    await page.waitForURL(/status=failed/);
+    await page.getByRole('row', { name: /Number 1/ }).waitFor({ state: 'detached' });
+  });
+
+  t.test('logging out ends the session and shows the login again', async (t) => {
+    const { page, context } = await view(t, node, '/emails');
+    await page.getByRole('row').first().waitFor();
+    const [cookie] = await context.cookies();
+    t.match(cookie, { httpOnly: true, sameSite: 'Strict' });
+    await page.getByRole('button', { name: 'Log out' }).click();
+    await page.getByRole('heading', { name: 'Log in to Sendwright' }).waitFor();
+    t.strictSame(await barriers(page), []);
+    const headers = { Cookie: `${cookie?.name}=${cookie?.value}` };
+    t.equal((await node.call('GET', '/api/v1/session', { headers })).status, 401);
+  });
+});

@@ -1,0 +1,3 @@
+import { runGroup } from '../support/group.ts';
+
+await runGroup(['dashboard']);

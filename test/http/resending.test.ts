@@ -1,0 +1,50 @@
+import t from 'tap';
+import { startMailer } from './scene.ts';
+
+t.test('what an email says can be read, and sent again', async (t) => {
+  const { node, key, send } = await startMailer();
+  const { id } = (
+    await send({
+      to: ['Ann <a@b.test>'],
+      cc: ['c@d.test'],
+      html: '<p>Hello</p>',
+      headers: { 'X-Order': '7' },
+      tags: ['first'],
+      attachments: [
+        { filename: 'b.txt', content: 'YmVl', content_type: 'text/plain' },
+        { filename: 'a.png', content: 'aGk=', content_type: 'image/png', content_id: 'logo' },
+      ],
+    })
+  ).body.email;
+  const said = {
+    html: '<p>Hello</p>',
+    text: 't',
+    headers: [{ name: 'X-Order', value: '7' }],
+    attachments: [
+      { filename: 'b.txt', content_type: 'text/plain', content_id: null, size: 3 },
+      { filename: 'a.png', content_type: 'image/png', content_id: 'logo', size: 2 },
+    ],
+  };
+  t.strictSame((await node.call('GET', `/api/v1/emails/${id}/content`, { key })).body, said);
+
+  const once = { key, headers: { 'Idempotency-Key': 'again' } };
+  const { status, body } = await node.call('POST', `/api/v1/emails/${id}/resend`, once);
+  t.equal(status, 200);
+  t.not(body.email.id, id);
+  t.match(body.email, { status: 'queued', to: 'Ann <a@b.test>', cc: ['c@d.test'], tags: ['first'], subject: 's' });
+  t.strictSame((await node.call('GET', `/api/v1/emails/${body.email.id}/content`, { key })).body, said);
+  const replayed = await node.call('POST', `/api/v1/emails/${id}/resend`, once);
+  t.equal(replayed.body.email.id, body.email.id, 'pressing the button twice sends it once');
+});
+
+t.test('a user sends, moves and cancels as a key does', async (t) => {
+  const { node, account, fields } = await startMailer();
+  const login = { body: { email: account.email, password: account.password } };
+  const { token } = (await node.call('POST', '/api/v1/auth/login', login)).body;
+  const scheduled = { ...fields, scheduled_at: new Date(Date.now() + 3_600_000).toISOString() };
+  const { email } = (await node.call('POST', '/api/v1/emails', { token, body: scheduled })).body;
+  const later = { scheduled_at: new Date(Date.now() + 7_200_000).toISOString() };
+  t.match((await node.call('PATCH', `/api/v1/emails/${email.id}`, { token, body: later })).body.email, later);
+  t.match((await node.call('DELETE', `/api/v1/emails/${email.id}`, { token })).body.email, { status: 'canceled' });
+  t.match((await node.call('GET', `/api/v1/emails/${email.id}`, { token })).body.email.recipients, { length: 1 });
+});

@@ -1,0 +1,128 @@
+import { randomBytes } from 'node:crypto';
+import { request } from 'node:http';
+import t from 'tap';
+import { buildAccount, buildSender } from '../support/build.ts';
+import { call, eventually, startTestNode, type TestNode } from '../support/node.ts';
+import { encryptionKey, sharedNode } from '../support/shared-node.ts';
+
+const path = '/api/v1/session';
+const page = { 'X-Sendwright-Page': '1' };
+
+type Login = { email: string; password: string };
+
+/** A browser that is logged in: what it sends by itself, and with each call of our page. */
+async function logIn(node: TestNode, { email, password }: Login) {
+  const answer = await node.call('POST', path, { body: { email, password }, headers: page });
+  const [cookie = '', ...attributes] = (answer.headers.get('set-cookie') ?? '').split('; ');
+  return { answer, cookie, attributes, headers: { ...page, Cookie: cookie } };
+}
+
+t.test('AUTH-16: a login of a browser is a cookie that no script and no other site can use', async (t) => {
+  const node = await sharedNode('api');
+  const account = await buildAccount(node.db);
+  const { answer, cookie, attributes, headers } = await logIn(node, account);
+  t.equal(answer.status, 200);
+  t.match(answer.body, { user: { email: account.email, role: 'member' }, service: { sandbox: true } });
+  t.strictSame(Object.keys(answer.body).sort(), ['account', 'expires_at', 'service', 'user'], 'the token is not in it');
+  t.strictSame(attributes.sort(), ['HttpOnly', 'Max-Age=43200', 'Path=/', 'SameSite=Strict']);
+  t.match((await node.call('GET', path, { headers })).body, { user: { email: account.email } });
+  t.equal((await node.call('GET', '/api/v1/keys', { headers: { Cookie: cookie } })).status, 200);
+  const planted = await node.call('POST', path, {
+    body: { email: account.email, password: account.password },
+    headers,
+  });
+  t.not(planted.headers.get('set-cookie')?.split(';')[0], cookie, 'each login is another one, whatever was there');
+  t.equal((await node.call('GET', path, { headers: { Cookie: `${cookie}x` } })).status, 401);
+  const withBoth = { headers: { Cookie: cookie }, token: 'garbage' };
+  t.equal((await node.call('GET', path, withBoth)).status, 401, 'who shows a token means that one');
+});
+
+t.test('AUTH-16: where the service is reached by https the cookie goes by https alone', async (t) => {
+  const node = await startTestNode(t, { BASE_URL: 'https://send.example.test', ROLES: 'api' });
+  const { attributes } = await logIn(node, await buildAccount(node.db));
+  t.ok(attributes.includes('Secure'));
+});
+
+t.test('AUTH-12: what another site sends with the cookie changes nothing', async (t) => {
+  const node = await sharedNode('api');
+  const { cookie, headers } = await logIn(node, await buildAccount(node.db));
+  const forged: Record<string, Record<string, string>> = {
+    'a form': { Cookie: cookie, 'Content-Type': 'text/plain' },
+    'a script without our header': { Cookie: cookie },
+    'a page of another site': { ...headers, 'Sec-Fetch-Site': 'cross-site' },
+    'a page of a neighbour': { ...headers, 'Sec-Fetch-Site': 'same-site' },
+  };
+  for (const [what, sent] of Object.entries(forged)) {
+    const answer = await node.call('POST', '/api/v1/keys', { body: '{"name":"n"}', headers: sent });
+    t.strictSame([answer.status, answer.body], [403, { error: 'forbidden' }], what);
+    t.equal((await node.call('DELETE', path, { headers: sent })).status, 403, what);
+  }
+  t.strictSame((await node.call('GET', '/api/v1/keys', { headers })).body, { api_keys: [] });
+  const asked = await node.call('OPTIONS', '/api/v1/keys', { headers: { Origin: 'https://evil.test' } });
+  t.equal(asked.headers.get('access-control-allow-origin'), null, 'nobody else is let ask with a header');
+  const own = { ...headers, 'Sec-Fetch-Site': 'same-origin' };
+  t.equal((await node.call('POST', '/api/v1/keys', { body: { name: 'n' }, headers: own })).status, 200);
+  const elsewhere = { 'Sec-Fetch-Site': 'cross-site' };
+  const body = { email: 'admin@example.test', password: node.adminPassword };
+  t.equal((await node.call('POST', path, { body, headers: elsewhere })).status, 403, 'nor can it log somebody in');
+});
+
+t.test('AUTH-16: logging out ends the login on all nodes, and no other', async (t) => {
+  const first = await sharedNode('api');
+  const { databaseUrl: DATABASE_URL } = first;
+  const account = await buildAccount(first.db);
+  const secret = randomBytes(32).toString('hex');
+  const env = { DATABASE_URL, JWT_SECRET: secret, ENCRYPTION_KEY: encryptionKey.toString('hex'), ROLES: 'api' };
+  const [one, two] = [await startTestNode(t, env), await startTestNode(t, env)];
+  const ended = await logIn(one, account);
+  const other = await logIn(two, account);
+  t.equal((await two.call('GET', path, ended)).status, 200);
+  const answer = await two.call('DELETE', path, ended);
+  t.match(answer.headers.get('set-cookie'), /^sendwright_session=; .*Max-Age=0/);
+  for (const node of [one, two]) {
+    t.equal((await node.call('GET', path, ended)).status, 401);
+    t.equal((await node.call('GET', path, { token: ended.cookie.split('=')[1] })).status, 401, 'nor as a header');
+    t.equal((await node.call('GET', path, other)).status, 200);
+  }
+});
+
+/** What comes of a stream of events, as it comes. */
+function watch(node: TestNode, headers: Record<string, string>) {
+  const seen = { text: '', over: false, status: 0 };
+  const req = request(`${node.baseUrl}/api/v1/live`, { headers }, (response) => {
+    seen.status = response.statusCode ?? 0;
+    response.on('data', (chunk) => (seen.text += chunk)).on('close', () => (seen.over = true));
+  }).end();
+  req.on('error', () => (seen.over = true));
+  return { seen, close: () => req.destroy() };
+}
+
+t.test('who looks on is told when emails of their account change, and of no others', async (t) => {
+  const node = await sharedNode('api');
+  const sender = await buildSender(node.db, encryptionKey);
+  const other = await logIn(node, await buildAccount(node.db));
+  const { headers } = await logIn(node, sender.account);
+  const [own, theirs] = [watch(node, headers), watch(node, other.headers)];
+  await eventually(async () => own.seen.text !== '' && theirs.seen.text !== '');
+  t.equal(own.seen.text, 'event: emails\ndata: {}\n\n');
+  await node.call('POST', '/api/v1/emails', {
+    headers,
+    body: { from: sender.from, to: 'a@b.test', subject: 's', text: 't' },
+  });
+  await eventually(async () => own.seen.text.includes('{"queued":1}'));
+  t.equal(theirs.seen.text, 'event: emails\ndata: {}\n\n');
+  await node.call('DELETE', path, { headers });
+  await eventually(async () => own.seen.over, 15_000);
+  t.notOk(theirs.seen.over, 'with the login it ends, and others go on');
+  theirs.close();
+});
+
+t.test('there is an end to how many look on', async (t) => {
+  const node = await sharedNode('api');
+  const { headers } = await logIn(node, await buildAccount(node.db));
+  const viewers = Array.from({ length: 20 }, () => watch(node, headers));
+  await eventually(async () => viewers.every(({ seen }) => seen.text));
+  t.equal((await call(node.baseUrl, 'GET', '/api/v1/live', { headers })).status, 503);
+  for (const { close } of viewers) close();
+  await eventually(async () => (await call(node.baseUrl, 'GET', '/api/v1/live', { headers })).status === 200);
+});
