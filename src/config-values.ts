@@ -121,24 +121,6 @@ export function mailAddress(text: string): string {
   throw new Error('an email address such as tls-reports@example.com');
 }
 
-export function password(text: string): string {
-  if (text.length < 8 || text.length > 200) throw new Error('8 to 200 characters');
-  return text;
-}
-
-export function jwtSecret(text: string): string {
-  if (text.length < 32 || new Set(text).size < 8) throw new Error('at least 32 random characters');
-  return text;
-}
-
-export function encryptionKey(text: string): Buffer {
-  const key = /^[0-9a-fA-F]{64}$/.test(text) ? Buffer.from(text, 'hex') : Buffer.from(text, 'base64');
-  const isBase64 = key.toString('base64').replace(/={1,2}$/, '') === text.replace(/={1,2}$/, '');
-  if (key.length !== 32 || !(text.length === 64 || isBase64))
-    throw new Error('32 bytes as 64 hexadecimal digits or as base64');
-  return key;
-}
-
 export function rateLimit(text: string): { perSecond: number; burst: number } {
   const match = /^(\d{1,6})\/(\d{1,6})$/.exec(text);
   const [perSecond, burst] = [Number(match?.[1] ?? 0), Number(match?.[2] ?? 0)];

@@ -1,16 +1,14 @@
+import { encryptionKey, jwtSecret, password } from './config-secrets.ts';
 import {
   dnsServer,
   duration,
   emailAddress,
-  encryptionKey,
   hostname,
   hostToListenOn,
   httpUrl,
-  jwtSecret,
   listOf,
   mailAddress,
   oneOf,
-  password,
   portFrom,
   postgresUrl,
   privateNetworks,
@@ -64,6 +62,8 @@ export interface Config {
   /** Null: generated into `dataDir`, which only the embedded database allows. */
   jwtSecret: string | null;
   encryptionKey: Buffer | null;
+  /** The one that is to take its place, or has; null: none. */
+  nextEncryptionKey: Buffer | null;
   roles: ReadonlySet<NodeRole>;
   /** Processes that do this node's work; more than one have another that starts them. */
   workers: number;
@@ -176,7 +176,11 @@ export const variables: Variable[] = [
   },
   { name: 'SMTP_TLS_KEY', fallback: 'required when `SMTP_TLS_CERT` is set', meaning: 'PEM file with its private key' },
   { name: 'ADMIN_EMAIL', fallback: '`admin@localhost`', meaning: 'first start only' },
-  { name: 'ADMIN_PASSWORD', fallback: 'generated and printed once', meaning: 'first start only; 8 to 200 characters' },
+  {
+    name: 'ADMIN_PASSWORD',
+    fallback: 'generated and printed once',
+    meaning: 'first start only; 8 to 200 characters, and none of the usual ones',
+  },
   {
     name: 'JWT_SECRET',
     fallback: 'generated into `DATA_DIR`; required when `DATABASE_URL` is set',
@@ -186,7 +190,13 @@ export const variables: Variable[] = [
     name: 'ENCRYPTION_KEY',
     fallback: 'generated into `DATA_DIR`; required when `DATABASE_URL` is set',
     meaning:
-      'encrypts DKIM private keys and webhook secrets at rest; 32 bytes as 64 hexadecimal digits or as base64; another one than the database was first used with stops the start',
+      'encrypts DKIM private keys and webhook secrets at rest; 32 bytes as 64 hexadecimal digits or as base64; another one than the database is used with stops the start',
+  },
+  {
+    name: 'ENCRYPTION_KEY_NEXT',
+    fallback: 'unset',
+    meaning:
+      'the key that is to take its place, in the same form: known to every node before `sendwright keys rotate-encryption` seals everything with it (see SECURITY.md)',
   },
   { name: 'ROLES', fallback: '`api,mta,webhooks,smtp`', meaning: 'what this node does, comma separated' },
   {
@@ -296,6 +306,7 @@ export function readConfig(env: Record<string, string | undefined>): Readonly<Co
     },
     jwtSecret: read('JWT_SECRET', jwtSecret, null),
     encryptionKey: read('ENCRYPTION_KEY', encryptionKey, null),
+    nextEncryptionKey: read('ENCRYPTION_KEY_NEXT', encryptionKey, null),
     roles: new Set(
       read('ROLES', listOf(oneOf(['api', 'mta', 'webhooks', 'smtp'] as const)), ['api', 'mta', 'webhooks', 'smtp']),
     ),
@@ -317,6 +328,10 @@ export function readConfig(env: Record<string, string | undefined>): Readonly<Co
   if (databaseUrl && !config.encryptionKey) {
     throw missing('ENCRYPTION_KEY', '32 bytes as 64 hexadecimal digits or as base64, when DATABASE_URL is set');
   }
+  if (config.nextEncryptionKey && !config.encryptionKey)
+    throw missing('ENCRYPTION_KEY', 'the key that is used now, when ENCRYPTION_KEY_NEXT is set');
+  if (config.encryptionKey && config.nextEncryptionKey?.equals(config.encryptionKey))
+    throw new ConfigError('ENCRYPTION_KEY_NEXT must be another key than ENCRYPTION_KEY, not the same');
   if (sandbox && config.workers > 1) {
     throw new ConfigError(
       `WORKERS must be 1 when DELIVERY_MODE is sandbox, whose DNS and mailbox are in one process, not ${config.workers}`,
@@ -356,7 +371,7 @@ function naming<T>(name: string, work: () => T): T {
 
 const missing = (name: string, must: string) => new ConfigError(`${name} is missing: it must be ${must}`);
 
-const secretNames = new Set(['DATABASE_URL', 'ADMIN_PASSWORD', 'JWT_SECRET', 'ENCRYPTION_KEY']);
+const secretNames = new Set(['DATABASE_URL', 'ADMIN_PASSWORD', 'JWT_SECRET', 'ENCRYPTION_KEY', 'ENCRYPTION_KEY_NEXT']);
 
 function shown(name: string, text: string): string {
   return secretNames.has(name) ? 'what was given' : JSON.stringify(text.slice(0, 100));

@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
-import { access, link, mkdir, open, readdir, readFile, rename, stat, unlink } from 'node:fs/promises';
+import { access, chmod, link, mkdir, open, readdir, readFile, rename, stat, unlink } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
+import { type Keyring, keyringOf } from './seal.ts';
 import { StartError } from './start-error.ts';
 
 /** Generated once into DATA_DIR, readable by its owner alone. */
@@ -10,6 +11,8 @@ export interface Secrets {
   jwtSecret: string;
   /** 32 bytes, base64. */
   encryptionKey: string;
+  /** The key that is to take its place, in the same form. */
+  nextEncryptionKey?: string;
   /** The API key of the sandbox's first screen: it can send from the sandbox's own domain only. */
   sandboxKey?: string;
 }
@@ -23,6 +26,7 @@ export async function makeDataDir(dataDir: string): Promise<void> {
   try {
     await makeFolder(resolve(dataDir));
     await access(dataDir, constants.R_OK | constants.W_OK | constants.X_OK);
+    await close(dataDir, writable);
   } catch (error) {
     throw unusableDataDir(dataDir, error as Error);
   }
@@ -56,9 +60,27 @@ export async function writeSecrets(dataDir: string, secrets: Secrets): Promise<v
   }
 }
 
+/** The encryption keys of this folder. */
+export function keyringIn({ encryptionKey, nextEncryptionKey }: Secrets): Keyring {
+  const next = nextEncryptionKey === undefined ? null : Buffer.from(nextEncryptionKey, 'base64');
+  return keyringOf(Buffer.from(encryptionKey, 'base64'), next);
+}
+
 /** The error of a start for one of the file system. */
 export function unusableDataDir(dataDir: string, { message }: Error): StartError {
   return new StartError(`DATA_DIR ${dataDir} cannot be used (${message}): set it to a folder that this user can write`);
+}
+
+/** Rights of group and others. Whoever may write in the folder could put secrets of his own there. */
+const [writable, any] = [0o022, 0o077];
+
+/** Only passable: the embedded server's user must get to its own folder in there. */
+const passable = 0o711;
+
+/** Takes these rights from a file or folder of ours, however it came by them: a copy from a backup, an open umask. */
+async function close(path: string, rights: number): Promise<void> {
+  const { mode, uid } = await stat(path);
+  if ((mode & rights) !== 0 && uid === process.getuid?.()) await chmod(path, mode & ~rights & 0o7777);
 }
 
 const fileIn = (dataDir: string) => join(dataDir, 'secrets.json');
@@ -66,7 +88,7 @@ const fileIn = (dataDir: string) => join(dataDir, 'secrets.json');
 /** Not with mkdir's own `recursive`: in /proc, where mkdir says ENOENT below a folder that is there, it never ends. */
 async function makeFolder(folder: string): Promise<void> {
   try {
-    await mkdir(folder);
+    await mkdir(folder, passable);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'EEXIST') {
@@ -91,7 +113,9 @@ async function existingSecrets(dataDir: string): Promise<Secrets | null> {
     if (error.code === 'ENOENT') return null;
     throw error;
   });
-  return text === null ? null : parse(dataDir, text);
+  if (text === null) return null;
+  await close(fileIn(dataDir), any);
+  return parse(dataDir, text);
 }
 
 function parse(dataDir: string, text: string): Secrets {

@@ -1,10 +1,11 @@
-import { isKeyOf } from './core/encryption-key.ts';
+import { hold } from './core/key-holders.ts';
 import { refuseDatabase } from './db/check.ts';
 import { connect, type Database, poolSize } from './db/client.ts';
 import { startErrorOf } from './db/failure.ts';
 import { migrate } from './db/migrate.ts';
 import type { Logger } from './log.ts';
 import { createQueue, type Queue } from './queue.ts';
+import type { Keyring } from './seal.ts';
 import { StartError } from './start-error.ts';
 
 /** Of pg-boss. */
@@ -20,6 +21,13 @@ export const poolOfFirst = 2;
 export const connectionsOf = (workers: number) =>
   workers === 1 ? connectionsOfNode : workers * connectionsOfNode + poolOfFirst + ofQueue;
 
+const keyRefusals = {
+  'another key':
+    "ENCRYPTION_KEY is not the one that this database is used with, so its DKIM keys cannot be opened: set that one (where it was generated, put DATA_DIR's secrets.json back)",
+  'two keys are in use':
+    'ENCRYPTION_KEY is one of two that this database is used with, as its secrets are on their way from one to the other: set the other one as ENCRYPTION_KEY_NEXT, or end that with sendwright keys rotate-encryption',
+};
+
 /**
  * Opens the database of a node: refuses one that cannot be worked with, brings its schema up to date, and starts the
  * queue. What has to be closed again is added to `stops`, also when it fails.
@@ -29,7 +37,7 @@ export const connectionsOf = (workers: number) =>
 export async function openDatabase(
   options: {
     databaseUrl: string;
-    encryptionKey: Buffer;
+    keyring: Keyring;
     allowUnsafe: boolean;
     log: Logger;
     onProgress?: (sentence: string) => void;
@@ -38,7 +46,7 @@ export async function openDatabase(
   },
   stops: (() => Promise<unknown>)[],
 ): Promise<{ db: Database; queue: Queue }> {
-  const { databaseUrl, encryptionKey, allowUnsafe, log, onProgress } = options;
+  const { databaseUrl, keyring, allowUnsafe, log, onProgress } = options;
   const { pool, needed } = options.connections ?? { pool: poolSize, needed: connectionsOfNode };
   const db = connect(databaseUrl, log, pool);
   stops.push(() => db.close());
@@ -48,11 +56,9 @@ export async function openDatabase(
   if (refusal) throw new StartError(refusal);
   onProgress?.('Preparing the schema');
   await migrate(databaseUrl);
-  if (!(await isKeyOf(db, encryptionKey))) {
-    throw new StartError(
-      "ENCRYPTION_KEY is not the one that this database was first used with, so its DKIM keys cannot be opened: set that one (where it was generated, put DATA_DIR's secrets.json back)",
-    );
-  }
+  const holding = await hold(db, keyring, log);
+  stops.push(() => holding.stop());
+  if (holding.admission !== 'admitted') throw new StartError(keyRefusals[holding.admission]);
   const queue = createQueue(databaseUrl, log);
   stops.push(() => queue.stop());
   await queue.start();

@@ -1,6 +1,6 @@
 import type Koa from 'koa';
 import type { Config } from './config.ts';
-import { unsubscribeKey } from './core/outgoing-message.ts';
+import type { TokenKeys } from './core/service-secrets.ts';
 import type { Database } from './db/client.ts';
 import { type HttpServer, listen } from './http/server.ts';
 import { readCertificate } from './inbound/certificate.ts';
@@ -34,10 +34,7 @@ export async function openSubmission(
 }
 
 /** The port for bounces and complaints; null where this node has none. */
-export async function openInbound(
-  { config, db, queue, log }: Behind,
-  keys: { returnPath: Buffer; encryption: Buffer },
-): Promise<InboundServer | null> {
+export async function openInbound({ config, db, queue, log }: Behind, keys: TokenKeys): Promise<InboundServer | null> {
   const { roles, dataDir, mailHostname, smtp, ports } = config;
   if (!roles.has('smtp') || ports.inbound === 0) return null;
   const tls = await readCertificate({ dataDir, host: mailHostname, files: smtp.tls });
@@ -46,7 +43,7 @@ export async function openInbound(
     queue,
     log,
     host: mailHostname,
-    keys: { returnPath: keys.returnPath, unsubscribe: unsubscribeKey(keys.encryption) },
+    keys,
     listenOn: smtp.host,
     port: ports.inbound,
     tls,

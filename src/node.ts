@@ -1,12 +1,15 @@
 import { join } from 'node:path';
 import { addChores } from './chores/chores.ts';
 import { startTlsReports } from './chores/tls-reports.ts';
+import { DatabaseClock } from './clock.ts';
 import type { Config } from './config.ts';
 import { ensureAdmin, giveFirstPassword } from './core/accounts.ts';
+import { tokenKeys as readTokenKeys, type TokenKeys } from './core/service-secrets.ts';
 import { record as recordTlsResults } from './core/tls-results.ts';
 import type { Surroundings } from './core/verification.ts';
 import { openDatabase } from './database.ts';
 import type { Database } from './db/client.ts';
+import { tellTime } from './db/clocks.ts';
 import { Dispatcher } from './delivery/dispatch.ts';
 import { Journal } from './delivery/journal.ts';
 import { Lease } from './delivery/lease.ts';
@@ -20,13 +23,14 @@ import { Standing } from './delivery/standing.ts';
 import { addUpkeep } from './delivery/upkeep.ts';
 import { openHttp, openInbound, openSubmission } from './doors.ts';
 import { createApp } from './http/app.ts';
+import type { DashboardFiles } from './http/dashboard-files.ts';
 import { RateLimiter } from './http/rate-limit.ts';
 import type { SubmissionServer } from './inbound/submission.ts';
 import { findInternet, findTlsPolicies, type Internet, poolsOf } from './internet.ts';
 import type { Logger } from './log.ts';
 import type { Queue } from './queue.ts';
 import { Rounds } from './rounds.ts';
-import { deriveKey } from './seal.ts';
+import type { Keyring } from './seal.ts';
 import { type Siblings, shareBuckets, shareWork } from './siblings.ts';
 import { createTransport } from './smtp/deliver.ts';
 import { createResolver } from './smtp/resolver.ts';
@@ -41,9 +45,11 @@ export interface Foundation {
   /** True when no other node can use this database. */
   alone: boolean;
   jwtSecret: string;
-  encryptionKey: Buffer;
+  keyring: Keyring;
   log: Logger;
   onProgress?: (sentence: string) => void;
+  /** The pages for browsers; none: whoever opens the address of the service is told where to begin. */
+  dashboard?: DashboardFiles | null;
   /** The other processes of this node, of which the first makes up for those that die; none: it is the only one. */
   siblings?: Siblings;
 }
@@ -98,17 +104,18 @@ export async function startNode(config: Config, foundation: Foundation): Promise
 type Stops = (() => Promise<unknown>)[];
 
 async function bringUp(config: Config, foundation: Foundation, stops: Stops): Promise<Omit<SendwrightNode, 'stop'>> {
-  const { log, encryptionKey } = foundation;
+  const { log, keyring } = foundation;
   const { db, queue } = await openDatabase({ ...foundation, allowUnsafe: config.allowUnsafeDatabase }, stops);
   const admin = await prepareAdmin(db, config.admin);
 
-  const returnPath = { key: deriveKey(encryptionKey, 'return path'), host: config.mailHostname };
+  const tokenKeys = await readTokenKeys(db, keyring);
+  const returnPath = { key: tokenKeys.returnPath, host: config.mailHostname };
   const internet = await findInternet(config, db, log, returnPath, stops);
   const surroundings: Surroundings = {
     resolve: async (name, type) => (await internet.resolver.resolve(name, type)) as unknown[],
     mailHostname: config.mailHostname,
     sendingIps: internet.knownIps,
-    encryptionKey,
+    keyring,
   };
   const tlsPolicies = findTlsPolicies(config, internet, db, log, stops);
   const rounds = new Rounds(log);
@@ -120,10 +127,11 @@ async function bringUp(config: Config, foundation: Foundation, stops: Stops): Pr
   const lease = new Lease(db, log, [...config.roles], siblings?.tellName);
   if (!siblings) await recoverJournals(config, foundation, { db, queue });
   if (makesCalls) {
+    await tellTime(db, lease.clock);
     await lease.start(foundation.alone);
     stops.push(() => lease.stop());
   }
-  const parts = { config, foundation, db, queue, rounds, internet, tlsPolicies, returnPath, lease };
+  const parts = { config, foundation, db, queue, rounds, internet, tlsPolicies, tokenKeys, returnPath, lease };
   if (siblings) {
     shareWork('mail', queue, siblings);
     shareWork('webhooks', queue.webhooks, siblings);
@@ -141,7 +149,7 @@ async function bringUp(config: Config, foundation: Foundation, stops: Stops): Pr
   const behind = { config, db, queue, log };
   const submission = await openSubmission(behind, limiter);
   doors.push(submission);
-  const inbound = await openInbound(behind, { returnPath: returnPath.key, encryption: encryptionKey });
+  const inbound = await openInbound(behind, tokenKeys);
   if (inbound) {
     doors.push(inbound);
     const { host } = config.smtp;
@@ -155,7 +163,7 @@ async function bringUp(config: Config, foundation: Foundation, stops: Stops): Pr
       queue,
       log,
       jwtSecret: foundation.jwtSecret,
-      encryptionKey,
+      keyring,
       mailHostname: config.mailHostname,
       baseUrl,
       proxies: config.http.proxies,
@@ -170,10 +178,11 @@ async function bringUp(config: Config, foundation: Foundation, stops: Stops): Pr
         allowPrivate: internet.allowPrivate,
       },
       tlsPolicies,
-      returnPathKey: returnPath.key,
+      tokenKeys,
       retryForMs: config.retryForMs,
       sendingPools: poolsOf(config),
       limiter,
+      dashboard: foundation.dashboard ?? null,
     };
     const server = await openHttp(createApp(services), config);
     doors.push(server);
@@ -191,7 +200,9 @@ export async function recoverJournals(
   { db, queue }: { db: Database; queue: Queue },
 ): Promise<void> {
   if (!config.roles.has('mta')) return;
-  await recover({ db, queue, policy: retryPolicy(config), log }, { folder: journalFolder(config), alone });
+  const clock = new DatabaseClock();
+  await tellTime(db, clock);
+  await recover({ db, queue, clock, policy: retryPolicy(config), log }, { folder: journalFolder(config), alone });
 }
 
 const journalFolder = ({ dataDir }: Config) => join(dataDir, 'journal');
@@ -213,6 +224,7 @@ interface Parts {
   rounds: Rounds;
   internet: Internet;
   tlsPolicies: TlsPolicies;
+  tokenKeys: TokenKeys;
   returnPath: { key: Buffer; host: string };
   lease: Lease;
 }
@@ -245,23 +257,28 @@ function startDelivery(parts: Parts, providers: readonly Provider[], stops: Stop
   stops.push(() => transport.close());
   if (config.tlsReports) {
     const { contact } = config.tlsReports;
-    const { encryptionKey } = foundation;
-    const reports = startTlsReports(rounds, db, { transport, contact, encryptionKey, pools: poolsOf(config), log });
+    const { keyring } = foundation;
+    const reports = startTlsReports(rounds, db, { transport, contact, keyring, pools: poolsOf(config), log });
     stops.push(() => reports.close());
   }
   const journal = new Journal(journalFolder(config), log);
   stops.push(async () => journal.close());
   const tools = {
     transport,
-    messages: new MessageBuilder(foundation.encryptionKey, { baseUrl: config.baseUrl, host: config.mailHostname }),
+    messages: new MessageBuilder(foundation.keyring, {
+      key: parts.tokenKeys.unsubscribe,
+      baseUrl: config.baseUrl,
+      host: config.mailHostname,
+    }),
     lease,
+    clock: lease.clock,
     journal,
     policy: retryPolicy(config),
     returnPath,
     log,
   };
   const standing = new Standing(db, transport, providers, { ...backoff(config), nodes: () => lease.senders });
-  const sources = new SourceAddresses(db, poolsOf(config), log);
+  const sources = new SourceAddresses(db, poolsOf(config), log, lease.clock);
   const dispatcher = new Dispatcher(db, queue, tools, standing, sources, createRecorder(db, queue, log));
   dispatcher.start();
   addUpkeep(rounds, db, queue, log);
@@ -269,10 +286,10 @@ function startDelivery(parts: Parts, providers: readonly Provider[], stops: Stop
 }
 
 function startWebhooks({ config, foundation, db, queue, rounds, lease }: Parts): WebhookDispatcher {
-  const { log, encryptionKey } = foundation;
+  const { log, keyring } = foundation;
   // The sandbox's DNS knows mail and nothing else; endpoints are where they are in either mode.
   const poster = { resolver: createResolver(config.dnsServers), allowPrivate: config.allowPrivateNetworks };
-  const dispatcher = new WebhookDispatcher(db, queue, { poster, encryptionKey, lease, log });
+  const dispatcher = new WebhookDispatcher(db, queue, { poster, keyring, lease, clock: lease.clock, log });
   dispatcher.start();
   addWebhookUpkeep(rounds, db, queue, log);
   return dispatcher;

@@ -1,10 +1,12 @@
 import type { Config } from './config.ts';
-import { makeDataDir, readSecrets, unusableDataDir, writeSecrets } from './data-dir.ts';
+import { keyringIn, makeDataDir, readSecrets, unusableDataDir, writeSecrets } from './data-dir.ts';
 import { connectionsOf } from './database.ts';
 import { startEmbedded } from './db/embedded.ts';
 import { firstPassword, firstScreen, prepareSandbox } from './first-screen.ts';
+import { readDashboard } from './http/dashboard-files.ts';
 import type { Logger } from './log.ts';
 import { type Foundation, type SendwrightNode, startNode } from './node.ts';
+import { keyringOf } from './seal.ts';
 import { oneLine, StartError } from './start-error.ts';
 import { startWorkers } from './workers.ts';
 
@@ -34,7 +36,7 @@ export async function start(config: Config, { log, say, stops }: StartOptions): 
     log.info({ baseUrl: node.baseUrl, mode: config.deliveryMode, workers: config.workers }, 'ready');
     return;
   }
-  const node = await startNode(config, foundation);
+  const node = await startNode(config, { ...foundation, dashboard: await readDashboard() });
   stops.push(node.stop);
   const key = await showSandbox(config, node, sandboxKey);
   say(firstScreen(config, node, { sandboxKey: key, password: await firstPassword(node, say) }));
@@ -46,11 +48,12 @@ async function lay(
   config: Config,
   { log, say, stops }: StartOptions,
 ): Promise<{ foundation: Foundation; sandboxKey: string | undefined }> {
-  const { databaseUrl, jwtSecret, encryptionKey, dataDir, roles } = config;
+  const { databaseUrl, jwtSecret, encryptionKey, nextEncryptionKey, dataDir, roles } = config;
   if (databaseUrl && jwtSecret && encryptionKey) {
     // For the journal of deliveries alone.
     if (roles.has('mta')) await makeDataDir(dataDir);
-    const foundation = { databaseUrl, alone: false, jwtSecret, encryptionKey, log, onProgress: say };
+    const keyring = keyringOf(encryptionKey, nextEncryptionKey);
+    const foundation = { databaseUrl, alone: false, jwtSecret, keyring, log, onProgress: say };
     return { foundation, sandboxKey: undefined };
   }
   const secrets = await readSecrets(dataDir);
@@ -69,7 +72,7 @@ async function lay(
     // Workers of a killed process that are still finishing are nodes like any other.
     alone: !postgres.left,
     jwtSecret: jwtSecret ?? secrets.jwtSecret,
-    encryptionKey: encryptionKey ?? Buffer.from(secrets.encryptionKey, 'base64'),
+    keyring: encryptionKey ? keyringOf(encryptionKey, nextEncryptionKey) : keyringIn(secrets),
     log,
     onProgress: say,
   };

@@ -1,13 +1,15 @@
 import cluster from 'node:cluster';
 import type { Config } from './config.ts';
 import { startErrorOf } from './db/failure.ts';
+import { readDashboard } from './http/dashboard-files.ts';
 import type { Logger } from './log.ts';
 import { type SendwrightNode, startNode } from './node.ts';
+import { Keyring } from './seal.ts';
 import type { News, Siblings } from './siblings.ts';
 
 /** What the first process of a node says to its workers. */
 export type ToWorker =
-  | { kind: 'ground'; databaseUrl: string; jwtSecret: string; encryptionKey: string }
+  | { kind: 'ground'; databaseUrl: string; jwtSecret: string; encryptionKeys: string[] }
   | { kind: 'news'; news: News };
 
 /** What they say to it. */
@@ -27,14 +29,16 @@ export type FromWorker =
 export async function runWorker(config: Config, log: Logger, stops: (() => Promise<unknown>)[]): Promise<void> {
   endWithFirst(log);
   try {
-    const { databaseUrl, jwtSecret, encryptionKey } = await ground();
+    const { databaseUrl, jwtSecret, encryptionKeys } = await ground();
+    const [first = Buffer.alloc(0), ...others] = encryptionKeys.map((key) => Buffer.from(key, 'base64'));
     const node = await startNode(config, {
       databaseUrl,
       alone: false,
       jwtSecret,
-      encryptionKey: Buffer.from(encryptionKey, 'base64'),
+      keyring: new Keyring(first, ...others),
       log,
       siblings,
+      dashboard: await readDashboard(),
     });
     stops.push(node.stop);
     const { baseUrl, submission, inbound } = node;

@@ -31,7 +31,7 @@ export async function startWorkers(
   foundation: Foundation,
   stops: (() => Promise<unknown>)[],
 ): Promise<Ports & Pick<SendwrightNode, 'db' | 'admin'>> {
-  const { databaseUrl, jwtSecret, encryptionKey, log } = foundation;
+  const { databaseUrl, jwtSecret, keyring, log } = foundation;
   const connections = { pool: poolOfFirst, needed: connectionsOf(config.workers) };
   const opened = await openDatabase({ ...foundation, allowUnsafe: config.allowUnsafeDatabase, connections }, stops);
   const { db } = opened;
@@ -42,7 +42,7 @@ export async function startWorkers(
     kind: 'ground',
     databaseUrl: named(databaseUrl),
     jwtSecret,
-    encryptionKey: encryptionKey.toString('base64'),
+    encryptionKeys: keyring.all.map(({ key }) => key.toString('base64')),
   };
   const makeUpFor = async (names: string[]) => {
     await recoverJournals(config, { alone: false, log }, opened);

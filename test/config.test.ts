@@ -3,9 +3,10 @@ import t from 'tap';
 import { configPage, configRows } from '../scripts/config-page.ts';
 import { ConfigError, readConfig, variables } from '../src/config.ts';
 import { isReachable } from '../src/ip.ts';
+import { testKey } from './support/keys.ts';
 
-const key = 'ab'.repeat(32);
-const secret = '0123456789abcdefghijklmnopqrstuv';
+const key = testKey(1).toString('hex');
+const secret = testKey(2).toString('base64url');
 const external = { DATABASE_URL: 'postgres://u:p@localhost/db', JWT_SECRET: secret, ENCRYPTION_KEY: key };
 
 t.test('nothing set is a sandbox on loopback', async (t) => {
@@ -64,10 +65,7 @@ t.test('what is set is taken', async (t) => {
   t.equal(readConfig({ HTTP_HOST: '0.0.0.0' }).smtp.host, '0.0.0.0', 'the sandbox is where the REST API is');
   t.same([...config.roles], ['api', 'mta']);
   t.equal(config.encryptionKey?.length, 32);
-  t.same(
-    readConfig({ ...external, ENCRYPTION_KEY: Buffer.alloc(32, 1).toString('base64') }).encryptionKey,
-    Buffer.alloc(32, 1),
-  );
+  t.same(readConfig({ ...external, ENCRYPTION_KEY: testKey(3).toString('base64') }).encryptionKey, testKey(3));
   t.equal(readConfig({ HTTP_PORT: '8080' }).baseUrl, 'http://localhost:8080');
 });
 
@@ -131,9 +129,18 @@ t.test('a wrong value is one line that names the variable and what it must be', 
     ],
     [{ ...external, JWT_SECRET: '' }, /^JWT_SECRET is missing/],
     [{ ...external, ENCRYPTION_KEY: '' }, /^ENCRYPTION_KEY is missing/],
-    [{ JWT_SECRET: 'x'.repeat(64) }, /^JWT_SECRET must be at least 32 random characters, not what was given$/],
+    [
+      { JWT_SECRET: 'x'.repeat(64) },
+      /^JWT_SECRET must be at least 32 random characters, as openssl [^,]*, not what was given$/,
+    ],
     [{ ENCRYPTION_KEY: 'too short' }, /^ENCRYPTION_KEY must be 32 bytes/],
     [{ ENCRYPTION_KEY: '!'.repeat(44) }, /^ENCRYPTION_KEY must be 32 bytes/],
+    [
+      { ENCRYPTION_KEY: key, ENCRYPTION_KEY_NEXT: 'x' },
+      /^ENCRYPTION_KEY_NEXT must be 32 bytes [^']*, not what was given$/,
+    ],
+    [{ ENCRYPTION_KEY: key, ENCRYPTION_KEY_NEXT: key }, /^ENCRYPTION_KEY_NEXT must be another key than ENCRYPTION_KEY/],
+    [{ ENCRYPTION_KEY_NEXT: key }, /^ENCRYPTION_KEY is missing: it must be the key that is used now/],
     [{ ROLES: 'api,web' }, /^ROLES must be a comma separated list, each one of api, mta, webhooks, smtp/],
     [{ WORKERS: 'auto' }, /^WORKERS must be how many processes, 1 to 64, not "auto"$/],
     [{ WORKERS: '0' }, /^WORKERS must be/],

@@ -4,7 +4,8 @@ import t from 'tap';
 
 /** Left to right: a file may import what stands further right, and what stands in its own place where that is a folder. */
 const order: RegExp[] = [
-  /^main\.ts$/,
+  /^(main|cli)\.ts$/,
+  /^cli\//,
   /^start\.ts$/,
   /^(first-screen|workers)\.ts$/,
   /^worker\.ts$/,
@@ -16,10 +17,11 @@ const order: RegExp[] = [
   /^db\//,
   /^smtp\//,
   /^config\.ts$/,
-  /^config-values\.ts$/,
+  /^config-(values|secrets)\.ts$/,
   /^mail\//,
   /^(rounds|batch-writer|batcher|data-dir|endpoint|sending-pools|siblings)\.ts$/,
   /^(errors|start-error|log|ids|clock|ip|seal|password|certificate|timestamp|rate-limit)\.ts$|^generated\//,
+  /^dashboard\//,
   /^client\//,
 ];
 
@@ -27,7 +29,7 @@ const mostLines = 400;
 
 const src = new URL('../src/', import.meta.url).pathname;
 const files = readdirSync(decodeURIComponent(src), { recursive: true, encoding: 'utf8' })
-  .filter((name) => name.endsWith('.ts') && !name.startsWith('generated'))
+  .filter((name) => /\.tsx?$/.test(name) && !name.startsWith('generated'))
   .map((name) => name.replaceAll('\\', '/'));
 
 const sourceOf = (file: string) => readFileSync(join(decodeURIComponent(src), file), 'utf8');
@@ -68,6 +70,16 @@ t.test('the client is all there is of it, wherever it runs', async (t) => {
     );
 });
 
+t.test('the dashboard knows the service by its client alone, and nobody knows it', async (t) => {
+  const importers = files.filter((file) => importsOf(file).some((imported) => folderOf(imported) === 'dashboard'));
+  t.ok(importers.length > 5);
+  for (const file of importers) t.equal(folderOf(file), 'dashboard', `src/${file} must not import the dashboard`);
+  for (const file of files.filter((one) => folderOf(one) === 'dashboard')) {
+    for (const imported of importsOf(file))
+      t.match(imported, /^(dashboard|client)\//, `src/${file} must not import src/${imported}`);
+  }
+});
+
 t.test('no imports run in a circle', async (t) => {
   const graph = new Map(files.map((file) => [file, importsOf(file)]));
   const done = new Set<string>();
@@ -93,10 +105,10 @@ t.test('no imports run in a circle', async (t) => {
 });
 
 t.test(
-  'only main, the start, the first screen, the workers and the parts of a node know the configuration',
+  'only main, the commands, the start, the first screen, the workers and the parts of a node know the configuration',
   async (t) => {
     for (const file of files) {
-      if (/^(main|start|first-screen|workers?|node|doors|internet|config)\.ts$/.test(file)) continue;
+      if (/^cli\/|^(main|cli|start|first-screen|workers?|node|doors|internet|config)\.ts$/.test(file)) continue;
       t.notOk(importsOf(file).includes('config.ts'), `src/${file} must take values, not the configuration`);
       t.notMatch(sourceOf(file), /process\.env/, `src/${file} must not read the environment`);
     }

@@ -4,8 +4,9 @@ import { invalidRequest, notFound } from '../errors.ts';
 import type { DkimKey, Domain } from '../generated/prisma/client.ts';
 import { isId, newId } from '../ids.ts';
 import { type DkimAlgorithm, DkimKeyError, generateKeyPair, importKeyPair } from '../mail/dkim.ts';
-import { seal } from '../seal.ts';
+import { type Keyring, seal } from '../seal.ts';
 import * as domains from './domains.ts';
+import { sealingKey } from './encryption-key.ts';
 
 /** How long the record of a key that signs no more should stay: mail that it signed may be verified days later. */
 export const overlapMs = 7 * 86_400_000;
@@ -38,7 +39,7 @@ export async function rotate(
   accountId: string,
   domainId: string,
   rotation: Rotation,
-  keys: { encryptionKey: Buffer },
+  keys: { keyring: Keyring },
 ): Promise<DkimKey> {
   const domain = await domains.get(db, accountId, domainId);
   const selector = rotation.selector ?? `sw${randomBytes(4).toString('hex')}`;
@@ -70,7 +71,7 @@ export async function rotate(
         accountId,
         selector,
         pair.algorithm,
-        seal(keys.encryptionKey, pair.privateKey, domains.sealContext(domainId)),
+        seal(await sealingKey(tx, keys.keyring), pair.privateKey, domains.sealContext(domainId)),
         pair.publicKey,
       ],
     });

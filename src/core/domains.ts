@@ -6,8 +6,9 @@ import type { Domain, Email } from '../generated/prisma/client.ts';
 import { isId, newId } from '../ids.ts';
 import { AddressError, normalizeDomain } from '../mail/address.ts';
 import { type DkimAlgorithm, dnsValue, generateKeyPair } from '../mail/dkim.ts';
-import { seal } from '../seal.ts';
+import { type Keyring, seal } from '../seal.ts';
 import { type SendingPools, type SourceOutlook, sourceOutlook } from '../sending-pools.ts';
+import { sealingKey } from './encryption-key.ts';
 import { allowsDomain } from './plans.ts';
 import { wake } from './warm-up.ts';
 
@@ -41,7 +42,7 @@ export async function add(
   db: Database,
   accountId: string,
   input: { domain: string },
-  keys: { encryptionKey: Buffer },
+  keys: { keyring: Keyring },
 ): Promise<Domain> {
   const domain = parseName(input.domain);
   // Before the key is made, which costs far more than this look-up.
@@ -60,7 +61,7 @@ export async function add(
         domain,
         `sendwright-verification=${randomBytes(20).toString('hex')}`,
         `sw${randomBytes(4).toString('hex')}`,
-        seal(keys.encryptionKey, pair.privateKey, sealContext(id)),
+        seal(await sealingKey(tx, keys.keyring), pair.privateKey, sealContext(id)),
         pair.publicKey,
         new Date(Date.now() + firstCheckMs),
       ],

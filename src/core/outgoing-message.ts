@@ -3,7 +3,7 @@ import type { Body } from '../mail/body.ts';
 import { compose } from '../mail/compose.ts';
 import { type DkimKey, parsePrivateKey, signHeader } from '../mail/dkim.ts';
 import { listUnsubscribe, saysHowToUnsubscribe, type UnsubscribePlaces } from '../mail/list-unsubscribe.ts';
-import { deriveKey, open } from '../seal.ts';
+import { type Keyring, open } from '../seal.ts';
 import { sealContext } from './domains.ts';
 import type { OutgoingEmail, SealedKey } from './outgoing.ts';
 
@@ -16,16 +16,9 @@ export type MessageSource = Omit<
 >;
 
 /** A key of the domain, opened. */
-export function openKey(
-  encryptionKey: Buffer,
-  { domainId, domain }: Signing,
-  { selector, sealed }: SealedKey,
-): DkimKey {
-  return { domain, selector, privateKey: parsePrivateKey(open(encryptionKey, sealed, sealContext(domainId))) };
+export function openKey(keyring: Keyring, { domainId, domain }: Signing, { selector, sealed }: SealedKey): DkimKey {
+  return { domain, selector, privateKey: parsePrivateKey(open(keyring, sealed, sealContext(domainId))) };
 }
-
-/** The key of the tokens that end marketing mail, apart from every other use of the master key. */
-export const unsubscribeKey = (encryptionKey: Buffer) => deriveKey(encryptionKey, 'unsubscribe');
 
 /** True when each recipient gets a copy of its own, as the links in it name who unsubscribes. */
 export function isPersonal(email: Pick<MessageSource, 'type' | 'headers'>): boolean {

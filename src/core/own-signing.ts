@@ -1,5 +1,6 @@
 import type { Database } from '../db/client.ts';
 import type { DkimKey } from '../mail/dkim.ts';
+import type { Keyring } from '../seal.ts';
 import { openKey } from './outgoing-message.ts';
 
 interface Row {
@@ -15,7 +16,7 @@ interface Row {
  * What mail of this installation itself is signed with: the keys of the verified domain that is this one, or the nearest
  * above it, whose records in DNS say that they speak for it too (RFC 6376 section 3.10). None where there is no such domain.
  */
-export async function keysFor(db: Database, encryptionKey: Buffer, domain: string): Promise<DkimKey[]> {
+export async function keysFor(db: Database, keyring: Keyring, domain: string): Promise<DkimKey[]> {
   const [row] = await db.query<Row>({
     text: `SELECT d.id, d.domain, d.dkim_selector, d.dkim_private_key, s.selector AS second_selector, s.private_key AS second_key
              FROM domains d LEFT JOIN dkim_keys s ON s.domain_id = d.id AND s.status = 'active'
@@ -28,7 +29,7 @@ export async function keysFor(db: Database, encryptionKey: Buffer, domain: strin
   const second =
     row.second_selector && row.second_key ? [{ selector: row.second_selector, sealed: row.second_key }] : [];
   const keys = [{ selector, sealed }, ...second];
-  return keys.map((key) => openKey(encryptionKey, { domainId, domain: signer, keys }, key));
+  return keys.map((key) => openKey(keyring, { domainId, domain: signer, keys }, key));
 }
 
 function withParents(domain: string): string[] {

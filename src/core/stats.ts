@@ -2,7 +2,7 @@ import type { Database } from '../db/client.ts';
 import { floorId } from '../ids.ts';
 
 export type Interval = 'hour' | 'day';
-export type Grouping = 'domain' | 'tag' | 'type';
+export type Grouping = 'domain' | 'tag' | 'type' | 'destination';
 
 export interface StatsQuery {
   from: Date;
@@ -16,7 +16,7 @@ export interface StatsQuery {
 export interface Bucket {
   /** Where the stretch begins, in UTC. */
   start: Date;
-  /** The sender domain, tag or type; null without a grouping. */
+  /** The sender domain, tag, type, or the recipients' domain; null without a grouping. */
   group: string | null;
   /** Emails. */
   accepted: number;
@@ -36,7 +36,18 @@ export interface Bucket {
   latencyMs: { p50: number; p95: number; p99: number } | null;
 }
 
-const groups: Record<Grouping, string> = { domain: 'from_domain', type: 'type::text', tag: 'tag' };
+const groups: Record<Grouping, string> = {
+  domain: 'from_domain',
+  type: 'type::text',
+  tag: 'tag',
+  destination: 'destination',
+};
+
+/** What makes several rows of one email, each in another group. */
+const several: Partial<Record<Grouping, string>> = {
+  tag: ', unnest(tags) AS tag',
+  destination: ', LATERAL (SELECT DISTINCT destination FROM recipients WHERE email_id = emails.id) AS reached',
+};
 
 interface Row {
   start: Date;
@@ -55,13 +66,15 @@ interface Row {
 /** Counts over the emails that the account had accepted in the time from `from` until before `to`, oldest stretch first. */
 export async function collect(db: Database, accountId: string, query: StatsQuery): Promise<Bucket[]> {
   const group = query.groupBy ? groups[query.groupBy] : 'NULL::text';
-  const tags = query.groupBy === 'tag' ? ', unnest(tags) AS tag' : '';
+  const rowsOf = (query.groupBy && several[query.groupBy]) ?? '';
+  // Only those recipients whom the group is about.
+  const within = (recipient: string) => (query.groupBy === 'destination' ? ` AND ${recipient} = c."group"` : '');
   const rows = await db.query<Row>({
     text: `WITH complained AS (SELECT email_id FROM returns WHERE account_id = $1 AND kind = 'complaint'),
            chosen AS (
              SELECT id, date_trunc('${query.interval}', created_at, 'UTC') AS start, ${group} AS "group", suppressed,
                     coalesce(scheduled_at, created_at) AS due, id IN (SELECT email_id FROM complained) AS complaint
-               FROM emails${tags} WHERE account_id = $1 AND id >= $2 AND id < $3),
+               FROM emails${rowsOf} WHERE account_id = $1 AND id >= $2 AND id < $3),
            accepted AS (
              SELECT start, "group", count(*)::int AS accepted, count(*) FILTER (WHERE suppressed > 0)::int AS suppressed,
                     count(*) FILTER (WHERE complaint)::int AS complaints
@@ -72,14 +85,14 @@ export async function collect(db: Database, accountId: string, query: StatsQuery
                     count(*) FILTER (WHERE r.status = 'failed')::int AS failed,
                     percentile_cont(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY extract(epoch FROM r.settled_at - c.due) * 1000)
                       FILTER (WHERE r.status = 'delivered') AS latency
-               FROM chosen c JOIN recipients r ON r.email_id = c.id GROUP BY 1, 2),
+               FROM chosen c JOIN recipients r ON r.email_id = c.id${within('r.destination')} GROUP BY 1, 2),
            waited AS (
              SELECT c.start, c."group", count(*)::int AS deferrals
-               FROM chosen c JOIN attempts a ON a.email_id = c.id WHERE a.outcome = 'deferred' GROUP BY 1, 2),
+               FROM chosen c JOIN attempts a ON a.email_id = c.id WHERE a.outcome = 'deferred'${within("substring(a.recipient FROM '[^@]*$')")} GROUP BY 1, 2),
            -- What the last attempt for each was about, also where it was given up or decided by somebody.
            failed AS (
              SELECT c.start, c."group", coalesce(a.classification, 'other') AS classification, count(*)::int AS recipients
-               FROM chosen c JOIN recipients r ON r.email_id = c.id AND r.status = 'failed'
+               FROM chosen c JOIN recipients r ON r.email_id = c.id AND r.status = 'failed'${within('r.destination')}
                LEFT JOIN LATERAL (SELECT classification FROM attempts
                                    WHERE email_id = r.email_id AND recipient = r.address ORDER BY number DESC, at DESC LIMIT 1) a ON true
               GROUP BY 1, 2, 3),

@@ -62,14 +62,37 @@ export async function addAll(
 export async function list(
   db: Database,
   accountId: string,
-  page: { limit: number; offset: number; reason: SuppressionReason | null },
+  page: { limit: number; offset: number; reason: SuppressionReason | null; address: string | null },
 ): Promise<{ suppressions: Suppression[]; count: number }> {
-  const where = { accountId, ...(page.reason ? { reason: page.reason } : {}) };
+  const where = {
+    accountId,
+    ...(page.reason ? { reason: page.reason } : {}),
+    ...(page.address ? { address: { contains: literal(page.address.toLowerCase()) } } : {}),
+  };
   const [suppressions, count] = await Promise.all([
     db.prisma.suppression.findMany({ where, orderBy: { id: 'desc' }, take: page.limit, skip: page.offset }),
     db.prisma.suppression.count({ where }),
   ]);
   return { suppressions, count };
+}
+
+/** As a pattern that matches nothing but itself. */
+const literal = (text: string) => text.replaceAll(/[\\%_]/g, '\\$&');
+
+const exportedAtOnce = 5_000;
+
+/** All of the list, newest first, some at a time, however long it is. */
+export async function* exported(db: Database, accountId: string): AsyncGenerator<Suppression[]> {
+  let before: string | null = null;
+  do {
+    const some: Suppression[] = await db.prisma.suppression.findMany({
+      where: { accountId, ...(before ? { id: { lt: before } } : {}) },
+      orderBy: { id: 'desc' },
+      take: exportedAtOnce,
+    });
+    yield some;
+    before = some.length === exportedAtOnce ? (some.at(-1)?.id ?? null) : null;
+  } while (before !== null);
 }
 
 /** @throws ApiError 404 when the address is not on the list */

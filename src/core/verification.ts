@@ -4,7 +4,7 @@ import type { Database } from '../db/client.ts';
 import { dnsVerificationFailed } from '../errors.ts';
 import type { Domain } from '../generated/prisma/client.ts';
 import { parsePrivateKey, publishedKey, sign } from '../mail/dkim.ts';
-import { open } from '../seal.ts';
+import { type Keyring, open } from '../seal.ts';
 import { cleanRemoteText } from '../smtp/reply.ts';
 import * as dkimKeys from './dkim-keys.ts';
 import * as domains from './domains.ts';
@@ -31,7 +31,7 @@ export interface Surroundings {
   mailHostname: string;
   /** Public addresses that mail leaves from; empty when they are not known from here, as behind a NAT. */
   sendingIps: string[];
-  encryptionKey: Buffer;
+  keyring: Keyring;
 }
 
 const spfTimeoutMs = 15_000;
@@ -181,7 +181,7 @@ async function probeDkim(
   { selector, sealed }: CheckedKey,
   where: Surroundings,
 ): Promise<string | null> {
-  const privateKey = parsePrivateKey(open(where.encryptionKey, sealed, domains.sealContext(id)));
+  const privateKey = parsePrivateKey(open(where.keyring, sealed, domains.sealContext(id)));
   const message = Buffer.from(`From: probe@${domain}\r\nSubject: probe\r\n\r\nprobe\r\n`);
   const header = await sign(message, [{ domain, selector, privateKey }], new Date());
   const verdict = await dkimVerify(Buffer.concat([header, message]), { resolver: asMailauth(where) });

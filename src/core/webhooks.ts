@@ -5,7 +5,8 @@ import type { Webhook } from '../generated/prisma/client.ts';
 import type { WebhookStatus } from '../generated/prisma/enums.ts';
 import { isId, newId } from '../ids.ts';
 import type { Queue } from '../queue.ts';
-import { open, seal } from '../seal.ts';
+import { type Keyring, open, seal } from '../seal.ts';
+import { sealingKey } from './encryption-key.ts';
 import { type Draft, insert, roomOf } from './webhook-lines.ts';
 
 export const eventTypes = [
@@ -100,16 +101,20 @@ export async function create(
   db: Database,
   accountId: string,
   input: { url: string; events: EventType[] },
-  keys: { encryptionKey: Buffer },
+  keys: { keyring: Keyring },
 ): Promise<{ webhook: Webhook; secret: string }> {
   const count = await db.prisma.webhook.count({ where: { accountId } });
   if (count >= mostEndpoints) throw invalidRequest(`an account may have ${mostEndpoints} endpoints at the most`);
   const id = newId();
-  const { secret, sealed } = makeSecret(id, keys.encryptionKey);
-  const webhook = await db.prisma.webhook.create({
-    data: { id, accountId, url: input.url, events: input.events, secret: sealed },
+  const secret = await db.transaction(async (tx) => {
+    const made = await makeSecret(tx, id, keys.keyring);
+    await tx.query({
+      text: 'INSERT INTO webhooks (id, account_id, url, events, secret) VALUES ($1, $2, $3, $4, $5)',
+      values: [id, accountId, input.url, input.events, made.sealed],
+    });
+    return made.secret;
   });
-  return { webhook, secret };
+  return { webhook: await get(db, accountId, id), secret };
 }
 
 /** Newest first. */
@@ -171,16 +176,19 @@ export async function rotateSecret(
   db: Database,
   accountId: string,
   id: string,
-  keys: { encryptionKey: Buffer },
+  keys: { keyring: Keyring },
 ): Promise<{ webhook: Webhook; secret: string }> {
   if (!isId(id)) throw notFound();
-  const { secret, sealed } = makeSecret(id, keys.encryptionKey);
-  const rows = await db.query({
-    text: `UPDATE webhooks SET previous_secret = secret, previous_secret_until = now() + make_interval(secs => $4), secret = $3
-            WHERE id = $1 AND account_id = $2 RETURNING id`,
-    values: [id, accountId, sealed, rotationMs / 1000],
+  const secret = await db.transaction(async (tx) => {
+    const made = await makeSecret(tx, id, keys.keyring);
+    const rows = await tx.query({
+      text: `UPDATE webhooks SET previous_secret = secret, previous_secret_until = now() + make_interval(secs => $4), secret = $3
+              WHERE id = $1 AND account_id = $2 RETURNING id`,
+      values: [id, accountId, made.sealed, rotationMs / 1000],
+    });
+    if (rows.length === 0) throw notFound();
+    return made.secret;
   });
-  if (rows.length === 0) throw notFound();
   return { webhook: await get(db, accountId, id), secret };
 }
 
@@ -191,14 +199,14 @@ export async function forgetOldSecrets(db: Database): Promise<void> {
   });
 }
 
-function makeSecret(webhookId: string, encryptionKey: Buffer): { secret: string; sealed: Uint8Array<ArrayBuffer> } {
+async function makeSecret(tx: Sql, webhookId: string, keyring: Keyring): Promise<{ secret: string; sealed: Buffer }> {
   const secret = `whsec_${randomBytes(secretBytes).toString('base64')}`;
-  return { secret, sealed: new Uint8Array(seal(encryptionKey, Buffer.from(secret), sealContext(webhookId))) };
+  return { secret, sealed: seal(await sealingKey(tx, keyring), Buffer.from(secret), sealContext(webhookId)) };
 }
 
 /** The secret as its owner knows it. */
-export function openSecret(encryptionKey: Buffer, webhookId: string, sealed: Uint8Array): string {
-  return open(encryptionKey, sealed, sealContext(webhookId)).toString();
+export function openSecret(keyring: Keyring, webhookId: string, sealed: Uint8Array): string {
+  return open(keyring, sealed, sealContext(webhookId)).toString();
 }
 
-const sealContext = (webhookId: string) => `webhook:${webhookId}`;
+export const sealContext = (webhookId: string) => `webhook:${webhookId}`;

@@ -54,7 +54,7 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedP
   const dataDir = path.resolve(options.dataDir);
   const systemDir = options.systemDir ?? '/var/lib/sendwright';
   const user = serverUser();
-  fs.mkdirSync(dataDir, { recursive: true });
+  fs.mkdirSync(dataDir, { recursive: true, mode: 0o711 });
   const found = findCluster(dataDir, user);
   const binaries = await findBinaries(found ? found.user : user, [systemDir, os.tmpdir()]);
   if (found?.user && !runAs(found.user, 'cd "$1"', [found.dir]).ok) {

@@ -1,8 +1,9 @@
 import type { OutgoingEmail, SealedKey } from '../core/outgoing.ts';
-import { build, isPersonal, openKey, type Signing, unsubscribeKey } from '../core/outgoing-message.ts';
+import { build, isPersonal, openKey, type Signing } from '../core/outgoing-message.ts';
 import { type Body, composeBody } from '../mail/body.ts';
 import type { DkimKey } from '../mail/dkim.ts';
 import type { UnsubscribePlaces } from '../mail/list-unsubscribe.ts';
+import type { Keyring } from '../seal.ts';
 
 const keysKept = 1_000;
 
@@ -18,16 +19,16 @@ interface Shared<T> {
  * that of their body.
  */
 export class MessageBuilder {
-  readonly #encryptionKey: Buffer;
+  readonly #keyring: Keyring;
   readonly #places: UnsubscribePlaces | null;
   readonly #keys = new Map<string, DkimKey>();
   readonly #messages = new Map<string, Shared<Buffer>>();
   readonly #bodies = new Map<string, Shared<Body>>();
 
   /** @param unsubscribing where those are heard who unsubscribe from marketing mail; without it that mail does not say how */
-  constructor(encryptionKey: Buffer, unsubscribing: Omit<UnsubscribePlaces, 'key'> | null = null) {
-    this.#encryptionKey = encryptionKey;
-    this.#places = unsubscribing && { ...unsubscribing, key: unsubscribeKey(encryptionKey) };
+  constructor(keyring: Keyring, unsubscribing: UnsubscribePlaces | null = null) {
+    this.#keyring = keyring;
+    this.#places = unsubscribing;
   }
 
   /** True when each recipient gets a copy of its own. */
@@ -67,7 +68,7 @@ export class MessageBuilder {
     const name = `${signing.domainId} ${sealed.selector}`;
     const known = this.#keys.get(name);
     if (known) return known;
-    const key = openKey(this.#encryptionKey, signing, sealed);
+    const key = openKey(this.#keyring, signing, sealed);
     if (this.#keys.size >= keysKept) this.#keys.clear();
     this.#keys.set(name, key);
     return key;

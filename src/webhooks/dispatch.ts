@@ -1,10 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Clock } from '../clock.ts';
 import { ClaimsInDoubt } from '../core/claims-in-doubt.ts';
 import * as calls from '../core/webhook-calls.ts';
 import { openSecret } from '../core/webhooks.ts';
 import type { Database } from '../db/client.ts';
 import type { Logger } from '../log.ts';
 import type { Queue } from '../queue.ts';
+import type { Keyring } from '../seal.ts';
 import { decide, defaultSchedule, undone, withoutEndpoint } from './outcome.ts';
 import { type Poster, post } from './post.ts';
 import { createRecorder, type Recorder } from './record.ts';
@@ -26,9 +28,11 @@ export const defaultLimits: Limits = { running: 100, runningToFailing: 50, perEn
 /** What calls need, the same for all of them. */
 export interface CallTools {
   poster: Poster;
-  encryptionKey: Buffer;
+  keyring: Keyring;
   /** This node's right to make calls: under which name it claims, and whether that still holds. */
   lease: { readonly nodeId: string; valid(): boolean };
+  /** Says when it is now that times are named; see `DatabaseClock`. */
+  clock: Clock;
   log: Logger;
   /** See `outcome.ts`. */
   schedule?: number[];
@@ -211,26 +215,26 @@ export class WebhookDispatcher {
   }
 
   async #call(claim: calls.Claim, call: calls.Call): Promise<calls.CallOutcome> {
-    const { poster, encryptionKey, lease, log, schedule = defaultSchedule } = this.#tools;
+    const { poster, keyring, lease, clock, log, schedule = defaultSchedule } = this.#tools;
     try {
       const secrets = [call.sealedSecret, call.sealedPreviousSecret].flatMap((sealed) =>
-        sealed ? [openSecret(encryptionKey, claim.webhookId, sealed)] : [],
+        sealed ? [openSecret(keyring, claim.webhookId, sealed)] : [],
       );
       const body = Buffer.from(call.payload);
-      const signed = { id: claim.deliveryId, timestamp: Math.floor(Date.now() / 1000), body };
+      const signed = { id: claim.deliveryId, timestamp: Math.floor(clock.now().getTime() / 1000), body };
       // A process that was frozen and taken for dead: others make this call.
-      if (!lease.valid() || lease.nodeId !== claim.nodeId) return undone(claim, call);
+      if (!lease.valid() || lease.nodeId !== claim.nodeId) return undone(claim, call, clock.now());
       const headers = signatureHeaders(signed, secrets);
       const answer = await post(poster, { url: call.url, headers, body }, this.#abort.signal);
       return answer.status === null && this.#abort.signal.aborted
-        ? undone(claim, call)
-        : decide(claim, call, answer, { schedule });
+        ? undone(claim, call, clock.now())
+        : decide(claim, call, answer, clock.now(), { schedule });
     } catch (error) {
       log.error({ deliveryId: claim.deliveryId, error: (error as Error).stack }, 'a webhook call could not be made');
       const answer = { status: null, body: null, retryAfter: null, startedAt: new Date(), durationMs: 0 };
       const sentence = 'the call could not be made; the log of the server says why';
       // That is our fault, and no reason to disable anything.
-      return { ...decide(claim, call, { ...answer, error: sentence }, { schedule }), endpoint: 'unknown' };
+      return { ...decide(claim, call, { ...answer, error: sentence }, clock.now(), { schedule }), endpoint: 'unknown' };
     }
   }
 

@@ -6,6 +6,7 @@ import { addUp } from '../../src/core/email-counts.ts';
 import { startEmbedded } from '../../src/db/embedded.ts';
 import { silentLog } from '../../src/log.ts';
 import { startNode } from '../../src/node.ts';
+import { Keyring } from '../../src/seal.ts';
 import { buildSender } from '../support/build.ts';
 import { call, testEnv } from '../support/node.ts';
 
@@ -26,7 +27,7 @@ const node = await startNode(config, {
   databaseUrl: postgres.url,
   alone: true,
   jwtSecret: config.jwtSecret ?? '',
-  encryptionKey,
+  keyring: new Keyring(encryptionKey),
   log: silentLog,
 });
 const { account, key, domain, domainId } = await buildSender(node.db, encryptionKey);

@@ -1,14 +1,16 @@
 import { type TlsReportOptions, TlsReports } from '../../src/chores/tls-reports.ts';
 import { connect, type Database } from '../../src/db/client.ts';
 import { type Logger, silentLog } from '../../src/log.ts';
+import { Keyring } from '../../src/seal.ts';
 import { noPools } from '../../src/sending-pools.ts';
 import { createTransport, type TransportOptions } from '../../src/smtp/transport.ts';
 import { createDatabase } from '../support/db.ts';
+import { testKey } from '../support/keys.ts';
 import { startZone, type Zone, type ZoneEntry } from '../support/zone.ts';
 
 type Test = { teardown(work: () => Promise<void>): void };
 
-export const encryptionKey = Buffer.alloc(32, 7);
+export const encryptionKey = testKey(7);
 export const contact = 'tls@out.sender.test';
 export const day = '2026-11-21';
 
@@ -69,7 +71,15 @@ export async function startScene(
         allowPrivate: true,
         ...transportOptions,
       });
-      const common = { transport, contact, encryptionKey, pools: noPools, log: silentLog, clock, spreadMs: 0 };
+      const common = {
+        transport,
+        contact,
+        keyring: new Keyring(encryptionKey),
+        pools: noPools,
+        log: silentLog,
+        clock,
+        spreadMs: 0,
+      };
       const reports = new TlsReports(db, { ...common, ...options });
       t.teardown(async () => {
         await reports.close();

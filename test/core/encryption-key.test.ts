@@ -1,16 +1,22 @@
 import t from 'tap';
-import { isKeyOf } from '../../src/core/encryption-key.ts';
+import * as encryptionKeys from '../../src/core/encryption-key.ts';
 import * as webhooks from '../../src/core/webhooks.ts';
+import type { Database } from '../../src/db/client.ts';
+import { Keyring } from '../../src/seal.ts';
 import { buildAccount, buildVerifiedDomain } from '../support/build.ts';
 import { openDatabase } from '../support/db.ts';
 
 const [ours, other] = [Buffer.alloc(32, 1), Buffer.alloc(32, 2)] as [Buffer, Buffer];
+
+const isKeyOf = async (db: Database, ...keys: [Buffer, ...Buffer[]]) =>
+  (await db.transaction((tx) => encryptionKeys.admit(tx, new Keyring(...keys)))) === 'admitted';
 
 t.test('the first key that comes to an empty database is its key', async (t) => {
   const db = await openDatabase(t);
   t.ok(await isKeyOf(db, ours));
   t.ok(await isKeyOf(db, ours));
   t.notOk(await isKeyOf(db, other));
+  t.ok(await isKeyOf(db, other, ours), 'whoever knows another one as well');
 });
 
 t.test('of many that come at once with two keys, those of one are right', async (t) => {
@@ -23,19 +29,17 @@ t.test('of many that come at once with two keys, those of one are right', async 
 });
 
 t.test('in a database from before, the key is the one that its secrets are sealed with', async (t) => {
-  const builders: Record<
-    string,
-    (db: Awaited<ReturnType<typeof openDatabase>>, accountId: string) => Promise<unknown>
-  > = {
+  const builders: Record<string, (db: Database, accountId: string) => Promise<unknown>> = {
     'a domain': (db, accountId) => buildVerifiedDomain(db, accountId, ours),
     'a webhook': (db, accountId) =>
-      webhooks.create(db, accountId, { url: 'https://a.test/', events: [] }, { encryptionKey: ours }),
+      webhooks.create(db, accountId, { url: 'https://a.test/', events: [] }, { keyring: new Keyring(ours) }),
   };
   for (const [what, build] of Object.entries(builders)) {
     const db = await openDatabase(t);
     await build(db, (await buildAccount(db)).id);
     t.notOk(await isKeyOf(db, other), what);
     t.equal(await db.prisma.encryptionCheck.count(), 0, 'a wrong key leaves nothing behind');
+    t.ok(await isKeyOf(db, other, ours), 'whichever of two it is');
     t.ok(await isKeyOf(db, ours));
     t.notOk(await isKeyOf(db, other));
   }

@@ -6,6 +6,7 @@ import { type Settlement, settle } from '../../src/core/settlement.ts';
 import * as webhooks from '../../src/core/webhooks.ts';
 import { newId } from '../../src/ids.ts';
 import { parseMailbox } from '../../src/mail/address.ts';
+import { Keyring } from '../../src/seal.ts';
 import { accept } from '../support/accept.ts';
 import { buildAccount, buildVerifiedDomain } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
@@ -185,7 +186,7 @@ t.test('rows and jobs', async (t) => {
       db,
       account.id,
       { url: 'https://example.test/hook', events: [...webhooks.eventTypes] },
-      { encryptionKey: Buffer.alloc(32) },
+      { keyring: new Keyring(Buffer.alloc(32)) },
     );
     const told = async (emailId: string) =>
       (

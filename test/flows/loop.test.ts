@@ -2,12 +2,13 @@ import { createTransport } from 'nodemailer';
 import t from 'tap';
 import { buildSender } from '../support/build.ts';
 import { directEnv } from '../support/direct.ts';
+import { testKey } from '../support/keys.ts';
 import { startSink } from '../support/mx.ts';
 import { eventually, startTestNode } from '../support/node.ts';
 import { freePort } from '../support/ports.ts';
 import { startZone } from '../support/zone.ts';
 
-const encryptionKey = Buffer.alloc(32, 7);
+const encryptionKey = testKey(7);
 
 t.test('SSRF-11: two servers that point at each other, and at themselves, stop within two hops', async (t) => {
   const mxPort = await freePort();

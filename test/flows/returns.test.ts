@@ -3,11 +3,12 @@ import t, { type Test } from 'tap';
 import { clientOf } from '../client/scene.ts';
 import { buildSender } from '../support/build.ts';
 import { createDatabase } from '../support/db.ts';
+import { testKey } from '../support/keys.ts';
 import { eventually, startTestNode, testEnv } from '../support/node.ts';
 import { freePort } from '../support/ports.ts';
 import { refusalOf, takePort } from '../support/start.ts';
 
-const encryptionKey = Buffer.alloc(32, 7);
+const encryptionKey = testKey(7);
 
 /** A sandbox that also takes what comes back. */
 async function startSandboxed(test: Test) {

@@ -1,5 +1,6 @@
 import t, { type Test } from 'tap';
 import { directEnv, startDirectNode } from '../support/direct.ts';
+import { testKey } from '../support/keys.ts';
 import { type Sink, startSink } from '../support/mx.ts';
 import { eventually, startTestNode, type TestNode } from '../support/node.ts';
 
@@ -189,7 +190,7 @@ t.test('pools and warm-up', async (t) => {
       ...directEnv(node.zone, sink.port),
       ...env,
       DATABASE_URL: node.databaseUrl,
-      ENCRYPTION_KEY: Buffer.alloc(32, 7).toString('hex'),
+      ENCRYPTION_KEY: testKey(7).toString('hex'),
       WARM_UP: `127.0.0.7=${dayFromNow(-1)},127.0.0.8=${dayFromNow(9)}`,
     };
     const both = await Promise.all([startTestNode(t, next), startTestNode(t, next)]);

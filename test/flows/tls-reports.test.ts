@@ -3,6 +3,7 @@ import { connect } from '../../src/db/client.ts';
 import { silentLog } from '../../src/log.ts';
 import { createDatabase } from '../support/db.ts';
 import { directEnv } from '../support/direct.ts';
+import { testKey } from '../support/keys.ts';
 import { eventually, startTestNode } from '../support/node.ts';
 import { startReportHost } from '../support/report-host.ts';
 import { startZone } from '../support/zone.ts';
@@ -24,7 +25,7 @@ t.test('a node in direct mode sends reports, the sandbox none', async (t) => {
            SELECT (now() AT TIME ZONE 'UTC')::date - 2, domain, 'no-policy-found', '{}', '{}', 'success', 'mx.test', '192.0.2.1', '', '', 1, '\\x00'
              FROM unnest(ARRAY['a.test', 'b.test']) AS d (domain)`,
   });
-  const common = { DATABASE_URL: url, ENCRYPTION_KEY: Buffer.alloc(32, 7).toString('hex') };
+  const common = { DATABASE_URL: url, ENCRYPTION_KEY: testKey(7).toString('hex') };
   const count = async () => (await db.query({ text: 'SELECT FROM tls_reports' })).length;
 
   const sandbox = await startTestNode(t, { ...common, TLS_REPORTS: 'on' });

@@ -5,6 +5,7 @@ import { type EventType, type SendRequest, verifyWebhook } from 'sendwright/clie
 import t from 'tap';
 import { clientOf } from '../client/scene.ts';
 import { type Hook, isSigned, type ReceivedCall, startHook } from '../support/hook.ts';
+import { testKey } from '../support/keys.ts';
 import { adminPassword, eventually, startTestNode } from '../support/node.ts';
 import { startSendwright } from '../support/process.ts';
 
@@ -75,7 +76,7 @@ t.test('a node without the role of webhooks calls nobody, one with it does', asy
   const hook = await startHook(t);
   const env = {
     ALLOW_PRIVATE_NETWORKS: 'true',
-    ENCRYPTION_KEY: '07'.repeat(32),
+    ENCRYPTION_KEY: testKey(7).toString('hex'),
   };
   const api = await startTestNode(t, { ...env, ROLES: 'api' });
   const { send } = await prepare(api, hook.url, ['email.queued']);

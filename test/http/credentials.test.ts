@@ -5,12 +5,13 @@ import t from 'tap';
 import { newId } from '../../src/ids.ts';
 import { buildKey, buildSender } from '../support/build.ts';
 import { operations } from '../support/contract.ts';
+import { testKey } from '../support/keys.ts';
 import { type CallOptions, startTestNode } from '../support/node.ts';
 import { goodBodies } from './fields.ts';
 import { encryptionKey, type Fields, startCaller, startMailer, watchTables } from './scene.ts';
 import { badTokens } from './tokens.ts';
 
-const jwtSecret = 'the secret that this file signs its forged tokens with';
+const jwtSecret = testKey(1).toString('hex');
 const secured = operations.filter(({ operation }) => operation.security.length > 0);
 
 t.test('who may call what', async (t) => {
@@ -18,7 +19,16 @@ t.test('who may call what', async (t) => {
   const { node, key, token, account, nouns, from } = caller;
   const user = await node.db.prisma.user.findFirstOrThrow({ where: { accountId: account.id } });
   const now = Math.floor(Date.now() / 1000);
-  const claims = { sub: user.id, acc: account.id, role: 'member', iss: 'sendwright', aud: 'sendwright-api', iat: now };
+  const pwd = user.passwordChangedAt.getTime();
+  const claims = {
+    sub: user.id,
+    acc: account.id,
+    role: 'member',
+    iss: 'sendwright',
+    aud: 'sendwright-api',
+    iat: now,
+    pwd,
+  };
   const sign = (changed: object, options: jsonwebtoken.SignOptions = {}, secret = jwtSecret) =>
     jsonwebtoken.sign({ ...claims, exp: now + 60, ...changed }, secret, { algorithm: 'HS256', ...options });
   const [head = '', payload = '', signature = ''] = sign({}).split('.');

@@ -3,11 +3,13 @@ import { dkimVerify } from 'mailauth/lib/dkim/verify.js';
 import t, { type Test } from 'tap';
 import { forgetRetired } from '../../src/core/dkim-keys.ts';
 import { recheckDue } from '../../src/core/verification.ts';
+import { Keyring } from '../../src/seal.ts';
 import { mailHostname, startDirectNode } from '../support/direct.ts';
+import { testKey } from '../support/keys.ts';
 import { type ReceivedMessage, startSink } from '../support/mx.ts';
 import { eventually } from '../support/node.ts';
 
-const encryptionKey = Buffer.alloc(32, 7);
+const encryptionKey = testKey(7);
 
 /** A sender whose domain is published, with a receiver that keeps what it gets. */
 async function startRotating(t: Test) {
@@ -75,7 +77,7 @@ t.test('an Ed25519 key signs beside RSA, is rotated, and removed', async (t) => 
   // Without anybody's asking: the look-up that the clock asks for.
   await node.db.query({ text: 'UPDATE domains SET next_check_at = now()' });
   const resolve = (name: string, type: string) => node.zone.resolver.resolve(name, type) as Promise<unknown[]>;
-  await recheckDue(node.db, { resolve, mailHostname, sendingIps: ['127.0.0.1'], encryptionKey });
+  await recheckDue(node.db, { resolve, mailHostname, sendingIps: ['127.0.0.1'], keyring: new Keyring(encryptionKey) });
   t.same(await signatures(), ['ed1 ed25519-sha256 pass', `${rsa} rsa-sha256 pass`].sort());
 
   const dry = await node.call('POST', '/api/v1/emails?dry_run=true', {

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { sealContext } from '../../src/core/domains.ts';
-import { open } from '../../src/seal.ts';
+import { Keyring, open } from '../../src/seal.ts';
 import { sharedNode } from '../support/shared-node.ts';
 import { encryptionKey, manageDomains } from './scene.ts';
 
@@ -117,7 +117,10 @@ t.test('registering a domain', async (t) => {
     names.unshift(name);
 
     const row = await node.db.prisma.domain.findUniqueOrThrow({ where: { id: body.domain.id } });
-    const secret = open(encryptionKey, Buffer.from(row.dkimPrivateKey), sealContext(row.id)).subarray(300, 340);
+    const secret = open(new Keyring(encryptionKey), Buffer.from(row.dkimPrivateKey), sealContext(row.id)).subarray(
+      300,
+      340,
+    );
     const [dump] = await node.db.query<{ text: string }>({
       text: 'SELECT d::text AS text FROM domains d WHERE id = $1',
       values: [row.id],

@@ -1,8 +1,9 @@
 import t from 'tap';
 import { buildAccount, buildKey, buildSender, buildVerifiedDomain } from '../support/build.ts';
+import { testKey } from '../support/keys.ts';
 import { startTestNode } from '../support/node.ts';
 
-const encryptionKey = Buffer.alloc(32, 3);
+const encryptionKey = testKey(3);
 const env = { ENCRYPTION_KEY: encryptionKey.toString('hex') };
 
 t.test('plans', async (t) => {

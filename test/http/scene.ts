@@ -1,9 +1,8 @@
 import type { Test } from 'tap';
-import { unsubscribeKey } from '../../src/core/outgoing-message.ts';
 import { newId } from '../../src/ids.ts';
 import { createUnsubscribeToken } from '../../src/mail/token.ts';
 import { show } from '../mail/payloads.ts';
-import { buildAccount, buildSender } from '../support/build.ts';
+import { buildAccount, buildSender, unsubscribeKey } from '../support/build.ts';
 import type { operations } from '../support/contract.ts';
 import { type CallOptions, startTestNode, type TestNode } from '../support/node.ts';
 import { encryptionKey, sharedNode } from '../support/shared-node.ts';
@@ -74,6 +73,14 @@ export async function manageDomains(node: TestNode) {
     call: (method: string, path: string, body?: unknown) =>
       node.call(method, `/api/v1/domains${path}`, { token, body }),
   };
+}
+
+/** A new account on the shared node, as its member calls it, below `/api/v1`. */
+export async function manageAccount() {
+  const node = await sharedNode('api');
+  const { email, password } = await buildAccount(node.db);
+  const { token } = (await node.call('POST', '/api/v1/auth/login', { body: { email, password } })).body;
+  return (method: string, path: string, body?: unknown) => node.call(method, `/api/v1${path}`, { token, body });
 }
 
 /** What an example of a request in the reference needs to be good today. */
@@ -154,7 +161,23 @@ export async function startCaller(t: Test, env: Record<string, string> = {}, hoo
     if (operation.security.some((one) => one.apiKey)) return { key: sender.key };
     return { token: path.startsWith('/api/v1/admin/') ? admin : token };
   };
-  const call = (operation: DescribedOperation, options: CallOptions & { query?: string; id?: string } = {}) => {
+  /** Somebody else each time that a password was changed: the tokens of the others stay good. */
+  let changing: { id: string; token: string } | undefined;
+  const someoneElse = async () => {
+    const { email, password } = await buildAccount(node.db);
+    const { id } = await node.db.prisma.user.findUniqueOrThrow({ where: { email } });
+    return { id, token: await logIn(email, password) };
+  };
+  const call = async (operation: DescribedOperation, options: CallOptions & { query?: string; id?: string } = {}) => {
+    if (operation.operation.operationId !== 'changePassword' || 'token' in options) return callAs(operation, options);
+    changing ??= await someoneElse();
+    const answer = await callAs(operation, { token: changing.token, ...options });
+    if (answer.status === 200) changing = await someoneElse();
+    if (answer.status === 403)
+      await node.db.prisma.loginFailure.deleteMany({ where: { subject: `password:${changing.id}` } });
+    return answer;
+  };
+  const callAs = (operation: DescribedOperation, options: CallOptions & { query?: string; id?: string }) => {
     const { query = '', id, ...rest } = options;
     const path = `${pathOf(operation, id)}${query}`;
     return node.call(operation.method, path, { ...credentialsFor(operation), ...rest });
@@ -163,7 +186,7 @@ export async function startCaller(t: Test, env: Record<string, string> = {}, hoo
 }
 
 // What a node writes by itself: that it lives, and counts that it adds up.
-const ownTables = ['nodes', 'email_counts', 'email_count_changes', 'destination_reports'];
+const ownTables = ['nodes', 'key_holders', 'email_counts', 'email_count_changes', 'destination_reports'];
 
 /** Notes each row that is written until the test ends; a call says which tables had any since the last one, once they are committed. */
 export async function watchTables(t: Test, node: TestNode): Promise<() => Promise<string[]>> {

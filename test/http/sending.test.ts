@@ -1,10 +1,11 @@
 import t from 'tap';
 import { buildAccount, buildKey, buildSender } from '../support/build.ts';
 import { startDirectNode } from '../support/direct.ts';
+import { testKey } from '../support/keys.ts';
 import { startSink } from '../support/mx.ts';
 import { eventually, startTestNode, type TestNode } from '../support/node.ts';
 
-const encryptionKey = Buffer.alloc(32, 9);
+const encryptionKey = testKey(9);
 const env = { ENCRYPTION_KEY: encryptionKey.toString('hex') };
 
 async function stored(node: TestNode) {

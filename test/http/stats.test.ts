@@ -1,8 +1,10 @@
 import t from 'tap';
 import { buildSender } from '../support/build.ts';
 import { startDirectNode } from '../support/direct.ts';
+import { testKey } from '../support/keys.ts';
 import { startSink } from '../support/mx.ts';
 import { eventually } from '../support/node.ts';
+import { startMailer } from './scene.ts';
 
 t.test('statistics', async (t) => {
   const sink = await startSink({
@@ -28,7 +30,7 @@ t.test('statistics', async (t) => {
     async () => (await stats('')).body.buckets[0]?.deferrals === 1 && (await stats('')).body.buckets[0].delivered === 2,
   );
   await node.send({ to: 'gone@r.test' });
-  const stranger = await buildSender(node.db, Buffer.alloc(32, 7));
+  const stranger = await buildSender(node.db, testKey(7));
   await node.call('POST', '/api/v1/emails', {
     key: stranger.key,
     body: { from: stranger.from, to: 'c@r.test', subject: 's', text: 't' },
@@ -100,4 +102,21 @@ t.test('statistics', async (t) => {
   ] as const) {
     t.match(await stats(query), { status: 400, body: { error: 'invalid request', detail } }, query);
   }
+});
+
+t.test('by destination each email counts where its recipients are, and with those alone', async (t) => {
+  const { node, key, send } = await startMailer();
+  const { id } = (await send({ to: ['a@one.test', 'b@one.test'], cc: ['c@two.test'] })).body.email;
+  await send({ to: ['d@two.test'] });
+  await node.db.query({
+    text: `UPDATE recipients SET status = CASE destination WHEN 'two.test' THEN 'failed' ELSE 'delivered' END::recipient_status,
+                  settled_at = now(), next_attempt_at = NULL WHERE email_id = $1`,
+    values: [id],
+  });
+  const { buckets } = (await node.call('GET', '/api/v1/stats?group_by=destination', { key })).body;
+  t.match(buckets, [
+    { group: 'one.test', accepted: 1, delivered: 2, failed: 0, pending: 0, failed_by_class: {} },
+    { group: 'two.test', accepted: 2, delivered: 0, failed: 1, pending: 1, failed_by_class: { other: 1 } },
+  ]);
+  t.equal(buckets.length, 2);
 });

@@ -127,6 +127,9 @@ export function badTokens({ secret, claims, now, token, publicKey }: Forgery): R
       'any user that is not': { sub: { not: null } },
       'SQL for a user': { sub: `${String(claims.sub)}' OR '1'='1` },
       'no account': { acc: null },
+      'a password of later': { pwd: Number.MAX_SAFE_INTEGER },
+      'a password in text': { pwd: String(claims.pwd) },
+      'no password': { pwd: undefined },
       'a pattern of accounts': { acc: { not: '' } },
     }).map(([name, more]) => [name, withClaims(more)]),
   );

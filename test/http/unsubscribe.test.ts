@@ -1,7 +1,7 @@
 import t from 'tap';
-import { unsubscribeKey } from '../../src/core/outgoing-message.ts';
 import { newId } from '../../src/ids.ts';
 import { createUnsubscribeToken } from '../../src/mail/token.ts';
+import { unsubscribeKey } from '../support/build.ts';
 import { encryptionKey, startMailer, watchTables } from './scene.ts';
 
 const linkTo = (emailId: string, position = 0, key = unsubscribeKey(encryptionKey)) =>

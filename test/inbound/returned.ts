@@ -1,11 +1,10 @@
 import type { Test } from 'tap';
-import { unsubscribeKey } from '../../src/core/outgoing-message.ts';
 import { type InboundOptions, startInbound } from '../../src/inbound/server.ts';
 import { silentLog } from '../../src/log.ts';
 import { createReturnPath, createUnsubscribeAddress } from '../../src/mail/token.ts';
 import { createQueue } from '../../src/queue.ts';
 import { deriveKey } from '../../src/seal.ts';
-import { buildSender } from '../support/build.ts';
+import { buildSender, unsubscribeKey } from '../support/build.ts';
 import { startTestNode } from '../support/node.ts';
 import { sharedNode } from '../support/shared-node.ts';
 import { certificate, Dialog, encryptionKey, serverName } from './scene.ts';

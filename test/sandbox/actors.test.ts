@@ -3,6 +3,7 @@ import t from 'tap';
 import { actors } from '../../src/core/sandbox-messages.ts';
 import { buildSender } from '../support/build.ts';
 import { document } from '../support/contract.ts';
+import { testKey } from '../support/keys.ts';
 import { eventually, startTestNode } from '../support/node.ts';
 
 t.test('addresses that act are listed where people look', async (t) => {
@@ -15,7 +16,7 @@ t.test('addresses that act are listed where people look', async (t) => {
 });
 
 t.test('they do what is said of them', async (t) => {
-  const encryptionKey = Buffer.alloc(32, 5);
+  const encryptionKey = testKey(5);
   const env = { ENCRYPTION_KEY: encryptionKey.toString('hex'), RETRY_SCHEDULE: '1s' };
   const node = await startTestNode(t, env);
   const { key, from, account } = await buildSender(node.db, encryptionKey);

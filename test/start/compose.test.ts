@@ -34,8 +34,8 @@ const environment = (env: Record<string, string>) =>
 
 const secrets = {
   POSTGRES_PASSWORD: '0123456789abcdef'.repeat(3),
-  JWT_SECRET: '0123456789abcdef'.repeat(4),
-  ENCRYPTION_KEY: '0123456789abcdef'.repeat(4),
+  JWT_SECRET: 'db669af634b75c7f298400f3b6c2aa8ba54998bac83e23d10ab4eaadc4b50ccf',
+  ENCRYPTION_KEY: 'db669af634b75c7f298400f3b6c2aa8ba54998bac83e23d10ab4eaadc4b50ccf',
 };
 
 t.test('the variables are those that are documented, and the secrets are required', async (t) => {

@@ -1,19 +1,17 @@
 import t from 'tap';
 import { createDatabase } from '../support/db.ts';
+import { testKey } from '../support/keys.ts';
 import { testEnv } from '../support/node.ts';
 import { startSendwright } from '../support/process.ts';
 import { makeFolder, refusalOf } from '../support/start.ts';
 
-t.test('another ENCRYPTION_KEY than the database was first used with', async (t) => {
+t.test('another ENCRYPTION_KEY than the database is used with', async (t) => {
   const dataDir = await makeFolder(t);
   const env = testEnv(await createDatabase(), { DATA_DIR: dataDir });
-  const other = { ...env, ENCRYPTION_KEY: 'cd'.repeat(32) };
+  const other = { ...env, ENCRYPTION_KEY: testKey(2).toString('hex') };
   const app = await startSendwright(env);
   t.equal(await app.end('SIGTERM'), 0);
-  t.match(
-    await refusalOf(other),
-    /^ENCRYPTION_KEY is not the one that this database was first used with, .*: set that one/,
-  );
+  t.match(await refusalOf(other), /^ENCRYPTION_KEY is not the one that this database is used with, .*: set that one/);
   const again = await startSendwright(env);
   t.equal(await again.end('SIGTERM'), 0);
 
@@ -21,5 +19,8 @@ t.test('another ENCRYPTION_KEY than the database was first used with', async (t)
   const generated = { DATA_DIR: await makeFolder(t), PGSSLMODE: 'require' };
   const embedded = await startSendwright(generated);
   t.equal(await embedded.end('SIGTERM'), 0);
-  t.match(await refusalOf({ ...generated, ENCRYPTION_KEY: 'cd'.repeat(32) }), /^ENCRYPTION_KEY is not the one/);
+  t.match(
+    await refusalOf({ ...generated, ENCRYPTION_KEY: testKey(2).toString('hex') }),
+    /^ENCRYPTION_KEY is not the one/,
+  );
 });

@@ -4,6 +4,7 @@ import * as keys from '../../src/core/keys.ts';
 import type { Database } from '../../src/db/client.ts';
 import { newId } from '../../src/ids.ts';
 import { hashPassword } from '../../src/password.ts';
+import { deriveKey, Keyring } from '../../src/seal.ts';
 
 export interface BuiltAccount {
   id: string;
@@ -12,14 +13,14 @@ export interface BuiltAccount {
 }
 
 /** One for all of them, as hashing is made to be slow. */
-const password = randomBytes(9).toString('hex');
+export const builtPassword = randomBytes(9).toString('hex');
 let passwordHash: Promise<string> | undefined;
 
 /** A fresh account with one member: tests share nothing, so nothing has to be cleaned. */
 export async function buildAccount(db: Database): Promise<BuiltAccount> {
   const email = `${randomBytes(6).toString('hex')}@members.test`;
   const id = newId();
-  passwordHash ??= hashPassword(password);
+  passwordHash ??= hashPassword(builtPassword);
   await db.prisma.account.create({
     data: {
       id,
@@ -28,8 +29,11 @@ export async function buildAccount(db: Database): Promise<BuiltAccount> {
       users: { create: { id: newId(), email, passwordHash: await passwordHash, role: 'member' } },
     },
   });
-  return { id, email, password };
+  return { id, email, password: builtPassword };
 }
+
+/** What the tokens of a new database that unsubscribe are signed with. */
+export const unsubscribeKey = (encryptionKey: Buffer) => deriveKey(encryptionKey, 'unsubscribe');
 
 /** A domain of the account that counts as verified without any DNS. */
 export async function buildVerifiedDomain(
@@ -38,7 +42,7 @@ export async function buildVerifiedDomain(
   encryptionKey: Buffer,
   domain = `${randomBytes(6).toString('hex')}.test`,
 ): Promise<{ id: string; domain: string }> {
-  const created = await domains.add(db, accountId, { domain }, { encryptionKey });
+  const created = await domains.add(db, accountId, { domain }, { keyring: new Keyring(encryptionKey) });
   await db.prisma.domain.updateMany({
     where: { id: created.id },
     data: { status: 'verified', verifiedAt: new Date() },

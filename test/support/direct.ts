@@ -1,4 +1,5 @@
 import { buildSender } from './build.ts';
+import { testKey } from './keys.ts';
 import { adminPassword, startTestNode, type TestNode } from './node.ts';
 import type { SendwrightProcess } from './process.ts';
 import { startZone, type Zone, type ZoneEntry } from './zone.ts';
@@ -43,7 +44,7 @@ export async function startDirectNode(
 ): Promise<DirectNode> {
   const zone = await startZone(options.zone);
   t.teardown(() => zone.close());
-  const encryptionKey = Buffer.alloc(32, 7);
+  const encryptionKey = testKey(7);
   const env = { ...directEnv(zone, options.mxPort), ENCRYPTION_KEY: encryptionKey.toString('hex'), ...options.env };
   const node = await startTestNode(t, env);
   const sender = await buildSender(node.db, encryptionKey);

@@ -6,9 +6,11 @@ import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { readConfig } from '../../src/config.ts';
 import { createLog, silentLog } from '../../src/log.ts';
-import { type SendwrightNode, startNode } from '../../src/node.ts';
+import { type Foundation, type SendwrightNode, startNode } from '../../src/node.ts';
+import { keyringOf } from '../../src/seal.ts';
 import { holdAnswer } from './contract.ts';
 import { createDatabase } from './db.ts';
+import { holdSafe } from './safe-answer.ts';
 
 /** What a test of the whole service holds: a node on a database of its own, and a way to call it over HTTP. */
 export interface TestNode extends SendwrightNode {
@@ -55,7 +57,11 @@ export function testEnv(databaseUrl: string, env: Record<string, string> = {}): 
 }
 
 /** Starts a node in this process, in the sandbox unless the environment says otherwise; it is stopped when the test ends. */
-export async function startTestNode(t: Test, env: Record<string, string> = {}): Promise<TestNode> {
+export async function startTestNode(
+  t: Test,
+  env: Record<string, string> = {},
+  { dashboard = null }: Pick<Foundation, 'dashboard'> = {},
+): Promise<TestNode> {
   const databaseUrl = env.DATABASE_URL ?? (await createDatabase());
   const dataDir = await mkdtemp(join(tmpdir(), 'sendwright-node-'));
   const config = readConfig(testEnv(databaseUrl, { DATA_DIR: dataDir, ...env }));
@@ -63,7 +69,8 @@ export async function startTestNode(t: Test, env: Record<string, string> = {}): 
     databaseUrl,
     alone: false,
     jwtSecret: config.jwtSecret ?? '',
-    encryptionKey: config.encryptionKey ?? Buffer.alloc(0),
+    keyring: keyringOf(config.encryptionKey ?? Buffer.alloc(0), config.nextEncryptionKey),
+    dashboard,
     log: process.env.TEST_LOG ? createLog(process.env.TEST_LOG, process.stderr) : silentLog,
   });
   t.teardown(async () => {
@@ -93,7 +100,7 @@ export async function call(baseUrl: string, method: string, path: string, option
   // Of some methods it would be sent without its length.
   if (payload !== undefined) headers['Content-Length'] ??= String(Buffer.byteLength(payload));
   const response = await exchange(new URL(`${baseUrl}${path}`), { method, headers }, payload);
-  const text = (await buffer(response)).toString();
+  const text = isStream(response) ? await firstOf(response) : (await buffer(response)).toString();
   const answerHeaders = new Headers(
     Object.entries(response.headersDistinct).flatMap(([name, values = []]) =>
       values.map((value): [string, string] => [name, value]),
@@ -102,7 +109,16 @@ export async function call(baseUrl: string, method: string, path: string, option
   const json = answerHeaders.get('content-type')?.startsWith('application/json');
   const answer = { status: response.statusCode ?? 0, headers: answerHeaders, body: json ? JSON.parse(text) : text };
   holdAnswer(method, path, answer);
+  holdSafe(method, path, answer.headers, text);
   return answer;
+}
+
+const isStream = ({ headers }: IncomingMessage) => headers['content-type']?.startsWith('text/event-stream') ?? false;
+
+/** Of what does not end, what comes first. */
+async function firstOf(response: IncomingMessage): Promise<string> {
+  for await (const chunk of response) return String(chunk);
+  return '';
 }
 
 const agent = new Agent({ keepAlive: true });

@@ -1,7 +1,8 @@
 import t from 'tap';
+import { testKey } from './keys.ts';
 import { startTestNode, type TestNode } from './node.ts';
 
-export const encryptionKey = Buffer.alloc(32, 7);
+export const encryptionKey = testKey(7);
 
 const started = new Map<string, Promise<TestNode>>();
 

@@ -7,7 +7,7 @@ import { newId } from '../../src/ids.ts';
 import { createResolver } from '../../src/smtp/resolver.ts';
 import { isSigned, startHook } from '../support/hook.ts';
 import { eventually } from '../support/node.ts';
-import { openScene } from './scene.ts';
+import { keyring, openScene } from './scene.ts';
 
 t.test('calls', async (t) => {
   const scene = await openScene(t);
@@ -158,8 +158,7 @@ t.test('calls', async (t) => {
   t.test('after a rotation both secrets sign for a day', async (t) => {
     const hook = await startHook(t);
     const { id, accountId, secret: old } = await scene.endpoint(hook.url);
-    const keys = { encryptionKey: Buffer.alloc(32, 5) };
-    const { secret } = await webhooks.rotateSecret(db, accountId, id, keys);
+    const { secret } = await webhooks.rotateSecret(db, accountId, id, { keyring });
     t.not(secret, old);
     await scene.emit(accountId, 'email.sent');
     await scene.start(t);

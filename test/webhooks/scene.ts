@@ -1,3 +1,4 @@
+import { systemClock } from '../../src/clock.ts';
 import * as nodes from '../../src/core/nodes.ts';
 import * as lines from '../../src/core/webhook-lines.ts';
 import * as webhooks from '../../src/core/webhooks.ts';
@@ -7,6 +8,7 @@ import { newId } from '../../src/ids.ts';
 import { silentLog } from '../../src/log.ts';
 import type { Queue } from '../../src/queue.ts';
 import { Rounds } from '../../src/rounds.ts';
+import { Keyring } from '../../src/seal.ts';
 import { createResolver } from '../../src/smtp/resolver.ts';
 import { type CallTools, defaultLimits, type Limits, WebhookDispatcher } from '../../src/webhooks/dispatch.ts';
 import { buildAccount } from '../support/build.ts';
@@ -15,7 +17,7 @@ import { eventually } from '../support/node.ts';
 
 type Test = { teardown(work: () => Promise<void>): void };
 
-export const encryptionKey = Buffer.alloc(32, 5);
+export const keyring = new Keyring(Buffer.alloc(32, 5));
 
 /** A database with endpoints and no node that calls them, until one is started. */
 export interface Scene {
@@ -76,7 +78,7 @@ export async function openScene(t: Test): Promise<Scene> {
     deliveries,
     async endpoint(url, { accountId, events = [...webhooks.eventTypes] } = {}) {
       const owner = accountId ?? (await buildAccount(db)).id;
-      const { webhook, secret } = await webhooks.create(db, owner, { url, events }, { encryptionKey });
+      const { webhook, secret } = await webhooks.create(db, owner, { url, events }, { keyring });
       return { id: webhook.id, accountId: owner, secret };
     },
     async emit(accountId, ...types) {
@@ -101,8 +103,9 @@ export async function openScene(t: Test): Promise<Scene> {
       await nodes.register(db, { id: nodeId, hostname: 'test', roles: [] }, false);
       const tools = {
         poster: { resolver: createResolver(['127.0.0.1:9']), allowPrivate: true, timeoutMs: 2_000 },
-        encryptionKey,
+        keyring,
         lease: { nodeId, valid: () => true },
+        clock: systemClock,
         log: silentLog,
         schedule: [100, 100, 100],
         ...options,

@@ -1,0 +1,125 @@
+import { randomBytes } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { type Config, ConfigError, readConfig } from '../config.ts';
+import { RotationRefused, rotate } from '../core/key-rotation.ts';
+import { keyringIn, readSecrets, type Secrets, writeSecrets } from '../data-dir.ts';
+import { connect, type Database } from '../db/client.ts';
+import { runningUrl, startEmbedded } from '../db/embedded.ts';
+import { migrate } from '../db/migrate.ts';
+import { silentLog } from '../log.ts';
+import { type EncryptionKey, type Keyring, keyringOf } from '../seal.ts';
+import { StartError } from '../start-error.ts';
+import type { Command } from './command.ts';
+
+type Say = (sentence: string) => void;
+
+export const rotateEncryption: Command = {
+  summary: 'seals every secret in the database with a new ENCRYPTION_KEY, while nodes run',
+  help: [
+    'Usage: sendwright keys rotate-encryption',
+    '',
+    'Seals every secret in the database (DKIM keys, webhook secrets, keys of tokens) with a new key.',
+    '',
+    'With DATABASE_URL:',
+    '  1. Make a key (openssl rand -hex 32), set it as ENCRYPTION_KEY_NEXT beside ENCRYPTION_KEY on every node,',
+    '     and restart them, one after the other.',
+    '  2. Run this with the same two keys. It may be killed and run again at any time.',
+    '  3. Set ENCRYPTION_KEY to the new key, remove ENCRYPTION_KEY_NEXT, and restart the nodes, one after the other.',
+    '',
+    'With the embedded database:',
+    '  Run it while Sendwright is stopped. While it runs, run it, restart Sendwright, and run it again.',
+    '',
+    'The old key still opens backups that were made before: keep it for as long as you keep those.',
+  ].join('\n'),
+  async run(env, say) {
+    const config = readConfig(env);
+    if (config.databaseUrl) await rotateExternal(config, config.databaseUrl, say);
+    else if (config.encryptionKey) await rotateEmbedded(config, await existing(config), keysOf(config), say);
+    else await rotateGenerated(config, say);
+  },
+};
+
+interface Keys {
+  keyring: Keyring;
+  next: EncryptionKey;
+}
+
+/** The two keys that the environment names. */
+function keysOf({ encryptionKey, nextEncryptionKey }: Config): Keys {
+  if (!encryptionKey || !nextEncryptionKey)
+    throw new ConfigError(
+      'ENCRYPTION_KEY_NEXT is missing: make one with openssl rand -hex 32, set it beside ENCRYPTION_KEY on every node, restart them, and run this again with both',
+    );
+  return { keyring: keyringOf(encryptionKey, nextEncryptionKey), next: keyringOf(nextEncryptionKey, null).first };
+}
+
+async function rotateExternal(config: Config, databaseUrl: string, say: Say): Promise<void> {
+  await rotateIn(databaseUrl, keysOf(config), say);
+  say(
+    'The old key is used by nothing any more: on every node set ENCRYPTION_KEY to the new key, remove ENCRYPTION_KEY_NEXT, and restart it. Keep the old key for as long as you keep backups from before.',
+  );
+}
+
+/** The keys are in `secrets.json`, and only there. */
+async function rotateGenerated(config: Config, say: Say): Promise<void> {
+  const { dataDir } = config;
+  let secrets = await existing(config);
+  if (secrets.nextEncryptionKey === undefined) {
+    secrets = { ...secrets, nextEncryptionKey: randomBytes(32).toString('base64') };
+    // Before anything is sealed with it.
+    await writeSecrets(dataDir, secrets);
+  }
+  const { nextEncryptionKey = '' } = secrets;
+  const next = keyringOf(Buffer.from(nextEncryptionKey, 'base64'), null).first;
+  await rotateEmbedded(config, secrets, { keyring: keyringIn(secrets), next }, say);
+  // Read once more: a start may have written its sandbox key meanwhile.
+  const { nextEncryptionKey: _, ...now } = await readSecrets(dataDir);
+  await writeSecrets(dataDir, { ...now, encryptionKey: nextEncryptionKey });
+  say('The old key is used by nothing any more, and secrets.json has the new one alone.');
+}
+
+async function existing({ dataDir }: Config): Promise<Secrets> {
+  if (!existsSync(join(dataDir, 'postgres')))
+    throw new ConfigError(
+      `DATA_DIR ${dataDir} has no database: set it to the folder of the service, or set DATABASE_URL`,
+    );
+  return readSecrets(dataDir);
+}
+
+/** On the server that a running Sendwright keeps or, where none runs, on one that is started for this. */
+async function rotateEmbedded(config: Config, secrets: Secrets, keys: Keys, say: Say): Promise<void> {
+  const { dataDir } = config;
+  const { databasePassword: password } = secrets;
+  const running = runningUrl(dataDir, password);
+  if (running) return rotateIn(running, keys, say);
+  const postgres = await startEmbedded({ dataDir, password, log: silentLog, onProgress: say });
+  try {
+    await migrate(postgres.url);
+    await rotateIn(postgres.url, keys, say);
+  } finally {
+    await postgres.stop();
+  }
+}
+
+/** A command that works beside running nodes does not bring their schema up to date. */
+async function demandTables(db: Database): Promise<void> {
+  const [row] = await db.query<{ there: boolean }>({ text: `SELECT to_regclass('key_holders') IS NOT NULL AS there` });
+  if (!row?.there)
+    throw new StartError('the database is that of an older Sendwright: start this one on it once, and run this again');
+}
+
+const connections = 3;
+
+async function rotateIn(databaseUrl: string, { keyring, next }: Keys, say: Say): Promise<void> {
+  const db = connect(databaseUrl, silentLog, connections);
+  try {
+    await demandTables(db);
+    const done = await rotate(db, keyring, next, (sealed, all) => say(`  ${sealed} of ${all} sealed anew`));
+    say(`Everything is sealed with the key ${next.id}; ${done} secrets were sealed anew now.`);
+  } catch (error) {
+    throw error instanceof RotationRefused ? new StartError(error.message) : error;
+  } finally {
+    await db.close();
+  }
+}

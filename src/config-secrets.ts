@@ -1,0 +1,60 @@
+/** How the secrets among the variables are written, in the way of `config-values.ts`: what anybody could guess is none. */
+
+const fewestCharacters = 32;
+
+/** Words of samples and phrases; at random, one of them would take a million secrets to come up. */
+const sampleWords =
+  /change[-_ ]?me|change[-_ ]?this|secret|passw|example|sample|default|placeholder|insecure|replace|your[-_ ]|sendwright|develop|testing/i;
+
+/** What people put where a password is asked for, and what is tried first. */
+const commonPasswords = new Set(
+  `password password1 password12 password123 password1234 passw0rd p@ssw0rd changeme changeme1 change-me change_me
+   changeit letmein1 welcome1 admin123 admin1234 adminadmin administrator rootroot 12345678 123456789 1234567890 11111111
+   00000000 88888888 87654321 987654321 qwertyui qwertyuiop qwerty12 qwerty123 asdfghjk abcdefgh abcd1234 abc12345 iloveyou
+   sunshine princess football baseball superman trustno1 secret12 secret123 secretsecret example1 sample12 default1
+   sendwright sendwright1 sendwright123 postmaster`.split(/\s+/),
+);
+
+export function password(text: string): string {
+  if (text.length < 8 || text.length > 200) throw new Error('8 to 200 characters');
+  if (commonPasswords.has(text.toLowerCase()) || new Set(text).size < 3)
+    throw new Error('8 to 200 characters that nobody guesses');
+  return text;
+}
+
+export function jwtSecret(text: string): string {
+  const isGuessed = sampleWords.test(text) || isRepeated(text) || isRow(Buffer.from(text));
+  if (text.length < fewestCharacters || new Set(text).size < 8 || isGuessed)
+    throw new Error('at least 32 random characters, as openssl rand -hex 32 makes them');
+  return text;
+}
+
+/** Of 32 random bytes about 30 are different, and some are no letters. */
+const fewestBytes = 16;
+
+export function encryptionKey(text: string): Buffer {
+  const key = /^[0-9a-fA-F]{64}$/.test(text) ? Buffer.from(text, 'hex') : Buffer.from(text, 'base64');
+  const isBase64 = key.toString('base64').replace(/={1,2}$/, '') === text.replace(/={1,2}$/, '');
+  if (key.length !== 32 || !(text.length === 64 || isBase64))
+    throw new Error('32 bytes as 64 hexadecimal digits or as base64');
+  if (
+    new Set(key).size < fewestBytes ||
+    isRow(key) ||
+    /^[ -~]*$/.test(key.toString('latin1')) ||
+    sampleWords.test(text)
+  )
+    throw new Error('32 random bytes, as openssl rand -hex 32 makes them');
+  return key;
+}
+
+/** The same again and again, as far as that goes. */
+function isRepeated(text: string): boolean {
+  const period = (text + text).indexOf(text, 1);
+  return period <= text.length / 2;
+}
+
+/** Mostly one after the other, as in 0123456789abcdef. */
+function isRow(bytes: Buffer): boolean {
+  const steps = [...bytes].slice(1).map((byte, index) => Math.abs(byte - (bytes[index] ?? 0)));
+  return steps.filter((step) => step <= 1).length > steps.length / 2;
+}

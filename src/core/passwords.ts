@@ -1,0 +1,70 @@
+import type { Database } from '../db/client.ts';
+import { forbidden, unavailable } from '../errors.ts';
+import { hashPassword, verifyPassword } from '../password.ts';
+import * as loginAttempts from './login-attempts.ts';
+
+/** A hash takes a thread of four, which signatures and look-ups need as well, and 19 MiB. */
+const atOnce = 2;
+/** These wait for a second and a half. */
+const mostWaiting = 100;
+
+let hashing = 0;
+const waiting: (() => void)[] = [];
+
+/** @throws ApiError 503 when too many are asked for at once */
+async function inTurn<T>(work: () => Promise<T>): Promise<T> {
+  if (waiting.length >= mostWaiting) throw unavailable();
+  if (hashing >= atOnce) await new Promise<void>((resume) => waiting.push(resume));
+  else hashing += 1;
+  try {
+    return await work();
+  } finally {
+    const next = waiting.shift();
+    // Whoever comes next takes the place over.
+    if (next) next();
+    else hashing -= 1;
+  }
+}
+
+/**
+ * As `verifyPassword`, when its turn comes.
+ *
+ * @throws ApiError 503 when too many are asked for at once
+ */
+export const check = (password: string, stored: string | null): Promise<boolean> =>
+  inTurn(() => verifyPassword(password, stored));
+
+/**
+ * Gives a user another password, which ends every login that there is, on all nodes.
+ *
+ * @returns when it was changed, which tokens from now on name
+ * @throws ApiError 403 when the current one is another, 429 after ten of those in 15 minutes, 503
+ */
+export async function change(
+  db: Database,
+  userId: string,
+  passwords: { current: string; next: string },
+): Promise<{ passwordChangedAt: Date }> {
+  const subject = `password:${userId}` as const;
+  const attempt = await loginAttempts.begin(db, [subject]);
+  const { passwordHash } = await db.prisma.user.findUniqueOrThrow({ where: { id: userId } });
+  let isRight: boolean;
+  try {
+    isRight = await check(passwords.current, passwordHash);
+  } catch (error) {
+    await attempt.withdrawn();
+    throw error;
+  }
+  if (!isRight) throw forbidden();
+  await attempt.succeeded([subject]);
+  const fresh = await inTurn(() => hashPassword(passwords.next));
+  // Each change is another time, whatever the clock does: tokens from before name the one before.
+  const [changed] = await db.query<{ passwordChangedAt: Date }>({
+    text: `UPDATE users SET password_hash = $3, password_changed_at = greatest(now(), password_changed_at + interval '1 ms')
+            WHERE id = $1 AND password_hash = $2 RETURNING password_changed_at AS "passwordChangedAt"`,
+    values: [userId, passwordHash, fresh],
+  });
+  // Somebody else has just changed it.
+  if (!changed) throw forbidden();
+  return changed;
+}

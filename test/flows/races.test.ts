@@ -1,0 +1,178 @@
+import t from 'tap';
+import { buildKey } from '../support/build.ts';
+import { directEnv, startDirectNode } from '../support/direct.ts';
+import { testKey } from '../support/keys.ts';
+import { type Answer, eventually, startTestNode, type TestNode } from '../support/node.ts';
+import { startSink } from '../support/sink.ts';
+
+const received = (raw: Buffer) => /^Subject: (\S+)/m.exec(raw.toString('latin1'))?.[1] ?? '';
+
+t.test('what two nodes are asked at the same time comes to one of the two', async (t) => {
+  let slowMs = 0;
+  const sink = await startSink({
+    onMessage: async () => {
+      await new Promise((resume) => setTimeout(resume, slowMs));
+      return null;
+    },
+  });
+  t.teardown(() => sink.close());
+  const zone = { 'to.test': { A: ['127.0.0.1'] }, 'later.test': { A: ['127.0.0.1'] } };
+  const JWT_SECRET = testKey(8).toString('hex');
+  const first = await startDirectNode(t, { zone, mxPort: sink.port, env: { JWT_SECRET } });
+  const env = { ...directEnv(first.zone, sink.port), DATABASE_URL: first.databaseUrl, JWT_SECRET };
+  const second = await startTestNode(t, { ...env, ENCRYPTION_KEY: testKey(7).toString('hex') });
+  const nodes = [first, second];
+  const either = (n: number) => nodes[n % 2] as TestNode;
+  const { key, from, account, domainId, db } = first;
+  const { token } = (await first.call('POST', '/api/v1/auth/login', { body: account })).body;
+  const send = (n: number, fields: Record<string, unknown> = {}, as = key) =>
+    either(n).call('POST', '/api/v1/emails', {
+      key: as,
+      body: { from, to: `r${n}@to.test`, subject: `${n}`, text: 't', ...fields },
+    });
+  const arrived = () => sink.messages.map(({ raw }) => received(raw));
+  const settled = (ids: string[]) =>
+    eventually(async () => {
+      const rows = await db.prisma.email.findMany({ where: { id: { in: ids } }, select: { id: true, status: true } });
+      return rows.every(({ status }) => status !== 'queued') && new Map(rows.map(({ id, status }) => [id, status]));
+    }, 20_000);
+
+  t.test(
+    'AUTH-10: once a key is revoked no call on either node is let in, and each that was let in is whole',
+    async (t) => {
+      const { key: doomed, api_key: row } = (
+        await first.call('POST', '/api/v1/keys', { token, body: { name: 'doomed' } })
+      ).body;
+      const calls: { began: number; answer: Answer }[] = [];
+      let over = false;
+      const keepSending = async (n: number) => {
+        while (!over) {
+          const began = performance.now();
+          calls.push({
+            began,
+            answer: await send(n, { scheduled_at: new Date(Date.now() + 3_600_000).toISOString() }, doomed),
+          });
+        }
+      };
+      const senders = Array.from({ length: 8 }, (_, n) => keepSending(n));
+      await eventually(async () => calls.filter(({ answer }) => answer.status === 200).length > 40);
+      const revoked = await second.call('DELETE', `/api/v1/keys/${row.id}`, { token });
+      const at = performance.now();
+      t.equal(revoked.status, 200);
+      await eventually(async () => calls.filter(({ began }) => began > at).length > 20);
+      over = true;
+      await Promise.all(senders);
+      const after = calls.filter(({ began }) => began > at);
+      t.strictSame([...new Set(after.map(({ answer }) => answer.status))], [401], `${after.length} calls after it`);
+      t.strictSame([...new Set(calls.map(({ answer }) => answer.status))].sort(), [200, 401]);
+      const taken = calls.filter(({ answer }) => answer.status === 200).map(({ answer }) => answer.body.email.id);
+      t.equal(await db.prisma.email.count({ where: { id: { in: taken } } }), taken.length);
+      t.equal(
+        await db.prisma.email.count({ where: { accountId: account.id } }),
+        taken.length,
+        'and nothing else was stored',
+      );
+      await db.prisma.recipient.updateMany({ where: { emailId: { in: taken } }, data: { nextAttemptAt: new Date() } });
+      const ends = await settled(taken);
+      t.strictSame([...new Set(ends.values())], ['failed'], 'what it had scheduled is not sent');
+      t.strictSame(arrived(), []);
+    },
+  );
+
+  t.test(
+    'a cancel and the time of an email at once: it is canceled or it is sent, never both and never neither',
+    async (t) => {
+      const count = 120;
+      const due = Date.now() + 2_500;
+      const ids = await Promise.all(
+        Array.from({ length: count }, async (_, n) => {
+          const scheduled_at = new Date(due + n * 10).toISOString();
+          return (await send(n, { to: `r${n}@later.test`, subject: `cancel${n}`, scheduled_at })).body.email
+            .id as string;
+        }),
+      );
+      // Each at about the moment that it is due, on the one node or the other, some a little before and some behind.
+      const cancels = ids.map(async (id, n) => {
+        await new Promise((resume) => setTimeout(resume, due + n * 10 + ((n * 37) % 400) - 150 - Date.now()));
+        return (await either(n + 1).call('DELETE', `/api/v1/emails/${id}`, { key })).status;
+      });
+      const statuses = await Promise.all(cancels);
+      const ends = await settled(ids);
+      await eventually(
+        async () =>
+          arrived().filter((subject) => subject.startsWith('cancel')).length >=
+          [...ends.values()].filter((status) => status === 'sent').length,
+      );
+      const wrong = ids.flatMap((id, n) => {
+        const copies = arrived().filter((subject) => subject === `cancel${n}`).length;
+        const found = `${statuses[n]} ${ends.get(id)} ${copies}`;
+        return ['200 canceled 0', '409 sent 1'].includes(found) ? [] : [`${n}: ${found}`];
+      });
+      t.strictSame(wrong, []);
+      const won = statuses.filter((status) => status === 200).length;
+      t.ok(won > 5 && won < count - 5, `${won} of ${count} were canceled in time`);
+    },
+  );
+
+  t.test(
+    'a domain that is removed while its mail is under way: each email is sent once or has failed, and no other is taken',
+    async (t) => {
+      slowMs = 100;
+      const before = sink.messages.length;
+      const calls: { began: number; answer: Answer }[] = [];
+      let over = false;
+      let next = 0;
+      const keepSending = async () => {
+        while (!over) {
+          const n = next++;
+          const began = performance.now();
+          calls.push({ began, answer: await send(n, { subject: `removed${n}` }) });
+        }
+      };
+      const senders = Array.from({ length: 12 }, keepSending);
+      await eventually(async () => sink.messages.length - before > 60);
+      t.equal((await second.call('DELETE', `/api/v1/domains/${domainId}`, { token })).status, 200);
+      const at = performance.now();
+      await eventually(async () => calls.filter(({ began }) => began > at).length > 20);
+      over = true;
+      await Promise.all(senders);
+      const after = calls
+        .filter(({ began }) => began > at)
+        .map(({ answer }) => `${answer.status} ${answer.body.error}`);
+      t.strictSame([...new Set(after)], ['400 from domain not verified']);
+      const taken = calls.flatMap(({ answer }) => (answer.status === 200 ? [answer.body.email] : []));
+      const ends = await settled(taken.map(({ id }) => id));
+      const wrong = taken.flatMap(({ id, subject }) => {
+        const copies = arrived().filter((one) => one === subject).length;
+        const found = `${ends.get(id)} ${copies}`;
+        return ['sent 1', 'failed 0'].includes(found) ? [] : [`${subject}: ${found}`];
+      });
+      t.strictSame(wrong, []);
+      const failed = taken.filter(({ id }) => ends.get(id) === 'failed');
+      t.ok(failed.length > 0, `${failed.length} of ${taken.length} were too late`);
+      for (const { id } of failed.slice(0, 3)) t.match((await first.read(id)).error, /domain/, 'and says why');
+      const open = await db.query({
+        text: `SELECT FROM recipients WHERE status = 'queued' AND account_id = $1`,
+        values: [account.id],
+      });
+      t.equal(open.length, 0, 'nothing is left behind');
+    },
+  );
+
+  t.test('a key that is made and revoked on two nodes at once is refused on both afterwards', async (t) => {
+    const made = await Promise.all(Array.from({ length: 10 }, () => buildKey(db, account.id)));
+    const { api_keys: keys } = (await first.call('GET', '/api/v1/keys', { token })).body;
+    const doomed = keys.filter((one: { name: string }) => one.name === 'test').slice(0, 10);
+    const answers = await Promise.all(
+      doomed.flatMap((one: { id: string }, n: number) =>
+        [0, 1].map((side) => either(n + side).call('DELETE', `/api/v1/keys/${one.id}`, { token })),
+      ),
+    );
+    t.strictSame([...new Set((answers as Answer[]).map(({ status }) => status))], [200]);
+    const times = Map.groupBy(answers as Answer[], ({ body }) => body.api_key.id);
+    for (const both of times.values())
+      t.equal(new Set(both.map(({ body }) => body.api_key.revoked_at)).size, 1, 'one time');
+    for (const one of made)
+      for (const node of nodes) t.equal((await node.call('GET', '/api/v1/emails', { key: one })).status, 401);
+  });
+});

@@ -1,0 +1,139 @@
+import { randomBytes } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import t from 'tap';
+import { login } from '../../src/core/users.ts';
+import { hashPassword } from '../../src/password.ts';
+import { buildAccount } from '../support/build.ts';
+import { type CallOptions, startTestNode, type TestNode } from '../support/node.ts';
+import { encryptionKey, sharedNode } from '../support/shared-node.ts';
+
+const path = '/api/v1/auth/password';
+const logIn = (node: TestNode, body: { email: string; password: string }, options: CallOptions = {}) =>
+  node.call('POST', '/api/v1/auth/login', { body: { email: body.email, password: body.password }, ...options });
+
+/** Two nodes on one database that know each other's tokens. */
+async function startTwo(t: Parameters<typeof startTestNode>[0]) {
+  const { databaseUrl: DATABASE_URL } = await sharedNode('api');
+  const env = { DATABASE_URL, ENCRYPTION_KEY: encryptionKey.toString('hex'), ROLES: 'api' };
+  const JWT_SECRET = randomBytes(32).toString('hex');
+  return Promise.all([startTestNode(t, { ...env, JWT_SECRET }), startTestNode(t, { ...env, JWT_SECRET })]);
+}
+
+t.test('passwords on two nodes', async (t) => {
+  const [one, two] = (await startTwo(t)) as [TestNode, TestNode];
+  const failuresOf = (email: string) => one.db.prisma.loginFailure.count({ where: { subject: { endsWith: email } } });
+  const keys = (node: TestNode, options: CallOptions) =>
+    node.call('GET', '/api/v1/keys', options).then(({ status }) => status);
+
+  t.test(
+    'AUTH-16: another password ends every login there is at once, on all nodes, but the one it answers with',
+    async (t) => {
+      const account = await buildAccount(one.db);
+      const { token } = (await logIn(one, account)).body;
+      const elsewhere = (await logIn(two, account)).body.token;
+      const page = { 'X-Sendwright-Page': '1' };
+      const browser = await two.call('POST', '/api/v1/session', {
+        body: { email: account.email, password: account.password },
+        headers: page,
+      });
+      const cookie = { headers: { ...page, Cookie: (browser.headers.get('set-cookie') ?? '').split(';')[0] ?? '' } };
+      t.strictSame(
+        await Promise.all([keys(two, { token }), keys(one, { token: elsewhere }), keys(one, cookie)]),
+        [200, 200, 200],
+      );
+      const change = (current_password: string, new_password: string, options: CallOptions) =>
+        two.call('POST', path, { body: { current_password, new_password }, ...options });
+      t.match(await change('wrong', 'a new password', { token }), { status: 403, body: { error: 'forbidden' } });
+      t.match(await change(account.password, 'short', { token }), {
+        status: 400,
+        body: { detail: /^new_password: must have at least 8/ },
+      });
+      t.equal(await keys(two, { token }), 200, 'nothing was changed');
+
+      // Three times within a second, which the times of tokens cannot tell apart.
+      let current = { password: account.password, token };
+      for (const next of ['the second password', 'the third password', 'the fourth password']) {
+        const { status, body } = await change(current.password, next, { token: current.token });
+        t.equal(status, 200);
+        for (const node of [one, two]) {
+          t.equal(await keys(node, { token: current.token }), 401, 'what it was changed with');
+          t.equal(await keys(node, { token: elsewhere }), 401);
+          t.equal(await keys(node, cookie), 401);
+          t.equal(await keys(node, { token: body.token }), 200, 'what it answered with');
+        }
+        current = { password: next, token: body.token };
+      }
+      t.equal((await logIn(one, account)).status, 401);
+      t.equal((await logIn(one, { ...account, password: current.password })).status, 200);
+    },
+  );
+
+  t.test('AUTH-16: where the login is a cookie, no script sees the one that follows', async (t) => {
+    const account = await buildAccount(one.db);
+    const page = { 'X-Sendwright-Page': '1' };
+    const browser = await one.call('POST', '/api/v1/session', {
+      body: { email: account.email, password: account.password },
+      headers: page,
+    });
+    const cookieOf = ({ headers }: typeof browser) => (headers.get('set-cookie') ?? '').split(';')[0] ?? '';
+    const body = { current_password: account.password, new_password: 'a new password' };
+    const forged = await one.call('POST', path, { body, headers: { Cookie: cookieOf(browser) } });
+    t.equal(forged.status, 403, 'AUTH-12');
+    const changed = await one.call('POST', path, { body, headers: { ...page, Cookie: cookieOf(browser) } });
+    t.match(changed, { status: 200, body: { token: null } });
+    t.match(changed.headers.get('set-cookie'), /HttpOnly; SameSite=Strict/);
+    t.equal(await keys(two, { headers: { Cookie: cookieOf(changed) } }), 200);
+    t.equal(await keys(two, { headers: { Cookie: cookieOf(browser) } }), 401);
+  });
+
+  t.test('AUTH-06: of many guesses at once, on two nodes, ten are looked at', async (t) => {
+    const account = await buildAccount(one.db);
+    await one.db.prisma.loginFailure.deleteMany();
+    const guesses = await Promise.all(
+      Array.from({ length: 60 }, (_, n) => logIn(n % 2 ? one : two, { ...account, password: `guess ${n}` })),
+    );
+    const said = guesses.map(({ status }) => status).sort();
+    t.strictSame(said, [...Array(10).fill(401), ...Array(50).fill(429)]);
+    for (const node of [one, two]) t.equal((await logIn(node, account)).status, 429);
+    await one.db.prisma.loginFailure.deleteMany({ where: { subject: { contains: account.email } } });
+    t.equal((await logIn(one, account)).status, 200, 'what was refused does not count');
+    const { token } = (await logIn(one, account)).body;
+    const wrong = { current_password: 'wrong', new_password: 'a new password' };
+    const changes = await Promise.all(
+      Array.from({ length: 30 }, (_, n) => (n % 2 ? one : two).call('POST', path, { token, body: wrong })),
+    );
+    t.strictSame(changes.map(({ status }) => status).sort(), [...Array(10).fill(403), ...Array(20).fill(429)]);
+    await one.db.prisma.loginFailure.deleteMany();
+  });
+
+  t.test('AUTH-06, DOS-12: what is right at once is let in, and hashing has a bound', async (t) => {
+    const account = await buildAccount(one.db);
+    const right = await Promise.all(Array.from({ length: 8 }, (_, n) => logIn(n % 2 ? one : two, account)));
+    t.strictSame(
+      right.map(({ status }) => status),
+      Array(8).fill(200),
+    );
+    t.equal(await failuresOf(account.email), 0, 'a success is no failure');
+    const flood = await Promise.allSettled(
+      Array.from({ length: 160 }, (_, n) =>
+        login(one.db, { email: `${n}@flood.test`, password: 'x', address: `192.0.2.${n}` }),
+      ),
+    );
+    const reasons = Map.groupBy(flood, (one) => (one.status === 'rejected' ? one.reason.status : 200));
+    t.strictSame([...reasons.keys()].sort(), [401, 503]);
+    t.ok((reasons.get(503)?.length ?? 0) > 20);
+    t.equal(
+      await failuresOf('@flood.test'),
+      2 * (reasons.get(401)?.length ?? 0),
+      'what was not looked at is not counted',
+    );
+    await one.db.prisma.loginFailure.deleteMany();
+  });
+});
+
+t.test('AUTH-07: for a user that is not there the same work is done', async (t) => {
+  // How long it takes is measured by `npm run -s login-times`; here, that what stands in has the parameters of what is stored.
+  const source = readFileSync(new URL('../../src/password.ts', import.meta.url), 'utf8');
+  t.match(source, /await hash\('argon2id', \{ message: password, nonce: Buffer\.alloc\(16\), \.\.\.parameters \}\)/);
+  t.match(await hashPassword('x'), /^\$argon2id\$v=19\$m=19456,t=2,p=1\$/);
+});

@@ -1,0 +1,47 @@
+import t from 'tap';
+import { manageAccount } from './scene.ts';
+
+t.test('the suppression list is searched by what an address has in it', async (t) => {
+  const call = await manageAccount();
+  for (const address of ['ann@shop.test', 'a_n@shop.test', 'bob@Shop.TEST', 'carl@other.test'])
+    await call('POST', '/suppressions', { address });
+  const found = async (text: string) => {
+    const { body } = await call('GET', `/suppressions?address=${encodeURIComponent(text)}`);
+    t.equal(body.count, body.suppressions.length);
+    return body.suppressions.map(({ address }: { address: string }) => address).sort();
+  };
+  t.strictSame(await found('SHOP'), ['a_n@shop.test', 'ann@shop.test', 'bob@shop.test']);
+  t.strictSame(await found('a_n'), ['a_n@shop.test'], 'what means anything in a pattern means itself');
+  t.strictSame(await found('%'), []);
+  t.strictSame(await found('\\'), []);
+});
+
+t.test('many addresses are put on the list with one call, or none of them', async (t) => {
+  const call = await manageAccount();
+  const entries = Array.from({ length: 5_100 }, (_, n) => ({ address: `U${n}@shop.test`, reason: 'complaint' }));
+  const added = await call('POST', '/suppressions/import', { suppressions: [...entries, { address: 'u1@shop.test' }] });
+  t.strictSame(added.body, { message: '5100 addresses are on the list', count: 5_100 });
+  t.match((await call('GET', '/suppressions?address=u77@')).body, {
+    count: 1,
+    suppressions: [{ reason: 'complaint' }],
+  });
+  const refused = await call('POST', '/suppressions/import', {
+    suppressions: [{ address: 'x@y.test' }, { address: 'z' }],
+  });
+  t.match(refused.body, { error: 'invalid request', detail: /^suppressions\[1\]\.address: / });
+  t.equal((await call('GET', '/suppressions?address=x@y')).body.count, 0);
+  const tooMany = Array.from({ length: 10_001 }, () => ({ address: 'a@b.test' }));
+  t.match(
+    (await call('POST', '/suppressions/import', { suppressions: tooMany })).body.detail,
+    /10000 entries at the most/,
+  );
+
+  await call('POST', '/suppressions', { address: 'last@shop.test' });
+  const { headers, body } = await call('GET', '/suppressions/export');
+  t.match(headers.get('content-disposition'), 'attachment; filename="suppressions.csv"');
+  const lines: string[] = body.split('\r\n');
+  t.equal(lines.length, 5_101 + 2, 'more than are read at once, the head, and nothing behind the last');
+  t.equal(lines[0], 'address,reason,email_id,created_at');
+  t.match(lines[1], /^"last@shop\.test",manual,,20\d\d-\S+Z$/);
+  t.equal(new Set(lines).size, lines.length, 'each once');
+});

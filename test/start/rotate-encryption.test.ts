@@ -1,0 +1,148 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readdirSync, statSync } from 'node:fs';
+import { chmod, mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import pg from 'pg';
+import t from 'tap';
+import { rotateEncryption } from '../../src/cli/rotate-encryption.ts';
+import { makeDataDir, readSecrets } from '../../src/data-dir.ts';
+import { Keyring, seal } from '../../src/seal.ts';
+import { createDatabase } from '../support/db.ts';
+import { testKey } from '../support/keys.ts';
+import { testEnv } from '../support/node.ts';
+import { startSendwright } from '../support/process.ts';
+import { loginOf, makeFolder, opens, refusalOf } from '../support/start.ts';
+
+const cli = fileURLToPath(new URL('../../src/cli.ts', import.meta.url));
+const [old, next] = [testKey(1).toString('hex'), testKey(2).toString('hex')];
+
+/** Runs a command as an operator does. `killAt`: at these words in what it says it is killed. */
+async function run(env: Record<string, string>, args = ['keys', 'rotate-encryption'], killAt?: RegExp) {
+  const { PATH = '' } = process.env;
+  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', cli, ...args], {
+    env: { PATH, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let said = '';
+  for (const stream of [child.stdout, child.stderr])
+    stream.on('data', (chunk) => {
+      said += chunk;
+      if (killAt?.test(said)) child.kill('SIGKILL');
+    });
+  const [code, signal] = await once(child, 'close');
+  return { ended: code ?? signal, said };
+}
+
+/** The same in this process, which costs less: what it said, and the line that it ended with where it failed. */
+async function rotate(env: Record<string, string>): Promise<string> {
+  const said: string[] = [];
+  await rotateEncryption.run(env, (sentence) => said.push(sentence)).catch((error: Error) => said.push(error.message));
+  return said.join('\n');
+}
+
+async function query(url: string, text: string, values: unknown[] = []): Promise<Record<string, unknown>[]> {
+  const client = new pg.Client(url);
+  await client.connect();
+  try {
+    return (await client.query(text, values)).rows;
+  } finally {
+    await client.end();
+  }
+}
+
+t.test('the key is changed while a node runs, also by a command that was killed half way', async (t) => {
+  const databaseUrl = await createDatabase();
+  const env = testEnv(databaseUrl, { DATA_DIR: await makeFolder(t), ENCRYPTION_KEY: old, ROLES: 'api' });
+  const both = { ...env, ENCRYPTION_KEY_NEXT: next };
+  t.match(await rotate(env), /^ENCRYPTION_KEY_NEXT is missing: make one with openssl/);
+  const app = await startSendwright(both);
+  const { token } = (
+    await app.call('POST', '/api/v1/auth/login', { body: { email: env.ADMIN_EMAIL, password: env.ADMIN_PASSWORD } })
+  ).body;
+  const add = async () => {
+    const body = { url: 'https://hooks.example.com/', events: ['email.sent'] };
+    const { status } = await app.call('POST', '/api/v1/webhooks', { token, body });
+    t.equal(status, 201);
+  };
+  await add();
+  // Many more secrets, so that there is a middle to be killed in.
+  const { first } = new Keyring(testKey(1));
+  const names = Array.from({ length: 900 }, (_, index) => `canary ${index}`);
+  const sealed = names.map((name) => seal(first, Buffer.from(name), `service:${name}`));
+  await query(databaseUrl, 'INSERT INTO service_secrets SELECT * FROM unnest($1::text[], $2::bytea[])', [
+    names,
+    sealed,
+  ]);
+  t.match(await run(both, undefined, /sealed anew/), { ended: 'SIGKILL', said: /of 90\d sealed anew/ });
+  const [state] = await query(databaseUrl, 'SELECT retiring_key_id FROM encryption_check');
+  t.equal(state?.retiring_key_id, first.id, 'it was in the middle');
+  await add();
+  t.match(await refusalOf({ ...env, ENCRYPTION_KEY: next }), /^ENCRYPTION_KEY is one of two .* ENCRYPTION_KEY_NEXT/);
+  t.match(await run(both), {
+    ended: 0,
+    said: /Everything is sealed with the key [\s\S]*set ENCRYPTION_KEY to the new key/,
+  });
+  await add();
+  t.equal(await app.end('SIGTERM'), 0);
+  t.match(await refusalOf(env), /^ENCRYPTION_KEY is not the one/);
+  const again = await startSendwright({ ...env, ENCRYPTION_KEY: next });
+  t.equal(await again.end('SIGTERM'), 0);
+});
+
+t.test('the generated key of the embedded database is changed, and no file is open to others', async (t) => {
+  const dataDir = join(await makeFolder(t), 'data');
+  const env = { DATA_DIR: dataDir };
+  t.match(await rotate(env), /^DATA_DIR .* has no database/);
+  const umask = process.umask(0);
+  const starting = startSendwright({ ...env, SUBMISSION_PORT: '0', SUBMISSIONS_PORT: '0' });
+  process.umask(umask);
+  const app = await starting;
+  const before = await readSecrets(dataDir);
+  t.match(await rotate(env), /^these processes do not know the new key yet/);
+  const login = await loginOf(app);
+  t.ok(login.works);
+  t.same(openIn(dataDir), [], 'with umask 000');
+  t.equal(await app.end('SIGTERM'), 0);
+  t.match(await rotate(env), /secrets\.json has the new one alone/);
+  const after = await readSecrets(dataDir);
+  t.not(after.encryptionKey, before.encryptionKey);
+  t.equal(after.nextEncryptionKey, undefined);
+  t.same({ ...after, encryptionKey: '' }, { ...before, encryptionKey: '' });
+  t.same(openIn(dataDir), []);
+  const again = await startSendwright(env);
+  t.ok(await opens(again, login.email, login.password));
+  t.equal(await again.end('SIGTERM'), 0);
+});
+
+t.test('secrets and a folder that others could reach are closed to them', async (t) => {
+  const dataDir = await makeFolder(t);
+  await readSecrets(dataDir);
+  await mkdir(join(dataDir, 'journal'), { mode: 0o700 });
+  await chmod(dataDir, 0o777);
+  await chmod(join(dataDir, 'secrets.json'), 0o666);
+  await readSecrets(dataDir);
+  t.same(openIn(dataDir), []);
+  t.equal(statSync(dataDir).mode & 0o777, 0o755, 'who could pass still can');
+  await chmod(dataDir, 0o775);
+  await makeDataDir(dataDir);
+  t.equal(statSync(dataDir).mode & 0o022, 0);
+});
+
+t.test('a command that is not there, and help', async (t) => {
+  t.match(await run({}, ['keys']), { ended: 2, said: /there is no command "keys"[\s\S]*keys rotate-encryption/ });
+  t.match(await run({}, ['keys', 'rotate-encryption', '--help']), { ended: 0, said: /ENCRYPTION_KEY_NEXT/ });
+  t.match(await run({ HTTP_PORT: 'x' }), { ended: 1, said: /^sendwright: HTTP_PORT must be/ });
+});
+
+/** What group and others may read, write or list below this folder, which they may pass through. */
+function openIn(folder: string): string[] {
+  const isOpen = (path: string, rights: number) => (statSync(path).mode & rights) !== 0;
+  const inside = readdirSync(folder).flatMap((name) => {
+    const path = join(folder, name);
+    // A server's own folder is closed as a whole, which PostgreSQL insists on.
+    return isOpen(path, 0o077) ? [path] : [];
+  });
+  return isOpen(folder, 0o022) ? [folder, ...inside] : inside;
+}
