@@ -153,7 +153,10 @@ export async function loadFiles<T extends StoredAttachment>(
   return attachments.map((attachment) => ({ ...attachment, content: contentOf(contents, accountId, attachment) }));
 }
 
-async function loadAttachments(db: Database, rows: Pick<Row, 'account_id' | 'attachments'>[]): Promise<Map<string, Buffer>> {
+async function loadAttachments(
+  db: Database,
+  rows: Pick<Row, 'account_id' | 'attachments'>[],
+): Promise<Map<string, Buffer>> {
   const wanted = rows.flatMap((row) =>
     row.attachments.map((attachment) => ({ accountId: row.account_id, sha256: attachment.sha256 })),
   );
