@@ -4,7 +4,7 @@ import { type PrivateNetworks, parseNetwork } from '../src/ip.ts';
 
 const refusal = (text: string, allowPrivate: PrivateNetworks = false) => refuseUrl(new URL(text), allowPrivate);
 
-t.test('addresses that are not on the public internet, in every form that a URL takes', async (t) => {
+t.test('addresses that are not on the public internet, in every form that a URL takes: SSRF-01, SSRF-02', async (t) => {
   for (const host of [
     '127.0.0.1',
     '127.1',
@@ -108,7 +108,7 @@ t.test('addresses and names that may be called', async (t) => {
     t.equal(refusal(text), null, text);
 });
 
-t.test('schemes, credentials and ports', async (t) => {
+t.test('schemes, credentials and ports: SSRF-06', async (t) => {
   for (const text of [
     'ftp://example.com/',
     'file:///etc/passwd',

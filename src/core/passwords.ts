@@ -5,8 +5,8 @@ import * as loginAttempts from './login-attempts.ts';
 
 /** A hash takes a thread of four, which signatures and look-ups need as well, and 19 MiB. */
 const atOnce = 2;
-/** These wait for a second and a half. */
-const mostWaiting = 100;
+/** These wait for less than a second. */
+const mostWaiting = 50;
 
 let hashing = 0;
 const waiting: (() => void)[] = [];

@@ -27,7 +27,7 @@ async function prepare(app: { baseUrl: string }, url: string, events: EventType[
 const about = (hook: Hook, emailId: string): ReceivedCall[] =>
   hook.calls.filter(({ json }) => json.data.email_id === emailId);
 
-t.test('an endpoint is told of what becomes of emails', async (t) => {
+t.test('an endpoint is told of what becomes of emails, and of neither bodies nor blind copies: WH-08', async (t) => {
   const node = await startTestNode(t, { ALLOW_PRIVATE_NETWORKS: '127.0.0.0/8' });
   const hook = await startHook(t);
   const events: EventType[] = ['email.queued', 'email.delivered', 'email.failed', 'email.suppressed'];
@@ -87,7 +87,7 @@ t.test('a node without the role of webhooks calls nobody, one with it does', asy
   await eventually(async () => about(hook, id).length === 1);
 });
 
-t.test('a call that kill -9 interrupts is made again, under the same id', async (t) => {
+t.test('a call that kill -9 interrupts is made again, under the same id: WH-07', async (t) => {
   const dataDir = await mkdtemp(join(tmpdir(), 'sendwright webhooks '));
   // mkdtemp closes the folder to the user whom PostgreSQL runs as.
   await chmod(dataDir, 0o755);

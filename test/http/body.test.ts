@@ -112,7 +112,7 @@ t.test('a body that is no JSON object in UTF-8 is refused and says why', async (
   t.equal(answer.body.detail, 'domain: must be a string', 'a byte order mark does not matter');
 });
 
-t.test('only JSON that is not compressed is read', async (t) => {
+t.test('only JSON that is not compressed is read: DOS-01', async (t) => {
   const { node } = await start(t);
   const login = '/api/v1/auth/login';
   for (const type of [
@@ -144,7 +144,7 @@ t.test('only JSON that is not compressed is read', async (t) => {
     );
 });
 
-t.test('a body that is too large is refused before it has been read, and the client gets to see that', async (t) => {
+t.test('a body that is too large is refused before it is read, and the client gets to see that: DOS-01', async (t) => {
   const { node } = await start(t);
   const limit = 16 * 1024;
   const json = { 'Content-Type': 'application/json' };

@@ -8,7 +8,7 @@ const instant = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 const own = (fields: Fields): Fields => ({ headers: fields });
 const b64 = (bytes: number) => Buffer.alloc(bytes, 7).toString('base64');
 
-t.test('an email that is accepted is the record that is documented, and nothing more', async (t) => {
+t.test('an email that is accepted is the record that is documented, and nothing more: DOS-05', async (t) => {
   const { node, send, fields, from, key } = await startMailer();
   const bare = await send({});
   t.equal(bare.status, 200);
@@ -122,7 +122,7 @@ t.test('an email that is accepted is the record that is documented, and nothing 
   t.equal(Number((await stored(node))?.emails), Number(before?.emails) + 3);
 });
 
-t.test('the limits themselves are taken, and one more is not', async (t) => {
+t.test('the limits themselves are taken, and one more is not: DOS-04', async (t) => {
   const service = await startMailer();
   const { node, send } = service;
   const many = (count: number, from = 0) => Array.from({ length: count }, (_, n) => `a${from + n}@b.test`);

@@ -115,7 +115,7 @@ t.test('passwords on two nodes', async (t) => {
     );
     t.equal(await failuresOf(account.email), 0, 'a success is no failure');
     const flood = await Promise.allSettled(
-      Array.from({ length: 160 }, (_, n) =>
+      Array.from({ length: 80 }, (_, n) =>
         login(one.db, { email: `${n}@flood.test`, password: 'x', address: `192.0.2.${n}` }),
       ),
     );

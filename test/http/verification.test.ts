@@ -163,7 +163,7 @@ t.test('verifying looks at each of the three records', async (t) => {
   t.notMatch(body.detail, /Evil|script/);
 });
 
-t.test('one account alone holds a name, for as long as it publishes its record', async (t) => {
+t.test('one account alone holds a name, for as long as it publishes its record: SSRF-13', async (t) => {
   const { node, set, publish, register } = await startVerifying(t);
   const [first, second] = [await register('shared.test'), await register('shared.test')];
   const both = [first.records.verification.value, second.records.verification.value];

@@ -33,7 +33,7 @@ t.test('endpoints', async (t) => {
   const node = await startTestNode(t, { ALLOW_PRIVATE_NETWORKS: 'true' });
   const { account, token, call } = await logIn(node);
 
-  t.test('are created with a secret that is shown once and stored sealed', async (t) => {
+  t.test('are created with a secret that is shown once and stored sealed: WH-02', async (t) => {
     const { status, body } = await call('POST', '/webhooks', { url: 'https://Example.com/hook?a=b', events: all });
     t.equal(status, 201);
     t.match(body.secret, /^whsec_[A-Za-z0-9+/]{43}=$/);
@@ -349,7 +349,7 @@ t.test('deliveries', async (t) => {
   });
 });
 
-t.test('without ALLOW_PRIVATE_NETWORKS inward addresses are refused at once', async (t) => {
+t.test('without ALLOW_PRIVATE_NETWORKS inward addresses are refused at once: SSRF-01, SSRF-02', async (t) => {
   const node = await startTestNode(t);
   const { call } = await logIn(node);
   const made = (await call('POST', '/webhooks', { url: 'https://example.com/', events: all })).body.webhook;

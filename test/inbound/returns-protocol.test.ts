@@ -226,7 +226,7 @@ t.test('S14: one that breaks off before the final dot changes nothing', async (t
   t.strictSame((await read(id)).returns, []);
 });
 
-t.test('nobody holds a connection for ever, or all of them', async (t) => {
+t.test('nobody holds a connection for ever, or all of them: DOS-09', async (t) => {
   const hasty = await startReturns(t, { patience: { idleMs: 300, contentMs: 500, visitMs: 900 } });
   const idle = await hasty.dial();
   t.match(await idle.rest(), /^421 /, 'says nothing');

@@ -31,7 +31,7 @@ t.test('a message that is too large is refused before it is sent, or when it is 
   t.equal(await count(), 1);
 });
 
-t.test('a client that does nothing, or too much, keeps nobody else away', async (t) => {
+t.test('a client that does nothing, or too much, keeps nobody else away: DOS-09', async (t) => {
   const { sender, dial, ports } = await startSubmitter(t);
   const { from, logIn } = await sender();
   const good = await logIn();
@@ -68,7 +68,7 @@ t.test('a command line has a length, and a stranger a number of commands', async
   t.match(last, /^421 /);
 });
 
-t.test('whoever does not log in, dawdles or lets a message trickle is sent away in time', async (t) => {
+t.test('whoever does not log in, dawdles or lets a message trickle is sent away in time: DOS-09', async (t) => {
   const { sender, dial } = await startSubmitter(t, { patience: { idleMs: 300, loginMs: 400, contentMs: 500 } });
   const { from, logIn, count } = await sender();
   const [idle, stranger, slow] = [await logIn(), await dial('submission'), await logIn()];

@@ -109,7 +109,7 @@ t.test('calls', async (t) => {
     t.match(await webhooks.get(db, accountId, id), { status: 'enabled', failingSince: null });
   });
 
-  t.test('a deleted endpoint gets no more calls, and what waited for it ends', async (t) => {
+  t.test('a deleted endpoint gets no more calls, and what waited for it ends: WH-05', async (t) => {
     const hook = await startHook(t, () => 500);
     const { id, accountId } = await scene.endpoint(hook.url);
     await scene.emit(accountId, 'email.sent', 'email.delivered');
@@ -133,7 +133,7 @@ t.test('calls', async (t) => {
     t.equal(hook.calls.length, 0);
   });
 
-  t.test('a changed URL holds for what waits', async (t) => {
+  t.test('a changed URL holds for what waits: WH-05', async (t) => {
     const before = await startHook(t, () => 500);
     const after = await startHook(t);
     const { id, accountId } = await scene.endpoint(before.url);
@@ -145,7 +145,7 @@ t.test('calls', async (t) => {
     t.strictSame([before.calls.length, after.calls.length], [1, 1]);
   });
 
-  t.test('a changed URL is checked when it is called', async (t) => {
+  t.test('a changed URL is checked when it is called: WH-05', async (t) => {
     const hook = await startHook(t);
     const { id, accountId } = await scene.endpoint(hook.url);
     await scene.emit(accountId, 'email.sent');

@@ -99,7 +99,7 @@ t.test('fairness', async (t) => {
     t.ok(dead.calls.length <= 12, `${dead.calls.length} calls`);
   });
 
-  t.test('100,000 calls that wait for a dead endpoint', async (t) => {
+  t.test('100,000 calls that wait for a dead endpoint: WH-06', async (t) => {
     const dead = await scene.endpoint('http://127.0.0.1:1024/');
     await pile(db, dead, 100_000);
     await db.query({ text: 'ANALYZE webhook_deliveries' });

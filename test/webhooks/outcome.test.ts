@@ -28,7 +28,7 @@ const waits = (status: number | null, retryAfter: string | null, attempts = 0) =
   return nextAttemptAt && (nextAttemptAt.getTime() - now.getTime()) / 1000;
 };
 
-t.test('nine attempts over about 45 hours', async (t) => {
+t.test('nine attempts over about 45 hours: WH-04', async (t) => {
   const delays = defaultSchedule.map((_, attempts) => waits(500, null, attempts));
   t.strictSame(delays, [5, 60, 300, 1_800, 7_200, 21_600, 43_200, 86_400]);
   const last = decide(claim, call(8), answer(500), now);
@@ -41,7 +41,7 @@ t.test('each delay is spread by a tenth', async (t) => {
   t.strictSame([at(0), at(0.5), at(1)], [54_000, 60_000, 66_000]);
 });
 
-t.test('what each status means', async (t) => {
+t.test('what each status means: WH-04', async (t) => {
   for (const status of [200, 201, 202, 204, 299]) {
     t.match(decide(claim, call(), answer(status), now), {
       status: 'succeeded',
@@ -60,7 +60,7 @@ t.test('what each status means', async (t) => {
   t.match(decide(claim, call(0, 'webhook.test'), answer(500), now), { status: 'failed', endpoint: 'unknown' });
 });
 
-t.test('Retry-After', async (t) => {
+t.test('Retry-After: WH-04', async (t) => {
   const day = 86_400;
   for (const [header, seconds] of [
     ['120', 120],

@@ -7,7 +7,7 @@ import { hmac, signatureHeaders } from '../../src/webhooks/sign.ts';
 const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
 const vector = { id: 'msg_p5jXN8AQM9LWM0D4loKWxJek', timestamp: 1614265330, body: '{"test": 2432232314}' };
 
-t.test('the vector of Standard Webhooks', async (t) => {
+t.test('the vector of Standard Webhooks: WH-01', async (t) => {
   const digest = hmac(Buffer.from(secret.slice(6), 'base64'), vector);
   t.equal(digest.toString('base64'), 'g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=');
   t.equal(digest.toString('hex'), '83484cf52b04f8e4cf2531adfed9882ad4b2665137b852442d594d20e2c9d4e1');
@@ -25,7 +25,7 @@ t.test('every header, exactly', async (t) => {
   });
 });
 
-t.test('what is signed is bytes, whatever is in them', async (t) => {
+t.test('what is signed is bytes, whatever is in them: WH-01', async (t) => {
   const body = '{"s":"Grüße ✓ \\u0000"}';
   const expected = 'v1=98344df1c7ab56d9d57304c4082cbabcf89bb4067817c2e77db2166fd31de453';
   for (const form of [body, Buffer.from(body)]) {
@@ -44,7 +44,7 @@ t.test('during a rotation both secrets sign, the new one first', async (t) => {
   t.equal(headers['webhook-signature'], `v1,${digest(raw(secret), 'base64')} v1,${digest(raw(old), 'base64')}`);
 });
 
-t.test('ids hold no dot, so that nothing can be shifted between the parts', async (t) => {
+t.test('ids hold no dot, so that nothing can be shifted between the parts: WH-03', async (t) => {
   const times = fc.date({ noInvalidDate: true, min: new Date(0), max: new Date('9999-12-31') });
   fc.assert(fc.property(times, (at) => /^[0-9a-f-]{36}$/.test(newId(at))));
   t.match(newId(), /^[0-9a-f-]{36}$/);

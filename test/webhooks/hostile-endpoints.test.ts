@@ -1,0 +1,72 @@
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
+import t, { type Test } from 'tap';
+import { createResolver } from '../../src/smtp/resolver.ts';
+import { post } from '../../src/webhooks/post.ts';
+import { startHook } from '../support/hook.ts';
+
+const poster = { resolver: createResolver(['127.0.0.1:9']), allowPrivate: true, timeoutMs: 1_000 };
+const body = Buffer.from('{}');
+const send = (url: string) => post(poster, { url, headers: {}, body }, new AbortController().signal);
+
+/** An endpoint that begins like this and then says the same for as long as anybody listens; how much it has said. */
+async function startTalker(t: Test, head: string, more: string) {
+  let bytes = 0;
+  const sockets: Socket[] = [];
+  const chunk = Buffer.from(more.repeat(Math.ceil(65_536 / more.length)));
+  const server = createServer((socket) => {
+    sockets.push(socket);
+    socket.on('error', () => {});
+    socket.once('data', () => {
+      socket.write(head);
+      const talk = () => {
+        while (socket.writable) {
+          bytes += chunk.length;
+          if (!socket.write(chunk)) return;
+        }
+      };
+      socket.on('drain', talk);
+      talk();
+    });
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(async () => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`, said: () => bytes };
+}
+
+const mostBytes = 16 * 1024 * 1024;
+
+t.test('DOS-14: an endpoint that never comes to an end is heard for a moment only', async (t) => {
+  const ok = 'HTTP/1.1 200 OK\r\n';
+  const talkers: [what: string, head: string, more: string, status: number | null][] = [
+    ['one header line', `${ok}X: `, 'x', null],
+    ['header lines', ok, 'X-More: xxxxxxxxxxxxxxxx\r\n', null],
+    ['names of headers', ok, 'x', null],
+    ['the reason', 'HTTP/1.1 200 ', 'O', null],
+    ['a body', `${ok}\r\n`, 'x', 200],
+    ['a body that was to be short', `${ok}Content-Length: 3\r\n\r\n`, 'x', 200],
+    ['chunks', `${ok}Transfer-Encoding: chunked\r\n\r\n`, '1\r\nx\r\n', 200],
+    ['an extension of a chunk', `${ok}Transfer-Encoding: chunked\r\n\r\n1;`, 'x', 200],
+    ['trailers', `${ok}Transfer-Encoding: chunked\r\n\r\n0\r\n`, 'X: x\r\n', 200],
+    ['interim answers', '', 'HTTP/1.1 103 Early Hints\r\nX: x\r\n\r\n', null],
+    ['nothing of HTTP', '', '\0', null],
+  ];
+  for (const [what, head, more, status] of talkers) {
+    const { url, said } = await startTalker(t, head, more);
+    const answer = await send(url);
+    t.equal(answer.status, status, `${what}: ${answer.error}`);
+    t.ok((answer.body?.length ?? 0) <= 2_048, what);
+    t.ok(answer.durationMs < 2_500, `${what}: ${answer.durationMs} ms`);
+    // Interim answers are thrown away as they come, until the deadline.
+    if (what !== 'interim answers') t.ok(said() < mostBytes, `${what}: ${said()} bytes`);
+  }
+});
+
+t.test('DOS-14, SSRF-05: a thousand redirects are none that is followed', async (t) => {
+  const hook = await startHook(t, (_call, number) => ({ status: 302, headers: { Location: `/${number + 1}` } }));
+  t.match(await send(hook.url), { status: 302, error: /redirects are not followed/ });
+  t.equal(hook.calls.length, 1);
+});
