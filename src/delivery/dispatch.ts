@@ -7,13 +7,14 @@ import type { Database } from '../db/client.ts';
 import { timeOf } from '../ids.ts';
 import type { Queue } from '../queue.ts';
 import { type AttemptRecord, type AttemptTools, attempt, withoutRoom } from './attempt.ts';
-import { aheadAtOnce, EmailsAhead } from './emails-ahead.ts';
+import { aheadAtOnce } from './emails-ahead.ts';
 import { type Line, Lines } from './lines.ts';
 import { lacksFamily } from './outcome.ts';
+import { Preparation, type Ready } from './preparation.ts';
 import type { Recorder } from './record.ts';
-import { findWaiting, ruleAll, type Waiting, waits } from './room.ts';
+import { findWaiting, type Waiting, waits } from './room.ts';
 import { isOver } from './schedule.ts';
-import { Slots, type Started } from './slots.ts';
+import { Slots } from './slots.ts';
 import type { Closed, Source, SourceAddresses } from './source-addresses.ts';
 import type { Standing } from './standing.ts';
 import type { Turn } from './throttle.ts';
@@ -32,15 +33,8 @@ export interface Limits {
 
 export const defaultLimits: Limits = { running: 200, open: 2_000, held: 10_000, line: 300 };
 
-/** A claim whose turn it is. */
-interface Ready {
-  claim: Claim;
-  started: Started;
-}
-
 /** Taking few costs as much as taking many. */
 const takenAtOnce = 200;
-const loadedAtOnce = 100;
 const tickEveryMs = 1_000;
 const reportEveryTicks = 5;
 
@@ -75,10 +69,8 @@ export class Dispatcher {
   readonly #slots: Slots;
   readonly #held = new Set<Claim>();
   readonly #inDoubt: ClaimsInDoubt;
-  readonly #emails: EmailsAhead;
+  readonly #preparation: Preparation;
   readonly #abort = new AbortController();
-  #ready: Ready[] = [];
-  #loading = false;
   /** The last time that jobs could be taken there was no room for them. */
   #full = false;
   #pumping: Promise<void> | null = null;
@@ -106,7 +98,12 @@ export class Dispatcher {
     this.#recorder = recorder;
     this.#limits = limits;
     this.#inDoubt = new ClaimsInDoubt(db, 'recipients');
-    this.#emails = new EmailsAhead(db);
+    this.#preparation = new Preparation(db, tools, sources, {
+      run: (ready, email, source) => void this.#run(ready, email, source),
+      keepBack: (ready, email, closed) => this.#keepBack(ready, email, closed),
+      handBack: (some) => this.#handBack(some),
+      behind: (some) => this.#behind(some),
+    });
     this.#slots = new Slots(limits, standing.throttle, () => this.#serveAll());
   }
 
@@ -291,41 +288,17 @@ export class Dispatcher {
   }
 
   #begin(line: Line, claim: Claim): void {
-    this.#ready.push({ claim, started: this.#slots.take(line.site) });
-    if (!this.#loading) void this.#loadReady();
+    this.#preparation.add({ claim, started: this.#slots.take(line.site) });
   }
 
-  /** Loads the emails of all claims that became ready together with one statement. */
-  async #loadReady(): Promise<void> {
-    this.#loading = true;
-    await new Promise((resume) => setImmediate(resume));
-    while (this.#ready.length > 0) {
-      const some = this.#ready.splice(0, loadedAtOnce);
-      try {
-        const claims = some.map(({ claim }) => claim);
-        const emails = await this.#emails.load(claims, this.#next(some));
-        const rulings = await ruleAll(this.#sources, this.#tools.messages, claims, emails);
-        for (const [index, { claim, started }] of some.entries()) {
-          const email = emails.get(claim.emailId);
-          const ruling = rulings[index] ?? { source: null };
-          if ('source' in ruling) void this.#run(claim, started, email, ruling.source);
-          else if (email) this.#keepBack(claim, started, email, ruling.closed);
-        }
-      } catch (error) {
-        this.#tools.log.warn(
-          { error: (error as Error).message },
-          'emails could not be made ready; their claims are handed back',
-        );
-        for (const { started } of some) this.#slots.cancel(started);
-        const claims = some.map(({ claim }) => claim);
-        void this.#putBack(claims, () => recipients.release(this.#db, this.#queue, claims));
-      }
-    }
-    this.#loading = false;
+  #handBack(some: Ready[]): void {
+    for (const { started } of some) this.#slots.cancel(started);
+    const claims = some.map(({ claim }) => claim);
+    void this.#putBack(claims, () => recipients.release(this.#db, this.#queue, claims));
   }
 
   /** The claims behind these whose turn comes soon. */
-  #next(ready: Ready[]): Claim[] {
+  #behind(ready: Ready[]): Claim[] {
     const sites = new Map(ready.map(({ started }) => [started.site.name, started.site]));
     return [...sites.values()].flatMap((site) => {
       const fast = this.#standing.throttle.waitFor(site, aheadAtOnce) < soonMs;
@@ -333,7 +306,7 @@ export class Dispatcher {
     });
   }
 
-  async #run(claim: Claim, started: Started, email: OutgoingEmail | undefined, source: Source | null): Promise<void> {
+  async #run({ claim, started }: Ready, email: OutgoingEmail | undefined, source: Source | null): Promise<void> {
     const outcome = await attempt(this.#tools, claim, email, {
       site: started.site,
       remark: started.remark,
@@ -349,7 +322,7 @@ export class Dispatcher {
   }
 
   /** Puts one back that has no room in its pool; one whose time is over ends, as nothing is sent above a cap. */
-  #keepBack(claim: Claim, started: Started, email: OutgoingEmail, closed: Closed): void {
+  #keepBack({ claim, started }: Ready, email: OutgoingEmail, closed: Closed): void {
     this.#slots.cancel(started);
     this.#serve(started.site.name);
     if (this.#isOver(email.dueAt)) void this.#finish(claim, withoutRoom(this.#tools, claim, email, closed.reason));

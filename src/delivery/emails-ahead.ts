@@ -52,6 +52,11 @@ export class EmailsAhead {
     }
     return emails;
   }
+
+  /** The email of a claim whose turn has not come yet, where it is at hand. */
+  at({ emailId }: Claim): OutgoingEmail | undefined {
+    return this.#read.get(emailId)?.email;
+  }
 }
 
 const wasTried = ({ recipients }: Claim) => recipients.some(({ attempts }) => attempts > 0);

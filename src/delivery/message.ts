@@ -7,6 +7,10 @@ import type { Keyring } from '../seal.ts';
 
 const keysKept = 1_000;
 
+/** What was begun ahead is let go after this time: a domain or its key may have ended meanwhile. */
+const begunMs = 1_000;
+const mostBegun = 100;
+
 /** Something that is made once for all who use it at the same time. */
 interface Shared<T> {
   made: Promise<T>;
@@ -24,6 +28,9 @@ export class MessageBuilder {
   readonly #keys = new Map<string, DkimKey>();
   readonly #messages = new Map<string, Shared<Buffer>>();
   readonly #bodies = new Map<string, Shared<Body>>();
+  /** Those begun ahead, the oldest first, each with the way to let it go. */
+  readonly #begun = new Map<string, { email: OutgoingEmail; at: number; letGo: () => void }>();
+  #sweeper: NodeJS.Timeout | undefined;
 
   /** @param unsubscribing where those are heard who unsubscribe from marketing mail; without it that mail does not say how */
   constructor(keyring: Keyring, unsubscribing: UnsubscribePlaces | null = null) {
@@ -41,7 +48,58 @@ export class MessageBuilder {
    *
    * @param position whose copy it is, where the email is personal
    */
-  async with<T>(
+  with<T>(
+    email: OutgoingEmail,
+    signing: Signing,
+    position: number | null,
+    use: (bytes: Buffer) => Promise<T>,
+  ): Promise<T> {
+    const name = this.#nameOf(email, position);
+    const begun = this.#begun.get(name);
+    if (begun && begun.email !== email) this.#messages.delete(name);
+    const used = this.#share(name, email, signing, position, use);
+    this.#letGo(name);
+    return used;
+  }
+
+  /**
+   * Begins to build a message that is wanted soon, so that no connection waits for its signature. It is kept for a second,
+   * for whoever asks with the very same email.
+   */
+  begin(email: OutgoingEmail, signing: Signing, position: number | null): void {
+    this.#letGoOld(mostBegun - 1);
+    this.#sweeper ??= setTimeout(() => this.#sweep(), begunMs).unref();
+    const name = this.#nameOf(email, position);
+    if (this.#begun.has(name) || this.#messages.has(name)) return;
+    const kept = new Promise<void>((letGo) => this.#begun.set(name, { email, at: performance.now(), letGo }));
+    // Whoever asks for it is told what went wrong.
+    this.#share(name, email, signing, position, () => kept).catch(() => undefined);
+  }
+
+  #sweep(): void {
+    this.#letGoOld(mostBegun);
+    this.#sweeper = this.#begun.size > 0 ? setTimeout(() => this.#sweep(), begunMs).unref() : undefined;
+  }
+
+  #letGoOld(kept: number): void {
+    const since = performance.now() - begunMs;
+    for (const [name, { at }] of this.#begun) {
+      if (at > since && this.#begun.size <= kept) break;
+      this.#letGo(name);
+    }
+  }
+
+  #letGo(name: string): void {
+    this.#begun.get(name)?.letGo();
+    this.#begun.delete(name);
+  }
+
+  #nameOf({ id }: OutgoingEmail, position: number | null): string {
+    return `${id} ${this.#places && position !== null ? position : ''}`;
+  }
+
+  #share<T>(
+    name: string,
     email: OutgoingEmail,
     signing: Signing,
     position: number | null,
@@ -49,7 +107,7 @@ export class MessageBuilder {
   ): Promise<T> {
     const copy = this.#places && position !== null ? { position, places: this.#places } : null;
     const make = () => this.#withBody(email, (body) => build(email, this.#keysOf(signing), copy, body));
-    return share(this.#messages, `${email.id} ${copy?.position ?? ''}`, make, use);
+    return share(this.#messages, name, make, use);
   }
 
   #withBody<T>(email: OutgoingEmail, use: (body: Body | undefined) => Promise<T>): Promise<T> {
@@ -89,6 +147,6 @@ async function share<Made, T>(
     return await use(await entry.made);
   } finally {
     entry.users -= 1;
-    if (entry.users === 0) all.delete(name);
+    if (entry.users === 0 && all.get(name) === entry) all.delete(name);
   }
 }

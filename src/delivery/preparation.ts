@@ -1,0 +1,101 @@
+import type { OutgoingEmail } from '../core/outgoing.ts';
+import type { Claim } from '../core/recipients.ts';
+import type { Database } from '../db/client.ts';
+import type { Logger } from '../log.ts';
+import { objectionTo } from './attempt.ts';
+import { EmailsAhead } from './emails-ahead.ts';
+import type { MessageBuilder } from './message.ts';
+import { ruleAll } from './room.ts';
+import type { Started } from './slots.ts';
+import type { Closed, Source, SourceAddresses } from './source-addresses.ts';
+
+const preparedAtOnce = 100;
+
+/** A claim whose turn it is, with its slot. */
+export interface Ready {
+  claim: Claim;
+  started: Started;
+}
+
+/** What comes of those that are prepared. */
+interface Outcomes {
+  /** @param email none when it does not exist any more */
+  run(ready: Ready, email: OutgoingEmail | undefined, source: Source | null): void;
+  /** There is no room in its pool. */
+  keepBack(ready: Ready, email: OutgoingEmail, closed: Closed): void;
+  /** The database is away: they have not begun. */
+  handBack(some: Ready[]): void;
+  /** The claims behind these whose turn comes soon. */
+  behind(some: Ready[]): Claim[];
+}
+
+/**
+ * Brings what attempts need: the emails of all claims that became ready together, with one statement, and what they leave
+ * from. While those are on their way it has the messages built that are next, so that no connection waits for a signature.
+ */
+export class Preparation {
+  readonly #emails: EmailsAhead;
+  readonly #messages: MessageBuilder;
+  readonly #sources: SourceAddresses;
+  readonly #log: Logger;
+  readonly #outcomes: Outcomes;
+  #ready: Ready[] = [];
+  #running = false;
+
+  constructor(
+    db: Database,
+    { messages, log }: { messages: MessageBuilder; log: Logger },
+    sources: SourceAddresses,
+    outcomes: Outcomes,
+  ) {
+    this.#emails = new EmailsAhead(db);
+    this.#messages = messages;
+    this.#sources = sources;
+    this.#log = log;
+    this.#outcomes = outcomes;
+  }
+
+  add(ready: Ready): void {
+    this.#ready.push(ready);
+    if (!this.#running) void this.#prepareAll();
+  }
+
+  async #prepareAll(): Promise<void> {
+    this.#running = true;
+    await new Promise((resume) => setImmediate(resume));
+    while (this.#ready.length > 0) {
+      const some = this.#ready.splice(0, preparedAtOnce);
+      try {
+        await this.#prepare(some);
+      } catch (error) {
+        this.#log.warn(
+          { error: (error as Error).message },
+          'emails could not be made ready; their claims are handed back',
+        );
+        this.#outcomes.handBack(some);
+      }
+    }
+    this.#running = false;
+  }
+
+  async #prepare(some: Ready[]): Promise<void> {
+    const claims = some.map(({ claim }) => claim);
+    const behind = this.#outcomes.behind(some);
+    const emails = await this.#emails.load(claims, behind);
+    const rulings = await ruleAll(this.#sources, this.#messages, claims, emails);
+    for (const [index, ready] of some.entries()) {
+      const email = emails.get(ready.claim.emailId);
+      const ruling = rulings[index] ?? { source: null };
+      if ('source' in ruling) this.#outcomes.run(ready, email, ruling.source);
+      else if (email) this.#outcomes.keepBack(ready, email, ruling.closed);
+    }
+    for (const claim of behind) this.#begin(claim);
+  }
+
+  #begin(claim: Claim): void {
+    const email = this.#emails.at(claim);
+    const [reader] = claim.recipients;
+    if (!email?.signing || !reader || objectionTo(email) !== null) return;
+    this.#messages.begin(email, email.signing, this.#messages.isPersonal(email) ? reader.position : null);
+  }
+}

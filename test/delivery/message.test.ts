@@ -1,0 +1,85 @@
+import { generateKeyPairSync } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import t from 'tap';
+import { sealContext } from '../../src/core/domains.ts';
+import type { OutgoingEmail } from '../../src/core/outgoing.ts';
+import { MessageBuilder } from '../../src/delivery/message.ts';
+import { newId } from '../../src/ids.ts';
+import { Keyring, seal } from '../../src/seal.ts';
+import { opportunistic } from '../../src/smtp/tls-policy.ts';
+import { testKey } from '../support/keys.ts';
+
+const keyring = new Keyring(testKey(1));
+const domainId = newId();
+const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
+const sealed = seal(keyring.first, privateKey.export({ type: 'pkcs8', format: 'der' }), sealContext(domainId));
+const signing = { domainId, domain: 'shop.test', keys: [{ selector: 'sw1', sealed }] };
+
+/** An email, and how often its HTML was looked at. */
+function emailOf(html: string, id = newId()): { email: OutgoingEmail; read: () => number } {
+  let read = 0;
+  const email = {
+    ...{ id, accountId: newId(), type: 'transactional' as const, from: 'a@shop.test', to: ['b@one.test'] },
+    ...{ cc: [], replyTo: [], subject: 's', messageId: `${id}@shop.test`, tls: opportunistic },
+    ...{ onUncertain: 'retry' as const, pool: null, text: 'text', headers: [], attachments: [] },
+    ...{ dueAt: new Date(), signing, revoked: false, suspended: false, suppressed: new Set<string>() },
+    get html() {
+      read += 1;
+      return html;
+    },
+  };
+  return { email, read: () => read };
+}
+
+const bytesOf = (builder: MessageBuilder, email: OutgoingEmail) =>
+  builder.with(email, signing, null, async (bytes) => bytes.toString('latin1'));
+
+t.test('a message that was begun is built once, and is the one that is sent', async (t) => {
+  const builder = new MessageBuilder(keyring);
+  const { email, read } = emailOf('<p>Hello</p>');
+  builder.begin(email, signing, null);
+  // One that is begun after it is built after it.
+  await bytesOf(builder, emailOf('<p>Another</p>').email);
+  const once = read();
+  builder.begin(email, signing, null);
+  const bytes = await bytesOf(builder, email);
+  t.match(bytes, /^DKIM-Signature: [\s\S]*<p>Hello<\/p>/);
+  t.equal(read(), once, 'nobody looked at it again');
+  t.equal(await bytesOf(builder, email), bytes, 'built anew it is the same');
+  t.ok(read() > once, 'as it was let go when it had been used');
+});
+
+t.test('what was read again since then is built again', async (t) => {
+  const builder = new MessageBuilder(keyring);
+  const { email } = emailOf('<p>before</p>');
+  builder.begin(email, signing, null);
+  const { email: now } = emailOf('<p>after</p>', email.id);
+  const [first, second] = await Promise.all([bytesOf(builder, now), bytesOf(builder, now)]);
+  t.match(first, /after/);
+  t.equal(second, first);
+});
+
+t.test('what nobody asks for is let go after a second, and when there are too many', async (t) => {
+  const builder = new MessageBuilder(keyring);
+  const first = emailOf('<p>1</p>');
+  builder.begin(first.email, signing, null);
+  for (let more = 0; more < 100; more += 1) builder.begin(emailOf(`<p>${more}</p>`).email, signing, null);
+  const last = emailOf('<p>last</p>');
+  builder.begin(last.email, signing, null);
+  const [before, beforeLast] = [first.read(), last.read()];
+  // A promise that is kept lets go of the bytes a moment later.
+  await sleep(100);
+  await bytesOf(builder, first.email);
+  t.ok(first.read() > before, 'the oldest made room');
+  await sleep(1_200);
+  await bytesOf(builder, last.email);
+  t.ok(last.read() > beforeLast, 'a second is over');
+});
+
+t.test('what cannot be built is told to whoever asks for it, and to nobody else', async (t) => {
+  const builder = new MessageBuilder(new Keyring(testKey(2)));
+  const { email } = emailOf('<p>sealed with another key</p>');
+  builder.begin(email, signing, null);
+  await sleep(20);
+  await t.rejects(bytesOf(builder, email));
+});
