@@ -1,12 +1,12 @@
 import { MantineProvider } from '@mantine/core';
 import { Notifications } from '@mantine/notifications';
-import { QueryClientProvider } from '@tanstack/react-query';
+import { QueryClientProvider, useQuery } from '@tanstack/react-query';
 import { type ComponentType, lazy, Suspense } from 'react';
 import { Redirect, Route, Switch } from 'wouter';
-import { queries } from './api.ts';
+import { api, queries } from './api.ts';
 import { nonce } from './nonce.ts';
 import { LogIn } from './pages/log-in.tsx';
-import { Boundary, Waiting } from './parts/failure.tsx';
+import { Boundary, Failure, Waiting } from './parts/failure.tsx';
 import { useSessionState } from './session.ts';
 import { Shell } from './shell.tsx';
 import { theme } from './theme.ts';
@@ -25,6 +25,11 @@ const routes: [path: string, page: ComponentType][] = [
   ['/webhooks', page(() => import('./pages/webhooks.tsx'), 'Webhooks')],
   ['/webhooks/:id', page(() => import('./pages/webhook.tsx'), 'WebhookPage')],
   ['/suppressions', page(() => import('./pages/suppressions.tsx'), 'Suppressions')],
+  ['/templates', page(() => import('./pages/templates.tsx'), 'Templates')],
+  ['/templates/:id', page(() => import('./pages/template.tsx'), 'TemplatePage')],
+  ['/destinations', page(() => import('./pages/destinations.tsx'), 'Destinations')],
+  ['/accounts', page(() => import('./pages/accounts.tsx'), 'Accounts')],
+  ['/settings', page(() => import('./pages/settings.tsx'), 'Settings')],
   ['/keys', page(() => import('./pages/keys.tsx'), 'Keys')],
 ];
 
@@ -59,10 +64,17 @@ function Gate() {
             </Route>
           ))}
           <Route>
-            <Redirect to="/start" replace />
+            <Home />
           </Route>
         </Switch>
       </Suspense>
     </Shell>
   );
+}
+
+/** Whoever has sent something wants to see how it goes; everybody else, where to begin. */
+function Home() {
+  const { data, error } = useQuery({ queryKey: ['emails', 'home'], queryFn: () => api.emails.list({ limit: 1 }) });
+  if (error) return <Failure error={error} />;
+  return data ? <Redirect to={data.count > 0 ? '/overview' : '/start'} replace /> : <Waiting />;
 }

@@ -2,6 +2,7 @@ import { ActionIcon, Tooltip, useComputedColorScheme, useMantineColorScheme } fr
 import type { ReactNode } from 'react';
 import { Link, useLocation } from 'wouter';
 import { Icon, Logo } from './icons.tsx';
+import { Connected, useLive } from './live.ts';
 import { entries, type PageEntry, visible } from './pages.ts';
 import { logOut, useSession } from './session.ts';
 import { Shortcuts } from './shortcuts.tsx';
@@ -11,6 +12,7 @@ const groups = [null, 'Sending', 'Set up', 'Server'] as const;
 /** What stands around every page. */
 export function Shell({ children }: { children: ReactNode }) {
   const { user, account, service } = useSession();
+  const connected = useLive();
   const shown = entries.filter((entry) => visible(entry, { admin: user.role === 'admin', sandbox: service.sandbox }));
   return (
     <div className="shell">
@@ -52,7 +54,9 @@ export function Shell({ children }: { children: ReactNode }) {
         </div>
       </nav>
       <main className="main" id="main" tabIndex={-1}>
-        <div className="page">{children}</div>
+        <div className="page">
+          <Connected value={connected}>{children}</Connected>
+        </div>
       </main>
       <Shortcuts entries={shown} />
     </div>

@@ -13,9 +13,23 @@ const indigo: MantineColorsTuple = [
   '#1f3388',
 ];
 
+/** The library's greys of the dark, as those of the stylesheet. */
+const dark: MantineColorsTuple = [
+  '#d6dae2',
+  '#b4b9c4',
+  '#9198a6',
+  '#656b78',
+  '#353941',
+  '#262930',
+  '#1c1f25',
+  '#16181d',
+  '#101216',
+  '#0b0d10',
+];
+
 export const theme = createTheme({
   primaryColor: 'indigo',
-  colors: { indigo },
+  colors: { indigo, dark },
   primaryShade: { light: 7, dark: 6 },
   fontFamily: 'ui-sans-serif, system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "Noto Sans", sans-serif',
   fontFamilyMonospace:
@@ -23,6 +37,7 @@ export const theme = createTheme({
   fontSizes: { xs: '12px', sm: '13px', md: '14px', lg: '16px', xl: '20px' },
   defaultRadius: 6,
   cursorType: 'pointer',
+  respectReducedMotion: true,
   components: {
     Button: { defaultProps: { size: 'xs' } },
     ActionIcon: { defaultProps: { variant: 'subtle', color: 'gray', size: 'md' } },
@@ -30,7 +45,7 @@ export const theme = createTheme({
     Textarea: { defaultProps: { size: 'xs' } },
     PasswordInput: { defaultProps: { size: 'sm' } },
     NativeSelect: { defaultProps: { size: 'xs' } },
-    SegmentedControl: { defaultProps: { size: 'xs' } },
+    SegmentedControl: { defaultProps: { size: 'xs', transitionDuration: 0 } },
     Modal: { defaultProps: { centered: true, transitionProps: { duration: 0 } } },
     Menu: { defaultProps: { shadow: 'md', transitionProps: { duration: 0 }, position: 'bottom-end' } },
     Tooltip: { defaultProps: { openDelay: 300, transitionProps: { duration: 0 }, fz: 12 } },

@@ -1,15 +1,16 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { defineConfig, type Plugin } from 'vite';
 
-const outDir = join(import.meta.dirname, '../../dist/dashboard');
-
 /** Packed once, here: the server sends what it finds. */
+let folder = '';
 const packed: Plugin = {
   name: 'packed',
+  configResolved({ root, build }) {
+    folder = resolve(root, build.outDir, 'assets');
+  },
   closeBundle() {
-    const folder = join(outDir, 'assets');
     for (const name of readdirSync(folder).filter((one) => /\.(js|css|svg)$/.test(one))) {
       const plain = readFileSync(join(folder, name));
       if (plain.length > 1_000) writeFileSync(join(folder, `${name}.gz`), gzipSync(plain, { level: 9 }));
@@ -23,7 +24,7 @@ export default defineConfig({
   oxc: { jsx: { runtime: 'automatic', importSource: 'react' } },
   plugins: [packed],
   build: {
-    outDir,
+    outDir: '../../dist/dashboard',
     emptyOutDir: true,
     target: 'es2022',
     // What is inlined would need a policy that allows it.

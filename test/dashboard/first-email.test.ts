@@ -1,11 +1,15 @@
 import t from 'tap';
-import { barriers, inBrowser, startDashboard, view } from './browser.ts';
+import { adminPassword } from '../support/node.ts';
+import { barriers, inBrowser, logIn, sharedDashboard, view } from './browser.ts';
 
 t.test('the dashboard', inBrowser, async (t) => {
-  const node = await startDashboard(t);
+  const node = await sharedDashboard();
 
   t.test('from the first login to the first delivered email', async (t) => {
-    const { page, complaints } = await view(t, node);
+    const { page, complaints } = await view(t, node, '/', { loggedIn: false });
+    await page.getByRole('heading', { name: 'Log in to Sendwright' }).waitFor();
+    t.strictSame(await barriers(page), []);
+    await logIn(page, 'admin@example.test', adminPassword);
     await page.getByRole('heading', { name: 'Start' }).waitFor();
     await page.getByText('example.test is verified').waitFor();
     t.strictSame(await barriers(page), []);
@@ -67,13 +71,12 @@ t.test('the dashboard', inBrowser, async (t) => {
   });
 
   t.test('logging out ends the session and shows the login again', async (t) => {
-    const { page, context } = await view(t, node, '/emails');
-    await page.getByRole('row').first().waitFor();
+    const { page, context } = await view(t, node, '/emails', { loggedIn: false });
+    await logIn(page, 'admin@example.test', adminPassword);
     const [cookie] = await context.cookies();
     t.match(cookie, { httpOnly: true, sameSite: 'Strict' });
     await page.getByRole('button', { name: 'Log out' }).click();
     await page.getByRole('heading', { name: 'Log in to Sendwright' }).waitFor();
-    t.strictSame(await barriers(page), []);
     const headers = { Cookie: `${cookie?.name}=${cookie?.value}` };
     t.equal((await node.call('GET', '/api/v1/session', { headers })).status, 401);
   });

@@ -4,7 +4,6 @@ import { useLocation, useParams } from 'wouter';
 import type { EmailWithRecipients, Explanation } from '../../client/index.ts';
 import { api } from '../api.ts';
 import { sameEmail } from '../commands.ts';
-import { useLive } from '../live.ts';
 import { Confirmed, tell, useAction } from '../parts/action.tsx';
 import { Failure, Waiting } from '../parts/failure.tsx';
 import { Moment } from '../parts/moment.tsx';
@@ -18,7 +17,6 @@ import { EmailWebhooks } from './email-webhooks.tsx';
 /** One email: where it is and why, each attempt, what it says, and whom we told. */
 export function EmailPage() {
   const { id = '' } = useParams<{ id: string }>();
-  useLive();
   const { data, error, refetch } = useQuery({
     queryKey: ['email', id],
     queryFn: async () => {

@@ -1,12 +1,13 @@
 import { Tooltip } from '@mantine/core';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
+import { useContext } from 'react';
 import { Link } from 'wouter';
 import type { Email, ListEmailsQuery } from '../../client/index.ts';
 import { pageOf, useAddressState } from '../address-state.ts';
 import { api } from '../api.ts';
 import { firstEmail } from '../commands.ts';
 import { count } from '../format.ts';
-import { useLive } from '../live.ts';
+import { Connected } from '../live.ts';
 import { type Column, DataTable } from '../parts/data-table.tsx';
 import { Empty } from '../parts/empty.tsx';
 import { Failure } from '../parts/failure.tsx';
@@ -35,19 +36,55 @@ function since(time: string | undefined): string | undefined {
   return back === undefined ? undefined : new Date(Math.floor(Date.now() / 60_000 - back * 60) * 60_000).toISOString();
 }
 
-const columns: Column<Email & { account_id?: string }>[] = [
-  {
-    id: 'to',
-    header: 'To',
-    cell: ({ id, to, cc, bcc }) => (
-      <Link href={`/emails/${id}`} className="row-link" data-row>
-        <span className="cut" title={to}>
-          {to}
-          {cc.length + bcc.length > 0 && <span className="dim"> +{cc.length + bcc.length}</span>}
-        </span>
-      </Link>
-    ),
-  },
+type Row = Email & { account_id?: string };
+
+const others = ({ cc, bcc }: Row) =>
+  cc.length + bcc.length > 0 && <span className="dim"> +{cc.length + bcc.length}</span>;
+
+const recipient: Column<Row> = {
+  id: 'to',
+  header: 'To',
+  cell: (row) => (
+    <Link href={`/emails/${row.id}`} className="row-link" data-row>
+      <span className="cut" title={row.to}>
+        {row.to}
+        {others(row)}
+      </span>
+    </Link>
+  ),
+};
+
+/** What belongs to other accounts is listed for operators, and read by its owners. */
+const recipientOfAll: Column<Row> = {
+  ...recipient,
+  cell: (row) => (
+    <span className="cut" title={row.to}>
+      {row.to}
+      {others(row)}
+    </span>
+  ),
+};
+
+const account: Column<Row> = {
+  id: 'account',
+  header: 'Account',
+  cell: ({ account_id: id = '' }) => <AccountName id={id} />,
+};
+
+function AccountName({ id }: { id: string }) {
+  const { data } = useQuery({
+    queryKey: ['accounts', 'one', id],
+    queryFn: () => api.admin.accounts.get(id),
+    staleTime: 300_000,
+  });
+  return (
+    <span className="cut soft" style={{ maxWidth: 160 }} title={id}>
+      {data?.account.name ?? '…'}
+    </span>
+  );
+}
+
+const columns: Column<Row>[] = [
   {
     id: 'status',
     header: 'Status',
@@ -99,7 +136,7 @@ const columns: Column<Email & { account_id?: string }>[] = [
 export function Emails() {
   const { user, service } = useSession();
   const [state, change] = useAddressState(names);
-  const connected = useLive();
+  const connected = useContext(Connected);
   const page = pageOf(state.page);
   const all = state.accounts === 'all' && user.role === 'admin';
   const after = since(state.time);
@@ -176,7 +213,7 @@ export function Emails() {
       ) : (
         <DataTable
           label="Emails"
-          columns={columns}
+          columns={all ? [recipientOfAll, account, ...columns] : [recipient, ...columns]}
           rows={data?.emails}
           idOf={({ id }) => id}
           {...(all ? {} : { hrefOf: ({ id }: Email) => `/emails/${id}` })}

@@ -37,7 +37,7 @@ export function Concerns({ buckets }: { buckets: Bucket[] }) {
     },
     refetchInterval: 15_000,
   });
-  const concerns = [...(data ?? []), ...ofNumbers(buckets)];
+  const concerns = [...(data ?? []), ...ofNumbers(buckets)].sort((a, b) => Number(b.urgent) - Number(a.urgent));
   return (
     <Panel title="What needs attention">
       {error && <Failure error={error} />}

@@ -6,7 +6,6 @@ import { useAddressState } from '../address-state.ts';
 import { api } from '../api.ts';
 import { firstEmail } from '../commands.ts';
 import { compact, count, duration, percent } from '../format.ts';
-import { useLive } from '../live.ts';
 import { Chart } from '../parts/chart.tsx';
 import { type Column, DataTable } from '../parts/data-table.tsx';
 import { Empty } from '../parts/empty.tsx';
@@ -35,7 +34,6 @@ export function Overview() {
   const { service } = useSession();
   const [state, change] = useAddressState(['range']);
   const range: Range = state.range !== undefined && state.range in ranges ? (state.range as Range) : 'day';
-  useLive();
   const { data, error, refetch } = useQuery({
     queryKey: ['stats', range],
     queryFn: async () => {

@@ -3,7 +3,6 @@ import { Link, useParams } from 'wouter';
 import { pageOf, useAddressState } from '../address-state.ts';
 import { api } from '../api.ts';
 import { firstEmail } from '../commands.ts';
-import { useLive } from '../live.ts';
 import { Empty } from '../parts/empty.tsx';
 import { Failure, Waiting } from '../parts/failure.tsx';
 import { Moment } from '../parts/moment.tsx';
@@ -18,7 +17,6 @@ export function Sandbox() {
   const { id } = useParams<{ id?: string }>();
   const [state, change] = useAddressState(['page']);
   const page = pageOf(state.page);
-  useLive();
   const { data, error } = useQuery({
     queryKey: ['sandbox', 'list', page],
     queryFn: () => api.sandbox.list({ limit: pageSize, offset: (page - 1) * pageSize }),

@@ -6,7 +6,6 @@ import { api } from '../api.ts';
 import { firstEmail, someKey } from '../commands.ts';
 import { plural } from '../format.ts';
 import { Icon } from '../icons.tsx';
-import { useLive } from '../live.ts';
 import { useAction } from '../parts/action.tsx';
 import { Command } from '../parts/copy.tsx';
 import { Failure, Waiting } from '../parts/failure.tsx';
@@ -19,7 +18,6 @@ import { SandboxMessageView } from './sandbox-message.tsx';
 /** From nothing to a delivered email, in three steps that say by themselves when they are done. */
 export function Start() {
   const { service } = useSession();
-  useLive();
   const [newKey, setNewKey] = useState<string | null>(null);
   const domains = useQuery({ queryKey: ['domains'], queryFn: () => api.domains.list(), refetchInterval: 10_000 });
   const keys = useQuery({ queryKey: ['keys'], queryFn: () => api.keys.list() });

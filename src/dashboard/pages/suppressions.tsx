@@ -6,7 +6,6 @@ import type { Suppression } from '../../client/index.ts';
 import { pageOf, useAddressState } from '../address-state.ts';
 import { api } from '../api.ts';
 import { count } from '../format.ts';
-import { useLive } from '../live.ts';
 import { Confirmed, useAction } from '../parts/action.tsx';
 import { type Column, DataTable } from '../parts/data-table.tsx';
 import { Empty } from '../parts/empty.tsx';
@@ -73,7 +72,6 @@ export function Suppressions() {
   const { service } = useSession();
   const [state, change] = useAddressState(['q', 'reason', 'page', 'new', 'evidence', 'about']);
   const page = pageOf(state.page);
-  useLive();
   const query = {
     limit: pageSize,
     offset: (page - 1) * pageSize,

@@ -6,7 +6,6 @@ import type { EventType, Webhook, WebhookDelivery } from '../../client/index.ts'
 import { pageOf, useAddressState } from '../address-state.ts';
 import { api } from '../api.ts';
 import { duration, exact, plural } from '../format.ts';
-import { useLive } from '../live.ts';
 import { useAction } from '../parts/action.tsx';
 import { type Column, DataTable } from '../parts/data-table.tsx';
 import { Empty } from '../parts/empty.tsx';
@@ -27,7 +26,6 @@ const answerOf = ({ attempts, error }: WebhookDelivery) => {
 export function Deliveries({ webhook }: { webhook: Webhook }) {
   const [state, change] = useAddressState(['status', 'event', 'delivery', 'page']);
   const page = pageOf(state.page);
-  useLive();
   const query = {
     webhook_id: webhook.id,
     limit: pageSize,

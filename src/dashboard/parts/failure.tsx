@@ -22,7 +22,7 @@ export function Failure({ error, retry }: { error: unknown; retry?: (() => void)
 /** Bars where a page will be. */
 export function Waiting({ bars = 5 }: { bars?: number }) {
   return (
-    <Stack gap="sm" aria-busy="true" aria-label="Loading">
+    <Stack gap="sm" role="status" aria-busy="true" aria-label="Loading">
       {Array.from({ length: bars }, (_, index) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: they are all the same
         <Skeleton key={index} height={index === 0 ? 28 : 20} width={index === 0 ? 220 : `${96 - 7 * (index % 3)}%`} />

@@ -13,9 +13,16 @@ export function sandboxed(html: string, images: ReadonlyMap<string, string> = ne
   const marked = html.replaceAll(/<style\b/gi, `<style nonce="${nonce}"`);
   const parsed = new DOMParser().parseFromString(marked, 'text/html');
   for (const element of parsed.querySelectorAll(unwanted)) element.remove();
-  for (const image of parsed.querySelectorAll('img[src^="cid:" i]')) {
-    const inline = images.get(image.getAttribute('src')?.slice('cid:'.length) ?? '');
+  // They would not run; so the console stays quiet.
+  for (const element of parsed.querySelectorAll('*')) {
+    for (const { name } of [...element.attributes]) if (/^on/i.test(name)) element.removeAttribute(name);
+  }
+  for (const image of parsed.querySelectorAll('img')) {
+    const source = image.getAttribute('src') ?? '';
+    const inline = /^cid:/i.test(source) ? images.get(source.slice('cid:'.length)) : undefined;
+    image.removeAttribute('srcset');
     if (inline) image.setAttribute('src', inline);
+    else if (!/^data:image\//i.test(source)) image.removeAttribute('src');
   }
   const head = parsed.createElement('meta');
   head.setAttribute('http-equiv', 'Content-Security-Policy');

@@ -1,0 +1,204 @@
+import { Button, Group, Modal, NativeSelect, TextInput } from '@mantine/core';
+import { keepPreviousData, useQuery } from '@tanstack/react-query';
+import { type FormEvent, useState } from 'react';
+import type { Account } from '../../client/index.ts';
+import { pageOf, useAddressState } from '../address-state.ts';
+import { api } from '../api.ts';
+import { count } from '../format.ts';
+import { Confirmed, useAction } from '../parts/action.tsx';
+import { Command } from '../parts/copy.tsx';
+import { type Column, DataTable } from '../parts/data-table.tsx';
+import { Empty } from '../parts/empty.tsx';
+import { Failure } from '../parts/failure.tsx';
+import { Moment } from '../parts/moment.tsx';
+import { PageHead } from '../parts/page.tsx';
+import { Pager, pageSize } from '../parts/pager.tsx';
+import { Status } from '../parts/status.tsx';
+import { useSession } from '../session.ts';
+
+const plans = [
+  { value: 'free', label: 'free: 100 a day, 3,000 a month, one domain' },
+  { value: 'pro', label: 'pro: 50,000 a month, ten domains, more for credit' },
+  { value: 'unlimited', label: 'unlimited' },
+];
+
+const columns: Column<Account>[] = [
+  {
+    id: 'name',
+    header: 'Account',
+    cell: ({ name }) => (
+      <span className="cut" title={name} style={{ fontWeight: 500 }}>
+        {name}
+      </span>
+    ),
+  },
+  {
+    id: 'status',
+    header: 'Status',
+    kind: 'narrow',
+    cell: ({ suspended_at: since }) => <Status value={since ? 'suspended' : 'active'} />,
+  },
+  { id: 'plan', header: 'Plan', kind: 'narrow', cell: ({ plan }) => plan },
+  { id: 'day', header: 'Today', kind: 'number', cell: ({ usage }) => count(usage.day) },
+  { id: 'month', header: 'This month', kind: 'number', cell: ({ usage }) => count(usage.month) },
+  { id: 'credit', header: 'Credit', kind: 'number', cell: ({ credit }) => credit },
+  { id: 'created', header: 'Since', kind: 'narrow', cell: ({ created_at: at }) => <Moment at={at} /> },
+  { id: 'act', header: '', kind: 'narrow', cell: (account) => <Orders account={account} /> },
+];
+
+function Orders({ account }: { account: Account }) {
+  const { account: own } = useSession();
+  const [open, setOpen] = useState(false);
+  return (
+    <Group gap={4} wrap="nowrap">
+      <Button variant="default" size="compact-xs" aria-label={`Change ${account.name}`} onClick={() => setOpen(true)}>
+        Change
+      </Button>
+      {account.id !== own.id && <Suspension account={account} />}
+      {open && <Change account={account} close={() => setOpen(false)} />}
+    </Group>
+  );
+}
+
+function Suspension({ account }: { account: Account }) {
+  const resume = useAction(() => api.admin.accounts.update(account.id, { suspended: false }), 'It may send again.');
+  if (account.suspended_at) {
+    return (
+      <Button variant="default" size="compact-xs" loading={resume.isPending} onClick={() => resume.mutate(undefined)}>
+        Let it send
+      </Button>
+    );
+  }
+  return (
+    <Confirmed
+      name="Suspend"
+      size="compact-xs"
+      words={`Nobody of “${account.name}” can log in or send, and what it has queued is not sent, until you let it.`}
+      act={() => api.admin.accounts.update(account.id, { suspended: true })}
+      done="Suspended."
+    />
+  );
+}
+
+function Change({ account, close }: { account: Account; close: () => void }) {
+  const save = useAction(
+    async (form: FormData) => {
+      const [name, plan, amount] = ['name', 'plan', 'amount'].map((field) => String(form.get(field)).trim());
+      await api.admin.accounts.update(account.id, { name: name ?? '', plan: plan as Account['plan'] });
+      if (amount) await api.admin.accounts.addCredit(account.id, { amount: Number(amount) });
+    },
+    'Changed.',
+    close,
+  );
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault();
+    save.mutate(new FormData(event.currentTarget));
+  };
+  return (
+    <Modal opened onClose={close} title="Change the account" closeButtonProps={{ 'aria-label': 'Close' }}>
+      <form onSubmit={submit}>
+        <TextInput name="name" label="Name" size="sm" defaultValue={account.name} required withAsterisk={false} />
+        <NativeSelect name="plan" label="Plan" mt="sm" data={plans} defaultValue={account.plan} />
+        <TextInput
+          name="amount"
+          label="Add to its credit"
+          description={`It has ${account.credit}. Emails past the month of the plan pro take 0.50 each.`}
+          placeholder="0.00"
+          inputMode="decimal"
+          mt="sm"
+        />
+        <Group justify="flex-end" mt="md">
+          <Button type="submit" loading={save.isPending}>
+            Save
+          </Button>
+        </Group>
+      </form>
+    </Modal>
+  );
+}
+
+/** The customers of the server. */
+export function Accounts() {
+  const { service } = useSession();
+  const [state, change] = useAddressState(['page', 'new']);
+  const page = pageOf(state.page);
+  const { data, error, refetch } = useQuery({
+    queryKey: ['accounts', page],
+    queryFn: () => api.admin.accounts.list({ limit: pageSize, offset: (page - 1) * pageSize }),
+    placeholderData: keepPreviousData,
+  });
+  return (
+    <>
+      <PageHead
+        title="Accounts"
+        words="Who sends with this server, and how much they may."
+        actions={<Button onClick={() => change({ new: '1' })}>New account</Button>}
+      />
+      {error ? (
+        <Failure error={error} retry={() => void refetch()} />
+      ) : (
+        <DataTable
+          label="Accounts"
+          columns={columns}
+          rows={data?.accounts}
+          idOf={({ id }) => id}
+          empty={
+            <Empty
+              title="No account here"
+              words="Each has users, domains, keys and a log of its own."
+              command={`curl ${service.base_url}/api/v1/admin/accounts -H 'Authorization: Bearer <token>' -H 'Content-Type: application/json' \\\n  -d '{"name": "Shop", "email": "owner@example.com", "plan": "pro"}'`}
+            />
+          }
+        />
+      )}
+      {data && <Pager page={page} total={data.count} go={(to) => change({ page: to === 1 ? null : String(to) })} />}
+      {state.new === '1' && <NewAccount close={() => change({ new: null })} />}
+    </>
+  );
+}
+
+function NewAccount({ close }: { close: () => void }) {
+  const [made, setMade] = useState<{ email: string; password?: string } | null>(null);
+  const create = useAction(
+    (form: FormData) =>
+      api.admin.accounts.create({
+        name: String(form.get('name')).trim(),
+        email: String(form.get('email')).trim(),
+        plan: String(form.get('plan')) as Account['plan'],
+      }),
+    null,
+    ({ user }) => setMade(user),
+  );
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault();
+    create.mutate(new FormData(event.currentTarget));
+  };
+  return (
+    <Modal
+      opened
+      onClose={close}
+      title={made ? 'Pass this login on' : 'New account'}
+      closeButtonProps={{ 'aria-label': 'Close' }}
+    >
+      {made ? (
+        <>
+          <p className="soft" style={{ marginTop: 0, fontSize: 13 }}>
+            The password is shown only this once. Its user can change it in the settings.
+          </p>
+          <Command text={`${made.email}\n${made.password}`} what="the login" />
+        </>
+      ) : (
+        <form onSubmit={submit}>
+          <TextInput name="name" label="Name" size="sm" required withAsterisk={false} data-autofocus />
+          <TextInput name="email" label="Email of its first user" size="sm" mt="sm" required withAsterisk={false} />
+          <NativeSelect name="plan" label="Plan" mt="sm" data={plans} />
+          <Group justify="flex-end" mt="md">
+            <Button type="submit" loading={create.isPending}>
+              Create
+            </Button>
+          </Group>
+        </form>
+      )}
+    </Modal>
+  );
+}

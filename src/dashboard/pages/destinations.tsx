@@ -1,0 +1,205 @@
+import { Button, Group, Tooltip } from '@mantine/core';
+import { keepPreviousData, useQuery } from '@tanstack/react-query';
+import type { Destination, SendingAddress } from '../../client/index.ts';
+import { useAddressState } from '../address-state.ts';
+import { api } from '../api.ts';
+import { count, plural } from '../format.ts';
+import { useAction } from '../parts/action.tsx';
+import { type Column, DataTable } from '../parts/data-table.tsx';
+import { Empty } from '../parts/empty.tsx';
+import { Failure } from '../parts/failure.tsx';
+import { ChoiceField, SearchField } from '../parts/filters.tsx';
+import { Moment } from '../parts/moment.tsx';
+import { PageHead, Panel } from '../parts/page.tsx';
+import { Status } from '../parts/status.tsx';
+
+type Standing = 'paused' | 'backing off' | 'slowed' | 'open';
+
+function standing(destination: Destination): Standing {
+  const { paused_at: paused, backoff_until: backoff, connections, most_connections: most, reason } = destination;
+  if (paused) return 'paused';
+  if (backoff) return 'backing off';
+  // Without a reason it has only not grown yet.
+  return reason !== null && connections < most ? 'slowed' : 'open';
+}
+
+const tones = { paused: 'wait', 'backing off': 'bad', slowed: 'wait', open: 'good' } as const;
+
+const columns: Column<Destination>[] = [
+  {
+    id: 'site',
+    header: 'Destination',
+    cell: ({ site, destinations }) => (
+      <>
+        <b style={{ fontWeight: 550 }}>{site}</b>
+        {destinations.length > 0 && destinations.join() !== site && (
+          <span className="cut dim" style={{ maxWidth: 220 }} title={destinations.join(', ')}>
+            {destinations.join(', ')}
+          </span>
+        )}
+      </>
+    ),
+  },
+  {
+    id: 'standing',
+    header: 'Now',
+    kind: 'narrow',
+    cell: (one) => <Status value={standing(one)} tone={tones[standing(one)]} />,
+  },
+  { id: 'queued', header: 'Queued', kind: 'number', cell: ({ queued }) => count(queued) },
+  { id: 'deferred', header: 'Deferred', kind: 'number', cell: ({ deferred }) => count(deferred) },
+  {
+    id: 'limit',
+    header: 'In flight / limit',
+    kind: 'narrow',
+    cell: ({ in_flight: flying, connections, most_connections: most, per_minute: rate, reason }) => (
+      <Tooltip label={reason ?? 'As much as it may have.'} multiline maw={380}>
+        <span>
+          {flying} / {connections} <span className="dim">of {most}</span>
+          {rate !== null && <span className="dim"> · {count(rate)} a minute</span>}
+        </span>
+      </Tooltip>
+    ),
+  },
+  {
+    id: 'why',
+    header: 'Why, and what it said last',
+    cell: ({ reason, waiting_for: waiting, last_reply: reply }) => (
+      <>
+        {(reason ?? waiting) && <div className="wrap-anywhere">{reason ?? waiting}</div>}
+        {reply && (
+          <span className="cut dim mono" title={reply}>
+            {reply}
+          </span>
+        )}
+      </>
+    ),
+  },
+  {
+    id: 'next',
+    header: 'Next try',
+    kind: 'narrow',
+    cell: ({ backoff_until: backoff, next_attempt_at: next }) => {
+      const at = backoff ?? next;
+      return at ? <Moment at={at} /> : <span className="dim">–</span>;
+    },
+  },
+  { id: 'act', header: '', kind: 'narrow', cell: (one) => <Orders destination={one} /> },
+];
+
+function Orders({ destination: { site, paused_at: paused } }: { destination: Destination }) {
+  const order = useAction(
+    (name: 'pause' | 'resume' | 'flush') => api.admin.destinations[name](site),
+    (answer) =>
+      'flushed' in answer
+        ? `${plural(Number(answer.flushed), 'recipient')} tried now.`
+        : answer.destination.paused_at
+          ? `${site} is paused.`
+          : `${site} goes on.`,
+  );
+  const button = (name: 'pause' | 'resume' | 'flush', words: string) => (
+    <Button variant="default" size="compact-xs" aria-label={`${words} ${site}`} onClick={() => order.mutate(name)}>
+      {words}
+    </Button>
+  );
+  return (
+    <Group gap={4} wrap="nowrap">
+      {paused ? button('resume', 'Resume') : button('pause', 'Pause')}
+      {button('flush', 'Try now')}
+    </Group>
+  );
+}
+
+/** Where mail goes, and how much each gets at a time. */
+export function Destinations() {
+  const [state, change] = useAddressState(['q', 'now']);
+  const { data, error, refetch } = useQuery({
+    queryKey: ['destinations'],
+    queryFn: () => api.admin.destinations.list({ limit: 100 }),
+    placeholderData: keepPreviousData,
+    refetchInterval: 5_000,
+  });
+  const wanted = state.q?.toLowerCase() ?? '';
+  const shown = data?.destinations.filter(
+    (one) =>
+      [one.site, ...one.destinations].some((name) => name.toLowerCase().includes(wanted)) &&
+      standing(one) === (state.now ?? standing(one)),
+  );
+  return (
+    <>
+      <PageHead
+        title="Destinations"
+        words="Where mail goes, by whose servers take it: what waits, how much each gets at a time, and why."
+      />
+      <search className="filters">
+        <SearchField label="Provider or domain" value={state.q} change={(q) => change({ q })} first width={220} />
+        <ChoiceField
+          label="Now"
+          all="Any"
+          choices={['paused', 'backing off', 'slowed', 'open']}
+          value={state.now}
+          change={(now) => change({ now })}
+        />
+      </search>
+      {error ? (
+        <Failure error={error} retry={() => void refetch()} />
+      ) : (
+        <DataTable
+          label="Destinations"
+          columns={columns}
+          rows={shown}
+          idOf={({ site }) => site}
+          empty={
+            <Empty
+              title={data && data.destinations.length > 0 ? 'No destination matches' : 'No mail is under way'}
+              words="Whoever mail waits for, was sent to within the hour, or that is paused, stands here."
+            />
+          }
+        />
+      )}
+      <div style={{ height: 16 }} />
+      {data && <Addresses addresses={data.sending_ips} />}
+    </>
+  );
+}
+
+const addressColumns: Column<SendingAddress>[] = [
+  { id: 'ip', header: 'Address', cell: ({ ip }) => <span className="mono">{ip}</span> },
+  { id: 'pool', header: 'Pool', cell: ({ pool }) => pool },
+  {
+    id: 'warm',
+    header: 'Warm-up',
+    cell: ({ warm_up: plan }) =>
+      plan ? (
+        <>
+          day {plan.day}: {count(plan.sent_today)} of {count(plan.cap)} today
+          <span className="dim">
+            {' '}
+            · over <Moment at={plan.ends_at} />
+          </span>
+        </>
+      ) : (
+        <span className="dim">no cap</span>
+      ),
+  },
+];
+
+function Addresses({ addresses }: { addresses: SendingAddress[] }) {
+  return (
+    <Panel title="What mail leaves from">
+      <DataTable
+        label="Sending addresses"
+        columns={addressColumns}
+        rows={addresses}
+        idOf={({ ip, pool }) => `${pool} ${ip}`}
+        empty={
+          <Empty
+            title="The system chooses the address"
+            words="Name the addresses of this machine in SENDING_IPS to share them out to pools, and to warm up new ones."
+            command="SENDING_IPS=198.51.100.7,marketing=203.0.113.6 npm start"
+          />
+        }
+      />
+    </Panel>
+  );
+}

@@ -1,0 +1,117 @@
+import { Button, PasswordInput, SegmentedControl, useMantineColorScheme } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import type { FormEvent } from 'react';
+import { api, Unreadable } from '../api.ts';
+import { tellFailure, useAction } from '../parts/action.tsx';
+import { Moment } from '../parts/moment.tsx';
+import { PageHead, Panel } from '../parts/page.tsx';
+import { Status } from '../parts/status.tsx';
+import { useSession } from '../session.ts';
+
+/** Who is logged in, how it looks, and whether the service is well. */
+export function Settings() {
+  const { user, account, expires_at: end, service } = useSession();
+  const { colorScheme, setColorScheme } = useMantineColorScheme();
+  const health = useQuery({
+    queryKey: ['health'],
+    queryFn: () =>
+      api.service.isReady().then(
+        () => true,
+        () => false,
+      ),
+    refetchInterval: 10_000,
+  });
+  return (
+    <>
+      <PageHead title="Settings" words="Who you are here, and how it looks." />
+      <div className="columns">
+        <div>
+          <Panel title="You">
+            <dl className="facts body">
+              <dt>Email</dt>
+              <dd>{user.email}</dd>
+              <dt>Role</dt>
+              <dd>{user.role === 'admin' ? 'operator of the server' : 'member of the account'}</dd>
+              <dt>Account</dt>
+              <dd>
+                {account.name} <span className="dim">({account.plan})</span>
+              </dd>
+              <dt>Logged in</dt>
+              <dd>
+                until <Moment at={end} />
+              </dd>
+            </dl>
+          </Panel>
+          <Password />
+        </div>
+        <div>
+          <Panel title="Look">
+            <div className="body">
+              <SegmentedControl
+                aria-label="Light or dark"
+                value={colorScheme}
+                onChange={(value) => setColorScheme(value as typeof colorScheme)}
+                data={[
+                  { value: 'auto', label: 'As the system' },
+                  { value: 'light', label: 'Light' },
+                  { value: 'dark', label: 'Dark' },
+                ]}
+              />
+            </div>
+          </Panel>
+          <Panel title="Service">
+            <dl className="facts body">
+              <dt>Address</dt>
+              <dd className="mono">{service.base_url}</dd>
+              <dt>Mail</dt>
+              <dd>{service.sandbox ? 'stays in the sandbox' : 'goes to the internet'}</dd>
+              <dt>Database and queue</dt>
+              <dd>
+                {health.data !== undefined && (
+                  <Status value={health.data ? 'answer' : 'do not answer'} tone={health.data ? 'good' : 'bad'} />
+                )}
+              </dd>
+              <dt>Reference</dt>
+              <dd>
+                <a className="link" href="/docs">
+                  for people
+                </a>{' '}
+                ·{' '}
+                <a className="link" href="/api/v1/openapi.json">
+                  for programs
+                </a>
+              </dd>
+            </dl>
+          </Panel>
+        </div>
+      </div>
+    </>
+  );
+}
+
+function Password() {
+  const change = useAction(
+    (body: { current_password: string; new_password: string }) => api.changePassword(body),
+    'The password is changed, and every other login is over.',
+  );
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault();
+    const form = event.currentTarget;
+    const [current, next, again] = ['current', 'next', 'again'].map((name) => String(new FormData(form).get(name)));
+    if (next !== again) return tellFailure(new Unreadable('The new password and its repetition are not the same.'));
+    change.mutate({ current_password: current ?? '', new_password: next ?? '' }, { onSuccess: () => form.reset() });
+  };
+  const shown = { visibilityToggleButtonProps: { 'aria-label': 'Show it' }, required: true, withAsterisk: false };
+  return (
+    <Panel title="Password">
+      <form className="body" onSubmit={submit}>
+        <PasswordInput name="current" label="The one you have" autoComplete="current-password" {...shown} />
+        <PasswordInput name="next" label="A new one" autoComplete="new-password" mt="sm" {...shown} />
+        <PasswordInput name="again" label="The new one again" autoComplete="new-password" mt="sm" {...shown} />
+        <Button type="submit" mt="md" loading={change.isPending}>
+          Change the password
+        </Button>
+      </form>
+    </Panel>
+  );
+}

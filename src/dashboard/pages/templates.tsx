@@ -1,0 +1,135 @@
+import { Button, Group, Modal, TextInput } from '@mantine/core';
+import { keepPreviousData, useQuery } from '@tanstack/react-query';
+import type { FormEvent } from 'react';
+import { Link, useLocation } from 'wouter';
+import type { TemplateSummary } from '../../client/index.ts';
+import { pageOf, useAddressState } from '../address-state.ts';
+import { api } from '../api.ts';
+import { useAction } from '../parts/action.tsx';
+import { type Column, DataTable } from '../parts/data-table.tsx';
+import { Empty } from '../parts/empty.tsx';
+import { Failure } from '../parts/failure.tsx';
+import { Moment } from '../parts/moment.tsx';
+import { PageHead } from '../parts/page.tsx';
+import { Pager, pageSize } from '../parts/pager.tsx';
+import { Status } from '../parts/status.tsx';
+import { useSession } from '../session.ts';
+
+const columns: Column<TemplateSummary>[] = [
+  {
+    id: 'name',
+    header: 'Name',
+    cell: ({ id, name }) => (
+      <Link href={`/templates/${id}`} className="row-link" data-row>
+        <span className="cut" title={name}>
+          {name}
+        </span>
+      </Link>
+    ),
+  },
+  { id: 'status', header: 'Status', kind: 'narrow', cell: ({ status }) => <Status value={status} /> },
+  {
+    id: 'alias',
+    header: 'Alias',
+    cell: ({ alias }) => (alias ? <span className="mono">{alias}</span> : <span className="dim">none</span>),
+  },
+  {
+    id: 'published',
+    header: 'Published',
+    kind: 'narrow',
+    cell: ({ published_at: at }) => (at ? <Moment at={at} /> : <span className="dim">never</span>),
+  },
+  { id: 'updated', header: 'Changed', kind: 'narrow', cell: ({ updated_at: at }) => <Moment at={at} /> },
+];
+
+/** Texts to make emails from. */
+export function Templates() {
+  const { service } = useSession();
+  const [state, change] = useAddressState(['new', 'page']);
+  const page = pageOf(state.page);
+  const { data, error, refetch } = useQuery({
+    queryKey: ['templates', page],
+    queryFn: () => api.templates.list({ limit: pageSize, offset: (page - 1) * pageSize }),
+    placeholderData: keepPreviousData,
+  });
+  return (
+    <>
+      <PageHead
+        title="Templates"
+        words="Texts to make emails from. Programs name them, and fill in the variables."
+        actions={<Button onClick={() => change({ new: '1' })}>New template</Button>}
+      />
+      {error ? (
+        <Failure error={error} retry={() => void refetch()} />
+      ) : (
+        <DataTable
+          label="Templates"
+          columns={columns}
+          rows={data?.templates}
+          idOf={({ id }) => id}
+          hrefOf={({ id }) => `/templates/${id}`}
+          empty={
+            <Empty
+              title="No template yet"
+              words="Write one here, publish it, and send with its alias instead of a body."
+              command={`curl ${service.base_url}/api/v1/templates -H 'X-API-Key: sk_live_…' -H 'Content-Type: application/json' \\\n  -d '{"name": "Welcome", "alias": "welcome", "subject": "Hello {{NAME}}", "html": "<p>Hello {{NAME}}</p>"}'`}
+            />
+          }
+        />
+      )}
+      {data && <Pager page={page} total={data.count} go={(to) => change({ page: to === 1 ? null : String(to) })} />}
+      {state.new === '1' && <NewTemplate close={() => change({ new: null })} />}
+    </>
+  );
+}
+
+const first = {
+  subject: 'Hello {{NAME}}',
+  html: '<h1>Hello {{NAME}}</h1>\n<p>It is good to have you here.</p>\n',
+  text: 'Hello {{NAME}},\n\nit is good to have you here.\n',
+  variables: [{ key: 'NAME', type: 'string' as const, fallback_value: 'there' }],
+};
+
+function NewTemplate({ close }: { close: () => void }) {
+  const [, navigate] = useLocation();
+  const create = useAction(
+    (form: FormData) => {
+      const alias = String(form.get('alias')).trim();
+      return api.templates.create({ name: String(form.get('name')).trim(), ...(alias ? { alias } : {}), ...first });
+    },
+    null,
+    ({ template }) => navigate(`/templates/${template.id}`),
+  );
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault();
+    create.mutate(new FormData(event.currentTarget));
+  };
+  return (
+    <Modal opened onClose={close} title="New template" closeButtonProps={{ 'aria-label': 'Close' }}>
+      <form onSubmit={submit}>
+        <TextInput
+          name="name"
+          label="Name"
+          placeholder="Welcome"
+          size="sm"
+          required
+          withAsterisk={false}
+          data-autofocus
+        />
+        <TextInput
+          name="alias"
+          label="Alias"
+          description="What programs call it, if you like."
+          placeholder="welcome"
+          size="sm"
+          mt="sm"
+        />
+        <Group justify="flex-end" mt="md">
+          <Button type="submit" loading={create.isPending}>
+            Create
+          </Button>
+        </Group>
+      </form>
+    </Modal>
+  );
+}

@@ -1,0 +1,139 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { request } from 'node:http';
+import t from 'tap';
+import { builtPages } from '../../src/http/dashboard-files.ts';
+import { barriers, inBrowser, sharedDashboard, view } from './browser.ts';
+
+const names = ['start', 'overview', 'emails', 'sandbox', 'templates', 'suppressions', 'domains', 'keys'];
+const all = [...names, 'webhooks', 'destinations', 'accounts', 'settings'];
+
+/** Of a path as it is, which `fetch` would put in order first. */
+const statusOf = (baseUrl: string, path: string) =>
+  new Promise<number | undefined>((resolve, reject) => {
+    const { hostname, port } = new URL(baseUrl);
+    request({ hostname, port, path }, (response) => resolve(response.resume().statusCode))
+      .on('error', reject)
+      .end();
+  });
+
+t.test('the pages', inBrowser, async (t) => {
+  const node = await sharedDashboard();
+  const fetched = (path: string, init?: RequestInit) => fetch(`${node.baseUrl}${path}`, init);
+
+  t.test('AUTH-13: none may be framed, kept, or made to run anything', async (t) => {
+    for (const path of ['/', ...all.map((name) => `/${name}`), '/emails/some-id']) {
+      const { status, headers } = await fetched(path);
+      t.equal(status, 200, path);
+      const policy = headers.get('content-security-policy') ?? '';
+      t.match(policy, /^default-src 'none'; script-src 'self'; /, path);
+      t.match(policy, "frame-ancestors 'none'", path);
+      t.match(policy, /style-src 'self' 'nonce-[\w+/]{22}=='/, path);
+      t.notMatch(policy.replace("style-src-attr 'unsafe-inline'", ''), /unsafe|\*|http/, path);
+      t.equal(headers.get('x-content-type-options'), 'nosniff', path);
+      t.equal(headers.get('cache-control'), 'no-store', path);
+    }
+    const [one, other] = await Promise.all([fetched('/'), fetched('/')]);
+    t.not(
+      one.headers.get('content-security-policy'),
+      other.headers.get('content-security-policy'),
+      'a nonce is used once',
+    );
+  });
+
+  t.test('AUTH-11: nothing else is served, however it is spelt', async (t) => {
+    const tricks = [
+      '//emails',
+      '/Emails',
+      '/emails/',
+      '/emails/a/b',
+      '/emails/..',
+      '/emails;x',
+      '/%65mails%2f',
+      '/emails/%2e%2e',
+    ];
+    const files = [
+      '/assets/',
+      '/assets/../index.html',
+      '/assets/%2e%2e/index.html',
+      '/assets/.stamp',
+      '/index.html',
+      '/.stamp',
+    ];
+    for (const path of [...tricks, ...files]) t.equal(await statusOf(node.baseUrl, path), 404, path);
+    for (const method of ['POST', 'PUT', 'DELETE']) t.not((await node.call(method, '/emails')).status, 200, method);
+    const head = await fetched('/emails', { method: 'HEAD' });
+    t.equal(head.status, 200);
+  });
+
+  t.test('what a page loads is kept by browsers, packed, and little', async (t) => {
+    const folder = `${builtPages}assets/`;
+    const files = readdirSync(folder);
+    const packed = (name: string) => readFileSync(`${folder}${name}.gz`).length;
+    const html = await (await fetched('/')).text();
+    const first = [...html.matchAll(/(?:src|href)="(\/assets\/[^"]+)"/g)].map(([, path = '']) => path);
+    t.ok(first.some((path) => path.endsWith('.js')) && first.some((path) => path.endsWith('.css')));
+    for (const path of first) {
+      const { status, headers } = await fetched(path);
+      t.equal(status, 200, path);
+      t.match(headers.get('cache-control'), 'immutable', path);
+      if (/js|css$/.test(path)) t.equal(headers.get('content-encoding'), 'gzip', path);
+    }
+    const plain = await fetched(first.find((path) => path.endsWith('.js')) ?? '', {
+      headers: { 'Accept-Encoding': 'identity' },
+    });
+    t.equal(plain.headers.get('content-encoding'), null);
+    const code = files.filter((name) => name.endsWith('.js.gz')).map((name) => name.slice(0, -3));
+    const total = code.reduce((sum, name) => sum + packed(name), 0);
+    t.comment(`all JavaScript: ${Math.round(total / 1000)} kB gzipped`);
+    t.ok(total < 300_000, `${total} bytes for all pages together`);
+    t.ok(packed(files.find((name) => /^index-.*\.css$/.test(name)) ?? '') < 40_000);
+  });
+
+  t.test('each is usable without a mouse and without seeing it, light and dark', async (t) => {
+    const { page, complaints } = await view(t, node, '/start');
+    await page.emulateMedia({ reducedMotion: 'reduce' });
+    const visit = async (path: string, rules?: string[]) => {
+      await page.locator(`nav.side a[href="/${path}"]`).click();
+      await page.locator('main h1').waitFor();
+      await page.locator('main [aria-busy=true]').first().waitFor({ state: 'detached' });
+      t.strictSame(await barriers(page, rules), [], path);
+    };
+    for (const path of all) await visit(path);
+    await page.emulateMedia({ colorScheme: 'dark' });
+    // It is the colors that are others, and all pages have the same.
+    for (const path of ['start', 'overview', 'emails', 'settings']) await visit(path, ['color-contrast']);
+    t.strictSame(complaints, []);
+  });
+
+  t.test('the keyboard goes everywhere', async (t) => {
+    const { page } = await view(t, node, '/settings');
+    for (const [letter, heading] of [
+      ['e', 'Emails'],
+      ['d', 'Domains'],
+      ['o', 'Overview'],
+      ['w', 'Webhooks'],
+    ] as const) {
+      await page.keyboard.press('g');
+      await page.keyboard.press(letter);
+      await page.getByRole('heading', { name: heading, level: 1 }).waitFor();
+    }
+    await page.keyboard.press('?');
+    await page.getByText('Next row').waitFor();
+    t.strictSame(await barriers(page), []);
+    await page.keyboard.press('Escape');
+    await page.getByText('Next row').waitFor({ state: 'detached' });
+  });
+
+  t.test('something is seen within a second', async (t) => {
+    const { page } = await view(t, node, '/emails');
+    const paints: number[] = [];
+    for (let round = 0; round < 3; round += 1) {
+      await page.goto(`${node.baseUrl}/emails`);
+      await page.locator('main h1').waitFor();
+      const paint = 'performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? 0';
+      paints.push(await page.evaluate<number>(paint));
+    }
+    t.comment(`first paint after ${paints.map(Math.round)} ms`);
+    t.ok(Math.min(...paints) > 0 && Math.min(...paints) < 1_000, `${paints}`);
+  });
+});

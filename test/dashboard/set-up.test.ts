@@ -1,0 +1,130 @@
+import t from 'tap';
+import { startHook } from '../support/hook.ts';
+import { eventually } from '../support/node.ts';
+import { barriers, inBrowser, logIn, sharedDashboard, view } from './browser.ts';
+
+t.test('setting up with the dashboard', inBrowser, async (t) => {
+  const node = await sharedDashboard();
+  const body = { email: 'admin@example.test', password: node.adminPassword };
+  const { token } = (await node.call('POST', '/api/v1/auth/login', { body })).body;
+
+  t.test('a webhook is added, called, looked at and replayed', async (t) => {
+    const hook = await startHook(t);
+    const { page, complaints } = await view(t, node, '/webhooks');
+    await page.getByText('No webhook yet').waitFor();
+    await page.getByRole('button', { name: 'Add a webhook' }).click();
+    await page.getByLabel('Address').last().fill(hook.url);
+    await page.getByRole('button', { name: 'Add', exact: true }).click();
+    t.match(await page.locator('pre', { hasText: /^whsec_/ }).textContent(), /^whsec_[\w+/=-]{40,}$/);
+    t.strictSame(await barriers(page), []);
+    await page.keyboard.press('Escape');
+    await page.getByRole('link', { name: hook.url }).click();
+    const email = { from: 'a@example.test', to: 'a@anywhere.test', subject: 's', text: 't' };
+    await node.call('POST', '/api/v1/emails', { key: node.key, body: email });
+    await page.getByRole('row', { name: /email\.delivered succeeded 200/ }).waitFor();
+    t.notOk(await page.locator('pre', { hasText: 'whsec_' }).count(), 'the secret is not shown again');
+    await page.getByRole('link', { name: 'email.delivered' }).click();
+    await page.getByText('"type": "email.delivered"').waitFor();
+    t.strictSame(await barriers(page), []);
+    await page.keyboard.press('Escape');
+    await page.getByRole('button', { name: 'Replay' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Replay' }).click();
+    await page.getByText('1 call made again.').waitFor();
+    await eventually(async () => hook.calls.length === 2);
+    t.equal(hook.calls[0]?.body, hook.calls[1]?.body);
+    t.strictSame(complaints, []);
+  });
+
+  t.test('a template is written, previewed, published and sent', async (t) => {
+    const { page, complaints } = await view(t, node, '/templates');
+    await page.getByRole('button', { name: 'New template' }).click();
+    await page.getByLabel('Name').fill('Welcome');
+    await page.getByRole('button', { name: 'Create' }).click();
+    await page.getByRole('heading', { name: 'Welcome' }).waitFor();
+    await page.getByLabel('The body as HTML').fill('<h1>Dear {{NAME}}</h1><p>{{PLACE}}</p>');
+    await page.getByRole('button', { name: 'PLACE' }).click();
+    await page.getByLabel('Fallback of PLACE').fill('Here');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByLabel('NAME', { exact: true }).fill('Ann');
+    await page.frameLocator('iframe').getByText('Dear Ann').waitFor();
+    t.strictSame(await barriers(page), []);
+    await page.getByRole('button', { name: 'Publish', exact: true }).click();
+    await page.getByRole('button', { name: 'Send what is published' }).click();
+    await page.getByRole('heading', { name: 'Hello Ann' }).waitFor();
+    await page.frameLocator('iframe').getByText('Here').waitFor();
+    await page.getByText('Delivered', { exact: true }).waitFor();
+    t.strictSame(complaints, []);
+  });
+
+  t.test('a domain is added, and what is wrong in DNS stands beside what should be there', async (t) => {
+    const { page } = await view(t, node, '/domains?new=1');
+    await page.getByLabel('Name').last().fill('nxdomain.test');
+    await page.getByRole('button', { name: 'Add', exact: true }).click();
+    await page.getByRole('heading', { name: 'nxdomain.test' }).waitFor();
+    await page.getByRole('button', { name: 'Check the records now' }).click();
+    await page.getByText('there is no TXT record at _sendwright.nxdomain.test').waitFor();
+    t.equal(await page.getByText('not right').count(), 3);
+    t.strictSame(await barriers(page), []);
+    await page.getByRole('button', { name: 'Show as a zone file' }).first().click();
+    const zone = await page.locator('pre', { hasText: '3600 IN TXT' }).textContent();
+    t.match(zone, /^_sendwright\.nxdomain\.test\. 3600 IN TXT "sendwright-verification=\w+"$/m);
+    t.match(zone, /^\w+\._domainkey\.nxdomain\.test\. 3600 IN TXT "[^"]{250}" "[^"]+"$/m);
+  });
+
+  t.test('a list of addresses is brought along as CSV', async (t) => {
+    const { page } = await view(t, node, '/suppressions');
+    const csv = 'email;reason\r\n"One@example.net";complaint\r\nno address\r\ntwo@example.net\r\n';
+    await page.setInputFiles('input[type=file]', { name: 'a.csv', mimeType: 'text/csv', buffer: Buffer.from(csv) });
+    await page.getByText('2 addresses are on the list.').waitFor();
+    await page.getByRole('row', { name: /one@example\.net complaint all mail/ }).waitFor();
+    await page
+      .getByRole('row', { name: /two@example\.net manual/ })
+      .getByRole('button', { name: 'Take off' })
+      .click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Take off' }).click();
+    await page.getByRole('row', { name: /two@example\.net/ }).waitFor({ state: 'detached' });
+    const { body: left } = await node.call('GET', '/api/v1/suppressions?address=@example.net', { token });
+    t.strictSame([left.count, left.suppressions[0]?.address], [1, 'one@example.net']);
+  });
+
+  t.test('an account is made, and its user sees nothing of the server', async (t) => {
+    const { page } = await view(t, node, '/accounts?new=1', { loggedIn: false });
+    await logIn(page, 'admin@example.test', node.adminPassword);
+    await page.getByLabel('Name').last().fill('Shop');
+    await page.getByLabel('Email of its first user').fill('owner@shop.test');
+    await page.getByRole('button', { name: 'Create' }).click();
+    const [email = '', password = ''] =
+      (await page.locator('pre', { hasText: 'owner@shop.test' }).textContent())?.split('\n') ?? [];
+    await page.keyboard.press('Escape');
+    await page.getByRole('row', { name: /Shop active/ }).waitFor();
+    await page.getByRole('button', { name: 'Log out' }).click();
+    await logIn(page, email, password);
+    t.equal(await page.getByRole('link', { name: 'Destinations' }).count(), 0);
+    t.equal(await page.getByRole('link', { name: 'Accounts' }).count(), 0);
+    await page.getByRole('link', { name: 'Settings' }).click();
+    await page.getByLabel('The one you have').fill(password);
+    await page.getByLabel('A new one').fill('another long one');
+    await page.getByLabel('The new one again').fill('another long one');
+    await page.getByRole('button', { name: 'Change the password' }).click();
+    await page.getByText('The password is changed').waitFor();
+    await page.getByRole('link', { name: 'Emails' }).click();
+    await page.getByText('No emails yet').waitFor();
+  });
+
+  t.test('a destination is paused, and goes on', async (t) => {
+    const { page } = await view(t, node, '/destinations');
+    await page
+      .getByRole('button', { name: /^Pause / })
+      .first()
+      .click();
+    await page.locator('td', { hasText: /^paused$/ }).waitFor();
+    await page
+      .getByRole('button', { name: /^Resume / })
+      .first()
+      .click();
+    await page
+      .getByRole('button', { name: /^Pause / })
+      .first()
+      .waitFor();
+  });
+});
