@@ -1,4 +1,4 @@
-import { variables } from '../src/config.ts';
+import { variables } from '../src/config-variables.ts';
 
 /** The rows of the table, one a variable; the README has the same ones. */
 export const configRows = (): string[] =>

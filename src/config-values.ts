@@ -110,6 +110,11 @@ export function emailAddress(text: string): string {
   return text.toLowerCase();
 }
 
+/** Zones of DNS blocklists; `none` for none. */
+export function blocklistZones(text: string): string[] {
+  return text === 'none' ? [] : listOf(hostname)(text);
+}
+
 /** One that mail can be written to, without a name. */
 export function mailAddress(text: string): string {
   try {

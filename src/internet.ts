@@ -1,4 +1,5 @@
 import type { Config } from './config.ts';
+import type { Installation } from './core/doctor.ts';
 import { KnownPolicies } from './core/tls-policies.ts';
 import type { Database } from './db/client.ts';
 import type { PrivateNetworks } from './ip.ts';
@@ -6,6 +7,7 @@ import type { Logger } from './log.ts';
 import { type Sandbox, startSandbox } from './sandbox/sandbox.ts';
 import { noPools, type SendingPools } from './sending-pools.ts';
 import { DanePolicies } from './smtp/dane-policies.ts';
+import type { LookUpOptions } from './smtp/mx.ts';
 import { isOwnAddress } from './smtp/own-address.ts';
 import { createResolver, type Resolver } from './smtp/resolver.ts';
 import { publicSourceAddresses } from './smtp/source.ts';
@@ -77,6 +79,24 @@ export function findTlsPolicies(
 /** The sandbox has none: its mail does not leave this machine. */
 export const poolsOf = (config: Config): SendingPools =>
   config.deliveryMode === 'direct' ? config.sendingPools : noPools;
+
+/** How MX hosts are found, as the transport does it. */
+export const lookUpOf = (config: Config, { resolver, knownIps, allowPrivate }: Internet): LookUpOptions => ({
+  resolver,
+  ownHosts: [config.mailHostname],
+  ownAddresses: knownIps,
+  allowPrivate,
+});
+
+/** What the doctor looks at. */
+export const installationOf = (config: Config, { mxPort }: Internet): Installation => ({
+  deliveryMode: config.deliveryMode,
+  baseUrl: config.baseUrl,
+  dataDir: config.dataDir,
+  embedded: config.databaseUrl === null,
+  mxPort,
+  blocklists: config.blocklists,
+});
 
 /** From an address of another machine each delivery would fail, and the receivers would seem to be to blame. */
 async function demandOwn(addresses: string[]): Promise<void> {

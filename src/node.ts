@@ -4,6 +4,8 @@ import { startTlsReports } from './chores/tls-reports.ts';
 import { DatabaseClock } from './clock.ts';
 import type { Config } from './config.ts';
 import { ensureAdmin, giveFirstPassword } from './core/accounts.ts';
+import * as hold from './core/hold.ts';
+import { watchDepth } from './core/queue-depth.ts';
 import { tokenKeys as readTokenKeys, type TokenKeys } from './core/service-secrets.ts';
 import { record as recordTlsResults } from './core/tls-results.ts';
 import type { Surroundings } from './core/verification.ts';
@@ -26,8 +28,9 @@ import { createApp } from './http/app.ts';
 import type { DashboardFiles } from './http/dashboard-files.ts';
 import { RateLimiter } from './http/rate-limit.ts';
 import type { SubmissionServer } from './inbound/submission.ts';
-import { findInternet, findTlsPolicies, type Internet, poolsOf } from './internet.ts';
+import { findInternet, findTlsPolicies, type Internet, installationOf, lookUpOf, poolsOf } from './internet.ts';
 import type { Logger } from './log.ts';
+import { Metrics } from './metrics.ts';
 import type { Queue } from './queue.ts';
 import { Rounds } from './rounds.ts';
 import type { Keyring } from './seal.ts';
@@ -69,6 +72,8 @@ export interface SendwrightNode {
     password: 'earlier' | 'configured' | 'none';
   };
   surroundings: Surroundings;
+  /** What this process counts. */
+  metrics: Metrics;
   /** Takes no new work, ends or hands back what is under way, and lets everything go. Within 30 seconds. */
   stop(): Promise<void>;
 }
@@ -107,6 +112,8 @@ async function bringUp(config: Config, foundation: Foundation, stops: Stops): Pr
   const { log, keyring } = foundation;
   const { db, queue } = await openDatabase({ ...foundation, allowUnsafe: config.allowUnsafeDatabase }, stops);
   const admin = await prepareAdmin(db, config.admin);
+  const metrics = new Metrics();
+  metrics.watch({ depth: watchDepth(db), connections: () => db.connections() });
 
   const tokenKeys = await readTokenKeys(db, keyring);
   const returnPath = { key: tokenKeys.returnPath, host: config.mailHostname };
@@ -125,13 +132,17 @@ async function bringUp(config: Config, foundation: Foundation, stops: Stops): Pr
   const makesCalls = config.roles.has('mta') || config.roles.has('webhooks');
   const { siblings } = foundation;
   const lease = new Lease(db, log, [...config.roles], siblings?.tellName);
-  if (!siblings) await recoverJournals(config, foundation, { db, queue });
+  if (!siblings) {
+    await recoverJournals(config, foundation, { db, queue });
+    if (config.startOnHold) await hold.begin(db);
+  }
   if (makesCalls) {
     await tellTime(db, lease.clock);
     await lease.start(foundation.alone);
+    if (lease.onHold) log.warn('nothing is sent, as the service is on hold: sendwright release --help');
     stops.push(() => lease.stop());
   }
-  const parts = { config, foundation, db, queue, rounds, internet, tlsPolicies, tokenKeys, returnPath, lease };
+  const parts = { config, foundation, db, queue, rounds, internet, tlsPolicies, tokenKeys, returnPath, lease, metrics };
   if (siblings) {
     shareWork('mail', queue, siblings);
     shareWork('webhooks', queue.webhooks, siblings);
@@ -162,6 +173,7 @@ async function bringUp(config: Config, foundation: Foundation, stops: Stops): Pr
       db,
       queue,
       log,
+      metrics,
       jwtSecret: foundation.jwtSecret,
       keyring,
       mailHostname: config.mailHostname,
@@ -169,14 +181,10 @@ async function bringUp(config: Config, foundation: Foundation, stops: Stops): Pr
       proxies: config.http.proxies,
       surroundings,
       sandbox: config.deliveryMode === 'sandbox',
+      installation: installationOf(config, internet),
       allowPrivateNetworks: config.allowPrivateNetworks,
       defaultPlan: config.defaultPlan,
-      lookUp: {
-        resolver: internet.resolver,
-        ownHosts: [config.mailHostname],
-        ownAddresses: internet.knownIps,
-        allowPrivate: internet.allowPrivate,
-      },
+      lookUp: lookUpOf(config, internet),
       tlsPolicies,
       tokenKeys,
       retryForMs: config.retryForMs,
@@ -188,7 +196,7 @@ async function bringUp(config: Config, foundation: Foundation, stops: Stops): Pr
     doors.push(server);
     if (config.http.port === 0) baseUrl = `http://localhost:${server.port}`;
   }
-  return { baseUrl, submission: submission.ports, inbound: inbound?.port ?? null, db, surroundings, admin };
+  return { baseUrl, submission: submission.ports, inbound: inbound?.port ?? null, db, surroundings, admin, metrics };
 }
 
 /**
@@ -227,6 +235,7 @@ interface Parts {
   tokenKeys: TokenKeys;
   returnPath: { key: Buffer; host: string };
   lease: Lease;
+  metrics: Metrics;
 }
 
 /** A site is asked again no later than the mail that waits for it would be. */
@@ -238,7 +247,7 @@ const backoff = ({ retryScheduleMs }: Config) => ({
 const retryPolicy = (config: Config) => ({ scheduleMs: config.retryScheduleMs, forMs: config.retryForMs });
 
 function startDelivery(parts: Parts, providers: readonly Provider[], stops: Stops): Dispatcher {
-  const { config, foundation, db, queue, rounds, internet, returnPath, lease } = parts;
+  const { config, foundation, db, queue, rounds, internet, returnPath, lease, metrics } = parts;
   const { log } = foundation;
   const tlsResults = new TlsResults();
   stops.push(() => recordTlsResults(db, tlsResults));
@@ -276,20 +285,24 @@ function startDelivery(parts: Parts, providers: readonly Provider[], stops: Stop
     policy: retryPolicy(config),
     returnPath,
     log,
+    metrics,
   };
+  metrics.nameProviders(providers.map(({ name }) => name));
   const standing = new Standing(db, transport, providers, { ...backoff(config), nodes: () => lease.senders });
   const sources = new SourceAddresses(db, poolsOf(config), log, lease.clock);
   const dispatcher = new Dispatcher(db, queue, tools, standing, sources, createRecorder(db, queue, log));
+  metrics.watchClaims('mail', () => dispatcher.held);
   dispatcher.start();
   addUpkeep(rounds, db, queue, log);
   return dispatcher;
 }
 
-function startWebhooks({ config, foundation, db, queue, rounds, lease }: Parts): WebhookDispatcher {
+function startWebhooks({ config, foundation, db, queue, rounds, lease, metrics }: Parts): WebhookDispatcher {
   const { log, keyring } = foundation;
   // The sandbox's DNS knows mail and nothing else; endpoints are where they are in either mode.
   const poster = { resolver: createResolver(config.dnsServers), allowPrivate: config.allowPrivateNetworks };
-  const dispatcher = new WebhookDispatcher(db, queue, { poster, keyring, lease, clock: lease.clock, log });
+  const dispatcher = new WebhookDispatcher(db, queue, { poster, keyring, lease, clock: lease.clock, log, metrics });
+  metrics.watchClaims('webhooks', () => dispatcher.held);
   dispatcher.start();
   addWebhookUpkeep(rounds, db, queue, log);
   return dispatcher;

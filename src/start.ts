@@ -5,6 +5,8 @@ import { startEmbedded } from './db/embedded.ts';
 import { firstPassword, firstScreen, prepareSandbox } from './first-screen.ts';
 import { readDashboard } from './http/dashboard-files.ts';
 import type { Logger } from './log.ts';
+import { exposition, type Measured } from './metrics.ts';
+import { openMetrics } from './metrics-port.ts';
 import { type Foundation, type SendwrightNode, startNode } from './node.ts';
 import { keyringOf } from './seal.ts';
 import { oneLine, StartError } from './start-error.ts';
@@ -32,15 +34,33 @@ export async function start(config: Config, { log, say, stops }: StartOptions): 
   const { foundation, sandboxKey } = await lay(config, { log, say, stops });
   if (config.workers > 1) {
     const node = await startWorkers(config, foundation, stops);
+    await showMetrics(config, stops, node.measure);
     say(firstScreen(config, node, { sandboxKey: null, password: await firstPassword(node, say) }));
     log.info({ baseUrl: node.baseUrl, mode: config.deliveryMode, workers: config.workers }, 'ready');
     return;
   }
   const node = await startNode(config, { ...foundation, dashboard: await readDashboard() });
   stops.push(node.stop);
+  await showMetrics(config, stops, async () => [{ name: 'main', measured: await node.metrics.measure() }]);
+  if (config.metrics.port !== 0) node.metrics.watchProcess();
   const key = await showSandbox(config, node, sandboxKey);
   say(firstScreen(config, node, { sandboxKey: key, password: await firstPassword(node, say) }));
   log.info({ baseUrl: node.baseUrl, mode: config.deliveryMode }, 'ready');
+}
+
+/** Opens the port for Prometheus, where there is to be one; it is closed first, as it is of no use to what is under way. */
+async function showMetrics(
+  { metrics }: Config,
+  stops: StartOptions['stops'],
+  measure: () => Promise<{ name: string; measured: Measured }[]>,
+): Promise<void> {
+  if (metrics.port === 0) return;
+  const door = await openMetrics(metrics, async () => exposition(await measure())).catch((error: Error) => {
+    throw new StartError(
+      `METRICS_PORT ${metrics.port} cannot be listened on at METRICS_HOST ${metrics.host} (${oneLine(error.message)}): set them to a free port of an address of this machine`,
+    );
+  });
+  stops.push(() => door.close());
 }
 
 /** The ground that a node stands on: the database that was named or the embedded one, and the secrets. */

@@ -3,6 +3,7 @@ import type { Config } from './config.ts';
 import { startErrorOf } from './db/failure.ts';
 import { readDashboard } from './http/dashboard-files.ts';
 import type { Logger } from './log.ts';
+import type { Measured, Metrics } from './metrics.ts';
 import { type SendwrightNode, startNode } from './node.ts';
 import { Keyring } from './seal.ts';
 import type { News, Siblings } from './siblings.ts';
@@ -10,7 +11,9 @@ import type { News, Siblings } from './siblings.ts';
 /** What the first process of a node says to its workers. */
 export type ToWorker =
   | { kind: 'ground'; databaseUrl: string; jwtSecret: string; encryptionKeys: string[] }
-  | { kind: 'news'; news: News };
+  | { kind: 'news'; news: News }
+  /** Wants to know what this worker counts. */
+  | { kind: 'measure'; question: number };
 
 /** What they say to it. */
 export type FromWorker =
@@ -18,6 +21,7 @@ export type FromWorker =
   | { kind: 'name'; nodeId: string }
   /** For the other workers. */
   | { kind: 'news'; news: News }
+  | { kind: 'measured'; question: number; measured: Measured }
   | ({ kind: 'ready' } & Pick<SendwrightNode, 'baseUrl' | 'submission' | 'inbound'>)
   /** Why it could not start: one line for the operator, or a defect of ours. */
   | { kind: 'failed'; message: string; expected: boolean };
@@ -41,6 +45,7 @@ export async function runWorker(config: Config, log: Logger, stops: (() => Promi
       dashboard: await readDashboard(),
     });
     stops.push(node.stop);
+    if (config.metrics.port !== 0) answerMeasures(node.metrics, log);
     const { baseUrl, submission, inbound } = node;
     say({ kind: 'ready', baseUrl, submission, inbound });
   } catch (error) {
@@ -59,6 +64,18 @@ const siblings: Siblings = {
     });
   },
 };
+
+function answerMeasures(metrics: Metrics, log: Logger): void {
+  metrics.watchProcess();
+  process.on('message', (message: ToWorker) => {
+    if (message.kind !== 'measure') return;
+    const { question } = message;
+    metrics.measure().then(
+      (measured) => say({ kind: 'measured', question, measured }),
+      (error: Error) => log.warn({ error: error.message }, 'the metrics could not be read'),
+    );
+  });
+}
 
 function ground(): Promise<Extract<ToWorker, { kind: 'ground' }>> {
   return new Promise((resolve) => {

@@ -2,9 +2,11 @@ import cluster, { type Worker } from 'node:cluster';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from './config.ts';
+import * as hold from './core/hold.ts';
 import * as nodes from './core/nodes.ts';
 import { connectionsOf, openDatabase, poolOfFirst } from './database.ts';
 import type { Logger } from './log.ts';
+import type { Measured } from './metrics.ts';
 import { type Foundation, prepareAdmin, recoverJournals, type SendwrightNode } from './node.ts';
 import { StartError } from './start-error.ts';
 import type { FromWorker, ToWorker } from './worker.ts';
@@ -16,6 +18,9 @@ const stopWithinMs = 31_000;
 const firstPauseMs = 100;
 const longestPauseMs = 30_000;
 const healthyAfterMs = 60_000;
+
+/** A worker that is busy for longer is left out of what Prometheus reads. */
+const measureMs = 5_000;
 
 type Ports = Pick<SendwrightNode, 'baseUrl' | 'submission' | 'inbound'>;
 
@@ -30,13 +35,14 @@ export async function startWorkers(
   config: Config,
   foundation: Foundation,
   stops: (() => Promise<unknown>)[],
-): Promise<Ports & Pick<SendwrightNode, 'db' | 'admin'>> {
+): Promise<Ports & Pick<SendwrightNode, 'db' | 'admin'> & Pick<Workers, 'measure'>> {
   const { databaseUrl, jwtSecret, keyring, log } = foundation;
   const connections = { pool: poolOfFirst, needed: connectionsOf(config.workers) };
   const opened = await openDatabase({ ...foundation, allowUnsafe: config.allowUnsafeDatabase, connections }, stops);
   const { db } = opened;
   const admin = await prepareAdmin(db, config.admin);
   await recoverJournals(config, foundation, opened);
+  if (config.startOnHold) await hold.begin(db);
   if (foundation.alone) await nodes.buryAll(db);
   const ground: ToWorker = {
     kind: 'ground',
@@ -50,7 +56,7 @@ export async function startWorkers(
   };
   const workers = new Workers({ ground, makeUpFor, log });
   stops.push(() => workers.stop());
-  return { ...(await workers.start(config.workers)), db, admin };
+  return { ...(await workers.start(config.workers)), db, admin, measure: () => workers.measure() };
 }
 
 /** Sessions of workers are told by their name: see `EmbeddedPostgres.left`. */
@@ -67,6 +73,8 @@ interface Running {
   names: Set<string>;
   /** Rejects when it ends before it is ready. */
   ready: Promise<Ports>;
+  /** Questions that it has not answered yet. */
+  asked: Map<number, (measured: Measured) => void>;
   /** In words. */
   ended: Promise<string>;
 }
@@ -83,6 +91,7 @@ class Workers {
   readonly #running = new Set<Running>();
   readonly #stopping = new AbortController();
   #makingUp: Promise<void> = Promise.resolve();
+  #questions = 0;
 
   constructor(options: WorkersOptions) {
     this.#options = options;
@@ -109,6 +118,19 @@ class Workers {
     await Promise.all(all.map(({ ended }) => ended));
     clearTimeout(enough);
     await this.#makingUp;
+  }
+
+  /** What each counts, by the number that its log lines have too; one that does not answer in time is left out. */
+  async measure(): Promise<{ name: string; measured: Measured }[]> {
+    const answers = [...this.#running].map(async ({ worker, asked }) => {
+      const question = ++this.#questions;
+      const answer = new Promise<Measured>((resolve) => asked.set(question, resolve));
+      tell(worker, { kind: 'measure', question });
+      const measured = await Promise.race([answer, sleep(measureMs, null, { ref: false })]);
+      asked.delete(question);
+      return measured === null ? [] : [{ name: String(worker.id), measured }];
+    });
+    return (await Promise.all(answers)).flat();
   }
 
   async #keep(first: Running): Promise<void> {
@@ -142,17 +164,19 @@ class Workers {
   #fork(): Running {
     const worker = cluster.fork();
     const names = new Set<string>();
+    const asked: Running['asked'] = new Map();
     const ended = once(worker, 'exit').then(([code, signal]) => (signal ? String(signal) : `exit code ${code}`));
     const ready = new Promise<Ports>((resolve, reject) => {
       worker.on('message', (message: FromWorker) => {
         if (message.kind === 'name') names.add(message.nodeId);
         else if (message.kind === 'news') this.#tellOthers(worker, message);
+        else if (message.kind === 'measured') asked.get(message.question)?.(message.measured);
         else if (message.kind === 'ready') resolve(message);
         else reject(message.expected ? new StartError(message.message) : new Error(message.message));
       });
       void ended.then((how) => reject(new Error(`a worker ended during its start: ${how}`)));
     });
-    const running = { worker, startedAt: performance.now(), names, ready, ended };
+    const running = { worker, startedAt: performance.now(), names, ready, asked, ended };
     this.#running.add(running);
     void ended.then(() => this.#running.delete(running));
     tell(worker, this.#options.ground);

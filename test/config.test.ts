@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs';
 import t from 'tap';
 import { configPage, configRows } from '../scripts/config-page.ts';
-import { ConfigError, readConfig, variables } from '../src/config.ts';
+import { ConfigError, readConfig } from '../src/config.ts';
+import { variables } from '../src/config-variables.ts';
 import { isReachable } from '../src/ip.ts';
 import { testKey } from './support/keys.ts';
 
@@ -111,6 +112,7 @@ t.test('a wrong value is one line that names the variable and what it must be', 
       { ALLOW_PRIVATE_NETWORKS: 'yes' },
       /^ALLOW_PRIVATE_NETWORKS must be true, false or networks such as [^']*, not "yes"$/,
     ],
+    [{ START_ON_HOLD: '1' }, /^START_ON_HOLD must be true or false/],
     [{ ALLOW_UNSAFE_DATABASE: '1' }, /^ALLOW_UNSAFE_DATABASE must be true or false/],
     [{ INBOUND_SMTP_PORT: 'x' }, /^INBOUND_SMTP_PORT must be a port number/],
     [{ SUBMISSION_PORT: '2525' }, /^SUBMISSION_PORT must be another port than INBOUND_SMTP_PORT, not 2525$/],
@@ -158,6 +160,9 @@ t.test('a wrong value is one line that names the variable and what it must be', 
     [{ TRUSTED_PROXIES: 'all' }, /^TRUSTED_PROXIES must be how many proxies/],
     [{ RATE_LIMIT: '50' }, /^RATE_LIMIT must be requests a second and at once/],
     [{ RATE_LIMIT: '0/10' }, /^RATE_LIMIT must be/],
+    [{ DNS_BLOCKLISTS: 'bl.example.com,none at all' }, /^DNS_BLOCKLISTS must be a comma separated list, each a host/],
+    [{ METRICS_PORT: 'x' }, /^METRICS_PORT must be a port number/],
+    [{ METRICS_HOST: 'metrics.example.com' }, /^METRICS_HOST must be an IP address or localhost/],
     [{ LOG_LEVEL: 'loud' }, /^LOG_LEVEL must be one of/],
   ];
   for (const [env, message] of wrong) {

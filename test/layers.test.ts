@@ -4,23 +4,24 @@ import t from 'tap';
 
 /** Left to right: a file may import what stands further right, and what stands in its own place where that is a folder. */
 const order: RegExp[] = [
-  /^(main|cli)\.ts$/,
+  /^cli\.ts$/,
   /^cli\//,
+  /^main\.ts$/,
   /^start\.ts$/,
   /^(first-screen|workers)\.ts$/,
   /^worker\.ts$/,
   /^node\.ts$/,
-  /^(database|doors|internet)\.ts$/,
+  /^(database|doors|internet|metrics-port)\.ts$/,
   /^(http|inbound|delivery|webhooks|chores|sandbox)\//,
   /^core\//,
   /^queue\.ts$/,
   /^db\//,
   /^smtp\//,
   /^config\.ts$/,
-  /^config-(values|secrets)\.ts$/,
+  /^config-(values|secrets|variables)\.ts$/,
   /^mail\//,
   /^(rounds|batch-writer|batcher|data-dir|endpoint|sending-pools|siblings)\.ts$/,
-  /^(errors|start-error|log|ids|clock|ip|seal|password|certificate|timestamp|rate-limit)\.ts$|^generated\//,
+  /^(errors|start-error|log|ids|clock|ip|seal|password|certificate|timestamp|metrics|rate-limit)\.ts$|^generated\//,
   /^dashboard\//,
   /^client\//,
 ];

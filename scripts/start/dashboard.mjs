@@ -32,9 +32,20 @@ export async function prepareDashboard(root) {
 async function build(root, progress, lend) {
   progress.begin('Building the dashboard');
   const digest = digestOf(root);
-  fs.rmSync(stampOf(root), { force: true });
+  // A process that starts now shall find the pages of before, and not half of the new ones.
+  const place = path.join(root, 'dist', 'dashboard');
+  const [next, last] = [`${place}.next`, `${place}.last`];
   const vite = path.join(root, 'node_modules', 'vite', 'bin', 'vite.js');
-  const args = [vite, 'build', '--config', path.join(root, 'src', 'dashboard', 'vite.config.ts'), '--logLevel', 'warn'];
+  const args = [
+    vite,
+    'build',
+    '--config',
+    path.join(root, 'src', 'dashboard', 'vite.config.ts'),
+    '--outDir',
+    next,
+    '--logLevel',
+    'warn',
+  ];
   try {
     await run(findNode(root), args, { cwd: root, env: { ...process.env, NODE_ENV: 'production' }, lend });
   } catch (error) {
@@ -42,7 +53,11 @@ async function build(root, progress, lend) {
       `${(error.output ?? []).join('\n')}\n\nThe dashboard could not be built from src/dashboard: ${error.message}`,
     );
   }
-  fs.writeFileSync(stampOf(root), digest);
+  fs.writeFileSync(path.join(next, '.stamp'), digest);
+  fs.rmSync(last, { recursive: true, force: true });
+  if (fs.existsSync(place)) fs.renameSync(place, last);
+  fs.renameSync(next, place);
+  fs.rmSync(last, { recursive: true, force: true });
 }
 
 function digestOf(root) {

@@ -1,20 +1,18 @@
 import { randomBytes } from 'node:crypto';
-import { existsSync } from 'node:fs';
-import { join } from 'node:path';
 import { type Config, ConfigError, readConfig } from '../config.ts';
 import { RotationRefused, rotate } from '../core/key-rotation.ts';
 import { keyringIn, readSecrets, type Secrets, writeSecrets } from '../data-dir.ts';
 import { connect, type Database } from '../db/client.ts';
-import { runningUrl, startEmbedded } from '../db/embedded.ts';
 import { migrate } from '../db/migrate.ts';
 import { silentLog } from '../log.ts';
 import { type EncryptionKey, type Keyring, keyringOf } from '../seal.ts';
 import { StartError } from '../start-error.ts';
 import type { Command } from './command.ts';
+import { existingSecrets, onEmbedded } from './database.ts';
 
 type Say = (sentence: string) => void;
 
-export const rotateEncryption: Command = {
+export const rotateEncryption = {
   summary: 'seals every secret in the database with a new ENCRYPTION_KEY, while nodes run',
   help: [
     'Usage: sendwright keys rotate-encryption',
@@ -35,10 +33,11 @@ export const rotateEncryption: Command = {
   async run(env, say) {
     const config = readConfig(env);
     if (config.databaseUrl) await rotateExternal(config, config.databaseUrl, say);
-    else if (config.encryptionKey) await rotateEmbedded(config, await existing(config), keysOf(config), say);
+    else if (config.encryptionKey) await rotateEmbedded(config, await existingSecrets(config), keysOf(config), say);
     else await rotateGenerated(config, say);
+    return null;
   },
-};
+} satisfies Command;
 
 interface Keys {
   keyring: Keyring;
@@ -64,7 +63,7 @@ async function rotateExternal(config: Config, databaseUrl: string, say: Say): Pr
 /** The keys are in `secrets.json`, and only there. */
 async function rotateGenerated(config: Config, say: Say): Promise<void> {
   const { dataDir } = config;
-  let secrets = await existing(config);
+  let secrets = await existingSecrets(config);
   if (secrets.nextEncryptionKey === undefined) {
     secrets = { ...secrets, nextEncryptionKey: randomBytes(32).toString('base64') };
     // Before anything is sealed with it.
@@ -79,27 +78,11 @@ async function rotateGenerated(config: Config, say: Say): Promise<void> {
   say('The old key is used by nothing any more, and secrets.json has the new one alone.');
 }
 
-async function existing({ dataDir }: Config): Promise<Secrets> {
-  if (!existsSync(join(dataDir, 'postgres')))
-    throw new ConfigError(
-      `DATA_DIR ${dataDir} has no database: set it to the folder of the service, or set DATABASE_URL`,
-    );
-  return readSecrets(dataDir);
-}
-
-/** On the server that a running Sendwright keeps or, where none runs, on one that is started for this. */
 async function rotateEmbedded(config: Config, secrets: Secrets, keys: Keys, say: Say): Promise<void> {
-  const { dataDir } = config;
-  const { databasePassword: password } = secrets;
-  const running = runningUrl(dataDir, password);
-  if (running) return rotateIn(running, keys, say);
-  const postgres = await startEmbedded({ dataDir, password, log: silentLog, onProgress: say });
-  try {
-    await migrate(postgres.url);
-    await rotateIn(postgres.url, keys, say);
-  } finally {
-    await postgres.stop();
-  }
+  await onEmbedded(config, secrets, say, async (url, joined) => {
+    if (!joined) await migrate(url);
+    await rotateIn(url, keys, say);
+  });
 }
 
 /** A command that works beside running nodes does not bring their schema up to date. */

@@ -3,6 +3,7 @@ import type { ChangePasswordBody } from './requests.ts';
 import {
   Accounts,
   Destinations,
+  Doctor,
   Domains,
   Keys,
   SandboxMessages,
@@ -41,6 +42,7 @@ export class Sendwright {
     readonly accounts: Accounts;
     readonly emails: AllEmails;
     readonly destinations: Destinations;
+    readonly doctor: Doctor;
   };
   readonly sandbox: SandboxMessages;
   readonly service: Service;
@@ -65,6 +67,7 @@ export class Sendwright {
       accounts: new Accounts(call),
       emails: new AllEmails(call),
       destinations: new Destinations(call),
+      doctor: new Doctor(call),
     };
     this.sandbox = new SandboxMessages(call);
     this.service = new Service(call);

@@ -13,6 +13,7 @@ import type {
   CreateKeyBody,
   CreateTemplateBody,
   CreateWebhookBody,
+  ExamineQuery,
   GetStatsQuery,
   ImportSuppressionsBody,
   ListAllEmailsQuery,
@@ -48,6 +49,7 @@ import type {
   EmailContent,
   EmailWithRecipients,
   Explanation,
+  Finding,
   Login,
   RecommendedRecord,
   RenderedTemplate,
@@ -115,6 +117,7 @@ export const routes = {
   changeAccount: { method: 'PATCH', path: '/api/v1/admin/accounts/{id}' },
   addCredit: { method: 'POST', path: '/api/v1/admin/accounts/{id}/credits' },
   listAllEmails: { method: 'GET', path: '/api/v1/admin/emails' },
+  examine: { method: 'GET', path: '/api/v1/admin/doctor' },
   listDestinations: { method: 'GET', path: '/api/v1/admin/destinations' },
   pauseDestination: { method: 'POST', path: '/api/v1/admin/destinations/{name}/pause' },
   resumeDestination: { method: 'POST', path: '/api/v1/admin/destinations/{name}/resume' },
@@ -399,6 +402,15 @@ export interface Operations {
       /** False where more match than `count` says: a search by words, by recipient or by several of tag, sender and domain at once counts to 10,000, one by words to 1,000. */
       count_exact: boolean;
       /** The `cursor` of the next page; null on the last. */ next_cursor: string | null;
+    };
+  };
+  /** Look at all that mail depends on */
+  examine: {
+    query: ExamineQuery;
+    answer: {
+      /** No finding is a `problem`. */ well: boolean;
+      /** When this was so. */ checked_at: string;
+      /** Each with what to do about it. */ findings: Finding[];
     };
   };
   /** List destinations */

@@ -206,6 +206,10 @@ export interface ListAllEmailsQuery extends ListEmailsQuery {
   /** Only those of this account. */ account_id?: string;
 }
 
+export interface ExamineQuery {
+  /** An MX host whose port 25 may be tried. Omitted: that of a verified domain of this server. */ mx?: string;
+}
+
 export interface ListDestinationsQuery {
   /** How many to answer with. Above 100 it is taken as 100. */ limit?: number;
 }

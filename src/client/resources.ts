@@ -229,6 +229,13 @@ export class Destinations extends Resource {
   }
 }
 
+/** With the login of an operator: whether all is right for mail to go out. It takes up to 25 seconds. */
+export class Doctor extends Resource {
+  examine(query: requests.ExamineQuery = {}, options?: CallOptions) {
+    return this.call('examine', { query }, options);
+  }
+}
+
 /** With a login: what arrived while `DELIVERY_MODE` is `sandbox`. */
 export class SandboxMessages extends Resource {
   list(query: requests.PageQuery = {}, options?: CallOptions) {

@@ -426,6 +426,28 @@ export interface AccountEmail extends Email {
   /** The account that sent it. */ account_id: string;
 }
 
+/** What one look at the installation came to. */
+export interface Finding {
+  /** What was looked at. */
+  check:
+    | 'delivery_mode'
+    | 'outbound_port_25'
+    | 'mail_hostname'
+    | 'reverse_dns'
+    | 'blocklist'
+    | 'return_path'
+    | 'domain'
+    | 'dmarc'
+    | 'clock'
+    | 'disk_space'
+    | 'database_durability'
+    | 'base_url';
+  /** Of what: an address, a domain, a host. */ subject: string;
+  /** `problem`: there is something to do; `unknown`: nobody could say. */ health: 'ok' | 'problem' | 'unknown';
+  /** What was found. */ found: string;
+  /** What to do about it; null where there is nothing to do. */ advice: string | null;
+}
+
 /** How the server stands with whoever takes the mail of some domains. */
 export interface Destination {
   /** Whose servers these are: a provider such as `Google`, the domain of the MX host, or the destination itself. Its destinations are limited together. */

@@ -1,5 +1,5 @@
 import type { Database } from '../db/client.ts';
-import { invalidRequest, notFound } from '../errors.ts';
+import { ApiError, invalidRequest, notFound } from '../errors.ts';
 import type { Account } from '../generated/prisma/client.ts';
 import { isId, newId } from '../ids.ts';
 import { hashPassword } from '../password.ts';
@@ -107,6 +107,23 @@ export async function list(
     db.prisma.account.count(),
   ]);
   return { accounts, count };
+}
+
+/**
+ * An account as operators name it: by its id, or by the email address that one of its users logs in with; null: that of the
+ * first admin.
+ *
+ * @throws ApiError 404
+ */
+export async function find(db: Database, name: string | null): Promise<Account> {
+  if (name !== null && isId(name)) return get(db, name);
+  const user = await db.prisma.user.findFirst({
+    where: name === null ? { role: 'admin' } : { email: name.toLowerCase() },
+    orderBy: { id: 'asc' },
+    include: { account: true },
+  });
+  if (!user) throw new ApiError(404, 'not found', { detail: `account: there is none called ${name ?? 'admin'}` });
+  return user.account;
 }
 
 /** @throws ApiError 404 */

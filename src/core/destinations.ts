@@ -215,3 +215,25 @@ export async function wakeHeld(db: Database, destinations: string[]): Promise<vo
     values: [destinations, pausedUntil],
   });
 }
+
+export const orderNames = ['pause', 'resume', 'flush'] as const;
+export type OrderName = (typeof orderNames)[number];
+
+/**
+ * Does what an operator says about a destination.
+ *
+ * @returns how it stands now; `flushed`: how many recipients are due that were not, null for the other orders
+ * @throws ApiError 404 when the name is neither a domain nor that of a site
+ */
+export async function give(
+  db: Database,
+  given: string,
+  order: OrderName,
+): Promise<{ standing: Standing; flushed: number | null }> {
+  const known = await find(db, given);
+  const name = domainOf(given) ?? given;
+  const flushed = order === 'flush' ? await flush(db, name, known.destinations) : null;
+  if (order === 'pause') await pause(db, name);
+  if (order === 'resume') await resume(db, name);
+  return { standing: await find(db, name), flushed };
+}

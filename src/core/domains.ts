@@ -79,6 +79,33 @@ export async function list(db: Database, accountId: string): Promise<Domain[]> {
   return db.prisma.domain.findMany({ where: { accountId }, orderBy: { id: 'desc' } });
 }
 
+/** Those of all accounts, for operators: newest first, or those that can send alone. */
+export async function listAll(db: Database, options: { limit: number; verified?: true }): Promise<Domain[]> {
+  const { limit, verified } = options;
+  return db.prisma.domain.findMany({
+    ...(verified ? { where: { status: 'verified' } } : {}),
+    orderBy: { id: 'desc' },
+    take: limit,
+  });
+}
+
+/**
+ * A domain by its name, for operators: that of this account or, for null, of the one that has it verified, else of whoever
+ * registered it last.
+ *
+ * @throws ApiError 404
+ */
+export async function findByName(db: Database, name: string, accountId: string | null): Promise<Domain> {
+  const found = await db.prisma.domain.findMany({
+    where: { domain: parseName(name), ...(accountId === null ? {} : { accountId }) },
+    orderBy: { id: 'desc' },
+    take: 100,
+  });
+  const [newest] = found;
+  if (!newest) throw notFound();
+  return found.find(({ status }) => status === 'verified') ?? newest;
+}
+
 /** @throws ApiError 404 */
 export async function get(db: Database, accountId: string, id: string): Promise<Domain> {
   const domain = isId(id) ? await db.prisma.domain.findFirst({ where: { id, accountId } }) : null;

@@ -68,6 +68,17 @@ export async function revoke(db: Database, accountId: string, id: string): Promi
   return apiKey;
 }
 
+/**
+ * Whose key it is, for operators.
+ *
+ * @throws ApiError 404
+ */
+export async function accountOf(db: Database, id: string): Promise<string> {
+  const key = isId(id) ? await db.prisma.apiKey.findUnique({ where: { id }, select: { accountId: true } }) : null;
+  if (!key) throw notFound();
+  return key.accountId;
+}
+
 interface KeyRow {
   id: string;
   key_hash: Buffer;

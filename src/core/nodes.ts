@@ -30,22 +30,23 @@ export async function register(
  * Says that this node is alive, and buries those that are not.
  *
  * @param buries false: leaves that to others, or to later
- * @returns how many nodes deliver mail, and the database's time; null when this node has been buried itself: what it had
+ * @returns how many nodes deliver mail, whether all is on hold, and the database's time; null when this node has been buried itself: what it had
  *   claimed now belongs to others
  */
 export async function beat(
   db: Database,
   nodeId: string,
   buries = true,
-): Promise<{ senders: number; time: Date } | null> {
+): Promise<{ senders: number; onHold: boolean; time: Date } | null> {
   const rows = await db.query({
     text: 'UPDATE nodes SET seen_at = now() WHERE id = $1 RETURNING id',
     values: [nodeId],
   });
   if (rows.length === 0) return null;
   if (buries) await db.transaction((tx) => removeAndFree(tx, deadAfterMs));
-  const [row] = await db.query<{ senders: number; time: Date }>({
-    text: `SELECT count(*) FILTER (WHERE 'mta' = ANY(roles))::int AS senders, clock_timestamp() AS time FROM nodes`,
+  const [row] = await db.query<{ senders: number; onHold: boolean; time: Date }>({
+    text: `SELECT count(*) FILTER (WHERE 'mta' = ANY(roles))::int AS senders, EXISTS (SELECT FROM service_hold) AS "onHold",
+                  clock_timestamp() AS time FROM nodes`,
   });
   return row ?? null;
 }

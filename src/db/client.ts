@@ -28,6 +28,8 @@ export interface Database extends Sql {
    * statements that cannot be part of a transaction.
    */
   session<T>(work: (session: Sql) => Promise<T>): Promise<T>;
+  /** How many connections of the pool are in use or free, and how many statements wait for one. */
+  connections(): { busy: number; idle: number; waiting: number };
   close(): Promise<void>;
 }
 
@@ -72,6 +74,11 @@ export function connect(url: string, log: Logger, max = poolSize): Database {
     query: (statement) => run(pool, statement),
     transaction: (work) => transact(pool, work),
     session: (work) => alone(pool, work),
+    connections: () => ({
+      busy: pool.totalCount - pool.idleCount,
+      idle: pool.idleCount,
+      waiting: pool.waitingCount,
+    }),
     async close() {
       closing = true;
       await prisma.$disconnect();

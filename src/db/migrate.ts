@@ -2,6 +2,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import pg from 'pg';
 import { oneLine, StartError } from '../start-error.ts';
+import type { Sql } from './client.ts';
 import { ensurePartitions } from './partitions.ts';
 
 const folder = new URL('../../prisma/migrations/', import.meta.url);
@@ -37,6 +38,27 @@ export async function migrate(url: string, now: Date = new Date()): Promise<stri
   }
 }
 
+/** Whether the database has what prisma/migrations holds, and nothing else. */
+export async function isMigrated(db: Sql): Promise<boolean> {
+  const [table] = await db.query<{ there: boolean }>({
+    text: `SELECT to_regclass('_prisma_migrations') IS NOT NULL AS there`,
+  });
+  if (!table?.there) return false;
+  const rows = await db.query<{ name: string }>({
+    text: 'SELECT migration_name AS name FROM _prisma_migrations WHERE finished_at IS NOT NULL AND rolled_back_at IS NULL',
+  });
+  const applied = rows.map(({ name }) => name).sort();
+  return applied.join() === (await names()).join();
+}
+
+async function names(): Promise<string[]> {
+  const entries = await readdir(folder, { withFileTypes: true });
+  return entries
+    .filter((entry) => entry.isDirectory())
+    .map((entry) => entry.name)
+    .sort();
+}
+
 async function applyMissing(client: pg.Client): Promise<string[]> {
   await client.query(`CREATE TABLE IF NOT EXISTS _prisma_migrations (
     id varchar(36) PRIMARY KEY, checksum varchar(64) NOT NULL, finished_at timestamptz, migration_name varchar(255) NOT NULL,
@@ -45,12 +67,8 @@ async function applyMissing(client: pg.Client): Promise<string[]> {
     'SELECT migration_name, checksum FROM _prisma_migrations WHERE finished_at IS NOT NULL AND rolled_back_at IS NULL',
   );
   const known = new Map(rows.map((row) => [row.migration_name, row.checksum]));
-  const entries = await readdir(folder, { withFileTypes: true });
   const applied: string[] = [];
-  for (const name of entries
-    .filter((entry) => entry.isDirectory())
-    .map((entry) => entry.name)
-    .sort()) {
+  for (const name of await names()) {
     const sql = await readFile(new URL(`${name}/migration.sql`, folder), 'utf8');
     const checksum = createHash('sha256').update(sql).digest('hex');
     const before = known.get(name);

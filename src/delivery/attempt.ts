@@ -9,6 +9,7 @@ import { heldNote } from '../core/uncertainty.ts';
 import type { Logger } from '../log.ts';
 import { isAscii } from '../mail/address.ts';
 import { createReturnPath } from '../mail/token.ts';
+import type { Metrics } from '../metrics.ts';
 import {
   type Delivery,
   deliver,
@@ -46,6 +47,7 @@ export interface AttemptTools {
   policy: RetryPolicy;
   returnPath: { key: Buffer; host: string };
   log: Logger;
+  metrics: Metrics;
 }
 
 /** How an attempt is made. */

@@ -9,6 +9,7 @@ import type { Queue } from '../queue.ts';
 import { type AttemptRecord, type AttemptTools, attempt, withoutRoom } from './attempt.ts';
 import { aheadAtOnce } from './emails-ahead.ts';
 import { type Line, Lines } from './lines.ts';
+import { measureOf } from './measure.ts';
 import { lacksFamily } from './outcome.ts';
 import { Preparation, type Ready } from './preparation.ts';
 import type { Recorder } from './record.ts';
@@ -107,6 +108,11 @@ export class Dispatcher {
     this.#slots = new Slots(limits, standing.throttle, () => this.#serveAll());
   }
 
+  /** Claims that are running or wait for their site. */
+  get held(): number {
+    return this.#held.size;
+  }
+
   start(): void {
     this.#unsubscribe = this.#queue.onWake(() => this.#pump());
     this.#timer = setInterval(() => this.#tick(), tickEveryMs);
@@ -155,8 +161,16 @@ export class Dispatcher {
     this.#sources
       .exchange(lease.nodeId)
       .catch((error: Error) => log.warn({ error: error.message }, 'the use of new addresses could not be exchanged'));
+    if (lease.onHold) this.#putDown();
     this.#serveAll();
     this.#pump();
+  }
+
+  /** Gives back what has not begun. */
+  #putDown(): void {
+    const untouched = this.#lines.empty();
+    if (untouched.length === 0) return;
+    void this.#putBack(untouched, () => recipients.release(this.#db, this.#queue, untouched));
   }
 
   #pump(): void {
@@ -177,6 +191,7 @@ export class Dispatcher {
       this.#pumpAgain = false;
       const room = Math.min(takenAtOnce, this.#limits.held - this.#held.size);
       this.#full = room <= 0 || !this.#slots.free || !this.#tools.lease.valid();
+      if (this.#tools.lease.onHold) return;
       if (this.#full) return;
       const taken = await this.#take(room);
       if (taken > 0) this.#pumpAgain = true;
@@ -243,7 +258,7 @@ export class Dispatcher {
   /** Starts what can start of this site's line, and puts back what would wait for long. */
   #serve(name: string): void {
     const line = this.#lines.get(name);
-    if (!line || this.#stopping) return;
+    if (!line || this.#stopping || this.#tools.lease.onHold) return;
     this.#parkPaused(line);
     while (line.claims.length > 0 && this.#slots.free) {
       const turn = this.#standing.throttle.turn(line.site);
@@ -313,6 +328,7 @@ export class Dispatcher {
       source,
       signal: this.#abort.signal,
     });
+    this.#tools.metrics.attempted(started.site.name, measureOf(outcome, email));
     this.#slots.give(started, outcome.verdict, outcome.reply);
     this.#serve(started.site.name);
     if (source) this.#sources.settle(source, outcome.attempts);

@@ -1,5 +1,6 @@
 import { hostname } from 'node:os';
 import { DatabaseClock } from '../clock.ts';
+import * as hold from '../core/hold.ts';
 import * as nodes from '../core/nodes.ts';
 import type { Database } from '../db/client.ts';
 import { newId } from '../ids.ts';
@@ -41,6 +42,7 @@ export class Lease {
   readonly #tellName: (nodeId: string) => void;
   #nodeId = newId();
   #senders = 1;
+  #onHold = false;
   #renewed = { wall: 0, monotonic: 0 };
   #timer: NodeJS.Timeout | undefined;
   #beating: Promise<void> = Promise.resolve();
@@ -64,6 +66,11 @@ export class Lease {
   /** How many nodes deliver mail, this one included, as of the last beat. */
   get senders(): number {
     return this.#senders;
+  }
+
+  /** True while nothing new is to be begun, as of the last beat. */
+  get onHold(): boolean {
+    return this.#onHold;
   }
 
   /** @param alone see `nodes.register` */
@@ -94,6 +101,7 @@ export class Lease {
     this.#tellName(this.#nodeId);
     const at = { wall: Date.now(), monotonic: performance.now() };
     await nodes.register(this.#db, { id: this.#nodeId, hostname: hostname(), roles: this.#roles }, alone);
+    this.#onHold = (await hold.find(this.#db)) !== null;
     this.#renewed = at;
   }
 
@@ -106,6 +114,7 @@ export class Lease {
     if (living) {
       this.#renewed = at;
       this.#senders = living.senders;
+      this.#onHold = living.onHold;
       return;
     }
     this.#log.warn('this node was taken for dead and its claims given to others; it goes on under a new name');

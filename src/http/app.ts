@@ -7,6 +7,7 @@ import { adminRoutes } from './routes/admin.ts';
 import { authRoutes } from './routes/auth.ts';
 import { dashboard } from './routes/dashboard.ts';
 import { destinationRoutes } from './routes/destinations.ts';
+import { doctorRoutes } from './routes/doctor.ts';
 import { domainRoutes } from './routes/domains.ts';
 import { emailRoutes } from './routes/emails.ts';
 import { healthRoutes } from './routes/health.ts';
@@ -56,10 +57,11 @@ export function createApp(services: Services): Koa {
   webhookRoutes(api, services);
   adminRoutes(api, services);
   destinationRoutes(api, services);
+  doctorRoutes(api, services);
   if (services.sandbox) sandboxRoutes(api, services);
 
   app.use(requestId(services.log));
-  app.use(accessLog);
+  app.use(accessLog(services.metrics));
   app.use(errors);
   app.use(securityHeaders(services.baseUrl.startsWith('https:')));
   if (services.dashboard) app.use(dashboard(services.dashboard));

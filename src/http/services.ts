@@ -1,9 +1,11 @@
+import type { Installation } from '../core/doctor.ts';
 import type { PlanName } from '../core/plans.ts';
 import type { TokenKeys } from '../core/service-secrets.ts';
 import type { Surroundings } from '../core/verification.ts';
 import type { Database } from '../db/client.ts';
 import type { PrivateNetworks } from '../ip.ts';
 import type { Logger } from '../log.ts';
+import type { Metrics } from '../metrics.ts';
 import type { Queue } from '../queue.ts';
 import type { Keyring } from '../seal.ts';
 import type { SendingPools } from '../sending-pools.ts';
@@ -17,6 +19,7 @@ export interface Services {
   db: Database;
   queue: Queue;
   log: Logger;
+  metrics: Metrics;
   jwtSecret: string;
   keyring: Keyring;
   mailHostname: string;
@@ -26,6 +29,8 @@ export interface Services {
   /** How domains are verified: live DNS and our sending addresses. */
   surroundings: Surroundings;
   sandbox: boolean;
+  /** What the doctor looks at beside DNS and the database. */
+  installation: Installation;
   /** How MX hosts are found, as the transport does it. */
   lookUp: LookUpOptions;
   /** What TLS is held to, as the transport does it. */

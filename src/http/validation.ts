@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { invalidRequest } from '../errors.ts';
-import { AddressError, type Mailbox, parseMailbox } from '../mail/address.ts';
+import { AddressError, type Mailbox, normalizeDomain, parseMailbox } from '../mail/address.ts';
 import { refuseText } from '../mail/characters.ts';
 import { parseTimestamp } from '../timestamp.ts';
 
@@ -80,6 +80,17 @@ export const oneOf = <const T extends readonly [string, ...string[]]>(values: T)
 export const mailbox = z.string({ error: typeError('a string') }).transform((value, context): Mailbox => {
   try {
     return parseMailbox(value);
+  } catch (error) {
+    if (!(error instanceof AddressError)) throw error;
+    context.addIssue(error.message);
+    return z.NEVER;
+  }
+});
+
+/** The name of a domain or a host, in lower case and as A-labels. */
+export const domainName = line(253).transform((value, context) => {
+  try {
+    return normalizeDomain(value);
   } catch (error) {
     if (!(error instanceof AddressError)) throw error;
     context.addIssue(error.message);

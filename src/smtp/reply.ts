@@ -47,10 +47,12 @@ export class ReplyParser {
       const end = chunk.indexOf(LF, start);
       const part = chunk.subarray(start, end === -1 ? chunk.length : end);
       start = end === -1 ? chunk.length : end + 1;
-      this.#line.push(part.subarray(0, maxLine));
+      // What is kept and when it is judged must not depend on where the network cut the bytes.
+      this.#line.push(part.subarray(0, Math.max(0, maxLine - this.#lineBytes)));
       this.#lineBytes += part.length;
       this.#replyBytes += part.length + (end === -1 ? 0 : 1);
-      const tooLong = this.#lineBytes > maxLine || this.#replyBytes > maxReply || this.#lines.length >= maxLines;
+      const isFull = end !== -1 && (this.#replyBytes > maxReply || this.#lines.length >= maxLines);
+      const tooLong = this.#lineBytes > maxLine || isFull;
       const done = end !== -1 || tooLong ? this.#endLine() : null;
       if (done !== null) replies.push(done);
       if (tooLong) this.error ??= 'the reply is too long';

@@ -5,35 +5,25 @@ import * as calls from '../core/webhook-calls.ts';
 import { openSecret } from '../core/webhooks.ts';
 import type { Database } from '../db/client.ts';
 import type { Logger } from '../log.ts';
+import type { Metrics } from '../metrics.ts';
 import type { Queue } from '../queue.ts';
 import type { Keyring } from '../seal.ts';
 import { decide, defaultSchedule, undone, withoutEndpoint } from './outcome.ts';
 import { type Poster, post } from './post.ts';
 import { createRecorder, type Recorder } from './record.ts';
 import { signatureHeaders } from './sign.ts';
-
-/** How much a node does at once. */
-export interface Limits {
-  /** Calls under way. */
-  running: number;
-  /** Of these, calls to endpoints that are failing: a crowd of dead ones leaves room for the living. */
-  runningToFailing: number;
-  perEndpoint: number;
-  /** Claims held in all, running or waiting for their endpoint. */
-  held: number;
-}
-
-export const defaultLimits: Limits = { running: 100, runningToFailing: 50, perEndpoint: 4, held: 5_000 };
+import { defaultLimits, type Limits, Slots } from './slots.ts';
 
 /** What calls need, the same for all of them. */
 export interface CallTools {
   poster: Poster;
   keyring: Keyring;
   /** This node's right to make calls: under which name it claims, and whether that still holds. */
-  lease: { readonly nodeId: string; valid(): boolean };
+  lease: { readonly nodeId: string; readonly onHold: boolean; valid(): boolean };
   /** Says when it is now that times are named; see `DatabaseClock`. */
   clock: Clock;
   log: Logger;
+  metrics: Metrics;
   /** See `outcome.ts`. */
   schedule?: number[];
 }
@@ -54,13 +44,11 @@ export class WebhookDispatcher {
   readonly #tools: CallTools;
   readonly #recorder: Recorder;
   readonly #limits: Limits;
-  readonly #running = new Map<string, number>();
+  readonly #slots: Slots;
   readonly #waiting = new Map<string, calls.Claim[]>();
   readonly #held = new Set<calls.Claim>();
   readonly #inDoubt: ClaimsInDoubt;
   readonly #abort = new AbortController();
-  #runningCount = 0;
-  #runningToFailing = 0;
   #ready: calls.Claim[] = [];
   #loading = false;
   #pumping = false;
@@ -76,7 +64,13 @@ export class WebhookDispatcher {
     this.#tools = tools;
     this.#recorder = createRecorder(db, queue, tools.log);
     this.#limits = limits;
+    this.#slots = new Slots(limits, () => this.#admitAll());
     this.#inDoubt = new ClaimsInDoubt(db, 'webhook_deliveries');
+  }
+
+  /** Claims that are running or wait for their endpoint. */
+  get held(): number {
+    return this.#held.size;
   }
 
   start(): void {
@@ -125,7 +119,7 @@ export class WebhookDispatcher {
     while (this.#pumpAgain && !this.#stopping) {
       this.#pumpAgain = false;
       const room = Math.min(batchSize, this.#limits.held - this.#held.size);
-      if (room <= 0 || !this.#tools.lease.valid()) return;
+      if (room <= 0 || !this.#tools.lease.valid() || this.#tools.lease.onHold) return;
       if ((await this.#take(room)) > 0) this.#pumpAgain = true;
     }
   }
@@ -158,23 +152,21 @@ export class WebhookDispatcher {
   /** Moves claims of this endpoint from waiting to running while there is room. */
   #admit(webhookId: string): void {
     const line = this.#waiting.get(webhookId);
-    for (let next = line?.[0]; line && next && this.#hasRoom(next); next = line[0]) {
+    for (let next = line?.[0]; line && next && this.#slots.hasRoomFor(next); next = line[0]) {
       line.shift();
-      this.#running.set(webhookId, (this.#running.get(webhookId) ?? 0) + 1);
-      this.#runningCount += 1;
-      if (next.failing) this.#runningToFailing += 1;
+      this.#slots.take(next);
       this.#ready.push(next);
     }
     if (line?.length === 0) this.#waiting.delete(webhookId);
     if (this.#ready.length > 0 && !this.#loading) void this.#loadReady();
   }
 
-  #hasRoom({ webhookId, failing }: calls.Claim): boolean {
-    return (
-      (this.#running.get(webhookId) ?? 0) < this.#limits.perEndpoint &&
-      this.#runningCount < this.#limits.running &&
-      (!failing || this.#runningToFailing < this.#limits.runningToFailing)
-    );
+  /** A slot of the whole node may be what any line waits for. */
+  #admitAll(): void {
+    for (const webhookId of this.#waiting.keys()) {
+      if (!this.#slots.free) return;
+      this.#admit(webhookId);
+    }
   }
 
   /** Loads all calls that became ready together with one statement: late, so that the endpoint is as it is now. */
@@ -202,6 +194,7 @@ export class WebhookDispatcher {
 
   async #run(claim: calls.Claim, call: calls.Call | undefined): Promise<void> {
     const outcome = call ? await this.#call(claim, call) : withoutEndpoint(claim);
+    if (outcome.attempt) this.#tools.metrics.called(outcome.status, outcome.attempt.durationMs);
     this.#freeSlot(claim);
     const failing = await this.#recorder.add(outcome);
     this.#held.delete(claim);
@@ -239,17 +232,9 @@ export class WebhookDispatcher {
   }
 
   #freeSlot(claim: calls.Claim): void {
-    const left = (this.#running.get(claim.webhookId) ?? 1) - 1;
-    if (left === 0) this.#running.delete(claim.webhookId);
-    else this.#running.set(claim.webhookId, left);
-    this.#runningCount -= 1;
-    if (claim.failing) this.#runningToFailing -= 1;
+    this.#slots.give(claim);
     this.#admit(claim.webhookId);
-    // A slot of the whole node may be what another endpoint's line waits for.
-    for (const other of this.#waiting.keys()) {
-      if (this.#runningCount >= this.#limits.running) break;
-      this.#admit(other);
-    }
+    this.#admitAll();
   }
 
   /** Until it succeeds, or the node stops: what it holds then is free when it retires or is found dead. */

@@ -25,7 +25,9 @@ const longRounds = 20;
 const say = (sentence: string) => process.stderr.write(`${new Date().toISOString().slice(11, 19)} ${sentence}\n`);
 
 async function main(options: Options): Promise<void> {
-  const chosen = scenarios.filter(({ name }) => options.only.length === 0 || options.only.includes(name));
+  const chosen = scenarios.filter(({ name, long = false }) =>
+    options.only.length === 0 ? options.long || !long : options.only.includes(name),
+  );
   const unknown = options.only.filter((name) => !scenarios.some((one) => one.name === name));
   if (unknown.length > 0) {
     throw new TypeError(

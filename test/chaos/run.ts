@@ -32,6 +32,8 @@ export interface Scenario {
   what: string;
   /** Rounds of a quick run, as after every commit. */
   quick: number;
+  /** Left out of a quick run, unless it is named. */
+  long?: boolean;
   run(run: Run): Promise<Result>;
 }
 

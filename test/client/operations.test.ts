@@ -72,6 +72,7 @@ const calls: ((client: Sendwright) => unknown)[] = [
   ({ admin }) => admin.destinations.pause('a.test'),
   ({ admin }) => admin.destinations.resume('GMX and WEB.DE'),
   ({ admin }) => admin.destinations.flush('a.test'),
+  ({ admin }) => admin.doctor.examine({ mx: 'mx.a.test' }),
   ({ sandbox }) => sandbox.list(),
   ({ sandbox }) => sandbox.get('id'),
   ({ service }) => service.isAlive(),

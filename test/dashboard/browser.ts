@@ -90,7 +90,7 @@ export async function view(t: Test, node: TestNode, path = '/', { loggedIn = tru
     await context.addCookies([{ name: 'sendwright_session', value: await cookie, url: node.baseUrl }]);
   }
   const page = await context.newPage();
-  page.setDefaultTimeout(10_000);
+  page.setDefaultTimeout(30_000);
   const complaints: string[] = [];
   page.on('pageerror', (error) => complaints.push(error.message));
   page.on('console', (message) => {

@@ -70,6 +70,19 @@ t.test('the dashboard', inBrowser, async (t) => {
     await page.getByRole('row', { name: /Number 1/ }).waitFor({ state: 'detached' });
   });
 
+  t.test('one for later is canceled', async (t) => {
+    const later = new Date(Date.now() + 86_400_000).toISOString();
+    const body = { from: 'a@example.test', to: 'a@anywhere.test', subject: 'Tomorrow', text: 't', scheduled_at: later };
+    const { email } = (await node.call('POST', '/api/v1/emails', { key: node.key, body })).body;
+    const { page } = await view(t, node, `/emails/${email.id}`);
+    await page.getByRole('button', { name: 'Cancel' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click();
+    await page.locator('.page-head', { hasText: 'canceled' }).waitFor();
+    t.match((await node.call('GET', `/api/v1/emails/${email.id}`, { key: node.key })).body.email, {
+      status: 'canceled',
+    });
+  });
+
   t.test('logging out ends the session and shows the login again', async (t) => {
     const { page, context } = await view(t, node, '/emails', { loggedIn: false });
     await logIn(page, 'admin@example.test', adminPassword);

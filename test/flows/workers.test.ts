@@ -7,6 +7,7 @@ import { createDatabase } from '../support/db.ts';
 import { directEnv, mailHostname, prepareSender } from '../support/direct.ts';
 import { startScriptedMx } from '../support/mx.ts';
 import { adminPassword, eventually, testEnv } from '../support/node.ts';
+import { freePort } from '../support/ports.ts';
 import { type SendwrightProcess, startSendwright } from '../support/process.ts';
 import { lastWordsOf, makeFolder, makeRole, refusalOf, takePort } from '../support/start.ts';
 import { startZone } from '../support/zone.ts';
@@ -51,6 +52,12 @@ async function folder(t: Test): Promise<string> {
   return path;
 }
 
+/** The processes whose numbers Prometheus gets there. */
+async function measured(port: string): Promise<string[]> {
+  const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+  return [...text.matchAll(/^sendwright_database_up\{process="(\d+)"\} 1$/gm)].map(([, name = '']) => name).sort();
+}
+
 /** The worker that has a message in the air, by the name of its journal. */
 async function deliverer(dataDir: string): Promise<number> {
   const [name = ''] = await readdir(join(dataDir, 'journal'));
@@ -81,8 +88,11 @@ const post = (app: SendwrightProcess, key: string, subject: string) =>
 t.test('a worker that is killed is replaced, and what it had in the air is known at once', async (t) => {
   const { received, hold, zone, env } = await startReceiver(t);
   const dataDir = await folder(t);
-  const app = await startSendwright(testEnv(await createDatabase(), { ...env, DATA_DIR: dataDir, WORKERS: '2' }));
+  const port = String(await freePort());
+  const all = { ...env, DATA_DIR: dataDir, WORKERS: '2', METRICS_PORT: port };
+  const app = await startSendwright(testEnv(await createDatabase(), all));
   t.teardown(() => app.end('SIGKILL'));
+  t.same(await measured(port), ['1', '2'], 'one port for Prometheus shows both');
   const key = await prepareSender(app, zone, 'workers.test');
   const before = childrenOf(app.pid);
   t.equal(before.length, 2);
@@ -106,6 +116,7 @@ t.test('a worker that is killed is replaced, and what it had in the air is known
   t.same(received, ['killed', 'killed']);
   await eventually(async () => childrenOf(app.pid).length === 2, 20_000);
   t.notOk(childrenOf(app.pid).includes(killed));
+  t.match(await eventually(async () => (await measured(port)).length === 2 && measured(port)), [/[12]/, '3']);
   t.match(app.stdout(), /"ended":"SIGKILL".*"a worker has ended; another one takes its place"/);
 
   // And both are told to stop: what is in the air is finished, what is not begun stays for the next start.

@@ -19,7 +19,8 @@ export interface Part {
   content: Buffer;
 }
 
-const program = `
+/** Reads messages in base64, one a line, and writes what it read as one line of JSON for each. */
+export const program = `
 import sys, json, base64, email, email.policy, email.header, email.utils
 # Names are decoded by the older parser: the newer one of some versions keeps the space between two encoded-words of a phrase.
 def names(value):
@@ -64,9 +65,12 @@ export function readAll(messages: Buffer[]): Reading[] {
   const run = spawnSync('python3', ['-c', program], { input, maxBuffer: 1 << 28 });
   if (run.status !== 0) throw new Error(`python3: ${run.stderr}`);
   const lines = run.stdout.toString('utf8').trimEnd().split('\n');
-  return lines.map((line) => {
-    const reading = JSON.parse(line) as Reading;
-    for (const part of reading.parts) part.content = Buffer.from(String(part.content), 'base64');
-    return reading;
-  });
+  return lines.map(toReading);
+}
+
+/** One line of what the program writes. */
+export function toReading(line: string): Reading {
+  const reading = JSON.parse(line) as Reading;
+  for (const part of reading.parts) part.content = Buffer.from(String(part.content), 'base64');
+  return reading;
 }

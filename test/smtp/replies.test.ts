@@ -76,6 +76,22 @@ t.test('replies are bounded', async (t) => {
   t.equal(wordy.replies[0]?.text.length, 2_000);
 });
 
+t.test('at its bounds, too, a reply is the same wherever the network cut it', async (t) => {
+  const line = `250-${'x'.repeat(1_000)}\r\n`;
+  const lines = line.repeat(65);
+  const rest = `250-${'x'.repeat(65_536 - 1 - lines.length - 6)}\r\n`;
+  // The 65,537th octet is the second of the code.
+  const full = parse(lines + rest, '25', '0 queued\r\n');
+  t.match(full, { replies: [{ code: 250 }], error: 'the reply is too long' });
+  t.same(full, parse(`${lines}${rest}250 queued\r\n`));
+  const wordy = `354 ${'x'.repeat(8_180)}éé${'x'.repeat(2_000)}\r\n`;
+  const parser = new ReplyParser();
+  const [whole] = new ReplyParser().feed(Buffer.from(wordy));
+  const [pieces] = [wordy.slice(0, 5_000), wordy.slice(5_000)].flatMap((chunk) => parser.feed(Buffer.from(chunk)));
+  t.ok(whole);
+  t.same(pieces, whole);
+});
+
 t.test('any bytes in any segmentation are survived', async () => {
   const piece = fc.oneof(
     fc.uint8Array({ maxLength: 40 }),

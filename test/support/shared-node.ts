@@ -1,4 +1,3 @@
-import t from 'tap';
 import { testKey } from './keys.ts';
 import { startTestNode, type TestNode } from './node.ts';
 
@@ -13,7 +12,10 @@ const started = new Map<string, Promise<TestNode>>();
 export function sharedNode(roles: string): Promise<TestNode> {
   const known = started.get(roles);
   if (known) return known;
-  const node = startTestNode(t, { ENCRYPTION_KEY: encryptionKey.toString('hex'), ROLES: roles });
+  // When it is asked for: programs that use a scene import this file too, and tap ends whatever takes longer than a test may.
+  const node = import('tap').then(({ default: t }) =>
+    startTestNode(t, { ENCRYPTION_KEY: encryptionKey.toString('hex'), ROLES: roles }),
+  );
   started.set(roles, node);
   return node;
 }

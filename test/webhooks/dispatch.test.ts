@@ -256,6 +256,7 @@ t.test('crashes', async (t) => {
     await scene.emit(accountId, 'email.sent');
     let valid = true;
     const lease = {
+      onHold: false,
       nodeId: newId(),
       // Lost between the claim and the call.
       valid: () => {

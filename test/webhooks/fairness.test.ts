@@ -61,7 +61,7 @@ t.test('fairness', async (t) => {
     const failingSince = new Date(Date.now() - 60_000);
     await db.prisma.webhook.updateMany({ where: { id: { in: crowd.map(({ id }) => id) } }, data: { failingSince } });
     for (const { accountId } of crowd) await scene.emit(accountId, 'email.sent', 'email.failed');
-    await scene.start(t, { limits: { running: 10, runningToFailing: 5 } });
+    await scene.start(t, { limits: { running: 10, openToFailing: 5 } });
     await eventually(async () => dead.calls.length >= 5);
     const { id, accountId } = await scene.endpoint(living.url);
     const started = Date.now();
@@ -69,6 +69,21 @@ t.test('fairness', async (t) => {
     await scene.settled(id);
     t.ok(Date.now() - started < 1_000, `${Date.now() - started} ms`);
     t.equal(dead.calls.length, 5);
+  });
+
+  t.test('a crowd that takes its time, and then answers, leaves room for the others: WH-06', async (t) => {
+    const slow = await startHook(t, hang);
+    const living = await startHook(t);
+    const crowd = await Promise.all(Array.from({ length: 12 }, () => scene.endpoint(slow.url)));
+    for (const { accountId } of crowd) await scene.emit(accountId, 'email.sent', 'email.failed');
+    await scene.start(t, { limits: { running: 10, open: 30 } });
+    await eventually(async () => slow.calls.length >= 10);
+    const { id, accountId } = await scene.endpoint(living.url);
+    const started = Date.now();
+    await scene.emit(accountId, 'email.queued', 'email.sent', 'email.delivered');
+    await scene.settled(id);
+    t.ok(Date.now() - started < 3_000, `${Date.now() - started} ms`);
+    await eventually(async () => slow.calls.length === 24);
   });
 
   t.test('an endpoint that fails is given ten calls at a time, those that were asked for first', async (t) => {

@@ -6,11 +6,13 @@ import type { Database } from '../../src/db/client.ts';
 import type { WebhookDelivery } from '../../src/generated/prisma/client.ts';
 import { newId } from '../../src/ids.ts';
 import { silentLog } from '../../src/log.ts';
+import { Metrics } from '../../src/metrics.ts';
 import type { Queue } from '../../src/queue.ts';
 import { Rounds } from '../../src/rounds.ts';
 import { Keyring } from '../../src/seal.ts';
 import { createResolver } from '../../src/smtp/resolver.ts';
-import { type CallTools, defaultLimits, type Limits, WebhookDispatcher } from '../../src/webhooks/dispatch.ts';
+import { type CallTools, WebhookDispatcher } from '../../src/webhooks/dispatch.ts';
+import { defaultLimits, type Limits } from '../../src/webhooks/slots.ts';
 import { buildAccount } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
 import { eventually } from '../support/node.ts';
@@ -104,9 +106,10 @@ export async function openScene(t: Test): Promise<Scene> {
       const tools = {
         poster: { resolver: createResolver(['127.0.0.1:9']), allowPrivate: true, timeoutMs: 2_000 },
         keyring,
-        lease: { nodeId, valid: () => true },
+        lease: { nodeId, onHold: false, valid: () => true },
         clock: systemClock,
         log: silentLog,
+        metrics: new Metrics(),
         schedule: [100, 100, 100],
         ...options,
       };

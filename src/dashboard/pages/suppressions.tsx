@@ -4,7 +4,7 @@ import type { FormEvent } from 'react';
 import { Link } from 'wouter';
 import type { Suppression } from '../../client/index.ts';
 import { pageOf, useAddressState } from '../address-state.ts';
-import { api } from '../api.ts';
+import { api, Unreadable } from '../api.ts';
 import { count } from '../format.ts';
 import { Confirmed, useAction } from '../parts/action.tsx';
 import { type Column, DataTable } from '../parts/data-table.tsx';
@@ -17,7 +17,7 @@ import { Pager, pageSize } from '../parts/pager.tsx';
 import { Status } from '../parts/status.tsx';
 import { useSession } from '../session.ts';
 import { Evidence } from './suppression-evidence.tsx';
-import { importCsv } from './suppressions-csv.ts';
+import { readCsv } from './suppressions-csv.ts';
 
 const reasons = ['bounce', 'complaint', 'unsubscribe', 'manual'] as const;
 
@@ -66,6 +66,20 @@ const columns: Column<Suppression>[] = [
     ),
   },
 ];
+
+/** What one call takes. */
+const mostAtOnce = 10_000;
+
+/** Puts all addresses of a file on the list. @returns how many */
+export async function importCsv(file: File): Promise<number> {
+  const entries = readCsv(await file.text());
+  if (entries.length === 0) throw new Unreadable('There is no address in this file.');
+  let added = 0;
+  for (let at = 0; at < entries.length; at += mostAtOnce) {
+    added += (await api.suppressions.import({ suppressions: entries.slice(at, at + mostAtOnce) })).count;
+  }
+  return added;
+}
 
 /** Whom nothing is sent to. */
 export function Suppressions() {

@@ -3,6 +3,7 @@ import { planNames } from '../../core/plans.ts';
 import { allLogsQuery } from '../log-query.ts';
 import { change, newAccount, topUp } from '../routes/admin.ts';
 import { page } from '../validation.ts';
+import { doctorOperation } from './doctor.ts';
 import { accountEmail, besideEmails, sentExample } from './emails.ts';
 import type { Group } from './operation.ts';
 import { samples } from './samples.ts';
@@ -147,5 +148,6 @@ export const adminGroup: Group = {
         },
       },
     },
+    doctorOperation,
   ],
 };

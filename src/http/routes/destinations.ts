@@ -21,15 +21,10 @@ export function destinationRoutes(router: Router, { db, jwtSecret }: Services): 
     ctx.body = { destinations: found.map(present.destination), sending_ips: addresses.map(present.sendingAddress) };
   });
 
-  for (const order of ['pause', 'resume', 'flush'] as const) {
+  for (const order of destinations.orderNames) {
     router.post(`/admin/destinations/:name/${order}`, ...operator, async (ctx) => {
-      const given = ctx.params.name ?? '';
-      const known = await destinations.find(db, given);
-      const name = destinations.domainOf(given) ?? given;
-      const flushed = order === 'flush' ? { flushed: await destinations.flush(db, name, known.destinations) } : {};
-      if (order === 'pause') await destinations.pause(db, name);
-      if (order === 'resume') await destinations.resume(db, name);
-      ctx.body = { destination: present.destination(await destinations.find(db, name)), ...flushed };
+      const { standing, flushed } = await destinations.give(db, ctx.params.name ?? '', order);
+      ctx.body = { destination: present.destination(standing), ...(flushed === null ? {} : { flushed }) };
     });
   }
 }

@@ -1,24 +1,13 @@
 import type Router from '@koa/router';
 import { z } from 'zod';
 import * as keys from '../../core/keys.ts';
-import { AddressError, normalizeDomain } from '../../mail/address.ts';
 import { demandLogin, type Session } from '../auth.ts';
 import { readJson } from '../body.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
-import { line, list, oneOf, parse, timestamp } from '../validation.ts';
+import { domainName, line, list, oneOf, parse, timestamp } from '../validation.ts';
 
 const bodyLimit = 64 * 1024;
-
-const domainName = line(253).transform((value, context) => {
-  try {
-    return normalizeDomain(value);
-  } catch (error) {
-    if (!(error instanceof AddressError)) throw error;
-    context.addIssue(error.message);
-    return z.NEVER;
-  }
-});
 
 export const newKey = z.object({
   name: line(200).describe('What people call it.'),

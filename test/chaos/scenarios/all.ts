@@ -1,6 +1,9 @@
 import type { Scenario } from '../run.ts';
 import { connectionsCut, databaseStopped } from './database.ts';
 import { diskFull } from './disk.ts';
+import { largeBodies, slowClients } from './hostile-clients.ts';
+import { hostilePeers } from './hostile-peers.ts';
+import { lateDot } from './late-dot.ts';
 import { clocksOff, frozenNode } from './nodes.ts';
 import { drain, killAlone, killOfTwo, killSameMail } from './random-kills.ts';
 import { killAtStages } from './stages.ts';
@@ -17,4 +20,8 @@ export const scenarios: Scenario[] = [
   drain,
   diskFull,
   killSameMail,
+  lateDot,
+  hostilePeers,
+  slowClients,
+  largeBodies,
 ];

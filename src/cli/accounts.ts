@@ -1,0 +1,131 @@
+import { randomBytes } from 'node:crypto';
+import { z } from 'zod';
+import * as accounts from '../core/accounts.ts';
+import { type PlanName, planNames } from '../core/plans.ts';
+import type { Account } from '../generated/prisma/client.ts';
+import * as present from '../http/present.ts';
+import { newAccount } from '../http/routes/admin.ts';
+import { oneOf, page } from '../http/validation.ts';
+import type { Command, Told } from './command.ts';
+import { withDatabase } from './database.ts';
+import { contentOf, isSet, read, required, textOf } from './given.ts';
+import { table } from './table.ts';
+
+const heads = ['ID', 'NAME', 'PLAN', 'TODAY', 'MONTH', 'CREDIT', 'STATE'];
+
+function row(account: Account): (string | number)[] {
+  const { id, name, plan, usage, credit, suspended_at: suspended } = present.account(account);
+  return [id, name, plan, usage.day, usage.month, credit, suspended ? 'suspended' : 'active'];
+}
+
+const tell = (account: Account, sentence: string): Told => ({
+  json: { account: present.account(account) },
+  text: `${sentence}\n${table(heads, [row(account)], '')}`,
+});
+
+const named = [
+  'An account is named by its id, or by the email address that one of its users logs in with.',
+  'Nodes that run know of a change at once.',
+].join('\n');
+
+export const listAccounts: Command = {
+  summary: 'all accounts, newest first',
+  help: [
+    'Usage: sendwright accounts list [--limit <n>] [--offset <n>]',
+    '',
+    'Lists accounts with what they have sent today and this month (UTC), newest first, 100 at the most.',
+  ].join('\n'),
+  options: { limit: { type: 'string' }, offset: { type: 'string' } },
+  async run(env, say, given) {
+    const asked = read(z.object(page), { limit: textOf(given, 'limit') ?? '100', offset: textOf(given, 'offset') });
+    return withDatabase(env, say, async ({ db }) => {
+      const found = await accounts.list(db, asked);
+      return {
+        json: { accounts: found.accounts.map((one) => present.account(one)), count: found.count },
+        text: table(heads, found.accounts.map(row), 'There are no accounts here.'),
+      };
+    });
+  },
+};
+
+export const createAccount: Command = {
+  summary: 'an account with a first user',
+  help: [
+    'Usage: sendwright accounts create --name <name> --email <address> [--plan <plan>] [--password-stdin]',
+    '',
+    'Makes an account with a user who logs in with this address. The password is made and shown once, or read from the',
+    `standard input with --password-stdin. The plan is one of ${planNames.join(', ')}; without one it is DEFAULT_PLAN.`,
+  ].join('\n'),
+  options: {
+    name: { type: 'string' },
+    email: { type: 'string' },
+    plan: { type: 'string' },
+    'password-stdin': { type: 'boolean' },
+  },
+  async run(env, say, given) {
+    const wanted = { name: required(given, 'name'), email: required(given, 'email'), plan: textOf(given, 'plan') };
+    const password = isSet(given, 'password-stdin') ? (await contentOf('-')).replace(/\r?\n$/, '') : null;
+    const input = read(newAccount, { ...wanted, password });
+    return withDatabase(env, say, async ({ db, config }) => {
+      const made = password ?? randomBytes(12).toString('base64url');
+      const email = input.email.address.toLowerCase();
+      const account = await accounts.create(db, {
+        name: input.name,
+        plan: input.plan ?? config.defaultPlan,
+        user: { email, password: made },
+      });
+      const shown = password === null ? { password: made } : {};
+      const told = tell(account, `${email} can log in${password === null ? ` with ${made}, shown this once` : ''}.`);
+      return { ...told, json: { account: present.account(account), user: { email, ...shown } } };
+    });
+  },
+};
+
+const change = (
+  summary: string,
+  help: string[],
+  done: string,
+  changes: { suspended: boolean } | ((plan: PlanName) => { plan: PlanName }),
+): Command => ({
+  summary,
+  help: [...help, '', named].join('\n'),
+  operands: typeof changes === 'function' ? ['account', 'plan'] : ['account'],
+  async run(env, say, { operands: [name = '', plan] }) {
+    const input =
+      typeof changes === 'function' ? changes(read(z.object({ plan: oneOf(planNames) }), { plan }).plan) : changes;
+    return withDatabase(env, say, async ({ db }) => {
+      const { id } = await accounts.find(db, name);
+      return tell(await accounts.change(db, id, input), done);
+    });
+  },
+});
+
+export const suspendAccount = change(
+  'stops an account: no logins, no new mail, and none of what it has queued',
+  [
+    'Usage: sendwright accounts suspend <account>',
+    '',
+    'Nobody of the account can log in or send any more, and what it has queued fails when its turn comes.',
+    'sendwright accounts resume <account> lets it in again.',
+  ],
+  'The account is suspended.',
+  { suspended: true },
+);
+
+export const resumeAccount = change(
+  'lets a suspended account in again',
+  [
+    'Usage: sendwright accounts resume <account>',
+    '',
+    'Logins and API keys of the account work again. Mail that failed meanwhile stays failed.',
+  ],
+  'The account is active.',
+  { suspended: false },
+);
+
+export const changePlan = change(
+  'gives an account another plan',
+  ['Usage: sendwright accounts plan <account> <plan>', '', `The plan is one of ${planNames.join(', ')}.`],
+  'The plan is changed.',
+  (plan) => ({ plan }),
+);

@@ -1,0 +1,93 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { type Config, ConfigError, readConfig } from '../config.ts';
+import { keyringIn, readSecrets, type Secrets } from '../data-dir.ts';
+import { connect, type Database } from '../db/client.ts';
+import { runningUrl, startEmbedded } from '../db/embedded.ts';
+import { isMigrated, migrate } from '../db/migrate.ts';
+import { silentLog } from '../log.ts';
+import { type Keyring, keyringOf } from '../seal.ts';
+import { StartError } from '../start-error.ts';
+
+type Env = Record<string, string | undefined>;
+type Say = (sentence: string) => void;
+
+/** The database of the service, beside nodes that may be running. */
+export interface Opened {
+  config: Config;
+  url: string;
+  db: Database;
+  keyring: Keyring;
+}
+
+const connections = 5;
+
+/**
+ * Does something with the database of the service: the one that DATABASE_URL names, or the embedded one, on the server
+ * that a running Sendwright keeps or on one that is started for this.
+ *
+ * @throws ConfigError or StartError where there is none, or it is that of an older Sendwright
+ */
+export async function withDatabase<T>(env: Env, say: Say, work: (opened: Opened) => Promise<T>): Promise<T> {
+  return withServer(env, say, async ({ config, url, keyring, joined }) => {
+    if (!joined) await migrate(url);
+    const db = connect(url, silentLog, connections);
+    try {
+      if (joined && !(await isMigrated(db)))
+        throw new StartError(
+          'the database is that of another version of Sendwright: run sendwright migrate, or start this one on it once',
+        );
+      return await work({ config, url, db, keyring });
+    } finally {
+      await db.close();
+    }
+  });
+}
+
+/** Where the database is, and whether others may be using it. */
+export interface Server {
+  config: Config;
+  url: string;
+  keyring: Keyring;
+  joined: boolean;
+}
+
+/** The same before anything is known about what is in the database. */
+export async function withServer<T>(env: Env, say: Say, work: (server: Server) => Promise<T>): Promise<T> {
+  const config = readConfig(env);
+  const { databaseUrl: url, encryptionKey: key, nextEncryptionKey: next } = config;
+  if (url && key) return work({ config, url, keyring: keyringOf(key, next), joined: true });
+  const secrets = await existingSecrets(config);
+  const keyring = key ? keyringOf(key, next) : keyringIn(secrets);
+  return onEmbedded(config, secrets, say, (url, joined) => work({ config, url, keyring, joined }));
+}
+
+/** @throws ConfigError when the folder has no database, StartError when it cannot be used */
+export async function existingSecrets({ dataDir }: Config): Promise<Secrets> {
+  if (!existsSync(join(dataDir, 'postgres')))
+    throw new ConfigError(
+      `DATA_DIR ${dataDir} has no database: set it to the folder of the service, or set DATABASE_URL`,
+    );
+  return readSecrets(dataDir);
+}
+
+/**
+ * On the server that a running Sendwright keeps or, where none runs, on one that is started for this.
+ *
+ * @param work gets the address of the database, and whether the server was running
+ */
+export async function onEmbedded<T>(
+  { dataDir }: Config,
+  { databasePassword: password }: Secrets,
+  say: Say,
+  work: (url: string, joined: boolean) => Promise<T>,
+): Promise<T> {
+  const running = runningUrl(dataDir, password);
+  if (running) return work(running, true);
+  const postgres = await startEmbedded({ dataDir, password, log: silentLog, onProgress: say });
+  try {
+    return await work(postgres.url, false);
+  } finally {
+    await postgres.stop();
+  }
+}

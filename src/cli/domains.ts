@@ -1,0 +1,81 @@
+import * as accounts from '../core/accounts.ts';
+import * as domains from '../core/domains.ts';
+import { check, type RecordName, verify } from '../core/verification.ts';
+import { ApiError } from '../errors.ts';
+import type { Domain } from '../generated/prisma/client.ts';
+import * as present from '../http/present.ts';
+import type { Command } from './command.ts';
+import { withDatabase } from './database.ts';
+import { isSet, textOf } from './given.ts';
+import { lookedUpFrom } from './surroundings.ts';
+import { table } from './table.ts';
+
+const shown = (domain: Domain) => ({ ...present.domain(domain), account_id: domain.accountId });
+
+export const listDomains: Command = {
+  summary: 'sending domains, newest first',
+  help: [
+    'Usage: sendwright domains list [--account <account>]',
+    '',
+    'Lists the domains of all accounts, or of one: its id, or the email address of one of its users. 1,000 at the most.',
+  ].join('\n'),
+  options: { account: { type: 'string' } },
+  async run(env, say, given) {
+    return withDatabase(env, say, async ({ db }) => {
+      const account = textOf(given, 'account');
+      const found = account
+        ? await domains.list(db, (await accounts.find(db, account)).id)
+        : await domains.listAll(db, { limit: 1_000 });
+      const rows = found.map((one) => [one.domain, one.status, one.accountId, one.dnsWarning]);
+      return {
+        json: { domains: found.map(shown) },
+        text: table(['DOMAIN', 'STATUS', 'ACCOUNT', 'WARNING'], rows, 'There are no domains.'),
+      };
+    });
+  },
+};
+
+export const checkDomain: Command = {
+  summary: 'looks up the DNS records of a domain now',
+  help: [
+    'Usage: sendwright domains check <domain> [--account <account>] [--verify]',
+    '',
+    'Says of each of the three records what is published and what is wrong with it; the exit code is 1 where something is.',
+    '',
+    '  --account <account>  where several accounts have registered it; without it the one that has it verified',
+    '  --verify             marks it as verified where all is right, as POST /api/v1/domains/:id/verify does',
+  ].join('\n'),
+  operands: ['domain'],
+  options: { account: { type: 'string' }, verify: { type: 'boolean' } },
+  async run(env, say, given) {
+    return withDatabase(env, say, async (opened) => {
+      const { db } = opened;
+      const account = textOf(given, 'account');
+      const accountId = account ? (await accounts.find(db, account)).id : null;
+      const domain = await domains.findByName(db, given.operands[0] ?? '', accountId);
+      given.progress(`Looking up the records of ${domain.domain}`);
+      const [now, checks, refusal] = await lookedUpFrom(opened, async ({ surroundings }) => {
+        if (!isSet(given, 'verify')) return [domain, await check(domain, surroundings), null] as const;
+        try {
+          const verified = await verify(db, domain.accountId, domain.id, surroundings);
+          return [verified.domain, verified.checks, null] as const;
+        } catch (error) {
+          if (!(error instanceof ApiError) || !error.extra.checks) throw error;
+          return [domain, error.extra.checks as Awaited<ReturnType<typeof check>>, error.detail ?? null] as const;
+        }
+      });
+      const each = Object.entries(checks) as [RecordName, (typeof checks)[RecordName]][];
+      const lines = each.map(([name, { ok, problem, expected, name: at }]) =>
+        ok ? `ok       ${name}` : `problem  ${name}: ${problem}\n         at ${at}, expected: ${expected}`,
+      );
+      return {
+        json: {
+          domain: shown(now),
+          checks: Object.fromEntries(each.map(([name, one]) => [name, present.check(one)])),
+        },
+        text: [`${now.domain} is ${now.status}`, ...lines].join('\n'),
+        failed: refusal !== null || each.some(([, { ok }]) => !ok),
+      };
+    });
+  },
+};

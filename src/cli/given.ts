@@ -1,0 +1,60 @@
+import { open } from 'node:fs/promises';
+import type { z } from 'zod';
+import { ApiError } from '../errors.ts';
+import { parse } from '../http/validation.ts';
+import { type Given, Misuse } from './command.ts';
+
+/** What a file or the standard input may hold: as much as a call of the API. */
+const mostBytes = 40 * 1024 * 1024;
+
+/** An option with one value; undefined where it was left out. */
+export const textOf = ({ options }: Given, name: string): string | undefined => options[name] as string | undefined;
+
+/** @throws Misuse where it was left out */
+export function required(given: Given, name: string): string {
+  const text = textOf(given, name);
+  if (!text) throw new Misuse(`--${name} is missing`);
+  return text;
+}
+
+/** An option that may be given more than once, and whose values may be lists with commas. */
+export const listOf = ({ options }: Given, name: string): string[] =>
+  ((options[name] ?? []) as string[]).flatMap((value) => value.split(',').map((item) => item.trim()));
+
+export const isSet = ({ options }: Given, name: string): boolean => options[name] === true;
+
+/**
+ * Reads the values by the rules of the API.
+ *
+ * @throws Misuse that names the field
+ */
+export function read<T extends z.ZodType>(schema: T, input: unknown): z.output<T> {
+  try {
+    return parse(schema, input);
+  } catch (error) {
+    if (error instanceof ApiError) throw new Misuse(error.detail ?? error.message);
+    throw error;
+  }
+}
+
+/**
+ * The text of a file, or of the standard input where it is called `-`.
+ *
+ * @throws Misuse when it cannot be read, is too large or is not UTF-8
+ */
+export async function contentOf(file: string): Promise<string> {
+  const named = file === '-' ? 'the standard input' : file;
+  const chunks: Buffer[] = [];
+  let size = 0;
+  try {
+    const stream = file === '-' ? process.stdin : (await open(file)).createReadStream();
+    for await (const chunk of stream) {
+      chunks.push(Buffer.from(chunk));
+      size += chunk.length;
+      if (size > mostBytes) throw new Error('it is larger than 40 MB');
+    }
+    return new TextDecoder('utf-8', { fatal: true }).decode(Buffer.concat(chunks));
+  } catch (error) {
+    throw new Misuse(`${named} cannot be read (${(error as Error).message})`);
+  }
+}

@@ -1,0 +1,95 @@
+import * as accounts from '../core/accounts.ts';
+import * as keys from '../core/keys.ts';
+import type { ApiKey } from '../generated/prisma/client.ts';
+import * as present from '../http/present.ts';
+import { newKey } from '../http/routes/keys.ts';
+import type { Command } from './command.ts';
+import { withDatabase } from './database.ts';
+import { listOf, read, required, textOf } from './given.ts';
+import { table } from './table.ts';
+
+const shown = (key: ApiKey) => ({ ...present.apiKey(key), account_id: key.accountId });
+
+const heads = ['ID', 'ACCOUNT', 'NAME', 'KEY', 'SCOPES', 'STATE'];
+
+function row(key: ApiKey): string[] {
+  const over = key.expiresAt && key.expiresAt.getTime() <= Date.now();
+  const state = key.revokedAt ? 'revoked' : over ? 'expired' : 'active';
+  return [key.id, key.accountId, key.name, `${key.keyPrefix}…`, key.scopes.join(','), state];
+}
+
+const ofAccount =
+  '  --account <account>  its id, or the email address of one of its users; without it that of the first admin';
+
+export const listKeys: Command = {
+  summary: 'the API keys of an account, newest first',
+  help: ['Usage: sendwright keys list [--account <account>]', '', ofAccount].join('\n'),
+  options: { account: { type: 'string' } },
+  async run(env, say, given) {
+    return withDatabase(env, say, async ({ db }) => {
+      const { id } = await accounts.find(db, textOf(given, 'account') ?? null);
+      const found = await keys.list(db, id);
+      return {
+        json: { api_keys: found.map(shown) },
+        text: table(heads, found.map(row), 'The account has no API keys.'),
+      };
+    });
+  },
+};
+
+export const createKey: Command = {
+  summary: 'an API key, which is shown once',
+  help: [
+    'Usage: sendwright keys create --name <name> [options]',
+    '',
+    ofAccount,
+    '  --scope <scope>      send (which it is without this), or read; may be given more than once',
+    '  --domain <domain>    the only sender domain that it may use; may be given more than once',
+    '  --expires-at <time>  from when on it is refused, such as 2027-12-31T00:00:00Z',
+    '',
+    'The key is the only line on the standard output.',
+  ].join('\n'),
+  options: {
+    account: { type: 'string' },
+    name: { type: 'string' },
+    scope: { type: 'string', multiple: true },
+    domain: { type: 'string', multiple: true },
+    'expires-at': { type: 'string' },
+  },
+  async run(env, say, given) {
+    const [scopes, domains] = [listOf(given, 'scope'), listOf(given, 'domain')];
+    const input = read(newKey, {
+      name: required(given, 'name'),
+      ...(scopes.length > 0 ? { scopes } : {}),
+      ...(domains.length > 0 ? { domains } : {}),
+      expires_at: textOf(given, 'expires-at'),
+    });
+    return withDatabase(env, say, async ({ db }) => {
+      const { id } = await accounts.find(db, textOf(given, 'account') ?? null);
+      const { key, apiKey } = await keys.create(db, id, {
+        name: input.name,
+        scopes: [...new Set(input.scopes ?? (['send'] as const))],
+        domains: [...new Set(input.domains ?? [])],
+        expiresAt: input.expires_at ?? null,
+      });
+      say('Store this key now: it is shown only once and cannot be read again.');
+      return { json: { key, api_key: shown(apiKey) }, text: key };
+    });
+  },
+};
+
+export const revokeKey: Command = {
+  summary: 'ends an API key on every node at once',
+  help: [
+    'Usage: sendwright keys revoke <id>',
+    '',
+    'The key is refused from now on. One that is revoked already stays as it was.',
+  ].join('\n'),
+  operands: ['id'],
+  async run(env, say, { operands: [id = ''] }) {
+    return withDatabase(env, say, async ({ db }) => {
+      const revoked = await keys.revoke(db, await keys.accountOf(db, id), id);
+      return { json: { api_key: shown(revoked) }, text: table(heads, [row(revoked)], '') };
+    });
+  },
+};

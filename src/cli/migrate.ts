@@ -1,0 +1,46 @@
+import { refuseDatabase } from '../db/check.ts';
+import { connect } from '../db/client.ts';
+import { startErrorOf } from '../db/failure.ts';
+import { migrate as applyMigrations } from '../db/migrate.ts';
+import { silentLog } from '../log.ts';
+import { createQueue } from '../queue.ts';
+import { StartError } from '../start-error.ts';
+import type { Command } from './command.ts';
+import { withServer } from './database.ts';
+
+/** This process's own; how many a node needs is for the node to say. */
+const connections = 2;
+
+export const migrate: Command = {
+  summary: 'brings the schema of the database up to date',
+  help: [
+    'Usage: sendwright migrate',
+    '',
+    'Applies the migrations that the database does not have yet, and makes or updates the tables of the queue. Each start',
+    'does this too; run it before, where nodes are to start without the right to change tables, or one by one.',
+  ].join('\n'),
+  async run(env, say, { progress }) {
+    return withServer(env, say, async ({ config, url }) => {
+      const db = connect(url, silentLog, connections);
+      try {
+        const refusal = await refuseDatabase(db, { connections, allowUnsafe: config.allowUnsafeDatabase }).catch(
+          (error: Error) => {
+            throw startErrorOf(error, true);
+          },
+        );
+        if (refusal) throw new StartError(refusal);
+      } finally {
+        await db.close();
+      }
+      progress('Applying migrations');
+      const applied = await applyMigrations(url);
+      progress('Preparing the queue');
+      const queue = createQueue(url, silentLog);
+      await queue.start();
+      await queue.stop();
+      const text =
+        applied.length > 0 ? applied.map((name) => `applied ${name}`).join('\n') : 'The schema is up to date.';
+      return { json: { applied }, text };
+    });
+  },
+};

@@ -1,0 +1,73 @@
+import * as destinations from '../core/destinations.ts';
+import * as present from '../http/present.ts';
+import { destinationQuery } from '../http/routes/destinations.ts';
+import type { Command } from './command.ts';
+import { withDatabase } from './database.ts';
+import { read, textOf } from './given.ts';
+import { table } from './table.ts';
+
+const heads = ['SITE', 'QUEUED', 'DEFERRED', 'IN FLIGHT', 'CONNECTIONS', 'STATE'];
+
+function row(standing: destinations.Standing): (string | number)[] {
+  const { site, queued, deferred, running, connections, mostConnections, pausedAt, reason, waitingFor } = standing;
+  const state = pausedAt ? 'paused' : (reason ?? waitingFor ?? 'open');
+  return [site, queued, deferred, running, `${connections}/${mostConnections}`, state];
+}
+
+export const listQueue: Command = {
+  summary: 'where mail goes, and what waits for it',
+  help: [
+    'Usage: sendwright queue list [--limit <n>]',
+    '',
+    'Every site that mail waits for, that was sent to within the hour or that is paused; those with most waiting first.',
+  ].join('\n'),
+  options: { limit: { type: 'string' } },
+  async run(env, say, given) {
+    const { limit } = read(destinationQuery, { limit: textOf(given, 'limit') ?? '100' });
+    return withDatabase(env, say, async ({ db }) => {
+      const found = await destinations.list(db, limit);
+      return {
+        json: { destinations: found.map(present.destination) },
+        text: table(heads, found.map(row), 'Nothing waits.'),
+      };
+    });
+  },
+};
+
+const order = (name: destinations.OrderName, summary: string, about: string): Command => ({
+  summary,
+  help: [
+    `Usage: sendwright queue ${name} <destination>`,
+    '',
+    about,
+    'The destination is a domain, or the name of a site as sendwright queue list shows it.',
+  ].join('\n'),
+  operands: ['destination'],
+  async run(env, say, { operands: [given = ''] }) {
+    return withDatabase(env, say, async ({ db }) => {
+      const { standing, flushed } = await destinations.give(db, given, name);
+      const count = flushed === null ? {} : { flushed };
+      const due = flushed === null ? '' : `${flushed} recipients are due now that were not.\n`;
+      return {
+        json: { destination: present.destination(standing), ...count },
+        text: `${due}${table(heads, [row(standing)], '')}`,
+      };
+    });
+  },
+});
+
+export const pauseDestination = order(
+  'pause',
+  'tries nothing more at a destination until it is resumed',
+  'What is under way ends by itself; nodes hear of it within a second.',
+);
+export const resumeDestination = order(
+  'resume',
+  'lets what waits for a paused destination go on',
+  'What waits for it goes on at once, in the order that it became due.',
+);
+export const flushDestination = order(
+  'flush',
+  'tries everything that waits for a destination now',
+  'Whatever was seen of it is forgotten. What is scheduled for later, or paused, is left.',
+);

@@ -1,0 +1,152 @@
+import { parseArgs } from 'node:util';
+import { ConfigError } from '../config.ts';
+import { startErrorOf } from '../db/failure.ts';
+import { ApiError } from '../errors.ts';
+import { changePlan, createAccount, listAccounts, resumeAccount, suspendAccount } from './accounts.ts';
+import { type Command, type Given, Misuse } from './command.ts';
+import { doctor } from './doctor.ts';
+import { checkDomain, listDomains } from './domains.ts';
+import { beginHold, endHold } from './hold.ts';
+import { createKey, listKeys, revokeKey } from './keys.ts';
+import { migrate } from './migrate.ts';
+import { flushDestination, listQueue, pauseDestination, resumeDestination } from './queue.ts';
+import { rotateEncryption } from './rotate-encryption.ts';
+import { send } from './send.ts';
+import { start } from './start.ts';
+
+export const commands: Record<string, Command> = {
+  start,
+  migrate,
+  doctor,
+  'accounts list': listAccounts,
+  'accounts create': createAccount,
+  'accounts suspend': suspendAccount,
+  'accounts resume': resumeAccount,
+  'accounts plan': changePlan,
+  'keys list': listKeys,
+  'keys create': createKey,
+  'keys revoke': revokeKey,
+  'keys rotate-encryption': rotateEncryption,
+  'domains list': listDomains,
+  'domains check': checkDomain,
+  'queue list': listQueue,
+  'queue pause': pauseDestination,
+  'queue resume': resumeDestination,
+  'queue flush': flushDestination,
+  hold: beginHold,
+  release: endHold,
+  send,
+};
+
+/** What the process ends with. */
+export const [done, failed, misused] = [0, 1, 2];
+
+const widest = Math.max(...Object.keys(commands).map((name) => name.length));
+
+const usageOf = (names: string[]) =>
+  [
+    'Usage: sendwright <command> [--json] [--help]',
+    '',
+    ...names.map((name) => `  ${name.padEnd(widest)}   ${commands[name]?.summary}`),
+    '',
+    'Commands read the same environment as the service (docs/config.md) and work on its database, also while nodes run.',
+    'With --json they answer in JSON. Exit codes: 0 done, 1 refused or failed, or something to do, 2 wrongly called.',
+  ].join('\n');
+
+const usage = usageOf(Object.keys(commands));
+
+/** Where a command is heard. */
+export interface Terminal {
+  /** To the standard output. */
+  print(text: string): void;
+  /** To the standard error. */
+  say(sentence: string): void;
+  /** As `Given` has it. */
+  progress(line: string): void;
+}
+
+/**
+ * Runs one command to its end.
+ *
+ * @param args what follows `sendwright`
+ * @returns the exit code
+ * @throws what is a defect of ours
+ */
+export async function run(
+  args: string[],
+  env: Record<string, string | undefined>,
+  { print, say, progress }: Terminal,
+): Promise<number> {
+  const found = find(args);
+  if (!found) return withoutCommand(args, print, say);
+  const { name, command, rest } = found;
+  let given: ReturnType<typeof read>;
+  try {
+    given = read(command, rest);
+    if (given.options.help) {
+      print(command.help);
+      return done;
+    }
+    demandOperands(command, given.operands);
+    const told = await command.run(env, say, { ...given, progress });
+    progress('');
+    if (told) print(given.options.json ? JSON.stringify(told.json, null, 2) : told.text);
+    return told?.failed ? failed : done;
+  } catch (error) {
+    progress('');
+    if (error instanceof Misuse) {
+      say(`sendwright ${name}: ${error.message}\nsendwright ${name} --help says how it is called.`);
+      return misused;
+    }
+    const expected = error instanceof ConfigError ? error : refusalOf(error);
+    if (!expected) throw error;
+    say(`sendwright: ${expected.message}`);
+    return failed;
+  }
+}
+
+function find(args: string[]): { name: string; command: Command; rest: string[] } | null {
+  for (const words of [2, 1]) {
+    const name = args.slice(0, words).join(' ');
+    const command = Object.hasOwn(commands, name) ? commands[name] : undefined;
+    if (command) return { name, command, rest: args.slice(words) };
+  }
+  return null;
+}
+
+function withoutCommand(args: string[], print: Terminal['print'], say: Terminal['say']): number {
+  const words = args.filter((word) => !word.startsWith('-'));
+  const group = Object.keys(commands).filter((name) => name.startsWith(`${words.join(' ')} `));
+  if (args.some((word) => word === '--help' || word === '-h')) {
+    print(words.length > 0 && group.length > 0 ? usageOf(group) : usage);
+    return done;
+  }
+  const name = args.join(' ').slice(0, 100);
+  say(name ? `sendwright: there is no command ${JSON.stringify(name)}\n\n${usage}` : usage);
+  return misused;
+}
+
+function read({ options = {} }: Command, args: string[]): Omit<Given, 'progress'> {
+  try {
+    const { values, positionals } = parseArgs({
+      args,
+      allowPositionals: true,
+      options: { ...options, help: { type: 'boolean', short: 'h' }, json: { type: 'boolean' } },
+    });
+    return { operands: positionals, options: values };
+  } catch (error) {
+    throw new Misuse((error as Error).message);
+  }
+}
+
+function demandOperands({ operands = [] }: Command, given: string[]): void {
+  const missing = operands[given.length];
+  if (missing) throw new Misuse(`<${missing}> is missing`);
+  const [more] = given.slice(operands.length);
+  if (more !== undefined) throw new Misuse(`${JSON.stringify(more.slice(0, 100))} is too much`);
+}
+
+function refusalOf(error: unknown): Error | null {
+  if (error instanceof ApiError) return new Error(error.detail ?? error.message);
+  return startErrorOf(error);
+}

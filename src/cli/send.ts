@@ -1,0 +1,139 @@
+import { createHash } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import * as accounts from '../core/accounts.ts';
+import * as log from '../core/email-log.ts';
+import { answerAll } from '../core/emails.ts';
+import { limits } from '../core/send-limits.ts';
+import type { Database } from '../db/client.ts';
+import { ApiError } from '../errors.ts';
+import type { Email } from '../generated/prisma/client.ts';
+import * as present from '../http/present.ts';
+import { sendRequest } from '../http/send-request.ts';
+import { silentLog } from '../log.ts';
+import { createQueue } from '../queue.ts';
+import { type Command, type Given, Misuse } from './command.ts';
+import { withDatabase } from './database.ts';
+import { contentOf, isSet, listOf, read, textOf } from './given.ts';
+
+const waitMs = 60_000;
+const lookEveryMs = 500;
+
+const names = ['from', 'subject', 'html', 'text', 'type'];
+
+export const send: Command = {
+  summary: 'accepts an email, which a running node delivers',
+  help: [
+    'Usage: sendwright send --from <address> --to <address> --subject <text> --text <text> [options]',
+    '       sendwright send --file <file> [options]',
+    '',
+    'Accepts an email by the rules of POST /api/v1/emails, with quota, suppressions and webhooks. A running node delivers it.',
+    '',
+    '  --to, --cc, --bcc <address>  may be given more than once',
+    '  --text, --html <text>        the body; - reads it from the standard input',
+    '  --tag <tag>                  may be given more than once',
+    '  --type <type>                transactional, or marketing',
+    '  --scheduled-at <time>        not now, but at this time, such as 2027-01-31T09:00:00Z',
+    '  --file <file>                JSON with the fields of the API instead, attachments too; - is the standard input',
+    '  --account <account>          whose domain it leaves from: an id, or the email address of a user; without it that',
+    '                               of the first admin',
+    '  --idempotency-key <key>      accepts the same email once within 24 hours, however often this is run',
+    '  --wait                       waits until it is settled, a minute at the most; the exit code is 1 where it was not sent',
+  ].join('\n'),
+  options: {
+    ...Object.fromEntries(
+      [...names, 'scheduled-at', 'file', 'account', 'idempotency-key'].map(
+        (name) => [name, { type: 'string' }] as const,
+      ),
+    ),
+    ...Object.fromEntries(
+      ['to', 'cc', 'bcc', 'tag'].map((name) => [name, { type: 'string', multiple: true }] as const),
+    ),
+    wait: { type: 'boolean' },
+  },
+  async run(env, say, given) {
+    const input = await inputOf(given);
+    const request = read(sendRequest, input);
+    const key = textOf(given, 'idempotency-key');
+    if (key !== undefined && (key.length === 0 || key.length > limits.idempotencyKey))
+      throw new Misuse(`--idempotency-key must have 1 to ${limits.idempotencyKey} characters`);
+    const fingerprint = createHash('sha256')
+      .update(`sendwright send ${JSON.stringify(input)}`)
+      .digest();
+    return withDatabase(env, say, async ({ db, url }) => {
+      const account = await accounts.find(db, textOf(given, 'account') ?? null);
+      if (account.suspendedAt) throw new ApiError(403, 'forbidden', { detail: 'the account is suspended' });
+      const queue = createQueue(url, silentLog);
+      await queue.start();
+      try {
+        const holder = { accountId: account.id, keyId: null, plan: account.plan, domains: [] };
+        const [answer] = await answerAll(db, queue, holder, [
+          {
+            requests: [request],
+            idempotency: key === undefined ? null : { key, fingerprint },
+            respond: ([accepted]) => {
+              if (!accepted || 'refusal' in accepted) throw accepted?.refusal;
+              return { id: accepted.email.id };
+            },
+          },
+        ]);
+        if (!answer || 'error' in answer) throw answer?.error;
+        const { id } = answer.response as { id: string };
+        const email = isSet(given, 'wait')
+          ? await settled(db, account.id, id, given)
+          : await emailOf(db, account.id, id);
+        return {
+          json: { email: present.email(email) },
+          text: `${email.id} is ${email.status}${email.error ? `: ${email.error}` : ''}`,
+          failed: email.status === 'failed' || email.status === 'suppressed' || isLate(email, given),
+        };
+      } finally {
+        await queue.stop();
+      }
+    });
+  },
+};
+
+/** The fields of the API, as they were given. */
+async function inputOf(given: Given): Promise<unknown> {
+  const file = textOf(given, 'file');
+  if (file !== undefined) {
+    try {
+      return JSON.parse(await contentOf(file));
+    } catch (error) {
+      if (error instanceof SyntaxError) throw new Misuse(`--file is not JSON (${error.message})`);
+      throw error;
+    }
+  }
+  const fields = names.map((name) => [name, textOf(given, name)] as const);
+  if (fields.filter(([, value]) => value === '-').length > 1)
+    throw new Misuse('only one of --text and --html can be read from the standard input');
+  const bodies = await Promise.all(
+    fields.map(async ([name, value]) => [
+      name,
+      value === '-' && (name === 'text' || name === 'html') ? await contentOf('-') : value,
+    ]),
+  );
+  const lists = ['to', 'cc', 'bcc'].map((name) => [name, given.options[name] ?? []]);
+  return {
+    ...Object.fromEntries(bodies.filter(([, value]) => value !== undefined)),
+    ...Object.fromEntries(lists),
+    tags: listOf(given, 'tag'),
+    scheduled_at: textOf(given, 'scheduled-at'),
+  };
+}
+
+const isOpen = ({ status, scheduledAt }: Email) =>
+  status === 'queued' && (scheduledAt === null || scheduledAt.getTime() <= Date.now());
+
+const isLate = (email: Email, given: Given) => isSet(given, 'wait') && isOpen(email);
+
+const emailOf = async (db: Database, accountId: string, id: string) => (await log.get(db, accountId, id)).email;
+
+async function settled(db: Database, accountId: string, id: string, given: Given): Promise<Email> {
+  for (const end = Date.now() + waitMs; ; ) {
+    const email = await emailOf(db, accountId, id);
+    if (!isOpen(email) || Date.now() > end) return email;
+    given.progress(`${id} is ${email.status}, ${Math.ceil((end - Date.now()) / 1_000)} s left`);
+    await sleep(lookEveryMs);
+  }
+}

@@ -1,0 +1,16 @@
+import type { Command } from './command.ts';
+
+export const start: Command = {
+  summary: 'runs the service until it is told to stop',
+  help: [
+    'Usage: sendwright start',
+    '',
+    'The same as npm start: brings the schema of the database up to date, opens the ports and delivers mail. SIGTERM or',
+    'Ctrl-C finishes what is under way, within 30 seconds, and exits with 0.',
+  ].join('\n'),
+  async run() {
+    await import('../main.ts');
+    // It ends the process by itself.
+    return new Promise<never>(() => undefined);
+  },
+};

@@ -1,0 +1,32 @@
+import { randomBytes } from 'node:crypto';
+import type { Surroundings } from '../core/verification.ts';
+import { findInternet, type Internet } from '../internet.ts';
+import { silentLog } from '../log.ts';
+import type { Opened } from './database.ts';
+
+/**
+ * Looks names up as a node does; in the sandbox its DNS, which knows what the database knows, is started for this.
+ *
+ * @param work gets where names are looked up, and what verifying a domain needs to know
+ */
+export async function lookedUpFrom<T>(
+  { config, db, keyring }: Opened,
+  work: (from: { internet: Internet; surroundings: Surroundings }) => Promise<T>,
+): Promise<T> {
+  const stops: (() => Promise<unknown>)[] = [];
+  try {
+    // Nothing is sent from here, so whose the sending addresses are is not asked, and no bounce has to be understood.
+    const asking = { ...config, roles: new Set<never>() };
+    const returnPath = { key: randomBytes(32), host: config.mailHostname };
+    const internet = await findInternet(asking, db, silentLog, returnPath, stops);
+    const surroundings = {
+      resolve: async (name: string, type: string) => (await internet.resolver.resolve(name, type)) as unknown[],
+      mailHostname: config.mailHostname,
+      sendingIps: internet.knownIps,
+      keyring,
+    };
+    return await work({ internet, surroundings });
+  } finally {
+    for (const stop of stops.toReversed()) await stop();
+  }
+}

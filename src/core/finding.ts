@@ -1,0 +1,48 @@
+/** What is looked at before mail goes out to the world. */
+export const checkNames = [
+  'delivery_mode',
+  'outbound_port_25',
+  'mail_hostname',
+  'reverse_dns',
+  'blocklist',
+  'return_path',
+  'domain',
+  'dmarc',
+  'clock',
+  'disk_space',
+  'database_durability',
+  'base_url',
+] as const;
+export type CheckName = (typeof checkNames)[number];
+
+/** `unknown`: nobody could say, which is neither good nor bad. */
+export const healths = ['ok', 'problem', 'unknown'] as const;
+export type Health = (typeof healths)[number];
+
+/** What one look came to. */
+export interface Finding {
+  check: CheckName;
+  /** What was looked at: an address, a domain, a host. */
+  subject: string;
+  health: Health;
+  /** What was found, as a sentence. Text of others in it is cleaned and cut. */
+  found: string;
+  /** What to do about it, as a sentence; null where there is nothing to do. */
+  advice: string | null;
+}
+
+/** Findings about one subject, in short. */
+export function about(check: CheckName, subject: string) {
+  const finding = (health: Health, found: string, advice: string | null): Finding => ({
+    check,
+    subject,
+    health,
+    found,
+    advice,
+  });
+  return {
+    ok: (found: string) => finding('ok', found, null),
+    problem: (found: string, advice: string) => finding('problem', found, advice),
+    unknown: (found: string, advice: string) => finding('unknown', found, advice),
+  };
+}

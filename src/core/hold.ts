@@ -1,0 +1,94 @@
+import type { Database, Sql } from '../db/client.ts';
+import { newId } from '../ids.ts';
+import type { Queue } from '../queue.ts';
+import { type Settlement, settle } from './settlement.ts';
+
+/**
+ * The whole service on hold: it accepts mail, and begins no delivery and no webhook call until somebody says so. A
+ * database that was restored from a backup does not know what was sent since the backup, and would send it again.
+ */
+
+/** What may be done with mail that was due when the hold began: whether it was sent meanwhile nobody knows. */
+export const choices = ['send', 'fail'] as const;
+export type Choice = (typeof choices)[number];
+
+const batchSize = 500;
+
+/** From within five seconds on no node begins a delivery; what is under way ends by itself. @returns since when */
+export async function begin(db: Sql): Promise<Date> {
+  const [row] = await db.query<{ since: Date }>({
+    text: `INSERT INTO service_hold DEFAULT VALUES ON CONFLICT (id) DO UPDATE SET since = service_hold.since RETURNING since`,
+  });
+  return row?.since ?? new Date();
+}
+
+/** Since when the service is on hold; null: it is not. */
+export async function find(db: Sql): Promise<Date | null> {
+  const [row] = await db.query<{ since: Date }>({ name: 'hold-find', text: 'SELECT since FROM service_hold' });
+  return row?.since ?? null;
+}
+
+/** How many recipients were due when the hold began, and wait. */
+export async function countWaiting(db: Sql): Promise<number> {
+  const [row] = await db.query<{ count: number }>({
+    text: `SELECT count(*)::int AS count FROM recipients r, service_hold h WHERE r.next_attempt_at <= h.since`,
+  });
+  return row?.count ?? 0;
+}
+
+/**
+ * Lets deliveries begin again. What became due only after the hold began is sent in either case.
+ *
+ * @param choice `send`: all that was due is sent, where it was sent since the backup a second time; `fail`: it fails, and
+ *   says why
+ * @param onProgress told how many recipients have failed so far
+ * @returns how many recipients failed; it can be called again when it was cut short
+ */
+export async function end(
+  db: Database,
+  queue: Queue,
+  choice: Choice,
+  onProgress: (failed: number) => void = () => undefined,
+): Promise<{ failed: number }> {
+  let failed = 0;
+  while (choice === 'fail') {
+    const some = await db.transaction((tx) => failSome(tx, queue));
+    failed += some;
+    onProgress(failed);
+    if (some < batchSize) break;
+  }
+  await db.query({ text: 'DELETE FROM service_hold' });
+  return { failed };
+}
+
+async function failSome(tx: Sql, queue: Queue): Promise<number> {
+  // As if a node had claimed them, so that the one way to settle recipients serves here as well. What a living node holds
+  // is under way, and ends by itself.
+  const claim = { nodeId: newId(), jobId: newId() };
+  const waiting = await tx.query<{ email_id: string; position: number; attempts: number }>({
+    text: `UPDATE recipients r SET claimed_by = $1, job_id = $2
+             FROM (SELECT email_id, position FROM recipients r, service_hold h
+                    WHERE r.next_attempt_at <= h.since AND (r.claimed_by IS NULL OR r.claimed_by NOT IN (SELECT id FROM nodes))
+                    ORDER BY email_id, position LIMIT ${batchSize} FOR UPDATE OF r SKIP LOCKED) due
+            WHERE r.email_id = due.email_id AND r.position = due.position
+        RETURNING r.email_id, r.position, r.attempts`,
+    values: [claim.nodeId, claim.jobId],
+  });
+  const settlements = waiting.map(
+    ({ email_id, position, attempts }): Settlement => ({
+      ...claim,
+      emailId: email_id,
+      position,
+      status: 'failed',
+      attempts,
+      nextAttemptAt: null,
+      waitingFor: null,
+      uncertain: false,
+      lastResponse:
+        'not sent after the service was on hold, as was decided: it may have been sent before, by what this database is a copy of',
+      suppress: null,
+    }),
+  );
+  if (settlements.length > 0) await settle(tx, queue, settlements, []);
+  return settlements.length;
+}

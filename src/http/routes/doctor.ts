@@ -1,0 +1,29 @@
+import type Router from '@koa/router';
+import { z } from 'zod';
+import { examine, isIll } from '../../core/doctor.ts';
+import type { Finding } from '../../core/finding.ts';
+import { demandAdmin, demandLogin } from '../auth.ts';
+import type { Services } from '../services.ts';
+import { domainName, parse } from '../validation.ts';
+
+export const doctorQuery = z.object({
+  mx: domainName
+    .optional()
+    .describe('An MX host whose port 25 may be tried. Omitted: that of a verified domain of this server.'),
+});
+
+/** `GET /admin/doctor`: whether all is right for mail to go out. */
+export function doctorRoutes(router: Router, services: Services): void {
+  const operator = [...demandLogin(services.db, services.jwtSecret), demandAdmin];
+  /** Who asks for the same while it is under way gets the same answer: each look costs others a query. */
+  const running = new Map<string, Promise<Finding[]>>();
+
+  router.get('/admin/doctor', ...operator, async (ctx) => {
+    const { mx = null } = parse(doctorQuery, ctx.query);
+    const name = mx ?? '';
+    const examining = running.get(name) ?? examine(services, mx).finally(() => running.delete(name));
+    running.set(name, examining);
+    const findings = await examining;
+    ctx.body = { well: !isIll(findings), checked_at: new Date().toISOString(), findings };
+  });
+}

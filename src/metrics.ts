@@ -1,0 +1,218 @@
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from '@prometheus-io/client';
+
+/** What waits in the database for all nodes together. */
+export interface QueueDepth {
+  /** Recipients by what they wait for. */
+  recipients: Record<'due' | 'in_flight' | 'deferred' | 'scheduled' | 'held', number>;
+  /** For how long the first of those has been due that nobody has taken; 0: none is. */
+  oldestDueSeconds: number;
+  deliveries: Record<'due' | 'in_flight' | 'waiting', number>;
+  oldestDeliverySeconds: number;
+  /** Nodes that live. */
+  nodes: number;
+}
+
+/** What is looked at when somebody asks, and not before. */
+export interface Watched {
+  /** Null: the database does not say. */
+  depth(): Promise<QueueDepth | null>;
+  connections(): { busy: number; idle: number; waiting: number };
+}
+
+/** One attempt, as far as it counts. */
+export interface MeasuredAttempt {
+  /** One for each recipient and session. */
+  results: { outcome: string; classification: string | null }[];
+  durationMs: number;
+  /** For each recipient that was reached: how long after it was due. */
+  delays: number[];
+}
+
+/** What the metrics of one process look like to the process that prints them. */
+export type Measured = object[];
+
+const seconds = (most: number[]) => ({ buckets: most });
+const requestBuckets = seconds([0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]);
+const attemptBuckets = seconds([0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900]);
+const delayBuckets = seconds([0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3_600, 14_400, 86_400]);
+
+/**
+ * What one process counts about itself, for Prometheus. Values of labels are names of ours alone: no address, no domain and
+ * no text of anybody else ever becomes one.
+ */
+export class Metrics {
+  readonly #registry = new Registry();
+  readonly #registers = [this.#registry];
+  #providers: ReadonlySet<string> = new Set();
+
+  readonly #requests = new Counter({
+    name: 'sendwright_http_requests_total',
+    help: 'Requests by the path of the route, and the status of the answer.',
+    labelNames: ['method', 'route', 'status'],
+    registers: this.#registers,
+  });
+  readonly #requestSeconds = new Histogram({
+    name: 'sendwright_http_request_duration_seconds',
+    help: 'Time from the head of a request to its answer.',
+    labelNames: ['method', 'route'],
+    registers: this.#registers,
+    ...requestBuckets,
+  });
+  readonly #attempts = new Counter({
+    name: 'sendwright_delivery_attempts_total',
+    help: 'Delivery attempts by what they came to, for each recipient; class says why it was not delivered.',
+    labelNames: ['outcome', 'class', 'provider'],
+    registers: this.#registers,
+  });
+  readonly #attemptSeconds = new Histogram({
+    name: 'sendwright_delivery_attempt_duration_seconds',
+    help: 'Time of an attempt, from the look-up of the MX to the last reply.',
+    labelNames: ['provider'],
+    registers: this.#registers,
+    ...attemptBuckets,
+  });
+  readonly #delaySeconds = new Histogram({
+    name: 'sendwright_delivery_delay_seconds',
+    help: 'Time from when mail was due, or accepted, until a server took it for a recipient.',
+    labelNames: ['provider'],
+    registers: this.#registers,
+    ...delayBuckets,
+  });
+  readonly #calls = new Counter({
+    name: 'sendwright_webhook_calls_total',
+    help: 'Calls to webhook endpoints by what they came to.',
+    labelNames: ['outcome'],
+    registers: this.#registers,
+  });
+  readonly #callSeconds = new Histogram({
+    name: 'sendwright_webhook_call_duration_seconds',
+    help: 'Time of a call to a webhook endpoint.',
+    registers: this.#registers,
+    ...requestBuckets,
+  });
+  readonly #held = new Map<string, () => number>();
+  /** Sets what is looked at; the database is asked at most every few seconds. */
+  #refresh: () => Promise<void> = async () => undefined;
+
+  constructor() {
+    const held = this.#held;
+    new Gauge({
+      name: 'sendwright_claims',
+      help: 'Deliveries and webhook calls that this process has claimed.',
+      labelNames: ['kind'],
+      registers: this.#registers,
+      collect() {
+        for (const [kind, count] of held) this.set({ kind }, count());
+      },
+    });
+  }
+
+  /** Names that may stand in the label `provider`; mail for anybody else is `other`. */
+  nameProviders(names: string[]): void {
+    this.#providers = new Set(names);
+  }
+
+  /** @param route as the router has it; null: there is none for this path */
+  requested(method: string, route: string | null, status: number, ms: number): void {
+    const labels = { method: methods.has(method) ? method : 'other', route: route ?? 'none' };
+    this.#requests.inc({ ...labels, status: String(status) });
+    this.#requestSeconds.observe(labels, ms / 1_000);
+  }
+
+  /** @param site whose servers they are */
+  attempted(site: string, { results, durationMs, delays }: MeasuredAttempt): void {
+    const provider = this.#providers.has(site) ? site : 'other';
+    for (const { outcome, classification } of results)
+      this.#attempts.inc({ outcome, class: classification ?? 'none', provider });
+    this.#attemptSeconds.observe({ provider }, durationMs / 1_000);
+    for (const ms of delays) this.#delaySeconds.observe({ provider }, Math.max(0, ms) / 1_000);
+  }
+
+  called(outcome: 'succeeded' | 'pending' | 'failed', durationMs: number): void {
+    this.#calls.inc({ outcome: outcome === 'pending' ? 'retried' : outcome });
+    this.#callSeconds.observe(durationMs / 1_000);
+  }
+
+  /** @param held how many deliveries, or webhook calls, this process has claimed */
+  watchClaims(kind: 'mail' | 'webhooks', held: () => number): void {
+    this.#held.set(kind, held);
+  }
+
+  /** What is asked of the database and of its pool when somebody reads. */
+  watch({ depth, connections }: Watched): void {
+    const registers = this.#registers;
+    const gauge = (name: string, help: string, labelNames: string[] = []) =>
+      new Gauge({ name, help, labelNames, registers });
+    const recipients = gauge(
+      'sendwright_queue_recipients',
+      'Recipients that wait, on all nodes together, by what they wait for.',
+      ['state'],
+    );
+    const oldest = gauge(
+      'sendwright_queue_oldest_due_seconds',
+      'For how long the first recipient has been due that no node has taken.',
+    );
+    const deliveries = gauge(
+      'sendwright_webhook_deliveries',
+      'Webhook deliveries that wait, on all nodes together, by what they wait for.',
+      ['state'],
+    );
+    const oldestDelivery = gauge(
+      'sendwright_webhook_oldest_due_seconds',
+      'For how long the first webhook delivery has been due that no node has taken.',
+    );
+    const nodes = gauge('sendwright_nodes', 'Processes that deliver mail or call webhooks, on all machines together.');
+    const pool = gauge(
+      'sendwright_database_connections',
+      "Connections of this process's pool; waiting: statements for which there is none.",
+      ['state'],
+    );
+    const up = gauge(
+      'sendwright_database_up',
+      'Whether the database answers: 1 or 0. While it does not, what waits is not known.',
+    );
+    this.#refresh = async () => {
+      const now = await depth();
+      up.set(now === null ? 0 : 1);
+      for (const [state, count] of Object.entries(connections())) pool.set({ state }, count);
+      // What was so when the database last answered is not so any more.
+      for (const one of [recipients, deliveries]) one.reset();
+      for (const [state, count] of Object.entries(now?.recipients ?? {})) recipients.set({ state }, count);
+      for (const [state, count] of Object.entries(now?.deliveries ?? {})) deliveries.set({ state }, count);
+      oldest.set(now?.oldestDueSeconds ?? Number.NaN);
+      oldestDelivery.set(now?.oldestDeliverySeconds ?? Number.NaN);
+      nodes.set(now?.nodes ?? Number.NaN);
+    };
+  }
+
+  /** Adds processor, memory, event loop and the like of this process; they are looked at from now on. */
+  watchProcess(): void {
+    collectDefaultMetrics({ register: this.#registry });
+  }
+
+  async measure(): Promise<Measured> {
+    await this.#refresh();
+    return this.#registry.getMetricsAsJSON();
+  }
+}
+
+const methods = new Set(['GET', 'HEAD', 'POST', 'PATCH', 'DELETE', 'PUT', 'OPTIONS']);
+
+/** The media type of what `exposition` writes. */
+export const expositionType = Registry.PROMETHEUS_CONTENT_TYPE;
+
+/** The metrics of a node's processes in the text format of Prometheus; each has the label `process`. */
+export async function exposition(processes: { name: string; measured: Measured }[]): Promise<string> {
+  const all = processes.map(({ name, measured }) =>
+    measured.map((metric) => {
+      const { values } = metric as { values: { labels: Record<string, string> }[] };
+      // What two processes count is not one thing: the label keeps it apart, so nothing is ever added up.
+      return {
+        ...metric,
+        aggregator: 'sum',
+        values: values.map((value) => ({ ...value, labels: { ...value.labels, process: name } })),
+      };
+    }),
+  );
+  return Registry.aggregate(all).metrics();
+}

@@ -1,0 +1,35 @@
+import { Connection, isLost } from './connection.ts';
+import { type LookUpOptions, resolveHost } from './mx.ts';
+
+/** Whether a host could be talked to, and what it said first; `resolved`: it was known where to. */
+export type Greeted =
+  | { kind: 'greeted'; address: string; greeting: string }
+  | { kind: 'silent'; reason: string }
+  | { kind: 'unresolved'; reason: string };
+
+const connectMs = 8_000;
+const greetingMs = 5_000;
+
+/**
+ * Connects to an MX host, waits for its greeting, and says QUIT: whether mail could leave from here at all. Addresses are
+ * chosen as for a delivery, one of the family of `from`, where that is given.
+ */
+export async function greetedBy(
+  host: string,
+  from: string | null,
+  { port, lookUp }: { port: number; lookUp: LookUpOptions },
+): Promise<Greeted> {
+  const found = await resolveHost(host, lookUp);
+  if (found.kind !== 'addresses') return { kind: 'unresolved', reason: found.reason };
+  const isV6 = (ip: string) => ip.includes(':');
+  const address = found.addresses.find((one) => (from === null ? !isV6(one) : isV6(one) === isV6(from)));
+  const chosen = address ?? (from === null ? found.addresses[0] : undefined);
+  if (chosen === undefined) return { kind: 'unresolved', reason: `The host ${host} has no address of that family.` };
+  const connection = new Connection({ host, address: chosen, port, ...(from === null ? {} : { localAddress: from }) });
+  const lost = await connection.open(connectMs);
+  if (lost !== null) return { kind: 'silent', reason: lost.reason };
+  const greeting = await connection.read(greetingMs);
+  void connection.quit();
+  if (isLost(greeting)) return { kind: 'silent', reason: greeting.reason };
+  return { kind: 'greeted', address: chosen, greeting: `${greeting.reply.code} ${greeting.reply.text}`.slice(0, 200) };
+}

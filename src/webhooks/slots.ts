@@ -1,0 +1,80 @@
+/** How much a node calls at once. */
+export interface Limits {
+  /** Calls that have just begun: afterwards one only waits for its endpoint. */
+  running: number;
+  /** Calls in all, those that wait among them. */
+  open: number;
+  /** Of these, calls to endpoints that are failing: a crowd of dead ones leaves room for the living. */
+  openToFailing: number;
+  perEndpoint: number;
+  /** Claims held in all, running or waiting for their endpoint. */
+  held: number;
+}
+
+export const defaultLimits: Limits = { running: 100, open: 2_000, openToFailing: 50, perEndpoint: 4, held: 5_000 };
+
+/** A call has just begun for so long; a good endpoint has answered by then. */
+const youngMs = 300;
+
+interface Caller {
+  webhookId: string;
+  failing: boolean;
+}
+
+/**
+ * The calls that this node may have under way. As with mail, those that have gone on for a while count for a larger number
+ * only: endpoints that take all the time that they are given, and then answer, are no failing ones, and would otherwise
+ * hold up the others for good.
+ */
+export class Slots {
+  readonly #limits: Limits;
+  readonly #onAged: () => void;
+  readonly #ofEndpoint = new Map<string, number>();
+  /** Those that have just begun. */
+  readonly #young = new Map<Caller, NodeJS.Timeout>();
+  #open = 0;
+  #openToFailing = 0;
+
+  /** @param onAged called when a call has gone on for so long that another one may begin */
+  constructor(limits: Limits, onAged: () => void) {
+    this.#limits = limits;
+    this.#onAged = onAged;
+  }
+
+  /** Whether any call may begin. */
+  get free(): boolean {
+    return this.#young.size < this.#limits.running && this.#open < this.#limits.open;
+  }
+
+  hasRoomFor({ webhookId, failing }: Caller): boolean {
+    return (
+      this.free &&
+      (this.#ofEndpoint.get(webhookId) ?? 0) < this.#limits.perEndpoint &&
+      (!failing || this.#openToFailing < this.#limits.openToFailing)
+    );
+  }
+
+  take(caller: Caller): void {
+    const { webhookId, failing } = caller;
+    this.#ofEndpoint.set(webhookId, (this.#ofEndpoint.get(webhookId) ?? 0) + 1);
+    this.#open += 1;
+    if (failing) this.#openToFailing += 1;
+    const age = () => {
+      this.#young.delete(caller);
+      this.#onAged();
+    };
+    this.#young.set(caller, setTimeout(age, youngMs));
+  }
+
+  /** @param caller the very one that was taken for */
+  give(caller: Caller): void {
+    const { webhookId, failing } = caller;
+    const left = (this.#ofEndpoint.get(webhookId) ?? 1) - 1;
+    if (left === 0) this.#ofEndpoint.delete(webhookId);
+    else this.#ofEndpoint.set(webhookId, left);
+    this.#open -= 1;
+    if (failing) this.#openToFailing -= 1;
+    clearTimeout(this.#young.get(caller));
+    this.#young.delete(caller);
+  }
+}

@@ -1,0 +1,157 @@
+import { readFileSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import t from 'tap';
+import { commands } from '../../src/cli/run.ts';
+import { buildSender } from '../support/build.ts';
+import { testEnv } from '../support/node.ts';
+import { encryptionKey, sharedNode } from '../support/shared-node.ts';
+import { makeFolder } from '../support/start.ts';
+import { sendwright, told } from './terminal.ts';
+
+/** A node that runs, and the environment of whoever administers its machine. */
+async function machine() {
+  const node = await sharedNode('api,mta');
+  const env = testEnv(node.databaseUrl, { ENCRYPTION_KEY: encryptionKey.toString('hex') });
+  return { node, env, sender: await buildSender(node.db, encryptionKey) };
+}
+
+t.test('every command says how it is called, and none runs when it is called wrongly', async (t) => {
+  for (const [name, { operands = [] }] of Object.entries(commands)) {
+    const help = await sendwright({}, ...name.split(' '), '--help');
+    t.equal(help.code, 0, name);
+    t.match(help.printed, new RegExp(`^Usage: sendwright ${name}( |$)`, 'm'));
+    // With no environment at all each of these would start a service or complain about DATA_DIR.
+    const wrong = [['--nonsense'], [...operands.map(() => 'x'), 'too much']];
+    for (const args of operands.length > 0 ? [...wrong, []] : wrong) {
+      const refused = await sendwright({ DATA_DIR: '/nowhere' }, ...name.split(' '), ...args);
+      t.strictSame([refused.code, refused.printed], [2, ''], `${name} ${args.join(' ')}`);
+      t.match(refused.said, `sendwright ${name} --help says how it is called.`);
+    }
+  }
+  t.match(await sendwright({}), { code: 2, said: /^Usage: / });
+  t.match(await sendwright({}, '--help'), { code: 0, printed: /^Usage: / });
+  t.match(await sendwright({}, 'queue', '--help'), { code: 0, printed: /queue flush/ });
+  t.match(await sendwright({}, 'constructor'), { code: 2, said: /there is no command "constructor"/ });
+  t.match(await sendwright({ DATA_DIR: '/nowhere' }, 'accounts', 'list'), { code: 1, said: /^sendwright: DATA_DIR/ });
+});
+
+t.test('the commands in the documentation are those that there are', async (t) => {
+  const page = readFileSync(new URL('../../docs/operations.md', import.meta.url), 'utf8');
+  const rows = [...page.matchAll(/^\| `sendwright ([a-z]+(?: [a-z-]+)?)/gm)].map(([, name]) => name);
+  t.strictSame(rows.sort(), Object.keys(commands).sort());
+});
+
+t.test('accounts: created, found by an address, suspended, let in again, on another plan', async (t) => {
+  const { node, env } = await machine();
+  const email = `ann-${Date.now()}@shop.test`;
+  const made = await told(env, 'accounts', 'create', '--name', 'Shop', '--email', email);
+  t.match(made, { code: 0, account: { name: 'Shop', plan: 'free', suspended_at: null }, user: { email } });
+  const logIn = async () =>
+    (await node.call('POST', '/api/v1/auth/login', { body: { email, password: made.user.password } })).status;
+  t.equal(await logIn(), 200);
+  t.match(await told(env, 'accounts', 'suspend', email), { code: 0, account: { suspended_at: String } });
+  t.equal(await logIn(), 403);
+  t.match(await told(env, 'accounts', 'resume', made.account.id), { code: 0, account: { suspended_at: null } });
+  t.match(await told(env, 'accounts', 'plan', email, 'pro'), { account: { plan: 'pro' } });
+  const { accounts } = await told(env, 'accounts', 'list', '--limit', '1');
+  t.match(accounts, [{ id: made.account.id, plan: 'pro' }]);
+  t.match(await sendwright(env, 'accounts', 'list'), { code: 0, printed: new RegExp(`${made.account.id} +Shop +pro`) });
+  const again = await sendwright(env, 'accounts', 'create', '--name', 'Shop', '--email', email);
+  t.match(again, { code: 1, said: 'sendwright: email: belongs to a user already' });
+  t.match(await sendwright(env, 'accounts', 'plan', email, 'gold'), { code: 2, said: /plan: must be one of/ });
+  t.match(await sendwright(env, 'accounts', 'suspend', 'nobody@x.test'), { code: 1, said: /there is none called/ });
+});
+
+t.test('keys: a new one works at once, a revoked one does not', async (t) => {
+  const { node, env, sender } = await machine();
+  const mine = ['--account', sender.account.email];
+  const made = await sendwright(env, 'keys', 'create', '--name', 'ci', '--scope', 'read', ...mine);
+  t.match(made, { code: 0, printed: /^sk_live_\w{43}$/, said: /shown only once/ });
+  const call = async () => (await node.call('GET', '/api/v1/emails', { key: made.printed })).status;
+  t.equal(await call(), 200);
+  const { api_keys: keys } = await told(env, 'keys', 'list', ...mine);
+  t.match(keys[0], { name: 'ci', scopes: ['read'], account_id: sender.account.id });
+  t.notMatch(JSON.stringify(keys), made.printed);
+  t.match(await told(env, 'keys', 'revoke', keys[0].id), { api_key: { revoked_at: String } });
+  t.equal(await call(), 401);
+  t.match(await sendwright(env, 'keys', 'revoke', 'x'), { code: 1, said: 'sendwright: not found' });
+  t.match(await sendwright(env, 'keys', 'create', '--name', 'a', '--scope', 'all'), { code: 2, said: /scopes\[0\]/ });
+});
+
+t.test('domains: listed with their accounts, looked up as a node does, verified where asked', async (t) => {
+  const { node, env, sender } = await machine();
+  await node.db.prisma.domain.updateMany({ where: { id: sender.domainId }, data: { status: 'pending' } });
+  const { domains } = await told(env, 'domains', 'list');
+  t.match(
+    domains.find(({ domain }: { domain: string }) => domain === sender.domain),
+    { status: 'pending', account_id: sender.account.id },
+  );
+  const looked = await sendwright(env, 'domains', 'check', sender.domain);
+  t.match(looked, { code: 0, printed: /is pending\nok +verification\nok +dkim\nok +spf$/ });
+  t.ok(looked.progress.length > 0);
+  t.match(await told(env, 'domains', 'check', sender.domain, '--verify'), {
+    code: 0,
+    domain: { status: 'verified' },
+    checks: { spf: { ok: true } },
+  });
+  await node.db.prisma.domain.updateMany({ where: { id: sender.domainId }, data: { domain: 'nxdomain.test' } });
+  for (const more of [[], ['--verify']]) {
+    const found = await sendwright(env, 'domains', 'check', 'nxdomain.test', ...more);
+    t.match(found, { code: 1, printed: /problem +dkim: there is no TXT record/ });
+  }
+  t.match(await sendwright(env, 'domains', 'check', 'unknown.test'), { code: 1, said: 'sendwright: not found' });
+});
+
+t.test('send: a running node delivers it, by the same rules as the API', async (t) => {
+  const { node, env, sender } = await machine();
+  const from = ['--from', sender.from, '--account', sender.account.id];
+  const hello = [...from, '--to', 'a@anywhere.test', '--subject', 's', '--text', 't'];
+  const sent = await told(env, 'send', ...hello, '--tag', 'one,two', '--wait');
+  t.match(sent, { code: 0, email: { status: 'sent', tags: ['one', 'two'] } });
+  const seen = await node.call('GET', `/api/v1/emails/${sent.email.id}`, { key: sender.key });
+  t.match(seen.body.email.recipients, [{ status: 'delivered', attempts: 1 }]);
+  const once = ['--idempotency-key', `k${Date.now()}`];
+  const first = await told(env, 'send', ...hello, ...once);
+  t.equal((await told(env, 'send', ...hello, ...once)).email.id, first.email.id);
+  t.match(await sendwright(env, 'send', ...hello, '--cc', 'b@c.test', ...once), { code: 1, said: /another/ });
+  const file = join(await makeFolder(t), 'email.json');
+  const attachments = [{ filename: 'a.txt', content: 'aGk=' }];
+  await writeFile(
+    file,
+    JSON.stringify({ from: sender.from, to: 'bounced@b.test', subject: 's', text: 't', attachments }),
+  );
+  const bounced = await told(env, 'send', '--file', file, '--account', sender.account.id, '--wait');
+  t.match(bounced, { code: 1, email: { status: 'failed', error: /^550 / } });
+  const again = await told(env, 'send', '--file', file, '--account', sender.account.id);
+  t.match(again, { code: 1, email: { status: 'suppressed' } });
+  const other = await sendwright(env, 'send', '--from', 'a@other.test', ...hello.slice(2));
+  t.match(other, { code: 1, said: 'sendwright: from: other.test is not a verified domain of this account' });
+  for (const [args, said] of [
+    [[...from, '--subject', 's', '--text', 't'], /to: must name at least one recipient/],
+    [[...hello, '--scheduled-at', 'tomorrow'], /scheduled_at: must be an RFC 3339 timestamp/],
+    [['--file', '/nowhere.json'], /nowhere\.json cannot be read/],
+  ] as const)
+    t.match(await sendwright(env, 'send', ...args), { code: 2, said });
+  await node.db.prisma.account.updateMany({ where: { id: sender.account.id }, data: { suspendedAt: new Date() } });
+  t.match(await sendwright(env, 'send', ...hello), { code: 1, said: 'sendwright: the account is suspended' });
+});
+
+t.test('queue: what is said about a destination is what nodes go by', async (t) => {
+  const { node, env } = await machine();
+  const name = `d${Date.now()}.test`;
+  const { body } = await node.call('POST', '/api/v1/auth/login', {
+    body: { email: 'admin@example.test', password: node.adminPassword },
+  });
+  const known = async () => {
+    const { destinations } = (await node.call('GET', '/api/v1/admin/destinations', { token: body.token })).body;
+    return destinations.find(({ site }: { site: string }) => site === name);
+  };
+  t.match(await told(env, 'queue', 'pause', name), { code: 0, destination: { paused_at: String } });
+  t.match(await known(), { paused_at: String });
+  t.match(await sendwright(env, 'queue', 'list'), { code: 0, printed: new RegExp(`^${name} .* paused$`, 'm') });
+  t.match(await told(env, 'queue', 'flush', name), { code: 0, flushed: 0 });
+  t.match(await told(env, 'queue', 'resume', name), { code: 0, destination: { paused_at: null } });
+  t.equal(await known(), undefined);
+  t.match(await sendwright(env, 'queue', 'pause', 'no such'), { code: 1, said: 'sendwright: not found' });
+});

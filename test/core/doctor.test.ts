@@ -1,0 +1,173 @@
+import t from 'tap';
+import { examine, isIll, type Patient } from '../../src/core/doctor.ts';
+import { checkBaseUrl } from '../../src/core/doctor-machine.ts';
+import * as domains from '../../src/core/domains.ts';
+import { checkNames, type Finding } from '../../src/core/finding.ts';
+import { Keyring } from '../../src/seal.ts';
+import { buildSender } from '../support/build.ts';
+import { openDatabase } from '../support/db.ts';
+import { testKey } from '../support/keys.ts';
+import { startScriptedMx } from '../support/mx.ts';
+import { startZone, type ZoneEntry } from '../support/zone.ts';
+
+const ip = '127.0.0.1';
+const host = 'out.sender.test';
+const reverse = '1.0.0.127.in-addr.arpa';
+const key = testKey(3);
+
+/** A server in a small internet of its own in which all is right. */
+async function healthy() {
+  const db = await openDatabase(t);
+  const sender = await buildSender(db, key);
+  const zone = await startZone();
+  t.teardown(() => zone.close());
+  const mx = await startScriptedMx(async (peer) => {
+    peer.send('220 mx.sender.test \x07ready\r\n');
+    await peer.line();
+  });
+  t.teardown(() => mx.close());
+  const domain = await domains.get(db, sender.account.id, sender.domainId);
+  const { verification, dkim } = domains.dnsRecords(domain, host);
+  const right: Record<string, ZoneEntry> = {
+    [host]: { A: [ip], MX: [[10, host]], TXT: [`v=spf1 ip4:${ip} -all`] },
+    [reverse]: { PTR: [host] },
+    [sender.domain]: { MX: [[10, 'mx.sender.test']], TXT: [`v=spf1 include:${host} -all`] },
+    [verification.name]: { TXT: [verification.value] },
+    [dkim.name]: { TXT: [dkim.value] },
+    [`_dmarc.${sender.domain}`]: { TXT: ['v=DMARC1; p=none'] },
+    'mx.sender.test': { A: [ip] },
+    '2.0.0.127.bl.test': { A: ['127.0.0.2'] },
+  };
+  for (const [name, entry] of Object.entries(right)) zone.set(name, entry);
+  const patient: Patient = {
+    db,
+    surroundings: {
+      resolve: async (name, type) => (await zone.resolver.resolve(name, type)) as unknown[],
+      mailHostname: host,
+      sendingIps: [ip],
+      keyring: new Keyring(key),
+    },
+    lookUp: { resolver: zone.resolver, ownHosts: [host], ownAddresses: [ip], allowPrivate: true },
+    installation: {
+      deliveryMode: 'direct',
+      baseUrl: 'https://send.sender.test',
+      dataDir: '.',
+      embedded: false,
+      mxPort: mx.port,
+      blocklists: ['bl.test'],
+    },
+  };
+  return { db, zone, right, patient, domain: sender.domain, mx, dkim: dkim.name };
+}
+
+const shown = (findings: Finding[]) =>
+  findings
+    .filter(({ health }) => health !== 'ok')
+    .map((one) => `${one.check} ${one.health}: ${one.found} ${one.advice}`);
+
+/** The tests' own server is allowed to forget. */
+const ofNames = (findings: Finding[]) =>
+  findings.filter(({ check }) => check !== 'database_durability' && check !== 'disk_space');
+
+t.test('the doctor finds each thing that is wrong, and says what to do about it', async (t) => {
+  const { zone, right, patient, domain, mx, dkim } = await healthy();
+  const found = await examine(patient, null);
+  t.strictSame(shown(ofNames(found)), []);
+  const looked = new Set(found.map(({ check }) => check));
+  t.strictSame(
+    checkNames.filter((name) => !looked.has(name)),
+    ['delivery_mode'],
+  );
+  const at = found.find(({ check }) => check === 'outbound_port_25');
+  t.match(at, { subject: `mx.sender.test:${mx.port} from ${ip}`, found: `${ip} greets with 220 mx.sender.test ready` });
+  for (const one of found) t.equal(one.advice === null, one.health === 'ok', 'advice where there is something to do');
+
+  const cases: [name: string, entry: ZoneEntry | undefined, expected: RegExp][] = [
+    [reverse, undefined, /^reverse_dns problem: .*no name .*set its PTR record to out\.sender\.test/],
+    [reverse, { PTR: ['other.test'] }, /^reverse_dns problem: .*other\.test, which does not lead back/],
+    [reverse, 'SERVFAIL', /^reverse_dns unknown/],
+    [
+      host,
+      { MX: [[10, host]], TXT: ['v=spf1 ip4:127.0.0.1 -all'] },
+      /^mail_hostname problem: .*has no address.* 127\.0\.0\.1/,
+    ],
+    [
+      host,
+      { A: ['192.0.2.9'], MX: [[10, host]], TXT: ['v=spf1 +all'] },
+      /^mail_hostname problem: It has 192\.0\.2\.9\. Add 127/,
+    ],
+    [host, { A: [ip], TXT: [`v=spf1 ip4:${ip} -all`] }, /^return_path problem: .*no MX record/],
+    [host, { A: [ip], MX: [[10, host]] }, /^return_path problem: SPF answers none .*v=spf1 ip4:127\.0\.0\.1 -all/],
+    ['1.0.0.127.bl.test', { A: ['127.0.0.3'], TXT: ['why'] }, /^blocklist problem: It is listed \(127\.0\.0\.3\): why/],
+    ['2.0.0.127.bl.test', { A: ['127.255.255.254'] }, /^blocklist unknown: .*refuses queries/],
+    [domain, { MX: [[10, 'mx.sender.test']] }, /^domain problem: .*no TXT record at/],
+    [dkim, 'SERVFAIL', /^domain unknown: .*failed for now/],
+    [`_dmarc.${domain}`, undefined, /^dmarc problem: There is no policy.*v=DMARC1; p=none/],
+    [`_dmarc.${domain}`, { TXT: ['v=DMARC1; p=none', 'v=DMARC1; p=reject'] }, /^dmarc problem: .*more than one policy/],
+    [`_dmarc.${domain}`, { TXT: ['v=DMARC1; rua=mailto:a@b.test'] }, /^dmarc problem: .*no valid p=/],
+    [domain, { MX: [[0, '.']], TXT: [`v=spf1 include:${host} -all`] }, /^outbound_port_25 unknown: No domain of yours/],
+    ['mx.sender.test', undefined, /^outbound_port_25 unknown: .*has no address/],
+  ];
+  for (const [name, entry, expected] of cases) {
+    zone.set(name, entry);
+    t.ok(
+      shown(ofNames(await examine(patient, null))).some((line) => expected.test(line)),
+      String(expected),
+    );
+    zone.set(name, right[name]);
+  }
+});
+
+t.test('port 25 is tried at the host that is named, and at nobody else', async (t) => {
+  const { zone, patient, mx } = await healthy();
+  zone.set('given.test', { A: [ip] });
+  const port = async (one: Patient) =>
+    (await examine(one, 'given.test')).filter(({ check }) => check === 'outbound_port_25');
+  t.match(await port(patient), [{ health: 'ok', subject: `given.test:${mx.port} from ${ip}` }]);
+  t.notOk(
+    zone.queries.some((query) => query.startsWith('mx ') && !query.includes(host)),
+    'no domain was asked for its MX',
+  );
+  const closed = { ...patient, installation: { ...patient.installation, mxPort: 1 } };
+  t.match(await port(closed), [{ health: 'problem', found: /could not be reached/, advice: /open port 25/ }]);
+  const walled = { ...patient, lookUp: { ...patient.lookUp, allowPrivate: false, ownAddresses: [] } };
+  t.match(await port(walled), [{ health: 'unknown', found: /only private or reserved addresses/ }]);
+});
+
+t.test('the doctor comes to an end whatever does not answer', async (t) => {
+  const { zone, right, patient } = await healthy();
+  for (const name of [...Object.keys(right), '1.0.0.127.bl.test']) zone.set(name, 'drop');
+  const found = ofNames(await examine(patient, null, { withinMs: 200 }));
+  t.strictSame(
+    found.filter(({ found }) => /no answer within/.test(found)).map(({ check }) => check),
+    ['domain', 'outbound_port_25', 'mail_hostname', 'reverse_dns', 'blocklist', 'return_path'],
+  );
+  t.strictSame(
+    found.filter(({ health }) => health === 'ok').map(({ check }) => check),
+    ['clock', 'base_url'],
+  );
+});
+
+t.test('behind a NAT the addresses are those of our name, and in the sandbox there is one thing to do', async (t) => {
+  const { patient } = await healthy();
+  const { surroundings, installation } = patient;
+  const behind = await examine({ ...patient, surroundings: { ...surroundings, sendingIps: [] } }, null);
+  t.match(
+    behind.find(({ check }) => check === 'mail_hostname'),
+    { health: 'unknown', advice: /behind a NAT/ },
+  );
+  t.match(
+    behind.find(({ check }) => check === 'reverse_dns'),
+    { health: 'ok', subject: ip },
+  );
+  const sandbox = await examine({ ...patient, installation: { ...installation, deliveryMode: 'sandbox' } }, null);
+  t.match(sandbox[0], { check: 'delivery_mode', health: 'problem', advice: /DELIVERY_MODE=direct/ });
+  t.ok(isIll(sandbox));
+});
+
+t.test('an address of the service that nobody reaches, or that is in clear', async (t) => {
+  const healthOf = (url: string) => checkBaseUrl(url).map(({ health, found }) => `${health} ${found}`)[0];
+  t.match(healthOf('http://localhost:3000'), /^problem It leads to this machine only/);
+  t.match(healthOf('http://send.example.com'), /^problem It is not https/);
+  t.match(healthOf('https://send.example.com'), /^ok/);
+});

@@ -1,0 +1,87 @@
+import { spawnSync } from 'node:child_process';
+import t from 'tap';
+import type { Email, EmailContent } from '../../src/client/index.ts';
+import { firstEmail, sameEmail } from '../../src/dashboard/commands.ts';
+import { duration, percent, relative } from '../../src/dashboard/format.ts';
+import { readCsv } from '../../src/dashboard/pages/suppressions-csv.ts';
+
+/** What a shell makes of a command: the arguments that curl would get. */
+function argumentsOf(command: string): string[] {
+  const { stdout } = spawnSync('sh', ['-c', `curl() { for one; do printf '%s\\0' "$one"; done; }\n${command}`]);
+  return String(stdout).split('\0').slice(0, -1);
+}
+
+t.test('what is copied as curl is what was sent, whatever it says', async (t) => {
+  const subject = `It's "quoted" $(touch x) \`y\` \\ ; & | !\n#`;
+  const email = {
+    from: 'Ann <a@b.test>',
+    cc: [],
+    bcc: ['c@d.test'],
+    reply_to: [],
+    subject,
+    tags: ["t'1"],
+    type: 'marketing',
+  };
+  const content: EmailContent = {
+    html: "<p class='x'>it's</p>",
+    text: null,
+    headers: [{ name: 'X-A', value: "b'c" }],
+    attachments: [{ filename: 'a.txt', content_type: 'text/plain', content_id: null, size: 3 }],
+  };
+  const given = argumentsOf(sameEmail('http://localhost:3000', ['e@f.test'], email as unknown as Email, content));
+  t.strictSame(given.slice(0, 5), [
+    'http://localhost:3000/api/v1/emails',
+    '-H',
+    'X-API-Key: sk_live_…',
+    '-H',
+    'Content-Type: application/json',
+  ]);
+  t.strictSame(JSON.parse(given.at(-1) ?? ''), {
+    from: 'Ann <a@b.test>',
+    to: ['e@f.test'],
+    bcc: ['c@d.test'],
+    subject,
+    html: "<p class='x'>it's</p>",
+    headers: { 'X-A': "b'c" },
+    tags: ["t'1"],
+    type: 'marketing',
+    attachments: [{ filename: 'a.txt', content_type: 'text/plain', content: 'BASE64' }],
+  });
+  t.equal(argumentsOf(firstEmail('http://localhost:3000', 'example.test', 'sk_live_x'))[2], 'X-API-Key: sk_live_x');
+});
+
+t.test('a file of addresses is read as other services write it', async (t) => {
+  const file = [
+    '\ufeffemail,reason,created',
+    'a@b.test',
+    '"b@b.test","Bounce","2026-01-01, 09:00"',
+    'manual;c@b.test;x',
+    '  d@b.test , COMPLAINT ',
+    'no address',
+    '"e""e@b.test"',
+    '',
+  ].join('\r\n');
+  t.strictSame(readCsv(file), [
+    { address: 'a@b.test' },
+    { address: 'b@b.test', reason: 'bounce' },
+    { address: 'c@b.test', reason: 'manual' },
+    { address: 'd@b.test', reason: 'complaint' },
+    { address: 'e"e@b.test' },
+  ]);
+});
+
+t.test('times and shares are said in few words', async (t) => {
+  t.strictSame([3, 999, 2_400, 72_000, 5_400_000, 200_000_000].map(duration), [
+    '3 ms',
+    '999 ms',
+    '2.4 s',
+    '1 min',
+    '2 h',
+    '2 d',
+  ]);
+  const now = Date.parse('2026-11-21T09:00:00Z');
+  t.equal(relative(new Date(now - 90_000), now), '2 min ago');
+  t.equal(relative(new Date(now + 3_700_000), now), 'in 1 h');
+  t.equal(relative(new Date(now - 400), now), 'now');
+  t.strictSame([percent(1, 3), percent(3, 3), percent(0, 3), percent(0, 0)], ['33.3 %', '100 %', '0 %', '–']);
+});

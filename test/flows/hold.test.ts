@@ -1,0 +1,89 @@
+import { randomBytes } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+import t from 'tap';
+import * as hold from '../../src/core/hold.ts';
+import { connect } from '../../src/db/client.ts';
+import { silentLog } from '../../src/log.ts';
+import { createQueue } from '../../src/queue.ts';
+import { createDatabase } from '../support/db.ts';
+import { eventually, startTestNode, type TestNode } from '../support/node.ts';
+
+/** What a backup of this database, which nobody uses now, would be restored as. */
+async function restore(url: string): Promise<string> {
+  const { pathname } = new URL(url);
+  const copy = new URL(url);
+  copy.pathname = `${pathname}_copy`;
+  const server = new URL(url);
+  server.pathname = '/postgres';
+  const admin = new pg.Client({ connectionString: server.href });
+  await admin.connect();
+  await admin.query(`CREATE DATABASE "${copy.pathname.slice(1)}" TEMPLATE "${pathname.slice(1)}"`);
+  await admin.end();
+  return copy.href;
+}
+
+const secrets = { JWT_SECRET: randomBytes(32).toString('hex'), ENCRYPTION_KEY: randomBytes(32).toString('hex') };
+
+async function credentials(node: TestNode) {
+  const login = { email: 'admin@example.test', password: node.adminPassword };
+  const { token } = (await node.call('POST', '/api/v1/auth/login', { body: login })).body;
+  return { token };
+}
+
+const arrived = async (node: TestNode, token: string): Promise<string[]> =>
+  (await node.call('GET', '/api/v1/sandbox/messages', { token })).body.messages.map(
+    (message: { rcpt_to: string[] }) => message.rcpt_to[0] ?? '',
+  );
+
+t.test('QUE-23: a database that was restored sends nothing by itself, and then what somebody decides', async (t) => {
+  const url = await createDatabase();
+  const before = await startTestNode(t, { DATABASE_URL: url, ROLES: 'api', ...secrets });
+  const { token } = await credentials(before);
+  await before.call('POST', '/api/v1/domains', { token, body: { domain: 'shop.test' } });
+  const { domains } = (await before.call('GET', '/api/v1/domains', { token })).body;
+  await before.call('POST', `/api/v1/domains/${domains[0].id}/verify`, { token });
+  const { key } = (await before.call('POST', '/api/v1/keys', { token, body: { name: 'k' } })).body;
+  const send = (node: TestNode, to: string, later?: Date) =>
+    node.call('POST', '/api/v1/emails', {
+      key,
+      body: { from: 'a@shop.test', to, subject: 's', text: 't', ...(later && { scheduled_at: later.toISOString() }) },
+    });
+  const ids: string[] = [];
+  for (const name of ['one', 'two', 'three']) ids.push((await send(before, `${name}@anywhere.test`)).body.email.id);
+  const soon = new Date(Date.now() + 5_000);
+  const scheduled = (await send(before, 'scheduled@anywhere.test', soon)).body.email.id;
+  await before.stop();
+
+  const restored = await restore(url);
+  const node = await startTestNode(t, { DATABASE_URL: restored, START_ON_HOLD: 'true', ...secrets });
+  const db = connect(restored, silentLog, 2);
+  const queue = createQueue(restored, silentLog);
+  await queue.start();
+  t.teardown(async () => {
+    await queue.stop();
+    await db.close();
+  });
+  const statusOf = async (id: string) => (await node.call('GET', `/api/v1/emails/${id}`, { key })).body.email;
+  t.equal((await send(node, 'four@anywhere.test')).status, 200, 'mail is accepted');
+  await sleep(soon.getTime() + 1_000 - Date.now());
+  t.same(await arrived(node, token), [], 'and none is sent, not even what became due meanwhile');
+  t.equal(await hold.countWaiting(db), 3);
+
+  t.same(await hold.end(db, queue, 'fail'), { failed: 3 });
+  const later = await eventually(async () => {
+    const names = await arrived(node, token);
+    return names.length >= 2 && names.toSorted();
+  }, 20_000);
+  t.same(later, ['four@anywhere.test', 'scheduled@anywhere.test'], 'what became due after the hold began is sent');
+  for (const id of ids) t.match(await statusOf(id), { status: 'failed', error: /may have been sent before/ });
+  await eventually(async () => (await statusOf(scheduled)).status === 'sent');
+
+  await hold.begin(db);
+  await sleep(6_000);
+  const { id } = (await send(node, 'five@anywhere.test')).body.email;
+  await sleep(1_500);
+  t.match(await statusOf(id), { status: 'queued' }, 'a node that runs hears of it');
+  t.same(await hold.end(db, queue, 'send'), { failed: 0 });
+  await eventually(async () => (await statusOf(id)).status === 'sent', 20_000);
+});

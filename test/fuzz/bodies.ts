@@ -1,0 +1,144 @@
+import fc from 'fast-check';
+import { goodBodies, pathsOf, toJson, withValue, wrongValues } from '../http/fields.ts';
+import { type DescribedOperation, type Fields, watchTables } from '../http/scene.ts';
+import { mismatch, operations } from '../support/contract.ts';
+import type { Answer } from '../support/node.ts';
+import type { Target } from './target.ts';
+import { equal, hold } from './texts.ts';
+
+/** Passwords are hashed slowly and guesses are counted, which test/http/passwords.test.ts is about. */
+const leftOut = ['logIn', 'createSession', 'changePassword', 'createAccount'];
+
+/** Another value in one place, which is counted through all that there are. */
+const change = fc.record({
+  at: fc.nat(),
+  value: fc.oneof(
+    fc.nat().map((which) => ({ which })),
+    fc.jsonValue({ maxDepth: 2 }).map((json) => ({ json })),
+    fc.string({ unit: 'binary', maxLength: 40 }).map((json) => ({ json })),
+  ),
+});
+
+type Change = typeof change extends fc.Arbitrary<infer One> ? One : never;
+
+function changed(body: Fields, changes: Change[]): Fields {
+  return changes.reduce((now, { at, value }) => {
+    const paths = pathsOf(now);
+    const path = paths[at % paths.length];
+    if (!path) return now;
+    if ('json' in value) return withValue(now, path, value.json);
+    const here = path.reduce<unknown>((inner, part) => (inner as Fields)[part], now);
+    const wrong = wrongValues(here);
+    return withValue(now, path, wrong[value.which % wrong.length]?.[1]);
+  }, body);
+}
+
+/** Characters that are put into JSON, or taken out of it. */
+const torn = fc.array(
+  fc.tuple(
+    fc.nat(),
+    fc.nat(3),
+    fc.constantFrom(
+      '',
+      '"',
+      '{',
+      '}',
+      '[',
+      ']',
+      ',',
+      ':',
+      '\\',
+      '0',
+      'e',
+      '-',
+      'null',
+      '\\u0000',
+      '\\ud800',
+      ' ',
+      '\n',
+    ),
+  ),
+  {
+    maxLength: 4,
+  },
+);
+
+export const bodies: Target = {
+  name: 'bodies',
+  quick: 40,
+  async open(place) {
+    const { node, call, from, nouns, token } = await place.caller();
+    const template = `/api/v1/templates/${nouns.templates}`;
+    await node.call('PATCH', template, { token, body: { alias: 'fuzzed' } });
+    await node.call('POST', `${template}/publish`, { token });
+    const good = goodBodies(from, { id: nouns.templates ?? '', alias: 'fuzzed' });
+    const written = await watchTables(place.closing as Parameters<typeof watchTables>[0], node);
+    const all = operations.flatMap((operation) =>
+      leftOut.includes(operation.operation.operationId)
+        ? []
+        : (good[operation.operation.operationId] ?? []).map((make) => ({ operation, make })),
+    );
+    const any = fc.nat(all.length - 1).map((at) => all[at] as (typeof all)[number]);
+    const shown = fc.nat(all.length - 1).map((at) => {
+      const { operation, make } = all[at] as (typeof all)[number];
+      return { name: `${operation.operation.operationId} ${at}`, operation, make };
+    });
+
+    /** Asks, and holds what is true of every answer; `call` has held it against the reference. */
+    async function ask(operation: DescribedOperation, body: string): Promise<Answer> {
+      await written();
+      const answer = await call(operation, { body });
+      const what = `${operation.operation.operationId} answered ${answer.status} ${JSON.stringify(answer.body).slice(0, 300)}`;
+      hold(answer.status < 500, what);
+      if (answer.status === 400) {
+        hold(/^[ -~]{1,300}$/.test(String(answer.body.detail)), `${what}, which cannot be read`);
+        equal(await written(), []);
+      }
+      return answer;
+    }
+
+    /** What was taken, such as the suspension of our own account, is taken back. */
+    async function restore(operation: DescribedOperation): Promise<void> {
+      if (operation.operation.operationId === 'changeAccount')
+        await call(operation, { body: { plan: 'unlimited', suspended: false } });
+    }
+
+    return {
+      'every answer is documented, no input is an error of ours, and what is refused is not stored': fc.asyncProperty(
+        shown.map(({ name, ...rest }) => Object.assign(() => rest, { toString: () => name })),
+        fc.array(change, { maxLength: 3 }),
+        async (chosen, changes) => {
+          const { operation, make } = chosen();
+          const body = toJson(changed(make(), changes));
+          const answer = await ask(operation, body);
+          const schema = operation.operation.requestBody?.content['application/json']?.schema;
+          if (answer.status < 300 && schema) equal(mismatch(schema, JSON.parse(body), 'requests'), null);
+          await restore(operation);
+        },
+      ),
+      'what is no JSON is refused': fc.asyncProperty(
+        any.map((one) => Object.assign(() => one, { toString: () => one.operation.operation.operationId })),
+        torn,
+        async (chosen, tears) => {
+          const { operation, make } = chosen();
+          const text = tears.reduce((now, [at, taken, piece]) => {
+            const place = at % (now.length + 1);
+            return now.slice(0, place) + piece + now.slice(place + taken);
+          }, toJson(make()));
+          const { status } = await ask(operation, text);
+          if (!isJson(text)) equal(status, 400);
+          await restore(operation);
+        },
+      ),
+    };
+  },
+};
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}

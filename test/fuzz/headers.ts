@@ -1,0 +1,59 @@
+import fc from 'fast-check';
+import { decodeWords } from 'postal-mime';
+import { writeText } from '../../src/mail/fields.ts';
+import { longestValue, readHeader, refuseHeader } from '../../src/mail/headers.ts';
+import type { Target } from './target.ts';
+import { equal, hold, line, unfold } from './texts.ts';
+
+const name = fc.oneof(
+  fc.constantFrom('Subject', 'X-A', 'List-Id', 'References', 'List-Unsubscribe'),
+  fc.string({ unit: fc.constantFrom(...'abX-19!#~'), minLength: 1, maxLength: 76 }),
+);
+
+/** @throws Error unless this is one field in lines that anybody takes (RFC 5322 sections 2.1.1 and 2.2.3) */
+function isField(field: string): void {
+  hold(field.endsWith('\r\n') && /^[ -~\r\n]*$/.test(field), 'is not ASCII in lines');
+  const lines = field.slice(0, -2).split('\r\n');
+  hold(
+    lines.every(
+      (one, at) => one.length <= 998 && !/[\r\n]/.test(one) && one.trim() !== '' && /^[ \t]/.test(one) === at > 0,
+    ),
+    'has a line that is too long, empty, or one of its own',
+  );
+}
+
+export const headers: Target = {
+  name: 'headers',
+  open: () => ({
+    'a text is in short lines, and a reader finds it as it was': fc.property(
+      name,
+      line(longestValue),
+      fc.boolean(),
+      (name, value, whole) => {
+        if (!whole && refuseHeader(name, value) !== null) return true;
+        const field = writeText(name, value, whole);
+        isField(field);
+        const written = unfold(field)
+          .slice(name.length + 1)
+          .replace(/^ /, '');
+        equal(decodeWords(written), value);
+        return true;
+      },
+    ),
+    'fields are read one by one as they were written, and the body begins behind them': fc.property(
+      fc.array(fc.tuple(name, line(200)), { maxLength: 12 }),
+      fc.string(),
+      (fields, body) => {
+        const written = fields.map(([name, value]) => writeText(name, value, true));
+        const message = Buffer.from(`${written.join('')}\r\n${body}`);
+        const found = readHeader(message);
+        equal(
+          found.fields.map(({ name, raw }) => [name, raw.toString()]),
+          fields.map(([name], at) => [name, written[at]]),
+        );
+        equal(message.toString('utf8', found.body), body.toWellFormed());
+        return true;
+      },
+    ),
+  }),
+};

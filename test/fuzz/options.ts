@@ -1,0 +1,34 @@
+import { parseArgs } from 'node:util';
+
+export interface Options {
+  minutes: number;
+  /** What the numbers of the promises begin with, such as `mime` or `mime.2`; empty: all of them. */
+  only: string[];
+  seed: number;
+  /** Where in the tree of what can be made smaller a counterexample was; null: all is tried anew. */
+  path: string | null;
+  json: string | null;
+}
+
+/** @throws TypeError with a sentence about what is wrong */
+export function readOptions(args: string[]): Options {
+  const { values } = parseArgs({
+    args,
+    options: {
+      minutes: { type: 'string', default: '1' },
+      only: { type: 'string', multiple: true, default: [] },
+      seed: { type: 'string' },
+      path: { type: 'string' },
+      json: { type: 'string' },
+    },
+  });
+  if (!/^\d{1,4}(\.\d{1,3})?$/.test(values.minutes)) throw new TypeError('--minutes must be a number');
+  if (values.seed !== undefined && !/^-?\d{1,10}$/.test(values.seed)) throw new TypeError('--seed must be a number');
+  return {
+    minutes: Number(values.minutes),
+    only: values.only.flatMap((names) => names.split(',')),
+    seed: values.seed === undefined ? Math.floor(Math.random() * 1e9) : Number(values.seed),
+    path: values.path ?? null,
+    json: values.json ?? null,
+  };
+}

@@ -1,0 +1,50 @@
+import { startInbound } from '../../src/inbound/server.ts';
+import { startSubmission } from '../../src/inbound/submission.ts';
+import { silentLog } from '../../src/log.ts';
+import { createQueue } from '../../src/queue.ts';
+import { TokenBuckets } from '../../src/rate-limit.ts';
+import { deriveKey } from '../../src/seal.ts';
+import { startCaller } from '../http/scene.ts';
+import { certificate, serverName } from '../inbound/scene.ts';
+import { unsubscribeKey } from '../support/build.ts';
+import { encryptionKey } from '../support/shared-node.ts';
+import type { Closing } from './target.ts';
+
+/** One node for all targets that need one, on a real database, and what listens beside it. */
+export function openPlace(closing: Closing) {
+  const once = <T>(open: () => Promise<T>) => {
+    let opened: Promise<T> | undefined;
+    return () => {
+      opened ??= open();
+      return opened;
+    };
+  };
+  // A scene takes a whole test, and asks it for nothing but this.
+  const caller = once(() => startCaller(closing as Parameters<typeof startCaller>[0]));
+  const listeners = once(async () => {
+    const { node } = await caller();
+    const queue = createQueue(node.databaseUrl, silentLog);
+    await queue.start();
+    const common = { db: node.db, queue, log: silentLog, tls: certificate };
+    const submission = await startSubmission({
+      ...common,
+      host: '127.0.0.1',
+      ports: { submission: 0, submissions: 0 },
+      name: serverName,
+      limiter: new TokenBuckets({ perSecond: 100_000, burst: 100_000 }),
+    });
+    const inbound = await startInbound({
+      ...common,
+      host: serverName,
+      keys: { returnPath: deriveKey(encryptionKey, 'return path'), unsubscribe: unsubscribeKey(encryptionKey) },
+      listenOn: '127.0.0.1',
+      port: 0,
+    });
+    closing.teardown(async () => {
+      await Promise.all([submission.close(100), inbound.close(100)]);
+      await queue.stop();
+    });
+    return { submissions: submission.ports.submissions ?? 0, inbound: inbound.port };
+  });
+  return { closing, caller, listeners };
+}

@@ -1,0 +1,227 @@
+import { once } from 'node:events';
+import { connect as connectTcp, type Socket } from 'node:net';
+import { setImmediate as turn } from 'node:timers/promises';
+import { connect as connectTls } from 'node:tls';
+import fc from 'fast-check';
+import { newId } from '../../src/ids.ts';
+import { returnPath } from '../inbound/returned.ts';
+import { Dialog, plain } from '../inbound/scene.ts';
+import type { Target } from './target.ts';
+import { cut, equal, hold, lengths } from './texts.ts';
+
+/** A client that has said all that it has to say is rid of within this time. */
+const endsWithinMs = 10_000;
+
+const enders = [
+  '\n.\n',
+  '\r.\r',
+  '\n.\r\n',
+  '\r\n.\n',
+  '\r\n.\r',
+  '\r.\r\n',
+  '\r\n\0.\r\n',
+  '\r\n.\0\r\n',
+  '\r\n.\r\r\n',
+  '\n\n.\r\n',
+];
+
+const usual = 'Subject: s\r\n';
+
+/** What a client may say, by the addresses that this server takes. */
+function session(from: string, to: string): fc.Arbitrary<Buffer> {
+  const header = `From: ${from}\r\nTo: ${to}\r\n${usual}\r\n`;
+  const said = fc.constantFrom(
+    ...[
+      'EHLO client.test\r\n',
+      'HELO x\r\n',
+      'RSET\r\n',
+      'NOOP\r\n',
+      'DATA\r\n',
+      'QUIT\r\n',
+      'STARTTLS\r\n',
+      'VRFY a\r\n',
+    ],
+    ...[`MAIL FROM:<${from}>\r\n`, 'MAIL FROM:<>\r\n', `RCPT TO:<${to}>\r\n`, 'RCPT TO:<v@evil.test>\r\n'],
+    ...[`${header}text\r\n.\r\n`, header, 'text\r\n', '\r\n.\r\n', '..\r\n', '.\r\n', '\r\n', '\n', '\r', '\0'],
+    ...enders,
+    ...['AUTH PLAIN\r\n', 'AUTH LOGIN\r\nAA==\r\n', 'x'.repeat(3_000), `${'NOOP\r\n'.repeat(200)}`, 'BDAT 5\r\nhello'],
+  );
+  const message = fc.constant(`MAIL FROM:<${from}>\r\nRCPT TO:<${to}>\r\nDATA\r\n${header}text\r\n.\r\n`);
+  const piece = fc.oneof(
+    { weight: 5, arbitrary: said.map((text) => Buffer.from(text)) },
+    { weight: 1, arbitrary: message.map((text) => Buffer.from(text)) },
+    { weight: 2, arbitrary: fc.uint8Array({ maxLength: 60 }).map((bytes) => Buffer.from(bytes)) },
+  );
+  return fc.array(piece, { maxLength: 25 }).map((pieces) => Buffer.concat(pieces));
+}
+
+/** How often these bytes could end a message, for whoever goes by RFC 5321 section 4.1.1.4. */
+const ends = (bytes: Buffer) => bytes.toString('latin1').match(/(?<=\r\n)\.\r\n/g)?.length ?? 0;
+
+async function send(socket: Socket, pieces: Buffer[]): Promise<void> {
+  socket.setNoDelay(true);
+  for (const piece of pieces) {
+    if (socket.destroyed) return;
+    socket.write(piece);
+    await turn();
+  }
+}
+
+/** Says all of it in these pieces, hangs up, and gives what the server said until it was rid of us. */
+async function converse(socket: Socket, login: string | null, bytes: Buffer, lengths: number[]): Promise<string> {
+  let heard = '';
+  let news = () => {};
+  socket.on('data', (chunk) => {
+    heard += chunk.toString('latin1');
+    news();
+  });
+  const closed = new Promise<void>((resolve) => socket.on('error', () => undefined).once('close', () => resolve()));
+  const until = async (pattern: RegExp) => {
+    while (!pattern.test(heard) && !socket.destroyed) {
+      const next = new Promise<void>((resolve) => {
+        news = resolve;
+      });
+      await Promise.race([next, closed]);
+    }
+  };
+  const late = setTimeout(() => socket.destroy(new Error('late')), endsWithinMs);
+  const began = performance.now();
+  // Whoever says nothing at all may be gone before it is greeted.
+  if (bytes.length > 0) await until(/^220 .*\r\n/);
+  if (login !== null) {
+    socket.write(`EHLO client.test\r\nAUTH PLAIN ${plain(login)}\r\n`);
+    await until(/^(?:235|5\d\d) /m);
+  }
+  await send(socket, cut(bytes, lengths));
+  socket.end();
+  await closed;
+  clearTimeout(late);
+  hold(performance.now() - began < endsWithinMs, 'the session did not end');
+  hold(bytes.length === 0 || heard.startsWith('220 '), `the server greeted with ${heard.slice(0, 60)}`);
+  // It may have gone in the middle of one.
+  hold(
+    /^(?:\d{3}(?:[ -][^\r\n]*)?\r\n)*[^\r\n]*$/.test(heard),
+    `the server said what is no reply: ${JSON.stringify(heard)}`,
+  );
+  return heard;
+}
+
+/** Content that ends where it is said to, and nowhere before. */
+const content = fc
+  .array(
+    fc.oneof(
+      fc.constantFrom(
+        ...enders,
+        '\r\n',
+        '\r\n..',
+        '\r\n...',
+        '..\r\n',
+        'text',
+        ' ',
+        '=',
+        '\r\nDATA\r\n',
+        '\r\nMAIL FROM:<v@evil.test>\r\n',
+        '\r\nQUIT\r\n',
+      ),
+      fc.string({ unit: 'grapheme-ascii', maxLength: 10 }),
+    ),
+    { maxLength: 15 },
+  )
+  .map((pieces) => pieces.join(''))
+  .filter((text) => `\r\n${text}\r\n.\r\n`.indexOf('\r\n.\r\n') === text.length + 2);
+
+const holdsOddEnd = (text: string) => /\r(?!\n)|(?<!\r)\n|\0/.test(text);
+/** Of a line that begins with one dot, which nobody should send, smtp-server keeps it; RFC 5321 section 4.5.2 would take it off. */
+const unstuffed = (text: string) => text.replaceAll('\r\n', '\n').replaceAll(/^\.\./gm, '.');
+
+interface Said {
+  bytes: Buffer;
+  lengths: number[];
+}
+
+/** Several at once, as each is kept waiting for its greeting. */
+const sessions = (from: string, to: string) =>
+  fc.array(fc.record({ bytes: session(from, to), lengths, loggedIn: fc.boolean() }), { minLength: 1, maxLength: 8 });
+
+export const streams: Target = {
+  name: 'streams',
+  quick: 4,
+  async open(place) {
+    const { node, from, key } = await place.caller();
+    const ports = await place.listeners();
+    const count = async (subject: string) => {
+      const found = await node.db.query({ text: 'SELECT 1 FROM emails WHERE subject = $1', values: [subject] });
+      return found.length;
+    };
+
+    async function submit({ bytes, lengths, loggedIn }: Said & { loggedIn: boolean }): Promise<void> {
+      // A message may be written down after its client has left.
+      const subject = newId();
+      const marked = Buffer.from(bytes.toString('latin1').replaceAll(usual, `Subject: ${subject}\r\n`), 'latin1');
+      const socket = connectTls({ port: ports.submissions, host: '127.0.0.1', rejectUnauthorized: false });
+      await once(socket, 'secureConnect');
+      const heard = await converse(socket, loggedIn ? key : null, marked, lengths);
+      const told = heard.match(/^250 2\.0\.0 queued as /gm)?.length ?? 0;
+      const made = await count(subject);
+      hold(made <= (loggedIn ? ends(bytes) : 0) && told <= made, `${made} emails, ${told} were told of`);
+    }
+
+    async function giveBack({ bytes, lengths }: Said): Promise<void> {
+      const socket = connectTcp(ports.inbound, '127.0.0.1');
+      await once(socket, 'connect');
+      const heard = await converse(socket, null, bytes, lengths);
+      const told = heard.match(/^250 2\.0\.0 taken/gm)?.length ?? 0;
+      hold(told <= ends(bytes), `${told} messages were taken`);
+    }
+
+    let open: Dialog | null = null;
+    async function logIn(): Promise<Dialog> {
+      const dialog = await Dialog.open(place.closing as Parameters<typeof Dialog.open>[0], ports.submissions, true);
+      await dialog.ask('EHLO client.test');
+      await dialog.ask(`AUTH PLAIN ${plain(key)}`);
+      return dialog;
+    }
+
+    async function enclose(text: string, lengths: number[]): Promise<void> {
+      const subject = newId();
+      const dialog = open ?? (await logIn());
+      // Only one that comes through all of this is used again.
+      open = null;
+      equal((await dialog.envelope(from)).slice(0, 3), '354');
+      const header = `From: ${from}\r\nTo: a@b.test\r\nSubject: ${subject}\r\n\r\n`;
+      for (const piece of cut(Buffer.from(`${header}${text}\r\n.\r\n`, 'latin1'), lengths)) {
+        dialog.send(piece.toString('latin1'));
+        await turn();
+      }
+      const reply = await dialog.reply();
+      equal((await dialog.ask('NOOP')).slice(0, 3), '250');
+      const id = /^250 2\.0\.0 queued as (\S+)/.exec(reply)?.[1] ?? null;
+      equal(await count(subject), id ? 1 : 0);
+      if (holdsOddEnd(text)) hold(/^554 5\.6\.0 the message holds /.test(reply), `was answered with ${reply}`);
+      if (id) {
+        const [row] = await node.db.query<{ text: string }>({
+          text: 'SELECT text FROM email_contents WHERE email_id = $1',
+          values: [id],
+        });
+        equal(row?.text, unstuffed(text));
+      }
+      open = dialog;
+    }
+
+    return {
+      'submission: any bytes come to an end, and make no more emails than they end messages': fc.asyncProperty(
+        sessions(from, 'a@b.test'),
+        async (all) => void (await Promise.all(all.map(submit))),
+      ),
+      'submission: a message is taken whole or not at all, whatever in it looks like its end': fc.asyncProperty(
+        content,
+        lengths,
+        enclose,
+      ),
+      'what comes back: any bytes come to an end, and no more is taken than they end messages': fc.asyncProperty(
+        sessions('mailer@mx.other.test', returnPath(newId())),
+        async (all) => void (await Promise.all(all.map(giveBack))),
+      ),
+    };
+  },
+};

@@ -1,0 +1,34 @@
+import t from 'tap';
+import { startDirectNode } from '../support/direct.ts';
+import { startSink } from '../support/mx.ts';
+
+t.test('the doctor over HTTP: for admins, and asked once however many ask at a time', async (t) => {
+  const sink = await startSink();
+  t.teardown(() => sink.close());
+  const reverse = '1.0.0.127.in-addr.arpa';
+  const node = await startDirectNode(t, {
+    zone: { [reverse]: { PTR: ['other.test'] }, 'given.test': { A: ['127.0.0.1'] } },
+    mxPort: sink.port,
+    env: { ROLES: 'api', DNS_BLOCKLISTS: 'bl.test', BASE_URL: 'https://send.sender.test' },
+  });
+  const logIn = async (email: string, password: string) =>
+    (await node.call('POST', '/api/v1/auth/login', { body: { email, password } })).body.token;
+  const admin = await logIn('admin@example.test', node.adminPassword);
+  const member = await logIn(node.account.email, node.account.password);
+  const examine = (token: string, query = '') => node.call('GET', `/api/v1/admin/doctor${query}`, { token });
+
+  const before = node.zone.queries.length;
+  const [first, second] = await Promise.all([examine(admin, '?mx=Given.test'), examine(admin, '?mx=given.test')]);
+  t.match(first, { status: 200, body: { well: false } });
+  t.strictSame(first.body.findings, second.body.findings);
+  const asked = node.zone.queries.slice(before);
+  t.equal(asked.filter((query) => query === `ptr ${reverse}`).length, 1);
+  const findings: { check: string; health: string }[] = first.body.findings;
+  const healthOf = (name: string) => findings.filter(({ check }) => check === name).map(({ health }) => health);
+  t.strictSame(
+    ['outbound_port_25', 'reverse_dns', 'blocklist', 'base_url'].map((name) => healthOf(name)),
+    [['ok'], ['problem'], ['unknown'], ['ok']],
+  );
+  t.equal((await examine(member)).status, 403);
+  t.match(await examine(admin, '?mx=not%20a%20host'), { status: 400, body: { detail: /^mx: / } });
+});

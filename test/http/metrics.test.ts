@@ -1,0 +1,206 @@
+import { readFileSync } from 'node:fs';
+import { request } from 'node:http';
+import Koa from 'koa';
+import { pino } from 'pino';
+import t from 'tap';
+import { watchDepth } from '../../src/core/queue-depth.ts';
+import { accessLog, requestId } from '../../src/http/middleware.ts';
+import { listen } from '../../src/http/server.ts';
+import { exposition, Metrics } from '../../src/metrics.ts';
+import { openMetrics } from '../../src/metrics-port.ts';
+import { buildSender } from '../support/build.ts';
+import { openDatabase } from '../support/db.ts';
+import { startHook } from '../support/hook.ts';
+import { eventually, startTestNode } from '../support/node.ts';
+import { encryptionKey } from '../support/shared-node.ts';
+
+/** The samples that Prometheus would read, by name and labels. */
+async function read(metrics: Metrics): Promise<{ text: string; samples: Map<string, number> }> {
+  const text = await exposition([{ name: 'main', measured: await metrics.measure() }]);
+  const lines = text.split('\n').filter((line) => line && !line.startsWith('#'));
+  return {
+    text,
+    samples: new Map(
+      lines.map((line) => [line.slice(0, line.lastIndexOf(' ')), Number(line.slice(line.lastIndexOf(' ')))]),
+    ),
+  };
+}
+
+/** The sum of the samples of this name whose labels have all of these. */
+function sumOf(samples: Map<string, number>, name: string, labels: Record<string, string> = {}): number {
+  const wanted = Object.entries(labels).map(([label, value]) => `${label}="${value}"`);
+  return [...samples]
+    .filter(([sample]) => sample.replace(/\{.*/, '') === name && wanted.every((one) => sample.includes(one)))
+    .reduce((sum, [, value]) => sum + value, 0);
+}
+
+t.test(
+  'mail, webhooks, requests, the queue and the database are counted, and no name of anybody is a label',
+  async (t) => {
+    const node = await startTestNode(t, {
+      ENCRYPTION_KEY: encryptionKey.toString('hex'),
+      ALLOW_PRIVATE_NETWORKS: 'true',
+      ROLES: 'api,mta,webhooks',
+    });
+    const sender = await buildSender(node.db, encryptionKey);
+    const hook = await startHook(t);
+    const { email: login, password } = sender.account;
+    const { token } = (await node.call('POST', '/api/v1/auth/login', { body: { email: login, password } })).body;
+    await node.call('POST', '/api/v1/webhooks', { token, body: { url: hook.url, events: ['email.delivered'] } });
+    const send = async (fields: Record<string, unknown>) =>
+      (
+        await node.call('POST', '/api/v1/emails', {
+          key: sender.key,
+          body: { from: sender.from, subject: 'canary-subject', text: 't', ...fields },
+        })
+      ).body.email;
+    const ids = [
+      await send({ to: 'canary-a@canary-b.test' }),
+      await send({ to: 'bounced+canary@canary-c.test' }),
+      await send({ to: 'a@b.test', scheduled_at: new Date(Date.now() + 3_600_000).toISOString() }),
+    ].map(({ id }) => id);
+    await node.call('GET', `/api/v1/emails/${ids[0]}`, { key: sender.key });
+    await node.call('GET', '/canary-path');
+    await node.call('DELETE', '/api/v1/emails', { key: sender.key });
+    const { text, samples } = await eventually(async () => {
+      const now = await read(node.metrics);
+      return sumOf(now.samples, 'sendwright_webhook_calls_total', { outcome: 'succeeded' }) === 1 && now;
+    }, 15_000);
+
+    const attempts = (labels: Record<string, string>) => sumOf(samples, 'sendwright_delivery_attempts_total', labels);
+    t.equal(attempts({ outcome: 'delivered', class: 'none', provider: 'other' }), 1);
+    t.equal(attempts({ outcome: 'bounced', class: 'bad_mailbox' }), 1);
+    t.equal(sumOf(samples, 'sendwright_delivery_delay_seconds_count'), 1);
+    t.equal(sumOf(samples, 'sendwright_delivery_attempt_duration_seconds_count'), 2);
+    const requests = (labels: Record<string, string>) => sumOf(samples, 'sendwright_http_requests_total', labels);
+    t.equal(requests({ method: 'POST', route: '/api/v1/emails', status: '200' }), 3);
+    t.equal(requests({ method: 'GET', route: '/api/v1/emails/:id', status: '200' }), 1);
+    t.equal(requests({ route: 'none', status: '404' }), 1);
+    t.equal(requests({ method: 'DELETE', route: 'none', status: '405' }), 1);
+    t.equal(
+      sumOf(samples, 'sendwright_http_request_duration_seconds_count', { method: 'POST', route: '/api/v1/emails' }),
+      3,
+    );
+    t.equal(sumOf(samples, 'sendwright_queue_recipients', { state: 'scheduled' }), 1);
+    t.equal(sumOf(samples, 'sendwright_database_up'), 1);
+    t.equal(sumOf(samples, 'sendwright_nodes'), 1);
+    t.ok(sumOf(samples, 'sendwright_database_connections', { state: 'idle' }) >= 1);
+    t.ok(samples.has('sendwright_claims{kind="webhooks",process="main"}'));
+    for (const secret of [...ids, 'canary', sender.key, sender.account.id, sender.domain, '127.0.0.1'])
+      t.notMatch(text, secret, 'no name, address or id is in it');
+    t.equal((await node.call('GET', '/metrics')).status, 404, 'AUTH-19: there is none on the port for everybody');
+
+    t.test('every metric that the dashboard for Grafana names is there', async (t) => {
+      node.metrics.watchProcess();
+      const known = [...(await read(node.metrics)).text.matchAll(/^# TYPE (\S+) (\S+)$/gm)];
+      const names = new Set(
+        known.flatMap(([, name = '', type]) =>
+          type === 'histogram' ? [`${name}_bucket`, `${name}_sum`, `${name}_count`] : [name],
+        ),
+      );
+      const board = JSON.parse(readFileSync(new URL('../../docs/grafana.json', import.meta.url), 'utf8'));
+      // biome-ignore lint/suspicious/noExplicitAny: Grafana's own format
+      const asked: string[] = board.panels.flatMap(({ targets = [] }: any) => targets.map(({ expr }: any) => expr));
+      const named = (text: string) => text.match(/\b(?:sendwright|nodejs|process)_\w+/g) ?? [];
+      t.ok(asked.length >= 10);
+      for (const expr of asked) {
+        t.ok(named(expr).length > 0, expr);
+        for (const name of named(expr)) t.ok(names.has(name), name);
+      }
+      const page = readFileSync(new URL('../../docs/operations.md', import.meta.url), 'utf8');
+      const rows = [...page.matchAll(/^\| `(sendwright_\w+)/gm)].map(([, name]) => name);
+      const ours = known.map(([, name]) => name).filter((name) => name?.startsWith('sendwright_'));
+      t.strictSame(rows.toSorted(), ours.toSorted(), 'each is explained in docs/operations.md');
+      for (const name of named(page)) t.ok(names.has(name) || ours.includes(name), `${name} of docs/operations.md`);
+    });
+  },
+);
+
+t.test('what waits is counted every few seconds, however many ask', async (t) => {
+  const db = await openDatabase(t);
+  let asked = 0;
+  let fails = false;
+  let now = 0;
+  const counting = {
+    ...db,
+    query: (async (statement) => {
+      asked += 1;
+      if (fails) throw new Error('the database is away');
+      now += 1_000;
+      return db.query(statement);
+    }) as typeof db.query,
+  };
+  const depth = watchDepth(counting, () => now);
+  const all = await Promise.all([depth(), depth(), depth()]);
+  t.match(all, [{ recipients: { due: 0 }, nodes: 0 }, {}, {}]);
+  now += 18_000;
+  await depth();
+  t.equal(asked, 1, 'a count that took a second is not made again within twenty');
+  now += 2_000;
+  fails = true;
+  t.equal(await depth(), null);
+  t.equal(asked, 2);
+  now += 5_000;
+  fails = false;
+  t.match(await depth(), { oldestDueSeconds: 0 });
+});
+
+t.test('AUTH-19: the port for Prometheus says the metrics and nothing else', async (t) => {
+  let fails = false;
+  const read = async () => {
+    if (fails) throw new Error('secret');
+    return 'up 1\n';
+  };
+  const door = await openMetrics({ host: '127.0.0.1', port: 0 }, read);
+  t.teardown(() => door.close());
+  const ask = (method: string, path: string) =>
+    new Promise<[number, string]>((resolve, reject) => {
+      const sent = request({ port: door.port, host: '127.0.0.1', method, path, agent: false }, (response) => {
+        let text = '';
+        response.on('data', (chunk) => (text += chunk)).on('end', () => resolve([response.statusCode ?? 0, text]));
+      });
+      sent.on('error', reject).end();
+    });
+  t.strictSame(await ask('GET', '/metrics'), [200, 'up 1\n']);
+  t.strictSame(await ask('POST', '/metrics'), [405, '']);
+  for (const path of ['/', '/metrics/', '/debug', '/metrics?x=1']) t.strictSame(await ask('GET', path), [404, '']);
+  fails = true;
+  t.strictSame(await ask('GET', '/metrics'), [503, '']);
+});
+
+t.test('a label has names of ours alone: providers that are configured, methods that there are', async (t) => {
+  const metrics = new Metrics();
+  metrics.nameProviders(['Google']);
+  const results = [{ outcome: 'delivered', classification: null }];
+  for (const site of ['Google', 'google.evil.test', 'a.test'])
+    metrics.attempted(site, { results, durationMs: 10, delays: [20] });
+  for (const method of ['GET', 'PROPFIND', 'BREW']) metrics.requested(method, null, 501, 1);
+  const { samples } = await read(metrics);
+  const attempts = (provider: string) => sumOf(samples, 'sendwright_delivery_attempts_total', { provider });
+  t.strictSame(['Google', 'other'].map(attempts), [1, 2]);
+  t.equal(sumOf(samples, 'sendwright_http_requests_total', { method: 'other' }), 2);
+  t.notMatch([...samples.keys()].join(' '), /evil|a\.test|PROPFIND/);
+});
+
+t.test('each request is a line that names it, and the email that it was about', async (t) => {
+  const lines: Record<string, unknown>[] = [];
+  const log = pino({ base: null }, { write: (line: string) => void lines.push(JSON.parse(line)) });
+  const app = new Koa();
+  app.use(requestId(log));
+  app.use(accessLog(new Metrics()));
+  app.use((ctx) => {
+    ctx.body = ctx.path === '/one' ? { email: { id: 'the-email' } } : { emails: [{ id: 'another' }] };
+  });
+  const server = await listen(app, '127.0.0.1', 0);
+  t.teardown(() => server.close(0));
+  const ids = [];
+  for (const path of ['/one', '/many']) {
+    const { headers } = await fetch(`http://127.0.0.1:${server.port}${path}`);
+    ids.push(headers.get('x-request-id'));
+  }
+  t.match(lines, [
+    { requestId: ids[0], emailId: 'the-email', status: 200, path: '/one', msg: 'request' },
+    { requestId: ids[1], path: '/many' },
+  ]);
+  t.notOk('emailId' in (lines[1] ?? {}));
+});
