@@ -58,7 +58,7 @@ function AttemptLine({ attempt, open }: { attempt: Attempt; open: boolean }) {
         {attempt.tls_cipher && <span title={attempt.tls_cipher}> ({attempt.tls_cipher})</span>}
         {attempt.classification && ` · ${attempt.classification.replaceAll('_', ' ')}`}
       </div>
-      <div className="reply" dangerouslySetInnerHTML={{ __html: attempt.reply ?? attempt.reason }} />
+      <div className="reply">{attempt.reply ?? attempt.reason}</div>
       {attempt.conversation.length > 0 && (
         <Button
           variant="subtle"
