@@ -21,7 +21,8 @@ export const poolOfFirst = 2;
 export const connectionsOf = (workers: number) =>
   workers === 1 ? connectionsOfNode : workers * connectionsOfNode + poolOfFirst + ofQueue;
 
-const keyRefusals = {
+/** What an operator does about a key that this database is not used with. */
+export const keyRefusals = {
   'another key':
     "ENCRYPTION_KEY is not the one that this database is used with, so its DKIM keys cannot be opened: set that one (where it was generated, put DATA_DIR's secrets.json back)",
   'two keys are in use':

@@ -1,4 +1,4 @@
-import { examine, isIll } from '../core/doctor.ts';
+import { examine, isWell } from '../core/doctor.ts';
 import { checkNames, type Finding } from '../core/finding.ts';
 import { doctorQuery } from '../http/routes/doctor.ts';
 import { installationOf, lookUpOf } from '../internet.ts';
@@ -20,8 +20,8 @@ export const doctor: Command = {
     'Usage: sendwright doctor [--mx <host>]',
     '',
     `Looks at ${checkNames.map((name) => name.replaceAll('_', ' ')).join(', ')}.`,
-    'It takes up to 25 seconds. The exit code is 1 where there is something to do, which each finding says; what nobody',
-    'could say is unknown, and no reason for 1.',
+    'It takes up to 25 seconds. The exit code is 0 where all is well, and 1 where there is something to do, which each',
+    'finding says: a problem to mend, or what is unknown to find out.',
     '',
     '  --mx <host>  an MX host whose port 25 may be tried, such as that of your own mailbox; without it that of a verified',
     '               domain. Nobody else is connected to. DNS_BLOCKLISTS says which lists are asked.',
@@ -38,12 +38,12 @@ export const doctor: Command = {
           { onProgress: (done, all) => given.progress(`${done} of ${all} looks done`) },
         ),
       );
-      const problems = findings.filter(({ health }) => health === 'problem').length;
-      const end = problems === 0 ? 'All is well.' : `${problems} to do.`;
+      const count = (kind: Finding['health']) => findings.filter(({ health }) => health === kind).length;
+      const end = isWell(findings) ? 'All is well.' : `Problems: ${count('problem')}, unknown: ${count('unknown')}.`;
       return {
-        json: { well: !isIll(findings), findings },
+        json: { well: isWell(findings), findings },
         text: [...findings.flatMap(linesOf), end].join('\n'),
-        failed: isIll(findings),
+        failed: !isWell(findings),
       };
     });
   },

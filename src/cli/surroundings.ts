@@ -1,18 +1,25 @@
 import { randomBytes } from 'node:crypto';
+import { admit } from '../core/encryption-key.ts';
 import type { Surroundings } from '../core/verification.ts';
+import { keyRefusals } from '../database.ts';
 import { findInternet, type Internet } from '../internet.ts';
 import { silentLog } from '../log.ts';
+import { StartError } from '../start-error.ts';
 import type { Opened } from './database.ts';
 
 /**
- * Looks names up as a node does; in the sandbox its DNS, which knows what the database knows, is started for this.
+ * Looks names up as a node does; in the sandbox its DNS, which knows what the database knows, is started for this. The keys
+ * of domains are opened on the way.
  *
  * @param work gets where names are looked up, and what verifying a domain needs to know
+ * @throws StartError where ENCRYPTION_KEY is not that of the database
  */
 export async function lookedUpFrom<T>(
   { config, db, keyring }: Opened,
   work: (from: { internet: Internet; surroundings: Surroundings }) => Promise<T>,
 ): Promise<T> {
+  const admission = await db.transaction((tx) => admit(tx, keyring));
+  if (admission !== 'admitted') throw new StartError(keyRefusals[admission]);
   const stops: (() => Promise<unknown>)[] = [];
   try {
     // Nothing is sent from here, so whose the sending addresses are is not asked, and no bounce has to be understood.

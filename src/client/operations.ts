@@ -408,7 +408,7 @@ export interface Operations {
   examine: {
     query: ExamineQuery;
     answer: {
-      /** No finding is a `problem`. */ well: boolean;
+      /** Every finding is `ok`. */ well: boolean;
       /** When this was so. */ checked_at: string;
       /** Each with what to do about it. */ findings: Finding[];
     };

@@ -108,8 +108,8 @@ export async function examine(
   return found.flat();
 }
 
-/** True when there is something to do. */
-export const isIll = (findings: Finding[]): boolean => findings.some(({ health }) => health === 'problem');
+/** True when there is nothing to do: what nobody could say is not well. */
+export const isWell = (findings: Finding[]): boolean => findings.every(({ health }) => health === 'ok');
 
 async function checkPort25(patient: Patient, given: string | null): Promise<Finding[]> {
   const { surroundings, lookUp, installation } = patient;

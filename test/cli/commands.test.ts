@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { commands } from '../../src/cli/run.ts';
 import { buildSender } from '../support/build.ts';
+import { testKey } from '../support/keys.ts';
 import { testEnv } from '../support/node.ts';
 import { encryptionKey, sharedNode } from '../support/shared-node.ts';
 import { makeFolder } from '../support/start.ts';
@@ -100,6 +101,9 @@ t.test('domains: listed with their accounts, looked up as a node does, verified 
     const found = await sendwright(env, 'domains', 'check', 'nxdomain.test', ...more);
     t.match(found, { code: 1, printed: /problem +dkim: there is no TXT record/ });
   }
+  const wrongKey = { ...env, ENCRYPTION_KEY: testKey(9).toString('hex') };
+  for (const args of [['domains', 'check', 'nxdomain.test'], ['doctor']])
+    t.match(await sendwright(wrongKey, ...args), { code: 1, said: /^sendwright: ENCRYPTION_KEY is not the one/ });
   t.match(await sendwright(env, 'domains', 'check', 'unknown.test'), { code: 1, said: 'sendwright: not found' });
 });
 

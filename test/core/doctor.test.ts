@@ -1,5 +1,5 @@
 import t from 'tap';
-import { examine, isIll, type Patient } from '../../src/core/doctor.ts';
+import { examine, isWell, type Patient } from '../../src/core/doctor.ts';
 import { checkBaseUrl } from '../../src/core/doctor-machine.ts';
 import * as domains from '../../src/core/domains.ts';
 import { checkNames, type Finding } from '../../src/core/finding.ts';
@@ -73,6 +73,7 @@ t.test('the doctor finds each thing that is wrong, and says what to do about it'
   const { zone, right, patient, domain, mx, dkim } = await healthy();
   const found = await examine(patient, null);
   t.strictSame(shown(ofNames(found)), []);
+  t.ok(isWell(ofNames(found)));
   const looked = new Set(found.map(({ check }) => check));
   t.strictSame(
     checkNames.filter((name) => !looked.has(name)),
@@ -138,6 +139,7 @@ t.test('the doctor comes to an end whatever does not answer', async (t) => {
   const { zone, right, patient } = await healthy();
   for (const name of [...Object.keys(right), '1.0.0.127.bl.test']) zone.set(name, 'drop');
   const found = ofNames(await examine(patient, null, { withinMs: 200 }));
+  t.notOk(isWell(found), 'what nobody could say is not well');
   t.strictSame(
     found.filter(({ found }) => /no answer within/.test(found)).map(({ check }) => check),
     ['domain', 'outbound_port_25', 'mail_hostname', 'reverse_dns', 'blocklist', 'return_path'],
@@ -162,7 +164,7 @@ t.test('behind a NAT the addresses are those of our name, and in the sandbox the
   );
   const sandbox = await examine({ ...patient, installation: { ...installation, deliveryMode: 'sandbox' } }, null);
   t.match(sandbox[0], { check: 'delivery_mode', health: 'problem', advice: /DELIVERY_MODE=direct/ });
-  t.ok(isIll(sandbox));
+  t.notOk(isWell(sandbox));
 });
 
 t.test('an address of the service that nobody reaches, or that is in clear', async (t) => {

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { connect as connectTcp, type Socket } from 'node:net';
-import { setImmediate as turn } from 'node:timers/promises';
+import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
 import fc from 'fast-check';
 import { newId } from '../../src/ids.ts';
@@ -49,14 +49,17 @@ function session(from: string, to: string): fc.Arbitrary<Buffer> {
   const message = fc.constant(`MAIL FROM:<${from}>\r\nRCPT TO:<${to}>\r\nDATA\r\n${header}text\r\n.\r\n`);
   const piece = fc.oneof(
     { weight: 5, arbitrary: said.map((text) => Buffer.from(text)) },
-    { weight: 1, arbitrary: message.map((text) => Buffer.from(text)) },
+    { weight: 4, arbitrary: message.map((text) => Buffer.from(text)) },
     { weight: 2, arbitrary: fc.uint8Array({ maxLength: 60 }).map((bytes) => Buffer.from(bytes)) },
   );
   return fc.array(piece, { maxLength: 25 }).map((pieces) => Buffer.concat(pieces));
 }
 
 /** How often these bytes could end a message, for whoever goes by RFC 5321 section 4.1.1.4. */
-const ends = (bytes: Buffer) => bytes.toString('latin1').match(/(?<=\r\n)\.\r\n/g)?.length ?? 0;
+const ends = ({ bytes, leaves }: Said) =>
+  Buffer.concat([bytes, ...(leaves ? [] : [farewell])])
+    .toString('latin1')
+    .match(/(?<=\r\n)\.\r\n/g)?.length ?? 0;
 
 async function send(socket: Socket, pieces: Buffer[]): Promise<void> {
   socket.setNoDelay(true);
@@ -67,8 +70,12 @@ async function send(socket: Socket, pieces: Buffer[]): Promise<void> {
   }
 }
 
-/** Says all of it in these pieces, hangs up, and gives what the server said until it was rid of us. */
-async function converse(socket: Socket, login: string | null, bytes: Buffer, lengths: number[]): Promise<string> {
+/** Ends a message, if there is one, and the session: whoever leaves without a word has no message taken. */
+const farewell = Buffer.from('\r\n.\r\nQUIT\r\n');
+const farewellWithinMs = 2_000;
+
+/** Says all of it in these pieces, and the farewell or not, hangs up, and gives what the server said until it was rid of us. */
+async function converse(socket: Socket, login: string | null, { bytes, lengths, leaves }: Said): Promise<string> {
   let heard = '';
   let news = () => {};
   socket.on('data', (chunk) => {
@@ -77,7 +84,7 @@ async function converse(socket: Socket, login: string | null, bytes: Buffer, len
   });
   const closed = new Promise<void>((resolve) => socket.on('error', () => undefined).once('close', () => resolve()));
   const until = async (pattern: RegExp) => {
-    while (!pattern.test(heard) && !socket.destroyed) {
+    while (!pattern.test(heard) && !socket.destroyed && !socket.readableEnded) {
       const next = new Promise<void>((resolve) => {
         news = resolve;
       });
@@ -93,6 +100,10 @@ async function converse(socket: Socket, login: string | null, bytes: Buffer, len
     await until(/^(?:235|5\d\d) /m);
   }
   await send(socket, cut(bytes, lengths));
+  if (!leaves) {
+    await send(socket, [farewell]);
+    await Promise.race([until(/^221 /m), sleep(farewellWithinMs, undefined, { ref: false })]);
+  }
   socket.end();
   await closed;
   clearTimeout(late);
@@ -137,11 +148,18 @@ const unstuffed = (text: string) => text.replaceAll('\r\n', '\n').replaceAll(/^\
 interface Said {
   bytes: Buffer;
   lengths: number[];
+  /** It hangs up when it has said all that, whatever the server is about. */
+  leaves: boolean;
 }
+
+const leaves = fc.nat(4).map((n) => n === 0);
 
 /** Several at once, as each is kept waiting for its greeting. */
 const sessions = (from: string, to: string) =>
-  fc.array(fc.record({ bytes: session(from, to), lengths, loggedIn: fc.boolean() }), { minLength: 1, maxLength: 8 });
+  fc.array(fc.record({ bytes: session(from, to), lengths, leaves, loggedIn: fc.boolean() }), {
+    minLength: 1,
+    maxLength: 8,
+  });
 
 export const streams: Target = {
   name: 'streams',
@@ -154,24 +172,24 @@ export const streams: Target = {
       return found.length;
     };
 
-    async function submit({ bytes, lengths, loggedIn }: Said & { loggedIn: boolean }): Promise<void> {
+    async function submit({ loggedIn, ...said }: Said & { loggedIn: boolean }): Promise<void> {
       // A message may be written down after its client has left.
       const subject = newId();
-      const marked = Buffer.from(bytes.toString('latin1').replaceAll(usual, `Subject: ${subject}\r\n`), 'latin1');
+      const marked = Buffer.from(said.bytes.toString('latin1').replaceAll(usual, `Subject: ${subject}\r\n`), 'latin1');
       const socket = connectTls({ port: ports.submissions, host: '127.0.0.1', rejectUnauthorized: false });
       await once(socket, 'secureConnect');
-      const heard = await converse(socket, loggedIn ? key : null, marked, lengths);
+      const heard = await converse(socket, loggedIn ? key : null, { ...said, bytes: marked });
       const told = heard.match(/^250 2\.0\.0 queued as /gm)?.length ?? 0;
       const made = await count(subject);
-      hold(made <= (loggedIn ? ends(bytes) : 0) && told <= made, `${made} emails, ${told} were told of`);
+      hold(made <= (loggedIn ? ends(said) : 0) && told <= made, `${made} emails, ${told} were told of`);
     }
 
-    async function giveBack({ bytes, lengths }: Said): Promise<void> {
+    async function giveBack(said: Said): Promise<void> {
       const socket = connectTcp(ports.inbound, '127.0.0.1');
       await once(socket, 'connect');
-      const heard = await converse(socket, null, bytes, lengths);
+      const heard = await converse(socket, null, said);
       const told = heard.match(/^250 2\.0\.0 taken/gm)?.length ?? 0;
-      hold(told <= ends(bytes), `${told} messages were taken`);
+      hold(told <= ends(said), `${told} messages were taken`);
     }
 
     let open: Dialog | null = null;

@@ -27,7 +27,7 @@ export const doctorOperation: Operation = {
   answer: {
     description: 'What was found.',
     schema: z.object({
-      well: flag('No finding is a `problem`.'),
+      well: flag('Every finding is `ok`.'),
       checked_at: time('When this was so.'),
       findings: list(finding, 'Each with what to do about it.'),
     }),

@@ -1,6 +1,6 @@
 import type Router from '@koa/router';
 import { z } from 'zod';
-import { examine, isIll } from '../../core/doctor.ts';
+import { examine, isWell } from '../../core/doctor.ts';
 import type { Finding } from '../../core/finding.ts';
 import { demandAdmin, demandLogin } from '../auth.ts';
 import type { Services } from '../services.ts';
@@ -24,6 +24,6 @@ export function doctorRoutes(router: Router, services: Services): void {
     const examining = running.get(name) ?? examine(services, mx).finally(() => running.delete(name));
     running.set(name, examining);
     const findings = await examining;
-    ctx.body = { well: !isIll(findings), checked_at: new Date().toISOString(), findings };
+    ctx.body = { well: isWell(findings), checked_at: new Date().toISOString(), findings };
   });
 }

@@ -104,15 +104,20 @@ export const largeBodies: Scenario = {
 async function post(port: number, key: string, piece: Buffer): Promise<{ status: string; retryAfter: boolean }> {
   const socket = connect(port, '127.0.0.1');
   let heard = '';
-  socket.on('error', () => undefined).on('data', (chunk) => (heard += chunk.toString('latin1')));
-  const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()));
-  const head = `POST /api/v1/emails HTTP/1.1\r\nHost: a\r\nX-API-Key: ${key}\r\nContent-Type: application/json\r\nConnection: close\r\n`;
+  const answered = new Promise<void>((resolve) => {
+    socket.on('data', (chunk) => {
+      heard += chunk.toString('latin1');
+      if (heard.endsWith('}')) resolve();
+    });
+    socket.on('error', () => undefined).once('close', () => resolve());
+  });
+  const head = `POST /api/v1/emails HTTP/1.1\r\nHost: a\r\nX-API-Key: ${key}\r\nContent-Type: application/json\r\n`;
   socket.write(`${head}Content-Length: ${bodyMb * piece.length + 2}\r\n\r\n"`);
   for (let n = 0; n < bodyMb && !heard && !socket.destroyed; n += 1)
     if (!socket.write(piece))
-      await Promise.race([new Promise<void>((resolve) => socket.once('drain', () => resolve())), closed]);
+      await Promise.race([new Promise<void>((resolve) => socket.once('drain', () => resolve())), answered]);
   if (!heard && !socket.destroyed) socket.write('"');
-  await Promise.race([closed, sleep(60_000, undefined, { ref: false })]);
+  await Promise.race([answered, sleep(60_000, undefined, { ref: false })]);
   socket.destroy();
   return { status: /^HTTP\/1\.1 (\d+)/.exec(heard)?.[1] ?? 'nothing', retryAfter: /^Retry-After: \d/im.test(heard) };
 }
