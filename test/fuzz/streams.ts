@@ -161,6 +161,32 @@ const sessions = (from: string, to: string) =>
     maxLength: 8,
   });
 
+/** Hands messages over one after the other in one session, each in pieces; the call gives the reply. */
+function dialogs(t: Parameters<typeof Dialog.open>[0], port: number, key: string | null) {
+  let open: Dialog | null = null;
+  const begin = async () => {
+    const dialog = await Dialog.open(t, port, key !== null);
+    await dialog.ask('EHLO client.test');
+    if (key !== null) await dialog.ask(`AUTH PLAIN ${plain(key)}`);
+    return dialog;
+  };
+  return async ([from, to]: [string, string], message: string, lengths: number[]): Promise<string> => {
+    const dialog = open ?? (await begin());
+    // Only one that comes through all of this is used again.
+    open = null;
+    equal((await dialog.envelope(from, [to])).slice(0, 3), '354');
+    for (const piece of cut(Buffer.from(`${message}\r\n.\r\n`, 'latin1'), lengths)) {
+      dialog.send(piece.toString('latin1'));
+      await turn();
+    }
+    const reply = await dialog.reply();
+    // What was taken for more commands would be answered first.
+    equal([await dialog.ask('RSET'), await dialog.ask('NOOP')], ['250 Flushed', '250 OK']);
+    open = dialog;
+    return reply;
+  };
+}
+
 export const streams: Target = {
   name: 'streams',
   quick: 4,
@@ -192,38 +218,27 @@ export const streams: Target = {
       hold(told <= ends(said), `${told} messages were taken`);
     }
 
-    let open: Dialog | null = null;
-    async function logIn(): Promise<Dialog> {
-      const dialog = await Dialog.open(place.closing as Parameters<typeof Dialog.open>[0], ports.submissions, true);
-      await dialog.ask('EHLO client.test');
-      await dialog.ask(`AUTH PLAIN ${plain(key)}`);
-      return dialog;
-    }
+    const test = place.closing as Parameters<typeof Dialog.open>[0];
+    const submitting = dialogs(test, ports.submissions, key);
+    const returning = dialogs(test, ports.inbound, null);
 
-    async function enclose(text: string, lengths: number[]): Promise<void> {
+    async function submitOne(text: string, lengths: number[]): Promise<void> {
       const subject = newId();
-      const dialog = open ?? (await logIn());
-      // Only one that comes through all of this is used again.
-      open = null;
-      equal((await dialog.envelope(from)).slice(0, 3), '354');
       const header = `From: ${from}\r\nTo: a@b.test\r\nSubject: ${subject}\r\n\r\n`;
-      for (const piece of cut(Buffer.from(`${header}${text}\r\n.\r\n`, 'latin1'), lengths)) {
-        dialog.send(piece.toString('latin1'));
-        await turn();
-      }
-      const reply = await dialog.reply();
-      equal((await dialog.ask('NOOP')).slice(0, 3), '250');
+      const reply = await submitting([from, 'a@b.test'], header + text, lengths);
       const id = /^250 2\.0\.0 queued as (\S+)/.exec(reply)?.[1] ?? null;
       equal(await count(subject), id ? 1 : 0);
       if (holdsOddEnd(text)) hold(/^554 5\.6\.0 the message holds /.test(reply), `was answered with ${reply}`);
-      if (id) {
-        const [row] = await node.db.query<{ text: string }>({
-          text: 'SELECT text FROM email_contents WHERE email_id = $1',
-          values: [id],
-        });
-        equal(row?.text, unstuffed(text));
-      }
-      open = dialog;
+      if (!id) return;
+      const [row] = await node.db.query<{ text: string }>({
+        text: 'SELECT text FROM email_contents WHERE email_id = $1',
+        values: [id],
+      });
+      equal(row?.text, unstuffed(text));
+    }
+
+    async function returnOne(text: string, lengths: number[]): Promise<void> {
+      equal(await returning(['', returnPath(newId())], `Subject: s\r\n\r\n${text}`, lengths), '250 2.0.0 taken');
     }
 
     return {
@@ -234,11 +249,16 @@ export const streams: Target = {
       'submission: a message is taken whole or not at all, whatever in it looks like its end': fc.asyncProperty(
         content,
         lengths,
-        enclose,
+        submitOne,
       ),
       'what comes back: any bytes come to an end, and no more is taken than they end messages': fc.asyncProperty(
         sessions('mailer@mx.other.test', returnPath(newId())),
         async (all) => void (await Promise.all(all.map(giveBack))),
+      ),
+      'what comes back: a message ends where it is said to, whatever in it looks like its end': fc.asyncProperty(
+        content,
+        lengths,
+        returnOne,
       ),
     };
   },
