@@ -13,6 +13,20 @@ const indigo: MantineColorsTuple = [
   '#1f3388',
 ];
 
+/** White can be read on those that buttons have, 6 and 7; the library's are lighter. */
+const red: MantineColorsTuple = [
+  '#fff5f5',
+  '#ffe3e3',
+  '#ffc9c9',
+  '#ffa8a8',
+  '#ff8787',
+  '#ff6b6b',
+  '#d13434',
+  '#c42b2b',
+  '#b42323',
+  '#961d1d',
+];
+
 /** The library's greys of the dark, as those of the stylesheet. */
 const dark: MantineColorsTuple = [
   '#d6dae2',
@@ -29,7 +43,7 @@ const dark: MantineColorsTuple = [
 
 export const theme = createTheme({
   primaryColor: 'indigo',
-  colors: { indigo, dark },
+  colors: { indigo, red, dark },
   primaryShade: { light: 7, dark: 6 },
   fontFamily: 'ui-sans-serif, system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "Noto Sans", sans-serif',
   fontFamilyMonospace:

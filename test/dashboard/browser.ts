@@ -20,12 +20,19 @@ const alone = [
   '--disable-sync',
   '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost',
 ];
+// Each tab, and each preview in it, would be a process of its own, which costs more than what it shows.
+const thrifty = [
+  '--in-process-gpu',
+  '--process-per-site',
+  '--disable-site-isolation-trials',
+  '--disable-features=IsolateSandboxedIframes,IsolateOrigins,site-per-process,PaintHolding,OptimizationHints,MediaRouter',
+];
 
 let launched: Promise<Browser> | undefined;
 
 /** The browser of this process, which is closed when all of its tests have ended. */
 function browser(): Promise<Browser> {
-  launched ??= chromium.launch({ executablePath, args: [...flags, ...alone] });
+  launched ??= chromium.launch({ executablePath, args: [...flags, ...alone, ...thrifty] });
   return launched;
 }
 t.teardown(async () => (await launched)?.close());
@@ -72,24 +79,32 @@ export interface Viewed {
   complaints: string[];
 }
 
-const cookies = new WeakMap<TestNode, Promise<string>>();
+/** As wide as a small laptop; nobody looks at the pixels, which are as few as can be. */
+const newContext = async () =>
+  (await browser()).newContext({
+    viewport: { width: 1280, height: 900 },
+    deviceScaleFactor: 0.25,
+    reducedMotion: 'reduce',
+  });
 
-async function cookieOf(node: TestNode): Promise<string> {
+const ofOperators = new WeakMap<TestNode, Promise<BrowserContext>>();
+
+/** A browser in which the operator of the node is logged in. */
+async function ofOperator(node: TestNode): Promise<BrowserContext> {
   const body = { email: 'admin@example.test', password: adminPassword };
-  const { headers } = await node.call('POST', '/api/v1/session', { body });
-  return /^sendwright_session=([^;]+)/.exec(headers.get('set-cookie') ?? '')?.[1] ?? '';
+  const [context, { headers }] = await Promise.all([newContext(), node.call('POST', '/api/v1/session', { body })]);
+  const value = /^sendwright_session=([^;]+)/.exec(headers.get('set-cookie') ?? '')?.[1] ?? '';
+  await context.addCookies([{ name: 'sendwright_session', value, url: node.baseUrl }]);
+  return context;
 }
 
-/** A tab with these pages, of the operator, who is logged in unless it says otherwise. */
+/** A tab with these pages: of the operator's browser, or of one where nobody has logged in yet. */
 export async function view(t: Test, node: TestNode, path = '/', { loggedIn = true } = {}): Promise<Viewed> {
-  const context = await (await browser()).newContext({ viewport: { width: 1280, height: 900 } });
-  t.teardown(() => context.close());
-  if (loggedIn) {
-    const cookie = cookies.get(node) ?? cookieOf(node);
-    cookies.set(node, cookie);
-    await context.addCookies([{ name: 'sendwright_session', value: await cookie, url: node.baseUrl }]);
-  }
+  const known = loggedIn ? (ofOperators.get(node) ?? ofOperator(node)) : newContext();
+  if (loggedIn) ofOperators.set(node, known);
+  const context = await known;
   const page = await context.newPage();
+  t.teardown(() => (loggedIn ? page.close() : context.close()));
   page.setDefaultTimeout(30_000);
   const complaints: string[] = [];
   page.on('pageerror', (error) => complaints.push(error.message));
@@ -100,6 +115,39 @@ export async function view(t: Test, node: TestNode, path = '/', { loggedIn = tru
   await page.goto(`${node.baseUrl}${path}`);
   if (loggedIn) await page.locator('nav.side').waitFor();
   return { context, page, complaints };
+}
+
+/** Runs in the page: looking at each change is sooner there than asking now and then, and costs less. */
+const untilWhole = (holds: string) => `new Promise((resolve, reject) => {
+  const isWhole = () => {
+    const main = document.querySelector('main');
+    if (!main?.querySelector('h1') || main.querySelector('[aria-busy=true]')) return false;
+    const fields = [...document.querySelectorAll('input, textarea')].map(({ value }) => value);
+    const hidden = [...document.querySelectorAll('[title], iframe')].map(({ title, srcdoc }) => title + ' ' + srcdoc);
+    return [document.body.innerText, ...fields, ...hidden].join(' ').includes(${JSON.stringify(holds)});
+  };
+  // What follows from the last change, such as another question to the server, has begun a frame later.
+  const look = () => isWhole() && requestAnimationFrame(() => setTimeout(() => isWhole() && end(resolve)));
+  const observer = new MutationObserver(look);
+  const tooLong = setTimeout(() => end(reject, location + ' is not whole'), 15_000);
+  const end = (settle, value) => {
+    clearTimeout(tooLong);
+    observer.disconnect();
+    settle(value);
+  };
+  observer.observe(document, { subtree: true, childList: true, attributes: true, characterData: true });
+  look();
+})`;
+
+/** Waits until nothing that is shown is still asked for. @param holds what has to be on the page, were it in a field or a frame */
+export async function whole(page: Page, holds = ''): Promise<void> {
+  await page.evaluate(untilWhole(holds));
+}
+
+/** Goes there as a link would, without loading the page anew, which is what takes the time. */
+export async function go(page: Page, path: string, holds?: string): Promise<void> {
+  await page.evaluate(`history.pushState(null, '', ${JSON.stringify(path)})`);
+  await whole(page, holds);
 }
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
@@ -119,6 +167,21 @@ export async function barriers(page: Page, rules?: string[]): Promise<string[]> 
       .filter(({ impact }) => impact === 'serious' || impact === 'critical')
       .map(({ id, nodes }) => `${id}: ${nodes.map(({ target, failureSummary }) => `${target} ${failureSummary}`)}`);
   }, rules);
+}
+
+/** Of all rules of axe those that other colors can break. */
+const rulesOfColor = ['color-contrast', 'link-in-text-block'];
+
+/** The same, light and dark; what is dark is the same page in other colors. */
+export async function barriersInBoth(page: Page): Promise<string[]> {
+  const found = [];
+  for (const colorScheme of ['light', 'dark'] as const) {
+    await page.emulateMedia({ colorScheme });
+    await page.locator(`html[data-mantine-color-scheme=${colorScheme}]`).waitFor();
+    const barred = await barriers(page, colorScheme === 'dark' ? rulesOfColor : undefined);
+    found.push(...barred.map((words) => `${colorScheme}: ${words}`));
+  }
+  return found;
 }
 
 interface Violation {

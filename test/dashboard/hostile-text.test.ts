@@ -1,7 +1,6 @@
-import type { Page } from 'playwright-core';
 import t from 'tap';
 import { newId } from '../../src/ids.ts';
-import { inBrowser, startDashboard, view } from './browser.ts';
+import { go, inBrowser, startDashboard, view } from './browser.ts';
 import { scripts } from './payloads.ts';
 
 type Node = Awaited<ReturnType<typeof startDashboard>>;
@@ -122,13 +121,6 @@ async function fill(node: Node, token: string, text: string, index: number): Pro
   ];
 }
 
-/** Goes there as a link would, without loading the page anew, which is what takes the time. */
-async function go(page: Page, path: string): Promise<void> {
-  await page.evaluate(`history.pushState(null, '', ${JSON.stringify(path)})`);
-  await page.locator('main [aria-busy=true]').first().waitFor({ state: 'detached' });
-  await page.locator('main h1').first().waitFor();
-}
-
 t.test('AUTH-14, INJ-07: whatever others write is text, and none of it runs', inBrowser, async (t) => {
   const node = await startDashboard(t, { ROLES: 'api,webhooks', ALLOW_PRIVATE_NETWORKS: 'true' });
   const token = await logIn(node);
@@ -153,14 +145,21 @@ t.test('AUTH-14, INJ-07: whatever others write is text, and none of it runs', in
   const messages = (await node.call('GET', '/api/v1/sandbox/messages?limit=100', { token })).body.messages;
   for (const { id } of messages) all.push(`/sandbox/${id}`);
   t.ok(all.length > 50, `${all.length} pages`);
-  for (const path of all) {
-    await go(page, path);
-    if (paths.indexOf(path) < 4 * 6)
-      for (const tab of await page.getByRole('tab').all()) await tab.click({ timeout: 2_000 });
+  const look = async (path: string) => {
     for (const frame of page.frames()) {
       const canary = await frame.evaluate(() => (globalThis as { __xss?: unknown }).__xss).catch(() => undefined);
       if (canary !== undefined) ran.push(path);
     }
+  };
+  for (const path of all) {
+    // The list of suppressions says nothing that others have written; what led to each is a page of its own.
+    await go(page, path, path === '/suppressions' ? '' : '__xss');
+    await look(path);
+    if (paths.indexOf(path) < 4 * 6)
+      for (const tab of await page.getByRole('tab', { selected: false }).all()) {
+        await tab.click({ timeout: 2_000 });
+        await look(path);
+      }
     if (new URL(page.url()).pathname !== path.split('?')[0]) ran.push(`${path} led to ${page.url()}`);
   }
   t.strictSame(ran, []);

@@ -99,6 +99,9 @@ export const bodies: Target = {
 
     /** What was taken, such as the suspension of our own account, is taken back. */
     async function restore(operation: DescribedOperation): Promise<void> {
+      // The node looks at pending domains by itself, and writes down what it found.
+      if (operation.operation.operationId === 'addDomain')
+        await node.db.prisma.domain.deleteMany({ where: { status: 'pending' } });
       if (operation.operation.operationId === 'changeAccount')
         await call(operation, { body: { plan: 'unlimited', suspended: false } });
     }

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import type { RecipientResult } from '../../src/smtp/deliver.ts';
 import { ReplyParser } from '../../src/smtp/reply.ts';
+import type { Resolver } from '../../src/smtp/resolver.ts';
 import { resultOf, startScripted } from '../smtp/scene.ts';
 import type { Peer } from '../support/mx.ts';
 import type { Target } from './target.ts';
@@ -71,6 +72,15 @@ const mostlyGood = fc.tuple(says, fc.subarray(['mail', 'rcpt', 'data', 'dot'] as
   return usual;
 });
 
+/** A look-up that waits for nobody: on a machine that is busy, one that did not come in time would be the verdict. */
+const resolver: Resolver = {
+  resolveMx: async () => [{ exchange: 'mx.example.test', priority: 10 }],
+  resolve4: async () => ['127.0.0.1'],
+  resolve6: async () => [],
+  resolveTxt: async () => [],
+  resolve: async () => [],
+};
+
 /** Answers whatever comes on one connection, one message after another. */
 async function speak(peer: Peer, said: () => Says): Promise<void> {
   await peer.greet();
@@ -92,10 +102,10 @@ async function speak(peer: Peer, said: () => Says): Promise<void> {
 }
 
 /** @throws Error where the verdict is another than the class of the code that decided says */
-function isOfItsClass({ outcome, reply, phase }: RecipientResult, said: Says): void {
+function isOfItsClass({ outcome, reply, phase, reason }: RecipientResult, said: Says): void {
   const all = [said.mail, said.rcpt, said.data, said.dot].map(({ code }) => code);
   const accepts = all.slice(0, 2).every((one) => one < 300) && all[2] === 354 && (all[3] ?? 0) < 300;
-  equal(outcome === 'delivered', accepts);
+  hold((outcome === 'delivered') === accepts, `is ${outcome} at ${phase}: ${reason}`);
   if (outcome === 'delivered') {
     equal([phase, reply?.code], ['dot', all[3]]);
     return;
@@ -110,8 +120,10 @@ export const replies: Target = {
   async open({ closing }) {
     let said: Says = { mail: good, rcpt: good, data: good, dot: good };
     // A scene takes a whole test, and asks it for nothing but to be closed.
-    const { send } = await startScripted(closing as Parameters<typeof startScripted>[0], (peer) =>
-      speak(peer, () => said),
+    const { send } = await startScripted(
+      closing as Parameters<typeof startScripted>[0],
+      (peer) => speak(peer, () => said),
+      { resolver },
     );
     return {
       'bytes in pieces are what they are in one': fc.property(noise, lengths, (bytes, lengths) => {

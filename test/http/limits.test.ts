@@ -147,6 +147,7 @@ t.test('limits', async (t) => {
       createTemplate: 40 * MB,
       changeTemplate: 40 * MB,
       renderTemplate: 40 * MB,
+      importSuppressions: 4 * MB,
     };
     for (const operation of operations) {
       const { operationId, requestBody } = operation.operation;
