@@ -15,6 +15,8 @@ export function useSessionState() {
       }
     },
     staleTime: Number.POSITIVE_INFINITY,
+    // Whether the service is on hold may change meanwhile.
+    refetchInterval: ({ state }) => (state.data ? 30_000 : false),
   });
 }
 
@@ -27,18 +29,20 @@ export function useSession(): Session {
 
 export async function logIn(email: string, password: string): Promise<void> {
   const session = await api.browser.create({ email, password });
-  enter(session);
+  await enter(session);
 }
 
 export async function logOut(): Promise<void> {
   await api.browser.end().catch((error: unknown) => {
     if (!isStatus(error, 401)) throw error;
   });
-  enter(null);
+  await enter(null);
 }
 
 /** Nothing that one user saw is left for another. */
-function enter(session: Session | null): void {
+async function enter(session: Session | null): Promise<void> {
+  // An answer from before, which is still on its way, would show the pages again.
+  await queries.cancelQueries({ queryKey: sessionKey });
   queries.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== sessionKey[0] });
   queries.setQueryData(sessionKey, session);
 }

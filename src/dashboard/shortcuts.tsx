@@ -1,5 +1,5 @@
 import { Kbd, Modal } from '@mantine/core';
-import { useEffect, useState } from 'react';
+import { useEffect, useRef, useState } from 'react';
 import { useLocation } from 'wouter';
 import type { PageEntry } from './pages.ts';
 
@@ -19,16 +19,17 @@ function moveRow(step: 1 | -1): void {
 export function Shortcuts({ entries }: { entries: PageEntry[] }) {
   const [, navigate] = useLocation();
   const [shown, setShown] = useState(false);
+  // When `g` was pressed, in ms; it outlives whatever else changes on the page meanwhile.
+  const going = useRef(0);
   useEffect(() => {
-    let going = 0;
     const listen = (event: KeyboardEvent) => {
       if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
       if (isTyping(event.target)) {
         if (event.key === 'Escape') (event.target as HTMLElement).blur();
         return;
       }
-      const entry = Date.now() - going < 1_200 ? entries.find(({ letter }) => letter === event.key) : undefined;
-      going = event.key === 'g' ? Date.now() : 0;
+      const entry = Date.now() - going.current < 1_200 ? entries.find(({ letter }) => letter === event.key) : undefined;
+      going.current = event.key === 'g' ? Date.now() : 0;
       if (entry) navigate(entry.path);
       else if (event.key === '?') setShown(true);
       else if (event.key === '/') document.querySelector<HTMLElement>('[data-search]')?.focus();

@@ -6,7 +6,7 @@ import { newId } from '../../src/ids.ts';
 import { barriers, barriersInBoth, go, inBrowser, sharedDashboard, view } from './browser.ts';
 
 const names = ['start', 'overview', 'emails', 'sandbox', 'templates', 'suppressions', 'domains', 'keys'];
-const all = [...names, 'webhooks', 'destinations', 'accounts', 'settings'];
+const all = [...names, 'webhooks', 'destinations', 'accounts', 'doctor', 'settings'];
 
 /** Of a path as it is, which `fetch` would put in order first. */
 const statusOf = (baseUrl: string, path: string) =>

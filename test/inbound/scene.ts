@@ -118,6 +118,8 @@ export const plain = (key: string) => Buffer.from(`\0anybody\0${key}`).toString(
 export class Dialog {
   #socket: Socket;
   #received = '';
+  /** One listener for all replies of a session, however long it is. */
+  #gone: Promise<unknown> = Promise.resolve();
 
   private constructor(socket: Socket) {
     this.#socket = socket;
@@ -138,6 +140,8 @@ export class Dialog {
   }
 
   #listen(): void {
+    const socket = this.#socket;
+    this.#gone = new Promise((resolve) => socket.once('close', resolve));
     this.#socket.on('error', () => {});
     this.#socket.on('data', (chunk) => {
       this.#received += chunk.toString('latin1');
@@ -158,7 +162,7 @@ export class Dialog {
         return whole.trimEnd();
       }
       if (this.#socket.destroyed || this.#socket.readableEnded) return '';
-      await Promise.race([once(this.#socket, 'data'), once(this.#socket, 'close')]);
+      await Promise.race([once(this.#socket, 'data'), this.#gone]);
     }
   }
 
