@@ -543,6 +543,8 @@ export interface Session {
   service: {
     /** How clients reach the service. */ base_url: string;
     /** No mail leaves the machine. */ sandbox: boolean;
+    /** Since when mail is accepted, and nothing sent, until an operator decides what becomes of it; null: it is sent. */
+    on_hold_since: string | null;
   };
 }
 

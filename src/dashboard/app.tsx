@@ -7,7 +7,7 @@ import { api, queries } from './api.ts';
 import { nonce } from './nonce.ts';
 import { LogIn } from './pages/log-in.tsx';
 import { Boundary, Failure, Waiting } from './parts/failure.tsx';
-import { useSessionState } from './session.ts';
+import { ShownTo, useSessionState } from './session.ts';
 import { Shell } from './shell.tsx';
 import { theme } from './theme.ts';
 
@@ -29,6 +29,7 @@ const routes: [path: string, page: ComponentType][] = [
   ['/templates/:id', page(() => import('./pages/template.tsx'), 'TemplatePage')],
   ['/destinations', page(() => import('./pages/destinations.tsx'), 'Destinations')],
   ['/accounts', page(() => import('./pages/accounts.tsx'), 'Accounts')],
+  ['/doctor', page(() => import('./pages/doctor.tsx'), 'DoctorPage')],
   ['/settings', page(() => import('./pages/settings.tsx'), 'Settings')],
   ['/keys', page(() => import('./pages/keys.tsx'), 'Keys')],
 ];
@@ -49,26 +50,29 @@ export function App() {
 /** The login, or the pages behind it. */
 function Gate() {
   const { data: session, error } = useSessionState();
-  if (error) throw error;
+  // While the server is away, what was known of the login holds.
+  if (error && session === undefined) throw error;
   if (session === undefined) return null;
   if (session === null) return <LogIn />;
   return (
-    <Shell>
-      <Suspense fallback={<Waiting />}>
-        <Switch>
-          {routes.map(([path, Page]) => (
-            <Route key={path} path={path}>
-              <Boundary key={path}>
-                <Page />
-              </Boundary>
+    <ShownTo value={session}>
+      <Shell>
+        <Suspense fallback={<Waiting />}>
+          <Switch>
+            {routes.map(([path, Page]) => (
+              <Route key={path} path={path}>
+                <Boundary key={path}>
+                  <Page />
+                </Boundary>
+              </Route>
+            ))}
+            <Route>
+              <Home />
             </Route>
-          ))}
-          <Route>
-            <Home />
-          </Route>
-        </Switch>
-      </Suspense>
-    </Shell>
+          </Switch>
+        </Suspense>
+      </Shell>
+    </ShownTo>
   );
 }
 

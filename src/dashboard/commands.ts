@@ -49,3 +49,6 @@ export const webhookCall = (baseUrl: string): string =>
     `curl ${baseUrl}/api/v1/webhooks -H 'Authorization: Bearer <token>' -H 'Content-Type: application/json' \\`,
     `  -d '{"url": "https://example.com/hooks", "events": ["email.delivered", "email.failed"]}'`,
   ].join('\n');
+
+/** Ends a hold: what was due when it began fails, or is sent. */
+export const endOfHold = (choice: 'fail' | 'send'): string => `npm run -s sendwright -- release --waiting ${choice}`;

@@ -24,6 +24,7 @@ export const entries: PageEntry[] = [
   { path: '/webhooks', name: 'Webhooks', icon: 'webhooks', letter: 'w', group: 'Set up' },
   { path: '/destinations', name: 'Destinations', icon: 'destinations', letter: 'n', group: 'Server', only: 'admin' },
   { path: '/accounts', name: 'Accounts', icon: 'accounts', letter: 'a', group: 'Server', only: 'admin' },
+  { path: '/doctor', name: 'Before going live', icon: 'doctor', letter: 'b', group: 'Server', only: 'admin' },
   { path: '/settings', name: 'Settings', icon: 'settings', letter: ',', group: 'Server' },
 ];
 

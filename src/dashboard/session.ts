@@ -1,4 +1,5 @@
 import { useQuery } from '@tanstack/react-query';
+import { createContext, useContext } from 'react';
 import type { Session } from '../client/index.ts';
 import { api, isStatus, queries, sessionKey } from './api.ts';
 
@@ -20,11 +21,14 @@ export function useSessionState() {
   });
 }
 
+/** Whose pages are shown: what came with the decision to show them, so that none is drawn for nobody while a login ends. */
+export const ShownTo = createContext<Session | null>(null);
+
 /** Who is logged in, on pages that are shown to nobody else. */
 export function useSession(): Session {
-  const { data } = useSessionState();
-  if (!data) throw new Error('a page was shown to nobody');
-  return data;
+  const session = useContext(ShownTo);
+  if (!session) throw new Error('a page was shown to nobody');
+  return session;
 }
 
 export async function logIn(email: string, password: string): Promise<void> {

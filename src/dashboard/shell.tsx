@@ -1,6 +1,7 @@
 import { ActionIcon, Tooltip, useComputedColorScheme, useMantineColorScheme } from '@mantine/core';
 import type { ReactNode } from 'react';
 import { Link, useLocation } from 'wouter';
+import { HoldBanner } from './hold.tsx';
 import { Icon, Logo } from './icons.tsx';
 import { Connected, useLive } from './live.ts';
 import { entries, type PageEntry, visible } from './pages.ts';
@@ -55,6 +56,7 @@ export function Shell({ children }: { children: ReactNode }) {
       </nav>
       <main className="main" id="main" tabIndex={-1}>
         <div className="page">
+          {service.on_hold_since && user.role === 'admin' && <HoldBanner since={service.on_hold_since} />}
           <Connected value={connected}>{children}</Connected>
         </div>
       </main>

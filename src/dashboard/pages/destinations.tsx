@@ -68,7 +68,7 @@ const columns: Column<Destination>[] = [
       <>
         {(reason ?? waiting) && <div className="wrap-anywhere">{reason ?? waiting}</div>}
         {reply && (
-          <span className="cut dim mono" title={reply}>
+          <span className="cut dim mono" style={{ maxWidth: 170 }} title={reply}>
             {reply}
           </span>
         )}

@@ -41,29 +41,27 @@ type Row = Email & { account_id?: string };
 const others = ({ cc, bcc }: Row) =>
   cc.length + bcc.length > 0 && <span className="dim"> +{cc.length + bcc.length}</span>;
 
-const recipient: Column<Row> = {
+/** What belongs to other accounts is listed for operators, and opened by its owners alone. */
+const recipient = (hrefOf: (row: Row) => string | null): Column<Row> => ({
   id: 'to',
   header: 'To',
-  cell: (row) => (
-    <Link href={`/emails/${row.id}`} className="row-link" data-row>
+  cell: (row) => {
+    const href = hrefOf(row);
+    const words = (
       <span className="cut" title={row.to}>
         {row.to}
         {others(row)}
       </span>
-    </Link>
-  ),
-};
-
-/** What belongs to other accounts is listed for operators, and read by its owners. */
-const recipientOfAll: Column<Row> = {
-  ...recipient,
-  cell: (row) => (
-    <span className="cut" title={row.to}>
-      {row.to}
-      {others(row)}
-    </span>
-  ),
-};
+    );
+    return href === null ? (
+      words
+    ) : (
+      <Link href={href} className="row-link" data-row>
+        {words}
+      </Link>
+    );
+  },
+});
 
 const account: Column<Row> = {
   id: 'account',
@@ -134,7 +132,7 @@ const columns: Column<Row>[] = [
 
 /** The delivery log. */
 export function Emails() {
-  const { user, service } = useSession();
+  const { user, account: own, service } = useSession();
   const [state, change] = useAddressState(names);
   const connected = useContext(Connected);
   const page = pageOf(state.page);
@@ -157,6 +155,7 @@ export function Emails() {
     queryFn: () => (all ? api.admin.emails.list(query) : api.emails.list(query)),
     placeholderData: keepPreviousData,
   });
+  const hrefOf = ({ id, account_id: owner = own.id }: Row) => (owner === own.id ? `/emails/${id}` : null);
   const search = (name: (typeof names)[number]) => (value: string | null) => change({ [name]: value, page: null });
   const isFiltered = names.some((name) => name !== 'page' && name !== 'accounts' && state[name]);
   const clear = () => change(Object.fromEntries(names.map((name) => [name, null])));
@@ -208,15 +207,20 @@ export function Emails() {
           </span>
         )}
       </search>
+      {all && (
+        <p className="dim" style={{ margin: '0 0 10px', fontSize: 12.5 }}>
+          Emails of other accounts are listed, and not opened: what they say, and each attempt, is for their own users.
+        </p>
+      )}
       {error ? (
         <Failure error={error} retry={() => void refetch()} />
       ) : (
         <DataTable
           label="Emails"
-          columns={all ? [recipientOfAll, account, ...columns] : [recipient, ...columns]}
+          columns={[recipient(hrefOf), ...(all ? [account] : []), ...columns]}
           rows={data?.emails}
           idOf={({ id }) => id}
-          {...(all ? {} : { hrefOf: ({ id }: Email) => `/emails/${id}` })}
+          hrefOf={hrefOf}
           empty={
             isFiltered ? (
               <Empty title="No email matches" words="Take a filter off, or look further back.">

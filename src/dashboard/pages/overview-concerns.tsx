@@ -2,7 +2,7 @@ import { useQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
 import type { Bucket, Destination, Domain, Webhook } from '../../client/index.ts';
 import { api } from '../api.ts';
-import { percent, plural, spaced } from '../format.ts';
+import { exact, percent, plural, spaced } from '../format.ts';
 import { Failure } from '../parts/failure.tsx';
 import { Panel } from '../parts/page.tsx';
 import { Status } from '../parts/status.tsx';
@@ -23,7 +23,7 @@ const fewest = 20;
 
 /** What somebody should do something about, in words. */
 export function Concerns({ buckets }: { buckets: Bucket[] }) {
-  const { user } = useSession();
+  const { user, service } = useSession();
   const isAdmin = user.role === 'admin';
   const { data, error } = useQuery({
     queryKey: ['concerns', isAdmin],
@@ -37,7 +37,9 @@ export function Concerns({ buckets }: { buckets: Bucket[] }) {
     },
     refetchInterval: 15_000,
   });
-  const concerns = [...(data ?? []), ...ofNumbers(buckets)].sort((a, b) => Number(b.urgent) - Number(a.urgent));
+  const concerns = [...ofHold(service.on_hold_since, isAdmin), ...(data ?? []), ...ofNumbers(buckets)].sort(
+    (a, b) => Number(b.urgent) - Number(a.urgent),
+  );
   return (
     <Panel title="What needs attention">
       {error && <Failure error={error} />}
@@ -61,6 +63,13 @@ export function Concerns({ buckets }: { buckets: Bucket[] }) {
       </ul>
     </Panel>
   );
+}
+
+function ofHold(since: string | null, isAdmin: boolean): Concern[] {
+  if (since === null) return [];
+  const words = `Nothing is sent since ${exact(new Date(since))}: the service is on hold${isAdmin ? '' : ' until its operators end it'}.`;
+  const waiting = isAdmin ? '/emails?status=queued&accounts=all' : '/emails?status=queued';
+  return [{ urgent: true, words, href: waiting, link: 'Show what waits' }];
 }
 
 function ofDomains(domains: Domain[]): Concern[] {

@@ -21,8 +21,8 @@ interface Props<Row extends RowData> {
   /** Undefined: not known yet. */
   rows: Row[] | undefined;
   idOf: (row: Row) => string;
-  /** Where a row leads; its first cell should have the same link, which the keyboard goes to. */
-  hrefOf?: (row: Row) => string;
+  /** Where a row leads, null: nowhere; its first cell should have the same link, which the keyboard goes to. */
+  hrefOf?: (row: Row) => string | null;
   /** Shown instead of no rows. */
   empty: ReactNode;
 }
@@ -41,7 +41,8 @@ export function DataTable<Row extends RowData>({ label, columns, rows, idOf, hre
   const kindOf = (id: string) => columns.find((column) => column.id === id)?.kind;
   const open = (row: Row) => (event: MouseEvent) => {
     const isControl = (event.target as HTMLElement).closest('a, button, input, select, label');
-    if (hrefOf && !isControl && getSelection()?.isCollapsed !== false) navigate(hrefOf(row));
+    const href = hrefOf?.(row) ?? null;
+    if (href !== null && !isControl && getSelection()?.isCollapsed !== false) navigate(href);
   };
   return (
     <div className="table-box">
@@ -60,7 +61,7 @@ export function DataTable<Row extends RowData>({ label, columns, rows, idOf, hre
         <tbody>
           {rows === undefined && <WaitingRows columns={columns.length} />}
           {table.getRowModel().rows.map((row) => (
-            <tr key={row.id} className={hrefOf ? 'open' : undefined} onClick={open(row.original)}>
+            <tr key={row.id} className={hrefOf?.(row.original) ? 'open' : undefined} onClick={open(row.original)}>
               {row.getAllCells().map((cell) => (
                 <td key={cell.id} className={kindOf(cell.column.id)}>
                   <table.FlexRender cell={cell} />

@@ -32,6 +32,9 @@ const session = login
       .object({
         base_url: words('How clients reach the service.'),
         sandbox: z.boolean().describe('No mail leaves the machine.'),
+        on_hold_since: time(
+          'Since when mail is accepted, and nothing sent, until an operator decides what becomes of it; null: it is sent.',
+        ).nullable(),
       })
       .describe('What is logged in to.'),
   })
@@ -41,7 +44,7 @@ const sessionExample = {
   expires_at: '2026-11-21T21:00:00.000Z',
   user: { id: samples.user, email: 'admin@localhost', role: 'admin' },
   account: { id: samples.account, name: 'Administration', plan: 'unlimited' },
-  service: { base_url: 'http://localhost:3000', sandbox: true },
+  service: { base_url: 'http://localhost:3000', sandbox: true, on_hold_since: null },
 };
 
 const loginRefusals: Refusal[] = [

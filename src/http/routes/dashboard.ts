@@ -6,7 +6,7 @@ const yearSeconds = 31_536_000;
 
 /** Where the pages are, which are told apart in the browser. */
 const pages =
-  /^\/(?:|start|overview|emails|sandbox|domains|keys|templates|suppressions|webhooks|destinations|accounts|settings)(?:(?<!\/)\/[\w-]{1,100})?$/;
+  /^\/(?:|start|overview|emails|sandbox|domains|keys|templates|suppressions|webhooks|destinations|accounts|doctor|settings)(?:(?<!\/)\/[\w-]{1,100})?$/;
 
 /**
  * The dashboard: one document for all of its pages, and what that loads. Neither holds data, so anybody may have them; what

@@ -1,5 +1,6 @@
 import type Router from '@koa/router';
 import type Koa from 'koa';
+import * as hold from '../../core/hold.ts';
 import * as sessions from '../../core/sessions.ts';
 import { login, type User } from '../../core/users.ts';
 import { forbidden } from '../../errors.ts';
@@ -16,11 +17,11 @@ const bodyLimit = 16 * 1024;
 export function sessionRoutes(router: Router, app: Koa, { db, jwtSecret, baseUrl, sandbox }: Services): void {
   const loggedIn = demandLogin(db, jwtSecret);
   const cookie = { https: baseUrl.startsWith('https:'), maxAgeSeconds: lifetimeSeconds };
-  const shown = (user: User, expiresAt: Date) => ({
+  const shown = async (user: User, expiresAt: Date) => ({
     expires_at: expiresAt.toISOString(),
     user: { id: user.id, email: user.email, role: user.role },
     account: user.account,
-    service: { base_url: baseUrl, sandbox },
+    service: { base_url: baseUrl, sandbox, on_hold_since: (await hold.find(db))?.toISOString() ?? null },
   });
 
   router.post('/session', async (ctx) => {
@@ -29,13 +30,13 @@ export function sessionRoutes(router: Router, app: Koa, { db, jwtSecret, baseUrl
     const user = await login(db, { email, password, address: addressOf(ctx) });
     // Another one each time: whoever planted a cookie beforehand has nothing of it.
     const { token, expiresAt } = issueToken(jwtSecret, user);
+    ctx.body = await shown(user, expiresAt);
     setSessionCookie(ctx, token, cookie);
-    ctx.body = shown(user, expiresAt);
   });
 
-  router.get('/session', ...loggedIn, (ctx) => {
+  router.get('/session', ...loggedIn, async (ctx) => {
     const { user, expiresAt } = ctx.state.session as Session;
-    ctx.body = shown(user, expiresAt);
+    ctx.body = await shown(user, expiresAt);
   });
 
   router.delete('/session', ...loggedIn, async (ctx) => {

@@ -1,0 +1,41 @@
+import { useQuery } from '@tanstack/react-query';
+import { Link } from 'wouter';
+import { api } from './api.ts';
+import { endOfHold } from './commands.ts';
+import { exact, plural } from './format.ts';
+import { Command } from './parts/copy.tsx';
+import { Moment } from './parts/moment.tsx';
+
+/** Above every page of operators while nothing is sent: since when, how much waits, and the two ways out. */
+export function HoldBanner({ since }: { since: string }) {
+  const { data } = useQuery({
+    queryKey: ['hold'],
+    queryFn: () => api.admin.emails.list({ status: 'queued', limit: 1 }),
+    refetchInterval: 30_000,
+  });
+  return (
+    <section className="hold" aria-label="The service is on hold">
+      <h2 className="hold-title">Nothing is sent</h2>
+      <p className="hold-words">
+        The service is on hold since {exact(new Date(since))} (<Moment at={since} />
+        ): it accepts mail, and sends no email and calls no webhook until you decide what becomes of what was due by
+        then.{' '}
+        {data && (
+          <Link href="/emails?status=queued&accounts=all" className="link">
+            {plural(data.count, 'email')} {data.count === 1 ? 'is' : 'are'} queued
+          </Link>
+        )}
+      </p>
+      <div className="columns">
+        <div>
+          <p className="hold-words">It fails, and nothing is sent twice:</p>
+          <Command text={endOfHold('fail')} what="the command that lets it fail" />
+        </div>
+        <div>
+          <p className="hold-words">It is sent, a second time where it was sent before:</p>
+          <Command text={endOfHold('send')} what="the command that sends it" />
+        </div>
+      </div>
+    </section>
+  );
+}

@@ -1,0 +1,79 @@
+import { randomBytes } from 'node:crypto';
+import t from 'tap';
+import * as hold from '../../src/core/hold.ts';
+import { buildSender } from '../support/build.ts';
+import { go, inBrowser, logIn, startDashboard, view } from './browser.ts';
+
+t.test('what operators see', inBrowser, async (t) => {
+  const encryptionKey = randomBytes(32);
+  const env = { ROLES: 'api', START_ON_HOLD: 'true', ENCRYPTION_KEY: encryptionKey.toString('hex') };
+  const node = await startDashboard(t, env);
+  const shop = await buildSender(node.db, encryptionKey);
+  const body = { from: `a@${shop.domain}`, to: 'a@anywhere.test', subject: 'Of the shop', text: 't' };
+  t.equal((await node.call('POST', '/api/v1/emails', { key: shop.key, body })).status, 200);
+  const since = (await hold.find(node.db))?.toISOString();
+
+  t.test('while nothing is sent each page says so, since when, how much waits, and what ends it', async (t) => {
+    const login = { email: 'admin@example.test', password: node.adminPassword };
+    const { body: session } = await node.call('POST', '/api/v1/session', { body: login });
+    t.equal(session.service.on_hold_since, since);
+    await node.call('POST', '/api/v1/emails', { key: node.key, body: { ...body, from: 'a@example.test' } });
+    const { page, complaints } = await view(t, node, '/overview');
+    await page.getByText('What needs attention').waitFor();
+    t.match(await page.locator('.concerns li').first().textContent(), /^nowNothing is sent since .* is on hold\./);
+    await go(page, '/settings');
+    const banner = page.getByRole('region', { name: 'The service is on hold' });
+    await banner.getByRole('link', { name: '2 emails are queued' }).waitFor();
+    t.match(await banner.textContent(), /release --waiting fail.*release --waiting send/);
+    t.strictSame(complaints, []);
+  });
+
+  t.test('a member hears of it, and not how it is ended', async (t) => {
+    const { page } = await view(t, node, '/overview', { loggedIn: false });
+    await logIn(page, shop.account.email, shop.account.password);
+    await page.getByText('until its operators end it').waitFor();
+    t.equal(await page.getByText('release --waiting').count(), 0);
+    t.equal(await page.getByRole('link', { name: 'Before going live' }).count(), 0);
+  });
+
+  t.test('emails of other accounts are listed and not opened', async (t) => {
+    const { page } = await view(t, node, '/emails?accounts=all');
+    await page
+      .getByRole('row', { name: /Of the shop/ })
+      .first()
+      .waitFor();
+    await page.getByText('is for their own users').waitFor();
+    const { emails } = (await node.call('GET', '/api/v1/emails', { key: node.key })).body;
+    const links = await page.evaluate(
+      "[...document.querySelectorAll('tbody a')].map((one) => one.getAttribute('href'))",
+    );
+    t.strictSame(
+      links,
+      emails.map(({ id }: { id: string }) => `/emails/${id}`),
+      'their own are',
+    );
+    t.equal(await page.locator('tbody tr').count(), 2);
+  });
+
+  t.test('before going live they are told what is wrong and what to do, to pass on as text', async (t) => {
+    const { page, context, complaints } = await view(t, node, '/doctor');
+    await context.grantPermissions(['clipboard-read', 'clipboard-write']);
+    await page.getByText('Not looked at yet').waitFor();
+    await page.getByRole('button', { name: 'Look now' }).click();
+    const first = page.locator('.concerns li').first();
+    await first.waitFor();
+    t.match(await first.textContent(), /^problemdelivery mode sandboxNo mail leaves this machine\.→ To send mail set/);
+    t.match(await page.locator('.concerns').textContent(), /okclock/);
+    await page.getByRole('button', { name: 'Copy all of it' }).click();
+    const copied = await page.evaluate('navigator.clipboard.readText()');
+    t.match(copied, /^problem: delivery mode, sandbox: No mail leaves this machine\.\n {2}-> To send mail set/);
+    t.strictSame(complaints, []);
+  });
+
+  t.test('when the hold is over it says no more', async (t) => {
+    await node.db.query({ text: 'DELETE FROM service_hold' });
+    const { page } = await view(t, node, '/overview');
+    await page.getByText('What needs attention').waitFor();
+    t.equal(await page.getByText('Nothing is sent').count(), 0);
+  });
+});
