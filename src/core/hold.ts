@@ -1,7 +1,7 @@
 import type { Database, Sql } from '../db/client.ts';
 import { newId } from '../ids.ts';
 import type { Queue } from '../queue.ts';
-import { type Settlement, settle } from './settlement.ts';
+import { settleAs, type Undecided } from './settlement.ts';
 
 /**
  * The whole service on hold: it accepts mail, and begins no delivery and no webhook call until somebody says so. A
@@ -65,30 +65,19 @@ async function failSome(tx: Sql, queue: Queue): Promise<number> {
   // As if a node had claimed them, so that the one way to settle recipients serves here as well. What a living node holds
   // is under way, and ends by itself.
   const claim = { nodeId: newId(), jobId: newId() };
-  const waiting = await tx.query<{ email_id: string; position: number; attempts: number }>({
+  const waiting = await tx.query<Undecided>({
     text: `UPDATE recipients r SET claimed_by = $1, job_id = $2
              FROM (SELECT email_id, position FROM recipients r, service_hold h
                     WHERE r.next_attempt_at <= h.since AND (r.claimed_by IS NULL OR r.claimed_by NOT IN (SELECT id FROM nodes))
                     ORDER BY email_id, position LIMIT ${batchSize} FOR UPDATE OF r SKIP LOCKED) due
             WHERE r.email_id = due.email_id AND r.position = due.position
-        RETURNING r.email_id, r.position, r.attempts`,
+        RETURNING r.email_id AS "emailId", r.position, r.attempts`,
     values: [claim.nodeId, claim.jobId],
   });
-  const settlements = waiting.map(
-    ({ email_id, position, attempts }): Settlement => ({
-      ...claim,
-      emailId: email_id,
-      position,
-      status: 'failed',
-      attempts,
-      nextAttemptAt: null,
-      waitingFor: null,
-      uncertain: false,
-      lastResponse:
-        'not sent after the service was on hold, as was decided: it may have been sent before, by what this database is a copy of',
-      suppress: null,
-    }),
-  );
-  if (settlements.length > 0) await settle(tx, queue, settlements, []);
-  return settlements.length;
+  await settleAs(tx, queue, claim, waiting, {
+    status: 'failed',
+    lastResponse:
+      'not sent after the service was on hold, as was decided: it may have been sent before, by what this database is a copy of',
+  });
+  return waiting.length;
 }

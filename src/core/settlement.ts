@@ -121,6 +121,42 @@ export async function settle(
   return emit(tx, queue, eventsOf(settled, new Date()));
 }
 
+/** A recipient about whom somebody has decided without an attempt. */
+export interface Undecided {
+  emailId: string;
+  position: number;
+  attempts: number;
+}
+
+/**
+ * Settles recipients for good because somebody said so, as `settle` does after an attempt.
+ *
+ * @param claim under which they were claimed in the same transaction, as if by a node
+ * @returns as `settle` does
+ */
+export async function settleAs(
+  tx: Sql,
+  queue: Queue,
+  claim: { nodeId: string; jobId: string },
+  recipients: Undecided[],
+  { status, lastResponse }: Pick<Settlement, 'lastResponse'> & { status: 'delivered' | 'failed' },
+): Promise<number> {
+  if (recipients.length === 0) return 0;
+  const settlements = recipients.map(
+    (recipient): Settlement => ({
+      ...claim,
+      ...recipient,
+      status,
+      nextAttemptAt: null,
+      waitingFor: null,
+      uncertain: false,
+      lastResponse,
+      suppress: null,
+    }),
+  );
+  return settle(tx, queue, settlements, []);
+}
+
 /** One recipient that was settled, with its email as it is now. */
 interface Settled {
   email_id: string;

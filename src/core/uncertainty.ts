@@ -6,7 +6,7 @@ import { pausedUntil } from './destinations.ts';
 import * as log from './email-log.ts';
 import type { Sender } from './keys.ts';
 import { demandOwn } from './scheduling.ts';
-import { type Settlement, settle } from './settlement.ts';
+import { settleAs } from './settlement.ts';
 
 /** What to do after an attempt that ended between the final dot and the answer to it. */
 export const uncertainPolicies = ['retry', 'hold'] as const;
@@ -43,24 +43,11 @@ export async function release(
           RETURNING position, attempts`,
       values: [id, heldNote, pausedUntil, ...(as === 'retry' ? [null, null] : [claim.nodeId, claim.jobId])],
     });
-    if (as === 'retry' || held.length === 0) return { released: held.length, told: 0 };
-    const response =
+    if (as === 'retry') return { released: held.length, told: 0 };
+    const lastResponse =
       as === 'delivered' ? 'taken for delivered, as was decided' : 'taken for not delivered, as was decided';
-    const settlements = held.map(
-      ({ position, attempts }): Settlement => ({
-        ...claim,
-        emailId: id,
-        position,
-        status: as,
-        attempts,
-        nextAttemptAt: null,
-        waitingFor: null,
-        uncertain: false,
-        lastResponse: response,
-        suppress: null,
-      }),
-    );
-    return { released: held.length, told: await settle(tx, queue, settlements, []) };
+    const recipients = held.map((recipient) => ({ ...recipient, emailId: id }));
+    return { released: held.length, told: await settleAs(tx, queue, claim, recipients, { status: as, lastResponse }) };
   });
   if (told > 0) queue.webhooks.wake();
   return { email: (await log.get(db, holder.accountId, id)).email, released };

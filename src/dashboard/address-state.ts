@@ -27,3 +27,6 @@ export function useAddressState<Name extends string>(
 
 /** Which page of a list is shown, from 1; it goes back to the first when what is searched for changes. */
 export const pageOf = (value: string | undefined): number => Math.max(1, Math.trunc(Number(value)) || 1);
+
+/** The change that shows this page of a list; the first needs no saying. */
+export const pageState = (page: number): { page: string | null } => ({ page: page === 1 ? null : String(page) });

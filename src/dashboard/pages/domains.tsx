@@ -9,7 +9,7 @@ import { useAction } from '../parts/action.tsx';
 import { type Column, DataTable } from '../parts/data-table.tsx';
 import { Empty } from '../parts/empty.tsx';
 import { Failure } from '../parts/failure.tsx';
-import { ChoiceField, SearchField } from '../parts/filters.tsx';
+import { NameAndStatus } from '../parts/filters.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { PageHead } from '../parts/page.tsx';
 import { Status } from '../parts/status.tsx';
@@ -62,16 +62,7 @@ export function Domains() {
     <>
       <PageHead title="Domains" words="What mail can be sent from, once its DNS records are found." actions={add} />
       {data && data.domains.length > 0 && (
-        <search className="filters">
-          <SearchField label="Name" value={state.q} change={(q) => change({ q })} first />
-          <ChoiceField
-            label="Status"
-            all="Any status"
-            choices={['verified', 'pending']}
-            value={state.status}
-            change={(status) => change({ status })}
-          />
-        </search>
+        <NameAndStatus name="Name" all="Any status" statuses={['verified', 'pending']} state={state} change={change} />
       )}
       {error ? (
         <Failure error={error} retry={() => void refetch()} />

@@ -3,7 +3,7 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useContext } from 'react';
 import { Link } from 'wouter';
 import type { Email, ListEmailsQuery } from '../../client/index.ts';
-import { pageOf, useAddressState } from '../address-state.ts';
+import { pageOf, pageState, useAddressState } from '../address-state.ts';
 import { api } from '../api.ts';
 import { firstEmail } from '../commands.ts';
 import { count } from '../format.ts';
@@ -236,14 +236,7 @@ export function Emails() {
           }
         />
       )}
-      {data && (
-        <Pager
-          page={page}
-          total={data.count}
-          exact={data.count_exact}
-          go={(to) => change({ page: to === 1 ? null : String(to) })}
-        />
-      )}
+      {data && <Pager page={page} total={data.count} exact={data.count_exact} go={(to) => change(pageState(to))} />}
     </>
   );
 }

@@ -10,7 +10,7 @@ import { Command } from '../parts/copy.tsx';
 import { type Column, DataTable } from '../parts/data-table.tsx';
 import { Empty } from '../parts/empty.tsx';
 import { Failure } from '../parts/failure.tsx';
-import { ChoiceField, SearchField } from '../parts/filters.tsx';
+import { NameAndStatus } from '../parts/filters.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { PageHead } from '../parts/page.tsx';
 import { Status } from '../parts/status.tsx';
@@ -84,16 +84,13 @@ export function Keys() {
         actions={<Button onClick={() => change({ new: '1' })}>Make a key</Button>}
       />
       {data && data.api_keys.length > 0 && (
-        <search className="filters">
-          <SearchField label="Name" value={state.q} change={(q) => change({ q })} first />
-          <ChoiceField
-            label="Status"
-            all="Active"
-            choices={['revoked', 'expired', 'all']}
-            value={state.status}
-            change={(status) => change({ status })}
-          />
-        </search>
+        <NameAndStatus
+          name="Name"
+          all="Active"
+          statuses={['revoked', 'expired', 'all']}
+          state={state}
+          change={change}
+        />
       )}
       {error ? (
         <Failure error={error} retry={() => void refetch()} />

@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link, useParams } from 'wouter';
-import { pageOf, useAddressState } from '../address-state.ts';
+import { pageOf, pageState, useAddressState } from '../address-state.ts';
 import { api } from '../api.ts';
 import { firstEmail } from '../commands.ts';
 import { Empty } from '../parts/empty.tsx';
@@ -64,7 +64,7 @@ export function Sandbox() {
             </nav>
             <div>{chosen && <SandboxMessageView key={chosen} id={chosen} />}</div>
           </div>
-          <Pager page={page} total={data.count} go={(to) => change({ page: to === 1 ? null : String(to) })} />
+          <Pager page={page} total={data.count} go={(to) => change(pageState(to))} />
         </>
       )}
     </>

@@ -3,7 +3,7 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import type { FormEvent } from 'react';
 import { Link } from 'wouter';
 import type { Suppression } from '../../client/index.ts';
-import { pageOf, useAddressState } from '../address-state.ts';
+import { pageOf, pageState, useAddressState } from '../address-state.ts';
 import { api, Unreadable } from '../api.ts';
 import { count } from '../format.ts';
 import { Confirmed, useAction } from '../parts/action.tsx';
@@ -163,7 +163,7 @@ export function Suppressions() {
           }
         />
       )}
-      {data && <Pager page={page} total={data.count} go={(to) => change({ page: to === 1 ? null : String(to) })} />}
+      {data && <Pager page={page} total={data.count} go={(to) => change(pageState(to))} />}
       {state.new === '1' && <AddAddress close={() => change({ new: null })} />}
       {state.evidence && (
         <Evidence

@@ -3,7 +3,7 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import type { FormEvent } from 'react';
 import { Link, useLocation } from 'wouter';
 import type { TemplateSummary } from '../../client/index.ts';
-import { pageOf, useAddressState } from '../address-state.ts';
+import { pageOf, pageState, useAddressState } from '../address-state.ts';
 import { api } from '../api.ts';
 import { useAction } from '../parts/action.tsx';
 import { type Column, DataTable } from '../parts/data-table.tsx';
@@ -77,7 +77,7 @@ export function Templates() {
           }
         />
       )}
-      {data && <Pager page={page} total={data.count} go={(to) => change({ page: to === 1 ? null : String(to) })} />}
+      {data && <Pager page={page} total={data.count} go={(to) => change(pageState(to))} />}
       {state.new === '1' && <NewTemplate close={() => change({ new: null })} />}
     </>
   );

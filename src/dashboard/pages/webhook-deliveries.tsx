@@ -3,7 +3,7 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
 import { Link } from 'wouter';
 import type { EventType, Webhook, WebhookDelivery } from '../../client/index.ts';
-import { pageOf, useAddressState } from '../address-state.ts';
+import { pageOf, pageState, useAddressState } from '../address-state.ts';
 import { api } from '../api.ts';
 import { duration, exact, plural } from '../format.ts';
 import { useAction } from '../parts/action.tsx';
@@ -99,7 +99,7 @@ export function Deliveries({ webhook }: { webhook: Webhook }) {
       )}
       {data && (
         <div style={{ padding: '0 14px 10px' }}>
-          <Pager page={page} total={data.count} go={(to) => change({ page: to === 1 ? null : String(to) })} />
+          <Pager page={page} total={data.count} go={(to) => change(pageState(to))} />
         </div>
       )}
       <Drawer

@@ -8,7 +8,7 @@ import { webhookCall } from '../commands.ts';
 import { type Column, DataTable } from '../parts/data-table.tsx';
 import { Empty } from '../parts/empty.tsx';
 import { Failure } from '../parts/failure.tsx';
-import { ChoiceField, SearchField } from '../parts/filters.tsx';
+import { NameAndStatus } from '../parts/filters.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { PageHead } from '../parts/page.tsx';
 import { Status } from '../parts/status.tsx';
@@ -68,16 +68,13 @@ export function Webhooks() {
         actions={<Button onClick={() => change({ new: '1' })}>Add a webhook</Button>}
       />
       {data && data.webhooks.length > 0 && (
-        <search className="filters">
-          <SearchField label="Address" value={state.q} change={(q) => change({ q })} first />
-          <ChoiceField
-            label="Status"
-            all="Any status"
-            choices={['enabled', 'disabled']}
-            value={state.status}
-            change={(status) => change({ status })}
-          />
-        </search>
+        <NameAndStatus
+          name="Address"
+          all="Any status"
+          statuses={['enabled', 'disabled']}
+          state={state}
+          change={change}
+        />
       )}
       {error ? (
         <Failure error={error} retry={() => void refetch()} />

@@ -59,6 +59,29 @@ export function ChoiceField(props: {
   );
 }
 
+/** The two filters of a list that is short enough to be filtered here. */
+export function NameAndStatus(props: {
+  name: string;
+  all: string;
+  statuses: readonly string[];
+  state: { q?: string; status?: string };
+  change: (changes: { q?: string | null; status?: string | null }) => void;
+}) {
+  const { name, all, statuses, state, change } = props;
+  return (
+    <search className="filters">
+      <SearchField label={name} value={state.q} change={(q) => change({ q })} first />
+      <ChoiceField
+        label="Status"
+        all={all}
+        choices={statuses}
+        value={state.status}
+        change={(status) => change({ status })}
+      />
+    </search>
+  );
+}
+
 export function ClearFilters({ clear }: { clear: () => void }) {
   return (
     <Button variant="subtle" color="gray" onClick={clear}>
