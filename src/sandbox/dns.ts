@@ -45,7 +45,7 @@ export async function startDnsServer(options: {
   port?: number;
 }): Promise<DnsServer> {
   const { answer, host = '127.0.0.1', port = 0 } = options;
-  const { tcp, udp } = await listen(host, port);
+  const { tcp, udp } = await listenOnBoth(host, port);
   const connections = new Set<Socket>();
 
   udp.on('message', (packet: Buffer, peer: RemoteInfo) => {
@@ -73,7 +73,8 @@ export async function startDnsServer(options: {
   };
 }
 
-async function listen(host: string, port: number): Promise<{ tcp: Server; udp: UdpSocket }> {
+/** A TCP server and a UDP socket at the same port, which is a free one if it is 0. Throws what Node does when they cannot be had. */
+export async function listenOnBoth(host: string, port: number): Promise<{ tcp: Server; udp: UdpSocket }> {
   // A free TCP port may be taken for UDP.
   for (let left = 10; ; left--) {
     const tcp = createServer();

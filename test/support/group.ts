@@ -12,6 +12,7 @@ export async function runGroup(folders: string[], { part = 1, of = 1 } = {}): Pr
   const files = folders.flatMap((folder) => globSync(`${folder}/*.test.ts`, { cwd: tests }).sort());
   const chosen = files.filter((_, index) => index % of === part - 1);
   doWithoutDomains();
+  t.teardown(endInTime);
   const loading = (async () => {
     for (const file of chosen) await import(resolve(tests, file));
   })();
@@ -30,4 +31,13 @@ function doWithoutDomains(): void {
   t.hookDomain.destroy();
   t.beforeEach((test) => test.hookDomain.destroy());
   process.on('uncaughtExceptionMonitor', (error) => writeSync(2, `${inspect(error)}\n`));
+}
+
+/** What a test left open would keep the group until tap's time is up, without a word of what it is. */
+function endInTime(): void {
+  setTimeout(() => {
+    const left = process.getActiveResourcesInfo().join(', ');
+    writeSync(2, `The group is done and does not end: a test has left something open (${left}).\n`);
+    process.exit(1);
+  }, 20_000).unref();
 }

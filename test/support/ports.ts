@@ -1,12 +1,24 @@
+import { randomInt } from 'node:crypto';
+import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
 
-/** A port that is free on every address of loopback that is asked for. */
+/** Below what the system gives to those who ask for any: such a one may be anybody's before it is listened at. */
+const range = { from: 10_000, to: 32_000 };
+
+/** A port of loopback that nobody listens at, nor is likely to soon. */
 export async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as { port: number };
-  await new Promise((resolve) => server.close(resolve));
-  return port;
+  for (;;) {
+    const port = randomInt(range.from, range.to);
+    const server = createServer();
+    try {
+      await once(server.listen(port, '127.0.0.1'), 'listening');
+      return port;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error;
+    } finally {
+      server.close();
+    }
+  }
 }
 
 /** Whether a server speaks there. */

@@ -1,7 +1,7 @@
-import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
-import { type AddressInfo, createServer, type Socket } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import dnsPacket, { type Answer, type Packet } from 'dns-packet';
+import { listenOnBoth } from '../../src/sandbox/dns.ts';
 
 export interface RawQuestion {
   id: number;
@@ -18,12 +18,8 @@ export async function startRawDns(
   t: { teardown(work: () => Promise<void>): void },
   answer: (question: RawQuestion) => RawAnswer,
 ): Promise<{ address: string }> {
-  const tcp = createServer();
-  tcp.listen(0, '127.0.0.1');
-  await once(tcp, 'listening');
+  const { tcp, udp } = await listenOnBoth('127.0.0.1', 0);
   const { port } = tcp.address() as AddressInfo;
-  const udp = createSocket('udp4').bind(port, '127.0.0.1');
-  await once(udp, 'listening');
   const sockets = new Set<Socket>();
   udp.on('message', (bytes, peer) => {
     const packets = answer(questionIn(bytes, 'udp'));
@@ -47,8 +43,10 @@ export async function startRawDns(
   });
   t.teardown(async () => {
     for (const socket of sockets) socket.destroy();
+    const closed = [once(tcp, 'close'), once(udp, 'close')];
     udp.close();
     tcp.close();
+    await Promise.all(closed);
   });
   return { address: `127.0.0.1:${port}` };
 }
