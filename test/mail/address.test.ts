@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { AddressError, formatMailbox, isAscii, normalizeDomain, parseMailbox } from '../../src/mail/address.ts';
+import { least } from '../support/linear.ts';
 import { harmless, refused, show } from './payloads.ts';
 
 const throwsAt = (text: string) => {
@@ -237,12 +238,7 @@ t.test('hostile input is refused at once', async (t) => {
     for (const length of [990, 65536]) {
       const filler = unit.repeat(Math.floor(length / unit.length));
       for (const text of [filler, `${filler} <a@b.c>`, `"${filler}`, `a@${filler}`, `<${filler}>`]) {
-        const times = [1, 2, 3].map(() => {
-          const start = performance.now();
-          throwsAt(text);
-          return performance.now() - start;
-        });
-        const took = Math.min(...times);
+        const took = await least(() => throwsAt(text), 50);
         if (took > 50) t.fail(`${took} ms for ${length} of ${unit}`);
       }
     }

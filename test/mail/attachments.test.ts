@@ -1,5 +1,6 @@
 import t from 'tap';
 import { refuseAttachment, withoutPath } from '../../src/mail/attachments.ts';
+import { isLinear, least } from '../support/linear.ts';
 import { harmless, refused, show } from './payloads.ts';
 
 const good = { filename: 'a.txt', contentType: 'text/plain', contentId: null };
@@ -54,15 +55,13 @@ t.test('and what not', async (t) => {
   }
   for (const contentId of ['', '<logo>', 'a b', 'a\r\nX: y', 'ü', 'a"b', 'x'.repeat(201)])
     t.type(refuseAttachment({ ...good, contentId }), 'string', show(contentId));
-  const start = performance.now();
   for (const unit of ['a', ';', '"', '; x=y', '; x="', '/'])
-    refuseAttachment({ ...good, contentType: `a/b${unit.repeat(60_000)}` });
-  t.ok(performance.now() - start < 1000, 'in linear time');
+    await isLinear(t, unit, `a/b${unit.repeat(60_000)}`, (contentType) => refuseAttachment({ ...good, contentType }));
 });
 
 t.test('DOS-06: an encoded-word within an encoded-word, and so on, is not followed for ever', async (t) => {
   t.equal(withoutPath('=?utf-8?Q?=3D=3Futf-8=3FQ=3Fa=3D2Fb.txt=3F=3D?='), 'b.txt');
-  const began = process.cpuUsage();
-  t.equal(withoutPath(`=?u?Q?${'=3D=3Fu=3FQ=3F?='.repeat(8_000)}`), '');
-  t.ok(process.cpuUsage(began).user < 250_000);
+  const nested = `=?u?Q?${'=3D=3Fu=3FQ=3F?='.repeat(8_000)}`;
+  t.equal(withoutPath(nested), '');
+  t.ok((await least(() => withoutPath(nested), 250)) < 250);
 });

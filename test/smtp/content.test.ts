@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import t from 'tap';
 import { prepareContent } from '../../src/smtp/content.ts';
 import { assertEnvelope } from '../../src/smtp/transaction.ts';
+import { least } from '../support/linear.ts';
 import { startSink } from '../support/mx.ts';
 import { message, resultOf, startScene, startScripted } from './scene.ts';
 
@@ -63,9 +64,8 @@ t.test('8-bit content is noticed', async (t) => {
 
 t.test('twenty megabytes are prepared in a moment', async (t) => {
   const large = Buffer.from('x'.repeat(74).concat('\r\n').repeat(280_000));
-  const started = performance.now();
-  prepareContent(large);
-  t.ok(performance.now() - started < 1_000, `${Math.round(performance.now() - started)} ms`);
+  const took = await least(() => prepareContent(large), 1_000, 5);
+  t.ok(took < 1_000, `${took} ms`);
 });
 
 t.test('an address that no command can hold is a defect of ours', async (t) => {

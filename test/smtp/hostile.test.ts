@@ -136,20 +136,20 @@ t.test('DOS-10: a transaction has a deadline of its own', async (t) => {
   const started = performance.now();
   const to = Array.from({ length: 50 }, (_, at) => `r${at}@example.test`);
   t.match(resultOf(await send({ to }), 'r49@example.test'), { outcome: 'deferred', phase: 'rcpt' });
-  t.ok(performance.now() - started < 600);
+  t.ok(performance.now() - started < 5_000, 'far less than fifty replies take');
 });
 
 t.test('DOS-10: two hundred hostile servers do not slow down a good one', async (t) => {
-  const hostile = await startScripted(t, (peer) => drip(peer, '220-hello\r\n', 20), { deadlines: { greeting: 600 } });
+  const hostile = await startScripted(t, (peer) => drip(peer, '220-hello\r\n', 20), { deadlines: { greeting: 1_000 } });
   const good = await startScripted(t, async (peer) => {
     await peer.greet();
     await peer.message();
   });
-  const slow = Array.from({ length: 200 }, () => hostile.send());
-  await new Promise((resolve) => setTimeout(resolve, 200));
-  const started = performance.now();
+  let over = 0;
+  const slow = Array.from({ length: 200 }, () => hostile.send().finally(() => (over += 1)));
+  while (hostile.mx.peers.length < 200) await new Promise((resolve) => setTimeout(resolve, 10));
   t.match(resultOf(await good.send()), { outcome: 'delivered' });
-  t.ok(performance.now() - started < 300);
+  t.equal(over, 0, 'before any of them is given up');
   for (const delivery of await Promise.all(slow)) t.equal(resultOf(delivery).outcome, 'deferred');
 });
 

@@ -97,7 +97,7 @@ t.test('an attempt that is ended defers, and is in doubt only after the dot', as
     );
     const started = performance.now();
     t.match(resultOf(await send({ signal: ended.signal })), { outcome: 'deferred', uncertain }, name);
-    t.ok(performance.now() - started < 1_000, 'at once');
+    t.ok(performance.now() - started < 3_000, 'at once');
   }
   const { send, mx } = await startScripted(t, () => {});
   t.match(resultOf(await send({ signal: AbortSignal.abort() })), { outcome: 'deferred', phase: 'local' });

@@ -68,12 +68,12 @@ t.test('closing does not wait for a server that ignores QUIT', async (t) => {
   const { send, transport } = await startScripted(t, async (peer) => {
     await peer.greet();
     await peer.message();
-    await sleep(3_000);
+    await sleep(6_000);
   });
   await send();
   const started = performance.now();
   await transport.close();
-  t.ok(performance.now() - started < 1_500);
+  t.ok(performance.now() - started < 5_000);
 });
 
 t.test('MX-11: what went wrong with one message does not touch the next', async (t) => {

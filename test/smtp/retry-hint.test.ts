@@ -1,5 +1,6 @@
 import t from 'tap';
 import { retryHintMs } from '../../src/smtp/retry-hint.ts';
+import { least } from '../support/linear.ts';
 import { replyOf } from './said.ts';
 
 const minute = 60_000;
@@ -66,12 +67,7 @@ t.test('DOS-06 looking for a hint takes a moment, whatever the text', async (t) 
     'wait - ',
   ]) {
     const text = part.repeat(65_536 / part.length);
-    let best = Number.POSITIVE_INFINITY;
-    for (let run = 0; run < 10 && best > 50; run += 1) {
-      const started = performance.now();
-      retryHintMs({ code: 451, enhanced: null, text });
-      best = Math.min(best, performance.now() - started);
-    }
-    t.ok(best < 50, `${part}: ${best} ms`);
+    const took = await least(() => retryHintMs({ code: 451, enhanced: null, text }), 50);
+    t.ok(took < 50, `${part}: ${took} ms`);
   }
 });
