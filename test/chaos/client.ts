@@ -1,8 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Answer } from '../support/node.ts';
+import type { SendwrightProcess } from '../support/process.ts';
 import type { AskedMail, Ledger } from './ledger.ts';
 import type { Member } from './member.ts';
 import type { Random } from './random.ts';
+import { type Submitted, submit } from './submission.ts';
 
 /** The longest that a request may take, whatever is wrong: after that it counts as hanging. */
 const patienceMs = 20_000;
@@ -12,6 +14,8 @@ export interface Order {
   key: string;
   mails: (AskedMail & { body: Record<string, unknown> })[];
   batch: boolean;
+  /** Handed in by SMTP, where the node has a port for that. */
+  bySmtp?: boolean;
 }
 
 /**
@@ -25,6 +29,8 @@ export class Client {
   /** What is wrong at the moment, for whoever looks at how long answers took. */
   phase: string | null = null;
   apiKey = '';
+  /** Of the nodes' submission, with STARTTLS. */
+  submissionPort = 0;
   /** Answers that nobody may give: neither 200 nor 503, nor what openapi.json says; or none at all, of a node that is not frozen. */
   readonly wrong = new Map<string, string[]>();
 
@@ -36,22 +42,16 @@ export class Client {
 
   /** Asks once. @returns true when it had its 200. @throws Error where asking again would not help */
   async ask(order: Order, member?: Member): Promise<boolean> {
-    const { key, batch } = order;
+    const { key } = order;
     const target = member ?? this.#pick();
     const app = target?.app;
     if (!app) return false;
     this.#ledger.write({ is: 'asked', key, mails: order.mails.map(({ tag, to }) => ({ tag, to })) });
     const began = performance.now();
     const phase = this.phase;
-    const bodies = order.mails.map(({ body }) => body);
-    const [path, body] = batch ? ['/api/v1/emails/batch', { emails: bodies }] : ['/api/v1/emails', bodies[0]];
-    const answer = await this.#inTime(
-      app.call('POST', path, { key: this.apiKey, body, headers: { 'Idempotency-Key': key } }),
-      () => target.app === app && this.#object('none within 20 s', key),
-      path,
-    );
-    const status = answer?.status ?? 0;
-    const ids = status === 200 ? idsOf(order, answer) : {};
+    const { status, ids, said } = order.bySmtp
+      ? await submit(order, this.submissionPort, this.apiKey, patienceMs)
+      : await this.#post(order, target, app);
     this.#ledger.write({
       is: 'answered',
       key,
@@ -60,9 +60,22 @@ export class Client {
       tookMs: Math.round(performance.now() - began),
       while: phase,
     });
-    if (status >= 500 && status !== 503) this.#object(`${status}: ${JSON.stringify(answer?.body)}`, key);
-    if (status >= 400 && status < 500) throw new Error(`${key} was refused: ${JSON.stringify(answer?.body)}`);
+    if (status >= 500 && status !== 503) this.#object(`${status}: ${said}`, key);
+    if (status >= 400 && status < 500) throw new Error(`${key} was refused: ${said}`);
     return status === 200;
+  }
+
+  async #post(order: Order, target: Member, app: SendwrightProcess): Promise<Submitted> {
+    const { key, batch } = order;
+    const bodies = order.mails.map(({ body }) => body);
+    const [path, body] = batch ? ['/api/v1/emails/batch', { emails: bodies }] : ['/api/v1/emails', bodies[0]];
+    const answer = await this.#inTime(
+      app.call('POST', path, { key: this.apiKey, body, headers: { 'Idempotency-Key': key } }),
+      () => target.app === app && this.#object('none within 20 s', key),
+      path,
+    );
+    const status = answer?.status ?? 0;
+    return { status, ids: status === 200 ? idsOf(order, answer) : {}, said: JSON.stringify(answer?.body) };
   }
 
   /** Asks until it has its 200. @throws Error when it has none within the time */

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { childrenOf } from '../bench/children.ts';
 import { runSendwright, type SendwrightProcess } from '../support/process.ts';
 import type { Ledger } from './ledger.ts';
 import { leaveBehind } from './leftovers.ts';
@@ -67,6 +68,15 @@ export class Member {
     this.wire?.cut();
   }
 
+  /** `kill -9` for one of the processes that it has started, which it has to notice. @returns whether there is one */
+  killWorker(pick: (pids: number[]) => number): boolean {
+    const pids = this.#app ? childrenOf(this.#app.pid).filter(isWorker) : [];
+    if (pids.length === 0) return false;
+    this.#ledger.write({ is: 'blow', blow: 'kill', node: this.name, stage: 'a worker' });
+    process.kill(pick(pids), 'SIGKILL');
+    return true;
+  }
+
   /** Asks it to end. @returns its exit code, or the signal that ended it */
   signal(signal: 'SIGTERM' | 'SIGINT'): Promise<number | string> {
     return this.#end(signal);
@@ -129,3 +139,6 @@ export class Member {
     return code;
   }
 }
+
+/** The embedded database is a child as well. */
+const isWorker = (pid: number) => readFileSync(`/proc/${pid}/cmdline`, 'latin1').includes('main.ts');

@@ -138,14 +138,19 @@ async function badSignatures({ mx, zone }: World): Promise<Finding[]> {
   return findings;
 }
 
-/** Asks for this many emails a second until it is told to stop; each until it has its 200. */
-export function startLoad({ world, beside, order }: Stage, perSecond: number): { stop(): void; asked(): number } {
+/** Asks for this many emails a second until it is told to stop, each until it has its 200; those of some numbers by SMTP. */
+export function startLoad(
+  { world, beside, order }: Stage,
+  perSecond: number,
+  bySmtp: (number: number) => boolean = () => false,
+): { stop(): void; asked(): number } {
   let on = true;
   let asked = 0;
   const loop = (async () => {
     while (on) {
       asked += 1;
-      beside.add(order(asked % 25 === 0 ? world.orders.batch(10) : world.orders.next()));
+      if (bySmtp(asked)) beside.add(order({ ...world.orders.next(), bySmtp: true }));
+      else beside.add(order(asked % 25 === 0 ? world.orders.batch(10) : world.orders.next()));
       await sleep(1_000 / perSecond);
     }
   })();

@@ -74,6 +74,7 @@ export async function createWorld(folder: string, random: Random, options: World
   const postgresDir = options.postgresDir ?? join(folder, 'postgres-of-harness');
   const server = options.database === 'own' ? await Server.start(postgresDir, options.settings) : null;
   const inboundPort = await freePort();
+  const submissionPort = await freePort();
   const secrets = { JWT_SECRET: randomBytes(32).toString('hex'), ENCRYPTION_KEY: randomBytes(32).toString('hex') };
   const members: Member[] = [];
   for (let at = 0; at < (options.nodes ?? 1); at += 1) {
@@ -95,7 +96,7 @@ export async function createWorld(folder: string, random: Random, options: World
       ADMIN_PASSWORD: adminPassword,
       DATA_DIR: join(folder, `node-${name}`),
       SMTP_HOST: '127.0.0.1',
-      ...(at === 0 && { INBOUND_SMTP_PORT: String(inboundPort) }),
+      ...(at === 0 && { INBOUND_SMTP_PORT: String(inboundPort), SUBMISSION_PORT: String(submissionPort) }),
       ...(wire && { DATABASE_URL: wire.url, ...secrets }),
       ...(options.clocks && { CHAOS_CLOCK: clock, NODE_OPTIONS: `--import=${preload}` }),
       ...options.env,
@@ -113,10 +114,12 @@ export async function createWorld(folder: string, random: Random, options: World
     if (!url) throw new Error('the embedded database is not running');
     return url;
   };
+  const client = new Client(members, ledger, random.fork('client'));
+  client.submissionPort = submissionPort;
   return {
     members,
     node,
-    client: new Client(members, ledger, random.fork('client')),
+    client,
     orders: new Orders(random.fork('orders')),
     ledger,
     zone,

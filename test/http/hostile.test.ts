@@ -6,6 +6,7 @@ import net from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
+import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { show } from '../mail/payloads.ts';
 import { holdAnswer } from '../support/contract.ts';
@@ -67,10 +68,10 @@ function file(...megabytes: number[]): string {
 }
 
 /**
- * How long others may wait. It is 4 to 160 ms on a machine that does nothing else, and promised to be under 200; here three
- * test files share two cores, and what a bomb does without the guard is seconds.
+ * How long the process may be busy with one, in ms of its main thread: others wait for so long at the most. It is 4 to 160 ms,
+ * and promised to be under 200, on a machine that does nothing else; what a bomb does without the guard is seconds.
  */
-const mostMs = 600;
+const mostMs = 400;
 
 t.test('a process among hostile clients', async (t) => {
   const dataDir = await mkdtemp(join(tmpdir(), 'sendwright-hostile-'));
@@ -121,7 +122,7 @@ t.test('a process among hostile clients', async (t) => {
     return answer;
   };
 
-  /** Posts it while somebody else asks again and again, and says how long that one waited at the most. */
+  /** Posts it while somebody else asks now and then; how long the process was busy, and that one waited at the most, in ms. */
   async function explode(path: string, body: Buffer) {
     let waited = 0;
     let over = false;
@@ -130,29 +131,29 @@ t.test('a process among hostile clients', async (t) => {
         const asked = performance.now();
         await ask('GET', '/healthz');
         waited = Math.max(waited, performance.now() - asked);
+        await sleep(5);
       }
     })();
-    const started = performance.now();
+    const before = busyMs(app.pid);
     const answer = await ask('POST', `/api/v1${path}`, body);
-    const took = performance.now() - started;
+    const busy = busyMs(app.pid) - before;
     over = true;
     await other;
-    return { answer, took, waited };
+    return { answer, busy, waited };
   }
 
   t.test('no body keeps it busy: DOS-02, M11', async (t) => {
     for (const [what, path, build] of bombs) {
       const body = Buffer.from(build());
       // Whatever else this machine does only adds to a time: the best of a few is what the body costs.
-      let best = { took: Number.POSITIVE_INFINITY, waited: Number.POSITIVE_INFINITY };
-      for (let round = 0; round < 6 && Math.max(best.waited, best.took / 2) > mostMs; round += 1) {
-        const { answer, took, waited } = await explode(path, body);
+      let best = { busy: Number.POSITIVE_INFINITY, waited: Number.POSITIVE_INFINITY };
+      for (let round = 0; round < 6 && (best.busy > mostMs || best.waited > 5 * mostMs); round += 1) {
+        const { answer, busy, waited } = await explode(path, body);
         t.match([answer.status, answer.body], [400, { error: 'invalid request', detail: /^[ -~]{1,200}$/ }], what);
-        best = { took: Math.min(best.took, took), waited: Math.min(best.waited, waited) };
+        best = { busy: Math.min(best.busy, busy), waited: Math.min(best.waited, waited) };
       }
-      t.ok(best.waited < mostMs, `${what}: others waited ${Math.round(best.waited)} ms at the most`);
-      // It is as much as twice that with the time for 60 MB to go through the loopback interface.
-      t.ok(best.took < 2 * mostMs, `${what}: answered in ${Math.round(best.took)} ms`);
+      t.ok(best.busy < mostMs, `${what}: busy with it for ${Math.round(best.busy)} ms`);
+      t.ok(best.waited < 5 * mostMs, `${what}: others waited ${Math.round(best.waited)} ms at the most`);
     }
     // Without the guard, M11: 742 MB for a single one.
     const status = `/proc/${app.pid}/status`;
@@ -212,3 +213,9 @@ t.test('a process among hostile clients', async (t) => {
       t.notOk(written.includes(secret), `${secret.slice(0, 8)}… is not in it`);
   });
 });
+
+/** What the main thread of this process has had of a processor so far, in ms; where the system does not say, nothing. */
+function busyMs(pid: number): number {
+  const file = `/proc/${pid}/task/${pid}/schedstat`;
+  return existsSync(file) ? Number(readFileSync(file, 'latin1').split(' ', 1)[0]) / 1e6 : 0;
+}

@@ -5,7 +5,7 @@ import { largeBodies, slowClients } from './hostile-clients.ts';
 import { hostilePeers } from './hostile-peers.ts';
 import { lateDot } from './late-dot.ts';
 import { clocksOff, frozenNode } from './nodes.ts';
-import { drain, killAlone, killOfTwo, killSameMail } from './random-kills.ts';
+import { drain, killAlone, killOfTwo, killSameMail, killWorkers } from './random-kills.ts';
 import { killAtStages } from './stages.ts';
 
 /** The longest first, as several run at once. */
@@ -17,6 +17,7 @@ export const scenarios: Scenario[] = [
   databaseStopped,
   clocksOff,
   killAlone,
+  killWorkers,
   drain,
   diskFull,
   killSameMail,

@@ -7,8 +7,8 @@ import type { World } from '../world.ts';
 
 const perSecond = 10;
 
-/** Where the database says nothing at all: 4 s for a connection and 12 s for an answer, and a little. */
-const slowestMs = 17_000;
+/** Where the database says nothing at all: 4 s for a connection and 10.5 s for an answer, and a little. */
+const slowestMs = 15_000;
 /** P6: where the database refuses, that is known at once. */
 const refusedMs = 5_000;
 

@@ -40,6 +40,32 @@ export const killOfTwo: Scenario = {
   run: (run) => inWorld(run, { database: 'own', nodes: 2 }, killing(run)),
 };
 
+/** A worker at any moment, whom the first process replaces, and now and then the first process itself; half of the mail comes by SMTP. */
+export const killWorkers: Scenario = {
+  name: 'workers',
+  what: 'kill -9 of a worker, or of the first process, at any moment, under load by HTTP and by SMTP',
+  quick: 4,
+  run: (run) =>
+    inWorld(run, { database: 'embedded', env: { WORKERS: '2' } }, async (stage) => {
+      const { node } = stage.world;
+      const load = startLoad(stage, perSecond, (number) => number % 2 === 0);
+      let workers = 0;
+      for (let round = 1; round <= run.rounds; round += 1) {
+        await sleep(run.random.between(500, 3_000));
+        run.say(`kill ${round} of ${run.rounds}`);
+        if (round % 4 !== 0 && node.killWorker((pids) => run.random.pick(pids))) workers += 1;
+        else {
+          await node.kill('any');
+          await node.start();
+        }
+      }
+      load.stop();
+      stage.figures['workers killed'] = workers;
+      stage.figures['first processes killed'] = run.rounds - workers;
+      stage.figures['calls asked'] = load.asked();
+    }),
+};
+
 /** QUE-02: what a crash uses up is not what ends an email. */
 export const killSameMail: Scenario = {
   name: 'same-mail',
