@@ -55,6 +55,7 @@ await node.db.query({ text: 'VACUUM ANALYZE' });
 const queries = {
   'no filter': '',
   'offset 100,000': 'offset=100000',
+  'offset past the end': 'offset=999999999',
   'status=sent (99 %)': 'status=sent',
   'status=failed (1 %)': 'status=failed',
   'status=suppressed (0.1 %)': 'status=suppressed',

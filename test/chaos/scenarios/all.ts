@@ -5,6 +5,7 @@ import { largeBodies, slowClients } from './hostile-clients.ts';
 import { hostilePeers } from './hostile-peers.ts';
 import { lateDot } from './late-dot.ts';
 import { clocksOff, frozenNode } from './nodes.ts';
+import { randomInput } from './random-bytes.ts';
 import { drain, killAlone, killOfTwo, killSameMail, killWorkers } from './random-kills.ts';
 import { killAtStages } from './stages.ts';
 
@@ -25,4 +26,5 @@ export const scenarios: Scenario[] = [
   hostilePeers,
   slowClients,
   largeBodies,
+  randomInput,
 ];

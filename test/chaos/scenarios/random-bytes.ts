@@ -1,0 +1,134 @@
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { freePort } from '../../support/ports.ts';
+import { at, change, healthy, memoryOf, withNodeAlone } from '../alone.ts';
+import type { Random } from '../random.ts';
+import type { Scenario } from '../run.ts';
+
+/** In each round; twenty of them are the million of SMG-11. */
+const inputs = 50_000;
+/** Each from an address of its own, as one address may not have many connections. */
+const clients = 400;
+const samples = 50;
+const lineFeed = 10;
+const greetingMs = 500;
+/** A reply is waited for this long: what was a line of a message, or is kept back on purpose, has none. */
+const patienceMs = 10;
+const most = { memoryMb: 512 };
+
+const verbs = [
+  'EHLO',
+  'MAIL FROM:',
+  'RCPT TO:',
+  'DATA',
+  'BDAT',
+  'AUTH PLAIN',
+  'STARTTLS',
+  'RSET',
+  'XCLIENT',
+  'VRFY',
+  'HELP',
+  'QUIT',
+];
+
+/** SMG-11: whatever comes is answered or hung up on; the process goes on, remembers none of it and serves the others. */
+export const randomInput: Scenario = {
+  name: 'random-bytes',
+  what: `${inputs} random inputs to each of the SMTP ports in turn, a million with --long`,
+  quick: 1,
+  long: true,
+  async run(run) {
+    const ports = [await freePort(), await freePort(), await freePort()];
+    const [inbound, submission, submissions] = ports.map(String);
+    const env = {
+      SMTP_HOST: '127.0.0.1',
+      INBOUND_SMTP_PORT: inbound,
+      SUBMISSION_PORT: submission,
+      SUBMISSIONS_PORT: submissions,
+    };
+    return withNodeAlone(run, env as Record<string, string>, async ({ node, key, token, figures, findings }) => {
+      const callsOf = async (name: string) => {
+        const took: number[] = [];
+        for (let n = 0; n < samples; n += 1) {
+          const asked = performance.now();
+          const { status } = await node.call('POST', '/api/v1/emails', { key, body: healthy(`${name}${n}`) });
+          if (status !== 200) findings.push({ rule: 'A10', what: `a healthy call was answered with ${status}` });
+          took.push(performance.now() - asked);
+        }
+        return at(took, 0.5);
+      };
+      await callsOf('warm');
+      const alone = await callsOf('alone');
+      const began = performance.now();
+      const tally = { sent: 0, connections: 0, answers: 0 };
+      let during = 0;
+      for (let round = 1; round <= run.rounds; round += 1) {
+        run.say(`round ${round} of ${run.rounds}`);
+        const all = Array.from({ length: clients }, (_, client) =>
+          babble(run.random.fork(`${round} ${client}`), ports[(round + client) % ports.length] ?? 0, client, tally),
+        );
+        const calls = callsOf(`beside${round}.`);
+        await Promise.all(all);
+        during = Math.max(during, await calls);
+      }
+      figures.inputs = tally.sent;
+      figures.connections = tally.connections;
+      figures.replies = tally.answers;
+      figures['inputs a second'] = Math.round(tally.sent / ((performance.now() - began) / 1_000));
+      figures['calls of a healthy client, ms, median: alone'] = alone.toFixed(1);
+      figures['the same beside them'] = `${during.toFixed(1)}, ${change(alone, during)}`;
+      const memory = await memoryOf(node.pid);
+      figures['memory of the process at the end, MB'] = memory;
+      if (memory > most.memoryMb) findings.push({ rule: 'A10', what: `the process has ${memory} MB` });
+      const { body } = await node.call('GET', '/api/v1/emails?limit=1', { token });
+      const asked = samples * (2 + run.rounds);
+      if (body.count !== asked)
+        findings.push({ rule: 'A4', what: `${body.count} emails, and ${asked} were asked for` });
+    });
+  },
+};
+
+/** One client's share of a round: says what comes to its mind, and comes back when it is hung up on. */
+async function babble(
+  random: Random,
+  port: number,
+  client: number,
+  tally: { sent: number; connections: number; answers: number },
+): Promise<void> {
+  let left = Math.ceil(inputs / clients);
+  while (left > 0) {
+    const socket = connect({ port, host: '127.0.0.1', localAddress: `127.0.${1 + (client >> 2)}.${1 + (client & 3)}` });
+    socket.on('error', () => undefined);
+    socket.on('data', (chunk: Buffer) => (tally.answers += chunk.toString('latin1').split('\r\n').length - 1));
+    const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()));
+    tally.connections += 1;
+    const heard = () => Promise.race([once(socket, 'data').catch(() => undefined), closed]);
+    // One of four does not wait for the greeting; where TLS comes first there is none.
+    if (random.integer(4) > 0) await Promise.race([heard(), sleep(greetingMs)]);
+    // It counts as said when it is written: a server that hangs up at once has had one at least.
+    for (let said = 0; left > 0 && (said === 0 || isOpen(socket)); said += 1) {
+      const input = inputOf(random);
+      const full = !socket.write(input);
+      tally.sent += 1;
+      left -= 1;
+      if (full) await Promise.race([once(socket, 'drain').catch(() => undefined), closed]);
+      else if (input.at(-1) === lineFeed) await Promise.race([heard(), sleep(patienceMs)]);
+    }
+    socket.end();
+    setTimeout(() => socket.destroy(), 200).unref();
+    await closed;
+  }
+}
+
+const isOpen = (socket: Socket) => !socket.destroyed && socket.writable && !socket.readableEnded;
+
+/** Bytes as they come, bytes that end a line, and what begins like a command. */
+function inputOf(random: Random): Buffer {
+  const bytes = randomBytes(1 + random.integer(200));
+  const kind = random.integer(3);
+  if (kind === 0) return bytes;
+  const end = Buffer.from('\r\n');
+  return Buffer.concat(kind === 1 ? [bytes, end] : [Buffer.from(`${random.pick(verbs)} `), bytes, end]);
+}
