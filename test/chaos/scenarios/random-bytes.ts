@@ -1,7 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { freePort } from '../../support/ports.ts';
 import { at, change, healthy, memoryOf, withNodeAlone } from '../alone.ts';
 import type { Random } from '../random.ts';
@@ -100,21 +98,30 @@ async function babble(
   let left = Math.ceil(inputs / clients);
   while (left > 0) {
     const socket = connect({ port, host: '127.0.0.1', localAddress: `127.0.${1 + (client >> 2)}.${1 + (client & 3)}` });
+    let wake = () => {};
+    const woken = (withinMs: number) =>
+      new Promise<void>((resolve) => {
+        wake = resolve;
+        setTimeout(resolve, withinMs);
+      });
     socket.on('error', () => undefined);
-    socket.on('data', (chunk: Buffer) => (tally.answers += chunk.toString('latin1').split('\r\n').length - 1));
+    socket.on('drain', () => wake());
+    socket.on('data', (chunk: Buffer) => {
+      tally.answers += chunk.toString('latin1').split('\r\n').length - 1;
+      wake();
+    });
     const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()));
+    void closed.then(() => wake());
     tally.connections += 1;
-    const heard = () => Promise.race([once(socket, 'data').catch(() => undefined), closed]);
     // One of four does not wait for the greeting; where TLS comes first there is none.
-    if (random.integer(4) > 0) await Promise.race([heard(), sleep(greetingMs)]);
+    if (random.integer(4) > 0) await woken(greetingMs);
     // It counts as said when it is written: a server that hangs up at once has had one at least.
     for (let said = 0; left > 0 && (said === 0 || isOpen(socket)); said += 1) {
       const input = inputOf(random);
       const full = !socket.write(input);
       tally.sent += 1;
       left -= 1;
-      if (full) await Promise.race([once(socket, 'drain').catch(() => undefined), closed]);
-      else if (input.at(-1) === lineFeed) await Promise.race([heard(), sleep(patienceMs)]);
+      if (full || input.at(-1) === lineFeed) await woken(patienceMs);
     }
     socket.end();
     setTimeout(() => socket.destroy(), 200).unref();
