@@ -87,7 +87,7 @@ export function firstScreen(
     '',
     `  Sendwright is ready (${mode})`,
     '',
-    `    URL          ${baseUrl}`,
+    `    Dashboard    ${baseUrl}`,
     `    Reference    ${baseUrl}/docs`,
     ...submissionLine(config, node),
     `    Admin login  ${login}`,

@@ -1,3 +1,3 @@
 import { runGroup } from '../support/group.ts';
 
-await runGroup(['inbound', 'client', 'cli', 'fuzz']);
+await runGroup(['inbound', 'client', 'cli', 'docs', 'fuzz']);

@@ -21,12 +21,13 @@ const startWithinMs = 60_000;
 /** Compiling WebAssembly once more, for speed, is a fifth of a start; these processes are gone before it pays. */
 const flags = ['--disable-warning=ExperimentalWarning', '--max-semi-space-size=32', '--liftoff-only'];
 
-/** Runs `src/main.ts` with this environment and nothing else of ours, until it ends or says where it listens. */
+/** Runs `src/main.ts`, or that of a copy, with this environment and nothing else of ours, until it ends or says where it listens. */
 export async function runSendwright(
   env: Record<string, string>,
+  program = main,
 ): Promise<{ exited: number | string; stderr: string } | SendwrightProcess> {
   const { PATH = '', NODE_COMPILE_CACHE } = process.env;
-  const child = spawn(process.execPath, [...flags, main], {
+  const child = spawn(process.execPath, [...flags, program], {
     env: { PATH, ...(NODE_COMPILE_CACHE && { NODE_COMPILE_CACHE }), HTTP_PORT: '0', ...portsOff, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
@@ -40,7 +41,7 @@ export async function runSendwright(
       const late = setTimeout(() => reject(new Error(`not ready in time: ${stderr}`)), startWithinMs);
       child.stderr.on('data', (chunk) => {
         stderr += chunk;
-        const found = /URL +(http:\S+)[\s\S]*Stop with Ctrl-C/.exec(stderr)?.[1];
+        const found = /Dashboard +(http:\S+)[\s\S]*Stop with Ctrl-C/.exec(stderr)?.[1];
         if (!found) return;
         clearTimeout(late);
         resolve(found);
@@ -63,8 +64,8 @@ export async function runSendwright(
 }
 
 /** The same for tests that need it running. */
-export async function startSendwright(env: Record<string, string>): Promise<SendwrightProcess> {
-  const started = await runSendwright(env);
+export async function startSendwright(env: Record<string, string>, program = main): Promise<SendwrightProcess> {
+  const started = await runSendwright(env, program);
   if ('exited' in started) throw new Error(`Sendwright ended with ${started.exited}: ${started.stderr}`);
   return started;
 }

@@ -1,0 +1,125 @@
+import { execFile } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import t from 'tap';
+import { readConfig } from '../../src/config.ts';
+import { sendwright } from '../cli/terminal.ts';
+import { createDatabase } from '../support/db.ts';
+import { directEnv } from '../support/direct.ts';
+import { startScriptedMx } from '../support/mx.ts';
+import { adminPassword, startTestNode, testEnv } from '../support/node.ts';
+import { freePort } from '../support/ports.ts';
+import { startZone, type Zone } from '../support/zone.ts';
+import { isLike } from './comparison.ts';
+import { documentOf, repository } from './reading.ts';
+
+const path = 'docs/going-live.md';
+const host = 'mail.example.com';
+const lists = ['zen.spamhaus.org', 'bl.spamcop.net', 'psbl.surriel.com'];
+
+/** What is shown below a comment, in lines. */
+function shown(name: string): string[] {
+  const text = readFileSync(join(repository, path), 'utf8');
+  return new RegExp(`<!-- doctor: ${name} -->\n\`\`\`text\n([^\`]+)\n\`\`\``).exec(text)?.[1]?.split('\n') ?? [];
+}
+
+/** The tests' database is not durable, which no reader's is; figures are others on each machine. */
+const comparable = (lines: string[]) =>
+  lines.filter((line) => !/durability|-> Set \w+ = on|^Problems: |^All is well/.test(line));
+const pattern = (line: string) =>
+  line.replaceAll(/\d+\.\d+ (s (ahead of|behind)|GB are free \(\d+ %\))/g, '…').replace('./data', '…');
+
+/** What it said here, as it would be said where the document plays. */
+const elsewhere = (printed: string, port: number) =>
+  printed
+    .replaceAll(`(127.0.0.1)`, '(203.0.113.9)')
+    .replaceAll(`127.0.0.1:${port}`, '203.0.113.9:25')
+    .replaceAll('127.0.0.1 greets', '203.0.113.9 greets')
+    .replaceAll(`:${port}`, ':25')
+    .replaceAll('127.0.0.1', '203.0.113.5')
+    .split('\n');
+
+/** That the last line of what is shown counts the others. */
+function sumOf(lines: string[]): string {
+  const count = (sign: string) => lines.filter((line) => line.startsWith(sign)).length;
+  const [problems, unknown] = [count('PROBLEM'), count('unknown')];
+  return problems + unknown === 0 ? 'All is well.' : `Problems: ${problems}, unknown: ${unknown}.`;
+}
+
+/** What the document tells to publish for the server. */
+function publish(zone: Zone): void {
+  zone.set(host, { A: ['127.0.0.1'], MX: [[10, host]], TXT: ['v=spf1 ip4:127.0.0.1 -all'] });
+  zone.set('1.0.0.127.in-addr.arpa', { PTR: [host] });
+}
+
+t.test(`${path}: the doctor before and after, and the way from one to the other`, async (t) => {
+  const zone = await startZone({
+    'mx.mailbox.example': { A: ['127.0.0.1'] },
+    [`1.0.0.127.${lists[2]}`]: { A: ['127.0.0.2'], TXT: ['Listed in PSBL, see http://psbl.org/listing?ip=127.0.0.1'] },
+  });
+  t.teardown(() => zone.close());
+  for (const list of lists.slice(1)) zone.set(`2.0.0.127.${list}`, { A: ['127.0.0.2'] });
+  const mxPort = await freePort();
+  const inbound = await freePort();
+  const env = testEnv(await createDatabase(), {
+    ...directEnv(zone, mxPort),
+    MAIL_HOSTNAME: host,
+    DNS_BLOCKLISTS: lists.join(','),
+    BASE_URL: 'http://send.example.com',
+    INBOUND_SMTP_PORT: String(inbound),
+    SMTP_HOST: '127.0.0.1',
+  });
+  const node = await startTestNode(t, env);
+  const holds = async (name: string, baseUrl: string) => {
+    const { printed } = await sendwright({ ...env, BASE_URL: baseUrl }, 'doctor', '--mx', 'mx.mailbox.example');
+    const [wanted, found] = [comparable(shown(name)), comparable(elsewhere(printed, mxPort))];
+    t.equal(found.length, wanted.length, printed);
+    for (const [index, line] of wanted.entries())
+      t.ok(isLike(pattern(line), found[index] ?? '', new Map()), `${found[index]} is shown as: ${line}`);
+    t.equal(shown(name).at(-1), sumOf(shown(name)));
+  };
+  await holds('before', 'http://send.example.com');
+
+  const mx = await startScriptedMx(
+    async (peer) => {
+      peer.send('220 mx.mailbox.example ESMTP\r\n');
+      await peer.line();
+    },
+    { port: mxPort },
+  );
+  t.teardown(() => mx.close());
+  publish(zone);
+  zone.set(`2.0.0.127.${lists[0]}`, { A: ['127.0.0.2'] });
+  zone.set(`1.0.0.127.${lists[2]}`, undefined);
+  const login = { email: 'admin@example.test', password: adminPassword };
+  const { token } = (await node.call('POST', '/api/v1/auth/login', { body: login })).body;
+  const added = await node.call('POST', '/api/v1/domains', { token, body: { domain: 'shop.example.com' } });
+  const { dns_records: records, recommended_records: recommended } = added.body;
+  for (const { name, value } of [...Object.values(records), recommended[0]]) zone.set(name, { TXT: [value] });
+  const verified = await node.call('POST', `/api/v1/domains/${added.body.domain.id}/verify`, { token });
+  t.equal(verified.status, 200);
+  await holds('after', 'https://send.example.com');
+
+  const command = documentOf(path).find(({ text }) => text.startsWith('curl --max-time'))?.text ?? '';
+  const asked = command.replace(`${host}:25`, `127.0.0.1:${inbound}`);
+  const { stdout } = await promisify(execFile)('bash', ['-c', asked]);
+  t.match(stdout, /^< 220 mail\.example\.com /);
+});
+
+t.test(`${path}: its settings are variables that a start knows and takes`, async (t) => {
+  const settings = documentOf(path)
+    .filter(({ file }) => file !== null)
+    .flatMap(({ text }) => text.split('\n'))
+    .map((line): [string, string] => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)]);
+  const known = readFileSync(join(repository, 'docs/config.md'), 'utf8');
+  t.ok(settings.length > 10);
+  for (const [name] of settings) t.ok(known.includes(`| \`${name}\` |`), name);
+  const given = Object.fromEntries(
+    settings.map(([name, value]) => [name, value === '…' ? randomBytes(32).toString('hex') : value]),
+  );
+  const config = readConfig({ ...given, DATABASE_URL: given.DATABASE_URL?.replace('…', 'secret') });
+  t.equal(config.deliveryMode, 'direct');
+  t.same(config.sendingIps, ['203.0.113.5']);
+});

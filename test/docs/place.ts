@@ -1,0 +1,81 @@
+import { mkdir, mkdtemp, rm, symlink } from 'node:fs/promises';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { prepareSandbox } from '../../src/first-screen.ts';
+import { createDatabase } from '../support/db.ts';
+import { adminPassword, eventually, startTestNode, testEnv } from '../support/node.ts';
+import { freePort } from '../support/ports.ts';
+import { installCommands } from './commands.ts';
+import { openShell, type Shell } from './shell.ts';
+
+/** What a reader has after `npm start`: a service, a terminal, and what the first screen said. */
+export interface Place {
+  shell: Shell;
+  folder: string;
+  /** What stands in the documents, and what it is here. */
+  here(text: string): string;
+  /** What the first screen has for the reader to fill in. */
+  printed: Record<string, string>;
+  /** Waits for the reader's own endpoint to listen. */
+  endpointIsUp(): Promise<unknown>;
+}
+
+const repository = resolve(import.meta.dirname, '../..');
+
+/** The service is started once for each document. */
+export async function openPlace(t: { teardown(work: () => Promise<void>): void }): Promise<Place> {
+  const port = async () => String(await freePort());
+  const [http, submission, submissions, endpoint] = [await port(), await port(), await port(), await port()];
+  const env = testEnv(await createDatabase(), {
+    ADMIN_EMAIL: 'admin@localhost',
+    HTTP_PORT: http,
+    SUBMISSION_PORT: submission,
+    SUBMISSIONS_PORT: submissions,
+    ALLOW_PRIVATE_NETWORKS: '127.0.0.0/8',
+  });
+  const node = await startTestNode(t, env);
+  const key = await prepareSandbox(node, undefined);
+  const folder = await mkdtemp(join(tmpdir(), 'sendwright-docs-'));
+  await furnish(folder);
+  await installCommands(t, join(folder, 'bin'), env);
+  const { PATH = '', NODE_COMPILE_CACHE } = process.env;
+  const shell = openShell(folder, {
+    PATH: `${join(folder, 'bin')}:${PATH}`,
+    HOME: folder,
+    LANG: 'C.UTF-8',
+    ...(NODE_COMPILE_CACHE && { NODE_COMPILE_CACHE }),
+  });
+  t.teardown(async () => {
+    await shell.close();
+    await rm(folder, { recursive: true, force: true });
+  });
+  const names: [string, string][] = [
+    ['http://localhost:3000', node.baseUrl],
+    ['2587', submission],
+    ['2465', submissions],
+    ['8080', endpoint],
+  ];
+  return {
+    shell,
+    folder,
+    here: (text) => names.reduce((known, [shown, real]) => known.replaceAll(shown, real), text),
+    printed: { 'the key that npm start printed': key, 'the admin password that npm start printed': adminPassword },
+    endpointIsUp: () =>
+      eventually(
+        () =>
+          new Promise<boolean>((answer) => {
+            const socket = connect(Number(endpoint), '127.0.0.1', () => answer(true)).on('error', () => answer(false));
+            socket.once('close', () => socket.destroy());
+          }),
+      ),
+  };
+}
+
+/** A project of the reader's own, with our client and nodemailer installed. */
+async function furnish(folder: string): Promise<void> {
+  for (const name of ['bin', 'node_modules']) await mkdir(join(folder, name));
+  await symlink(process.execPath, join(folder, 'bin/node'));
+  await symlink(repository, join(folder, 'node_modules/sendwright'));
+  await symlink(join(repository, 'node_modules/nodemailer'), join(folder, 'node_modules/nodemailer'));
+}
