@@ -43,6 +43,9 @@ export const methodNotAllowed = () => new ApiError(405, 'method not allowed');
 
 export const conflict = (detail: string) => new ApiError(409, 'conflict', { detail });
 
+/** 410; `detail` says since when, or why, it is not there any more. */
+export const gone = (detail: string) => new ApiError(410, 'gone', { detail });
+
 export const payloadTooLarge = (detail: string) => new ApiError(413, 'payload too large', { detail });
 
 export const unsupportedMediaType = (detail: string) => new ApiError(415, 'unsupported media type', { detail });

@@ -127,7 +127,7 @@ async function bringUp(config: Config, foundation: Foundation, stops: Stops): Pr
   const tlsPolicies = findTlsPolicies(config, internet, db, log, stops);
   const rounds = new Rounds(log);
   stops.push(() => rounds.stop());
-  addChores(rounds, db, surroundings, config.deliveryMode === 'sandbox');
+  addChores(rounds, db, surroundings, { sandbox: config.deliveryMode === 'sandbox', log });
   const providers = await readProviders(config.providersFile);
   const makesCalls = config.roles.has('mta') || config.roles.has('webhooks');
   const { siblings } = foundation;

@@ -5,16 +5,17 @@ export class Rounds {
   readonly #log: Logger;
   readonly #timers: NodeJS.Timeout[] = [];
   readonly #busy = new Map<string, Promise<void>>();
+  readonly #stop = new AbortController();
 
   constructor(log: Logger) {
     this.#log = log;
   }
 
-  /** Does the work now, and then every `ms`. */
-  every(ms: number, name: string, work: () => Promise<void>): void {
+  /** Does the work now, and then every `ms`. @param work what can take long ends early when its signal says so */
+  every(ms: number, name: string, work: (stop: AbortSignal) => Promise<void>): void {
     const round = () => {
       if (this.#busy.has(name)) return;
-      const running = work()
+      const running = work(this.#stop.signal)
         .catch((error: Error) =>
           this.#log.warn({ error: error.message, round: name }, 'regular work failed; it is tried again'),
         )
@@ -28,6 +29,7 @@ export class Rounds {
   /** Begins nothing more, and waits for what is under way. */
   async stop(): Promise<void> {
     for (const timer of this.#timers) clearInterval(timer);
+    this.#stop.abort();
     await Promise.all(this.#busy.values());
   }
 }

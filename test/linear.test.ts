@@ -3,6 +3,7 @@ import { Socket } from 'node:net';
 import Koa from 'koa';
 import { spf } from 'mailauth/lib/spf/index.js';
 import t from 'tap';
+import { Redaction } from '../src/core/erased.ts';
 import { judge } from '../src/core/return-class.ts';
 import { refuseUrl } from '../src/endpoint.ts';
 import { normalizeDomain, parseMailbox } from '../src/mail/address.ts';
@@ -26,6 +27,7 @@ import { waitOf } from '../src/webhooks/outcome.ts';
 import { isLinear } from './support/linear.ts';
 
 const length = 64 * 1024;
+const erased = new Redaction('a.a+a@a.a');
 const repeat = (unit: string, most: number) => unit.repeat(Math.ceil(most / unit.length)).slice(0, most);
 
 /** What makes a parser look ahead, go back, or keep what is open. */
@@ -201,6 +203,7 @@ const parsers: Record<string, (text: string) => unknown> = {
       ),
     ),
   'what a bounce is about': (text) => judge({ ...notice, diagnostic: text }),
+  'text that an erased address may be in': (text) => erased.redactAll([text, `${text}a%40a.a`], 'erased'),
   'a reply by SMTP': (text) => new ReplyParser().feed(Buffer.from(`250-${text}\r\n250 ${text}\r\n`)),
   'a text of a server': (text) => cleanRemoteText(text),
   'a hint when to try again': (text) => retryHintMs({ code: 451, enhanced: null, text }),

@@ -1,5 +1,7 @@
+import { pruneContents } from '../core/content-retention.ts';
 import { forgetRetired } from '../core/dkim-keys.ts';
 import { addUp, forgetZeros } from '../core/email-counts.ts';
+import { eraseDue } from '../core/erasing.ts';
 import { forgetExpired } from '../core/idempotency.ts';
 import * as loginAttempts from '../core/login-attempts.ts';
 import { dropOld } from '../core/retention.ts';
@@ -11,16 +13,24 @@ import { recheckDue, type Surroundings } from '../core/verification.ts';
 import * as warmUp from '../core/warm-up.ts';
 import type { Database } from '../db/client.ts';
 import { analyzeFresh, ensurePartitions } from '../db/partitions.ts';
+import type { Logger } from '../log.ts';
 import type { Rounds } from '../rounds.ts';
 
 const secondMs = 1_000;
 const minuteMs = 60_000;
 
 /** What the clock asks for, whatever mail there is. Several nodes may do it at once. */
-export function addChores(rounds: Rounds, db: Database, surroundings: Surroundings, sandbox: boolean): void {
+export function addChores(
+  rounds: Rounds,
+  db: Database,
+  surroundings: Surroundings,
+  { sandbox, log }: { sandbox: boolean; log: Logger },
+): void {
   rounds.every(6 * 60 * minuteMs, 'partitions', () => ensurePartitions(db, new Date()));
   rounds.every(5 * secondMs, 'statistics of a new week', () => analyzeFresh(db, new Date()));
   rounds.every(60 * minuteMs, 'retention', async () => void (await dropOld(db, new Date())));
+  rounds.every(60 * minuteMs, 'old contents', async (stop) => void (await pruneContents(db, new Date(), { stop })));
+  rounds.every(secondMs, 'erasures', (stop) => eraseDue(db, surroundings.keyring, log, stop));
   rounds.every(2 * secondMs, 'email counts', () => addUp(db));
   rounds.every(60 * minuteMs, 'email counts of nothing', () => forgetZeros(db));
   rounds.every(15 * minuteMs, 'login failures', () => loginAttempts.forgetOld(db));

@@ -87,7 +87,7 @@ async function rotateEmbedded(config: Config, secrets: Secrets, keys: Keys, say:
 
 /** A command that works beside running nodes does not bring their schema up to date. */
 async function demandTables(db: Database): Promise<void> {
-  const [row] = await db.query<{ there: boolean }>({ text: `SELECT to_regclass('key_holders') IS NOT NULL AS there` });
+  const [row] = await db.query<{ there: boolean }>({ text: `SELECT to_regclass('erasures') IS NOT NULL AS there` });
   if (!row?.there)
     throw new StartError('the database is that of an older Sendwright: start this one on it once, and run this again');
 }

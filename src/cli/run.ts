@@ -9,6 +9,7 @@ import { checkDomain, listDomains } from './domains.ts';
 import { beginHold, endHold } from './hold.ts';
 import { createKey, listKeys, revokeKey } from './keys.ts';
 import { migrate } from './migrate.ts';
+import { eraseRecipient, exportAccount } from './privacy.ts';
 import { flushDestination, listQueue, pauseDestination, resumeDestination } from './queue.ts';
 import { rotateEncryption } from './rotate-encryption.ts';
 import { send } from './send.ts';
@@ -23,6 +24,8 @@ export const commands: Record<string, Command> = {
   'accounts suspend': suspendAccount,
   'accounts resume': resumeAccount,
   'accounts plan': changePlan,
+  'accounts export': exportAccount,
+  'accounts erase-recipient': eraseRecipient,
   'keys list': listKeys,
   'keys create': createKey,
   'keys revoke': revokeKey,

@@ -1,4 +1,5 @@
 import { AllEmails, Emails } from './emails.ts';
+import { Erasures, OwnAccount } from './privacy.ts';
 import type { ChangePasswordBody } from './requests.ts';
 import {
   Accounts,
@@ -34,6 +35,8 @@ export class Sendwright {
   readonly stats: Stats;
   readonly templates: Templates;
   readonly suppressions: Suppressions;
+  readonly erasures: Erasures;
+  readonly account: OwnAccount;
   readonly domains: Domains;
   readonly keys: Keys;
   readonly webhooks: Webhooks;
@@ -59,6 +62,8 @@ export class Sendwright {
     this.stats = new Stats(call);
     this.templates = new Templates(call);
     this.suppressions = new Suppressions(call);
+    this.erasures = new Erasures(call);
+    this.account = new OwnAccount(call);
     this.domains = new Domains(call);
     this.keys = new Keys(call);
     this.webhooks = new Webhooks(call);

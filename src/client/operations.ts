@@ -13,12 +13,15 @@ import type {
   CreateKeyBody,
   CreateTemplateBody,
   CreateWebhookBody,
+  EraseRecipientBody,
   ExamineQuery,
+  ExportAccountQuery,
   GetStatsQuery,
   ImportSuppressionsBody,
   ListAllEmailsQuery,
   ListDestinationsQuery,
   ListEmailsQuery,
+  ListErasuresQuery,
   ListSuppressionsQuery,
   ListWebhookDeliveriesQuery,
   LogInBody,
@@ -48,6 +51,7 @@ import type {
   Email,
   EmailContent,
   EmailWithRecipients,
+  Erasure,
   Explanation,
   Finding,
   Login,
@@ -89,6 +93,10 @@ export const routes = {
   importSuppressions: { method: 'POST', path: '/api/v1/suppressions/import' },
   exportSuppressions: { method: 'GET', path: '/api/v1/suppressions/export', isText: true },
   removeSuppression: { method: 'DELETE', path: '/api/v1/suppressions/{address}' },
+  eraseRecipient: { method: 'POST', path: '/api/v1/recipients/erase' },
+  listErasures: { method: 'GET', path: '/api/v1/recipients/erasures' },
+  getErasure: { method: 'GET', path: '/api/v1/recipients/erasures/{id}' },
+  exportAccount: { method: 'GET', path: '/api/v1/account/export', isText: true },
   addDomain: { method: 'POST', path: '/api/v1/domains' },
   listDomains: { method: 'GET', path: '/api/v1/domains' },
   getDomain: { method: 'GET', path: '/api/v1/domains/{id}' },
@@ -253,6 +261,20 @@ export interface Operations {
   exportSuppressions: { answer: string };
   /** Take an address off the list */
   removeSuppression: { answer: { /** What was done, for a person. */ message: string } };
+  /** Erase a recipient's data */
+  eraseRecipient: { body: EraseRecipientBody; answer: { erasure: Erasure } };
+  /** List erasures */
+  listErasures: {
+    query: ListErasuresQuery;
+    answer: {
+      /** The page. */ erasures: Erasure[];
+      /** How many match in all, whatever `limit` and `offset` are. */ count: number;
+    };
+  };
+  /** Get an erasure */
+  getErasure: { answer: { erasure: Erasure } };
+  /** Get all that the account has */
+  exportAccount: { query: ExportAccountQuery; answer: string };
   /** Add a domain */
   addDomain: {
     body: AddDomainBody;

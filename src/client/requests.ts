@@ -133,6 +133,21 @@ export interface ImportSuppressionsBody {
   }[];
 }
 
+export interface EraseRecipientBody {
+  /** Whose data goes, in any case. */ address: string;
+  /** `keep`, also where it is omitted: an address that is on the suppression list stays there, as nothing else keeps mail from it; `remove`: it goes as well. */
+  suppression?: 'keep' | 'remove' | null;
+}
+
+export interface ListErasuresQuery extends PageQuery {
+  /** Only those of this address, by its hash. */ address?: string;
+}
+
+export interface ExportAccountQuery {
+  /** `included`, also where it is omitted: with the bytes of files as base64; `referenced`: without. */
+  attachments?: 'included' | 'referenced';
+}
+
 export interface AddDomainBody {
   /** The name, such as `shop.example.com`. A subdomain is a domain of its own. */ domain: string;
 }

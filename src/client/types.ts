@@ -283,6 +283,30 @@ export interface Suppression {
   /** Since when. */ created_at: string;
 }
 
+/** The receipt for the erasure of one recipient's data. */
+export interface Erasure {
+  /** Of the receipt. */ id: string;
+  /** `done`: nothing is left, and nobody here knows any more whose it was. */ status: 'pending' | 'done';
+  /** A keyed hash of the address, the same for each erasure of it in this account. */ address_hash: string;
+  /** Whether a suppression of the address stays. */ suppression: 'keep' | 'remove';
+  /** How much was erased so far. */
+  counts: {
+    /** Emails that they were a recipient of: each keeps its id, times, status and figures. */ emails: number;
+    /** Contents that were for them alone, with their subjects. */ contents: number;
+    /** Files that no other email has. */ attachments: number;
+    /** Places among recipients, where `erased-1` and its like stand now. */ recipients: number;
+    /** Of these, those that mail was still to be sent to. */ canceled: number;
+    /** Attempts, with what was said in them. */ attempts: number;
+    /** Bounces, complaints and the like, with their words. */ returns: number;
+    /** Webhook deliveries: their payloads, and what endpoints answered. */ webhook_deliveries: number;
+    /** Answers that were kept for an `Idempotency-Key`. */ idempotency_keys: number;
+    /** Messages in the sandbox's mailbox. */ sandbox_messages: number;
+    /** Suppressions, where that was asked for. */ suppressions: number;
+  };
+  /** When it was asked for. */ asked_at: string;
+  /** When it was done; null: it is not. */ done_at: string | null;
+}
+
 /** A sending domain. */
 export interface Domain {
   /** Its id. */ id: string;
@@ -416,6 +440,11 @@ export interface Account {
   usage: {
     /** Emails accepted today. */ day: number;
     /** Emails accepted this month. */ month: number;
+  };
+  /** For how many days the plan keeps what, from when an email was due. What waits is kept. */
+  retention: {
+    /** The log of its emails, at the least: weeks go as a whole. */ log_days: number;
+    /** Their content. */ content_days: number;
   };
   /** Since when it may not log in or send; null: it may. */ suspended_at: string | null;
   /** When it was created. */ created_at: string;

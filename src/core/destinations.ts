@@ -81,11 +81,14 @@ export async function report(db: Database, nodeId: string, reports: Report[]): P
       column(({ perMinute }) => perMinute),
       column(({ backoffUntil }) => backoffUntil),
       column(({ reason }) => reason),
-      column(({ lastReply }) => lastReply),
+      column(({ lastReply }) => lastReply && withoutAddresses(lastReply)),
       column(({ lastSuccessAt }) => lastSuccessAt),
     ],
   });
 }
+
+/** A site is everybody's, a recipient is some account's, and may be erased. */
+const withoutAddresses = (reply: string) => reply.replace(/[^\s<>@]{1,64}@[^\s<>@]{1,255}/g, '…');
 
 /** Every site that mail waits for, was sent to within the hour, or that is paused; those with most waiting first. */
 export async function list(db: Database, limit: number): Promise<Standing[]> {

@@ -128,6 +128,7 @@ export function draft(
     createdAt: now,
     scheduledAt: request.scheduledAt,
     sentAt: null,
+    erasedAt: null,
   };
   const attachments = request.attachments.map((attachment) => ({ ...attachment, sha256: sha256(attachment.content) }));
   return { email, request, attachments, recipients, jobs: [...jobs.values()] };

@@ -28,7 +28,7 @@ export interface Page {
 const marks: Partial<Record<EmailStatus, string>> = {
   failed: 'failed > 0',
   suppressed: 'suppressed > 0',
-  canceled: 'scheduled_at IS NOT NULL',
+  canceled: '(scheduled_at IS NOT NULL OR erased_at IS NOT NULL)',
 };
 
 /**

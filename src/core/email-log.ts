@@ -1,10 +1,11 @@
 import type { Database } from '../db/client.ts';
-import { notFound } from '../errors.ts';
+import { gone, notFound } from '../errors.ts';
 import type { Attempt, Email, Recipient, Return } from '../generated/prisma/client.ts';
 import { isId } from '../ids.ts';
 import type { StoredAttachment } from './draft.ts';
 import * as counts from './email-counts.ts';
 import { conditions, type Filter, type Page } from './email-filter.ts';
+import { planOf } from './plans.ts';
 
 /** Nobody pages through more than these, and counting them takes long; looking for words in each the longest. */
 const mostCounted = ({ q }: Filter) => (q === null ? 10_000 : 1_000);
@@ -125,9 +126,9 @@ export interface Content {
   attachments: (StoredAttachment & { size: number })[];
 }
 
-/** @throws ApiError 404 */
+/** @throws ApiError 404, or 410 when its content is not kept any more */
 export async function content(db: Database, accountId: string, id: string): Promise<Content> {
-  await find(db, accountId, id);
+  const email = await find(db, accountId, id);
   const [row] = await db.query<Omit<Content, 'headers'> & { headers: [name: string, value: string][] }>({
     text: `SELECT c.html, c.text, c.headers,
                   coalesce((SELECT jsonb_agg(used || jsonb_build_object('size', octet_length(a.content)) ORDER BY place)
@@ -136,8 +137,15 @@ export async function content(db: Database, accountId: string, id: string): Prom
              FROM email_contents c WHERE c.email_id = $1`,
     values: [id, accountId],
   });
-  if (!row) throw notFound();
+  if (!row) throw gone(await whyGone(db, email));
   return { ...row, headers: row.headers.map(([name, value]) => ({ name, value })) };
+}
+
+/** Why an email has no content, in words. */
+async function whyGone(db: Database, { accountId, erasedAt }: Email): Promise<string> {
+  if (erasedAt !== null) return 'the content was erased, with the data of its recipient';
+  const account = await db.prisma.account.findUnique({ where: { id: accountId }, select: { plan: true } });
+  return `the content of an email is kept for ${planOf(account?.plan ?? '').contentDays} days, and these are over`;
 }
 
 /**

@@ -2,6 +2,7 @@ import type { Database, Sql } from '../db/client.ts';
 import { type EncryptionKey, type Keyring, open, seal, sealedPrefix } from '../seal.ts';
 import * as domains from './domains.ts';
 import { admit, lockKeyState, sealCheck } from './encryption-key.ts';
+import * as erasures from './erasures.ts';
 import { strangersTo } from './key-holders.ts';
 import * as serviceSecrets from './service-secrets.ts';
 import * as webhooks from './webhooks.ts';
@@ -21,6 +22,7 @@ const places: Place[] = [
   { table: 'webhooks', column: 'secret', id: 'id', boundTo: 'id', context: webhooks.sealContext },
   { table: 'webhooks', column: 'previous_secret', id: 'id', boundTo: 'id', context: webhooks.sealContext },
   { table: 'service_secrets', column: 'sealed', id: 'name', boundTo: 'name', context: serviceSecrets.sealContext },
+  { table: 'erasures', column: 'sealed_address', id: 'id', boundTo: 'id', context: erasures.sealContext },
 ];
 
 const batchSize = 200;

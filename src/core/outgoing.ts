@@ -4,6 +4,7 @@ import type { Stream } from '../sending-pools.ts';
 import type { TlsLevel } from '../smtp/tls-names.ts';
 import { stricter, type TlsDemand } from '../smtp/tls-policy.ts';
 import type { StoredAttachment } from './draft.ts';
+import { isErased } from './erased.ts';
 
 /** A DKIM key of the sender's domain, as it is stored. */
 export interface SealedKey {
@@ -179,6 +180,8 @@ export function demandOf(ofEmail: TlsLevel, domain: string | null, ofDomain: Tls
   return stricter({ level: ofEmail, by: `${tlsSetting} this email` }, byDomain);
 }
 
+const isShown = (mailbox: string) => !isErased(mailbox);
+
 const keyOf = (accountId: string, sha256: string) => `${accountId} ${sha256}`;
 
 const sealedKey = (selector: string | null, sealed: Buffer | null): SealedKey[] =>
@@ -201,9 +204,10 @@ function present(row: Row, contents: Map<string, Buffer>): OutgoingEmail {
     accountId: row.account_id,
     type: row.type,
     from: row.from,
-    to: row.to,
-    cc: row.cc,
-    replyTo: row.reply_to,
+    // Whoever was erased since is not shown to the others.
+    to: row.to.filter(isShown),
+    cc: row.cc.filter(isShown),
+    replyTo: row.reply_to.filter(isShown),
     subject: row.subject,
     messageId: row.message_id,
     onUncertain: row.on_uncertain,

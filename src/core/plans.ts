@@ -9,12 +9,14 @@ export interface Plan {
   pricePast: number | null;
   /** How long the log of its emails is kept at the least, from when each was due. */
   logDays: number;
+  /** How long the content of its emails is kept, from when each was due; longer for one that still waits. */
+  contentDays: number;
 }
 
 export const plans = {
-  free: { perMonth: 3_000, perDay: 100, domains: 1, pricePast: null, logDays: 30 },
-  pro: { perMonth: 50_000, perDay: null, domains: 10, pricePast: 0.5, logDays: 30 },
-  unlimited: { perMonth: null, perDay: null, domains: null, pricePast: null, logDays: 30 },
+  free: { perMonth: 3_000, perDay: 100, domains: 1, pricePast: null, logDays: 30, contentDays: 30 },
+  pro: { perMonth: 50_000, perDay: null, domains: 10, pricePast: 0.5, logDays: 30, contentDays: 30 },
+  unlimited: { perMonth: null, perDay: null, domains: null, pricePast: null, logDays: 30, contentDays: 30 },
 } as const satisfies Record<string, Plan>;
 
 export type PlanName = keyof typeof plans;

@@ -1,4 +1,5 @@
 import type { Database } from '../db/client.ts';
+import { conflict } from '../errors.ts';
 import { parseMailbox } from '../mail/address.ts';
 import type { SendRequest } from './draft.ts';
 import * as log from './email-log.ts';
@@ -7,10 +8,12 @@ import { loadFiles } from './outgoing.ts';
 /**
  * What an email asked for, to be asked for again, now: to the same recipients, with the same content and files.
  *
- * @throws ApiError 404
+ * @throws ApiError 404, 410 when its content is not kept any more, or 409 when one of its recipients was erased
  */
 export async function resendable(db: Database, accountId: string, id: string): Promise<SendRequest> {
   const [{ email }, content] = await Promise.all([log.get(db, accountId, id), log.content(db, accountId, id)]);
+  if (email.erasedAt !== null)
+    throw conflict('the data of a recipient was erased: nobody knows any more whom it was for');
   const files = await loadFiles(db, accountId, content.attachments);
   return {
     from: parseMailbox(email.from),

@@ -1,6 +1,7 @@
 import type { Database, Sql } from '../db/client.ts';
 import type { EmailStatus, ReturnKind, SuppressionReason } from '../generated/prisma/enums.ts';
 import type { Queue } from '../queue.ts';
+import { isErased } from './erased.ts';
 import * as suppressions from './suppressions.ts';
 import { type EventType, emit } from './webhooks.ts';
 
@@ -74,8 +75,10 @@ export async function record(
   tx: Sql,
   queue: Queue,
   email: ReturnedEmail,
-  returned: Returned[],
+  heard: Returned[],
 ): Promise<{ news: Returned[]; calls: number }> {
+  // Nothing is written down of whoever was erased: the words of a notice would bring the address back.
+  const returned = heard.filter(({ address }) => !isErased(address));
   const column = (read: (one: Returned) => string | null) => returned.map(read);
   const inserted = await tx.query<{ recipient: string; kind: ReturnKind }>({
     name: 'returns-insert',

@@ -4,15 +4,17 @@ import { sealingKey } from './encryption-key.ts';
 
 /**
  * The keys of the tokens that stand in mail: who unsubscribes, whose bounce it is. They stay what they are when the master
- * key is changed, as that mail is in mailboxes for years.
+ * key is changed, as that mail is in mailboxes for years; so does the key of the hashes that receipts of erasures name
+ * addresses by.
  */
 export interface TokenKeys {
   returnPath: Buffer;
   unsubscribe: Buffer;
+  erasedAddress: Buffer;
 }
 
 /** What each was derived from the master key as, before it was kept. */
-const purposes = { returnPath: 'return path', unsubscribe: 'unsubscribe' } as const;
+const purposes = { returnPath: 'return path', unsubscribe: 'unsubscribe', erasedAddress: 'erased address' } as const;
 
 export const sealContext = (name: string) => `service:${name}`;
 
@@ -33,6 +35,7 @@ export async function tokenKeys(db: Database, keyring: Keyring): Promise<TokenKe
       if (!found) throw new Error(`the database has no key for ${name}`);
       return found;
     };
-    return { returnPath: of(purposes.returnPath), unsubscribe: of(purposes.unsubscribe) };
+    const { returnPath, unsubscribe, erasedAddress } = purposes;
+    return { returnPath: of(returnPath), unsubscribe: of(unsubscribe), erasedAddress: of(erasedAddress) };
   });
 }

@@ -110,15 +110,40 @@ export async function settle(
       ordered.map((entry) => entry.uncertain),
     ],
   });
-  await insertAttempts(tx, attempts);
+  const isKnown = await knownTo(tx, [...settlements, ...attempts]);
+  await insertAttempts(tx, known(attempts, isKnown));
   await suppressions.addAll(
     tx,
     settlements.flatMap(({ suppress, emailId }) =>
-      suppress ? [{ ...suppress, reason: 'bounce' as const, emailId }] : [],
+      suppress && isKnown(emailId, suppress.address) ? [{ ...suppress, reason: 'bounce' as const, emailId }] : [],
     ),
   );
   await queue.remove(tx, [...new Set(settlements.map((entry) => entry.jobId))]);
   return emit(tx, queue, eventsOf(settled, new Date()));
+}
+
+/**
+ * Whether an email still has this recipient. Who was erased while a node was frozen, or dead with a journal left behind, must
+ * not come back with what it has to say.
+ */
+async function knownTo(tx: Sql, about: { emailId: string }[]): Promise<(emailId: string, address: string) => boolean> {
+  const rows = await tx.query<{ id: string; addresses: string[] }>({
+    name: 'settlement-erased',
+    // Not IS NOT NULL: the planner would take the index of all that were erased from, which its statistics take to be empty.
+    text: `SELECT id, ARRAY(SELECT address FROM recipients r WHERE r.email_id = e.id) AS addresses
+             FROM emails e WHERE id = ANY(${unseen('$1::uuid[]')}::uuid[]) AND coalesce(erased_at > 'epoch', false)`,
+    values: [[...new Set(about.map(({ emailId }) => emailId))]],
+  });
+  const left = new Map(rows.map(({ id, addresses }) => [id, addresses]));
+  return (emailId, address) => left.get(emailId)?.includes(address) ?? true;
+}
+
+/** Without those of erased recipients; what was said in their sessions names them. */
+function known(attempts: AttemptRow[], isKnown: (emailId: string, address: string) => boolean): AttemptRow[] {
+  const kept = attempts.filter(({ emailId, recipient }) => isKnown(emailId, recipient));
+  if (kept.length === attempts.length) return attempts;
+  const touched = new Set(attempts.flatMap((row) => (kept.includes(row) ? [] : [row.emailId])));
+  return kept.map((row) => (touched.has(row.emailId) ? { ...row, conversation: null } : row));
 }
 
 /** A recipient about whom somebody has decided without an attempt. */

@@ -1,6 +1,7 @@
 import type { Database } from '../db/client.ts';
 import type { NamedRecipient } from '../mail/token.ts';
 import type { Queue } from '../queue.ts';
+import { isErased } from './erased.ts';
 import * as returns from './returns.ts';
 import * as suppressions from './suppressions.ts';
 
@@ -12,10 +13,16 @@ export interface Subscription {
   from: string;
 }
 
+/** Null when the email or the recipient is gone, or was erased. */
+function recipientOf(email: returns.ReturnedEmail | null, named: NamedRecipient): { address: string } | null {
+  const recipient = email?.recipients.find(({ position }) => position === named.position);
+  return recipient && !isErased(recipient.address) ? recipient : null;
+}
+
 /** What a token speaks of; null when the email or the recipient is gone. Changes nothing. */
 export async function lookUp(db: Database, named: NamedRecipient): Promise<Subscription | null> {
   const email = await returns.find(db, named.emailId, null);
-  const recipient = email?.recipients.find(({ position }) => position === named.position);
+  const recipient = recipientOf(email, named);
   return email && recipient ? { address: recipient.address, from: email.from } : null;
 }
 
@@ -28,7 +35,7 @@ export async function lookUp(db: Database, named: NamedRecipient): Promise<Subsc
 export async function unsubscribe(db: Database, queue: Queue, named: NamedRecipient): Promise<Subscription | null> {
   const { found, calls } = await db.transaction(async (tx) => {
     const email = await returns.find(tx, named.emailId, null);
-    const recipient = email?.recipients.find(({ position }) => position === named.position);
+    const recipient = recipientOf(email, named);
     if (!email || !recipient) return { found: null, calls: 0 };
     const { address } = recipient;
     const { calls } = await returns.record(tx, queue, email, [

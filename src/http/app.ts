@@ -13,6 +13,7 @@ import { emailRoutes } from './routes/emails.ts';
 import { healthRoutes } from './routes/health.ts';
 import { keyRoutes } from './routes/keys.ts';
 import { liveRoutes } from './routes/live.ts';
+import { privacyRoutes } from './routes/privacy.ts';
 import { referenceRoutes } from './routes/reference.ts';
 import { sandboxRoutes } from './routes/sandbox.ts';
 import { sendingRoutes } from './routes/sending.ts';
@@ -52,6 +53,7 @@ export function createApp(services: Services): Koa {
   emailRoutes(api, services);
   templateRoutes(api, services);
   suppressionRoutes(api, services);
+  privacyRoutes(api, services);
   statsRoutes(api, services);
   liveRoutes(api, app, services);
   webhookRoutes(api, services);

@@ -3,7 +3,9 @@ import { overlapMs } from '../core/dkim-keys.ts';
 import { keyRecord } from '../core/domains.ts';
 import type { DryRun } from '../core/dry-run.ts';
 import type { Content } from '../core/email-log.ts';
+import { countsOf } from '../core/erasures.ts';
 import type { RecipientExplanation } from '../core/explain.ts';
+import { planOf } from '../core/plans.ts';
 import type { Bucket } from '../core/stats.ts';
 import type { Template, TemplateSummary } from '../core/templates.ts';
 import type { Check } from '../core/verification.ts';
@@ -15,6 +17,7 @@ import type {
   DkimKey,
   Domain,
   Email,
+  Erasure,
   Recipient,
   Return,
   SandboxMessage,
@@ -180,17 +183,31 @@ export function suppression(row: Suppression) {
   return { address: row.address, reason: row.reason, email_id: row.emailId, created_at: iso(row.createdAt) };
 }
 
+export function erasure(row: Erasure) {
+  return {
+    id: row.id,
+    status: row.doneAt === null ? 'pending' : 'done',
+    address_hash: row.addressHash,
+    suppression: row.keepsSuppression ? 'keep' : 'remove',
+    counts: countsOf(row),
+    asked_at: iso(row.askedAt),
+    done_at: iso(row.doneAt),
+  };
+}
+
 /** Counts of a day or a month that is over are not shown as if they were today's. */
 export function account(row: Account, now: Date = new Date()) {
   const today = now.toISOString();
   const isToday = row.usageDay?.toISOString().slice(0, 10) === today.slice(0, 10);
   const isThisMonth = row.usageMonth?.toISOString().slice(0, 7) === today.slice(0, 7);
+  const plan = planOf(row.plan);
   return {
     id: row.id,
     name: row.name,
     plan: row.plan,
     credit: row.credit.toFixed(2),
     usage: { day: isToday ? row.usageDayCount : 0, month: isThisMonth ? row.usageMonthCount : 0 },
+    retention: { log_days: plan.logDays, content_days: plan.contentDays },
     suspended_at: iso(row.suspendedAt),
     created_at: iso(row.createdAt),
   };

@@ -51,6 +51,7 @@ export function goodBodies(from: string, template: { id: string; alias: string }
     renderTemplate: [() => ({ variables: { NAME: 'Ann' }, version: 'draft' })],
     addSuppression: [() => ({ address: 'gone@b.test', reason: 'manual' })],
     importSuppressions: [() => ({ suppressions: [{ address: 'gone@b.test', reason: 'manual' }] })],
+    eraseRecipient: [() => ({ address: 'nobody@b.test', suppression: 'remove' })],
     changeDomain: [() => ({ tls: 'required', pool: null })],
     addDomain: [() => ({ domain: `${fresh()}.example.com` })],
     rotateDkim: [() => ({ algorithm: 'ed25519', private_key: pem, selector: fresh() })],

@@ -132,6 +132,11 @@ t.test('every answer that the reference has is given', async (t) => {
       ['replayWebhook 409 conflict'],
       ['retryWebhookDelivery 409 conflict'],
     ]);
+    await node.db.query({ text: 'DELETE FROM email_contents WHERE email_id = $1', values: [sent] });
+    await hold([
+      ['getEmailContent 410 gone', { key: poor.key, id: sent }],
+      ['resendEmail 410 gone', { key: poor.key, id: sent }],
+    ]);
     // The sandbox publishes what it is asked to, but for this name, which does not exist there.
     const { token } = caller;
     const { domain } = (await node.call('POST', '/api/v1/domains', { token, body: { domain: 'nxdomain.test' } })).body;

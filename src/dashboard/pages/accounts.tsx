@@ -41,6 +41,16 @@ const columns: Column<Account>[] = [
   { id: 'plan', header: 'Plan', kind: 'narrow', cell: ({ plan }) => plan },
   { id: 'day', header: 'Today', kind: 'number', cell: ({ usage }) => count(usage.day) },
   { id: 'month', header: 'This month', kind: 'number', cell: ({ usage }) => count(usage.month) },
+  {
+    id: 'kept',
+    header: 'Keeps',
+    kind: 'narrow',
+    cell: ({ retention: { log_days: log, content_days: content } }) => (
+      <span title="The log of its emails, and what they say">
+        {log === content ? `${log} days` : `${log}, ${content} days`}
+      </span>
+    ),
+  },
   { id: 'credit', header: 'Credit', kind: 'number', cell: ({ credit }) => credit },
   { id: 'created', header: 'Since', kind: 'narrow', cell: ({ created_at: at }) => <Moment at={at} /> },
   { id: 'act', header: '', kind: 'narrow', cell: (account) => <Orders account={account} /> },

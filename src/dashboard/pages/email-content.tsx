@@ -1,7 +1,8 @@
 import { Tabs } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
-import { api } from '../api.ts';
+import { api, isStatus, wordsOf } from '../api.ts';
 import { bytes } from '../format.ts';
+import { Empty } from '../parts/empty.tsx';
 import { Failure, Waiting } from '../parts/failure.tsx';
 import { Panel } from '../parts/page.tsx';
 import { PlainText, Preview } from '../parts/preview.tsx';
@@ -16,7 +17,12 @@ export function EmailContentPanel({ id }: { id: string }) {
   const headers = data?.headers.map(({ name, value }) => `${name}: ${value}`).join('\n');
   return (
     <Panel title="Content">
-      {error && <Failure error={error} />}
+      {error &&
+        (isStatus(error, 410) ? (
+          <Empty title="It is not kept any more" words={wordsOf(error)} />
+        ) : (
+          <Failure error={error} />
+        ))}
       {!data && !error && (
         <div className="body">
           <Waiting />

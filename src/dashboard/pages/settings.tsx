@@ -7,6 +7,7 @@ import { Moment } from '../parts/moment.tsx';
 import { PageHead, Panel } from '../parts/page.tsx';
 import { Status } from '../parts/status.tsx';
 import { useSession } from '../session.ts';
+import { Privacy } from './privacy.tsx';
 
 /** Who is logged in, how it looks, and whether the service is well. */
 export function Settings() {
@@ -23,7 +24,7 @@ export function Settings() {
   });
   return (
     <>
-      <PageHead title="Settings" words="Who you are here, and how it looks." />
+      <PageHead title="Settings" words="Who you are here, how it looks, and what is kept." />
       <div className="columns">
         <div>
           <Panel title="You">
@@ -83,6 +84,7 @@ export function Settings() {
               </dd>
             </dl>
           </Panel>
+          <Privacy />
         </div>
       </div>
     </>

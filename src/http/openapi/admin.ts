@@ -20,6 +20,12 @@ const account = z
     usage: z
       .object({ day: integer('Emails accepted today.'), month: integer('Emails accepted this month.') })
       .describe('What counts for the plan, by days and months of UTC.'),
+    retention: z
+      .object({
+        log_days: integer('The log of its emails, at the least: weeks go as a whole.'),
+        content_days: integer('Their content.'),
+      })
+      .describe('For how many days the plan keeps what, from when an email was due. What waits is kept.'),
     suspended_at: time('Since when it may not log in or send; null: it may.').nullable(),
     created_at: time('When it was created.'),
   })
@@ -31,6 +37,7 @@ const example = {
   plan: 'pro',
   credit: '25.00',
   usage: { day: 12, month: 340 },
+  retention: { log_days: 30, content_days: 30 },
   suspended_at: null,
   created_at: samples.createdAt,
 };

@@ -5,6 +5,7 @@ import { emailGroup } from './emails.ts';
 import { eventWebhook } from './events.ts';
 import { keyGroup } from './keys.ts';
 import { type Group, openApiPath, toOpenApi } from './operation.ts';
+import { privacyGroup } from './privacy.ts';
 import { standardResponses } from './refusals.ts';
 import { sandboxGroup } from './sandbox.ts';
 import type { JsonSchema } from './schema.ts';
@@ -46,6 +47,7 @@ const groups: Group[] = [
   statsGroup,
   templateGroup,
   suppressionGroup,
+  privacyGroup,
   domainGroup,
   keyGroup,
   webhookGroup,

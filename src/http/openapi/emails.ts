@@ -4,6 +4,7 @@ import { uncertainPolicies } from '../../core/uncertainty.ts';
 import { tlsLevels } from '../../smtp/tls-names.ts';
 import { logQuery } from '../log-query.ts';
 import type { Group } from './operation.ts';
+import type { Refusal } from './refusals.ts';
 import { samples } from './samples.ts';
 import { flag, id, integer, list, oneOf, time, total, words } from './schema.ts';
 
@@ -91,6 +92,13 @@ const content = z
     ),
   })
   .meta({ id: 'EmailContent', description: 'What an email says.' });
+
+export const contentGone: Refusal = {
+  status: 410,
+  error: 'gone',
+  when: 'The content is not kept any more: its days are over, or the data of its recipient was erased.',
+  detail: 'the content of an email is kept for 30 days, and these are over',
+};
 
 const attempt = z
   .object({
@@ -297,7 +305,8 @@ export const emailGroup: Group = {
       method: 'get',
       path: '/api/v1/emails/:id/content',
       summary: 'Get what an email says',
-      description: 'Its bodies and header fields as they were accepted, and which files it has.',
+      description:
+        'Its bodies and header fields as they were accepted, and which files it has. They are kept for 30 days, and for as long as the email waits; the rest of the log as long as its week.',
       access: { key: 'read', orLogin: true },
       params,
       answer: {
@@ -310,6 +319,7 @@ export const emailGroup: Group = {
           attachments: [{ filename: 'invoice.pdf', content_type: 'application/pdf', content_id: null, size: 48213 }],
         },
       },
+      refusals: [contentGone],
     },
     {
       id: 'explainEmail',

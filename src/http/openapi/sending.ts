@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { mostInBatch, move, releaseRequest, sendQuery } from '../routes/sending.ts';
 import { shownSendRequest } from '../send-request.ts';
-import { email, emailExample, source, tlsOutlook } from './emails.ts';
+import { contentGone, email, emailExample, source, tlsOutlook } from './emails.ts';
 import type { Group } from './operation.ts';
 import type { Refusal } from './refusals.ts';
 import { samples } from './samples.ts';
@@ -109,6 +109,13 @@ const keyUsed: Refusal = {
   error: 'conflict',
   when: 'The `Idempotency-Key` was used with another request.',
   detail: 'the idempotency key was used with another request',
+};
+
+const recipientErased: Refusal = {
+  status: 409,
+  error: 'conflict',
+  when: 'The data of one of its recipients was erased.',
+  detail: 'the data of a recipient was erased: nobody knows any more whom it was for',
 };
 
 const notWaiting: Refusal = {
@@ -240,7 +247,7 @@ export const sendingGroup: Group = {
       params,
       idempotent: true,
       answer: { description: 'The new one.', schema: sent, example: { email: emailExample } },
-      refusals: [notVerified, keyUsed, quotaExceeded],
+      refusals: [notVerified, recipientErased, keyUsed, quotaExceeded, contentGone],
     },
   ],
 };

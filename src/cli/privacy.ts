@@ -1,0 +1,113 @@
+import { existsSync } from 'node:fs';
+import { open, rename } from 'node:fs/promises';
+import type { Writable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { z } from 'zod';
+import * as accounts from '../core/accounts.ts';
+import { admit } from '../core/encryption-key.ts';
+import { erase } from '../core/erasing.ts';
+import * as erasures from '../core/erasures.ts';
+import { tokenKeys } from '../core/service-secrets.ts';
+import { keyRefusals } from '../database.ts';
+import { accountLines } from '../http/account-lines.ts';
+import * as present from '../http/present.ts';
+import { mailbox } from '../http/validation.ts';
+import { StartError } from '../start-error.ts';
+import { type Command, Misuse } from './command.ts';
+import { withDatabase } from './database.ts';
+import { isSet, read, textOf } from './given.ts';
+
+/** Whoever reads the export has other users on the machine. */
+const ownersOnly = 0o600;
+const toldEveryLines = 500;
+
+export const exportAccount: Command = {
+  summary: 'all that an account has, as lines of JSON',
+  help: [
+    'Usage: sendwright accounts export <account> [--out <file>] [--without-attachments]',
+    '',
+    'Writes what GET /api/v1/account/export answers, to the standard output or to a new file that its owner alone can read. The',
+    'last line has the type "end": where it is missing, something else is too. No secret is in it.',
+  ].join('\n'),
+  operands: ['account'],
+  options: { out: { type: 'string' }, 'without-attachments': { type: 'boolean' } },
+  async run(env, say, given) {
+    const out = textOf(given, 'out');
+    if (out !== undefined && existsSync(out)) throw new Misuse(`--out: ${out} is there already`);
+    return withDatabase(env, say, async ({ db }) => {
+      const account = await accounts.find(db, given.operands[0] ?? '');
+      const written = { lines: 0, bytes: 0 };
+      const counted = async function* () {
+        for await (const line of accountLines(db, account, { files: !isSet(given, 'without-attachments') })) {
+          written.lines += 1;
+          written.bytes += Buffer.byteLength(line);
+          if (written.lines % toldEveryLines === 0)
+            given.progress(`${written.lines} lines, ${(written.bytes / 1e6).toFixed(1)} MB`);
+          yield line;
+        }
+      };
+      if (out === undefined) {
+        await pipeline(counted, process.stdout as Writable, { end: false }).catch(ignoreClosed);
+        return null;
+      }
+      // Whoever finds the file finds all of it.
+      const part = `${out}.part`;
+      const file = await open(part, 'w', ownersOnly).catch((error: Error) => {
+        throw new Misuse(`--out: ${part} cannot be written (${error.message})`);
+      });
+      await pipeline(counted, file.createWriteStream());
+      await rename(part, out);
+      return { json: { file: out, ...written }, text: `${out} has ${written.lines} lines, ${written.bytes} bytes.` };
+    });
+  },
+};
+
+/** Whoever reads it has had enough. */
+function ignoreClosed(error: Error & { code?: string }): void {
+  if (error.code !== 'EPIPE') throw error;
+}
+
+const askAgainMs = 500;
+/** What a node holds is given back or ends within this time; without a node it is one that runs later who goes on. */
+const waitedForMs = 60_000;
+
+export const eraseRecipient: Command = {
+  summary: "erases what is stored about one recipient of an account's mail",
+  help: [
+    'Usage: sendwright accounts erase-recipient <account> <address> [--remove-suppression]',
+    '',
+    'Erases the address, and what was written to it alone, from all that the account has, as POST /api/v1/recipients/erase does;',
+    'mail that waits for it is canceled. It cannot be taken back. A suppression of the address stays, unless',
+    '--remove-suppression is given. What is being sent at this moment is waited for, for a minute; after that a node goes on.',
+  ].join('\n'),
+  operands: ['account', 'address'],
+  options: { 'remove-suppression': { type: 'boolean' } },
+  async run(env, say, given) {
+    const [name = '', text = ''] = given.operands;
+    const { address } = read(z.object({ address: mailbox }), { address: text }).address;
+    const keepsSuppression = !isSet(given, 'remove-suppression');
+    return withDatabase(env, say, async ({ db, keyring }) => {
+      const admission = await db.transaction((tx) => admit(tx, keyring));
+      if (admission !== 'admitted') throw new StartError(keyRefusals[admission]);
+      const account = await accounts.find(db, name);
+      const keys = { keyring, tokenKeys: await tokenKeys(db, keyring) };
+      const { id } = await erasures.ask(db, account.id, { address, keepsSuppression }, keys);
+      const onProgress = ({ emails }: erasures.Counts) => given.progress(`${emails} emails`);
+      const end = Date.now() + waitedForMs;
+      while (!(await erase(db, { id, accountId: account.id, address }, { onProgress })) && Date.now() < end)
+        await sleep(askAgainMs);
+      const receipt = present.erasure(await erasures.get(db, account.id, id));
+      const counts = Object.entries(receipt.counts).map(([kind, count]) => `  ${kind}: ${count}`);
+      const state =
+        receipt.status === 'done'
+          ? 'Nothing is left of it.'
+          : 'Some of it is being sent at this moment: a node goes on with it.';
+      return {
+        json: { erasure: receipt },
+        text: [`${state} The receipt is ${id}, with the hash ${receipt.address_hash}.`, ...counts].join('\n'),
+        failed: receipt.status !== 'done',
+      };
+    });
+  },
+};

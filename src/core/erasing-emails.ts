@@ -1,0 +1,279 @@
+import type { Sql } from '../db/client.ts';
+import { dropUnneeded } from './attachments.ts';
+import { readable } from './content-reads.ts';
+import { type Found, isErased, markOf, namelessMark, type Redaction, type Work } from './erased.ts';
+import { eraseAttempts, eraseDeliveries, eraseReturns, lockDeliveries } from './erasing-records.ts';
+import type { Counts } from './erasures.ts';
+import { suppressible } from './suppressions.ts';
+
+interface RecipientRow {
+  email_id: string;
+  position: number;
+  address: string;
+  last_response: string | null;
+  claimed: boolean;
+  waits: boolean;
+}
+
+/** Of emails that are looked at for whether they are being sent now. */
+const mostLookedAt = 2_000;
+const canceledAtOnce = 200;
+
+/** The account's emails that name the address among their recipients, oldest first. */
+async function emailsOf(
+  tx: Sql,
+  { accountId, redaction }: Work,
+  only: string,
+  after: string | null,
+  limit: number,
+): Promise<string[]> {
+  const rows = await tx.query<{ id: string }>({
+    // Materialized, or the planner walks over all of the account's emails to have them in order.
+    text: `WITH found AS MATERIALIZED (
+             SELECT id FROM emails WHERE account_id = $1 AND recipient_addresses @> ARRAY[$2::text] AND ${only})
+           SELECT id FROM found WHERE $3::uuid IS NULL OR id > $3 ORDER BY id LIMIT $4`,
+    values: [accountId, redaction.address, after, limit],
+  });
+  return rows.map(({ id }) => id);
+}
+
+/** Whether there is an email left to erase from. */
+export const isLeft = async (tx: Sql, work: Work): Promise<boolean> =>
+  (await emailsOf(tx, work, 'true', null, 1)).length > 0;
+
+/**
+ * Cancels what waits to be sent to the address, but what a node holds at this moment.
+ *
+ * @param after where the last call ended; null: at the beginning
+ * @returns where this one ended; null at the end
+ */
+export async function cancelSome(tx: Sql, work: Work, counts: Counts, after: string | null): Promise<string | null> {
+  const ids = await emailsOf(tx, work, 'pending > 0', after, canceledAtOnce);
+  const rows = await lockRecipients(tx, ids);
+  await cancel(
+    tx,
+    rows.filter(({ address }) => suppressible(address) === work.redaction.address),
+    counts,
+  );
+  return ids.length < canceledAtOnce ? null : (ids.at(-1) ?? null);
+}
+
+async function lockRecipients(tx: Sql, ids: string[]): Promise<RecipientRow[]> {
+  return tx.query<RecipientRow>({
+    text: `SELECT email_id, position, address, last_response, claimed_by IS NOT NULL AS claimed, next_attempt_at IS NOT NULL AS waits
+             FROM recipients WHERE email_id = ANY($1) ORDER BY email_id, position FOR UPDATE`,
+    values: [ids],
+  });
+}
+
+/** What no node holds is canceled; an email whose last recipient that was ends as the others say. */
+async function cancel(tx: Sql, rows: RecipientRow[], counts: Counts): Promise<void> {
+  const waiting = rows.filter(({ waits, claimed }) => waits && !claimed);
+  if (waiting.length === 0) return;
+  const ended = await tx.query<{ id: string }>({
+    text: `WITH canceled AS (
+             UPDATE recipients r SET status = 'canceled', next_attempt_at = NULL, job_id = NULL, waiting_for = NULL, settled_at = now()
+               FROM unnest($1::uuid[], $2::smallint[]) AS c (email_id, position)
+              WHERE r.email_id = c.email_id AND r.position = c.position RETURNING r.email_id)
+           UPDATE emails e SET pending = e.pending - 1 FROM canceled c WHERE e.id = c.email_id
+        RETURNING e.id, e.pending = 0 AS ended`,
+    values: [waiting.map((row) => row.email_id), waiting.map((row) => row.position)],
+  });
+  // A statement of its own: it sees what became of the others meanwhile.
+  await tx.query({
+    text: `UPDATE emails e SET status = s.status, sent_at = CASE WHEN s.status = 'sent' THEN now() END
+             FROM (SELECT id, CASE WHEN failed > 0 THEN 'failed'::email_status WHEN suppressed > 0 THEN 'suppressed'
+                                   WHEN EXISTS (SELECT FROM recipients r WHERE r.email_id = emails.id AND r.status = 'delivered') THEN 'sent'
+                                   ELSE 'canceled' END AS status
+                     FROM emails WHERE id = ANY($1) AND pending = 0) s
+            WHERE e.id = s.id`,
+    values: [ended.map(({ id }) => id)],
+  });
+  counts.canceled += waiting.length;
+}
+
+/**
+ * Erases from some emails, all that belongs to them at once. Those that are being sent now, to whomever, or told of to a
+ * webhook, are left for later: what is written down about that has to be there first.
+ *
+ * @returns how many
+ */
+export async function eraseSome(tx: Sql, work: Work, counts: Counts, limit: number): Promise<number> {
+  const all = await emailsOf(tx, work, 'true', null, mostLookedAt);
+  const busy = await busyOf(tx, all);
+  const chosen = all.filter((id) => !busy.has(id)).slice(0, limit);
+  const rows = await lockRecipients(tx, chosen);
+  const deliveries = await lockDeliveries(tx, chosen);
+  const claimed = new Set([...rows, ...deliveries].flatMap((row) => (row.claimed ? [row.email_id] : [])));
+  const byEmail = Map.groupBy(
+    rows.filter((row) => !claimed.has(row.email_id)),
+    (row) => row.email_id,
+  );
+  const isOwn = ({ address }: RecipientRow) => suppressible(address) === work.redaction.address;
+  const found = [...byEmail].map(([id, recipients]): Found => {
+    const own = recipients.find(isOwn);
+    if (!own) throw new Error(`email ${id} names a recipient that it has not`);
+    const alone = recipients.every((one) => one === own || isErased(one.address));
+    return { id, address: own.address, position: own.position, mark: markOf(own.position), alone };
+  });
+  if (found.length === 0) return 0;
+  const recipients = [...byEmail.values()].flat();
+  await cancel(tx, recipients.filter(isOwn), counts);
+  await eraseRecipients(tx, work, found, recipients);
+  await eraseContents(tx, work, found, counts);
+  counts.attempts += await eraseAttempts(tx, work, found);
+  counts.returns += await eraseReturns(tx, work, found);
+  const theirs = deliveries.filter((row) => byEmail.has(row.email_id));
+  counts.webhook_deliveries += await eraseDeliveries(tx, work, found, theirs);
+  const ids = found.map(({ id }) => id);
+  // A source cannot be taken apart with certainty, and it is a test that was made.
+  const messages = await tx.query({
+    text: 'DELETE FROM sandbox_messages WHERE email_id = ANY($1) RETURNING 1',
+    values: [ids],
+  });
+  counts.sandbox_messages += messages.length;
+  await eraseEmails(tx, work, found);
+  counts.emails += found.length;
+  counts.recipients += found.length;
+  return found.length;
+}
+
+/** Those that a node holds, for a recipient or a webhook. */
+async function busyOf(tx: Sql, ids: string[]): Promise<Set<string>> {
+  const rows = await tx.query<{ email_id: string }>({
+    text: `SELECT email_id FROM recipients WHERE email_id = ANY($1) AND claimed_by IS NOT NULL
+           UNION SELECT email_id FROM webhook_deliveries WHERE email_id = ANY($1) AND claimed_by IS NOT NULL`,
+    values: [ids],
+  });
+  return new Set(rows.map((row) => row.email_id));
+}
+
+async function eraseRecipients(tx: Sql, { redaction }: Work, found: Found[], rows: RecipientRow[]): Promise<void> {
+  await tx.query({
+    text: `UPDATE recipients r SET address = f.mark, last_response = NULL, waiting_for = NULL
+             FROM unnest($1::uuid[], $2::smallint[], $3::text[]) AS f (id, position, mark)
+            WHERE r.email_id = f.id AND r.position = f.position`,
+    values: [found.map(({ id }) => id), found.map(({ position }) => position), found.map(({ mark }) => mark)],
+  });
+  // What a server said to others may name it too.
+  const naming = rows.filter((row) => redaction.isIn(row.last_response));
+  await tx.query({
+    text: `UPDATE recipients r SET last_response = n.said FROM unnest($1::uuid[], $2::smallint[], $3::text[]) AS n (id, position, said)
+            WHERE r.email_id = n.id AND r.position = n.position AND r.last_response IS NOT NULL`,
+    values: [
+      naming.map((row) => row.email_id),
+      naming.map((row) => row.position),
+      naming.map((row) => redaction.redact(row.last_response ?? '', namelessMark)),
+    ],
+  });
+}
+
+/** What was for nobody else goes; what was for several loses the address. */
+async function eraseContents(tx: Sql, { accountId, redaction }: Work, found: Found[], counts: Counts): Promise<void> {
+  const gone = await tx.query<{ attachments: { sha256: string }[] }>({
+    text: 'DELETE FROM email_contents WHERE email_id = ANY($1) RETURNING attachments',
+    values: [found.flatMap(({ id, alone }) => (alone ? [id] : []))],
+  });
+  counts.contents += gone.length;
+  const hashes = gone.flatMap(({ attachments }) => attachments.map(({ sha256 }) => sha256));
+  counts.attachments += await dropUnneeded(tx, accountId, hashes);
+  const shared = new Map(found.filter(({ alone }) => !alone).map(({ id, mark }) => [id, mark]));
+  for (const ids of await readable(tx, [...shared.keys()])) await eraseShared(tx, redaction, shared, ids);
+}
+
+interface ContentRow {
+  id: string;
+  html: string | null;
+  text: string | null;
+  headers: unknown;
+  attachments: unknown;
+}
+
+/** Read and written back where it names the address: PostgreSQL takes seconds to look through megabytes for all spellings. */
+async function eraseShared(tx: Sql, redaction: Redaction, marks: Map<string, string>, ids: string[]): Promise<void> {
+  const rows = await tx.query<ContentRow>({
+    text: 'SELECT email_id AS id, html, text, headers, attachments FROM email_contents WHERE email_id = ANY($1)',
+    values: [ids],
+  });
+  const changed = rows.flatMap((row) => {
+    const { id, ...content } = row;
+    const clean = redaction.redactAll(content, marks.get(id) ?? namelessMark) as Omit<ContentRow, 'id'>;
+    return JSON.stringify(clean) === JSON.stringify(content) ? [] : [{ id, ...clean }];
+  });
+  await tx.query({
+    text: `UPDATE email_contents c SET html = n.html, text = n.text, headers = n.headers, attachments = n.attachments
+             FROM unnest($1::uuid[], $2::text[], $3::text[], $4::jsonb[], $5::jsonb[]) AS n (id, html, text, headers, attachments)
+            WHERE c.email_id = n.id`,
+    values: [
+      changed.map(({ id }) => id),
+      changed.map(({ html }) => html),
+      changed.map(({ text }) => text),
+      changed.map(({ headers }) => JSON.stringify(headers)),
+      changed.map(({ attachments }) => JSON.stringify(attachments)),
+    ],
+  });
+}
+
+interface EmailRow {
+  id: string;
+  to: string[];
+  cc: string[];
+  bcc: string[];
+  reply_to: string[];
+  recipient_addresses: string[];
+  subject: string;
+  tags: string[];
+  error: string | null;
+}
+
+/** The record itself, last: with that it is found no more. */
+async function eraseEmails(tx: Sql, { redaction }: Work, found: Found[]): Promise<void> {
+  const rows = await tx.query<EmailRow>({
+    text: `SELECT id, "to", cc, bcc, reply_to, recipient_addresses, subject, tags, error FROM emails WHERE id = ANY($1) FOR UPDATE`,
+    values: [found.map(({ id }) => id)],
+  });
+  const by = new Map(found.map((one) => [one.id, one]));
+  const cleaned = rows.map((row) => {
+    const { mark = namelessMark, alone = true } = by.get(row.id) ?? {};
+    return {
+      id: row.id,
+      to: redaction.redactList(row.to, mark),
+      cc: redaction.redactList(row.cc, mark),
+      bcc: redaction.redactList(row.bcc, mark),
+      reply_to: redaction.redactList(row.reply_to, mark),
+      recipient_addresses: row.recipient_addresses.filter((address) => address !== redaction.address),
+      subject: alone ? '' : redaction.redact(row.subject, mark),
+      tags: row.tags.map((tag) => redaction.redactLabel(tag, namelessMark)),
+      // In the words of some server, who may say more of somebody than an address.
+      error: alone || redaction.isIn(row.error) ? null : row.error,
+    };
+  });
+  await moveCounts(
+    tx,
+    rows.flatMap((row, index) => {
+      const tags = cleaned[index]?.tags ?? [];
+      return tags.join('\n') === row.tags.join('\n') ? [] : [{ id: row.id, tags }];
+    }),
+  );
+  await tx.query({
+    text: `UPDATE emails e SET "to" = c."to", cc = c.cc, bcc = c.bcc, reply_to = c.reply_to, recipient_addresses = c.recipient_addresses,
+                  subject = c.subject, tags = c.tags, error = c.error, erased_at = now()
+             FROM json_to_recordset($1::json) AS c (id uuid, "to" text[], cc text[], bcc text[], reply_to text[], recipient_addresses text[],
+                  subject text, tags text[], error text)
+            WHERE e.id = c.id`,
+    values: [JSON.stringify(cleaned)],
+  });
+}
+
+/** Emails are counted by each of their tags: under the new ones instead. The triggers look at the status alone. */
+async function moveCounts(tx: Sql, moved: { id: string; tags: string[] }[]): Promise<void> {
+  if (moved.length === 0) return;
+  await tx.query({
+    text: `INSERT INTO email_count_changes (facet, account_id, hour, status, type, emails)
+           SELECT facet, e.account_id, date_trunc('hour', e.created_at, 'UTC'), e.status, e.type, change
+             FROM json_to_recordset($1::json) AS m (id uuid, tags text[]) JOIN emails e ON e.id = m.id,
+                  LATERAL (SELECT DISTINCT 'tag:' || tag, -1 FROM unnest(e.tags) tag
+                           UNION ALL SELECT DISTINCT 'tag:' || tag, 1 FROM unnest(m.tags) tag) AS f (facet, change)`,
+    values: [JSON.stringify(moved)],
+  });
+}

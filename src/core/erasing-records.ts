@@ -1,0 +1,231 @@
+import type { Sql } from '../db/client.ts';
+import { type Found, namelessMark, type Redaction, type Work } from './erased.ts';
+import type { Counts } from './erasures.ts';
+
+/** What is left of words that somebody's server said of an erased recipient. */
+const erasedWords = 'erased';
+
+type Spoken = [ms: number, by: string, text: string];
+
+interface AttemptRow {
+  email_id: string;
+  id: string;
+  recipient: string;
+  reply: string | null;
+  reason: string;
+  conversation: Spoken[] | null;
+}
+
+/** Attempts keep their figures, and lose whom they were for and what was said. @returns how many */
+export async function eraseAttempts(tx: Sql, { redaction }: Work, found: Found[]): Promise<number> {
+  const alone = found.filter((one) => one.alone);
+  const own = await tx.query({
+    text: `UPDATE attempts a SET recipient = CASE WHEN a.recipient = f.address THEN f.mark ELSE a.recipient END,
+                  reply = NULL, reason = '${erasedWords}', conversation = NULL
+             FROM unnest($1::uuid[], $2::text[], $3::text[]) AS f (id, address, mark) WHERE a.email_id = f.id RETURNING 1`,
+    values: [alone.map(({ id }) => id), alone.map(({ address }) => address), alone.map(({ mark }) => mark)],
+  });
+  const shared = new Map(found.filter((one) => !one.alone).map((one) => [one.id, one]));
+  const rows = await tx.query<AttemptRow>({
+    text: 'SELECT email_id, id, recipient, reply, reason, conversation FROM attempts WHERE email_id = ANY($1)',
+    values: [[...shared.keys()]],
+  });
+  const changed = [...Map.groupBy(rows, (row) => row.email_id)].flatMap(([id, attempts]) => {
+    const one = shared.get(id);
+    return one ? withoutWords(redaction, one, attempts) : [];
+  });
+  await tx.query({
+    text: `UPDATE attempts a SET recipient = c.recipient, reply = c.reply, reason = c.reason, conversation = c.conversation
+             FROM json_to_recordset($1::json) AS c (email_id uuid, id uuid, recipient text, reply text, reason text, conversation jsonb)
+            WHERE a.email_id = c.email_id AND a.id = c.id`,
+    values: [JSON.stringify(changed)],
+  });
+  return own.length + changed.length;
+}
+
+/** Those attempts of one email that have something of the recipient, without it. */
+function withoutWords(redaction: Redaction, { address, mark }: Found, attempts: AttemptRow[]): AttemptRow[] {
+  const repliesTo = (theirs: boolean) =>
+    attempts.flatMap(({ recipient, reply }) => (reply && (recipient === address) === theirs ? [reply] : []));
+  const [own, others] = [repliesTo(true), repliesTo(false)];
+  const isOwn = (words: string) =>
+    words !== '' && own.some((reply) => reply.includes(words)) && !others.some((reply) => reply.includes(words));
+  const spoken = ([ms, by, text]: Spoken): Spoken => {
+    const [, code = '', words = ''] = /^(\d{3}[ -])(.*)$/s.exec(text) ?? [];
+    return [ms, by, by === 'server' && isOwn(words) ? `${code}${erasedWords}` : redaction.redact(text, mark)];
+  };
+  return attempts.flatMap((row) => {
+    const isTheirs = row.recipient === address;
+    const conversation = row.conversation?.map(spoken) ?? null;
+    const clean = {
+      ...row,
+      recipient: isTheirs ? mark : row.recipient,
+      reply: isTheirs || row.reply === null ? null : redaction.redact(row.reply, mark),
+      reason: isTheirs ? erasedWords : redaction.redact(row.reason, mark),
+      conversation,
+    };
+    return JSON.stringify(clean) === JSON.stringify(row) ? [] : [clean];
+  });
+}
+
+/** What came back keeps its kind and its class, and loses whose it was and the words. @returns how many */
+export async function eraseReturns(tx: Sql, { redaction }: Work, found: Found[]): Promise<number> {
+  const values = [found.map(({ id }) => id), found.map(({ address }) => address), found.map(({ mark }) => mark)];
+  const rows = await tx.query({
+    text: `UPDATE returns r SET recipient = f.mark, diagnostic = NULL
+             FROM unnest($1::uuid[], $2::text[], $3::text[]) AS f (id, address, mark)
+            WHERE r.email_id = f.id AND r.recipient = f.address RETURNING 1`,
+    values,
+  });
+  await tx.query({
+    text: `UPDATE returns SET diagnostic = regexp_replace(diagnostic, $2, $3, 'gi') WHERE email_id = ANY($1) AND diagnostic ~* $2`,
+    values: [values[0], redaction.source, namelessMark],
+  });
+  return rows.length;
+}
+
+interface DeliveryRow {
+  id: string;
+  email_id: string;
+  payload: string;
+  attempts: { response_body: string | null }[];
+  claimed: boolean;
+}
+
+/** What webhooks were told of these emails, or are to be. */
+export async function lockDeliveries(tx: Sql, emailIds: string[]): Promise<DeliveryRow[]> {
+  return tx.query<DeliveryRow>({
+    text: `SELECT id, email_id, payload, attempts, claimed_by IS NOT NULL AS claimed
+             FROM webhook_deliveries WHERE email_id = ANY($1) ORDER BY id FOR UPDATE`,
+    values: [emailIds],
+  });
+}
+
+interface Payload {
+  data: {
+    to?: string[];
+    subject?: string;
+    recipients?: { address: string; status: string; response: string | null }[];
+  };
+}
+
+/** What an endpoint answered may repeat what it was told. What waits is sent without the address. @returns how many */
+export async function eraseDeliveries(
+  tx: Sql,
+  { redaction }: Work,
+  found: Found[],
+  rows: DeliveryRow[],
+): Promise<number> {
+  const by = new Map(found.map((one) => [one.id, one]));
+  const clean = rows.map(({ id, email_id: emailId, payload, attempts }) => {
+    const { mark = namelessMark, alone = true } = by.get(emailId) ?? {};
+    const told = JSON.parse(payload) as Payload;
+    const { to = [], subject = '', recipients } = told.data;
+    const data = {
+      ...told.data,
+      to: redaction.redactList(to, mark),
+      subject: alone ? '' : subject,
+      ...(recipients
+        ? { recipients: recipients.map((one) => (redaction.isOf(one.address) ? { ...one, response: null } : one)) }
+        : {}),
+    };
+    return {
+      id,
+      payload: JSON.stringify(redaction.redactAll({ ...told, data }, mark)),
+      attempts: attempts.map((one) => ({ ...one, response_body: null })),
+    };
+  });
+  await tx.query({
+    text: `UPDATE webhook_deliveries d SET payload = c.payload, attempts = c.attempts
+             FROM json_to_recordset($1::json) AS c (id uuid, payload text, attempts jsonb) WHERE d.id = c.id`,
+    values: [JSON.stringify(clean)],
+  });
+  return clean.length;
+}
+
+/** The answer to a batch can have a megabyte. */
+const answersAtOnce = 20;
+
+interface EmailAnswer {
+  to?: string;
+  cc?: string[];
+  bcc?: string[];
+  subject?: string;
+  tags?: string[];
+}
+
+/**
+ * What calls with an idempotency key were answered, a stretch of them: their answer is given again without the address. A
+ * key that names the address goes: nothing could be found by another one.
+ *
+ * @param after where the last call ended; null: at the beginning
+ * @returns where this one ended; null at the end
+ */
+export async function eraseAnswers(
+  tx: Sql,
+  { accountId, redaction }: Work,
+  counts: Counts,
+  after: string | null,
+): Promise<string | null> {
+  const rows = await tx.query<{ key: string; said: string | null; named: boolean }>({
+    // The regular expression is for what is short, or has a part of the address in it.
+    text: `SELECT key, CASE WHEN strpos(lower(response::text), $5) > 0 THEN response::text END AS said, key ~* $4 AS named
+             FROM (SELECT * FROM idempotency_keys WHERE account_id = $1 AND ($2::text IS NULL OR key > $2) ORDER BY key LIMIT $3) stretch
+            ORDER BY key`,
+    values: [accountId, after, answersAtOnce, redaction.labelSource, redaction.part],
+  });
+  const named = rows.filter((row) => row.named).map(({ key }) => key);
+  const said = rows.flatMap((row) =>
+    row.said && !row.named && redaction.isInLabel(row.said)
+      ? [{ key: row.key, response: clean(redaction, row.said) }]
+      : [],
+  );
+  await tx.query({
+    text: 'DELETE FROM idempotency_keys WHERE account_id = $1 AND key = ANY($2)',
+    values: [accountId, named],
+  });
+  await tx.query({
+    text: `UPDATE idempotency_keys k SET response = s.response FROM unnest($2::text[], $3::json[]) AS s (key, response)
+            WHERE k.account_id = $1 AND k.key = s.key`,
+    values: [accountId, said.map(({ key }) => key), said.map(({ response }) => response)],
+  });
+  counts.idempotency_keys += named.length + said.length;
+  return rows.length < answersAtOnce ? null : (rows.at(-1)?.key ?? null);
+}
+
+/** The answer of a single send or of a batch: an email that names the address tells nobody what it was about. */
+function clean(redaction: Redaction, said: string): string {
+  const answer = JSON.parse(said) as { email?: EmailAnswer; emails?: EmailAnswer[] };
+  const each = (email: EmailAnswer): EmailAnswer =>
+    redaction.isIn(JSON.stringify(email))
+      ? {
+          ...email,
+          to: redaction.redactList([email.to ?? ''], namelessMark)[0] ?? '',
+          cc: redaction.redactList(email.cc ?? [], namelessMark),
+          bcc: redaction.redactList(email.bcc ?? [], namelessMark),
+          tags: (email.tags ?? []).map((tag) => redaction.redactLabel(tag, namelessMark)),
+          subject: '',
+        }
+      : email;
+  return JSON.stringify(
+    redaction.redactAll(
+      {
+        ...answer,
+        ...(answer.email ? { email: each(answer.email) } : {}),
+        ...(answer.emails ? { emails: answer.emails.map(each) } : {}),
+      },
+      namelessMark,
+    ),
+  );
+}
+
+/** A suppression goes on holding, and forgets which email it came from; or goes as well. @returns how many there were */
+export async function eraseSuppression(tx: Sql, { accountId, redaction }: Work, keeps: boolean): Promise<number> {
+  const rows = await tx.query({
+    text: keeps
+      ? 'UPDATE suppressions SET email_id = NULL WHERE account_id = $1 AND address = $2 RETURNING 1'
+      : 'DELETE FROM suppressions WHERE account_id = $1 AND address = $2 RETURNING 1',
+    values: [accountId, redaction.address],
+  });
+  return keeps ? 0 : rows.length;
+}

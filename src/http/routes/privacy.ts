@@ -1,0 +1,72 @@
+import { Readable } from 'node:stream';
+import type Router from '@koa/router';
+import { z } from 'zod';
+import * as accounts from '../../core/accounts.ts';
+import * as erasures from '../../core/erasures.ts';
+import type { Sender } from '../../core/keys.ts';
+import { forbidden } from '../../errors.ts';
+import { accountLines } from '../account-lines.ts';
+import { demandLogin, demandLoginOrKey, type Session } from '../auth.ts';
+import { readJson } from '../body.ts';
+import * as present from '../present.ts';
+import type { Services } from '../services.ts';
+import { mailbox, oneOf, page, parse } from '../validation.ts';
+
+const bodyLimit = 16 * 1024;
+
+export const erasureRequest = z.object({
+  address: mailbox.describe('Whose data goes, in any case.'),
+  suppression: oneOf(['keep', 'remove'])
+    .nullish()
+    .describe(
+      '`keep`, also where it is omitted: an address that is on the suppression list stays there, as nothing else keeps mail from it; `remove`: it goes as well.',
+    ),
+});
+
+export const erasureQuery = z.object({
+  ...page,
+  address: mailbox.optional().describe('Only those of this address, by its hash.'),
+});
+
+export const exportQuery = z.object({
+  attachments: oneOf(['included', 'referenced'])
+    .optional()
+    .describe('`included`, also where it is omitted: with the bytes of files as base64; `referenced`: without.'),
+});
+
+/** `POST /recipients/erase`, `GET /recipients/erasures`, `GET /recipients/erasures/:id`, and `GET /account/export`. */
+export function privacyRoutes(router: Router, services: Services): void {
+  const { db, jwtSecret } = services;
+  const reader = demandLoginOrKey(services, 'read');
+
+  router.post('/recipients/erase', demandLoginOrKey(services, 'send'), async (ctx) => {
+    const { accountId, domains } = ctx.state.sender as Sender;
+    // What was sent from its other domains is none of the business of such a key.
+    if (domains.length > 0) throw forbidden();
+    const { address, suppression } = parse(erasureRequest, await readJson(ctx, bodyLimit));
+    const input = { address: address.address, keepsSuppression: suppression !== 'remove' };
+    ctx.body = { erasure: present.erasure(await erasures.ask(db, accountId, input, services)) };
+  });
+
+  router.get('/recipients/erasures', reader, async (ctx) => {
+    const { address, ...rest } = parse(erasureQuery, ctx.query);
+    const query = { ...rest, address: address?.address ?? null };
+    const found = await erasures.list(db, ctx.state.accountId, query, services.tokenKeys);
+    ctx.body = { erasures: found.erasures.map(present.erasure), count: found.count };
+  });
+
+  router.get('/recipients/erasures/:id', reader, async (ctx) => {
+    ctx.body = { erasure: present.erasure(await erasures.get(db, ctx.state.accountId, ctx.params.id ?? '')) };
+  });
+
+  router.get('/account/export', ...demandLogin(db, jwtSecret), async (ctx) => {
+    const { accountId } = ctx.state.session as Session;
+    const { attachments } = parse(exportQuery, ctx.query);
+    const account = await accounts.get(db, accountId);
+    const lines = accountLines(db, account, { files: attachments !== 'referenced' });
+    ctx.type = 'application/x-ndjson';
+    ctx.set('Content-Disposition', `attachment; filename="sendwright-${account.id}.ndjson"`);
+    // A page is read when the one before has gone out; whoever hangs up ends it.
+    ctx.body = Readable.from(lines, { highWaterMark: 1 });
+  });
+}

@@ -1,0 +1,72 @@
+import { existsSync, readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { newId } from '../../src/ids.ts';
+import { buildSender } from '../support/build.ts';
+import { testEnv } from '../support/node.ts';
+import { encryptionKey, sharedNode } from '../support/shared-node.ts';
+import { makeFolder } from '../support/start.ts';
+import { sendwright, told } from './terminal.ts';
+
+async function machine() {
+  const node = await sharedNode('api');
+  const env = testEnv(node.databaseUrl, { ENCRYPTION_KEY: encryptionKey.toString('hex') });
+  const sender = await buildSender(node.db, encryptionKey);
+  const send = async (to: string) =>
+    (
+      await node.call('POST', '/api/v1/emails', {
+        key: sender.key,
+        body: { from: sender.from, to, subject: 's', text: 'its text' },
+      })
+    ).body.email.id as string;
+  return { node, env, account: sender.account, send };
+}
+
+t.test('an account is exported into a file, which is there when all of it is', async (t) => {
+  const { env, account, send } = await machine();
+  const id = await send('a@b.test');
+  const out = join(await makeFolder(t), 'account.ndjson');
+  const { code, file, lines, bytes } = await told(env, 'accounts', 'export', account.email, '--out', out);
+  t.strictSame([code, file, existsSync(`${out}.part`)], [0, out, false]);
+  t.match(statSync(out), { size: bytes });
+  t.equal(statSync(out).mode & 0o777, 0o600, 'for its owner alone');
+  const read = readFileSync(out, 'utf8')
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line));
+  t.equal(read.length, lines);
+  t.match(
+    read.find(({ type }) => type === 'content'),
+    { email_id: id, text: 'its text' },
+  );
+  t.match(read.at(-1), { type: 'end', complete: true, counts: { email: 1 } });
+  const again = await sendwright(env, 'accounts', 'export', account.id, '--out', out);
+  t.match(again, { code: 2, said: /is there already/ }, 'what is there stays');
+  const nowhere = await sendwright(env, 'accounts', 'export', account.id, '--out', '/nowhere/x');
+  t.match(nowhere, { code: 2, said: /cannot be written/ });
+  t.match(await sendwright(env, 'accounts', 'export', newId()), { code: 1, said: 'sendwright: not found' });
+});
+
+t.test('a recipient is erased, and the command says what went', async (t) => {
+  const { node, env, account, send } = await machine();
+  const id = await send('Ann <ann@b.test>');
+  const kept = await send('bob@b.test');
+  await node.db.prisma.suppression.create({
+    data: { id: newId(), accountId: account.id, address: 'ann@b.test', reason: 'manual', emailId: id },
+  });
+  const erased = await sendwright(env, 'accounts', 'erase-recipient', account.email, 'ANN@b.test');
+  t.match(erased, { code: 0, printed: /^Nothing is left of it\. The receipt is .*\n {2}emails: 1\n {2}contents: 1\n/ });
+  const { to, status } = await node.db.prisma.email.findUniqueOrThrow({ where: { id } });
+  t.strictSame([to, status], [['erased-1'], 'canceled']);
+  t.equal((await node.db.prisma.email.findUniqueOrThrow({ where: { id: kept } })).status, 'queued');
+  t.match(await node.db.prisma.suppression.findMany({ where: { accountId: account.id } }), [{ emailId: null }]);
+  const again = await told(env, 'accounts', 'erase-recipient', account.id, 'ann@b.test', '--remove-suppression');
+  t.match(again, {
+    code: 0,
+    erasure: { status: 'done', suppression: 'remove', counts: { emails: 0, suppressions: 1 } },
+  });
+  t.match(await sendwright(env, 'accounts', 'erase-recipient', account.id, 'ann'), {
+    code: 2,
+    said: /address: not an/,
+  });
+});

@@ -1,0 +1,142 @@
+import t from 'tap';
+import { pruneContents } from '../../src/core/content-retention.ts';
+import * as log from '../../src/core/email-log.ts';
+import { resendable } from '../../src/core/resending.ts';
+import type { Database } from '../../src/db/client.ts';
+import { ensurePartitions } from '../../src/db/partitions.ts';
+import { floorId, newId } from '../../src/ids.ts';
+import { buildAccount, buildSender } from '../support/build.ts';
+import { openDatabase } from '../support/db.ts';
+import { scheduleMany } from '../support/scheduled.ts';
+
+const dayMs = 24 * 3_600_000;
+const ago = (days: number) => new Date(Date.now() - days * dayMs);
+const shortAndLong = { free: 10, unlimited: 30 };
+
+interface Fields {
+  waits?: boolean;
+  scheduledAt?: Date;
+  /** Names of its files, which are their bytes too. */
+  files?: string[];
+}
+
+async function prepare(db: Database): Promise<{ short: string; long: string }> {
+  for (let days = 0; days < 60; days += 7) await ensurePartitions(db, ago(days));
+  const [short, long] = [(await buildAccount(db)).id, (await buildAccount(db)).id];
+  await db.prisma.account.update({ where: { id: short }, data: { plan: 'free' } });
+  return { short, long };
+}
+
+/** An email that was accepted then, with its content. */
+async function add(db: Database, accountId: string, at: Date, { waits = false, scheduledAt, files = [] }: Fields = {}) {
+  const id = newId(at);
+  const insert = (text: string, ...values: unknown[]) => db.query({ text, values });
+  await insert(
+    `INSERT INTO emails (id, account_id, domain_id, status, "from", "to", cc, bcc, reply_to, subject, tags, message_id, pending, created_at, scheduled_at)
+     VALUES ($1, $2, $2, $3, 'a@b.test', '{c@d.test}', '{}', '{}', '{}', 's', '{}', 'm', $4, $5, $6)`,
+    ...[id, accountId, waits ? 'queued' : 'sent', waits ? 1 : 0, at, scheduledAt ?? null],
+  );
+  await insert(
+    `INSERT INTO email_contents (email_id, text, attachments)
+     SELECT $1, 'text', coalesce(jsonb_agg(jsonb_build_object('sha256', encode(sha256(f::bytea), 'hex'), 'filename', f)), '[]') FROM unnest($2::text[]) f`,
+    id,
+    files,
+  );
+  await insert(
+    `INSERT INTO attachments SELECT $1, sha256(f::bytea), f::bytea, $3 FROM unnest($2::text[]) f
+     ON CONFLICT (account_id, sha256) DO UPDATE SET last_used_at = greatest(attachments.last_used_at, excluded.last_used_at)`,
+    ...[accountId, files, scheduledAt ?? at],
+  );
+  return id;
+}
+
+const kept = async (db: Database): Promise<string[]> =>
+  (await db.query<{ email_id: string }>({ text: 'SELECT email_id FROM email_contents ORDER BY email_id' })).map(
+    (row) => row.email_id,
+  );
+const files = async (db: Database): Promise<string[]> =>
+  (
+    await db.query<{ file: string }>({
+      text: `SELECT convert_from(content, 'UTF8') AS file FROM attachments ORDER BY 1`,
+    })
+  ).map((row) => row.file);
+
+t.test('DOS-16: contents go when their plan keeps them no longer, and nothing that waits goes', async (t) => {
+  const db = await openDatabase(t);
+  const { short, long } = await prepare(db);
+  const gone = await add(db, short, ago(10.01), { files: ['gone', 'shared'] });
+  await add(db, long, ago(30.01), { files: ['gone too'] });
+  const stays = [
+    await add(db, short, ago(9.99), { files: ['shared'] }),
+    await add(db, long, ago(29.99), { files: ['young'] }),
+    await add(db, long, ago(45), { waits: true, files: ['waits'] }),
+    await add(db, short, ago(45), { scheduledAt: ago(9), files: ['scheduled'] }),
+  ].sort();
+  await add(db, long, ago(45), { files: ['waits'] });
+
+  t.strictSame(await pruneContents(db, ago(3), { contentDays: shortAndLong }), { contents: 1, attachments: 0 });
+  t.strictSame(await files(db), ['gone', 'gone too', 'scheduled', 'shared', 'waits', 'young'], 'a moment too early');
+  t.strictSame(await pruneContents(db, new Date(), { contentDays: shortAndLong }), { contents: 2, attachments: 2 });
+  t.strictSame(await kept(db), stays);
+  t.strictSame(await files(db), ['scheduled', 'shared', 'waits', 'young']);
+  t.strictSame(
+    await pruneContents(db, new Date('2100-01-01'), { contentDays: shortAndLong }),
+    { contents: 0, attachments: 0 },
+    "a node's clock that is ahead does not count",
+  );
+
+  const { email } = await log.get(db, short, gone);
+  t.equal(email.subject, 's', 'the log stays');
+  const detail = 'the content of an email is kept for 30 days, and these are over';
+  await t.rejects(log.content(db, short, gone), { status: 410, message: 'gone', detail });
+  await t.rejects(resendable(db, short, gone), { status: 410, message: 'gone', detail });
+  await db.query({ text: `UPDATE emails SET pending = 0` });
+  await pruneContents(db, new Date(), { contentDays: shortAndLong });
+  t.strictSame(await files(db), ['scheduled', 'shared', 'young'], 'until it waits no more');
+});
+
+t.test('each plan keeps content for 30 days at the most', async (t) => {
+  const db = await openDatabase(t);
+  const { short, long } = await prepare(db);
+  const stays = [await add(db, short, ago(29.99)), await add(db, long, ago(29.99))].sort();
+  await add(db, short, ago(30.01));
+  await add(db, long, ago(30.01));
+  t.match(await pruneContents(db, new Date()), { contents: 2 });
+  t.strictSame(await kept(db), stays);
+});
+
+t.test('however many there are, one node does it, in stretches, and reads nothing that is young', async (t) => {
+  const db = await openDatabase(t);
+  const { long } = await prepare(db);
+  for (let n = 0; n < 3; n += 1) await add(db, long, ago(40), { waits: true });
+  await db.query({
+    text: `WITH old AS (
+             SELECT (lpad(to_hex((extract(epoch FROM $2::timestamptz) * 1000)::bigint), 12, '0') || '7000' || '8' || substr(md5(n::text), 1, 15))::uuid AS id
+               FROM generate_series(1, 1234) n),
+           emails AS (
+             INSERT INTO emails (id, account_id, domain_id, "from", "to", cc, bcc, reply_to, subject, tags, message_id, pending, created_at)
+             SELECT id, $1, $1, '', '{}', '{}', '{}', '{}', '', '{}', 'm', 0, $2 FROM old)
+           INSERT INTO email_contents (email_id, text) SELECT id, 'text' FROM old`,
+    values: [long, ago(35)],
+  });
+  await scheduleMany(db, await buildSender(db, Buffer.alloc(32)), { emails: 2_000, to: 'x.test', at: new Date() });
+  const young = await db.query<{ name: string }>({
+    text: 'SELECT DISTINCT tableoid::regclass::text AS name FROM email_contents WHERE email_id > $1',
+    values: [floorId(ago(1))],
+  });
+  t.equal(young.length, 1);
+  await db.session(async (other) => {
+    await other.query({ text: `SELECT pg_advisory_lock(hashtext('sendwright old contents'))` });
+    t.strictSame(await pruneContents(db, new Date()), { contents: 0, attachments: 0 }, 'another node is at it');
+  });
+  await db.transaction(async (tx) => {
+    const here = { ...db, session: (work: (session: typeof tx) => Promise<unknown>) => work(tx) } as Database;
+    t.strictSame(await pruneContents(here, new Date()), { contents: 1_234, attachments: 0 });
+    const [row] = await tx.query<{ rows: number }>({
+      text: `SELECT sum(coalesce(idx_tup_fetch, 0) + coalesce(seq_tup_read, 0))::int AS rows FROM pg_stat_xact_user_tables WHERE relname = ANY($1)`,
+      values: [young.map(({ name }) => name)],
+    });
+    t.equal(row?.rows, 0, 'rows of this week');
+  });
+  t.equal((await kept(db)).length, 2_003);
+});

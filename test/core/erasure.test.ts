@@ -1,0 +1,291 @@
+import t, { type Test } from 'tap';
+import * as destinations from '../../src/core/destinations.ts';
+import { list } from '../../src/core/email-log.ts';
+import { erase, eraseDue } from '../../src/core/erasing.ts';
+import * as erasures from '../../src/core/erasures.ts';
+import { rotate } from '../../src/core/key-rotation.ts';
+import { wakeDue } from '../../src/core/mail-lines.ts';
+import * as nodes from '../../src/core/nodes.ts';
+import { type Claim, claim } from '../../src/core/recipients.ts';
+import * as returns from '../../src/core/returns.ts';
+import { tokenKeys } from '../../src/core/service-secrets.ts';
+import { type AttemptRow, type Settlement, settle } from '../../src/core/settlement.ts';
+import * as webhooks from '../../src/core/webhooks.ts';
+import { newId } from '../../src/ids.ts';
+import { silentLog } from '../../src/log.ts';
+import { parseMailbox } from '../../src/mail/address.ts';
+import { Keyring } from '../../src/seal.ts';
+import { accept } from '../support/accept.ts';
+import { buildSender } from '../support/build.ts';
+import { openQueue } from '../support/db.ts';
+import { testKey } from '../support/keys.ts';
+
+const keyring = new Keyring(testKey(5));
+const person = 'ann@x.test';
+const never = new AbortController().signal;
+
+async function prepare(t: Test) {
+  const { db, queue } = await openQueue(t);
+  const sender = await buildSender(db, testKey(5));
+  const holder = {
+    accountId: sender.account.id,
+    keyId: sender.account.id,
+    plan: 'unlimited',
+    scopes: new Set(['send']),
+    domains: [],
+  };
+  const keys = { keyring, tokenKeys: await tokenKeys(db, keyring) };
+  const send = async (...to: string[]): Promise<string> => {
+    const nothing = {
+      cc: [],
+      bcc: [],
+      replyTo: [],
+      html: null,
+      headers: [],
+      attachments: [],
+      tags: [],
+      scheduledAt: null,
+    };
+    const ways = { type: 'transactional', tls: 'opportunistic', onUncertain: 'retry' } as const;
+    const request = {
+      ...nothing,
+      ...ways,
+      from: parseMailbox(sender.from),
+      to: to.map(parseMailbox),
+      subject: 's',
+      text: 't',
+    };
+    const [accepted] = await accept(db, queue, holder, [request]);
+    if (!accepted || !('email' in accepted)) throw new Error('not accepted');
+    return accepted.email.id;
+  };
+  const ask = (address = person) => erasures.ask(db, sender.account.id, { address, keepsSuppression: true }, keys);
+  const nodeId = newId();
+  await nodes.register(db, { id: nodeId, hostname: 'test', roles: [] }, false);
+  const take = () => db.transaction(async (tx) => claim(tx, nodeId, await queue.take(tx, 100, [])));
+  const get = (id: string) => erasures.get(db, sender.account.id, id);
+  const email = (id: string) => db.prisma.email.findUniqueOrThrow({ where: { id } });
+  const recipients = (emailId: string) =>
+    db.prisma.recipient.findMany({ where: { emailId }, orderBy: { position: 'asc' } });
+  return { db, queue, sender, send, ask, take, get, email, recipients, accountId: sender.account.id };
+}
+
+const settlement = (
+  held: Claim,
+  index: number,
+  status: Settlement['status'],
+  more: Partial<Settlement> = {},
+): Settlement => ({
+  nodeId: held.nodeId,
+  jobId: held.jobId,
+  emailId: held.emailId,
+  position: held.recipients[index]?.position ?? 0,
+  status,
+  attempts: 1,
+  nextAttemptAt: null,
+  waitingFor: null,
+  uncertain: false,
+  lastResponse: '250 ok',
+  suppress: null,
+  ...more,
+});
+
+const attempt = (emailId: string, recipient: string, fields: Partial<AttemptRow> = {}): AttemptRow => ({
+  ...{
+    emailId,
+    recipient,
+    number: 1,
+    at: new Date(),
+    durationMs: 5,
+    mxHost: 'mx.x.test',
+    remoteAddress: null,
+    localAddress: null,
+  },
+  ...{ tlsVersion: null, tlsCipher: null, verification: 'none', phase: 'rcpt', outcome: 'delivered', uncertain: false },
+  ...{ replyCode: 250, enhancedCode: null, reply: '250 ok', reason: 'taken', classification: null, conversation: null },
+  ...fields,
+});
+
+t.test('what is being sent is waited for; what waits is canceled at once', async (t) => {
+  const { db, queue, ask, send, take, get, email, recipients } = await prepare(t);
+  const sending = await send(person, 'bob@x.test');
+  const [held] = await take();
+  if (!held) throw new Error('nothing was claimed');
+  const waiting = await send(person, 'bob@y.test');
+  const { id } = await ask('ANN@x.test');
+  await eraseDue(db, keyring, silentLog, never);
+  t.match(await get(id), { doneAt: null, counts: { emails: 1, canceled: 1 } });
+  t.match(await recipients(waiting), [{ address: 'erased-1', status: 'canceled', jobId: null }, { status: 'queued' }]);
+  t.match(await email(waiting), { status: 'queued', pending: 1, to: ['erased-1', 'bob@y.test'] });
+  t.match(await recipients(sending), [{ address: person, status: 'queued' }, {}], 'this one is in the air');
+  t.equal((await take()).flatMap((one) => one.recipients.map(({ address }) => address)).join(), 'bob@y.test');
+
+  // The server refuses her in words that name her, and the other one in others.
+  const said = `550 5.1.1 <${person}> Ann Example has left`;
+  const conversation: AttemptRow['conversation'] = [
+    [1, 'us', `RCPT TO:<${person}>`],
+    [2, 'server', said],
+    [3, 'us', 'RCPT TO:<bob@x.test>'],
+    [4, 'server', '451 4.2.0 later, Bob'],
+    [5, 'note', `nothing for Ann@X.test`],
+  ];
+  const refusal = { outcome: 'bounced', replyCode: 550, reply: said, reason: said } as const;
+  await db.transaction((tx) =>
+    settle(
+      tx,
+      queue,
+      [
+        settlement(held, 0, 'failed', { lastResponse: said }),
+        settlement(held, 1, 'deferred', { nextAttemptAt: new Date(), lastResponse: '451' }),
+      ],
+      [
+        attempt(sending, person, { ...refusal, conversation }),
+        attempt(sending, 'bob@x.test', {
+          reply: '451 4.2.0 later, Bob',
+          outcome: 'deferred',
+          reason: `like ${person}`,
+        }),
+      ],
+    ),
+  );
+  await eraseDue(db, keyring, silentLog, never);
+  t.match(await get(id), { sealedAddress: null, doneAt: Date, counts: { emails: 2, canceled: 1, attempts: 2 } });
+  t.match(await email(sending), {
+    to: ['erased-1', 'bob@x.test'],
+    error: null,
+    status: 'queued',
+    failed: 1,
+    pending: 1,
+  });
+  t.match(await recipients(sending), [
+    { address: 'erased-1', lastResponse: null },
+    { address: 'bob@x.test', lastResponse: '451' },
+  ]);
+  const log = await db.prisma.attempt.findMany({ where: { emailId: sending }, orderBy: { recipient: 'asc' } });
+  t.match(log, [
+    { recipient: 'bob@x.test', reply: '451 4.2.0 later, Bob', reason: 'like erased-1', replyCode: 250 },
+    { recipient: 'erased-1', reply: null, reason: 'erased', replyCode: 550 },
+  ]);
+  t.strictSame(
+    ((log[1]?.conversation ?? []) as [number, string, string][]).map(([, , text]) => text),
+    ['RCPT TO:<erased-1>', '550 erased', 'RCPT TO:<bob@x.test>', '451 4.2.0 later, Bob', 'nothing for erased-1'],
+  );
+});
+
+t.test('what waits beside somebody who is being sent to is canceled, before the email can be erased', async (t) => {
+  const { db, ask, send, take, get, recipients, email } = await prepare(t);
+  const id = await send(person, 'bob@y.test');
+  await take();
+  // Her server is busy: her part was put back.
+  await db.query({
+    text: 'UPDATE recipients SET job_id = NULL, claimed_by = NULL WHERE address = $1',
+    values: [person],
+  });
+  const asked = await ask();
+  await eraseDue(db, keyring, silentLog, never);
+  t.match(await get(asked.id), { doneAt: null, counts: { emails: 0, canceled: 1 } });
+  t.match(await recipients(id), [{ status: 'canceled', nextAttemptAt: null }, { status: 'queued' }]);
+  t.match(await email(id), { status: 'queued', pending: 1 });
+});
+
+t.test('what is heard afterwards does not bring an address back', async (t) => {
+  const { db, queue, ask, send, take, accountId, email } = await prepare(t);
+  const id = await send(person, 'bob@x.test');
+  await webhooks.create(db, accountId, { url: 'https://a.test/', events: [...webhooks.eventTypes] }, { keyring });
+  const [held] = await take();
+  if (!held) throw new Error('nothing was claimed');
+  // The node is frozen, and taken for dead.
+  await db.query({ text: 'UPDATE recipients SET job_id = NULL, claimed_by = NULL, claimed_at = NULL' });
+  await ask();
+  await eraseDue(db, keyring, silentLog, never);
+  await wakeDue(db, queue);
+  const conversation: AttemptRow['conversation'] = [[1, 'us', `RCPT TO:<${person}>`]];
+  const suppress = { accountId, address: person };
+  await db.transaction((tx) =>
+    settle(
+      tx,
+      queue,
+      [settlement(held, 0, 'failed', { suppress }), settlement(held, 1, 'delivered')],
+      [attempt(id, person, { conversation }), attempt(id, 'bob@x.test', { conversation })],
+    ),
+  );
+  const found = await returns.recordFor(db, queue, id, 90, ({ recipients }) =>
+    recipients.map(({ address }) => ({
+      ...{ address, kind: 'bounce', classification: 'other', enhancedCode: null, suppress: null },
+      diagnostic: address === 'bob@x.test' ? 'Bob is away' : `${person} is away`,
+    })),
+  );
+  t.match(found, [{ address: 'bob@x.test' }]);
+  t.match(await email(id), { status: 'sent', pending: 0 });
+  t.match(await db.prisma.attempt.findMany(), [{ recipient: 'bob@x.test', conversation: null }]);
+  t.equal(await db.prisma.suppression.count(), 0);
+  const told = await db.prisma.webhookDelivery.findMany();
+  t.ok(told.length >= 3);
+  t.notMatch(JSON.stringify([told, await db.prisma.return.findMany()]), person);
+});
+
+t.test('what operators see of a site names no recipient', async (t) => {
+  const { db } = await prepare(t);
+  const [node] = await db.prisma.node.findMany();
+  const figures = { running: 0, waiting: 0, connections: 1, mostConnections: 1, perMinute: null, backoffUntil: null };
+  const lastReply = `550 5.1.1 <${person}>: no such user here, ask ${person.toUpperCase()}`;
+  const site = { site: 'x.test', destinations: ['x.test'], reason: null, lastSuccessAt: null, lastReply };
+  await destinations.report(db, node?.id ?? '', [{ ...figures, ...site }]);
+  t.match(await db.prisma.destinationReport.findMany(), [{ lastReply: '550 5.1.1 <…>: no such user here, ask …' }]);
+});
+
+t.test('an email whose last other recipient is erased too is for nobody, and keeps no content', async (t) => {
+  const { db, ask, send, email, get } = await prepare(t);
+  const id = await send(person, 'bob@x.test');
+  await ask();
+  await eraseDue(db, keyring, silentLog, never);
+  t.equal(await db.prisma.emailContent.count(), 1);
+  const second = await ask('bob@x.test');
+  await eraseDue(db, keyring, silentLog, never);
+  t.match(await get(second.id), { counts: { contents: 1, emails: 1 } });
+  t.match(await email(id), { to: ['erased-1', 'erased-2'], subject: '', recipientAddresses: [], status: 'canceled' });
+  t.equal(await db.prisma.emailContent.count(), 0);
+});
+
+t.test('however many are being sent, the others are erased', async (t) => {
+  const { ask, send, take, get, db } = await prepare(t);
+  for (let n = 0; n < 25; n += 1) await send(person);
+  t.equal((await take()).length, 25);
+  for (let n = 0; n < 3; n += 1) await send(person);
+  const { id } = await ask();
+  await eraseDue(db, keyring, silentLog, never);
+  t.match(await get(id), { doneAt: null, counts: { emails: 3, canceled: 3 } });
+});
+
+t.test('many are erased in batches, by two nodes at once counted once, and a stop ends it between two', async (t) => {
+  const { db, ask, send, get, accountId } = await prepare(t);
+  const emails = 50;
+  for (let n = 0; n < emails; n += 1) await send(person);
+  const { id } = await ask();
+  const one = { id, accountId, address: person };
+  const stop = new AbortController();
+  const seen: number[] = [];
+  const onProgress = ({ emails: done }: erasures.Counts) => {
+    seen.push(done);
+    if (done > 0) stop.abort();
+  };
+  t.equal(await erase(db, one, { onProgress, stop: stop.signal }), false);
+  t.strictSame([...new Set(seen)], [0, 20]);
+  t.match(await get(id), { doneAt: null, counts: { emails: 20, canceled: emails } });
+  t.strictSame(await Promise.all([erase(db, one), erase(db, one)]), [true, true]);
+  t.match(await get(id), { doneAt: Date, counts: { emails, contents: emails, recipients: emails, canceled: emails } });
+  const all = { accountId, type: null, tag: null, from: null, to: null, domain: null, q: null };
+  const canceled = { ...all, status: 'canceled' as const, createdAfter: null, createdBefore: null };
+  const { emails: shown, count } = await list(db, canceled, { limit: 100, offset: 0, cursor: null });
+  t.strictSame([shown.length, count], [emails, emails], 'and is found by that, although it was not scheduled');
+});
+
+t.test('an address that waits to be erased is sealed anew with the other secrets', async (t) => {
+  const { db, ask, send, get } = await prepare(t);
+  await send(person);
+  const { id } = await ask();
+  const both = new Keyring(testKey(5), testKey(6));
+  await rotate(db, both, new Keyring(testKey(6)).first);
+  await eraseDue(db, new Keyring(testKey(6)), silentLog, never);
+  t.match(await get(id), { doneAt: Date, counts: { emails: 1 } });
+});

@@ -1,0 +1,44 @@
+import { readFileSync } from 'node:fs';
+import t from 'tap';
+import { eventually } from '../support/node.ts';
+import { barriers, inBrowser, sharedDashboard, view } from './browser.ts';
+
+t.test('the account is exported, a recipient is erased, and what is gone says so', inBrowser, async (t) => {
+  const node = await sharedDashboard();
+  const person = 'erased-one@anywhere.test';
+  const body = { from: 'a@example.test', to: `Ann <${person}>`, subject: 'A secret', text: 'the text of it' };
+  const { id } = (await node.call('POST', '/api/v1/emails', { key: node.key, body })).body.email;
+  const status = async () => (await node.call('GET', `/api/v1/emails/${id}`, { key: node.key })).body.email.status;
+  await eventually(async () => (await status()) === 'sent');
+
+  const { page, complaints } = await view(t, node, '/settings');
+  const [download] = await Promise.all([
+    page.waitForEvent('download'),
+    page.getByRole('link', { name: 'Export' }).click(),
+  ]);
+  t.match(download.suggestedFilename(), /^sendwright-[0-9a-f-]{36}\.ndjson$/);
+  const lines = readFileSync(await download.path(), 'utf8')
+    .trimEnd()
+    .split('\n');
+  t.match(JSON.parse(lines.at(-1) ?? ''), { type: 'end', complete: true });
+  t.ok(lines.some((line) => line.includes(person)));
+
+  const erase = page.getByRole('button', { name: 'Erase', exact: true });
+  t.ok(await erase.isDisabled(), 'without an address');
+  await page.getByLabel('Address').fill(person);
+  await erase.click();
+  await page.getByRole('dialog').getByText(person).waitFor();
+  t.strictSame(await barriers(page), []);
+  await page.getByRole('dialog').getByRole('button', { name: 'Erase' }).click();
+  await page.getByText('It is being erased.').waitFor();
+  await page.getByText('1 email · asked').waitFor();
+  await page.getByText('done', { exact: true }).first().waitFor();
+  t.strictSame(await barriers(page), []);
+
+  const { page: email } = await view(t, node, `/emails/${id}`);
+  await email.getByText('It is not kept any more').waitFor();
+  await email.getByText('erased, with the data of its recipient').waitFor();
+  t.notMatch(await email.content(), /erased-one|A secret/);
+  t.strictSame(await barriers(email), []);
+  t.strictSame(complaints, []);
+});
