@@ -1,4 +1,5 @@
 import type { Database, Sql } from '../db/client.ts';
+import { unseen } from '../db/prepared.ts';
 import type { EmailType } from '../generated/prisma/enums.ts';
 import { newId } from '../ids.ts';
 import type { DeliverJob, Queue } from '../queue.ts';
@@ -117,7 +118,7 @@ async function giveJobs(tx: Sql, queue: Queue, due: Due[]): Promise<void> {
   await tx.query({
     name: 'mail-lines-wake',
     text: `UPDATE recipients r SET job_id = due.job_id
-             FROM unnest($1::uuid[], $2::smallint[], $3::uuid[]) AS due (email_id, position, job_id)
+             FROM unnest(${unseen('$1::uuid[]')}, ${unseen('$2::smallint[]')}, ${unseen('$3::uuid[]')}) AS due (email_id, position, job_id)
             WHERE r.email_id = due.email_id AND r.position = due.position`,
     values: [due.map((row) => row.email_id), due.map((row) => row.position), jobIds],
   });

@@ -1,4 +1,5 @@
 import type { Database } from '../db/client.ts';
+import { unseen } from '../db/prepared.ts';
 import type { EmailType, UncertainPolicy } from '../generated/prisma/enums.ts';
 import type { Stream } from '../sending-pools.ts';
 import type { TlsLevel } from '../smtp/tls-names.ts';
@@ -101,7 +102,7 @@ export async function load(db: Database, wanted: Wanted[]): Promise<Map<string, 
                     SELECT x.address FROM recipients r
                       JOIN suppressions x ON x.account_id = e.account_id AND x.address = lower(r.address)
                      WHERE r.email_id = e.id AND (x.reason <> 'unsubscribe' OR e.type = 'marketing')) ELSE '{}' END AS suppressed
-             FROM unnest($1::uuid[], $2::boolean[], $3::boolean[]) AS wanted (id, tried, ahead)
+             FROM unnest(${unseen('$1::uuid[]')}, ${unseen('$2::boolean[]')}, ${unseen('$3::boolean[]')}) AS wanted (id, tried, ahead)
              JOIN emails e ON e.id = wanted.id
              JOIN email_contents c ON c.email_id = wanted.id
              LEFT JOIN domains d ON d.id = e.domain_id AND d.account_id = e.account_id AND d.status = 'verified'
@@ -138,7 +139,7 @@ export async function loadStreams(db: Database, emailIds: string[]): Promise<Map
              JOIN domains d ON d.id = e.domain_id AND d.account_id = e.account_id AND d.status = 'verified'
              JOIN accounts a ON a.id = e.account_id AND a.suspended_at IS NULL
              LEFT JOIN api_keys k ON k.id = e.api_key_id
-            WHERE e.id = ANY($1) AND NOT (e.scheduled_at IS NOT NULL AND coalesce(k.revoked_at < now(), false))`,
+            WHERE e.id = ANY(${unseen('$1::uuid[]')}::uuid[]) AND NOT (e.scheduled_at IS NOT NULL AND coalesce(k.revoked_at < now(), false))`,
     values: [emailIds],
   });
   return new Map(rows.map(({ id, type, pool, due_at: dueAt }) => [id, { type, pool, dueAt }]));

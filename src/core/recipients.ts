@@ -1,4 +1,5 @@
 import type { Database, Sql } from '../db/client.ts';
+import { unseen } from '../db/prepared.ts';
 import { type DeliverJob, isLiveJob, isSame, type Queue } from '../queue.ts';
 import * as destinations from './destinations.ts';
 
@@ -26,7 +27,7 @@ export async function claim(tx: Sql, nodeId: string, jobs: DeliverJob[]): Promis
   }>({
     name: 'recipients-claim',
     text: `UPDATE recipients r SET claimed_by = $1, claimed_at = now(), waiting_for = NULL
-             FROM unnest($2::uuid[], $3::uuid[]) AS job (email_id, id)
+             FROM unnest(${unseen('$2::uuid[]')}, ${unseen('$3::uuid[]')}) AS job (email_id, id)
             WHERE r.email_id = job.email_id AND r.job_id ${isSame} job.id AND r.next_attempt_at IS NOT NULL AND r.claimed_by IS NULL
         RETURNING r.job_id, r.email_id, r.destination, r.position, r.address, r.attempts`,
     values: [nodeId, jobs.map((job) => job.emailId), jobs.map((job) => job.id)],

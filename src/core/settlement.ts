@@ -1,4 +1,5 @@
 import type { Sql } from '../db/client.ts';
+import { unseen } from '../db/prepared.ts';
 import type { AttemptOutcome, EmailStatus } from '../generated/prisma/enums.ts';
 import { newId } from '../ids.ts';
 import type { Queue } from '../queue.ts';

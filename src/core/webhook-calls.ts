@@ -1,4 +1,5 @@
 import type { Database, Sql } from '../db/client.ts';
+import { unseen } from '../db/prepared.ts';
 import type { WebhookDeliveryStatus } from '../generated/prisma/enums.ts';
 import { timeOf } from '../ids.ts';
 import { isSame, type Queue, type WebhookJob } from '../queue.ts';
@@ -66,7 +67,7 @@ export async function claim(tx: Sql, nodeId: string, jobs: WebhookJob[]): Promis
     text: `WITH woken AS (
              SELECT d.id, d.job_id, ${endingOf('w')} AS ending, ${isFailing('w')} AS failing,
                     row_number() OVER (PARTITION BY d.webhook_id ORDER BY job.place) AS place
-               FROM unnest($2::uuid[], $3::uuid[]) WITH ORDINALITY AS job (delivery_id, id, place)
+               FROM unnest(${unseen('$2::uuid[]')}, ${unseen('$3::uuid[]')}) WITH ORDINALITY AS job (delivery_id, id, place)
                JOIN webhook_deliveries d ON d.id = job.delivery_id AND d.job_id ${isSame} job.id
                 AND d.next_attempt_at IS NOT NULL AND d.claimed_by IS NULL
                LEFT JOIN webhooks w ON w.id = d.webhook_id),
@@ -106,7 +107,7 @@ export async function load(db: Database, deliveryIds: string[]): Promise<Map<str
     text: `SELECT d.id, d.event, d.payload, d.attempt_count, w.url, w.secret,
                   CASE WHEN w.previous_secret_until > now() THEN w.previous_secret END AS previous_secret
              FROM webhook_deliveries d JOIN webhooks w ON w.id = d.webhook_id AND w.status = 'enabled'
-            WHERE d.id = ANY($1)`,
+            WHERE d.id = ANY(${unseen('$1::uuid[]')}::uuid[])`,
     values: [deliveryIds],
   });
   return new Map(
@@ -141,7 +142,7 @@ export async function settle(tx: Sql, queue: Queue, outcomes: CallOutcome[]): Pr
                                   WHEN jsonb_array_length(d.attempts) < ${attemptsKept} THEN d.attempts || s.attempt
                                   ELSE (d.attempts - 0) || s.attempt END,
                   job_id = NULL, claimed_by = NULL, claimed_at = NULL
-             FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::webhook_delivery_status[], $5::timestamptz[], $6::smallint[], $7::jsonb[], $8::text[])
+             FROM unnest(${unseen('$1::uuid[]')}, $2::uuid[], $3::uuid[], $4::webhook_delivery_status[], $5::timestamptz[], $6::smallint[], $7::jsonb[], $8::text[])
                   AS s (id, job_id, node_id, status, next_attempt_at, attempt_count, attempt, error)
             WHERE d.id = s.id AND d.next_attempt_at IS NOT NULL
               AND ((d.claimed_by = s.node_id AND d.job_id = s.job_id) OR s.status = 'succeeded')`,

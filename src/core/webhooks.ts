@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { Database, Sql } from '../db/client.ts';
+import { unseen } from '../db/prepared.ts';
 import { invalidRequest, notFound } from '../errors.ts';
 import type { Webhook } from '../generated/prisma/client.ts';
 import type { WebhookStatus } from '../generated/prisma/enums.ts';
@@ -53,7 +54,7 @@ export async function emit(tx: Sql, queue: Queue, events: EmailEvent[]): Promise
   const endpoints = await tx.query<{ id: string; account_id: string; events: string[]; room: number }>({
     name: 'webhooks-subscribers',
     text: `SELECT w.id, w.account_id, w.events, ${roomOf('w')} AS room
-             FROM webhooks w WHERE w.account_id = ANY($1) AND w.status = 'enabled' AND w.events && $2`,
+             FROM webhooks w WHERE w.account_id = ANY(${unseen('$1::uuid[]')}::uuid[]) AND w.status = 'enabled' AND w.events && ${unseen('$2::text[]')}`,
     values: [[...new Set(events.map((event) => event.accountId))], [...new Set(events.map((event) => event.type))]],
   });
   if (endpoints.length === 0) return 0;

@@ -58,8 +58,9 @@ export function connect(url: string, log: Logger, max = poolSize): Database {
     idle_in_transaction_session_timeout: idleInTransactionMs,
     keepAlive: true,
     // Compiling a count of a log costs more than counting it. New words are sorted into the log's indexes by whoever fills
-    // their list up: at the usual 4 MB an acceptance stands still for half a second now and then.
-    options: '-c jit=off -c gin_pending_list_limit=512kB',
+    // their list up: at the usual 4 MB an acceptance stands still for half a second now and then. A prepared plan outlives the
+    // table that it was made for: what is right for an empty queue or a new week must not read all of a full one.
+    options: '-c jit=off -c gin_pending_list_limit=512kB -c enable_seqscan=off',
     application_name: 'sendwright',
   });
   let closing = false;

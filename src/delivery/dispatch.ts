@@ -76,6 +76,8 @@ export class Dispatcher {
   #full = false;
   #pumping: Promise<void> | null = null;
   #pumpAgain = false;
+  /** Destinations whose jobs were left in the queue when it was last looked at. */
+  #leftOut: ReadonlySet<string> = new Set();
   #stopping = false;
   #ticks = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -193,8 +195,8 @@ export class Dispatcher {
       this.#full = room <= 0 || !this.#slots.free || !this.#tools.lease.valid();
       if (this.#tools.lease.onHold) return;
       if (this.#full) return;
-      const taken = await this.#take(room);
-      if (taken > 0) this.#pumpAgain = true;
+      // Fewer than there was room for were all; whoever adds some wakes this.
+      if ((await this.#take(room)) === room) this.#pumpAgain = true;
     }
   }
 
@@ -202,11 +204,9 @@ export class Dispatcher {
   async #take(limit: number): Promise<number> {
     const nodeId = this.#tools.lease.nodeId;
     const claiming = this.#db.transaction(async (tx) => {
-      const jobs = await this.#queue.take(
-        tx,
-        limit,
-        this.#lines.supplied((line) => this.#isShort(line)),
-      );
+      const supplied = this.#lines.supplied((line) => this.#isShort(line));
+      this.#leftOut = new Set(supplied);
+      const jobs = await this.#queue.take(tx, limit, supplied);
       if (jobs.length === 0) return { taken: 0, claims: [] };
       const claims = await recipients.claim(tx, nodeId, jobs);
       const claimed = new Set(claims.map((claim) => claim.jobId));
@@ -245,7 +245,7 @@ export class Dispatcher {
     if (!this.#lines.arrive(destination, claims, site)) return;
     this.#serve(site.name);
     // While it was not known which site this is, nothing more was taken for it.
-    this.#pump();
+    if (this.#leftOut.has(destination)) this.#pump();
   }
 
   #serveAll(): void {

@@ -120,7 +120,8 @@ export class WebhookDispatcher {
       this.#pumpAgain = false;
       const room = Math.min(batchSize, this.#limits.held - this.#held.size);
       if (room <= 0 || !this.#tools.lease.valid() || this.#tools.lease.onHold) return;
-      if ((await this.#take(room)) > 0) this.#pumpAgain = true;
+      // Fewer than there was room for were all; whoever adds some wakes this.
+      if ((await this.#take(room)) === room) this.#pumpAgain = true;
     }
   }
 

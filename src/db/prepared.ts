@@ -1,0 +1,6 @@
+/**
+ * SQL: a parameter whose value the planner does not look at. PostgreSQL plans a prepared statement anew with each call for as
+ * long as the values in hand promise a cheaper plan, and a short array always does; with partitions that takes ten times as
+ * long as the statement itself. Where the values cannot change the plan for the better, this way it is planned once.
+ */
+export const unseen = (parameter: string) => `(SELECT ${parameter})`;
