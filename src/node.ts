@@ -16,7 +16,7 @@ import { Dispatcher } from './delivery/dispatch.ts';
 import { Journal } from './delivery/journal.ts';
 import { Lease } from './delivery/lease.ts';
 import { MessageBuilder } from './delivery/message.ts';
-import type { Provider } from './delivery/providers.ts';
+import { type Provider, siteOf } from './delivery/providers.ts';
 import { readProviders } from './delivery/providers-file.ts';
 import { createRecorder } from './delivery/record.ts';
 import { recover } from './delivery/recovery.ts';
@@ -185,6 +185,7 @@ async function bringUp(config: Config, foundation: Foundation, stops: Stops): Pr
       allowPrivateNetworks: config.allowPrivateNetworks,
       defaultPlan: config.defaultPlan,
       lookUp: lookUpOf(config, internet),
+      providerOf: (destination: string, mxHost: string) => siteOf(destination, mxHost, providers).name,
       tlsPolicies,
       tokenKeys,
       retryForMs: config.retryForMs,

@@ -215,7 +215,7 @@ export interface Operations {
       /** From when on. */ from: string;
       /** Until when. */ to: string;
       /** By what. */ interval: 'hour' | 'day';
-      /** By what else. */ group_by: 'domain' | 'tag' | 'type' | 'destination' | null;
+      /** By what else. */ group_by: 'domain' | 'tag' | 'type' | 'destination' | 'provider' | null;
       /** One for each hour or day, and group. */ buckets: Bucket[];
     };
   };

@@ -78,8 +78,8 @@ export interface GetStatsQuery {
   /** From when on. Omitted: 30 days before `to`, or one by hours. */ from?: string;
   /** Until when. Omitted: now. From `from`, 92 days at the most, or 7 by hours. */ to?: string;
   /** `day` where it is omitted. */ interval?: 'hour' | 'day';
-  /** Counts each sender domain, tag, type, or recipients' domain (`destination`) by itself. */
-  group_by?: 'domain' | 'tag' | 'type' | 'destination';
+  /** Counts each sender domain, tag, type, recipients' domain (`destination`), or who runs its mail servers (`provider`) by itself. */
+  group_by?: 'domain' | 'tag' | 'type' | 'destination' | 'provider';
 }
 
 export interface CreateTemplateBody {

@@ -193,7 +193,7 @@ export interface EmailContent {
 export interface Explanation {
   /** The recipient. */ address: string;
   /** Where it is. */ status: 'queued' | 'deferred' | 'delivered' | 'failed' | 'suppressed' | 'canceled';
-  /** What holds it there: `scheduled`, `in_queue`, `being_delivered`, `held_back`, `uncertain`, `retrying`, `refused`, `given_up`, `suppressed` or `canceled`; null when delivered. */
+  /** What holds it there: `scheduled`, `in_queue`, `on_hold`, `being_delivered`, `held_back`, `uncertain`, `retrying`, `refused`, `given_up`, `suppressed` or `canceled`; null when delivered. */
   cause: string | null;
   /** What a failure is about. */ classification: string | null;
   /** All of it in words. */ sentence: string;
@@ -220,7 +220,8 @@ export interface Explanation {
 /** What became of the emails that were accepted in one hour or day. */
 export interface Bucket {
   /** Where the stretch of time begins. */ start: string;
-  /** The sender domain, tag, type, or the recipients' domain; null without a grouping. */ group: string | null;
+  /** The sender domain, tag, type, the recipients' domain or who runs its mail servers; null without a grouping. */
+  group: string | null;
   /** Emails that were accepted in it. */ accepted: number;
   /** Emails of which a recipient is on the suppression list. */ suppressed: number;
   /** Emails that put a recipient onto the suppression list by a complaint. */ complaints: number;

@@ -28,6 +28,7 @@ export interface RecipientExplanation {
 export type Cause =
   | 'scheduled'
   | 'in_queue'
+  | 'on_hold'
   | 'being_delivered'
   | 'held_back'
   | 'uncertain'
@@ -121,6 +122,8 @@ interface Explained {
   returns?: Return[];
   /** By destination. */
   tls?: ReadonlyMap<string, TlsOutlook>;
+  /** Since when the whole service sends nothing; null: it is not on hold. */
+  onHoldSince?: Date | null;
 }
 
 /**
@@ -129,7 +132,7 @@ interface Explained {
  * @param retryForMs how long after it was due a recipient is tried
  */
 export function explain(
-  { email, recipients, attempts, returns = [], tls = new Map() }: Explained,
+  { email, recipients, attempts, returns = [], tls = new Map(), onHoldSince = null }: Explained,
   retryForMs: number,
   now: Date = new Date(),
 ): Explanation {
@@ -138,21 +141,31 @@ export function explain(
     const own = attempts.filter((attempt) => attempt.recipient === recipient.address);
     const outlook = tls.get(recipient.destination) ?? null;
     const back = returns.filter((one) => one.recipient === recipient.address);
-    const explanation = explainOne(email, recipient, own, givesUpAt, now);
+    const explanation = explainOne({ email, recipient, attempts: own, givesUpAt, onHoldSince, now });
     return { ...withReturns(explanation, back), tls: recipient.nextAttemptAt ? outlook : null };
   });
   return { summary: summarize(email, explained), recipients: explained };
 }
 
-function explainOne(
-  email: Email,
-  recipient: Recipient,
-  attempts: Attempt[],
-  givesUpAt: Date,
-  now: Date,
-): Omit<RecipientExplanation, 'tls'> {
+interface One {
+  email: Email;
+  recipient: Recipient;
+  attempts: Attempt[];
+  givesUpAt: Date;
+  onHoldSince: Date | null;
+  now: Date;
+}
+
+function explainOne({
+  email,
+  recipient,
+  attempts,
+  givesUpAt,
+  onHoldSince,
+  now,
+}: One): Omit<RecipientExplanation, 'tls'> {
   const last = attempts.at(-1) ?? null;
-  const cause = causeOf(email, recipient, last, now);
+  const cause = causeOf(email, recipient, last, { onHoldSince, now });
   const isWarmUp = cause === 'held_back' && (recipient.waitingFor?.startsWith(`${waitingForWarmUp} of pool `) ?? false);
   const classification = last?.outcome === 'delivered' ? null : (last?.classification ?? null);
   const mayHaveArrived = cause !== null && attempts.some((attempt) => attempt.uncertain);
@@ -161,7 +174,8 @@ function explainOne(
     status: recipient.status,
     cause,
     classification,
-    sentence: sentenceOf(email, recipient, last, cause) + (mayHaveArrived ? ` ${doubt(attempts)}` : ''),
+    sentence:
+      sentenceOf({ email, recipient, last, cause, onHoldSince }) + (mayHaveArrived ? ` ${doubt(attempts)}` : ''),
     advice: cause === null ? null : isWarmUp ? warmUpAdvice : adviceOf(cause, last),
     attempts: recipient.attempts,
     lastAttempt: last && {
@@ -200,20 +214,28 @@ const later: Record<Return['kind'], string> = {
 
 function causeOf(
   email: Email,
-  { status, attempts, claimedBy, waitingFor }: Recipient,
+  { status, attempts, claimedBy, waitingFor, nextAttemptAt }: Recipient,
   last: Attempt | null,
-  now: Date,
+  { onHoldSince, now }: { onHoldSince: Date | null; now: Date },
 ): Cause | null {
   if (status === 'delivered') return null;
   if (status === 'suppressed' || status === 'canceled') return status;
   if (status === 'failed') return last?.outcome === 'deferred' ? 'given_up' : 'refused';
   if (claimedBy) return 'being_delivered';
-  if (waitingFor !== null) return waitingFor === heldNote ? 'uncertain' : 'held_back';
+  if (waitingFor === heldNote) return 'uncertain';
+  // What its time has not come for would wait in any case.
+  if (onHoldSince && nextAttemptAt && nextAttemptAt <= now) return 'on_hold';
+  if (waitingFor !== null) return 'held_back';
   if (attempts > 0) return 'retrying';
   return email.scheduledAt && email.scheduledAt > now ? 'scheduled' : 'in_queue';
 }
 
-function sentenceOf(email: Email, recipient: Recipient, last: Attempt | null, cause: Cause | null): string {
+interface Told extends Pick<One, 'email' | 'recipient' | 'onHoldSince'> {
+  last: Attempt | null;
+  cause: Cause | null;
+}
+
+function sentenceOf({ email, recipient, last, cause, onHoldSince }: Told): string {
   const host = last?.mxHost ?? `the mail server of ${recipient.destination}`;
   const said = withoutFullStop(last?.reply ? `${host} answered: ${last.reply}` : (last?.reason ?? ''));
   const next = recipient.nextAttemptAt?.toISOString() ?? '';
@@ -224,6 +246,8 @@ function sentenceOf(email: Email, recipient: Recipient, last: Attempt | null, ca
       return `Waits for its scheduled time, ${email.scheduledAt?.toISOString()}.`;
     case 'in_queue':
       return `Waits in the queue since ${email.createdAt.toISOString()}; no attempt was made yet.`;
+    case 'on_hold':
+      return `Waits, as this whole service sends nothing: it is on hold since ${onHoldSince?.toISOString() ?? 'just now'}.`;
     case 'being_delivered':
       return `Is being delivered since ${recipient.claimedAt?.toISOString() ?? 'just now'}.`;
     case 'uncertain':
@@ -260,6 +284,8 @@ function adviceOf(cause: Cause, last: Attempt | null): string | null {
   if (cause === 'scheduled' || cause === 'being_delivered' || cause === 'canceled') return null;
   if (cause === 'uncertain')
     return 'Ask the recipient, or the postmaster of the receiving side, for its Message-ID; then say retry, delivered or failed with POST /api/v1/emails/:id/release.';
+  if (cause === 'on_hold')
+    return 'An operator ends the hold with `sendwright release`, and decides whether what waits is sent or fails.';
   if (cause === 'held_back')
     return 'An operator sees the destination, and can resume or flush it, at /api/v1/admin/destinations.';
   if (cause === 'in_queue') return 'When this lasts, look whether a node with the role mta is running.';

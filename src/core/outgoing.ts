@@ -1,5 +1,5 @@
 import type { Database } from '../db/client.ts';
-import { unseen } from '../db/prepared.ts';
+import { rowOf, unseen } from '../db/prepared.ts';
 import type { EmailType, UncertainPolicy } from '../generated/prisma/enums.ts';
 import type { Stream } from '../sending-pools.ts';
 import type { TlsLevel } from '../smtp/tls-names.ts';
@@ -103,12 +103,12 @@ export async function load(db: Database, wanted: Wanted[]): Promise<Map<string, 
                       JOIN suppressions x ON x.account_id = e.account_id AND x.address = lower(r.address)
                      WHERE r.email_id = e.id AND (x.reason <> 'unsubscribe' OR e.type = 'marketing')) ELSE '{}' END AS suppressed
              FROM unnest(${unseen('$1::uuid[]')}, ${unseen('$2::boolean[]')}, ${unseen('$3::boolean[]')}) AS wanted (id, tried, ahead)
-             JOIN emails e ON e.id = wanted.id
-             JOIN email_contents c ON c.email_id = wanted.id
-             LEFT JOIN domains d ON d.id = e.domain_id AND d.account_id = e.account_id AND d.status = 'verified'
-             LEFT JOIN dkim_keys s ON s.domain_id = d.id AND s.status = 'active'
-             LEFT JOIN api_keys k ON k.id = e.api_key_id
-             JOIN accounts a ON a.id = e.account_id
+            CROSS JOIN LATERAL ${rowOf('emails', 'id = wanted.id')} e
+            CROSS JOIN LATERAL ${rowOf('email_contents', 'email_id = wanted.id')} c
+             LEFT JOIN LATERAL ${rowOf('domains', "id = e.domain_id AND account_id = e.account_id AND status = 'verified'")} d ON true
+             LEFT JOIN LATERAL ${rowOf('dkim_keys', "domain_id = d.id AND status = 'active'")} s ON true
+             LEFT JOIN LATERAL ${rowOf('api_keys', 'id = e.api_key_id')} k ON true
+            CROSS JOIN LATERAL ${rowOf('accounts', 'id = e.account_id')} a
             WHERE NOT wanted.ahead OR (c.attachments = '[]' AND coalesce(octet_length(c.html), 0) + coalesce(octet_length(c.text), 0) < ${heaviestAhead})`,
     values: [wanted.map(({ id }) => id), wanted.map(({ tried }) => tried), wanted.map(({ ahead }) => ahead)],
   });

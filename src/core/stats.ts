@@ -2,7 +2,10 @@ import type { Database } from '../db/client.ts';
 import { floorId } from '../ids.ts';
 
 export type Interval = 'hour' | 'day';
-export type Grouping = 'domain' | 'tag' | 'type' | 'destination';
+export type Grouping = 'domain' | 'tag' | 'type' | 'destination' | 'provider';
+
+/** Who runs the mail servers of a destination, by one of them. */
+export type ProviderOf = (destination: string, mxHost: string) => string;
 
 export interface StatsQuery {
   from: Date;
@@ -16,7 +19,7 @@ export interface StatsQuery {
 export interface Bucket {
   /** Where the stretch begins, in UTC. */
   start: Date;
-  /** The sender domain, tag, type, or the recipients' domain; null without a grouping. */
+  /** The sender domain, tag, type, the recipients' domain or who takes its mail; null without a grouping. */
   group: string | null;
   /** Emails. */
   accepted: number;
@@ -41,12 +44,18 @@ const groups: Record<Grouping, string> = {
   type: 'type::text',
   tag: 'tag',
   destination: 'destination',
+  provider: 'provider',
 };
+
+/** SQL: who takes the mail of a domain; where no server of it was seen, the domain itself. */
+const providerOf = (destination: string) =>
+  `coalesce((SELECT name FROM named WHERE named.destination = ${destination}), ${destination})`;
 
 /** What makes several rows of one email, each in another group. */
 const several: Partial<Record<Grouping, string>> = {
   tag: ', unnest(tags) AS tag',
   destination: ', LATERAL (SELECT DISTINCT destination FROM recipients WHERE email_id = emails.id) AS reached',
+  provider: `, LATERAL (SELECT DISTINCT ${providerOf('r.destination')} AS provider FROM recipients r WHERE r.email_id = emails.id) AS reached`,
 };
 
 interface Row {
@@ -64,13 +73,26 @@ interface Row {
 }
 
 /** Counts over the emails that the account had accepted in the time from `from` until before `to`, oldest stretch first. */
-export async function collect(db: Database, accountId: string, query: StatsQuery): Promise<Bucket[]> {
+export async function collect(
+  db: Database,
+  accountId: string,
+  query: StatsQuery,
+  nameOf: ProviderOf,
+): Promise<Bucket[]> {
+  const time = [accountId, floorId(query.from), floorId(query.to)];
+  const providers = query.groupBy === 'provider' ? await findProviders(db, time, nameOf) : [];
   const group = query.groupBy ? groups[query.groupBy] : 'NULL::text';
   const rowsOf = (query.groupBy && several[query.groupBy]) ?? '';
   // Only those recipients whom the group is about.
-  const within = (recipient: string) => (query.groupBy === 'destination' ? ` AND ${recipient} = c."group"` : '');
+  const within = (destination: string) =>
+    query.groupBy === 'destination'
+      ? ` AND ${destination} = c."group"`
+      : query.groupBy === 'provider'
+        ? ` AND ${providerOf(destination)} = c."group"`
+        : '';
   const rows = await db.query<Row>({
-    text: `WITH complained AS (SELECT email_id FROM returns WHERE account_id = $1 AND kind = 'complaint'),
+    text: `WITH named AS (SELECT * FROM unnest($4::text[], $5::text[]) AS n (destination, name)),
+           complained AS (SELECT email_id FROM returns WHERE account_id = $1 AND kind = 'complaint'),
            chosen AS (
              SELECT id, date_trunc('${query.interval}', created_at, 'UTC') AS start, ${group} AS "group", suppressed,
                     coalesce(scheduled_at, created_at) AS due, id IN (SELECT email_id FROM complained) AS complaint
@@ -103,7 +125,7 @@ export async function collect(db: Database, accountId: string, query: StatsQuery
              LEFT JOIN waited ON waited.start = accepted.start AND waited."group" IS NOT DISTINCT FROM accepted."group"
              LEFT JOIN judged ON judged.start = accepted.start AND judged."group" IS NOT DISTINCT FROM accepted."group"
             ORDER BY accepted.start, accepted."group"`,
-    values: [accountId, floorId(query.from), floorId(query.to)],
+    values: [...time, providers.map(({ destination }) => destination), providers.map(({ name }) => name)],
   });
   return rows.map((row) => ({
     start: row.start,
@@ -118,6 +140,18 @@ export async function collect(db: Database, accountId: string, query: StatsQuery
     deferrals: row.deferrals ?? 0,
     latencyMs: latencyOf(row.latency),
   }));
+}
+
+/** Who takes the mail of each destination that a server was found for. */
+async function findProviders(db: Database, time: string[], nameOf: ProviderOf) {
+  const rows = await db.query<{ destination: string; host: string }>({
+    text: `SELECT substring(a.recipient FROM '[^@]*$') AS destination, max(a.mx_host) AS host
+             FROM emails e JOIN attempts a ON a.email_id = e.id
+            WHERE e.account_id = $1 AND e.id >= $2 AND e.id < $3 AND a.mx_host IS NOT NULL
+            GROUP BY 1`,
+    values: time,
+  });
+  return rows.map(({ destination, host }) => ({ destination, name: nameOf(destination, host) }));
 }
 
 function latencyOf(latency: number[] | null): Bucket['latencyMs'] {

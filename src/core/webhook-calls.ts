@@ -1,5 +1,5 @@
 import type { Database, Sql } from '../db/client.ts';
-import { unseen } from '../db/prepared.ts';
+import { rowOf, unseen } from '../db/prepared.ts';
 import type { WebhookDeliveryStatus } from '../generated/prisma/enums.ts';
 import { timeOf } from '../ids.ts';
 import { isSame, type Queue, type WebhookJob } from '../queue.ts';
@@ -106,8 +106,9 @@ export async function load(db: Database, deliveryIds: string[]): Promise<Map<str
     name: 'webhook-deliveries-load',
     text: `SELECT d.id, d.event, d.payload, d.attempt_count, w.url, w.secret,
                   CASE WHEN w.previous_secret_until > now() THEN w.previous_secret END AS previous_secret
-             FROM webhook_deliveries d JOIN webhooks w ON w.id = d.webhook_id AND w.status = 'enabled'
-            WHERE d.id = ANY(${unseen('$1::uuid[]')}::uuid[])`,
+             FROM unnest(${unseen('$1::uuid[]')}) AS wanted (id)
+            CROSS JOIN LATERAL ${rowOf('webhook_deliveries', 'id = wanted.id')} d
+            CROSS JOIN LATERAL ${rowOf('webhooks', "id = d.webhook_id AND status = 'enabled'")} w`,
     values: [deliveryIds],
   });
   return new Map(

@@ -5,6 +5,7 @@ import { HoldBanner } from './hold.tsx';
 import { Icon, Logo } from './icons.tsx';
 import { Connected, useLive } from './live.ts';
 import { entries, type PageEntry, visible } from './pages.ts';
+import { tellFailure } from './parts/action.tsx';
 import { logOut, useSession } from './session.ts';
 import { Shortcuts } from './shortcuts.tsx';
 
@@ -48,7 +49,7 @@ export function Shell({ children }: { children: ReactNode }) {
           </div>
           <SchemeSwitch />
           <Tooltip label="Log out">
-            <ActionIcon aria-label="Log out" onClick={() => void logOut()}>
+            <ActionIcon aria-label="Log out" onClick={() => void logOut().catch(tellFailure)}>
               <Icon name="leave" />
             </ActionIcon>
           </Tooltip>

@@ -1,6 +1,7 @@
 import type { Installation } from '../core/doctor.ts';
 import type { PlanName } from '../core/plans.ts';
 import type { TokenKeys } from '../core/service-secrets.ts';
+import type { ProviderOf } from '../core/stats.ts';
 import type { Surroundings } from '../core/verification.ts';
 import type { Database } from '../db/client.ts';
 import type { PrivateNetworks } from '../ip.ts';
@@ -31,6 +32,8 @@ export interface Services {
   sandbox: boolean;
   /** What the doctor looks at beside DNS and the database. */
   installation: Installation;
+  /** Who runs the mail servers of a destination, as deliveries are limited by. */
+  providerOf: ProviderOf;
   /** How MX hosts are found, as the transport does it. */
   lookUp: LookUpOptions;
   /** What TLS is held to, as the transport does it. */

@@ -1,9 +1,10 @@
 import t from 'tap';
 import { claim } from '../../src/core/recipients.ts';
-import type { Sql } from '../../src/db/client.ts';
+import * as calls from '../../src/core/webhook-calls.ts';
+import type { Database, Sql } from '../../src/db/client.ts';
 import { analyzeFresh } from '../../src/db/partitions.ts';
 import { newId } from '../../src/ids.ts';
-import { buildSender } from '../support/build.ts';
+import { buildAccount, buildSender } from '../support/build.ts';
 import { openDatabase, openQueue } from '../support/db.ts';
 import { scheduleMany } from '../support/scheduled.ts';
 
@@ -91,3 +92,33 @@ t.test(
     });
   },
 );
+
+t.test('loading calls reads those, however many endpoints there are and whatever the statistics say', async (t) => {
+  const db = await openDatabase(t);
+  const account = await buildAccount(db);
+  await db.query({
+    text: `INSERT INTO webhooks (id, account_id, url, events, secret, status)
+           SELECT gen_random_uuid(), $1, 'https://example.test/', '{email.sent}', '\\x00', 'enabled' FROM generate_series(1, 500)`,
+    values: [account.id],
+  });
+  await db.query({
+    text: `INSERT INTO webhook_deliveries (id, account_id, webhook_id, event, payload)
+           SELECT (lpad(to_hex((extract(epoch FROM now()) * 1000)::bigint), 12, '0') || '7000' || '8' || substr(md5(id::text), 1, 15))::uuid,
+                  account_id, id, 'email.sent', '{}' FROM webhooks`,
+  });
+  const ids = await db.query<{ id: string }>({ text: 'SELECT id FROM webhook_deliveries LIMIT 3' });
+  await db.session(async (session) => {
+    const load = () =>
+      calls.load(
+        session as unknown as Database,
+        ids.map(({ id }) => id),
+      );
+    for (let time = 0; time < 10; time += 1) await load();
+    await session.query({ text: 'BEGIN' });
+    const before = await read(session, 'webhook%');
+    t.equal((await load()).size, 3);
+    const rows = (await read(session, 'webhook%')) - before;
+    t.ok(rows >= 6 && rows < 20, `${rows} rows`);
+    await session.query({ text: 'COMMIT' });
+  });
+});

@@ -69,6 +69,10 @@ t.test('QUE-23: a database that was restored sends nothing by itself, and then w
   await sleep(soon.getTime() + 1_000 - Date.now());
   t.same(await arrived(node, token), [], 'and none is sent, not even what became due meanwhile');
   t.equal(await hold.countWaiting(db), 3);
+  t.match((await node.call('GET', `/api/v1/emails/${ids[0]}/explain`, { key })).body, {
+    summary: /^queued: .* it is on hold since /,
+    recipients: [{ cause: 'on_hold', advice: /sendwright release/ }],
+  });
 
   t.same(await hold.end(db, queue, 'fail'), { failed: 3 });
   const later = await eventually(async () => {

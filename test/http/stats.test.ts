@@ -119,4 +119,23 @@ t.test('by destination each email counts where its recipients are, and with thos
     { group: 'two.test', accepted: 2, delivered: 0, failed: 1, pending: 1, failed_by_class: { other: 1 } },
   ]);
   t.equal(buckets.length, 2);
+
+  // By provider what one runs is together, and what nobody is known to run stays by itself.
+  const attempt = (recipient: string, host: string) =>
+    node.db.query({
+      text: `INSERT INTO attempts (email_id, id, recipient, number, at, duration_ms, mx_host, phase, outcome, reason)
+             VALUES ($1, gen_random_uuid(), $2, 1, now(), 1, $3, 'dot', 'deferred', 'later')`,
+      values: [id, recipient, host],
+    });
+  await attempt('a@one.test', 'alt1.aspmx.l.google.com');
+  await attempt('c@two.test', 'aspmx.l.google.com');
+  await send({ to: ['e@three.test'] });
+  await send({ to: ['f@four.test'] });
+  const byProvider = (await node.call('GET', '/api/v1/stats?group_by=provider', { key })).body.buckets;
+  t.match(byProvider, [
+    { group: 'Google', accepted: 2, delivered: 2, failed: 1, pending: 1, deferrals: 2 },
+    { group: 'four.test', accepted: 1, pending: 1 },
+    { group: 'three.test', accepted: 1, pending: 1 },
+  ]);
+  t.equal(byProvider.length, 3);
 });

@@ -42,11 +42,11 @@ export function Overview() {
       const from = times[0]?.toISOString() ?? '';
       const [{ buckets }, grouped, queue, any] = await Promise.all([
         api.stats.get({ from, interval }),
-        api.stats.get({ from, interval: range === 'month' ? 'day' : 'hour', group_by: 'destination' }),
+        api.stats.get({ from, interval: range === 'month' ? 'day' : 'hour', group_by: 'provider' }),
         api.emails.list({ limit: 1, status: 'queued' }),
         api.emails.list({ limit: 1 }),
       ]);
-      return { times, buckets, byDestination: together(grouped.buckets), queued: queue.count, any: any.count > 0 };
+      return { times, buckets, byProvider: together(grouped.buckets), queued: queue.count, any: any.count > 0 };
     },
     placeholderData: keepPreviousData,
     refetchInterval: 30_000,
@@ -92,7 +92,7 @@ export function Overview() {
           <Charts times={data.times} buckets={data.buckets} />
           <div className="columns">
             <Concerns buckets={data.buckets} />
-            <Destinations rows={data.byDestination} />
+            <Providers rows={data.byProvider} />
           </div>
         </>
       )}
@@ -172,11 +172,11 @@ function Charts({ times, buckets }: { times: Date[]; buckets: Bucket[] }) {
   );
 }
 
-type ByDestination = Pick<Bucket, 'accepted' | 'delivered' | 'deferrals' | 'failed' | 'pending'> & { name: string };
+type ByProvider = Pick<Bucket, 'accepted' | 'delivered' | 'deferrals' | 'failed' | 'pending'> & { name: string };
 
-/** The stretches of each destination together, those with the most mail first. */
-function together(buckets: Bucket[]): ByDestination[] {
-  const byName = new Map<string, ByDestination>();
+/** The stretches of each provider together, those with the most mail first. */
+function together(buckets: Bucket[]): ByProvider[] {
+  const byName = new Map<string, ByProvider>();
   for (const { group, accepted, delivered, deferrals, failed, pending } of buckets) {
     const name = group ?? '';
     const known = byName.get(name) ?? { name, accepted: 0, delivered: 0, deferrals: 0, failed: 0, pending: 0 };
@@ -192,8 +192,8 @@ function together(buckets: Bucket[]): ByDestination[] {
   return [...byName.values()].sort((a, b) => b.accepted - a.accepted).slice(0, 12);
 }
 
-const columns: Column<ByDestination>[] = [
-  { id: 'name', header: 'Destination', cell: ({ name }) => <span className="cut">{name}</span> },
+const columns: Column<ByProvider>[] = [
+  { id: 'name', header: 'Provider', cell: ({ name }) => <span className="cut">{name}</span> },
   { id: 'accepted', header: 'Emails', kind: 'number', cell: ({ accepted }) => count(accepted) },
   {
     id: 'delivered',
@@ -206,11 +206,11 @@ const columns: Column<ByDestination>[] = [
   { id: 'pending', header: 'Waiting', kind: 'number', cell: ({ pending }) => count(pending) },
 ];
 
-function Destinations({ rows }: { rows: ByDestination[] }) {
+function Providers({ rows }: { rows: ByProvider[] }) {
   return (
-    <Panel title="By destination">
+    <Panel title="By provider">
       <DataTable
-        label="By destination"
+        label="By provider"
         columns={columns}
         rows={rows}
         idOf={({ name }) => name}

@@ -8,7 +8,9 @@ const milliseconds = (description: string) => z.number().min(0).describe(descrip
 const bucket = z
   .object({
     start: time('Where the stretch of time begins.'),
-    group: words("The sender domain, tag, type, or the recipients' domain; null without a grouping.").nullable(),
+    group: words(
+      "The sender domain, tag, type, the recipients' domain or who runs its mail servers; null without a grouping.",
+    ).nullable(),
     accepted: integer('Emails that were accepted in it.'),
     suppressed: integer('Emails of which a recipient is on the suppression list.'),
     complaints: integer('Emails that put a recipient onto the suppression list by a complaint.'),
@@ -28,7 +30,7 @@ const bucket = z
   })
   .meta({ id: 'Bucket', description: 'What became of the emails that were accepted in one hour or day.' });
 
-const groupings = ['domain', 'tag', 'type', 'destination'] as const;
+const groupings = ['domain', 'tag', 'type', 'destination', 'provider'] as const;
 
 export const statsGroup: Group = {
   name: 'Statistics',

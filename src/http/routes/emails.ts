@@ -2,6 +2,7 @@ import type Router from '@koa/router';
 import { sourceOf } from '../../core/domains.ts';
 import * as log from '../../core/email-log.ts';
 import { explain } from '../../core/explain.ts';
+import * as hold from '../../core/hold.ts';
 import { tlsOutlook } from '../../core/tls-outlook.ts';
 import { demandLoginOrKey } from '../auth.ts';
 import { logQuery } from '../log-query.ts';
@@ -52,7 +53,7 @@ export function emailRoutes(router: Router, services: Services): void {
     const attempts = await log.attempts(db, accountId, id);
     const tls = await tlsOutlook(db, { email, recipients }, services);
     const { summary, recipients: explained } = explain(
-      { email, recipients, attempts, returns, tls },
+      { email, recipients, attempts, returns, tls, onHoldSince: await hold.find(db) },
       services.retryForMs,
     );
     const source = await sourceOf(db, email, services.sendingPools);

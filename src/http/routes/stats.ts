@@ -16,9 +16,11 @@ export const statsQuery = z.object({
   from: timestamp.optional().describe('From when on. Omitted: 30 days before `to`, or one by hours.'),
   to: timestamp.optional().describe('Until when. Omitted: now. From `from`, 92 days at the most, or 7 by hours.'),
   interval: oneOf(['hour', 'day']).optional().describe('`day` where it is omitted.'),
-  group_by: oneOf(['domain', 'tag', 'type', 'destination'])
+  group_by: oneOf(['domain', 'tag', 'type', 'destination', 'provider'])
     .optional()
-    .describe("Counts each sender domain, tag, type, or recipients' domain (`destination`) by itself."),
+    .describe(
+      "Counts each sender domain, tag, type, recipients' domain (`destination`), or who runs its mail servers (`provider`) by itself.",
+    ),
 });
 
 /** `GET /stats`: what became of the emails that were accepted in a time, by day or hour. */
@@ -33,7 +35,8 @@ export function statsRoutes(router: Router, services: Services): void {
       throw invalidRequest(`from: may be ${longestMs[interval] / dayMs} days before to at the most, by ${interval}`);
     }
     const accountId = ctx.state.accountId as string;
-    const buckets = await collect(services.db, accountId, { from, to, interval, groupBy: input.group_by ?? null });
+    const query = { from, to, interval, groupBy: input.group_by ?? null };
+    const buckets = await collect(services.db, accountId, query, services.providerOf);
     ctx.body = {
       from: from.toISOString(),
       to: to.toISOString(),
