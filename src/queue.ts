@@ -4,10 +4,15 @@ import type { Logger } from './log.ts';
 
 const deliverQueue = 'deliver';
 const webhookQueue = 'webhook';
+export type QueueName = typeof deliverQueue | typeof webhookQueue;
 
 /** SQL that says whether the job whose id is this expression still waits or runs, for statements that look at many rows. */
-export const isLiveJob = (id: string, queue: typeof deliverQueue | typeof webhookQueue = deliverQueue) =>
+export const isLiveJob = (id: string, queue: QueueName = deliverQueue) =>
   `EXISTS (SELECT FROM pgboss.job j WHERE j.name = '${queue}' AND j.id = ${id} AND j.state < 'completed')`;
+
+/** SQL that removes the jobs whose ids this query gives, for statements that let go of many rows at once. */
+export const removing = (queue: QueueName, ids: string) =>
+  `DELETE FROM pgboss.job WHERE name = '${queue}' AND id IN (${ids})`;
 
 /**
  * SQL: `=` between the job that a row names and another one, for rows that are found by their own key. A plain `=` says

@@ -1,4 +1,5 @@
 import type { Database, Sql } from '../db/client.ts';
+import { type QueueName, removing } from '../queue.ts';
 
 /** A node not seen for this long is dead, and what it had claimed is free. */
 export const deadAfterMs = 30_000;
@@ -76,11 +77,17 @@ async function removeAndFree(tx: Sql, unseenForMs: number): Promise<void> {
     );
 }
 
-/** The jobs that woke them stay behind: nothing answers to them any more, and whoever takes one finds nothing to do. */
+/** Makes what these nodes held due again, and removes the jobs that woke it, which nobody would answer to. */
 async function free(tx: Sql, nodeIds: string[]): Promise<void> {
-  for (const table of ['recipients', 'webhook_deliveries']) {
+  const held: [table: string, queue: QueueName][] = [
+    ['recipients', 'deliver'],
+    ['webhook_deliveries', 'webhook'],
+  ];
+  for (const [table, queue] of held) {
     await tx.query({
-      text: `UPDATE ${table} SET job_id = NULL, claimed_by = NULL, claimed_at = NULL
+      text: `WITH held AS (SELECT DISTINCT job_id AS id FROM ${table} WHERE job_id IS NOT NULL AND claimed_by = ANY($1)),
+                  removed AS (${removing(queue, 'SELECT id FROM held')})
+             UPDATE ${table} SET job_id = NULL, claimed_by = NULL, claimed_at = NULL
               WHERE job_id IS NOT NULL AND claimed_by = ANY($1)`,
       values: [nodeIds],
     });
