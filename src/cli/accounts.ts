@@ -15,7 +15,9 @@ const heads = ['ID', 'NAME', 'PLAN', 'TODAY', 'MONTH', 'CREDIT', 'STATE'];
 
 function row(account: Account): (string | number)[] {
   const { id, name, plan, usage, credit, suspended_at: suspended } = present.account(account);
-  return [id, name, plan, usage.day, usage.month, credit, suspended ? 'suspended' : 'active'];
+  // What is not limited is not counted.
+  const [day, month] = plan === 'unlimited' ? ['–', '–'] : [usage.day, usage.month];
+  return [id, name, plan, day, month, credit, suspended ? 'suspended' : 'active'];
 }
 
 const tell = (account: Account, sentence: string): Told => ({

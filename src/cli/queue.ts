@@ -1,4 +1,5 @@
 import * as destinations from '../core/destinations.ts';
+import * as hold from '../core/hold.ts';
 import * as present from '../http/present.ts';
 import { destinationQuery } from '../http/routes/destinations.ts';
 import type { Command } from './command.ts';
@@ -25,10 +26,13 @@ export const listQueue: Command = {
   async run(env, say, given) {
     const { limit } = read(destinationQuery, { limit: textOf(given, 'limit') ?? '100' });
     return withDatabase(env, say, async ({ db }) => {
-      const found = await destinations.list(db, limit);
+      const [found, onHoldSince] = await Promise.all([destinations.list(db, limit), hold.find(db)]);
+      const held = onHoldSince
+        ? `The service is on hold since ${onHoldSince.toISOString()}: nothing is sent until sendwright release.\n`
+        : '';
       return {
-        json: { destinations: found.map(present.destination) },
-        text: table(heads, found.map(row), 'Nothing waits.'),
+        json: { on_hold_since: onHoldSince, destinations: found.map(present.destination) },
+        text: held + table(heads, found.map(row), 'Nothing waits.'),
       };
     });
   },

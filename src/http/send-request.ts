@@ -8,7 +8,7 @@ import { refuseAttachment, withoutPath } from '../mail/attachments.ts';
 import { longestValue, refuseHeader } from '../mail/headers.ts';
 import { tlsLevels } from '../smtp/tls-names.ts';
 import { templateUse } from './template-use.ts';
-import { line, list, mailbox, mailboxes, oneOf, text, timestamp } from './validation.ts';
+import { line, list, mailbox, mailboxes, misspelt, oneOf, text, timestamp } from './validation.ts';
 
 const attachment = z
   .object(
@@ -180,8 +180,14 @@ export const sendRequest = z.unknown().transform((input, context): Sendable => {
     context.addIssue('must be an object');
     return z.NEVER;
   }
-  const result = (template === null ? plain : templated).safeParse(input);
-  if (result.success) return result.data;
+  const schema = template === null ? plain : templated;
+  const result = schema.safeParse(input);
+  if (result.success) {
+    const wrong = misspelt(schema, input);
+    if (!wrong) return result.data;
+    context.addIssue({ code: 'custom', path: [wrong.name], message: wrong.message });
+    return z.NEVER;
+  }
   for (const { path, message } of result.error.issues) context.addIssue({ code: 'custom', path, message });
   return z.NEVER;
 });

@@ -12,11 +12,37 @@ import { parseTimestamp } from '../timestamp.ts';
  */
 export function parse<T extends z.ZodType>(schema: T, input: unknown, at: PropertyKey[] = []): z.output<T> {
   const result = schema.safeParse(input);
-  if (result.success) return result.data;
+  if (result.success) {
+    const wrong = misspelt(schema, input);
+    if (wrong) throw invalidRequest(`${nameOf([...at, wrong.name])}: ${wrong.message}`);
+    return result.data;
+  }
   const issue = result.error.issues[0];
   const path = nameOf([...at, ...(issue?.path ?? [])]);
   throw invalidRequest(`${path ? `${path}: ` : ''}${issue?.message ?? 'not valid'}`);
 }
+
+/**
+ * Members that are not known are ignored, as clients of other services send some. But one that is meant for a member of ours,
+ * such as `scheduledAt`, or `scope` for `scopes`, would do something else than was asked for.
+ *
+ * @returns the first of those and what is wrong with it; null where there is none, and for what is no object
+ */
+export function misspelt(schema: z.ZodType, input: unknown): { name: string; message: string } | null {
+  const object = schema instanceof z.ZodPipe ? schema.in : schema;
+  if (!(object instanceof z.ZodObject) || typeof input !== 'object' || input === null) return null;
+  const unknown = Object.keys(input).filter((name) => !Object.hasOwn(object.shape, name));
+  if (unknown.length === 0) return null;
+  const known = new Map(Object.keys(object.shape).map((name) => [plainly(name), name]));
+  for (const name of unknown) {
+    const meant = known.get(plainly(name));
+    if (meant !== undefined) return { name, message: `is called ${meant} here` };
+  }
+  return null;
+}
+
+/** The same for `replyTo`, `reply-to` and `reply_to`, for one and for several. */
+const plainly = (name: string) => name.slice(0, 60).toLowerCase().replaceAll(/[-_]/g, '').replace(/s$/, '');
 
 /** The query names something that the call does not have. */
 export const unknownParameter = (name: string) => invalidRequest(`${nameOf([name])}: is not a parameter of this call`);

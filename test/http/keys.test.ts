@@ -87,6 +87,25 @@ t.test('API keys', async (t) => {
     }
   });
 
+  t.test(
+    'a member that is meant for another one is refused, as the key could do more than was asked for',
+    async (t) => {
+      const before = await node.db.prisma.apiKey.count();
+      const table: [body: object, detail: string][] = [
+        [{ scope: ['read'] }, 'scope: is called scopes here'],
+        [{ expiresAt: '2026-01-01T00:00:00Z' }, 'expiresAt: is called expires_at here'],
+        [{ Domain: ['only.test'] }, 'Domain: is called domains here'],
+      ];
+      for (const [body, detail] of table) {
+        const answer = await node.call('POST', '/api/v1/keys', { token, body: { name: 'k', ...body } });
+        t.strictSame([answer.status, answer.body], [400, { error: 'invalid request', detail }]);
+      }
+      t.equal(await node.db.prisma.apiKey.count(), before, 'nothing is stored');
+      const other = await node.call('POST', '/api/v1/keys', { token, body: { name: 'k', permission: 'full_access' } });
+      t.equal(other.status, 200, 'what is meant for nothing here is ignored');
+    },
+  );
+
   t.test('scopes, expiry and restriction to domains', async (t) => {
     const reader = await buildKey(node.db, account.id, { scopes: ['read'] });
     t.equal((await node.call('GET', '/api/v1/emails', { key: reader })).status, 200);

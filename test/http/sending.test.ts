@@ -55,6 +55,11 @@ t.test('batch', async (t) => {
       [{ emails: [item(), item(), item(), item({ to: ['nonsense'] })] }, /^emails\[3\]\.to\[0\]: not an email address/],
       [{ emails: [item(), null] }, /^emails\[1\]: must be an object$/],
       [{ emails: [item(), item({ subject: undefined })] }, /^emails\[1\]\.subject: is required$/],
+      [{ emails: [item(), item({ replyTo: 'a@b.test' })] }, /^emails\[1\]\.replyTo: is called reply_to here$/],
+      [
+        { emails: [item({ scheduledAt: '2030-01-01T00:00:00Z' })] },
+        /^emails\[0\]\.scheduledAt: is called scheduled_at here$/,
+      ],
     ];
     for (const [body, detail] of wrong) {
       const answer = await post(body);
