@@ -83,7 +83,7 @@ export async function run(
   const found = find(args);
   if (!found) return withoutCommand(args, print, say);
   const { name, command, rest } = found;
-  let given: ReturnType<typeof read>;
+  let given: ReturnType<typeof read> | undefined;
   try {
     given = read(command, rest);
     if (given.options.help) {
@@ -101,7 +101,7 @@ export async function run(
       say(`sendwright ${name}: ${error.message}\nsendwright ${name} --help says how it is called.`);
       return misused;
     }
-    const expected = error instanceof ConfigError ? error : refusalOf(error);
+    const expected = error instanceof ConfigError ? error : refusalOf(error, given?.operands ?? []);
     if (!expected) throw error;
     say(`sendwright: ${expected.message}`);
     return failed;
@@ -125,7 +125,8 @@ function withoutCommand(args: string[], print: Terminal['print'], say: Terminal[
     return done;
   }
   const name = args.join(' ').slice(0, 100);
-  say(name ? `sendwright: there is no command ${JSON.stringify(name)}\n\n${usage}` : usage);
+  const close = words.length > 0 && group.length > 0 ? usageOf(group) : usage;
+  say(name ? `sendwright: there is no command ${JSON.stringify(name)}\n\n${close}` : usage);
   return misused;
 }
 
@@ -149,7 +150,9 @@ function demandOperands({ operands = [] }: Command, given: string[]): void {
   if (more !== undefined) throw new Misuse(`${JSON.stringify(more.slice(0, 100))} is too much`);
 }
 
-function refusalOf(error: unknown): Error | null {
-  if (error instanceof ApiError) return new Error(error.detail ?? error.message);
-  return startErrorOf(error);
+/** @param operands what the command was about, for an error that does not say it */
+function refusalOf(error: unknown, operands: string[]): Error | null {
+  if (!(error instanceof ApiError)) return startErrorOf(error);
+  const about = error.status === 404 ? operands.map((one) => `${JSON.stringify(one.slice(0, 100))}: `).join('') : '';
+  return new Error(error.detail ?? `${about}${error.message}`);
 }

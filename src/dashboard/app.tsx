@@ -1,7 +1,7 @@
 import { MantineProvider } from '@mantine/core';
 import { Notifications } from '@mantine/notifications';
 import { QueryClientProvider, useQuery } from '@tanstack/react-query';
-import { type ComponentType, lazy, Suspense } from 'react';
+import { type ComponentType, lazy, Suspense, useEffect, useRef } from 'react';
 import { Redirect, Route, Switch } from 'wouter';
 import { api, queries } from './api.ts';
 import { nonce } from './nonce.ts';
@@ -50,6 +50,7 @@ export function App() {
 /** The login, or the pages behind it. */
 function Gate() {
   const { data: session, error } = useSessionState();
+  useNewcomer(session?.user.id ?? null);
   // While the server is away, what was known of the login holds.
   if (error && session === undefined) throw error;
   if (session === undefined) return null;
@@ -74,6 +75,15 @@ function Gate() {
       </Shell>
     </ShownTo>
   );
+}
+
+/** Begins anew where a page turns out to be somebody else's by now: what it shows and holds is of whom it was before. */
+function useNewcomer(userId: string | null): void {
+  const shownTo = useRef<string | null>(null);
+  useEffect(() => {
+    if (shownTo.current !== null && userId !== null && shownTo.current !== userId) window.location.reload();
+    shownTo.current = userId;
+  }, [userId]);
 }
 
 /** Whoever has sent something wants to see how it goes; everybody else, where to begin. */

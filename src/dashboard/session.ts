@@ -16,6 +16,8 @@ export function useSessionState() {
       }
     },
     staleTime: Number.POSITIVE_INFINITY,
+    // Somebody else may have logged in behind another tab.
+    refetchOnWindowFocus: 'always',
     // Whether the service is on hold may change meanwhile.
     refetchInterval: ({ state }) => (state.data ? 30_000 : false),
   });

@@ -76,7 +76,7 @@ t.test('keys: a new one works at once, a revoked one does not', async (t) => {
   t.notMatch(JSON.stringify(keys), made.printed);
   t.match(await told(env, 'keys', 'revoke', keys[0].id), { api_key: { revoked_at: String } });
   t.equal(await call(), 401);
-  t.match(await sendwright(env, 'keys', 'revoke', 'x'), { code: 1, said: 'sendwright: not found' });
+  t.match(await sendwright(env, 'keys', 'revoke', 'x'), { code: 1, said: 'sendwright: "x": not found' });
   t.match(await sendwright(env, 'keys', 'create', '--name', 'a', '--scope', 'all'), { code: 2, said: /scopes\[0\]/ });
 });
 
@@ -104,7 +104,10 @@ t.test('domains: listed with their accounts, looked up as a node does, verified 
   const wrongKey = { ...env, ENCRYPTION_KEY: testKey(9).toString('hex') };
   for (const args of [['domains', 'check', 'nxdomain.test'], ['doctor']])
     t.match(await sendwright(wrongKey, ...args), { code: 1, said: /^sendwright: ENCRYPTION_KEY is not the one/ });
-  t.match(await sendwright(env, 'domains', 'check', 'unknown.test'), { code: 1, said: 'sendwright: not found' });
+  t.match(await sendwright(env, 'domains', 'check', 'unknown.test'), {
+    code: 1,
+    said: 'sendwright: "unknown.test": not found',
+  });
 });
 
 t.test('send: a running node delivers it, by the same rules as the API', async (t) => {
@@ -157,5 +160,5 @@ t.test('queue: what is said about a destination is what nodes go by', async (t) 
   t.match(await told(env, 'queue', 'flush', name), { code: 0, flushed: 0 });
   t.match(await told(env, 'queue', 'resume', name), { code: 0, destination: { paused_at: null } });
   t.equal(await known(), undefined);
-  t.match(await sendwright(env, 'queue', 'pause', 'no such'), { code: 1, said: 'sendwright: not found' });
+  t.match(await sendwright(env, 'queue', 'pause', 'no such'), { code: 1, said: 'sendwright: "no such": not found' });
 });

@@ -44,7 +44,11 @@ t.test('an account is exported into a file, which is there when all of it is', a
   t.match(again, { code: 2, said: /is there already/ }, 'what is there stays');
   const nowhere = await sendwright(env, 'accounts', 'export', account.id, '--out', '/nowhere/x');
   t.match(nowhere, { code: 2, said: /cannot be written/ });
-  t.match(await sendwright(env, 'accounts', 'export', newId()), { code: 1, said: 'sendwright: not found' });
+  const nobody = newId();
+  t.match(await sendwright(env, 'accounts', 'export', nobody), {
+    code: 1,
+    said: `sendwright: "${nobody}": not found`,
+  });
 });
 
 t.test('a recipient is erased, and the command says what went', async (t) => {

@@ -45,7 +45,7 @@ export function Concerns({ buckets }: { buckets: Bucket[] }) {
       {error && <Failure error={error} />}
       {data && concerns.length === 0 && (
         <div className="body soft" style={{ fontSize: 13 }}>
-          Nothing: domains are in order, webhooks answer, and mail goes where it should.
+          Nothing that is known here: domains are in order, and webhooks answer.
         </div>
       )}
       <ul className="concerns">

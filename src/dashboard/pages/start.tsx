@@ -6,7 +6,7 @@ import { api } from '../api.ts';
 import { firstEmail, someKey } from '../commands.ts';
 import { plural } from '../format.ts';
 import { Icon } from '../icons.tsx';
-import { useAction } from '../parts/action.tsx';
+import { isSecond, useAction } from '../parts/action.tsx';
 import { Command } from '../parts/copy.tsx';
 import { Failure, Waiting } from '../parts/failure.tsx';
 import { Moment } from '../parts/moment.tsx';
@@ -99,7 +99,12 @@ export function Start() {
               to {email.to}, <Moment at={email.created_at} />
             </p>
           ) : (
-            <p>Paste this into a terminal, or send one from here. What becomes of it is shown at once.</p>
+            <p>
+              {verified
+                ? 'Paste this into a terminal, or send one from here.'
+                : 'Once a domain is verified, paste this.'}{' '}
+              What becomes of it is shown at once.
+            </p>
           )}
           <Command text={firstEmail(service.base_url, from, newKey ?? someKey)} />
           {verified && <SendOne from={verified.domain} sandbox={service.sandbox} />}
@@ -157,7 +162,7 @@ function SendOne({ from, sandbox }: { from: string; sandbox: boolean }) {
           defaultValue={sandbox ? 'you@anywhere.test' : ''}
           w={240}
         />
-        <Button type="submit" loading={send.isPending}>
+        <Button type="submit" loading={send.isPending} onClick={(event) => isSecond(event) && event.preventDefault()}>
           Send a test email
         </Button>
         {sandbox && (

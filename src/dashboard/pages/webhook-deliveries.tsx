@@ -88,7 +88,7 @@ export function Deliveries({ webhook }: { webhook: Webhook }) {
           columns={columns}
           rows={data?.deliveries}
           idOf={({ id }) => id}
-          hrefOf={({ id }) => `/webhooks/${webhook.id}?delivery=${id}`}
+          hrefOf={({ id }) => `/webhooks/${webhook.id}?${new URLSearchParams({ ...state, delivery: id })}`}
           empty={
             <Empty
               title="No calls"

@@ -1,0 +1,39 @@
+import t from 'tap';
+import { buildAccount } from '../support/build.ts';
+import { adminPassword, eventually } from '../support/node.ts';
+import { inBrowser, logIn, sharedDashboard, view } from './browser.ts';
+
+t.test('what people do without thinking', inBrowser, async (t) => {
+  const node = await sharedDashboard();
+  const count = async (query: string) =>
+    (await node.call('GET', `/api/v1/emails?${query}`, { key: node.key })).body.count as number;
+
+  t.test('a double click sends once', async (t) => {
+    const { page } = await view(t, node, '/start');
+    const to = 'twice@anywhere.test';
+    await page.getByLabel('Send to').fill(to);
+    await page.getByRole('button', { name: 'Send a test email' }).dblclick();
+    await eventually(async () => (await count(`to=${to}`)) > 0);
+    await page.getByText('Accepted. It is being delivered.').first().waitFor();
+    await page.getByRole('link', { name: 'Your first email' }).first().click();
+    await page.getByRole('button', { name: 'Resend' }).dblclick();
+    await eventually(async () => (await count(`to=${to}`)) === 2);
+    await page.waitForTimeout(300);
+    t.equal(await count(`to=${to}`), 2);
+  });
+
+  t.test('a tab of somebody who has logged out behind another one begins anew', async (t) => {
+    const other = await buildAccount(node.db);
+    const { page, context } = await view(t, node, '/emails', { loggedIn: false });
+    await logIn(page, 'admin@example.test', adminPassword);
+    await page.getByTitle('admin@example.test').waitFor();
+    const second = await context.newPage();
+    await second.goto(`${node.baseUrl}/emails`);
+    await second.getByRole('button', { name: 'Log out' }).click();
+    await logIn(second, other.email, other.password);
+    await page.evaluate("window.dispatchEvent(new Event('visibilitychange'))");
+    await page.getByTitle(other.email).first().waitFor();
+    t.equal(await page.getByTitle('admin@example.test').count(), 0);
+    await page.getByText('No emails yet').waitFor();
+  });
+});
