@@ -1,4 +1,5 @@
 import { existsSync } from 'node:fs';
+import { constants } from 'node:os';
 import { join } from 'node:path';
 import { type Config, ConfigError, readConfig } from '../config.ts';
 import { keyringIn, readSecrets, type Secrets } from '../data-dir.ts';
@@ -84,10 +85,18 @@ export async function onEmbedded<T>(
 ): Promise<T> {
   const running = runningUrl(dataDir, password);
   if (running) return work(running, true);
-  const postgres = await startEmbedded({ dataDir, password, log: silentLog, onProgress: say });
+  const starting = startEmbedded({ dataDir, password, log: silentLog, onProgress: say });
+  // A server of its own must not outlive a command that is interrupted, not even while it starts.
+  const interrupt = (signal: NodeJS.Signals) =>
+    void starting
+      .then((postgres) => postgres.stop())
+      .catch(() => undefined)
+      .finally(() => process.exit(128 + constants.signals[signal]));
+  process.once('SIGINT', interrupt).once('SIGTERM', interrupt);
   try {
-    return await work(postgres.url, false);
+    const postgres = await starting;
+    return await work(postgres.url, false).finally(() => postgres.stop());
   } finally {
-    await postgres.stop();
+    process.off('SIGINT', interrupt).off('SIGTERM', interrupt);
   }
 }

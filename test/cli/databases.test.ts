@@ -1,10 +1,12 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
+import { findPostmaster } from '../../src/db/postgres-process.ts';
 import { createDatabase } from '../support/db.ts';
-import { testEnv } from '../support/node.ts';
+import { eventually, testEnv } from '../support/node.ts';
 import { freePort } from '../support/ports.ts';
 import { administer, makeFolder } from '../support/start.ts';
 import { sendwright, told } from './terminal.ts';
@@ -49,4 +51,16 @@ t.test('a real process: start, commands beside it on its embedded database, and 
   service.kill('SIGTERM');
   t.equal((await ended)[0], 0);
   t.match(await told(env, 'accounts', 'list'), { code: 0, count: 1 });
+
+  // No node is there to deliver it: it waits until somebody has enough of that, and its database goes with it.
+  const waiting = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', cli, 'send', ...hello], {
+    env,
+    stdio: 'ignore',
+  });
+  const left = once(waiting, 'exit');
+  const postmaster = () => findPostmaster(realpathSync(join(env.DATA_DIR, 'postgres')));
+  await eventually(async () => postmaster() !== undefined, 30_000);
+  waiting.kill('SIGINT');
+  t.equal((await left)[0], 130);
+  t.notOk(postmaster());
 });
