@@ -4,7 +4,7 @@ import { useLocation, useParams } from 'wouter';
 import type { EmailWithRecipients, Explanation } from '../../client/index.ts';
 import { api } from '../api.ts';
 import { sameEmail } from '../commands.ts';
-import { Confirmed, isSecond, tell, useAction } from '../parts/action.tsx';
+import { Confirmed, tell, useAction } from '../parts/action.tsx';
 import { Failure, Waiting } from '../parts/failure.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { PageHead, Panel } from '../parts/page.tsx';
@@ -113,11 +113,7 @@ function EmailActions({ email, held }: { email: EmailWithRecipients; held: boole
       <Button variant="default" loading={copy.isPending} onClick={() => copy.mutate(undefined)}>
         Copy as curl
       </Button>
-      <Button
-        variant="default"
-        loading={resend.isPending}
-        onClick={(event) => isSecond(event) || resend.mutate(undefined)}
-      >
+      <Button variant="default" loading={resend.isPending} onClick={() => resend.mutate(undefined)} data-once>
         Resend
       </Button>
     </Group>

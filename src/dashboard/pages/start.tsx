@@ -6,7 +6,7 @@ import { api } from '../api.ts';
 import { firstEmail, someKey } from '../commands.ts';
 import { plural } from '../format.ts';
 import { Icon } from '../icons.tsx';
-import { isSecond, useAction } from '../parts/action.tsx';
+import { useAction } from '../parts/action.tsx';
 import { Command } from '../parts/copy.tsx';
 import { Failure, Waiting } from '../parts/failure.tsx';
 import { Moment } from '../parts/moment.tsx';
@@ -51,7 +51,7 @@ export function Start() {
           {verified ? (
             <p>
               <b>{verified.domain}</b> is verified: mail can be sent from any address there.
-              {service.sandbox && ' The sandbox made it for you.'}
+              {service.sandbox && verified.domain === 'example.test' && ' The sandbox made it for you.'}
             </p>
           ) : (
             <>
@@ -162,7 +162,7 @@ function SendOne({ from, sandbox }: { from: string; sandbox: boolean }) {
           defaultValue={sandbox ? 'you@anywhere.test' : ''}
           w={240}
         />
-        <Button type="submit" loading={send.isPending} onClick={(event) => isSecond(event) && event.preventDefault()}>
+        <Button type="submit" loading={send.isPending}>
           Send a test email
         </Button>
         {sandbox && (

@@ -1,7 +1,7 @@
 import { Button, type ButtonProps, Group, Modal, Text } from '@mantine/core';
 import { notifications } from '@mantine/notifications';
 import { useMutation } from '@tanstack/react-query';
-import { type MouseEvent, type ReactNode, useState } from 'react';
+import { type ReactNode, useState } from 'react';
 import { queries, wordsOf } from '../api.ts';
 
 export const tell = (message: string) => notifications.show({ message, color: 'indigo', withCloseButton: false });
@@ -13,9 +13,6 @@ export const tellFailure = (error: unknown) =>
     autoClose: 8_000,
     closeButtonProps: { 'aria-label': 'Close' },
   });
-
-/** Whether a click is the second one of a double click, which is not meant to do things twice; by keyboard there is none. */
-export const isSecond = (event: MouseEvent): boolean => event.detail > 1;
 
 /**
  * Does something on the server, and says so or why not; what is shown is then asked for again.
