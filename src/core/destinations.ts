@@ -172,12 +172,15 @@ export async function pause(db: Database, name: string): Promise<void> {
   });
 }
 
+/** SQL: now; while the service is on hold since it began, as what an order makes due then was there before and is decided with the rest. */
+const dueNow = 'coalesce((SELECT least(since, now()) FROM service_hold), now())';
+
 /** Lets what waits for this name go on at once, in the order that it became due. */
 export async function resume(db: Database, name: string): Promise<void> {
   await db.transaction(async (tx) => {
     await tx.query({ text: 'UPDATE destination_orders SET paused_at = NULL WHERE name = $1', values: [name] });
     await tx.query({
-      text: `UPDATE recipients SET next_attempt_at = now(), waiting_for = NULL
+      text: `UPDATE recipients SET next_attempt_at = ${dueNow}, waiting_for = NULL
               WHERE job_id IS NULL AND next_attempt_at = $2 AND waiting_for = $1`,
       values: [waitingForPause(name), pausedUntil],
     });
@@ -200,7 +203,7 @@ export async function flush(db: Database, name: string, destinations: string[]):
     });
     const [row] = await tx.query<{ flushed: number }>({
       text: `WITH flushed AS (
-               UPDATE recipients SET next_attempt_at = now(), waiting_for = NULL
+               UPDATE recipients SET next_attempt_at = ${dueNow}, waiting_for = NULL
                 WHERE destination = ANY ($1) AND job_id IS NULL AND next_attempt_at > now() AND next_attempt_at < $2
                   AND (attempts > 0 OR waiting_for IS NOT NULL) RETURNING 1)
              SELECT count(*)::int AS flushed FROM flushed`,
@@ -213,7 +216,7 @@ export async function flush(db: Database, name: string, destinations: string[]):
 /** Makes due what nodes have put aside for these domains: after a flush, for what was put aside before they heard of it. */
 export async function wakeHeld(db: Database, destinations: string[]): Promise<void> {
   await db.query({
-    text: `UPDATE recipients SET next_attempt_at = now(), waiting_for = NULL
+    text: `UPDATE recipients SET next_attempt_at = ${dueNow}, waiting_for = NULL
             WHERE destination = ANY ($1) AND job_id IS NULL AND waiting_for IS NOT NULL AND next_attempt_at > now() AND next_attempt_at < $2`,
     values: [destinations, pausedUntil],
   });

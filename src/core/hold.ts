@@ -2,6 +2,7 @@ import type { Database, Sql } from '../db/client.ts';
 import { newId } from '../ids.ts';
 import type { Queue } from '../queue.ts';
 import { settleAs, type Undecided } from './settlement.ts';
+import { heldNote } from './uncertainty.ts';
 
 /**
  * The whole service on hold: it accepts mail, and begins no delivery and no webhook call until somebody says so. A
@@ -13,6 +14,13 @@ export const choices = ['send', 'fail'] as const;
 export type Choice = (typeof choices)[number];
 
 const batchSize = 500;
+
+/**
+ * SQL: a recipient `r` whom mail may have been sent to since the backup: it was due, or put aside for a limit or a pause,
+ * which may have ended. What waits for somebody's word about an uncertain attempt goes on waiting for that.
+ */
+const inDoubt = `r.next_attempt_at IS NOT NULL AND r.waiting_for IS DISTINCT FROM '${heldNote}'
+                    AND (r.next_attempt_at <= h.since OR r.waiting_for IS NOT NULL)`;
 
 /** From within five seconds on no node begins a delivery; what is under way ends by itself. @returns since when */
 export async function begin(db: Sql): Promise<Date> {
@@ -28,10 +36,10 @@ export async function find(db: Sql): Promise<Date | null> {
   return row?.since ?? null;
 }
 
-/** How many recipients were due when the hold began, and wait. */
+/** How many recipients were due or put aside when the hold began, and wait. */
 export async function countWaiting(db: Sql): Promise<number> {
   const [row] = await db.query<{ count: number }>({
-    text: `SELECT count(*)::int AS count FROM recipients r, service_hold h WHERE r.next_attempt_at <= h.since`,
+    text: `SELECT count(*)::int AS count FROM recipients r, service_hold h WHERE ${inDoubt}`,
   });
   return row?.count ?? 0;
 }
@@ -68,7 +76,7 @@ async function failSome(tx: Sql, queue: Queue): Promise<number> {
   const waiting = await tx.query<Undecided>({
     text: `UPDATE recipients r SET claimed_by = $1, job_id = $2
              FROM (SELECT email_id, position FROM recipients r, service_hold h
-                    WHERE r.next_attempt_at <= h.since AND (r.claimed_by IS NULL OR r.claimed_by NOT IN (SELECT id FROM nodes))
+                    WHERE ${inDoubt} AND (r.claimed_by IS NULL OR r.claimed_by NOT IN (SELECT id FROM nodes))
                     ORDER BY email_id, position LIMIT ${batchSize} FOR UPDATE OF r SKIP LOCKED) due
             WHERE r.email_id = due.email_id AND r.position = due.position
         RETURNING r.email_id AS "emailId", r.position, r.attempts`,

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import t from 'tap';
+import * as destinations from '../../src/core/destinations.ts';
 import * as hold from '../../src/core/hold.ts';
 import { connect } from '../../src/db/client.ts';
 import { silentLog } from '../../src/log.ts';
@@ -73,6 +74,14 @@ t.test('QUE-23: a database that was restored sends nothing by itself, and then w
     summary: /^queued: .* it is on hold since /,
     recipients: [{ cause: 'on_hold', advice: /sendwright release/ }],
   });
+
+  // What was put aside may have been sent as well, also where it is made due on hold.
+  const aside = `UPDATE recipients SET waiting_for = 'anywhere.test is paused', job_id = NULL, next_attempt_at = now() + interval '1 day'
+                  WHERE email_id = ANY($1)`;
+  await db.query({ text: aside, values: [ids.slice(0, 2)] });
+  t.equal(await hold.countWaiting(db), 3);
+  t.equal(await destinations.flush(db, 'anywhere.test', ['anywhere.test']), 2);
+  t.equal(await hold.countWaiting(db), 3);
 
   t.same(await hold.end(db, queue, 'fail'), { failed: 3 });
   const later = await eventually(async () => {
