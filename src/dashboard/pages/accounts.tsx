@@ -22,6 +22,9 @@ const plans = [
   { value: 'unlimited', label: 'unlimited' },
 ];
 
+/** What is not limited is not counted. */
+const used = ({ plan, usage }: Account, time: 'day' | 'month') => (plan === 'unlimited' ? '–' : count(usage[time]));
+
 const columns: Column<Account>[] = [
   {
     id: 'name',
@@ -39,8 +42,8 @@ const columns: Column<Account>[] = [
     cell: ({ suspended_at: since }) => <Status value={since ? 'suspended' : 'active'} />,
   },
   { id: 'plan', header: 'Plan', kind: 'narrow', cell: ({ plan }) => plan },
-  { id: 'day', header: 'Today', kind: 'number', cell: ({ usage }) => count(usage.day) },
-  { id: 'month', header: 'This month', kind: 'number', cell: ({ usage }) => count(usage.month) },
+  { id: 'day', header: 'Today', kind: 'number', cell: (account) => used(account, 'day') },
+  { id: 'month', header: 'This month', kind: 'number', cell: (account) => used(account, 'month') },
   {
     id: 'kept',
     header: 'Keeps',
