@@ -64,7 +64,10 @@ t.test(
     await node.call('DELETE', '/api/v1/emails', { key: sender.key });
     const { text, samples } = await eventually(async () => {
       const now = await read(node.metrics);
-      return sumOf(now.samples, 'sendwright_webhook_calls_total', { outcome: 'succeeded' }) === 1 && now;
+      const attempted = sumOf(now.samples, 'sendwright_delivery_attempts_total');
+      return (
+        attempted === 2 && sumOf(now.samples, 'sendwright_webhook_calls_total', { outcome: 'succeeded' }) === 1 && now
+      );
     }, 15_000);
 
     const attempts = (labels: Record<string, string>) => sumOf(samples, 'sendwright_delivery_attempts_total', labels);
