@@ -1,5 +1,5 @@
 import t from 'tap';
-import { forgetZeros } from '../../src/core/email-counts.ts';
+import { addUp, forgetZeros } from '../../src/core/email-counts.ts';
 import { buildSender } from '../support/build.ts';
 import { startHook } from '../support/hook.ts';
 import { testKey } from '../support/keys.ts';
@@ -107,6 +107,12 @@ t.test('of an erased recipient nothing is left in any table, and all of others i
     ],
     'it is everywhere before',
   );
+  // What the triggers counted is added up now and then, which is no change.
+  await eventually(async () => {
+    await addUp(node.db);
+    return (await node.db.query({ text: 'SELECT FROM email_count_changes LIMIT 1' })).length === 0;
+  });
+  await forgetZeros(node.db);
   const ofOthers = async () => (await rowsWith(node, bobs, foreign, theirs.account.id)).map(({ row }) => row).sort();
   const before = await ofOthers();
   const stats = async () => (await call('GET', '/stats?group_by=destination')).body.buckets;
