@@ -22,7 +22,7 @@ t.test('what people do without thinking', inBrowser, async (t) => {
     t.equal(await count(`to=${to}`), 2);
     const keys = async () => node.db.prisma.apiKey.count({ where: { name: 'made once' } });
     await page.goto(`${node.baseUrl}/keys?new=1`);
-    await page.getByLabel('Name').fill('made once');
+    await page.getByRole('dialog').getByLabel('Name').fill('made once');
     await page.getByRole('dialog').locator('button[type=submit]').dblclick();
     await eventually(async () => (await keys()) > 0);
     await page.waitForTimeout(300);

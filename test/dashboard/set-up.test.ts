@@ -13,7 +13,7 @@ t.test('setting up with the dashboard', inBrowser, async (t) => {
     const { page, complaints } = await view(t, node, '/webhooks');
     await page.getByText('No webhook yet').waitFor();
     await page.getByRole('button', { name: 'Add a webhook' }).click();
-    await page.getByLabel('Address').last().fill(hook.url);
+    await page.getByRole('dialog').getByLabel('Address').fill(hook.url);
     await page.getByRole('button', { name: 'Add', exact: true }).click();
     t.match(await page.locator('pre', { hasText: /^whsec_/ }).textContent(), /^whsec_[\w+/=-]{40,}$/);
     t.strictSame(await barriers(page), []);
@@ -38,7 +38,7 @@ t.test('setting up with the dashboard', inBrowser, async (t) => {
   t.test('a template is written, previewed, published and sent', async (t) => {
     const { page, complaints } = await view(t, node, '/templates');
     await page.getByRole('button', { name: 'New template' }).click();
-    await page.getByLabel('Name').fill('Welcome');
+    await page.getByRole('dialog').getByLabel('Name').fill('Welcome');
     await page.getByRole('button', { name: 'Create' }).click();
     await page.getByRole('heading', { name: 'Welcome' }).waitFor();
     await page.getByLabel('The body as HTML').fill('<h1>Dear {{NAME}}</h1><p>{{PLACE}}</p>');
@@ -58,7 +58,7 @@ t.test('setting up with the dashboard', inBrowser, async (t) => {
 
   t.test('a domain is added, and what is wrong in DNS stands beside what should be there', async (t) => {
     const { page } = await view(t, node, '/domains?new=1');
-    await page.getByLabel('Name').last().fill('nxdomain.test');
+    await page.getByRole('dialog').getByLabel('Name').fill('nxdomain.test');
     await page.getByRole('button', { name: 'Add', exact: true }).click();
     await page.getByRole('heading', { name: 'nxdomain.test' }).waitFor();
     await page.getByRole('button', { name: 'Check the records now' }).click();
@@ -90,7 +90,7 @@ t.test('setting up with the dashboard', inBrowser, async (t) => {
   t.test('an account is made, and its user sees nothing of the server', async (t) => {
     const { page } = await view(t, node, '/accounts?new=1', { loggedIn: false });
     await logIn(page, 'admin@example.test', node.adminPassword);
-    await page.getByLabel('Name').last().fill('Shop');
+    await page.getByRole('dialog').getByLabel('Name').fill('Shop');
     await page.getByLabel('Email of its first user').fill('owner@shop.test');
     await page.getByRole('button', { name: 'Create' }).click();
     const [email = '', password = ''] =

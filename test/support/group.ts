@@ -1,6 +1,7 @@
 import { globSync, writeSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { inspect } from 'node:util';
+import './light-tap.ts';
 import t from 'tap';
 
 /**
@@ -11,7 +12,8 @@ export async function runGroup(folders: string[], { part = 1, of = 1 } = {}): Pr
   const tests = resolve(import.meta.dirname, '..');
   const files = folders.flatMap((folder) => globSync(`${folder}/*.test.ts`, { cwd: tests }).sort());
   const chosen = files.filter((_, index) => index % of === part - 1);
-  doWithoutDomains();
+  // Who throws what nobody catches is said by the test that was under way.
+  process.on('uncaughtExceptionMonitor', (error) => writeSync(2, `${inspect(error)}\n`));
   t.teardown(endInTime);
   const loading = (async () => {
     for (const file of chosen) await import(resolve(tests, file));
@@ -21,16 +23,6 @@ export async function runGroup(folders: string[], { part = 1, of = 1 } = {}): Pr
     await t.resolves(loading);
   });
   await loading;
-}
-
-/**
- * Tap follows each promise to the test that it belongs to, to say where an error comes from that nobody catches, which
- * takes a fifth of the processor's time. Without that such an error ends the group, which fails as well, and names the test that was under way.
- */
-function doWithoutDomains(): void {
-  t.hookDomain.destroy();
-  t.beforeEach((test) => test.hookDomain.destroy());
-  process.on('uncaughtExceptionMonitor', (error) => writeSync(2, `${inspect(error)}\n`));
 }
 
 /** What a test left open would keep the group until tap's time is up, without a word of what it is. */
