@@ -3,7 +3,7 @@ import { rowOf, unseen } from '../db/prepared.ts';
 import type { WebhookDeliveryStatus } from '../generated/prisma/enums.ts';
 import { timeOf } from '../ids.ts';
 import { isSame, type Queue, type WebhookJob } from '../queue.ts';
-import { endingOf, isFailing, roomWhileFailing } from './webhook-lines.ts';
+import { answerNotedEvery, endingOf, isAnswering, isFailing, roomUntilAnswered } from './webhook-lines.ts';
 
 /** A delivery that this node now holds. */
 export interface Claim {
@@ -83,7 +83,7 @@ export async function claim(tx: Sql, nodeId: string, jobs: WebhookJob[]): Promis
              FROM decided c
             WHERE d.id = c.id AND d.job_id ${isSame} c.job_id AND d.claimed_by IS NULL
         RETURNING d.id, d.webhook_id, d.job_id, c.failing`,
-    values: [nodeId, jobs.map((job) => job.deliveryId), jobs.map((job) => job.id), roomWhileFailing],
+    values: [nodeId, jobs.map((job) => job.deliveryId), jobs.map((job) => job.id), roomUntilAnswered],
   });
   const claims = new Map<string, Claim>();
   for (const { id: deliveryId, webhook_id: webhookId, job_id: jobId, failing } of rows) {
@@ -130,9 +130,9 @@ export async function load(db: Database, deliveryIds: string[]): Promise<Map<str
  * Writes down what became of deliveries and what that says about their endpoints, and removes the finished jobs. What
  * another node has taken over in the meantime is left to it, except that a success is one whoever says it.
  *
- * @returns the endpoints that are failing now
+ * @returns what is new about the endpoints
  */
-export async function settle(tx: Sql, queue: Queue, outcomes: CallOutcome[]): Promise<string[]> {
+export async function settle(tx: Sql, queue: Queue, outcomes: CallOutcome[]): Promise<Judgement> {
   // In one order on every node, so that no two wait for each other in a circle.
   const ordered = outcomes.toSorted((a, b) => (a.claim.deliveryId < b.claim.deliveryId ? -1 : 1));
   await tx.query({
@@ -158,12 +158,12 @@ export async function settle(tx: Sql, queue: Queue, outcomes: CallOutcome[]): Pr
       ordered.map((outcome) => outcome.error),
     ],
   });
-  const failing = await judge(tx, outcomes);
+  const judgement = await judge(tx, outcomes);
   await queue.webhooks.remove(
     tx,
     outcomes.map(({ claim }) => claim.jobId),
   );
-  return failing;
+  return judgement;
 }
 
 const stored = ({ at, responseStatus, responseBody, error, durationMs }: CallAttempt) => ({
@@ -183,7 +183,15 @@ interface Verdict {
   old: boolean;
 }
 
-async function judge(tx: Sql, outcomes: CallOutcome[]): Promise<string[]> {
+/** What calls have shown about endpoints. */
+export interface Judgement {
+  /** Those that are failing now. */
+  failing: string[];
+  /** There is one that answers again, or for the first time, so that more of its deliveries could go out. */
+  answering: boolean;
+}
+
+async function judge(tx: Sql, outcomes: CallOutcome[]): Promise<Judgement> {
   const verdicts = new Map<string, Verdict>();
   const now = Date.now();
   for (const { claim, endpoint, attempt } of outcomes) {
@@ -195,25 +203,27 @@ async function judge(tx: Sql, outcomes: CallOutcome[]): Promise<string[]> {
     if (attempt.at < verdict.since) verdict.since = attempt.at;
     verdicts.set(claim.webhookId, verdict);
   }
-  if (verdicts.size === 0) return [];
+  if (verdicts.size === 0) return { failing: [], answering: false };
   const entries = [...verdicts].sort(([a], [b]) => (a < b ? -1 : 1));
-  const rows = await tx.query<{ id: string }>({
+  const rows = await tx.query<{ id: string; failing: boolean; answering: boolean }>({
     name: 'webhooks-judge',
-    text: `WITH judged AS (
-             UPDATE webhooks w
-                SET failing_since = CASE WHEN NOT v.works THEN coalesce(w.failing_since, v.since) END,
-                    status = CASE WHEN v.ending IS NULL THEN w.status ELSE 'disabled' END,
-                    disabled_reason = CASE WHEN v.ending IS NULL THEN w.disabled_reason ELSE v.ending END
-               FROM (SELECT u.*, CASE WHEN x.status <> 'enabled' THEN NULL
-                                      WHEN u.gone THEN 'the endpoint answered 410 Gone'
-                                      WHEN u.old AND NOT u.works AND x.failing_since < now() - interval '${disableAfterDays} days'
-                                      THEN 'no call has succeeded for ${disableAfterDays} days' END AS ending
-                       FROM unnest($1::uuid[], $2::boolean[], $3::boolean[], $4::timestamptz[], $5::boolean[])
-                            AS u (id, works, gone, since, old)
-                       JOIN webhooks x ON x.id = u.id) v
-              WHERE w.id = v.id AND (NOT v.works OR v.gone OR w.failing_since IS NOT NULL)
-          RETURNING w.id, ${isFailing('w')} AS failing)
-           SELECT id FROM judged WHERE failing`,
+    text: `UPDATE webhooks w
+              SET failing_since = CASE WHEN NOT v.works THEN coalesce(w.failing_since, v.since) END,
+                  answered_at = CASE WHEN v.works THEN now() ELSE w.answered_at END,
+                  status = CASE WHEN v.ending IS NULL THEN w.status ELSE 'disabled' END,
+                  disabled_reason = CASE WHEN v.ending IS NULL THEN w.disabled_reason ELSE v.ending END
+             FROM (SELECT u.*, ${isAnswering('x')} AS answered,
+                          CASE WHEN x.status <> 'enabled' THEN NULL
+                               WHEN u.gone THEN 'the endpoint answered 410 Gone'
+                               WHEN u.old AND NOT u.works AND x.failing_since < now() - interval '${disableAfterDays} days'
+                               THEN 'no call has succeeded for ${disableAfterDays} days' END AS ending
+                     FROM unnest($1::uuid[], $2::boolean[], $3::boolean[], $4::timestamptz[], $5::boolean[])
+                          AS u (id, works, gone, since, old)
+                     JOIN webhooks x ON x.id = u.id) v
+            WHERE w.id = v.id
+              AND (NOT v.works OR v.gone OR w.failing_since IS NOT NULL OR w.answered_at IS NULL
+                   OR w.answered_at < now() - interval '${answerNotedEvery}')
+        RETURNING w.id, ${isFailing('w')} AS failing, v.works AND NOT v.answered AS answering`,
     values: [
       entries.map(([id]) => id),
       entries.map(([, verdict]) => verdict.works),
@@ -222,7 +232,10 @@ async function judge(tx: Sql, outcomes: CallOutcome[]): Promise<string[]> {
       entries.map(([, verdict]) => verdict.old),
     ],
   });
-  return rows.map((row) => row.id);
+  return {
+    failing: rows.filter((row) => row.failing).map((row) => row.id),
+    answering: rows.some((row) => row.answering),
+  };
 }
 
 /** Gives claimed deliveries back untouched, due at once. */

@@ -5,11 +5,17 @@ import { isLiveJob, type Queue } from '../queue.ts';
 /**
  * The lines of deliveries before the endpoints. What the queue holds is only the head of each line: the rest waits as due
  * rows. So however many calls wait for an endpoint, looking for work never walks over more than `roomInQueue` of them, and
- * over a handful while it does not answer.
+ * over a handful until it answers, and while it does not.
  */
 
 const roomInQueue = 500;
-export const roomWhileFailing = 10;
+export const roomUntilAnswered = 8;
+
+/** One that has answered within this time is taken to go on doing so. */
+const answersFor = '1 minute';
+
+/** So that an endpoint which answers all the time is written to now and then only. */
+export const answerNotedEvery = '20 seconds';
 
 /** What people wait for comes first, and endpoints that fail last. */
 export const priorities = { asked: 20, normal: 10, failing: 0 };
@@ -17,9 +23,13 @@ export const priorities = { asked: 20, normal: 10, failing: 0 };
 /** SQL: whether this endpoint has not once answered for a while. A failure among successes does not count. */
 export const isFailing = (w: string) => `coalesce(${w}.failing_since < now() - interval '10 seconds', false)`;
 
+/** SQL: whether this endpoint has answered lately, and is no failing one. */
+export const isAnswering = (w: string) =>
+  `coalesce(NOT ${isFailing(w)} AND ${w}.answered_at > now() - interval '${answersFor}', false)`;
+
 /** SQL: how many more jobs this endpoint may have in the queue. */
 export const roomOf = (w: string) =>
-  `greatest(0, CASE WHEN ${isFailing(w)} THEN ${roomWhileFailing} ELSE ${roomInQueue} END
+  `greatest(0, CASE WHEN ${isAnswering(w)} THEN ${roomInQueue} ELSE ${roomUntilAnswered} END
      - (SELECT count(*) FROM (SELECT FROM webhook_deliveries b WHERE b.webhook_id = ${w}.id AND b.job_id IS NOT NULL
                                LIMIT ${roomInQueue}) busy))::int`;
 

@@ -47,12 +47,16 @@ export class WebhookDispatcher {
   readonly #slots: Slots;
   readonly #waiting = new Map<string, calls.Claim[]>();
   readonly #held = new Set<calls.Claim>();
+  /** Endpoints whose jobs were left in the queue, as calls to them waited here. */
+  readonly #passedOver = new Set<string>();
   readonly #inDoubt: ClaimsInDoubt;
   readonly #abort = new AbortController();
   #ready: calls.Claim[] = [];
   #loading = false;
   #pumping = false;
   #pumpAgain = false;
+  /** There was no room for what may be in the queue. */
+  #isFull = false;
   #stopping = false;
   #timer: NodeJS.Timeout | undefined;
   #unsubscribe: () => void = () => undefined;
@@ -119,7 +123,11 @@ export class WebhookDispatcher {
     while (this.#pumpAgain && !this.#stopping) {
       this.#pumpAgain = false;
       const room = Math.min(batchSize, this.#limits.held - this.#held.size);
-      if (room <= 0 || !this.#tools.lease.valid() || this.#tools.lease.onHold) return;
+      if (!this.#tools.lease.valid() || this.#tools.lease.onHold) return;
+      if (room <= 0) {
+        this.#isFull = true;
+        return;
+      }
       // Fewer than there was room for were all; whoever adds some wakes this.
       if ((await this.#take(room)) === room) this.#pumpAgain = true;
     }
@@ -128,6 +136,7 @@ export class WebhookDispatcher {
   /** Taking and claiming are one transaction: a job is never active without a living node holding its delivery. */
   async #take(limit: number): Promise<number> {
     const { nodeId } = this.#tools.lease;
+    for (const webhookId of this.#waiting.keys()) this.#passedOver.add(webhookId);
     const claiming = this.#db.transaction(async (tx) => {
       const jobs = await this.#queue.webhooks.take(tx, limit, [...this.#waiting.keys()]);
       if (jobs.length === 0) return { taken: 0, claims: [] };
@@ -158,7 +167,7 @@ export class WebhookDispatcher {
       this.#slots.take(next);
       this.#ready.push(next);
     }
-    if (line?.length === 0) this.#waiting.delete(webhookId);
+    if (line?.length === 0) this.#endLine(webhookId);
     if (this.#ready.length > 0 && !this.#loading) void this.#loadReady();
   }
 
@@ -201,11 +210,20 @@ export class WebhookDispatcher {
     this.#held.delete(claim);
     const line = failing ? (this.#waiting.get(claim.webhookId) ?? []) : [];
     if (line.length > 0) {
-      this.#waiting.delete(claim.webhookId);
+      this.#endLine(claim.webhookId);
       await this.#giveBack(line);
     }
     this.#checkIdle();
-    if (this.#held.size < this.#limits.held / 2) this.#pump();
+    if (this.#isFull && this.#held.size < this.#limits.held / 2) {
+      this.#isFull = false;
+      this.#pump();
+    }
+  }
+
+  /** No call to this endpoint waits here any more: more of them may be in the queue. */
+  #endLine(webhookId: string): void {
+    this.#waiting.delete(webhookId);
+    if (this.#passedOver.delete(webhookId)) this.#pump();
   }
 
   async #call(claim: calls.Claim, call: calls.Call): Promise<calls.CallOutcome> {

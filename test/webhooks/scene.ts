@@ -25,8 +25,11 @@ export const keyring = new Keyring(Buffer.alloc(32, 5));
 export interface Scene {
   db: Database;
   queue: Queue;
-  /** An endpoint of this account, or of a new one, that subscribes to these events, or to all. */
-  endpoint(url: string, options?: { accountId?: string; events?: webhooks.EventType[] }): Promise<Endpoint>;
+  /** An endpoint of this account, or of a new one, that subscribes to these events, or to all; it has just answered, unless it is new. */
+  endpoint(
+    url: string,
+    options?: { accountId?: string; events?: webhooks.EventType[]; isNew?: boolean },
+  ): Promise<Endpoint>;
   /** Tells the account's endpoints of one event for each type; gives back how many deliveries were made. */
   emit(accountId: string, ...types: webhooks.EventType[]): Promise<number>;
   /** The endpoint's deliveries, oldest first. */
@@ -35,8 +38,8 @@ export interface Scene {
   settled(webhookId: string): Promise<WebhookDelivery[]>;
   /** The only delivery when it has had so many attempts. */
   attempted(webhookId: string, attempts: number): Promise<Omit<WebhookDelivery, 'attempts'> & { attempts: Attempt[] }>;
-  /** A node that makes calls; stopped when the test ends. */
-  start(t: Test, options?: Partial<CallTools> & { limits?: Partial<Limits> }): Promise<Worker>;
+  /** A node that makes calls, and wakes what is due unless told otherwise; stopped when the test ends. */
+  start(t: Test, options?: Partial<CallTools> & { limits?: Partial<Limits>; wakes?: boolean }): Promise<Worker>;
 }
 
 export interface Endpoint {
@@ -78,9 +81,11 @@ export async function openScene(t: Test): Promise<Scene> {
     db,
     queue,
     deliveries,
-    async endpoint(url, { accountId, events = [...webhooks.eventTypes] } = {}) {
+    async endpoint(url, { accountId, events = [...webhooks.eventTypes], isNew = false } = {}) {
       const owner = accountId ?? (await buildAccount(db)).id;
       const { webhook, secret } = await webhooks.create(db, owner, { url, events }, { keyring });
+      const answeredAt = isNew ? null : new Date();
+      await db.prisma.webhook.update({ where: { id: webhook.id }, data: { answeredAt } });
       return { id: webhook.id, accountId: owner, secret };
     },
     async emit(accountId, ...types) {
@@ -100,7 +105,7 @@ export async function openScene(t: Test): Promise<Scene> {
         const made = (delivery?.attempts ?? []) as unknown as Attempt[];
         return delivery && made.length >= attempts && { ...delivery, attempts: made };
       }),
-    async start(t, { limits = {}, ...options } = {}) {
+    async start(t, { limits = {}, wakes = true, ...options } = {}) {
       const nodeId = newId();
       await nodes.register(db, { id: nodeId, hostname: 'test', roles: [] }, false);
       const tools = {
@@ -115,9 +120,10 @@ export async function openScene(t: Test): Promise<Scene> {
       };
       const dispatcher = new WebhookDispatcher(db, queue, tools, { ...defaultLimits, ...limits });
       const rounds = new Rounds(silentLog);
-      rounds.every(50, 'wake', async () => {
-        await lines.wakeDue(db, queue);
-      });
+      if (wakes)
+        rounds.every(50, 'wake', async () => {
+          await lines.wakeDue(db, queue);
+        });
       dispatcher.start();
       let stopping: Promise<void> | undefined;
       const stop = () => {
