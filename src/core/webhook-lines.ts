@@ -8,8 +8,11 @@ import { isLiveJob, type Queue } from '../queue.ts';
  * over a handful until it answers, and while it does not.
  */
 
+/** Calls to one endpoint at once, by one node. */
+export const callsAtOnce = 4;
+
 const roomInQueue = 500;
-export const roomUntilAnswered = 8;
+export const roomUntilAnswered = callsAtOnce;
 
 /** One that has answered within this time is taken to go on doing so. */
 const answersFor = '1 minute';

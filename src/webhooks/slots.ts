@@ -1,3 +1,5 @@
+import { callsAtOnce } from '../core/webhook-lines.ts';
+
 /** How much a node calls at once. */
 export interface Limits {
   /** Calls that have just begun: afterwards one only waits for its endpoint. */
@@ -11,7 +13,13 @@ export interface Limits {
   held: number;
 }
 
-export const defaultLimits: Limits = { running: 100, open: 2_000, openToFailing: 50, perEndpoint: 4, held: 5_000 };
+export const defaultLimits: Limits = {
+  running: 100,
+  open: 2_000,
+  openToFailing: 50,
+  perEndpoint: callsAtOnce,
+  held: 5_000,
+};
 
 /** A call has just begun for so long; a good endpoint has answered by then. */
 const youngMs = 300;

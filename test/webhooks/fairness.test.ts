@@ -87,22 +87,22 @@ t.test('fairness', async (t) => {
     await eventually(async () => slow.calls.length === 24);
   });
 
-  t.test('an endpoint that fails is given eight calls at a time, those that were asked for first', async (t) => {
+  t.test('an endpoint that fails is given four calls at a time, those that were asked for first', async (t) => {
     const { id, accountId } = await scene.endpoint('http://127.0.0.1:1024/');
     await scene.emit(accountId, ...Array.from({ length: 30 }, () => 'email.sent' as const));
     const asked = await sendTest(db, queue, accountId, id);
     await db.prisma.webhook.update({ where: { id }, data: { failingSince: new Date(Date.now() - 60_000) } });
     const claims = await db.transaction(async (tx) => claim(tx, newId(), await queue.webhooks.take(tx, 100, [])));
     const mine = claims.filter(({ webhookId }) => webhookId === id);
-    t.equal(mine.length, 8);
+    t.equal(mine.length, 4);
     t.match(mine[0], { deliveryId: asked.id, failing: true });
     const rest = (await scene.deliveries(id)).filter(({ jobId }) => jobId === null);
-    t.equal(rest.length, 23);
+    t.equal(rest.length, 27);
     for (const delivery of rest) t.match(delivery, { status: 'pending', claimedBy: null, nextAttemptAt: Date });
     await db.prisma.webhook.delete({ where: { id } });
   });
 
-  t.test('an endpoint that has not answered yet is given eight calls, and all the others once it does', async (t) => {
+  t.test('an endpoint that has not answered yet is given four calls, and all the others once it does', async (t) => {
     let up = false;
     const held: (() => void)[] = [];
     const hook = await startHook(t, (_call, _number, response) => {
@@ -112,7 +112,7 @@ t.test('fairness', async (t) => {
     });
     const { id, accountId } = await scene.endpoint(hook.url, { isNew: true });
     await scene.emit(accountId, ...Array.from({ length: 30 }, () => 'email.sent' as const));
-    t.equal(await jobs(db, id), 8);
+    t.equal(await jobs(db, id), 4);
     await scene.start(t, { wakes: false });
     await eventually(async () => held.length === 4);
     held.shift()?.();

@@ -47,7 +47,7 @@ export const hostilePeers: Scenario = {
         const alike = [...before[kind], ...after[kind]];
         const [control, beside] = [at(alike, 0.5), at(during[kind], 0.5)];
         figures[`${kind}, ms from the 200, median (p95): alone`] =
-          `${control.toFixed(1)} (${at(alike, 0.95).toFixed(1)})`;
+          `${control.toFixed(1)} (${at(alike, 0.95).toFixed(1)}); before ${at(before[kind], 0.5).toFixed(1)}, after ${at(after[kind], 0.5).toFixed(1)}`;
         figures[`${kind}, ms from the 200, median (p95): beside the crowd`] =
           `${beside.toFixed(1)} (${at(during[kind], 0.95).toFixed(1)}), ${change(control, beside)}`;
       }
