@@ -15,9 +15,9 @@ export interface Body {
 /** The body of a message without files: text, HTML, or both as alternatives (RFC 2046 section 5.1.4). The same texts give the same bytes. */
 export async function composeBody(text: string | null, html: string | null): Promise<Body> {
   if (text === null || html === null) {
-    const { fields, bytes } = html === null ? part('plain', text ?? '') : part('html', html);
+    const { fields, bytes, relaxed } = html === null ? part('plain', text ?? '') : part('html', html);
     const ended = endsLine(bytes) ? bytes : Buffer.concat([bytes, Buffer.from('\r\n')]);
-    return toBody(`MIME-Version: 1.0\r\n${fields}`, ended);
+    return toBody(`MIME-Version: 1.0\r\n${fields}`, ended, relaxed);
   }
   const parts = [part('plain', text), part('html', html)];
   // Made from the texts, so that none can be written to hold it; and "=_" is neither in base64 nor in quoted-printable.
@@ -32,19 +32,24 @@ export async function composeBody(text: string | null, html: string | null): Pro
     ]),
     Buffer.from(`--${boundary}--\r\n`, 'latin1'),
   ]);
-  return toBody(`MIME-Version: 1.0\r\nContent-Type: multipart/alternative;\r\n boundary="${boundary}"\r\n`, bytes);
+  return toBody(
+    `MIME-Version: 1.0\r\nContent-Type: multipart/alternative;\r\n boundary="${boundary}"\r\n`,
+    bytes,
+    parts.every(({ relaxed }) => relaxed),
+  );
 }
 
-/** A body of these bytes, which can go out as they are. */
-export async function toBody(fields: string, bytes: Buffer): Promise<Body> {
-  return { fields, bytes, hash: await hashRelaxedBody(bytes) };
+/** A body of these bytes, which can go out as they are. `relaxed`: see `hashRelaxedBody`. */
+export async function toBody(fields: string, bytes: Buffer, relaxed = false): Promise<Body> {
+  return { fields, bytes, hash: await hashRelaxedBody(bytes, relaxed) };
 }
 
-function part(subtype: 'plain' | 'html', text: string): { fields: string; bytes: Buffer } {
-  const { encoding, bytes } = encodeText(text);
+function part(subtype: 'plain' | 'html', text: string): { fields: string; bytes: Buffer; relaxed: boolean } {
+  const { encoding, bytes, relaxed } = encodeText(text);
   return {
     fields: `Content-Type: text/${subtype}; charset=utf-8\r\nContent-Transfer-Encoding: ${encoding}\r\n`,
     bytes,
+    relaxed,
   };
 }
 

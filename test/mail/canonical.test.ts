@@ -1,5 +1,7 @@
 import { createHash } from 'node:crypto';
+import fc from 'fast-check';
 import t from 'tap';
+import { composeBody } from '../../src/mail/body.ts';
 import { hashRelaxedBody, relaxedField } from '../../src/mail/canonical.ts';
 import { show } from './payloads.ts';
 
@@ -47,6 +49,36 @@ t.test('the canonical header field', async (t) => {
     'subject:\u00a0à\u0085 Å\u00a0',
     'the octets of UTF-8 are no white space',
   );
+});
+
+t.test('what is hashed as it is, being in the relaxed form already, is in it', async (t) => {
+  const word = fc.constantFrom(
+    ' ',
+    '  ',
+    '\t',
+    '\n',
+    ' \n',
+    '\r\n',
+    '\r',
+    '=',
+    '.',
+    'words',
+    'é',
+    '—',
+    '中文',
+    'x'.repeat(72),
+  );
+  const text = fc.array(word, { minLength: 1, maxLength: 30 }).map((words) => words.join(''));
+  let asItIs = 0;
+  await fc.assert(
+    fc.asyncProperty(fc.option(text), text, async (plain, html) => {
+      const { bytes, hash } = await composeBody(plain, html);
+      if (hash === createHash('sha256').update(bytes).digest('base64')) asItIs += 1;
+      return hash === (await hashRelaxedBody(bytes));
+    }),
+    { numRuns: 2_000 },
+  );
+  t.ok(asItIs > 100, `${asItIs} of them`);
 });
 
 t.test('others get their turn while a large body is hashed', async (t) => {

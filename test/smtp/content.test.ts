@@ -53,7 +53,13 @@ t.test('a bare CR or LF is a defect of ours', async (t) => {
     '\n.\r\n',
     'a\r\n\r',
   ]) {
-    t.throws(() => prepareContent(Buffer.from(bad)), /bare/, JSON.stringify(bad));
+    // Wherever it stands in the memory, and among what it stands.
+    for (const before of ['', 'a', 'ab', 'abc', 'abcd\r\n']) {
+      const message = Buffer.concat([Buffer.alloc(8), Buffer.from(`${before}${bad}`)]);
+      for (const start of [5, 6, 7, 8])
+        if (start === 8 || before === '')
+          t.throws(() => prepareContent(message.subarray(start)), /bare/, JSON.stringify([before, bad, start]));
+    }
   }
 });
 
