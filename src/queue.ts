@@ -10,6 +10,9 @@ export type QueueName = typeof deliverQueue | typeof webhookQueue;
 export const isLiveJob = (id: string, queue: QueueName = deliverQueue) =>
   `EXISTS (SELECT FROM pgboss.job j WHERE j.name = '${queue}' AND j.id = ${id} AND j.state < 'completed')`;
 
+/** SQL: what a row is set to that no job wakes and no node holds any more. */
+export const letGo = 'job_id = NULL, claimed_by = NULL, claimed_at = NULL';
+
 /** SQL that removes the jobs whose ids this query gives, for statements that let go of many rows at once. */
 export const removing = (queue: QueueName, ids: string) =>
   `DELETE FROM pgboss.job WHERE name = '${queue}' AND id IN (${ids})`;

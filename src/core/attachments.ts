@@ -14,8 +14,6 @@ export async function dropUnneeded(tx: Sql, accountId: string, hashes: string[])
     text: 'SELECT FROM attachments WHERE account_id = $1 AND sha256 = ANY($2) ORDER BY sha256 FOR UPDATE',
     values,
   });
-  // However little its statistics know of a week, it is to be asked for these hashes and not read.
-  await tx.query({ text: 'SET LOCAL enable_seqscan = off' });
   // A statement of its own: it sees what was committed while the locks were waited for. Each hash is asked for by itself, and
   // the account of each email that has it: as joins the planner would go through all emails of the account, or all with files.
   const gone = await tx.query({
@@ -25,6 +23,5 @@ export async function dropUnneeded(tx: Sql, accountId: string, hashes: string[])
                 AND (SELECT e.account_id FROM emails e WHERE e.id = c.email_id) = a.account_id) THEN false ELSE true END RETURNING 1`,
     values,
   });
-  await tx.query({ text: 'RESET enable_seqscan' });
   return gone.length;
 }

@@ -1,4 +1,5 @@
 import type { Database } from '../db/client.ts';
+import { letGo } from '../queue.ts';
 
 const checkEveryMs = 5_000;
 
@@ -41,7 +42,7 @@ export class ClaimsInDoubt {
     if (now > this.#until || now < this.#checkedAt + checkEveryMs) return 0;
     this.#checkedAt = now;
     const rows = await this.#db.query({
-      text: `UPDATE ${this.#table} SET job_id = NULL, claimed_by = NULL, claimed_at = NULL
+      text: `UPDATE ${this.#table} SET ${letGo}
               WHERE job_id IS NOT NULL AND claimed_by = $1 AND job_id <> ALL($2::uuid[]) RETURNING 1`,
       values: [nodeId, Array.from(held, ({ jobId }) => jobId)],
     });

@@ -37,8 +37,6 @@ export async function pruneContents(db: Database, now: Date, options: PruningOpt
       values: [now],
     });
     if (!lock?.mine) return;
-    // Statistics of a fresh week would have it look at all of an old one.
-    await session.query({ text: 'SET enable_seqscan = off' });
     const shortest = Math.min(...Object.values(contentDays));
     const until = floorId(new Date(lock.now.getTime() - shortest * dayMs));
     const keeps = { days: JSON.stringify(contentDays), otherwise: contentDays.free ?? planOf('').contentDays };

@@ -1,5 +1,5 @@
 import type { Database, Sql } from '../db/client.ts';
-import { type QueueName, removing } from '../queue.ts';
+import { letGo, type QueueName, removing } from '../queue.ts';
 
 /** A node not seen for this long is dead, and what it had claimed is free. */
 export const deadAfterMs = 30_000;
@@ -87,7 +87,7 @@ async function free(tx: Sql, nodeIds: string[]): Promise<void> {
     await tx.query({
       text: `WITH held AS (SELECT DISTINCT job_id AS id FROM ${table} WHERE job_id IS NOT NULL AND claimed_by = ANY($1)),
                   removed AS (${removing(queue, 'SELECT id FROM held')})
-             UPDATE ${table} SET job_id = NULL, claimed_by = NULL, claimed_at = NULL
+             UPDATE ${table} SET ${letGo}
               WHERE job_id IS NOT NULL AND claimed_by = ANY($1)`,
       values: [nodeIds],
     });

@@ -1,6 +1,6 @@
 import type { Database, Sql } from '../db/client.ts';
 import { unseen } from '../db/prepared.ts';
-import { type DeliverJob, isLiveJob, isSame, type Queue } from '../queue.ts';
+import { type DeliverJob, isLiveJob, isSame, letGo, type Queue } from '../queue.ts';
 import * as destinations from './destinations.ts';
 
 /** The recipients that one job woke and this node now holds. */
@@ -46,7 +46,7 @@ export async function release(db: Database, queue: Queue, claims: Claim[]): Prom
   if (claims.length === 0) return;
   await db.transaction(async (tx) => {
     await tx.query({
-      text: `UPDATE recipients r SET job_id = NULL, claimed_by = NULL, claimed_at = NULL
+      text: `UPDATE recipients r SET ${letGo}
                FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS c (email_id, job_id, node_id)
               WHERE r.email_id = c.email_id AND r.job_id ${isSame} c.job_id AND r.claimed_by = c.node_id`,
       values: [
@@ -91,7 +91,7 @@ async function putAside(
   await tx.query({
     name: 'recipients-put-aside',
     text: `UPDATE recipients r
-              SET job_id = NULL, claimed_by = NULL, claimed_at = NULL, next_attempt_at = coalesce($4, now()), waiting_for = $5
+              SET ${letGo}, next_attempt_at = coalesce($4, now()), waiting_for = $5
              FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS c (email_id, job_id, node_id)
             WHERE r.email_id = c.email_id AND r.job_id ${isSame} c.job_id AND r.claimed_by = c.node_id`,
     values: [
@@ -138,7 +138,7 @@ export async function sweep(
               WHERE (s.claimed_by IS NOT NULL AND NOT EXISTS (SELECT FROM nodes n WHERE n.id = s.claimed_by))
                  OR (s.claimed_by IS NULL AND NOT ${isLiveJob('s.job_id')})),
            freed AS (
-             UPDATE recipients r SET job_id = NULL, claimed_by = NULL, claimed_at = NULL
+             UPDATE recipients r SET ${letGo}
                FROM orphans o
               WHERE r.email_id = o.email_id AND r.position = o.position AND r.job_id = o.job_id
                 AND r.claimed_by IS NOT DISTINCT FROM o.claimed_by

@@ -30,8 +30,6 @@ export async function dropOld(db: Database, now: Date): Promise<string[]> {
       values: [now],
     });
     if (!lock?.mine) return [];
-    // What waits is found by small partial indexes; statistics of a fresh week would have it look at all of an old one.
-    await session.query({ text: 'SET enable_seqscan = off' });
     const until = new Date(lock.now.getTime() - keptDays * dayMs);
     const over = (await listPartitions(session)).filter((one) => one.to <= until);
     const dropped: string[] = [];

@@ -2,7 +2,7 @@ import type { Database, Sql } from '../db/client.ts';
 import { rowOf, unseen } from '../db/prepared.ts';
 import type { WebhookDeliveryStatus } from '../generated/prisma/enums.ts';
 import { timeOf } from '../ids.ts';
-import { isSame, type Queue, type WebhookJob } from '../queue.ts';
+import { isSame, letGo, type Queue, type WebhookJob } from '../queue.ts';
 import { answerNotedEvery, endingOf, isAnswering, isFailing, roomUntilAnswered } from './webhook-lines.ts';
 
 /** A delivery that this node now holds. */
@@ -142,7 +142,7 @@ export async function settle(tx: Sql, queue: Queue, outcomes: CallOutcome[]): Pr
                   attempts = CASE WHEN s.attempt IS NULL THEN d.attempts
                                   WHEN jsonb_array_length(d.attempts) < ${attemptsKept} THEN d.attempts || s.attempt
                                   ELSE (d.attempts - 0) || s.attempt END,
-                  job_id = NULL, claimed_by = NULL, claimed_at = NULL
+                  ${letGo}
              FROM unnest(${unseen('$1::uuid[]')}, $2::uuid[], $3::uuid[], $4::webhook_delivery_status[], $5::timestamptz[], $6::smallint[], $7::jsonb[], $8::text[])
                   AS s (id, job_id, node_id, status, next_attempt_at, attempt_count, attempt, error)
             WHERE d.id = s.id AND d.next_attempt_at IS NOT NULL
@@ -243,7 +243,7 @@ export async function release(db: Database, queue: Queue, claims: Claim[]): Prom
   if (claims.length === 0) return;
   await db.transaction(async (tx) => {
     await tx.query({
-      text: `UPDATE webhook_deliveries d SET job_id = NULL, claimed_by = NULL, claimed_at = NULL
+      text: `UPDATE webhook_deliveries d SET ${letGo}
                FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS c (id, job_id, node_id)
               WHERE d.id = c.id AND d.job_id ${isSame} c.job_id AND d.claimed_by = c.node_id`,
       values: [

@@ -1,6 +1,6 @@
 import type { Database, Sql } from '../db/client.ts';
 import { newId } from '../ids.ts';
-import { isLiveJob, type Queue } from '../queue.ts';
+import { isLiveJob, letGo, type Queue } from '../queue.ts';
 
 /**
  * The lines of deliveries before the endpoints. What the queue holds is only the head of each line: the rest waits as due
@@ -178,7 +178,7 @@ export async function sweep(
               WHERE (s.claimed_by IS NOT NULL AND NOT EXISTS (SELECT FROM nodes n WHERE n.id = s.claimed_by))
                  OR (s.claimed_by IS NULL AND NOT ${isLiveJob('s.job_id', 'webhook')})),
            freed AS (
-             UPDATE webhook_deliveries d SET job_id = NULL, claimed_by = NULL, claimed_at = NULL
+             UPDATE webhook_deliveries d SET ${letGo}
                FROM orphans o
               WHERE d.id = o.id AND d.job_id = o.job_id AND d.claimed_by IS NOT DISTINCT FROM o.claimed_by
           RETURNING 1)

@@ -48,7 +48,7 @@ export class WebhookDispatcher {
   readonly #waiting = new Map<string, calls.Claim[]>();
   readonly #held = new Set<calls.Claim>();
   /** Endpoints whose jobs were left in the queue, as calls to them waited here. */
-  readonly #passedOver = new Set<string>();
+  readonly #leftOut = new Set<string>();
   readonly #inDoubt: ClaimsInDoubt;
   readonly #abort = new AbortController();
   #ready: calls.Claim[] = [];
@@ -56,7 +56,7 @@ export class WebhookDispatcher {
   #pumping = false;
   #pumpAgain = false;
   /** There was no room for what may be in the queue. */
-  #isFull = false;
+  #full = false;
   #stopping = false;
   #timer: NodeJS.Timeout | undefined;
   #unsubscribe: () => void = () => undefined;
@@ -125,7 +125,7 @@ export class WebhookDispatcher {
       const room = Math.min(batchSize, this.#limits.held - this.#held.size);
       if (!this.#tools.lease.valid() || this.#tools.lease.onHold) return;
       if (room <= 0) {
-        this.#isFull = true;
+        this.#full = true;
         return;
       }
       // Fewer than there was room for were all; whoever adds some wakes this.
@@ -136,7 +136,7 @@ export class WebhookDispatcher {
   /** Taking and claiming are one transaction: a job is never active without a living node holding its delivery. */
   async #take(limit: number): Promise<number> {
     const { nodeId } = this.#tools.lease;
-    for (const webhookId of this.#waiting.keys()) this.#passedOver.add(webhookId);
+    for (const webhookId of this.#waiting.keys()) this.#leftOut.add(webhookId);
     const claiming = this.#db.transaction(async (tx) => {
       const jobs = await this.#queue.webhooks.take(tx, limit, [...this.#waiting.keys()]);
       if (jobs.length === 0) return { taken: 0, claims: [] };
@@ -214,8 +214,8 @@ export class WebhookDispatcher {
       await this.#giveBack(line);
     }
     this.#checkIdle();
-    if (this.#isFull && this.#held.size < this.#limits.held / 2) {
-      this.#isFull = false;
+    if (this.#full && this.#held.size < this.#limits.held / 2) {
+      this.#full = false;
       this.#pump();
     }
   }
@@ -223,7 +223,7 @@ export class WebhookDispatcher {
   /** No call to this endpoint waits here any more: more of them may be in the queue. */
   #endLine(webhookId: string): void {
     this.#waiting.delete(webhookId);
-    if (this.#passedOver.delete(webhookId)) this.#pump();
+    if (this.#leftOut.delete(webhookId)) this.#pump();
   }
 
   async #call(claim: calls.Claim, call: calls.Call): Promise<calls.CallOutcome> {
