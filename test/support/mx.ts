@@ -45,7 +45,12 @@ export class Peer {
       }
       const ended = () => new Error(`the client left while ${JSON.stringify(text)} was awaited`);
       if (this.socket.destroyed || this.socket.readableEnded) throw ended();
-      await Promise.race([once(this.socket, 'data'), once(this.socket, 'close').then(() => Promise.reject(ended()))]);
+      const over = new AbortController();
+      const { signal } = over;
+      await Promise.race([
+        once(this.socket, 'data', { signal }),
+        once(this.socket, 'close', { signal }).then(() => Promise.reject(ended())),
+      ]).finally(() => over.abort());
     }
   }
 
