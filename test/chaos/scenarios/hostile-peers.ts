@@ -1,5 +1,6 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { startHook } from '../../support/hook.ts';
 import { eventually } from '../../support/node.ts';
 import { type Alone, at, change, healthy, memoryOf, withNodeAlone } from '../alone.ts';
@@ -11,6 +12,8 @@ const endpointsOfEach = 20;
 const sitesOfEach = 20;
 const mailsForSite = 2;
 const samples = 300;
+/** All calls to the crowd fail at once when it is gone, and mail for it is tried again. */
+const settleMs = 30_000;
 const crowdAddress = '127.0.0.2';
 /** As many as are to be held before anything is measured. */
 const enough = { servers: 300, calls: 40 };
@@ -42,6 +45,8 @@ export const hostilePeers: Scenario = {
         `${crowd.now.servers} and ${crowd.now.calls}`;
       figures['memory of the process, MB'] = await memoryOf(node.pid);
       crowd.disperse();
+      run.say('letting what they left behind pass');
+      await sleep(settleMs);
       const after = await measure(alone, called, 'after', samples);
       for (const kind of ['mail', 'calls'] as const) {
         const alike = [...before[kind], ...after[kind]];
