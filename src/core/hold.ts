@@ -71,13 +71,13 @@ export async function end(
 
 async function failSome(tx: Sql, queue: Queue): Promise<number> {
   // As if a node had claimed them, so that the one way to settle recipients serves here as well. What a living node holds
-  // is under way, and ends by itself.
+  // is under way, and ends by itself. What is locked, as by whoever makes a job for it just now, is waited for: passed over, it would be sent.
   const claim = { nodeId: newId(), jobId: newId() };
   const waiting = await tx.query<Undecided>({
     text: `UPDATE recipients r SET claimed_by = $1, job_id = $2
              FROM (SELECT email_id, position FROM recipients r, service_hold h
                     WHERE ${inDoubt} AND (r.claimed_by IS NULL OR r.claimed_by NOT IN (SELECT id FROM nodes))
-                    ORDER BY email_id, position LIMIT ${batchSize} FOR UPDATE OF r SKIP LOCKED) due
+                    ORDER BY email_id, position LIMIT ${batchSize} FOR UPDATE OF r) due
             WHERE r.email_id = due.email_id AND r.position = due.position
         RETURNING r.email_id AS "emailId", r.position, r.attempts`,
     values: [claim.nodeId, claim.jobId],

@@ -83,7 +83,14 @@ t.test('QUE-23: a database that was restored sends nothing by itself, and then w
   t.equal(await destinations.flush(db, 'anywhere.test', ['anywhere.test']), 2);
   t.equal(await hold.countWaiting(db), 3);
 
+  // Somebody has some of them in hand at this moment, as to make jobs for them.
+  const inHand = db.transaction(async (tx) => {
+    await tx.query({ text: 'SELECT FROM recipients WHERE email_id = ANY($1) FOR UPDATE', values: [ids.slice(0, 2)] });
+    await sleep(500);
+  });
+  await sleep(100);
   t.same(await hold.end(db, queue, 'fail'), { failed: 3 });
+  await inHand;
   const later = await eventually(async () => {
     const names = await arrived(node, token);
     return names.length >= 2 && names.toSorted();
