@@ -3,7 +3,7 @@ import { rowOf, unseen } from '../db/prepared.ts';
 import type { WebhookDeliveryStatus } from '../generated/prisma/enums.ts';
 import { timeOf } from '../ids.ts';
 import { isSame, letGo, type Queue, type WebhookJob } from '../queue.ts';
-import { answerNotedEvery, endingOf, isAnswering, isFailing, roomUntilAnswered } from './webhook-lines.ts';
+import { answerNotedEvery, callsAtOnce, endingOf, isAnswering, isFailing } from './webhook-lines.ts';
 
 /** A delivery that this node now holds. */
 export interface Claim {
@@ -83,7 +83,7 @@ export async function claim(tx: Sql, nodeId: string, jobs: WebhookJob[]): Promis
              FROM decided c
             WHERE d.id = c.id AND d.job_id ${isSame} c.job_id AND d.claimed_by IS NULL
         RETURNING d.id, d.webhook_id, d.job_id, c.failing`,
-    values: [nodeId, jobs.map((job) => job.deliveryId), jobs.map((job) => job.id), roomUntilAnswered],
+    values: [nodeId, jobs.map((job) => job.deliveryId), jobs.map((job) => job.id), callsAtOnce],
   });
   const claims = new Map<string, Claim>();
   for (const { id: deliveryId, webhook_id: webhookId, job_id: jobId, failing } of rows) {

@@ -8,11 +8,10 @@ import { isLiveJob, letGo, type Queue } from '../queue.ts';
  * over a handful until it answers, and while it does not.
  */
 
-/** Calls to one endpoint at once, by one node. */
-export const callsAtOnce = 4;
-
 const roomInQueue = 500;
-export const roomUntilAnswered = callsAtOnce;
+
+/** Calls to one endpoint at once, by one node; and the jobs that it has in the queue until it answers. */
+export const callsAtOnce = 4;
 
 /** One that has answered within this time is taken to go on doing so. */
 const answersFor = '1 minute';
@@ -32,7 +31,7 @@ export const isAnswering = (w: string) =>
 
 /** SQL: how many more jobs this endpoint may have in the queue. */
 export const roomOf = (w: string) =>
-  `greatest(0, CASE WHEN ${isAnswering(w)} THEN ${roomInQueue} ELSE ${roomUntilAnswered} END
+  `greatest(0, CASE WHEN ${isAnswering(w)} THEN ${roomInQueue} ELSE ${callsAtOnce} END
      - (SELECT count(*) FROM (SELECT FROM webhook_deliveries b WHERE b.webhook_id = ${w}.id AND b.job_id IS NOT NULL
                                LIMIT ${roomInQueue}) busy))::int`;
 

@@ -123,11 +123,8 @@ export class WebhookDispatcher {
     while (this.#pumpAgain && !this.#stopping) {
       this.#pumpAgain = false;
       const room = Math.min(batchSize, this.#limits.held - this.#held.size);
-      if (!this.#tools.lease.valid() || this.#tools.lease.onHold) return;
-      if (room <= 0) {
-        this.#full = true;
-        return;
-      }
+      this.#full = room <= 0;
+      if (this.#full || !this.#tools.lease.valid() || this.#tools.lease.onHold) return;
       // Fewer than there was room for were all; whoever adds some wakes this.
       if ((await this.#take(room)) === room) this.#pumpAgain = true;
     }
@@ -214,10 +211,7 @@ export class WebhookDispatcher {
       await this.#giveBack(line);
     }
     this.#checkIdle();
-    if (this.#full && this.#held.size < this.#limits.held / 2) {
-      this.#full = false;
-      this.#pump();
-    }
+    if (this.#full && this.#held.size < this.#limits.held / 2) this.#pump();
   }
 
   /** No call to this endpoint waits here any more: more of them may be in the queue. */

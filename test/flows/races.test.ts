@@ -110,7 +110,7 @@ t.test('what two nodes are asked at the same time comes to one of the two', asyn
       });
       t.strictSame(wrong, []);
       const won = statuses.filter((status) => status === 200).length;
-      t.ok(won > 0 && won < count, `${won} of ${count} were canceled in time`);
+      t.ok(won > 5 && won < count - 5, `${won} of ${count} were canceled in time`);
     },
   );
 

@@ -14,7 +14,7 @@ asyncHooks.createHook = () => {
 syncBuiltinESMExports();
 
 // It notes for the coverage, which is off, which files a process loads, and makes all processes do so that a test starts:
-// half of what their start took.
+// a quarter of what their start took.
 process.setSourceMapsEnabled(false);
 const spawning = Object.getOwnPropertySymbols(globalThis).find((key) =>
   key.description?.startsWith('process-on-spawn'),
