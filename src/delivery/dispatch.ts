@@ -7,7 +7,6 @@ import type { Database } from '../db/client.ts';
 import { timeOf } from '../ids.ts';
 import type { Queue } from '../queue.ts';
 import { type AttemptRecord, type AttemptTools, attempt, withoutRoom } from './attempt.ts';
-import { aheadAtOnce } from './emails-ahead.ts';
 import { type Line, Lines } from './lines.ts';
 import { measureOf } from './measure.ts';
 import { lacksFamily } from './outcome.ts';
@@ -45,8 +44,9 @@ const patienceMs = 2_000;
 /** A line that will be empty within this time is filled up while it is not. */
 const refillMs = 100;
 
-/** What goes out within this time is loaded ahead. */
+/** Of what goes out within this time so many are loaded ahead, of all sites together. */
 const soonMs = 500;
+const aheadAtOnce = 100;
 const shortestParkMs = 5_000;
 const longestParkMs = 60_000;
 
@@ -315,9 +315,10 @@ export class Dispatcher {
   /** The claims behind these whose turn comes soon. */
   #behind(ready: Ready[]): Claim[] {
     const sites = new Map(ready.map(({ started }) => [started.site.name, started.site]));
+    const each = Math.ceil(aheadAtOnce / sites.size);
     return [...sites.values()].flatMap((site) => {
-      const fast = this.#standing.throttle.waitFor(site, aheadAtOnce) < soonMs;
-      return fast ? (this.#lines.get(site.name)?.claims.slice(0, aheadAtOnce) ?? []) : [];
+      const fast = this.#standing.throttle.waitFor(site, each) < soonMs;
+      return fast ? (this.#lines.get(site.name)?.claims.slice(0, each) ?? []) : [];
     });
   }
 

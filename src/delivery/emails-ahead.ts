@@ -2,60 +2,90 @@ import { load, type OutgoingEmail, type Wanted } from '../core/outgoing.ts';
 import type { Claim } from '../core/recipients.ts';
 import type { Database } from '../db/client.ts';
 
-/** Of the claims behind those whose turn it is. */
-export const aheadAtOnce = 50;
 const mostAhead = 1_000;
 
 /** What was read longer ago is read again: a domain, a key or an account may have ended meanwhile. */
 const freshMs = 1_000;
 
 /**
- * Loads emails for the claims whose turn it is, with one statement for all of them. It brings along what will be wanted
+ * Loads emails for the claims whose turn it is, with one statement for all of them, and before their turn those that come
  * next, so that most find their email at hand and a connection does not wait for the database between two messages.
  */
 export class EmailsAhead {
   readonly #db: Database;
-  readonly #read = new Map<string, { email: OutgoingEmail; at: number }>();
+  /** No email: it is not loaded before its turn. */
+  readonly #read = new Map<string, { email: OutgoingEmail | undefined; at: number }>();
+  #reading: { ids: ReadonlySet<string>; done: Promise<void> } | null = null;
 
   constructor(db: Database) {
     this.#db = db;
   }
 
-  /**
-   * @param next claims whose turn comes soon; large emails among them are left for later
-   * @returns the emails of `claims` that exist
-   */
-  async load(claims: Claim[], next: Claim[]): Promise<Map<string, OutgoingEmail>> {
-    const now = performance.now();
+  /** Whether the email of this claim need not be waited for. */
+  has(claim: Claim): boolean {
+    return !wasTried(claim) && this.#fresh(claim)?.email !== undefined;
+  }
+
+  /** The emails of `claims` that exist. */
+  async load(claims: Claim[]): Promise<Map<string, OutgoingEmail>> {
+    if (claims.some(({ emailId }) => this.#reading?.ids.has(emailId))) await this.#reading?.done;
     const emails = new Map<string, OutgoingEmail>();
     const wanted = new Map<string, Wanted>();
     for (const claim of claims) {
       const id = claim.emailId;
-      const known = this.#read.get(id);
       const tried = wasTried(claim);
-      if (known && now - known.at < freshMs && !tried) emails.set(id, known.email);
+      const email = tried ? undefined : this.#fresh(claim)?.email;
+      if (email) emails.set(id, email);
       else wanted.set(id, { id, tried: tried || wanted.get(id)?.tried === true, ahead: false });
     }
     for (const { emailId } of claims) this.#read.delete(emailId);
-    if (wanted.size === 0) return emails;
-    for (const claim of next) {
-      const id = claim.emailId;
-      if (!wasTried(claim) && !wanted.has(id) && !this.#read.has(id)) wanted.set(id, { id, tried: false, ahead: true });
-    }
-    for (const [id, email] of await load(this.#db, [...wanted.values()])) {
-      if (wanted.get(id)?.ahead) this.#read.set(id, { email, at: now });
-      else emails.set(id, email);
-    }
-    for (const id of this.#read.keys()) {
-      if (this.#read.size <= mostAhead) break;
-      this.#read.delete(id);
+    if (wanted.size > 0) {
+      for (const [id, email] of await load(this.#db, [...wanted.values()])) emails.set(id, email);
     }
     return emails;
+  }
+
+  /**
+   * Loads what most of these claims, whose turn comes soon, are without; large emails are left for their turn. There is
+   * nothing to do while that is under way.
+   *
+   * @returns the claims whose emails came; it does not throw, as whoever needs one asks again
+   */
+  async readAhead(next: Claim[]): Promise<Claim[]> {
+    if (this.#reading) return [];
+    const missing = next.filter((claim) => !wasTried(claim) && !this.#fresh(claim));
+    if (missing.length === 0 || missing.length * 2 < next.length) return [];
+    const ids = new Set(missing.map(({ emailId }) => emailId));
+    const done = this.#readAll(ids);
+    this.#reading = { ids, done };
+    await done;
+    this.#reading = null;
+    return missing.filter((claim) => this.has(claim));
+  }
+
+  async #readAll(ids: ReadonlySet<string>): Promise<void> {
+    const at = performance.now();
+    const wanted = [...ids].map((id) => ({ id, tried: false, ahead: true }));
+    const emails = await load(this.#db, wanted).catch(() => null);
+    if (!emails) return;
+    for (const id of ids) {
+      this.#read.delete(id);
+      this.#read.set(id, { email: emails.get(id), at });
+    }
+    for (const [id, known] of this.#read) {
+      if (this.#read.size <= mostAhead && at - known.at < freshMs) break;
+      this.#read.delete(id);
+    }
   }
 
   /** The email of a claim whose turn has not come yet, where it is at hand. */
   at({ emailId }: Claim): OutgoingEmail | undefined {
     return this.#read.get(emailId)?.email;
+  }
+
+  #fresh({ emailId }: Claim) {
+    const known = this.#read.get(emailId);
+    return known && performance.now() - known.at < freshMs ? known : undefined;
   }
 }
 

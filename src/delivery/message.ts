@@ -63,11 +63,12 @@ export class MessageBuilder {
   }
 
   /**
-   * Begins to build a message that is wanted soon, so that no connection waits for its signature. It is kept for a second,
-   * for whoever asks with the very same email.
+   * Begins to build a message that is wanted soon, so that no connection waits for its signature, unless enough are begun.
+   * It is kept for a second, for whoever asks with the very same email.
    */
   begin(email: OutgoingEmail, signing: Signing, position: number | null): void {
-    this.#letGoOld(mostBegun - 1);
+    this.#letGoOld();
+    if (this.#begun.size >= mostBegun) return;
     this.#sweeper ??= setTimeout(() => this.#sweep(), begunMs).unref();
     const name = this.#nameOf(email, position);
     if (this.#begun.has(name) || this.#messages.has(name)) return;
@@ -77,14 +78,14 @@ export class MessageBuilder {
   }
 
   #sweep(): void {
-    this.#letGoOld(mostBegun);
+    this.#letGoOld();
     this.#sweeper = this.#begun.size > 0 ? setTimeout(() => this.#sweep(), begunMs).unref() : undefined;
   }
 
-  #letGoOld(kept: number): void {
+  #letGoOld(): void {
     const since = performance.now() - begunMs;
     for (const [name, { at }] of this.#begun) {
-      if (at > since && this.#begun.size <= kept) break;
+      if (at > since) break;
       this.#letGo(name);
     }
   }

@@ -31,7 +31,8 @@ interface Outcomes {
 
 /**
  * Brings what attempts need: the emails of all claims that became ready together, with one statement, and what they leave
- * from. While those are on their way it has the messages built that are next, so that no connection waits for a signature.
+ * from. While those are on their way it has the messages loaded and built that are next, so that no connection waits for the
+ * database or for a signature.
  */
 export class Preparation {
   readonly #emails: EmailsAhead;
@@ -65,31 +66,41 @@ export class Preparation {
     await new Promise((resume) => setImmediate(resume));
     while (this.#ready.length > 0) {
       const some = this.#ready.splice(0, preparedAtOnce);
-      try {
-        await this.#prepare(some);
-      } catch (error) {
-        this.#log.warn(
-          { error: (error as Error).message },
-          'emails could not be made ready; their claims are handed back',
-        );
-        this.#outcomes.handBack(some);
-      }
+      void this.#lookAhead(some);
+      // Whose email is at hand waits for no other's.
+      const { atHand = [], missing = [] } = Object.groupBy(some, ({ claim }) =>
+        this.#emails.has(claim) ? 'atHand' : 'missing',
+      );
+      if (atHand.length > 0) await this.#prepare(atHand);
+      if (missing.length > 0) await this.#prepare(missing);
     }
     this.#running = false;
   }
 
+  /** Has what comes behind these loaded and built before its turn. */
+  async #lookAhead(some: Ready[]): Promise<void> {
+    const came = await this.#emails.readAhead(this.#outcomes.behind(some));
+    for (const claim of came) this.#begin(claim);
+  }
+
   async #prepare(some: Ready[]): Promise<void> {
     const claims = some.map(({ claim }) => claim);
-    const behind = this.#outcomes.behind(some);
-    const emails = await this.#emails.load(claims, behind);
-    const rulings = await ruleAll(this.#sources, this.#messages, claims, emails);
-    for (const [index, ready] of some.entries()) {
-      const email = emails.get(ready.claim.emailId);
-      const ruling = rulings[index] ?? { source: null };
-      if ('source' in ruling) this.#outcomes.run(ready, email, ruling.source);
-      else if (email) this.#outcomes.keepBack(ready, email, ruling.closed);
+    try {
+      const emails = await this.#emails.load(claims);
+      const rulings = await ruleAll(this.#sources, this.#messages, claims, emails);
+      for (const [index, ready] of some.entries()) {
+        const email = emails.get(ready.claim.emailId);
+        const ruling = rulings[index] ?? { source: null };
+        if ('source' in ruling) this.#outcomes.run(ready, email, ruling.source);
+        else if (email) this.#outcomes.keepBack(ready, email, ruling.closed);
+      }
+    } catch (error) {
+      this.#log.warn(
+        { error: (error as Error).message },
+        'emails could not be made ready; their claims are handed back',
+      );
+      this.#outcomes.handBack(some);
     }
-    for (const claim of behind) this.#begin(claim);
   }
 
   #begin(claim: Claim): void {
