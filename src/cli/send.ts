@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import * as accounts from '../core/accounts.ts';
 import * as log from '../core/email-log.ts';
 import { answerAll } from '../core/emails.ts';
+import { someoneDelivers } from '../core/nodes.ts';
 import { limits } from '../core/send-limits.ts';
 import type { Database } from '../db/client.ts';
 import { ApiError } from '../errors.ts';
@@ -78,12 +79,14 @@ export const send: Command = {
         ]);
         if (!answer || 'error' in answer) throw answer?.error;
         const { id } = answer.response as { id: string };
-        const email = isSet(given, 'wait')
-          ? await settled(db, account.id, id, given)
-          : await emailOf(db, account.id, id);
+        const accepted = await emailOf(db, account.id, id);
+        if (isOpen(accepted) && !(await someoneDelivers(db)))
+          say('No node that delivers mail is running: the email is accepted, and waits until one is.');
+        const email = isSet(given, 'wait') ? await settled(db, account.id, id, given) : accepted;
+        const late = isLate(email, given) ? `, after ${waitMs / 1_000} s` : '';
         return {
           json: { email: present.email(email) },
-          text: `${email.id} is ${email.status}${email.error ? `: ${email.error}` : ''}`,
+          text: `${email.id} is ${email.status}${late}${email.error ? `: ${email.error}` : ''}`,
           failed: email.status === 'failed' || email.status === 'suppressed' || isLate(email, given),
         };
       } finally {

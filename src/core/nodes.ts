@@ -52,6 +52,15 @@ export async function beat(
   return row ?? null;
 }
 
+/** Whether a node that delivers mail was seen lately. */
+export async function someoneDelivers(db: Database): Promise<boolean> {
+  const alive = await db.query({
+    text: `SELECT FROM nodes WHERE 'mta' = ANY(roles) AND seen_at > now() - make_interval(secs => $1) LIMIT 1`,
+    values: [deadAfterMs / 1000],
+  });
+  return alive.length > 0;
+}
+
 /** Takes all nodes off the list, where none can be running; what they held is free. */
 export async function buryAll(db: Database): Promise<void> {
   await db.transaction((tx) => removeAndFree(tx, 0));

@@ -2,11 +2,12 @@ import { MantineProvider } from '@mantine/core';
 import { Notifications } from '@mantine/notifications';
 import { QueryClientProvider, useQuery } from '@tanstack/react-query';
 import { type ComponentType, lazy, Suspense, useEffect, useRef } from 'react';
-import { Redirect, Route, Switch } from 'wouter';
+import { Link, Redirect, Route, Switch } from 'wouter';
 import { api, queries } from './api.ts';
 import { nonce } from './nonce.ts';
 import { LogIn } from './pages/log-in.tsx';
 import { Boundary, Failure, Waiting } from './parts/failure.tsx';
+import { PageHead } from './parts/page.tsx';
 import { ShownTo, useSessionState } from './session.ts';
 import { Shell } from './shell.tsx';
 import { theme } from './theme.ts';
@@ -67,8 +68,11 @@ function Gate() {
                 </Boundary>
               </Route>
             ))}
-            <Route>
+            <Route path="/">
               <Home />
+            </Route>
+            <Route>
+              <Nowhere />
             </Route>
           </Switch>
         </Suspense>
@@ -91,4 +95,13 @@ function Home() {
   const { data, error } = useQuery({ queryKey: ['emails', 'home'], queryFn: () => api.emails.list({ limit: 1 }) });
   if (error) return <Failure error={error} />;
   return data ? <Redirect to={data.count > 0 ? '/overview' : '/start'} replace /> : <Waiting />;
+}
+
+function Nowhere() {
+  return (
+    <>
+      <PageHead title="No such page" words="Nothing is at this address: it may be mistyped, or of another version." />
+      <Link href="/">Go to the first page</Link>
+    </>
+  );
 }

@@ -3,7 +3,10 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
 import { commands } from '../../src/cli/run.ts';
+import { connect } from '../../src/db/client.ts';
+import { silentLog } from '../../src/log.ts';
 import { buildSender } from '../support/build.ts';
+import { createDatabase } from '../support/db.ts';
 import { testKey } from '../support/keys.ts';
 import { testEnv } from '../support/node.ts';
 import { encryptionKey, sharedNode } from '../support/shared-node.ts';
@@ -140,8 +143,26 @@ t.test('send: a running node delivers it, by the same rules as the API', async (
     [['--file', '/nowhere.json'], /nowhere\.json cannot be read/],
   ] as const)
     t.match(await sendwright(env, 'send', ...args), { code: 2, said });
+  t.match(await sendwright(env, 'send', ...hello), { code: 0, said: '' });
   await node.db.prisma.account.updateMany({ where: { id: sender.account.id }, data: { suspendedAt: new Date() } });
   t.match(await sendwright(env, 'send', ...hello), { code: 1, said: 'sendwright: the account is suspended' });
+});
+
+t.test('send: where nothing runs that delivers, it says so at once', async (t) => {
+  const url = await createDatabase();
+  const db = connect(url, silentLog);
+  t.teardown(() => db.close());
+  const sender = await buildSender(db, encryptionKey);
+  const env = testEnv(url, { ENCRYPTION_KEY: encryptionKey.toString('hex') });
+  const hello = ['--from', sender.from, '--account', sender.account.id, '--to', 'a@b.test', '--subject', 's'];
+  const sent = await sendwright(env, 'send', ...hello, '--text', 't');
+  t.match(sent, {
+    code: 0,
+    printed: / is queued$/,
+    said: /^No node that delivers mail is running: .* waits until one is/,
+  });
+  const later = ['--text', 't', '--scheduled-at', new Date(Date.now() + 3_600_000).toISOString()];
+  t.match(await sendwright(env, 'send', ...hello, ...later), { code: 0, said: '' });
 });
 
 t.test('queue: what is said about a destination is what nodes go by', async (t) => {

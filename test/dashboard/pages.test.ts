@@ -42,16 +42,7 @@ t.test('the pages', inBrowser, async (t) => {
   });
 
   t.test('AUTH-11: nothing else is served, however it is spelt', async (t) => {
-    const tricks = [
-      '//emails',
-      '/Emails',
-      '/emails/',
-      '/emails/a/b',
-      '/emails/..',
-      '/emails;x',
-      '/%65mails%2f',
-      '/emails/%2e%2e',
-    ];
+    const tricks = ['//emails', '/Emails', '/emails/a/b', '/emails/..', '/emails;x', '/%65mails%2f', '/emails/%2e%2e'];
     const files = [
       '/assets/',
       '/assets/../index.html',
@@ -64,6 +55,32 @@ t.test('the pages', inBrowser, async (t) => {
     for (const method of ['POST', 'PUT', 'DELETE']) t.not((await node.call(method, '/emails')).status, 200, method);
     const head = await fetched('/emails', { method: 'HEAD' });
     t.equal(head.status, 200);
+  });
+
+  t.test('who opens an address that is not is told so by a page, and a program as ever', async (t) => {
+    const visit = { headers: { Accept: 'text/html,*/*' }, redirect: 'manual' } as const;
+    for (const path of ['/nowhere', '/emails/a/b', '/assets/gone.js']) {
+      const page = await fetched(path, visit);
+      t.equal(page.status, 404, path);
+      t.match(page.headers.get('content-type'), 'text/html', path);
+      t.match(page.headers.get('content-security-policy'), /^default-src 'none'; script-src 'self'; /, path);
+      t.strictSame(await (await fetched(path)).json(), { error: 'not found' }, path);
+    }
+    t.strictSame(await (await fetched('/api/v1/nowhere', visit)).json(), { error: 'not found' });
+    for (const [path, to] of [
+      ['/docs/', '/docs'],
+      ['/emails/?status=failed', '/emails?status=failed'],
+    ]) {
+      const { status, headers } = await fetched(path ?? '', visit);
+      t.strictSame([status, headers.get('location')], [301, to]);
+    }
+    for (const path of ['//docs/', '//example.test/', '/emails//'])
+      t.equal(await statusOf(node.baseUrl, path), 404, `${path} leads nowhere`);
+    const { page } = await view(t, node, '/nowhere');
+    await page.getByRole('heading', { name: 'No such page' }).waitFor();
+    t.strictSame(await barriers(page), []);
+    await page.getByRole('link', { name: 'Go to the first page' }).click();
+    await page.waitForURL(/\/(start|overview)$/);
   });
 
   t.test('what a page loads is kept by browsers, packed, and little', async (t) => {

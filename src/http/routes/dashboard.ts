@@ -10,9 +10,15 @@ const pages =
 
 /**
  * The dashboard: one document for all of its pages, and what that loads. Neither holds data, so anybody may have them; what
- * they show comes from the API.
+ * they show comes from the API. A browser that asks for what there is not gets that document too, which says so.
  */
 export function dashboard({ index, assets }: DashboardFiles): Middleware {
+  const show = (ctx: Context) => {
+    ctx.type = 'html';
+    const nonce = randomBytes(16).toString('base64');
+    setPolicy(ctx, nonce);
+    ctx.body = index.replaceAll('__NONCE__', nonce);
+  };
   return async function dashboard(ctx, next) {
     if (ctx.method !== 'GET' && ctx.method !== 'HEAD') return next();
     const asset = assets.get(ctx.path);
@@ -26,13 +32,22 @@ export function dashboard({ index, assets }: DashboardFiles): Middleware {
       ctx.body = zipped ? asset.gzip : asset.plain;
       return;
     }
-    if (!pages.test(ctx.path)) return next();
-    ctx.type = 'html';
-    const nonce = randomBytes(16).toString('base64');
-    setPolicy(ctx, nonce);
-    ctx.body = index.replaceAll('__NONCE__', nonce);
+    if (pages.test(ctx.path)) return show(ctx);
+    const meant = ctx.path.replace(/\/$/, '');
+    if (meant === '/docs' || pages.test(meant)) {
+      if (meant === ctx.path) return next();
+      ctx.status = 301;
+      return ctx.redirect(`${meant}${ctx.search}`);
+    }
+    await next();
+    if (ctx.status !== 404 || ctx.body !== undefined || !isVisit(ctx)) return;
+    show(ctx);
+    ctx.status = 404;
   };
 }
+
+/** A person who opens an address, and no program that asks the API. */
+const isVisit = (ctx: Context) => !ctx.path.startsWith('/api/') && /\btext\/html\b/.test(ctx.get('Accept'));
 
 /**
  * Scripts are the files of ours and nothing else. Styles are the same, and those elements that carry the nonce. Style
