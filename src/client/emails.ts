@@ -2,7 +2,7 @@ import { SendwrightError } from './errors.ts';
 import type * as requests from './requests.ts';
 import { Resource } from './resources.ts';
 import type { CallOptions, SendOptions } from './transport.ts';
-import type { AccountEmail, DryRun, Email } from './types.ts';
+import type { AccountEmail, DryRun, Email, ListedEmail } from './types.ts';
 
 /** `limit` is then the size of the pages. */
 type WholeLog<Query> = Omit<Query, 'offset'>;
@@ -42,7 +42,10 @@ export class Emails extends Resource {
   }
 
   /** All that match, newest first, page by page as they are asked for. */
-  all(query: WholeLog<requests.ListEmailsQuery> = {}, options?: CallOptions): AsyncGenerator<Email, void, undefined> {
+  all(
+    query: WholeLog<requests.ListEmailsQuery> = {},
+    options?: CallOptions,
+  ): AsyncGenerator<ListedEmail, void, undefined> {
     return pages((page) => this.list(page, options), query);
   }
 

@@ -54,6 +54,7 @@ import type {
   Erasure,
   Explanation,
   Finding,
+  ListedEmail,
   Login,
   RecommendedRecord,
   RenderedTemplate,
@@ -153,7 +154,7 @@ export interface Operations {
   listEmails: {
     query: ListEmailsQuery;
     answer: {
-      /** The page. */ emails: Email[];
+      /** The page. */ emails: ListedEmail[];
       /** How many match in all, whatever `limit` and `offset` are. */ count: number;
       /** False where more match than `count` says: a search by words, by recipient or by several of tag, sender and domain at once counts to 10,000, one by words to 1,000. */
       count_exact: boolean;

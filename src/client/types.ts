@@ -108,6 +108,12 @@ export interface ErrorBody {
   /** The field and the reason, or what to do about it: for people. */ detail?: string;
 }
 
+/** An email in a list, with what came back for it. */
+export interface ListedEmail extends Email {
+  /** What came back after it had left, each kind once; its `returns` say more. */
+  returned: ('bounce' | 'delay' | 'complaint' | 'unsubscribe')[];
+}
+
 /** An email with where each of its recipients is. */
 export interface EmailWithRecipients extends Email {
   /** What it asks of the connection; the domain and the receiver may ask for more. */
@@ -452,7 +458,7 @@ export interface Account {
 }
 
 /** An email in the log of all accounts. */
-export interface AccountEmail extends Email {
+export interface AccountEmail extends ListedEmail {
   /** The account that sent it. */ account_id: string;
 }
 

@@ -1,11 +1,13 @@
 import type { Database } from '../db/client.ts';
 import { gone, notFound } from '../errors.ts';
 import type { Attempt, Email, Recipient, Return } from '../generated/prisma/client.ts';
+import type { ReturnKind } from '../generated/prisma/enums.ts';
 import { isId } from '../ids.ts';
 import type { StoredAttachment } from './draft.ts';
 import * as counts from './email-counts.ts';
 import { conditions, type Filter, type Page } from './email-filter.ts';
 import { planOf } from './plans.ts';
+import * as returned from './returns.ts';
 
 /** Nobody pages through more than these, and counting them takes long; looking for words in each the longest. */
 const mostCounted = ({ q }: Filter) => (q === null ? 10_000 : 1_000);
@@ -16,12 +18,15 @@ interface Count {
   countExact: boolean;
 }
 
+/** An email in the log, with what came back for it, each kind once. */
+export type Listed = Email & { returned: ReturnKind[] };
+
 /** One page of the emails that match, newest first, how many match in all, and where the next page begins (null when there is none). */
 export async function list(
   db: Database,
   filter: Filter,
   page: Page,
-): Promise<Count & { emails: Email[]; nextCursor: string | null }> {
+): Promise<Count & { emails: Listed[]; nextCursor: string | null }> {
   const stretches = await stretchesOf(db, filter);
   const [ids, counted] = await Promise.all([
     stretches === null ? idsOf(db, filter, page) : idsWithin(db, filter, page, stretches),
@@ -30,7 +35,11 @@ export async function list(
   const most = mostCounted(filter);
   const countExact = stretches !== null || counted <= most;
   const shown = ids.slice(0, page.limit);
-  const emails = await db.prisma.email.findMany({ where: { id: { in: shown } }, orderBy: { id: 'desc' } });
+  const [rows, kinds] = await Promise.all([
+    db.prisma.email.findMany({ where: { id: { in: shown } }, orderBy: { id: 'desc' } }),
+    returned.kindsOf(db, shown),
+  ]);
+  const emails = rows.map((row) => ({ ...row, returned: kinds.get(row.id) ?? [] }));
   const count = countExact ? counted : most;
   return { emails, count, countExact, nextCursor: ids.length > page.limit ? (shown.at(-1) ?? null) : null };
 }

@@ -56,6 +56,17 @@ export async function find(tx: Sql, emailId: string, withinDays: number | null):
   return { ...rest, accountId, createdAt, recipients: recipients ?? [] };
 }
 
+/** What came back for each of these emails, each kind once, for those that have any. */
+export async function kindsOf(db: Database, emailIds: string[]): Promise<Map<string, ReturnKind[]>> {
+  const rows = await db.query<{ email_id: string; kinds: ReturnKind[] }>({
+    name: 'returns-kinds',
+    text: `SELECT email_id, json_agg(DISTINCT kind ORDER BY kind) AS kinds
+             FROM returns WHERE email_id = ANY($1::uuid[]) GROUP BY email_id`,
+    values: [emailIds],
+  });
+  return new Map(rows.map(({ email_id: id, kinds }) => [id, kinds]));
+}
+
 const events: Record<ReturnKind, EventType | null> = {
   bounce: 'email.bounced',
   delay: null,

@@ -25,6 +25,27 @@ export function wordsOf(error: unknown): string {
   return detail ? `${code[0]?.toUpperCase()}${code.slice(1)}: ${detail}` : `${code[0]?.toUpperCase()}${code.slice(1)}.`;
 }
 
+/** The field that the server refused, as its API names it, and why; null where it names none. */
+export function refusalOf(error: unknown): { field: string; words: string } | null {
+  if (!(error instanceof SendwrightError) || error.status !== 400) return null;
+  const [, field, words] = /^([\w.[\]]+): (.+)$/s.exec(error.detail ?? '') ?? [];
+  return field && words ? { field, words } : null;
+}
+
+/**
+ * How often to ask again, in ms: for what is not there any more, not at all.
+ *
+ * @param often by what is known so far
+ */
+export const whileThere =
+  <Data>(often: (data: Data | undefined) => number | false) =>
+  ({ state }: { state: { data: Data | undefined; error: unknown } }) =>
+    isStatus(state.error, 404) ? false : often(state.data);
+
+/** Whether a page has nothing to show: what it had stays, with what was typed there, while the server is away. */
+export const isUnshown = (data: unknown, error: unknown): boolean =>
+  error !== null && (data === undefined || isStatus(error, 404));
+
 export const sessionKey = ['session'];
 
 /** Whatever says that the login is over shows the login again. */
@@ -34,7 +55,13 @@ function noticeEnd(error: unknown): void {
 
 export const queries: QueryClient = new QueryClient({
   queryCache: new QueryCache({ onError: noticeEnd }),
-  mutationCache: new MutationCache({ onError: noticeEnd }),
+  mutationCache: new MutationCache({
+    onError: (error) => {
+      noticeEnd(error);
+      // Somebody else removed it, and this page still shows it.
+      if (isStatus(error, 404)) void queries.invalidateQueries();
+    },
+  }),
   defaultOptions: {
     queries: {
       staleTime: 5_000,

@@ -2,7 +2,7 @@ import { pausedUntil, type Standing } from '../core/destinations.ts';
 import { overlapMs } from '../core/dkim-keys.ts';
 import { keyRecord } from '../core/domains.ts';
 import type { DryRun } from '../core/dry-run.ts';
-import type { Content } from '../core/email-log.ts';
+import type { Content, Listed } from '../core/email-log.ts';
 import { countsOf } from '../core/erasures.ts';
 import type { RecipientExplanation } from '../core/explain.ts';
 import { planOf } from '../core/plans.ts';
@@ -95,6 +95,8 @@ export function email(row: Email) {
     error: row.error,
   };
 }
+
+export const listedEmail = (row: Listed) => ({ ...email(row), returned: row.returned });
 
 export function emailContent({ html, text, headers, attachments }: Content) {
   return {

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { adminPassword } from '../support/node.ts';
-import { barriers, inBrowser, logIn, sharedDashboard, view } from './browser.ts';
+import { barriers, barriersInBoth, inBrowser, logIn, sharedDashboard, view } from './browser.ts';
 
 t.test('the dashboard', inBrowser, async (t) => {
   const node = await sharedDashboard();
@@ -47,6 +47,22 @@ t.test('the dashboard', inBrowser, async (t) => {
     await page.getByRole('button', { name: 'Resend' }).click();
     await page.getByText('suppressed').first().waitFor();
     t.strictSame(complaints, []);
+  });
+
+  t.test('what came back after it was delivered is seen in the list', async (t) => {
+    const body = { from: 'a@example.test', to: 'later@anywhere.test', subject: 'Came back', text: 't' };
+    const { email } = (await node.call('POST', '/api/v1/emails', { key: node.key, body })).body;
+    const { page } = await view(t, node, '/emails?to=later@anywhere.test');
+    await page.getByRole('row', { name: /later@anywhere.test sent Came back/ }).waitFor();
+    await node.db.query({
+      text: `INSERT INTO returns (account_id, email_id, recipient, kind)
+             SELECT account_id, id, r, k::return_kind FROM emails, unnest(ARRAY['one', 'other']) r, unnest(ARRAY['bounce', 'unsubscribe']) k
+              WHERE id = $1`,
+      values: [email.id],
+    });
+    await page.reload();
+    await page.getByRole('row', { name: /later@anywhere.test sent bounced unsubscribed Came back/ }).waitFor();
+    t.strictSame(await barriersInBoth(page), []);
   });
 
   t.test('what is looked for stands in the address', async (t) => {

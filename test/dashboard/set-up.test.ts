@@ -1,7 +1,7 @@
 import t from 'tap';
 import { startHook } from '../support/hook.ts';
 import { eventually } from '../support/node.ts';
-import { barriers, inBrowser, logIn, sharedDashboard, view } from './browser.ts';
+import { barriers, go, inBrowser, logIn, sharedDashboard, view } from './browser.ts';
 
 t.test('setting up with the dashboard', inBrowser, async (t) => {
   const node = await sharedDashboard();
@@ -20,8 +20,10 @@ t.test('setting up with the dashboard', inBrowser, async (t) => {
     await page.keyboard.press('Escape');
     await page.getByRole('link', { name: hook.url }).click();
     const email = { from: 'a@example.test', to: 'a@anywhere.test', subject: 's', text: 't' };
-    await node.call('POST', '/api/v1/emails', { key: node.key, body: email });
-    await page.getByRole('row', { name: /email\.delivered succeeded 200/ }).waitFor();
+    const { id } = (await node.call('POST', '/api/v1/emails', { key: node.key, body: email })).body.email;
+    const call = page.getByRole('row', { name: `email.delivered succeeded ${id} 200` });
+    await call.waitFor();
+    t.equal(await call.getByRole('link', { name: id }).getAttribute('href'), `/emails/${id}`);
     t.notOk(await page.locator('pre', { hasText: 'whsec_' }).count(), 'the secret is not shown again');
     await page.getByRole('link', { name: 'email.delivered' }).click();
     await page.getByText('"type": "email.delivered"').waitFor();
@@ -69,6 +71,71 @@ t.test('setting up with the dashboard', inBrowser, async (t) => {
     const zone = await page.locator('pre', { hasText: '3600 IN TXT' }).textContent();
     t.match(zone, /^_sendwright\.nxdomain\.test\. 3600 IN TXT "sendwright-verification=\w+"$/m);
     t.match(zone, /^\w+\._domainkey\.nxdomain\.test\. 3600 IN TXT "[^"]{250}" "[^"]+"$/m);
+  });
+
+  t.test('what is refused is said at the field that it is about, until something else is typed', async (t) => {
+    const { page } = await view(t, node, '/webhooks?new=1');
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel('Address').fill('nowhere');
+    await dialog.getByRole('button', { name: 'Add', exact: true }).click();
+    await dialog.getByText('must be an absolute http or https address').waitFor();
+    t.equal(await dialog.getByLabel('Address').getAttribute('aria-invalid'), 'true');
+    t.strictSame(await barriers(page), []);
+    await dialog.getByLabel('Address').fill('https://');
+    await dialog.getByText('must be an absolute http or https address').waitFor({ state: 'detached' });
+    const variables = [{ key: 'ONE', type: 'string' }];
+    const { template } = (await node.call('POST', '/api/v1/templates', { token, body: { name: 'Refused', variables } }))
+      .body;
+    await go(page, `/templates/${template.id}`, 'Refused');
+    await page.getByLabel('Name of the variable').fill('no name');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.locator('input[aria-invalid=true]').waitFor();
+    t.equal(await page.getByLabel('Name of the variable').getAttribute('aria-invalid'), 'true');
+    t.equal(await page.locator('input[aria-invalid=true]').count(), 1, 'and at no other');
+    await page.getByLabel('Name of the variable').fill('TWO');
+    await page.locator('input[aria-invalid=true]').waitFor({ state: 'detached' });
+  });
+
+  t.test('the page of what somebody removes says so, and asks for it no more', async (t) => {
+    const endpoint = { url: 'https://hooks.example.com/', events: ['email.failed'] };
+    const { webhook } = (await node.call('POST', '/api/v1/webhooks', { token, body: endpoint })).body;
+    const { page } = await view(t, node, '/webhooks');
+    await page.clock.install();
+    await go(page, `/webhooks/${webhook.id}`, 'Calls (0)');
+    await node.call('DELETE', `/api/v1/webhooks/${webhook.id}`, { token });
+    await page.clock.runFor(16_000);
+    await page.getByText('This webhook does not exist any more').waitFor();
+    t.strictSame(await barriers(page), []);
+    const asked: string[] = [];
+    page.on('request', (request) => asked.push(request.url()));
+    await page.clock.runFor(20_000);
+    t.strictSame(
+      asked.filter((url) => url.includes(webhook.id)),
+      [],
+    );
+    await page.getByRole('link', { name: 'All webhooks' }).click();
+    await page.getByRole('heading', { name: 'Webhooks', level: 1 }).waitFor();
+    const { domain } = (await node.call('POST', '/api/v1/domains', { token, body: { domain: 'away.test' } })).body;
+    await go(page, `/domains/${domain.id}`, 'away.test');
+    await node.call('DELETE', `/api/v1/domains/${domain.id}`, { token });
+    await page.getByRole('button', { name: 'Check the records now' }).click();
+    await page.getByText('This domain does not exist any more').waitFor();
+  });
+
+  t.test('what is typed outlives a server that is away for a moment', async (t) => {
+    const { template } = (await node.call('POST', '/api/v1/templates', { token, body: { name: 'Long' } })).body;
+    const { page } = await view(t, node, '/templates');
+    await page.clock.install();
+    await go(page, `/templates/${template.id}`, 'Long');
+    await page.getByLabel('The body as HTML').fill('<p>an hour of work</p>');
+    const asked = page.waitForEvent('requestfailed', (request) => request.url().endsWith(template.id));
+    await page.route(`**/api/v1/templates/${template.id}`, (route) => route.abort());
+    await page.clock.runFor(60_000);
+    await page.evaluate(`dispatchEvent(new Event('visibilitychange'))`);
+    await asked;
+    // The client asks again a few times before it gives up.
+    await page.clock.runFor(60_000);
+    t.equal(await page.getByLabel('The body as HTML').inputValue(), '<p>an hour of work</p>');
   });
 
   t.test('a list of addresses is brought along as CSV', async (t) => {

@@ -63,6 +63,15 @@ t.test('late-bounce@ and complained@ answer by mail, and the email says so', asy
     ),
   ]);
   t.match(complained, { status: 'sent', returns: [{ kind: 'complaint', diagnostic: 'reported as abuse' }] });
+  const { emails: listed } = await emails.list();
+  t.strictSame(
+    new Map(listed.map(({ to, returned }) => [to, returned])),
+    new Map([
+      ['late-bounce+1@anywhere.test', ['bounce']],
+      ['complained@anywhere.test', ['complaint']],
+      ['fine@anywhere.test', ['bounce']],
+    ]),
+  );
   const { suppressions } = await account.suppressions.list();
   t.strictSame(suppressions.map(({ address, reason }) => `${address} ${reason}`).sort(), [
     'complained@anywhere.test complaint',

@@ -302,6 +302,7 @@ t.test('the list is newest first, in pages of 100 at the most', async (t) => {
     'created_at',
     'sent_at',
     'error',
+    'returned',
   ]);
 });
 

@@ -1,6 +1,6 @@
-import { Button, Group, Modal, NativeSelect, TextInput } from '@mantine/core';
+import { Button, Group, Modal, NativeSelect } from '@mantine/core';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
-import { type FormEvent, useState } from 'react';
+import { useState } from 'react';
 import type { Account } from '../../client/index.ts';
 import { pageOf, pageState, useAddressState } from '../address-state.ts';
 import { api } from '../api.ts';
@@ -10,6 +10,7 @@ import { Command } from '../parts/copy.tsx';
 import { type Column, DataTable } from '../parts/data-table.tsx';
 import { Empty } from '../parts/empty.tsx';
 import { Failure } from '../parts/failure.tsx';
+import { Form, TextField } from '../parts/form.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { PageHead } from '../parts/page.tsx';
 import { Pager, pageSize } from '../parts/pager.tsx';
@@ -103,16 +104,12 @@ function Change({ account, close }: { account: Account; close: () => void }) {
     'Changed.',
     close,
   );
-  const submit = (event: FormEvent<HTMLFormElement>) => {
-    event.preventDefault();
-    save.mutate(new FormData(event.currentTarget));
-  };
   return (
     <Modal opened onClose={close} title="Change the account" closeButtonProps={{ 'aria-label': 'Close' }}>
-      <form onSubmit={submit}>
-        <TextInput name="name" label="Name" size="sm" defaultValue={account.name} required withAsterisk={false} />
+      <Form action={save} submit={(fields) => save.mutate(fields)}>
+        <TextField name="name" label="Name" size="sm" defaultValue={account.name} required withAsterisk={false} />
         <NativeSelect name="plan" label="Plan" mt="sm" data={plans} defaultValue={account.plan} />
-        <TextInput
+        <TextField
           name="amount"
           label="Add to its credit"
           description={`It has ${account.credit}. Emails past the month of the plan pro take 0.50 each.`}
@@ -125,7 +122,7 @@ function Change({ account, close }: { account: Account; close: () => void }) {
             Save
           </Button>
         </Group>
-      </form>
+      </Form>
     </Modal>
   );
 }
@@ -182,10 +179,6 @@ function NewAccount({ close }: { close: () => void }) {
     null,
     ({ user }) => setMade(user),
   );
-  const submit = (event: FormEvent<HTMLFormElement>) => {
-    event.preventDefault();
-    create.mutate(new FormData(event.currentTarget));
-  };
   return (
     <Modal
       opened
@@ -201,16 +194,16 @@ function NewAccount({ close }: { close: () => void }) {
           <Command text={`${made.email}\n${made.password}`} what="the login" />
         </>
       ) : (
-        <form onSubmit={submit}>
-          <TextInput name="name" label="Name" size="sm" required withAsterisk={false} data-autofocus />
-          <TextInput name="email" label="Email of its first user" size="sm" mt="sm" required withAsterisk={false} />
+        <Form action={create} submit={(fields) => create.mutate(fields)}>
+          <TextField name="name" label="Name" size="sm" required withAsterisk={false} data-autofocus />
+          <TextField name="email" label="Email of its first user" size="sm" mt="sm" required withAsterisk={false} />
           <NativeSelect name="plan" label="Plan" mt="sm" data={plans} />
           <Group justify="flex-end" mt="md">
             <Button type="submit" loading={create.isPending}>
               Create
             </Button>
           </Group>
-        </form>
+        </Form>
       )}
     </Modal>
   );

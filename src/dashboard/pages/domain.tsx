@@ -2,9 +2,9 @@ import { Button, Group, NativeSelect } from '@mantine/core';
 import { useMutation, useQuery } from '@tanstack/react-query';
 import { useLocation, useParams } from 'wouter';
 import { type Checks, type Domain, SendwrightError, type VerificationError } from '../../client/index.ts';
-import { api, queries } from '../api.ts';
+import { api, isUnshown, queries, whileThere } from '../api.ts';
 import { Confirmed, tell, tellFailure, useAction } from '../parts/action.tsx';
-import { Failure, Waiting } from '../parts/failure.tsx';
+import { Unshown, Waiting } from '../parts/failure.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { PageHead, Panel } from '../parts/page.tsx';
 import { Status } from '../parts/status.tsx';
@@ -28,7 +28,7 @@ export function DomainPage() {
   const { data, error } = useQuery({
     queryKey: ['domains', id],
     queryFn: () => api.domains.get(id),
-    refetchInterval: ({ state }) => (state.data?.domain.status === 'pending' ? 15_000 : false),
+    refetchInterval: whileThere((known) => known?.domain.status === 'pending' && 15_000),
   });
   const check = useMutation({
     mutationFn: () => lookUp(id),
@@ -39,14 +39,7 @@ export function DomainPage() {
     onError: tellFailure,
   });
   const back = { href: '/domains', name: 'Domains' };
-  if (error) {
-    return (
-      <>
-        <PageHead title="Domain" back={back} />
-        <Failure error={error} />
-      </>
-    );
-  }
+  if (isUnshown(data, error)) return <Unshown kind="Domain" name={data?.domain.domain} back={back} error={error} />;
   if (!data) return <Waiting bars={7} />;
   const { domain, dns_records: records, recommended_records: recommended } = data;
   const required: NamedRecord[] = [

@@ -1,6 +1,5 @@
-import { Button, Group, Modal, TextInput } from '@mantine/core';
+import { Button, Group, Modal } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
-import type { FormEvent } from 'react';
 import { Link, useLocation } from 'wouter';
 import type { Domain } from '../../client/index.ts';
 import { useAddressState } from '../address-state.ts';
@@ -10,6 +9,7 @@ import { type Column, DataTable } from '../parts/data-table.tsx';
 import { Empty } from '../parts/empty.tsx';
 import { Failure } from '../parts/failure.tsx';
 import { NameAndStatus } from '../parts/filters.tsx';
+import { Form, TextField } from '../parts/form.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { PageHead } from '../parts/page.tsx';
 import { Status } from '../parts/status.tsx';
@@ -98,14 +98,10 @@ function AddDomain({ open, close }: { open: boolean; close: () => void }) {
     null,
     ({ domain }) => navigate(`/domains/${domain.id}`),
   );
-  const submit = (event: FormEvent<HTMLFormElement>) => {
-    event.preventDefault();
-    add.mutate(String(new FormData(event.currentTarget).get('domain')).trim());
-  };
   return (
     <Modal opened={open} onClose={close} title="Add a domain" closeButtonProps={{ 'aria-label': 'Close' }}>
-      <form onSubmit={submit}>
-        <TextInput
+      <Form action={add} submit={(fields) => add.mutate(String(fields.get('domain')).trim())}>
+        <TextField
           name="domain"
           label="Name"
           description="A subdomain such as mail.example.com is a domain of its own."
@@ -120,7 +116,7 @@ function AddDomain({ open, close }: { open: boolean; close: () => void }) {
             Add
           </Button>
         </Group>
-      </form>
+      </Form>
     </Modal>
   );
 }

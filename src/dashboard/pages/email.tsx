@@ -2,10 +2,10 @@ import { Button, Group } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useLocation, useParams } from 'wouter';
 import type { EmailWithRecipients, Explanation } from '../../client/index.ts';
-import { api } from '../api.ts';
+import { api, isUnshown, whileThere } from '../api.ts';
 import { sameEmail } from '../commands.ts';
 import { Confirmed, tell, useAction } from '../parts/action.tsx';
-import { Failure, Waiting } from '../parts/failure.tsx';
+import { Unshown, Waiting } from '../parts/failure.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { PageHead, Panel } from '../parts/page.tsx';
 import { Status, Tags } from '../parts/status.tsx';
@@ -24,17 +24,11 @@ export function EmailPage() {
       return { email, explained };
     },
     // An attempt that ends in "later" changes no status, and is worth seeing all the same.
-    refetchInterval: ({ state }) => (state.data?.email.status === 'queued' ? 2_000 : false),
+    refetchInterval: whileThere((known) => known?.email.status === 'queued' && 2_000),
   });
   const back = { href: '/emails', name: 'Emails' };
-  if (error) {
-    return (
-      <>
-        <PageHead title="Email" back={back} />
-        <Failure error={error} retry={() => void refetch()} />
-      </>
-    );
-  }
+  if (isUnshown(data, error))
+    return <Unshown kind="Email" name={data?.email.subject} back={back} error={error} retry={() => void refetch()} />;
   if (!data) return <Waiting bars={7} />;
   const { email, explained } = data;
   return (

@@ -1,8 +1,8 @@
 import { Tooltip } from '@mantine/core';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
-import { useContext } from 'react';
+import { Fragment, useContext } from 'react';
 import { Link } from 'wouter';
-import type { Email, ListEmailsQuery } from '../../client/index.ts';
+import type { Email, ListEmailsQuery, ListedEmail } from '../../client/index.ts';
 import { pageOf, pageState, useAddressState } from '../address-state.ts';
 import { api } from '../api.ts';
 import { firstEmail } from '../commands.ts';
@@ -36,7 +36,7 @@ function since(time: string | undefined): string | undefined {
   return back === undefined ? undefined : new Date(Math.floor(Date.now() / 60_000 - back * 60) * 60_000).toISOString();
 }
 
-type Row = Email & { account_id?: string };
+type Row = ListedEmail & { account_id?: string };
 
 const others = ({ cc, bcc }: Row) =>
   cc.length + bcc.length > 0 && <span className="dim"> +{cc.length + bcc.length}</span>;
@@ -82,14 +82,21 @@ function AccountName({ id }: { id: string }) {
   );
 }
 
+/** What came back, as the events call it. */
+const returnedAs = { bounce: 'bounced', delay: 'delayed', complaint: 'complained', unsubscribe: 'unsubscribed' };
+
 const columns: Column<Row>[] = [
   {
     id: 'status',
     header: 'Status',
     kind: 'narrow',
-    cell: ({ status, error, scheduled_at }) => {
+    cell: ({ status, error, scheduled_at, returned }) => {
       const isLater = status === 'queued' && scheduled_at && new Date(scheduled_at) > new Date();
-      const shown = <Status value={isLater ? 'scheduled' : status} />;
+      const shown = [isLater ? 'scheduled' : status, ...returned.map((kind) => returnedAs[kind])].map((value) => (
+        <Fragment key={value}>
+          <Status value={value} />{' '}
+        </Fragment>
+      ));
       return error ? (
         <Tooltip label={error.slice(0, 300)} multiline maw={420}>
           <span>{shown}</span>

@@ -1,6 +1,6 @@
-import { Button, Checkbox, Group, Modal, NativeSelect, TextInput } from '@mantine/core';
+import { Button, Checkbox, Group, Modal, NativeSelect } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
-import { type FormEvent, useState } from 'react';
+import { useState } from 'react';
 import type { ApiKey } from '../../client/index.ts';
 import { useAddressState } from '../address-state.ts';
 import { api } from '../api.ts';
@@ -11,6 +11,7 @@ import { type Column, DataTable } from '../parts/data-table.tsx';
 import { Empty } from '../parts/empty.tsx';
 import { Failure } from '../parts/failure.tsx';
 import { NameAndStatus } from '../parts/filters.tsx';
+import { Form, TextField } from '../parts/form.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { PageHead } from '../parts/page.tsx';
 import { Status } from '../parts/status.tsx';
@@ -143,10 +144,6 @@ function NewKey({ close }: { close: () => void }) {
     null,
     ({ key }) => setMade(key),
   );
-  const submit = (event: FormEvent<HTMLFormElement>) => {
-    event.preventDefault();
-    create.mutate(new FormData(event.currentTarget));
-  };
   const from = domains.data?.domains.find(({ status }) => status === 'verified')?.domain ?? 'your-domain.example';
   return (
     <Modal
@@ -168,8 +165,8 @@ function NewKey({ close }: { close: () => void }) {
           <Command text={firstEmail(service.base_url, from, made)} />
         </>
       ) : (
-        <form onSubmit={submit}>
-          <TextInput
+        <Form action={create} submit={(fields) => create.mutate(fields)}>
+          <TextField
             name="name"
             label="Name"
             placeholder="shop"
@@ -203,7 +200,7 @@ function NewKey({ close }: { close: () => void }) {
               Make it
             </Button>
           </Group>
-        </form>
+        </Form>
       )}
     </Modal>
   );

@@ -1,8 +1,8 @@
-import { Button, PasswordInput, SegmentedControl, useMantineColorScheme } from '@mantine/core';
+import { Button, SegmentedControl, useMantineColorScheme } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
-import type { FormEvent } from 'react';
 import { api, Unreadable } from '../api.ts';
 import { tellFailure, useAction } from '../parts/action.tsx';
+import { Form, PasswordField } from '../parts/form.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { PageHead, Panel } from '../parts/page.tsx';
 import { Status } from '../parts/status.tsx';
@@ -96,24 +96,23 @@ function Password() {
     (body: { current_password: string; new_password: string }) => api.changePassword(body),
     'The password is changed, and every other login is over.',
   );
-  const submit = (event: FormEvent<HTMLFormElement>) => {
-    event.preventDefault();
-    const form = event.currentTarget;
-    const [current, next, again] = ['current', 'next', 'again'].map((name) => String(new FormData(form).get(name)));
+  const submit = (fields: FormData, form: HTMLFormElement) => {
+    const names = ['current_password', 'new_password', 'again'];
+    const [current, next, again] = names.map((name) => String(fields.get(name)));
     if (next !== again) return tellFailure(new Unreadable('The new password and its repetition are not the same.'));
     change.mutate({ current_password: current ?? '', new_password: next ?? '' }, { onSuccess: () => form.reset() });
   };
   const shown = { visibilityToggleButtonProps: { 'aria-label': 'Show it' }, required: true, withAsterisk: false };
   return (
     <Panel title="Password">
-      <form className="body" onSubmit={submit}>
-        <PasswordInput name="current" label="The one you have" autoComplete="current-password" {...shown} />
-        <PasswordInput name="next" label="A new one" autoComplete="new-password" mt="sm" {...shown} />
-        <PasswordInput name="again" label="The new one again" autoComplete="new-password" mt="sm" {...shown} />
+      <Form className="body" action={change} submit={submit}>
+        <PasswordField name="current_password" label="The one you have" autoComplete="current-password" {...shown} />
+        <PasswordField name="new_password" label="A new one" autoComplete="new-password" mt="sm" {...shown} />
+        <PasswordField name="again" label="The new one again" autoComplete="new-password" mt="sm" {...shown} />
         <Button type="submit" mt="md" loading={change.isPending}>
           Change the password
         </Button>
-      </form>
+      </Form>
     </Panel>
   );
 }

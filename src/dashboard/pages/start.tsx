@@ -1,6 +1,6 @@
-import { Button, Group, TextInput } from '@mantine/core';
+import { Button, Group } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
-import { type FormEvent, type ReactNode, useState } from 'react';
+import { type ReactNode, useState } from 'react';
 import { Link } from 'wouter';
 import { api } from '../api.ts';
 import { firstEmail, someKey } from '../commands.ts';
@@ -9,6 +9,7 @@ import { Icon } from '../icons.tsx';
 import { useAction } from '../parts/action.tsx';
 import { Command } from '../parts/copy.tsx';
 import { Failure, Waiting } from '../parts/failure.tsx';
+import { Form, TextField } from '../parts/form.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { PageHead, Panel } from '../parts/page.tsx';
 import { Status } from '../parts/status.tsx';
@@ -147,15 +148,14 @@ function SendOne({ from, sandbox }: { from: string; sandbox: boolean }) {
       }),
     'Accepted. It is being delivered.',
   );
-  const submit = (event: FormEvent<HTMLFormElement>) => {
-    event.preventDefault();
-    const to = String(new FormData(event.currentTarget).get('to')).trim();
+  const submit = (fields: FormData) => {
+    const to = String(fields.get('to')).trim();
     if (to) send.mutate(to);
   };
   return (
-    <form onSubmit={submit}>
+    <Form action={send} submit={submit}>
       <Group gap="xs" mt="sm">
-        <TextInput
+        <TextField
           name="to"
           aria-label="Send to"
           placeholder="you@example.com"
@@ -171,7 +171,7 @@ function SendOne({ from, sandbox }: { from: string; sandbox: boolean }) {
           </span>
         )}
       </Group>
-    </form>
+    </Form>
   );
 }
 

@@ -1,6 +1,5 @@
-import { Button, FileButton, Group, Modal, NativeSelect, TextInput } from '@mantine/core';
+import { Button, FileButton, Group, Modal, NativeSelect } from '@mantine/core';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
-import type { FormEvent } from 'react';
 import { Link } from 'wouter';
 import type { Suppression } from '../../client/index.ts';
 import { pageOf, pageState, useAddressState } from '../address-state.ts';
@@ -11,6 +10,7 @@ import { type Column, DataTable } from '../parts/data-table.tsx';
 import { Empty } from '../parts/empty.tsx';
 import { Failure } from '../parts/failure.tsx';
 import { ChoiceField, ClearFilters, SearchField } from '../parts/filters.tsx';
+import { Form, TextField } from '../parts/form.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { PageHead } from '../parts/page.tsx';
 import { Pager, pageSize } from '../parts/pager.tsx';
@@ -186,21 +186,17 @@ function AddAddress({ close }: { close: () => void }) {
     'It is on the list.',
     close,
   );
-  const submit = (event: FormEvent<HTMLFormElement>) => {
-    event.preventDefault();
-    add.mutate(new FormData(event.currentTarget));
-  };
   return (
     <Modal opened onClose={close} title="Add an address" closeButtonProps={{ 'aria-label': 'Close' }}>
-      <form onSubmit={submit}>
-        <TextInput name="address" label="Address" size="sm" required withAsterisk={false} data-autofocus />
+      <Form action={add} submit={(fields) => add.mutate(fields)}>
+        <TextField name="address" label="Address" size="sm" required withAsterisk={false} data-autofocus />
         <NativeSelect name="reason" label="Reason" mt="sm" defaultValue="manual" data={[...reasons]} />
         <Group justify="flex-end" mt="md">
           <Button type="submit" loading={add.isPending}>
             Add
           </Button>
         </Group>
-      </form>
+      </Form>
     </Modal>
   );
 }

@@ -1,5 +1,6 @@
 import { ActionIcon, Button, Group, NativeSelect, Tabs, Textarea, TextInput } from '@mantine/core';
 import { Icon } from '../icons.tsx';
+import { useRefusals } from '../parts/form.tsx';
 import { Panel } from '../parts/page.tsx';
 import type { Draft } from './template-draft.ts';
 
@@ -15,8 +16,10 @@ const asTyped = (value: string, { type }: Variable): Variable['fallback_value'] 
   value === '' ? null : type === 'number' && Number.isFinite(Number(value)) ? Number(value) : value;
 
 export function TemplateFields({ draft, change }: { draft: Draft; change: (changes: Partial<Draft>) => void }) {
+  const refusal = useRefusals();
   const text = (name: 'name' | 'alias' | 'from' | 'subject') => ({
     value: draft[name],
+    error: refusal(name),
     onChange: ({ currentTarget }: { currentTarget: HTMLInputElement }) => change({ [name]: currentTarget.value }),
   });
   return (
@@ -43,6 +46,7 @@ export function TemplateFields({ draft, change }: { draft: Draft; change: (chang
                 styles={{ input: { fontFamily: 'var(--mono)', fontSize: 12, lineHeight: '18px' } }}
                 spellCheck={body === 'text'}
                 value={draft[body]}
+                error={refusal(body)}
                 onChange={({ currentTarget }) => change({ [body]: currentTarget.value })}
               />
               <div className="dim" style={{ fontSize: 12, marginTop: 6 }}>
@@ -59,6 +63,7 @@ export function TemplateFields({ draft, change }: { draft: Draft; change: (chang
 
 function Variables({ draft, change }: { draft: Draft; change: (variables: Variable[]) => void }) {
   const { variables } = draft;
+  const refusal = useRefusals();
   const undeclared = placeholders(draft).filter((key) => !variables.some((variable) => variable.key === key));
   const set = (index: number, changes: Partial<Variable>) =>
     change(variables.map((variable, at) => (at === index ? { ...variable, ...changes } : variable)));
@@ -85,6 +90,7 @@ function Variables({ draft, change }: { draft: Draft; change: (variables: Variab
               aria-label="Name of the variable"
               placeholder="NAME"
               value={variable.key}
+              error={refusal(`variables[${index}].key`)}
               styles={{ input: { fontFamily: 'var(--mono)' } }}
               onChange={({ currentTarget }) => set(index, { key: currentTarget.value })}
             />
@@ -100,6 +106,7 @@ function Variables({ draft, change }: { draft: Draft; change: (variables: Variab
               aria-label={`Fallback of ${variable.key}`}
               placeholder="no fallback"
               value={String(variable.fallback_value ?? '')}
+              error={refusal(`variables[${index}].fallback_value`)}
               style={{ flex: 1 }}
               onChange={({ currentTarget }) => set(index, { fallback_value: asTyped(currentTarget.value, variable) })}
             />

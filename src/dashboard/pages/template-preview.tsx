@@ -1,10 +1,11 @@
 import { Alert, Button, Group, Tabs, TextInput } from '@mantine/core';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
-import { type FormEvent, useState } from 'react';
+import { useState } from 'react';
 import { useLocation } from 'wouter';
 import type { Template } from '../../client/index.ts';
 import { api, wordsOf } from '../api.ts';
 import { useAction } from '../parts/action.tsx';
+import { Form, TextField } from '../parts/form.tsx';
 import { Panel } from '../parts/page.tsx';
 import { PlainText, Preview } from '../parts/preview.tsx';
 import { useSession } from '../session.ts';
@@ -92,16 +93,12 @@ function SendOne({ template, values }: { template: Template; values: Values }) {
     'Accepted. It is being delivered.',
     ({ email }) => navigate(`/emails/${email.id}`),
   );
-  const submit = (event: FormEvent<HTMLFormElement>) => {
-    event.preventDefault();
-    send.mutate(String(new FormData(event.currentTarget).get('to')).trim());
-  };
   const isReady = template.status === 'published' && (template.from !== null || from !== undefined);
   return (
     <Panel title="Send one to look at">
-      <form className="body" onSubmit={submit}>
+      <Form className="body" action={send} submit={(fields) => send.mutate(String(fields.get('to')).trim())}>
         <Group gap={8}>
-          <TextInput
+          <TextField
             name="to"
             aria-label="Send to"
             w={240}
@@ -118,7 +115,7 @@ function SendOne({ template, values }: { template: Template; values: Values }) {
             Publish it first: emails are made from what is published alone.
           </div>
         )}
-      </form>
+      </Form>
     </Panel>
   );
 }

@@ -3,27 +3,23 @@ import { useQuery } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
 import { useLocation, useParams } from 'wouter';
 import type { Template } from '../../client/index.ts';
-import { api } from '../api.ts';
+import { api, isUnshown } from '../api.ts';
 import { Confirmed, useAction } from '../parts/action.tsx';
-import { Failure, Waiting } from '../parts/failure.tsx';
+import { Unshown, Waiting } from '../parts/failure.tsx';
+import { forget, Refusals } from '../parts/form.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { PageHead } from '../parts/page.tsx';
 import { Status } from '../parts/status.tsx';
-import { draftOf } from './template-draft.ts';
+import { type Draft, draftOf } from './template-draft.ts';
 import { TemplateFields } from './template-fields.tsx';
 import { TemplatePreview } from './template-preview.tsx';
+
+const back = { href: '/templates', name: 'Templates' };
 
 export function TemplatePage() {
   const { id = '' } = useParams<{ id: string }>();
   const { data, error } = useQuery({ queryKey: ['templates', 'one', id], queryFn: () => api.templates.get(id) });
-  if (error) {
-    return (
-      <>
-        <PageHead title="Template" back={{ href: '/templates', name: 'Templates' }} />
-        <Failure error={error} />
-      </>
-    );
-  }
+  if (isUnshown(data, error)) return <Unshown kind="Template" name={data?.template.name} back={back} error={error} />;
   if (!data) return <Waiting bars={7} />;
   return <Editor key={id} template={data.template} />;
 }
@@ -45,6 +41,10 @@ function Editor({ template }: { template: Template }) {
       }),
     'Saved as a draft.',
   );
+  const change = (changes: Partial<Draft>) => {
+    forget(save);
+    setDraft({ ...draft, ...changes });
+  };
   const publish = useAction(() => api.templates.publish(id), 'Published: emails are made from it from now on.');
   useWarning(isChanged);
   const canPublish = !isChanged && (template.status === 'draft' || template.has_unpublished_changes);
@@ -52,7 +52,7 @@ function Editor({ template }: { template: Template }) {
     <>
       <PageHead
         title={template.name}
-        back={{ href: '/templates', name: 'Templates' }}
+        back={back}
         words={
           <>
             <Status value={template.status} />{' '}
@@ -88,7 +88,9 @@ function Editor({ template }: { template: Template }) {
         }
       />
       <div className="editor">
-        <TemplateFields draft={draft} change={(changes) => setDraft({ ...draft, ...changes })} />
+        <Refusals of={save}>
+          <TemplateFields draft={draft} change={change} />
+        </Refusals>
         <TemplatePreview template={template} isChanged={isChanged} />
       </div>
     </>

@@ -1,6 +1,5 @@
-import { Button, Group, Modal, TextInput } from '@mantine/core';
+import { Button, Group, Modal } from '@mantine/core';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
-import type { FormEvent } from 'react';
 import { Link, useLocation } from 'wouter';
 import type { TemplateSummary } from '../../client/index.ts';
 import { pageOf, pageState, useAddressState } from '../address-state.ts';
@@ -9,6 +8,7 @@ import { useAction } from '../parts/action.tsx';
 import { type Column, DataTable } from '../parts/data-table.tsx';
 import { Empty } from '../parts/empty.tsx';
 import { Failure } from '../parts/failure.tsx';
+import { Form, TextField } from '../parts/form.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { PageHead } from '../parts/page.tsx';
 import { Pager, pageSize } from '../parts/pager.tsx';
@@ -100,14 +100,10 @@ function NewTemplate({ close }: { close: () => void }) {
     null,
     ({ template }) => navigate(`/templates/${template.id}`),
   );
-  const submit = (event: FormEvent<HTMLFormElement>) => {
-    event.preventDefault();
-    create.mutate(new FormData(event.currentTarget));
-  };
   return (
     <Modal opened onClose={close} title="New template" closeButtonProps={{ 'aria-label': 'Close' }}>
-      <form onSubmit={submit}>
-        <TextInput
+      <Form action={create} submit={(fields) => create.mutate(fields)}>
+        <TextField
           name="name"
           label="Name"
           placeholder="Welcome"
@@ -116,7 +112,7 @@ function NewTemplate({ close }: { close: () => void }) {
           withAsterisk={false}
           data-autofocus
         />
-        <TextInput
+        <TextField
           name="alias"
           label="Alias"
           description="What programs call it, if you like."
@@ -129,7 +125,7 @@ function NewTemplate({ close }: { close: () => void }) {
             Create
           </Button>
         </Group>
-      </form>
+      </Form>
     </Modal>
   );
 }

@@ -1,6 +1,6 @@
-import { Button, Drawer, Group, Modal, TextInput } from '@mantine/core';
+import { Button, Drawer, Group, Modal } from '@mantine/core';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
-import { type FormEvent, useState } from 'react';
+import { useState } from 'react';
 import { Link } from 'wouter';
 import type { EventType, Webhook, WebhookDelivery } from '../../client/index.ts';
 import { pageOf, pageState, useAddressState } from '../address-state.ts';
@@ -11,6 +11,7 @@ import { type Column, DataTable } from '../parts/data-table.tsx';
 import { Empty } from '../parts/empty.tsx';
 import { Failure, Waiting } from '../parts/failure.tsx';
 import { ChoiceField } from '../parts/filters.tsx';
+import { Form, TextField } from '../parts/form.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { Panel } from '../parts/page.tsx';
 import { Pager, pageSize } from '../parts/pager.tsx';
@@ -50,6 +51,18 @@ export function Deliveries({ webhook }: { webhook: Webhook }) {
       ),
     },
     { id: 'status', header: 'Status', kind: 'narrow', cell: ({ status }) => <Status value={status} /> },
+    {
+      id: 'email',
+      header: 'Email',
+      cell: ({ email_id: email }) =>
+        email ? (
+          <Link href={`/emails/${email}`} className="link mono cut" style={{ maxWidth: 150 }} title={email}>
+            {email}
+          </Link>
+        ) : (
+          <span className="dim">none</span>
+        ),
+    },
     { id: 'answer', header: 'Last answer', cell: (one) => <span className="cut">{answerOf(one)}</span> },
     { id: 'attempts', header: 'Attempts', kind: 'number', cell: ({ attempts }) => attempts.length },
     {
@@ -177,18 +190,14 @@ function Replay({ webhook }: { webhook: Webhook }) {
     ({ count }) => `${plural(count, 'call')} made again.`,
     () => setOpen(false),
   );
-  const submit = (event: FormEvent<HTMLFormElement>) => {
-    event.preventDefault();
-    replay.mutate(new Date(String(new FormData(event.currentTarget).get('since'))));
-  };
   return (
     <>
       <Button variant="default" disabled={webhook.status === 'disabled'} onClick={() => setOpen(true)}>
         Replay
       </Button>
       <Modal opened={open} onClose={() => setOpen(false)} title="Replay" closeButtonProps={{ 'aria-label': 'Close' }}>
-        <form onSubmit={submit}>
-          <TextInput
+        <Form action={replay} submit={(fields) => replay.mutate(new Date(String(fields.get('since'))))}>
+          <TextField
             name="since"
             type="datetime-local"
             size="sm"
@@ -203,7 +212,7 @@ function Replay({ webhook }: { webhook: Webhook }) {
               Replay
             </Button>
           </Group>
-        </form>
+        </Form>
       </Modal>
     </>
   );

@@ -1,9 +1,10 @@
-import { Button, Checkbox, Group, Modal, TextInput } from '@mantine/core';
-import { type FormEvent, useState } from 'react';
+import { Button, Checkbox, Group, Modal } from '@mantine/core';
+import { useState } from 'react';
 import type { EventType } from '../../client/index.ts';
 import { api } from '../api.ts';
 import { useAction } from '../parts/action.tsx';
 import { Command } from '../parts/copy.tsx';
+import { Form, TextField } from '../parts/form.tsx';
 
 const events: [name: EventType, words: string][] = [
   ['email.queued', 'accepted, and on its way'],
@@ -52,10 +53,6 @@ export function NewWebhook({ close }: { close: () => void }) {
     null,
     ({ secret: made }) => setSecret(made),
   );
-  const submit = (event: FormEvent<HTMLFormElement>) => {
-    event.preventDefault();
-    create.mutate(String(new FormData(event.currentTarget).get('url')).trim());
-  };
   return (
     <Modal
       opened
@@ -67,8 +64,8 @@ export function NewWebhook({ close }: { close: () => void }) {
       {secret ? (
         <ShownOnce secret={secret} />
       ) : (
-        <form onSubmit={submit}>
-          <TextInput
+        <Form action={create} submit={(fields) => create.mutate(String(fields.get('url')).trim())}>
+          <TextField
             name="url"
             label="Address"
             placeholder="https://example.com/hooks"
@@ -83,7 +80,7 @@ export function NewWebhook({ close }: { close: () => void }) {
               Add
             </Button>
           </Group>
-        </form>
+        </Form>
       )}
     </Modal>
   );

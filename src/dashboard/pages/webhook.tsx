@@ -3,10 +3,10 @@ import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useLocation, useParams } from 'wouter';
 import type { EventType, Webhook } from '../../client/index.ts';
-import { api } from '../api.ts';
+import { api, isUnshown, whileThere } from '../api.ts';
 import { plural } from '../format.ts';
 import { Confirmed, useAction } from '../parts/action.tsx';
-import { Failure, Waiting } from '../parts/failure.tsx';
+import { Unshown, Waiting } from '../parts/failure.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { PageHead, Panel } from '../parts/page.tsx';
 import { Status } from '../parts/status.tsx';
@@ -20,7 +20,7 @@ export function WebhookPage() {
   const { data, error } = useQuery({
     queryKey: ['webhooks', id],
     queryFn: () => api.webhooks.get(id),
-    refetchInterval: 15_000,
+    refetchInterval: whileThere(() => 15_000),
   });
   const test = useAction(
     () => api.webhooks.test(id),
@@ -31,14 +31,7 @@ export function WebhookPage() {
     },
   );
   const back = { href: '/webhooks', name: 'Webhooks' };
-  if (error) {
-    return (
-      <>
-        <PageHead title="Webhook" back={back} />
-        <Failure error={error} />
-      </>
-    );
-  }
+  if (isUnshown(data, error)) return <Unshown kind="Webhook" name={data?.webhook.url} back={back} error={error} />;
   if (!data) return <Waiting bars={7} />;
   const { webhook } = data;
   return (

@@ -1,6 +1,9 @@
 import { Alert, Button, Skeleton, Stack } from '@mantine/core';
 import { Component, type ReactNode } from 'react';
+import { Link } from 'wouter';
 import { isStatus, wordsOf } from '../api.ts';
+import { Empty } from './empty.tsx';
+import { PageHead } from './page.tsx';
 
 /** What went wrong in words, and a way to try again. */
 export function Failure({ error, retry }: { error: unknown; retry?: (() => void) | undefined }) {
@@ -16,6 +19,37 @@ export function Failure({ error, retry }: { error: unknown; retry?: (() => void)
         </div>
       )}
     </Alert>
+  );
+}
+
+/**
+ * In the place of the page of one thing. What had been shown and is not found any more was removed meanwhile.
+ *
+ * @param props.kind what it is one of; its name, once that was known
+ */
+export function Unshown(props: {
+  kind: string;
+  name: string | undefined;
+  back: { href: string; name: string };
+  error: unknown;
+  retry?: () => void;
+}) {
+  const { kind, name, back, error, retry } = props;
+  return (
+    <>
+      <PageHead title={name ?? kind} back={back} />
+      {name !== undefined && isStatus(error, 404) ? (
+        <div className="table-box" role="alert">
+          <Empty title={`This ${kind.toLowerCase()} does not exist any more`} words="It was removed.">
+            <Link href={back.href} className="link">
+              All {back.name.toLowerCase()}
+            </Link>
+          </Empty>
+        </div>
+      ) : (
+        <Failure error={error} retry={retry} />
+      )}
+    </>
   );
 }
 

@@ -4,7 +4,7 @@ import { allLogsQuery } from '../log-query.ts';
 import { change, newAccount, topUp } from '../routes/admin.ts';
 import { page } from '../validation.ts';
 import { doctorOperation } from './doctor.ts';
-import { accountEmail, besideEmails, sentExample } from './emails.ts';
+import { accountEmail, besideEmails, listedExample } from './emails.ts';
 import type { Group } from './operation.ts';
 import { samples } from './samples.ts';
 import { id, integer, list, oneOf, time, total, words } from './schema.ts';
@@ -148,7 +148,7 @@ export const adminGroup: Group = {
           ...besideEmails,
         }),
         example: {
-          emails: [{ ...sentExample, account_id: samples.account }],
+          emails: [{ ...listedExample, account_id: samples.account }],
           count: 1,
           count_exact: true,
           next_cursor: null,

@@ -33,8 +33,19 @@ const emailFields = {
 
 export const email = z.object(emailFields).meta({ id: 'Email', description: 'An email in the log.' });
 
+const returnKinds = ['bounce', 'delay', 'complaint', 'unsubscribe'] as const;
+
+const listedFields = {
+  ...emailFields,
+  returned: list(z.enum(returnKinds), 'What came back after it had left, each kind once; its `returns` say more.'),
+};
+
+const listedEmail = z
+  .object(listedFields)
+  .meta({ id: 'ListedEmail', description: 'An email in a list, with what came back for it.' });
+
 export const accountEmail = z
-  .object({ ...emailFields, account_id: id('The account that sent it.') })
+  .object({ ...listedFields, account_id: id('The account that sent it.') })
   .meta({ id: 'AccountEmail', description: 'An email in the log of all accounts.' });
 
 const recipient = z
@@ -53,7 +64,7 @@ const returned = z
   .object({
     recipient: words('Whom it is about.'),
     kind: oneOf(
-      ['bounce', 'delay', 'complaint', 'unsubscribe'],
+      returnKinds,
       '`bounce`: a server that had taken it gave up; `delay`: it still tries; `complaint`: its reader calls it spam.',
     ),
     classification: words('What a bounce or delay is about, such as `bad_mailbox`.').nullable(),
@@ -192,7 +203,8 @@ export const emailExample = {
   error: null,
 };
 
-export const sentExample = { ...emailExample, status: 'sent', sent_at: samples.deliveredAt };
+const sentExample = { ...emailExample, status: 'sent', sent_at: samples.deliveredAt };
+export const listedExample = { ...sentExample, returned: [] };
 
 const attemptExample = {
   id: samples.attempt,
@@ -248,10 +260,10 @@ export const emailGroup: Group = {
       answer: {
         description: 'One page.',
         schema: z.object({
-          emails: list(email, 'The page.'),
+          emails: list(listedEmail, 'The page.'),
           ...besideEmails,
         }),
-        example: { emails: [sentExample], count: 1, count_exact: true, next_cursor: null },
+        example: { emails: [listedExample], count: 1, count_exact: true, next_cursor: null },
       },
     },
     {

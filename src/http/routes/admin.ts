@@ -94,7 +94,7 @@ export function adminRoutes(router: Router, { db, jwtSecret, defaultPlan }: Serv
     const { accountId, page, filter } = parse(allLogsQuery, ctx.query);
     const { emails, count, countExact, nextCursor } = await log.list(db, { accountId, ...filter }, page);
     ctx.body = {
-      emails: emails.map((email) => ({ ...present.email(email), account_id: email.accountId })),
+      emails: emails.map((email) => ({ ...present.listedEmail(email), account_id: email.accountId })),
       count,
       count_exact: countExact,
       next_cursor: nextCursor,

@@ -19,7 +19,7 @@ export function emailRoutes(router: Router, services: Services): void {
     const accountId = ctx.state.accountId as string;
     const { page, filter } = parse(logQuery, ctx.query);
     const { emails, count, countExact, nextCursor } = await log.list(db, { accountId, ...filter }, page);
-    ctx.body = { emails: emails.map(present.email), count, count_exact: countExact, next_cursor: nextCursor };
+    ctx.body = { emails: emails.map(present.listedEmail), count, count_exact: countExact, next_cursor: nextCursor };
   });
 
   router.get('/emails/:id', reader, async (ctx) => {
