@@ -68,7 +68,7 @@ export async function countStatements(
 const own = `
   WITH own AS (
     SELECT statements.* FROM pg_stat_statements AS statements JOIN pg_database ON pg_database.oid = dbid
-     WHERE datname = 'sendwright' AND query NOT LIKE '%/* bench */%' AND query NOT LIKE 'SELECT 1 FROM ONLY %')`;
+     WHERE datname = 'sendwright' AND query NOT LIKE '%/* bench */%' AND query !~ '^SELECT (1|\\$\\d) FROM ONLY ')`;
 const longest = `${own}
   SELECT sum(calls) AS calls, sum(rows) AS rows, sum(total_exec_time + total_plan_time) AS ms, query
     FROM own GROUP BY query ORDER BY 3 DESC LIMIT $1`;
