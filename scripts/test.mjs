@@ -1,5 +1,6 @@
 import fs from 'node:fs';
 import os from 'node:os';
+import path from 'node:path';
 
 /*
  * Runs tap in this process, which is the project's Node: tap starts each test file with the Node that it runs in. In a
@@ -19,7 +20,21 @@ const room = 4 * 1024 ** 3;
 const memory = '/dev/shm';
 if (!process.env.TMPDIR && isFit(memory)) process.env.TMPDIR = memory;
 
+/** What promises came to is told by tests that run in processes of their own: see test/support/figure.ts. */
+const figures = path.join(os.tmpdir(), `sendwright-figures-${process.pid}`);
+process.env.TEST_FIGURES = figures;
+process.on('exit', showFigures);
+
 await import('../node_modules/tap/dist/esm/run.mjs');
+
+function showFigures() {
+  if (!fs.existsSync(figures)) return;
+  const lines = fs.readFileSync(figures, 'utf8').trim().split('\n');
+  fs.rmSync(figures);
+  const numberOf = (line) => Number(line.slice(1, line.indexOf(':')));
+  lines.sort((one, other) => numberOf(one) - numberOf(other));
+  fs.writeSync(1, `\nPromises of docs/reliability.md, as this run saw them:\n${lines.join('\n')}\n`);
+}
 
 /** Whether there is room, in the memory as well, and programs may be run from there, as some tests do. */
 function isFit(folder) {

@@ -3,6 +3,7 @@ import t from 'tap';
 import { decide } from '../../src/delivery/outcome.ts';
 import { afterOpening, nextAttempt, type RetryPolicy } from '../../src/delivery/schedule.ts';
 import type { RecipientResult } from '../../src/smtp/deliver.ts';
+import { figure } from '../support/figure.ts';
 
 const minute = 60_000;
 const hour = 60 * minute;
@@ -22,6 +23,7 @@ t.test('the whole of three days, with a clock of its own', async (t) => {
     attempts.push((now.getTime() - dueAt.getTime()) / minute);
   }
   t.same(attempts.slice(0, 8), [0, 1, 6, 21, 51, 111, 231, 471]);
+  figure('P3', `${attempts.length} attempts without chance in it, the last after ${(attempts.at(-1) ?? 0) / 60} h`);
   t.equal(attempts.at(-1), 72 * 60, 'the last attempt is at the very end');
   t.same(
     attempts.slice(8, -1).map((at, index) => at - (attempts[7 + index] ?? 0)),

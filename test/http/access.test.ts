@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import { buildKey, buildSender } from '../support/build.ts';
 import { operations } from '../support/contract.ts';
+import { figure } from '../support/figure.ts';
 import { type CallOptions, startTestNode } from '../support/node.ts';
 import { encryptionKey, sharedNode } from '../support/shared-node.ts';
 import { buildNouns, type DescribedOperation, today, watchTables } from './scene.ts';
@@ -77,6 +78,7 @@ t.test('each route, with each kind of credential, of each of two accounts', asyn
   t.test('AUTH-01, AUTH-10: who is let in is who the document says', async (t) => {
     const written = await watchTables(t, node);
     let tried = 0;
+    let astray = 0;
     for (const one of secured) {
       const { operationId } = one.operation;
       for (const [what, credential] of Object.entries(credentials)) {
@@ -85,13 +87,20 @@ t.test('each route, with each kind of credential, of each of two accounts', asyn
         const { status, body } = await probe(one, credential.options);
         const expected = refusalOf(one, credential);
         const found = status === 401 || status === 403 ? status : null;
-        if (found !== expected)
+        if (found !== expected) {
+          astray += 1;
           t.fail(`${operationId} with ${what}: ${status} instead of ${expected ?? 'being let in'}`);
+        }
         if (found === 401 && JSON.stringify(body) !== '{"error":"unauthorized"}')
           t.fail(`${operationId}: ${JSON.stringify(body)}`);
         tried += 1;
       }
     }
+    const kinds = Object.keys(credentials).length;
+    figure(
+      'P10',
+      `${tried} calls of every route with ${kinds} kinds of credentials: ${astray} answered as they should not be`,
+    );
     t.ok(tried > 600, `${tried} were tried`);
     t.strictSame(await written(), [], 'and nothing was changed');
   });
@@ -117,6 +126,7 @@ t.test('each route, with each kind of credential, of each of two accounts', asyn
         tried += 1;
       }
     }
+    figure('P10', `${tried} with the id of another account: answered as one that is nobody's`);
     t.ok(tried > 50, `${tried} were tried`);
     t.strictSame(await written(), [], 'and nothing was changed');
   });

@@ -4,6 +4,7 @@ import t from 'tap';
 import { login } from '../../src/core/users.ts';
 import { hashPassword } from '../../src/password.ts';
 import { buildAccount } from '../support/build.ts';
+import { figure } from '../support/figure.ts';
 import { type CallOptions, startTestNode, type TestNode } from '../support/node.ts';
 import { encryptionKey, sharedNode } from '../support/shared-node.ts';
 
@@ -63,6 +64,7 @@ t.test('passwords on two nodes', async (t) => {
         }
         current = { password: next, token: body.token };
       }
+      figure('P17', 'three passwords within a second: each ended all other logins, on both nodes, before its answer');
       t.equal((await logIn(one, account)).status, 401);
       t.equal((await logIn(one, { ...account, password: current.password })).status, 200);
     },
@@ -93,6 +95,10 @@ t.test('passwords on two nodes', async (t) => {
       Array.from({ length: 60 }, (_, n) => logIn(n % 2 ? one : two, { ...account, password: `guess ${n}` })),
     );
     const said = guesses.map(({ status }) => status).sort();
+    figure(
+      'P18',
+      `${said.length} guesses at once on two nodes: ${said.filter((status) => status === 401).length} looked at`,
+    );
     t.strictSame(said, [...Array(10).fill(401), ...Array(50).fill(429)]);
     for (const node of [one, two]) t.equal((await logIn(node, account)).status, 429);
     await one.db.prisma.loginFailure.deleteMany({ where: { subject: { contains: account.email } } });

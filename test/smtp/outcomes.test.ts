@@ -1,5 +1,6 @@
 import t from 'tap';
 import type { RecipientResult } from '../../src/smtp/deliver.ts';
+import { figure } from '../support/figure.ts';
 import type { Peer } from '../support/mx.ts';
 import { message, resultOf, soon, startScripted } from './scene.ts';
 
@@ -191,6 +192,7 @@ t.test('MX-04: each phase and code has its outcome', async (t) => {
     },
     { outcome: 'deferred', phase: 'data' },
   );
+  figure('P3', `${table.length} ways to refuse or to break off: each is final or tried again as it should be`);
   for (const [name, script, expected] of table) {
     const { send } = await startScripted(t, async (peer) => void (await script(peer)));
     t.match(resultOf(await send()), { ...expected, uncertain: false }, name);
