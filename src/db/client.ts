@@ -134,7 +134,10 @@ async function alone<T>(pool: pg.Pool, work: (session: Sql) => Promise<T>): Prom
   // A statement that is under way rejects as well; in between nobody else would hear it.
   client.on('error', () => undefined);
   try {
-    return await work({ query: (statement) => run(client, statement) });
+    const result = await work({ query: (statement) => run(client, statement) });
+    // The server notices a while later that a connection ended; whoever comes next is to find the locks of this one free.
+    await client.query('SELECT pg_advisory_unlock_all()').catch(() => undefined);
+    return result;
   } finally {
     client.release(true);
   }
