@@ -81,7 +81,7 @@ export class ReplyParser {
     const lines = this.#lines.map((line) => cleanRemoteText(line, maxLine));
     const enhanced = enhancedCode(this.#code, lines[0] ?? '');
     const bare = lines.map((line) =>
-      enhanced !== null && line.startsWith(enhanced) ? line.slice(enhanced.length) : line,
+      enhanced !== null && `${line} `.startsWith(`${enhanced} `) ? line.slice(enhanced.length) : line,
     );
     const text = cleanRemoteText(bare.map((line) => line.trim()).join(' '));
     const reply = { code: this.#code, enhanced, text };

@@ -18,6 +18,7 @@ t.test('whole replies are read', async (t) => {
     ['250-one\n250\n', 250, null, 'one'],
     ['550 5.1.1 no such user\r\n', 550, '5.1.1', 'no such user'],
     ['550-5.1.1 no such\r\n550 5.1.1 user\r\n', 550, '5.1.1', 'no such user'],
+    ['550-5.1.1 no such\r\n550 5.1.10 user\r\n', 550, '5.1.1', 'no such 5.1.10 user'],
     ['550 5.1.1\r\n', 550, '5.1.1', ''],
     ['550 5.1 two parts\r\n', 550, null, '5.1 two parts'],
     ['550 5.1.1.1 four parts\r\n', 550, null, '5.1.1.1 four parts'],

@@ -14,7 +14,8 @@ export const killAtStages: Scenario = {
       let kills = 0;
       const unreached: string[] = [];
       const chosen = ([name]: [string, unknown]) =>
-        run.stages.length === 0 || run.stages.some((start) => name.startsWith(start));
+        run.stages.length === 0 ||
+        run.stages.some((start) => name.startsWith(start) && !/\w/.test(name[start.length] ?? ''));
       for (let round = 1; round <= run.rounds; round += 1) {
         for (const [name, reach] of Object.entries(stages).filter(chosen)) {
           const lifts: (() => void)[] = [];
