@@ -87,15 +87,22 @@ export async function onEmbedded<T>(
   if (running) return work(running, true);
   const starting = startEmbedded({ dataDir, password, log: silentLog, onProgress: say });
   // A server of its own must not outlive a command that is interrupted, not even while it starts.
-  const interrupt = (signal: NodeJS.Signals) =>
+  let isInterrupted = false;
+  const interrupt = (signal: NodeJS.Signals) => {
+    isInterrupted = true;
     void starting
       .then((postgres) => postgres.stop())
       .catch(() => undefined)
       .finally(() => process.exit(128 + constants.signals[signal]));
+  };
   process.once('SIGINT', interrupt).once('SIGTERM', interrupt);
   try {
     const postgres = await starting;
     return await work(postgres.url, false).finally(() => postgres.stop());
+  } catch (error) {
+    // What fails now does so as its database was stopped; the exit code is that of the signal.
+    if (isInterrupted) await new Promise(() => undefined);
+    throw error;
   } finally {
     process.off('SIGINT', interrupt).off('SIGTERM', interrupt);
   }
