@@ -8,7 +8,11 @@ const steps = [
   ['Layers: who may import whom', ['scripts/test.mjs', 'test/layers.test.ts']],
 ];
 
+/* A few dozen kills, in about a minute and a half: see docs/reliability.md. */
+const chaos = ['run', '--silent', 'chaos', '--', '--only', 'stages,two-nodes,drain'];
+
 for (const [title, args] of steps) step(title, process.execPath, args);
+step('Kills in every stage (npm run chaos)', 'npm', chaos);
 step('All tests (npm test)', 'npm', ['test']);
 
 function step(title, command, args) {

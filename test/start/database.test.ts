@@ -3,6 +3,7 @@ import t from 'tap';
 import { connect } from '../../src/db/client.ts';
 import { silentLog } from '../../src/log.ts';
 import { createDatabase } from '../support/db.ts';
+import { figure } from '../support/figure.ts';
 import { testEnv } from '../support/node.ts';
 import { administer, lastWordsOf, makeFolder, makeRole, refusalOf, urlFor } from '../support/start.ts';
 
@@ -33,6 +34,19 @@ t.test('a database that cannot hold every character', async (t) => {
     await refusalOf(testEnv(await urlFor({ database: name }), { DATA_DIR: await makeFolder(t) })),
     `the database "${name}" has the encoding LATIN1, which cannot hold all mail: set DATABASE_URL to one made with ENCODING 'UTF8' TEMPLATE template0`,
   );
+});
+
+t.test('a database that may forget what it has committed', async (t) => {
+  const database = await createDatabase();
+  const env = testEnv(database, { DATA_DIR: await makeFolder(t), ALLOW_UNSAFE_DATABASE: 'false' });
+  const sentence = (names: string) =>
+    `the database has ${names} off, so accepted mail can be lost: switch it on, or set ALLOW_UNSAFE_DATABASE=true`;
+  const words = await lastWordsOf(env);
+  t.equal(words, sentence('fsync, full_page_writes, synchronous_commit'));
+  const name = new URL(database).pathname.slice(1);
+  await administer([`ALTER DATABASE ${name} SET synchronous_commit = on`]);
+  t.equal(await refusalOf(env), sentence('fsync, full_page_writes'));
+  figure('P1', `a node on a database with fsync off ends with 1: "${words}"`);
 });
 
 t.test('a migration that fails or was changed', async (t) => {
