@@ -72,8 +72,9 @@ export async function retry(db: Database, queue: Queue, accountId: string, id: s
 }
 
 /**
- * Sends the endpoint's deliveries of a time range again, oldest first, those that succeeded too. They keep their ids. What
- * is pending stays as it is, and tests are left out. One call takes on `replayedAtOnce`.
+ * Sends the endpoint's deliveries of a time range again, those that succeeded too. They keep their ids. What is pending
+ * stays as it is, and tests are left out. One call takes on the oldest `replayedAtOnce`, and what was made in the same
+ * millisecond as the last of them.
  *
  * @returns how many, and where to go on when there are more
  * @throws ApiError 404, or 409 when the endpoint is disabled
@@ -87,20 +88,24 @@ export async function replay(
   await webhooks.get(db, accountId, webhookId);
   return db.transaction(async (tx) => {
     await demandEnabled(tx, accountId, webhookId);
+    const since = floorId(range.since);
+    const chosen = `webhook_id = $1 AND id >= $2 AND id < $3 AND status <> 'pending' AND event <> $4`;
+    const [next] = await tx.query<{ id: string }>({
+      text: `SELECT id FROM webhook_deliveries WHERE ${chosen} ORDER BY id OFFSET $5 LIMIT 1`,
+      values: [webhookId, since, floorId(range.until), testEvent, replayedAtOnce - 1],
+    });
+    // Times of the API are whole milliseconds: who goes on after one must not pass over the rest of it.
+    const cut = next && new Date(timeOf(next.id).getTime() + 1);
+    const nextSince = cut && cut < range.until ? cut : null;
     // They get their jobs as the endpoint has room for them.
-    const rows = await tx.query<{ id: string }>({
-      text: `WITH chosen AS (
-               SELECT id FROM webhook_deliveries
-                WHERE webhook_id = $1 AND id >= $2 AND id < $3 AND status <> 'pending' AND event <> $4
-                ORDER BY id LIMIT $5 FOR UPDATE)
+    const rows = await tx.query({
+      text: `WITH chosen AS (SELECT id FROM webhook_deliveries WHERE ${chosen} ORDER BY id FOR UPDATE)
              UPDATE webhook_deliveries d
                 SET status = 'pending', error = NULL, attempt_count = 0, next_attempt_at = now()
                FROM chosen WHERE d.id = chosen.id RETURNING d.id`,
-      values: [webhookId, floorId(range.since), floorId(range.until), testEvent, replayedAtOnce],
+      values: [webhookId, since, floorId(nextSince ?? range.until), testEvent],
     });
-    const last = rows.reduce((latest, row) => (row.id > latest ? row.id : latest), '');
-    const more = rows.length === replayedAtOnce;
-    return { count: rows.length, nextSince: more ? new Date(timeOf(last).getTime() + 1) : null };
+    return { count: rows.length, nextSince };
   });
 }
 

@@ -303,18 +303,16 @@ t.test('deliveries', async (t) => {
 
     await node.db.query({
       text: `INSERT INTO webhook_deliveries (id, account_id, webhook_id, event, payload, status)
-             SELECT (lpad(to_hex((extract(epoch FROM now()) * 1000)::bigint - 100000 + n), 12, '0') || '70008' || substr(md5(n::text), 1, 15))::uuid,
+             SELECT (lpad(to_hex((extract(epoch FROM now()) * 1000)::bigint - 100000 + n / 7), 12, '0') || '70008' || substr(md5(n::text), 1, 15))::uuid,
                     $1, $2, 'email.sent', '{}', 'succeeded' FROM generate_series(1, 10100) n`,
       values: [account.id, id],
     });
     const since = new Date(Date.now() - 3_600_000);
     const until = new Date(Date.now() - 70_000);
     const first = await replay(since, until);
-    t.equal(first.count, 10_000);
+    t.ok(first.count >= 10_000 && first.count < 10_007, 'whole milliseconds');
     t.ok(Date.parse(first.next_since) > since.getTime());
-    const rest = await replay(new Date(first.next_since), until);
-    t.match(rest, { next_since: null });
-    t.ok(rest.count >= 100 && rest.count < 10_000);
+    t.strictSame(await replay(new Date(first.next_since), until), { count: 10_100 - first.count, next_since: null });
     await call('DELETE', `/webhooks/${id}`);
   });
 

@@ -212,7 +212,7 @@ export const webhookGroup: Group = {
       path: '/api/v1/webhooks/:id/replay',
       summary: 'Send a time range again',
       description:
-        'Everything that was made for the endpoint in that time, what succeeded too, under the same ids and oldest first. One call takes on 10,000.',
+        'Everything that was made for the endpoint in that time, what succeeded too, under the same ids and oldest first. One call takes on 10,000, and those of the same millisecond as the last of them.',
       access: 'login',
       params,
       body: { schema: range, example: { since: '2026-11-20T00:00:00Z', until: '2026-11-21T00:00:00Z' } },
