@@ -34,7 +34,10 @@ export const lengths = fc.array(fc.oneof(fc.integer({ min: 1, max: 3 }), fc.inte
   maxLength: 40,
 });
 
-/** What a person may write on one line: no control characters, and whole characters. */
+/**
+ * What a person may write on one line: no control characters, and whole characters. No U+FEFF, as readers take it for a mark
+ * of the byte order, and drop it, where an encoded word begins with it.
+ */
 export const line = (maxLength: number) =>
   fc
     .oneof(
@@ -48,7 +51,7 @@ export const line = (maxLength: number) =>
     )
     .map((text) =>
       text
-        .replaceAll(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, '')
+        .replaceAll(/[\u0000-\u001f\u007f-\u009f\u2028\u2029\ufeff]/g, '')
         .slice(0, maxLength)
         .toWellFormed(),
     );
