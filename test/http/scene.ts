@@ -30,13 +30,19 @@ export async function startMailer(roles = 'api') {
   };
 }
 
-export async function stored(node: TestNode) {
+/** How many rows there are of what a request to send writes, without its jobs, which a node that delivers takes away. */
+export async function storedRows(node: TestNode) {
   const [row] = await node.db.query<Record<string, string>>({
     text: `SELECT (SELECT count(*) FROM emails) AS emails, (SELECT count(*) FROM recipients) AS recipients,
                   (SELECT count(*) FROM email_contents) AS contents, (SELECT count(*) FROM attachments) AS attachments,
-                  (SELECT count(*) FROM pgboss.job) AS jobs`,
+                  (SELECT count(*) FROM idempotency_keys) AS keys`,
   });
   return row;
+}
+
+export async function stored(node: TestNode) {
+  const [queued] = await node.db.query<{ jobs: string }>({ text: 'SELECT count(*) AS jobs FROM pgboss.job' });
+  return { ...(await storedRows(node)), ...queued } as Record<string, string>;
 }
 
 /** Every case is a 400 of the documented shape, and when all are through nothing is in the database. */

@@ -1,22 +1,13 @@
 import t from 'tap';
 import { buildAccount, buildKey, buildSender } from '../support/build.ts';
 import { startDirectNode } from '../support/direct.ts';
-import { figure } from '../support/figure.ts';
 import { testKey } from '../support/keys.ts';
 import { startSink } from '../support/mx.ts';
-import { eventually, startTestNode, type TestNode } from '../support/node.ts';
+import { eventually, startTestNode } from '../support/node.ts';
+import { storedRows } from './scene.ts';
 
 const encryptionKey = testKey(9);
 const env = { ENCRYPTION_KEY: encryptionKey.toString('hex') };
-
-async function stored(node: TestNode) {
-  const [emails, recipients, keys] = await Promise.all([
-    node.db.prisma.email.count(),
-    node.db.prisma.recipient.count(),
-    node.db.prisma.idempotencyKey.count(),
-  ]);
-  return { emails, recipients, keys };
-}
 
 t.test('batch', async (t) => {
   const node = await startTestNode(t, env);
@@ -47,7 +38,7 @@ t.test('batch', async (t) => {
   });
 
   t.test('a malformed item makes the whole request a 400 that names it, and nothing is stored', async (t) => {
-    const before = await stored(node);
+    const before = await storedRows(node);
     const wrong: [unknown, RegExp][] = [
       [{}, /^emails: must be an array$/],
       [{ emails: 'x' }, /^emails: must be an array$/],
@@ -70,7 +61,7 @@ t.test('batch', async (t) => {
     t.match(dry, { status: 400, body: { detail: 'dry_run: is not a parameter of this call' } });
     const misspelt = await node.call('POST', '/api/v1/emails?dryrun=true', { key, body: item() });
     t.match(misspelt, { status: 400, body: { detail: 'dryrun: is not a parameter of this call' } });
-    t.same(await stored(node), before);
+    t.same(await storedRows(node), before);
   });
 
   t.test('takes a thousand, and each is sent when its time comes', async (t) => {
@@ -88,107 +79,6 @@ t.test('batch', async (t) => {
       await node.db.prisma.email.count({ where: { status: 'sent' } }),
       (await node.db.prisma.email.count()) - 900,
     );
-  });
-});
-
-t.test('idempotency', async (t) => {
-  const node = await startTestNode(t, env);
-  const sender = await buildSender(node.db, encryptionKey);
-  const { key, from } = sender;
-  const body = { from, to: ['a@b.test'], subject: 'once', text: 't' };
-  const send = (idempotencyKey: string, sent: unknown = body, path = '/api/v1/emails', by = key) =>
-    node.call('POST', path, { key: by, body: sent, headers: { 'Idempotency-Key': idempotencyKey } });
-
-  t.test('the same call twice is one email, and the second says so', async (t) => {
-    const first = await send('k1');
-    const second = await send('k1');
-    t.equal(first.status, 200);
-    t.equal(first.headers.get('idempotent-replayed'), null);
-    t.equal(second.headers.get('idempotent-replayed'), 'true');
-    t.same(JSON.stringify(second.body), JSON.stringify(first.body), 'to the byte');
-    const reordered = await send('k1', `{ "text":"t",\n "subject":"once", "to":["a@b.test"], "from":"${from}" }`);
-    t.same([reordered.status, reordered.body], [200, first.body], 'the order of keys and white space do not count');
-  });
-
-  t.test('a hundred calls at once, on two nodes, are one email', async (t) => {
-    const other = await startTestNode(t, {
-      ...env,
-      DATABASE_URL: node.databaseUrl,
-      ADMIN_PASSWORD: 'another password',
-    });
-    const before = await node.db.prisma.email.count();
-    const answers = await Promise.all(
-      Array.from({ length: 100 }, (_, n) =>
-        (n % 2 ? node : other).call('POST', '/api/v1/emails', { key, body, headers: { 'Idempotency-Key': 'race' } }),
-      ),
-    );
-    t.same([...new Set(answers.map((answer) => answer.status))], [200]);
-    const made = new Set(answers.map((answer) => answer.body.email.id)).size;
-    figure('P7', `${answers.length} calls with one key at once, on two nodes: ${made} email`);
-    t.equal(made, 1);
-    t.equal(answers.filter((answer) => answer.headers.get('idempotent-replayed') === null).length, 1);
-    t.equal(await node.db.prisma.email.count(), before + 1);
-  });
-
-  t.test('another body, or another path, is a conflict', async (t) => {
-    t.equal((await send('k2')).status, 200);
-    for (const answer of [
-      await send('k2', { ...body, subject: 'another' }),
-      await send('k2', { emails: [body] }, '/api/v1/emails/batch'),
-    ]) {
-      t.match([answer.status, answer.body], [409, { error: 'conflict', detail: String }]);
-    }
-    const [one, two] = await Promise.all([
-      send('k3', { ...body, subject: 'x' }),
-      send('k3', { ...body, subject: 'y' }),
-    ]);
-    t.same([one.status, two.status].sort(), [200, 409]);
-  });
-
-  t.test('belongs to the account', async (t) => {
-    const other = await buildSender(node.db, encryptionKey);
-    const mine = await send('shared');
-    const theirs = await send('shared', { ...body, from: other.from }, '/api/v1/emails', other.key);
-    t.same([mine.status, theirs.status], [200, 200]);
-    t.not(mine.body.email.id, theirs.body.email.id);
-  });
-
-  t.test('only successes are kept', async (t) => {
-    const before = await stored(node);
-    t.equal((await send('k4', { ...body, to: ['nonsense'] })).status, 400);
-    t.equal((await send('k4', { ...body, from: 'a@unknown.test' })).status, 400);
-    t.same(await stored(node), before);
-    t.equal((await send('k4')).status, 200);
-  });
-
-  t.test('the key has 1 to 256 characters', async (t) => {
-    t.equal((await send('k'.repeat(256))).status, 200);
-    for (const wrong of ['', 'k'.repeat(257)]) {
-      const answer = await send(wrong);
-      t.match([answer.status, answer.body], [400, { error: 'invalid request', detail: /^Idempotency-Key: / }]);
-    }
-  });
-
-  t.test('is over after 24 hours', async (t) => {
-    const first = await send('day');
-    const [row] = await node.db.query<{ hours: number }>({
-      text: `SELECT extract(epoch FROM expires_at - now())::int / 3600.0 AS hours FROM idempotency_keys WHERE key = 'day'`,
-    });
-    t.ok(Number(row?.hours) > 23.9 && Number(row?.hours) <= 24);
-    await node.db.query({ text: `UPDATE idempotency_keys SET expires_at = now() WHERE key = 'day'` });
-    const second = await send('day', { ...body, subject: 'the day after' });
-    t.equal(second.status, 200);
-    t.not(second.body.email.id, first.body.email.id);
-    t.equal((await send('day')).status, 409);
-  });
-
-  t.test('serves batches too', async (t) => {
-    const emails = { emails: [body, { ...body, from: 'a@unknown.test' }] };
-    const first = await send('b1', emails, '/api/v1/emails/batch');
-    const second = await send('b1', emails, '/api/v1/emails/batch');
-    t.match(first.body, { count: 2, errors: [{ index: 1 }] });
-    t.same(second.body, first.body);
-    t.equal(second.headers.get('idempotent-replayed'), 'true');
   });
 });
 
