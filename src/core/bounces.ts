@@ -82,19 +82,12 @@ function namedBy({ recipient }: Pick<ReturnPath, 'recipient'>, all: Recipients):
   return recipient.alone ? named : all.filter(({ destination }) => destination === named[0]?.destination);
 }
 
-/** What of a complaint names an email of ours: only we can have made the first two, and only its readers know the third. */
-export type Evidence =
-  | { by: 'unsubscribe'; named: NamedRecipient }
-  | { by: 'return path'; path: ReturnPath }
-  | { by: 'message id'; emailId: string };
+/** What of a complaint names an email of ours: only we can have made it. */
+export type Evidence = { by: 'unsubscribe'; named: NamedRecipient } | { by: 'return path'; path: ReturnPath };
 
 /** The email that it names. */
 export const emailOf = (evidence: Evidence): string =>
-  evidence.by === 'unsubscribe'
-    ? evidence.named.emailId
-    : evidence.by === 'return path'
-      ? evidence.path.emailId
-      : evidence.emailId;
+  evidence.by === 'unsubscribe' ? evidence.named.emailId : evidence.path.emailId;
 
 /**
  * Writes down that a recipient called an email spam, or asked its provider for no more of it. The address goes onto the suppression
@@ -112,12 +105,8 @@ export function complained(
   return recordFor(db, queue, emailOf(evidence), withinDays, (email) => {
     const readers = readersOf(evidence, email.recipients);
     const named = report.addresses.map(suppressible);
-    // A Message-ID is in every copy: one reader could speak for another.
-    const mayChoose = evidence.by !== 'message id';
     const found =
-      readers.length === 1
-        ? readers[0]
-        : readers.find(({ address }) => mayChoose && named.includes(suppressible(address)));
+      readers.length === 1 ? readers[0] : readers.find(({ address }) => named.includes(suppressible(address)));
     const reason = report.kind;
     return found
       ? [
@@ -136,5 +125,5 @@ export function complained(
 
 function readersOf(evidence: Evidence, all: Recipients): Recipients {
   if (evidence.by === 'unsubscribe') return all.filter(({ position }) => position === evidence.named.position);
-  return evidence.by === 'return path' ? namedBy(evidence.path, all) : all;
+  return namedBy(evidence.path, all);
 }

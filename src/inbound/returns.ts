@@ -2,7 +2,6 @@ import * as bounces from '../core/bounces.ts';
 import type { Returned } from '../core/returns.ts';
 import { unsubscribe } from '../core/unsubscribe.ts';
 import { type Database, isUnavailable } from '../db/client.ts';
-import { isId } from '../ids.ts';
 import type { Logger } from '../log.ts';
 import { type Complaint, readComplaint } from '../mail/arf.ts';
 import { isGenerated, readNotice } from '../mail/dsn.ts';
@@ -120,12 +119,8 @@ async function applyComplaint(tools: ReturnTools, mailbox: Mailbox, complaint: C
   return { was: `${kind} (${type}), by ${evidence.by}`, emailId: bounces.emailOf(evidence), changed: news.length };
 }
 
-/** The best of what names an email: a token of one recipient, one of a transaction, an id that only readers know. */
-function evidenceOf(
-  { host, keys }: ReturnTools,
-  mailbox: Mailbox,
-  { tokens, messageId }: Complaint,
-): bounces.Evidence | null {
+/** The best of what names an email: a token of one recipient, or one of a transaction. Nothing else does, as whoever was shown a message knows it. */
+function evidenceOf({ host, keys }: ReturnTools, mailbox: Mailbox, { tokens }: Complaint): bounces.Evidence | null {
   const written = tokens.map((token) => token.replace(/^mailto:/i, '').split('?', 1)[0] ?? '');
   const first = <T>(parse: (text: string) => T | null) => written.map(parse).find((found) => found !== null) ?? null;
   const named =
@@ -136,7 +131,5 @@ function evidenceOf(
   const path =
     (mailbox.is === 'return path' ? mailbox.path : null) ??
     first((text) => parseReturnPath(keys.returnPath, text, host));
-  if (path) return { by: 'return path', path };
-  const id = messageId?.split('@')[0] ?? '';
-  return isId(id) ? { by: 'message id', emailId: id } : null;
+  return path && { by: 'return path', path };
 }

@@ -8,8 +8,6 @@ export interface Complaint {
   type: string;
   /** Addresses and links in the report and in the header of the message that may hold a token of ours. */
   tokens: string[];
-  /** The Message-ID of the message, without angle brackets. */
-  messageId: string | null;
   /** Whom the message was for, where the report says so; many providers do not. */
   recipients: string[];
 }
@@ -47,7 +45,6 @@ export function readComplaint(bytes: Uint8Array): Complaint | null {
     kind,
     type,
     tokens: [...new Set(places.flat().flatMap(tokensIn))].slice(0, mostTokens),
-    messageId: /<([^<>\s]{1,250})>/.exec(original?.get('message-id') ?? '')?.[1] ?? null,
     recipients: said.flatMap((value) => addressIn(value) ?? []),
   };
 }

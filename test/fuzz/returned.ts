@@ -129,7 +129,6 @@ export const returned: Target = {
             kind: type === 'opt-out' ? 'unsubscribe' : 'complaint',
             type,
             tokens: [`${token}@mail.sender.test`],
-            messageId: `${id}@sender.test`,
             recipients,
           });
         return true;

@@ -53,7 +53,6 @@ t.test('a feedback report (RFC 5965) names what it is about', async (t) => {
           'https://send.test/unsubscribe/cccc',
           'mailto:unsubscribe+cccc@mail.sender.test?subject=unsubscribe',
         ],
-        messageId: '0190aaaa-bbbb-7ccc-8ddd-eeeeffff0001@sender.test',
         recipients: ['jane@example.com'],
       },
       type,
