@@ -38,6 +38,17 @@ export function isReachable(ip: string, allowed: PrivateNetworks): boolean {
   return isPublicAddress(ip) || (allowed !== false && allowed.some((network) => contains(network, ip)));
 }
 
+/**
+ * An address as connections and failed logins are counted: of IPv6 the /64, as whoever has one address of it has all. What is
+ * no address stays what it is.
+ */
+export function networkOf(address: string): string {
+  const text = address.split('%', 1)[0] ?? '';
+  if (!ipaddr.isValid(text)) return address;
+  const parsed = ipaddr.process(text);
+  return parsed.kind() === 'ipv6' ? parsed.toNormalizedString().split(':').slice(0, 4).join(':') : parsed.toString();
+}
+
 function contains([first, length]: Network, ip: string): boolean {
   if (ip.includes('%') || !(ipaddr.IPv4.isValidFourPartDecimal(ip) || ipaddr.IPv6.isValid(ip))) return false;
   // ipaddr.js takes ::10.1.2.3 for an IPv4-mapped address, and the system does not.

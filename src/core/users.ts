@@ -1,6 +1,7 @@
 import type { Database } from '../db/client.ts';
 import { forbidden, unauthorized } from '../errors.ts';
 import type { Role } from '../generated/prisma/enums.ts';
+import { networkOf } from '../ip.ts';
 import type { Subject } from './login-attempts.ts';
 import * as loginAttempts from './login-attempts.ts';
 import * as passwords from './passwords.ts';
@@ -18,14 +19,15 @@ export interface User {
  * Checks an email and a password. An unknown email and a wrong password are the same 401 after the same work.
  *
  * @param address the client's address: in 15 minutes ten failures for one email from one address, a hundred from one
- *   address, which may be that of a whole office, or 300 for one email end in a 429; counted in the database, so on all nodes together
+ *   address, which may be that of a whole office (of IPv6 a /64), or 300 for one email end in a 429; counted in the database, so on all nodes together
  * @throws ApiError 401, 403 when the account is suspended, or 429
  */
 export async function login(db: Database, input: { email: string; password: string; address: string }): Promise<User> {
   const email = input.email.toLowerCase();
   // An email is tried from one address ten times; whoever knows the email alone cannot keep its owner out so easily.
-  const own: Subject[] = [`pair:${input.address} ${email}`, `email:${email}`];
-  const attempt = await loginAttempts.begin(db, [...own, `address:${input.address}`]);
+  const network = networkOf(input.address);
+  const own: Subject[] = [`pair:${network} ${email}`, `email:${email}`];
+  const attempt = await loginAttempts.begin(db, [...own, `address:${network}`]);
   const user = await db.prisma.user.findUnique({ where: { email }, include: { account: true } });
   let isRight: boolean;
   try {

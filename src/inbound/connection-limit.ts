@@ -1,11 +1,5 @@
 import type { Server, Socket } from 'node:net';
-import ipaddr from 'ipaddr.js';
-
-/** The address as connections and failures are counted: of IPv6 the /64, as whoever has one address of it has all. */
-export function networkOf(address: string): string {
-  const parsed = ipaddr.process(address.split('%', 1)[0] ?? '');
-  return parsed.kind() === 'ipv6' ? parsed.toNormalizedString().split(':').slice(0, 4).join(':') : parsed.toString();
-}
+import { networkOf } from '../ip.ts';
 
 /**
  * Counts the connections of a server from their first packet on, so that handshakes count too, and lets no more in than

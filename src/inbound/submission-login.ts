@@ -1,8 +1,8 @@
 import * as keys from '../core/keys.ts';
 import { type Database, isUnavailable } from '../db/client.ts';
 import { ApiError } from '../errors.ts';
+import { networkOf } from '../ip.ts';
 import { TokenBuckets } from '../rate-limit.ts';
-import { networkOf } from './connection-limit.ts';
 import { notNow, Refusal } from './refusal.ts';
 import { badCredentials } from './submission-replies.ts';
 

@@ -160,5 +160,8 @@ t.test('behind proxies the client is who the last trusted one says', async (t) =
   const behind = await startTestNode(t, { TRUSTED_PROXIES: '1' });
   t.equal(await attempts(behind, (n) => `203.0.113.${n}`), 401, 'eleven clients');
   t.equal(await attempts(behind, (n) => `198.51.100.${n}, 203.0.113.1`), 429, 'one that invents others before it');
+  t.equal(await attempts(behind, (n) => `2001:db8:${n}::1`), 401, 'eleven networks');
+  t.equal(await attempts(behind, (n) => `2001:db8::${n}:1`), 429, 'one that has a /64: AUTH-06');
+  t.equal(await attempts(behind, (n) => (n % 2 ? '::ffff:203.0.113.1' : '203.0.113.1')), 429, 'one in two spellings');
   t.equal(await attempts(behind, (n) => `nonsense ${n}`), 429, 'what is no address counts for the proxy');
 });
