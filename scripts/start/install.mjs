@@ -23,7 +23,7 @@ export function isInstalled(root) {
   return true;
 }
 
-/** Runs npm ci. */
+/** Runs npm ci, and of what is installed the scripts that `allowScripts` names: few versions of npm heed that themselves. */
 export async function install(root, progress, lend) {
   const lock = readLock(root);
   const all = Object.entries(lock).filter(([name, entry]) => name && fits(entry)).length;
@@ -43,11 +43,27 @@ export async function install(root, progress, lend) {
   flags.push('--loglevel=info', '--foreground-scripts=false', '--progress=false', '--color=false');
   try {
     const [command, ...args] = npm();
-    await run(command, [...args, 'ci', ...flags], { cwd: root, lend, onLine });
+    await run(command, [...args, 'ci', '--ignore-scripts', ...flags], { cwd: root, lend, onLine });
+    const named = mayRunScripts(root);
+    // Without a name it would run those of all.
+    if (named.length > 0)
+      await run(command, [...args, 'rebuild', '--ignore-scripts=false', ...flags, ...named], {
+        cwd: root,
+        lend,
+        onLine,
+      });
   } catch (error) {
     throw new Error(explain(error, root));
   }
   fs.writeFileSync(stampOf(root), digestOf(root));
+}
+
+/** Those of them that are installed: most are for other platforms. */
+function mayRunScripts(root) {
+  const { allowScripts = {} } = JSON.parse(fs.readFileSync(path.join(root, 'package.json'), 'utf8'));
+  return Object.keys(allowScripts).filter(
+    (name) => allowScripts[name] && fs.existsSync(path.join(root, 'node_modules', name)),
+  );
 }
 
 /** The npm that is running us, else the one on the PATH. */

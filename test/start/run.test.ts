@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import fs from 'node:fs';
 import os from 'node:os';
@@ -151,6 +151,40 @@ t.test('installs what is missing, once', async (t) => {
   await start(t, root, '-e', '1').ended;
   t.equal(installs().length, 2, 'other packages');
   t.notOk(fs.existsSync(path.join(root, '.install-lock')));
+});
+
+t.test('of what is installed, with the real npm, those run a script that are named: AUTH-20', async (t) => {
+  const root = project(t, false);
+  const inRoot = (...args: string[]) => execFileSync('npm', args, { cwd: root, stdio: 'pipe' });
+  const pack = (name: string, script: string) => {
+    const folder = path.join(root, 'made', name);
+    fs.mkdirSync(folder, { recursive: true });
+    fs.writeFileSync(path.join(folder, 'set-up.cjs'), script);
+    const manifest = { name, version: '1.0.0', scripts: { postinstall: 'node set-up.cjs' } };
+    fs.writeFileSync(path.join(folder, 'package.json'), JSON.stringify(manifest));
+    inRoot('pack', folder);
+    return `file:${name}-1.0.0.tgz`;
+  };
+  const link = `const fs = require('fs'); fs.mkdirSync('bin'); fs.symlinkSync(${JSON.stringify(process.execPath)}, 'bin/node');`;
+  const dependencies = {
+    node: pack('node', link),
+    stranger: pack('stranger', `require('fs').writeFileSync('ran', '')`),
+  };
+  const allowScripts = { node: true };
+  fs.writeFileSync(path.join(root, 'package.json'), JSON.stringify({ type: 'module', dependencies, allowScripts }));
+  inRoot('install', '--package-lock-only', '--ignore-scripts', '--offline');
+  const env = { npm_execpath: '', npm_config_offline: 'true' };
+  const run = new Run(
+    t,
+    root,
+    process.execPath,
+    [path.join(root, 'scripts', 'run.mjs'), '-e', 'console.log(1 + 1)'],
+    env,
+  );
+  t.same(await run.ended, [0, null], run.output);
+  t.match(run.output, /2\n$/);
+  t.ok(fs.existsSync(path.join(root, 'node_modules/stranger/set-up.cjs')));
+  t.notOk(fs.existsSync(path.join(root, 'node_modules/stranger/ran')), 'nobody else');
 });
 
 t.test('an installation that was killed is done again', async (t) => {
