@@ -1,5 +1,6 @@
 import Router from '@koa/router';
 import Koa from 'koa';
+import { releaseBody } from './body.ts';
 import { accessLog, errors, requestId, securityHeaders } from './middleware.ts';
 import { type OpenApiDocument, openApiDocument } from './openapi/document.ts';
 import { refuseUnknownParameters } from './query-names.ts';
@@ -62,6 +63,7 @@ export function createApp(services: Services): Koa {
   doctorRoutes(api, services);
   if (services.sandbox) sandboxRoutes(api, services);
 
+  app.use(releaseBody);
   app.use(requestId(services.log));
   app.use(accessLog(services.metrics));
   app.use(errors);

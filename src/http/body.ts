@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import type { Context } from 'koa';
+import type { Context, Middleware } from 'koa';
 import { invalidRequest, payloadTooLarge, unavailable, unsupportedMediaType } from '../errors.ts';
 import { refuseStructure } from './structure.ts';
 
@@ -9,6 +9,17 @@ const usualValues = 10_000;
 /** What all requests under way together may hold in memory, in bytes. */
 const mostInFlight = 256 * 1024 * 1024;
 let inFlight = 0;
+const held = new WeakMap<IncomingMessage, number>();
+
+/** A body counts for what is in memory until its request is answered: it may wait for the database. */
+export const releaseBody: Middleware = async (ctx, next) => {
+  try {
+    await next();
+  } finally {
+    inFlight -= held.get(ctx.req) ?? 0;
+    held.delete(ctx.req);
+  }
+};
 
 /**
  * Reads a JSON object of at most `limit` bytes. Its structure is checked before it is parsed: a few megabytes of brackets
@@ -40,19 +51,16 @@ async function readAll(req: IncomingMessage, limit: number): Promise<Buffer> {
   if (declared > limit) throw refuse();
   const chunks: Buffer[] = [];
   let size = 0;
-  try {
-    // The iterator would otherwise destroy the connection of a body that is refused half way, and the answer with it.
-    for await (const chunk of req.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
-      size += chunk.length;
-      inFlight += chunk.length;
-      if (size > limit) throw refuse();
-      if (inFlight > mostInFlight) throw unavailable(2);
-      chunks.push(chunk);
-    }
-    return Buffer.concat(chunks, size);
-  } finally {
-    inFlight -= size;
+  // The iterator would otherwise destroy the connection of a body that is refused half way, and the answer with it.
+  for await (const chunk of req.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
+    size += chunk.length;
+    inFlight += chunk.length;
+    held.set(req, size);
+    if (size > limit) throw refuse();
+    if (inFlight > mostInFlight) throw unavailable(2);
+    chunks.push(chunk);
   }
+  return Buffer.concat(chunks, size);
 }
 
 function parse(bytes: Buffer, mostValues: number): unknown {

@@ -167,20 +167,30 @@ t.test('limits', async (t) => {
     const most = Buffer.alloc(size - 1, ' ');
     const others = Array.from({ length: 4 }, () => net.connect(Number(port), hostname));
     for (const socket of others) socket.on('error', () => {}).write(head);
-    for (const socket of others) socket.write(most);
+    for (const socket of others) socket.write(most.subarray(0, socket === others[0] ? most.length - 600 : most.length));
     const login = (body: string) =>
       node.call('POST', '/api/v1/auth/login', { body, headers: { 'Content-Type': 'application/json' } });
-    // All that is left of 256 MB are four bytes.
+    const blank = (bytes: number) => login(' '.repeat(bytes));
+    // All that is left of 256 MB.
+    const left = 604;
     const refused = await eventually(async () => {
-      const answer = await login('     ');
+      const answer = await blank(left + 1);
       return answer.status === 503 && answer;
     });
     t.strictSame([refused.body, refused.headers.get('retry-after')], [{ error: 'unavailable' }, '2']);
-    t.equal((await login('    ')).status, 400, 'what there is room for is read');
+    t.equal((await blank(left)).status, 400, 'what there is room for is read');
     t.equal((await node.call('GET', '/healthz')).status, 200, 'and so is what has no body');
+    await node.db.transaction(async (tx) => {
+      await tx.query({ text: 'LOCK TABLE login_failures' });
+      const waiting = login(JSON.stringify({ email: 'nobody@a.test', password: 'wrong'.repeat(80) }));
+      await eventually(async () => (await blank(left - 300)).status === 503, 10_000);
+      await tx.query({ text: 'ROLLBACK' });
+      t.equal((await waiting).status, 401, 'one that waits for the database counts until it is answered');
+    });
+    t.equal((await blank(left)).status, 400);
     const closed = others.map((socket) => once(socket, 'close'));
     for (const socket of others) socket.destroy();
     await Promise.all(closed);
-    await eventually(async () => (await login('     ')).status === 400);
+    await eventually(async () => (await blank(left + 1)).status === 400);
   });
 });
