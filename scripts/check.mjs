@@ -8,11 +8,11 @@ const steps = [
   ['Layers: who may import whom', ['scripts/test.mjs', 'test/layers.test.ts']],
 ];
 
-/* A few dozen kills, in about a minute and a half: see docs/reliability.md. */
-const chaos = ['run', '--silent', 'chaos', '--', '--only', 'stages,two-nodes,drain'];
+/* A few dozen kills, an outage, cut connections and a frozen node, in two minutes: see docs/reliability.md. */
+const chaos = ['run', '--silent', 'chaos', '--', '--only', 'stages,two-nodes,frozen,cuts,database,drain'];
 
 for (const [title, args] of steps) step(title, process.execPath, args);
-step('Kills in every stage (npm run chaos)', 'npm', chaos);
+step('Kills, cuts and outages (npm run chaos)', 'npm', chaos);
 step('All tests (npm test)', 'npm', ['test']);
 
 function step(title, command, args) {
