@@ -69,6 +69,16 @@ export class SubmissionVisit {
 
   /** The envelope's sender has to be the account's as well, or none at all. */
   async mailFrom(address: string, envelope: SMTPServerEnvelope): Promise<void> {
+    try {
+      await this.#admit(address, envelope);
+    } catch (error) {
+      // smtp-server keeps the parameters of a MAIL that was refused, and would take them for those of the next one.
+      Object.assign(envelope, { requireTLS: false, smtpUtf8: false });
+      throw error;
+    }
+  }
+
+  async #admit(address: string, envelope: SMTPServerEnvelope): Promise<void> {
     if (envelope.requireTLS) throw new Refusal(555, '5.5.4', 'REQUIRETLS is not offered');
     const holder = await this.#tools.login.holderOf(this.#key);
     this.#accountId = holder.accountId;

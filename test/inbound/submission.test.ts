@@ -104,6 +104,17 @@ t.test('an idempotency key makes of two messages one, whatever boundaries and da
   t.equal(await count(), 1);
 });
 
+t.test('a client that asks for REQUIRETLS, which is not offered, is refused and can go on without', async (t) => {
+  const { from, logIn, read } = await scene.sender();
+  const dialog = await logIn();
+  t.notMatch(await dialog.ask('EHLO client.test'), /REQUIRETLS/);
+  t.equal(await dialog.ask(`MAIL FROM:<${from}> REQUIRETLS`), '555 5.5.4 REQUIRETLS is not offered');
+  const content = `From: ${from}\r\nSubject: s\r\n\r\nt`;
+  t.match(await read(await dialog.message(from, content)), { status: 'queued' });
+  t.match(await dialog.ask('MAIL FROM:<x@foreign.test> SMTPUTF8'), /^550 /);
+  t.match(await dialog.envelope(from, ['j\xc3\xb6rg@b.test']), /^553 5\.6\.7 /, 'nor is another parameter kept');
+});
+
 t.test('a refused message leaves its idempotency key free', async (t) => {
   const { mail, from, read } = await scene.sender();
   const headers = { 'X-Sendwright-Idempotency-Key': 'k' };
