@@ -49,6 +49,16 @@ t.test('a database that may forget what it has committed', async (t) => {
   figure('P1', `a node on a database with fsync off ends with 1: "${words}"`);
 });
 
+t.test('a database that can only be read, as one that stands by for another: QUE-10', async (t) => {
+  const database = await createDatabase();
+  const name = new URL(database).pathname.slice(1);
+  await administer([`ALTER DATABASE ${name} SET default_transaction_read_only = on`]);
+  t.equal(
+    await refusalOf(testEnv(database, { DATA_DIR: await makeFolder(t) })),
+    `the database "${name}" can only be read: set DATABASE_URL to the primary server, and default_transaction_read_only off`,
+  );
+});
+
 t.test('a migration that fails or was changed', async (t) => {
   const dataDir = await makeFolder(t);
   const { name, url } = await makeRole(t, '');
