@@ -9,17 +9,37 @@ export interface HttpServer {
   close(graceMs: number): Promise<void>;
 }
 
-const headersTimeoutMs = 15_000;
-const requestTimeoutMs = 120_000;
+/** For how long a client is waited for, in ms. */
+export interface Patience {
+  /** For a whole header. */
+  headersMs: number;
+  /** For a whole request. */
+  requestMs: number;
+  /** How often that is looked at. */
+  checkedEveryMs: number;
+  /** For its end of a connection that we have ended with a refusal: it is to read that first. */
+  lingerMs: number;
+}
+
+const usualPatience: Patience = { headersMs: 15_000, requestMs: 120_000, checkedEveryMs: 5_000, lingerMs: 2_000 };
 
 /** @throws Error with `code` EADDRINUSE and the like */
-export async function listen(app: Koa, host: string, port: number): Promise<HttpServer> {
+export async function listen(app: Koa, host: string, port: number, patience = usualPatience): Promise<HttpServer> {
   const server = createServer(
-    { headersTimeout: headersTimeoutMs, requestTimeout: requestTimeoutMs, keepAliveTimeout: 65_000 },
+    {
+      headersTimeout: patience.headersMs,
+      requestTimeout: patience.requestMs,
+      connectionsCheckingInterval: patience.checkedEveryMs,
+      keepAliveTimeout: 65_000,
+    },
     app.callback(),
   );
   server.on('clientError', (_error, socket) => {
-    if (socket.writable) socket.end(refusal());
+    if (!socket.writable) return;
+    socket.end(refusal());
+    // A client that never ends its side, and sends on, would keep the connection for as long as it likes.
+    const enough = setTimeout(() => socket.destroy(), patience.lingerMs).unref();
+    socket.once('close', () => clearTimeout(enough));
   });
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);

@@ -1,0 +1,60 @@
+import net from 'node:net';
+import { buffer } from 'node:stream/consumers';
+import Koa from 'koa';
+import t from 'tap';
+import { listen } from '../../src/http/server.ts';
+
+const patience = { headersMs: 200, requestMs: 800, checkedEveryMs: 20, lingerMs: 100 };
+
+t.test('whoever lets a request trickle is hung up on, and keeps nobody else waiting: DOS-08', async (t) => {
+  const app = new Koa();
+  let read = 0;
+  app.use(async (ctx) => {
+    const { length } = await buffer(ctx.req);
+    read += 1;
+    ctx.body = { length };
+  });
+  // What an aborted request comes to is of no interest here.
+  app.on('error', () => {});
+  const server = await listen(app, '127.0.0.1', 0, patience);
+  t.teardown(() => server.close(0));
+
+  /** Sends this, then a character now and then for as long as it can, or once it was answered; it never ends its side. */
+  const trickle = async (begin: string, goesOn = true) => {
+    const socket = net.connect({ port: server.port, host: '127.0.0.1', allowHalfOpen: true });
+    t.teardown(() => socket.destroy());
+    const began = performance.now();
+    let answer = '';
+    let answeredAfter = 0;
+    socket.on('error', () => {});
+    socket.on('data', (chunk) => {
+      answeredAfter ||= performance.now() - began;
+      answer += chunk;
+    });
+    socket.write(begin);
+    const timer = setInterval(() => {
+      if (goesOn || answer !== '') socket.write('x');
+    }, 20);
+    await new Promise((resolve) => socket.once('close', resolve));
+    clearInterval(timer);
+    return { answer, answeredAfter };
+  };
+  const head = 'POST / HTTP/1.1\r\nHost: x\r\n';
+  const slow = Promise.all([
+    trickle(`${head}X-Slow: `),
+    trickle(`${head}Content-Length: 1000\r\n\r\n`),
+    trickle('', false),
+  ]);
+  const post = async () => (await fetch(`http://127.0.0.1:${server.port}`, { method: 'POST', body: 'xyz' })).json();
+  t.same(await post(), { length: 3 });
+  const [header, body, nothing] = await slow;
+  for (const { answer } of [header, body, nothing])
+    t.match(answer, /^HTTP\/1\.1 400 Bad Request\r\n[\s\S]*Connection: close\r\n\r\n\{"error":"invalid request"\}$/);
+  t.ok(body.answeredAfter > 700, `a body is waited for longer: ${body.answeredAfter} ms`);
+  for (const { answeredAfter } of [header, nothing]) {
+    t.ok(answeredAfter > 150, `${answeredAfter} ms`);
+    t.ok(answeredAfter < body.answeredAfter - 100, `${answeredAfter} ms`);
+  }
+  t.same(await post(), { length: 3 });
+  t.equal(read, 2, 'no more than what came whole');
+});
