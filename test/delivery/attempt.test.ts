@@ -1,0 +1,121 @@
+import { generateKeyPairSync, randomBytes } from 'node:crypto';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { sealContext } from '../../src/core/domains.ts';
+import * as nodes from '../../src/core/nodes.ts';
+import type { OutgoingEmail } from '../../src/core/outgoing.ts';
+import type { Claim } from '../../src/core/recipients.ts';
+import type { Database } from '../../src/db/client.ts';
+import { attempt } from '../../src/delivery/attempt.ts';
+import { Journal } from '../../src/delivery/journal.ts';
+import { Lease } from '../../src/delivery/lease.ts';
+import { MessageBuilder } from '../../src/delivery/message.ts';
+import { newId } from '../../src/ids.ts';
+import { silentLog } from '../../src/log.ts';
+import { Metrics } from '../../src/metrics.ts';
+import { Keyring, seal } from '../../src/seal.ts';
+import { opportunistic } from '../../src/smtp/tls-policy.ts';
+import { startScripted } from '../smtp/scene.ts';
+import { openDatabase } from '../support/db.ts';
+import { testKey } from '../support/keys.ts';
+import { eventually } from '../support/node.ts';
+
+const keyring = new Keyring(testKey(1));
+const { privateKey } = generateKeyPairSync('ed25519');
+
+function emailOf(): OutgoingEmail {
+  const [id, domainId] = [newId(), newId()];
+  const sealed = seal(keyring.first, privateKey.export({ type: 'pkcs8', format: 'der' }), sealContext(domainId));
+  return {
+    ...{ id, accountId: newId(), type: 'transactional' as const, from: 'a@shop.test', to: ['b@example.test'] },
+    ...{ cc: [], replyTo: [], subject: 's', messageId: `${id}@shop.test`, tls: opportunistic, pool: null },
+    ...{ onUncertain: 'retry' as const, html: null, text: 'text', headers: [], attachments: [], dueAt: new Date() },
+    ...{ revoked: false, suspended: false, suppressed: new Set<string>() },
+    signing: { domainId, domain: 'shop.test', keys: [{ selector: 'sw1', sealed }] },
+  };
+}
+
+/** What happens to the node, and where in the transaction. */
+interface Mishap {
+  beforeData?: (db: Database, lease: Lease) => Promise<void>;
+  beforeDot?: (lease: Lease) => Promise<void>;
+}
+
+/** An attempt of a node that lives, to a server that takes everything, and what the server heard after DATA. */
+async function tryOnce(t: Test, db: Database, { beforeData, beforeDot }: Mishap) {
+  const lease = new Lease(db, silentLog, ['mta']);
+  await lease.start(false);
+  t.teardown(() => lease.stop());
+  const claim: Claim = {
+    ...{ nodeId: lease.nodeId, jobId: newId(), emailId: newId(), destination: 'example.test' },
+    recipients: [{ position: 0, address: 'b@example.test', attempts: 0 }],
+  };
+  let content = '';
+  const { transport } = await startScripted(t, async (peer) => {
+    await peer.greet();
+    await peer.answer('250 ok');
+    await peer.answer('250 ok');
+    await peer.until('DATA\r\n');
+    await beforeData?.(db, lease);
+    const before = peer.received.length;
+    peer.socket.on('data', () => (content = peer.received.toString('latin1', before)));
+    peer.send('354 go\r\n');
+    await peer.until('\r\n.\r\n');
+    peer.send('250 taken\r\n');
+  });
+  const folder = mkdtempSync(join(tmpdir(), 'sendwright-attempt-'));
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  /** One that is slow, where something happens meanwhile. */
+  const journal = new (class extends Journal {
+    override async dot(...about: Parameters<Journal['dot']>): Promise<void> {
+      await super.dot(...about);
+      await beforeDot?.(lease);
+    }
+  })(folder, silentLog);
+  const tools = {
+    ...{ transport, lease, clock: lease.clock, journal, log: silentLog, metrics: new Metrics() },
+    messages: new MessageBuilder(keyring),
+    policy: { scheduleMs: [60_000], forMs: 3_600_000 },
+    returnPath: { key: randomBytes(32), host: 'out.test' },
+  };
+  const { signal } = new AbortController();
+  const made = await attempt(tools, claim, emailOf(), {
+    site: { perConnection: null },
+    remark: null,
+    source: null,
+    signal,
+  });
+  const noted = readdirSync(folder).map((name) => readFileSync(join(folder, name), 'utf8').trim().split('\n').length);
+  journal.close();
+  return { ...made, content, noted };
+}
+
+t.test('a node whose claims were given to others writes no final dot: QUE-07', async (t) => {
+  const db = await openDatabase(t);
+  const [living, buried, over, late] = await Promise.all([
+    tryOnce(t, db, {}),
+    tryOnce(t, db, {
+      // As another node does with one that was frozen; that one hears of it with its next beat, and takes another name.
+      async beforeData(db, lease) {
+        const { nodeId } = lease;
+        await nodes.retire(db, nodeId);
+        await eventually(async () => lease.nodeId !== nodeId && lease.valid());
+      },
+    }),
+    tryOnce(t, db, { beforeData: (_, lease) => lease.stop() }),
+    tryOnce(t, db, { beforeDot: (lease) => lease.stop() }),
+  ]);
+  t.match(living, { settlements: [{ status: 'delivered' }], content: /\r\n\.\r\n$/ });
+  const said = 'This server lost its right to send the message before the message ended, and did not end it.';
+  for (const [what, { settlements, content, noted }, dots] of [
+    ['taken for dead, and back under a new name', buried, []],
+    ['away for too long', over, []],
+    ['away for too long in the moment after it had looked', late, [1]],
+  ] as const) {
+    t.match(settlements, [{ status: 'deferred', lastResponse: said, uncertain: false }], what);
+    t.equal(content, '', what);
+    t.strictSame(noted, dots, `${what}: what is in the journal`);
+  }
+});
