@@ -70,6 +70,28 @@ async function delivered({ world, order }: Scene) {
   return { tag, emailId, address: to[0] ?? '' };
 }
 
+/** An endpoint that answered within a minute has room for many calls; this is noted every 20 s at the most. */
+const answeredWithinS = 30;
+
+/** A dead node's calls are free after this time, and until it has answered an endpoint has no room beside four of them. */
+const buriedMs = 45_000;
+
+/** Where the endpoint has answered lately: those that kill after kill left claimed are then not all that it may have. */
+const answering =
+  (stage: Stage): Stage =>
+  async (scene) => {
+    const { world, order } = scene;
+    const answers = () =>
+      withClient(world.server().url, (ask) =>
+        ask(`SELECT FROM webhooks WHERE answered_at > now() - interval '${answeredWithinS} seconds'`),
+      );
+    if ((await answers()).length === 0) await order(world.orders.next({ manner: 'ok', people: 1 }));
+    for (const until = Date.now() + buriedMs; (await answers()).length === 0; await sleep(20)) {
+      if (Date.now() > until) throw new Error('the endpoint was not called');
+    }
+    await stage(scene);
+  };
+
 const atReturn =
   (matches: Matches, where: Where): Stage =>
   async (scene) => {
@@ -130,7 +152,7 @@ export const stages: Record<string, Stage> = {
   'S10 reply read, not recorded': (scene) =>
     atStatement(scene.random.pick([is.settle, is.commitOfSettle]), 'before', 'ok')(scene),
   'S11 recorded': atStatement(is.commitOfSettle, 'after', 'ok'),
-  'S12 recorded, call not fetched': async ({ world, order, beside, after }) => {
+  'S12 recorded, call not fetched': answering(async ({ world, order, beside, after }) => {
     const trap = world.node.wire?.hold(is.fetchOfCalls, 'before');
     if (trap) after(trap.lift);
     const asked = world.orders.next({ manner: 'ok', people: 1 });
@@ -140,16 +162,17 @@ export const stages: Record<string, Stage> = {
       if (Date.now() > until) throw new Error('this stage was not reached');
       await sleep(20);
     }
-  },
-  'S13 call sent, no answer': async ({ world, order, beside, after }) => {
+  }),
+  'S13 call sent, no answer': answering(async ({ world, order, beside, after }) => {
     const trap = world.endpoint.traps.set('called');
     after(trap.lift);
     beside(order(world.orders.next()));
     await reached(trap.hit);
-  },
-  'S13 call answered, not recorded': (scene) =>
+  }),
+  'S13 call answered, not recorded': answering((scene) =>
     atStatement(scene.random.pick([is.settleOfCalls, is.commitOfSettledCalls]), 'before')(scene),
-  'S13 call recorded': atStatement(is.commitOfSettledCalls, 'after'),
+  ),
+  'S13 call recorded': answering(atStatement(is.commitOfSettledCalls, 'after')),
   'S14 bounce not stored': atReturn(is.returns, 'before'),
   'S14 bounce stored, no 250': atReturn(is.commitOfReturns, 'after'),
   'S15 bounce had its 250': async (scene) => {
