@@ -1,11 +1,13 @@
 import { chmod, mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { directEnv, prepareSender } from '../support/direct.ts';
 import { startSink } from '../support/mx.ts';
 import { adminPassword } from '../support/node.ts';
 import { type SendwrightProcess, startSendwright } from '../support/process.ts';
 import { startZone, type Zone } from '../support/zone.ts';
 import type { Finding } from './auditor.ts';
+import { leaveBehind, quitEmbedded } from './leftovers.ts';
 import type { Result, Run } from './run.ts';
 
 /** One node with the embedded database, a receiving server that is well, and its mail in the order that it came. */
@@ -51,6 +53,7 @@ export async function withNodeAlone(
     'out.sender.test': { TXT: ['v=spf1 ip4:127.0.0.1 -all'] },
     'receiver.test': { A: ['127.0.0.1'] },
   });
+  const forgetDatabase = leaveBehind(() => quitEmbedded(dataDir));
   const node = await startSendwright({
     ...directEnv(zone, sink.port),
     ADMIN_EMAIL: 'admin@example.test',
@@ -59,6 +62,7 @@ export async function withNodeAlone(
     LOG_LEVEL: 'warn',
     ...env,
   });
+  const forgetNode = leaveBehind(() => process.kill(node.pid, 'SIGKILL'));
   const figures: Result['figures'] = {};
   const findings: Finding[] = [];
   try {
@@ -67,7 +71,12 @@ export async function withNodeAlone(
     const { token } = (await node.call('POST', '/api/v1/auth/login', { body })).body;
     await work({ node, zone, key, token, mxPort: sink.port, arrivals, figures, findings });
   } finally {
+    // What it may still have under way, with peers that never answer, is nobody's business any more.
     await node.end('SIGKILL');
+    forgetNode();
+    const runs = quitEmbedded(dataDir);
+    while (runs()) await sleep(20);
+    forgetDatabase();
     await sink.close();
     await zone.close();
   }
@@ -77,7 +86,8 @@ export async function withNodeAlone(
   return { totals: { ...nothing, accepted: arrivals.size, copies }, figures, findings };
 }
 
-const nothing = {
+/** Of work that breaks nothing. */
+export const nothing = {
   accepted: 0,
   copies: 0,
   blows: 0,

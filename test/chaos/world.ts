@@ -1,11 +1,9 @@
 import { randomBytes } from 'node:crypto';
-import { realpathSync } from 'node:fs';
 import { chmod, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { readSecrets } from '../../src/data-dir.ts';
 import { runningUrl } from '../../src/db/embedded.ts';
-import { findPostmaster } from '../../src/db/postgres-process.ts';
 import { mailHostname, prepareSender } from '../support/direct.ts';
 import { adminPassword } from '../support/node.ts';
 import { freePort } from '../support/ports.ts';
@@ -14,7 +12,7 @@ import { Client } from './client.ts';
 import { type Endpoint, startEndpoint } from './endpoint.ts';
 import { countOpen, withClient } from './facts.ts';
 import { Ledger } from './ledger.ts';
-import { leaveBehind } from './leftovers.ts';
+import { leaveBehind, quitEmbedded } from './leftovers.ts';
 import { Member } from './member.ts';
 import { Mx } from './mx.ts';
 import { domains, Orders, sender } from './orders.ts';
@@ -70,7 +68,7 @@ export async function createWorld(folder: string, random: Random, options: World
   const mx = await Mx.start(ledger);
   const endpoint = await startEndpoint(ledger);
   const zone = await startZone(zoneLiteral);
-  if (options.database === 'embedded') leaveBehind(() => quitEmbedded(join(folder, 'node-A', 'postgres')));
+  if (options.database === 'embedded') leaveBehind(() => quitEmbedded(join(folder, 'node-A')));
   const postgresDir = options.postgresDir ?? join(folder, 'postgres-of-harness');
   const server = options.database === 'own' ? await Server.start(postgresDir, options.settings) : null;
   const inboundPort = await freePort();
@@ -96,6 +94,8 @@ export async function createWorld(folder: string, random: Random, options: World
       ADMIN_PASSWORD: adminPassword,
       DATA_DIR: join(folder, `node-${name}`),
       SMTP_HOST: '127.0.0.1',
+      // The same for all its life, as it has where it is real: any would be another one once no worker listens any more.
+      HTTP_PORT: String(await freePort()),
       ...(at === 0 && { INBOUND_SMTP_PORT: String(inboundPort), SUBMISSION_PORT: String(submissionPort) }),
       ...(wire && { DATABASE_URL: wire.url, ...secrets }),
       ...(options.clocks && { CHAOS_CLOCK: clock, NODE_OPTIONS: `--import=${preload}` }),
@@ -150,12 +150,6 @@ export async function createWorld(folder: string, random: Random, options: World
       ledger.close();
     },
   };
-}
-
-/** A node's own database outlives the node. */
-function quitEmbedded(cluster: string): void {
-  const postmaster = findPostmaster(realpathSync(cluster));
-  if (postmaster) process.kill(postmaster.pid, 'SIGQUIT');
 }
 
 /** Brings all nodes up, with an account that can send, that is charged for it, and whose endpoint hears of everything. */
