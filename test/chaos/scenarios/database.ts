@@ -17,29 +17,35 @@ type Answered = Extract<Entry, { is: 'answered' }>;
 const answersOf = ({ ledger }: World, phase: string): Answered[] =>
   ledger.entries.filter((entry): entry is Answered => entry.is === 'answered' && entry.while === phase);
 
+/** What is done to the database once. */
+interface Blow {
+  /** What the figures of all of its kind go by. */
+  name: string;
+  /** The same in more words. */
+  how: string;
+  /** No answer may take longer, in ms. */
+  within: number;
+  do(): Promise<void>;
+}
+
 /** Does something to the database again and again under load, and measures what clients saw of it. */
-async function disturb(
-  run: Run,
-  stage: Stage,
-  phases: Record<string, { within: number; do(): Promise<void> }>,
-): Promise<void> {
+async function disturb(run: Run, stage: Stage, blows: Blow[]): Promise<void> {
   const { world, figures, findings } = stage;
   const load = startLoad(stage, perSecond);
   const back: number[] = [];
-  const names = Object.keys(phases);
-  for (let round = 0; round < run.rounds; round += 1) {
-    const name = names[round % names.length] ?? '';
+  for (const [round, { name, how, do: strike }] of blows.entries()) {
     await sleep(run.random.between(800, 1_500));
-    run.say(`${round + 1} of ${run.rounds}: ${name}`);
+    run.say(`${round + 1} of ${blows.length}: ${how}`);
     world.client.phase = name;
-    await phases[name]?.do();
+    await strike();
     world.client.phase = null;
     const began = performance.now();
     await accepted(world);
     back.push(performance.now() - began);
+    run.say(`works again after ${Math.round(back.at(-1) ?? 0)} ms`);
   }
   load.stop();
-  for (const [name, { within }] of Object.entries(phases)) {
+  for (const { name, within } of new Map(blows.map((blow) => [blow.name, blow])).values()) {
     const answers = answersOf(world, name);
     const slowest = Math.max(0, ...answers.map(({ tookMs }) => tookMs));
     const counts = Map.groupBy(answers, ({ status }) => status);
@@ -59,34 +65,46 @@ async function accepted({ client, orders }: World): Promise<void> {
   while (!(await client.ask(order))) await sleep(50);
 }
 
-const forSeconds = (run: Run, least: number, most: number) =>
-  // A quick run has a few rounds, and no minute for one of them.
-  run.rounds <= 4 ? run.random.between(1_000, 3_000) : run.random.between(least * 1_000, most * 1_000);
+const kinds = ['immediate stop', 'frozen', 'kill -9 of the postmaster'] as const;
+
+/** How long each kind is away in turn, in seconds; then anything between the first and the last. */
+const ladder = [5, 20, 60] as const;
+const [shortest, , longest] = ladder;
+
+/** What is no whole ladder is quick: there is no minute for one of its rounds. */
+function secondsOf(round: number, { rounds, random }: Run): { seconds: number; called: string } {
+  if (rounds < kinds.length * ladder.length) return { seconds: random.between(1, 3), called: '1 s to 3 s' };
+  const rung = ladder[Math.floor(round / kinds.length)];
+  if (rung !== undefined) return { seconds: rung, called: `${rung} s` };
+  return { seconds: random.between(shortest, longest), called: `${shortest} s to ${longest} s` };
+}
 
 export const databaseStopped: Scenario = {
   name: 'database',
-  what: 'PostgreSQL stopped at once, killed or frozen, for 5 s to 60 s, under load',
+  what: 'PostgreSQL stopped at once, killed or frozen, under load: each for 5, 20 and 60 s, or with fewer than 9 rounds for 1 s to 3 s',
   quick: 3,
   run: (run) =>
     inWorld(run, { database: 'own' }, async (stage) => {
       const server = stage.world.server();
-      const away = async (stop: () => Promise<void>) => {
-        await stop();
-        await sleep(forSeconds(run, 5, 60));
-        await server.start();
+      const away = async (kind: (typeof kinds)[number], ms: number) => {
+        const thaw = kind === 'frozen' ? await server.freeze() : null;
+        if (kind === 'immediate stop') await server.stopImmediately();
+        if (kind === 'kill -9 of the postmaster') await server.kill();
+        await sleep(ms);
+        if (thaw) thaw();
+        else await server.start();
       };
-      await disturb(run, stage, {
-        'immediate stop': { within: refusedMs, do: () => away(() => server.stopImmediately()) },
-        frozen: {
-          within: slowestMs,
-          do: async () => {
-            const thaw = await server.freeze();
-            await sleep(forSeconds(run, 5, 60));
-            thaw();
-          },
-        },
-        'kill -9 of the postmaster': { within: refusedMs, do: () => away(() => server.kill()) },
+      const blows = Array.from({ length: run.rounds }, (_, round): Blow => {
+        const kind = kinds[round % kinds.length] ?? kinds[0];
+        const { seconds, called } = secondsOf(round, run);
+        return {
+          name: `${kind}, ${called}`,
+          how: `${kind}, for ${seconds.toFixed(1)} s`,
+          within: kind === 'frozen' ? slowestMs : refusedMs,
+          do: () => away(kind, seconds * 1_000),
+        };
       });
+      await disturb(run, stage, blows);
     }),
 };
 
@@ -107,28 +125,26 @@ export const connectionsCut: Scenario = {
           trap.lift();
         },
       });
-      await disturb(run, stage, {
-        ...Object.fromEntries(
-          Object.entries(commits).map(([name, matches]) => [`reply to the COMMIT of ${name} lost`, cutAt(matches)]),
-        ),
-        'all cut': { within: refusedMs, do: async () => wire.cut() },
-        refused: {
-          within: refusedMs,
-          async do() {
-            wire.set('shut');
-            await sleep(forSeconds(run, 2, 10));
-            wire.set('open');
-          },
-        },
-        'half-open': {
-          within: slowestMs,
-          async do() {
-            wire.set('mute');
-            await sleep(forSeconds(run, 5, 30));
-            wire.set('open');
-          },
-        },
-      });
+      const setFor = async (state: 'shut' | 'mute', leastMs: number, mostMs: number) => {
+        wire.set(state);
+        await sleep(run.random.between(leastMs, mostMs));
+        wire.set('open');
+      };
+      const turns = [
+        ...Object.entries(commits).map(([name, matches]) => ({
+          name: `reply to the COMMIT of ${name} lost`,
+          ...cutAt(matches),
+        })),
+        { name: 'all cut', within: refusedMs, do: async () => wire.cut() },
+        { name: 'refused, 2 s to 10 s', within: refusedMs, do: () => setFor('shut', 2_000, 10_000) },
+        { name: 'half-open, 5 s to 30 s', within: slowestMs, do: () => setFor('mute', 5_000, 30_000) },
+      ];
+      const blows = Array.from({ length: run.rounds }, (_, round) => turns[round % turns.length] ?? turns[0]);
+      await disturb(
+        run,
+        stage,
+        blows.flatMap((blow) => (blow ? [{ how: blow.name, ...blow }] : [])),
+      );
       stage.figures['replies to a COMMIT that were lost'] = lost;
     }),
 };
