@@ -35,7 +35,10 @@ export async function listen(app: Koa, host: string, port: number, patience = us
     app.callback(),
   );
   server.on('clientError', (_error, socket) => {
-    if (!socket.writable) return;
+    if (!socket.writable) {
+      socket.destroy();
+      return;
+    }
     socket.end(refusal());
     // A client that never ends its side, and sends on, would keep the connection for as long as it likes.
     const enough = setTimeout(() => socket.destroy(), patience.lingerMs).unref();
