@@ -43,7 +43,7 @@ export async function startWorkers(
   const admin = await prepareAdmin(db, config.admin);
   await recoverJournals(config, foundation, opened);
   if (config.startOnHold) await hold.begin(db);
-  if (foundation.alone) await nodes.buryAll(db);
+  if (foundation.alone) await nodes.buryAll(db, nodes.tellHeld(log));
   const ground: ToWorker = {
     kind: 'ground',
     databaseUrl: named(databaseUrl),
@@ -52,7 +52,7 @@ export async function startWorkers(
   };
   const makeUpFor = async (names: string[]) => {
     await recoverJournals(config, { alone: false, log }, opened);
-    for (const name of names) await nodes.retire(db, name);
+    for (const name of names) await nodes.bury(db, name, nodes.tellHeld(log));
   };
   const workers = new Workers({ ground, makeUpFor, log });
   stops.push(() => workers.stop());

@@ -199,7 +199,7 @@ export interface EmailContent {
 export interface Explanation {
   /** The recipient. */ address: string;
   /** Where it is. */ status: 'queued' | 'deferred' | 'delivered' | 'failed' | 'suppressed' | 'canceled';
-  /** What holds it there: `scheduled`, `in_queue`, `on_hold`, `being_delivered`, `held_back`, `uncertain`, `retrying`, `refused`, `given_up`, `suppressed` or `canceled`; null when delivered. */
+  /** What holds it there: `scheduled`, `in_queue`, `on_hold`, `being_delivered`, `held_back`, `uncertain`, `crashed`, `retrying`, `refused`, `given_up`, `suppressed` or `canceled`; null when delivered. */
   cause: string | null;
   /** What a failure is about. */ classification: string | null;
   /** All of it in words. */ sentence: string;

@@ -2,7 +2,7 @@ import type { Attempt, Email, Recipient, Return } from '../generated/prisma/clie
 import { type Classification, saysNobodyThere } from '../smtp/deliver.ts';
 import { tlsSetting } from './outgoing.ts';
 import type { TlsOutlook } from './tls-outlook.ts';
-import { heldNote } from './uncertainty.ts';
+import { crashedNote, heldNote } from './uncertainty.ts';
 import { waiting as waitingForWarmUp } from './warm-up.ts';
 
 /** Where a recipient is and why, for a person and for a program. */
@@ -32,6 +32,7 @@ export type Cause =
   | 'being_delivered'
   | 'held_back'
   | 'uncertain'
+  | 'crashed'
   | 'retrying'
   | 'refused'
   | 'given_up'
@@ -168,6 +169,7 @@ function explainOne({
   const cause = causeOf(email, recipient, last, { onHoldSince, now });
   const isWarmUp = cause === 'held_back' && (recipient.waitingFor?.startsWith(`${waitingForWarmUp} of pool `) ?? false);
   const classification = last?.outcome === 'delivered' ? null : (last?.classification ?? null);
+  const waits = isHeld(cause);
   const mayHaveArrived = cause !== null && attempts.some((attempt) => attempt.uncertain);
   return {
     address: recipient.address,
@@ -185,8 +187,8 @@ function explainOne({
       response: last.reply ?? last.reason,
       uncertain: last.uncertain,
     },
-    nextAttemptAt: cause === 'uncertain' ? null : recipient.nextAttemptAt,
-    givesUpAt: recipient.nextAttemptAt && cause !== 'uncertain' ? givesUpAt : null,
+    nextAttemptAt: waits ? null : recipient.nextAttemptAt,
+    givesUpAt: recipient.nextAttemptAt && !waits ? givesUpAt : null,
   };
 }
 
@@ -223,6 +225,7 @@ function causeOf(
   if (status === 'failed') return last?.outcome === 'deferred' ? 'given_up' : 'refused';
   if (claimedBy) return 'being_delivered';
   if (waitingFor === heldNote) return 'uncertain';
+  if (waitingFor === crashedNote) return 'crashed';
   // What its time has not come for would wait in any case.
   if (onHoldSince && nextAttemptAt && nextAttemptAt <= now) return 'on_hold';
   if (waitingFor !== null) return 'held_back';
@@ -252,6 +255,8 @@ function sentenceOf({ email, recipient, last, cause, onHoldSince }: Told): strin
       return `Is being delivered since ${recipient.claimedAt?.toISOString() ?? 'just now'}.`;
     case 'uncertain':
       return 'Is not tried again until somebody says so, as `on_uncertain` is `hold`.';
+    case 'crashed':
+      return `Is not tried again until somebody says so: ${recipient.crashes} times in a row a process of this service ended while it had it.`;
     case 'held_back':
       return `Waits without using up an attempt. ${withoutFullStop(recipient.waitingFor ?? '')}.`;
     case 'retrying':
@@ -269,6 +274,9 @@ function sentenceOf({ email, recipient, last, cause, onHoldSince }: Told): strin
   }
 }
 
+/** Whether somebody has to decide about it. */
+const isHeld = (cause: Cause | null) => cause === 'uncertain' || cause === 'crashed';
+
 const times = (count: number) => (count === 1 ? 'once' : `${count} times`);
 
 const withoutFullStop = (text: string) => text.replace(/\.{1,9}$/, '');
@@ -284,6 +292,8 @@ function adviceOf(cause: Cause, last: Attempt | null): string | null {
   if (cause === 'scheduled' || cause === 'being_delivered' || cause === 'canceled') return null;
   if (cause === 'uncertain')
     return 'Ask the recipient, or the postmaster of the receiving side, for its Message-ID; then say retry, delivered or failed with POST /api/v1/emails/:id/release.';
+  if (cause === 'crashed')
+    return 'The log of the service, or of what starts it, says why it ended, such as for want of memory. When that is mended say retry with POST /api/v1/emails/:id/release; or failed.';
   if (cause === 'on_hold')
     return 'An operator ends the hold with `sendwright release`, and decides whether what waits is sent or fails.';
   if (cause === 'held_back')
@@ -308,7 +318,7 @@ function summarize(email: Email, recipients: RecipientExplanation[]): string {
   const parts = [...counts].map(([status, n]) => `${n} ${status}`).join(', ');
   const open = recipients.find((recipient) => recipient.nextAttemptAt !== null);
   const failed = recipients.find((recipient) => recipient.status === 'failed');
-  const held = recipients.find(({ cause }) => cause === 'uncertain');
+  const held = recipients.find(({ cause }) => isHeld(cause));
   const detail = recipients.length === 1 ? recipients[0]?.sentence : (held ?? failed ?? open)?.sentence;
   return `${email.status}: ${recipients.length} recipient${recipients.length === 1 ? '' : 's'} (${parts}).${detail ? ` ${detail}` : ''}`;
 }

@@ -2,7 +2,7 @@ import type { Database, Sql } from '../db/client.ts';
 import { newId } from '../ids.ts';
 import type { Queue } from '../queue.ts';
 import { settleAs, type Undecided } from './settlement.ts';
-import { heldNote } from './uncertainty.ts';
+import { heldNotes } from './uncertainty.ts';
 
 /**
  * The whole service on hold: it accepts mail, and begins no delivery and no webhook call until somebody says so. A
@@ -17,9 +17,9 @@ const batchSize = 500;
 
 /**
  * SQL: a recipient `r` whom mail may have been sent to since the backup: it was due, or put aside for a limit or a pause,
- * which may have ended. What waits for somebody's word about an uncertain attempt goes on waiting for that.
+ * which may have ended. What waits for somebody's word goes on waiting for that.
  */
-const inDoubt = `r.next_attempt_at IS NOT NULL AND r.waiting_for IS DISTINCT FROM '${heldNote}'
+const inDoubt = `r.next_attempt_at IS NOT NULL AND coalesce(r.waiting_for NOT IN (${heldNotes.map((note) => `'${note}'`).join(', ')}), true)
                     AND (r.next_attempt_at <= h.since OR r.waiting_for IS NOT NULL)`;
 
 /** From within five seconds on no node begins a delivery; what is under way ends by itself. @returns since when */

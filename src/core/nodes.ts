@@ -1,11 +1,30 @@
 import type { Database, Sql } from '../db/client.ts';
+import type { Logger } from '../log.ts';
 import { letGo, type QueueName, removing } from '../queue.ts';
+import { pausedUntil } from './destinations.ts';
+import { crashedNote } from './uncertainty.ts';
 
 /** A node not seen for this long is dead, and what it had claimed is free. */
 export const deadAfterMs = 30_000;
 
 /** Whoever starts has not seen how long the database was away, when nobody could be seen. */
 const surelyDeadAfterMs = 60_000;
+
+/** After so many processes in a row that ended with it, a recipient is tried at a time of its own: one of many is the reason. */
+const suspectAfter = 3;
+
+/** After so many it is held until somebody decides: it may be what ends them. */
+const heldAfter = 20;
+
+/** Told of each recipient that is held from now on, as processes ended while they had it. */
+type OnHeld = (held: { emailId: string; crashes: number }) => void;
+const nobody: OnHeld = () => undefined;
+
+/** Reports them to whoever runs the service. */
+export const tellHeld =
+  (log: Logger): OnHeld =>
+  (held) =>
+    log.error(held, 'a recipient of this email is held: a process ended each time that it had it in hand');
 
 /**
  * Puts this process on the list of nodes.
@@ -17,9 +36,10 @@ export async function register(
   db: Database,
   node: { id: string; hostname: string; roles: string[] },
   alone: boolean,
+  onHeld = nobody,
 ): Promise<void> {
   await db.transaction(async (tx) => {
-    await removeAndFree(tx, alone ? 0 : surelyDeadAfterMs);
+    await removeAndFree(tx, alone ? 0 : surelyDeadAfterMs, onHeld);
     await tx.query({
       text: 'INSERT INTO nodes (id, hostname, roles) VALUES ($1, $2, $3)',
       values: [node.id, node.hostname, node.roles],
@@ -38,13 +58,14 @@ export async function beat(
   db: Database,
   nodeId: string,
   buries = true,
+  onHeld = nobody,
 ): Promise<{ senders: number; onHold: boolean; time: Date } | null> {
   const rows = await db.query({
     text: 'UPDATE nodes SET seen_at = now() WHERE id = $1 RETURNING id',
     values: [nodeId],
   });
   if (rows.length === 0) return null;
-  if (buries) await db.transaction((tx) => removeAndFree(tx, deadAfterMs));
+  if (buries) await db.transaction((tx) => removeAndFree(tx, deadAfterMs, onHeld));
   const [row] = await db.query<{ senders: number; onHold: boolean; time: Date }>({
     text: `SELECT count(*) FILTER (WHERE 'mta' = ANY(roles))::int AS senders, EXISTS (SELECT FROM service_hold) AS "onHold",
                   clock_timestamp() AS time FROM nodes`,
@@ -62,43 +83,73 @@ export async function someoneDelivers(db: Database): Promise<boolean> {
 }
 
 /** Takes all nodes off the list, where none can be running; what they held is free. */
-export async function buryAll(db: Database): Promise<void> {
-  await db.transaction((tx) => removeAndFree(tx, 0));
+export async function buryAll(db: Database, onHeld = nobody): Promise<void> {
+  await db.transaction((tx) => removeAndFree(tx, 0, onHeld));
 }
 
-/** Takes a node off the list, this one or one that is dead; anything it still holds becomes due for the others. */
+/** Takes this node off the list; anything it still holds becomes due for the others. */
 export async function retire(db: Database, nodeId: string): Promise<void> {
   await db.transaction(async (tx) => {
     await tx.query({ text: 'DELETE FROM nodes WHERE id = $1', values: [nodeId] });
-    await free(tx, [nodeId]);
+    for (const kind of held) await free(tx, kind, [nodeId], letGo);
   });
 }
 
-async function removeAndFree(tx: Sql, unseenForMs: number): Promise<void> {
+/** The same of one that is known to be dead. */
+export async function bury(db: Database, nodeId: string, onHeld = nobody): Promise<void> {
+  await db.transaction(async (tx) => {
+    await tx.query({ text: 'DELETE FROM nodes WHERE id = $1', values: [nodeId] });
+    await freeOfDead(tx, [nodeId], onHeld);
+  });
+}
+
+async function removeAndFree(tx: Sql, unseenForMs: number, onHeld: OnHeld): Promise<void> {
   const dead = await tx.query<{ id: string }>({
     text: `DELETE FROM nodes WHERE seen_at < now() - make_interval(secs => $1) OR $1 = 0 RETURNING id`,
     values: [unseenForMs / 1000],
   });
   if (dead.length > 0)
-    await free(
+    await freeOfDead(
       tx,
       dead.map((node) => node.id),
+      onHeld,
     );
 }
 
+type Held = readonly [table: 'recipients' | 'webhook_deliveries', queue: QueueName];
+const mail = ['recipients', 'deliver'] as const;
+const calls = ['webhook_deliveries', 'webhook'] as const;
+const held: Held[] = [mail, calls];
+
+/**
+ * One message may be what ended them, and would end every process that takes it, for ever. Which one it is nobody knows:
+ * those that were in hand again and again are taken one by one, and whose turn it is each time is held.
+ */
+async function freeOfDead(tx: Sql, nodeIds: string[], onHeld: OnHeld): Promise<void> {
+  const until = `'${pausedUntil.toISOString()}'::timestamptz`;
+  const counted = `${letGo}, crashes = crashes + 1,
+                next_attempt_at = CASE WHEN crashes + 1 >= ${heldAfter} THEN ${until}
+                                       WHEN crashes + 1 >= ${suspectAfter} THEN now() + random() * make_interval(secs => crashes + 1)
+                                       ELSE next_attempt_at END,
+                waiting_for = CASE WHEN crashes + 1 >= ${heldAfter} THEN '${crashedNote}' ELSE waiting_for END`;
+  const freed = await free<{ email_id: string; crashes: number }>(tx, mail, nodeIds, counted, 'email_id, crashes');
+  for (const { email_id: emailId, crashes } of freed) if (crashes >= heldAfter) onHeld({ emailId, crashes });
+  await free(tx, calls, nodeIds, letGo);
+}
+
 /** Makes what these nodes held due again, and removes the jobs that woke it, which nobody would answer to. */
-async function free(tx: Sql, nodeIds: string[]): Promise<void> {
-  const held: [table: string, queue: QueueName][] = [
-    ['recipients', 'deliver'],
-    ['webhook_deliveries', 'webhook'],
-  ];
-  for (const [table, queue] of held) {
-    await tx.query({
-      text: `WITH held AS (SELECT DISTINCT job_id AS id FROM ${table} WHERE job_id IS NOT NULL AND claimed_by = ANY($1)),
-                  removed AS (${removing(queue, 'SELECT id FROM held')})
-             UPDATE ${table} SET ${letGo}
-              WHERE job_id IS NOT NULL AND claimed_by = ANY($1)`,
-      values: [nodeIds],
-    });
-  }
+async function free<Row extends object>(
+  tx: Sql,
+  [table, queue]: Held,
+  nodeIds: string[],
+  changes: string,
+  told = '1',
+): Promise<Row[]> {
+  return tx.query<Row>({
+    text: `WITH held AS (SELECT DISTINCT job_id AS id FROM ${table} WHERE job_id IS NOT NULL AND claimed_by = ANY($1)),
+                removed AS (${removing(queue, 'SELECT id FROM held')})
+           UPDATE ${table} SET ${changes}
+            WHERE job_id IS NOT NULL AND claimed_by = ANY($1) RETURNING ${told}`,
+    values: [nodeIds],
+  });
 }

@@ -73,7 +73,7 @@ export async function settle(
     text: `WITH settled AS (
              UPDATE recipients r
                 SET status = s.status, attempts = s.attempts, next_attempt_at = s.next_attempt_at, last_response = s.response, waiting_for = s.waiting_for,
-                    ${letGo},
+                    ${letGo}, crashes = 0,
                     settled_at = CASE WHEN s.next_attempt_at IS NULL THEN now() END
                FROM unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::uuid[], $5::recipient_status[], $6::smallint[], $7::timestamptz[], $8::text[], $9::text[], $10::boolean[])
                     AS s (node_id, email_id, position, job_id, status, attempts, next_attempt_at, response, waiting_for, uncertain)

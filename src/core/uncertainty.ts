@@ -18,8 +18,14 @@ export type Release = (typeof releases)[number];
 /** What `recipients.waiting_for` says of one that may have got the message, and is held until somebody decides. */
 export const heldNote = 'held: it may have been delivered';
 
+/** The same of one that so many processes in a row ended with that it may be what ends them. */
+export const crashedNote = 'held: processes ended while they had it';
+
+/** What is held until somebody decides. */
+export const heldNotes = [heldNote, crashedNote];
+
 /**
- * Decides about the recipients of an email that are held because they may have got it: they are tried again now, or settled. Where
+ * Decides about the recipients of an email that are held because they may have got it, or because processes ended with them: they are tried again now, or settled. Where
  * none is held, nothing changes.
  *
  * @returns the email, and how many recipients were held
@@ -38,10 +44,10 @@ export async function release(
     const claim = { nodeId: newId(), jobId: newId() };
     const held = await tx.query<{ position: number; attempts: number }>({
       text: `UPDATE recipients
-                SET next_attempt_at = now(), waiting_for = NULL, claimed_by = $4, job_id = $5
-              WHERE email_id = $1 AND waiting_for = $2 AND next_attempt_at = $3 AND job_id IS NULL
+                SET next_attempt_at = now(), waiting_for = NULL, crashes = 0, claimed_by = $4, job_id = $5
+              WHERE email_id = $1 AND waiting_for = ANY($2) AND next_attempt_at = $3 AND job_id IS NULL
           RETURNING position, attempts`,
-      values: [id, heldNote, pausedUntil, ...(as === 'retry' ? [null, null] : [claim.nodeId, claim.jobId])],
+      values: [id, heldNotes, pausedUntil, ...(as === 'retry' ? [null, null] : [claim.nodeId, claim.jobId])],
     });
     if (as === 'retry') return { released: held.length, told: 0 };
     const lastResponse =

@@ -100,7 +100,8 @@ export class Lease {
   async #register(alone: boolean): Promise<void> {
     this.#tellName(this.#nodeId);
     const at = { wall: Date.now(), monotonic: performance.now() };
-    await nodes.register(this.#db, { id: this.#nodeId, hostname: hostname(), roles: this.#roles }, alone);
+    const node = { id: this.#nodeId, hostname: hostname(), roles: this.#roles };
+    await nodes.register(this.#db, node, alone, nodes.tellHeld(this.#log));
     this.#onHold = (await hold.find(this.#db)) !== null;
     this.#renewed = at;
   }
@@ -109,7 +110,7 @@ export class Lease {
     // Counted from before the statement: while it was under way, the database's clock for us was running.
     const at = { wall: Date.now(), monotonic: performance.now() };
     const isClear = this.#sight.isClear(at.monotonic);
-    const living = await this.clock.hear(() => nodes.beat(this.#db, this.#nodeId, isClear));
+    const living = await this.clock.hear(() => nodes.beat(this.#db, this.#nodeId, isClear, nodes.tellHeld(this.#log)));
     this.#sight.reached(at.monotonic);
     if (living) {
       this.#renewed = at;

@@ -1,8 +1,10 @@
 import t from 'tap';
+import { explain } from '../../src/core/explain.ts';
 import { wakeDue } from '../../src/core/mail-lines.ts';
 import * as nodes from '../../src/core/nodes.ts';
 import { type Claim, claim, sweep } from '../../src/core/recipients.ts';
 import { type Settlement, settle } from '../../src/core/settlement.ts';
+import { release } from '../../src/core/uncertainty.ts';
 import * as webhooks from '../../src/core/webhooks.ts';
 import { newId } from '../../src/ids.ts';
 import { parseMailbox } from '../../src/mail/address.ts';
@@ -186,6 +188,52 @@ t.test('rows and jobs', async (t) => {
     await write(outcome(of(taken, first), 0, 'delivered'), outcome(of(taken, second), 0, 'failed'));
     t.equal(await status(first), 'sent');
     t.equal(await status(second), 'sent', 'and is counted once');
+  });
+
+  t.test('what processes end with again and again is tried by itself, and held in the end: QUE-02', async (t) => {
+    const id = await send('a@poison.test');
+    const find = () => db.prisma.recipient.findFirstOrThrow({ where: { emailId: id } });
+    const living = await node();
+    const held: { emailId: string; crashes: number }[] = [];
+    /** A process takes it, and ends. */
+    const crash = async () => {
+      const dead = await node();
+      t.match(await take(dead), [{ emailId: id }]);
+      await db.query({ text: `UPDATE nodes SET seen_at = now() - interval '1 hour' WHERE id = $1`, values: [dead] });
+      await nodes.beat(db, living, true, (one) => held.push(one));
+      return find();
+    };
+    const due = () =>
+      db.query({
+        text: `UPDATE recipients SET next_attempt_at = now() - interval '1 s' WHERE email_id = $1`,
+        values: [id],
+      });
+    for (let crashes = 1; crashes < 20; crashes += 1) {
+      const { nextAttemptAt, ...left } = await crash();
+      t.match(left, { crashes, waitingFor: null, claimedBy: null, jobId: null });
+      const waitsMs = (nextAttemptAt?.getTime() ?? 0) - Date.now();
+      t.ok(waitsMs < (crashes < 3 ? 1 : crashes * 1_000), `${waitsMs} ms`);
+      await due();
+      t.equal((await wakeDue(db, queue)).woken, 1);
+    }
+    t.strictSame(held, []);
+    t.match(await crash(), { waitingFor: 'held: processes ended while they had it' });
+    t.strictSame(held, [{ emailId: id, crashes: 20 }], 'it is reported');
+    t.equal((await wakeDue(db, queue)).woken, 0, 'nobody takes it any more');
+    const [email, recipients] = [await db.prisma.email.findUniqueOrThrow({ where: { id } }), [await find()]];
+    const told = explain({ email, recipients, attempts: [] }, 3_600_000, new Date());
+    t.match(told.summary, /until somebody says so: 20 times in a row a process of this service ended/);
+    t.match(told.recipients, [{ cause: 'crashed', nextAttemptAt: null, advice: /release/ }]);
+
+    t.match(await release(db, queue, holder, id, 'retry'), { released: 1 });
+    await due();
+    t.equal((await wakeDue(db, queue)).woken, 1);
+    t.match(await crash(), { crashes: 1, waitingFor: null }, 'it is counted anew');
+    await due();
+    await wakeDue(db, queue);
+    const [last] = await take(living);
+    await write(outcome(last as Claim, 0, 'deferred', new Date(Date.now() + 60_000)));
+    t.match(await find(), { crashes: 0 }, 'and ends with an attempt that came to an end');
   });
 
   t.test('subscribers are told of each step once, and of the end when every recipient is settled', async (t) => {

@@ -99,11 +99,8 @@ export const bodies: Target = {
 
     /** What was taken, such as the suspension of our own account, is taken back. */
     async function restore(operation: DescribedOperation): Promise<void> {
-      // The node looks at pending domains and at those with a new key by itself, and writes down what it found.
       if (operation.operation.operationId === 'addDomain')
         await node.db.prisma.domain.deleteMany({ where: { status: 'pending' } });
-      if (operation.operation.operationId === 'rotateDkim')
-        await node.db.prisma.domain.updateMany({ data: { nextCheckAt: null } });
       if (operation.operation.operationId === 'changeAccount')
         await call(operation, { body: { plan: 'unlimited', suspended: false } });
     }

@@ -215,9 +215,17 @@ export async function watchTables(t: Test, node: TestNode): Promise<() => Promis
     text: `CREATE TABLE noted (what text);
            CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS
            $$ BEGIN INSERT INTO noted VALUES (TG_OP || ' ' || TG_TABLE_NAME); RETURN NULL; END $$;
-           ${triggers.join('\n')}`,
+           ${triggers.join('\n')}
+           CREATE FUNCTION unlooked() RETURNS trigger LANGUAGE plpgsql AS
+           $$ BEGIN NEW.next_check_at := NULL; RETURN NEW; END $$;
+           UPDATE domains SET next_check_at = NULL;
+           -- The node looks at domains by itself, and writes down what it found.
+           CREATE TRIGGER unlooked BEFORE INSERT OR UPDATE ON domains FOR EACH ROW EXECUTE FUNCTION unlooked();
+           DELETE FROM noted`,
   });
-  t.teardown(() => node.db.query({ text: 'DROP FUNCTION note() CASCADE; DROP TABLE noted' }));
+  t.teardown(() =>
+    node.db.query({ text: 'DROP FUNCTION note() CASCADE; DROP FUNCTION unlooked() CASCADE; DROP TABLE noted' }),
+  );
   return async () => {
     const noted = await node.db.query<{ what: string }>({ text: 'DELETE FROM noted RETURNING what' });
     return [...new Set(noted.map(({ what }) => what))];

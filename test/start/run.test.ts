@@ -155,7 +155,10 @@ t.test('installs what is missing, once', async (t) => {
 
 t.test('of what is installed, with the real npm, those run a script that are named: AUTH-20', async (t) => {
   const root = project(t, false);
-  const inRoot = (...args: string[]) => execFileSync('npm', args, { cwd: root, stdio: 'pipe' });
+  // `npm test` hands down what the project's own .npmrc says, which refuses a script that nobody has decided about.
+  const env = { npm_execpath: '', npm_config_offline: 'true', npm_config_strict_allow_scripts: 'false' };
+  const inRoot = (...args: string[]) =>
+    execFileSync('npm', args, { cwd: root, stdio: 'pipe', env: { ...process.env, ...env } });
   const pack = (name: string, script: string) => {
     const folder = path.join(root, 'made', name);
     fs.mkdirSync(folder, { recursive: true });
@@ -173,7 +176,6 @@ t.test('of what is installed, with the real npm, those run a script that are nam
   const allowScripts = { node: true };
   fs.writeFileSync(path.join(root, 'package.json'), JSON.stringify({ type: 'module', dependencies, allowScripts }));
   inRoot('install', '--package-lock-only', '--ignore-scripts', '--offline');
-  const env = { npm_execpath: '', npm_config_offline: 'true' };
   const run = new Run(
     t,
     root,

@@ -63,7 +63,7 @@ export function EmailPage() {
   );
 }
 
-const isHeld = ({ cause }: Explanation) => cause === 'uncertain';
+const isHeld = ({ cause }: Explanation) => cause === 'uncertain' || cause === 'crashed';
 
 function EmailActions({ email, held }: { email: EmailWithRecipients; held: boolean }) {
   const { service } = useSession();

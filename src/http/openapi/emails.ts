@@ -163,7 +163,7 @@ const explanation = z
     address: words('The recipient.'),
     status: oneOf(recipientStatuses, 'Where it is.'),
     cause: words(
-      'What holds it there: `scheduled`, `in_queue`, `on_hold`, `being_delivered`, `held_back`, `uncertain`, `retrying`, `refused`, `given_up`, `suppressed` or `canceled`; null when delivered.',
+      'What holds it there: `scheduled`, `in_queue`, `on_hold`, `being_delivered`, `held_back`, `uncertain`, `crashed`, `retrying`, `refused`, `given_up`, `suppressed` or `canceled`; null when delivered.',
     ).nullable(),
     classification: words('What a failure is about.').nullable(),
     sentence: words('All of it in words.'),
