@@ -66,6 +66,9 @@ export const killWorkers: Scenario = {
     }),
 };
 
+/** After twice as many it would be held, as it may be what ends them. */
+const killsOfOne = 10;
+
 /** QUE-02: what a crash uses up is not what ends an email. */
 export const killSameMail: Scenario = {
   name: 'same-mail',
@@ -73,19 +76,23 @@ export const killSameMail: Scenario = {
   quick: 3,
   run: (run) =>
     inWorld(run, { database: 'embedded' }, async ({ world, order, figures }) => {
-      const asked = world.orders.next({ manner: 'ok', people: 1 });
-      const [mine = ''] = asked.mails[0]?.to ?? [];
-      let trap = world.mx.traps.set('data', (to) => to.includes(mine));
-      await order(asked);
-      for (let kill = 1; kill <= run.rounds; kill += 1) {
-        run.say(`kill ${kill} of ${run.rounds}`);
-        await trap.hit;
-        await world.node.kill('S8 before the content');
-        trap.lift();
-        if (kill < run.rounds) trap = world.mx.traps.set('data', (to) => to.includes(mine));
-        await world.node.start();
+      for (let kill = 0; kill < run.rounds; ) {
+        const asked = world.orders.next({ manner: 'ok', people: 1 });
+        const [mine = ''] = asked.mails[0]?.to ?? [];
+        const last = Math.min(kill + killsOfOne, run.rounds);
+        let trap = world.mx.traps.set('data', (to) => to.includes(mine));
+        await order(asked);
+        while (kill < last) {
+          kill += 1;
+          run.say(`kill ${kill} of ${run.rounds}`);
+          await trap.hit;
+          await world.node.kill('S8 before the content');
+          trap.lift();
+          if (kill < last) trap = world.mx.traps.set('data', (to) => to.includes(mine));
+          await world.node.start();
+        }
       }
-      figures['kills of one message'] = run.rounds;
+      figures['kills of one message'] = Math.min(killsOfOne, run.rounds);
     }),
 };
 
