@@ -1,7 +1,10 @@
 import { dkimVerify } from 'mailauth/lib/dkim/verify.js';
 import t from 'tap';
 import { dnsValue } from '../../src/mail/dkim.ts';
+import { buildSender } from '../support/build.ts';
 import { startDirectNode } from '../support/direct.ts';
+import { startHook } from '../support/hook.ts';
+import { testKey } from '../support/keys.ts';
 import { startScriptedMx, startSink } from '../support/mx.ts';
 import { eventually } from '../support/node.ts';
 
@@ -110,6 +113,49 @@ t.test('when the time is over, the last answer is kept', async (t) => {
   }, 20_000);
   t.match(done.error, /given up .* 451 4\.3\.2 not now/);
   t.ok(done.recipients[0].attempts >= 3);
+});
+
+t.test('mail that cannot be built fails after five tries, says so and keeps no other waiting: QUE-03', async (t) => {
+  const sink = await startSink();
+  t.teardown(() => sink.close());
+  const node = await startDirectNode(t, { zone: { 'both.test': { A: ['127.0.0.1'] } }, mxPort: sink.port });
+  const doomed = await buildSender(node.db, testKey(7));
+  await node.db.query({
+    text: `UPDATE domains SET dkim_private_key = substr(dkim_private_key, 1, 40) WHERE id = $1`,
+    values: [doomed.domainId],
+  });
+  const hook = await startHook(t);
+  const { token } = (await node.call('POST', '/api/v1/auth/login', { body: doomed.account })).body;
+  await node.call('POST', '/api/v1/webhooks', { token, body: { url: hook.url, events: ['email.failed'] } });
+  const body = { from: doomed.from, to: ['a@both.test', 'b@both.test'], subject: 's', text: 't' };
+  const poison: string[] = [];
+  for (let n = 0; n < 3; n += 1)
+    poison.push((await node.call('POST', '/api/v1/emails', { key: doomed.key, body })).body.email.id);
+  const read = async (id: string) => (await node.call('GET', `/api/v1/emails/${id}`, { key: doomed.key })).body.email;
+  await eventually(async () => (await read(poison[2] ?? '')).recipients[0].status === 'deferred');
+  for (let n = 0; n < 10; n += 1) await node.send({ to: `c${n}@both.test` });
+  await eventually(async () => sink.messages.length === 10);
+  t.equal((await read(poison[0] ?? '')).status, 'queued', 'they did not wait for its end');
+
+  const error = 'the message could not be built; the log of the server says why';
+  for (const id of poison) {
+    const ended = await eventually(async () => {
+      const email = await read(id);
+      return email.status !== 'queued' && email;
+    }, 20_000);
+    const recipient = { status: 'failed', attempts: 5, next_attempt_at: null, last_response: error };
+    t.match(ended, { status: 'failed', error, recipients: [recipient, recipient] });
+    const { attempts } = (await node.call('GET', `/api/v1/emails/${id}/attempts`, { key: doomed.key })).body;
+    const times = attempts
+      .filter((one: { recipient: string }) => one.recipient === 'a@both.test')
+      .map((one: { at: string }) => Date.parse(one.at))
+      .sort();
+    t.equal(times.length, 5);
+    t.ok(times[4] - times[0] > 3_000, `by the schedule: within ${times[4] - times[0]} ms`);
+  }
+  await eventually(async () => hook.calls.length === 3);
+  for (const { json } of hook.calls) t.match([json.type, json.data.recipients[0].response], ['email.failed', error]);
+  t.equal(sink.messages.length, 10, 'no server heard of it');
 });
 
 t.test('whatever text the server sends, the message is sent once and the text is stored harmless', async (t) => {
