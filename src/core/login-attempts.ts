@@ -1,10 +1,14 @@
 import type { Database } from '../db/client.ts';
 import { rateLimited } from '../errors.ts';
+import { Turns } from '../turns.ts';
 
 const windowSeconds = 15 * 60;
 
 /** How often in that time, by the kind of the subject that is counted for. */
 const allowed = { pair: 10, email: 300, address: 100, password: 10 };
+
+/** Those that count for the same subject wait for each other, and each with a connection that others need. */
+const counting = new Turns(2, 1_000);
 
 /** What is counted for: its kind, a colon, and whose it is. */
 export type Subject = `${keyof typeof allowed}:${string}`;
@@ -21,10 +25,26 @@ export interface Attempt {
  * Counts a try before the password is looked at, so that of many at once, on whichever nodes, no more are let through than
  * one after the other. One that is refused is not counted: whoever goes on trying keeps nobody out for longer.
  *
- * @throws ApiError 429
+ * @throws ApiError 429; 503 when too many are asked for at once
  */
 export async function begin(db: Database, subjects: Subject[]): Promise<Attempt> {
-  const { wait, ids } = await db.transaction(async (tx) => {
+  const { wait, ids } = await counting.take(() => count(db, subjects));
+  if (wait !== null) {
+    const minutes = Math.ceil(wait / 60);
+    throw rateLimited(wait, `too many failed logins for this email or from this address: try again in ${minutes} min`);
+  }
+  const forget = async (forgotten: Subject[]) => {
+    await db.query({
+      text: 'DELETE FROM login_failures WHERE id = ANY($1::bigint[]) OR subject = ANY($2)',
+      values: [ids, forgotten],
+    });
+  };
+  return { succeeded: forget, withdrawn: () => forget([]) };
+}
+
+/** @returns what was counted; or for how many seconds nothing is, as there was too much */
+function count(db: Database, subjects: Subject[]): Promise<{ wait: number | null; ids: string[] }> {
+  return db.transaction(async (tx) => {
     // In one order for all, or two could wait for each other.
     await tx.query({
       text: 'SELECT pg_advisory_xact_lock(hashtextextended(s, 0)) FROM unnest($1::text[]) s',
@@ -44,17 +64,6 @@ export async function begin(db: Database, subjects: Subject[]): Promise<Attempt>
     });
     return { wait: null, ids: rows.map((row) => row.id) };
   });
-  if (wait !== null) {
-    const minutes = Math.ceil(wait / 60);
-    throw rateLimited(wait, `too many failed logins for this email or from this address: try again in ${minutes} min`);
-  }
-  const forget = async (forgotten: Subject[]) => {
-    await db.query({
-      text: 'DELETE FROM login_failures WHERE id = ANY($1::bigint[]) OR subject = ANY($2)',
-      values: [ids, forgotten],
-    });
-  };
-  return { succeeded: forget, withdrawn: () => forget([]) };
 }
 
 /** Forgets failed logins that no longer count. */

@@ -1,30 +1,11 @@
 import type { Database } from '../db/client.ts';
-import { forbidden, unavailable } from '../errors.ts';
+import { forbidden } from '../errors.ts';
 import { hashPassword, verifyPassword } from '../password.ts';
+import { Turns } from '../turns.ts';
 import * as loginAttempts from './login-attempts.ts';
 
-/** A hash takes a thread of four, which signatures and look-ups need as well, and 19 MiB. */
-const atOnce = 2;
-/** These wait for less than a second. */
-const mostWaiting = 50;
-
-let hashing = 0;
-const waiting: (() => void)[] = [];
-
-/** @throws ApiError 503 when too many are asked for at once */
-async function inTurn<T>(work: () => Promise<T>): Promise<T> {
-  if (waiting.length >= mostWaiting) throw unavailable();
-  if (hashing >= atOnce) await new Promise<void>((resume) => waiting.push(resume));
-  else hashing += 1;
-  try {
-    return await work();
-  } finally {
-    const next = waiting.shift();
-    // Whoever comes next takes the place over.
-    if (next) next();
-    else hashing -= 1;
-  }
-}
+/** A hash takes a thread of four, which signatures and look-ups need as well, and 19 MiB. Those that wait do so for about a second. */
+const hashing = new Turns(2, 50);
 
 /**
  * As `verifyPassword`, when its turn comes.
@@ -32,7 +13,7 @@ async function inTurn<T>(work: () => Promise<T>): Promise<T> {
  * @throws ApiError 503 when too many are asked for at once
  */
 export const check = (password: string, stored: string | null): Promise<boolean> =>
-  inTurn(() => verifyPassword(password, stored));
+  hashing.take(() => verifyPassword(password, stored));
 
 /**
  * Gives a user another password, which ends every login that there is, on all nodes.
@@ -57,7 +38,7 @@ export async function change(
   }
   if (!isRight) throw forbidden();
   await attempt.succeeded([subject]);
-  const fresh = await inTurn(() => hashPassword(passwords.next));
+  const fresh = await hashing.take(() => hashPassword(passwords.next));
   // Each change is another time, whatever the clock does: tokens from before name the one before.
   const [changed] = await db.query<{ passwordChangedAt: Date }>({
     text: `UPDATE users SET password_hash = $3, password_changed_at = greatest(now(), password_changed_at + interval '1 ms')
