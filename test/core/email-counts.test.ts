@@ -165,7 +165,7 @@ t.test('a page is full although its emails changed after they were counted', asy
   // As if the numbers had been read just before most of the newest were settled.
   await db.query({ text: 'ALTER TABLE emails DISABLE TRIGGER emails_changed' });
   await db.query({
-    text: `UPDATE emails SET status = 'sent' WHERE created_at >= $1`,
+    text: `UPDATE emails SET status = 'sent' WHERE created_at >= $1 AND status = 'queued'`,
     values: [new Date(noon + 3 * hourMs)],
   });
   const page = await list(db, { ...everything, accountId, status: 'queued' }, { limit: 30, offset: 0, cursor: null });

@@ -106,6 +106,36 @@ t.test('rows and jobs', async (t) => {
     });
   });
 
+  t.test(
+    'what is over stays as it ended: no settlement changes it, and in tests no statement may: QUE-19',
+    async (t) => {
+      const ids = [await send('gone@one.test'), await send('here@two.test')];
+      const held = await take(await node());
+      const [gone, here] = ids.map((id) => held.find(({ emailId }) => emailId === id) as Claim);
+      await write(outcome(gone as Claim, 0, 'failed'), outcome(here as Claim, 0, 'delivered'));
+      // As of a node that comes back late with what it heard.
+      await write(outcome(gone as Claim, 0, 'delivered'), outcome(here as Claim, 0, 'failed'));
+      t.same(await Promise.all(ids.map(status)), ['failed', 'sent']);
+      const move = (table: string, column: string, id: string | undefined, to: string) =>
+        db.query({
+          text: `UPDATE ${table} SET status = $2::text::${table.slice(0, -1)}_status WHERE ${column} = $1`,
+          values: [id, to],
+        });
+      for (const to of ['queued', 'failed', 'suppressed', 'canceled'])
+        await t.rejects(move('emails', 'id', ids[1], to), { message: `sent may not become ${to}: QUE-19` });
+      for (const to of ['queued', 'deferred', 'failed', 'suppressed', 'canceled'])
+        await t.rejects(move('recipients', 'email_id', ids[1], to), /delivered may not become/);
+      await t.rejects(move('recipients', 'email_id', ids[0], 'delivered'), /failed may not become delivered/);
+      await move('emails', 'id', ids[1], 'sent');
+      const waiting = await send('later@one.test');
+      const [later] = await take(await node());
+      await move('recipients', 'email_id', waiting, 'deferred');
+      await t.rejects(move('recipients', 'email_id', waiting, 'queued'), /deferred may not become queued/);
+      await write(outcome(later as Claim, 0, 'delivered'));
+      t.equal(await status(waiting), 'sent');
+    },
+  );
+
   t.test('a deferred recipient wakes when its time comes, in a job of its own', async (t) => {
     const id = await send('a@later.test', 'b@later.test');
     const [held] = await take(await node());

@@ -57,11 +57,29 @@ async function makeTemplate(admin: pg.Client, server: string): Promise<string> {
     const queue = createQueue(url, silentLog);
     await queue.start();
     await queue.stop();
+    await guard(url);
     await admin.query(`ALTER DATABASE ${draft} RENAME TO ${name}`);
     return name;
   } finally {
     await admin.query(`SELECT pg_advisory_unlock(hashtext('template'))`);
   }
+}
+
+/** What is over stays as it ended: where a test makes the service try to change that, the statement fails. */
+const legalMoves = `
+  CREATE FUNCTION refuse_move() RETURNS trigger LANGUAGE plpgsql AS
+  $$ BEGIN RAISE EXCEPTION '% may not become %: QUE-19', OLD.status, NEW.status; END $$;
+  CREATE TRIGGER legal_moves BEFORE UPDATE OF status ON emails FOR EACH ROW
+    WHEN (NEW.status <> OLD.status AND OLD.status <> 'queued') EXECUTE FUNCTION refuse_move();
+  CREATE TRIGGER legal_moves BEFORE UPDATE OF status ON recipients FOR EACH ROW
+    WHEN (NEW.status <> OLD.status AND (OLD.status NOT IN ('queued', 'deferred') OR NEW.status = 'queued'))
+    EXECUTE FUNCTION refuse_move()`;
+
+async function guard(url: string): Promise<void> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  await client.query(legalMoves);
+  await client.end();
 }
 
 function withName(server: string, name: string): string {
