@@ -1,94 +1,26 @@
-import { chmod, mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { readConfig } from '../../src/config.ts';
-import { addUp } from '../../src/core/email-counts.ts';
-import { startEmbedded } from '../../src/db/embedded.ts';
-import { silentLog } from '../../src/log.ts';
-import { startNode } from '../../src/node.ts';
-import { Keyring } from '../../src/seal.ts';
-import { buildSender } from '../support/build.ts';
-import { call, testEnv } from '../support/node.ts';
+import { timeLog } from './log/times.ts';
 
 /**
  * How long `GET /api/v1/emails` takes on an account with a million emails, for each filter: median and 99th percentile over
  * HTTP, one call at a time. Run it with `npm run bench:log`; it takes some minutes and 2 GB in the temporary folder.
  */
 
-const emails = Number(process.argv[2] ?? 1_000_000);
-const rounds = 60;
-
 const dataDir = await mkdtemp(join(tmpdir(), 'sendwright-log-'));
-await chmod(dataDir, 0o755);
-const postgres = await startEmbedded({ dataDir, password: 'bench', log: silentLog });
-const config = readConfig(testEnv(postgres.url, { ROLES: 'api' }));
-const encryptionKey = config.encryptionKey ?? Buffer.alloc(0);
-const node = await startNode(config, {
-  databaseUrl: postgres.url,
-  alone: true,
-  jwtSecret: config.jwtSecret ?? '',
-  keyring: new Keyring(encryptionKey),
-  log: silentLog,
-});
-const { account, key, domain, domainId } = await buildSender(node.db, encryptionKey);
-
-console.log(`Seeding ${emails} emails`);
-const step = 50_000;
-for (let done = 0; done < emails; done += step) {
-  // Ids over the last days, in the order of time: 48 bits of milliseconds, version 7, and the number itself.
-  await node.db.query({
-    text: `INSERT INTO emails (id, account_id, domain_id, status, type, "from", "to", cc, bcc, reply_to, subject, tags, message_id, pending,
-                               failed, suppressed, created_at, from_address, from_domain, recipient_addresses)
-           SELECT (lpad(to_hex($4::bigint + n * 200), 12, '0') || '7' || lpad(to_hex(n % 4096), 3, '0') || '8' || lpad(to_hex(n), 15, '0'))::uuid,
-                  $1, $2, (CASE WHEN n % 100 = 0 THEN 'failed' WHEN n % 1000 = 1 THEN 'suppressed' ELSE 'sent' END)::email_status,
-                  (CASE WHEN n % 10 = 0 THEN 'marketing' ELSE 'transactional' END)::email_type, 'a@' || $3::text, ARRAY['r' || n % 200000 || '@x.test'],
-                  '{}', '{}', '{}', 'Order ' || n || ' for customer ' || n % 5000, ARRAY['tag' || n % 50, 'all'], n || '@x', 0,
-                  (n % 100 = 0)::int, (n % 1000 = 1)::int, to_timestamp(($4::bigint + n * 200) / 1000.0),
-                  CASE WHEN n % 20 = 0 THEN 'other@' ELSE 'a@' END || $3::text, $3, ARRAY['r' || n % 200000 || '@x.test']
-             FROM generate_series($5::int, $6::int) n`,
-    values: [account.id, domainId, domain, Date.now() - emails * 200, done + 1, done + step],
-  });
-}
-await addUp(node.db);
-await node.db.query({ text: 'VACUUM ANALYZE' });
-
-const queries = {
-  'no filter': '',
-  'offset 100,000': 'offset=100000',
-  'offset past the end': 'offset=999999999',
-  'status=sent (99 %)': 'status=sent',
-  'status=failed (1 %)': 'status=failed',
-  'status=suppressed (0.1 %)': 'status=suppressed',
-  'status=canceled (none)': 'status=canceled',
-  'status=queued (none)': 'status=queued',
-  'type=marketing (10 %)': 'type=marketing',
-  'tag=tag7 (2 %)': 'tag=tag7',
-  'tag=all (100 %)': 'tag=all',
-  'from (5 %)': `from=other@${domain}`,
-  'domain (100 %)': `domain=${domain}`,
-  'tag=all, status=failed (1 %)': 'tag=all&status=failed',
-  'tag=all and domain (100 %)': `tag=all&domain=${domain}`,
-  'to (5 emails)': 'to=r4711@x.test',
-  'q=customer 42 (200)': 'q=customer%2042',
-  'q=customer (100 %)': 'q=customer',
-  'q=order, tag=tag7 (2 %)': 'q=order&tag=tag7',
-  'one hour (1.8 %)': `created_after=${new Date(Date.now() - 7_200_000).toISOString()}&created_before=${new Date(Date.now() - 3_600_000).toISOString()}`,
+const say = (sentence: string) => {
+  console.log(sentence);
+  console.log(`${'filter'.padEnd(28)} ${'matching'.padStart(9)} ${'median'.padStart(8)} ${'p99'.padStart(8)}  ms`);
 };
-console.log(`${'filter'.padEnd(28)} ${'matching'.padStart(9)} ${'median'.padStart(8)} ${'p99'.padStart(8)}  ms`);
-for (const [name, query] of Object.entries(queries)) {
-  const times: number[] = [];
-  let count = 0;
-  for (let round = 0; round < rounds; round += 1) {
-    const started = performance.now();
-    const answer = await call(node.baseUrl, 'GET', `/api/v1/emails?${query}`, { key });
-    times.push(performance.now() - started);
-    if (answer.status !== 200) throw new Error(JSON.stringify(answer.body));
-    count = answer.body.count;
-  }
-  const at = (share: number) => (times.toSorted((a, b) => a - b)[Math.floor(share * (rounds - 1))] ?? 0).toFixed(1);
-  console.log(`${name.padEnd(28)} ${String(count).padStart(9)} ${at(0.5).padStart(8)} ${at(0.99).padStart(8)}`);
-}
-
-await node.stop();
-await postgres.stop();
+await timeLog({
+  dataDir,
+  emails: Number(process.argv[2] ?? 1_000_000),
+  calls: 60,
+  say,
+  tell({ filter, matching, median, p99 }) {
+    const [half, most] = [median, p99].map((ms) => ms.toFixed(1).padStart(8));
+    console.log(`${filter.padEnd(28)} ${String(matching).padStart(9)} ${half} ${most}`);
+  },
+});
 await rm(dataDir, { recursive: true, force: true });

@@ -3,6 +3,7 @@ import { connectionsCut, databaseStopped } from './database.ts';
 import { diskFull } from './disk.ts';
 import { largeBodies, slowClients } from './hostile-clients.ts';
 import { hostilePeers } from './hostile-peers.ts';
+import { largeLog } from './large-log.ts';
 import { lateDot } from './late-dot.ts';
 import { clocksOff, frozenNode } from './nodes.ts';
 import { randomInput } from './random-bytes.ts';
@@ -27,4 +28,5 @@ export const scenarios: Scenario[] = [
   slowClients,
   largeBodies,
   randomInput,
+  largeLog,
 ];
