@@ -28,6 +28,8 @@ export class Client {
   readonly #random: Random;
   /** What is wrong at the moment, for whoever looks at how long answers took. */
   phase: string | null = null;
+  /** Orders that have not had their 200 yet. */
+  waiting = 0;
   apiKey = '';
   /** Of the nodes' submission, with STARTTLS. */
   submissionPort = 0;
@@ -80,8 +82,13 @@ export class Client {
 
   /** Asks until it has its 200. @throws Error when it has none within the time */
   async insist(order: Order, withinMs = 120_000): Promise<void> {
-    for (const end = Date.now() + withinMs; Date.now() < end; await sleep(100 + 200 * this.#random.next())) {
-      if (await this.ask(order)) return;
+    this.waiting += 1;
+    try {
+      for (const end = Date.now() + withinMs; Date.now() < end; await sleep(100 + 200 * this.#random.next())) {
+        if (await this.ask(order)) return;
+      }
+    } finally {
+      this.waiting -= 1;
     }
     throw new Error(`${order.key} has had no 200 within ${withinMs} ms`);
   }

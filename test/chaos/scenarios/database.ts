@@ -33,6 +33,7 @@ async function disturb(run: Run, stage: Stage, blows: Blow[]): Promise<void> {
   const { world, figures, findings } = stage;
   const load = startLoad(stage, perSecond);
   const back: number[] = [];
+  const all: number[] = [];
   for (const [round, { name, how = name, do: strike }] of blows.entries()) {
     await sleep(run.random.between(800, 1_500));
     run.say(`${round + 1} of ${blows.length}: ${how}`);
@@ -42,7 +43,10 @@ async function disturb(run: Run, stage: Stage, blows: Blow[]): Promise<void> {
     const began = performance.now();
     await accepted(world);
     back.push(performance.now() - began);
-    run.say(`works again after ${Math.round(back.at(-1) ?? 0)} ms`);
+    // All who had waited come at once. What is under way then is not to be struck by the next one, and counted for this.
+    while (world.client.waiting > perSecond) await sleep(50);
+    all.push(performance.now() - began);
+    run.say(`works again after ${back.at(-1)?.toFixed(0)} ms, all have their 200 after ${all.at(-1)?.toFixed(0)} ms`);
   }
   load.stop();
   for (const { name, within } of new Map(blows.map((blow) => [blow.name, blow])).values()) {
@@ -60,6 +64,7 @@ async function disturb(run: Run, stage: Stage, blows: Blow[]): Promise<void> {
   }
   const slowestBack = Math.round(Math.max(0, ...back));
   figures['longest until a request succeeded again, ms'] = slowestBack;
+  figures['longest until all who had waited had their 200, ms'] = Math.round(Math.max(0, ...all));
   if (slowestBack > 60_000) findings.push({ rule: 'A10', what: `it took ${slowestBack} ms until it worked again` });
 }
 
