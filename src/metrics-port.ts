@@ -19,7 +19,11 @@ export async function openMetrics(
   read: () => Promise<string>,
 ): Promise<{ port: number; close(): Promise<void> }> {
   const server = createServer(
-    { headersTimeout: headersTimeoutMs, requestTimeout: requestTimeoutMs },
+    {
+      headersTimeout: headersTimeoutMs,
+      requestTimeout: requestTimeoutMs,
+      connectionsCheckingInterval: headersTimeoutMs,
+    },
     async (request, response) => {
       const known = request.url === '/metrics';
       const allowed = request.method === 'GET' || request.method === 'HEAD';
