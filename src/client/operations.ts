@@ -181,7 +181,7 @@ export interface Operations {
   cancelEmail: { answer: { email: Email } };
   /** Get an email */
   getEmail: { answer: { email: EmailWithRecipients } };
-  /** Decide about an email that may have arrived */
+  /** Decide about an email that is held */
   releaseEmail: {
     body: ReleaseEmailBody;
     answer: {

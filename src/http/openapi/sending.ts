@@ -224,9 +224,9 @@ export const sendingGroup: Group = {
       id: 'releaseEmail',
       method: 'post',
       path: '/api/v1/emails/:id/release',
-      summary: 'Decide about an email that may have arrived',
+      summary: 'Decide about an email that is held',
       description:
-        'With `on_uncertain: hold` a recipient waits when the answer to the whole message never came; the event `email.uncertain` tells of it. `retry` sends it again, `delivered` and `failed` settle it. A copy that is sent again has the same Message-ID.',
+        'With `on_uncertain: hold` a recipient waits when the answer to the whole message never came; the event `email.uncertain` tells of it. So does one that twenty processes in a row ended with, which may be the reason. `retry` sends it again, `delivered` and `failed` settle it. A copy that is sent again has the same Message-ID.',
       access: { key: 'send', orLogin: true },
       params,
       body: { schema: releaseRequest, example: { as: 'delivered' } },
