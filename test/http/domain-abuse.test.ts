@@ -1,12 +1,18 @@
 import t from 'tap';
+import { recheckDue } from '../../src/core/verification.ts';
+import { buildKey } from '../support/build.ts';
 import { mailHostname, startDirectNode } from '../support/direct.ts';
+import { startSink } from '../support/mx.ts';
+import { eventually } from '../support/node.ts';
 import { manageDomains } from './scene.ts';
 
 type Records = Record<'verification' | 'dkim' | 'spf', { name: string; value: string }>;
 
 t.test('what others can do about a domain', async (t) => {
-  const zone = { [mailHostname]: { TXT: ['v=spf1 ip4:127.0.0.1 -all'] } };
-  const node = await startDirectNode(t, { zone, mxPort: 1 });
+  const sink = await startSink();
+  t.teardown(() => sink.close());
+  const zone = { [mailHostname]: { TXT: ['v=spf1 ip4:127.0.0.1 -all'] }, 'receiver.test': { A: ['127.0.0.1'] } };
+  const node = await startDirectNode(t, { zone, mxPort: sink.port });
 
   t.test(
     'SSRF-13: a domain is proven by its own token at its own name, and by nothing that others can publish',
@@ -98,6 +104,47 @@ t.test('what others can do about a domain', async (t) => {
       t.ok((await missing(again.verify)).includes('verification'), 'a token from before');
     },
   );
+
+  t.test('a domain whose records vanish is warned about the next day, and goes on sending: SSRF-13', async (t) => {
+    const { id: accountId, call } = await manageDomains(node);
+    const { body } = await call('POST', '', { domain: 'fading.test' });
+    const path = `/${body.domain.id}`;
+    const records = Object.values(body.dns_records as Records);
+    const key = await buildKey(node.db, accountId);
+    const publish = () => {
+      for (const { name, value } of records) node.zone.set(name, { TXT: [value] });
+    };
+    /** What the look-up of the next day finds, whichever node makes it. */
+    const nextDay = async (isRight: (warning: string | null) => boolean) => {
+      await node.db.query({ text: 'UPDATE domains SET next_check_at = now() WHERE id = $1', values: [body.domain.id] });
+      await recheckDue(node.db, node.surroundings);
+      return eventually(async () => {
+        const { domain } = (await call('GET', path)).body;
+        return isRight(domain.dns_warning) && domain;
+      });
+    };
+    const arrives = async (subject: string) => {
+      const fields = { from: 'a@fading.test', to: 'a@receiver.test', subject, text: 't' };
+      t.equal((await node.call('POST', '/api/v1/emails', { key, body: fields })).status, 200, subject);
+      const raw = await eventually(
+        async () => sink.messages.find((one) => one.raw.includes(`Subject: ${subject}`))?.raw,
+      );
+      t.match(raw.toString('latin1'), /^DKIM-Signature: [^:]* d=fading\.test;/, 'and is signed');
+    };
+
+    publish();
+    t.match((await call('POST', `${path}/verify`)).body.domain, { status: 'verified', dns_warning: null });
+    for (const { name } of records) node.zone.set(name, undefined);
+    const warned = await nextDay((warning) => warning !== null);
+    t.equal(warned.status, 'verified', 'nobody who can take a name server away takes the mail with it');
+    t.match(warned.dns_warning, /^verification: there is no TXT record at .*; dkim: there is no .*; spf: there is no /);
+    await arrives('without records');
+    const again = { text: `SELECT FROM domains WHERE id = $1 AND next_check_at > now() + interval '23 hours'` };
+    t.equal((await node.db.query({ ...again, values: [body.domain.id] })).length, 1, 'it is looked at once a day');
+    publish();
+    t.equal((await nextDay((warning) => warning === null)).status, 'verified', 'the warning goes when they are back');
+    await arrives('with records');
+  });
 
   t.test('SSRF-14: what DNS says is told in plain words, and not at length', async (t) => {
     const { call } = await manageDomains(node);
