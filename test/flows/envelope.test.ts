@@ -11,6 +11,7 @@ import { anyAddress, odd, plainAddress, unreachable } from '../mail/addresses.ts
 import { refused, show } from '../mail/payloads.ts';
 import { hasPython, readAll } from '../mail/python.ts';
 import { startDirectNode } from '../support/direct.ts';
+import { startHook } from '../support/hook.ts';
 import { type Peer, startScriptedMx } from '../support/mx.ts';
 import { eventually } from '../support/node.ts';
 import { watchFiles } from '../support/opened-files.ts';
@@ -223,4 +224,48 @@ t.test('INJ-03: the name of a file has no path when it arrives, and names no fil
   );
   const touched = opened.filter((line) => /canary\.txt|passwd|boot\.ini|win\.ini|evil\.exe|file\.doc/.test(line));
   t.strictSame(touched, [], 'no such file was asked for');
+});
+
+t.test('a file is what its content says: no path is read beside it, and no URL asked for: INJ-05', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'sendwright-canary-'));
+  t.teardown(() => rm(folder, { recursive: true, force: true }));
+  const path = join(folder, 'canary.txt');
+  const canary = 'what no mail may have';
+  await writeFile(path, canary);
+  const hook = await startHook(t, () => ({ status: 200, body: canary }));
+
+  // What programs that write mail read a file by, each beside a content that is good, and all at once.
+  const others: Record<string, unknown> = {
+    path,
+    href: hook.url,
+    url: hook.url,
+    raw: `Content-Type: text/plain\r\n\r\n${canary}`,
+    file: path,
+    stream: { path },
+    data: { href: hook.url },
+    src: `file://${path}`,
+  };
+  const attachments = [...Object.entries(others).map(([name, value]) => ({ [name]: value })), others].map(
+    (fields, at) => ({ filename: `${at}.txt`, content: Buffer.from(`file ${at}`).toString('base64'), ...fields }),
+  );
+  const aside = {
+    ...others,
+    alternatives: [{ path }],
+    icalEvent: { href: hook.url },
+    amp: { path },
+    watchHtml: { path },
+  };
+  const { status, body } = await ask({ to: ['a@files.test'], subject: 'content alone', attachments, ...aside });
+  t.equal(status, 200, `what is not known is left out: ${body.detail}`);
+  await settled([body.email.id]);
+
+  const raw = messages.findLast((one) => one.includes('Subject: content alone')) ?? Buffer.alloc(0);
+  const parsed = await PostalMime.parse(raw);
+  t.strictSame(
+    parsed.attachments.map(({ filename, content }) => [filename, Buffer.from(content as ArrayBuffer).toString()]),
+    attachments.map(({ filename }, at) => [filename, `file ${at}`]),
+  );
+  t.strictSame([parsed.text?.trim(), parsed.html], ['t', undefined]);
+  for (const form of [canary, Buffer.from(canary).toString('base64').slice(0, 24)]) t.notOk(raw.includes(form), form);
+  t.equal(hook.connections, 0, 'nothing was fetched');
 });
