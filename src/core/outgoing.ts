@@ -99,9 +99,10 @@ export async function load(db: Database, wanted: Wanted[]): Promise<Map<string, 
                   a.suspended_at IS NOT NULL AS suspended,
                   -- Whoever is tried for the first time and at once was looked up when the email was accepted.
                   CASE WHEN wanted.tried OR e.scheduled_at IS NOT NULL THEN ARRAY(
-                    SELECT x.address FROM recipients r
-                      JOIN suppressions x ON x.account_id = e.account_id AND x.address = lower(r.address)
-                     WHERE r.email_id = e.id AND (x.reason <> 'unsubscribe' OR e.type = 'marketing')) ELSE '{}' END AS suppressed
+                    SELECT x.address FROM suppressions x
+                     -- In the form of the list already: what lower() makes of an address differs with the database's locale.
+                     WHERE x.account_id = e.account_id AND x.address = ANY(e.recipient_addresses)
+                       AND (x.reason <> 'unsubscribe' OR e.type = 'marketing')) ELSE '{}' END AS suppressed
              FROM unnest(${unseen('$1::uuid[]')}, ${unseen('$2::boolean[]')}, ${unseen('$3::boolean[]')}) AS wanted (id, tried, ahead)
             CROSS JOIN LATERAL ${rowOf('emails', 'id = wanted.id')} e
             CROSS JOIN LATERAL ${rowOf('email_contents', 'email_id = wanted.id')} c

@@ -1,5 +1,6 @@
 import t from 'tap';
-import { buildAccount, buildKey, buildSender } from '../support/build.ts';
+import { createUnsubscribeToken } from '../../src/mail/token.ts';
+import { buildAccount, buildKey, buildSender, unsubscribeKey } from '../support/build.ts';
 import { startDirectNode } from '../support/direct.ts';
 import { testKey } from '../support/keys.ts';
 import { startSink } from '../support/mx.ts';
@@ -172,13 +173,16 @@ t.test('scheduling', async (t) => {
       body: { from: node.from, to: 'a@later.test', subject: 's', text: 't', scheduled_at: at(1_500) },
     });
     const toSuppressed = await node.send({ to: ['Late@later.test'], scheduled_at: at(1_500) });
+    // Of which PostgreSQL has lower case of its own, in each locale another.
+    const toOdd = await node.send({ to: ['\u0130LK@later.test'], scheduled_at: at(1_500) });
     const toBoth = await node.send({ to: ['late@later.test', 'other@later.test'], scheduled_at: at(1_500) });
     await node.db.query({
       text: 'UPDATE api_keys SET revoked_at = now() WHERE key_prefix = $1',
       values: [revoked.slice(0, 12)],
     });
     const { body: login } = await node.call('POST', '/api/v1/auth/login', { body: node.account });
-    await node.call('POST', '/api/v1/suppressions', { token: login.token, body: { address: 'late@later.test' } });
+    for (const address of ['late@later.test', '\u0130lk@later.test'])
+      await node.call('POST', '/api/v1/suppressions', { token: login.token, body: { address } });
     t.match(
       await eventually(async () => {
         const email = await node.read(byRevoked.body.email.id);
@@ -186,13 +190,14 @@ t.test('scheduling', async (t) => {
       }),
       { error: /key .* was revoked/ },
     );
-    t.match(
-      await eventually(async () => {
-        const email = await node.read(toSuppressed.id);
-        return email.status === 'suppressed' && email;
-      }),
-      { recipients: [{ status: 'suppressed', next_attempt_at: null }] },
-    );
+    for (const { id } of [toSuppressed, toOdd])
+      t.match(
+        await eventually(async () => {
+          const email = await node.read(id);
+          return email.status !== 'queued' && email;
+        }),
+        { status: 'suppressed', recipients: [{ status: 'suppressed', next_attempt_at: null }] },
+      );
     const both = await eventually(async () => {
       const email = await node.read(toBoth.id);
       return email.status !== 'queued' && email;
@@ -240,6 +245,44 @@ t.test('suppressions', async (t) => {
     t.equal((await send({ to: 'reader@example.test' })).status, 'suppressed', 'a complaint says more');
     await suppress('reader@example.test', 'unsubscribe');
     t.equal((await send({ to: 'reader@example.test' })).status, 'suppressed', 'and is not taken back by less');
+  });
+
+  t.test('an address on the list is on it in every spelling, and no other address is: MAIL-06', async (t) => {
+    const spellings = [
+      'x@bücher.test',
+      'x@xn--bcher-kva.test',
+      'X@BÜCHER.Test',
+      'x@XN--BCHER-KVA.TEST',
+      'x@bu\u0308cher.test',
+      'x@ｂücher.test',
+      'x@bücher\u3002test',
+      'Ann <X@bücher.test>',
+    ];
+    const others = ['x+news@bücher.test', 'x@mail.bücher.test', 'x@bucher.test', 'xx@bücher.test'];
+    const sends = async (to: string) => (await send({ to }))?.status ?? 'refused';
+    for (const written of spellings) {
+      t.equal((await suppress(written)).body.suppression.address, 'x@xn--bcher-kva.test', written);
+      for (const to of spellings) t.equal(await sends(to), 'suppressed', `${written} is on the list: ${to}`);
+      const path = `/api/v1/suppressions/${encodeURIComponent(written)}`;
+      t.equal((await node.call('DELETE', path, { token })).status, 200, `and off it again: ${written}`);
+    }
+    await suppress('x@bücher.test');
+    await suppress('a+b@bücher.test');
+    for (const to of others) t.not(await sends(to), 'suppressed', to);
+    t.strictSame([await sends('a@bücher.test'), await sends('A+B@bücher.test')], ['queued', 'suppressed']);
+    // A name with its dot is no second spelling: it is refused, on the list and in an email.
+    t.match((await suppress('x@bücher.test.')).body.detail, 'address: the domain ends with a dot');
+    t.equal(await sends('x@bücher.test.'), 'refused');
+
+    const { id } = await send({ to: 'Reader@BÜCHER.test', type: 'marketing' });
+    const link = createUnsubscribeToken(unsubscribeKey(encryptionKey), { emailId: id, position: 0 });
+    t.equal((await node.call('POST', `/unsubscribe/${link}`)).status, 200);
+    for (const to of ['reader@bücher.test', 'READER@xn--bcher-kva.test']) {
+      t.equal((await send({ to, type: 'marketing' })).status, 'suppressed', to);
+      t.equal((await send({ to })).status, 'queued', `${to}, what is not marketing`);
+    }
+    for (const address of ['x@bücher.test', 'a+b@bücher.test', 'reader@bücher.test'])
+      await node.call('DELETE', `/api/v1/suppressions/${encodeURIComponent(address)}`, { token });
   });
 
   t.test('a hard bounce puts the address on the list, another refusal does not', async (t) => {
