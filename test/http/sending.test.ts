@@ -205,6 +205,59 @@ t.test('scheduling', async (t) => {
     t.match(both, { status: 'suppressed', recipients: [{ status: 'suppressed' }, { status: 'delivered' }] });
     t.equal(sink.messages.length, before + 1);
   });
+
+  t.test('what waits while its account is suspended is not sent, fails and says so: MAIL-13', async (t) => {
+    const before = sink.messages.length;
+    const sender = await buildSender(node.db, testKey(7));
+    const login = async (body: unknown) => (await node.call('POST', '/api/v1/auth/login', { body })).body.token;
+    const token = await login(sender.account);
+    const hook = { url: 'https://hooks.example.com/', events: ['email.failed', 'email.delivered'] };
+    t.equal((await node.call('POST', '/api/v1/webhooks', { token, body: hook })).status, 201);
+    const send = async (fields: object) => {
+      const body = { from: sender.from, subject: 's', text: 't', ...fields };
+      return (await node.call('POST', '/api/v1/emails', { key: sender.key, body })).body.email.id as string;
+    };
+    const read = async (id: string) => (await node.call('GET', `/api/v1/emails/${id}`, { key: sender.key })).body.email;
+    node.zone.set('away.test', 'SERVFAIL');
+    const tried = await send({ to: 'a@away.test' });
+    const scheduled = await send({ to: ['a@later.test', 'b@later.test'], scheduled_at: at(3_600_000) });
+    await eventually(async () => (await read(tried)).recipients[0].status === 'deferred');
+
+    const admin = await login({ email: 'admin@example.test', password: node.adminPassword });
+    const suspend = (suspended: boolean) =>
+      node.call('PATCH', `/api/v1/admin/accounts/${sender.account.id}`, { token: admin, body: { suspended } });
+    t.equal((await suspend(true)).status, 200);
+    // From here on nothing is in the way of either but that.
+    node.zone.set('away.test', { A: ['127.0.0.1'] });
+    await node.db.query({
+      text: 'UPDATE recipients SET next_attempt_at = now() WHERE email_id = ANY($1)',
+      values: [[tried, scheduled]],
+    });
+    await eventually(async () => {
+      const rows = await node.db.prisma.email.findMany({ where: { accountId: sender.account.id } });
+      return rows.every(({ status }) => status === 'failed');
+    });
+    t.equal((await suspend(false)).status, 200);
+    for (const [id, recipients] of [
+      [tried, 1],
+      [scheduled, 2],
+    ] as const) {
+      const email = await read(id);
+      t.match(
+        [email.status, email.error],
+        ['failed', /the account is suspended/],
+        'for good, also when it is let in again',
+      );
+      t.equal(email.recipients.length, recipients);
+      for (const one of email.recipients) t.match(one, { status: 'failed', next_attempt_at: null });
+      const { deliveries } = (await node.call('GET', `/api/v1/webhook-deliveries?email_id=${id}`, { token })).body;
+      t.strictSame(
+        deliveries.map(({ event }: { event: string }) => event),
+        ['email.failed'],
+      );
+    }
+    t.equal(sink.messages.length, before, 'no server heard of them');
+  });
 });
 
 t.test('suppressions', async (t) => {
