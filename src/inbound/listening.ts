@@ -50,6 +50,30 @@ export function hangUp(server: SMTPServer, session: SMTPServerSession, sentence?
   }
 }
 
+/**
+ * Hangs up on a session that has had so many errors for an answer, or so many answers at all, since it began or last had a message
+ * taken. To be called once for a session, when it connects.
+ */
+export function limitReplies(
+  server: SMTPServer,
+  session: SMTPServerSession,
+  most: { errors: number; replies: number },
+): void {
+  for (const connection of server.connections) {
+    if (connection.id !== session.id) continue;
+    const send = connection.send.bind(connection);
+    let count = { errors: 0, replies: 0 };
+    // Every answer passes here, also to what no handler hears of: commands out of order, unknown, or about nothing.
+    connection.send = (code, text, context) => {
+      count = { errors: count.errors + (code >= 400 ? 1 : 0), replies: count.replies + 1 };
+      if (context === 'DATA_OK') count = { errors: 0, replies: 0 };
+      if (count.errors > most.errors) send(421, '4.7.0 too many errors');
+      else if (count.replies > most.replies) send(421, '4.7.0 too many commands');
+      else send(code, text, context);
+    };
+  }
+}
+
 /** Closes the server. Whoever is not in the middle of a message goes at once, the others within `graceMs`. */
 export function close(
   server: SMTPServer,

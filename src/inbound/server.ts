@@ -1,7 +1,7 @@
 import { SMTPServer, type SMTPServerDataStream, type SMTPServerSession } from 'smtp-server';
 import type { TlsCertificate } from './certificate.ts';
 import { limitConnections } from './connection-limit.ts';
-import { close, common, hangUp, listen, unknownCommands } from './listening.ts';
+import { close, common, hangUp, limitReplies, listen, unknownCommands } from './listening.ts';
 import { notNow, Refusal, tooLarge } from './refusal.ts';
 import { type Mailbox, mailboxOf, type ReturnTools, receive } from './returns.ts';
 
@@ -32,6 +32,8 @@ export interface Patience {
 
 const usualPatience: Patience = { idleMs: 2 * 60_000, contentMs: 5 * 60_000, visitMs: 15 * 60_000 };
 const most = { mostInAll: 200, mostOfOne: 20 };
+/** A message takes some 20 replies, with ten recipients and STARTTLS before it. */
+const mostReplies = { errors: 20, replies: 100 };
 const largestMessage = 10 * 1024 * 1024;
 /** What is read of a message: reports stand at its beginning. */
 const mostKept = 1024 * 1024;
@@ -66,6 +68,7 @@ export async function startInbound(options: InboundOptions): Promise<InboundServ
     socketTimeout: patience.idleMs,
     onConnect(session, callback) {
       visits.set(session, deadline(session, patience.visitMs, '4.4.2 that took too long'));
+      limitReplies(server, session, mostReplies);
       callback();
     },
     onRcptTo(address, _session, callback) {

@@ -15,9 +15,13 @@ t.test('MAIL-01: nothing is relayed', async (t) => {
   const id = await send('jane@example.com');
   const good = returnPath(id);
   const [local = ''] = good.split('@');
-  const dialog = await dial();
-  t.match(await dialog.ask(`MAIL FROM:<spammer@spam.test>`), /^250 /);
-  for (const address of [
+  const envelope = async (from = '') => {
+    const dialog = await dial();
+    t.match(await dialog.ask(`MAIL FROM:<${from}>`), /^250 /);
+    return dialog;
+  };
+  const dialogs = [await envelope('spammer@spam.test'), await envelope('spammer@spam.test')] as const;
+  for (const [index, address] of [
     'user@elsewhere.test',
     `user@${host}`,
     `user%elsewhere.test@${host}`,
@@ -38,9 +42,12 @@ t.test('MAIL-01: nothing is relayed', async (t) => {
     'abuse@elsewhere.test',
     `abuse+x@${host}`,
     'fbl',
-  ]) {
+  ].entries()) {
+    // More than twenty errors are too many for one visit.
+    const dialog = dialogs[index % 2 === 0 ? 0 : 1];
     t.match(await dialog.ask(`RCPT TO:<${address}>`), /^(?:550 5\.7\.1|501|553) /, address);
   }
+  const [dialog] = dialogs;
   t.match(await dialog.ask('DATA'), /^503 /);
   t.match(await dialog.ask(`RCPT TO:<@relay.test:${good.toUpperCase()}>`), /^250 /, 'a source route is left out');
   t.match(await dialog.ask('VRFY jane'), /^25[02] |^50[02] /);
@@ -224,6 +231,25 @@ t.test('S14: one that breaks off before the final dot changes nothing', async (t
   await dialog.rest();
   t.match(await deliver(`fbl@${host}`, 'x'), /^554/, 'the next one is served');
   t.strictSame((await read(id)).returns, []);
+});
+
+t.test('whoever is answered with errors, or talks of nothing, is hung up on after a while: DOS-09', async (t) => {
+  const { send } = await scene.sender();
+  const to = returnPath(await send('jane@example.com'));
+  const unknown = ['RCPT TO:<user@elsewhere.test>', 'DATA', 'MAIL FROM:<> SIZE=99999999', 'RCPT TO:<'];
+  const wrong = await dial();
+  await wrong.ask('MAIL FROM:<>');
+  for (let n = 0; n < 20; n++) t.match(await wrong.ask(unknown[n % 4] ?? ''), /^5/);
+  t.match(await wrong.ask('RCPT TO:<user@elsewhere.test>'), '421 4.7.0 too many errors');
+  t.equal(await wrong.rest(), '');
+  const idle = await dial();
+  idle.send('NOOP\r\nRSET\r\nVRFY x\r\nEHLO again.test\r\n'.repeat(100));
+  t.match(await idle.rest(), /^(?:25[02][ -].*\r\n)+421 4\.7\.0 too many commands\r\n$/, 'and nothing behind is heard');
+  const honest = await dial();
+  for (let n = 0; n < 4; n++) {
+    for (let errors = 0; errors < 8; errors++) await honest.ask('RCPT TO:<user@elsewhere.test>');
+    t.match(await honest.message('', bounce({}).replaceAll('\n', '\r\n'), [to]), taken, 'one that has messages is not');
+  }
 });
 
 t.test('nobody holds a connection for ever, or all of them: DOS-09', async (t) => {
