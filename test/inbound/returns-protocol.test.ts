@@ -193,6 +193,28 @@ t.test('SMG-09: no AUTH, no CHUNKING, and no commands of other times', async (t)
   t.match(await dialog.ask('GET / HTTP/1.1'), /^421 /);
 });
 
+t.test(
+  'HTTP is no SMTP, and SMTP no HTTP: whoever mistakes the port is hung up on, and nothing is done: SMG-10',
+  async (t) => {
+    const { send, read } = await scene.sender();
+    const id = await send('jane@example.com');
+    const said = `EHLO x.test\r\nMAIL FROM:<>\r\nRCPT TO:<${returnPath(id)}>\r\nDATA\r\n${bounce({}).replaceAll('\n', '\r\n')}\r\n.\r\n`;
+    for (const line of ['POST / HTTP/1.1', 'GET /healthz HTTP/1.0', 'post /x http/1.1']) {
+      const browser = await Dialog.open(t, scene.server.port, false);
+      // A page can have a browser post any text, and so a whole dialogue as its body.
+      browser.send(`${line}\r\nHost: 127.0.0.1\r\nContent-Length: ${said.length}\r\n\r\n${said}`);
+      t.match(await browser.rest(), /^421 .*HTTP.*\r\n$/, line);
+    }
+    t.strictSame((await read(id)).returns, [], 'none of what came behind it was heard');
+    const { port } = new URL(scene.node.baseUrl);
+    for (const bytes of [said, 'EHLO x.test\r\n', 'QUIT\r\n', 'HELO']) {
+      const client = await Dialog.open(t, Number(port), false, false);
+      client.send(bytes);
+      t.match(await client.rest(), /^HTTP\/1\.1 400 .*\r\n\r\n\{"error":"invalid request"\}$/s, bytes.slice(0, 20));
+    }
+  },
+);
+
 t.test('DOS-07: a message that is too large is refused, before or after it was sent', async (t) => {
   const { send, read } = await scene.sender();
   const id = await send('jane@example.com');
