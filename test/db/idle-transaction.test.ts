@@ -1,9 +1,10 @@
 import t from 'tap';
-import { isUnavailable } from '../../src/db/client.ts';
+import { isUnavailable, type Sql } from '../../src/db/client.ts';
 import { openDatabase } from '../support/db.ts';
 
+const db = await openDatabase(t);
+
 t.test('QUE-07: a transaction that its node leaves open ends by itself, before the node counts as dead', async (t) => {
-  const db = await openDatabase(t);
   const idle = {
     text: `SELECT setting::int AS ms FROM pg_settings WHERE name = 'idle_in_transaction_session_timeout'`,
   };
@@ -18,4 +19,63 @@ t.test('QUE-07: a transaction that its node leaves open ends by itself, before t
   const error = await ended.catch((reason: Error) => reason);
   t.ok(isUnavailable(error), String(error));
   t.equal((await db.query({ text: 'SELECT 1' })).length, 1, 'and the pool goes on');
+});
+
+t.test('transactions that stand in the way of each other are run again, and each counts once: QUE-12', async (t) => {
+  await db.query({ text: 'CREATE TABLE counts (id int PRIMARY KEY, n int NOT NULL)' });
+  await db.query({ text: 'INSERT INTO counts VALUES (1, 0), (2, 0)' });
+  const add = (tx: Sql, id: number) => tx.query({ text: 'UPDATE counts SET n = n + 1 WHERE id = $1', values: [id] });
+  const counts = async () =>
+    (await db.query<{ n: number }>({ text: 'SELECT n FROM counts ORDER BY id' })).map(({ n }) => n);
+  /** Runs two transactions of which neither goes on to its second step before both are through the first; how often one was begun. */
+  const collide = async (step: (tx: Sql, side: 0 | 1) => Promise<unknown>, then: typeof step) => {
+    const reached = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    let begun = 0;
+    const run = (side: 0 | 1) =>
+      db.transaction(async (tx) => {
+        begun += 1;
+        await step(tx, side);
+        reached[side]?.resolve();
+        await Promise.all(reached.map(({ promise }) => promise));
+        await then(tx, side);
+        return side;
+      });
+    t.strictSame(await Promise.all([run(0), run(1)]), [0, 1], 'both come to an end');
+    return begun;
+  };
+
+  const inCircle = await collide(
+    async (tx, side) => {
+      // Else a second passes until it is seen.
+      await tx.query({ text: `SET LOCAL deadlock_timeout = '10ms'` });
+      await add(tx, side + 1);
+    },
+    (tx, side) => add(tx, 2 - side),
+  );
+  t.strictSame([inCircle, await counts()], [3, [2, 2]], '40P01: one gave way, and was run once more');
+
+  const outdated = await collide(
+    async (tx) => {
+      await tx.query({ text: 'SET TRANSACTION ISOLATION LEVEL REPEATABLE READ' });
+      await tx.query({ text: 'SELECT FROM counts' });
+    },
+    (tx) => add(tx, 1),
+  );
+  t.strictSame([outdated, await counts()], [3, [4, 2]], '40001: one had seen what was no more, and looked again');
+
+  for (const [code, runs] of [
+    ['40001', 3],
+    ['40P01', 3],
+    ['23505', 1],
+  ] as const) {
+    let begun = 0;
+    const hopeless = db.transaction(async (tx) => {
+      begun += 1;
+      await add(tx, 1);
+      await tx.query({ text: `DO $$ BEGIN RAISE 'always' USING ERRCODE = '${code}'; END $$` });
+    });
+    await t.rejects(hopeless, { code });
+    t.equal(begun, runs, `${code}: so often, and no more`);
+  }
+  t.strictSame(await counts(), [4, 2], 'what was given up left nothing');
 });
