@@ -179,6 +179,7 @@ class Workers {
     const running = { worker, startedAt: performance.now(), names, ready, asked, ended };
     this.#running.add(running);
     void ended.then(() => this.#running.delete(running));
+    closeUntaken(worker, ended);
     tell(worker, this.#options.ground);
     return running;
   }
@@ -191,4 +192,28 @@ class Workers {
 /** One that has just died hears nothing, and its end is dealt with elsewhere. */
 function tell(worker: Worker, message: ToWorker): void {
   if (worker.isConnected()) worker.process.send?.(message, undefined, undefined, () => undefined);
+}
+
+/** A connection on its way to a worker: what Node says beside it. */
+interface HandedOver {
+  act?: string;
+  /** Of the port: one that has not said whether it takes the last connection is given no other. */
+  key?: string;
+}
+
+/**
+ * Node closes its own end of a connection once a worker says that it has it: where one dies before, the client would wait
+ * for as long as it likes, and the descriptor would stay.
+ */
+function closeUntaken({ process: child }: Worker, ended: Promise<unknown>): void {
+  const last = new Map<string | undefined, { close(): void }>();
+  const send = child.send.bind(child) as (...all: unknown[]) => boolean;
+  child.send = ((message: HandedOver, handle?: { close(): void }, ...rest: unknown[]) => {
+    if (message.act === 'newconn' && handle) last.set(message.key, handle);
+    return send(message, handle, ...rest);
+  }) as typeof child.send;
+  // To close one that was taken, and is closed, does nothing.
+  void ended.then(() => {
+    for (const handle of last.values()) handle.close();
+  });
 }

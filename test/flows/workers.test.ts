@@ -1,7 +1,9 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { createDatabase } from '../support/db.ts';
 import { directEnv, mailHostname, prepareSender } from '../support/direct.ts';
@@ -154,6 +156,29 @@ t.test('workers outlive their first process for as long as they need, and a new 
   t.same(received, ['in the air'], 'it was not sent again');
   await eventually(async () => isGone(busy), 20_000);
   t.equal(await next.end('SIGTERM'), 0);
+});
+
+t.test('a connection that a worker was handed and had not taken ends when the worker does', async (t) => {
+  const { env } = await startReceiver(t);
+  const all = { ...env, DATA_DIR: await folder(t), WORKERS: '2' };
+  const app = await startSendwright(testEnv(await createDatabase(), all));
+  t.teardown(() => app.end('SIGKILL'));
+  const [frozen = 0] = childrenOf(app.pid);
+  process.kill(frozen, 'SIGSTOP');
+  const calls = Array.from({ length: 6 }, () => {
+    const state = { over: false };
+    const socket = connect(Number(new URL(app.baseUrl).port), '127.0.0.1');
+    t.teardown(() => socket.destroy());
+    socket.on('error', () => undefined).on('close', () => (state.over = true));
+    socket.end('GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n').resume();
+    return state;
+  });
+  const open = () => calls.filter(({ over }) => !over).length;
+  await eventually(async () => open() === 1);
+  await sleep(300);
+  t.equal(open(), 1, 'the other worker has answered the rest');
+  process.kill(frozen, 'SIGKILL');
+  await eventually(async () => open() === 0, 5_000);
 });
 
 t.test('what keeps a worker from starting is one line of the first process', async (t) => {
