@@ -42,8 +42,10 @@ export async function install(root, progress, lend) {
   const flags = ['--include=dev', '--include=optional', '--engine-strict=false', '--audit=false', '--fund=false'];
   flags.push('--loglevel=info', '--foreground-scripts=false', '--progress=false', '--color=false');
   try {
-    const [command, ...args] = npm();
+    const [command, ...args] = npm(root);
     await run(command, [...args, 'ci', '--ignore-scripts', ...flags], { cwd: root, lend, onLine });
+    // It says that all is there, which is not so before the scripts have run.
+    fs.rmSync(npmRecordOf(root), { force: true });
     const named = mayRunScripts(root);
     // Without a name it would run those of all.
     if (named.length > 0)
@@ -67,10 +69,12 @@ function mayRunScripts(root) {
 }
 
 /** The npm that is running us, else the one on the PATH. */
-function npm() {
-  const running = process.env.npm_execpath;
+function npm(root) {
+  const { npm_execpath: running, npm_node_execpath: itsNode } = process.env;
+  // Our own Node, which `npm run` finds first, goes while it installs.
+  const node = [process.execPath, itsNode].find((one) => one && !one.startsWith(path.join(root, 'node_modules')));
   // pnpm and yarn set the same variable; they cannot read package-lock.json.
-  return running && path.basename(running) === 'npm-cli.js' ? [process.execPath, running] : ['npm'];
+  return node && running && path.basename(running) === 'npm-cli.js' ? [node, running] : ['npm'];
 }
 
 function explain(error, root) {
@@ -91,7 +95,9 @@ function installedByHand(root) {
   const have = JSON.parse(record).packages;
   return Object.entries(readLock(root)).every(([name, entry]) => {
     const same = have[name]?.version === entry.version && have[name]?.integrity === entry.integrity;
-    return name === '' || same || (entry.optional && !fits(entry));
+    // What only one for another platform needs is left out as well, and says nothing about platforms itself.
+    const isLeftOut = !fits(entry) || (!have[name] && !entry.os && !entry.cpu);
+    return name === '' || same || (entry.optional && isLeftOut);
   });
 }
 

@@ -309,7 +309,8 @@ async function recheck(db: Database, domain: Domain, where: Surroundings): Promi
     return;
   }
   await db.prisma.domain.updateMany({
-    where: { id: domain.id },
+    // Meanwhile another account may have proved that it is theirs, which is what it then says.
+    where: { id: domain.id, status: domain.status },
     data: { dnsWarning: missing.length === 0 ? null : detail },
   });
 }
