@@ -17,8 +17,9 @@ export interface Receiver {
 export const postfix = '/usr/sbin/postfix';
 /** Debian lets only one of the two be installed; the other is unpacked beside it. */
 export const exim =
-  ['/opt/exim4-for-tests/usr/sbin/exim4', '/usr/sbin/exim4'].find((path) => spawnSync(path, ['-bV']).status === 0) ??
-  null;
+  ['/opt/exim4-for-tests/usr/sbin/exim4', '/usr/sbin/exim4'].find(
+    (path) => spawnSync(path, ['-C', '/dev/null', '-bV']).status === 0,
+  ) ?? null;
 
 /** Postfix on 127.0.0.1, with STARTTLS and SMTPUTF8; to be run as root. It has the mailbox `box@receiver.test`. */
 export async function startPostfix(t: Test, port: number): Promise<Receiver> {
