@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pino } from 'pino';
@@ -37,7 +37,7 @@ function start(t: Test) {
 }
 
 t.test('a dot is on disk when it is noted, and names only its own recipients', async (t) => {
-  const { journal, lines } = start(t);
+  const { journal, lines, folder } = start(t);
   const claim = claimOf('a@a.test', 'b@a.test');
   await journal.dot(claim, ['b@a.test'], session);
   t.match(
@@ -47,6 +47,9 @@ t.test('a dot is on disk when it is noted, and names only its own recipients', a
   journal.answer(claim, []);
   await new Promise((resume) => setImmediate(resume));
   t.equal(lines().length, 2);
+  const modeOf = (file: string) => statSync(file).mode & 0o777;
+  t.equal(modeOf(folder), 0o700, 'nobody else sees to whom');
+  for (const name of readdirSync(folder)) t.equal(modeOf(join(folder, name)), 0o600);
 });
 
 t.test('what is recorded is not kept: one file that stays small', async (t) => {

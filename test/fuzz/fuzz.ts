@@ -38,7 +38,9 @@ async function openAll(only: string[], place: ReturnType<typeof openPlace>): Pro
       all.push({ number, promise, property, turns: 0, runs: 0, ms: 0, failure: null });
     }
   }
-  if (all.length === 0) throw new TypeError(`--only must name some of ${targets.map(({ name }) => name).join(', ')}`);
+  const known = (one: string) => all.some(({ number }) => number === one || number.startsWith(`${one}.`));
+  if (all.length === 0 || !only.every(known))
+    throw new TypeError(`--only must name some of ${targets.map(({ name }) => name).join(', ')}`);
   return all;
 }
 
@@ -78,7 +80,8 @@ async function takeTurn(one: Promised, { seed, path }: Options, ms: number): Pro
   one.turns += 1;
   one.runs += details.numRuns;
   one.ms += performance.now() - began;
-  if (!details.failed) return;
+  // A turn that was over before its first try is no failure, though it is called one.
+  if (!details.failed || (details.interrupted && details.numRuns === 0)) return;
   const again = `npm run fuzz -- --only ${one.number} --seed ${details.seed} --path ${details.counterexamplePath}`;
   const error = details.errorInstance instanceof Error ? details.errorInstance.stack : String(details.errorInstance);
   one.failure = `${fc.stringify(details.counterexample)}\n${error}\nagain: ${again}`;
@@ -106,7 +109,7 @@ function tableOf(all: Promised[]): string {
       number.padEnd(14),
       String(runs).padStart(9),
       `${(ms / 1_000).toFixed(1)} s`.padStart(9),
-      failure ? ' FAILS ' : '       ',
+      failure ? ' FAILS ' : runs === 0 ? ' untried' : '       ',
       promise,
     ].join(' '),
   );

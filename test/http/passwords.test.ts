@@ -72,6 +72,22 @@ t.test('passwords on two nodes', async (t) => {
     },
   );
 
+  t.test('of two changes at once with the same password one is made, and the other is told', async (t) => {
+    const account = await buildAccount(one.db);
+    const { token } = (await logIn(one, account)).body;
+    const answers = await Promise.all(
+      [one, two].map((node, at) =>
+        node.call('POST', path, {
+          token,
+          body: { current_password: account.password, new_password: `new password ${at}` },
+        }),
+      ),
+    );
+    const made = answers.findIndex(({ status }) => status === 200);
+    t.match(String(answers[1 - made]?.status), /^40[13]$/, 'where the first was faster its token is over as well');
+    t.equal((await logIn(two, { ...account, password: `new password ${made}` })).status, 200);
+  });
+
   t.test('AUTH-16: where the login is a cookie, no script sees the one that follows', async (t) => {
     const account = await buildAccount(one.db);
     const page = { 'X-Sendwright-Page': '1' };

@@ -1,6 +1,7 @@
-import { randomBytes } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import { request } from 'node:http';
 import t from 'tap';
+import { end, forgetExpired } from '../../src/core/sessions.ts';
 import { buildAccount, buildSender } from '../support/build.ts';
 import { call, eventually, startTestNode, type TestNode } from '../support/node.ts';
 import { encryptionKey, sharedNode } from '../support/shared-node.ts';
@@ -77,13 +78,35 @@ t.test('AUTH-16: logging out ends the login on all nodes, and no other', async (
   const ended = await logIn(one, account);
   const other = await logIn(two, account);
   t.equal((await two.call('GET', path, ended)).status, 200);
+  const streams = [watch(one, ended.headers), watch(two, other.headers)];
+  await eventually(async () => streams.every(({ seen }) => seen.text !== ''));
   const answer = await two.call('DELETE', path, ended);
   t.match(answer.headers.get('set-cookie'), /^sendwright_session=; .*Max-Age=0/);
+  await forgetExpired(first.db);
   for (const node of [one, two]) {
     t.equal((await node.call('GET', path, ended)).status, 401);
     t.equal((await node.call('GET', path, { token: ended.cookie.split('=')[1] })).status, 401, 'nor as a header');
     t.equal((await node.call('GET', path, other)).status, 200);
   }
+  t.notOk(streams[1]?.seen.over);
+  const passwords = { current_password: account.password, new_password: 'another password' };
+  const { status } = await one.call('POST', '/api/v1/auth/password', { body: passwords, headers: other.headers });
+  t.equal(status, 200);
+  await eventually(async () => streams.every(({ seen }) => seen.over), 15_000);
+});
+
+t.test('an ended login is remembered for longer than its token is good, and then forgotten', async (t) => {
+  const { db } = await sharedNode('api');
+  const add = async (hours: number) => {
+    const id = randomUUID();
+    await end(db, { id, expiresAt: new Date(Date.now() + hours * 3_600_000) });
+    return id;
+  };
+  const [good, past, longPast] = [await add(1), await add(-1), await add(-25)];
+  await forgetExpired(db);
+  const values = [[good, past, longPast]];
+  const left = await db.query<{ id: string }>({ text: 'SELECT id FROM ended_sessions WHERE id = ANY($1)', values });
+  t.strictSame(left.map(({ id }) => id).sort(), [good, past].sort());
 });
 
 /** What comes of a stream of events, as it comes. */

@@ -105,17 +105,20 @@ export const drain: Scenario = {
       const { world, findings, figures } = stage;
       const load = startLoad(stage, perSecond);
       const took: number[] = [];
+      const codes = new Set<unknown>();
       for (let round = 1; round <= run.rounds; round += 1) {
         await sleep(run.random.between(500, 2_500));
         run.say(`drain ${round} of ${run.rounds}`);
         const began = performance.now();
         const code = await world.node.signal(run.random.pick(['SIGTERM', 'SIGINT'] as const));
         took.push(performance.now() - began);
+        codes.add(code);
         if (code !== 0) findings.push({ rule: 'A10', what: `a drain ended with ${code}` });
         await world.node.start();
       }
       load.stop();
       figures.drains = run.rounds;
+      figures['exit codes'] = [...codes].join(', ');
       figures['longest drain, ms'] = Math.round(Math.max(...took));
     }),
 };

@@ -16,6 +16,8 @@ export const killAtStages: Scenario = {
       const chosen = ([name]: [string, unknown]) =>
         run.stages.length === 0 ||
         run.stages.some((start) => name.startsWith(start) && !/\w/.test(name[start.length] ?? ''));
+      const all = [...Object.entries(stages), ...Object.entries(startStages)];
+      if (!all.some(chosen)) throw new TypeError(`no stage begins with ${run.stages.join(' or ')}`);
       for (let round = 1; round <= run.rounds; round += 1) {
         for (const [name, reach] of Object.entries(stages).filter(chosen)) {
           const lifts: (() => void)[] = [];
