@@ -1,4 +1,4 @@
-import { call } from '../../support/node.ts';
+import { timeFilter } from '../log/one-filter.ts';
 import type { Spread } from '../throughput/round.ts';
 
 const domain = 'bench.test';
@@ -34,18 +34,8 @@ export interface LogTime {
 export async function timeLog(baseUrl: string, key: string, rounds: number): Promise<LogTime[]> {
   const all: LogTime[] = [];
   for (const [filter, query] of Object.entries(queries)) {
-    const times: number[] = [];
-    let matching = 0;
-    for (let round = 0; round <= rounds; round += 1) {
-      const began = performance.now();
-      const { status, body } = await call(baseUrl, 'GET', `/api/v1/emails?${query}`, { key });
-      if (status !== 200) throw new Error(`${filter}: ${JSON.stringify(body)}`);
-      matching = body.count;
-      // The first plans and fills caches.
-      if (round > 0) times.push(performance.now() - began);
-    }
-    const sorted = times.toSorted((a, b) => a - b);
-    const at = (share: number) => sorted[Math.floor(share * (sorted.length - 1))] ?? Number.NaN;
+    const { matching, times } = await timeFilter({ baseUrl, key }, query, rounds, 1);
+    const at = (share: number) => times[Math.floor(share * (times.length - 1))] ?? Number.NaN;
     all.push({ filter, matching, ms: { p50: at(0.5), p99: at(0.99) } });
   }
   return all;

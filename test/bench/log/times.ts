@@ -7,7 +7,8 @@ import { silentLog } from '../../../src/log.ts';
 import { startNode } from '../../../src/node.ts';
 import { Keyring } from '../../../src/seal.ts';
 import { buildSender } from '../../support/build.ts';
-import { call, testEnv } from '../../support/node.ts';
+import { testEnv } from '../../support/node.ts';
+import { timeFilter } from './one-filter.ts';
 
 /** What one filter of the log took, in ms. */
 export interface FilterTimes {
@@ -50,16 +51,7 @@ export async function timeLog({ dataDir, emails, calls, say, tell }: LogOptions)
     await seed(node.db, sender, emails);
     const all: FilterTimes[] = [];
     for (const [filter, query] of Object.entries(queriesOf(sender.domain))) {
-      const times: number[] = [];
-      let matching = 0;
-      for (let round = 0; round < calls; round += 1) {
-        const started = performance.now();
-        const answer = await call(node.baseUrl, 'GET', `/api/v1/emails?${query}`, { key: sender.key });
-        times.push(performance.now() - started);
-        if (answer.status !== 200) throw new Error(JSON.stringify(answer.body));
-        matching = answer.body.count;
-      }
-      times.sort((a, b) => a - b);
+      const { matching, times } = await timeFilter({ baseUrl: node.baseUrl, key: sender.key }, query, calls);
       const at = (share: number) => times[Math.ceil(share * calls) - 1] ?? 0;
       const one = { filter, matching, median: at(0.5), p99: at(0.99) };
       all.push(one);
