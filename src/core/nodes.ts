@@ -91,7 +91,7 @@ export async function buryAll(db: Database, onHeld = nobody): Promise<void> {
 export async function retire(db: Database, nodeId: string): Promise<void> {
   await db.transaction(async (tx) => {
     await tx.query({ text: 'DELETE FROM nodes WHERE id = $1', values: [nodeId] });
-    for (const kind of held) await free(tx, kind, [nodeId], letGo);
+    for (const kind of [mail, calls]) await free(tx, kind, [nodeId], letGo);
   });
 }
 
@@ -119,7 +119,6 @@ async function removeAndFree(tx: Sql, unseenForMs: number, onHeld: OnHeld): Prom
 type Held = readonly [table: 'recipients' | 'webhook_deliveries', queue: QueueName];
 const mail = ['recipients', 'deliver'] as const;
 const calls = ['webhook_deliveries', 'webhook'] as const;
-const held: Held[] = [mail, calls];
 
 /**
  * One message may be what ended them, and would end every process that takes it, for ever. Which one it is nobody knows:

@@ -198,13 +198,14 @@ export async function startCaller(t: Test, env: Record<string, string> = {}, hoo
 // What a node writes by itself: that it lives, and counts that it adds up.
 const ownTables = ['nodes', 'key_holders', 'email_counts', 'email_count_changes', 'destination_reports'];
 
-/** Notes each row that is written until the test ends; a call says which tables had any since the last one, once they are committed. */
 /** What of these a request changes: the rest a node writes by itself, as how far an erasure is, or what a look at a domain found. */
 const askedFor: Record<string, string> = {
   erasures: 'OF address_hash',
-  domains: 'OF account_id, domain, status, tls, pool, dkim_selector, dkim_private_key',
+  domains:
+    'OF account_id, domain, status, verified_at, verification_token, tls, pool, dkim_selector, dkim_private_key, dkim_public_key',
 };
 
+/** Notes each row that is written until the test ends; a call says which tables had any since the last one, once they are committed. */
 export async function watchTables(t: Test, node: TestNode): Promise<() => Promise<string[]>> {
   const tables = await node.db.query<{ name: string }>({
     text: `SELECT oid::regclass::text AS name FROM pg_class
@@ -212,9 +213,10 @@ export async function watchTables(t: Test, node: TestNode): Promise<() => Promis
               AND (relnamespace = 'public'::regnamespace OR oid = 'pgboss.job'::regclass)`,
     values: [ownTables],
   });
-  const triggers = tables.map(({ name }) => {
-    return `CREATE TRIGGER noted AFTER INSERT OR DELETE OR UPDATE ${askedFor[name] ?? ''} ON ${name} FOR EACH ROW EXECUTE FUNCTION note();`;
-  });
+  const triggers = tables.map(
+    ({ name }) =>
+      `CREATE TRIGGER noted AFTER INSERT OR DELETE OR UPDATE ${askedFor[name] ?? ''} ON ${name} FOR EACH ROW EXECUTE FUNCTION note();`,
+  );
   await node.db.query({
     text: `CREATE TABLE noted (what text);
            CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS
