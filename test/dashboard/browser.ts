@@ -66,7 +66,7 @@ export function sharedDashboard(): Promise<DashboardNode> {
 
 /** Types the login, as its owner would. */
 export async function logIn(page: Page, email: string, password: string): Promise<void> {
-  await page.getByLabel('Email').fill(email);
+  await page.getByLabel('Email', { exact: true }).fill(email);
   await page.getByLabel('Password', { exact: true }).fill(password);
   await page.getByRole('button', { name: 'Log in' }).click();
   await page.locator('nav.side').waitFor();
