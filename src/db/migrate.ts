@@ -24,6 +24,8 @@ export async function migrate(url: string, now: Date = new Date()): Promise<stri
     connectionTimeoutMillis: 10_000,
     application_name: 'sendwright migrate',
   });
+  // Between two statements nobody else hears that the connection broke; the next one says so.
+  client.on('error', () => undefined);
   await client.connect();
   try {
     await client.query('SELECT pg_advisory_lock($1)', [prismaLock]);

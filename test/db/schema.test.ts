@@ -1,9 +1,13 @@
 import { readFileSync } from 'node:fs';
 import t from 'tap';
+import { connect } from '../../src/db/client.ts';
+import { startErrorOf } from '../../src/db/failure.ts';
 import { migrate } from '../../src/db/migrate.ts';
 import { ensurePartitions } from '../../src/db/partitions.ts';
 import { newId } from '../../src/ids.ts';
+import { silentLog } from '../../src/log.ts';
 import { createDatabase, openDatabase } from '../support/db.ts';
+import { eventually } from '../support/node.ts';
 
 /** Model and column names as schema.prisma maps them. */
 function modelsOf(schema: string): Map<string, string[]> {
@@ -85,4 +89,32 @@ t.test('rows land in the partition of their week, and a far week finds none', as
   await t.rejects(insert(newId(far)), { code: '23514' });
   await Promise.all([ensurePartitions(db, far), ensurePartitions(db, far)]);
   await t.resolves(insert(newId(far)));
+});
+
+t.test('a migration whose connection is ended at any moment fails, and the process goes on', async (t) => {
+  const url = await createDatabase();
+  const db = connect(url, silentLog, 1);
+  t.teardown(() => db.close());
+  const lock = [72707369];
+  const waiting = { text: `SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND NOT granted` };
+  let ended = 0;
+  for (let round = 0; round < 20; round += 1) {
+    await db.query({ text: 'SELECT pg_advisory_lock($1)', values: lock });
+    const migrating = migrate(url).then(
+      () => 'done',
+      (error) => startErrorOf(error)?.message ?? error,
+    );
+    const [{ pid } = {}] = await eventually(async () => {
+      const rows = await db.query<{ pid: number }>(waiting);
+      return rows.length > 0 && rows;
+    });
+    await db.query({ text: 'SELECT pg_advisory_unlock($1)', values: lock });
+    await db.query({ text: 'SELECT pg_terminate_backend($1) FROM pg_sleep($2)', values: [pid, round / 1_000] });
+    const outcome = await migrating;
+    if (outcome === 'done') continue;
+    t.match(outcome, /^the database failed \(/);
+    ended += 1;
+  }
+  t.ok(ended > 0, `${ended} of 20`);
+  t.same(await migrate(url), []);
 });
