@@ -1,5 +1,6 @@
 import { writeFile } from 'node:fs/promises';
 import { startDrain } from './throughput/drain.ts';
+import { noHaraka, startBenchedHaraka, usualSessions } from './throughput/haraka.ts';
 import { describeMachine } from './throughput/machine.ts';
 import { measure, nextRound, type Result } from './throughput/measure.ts';
 import { type Options, readOptions, usage } from './throughput/options.ts';
@@ -29,10 +30,14 @@ async function main(options: Options): Promise<void> {
       console.log(await selfCheck(tools, options, tell));
       return;
     }
+    const { haraka } = options;
+    const noSecond = haraka === undefined ? null : noHaraka(haraka);
+    if (noSecond !== null) throw new Error(noSecond);
     const why = options.peer ? noPostfix() : 'not asked for (--no-peer)';
     if (why !== null) tell(`The peer is left out: ${why}`);
     const results = await measureSendwright(tools, options);
-    const peers = why === null ? await measurePeer(tools, options) : [];
+    const peers = why === null ? [await measurePostfix(tools, options)] : [];
+    if (haraka !== undefined) peers.push(await measureHaraka(tools, { ...options, haraka }));
     console.log(tableOf(results, peers));
     if (why !== null) console.log(`Without the peer: ${why}`);
     if (options.json !== undefined) await writeFile(options.json, report(options, results, peers));
@@ -60,13 +65,23 @@ async function measureSendwright(tools: Tools, options: Options): Promise<Result
   }
 }
 
-async function measurePeer(tools: Tools, options: Options): Promise<Result[]> {
+async function measurePostfix(tools: Tools, options: Options): Promise<Result[]> {
   const { sinkPort } = tools;
   const sessions = options.clients ?? usualClients.smtp;
-  return stopping(await startBenchedPostfix({ ...options, sinkPort, sessions }), (peer) =>
-    measure(peer, tools, peerScenariosOf(options), options, tell),
+  return measurePeer(tools, options, await startBenchedPostfix({ ...options, sinkPort, sessions }));
+}
+
+async function measureHaraka(tools: Tools, options: Options & { haraka: string }): Promise<Result[]> {
+  const clients = options.clients ?? usualSessions;
+  return measurePeer(
+    tools,
+    { ...options, clients },
+    await startBenchedHaraka({ ...options, sinkPort: tools.sinkPort }),
   );
 }
+
+const measurePeer = (tools: Tools, options: Options, started: System) =>
+  stopping(started, (peer) => measure(peer, tools, peerScenariosOf(options), options, tell));
 
 async function stopping<S extends System, T>(system: S, work: (system: S) => Promise<T>): Promise<T> {
   try {
@@ -99,9 +114,9 @@ async function withStatements(app: Sendwright, tools: Tools, options: Options, r
   }
 }
 
-function report(options: Options, results: Result[], peers: Result[]): string {
-  const { json: _, folder: __, profile: ___, ...said } = options;
-  return `${JSON.stringify({ at: new Date(), machine: describeMachine(), options: said, results, peers }, null, 2)}\n`;
+function report(options: Options, results: Result[], peers: Result[][]): string {
+  const { json: _, folder: __, profile: ___, haraka: ____, ...said } = options;
+  return `${JSON.stringify({ at: new Date(), machine: describeMachine(), options: said, results, peers: peers.flat() }, null, 2)}\n`;
 }
 
 /** Then whatever waits for them fails, and all that was started is stopped. */

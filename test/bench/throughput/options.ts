@@ -16,6 +16,8 @@ export interface Options {
   /** Messages one at a time, for the latency of an idle machine; 0: none. */
   idle: number;
   peer: boolean;
+  /** Whose node_modules have a second peer; undefined: there is none. */
+  haraka: string | undefined;
   /** An endpoint hears of every email that was sent. */
   webhook: boolean;
   /** Counts SQL statements, in rounds of their own. */
@@ -42,6 +44,7 @@ export const usage = `npm run bench -- [options]
   --rounds N                    medians of so many (3)
   --idle N                      messages one at a time (100; 0: none)
   --no-peer, --no-statements    leave out Postfix, the count of SQL statements
+  --haraka DIR                  Haraka too, from the node_modules of this folder
   --webhook                     an endpoint that hears of every email
   --self-check                  the generator straight into the sink, and nothing else
   --domains N, --sites N        recipients' domains (20) and operators of their servers (1)
@@ -65,6 +68,7 @@ export function readOptions(args: string[]): Options {
       rounds: { type: 'string', default: '3' },
       idle: { type: 'string', default: '100' },
       peer: { type: 'boolean', default: true },
+      haraka: { type: 'string' },
       webhook: { type: 'boolean', default: false },
       statements: { type: 'boolean', default: true },
       'self-check': { type: 'boolean', default: false },
@@ -89,6 +93,7 @@ export function readOptions(args: string[]): Options {
     rounds: wholeNumber('rounds', values.rounds, 1),
     idle: wholeNumber('idle', values.idle, 0),
     peer: values.peer,
+    haraka: values.haraka,
     webhook: values.webhook,
     statements: values.statements,
     selfCheck: values['self-check'],

@@ -1,12 +1,11 @@
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
-import { generateKeyPairSync } from 'node:crypto';
-import { existsSync, globSync } from 'node:fs';
+import { spawn, spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { chmod, chown, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { eventually } from '../../support/node.ts';
 import { answersAt, freePort } from '../../support/ports.ts';
 import { postfix } from '../../support/receivers.ts';
+import { complaintsOf, fillIn, makeKey, untilEmpty } from './peers.ts';
 import { siteName } from './recipe.ts';
 import { sinkHosts } from './sink.ts';
 import type { System } from './system.ts';
@@ -17,7 +16,6 @@ import { verifySignatures } from './verification.ts';
 const opendkim = '/usr/sbin/opendkim';
 const domain = 'peer.test';
 const concurrency = 20;
-const drainedWithinMs = 60_000;
 
 export interface PostfixOptions {
   /** Where its queue goes: on the file system that PostgreSQL's data is on. */
@@ -43,7 +41,7 @@ export async function startBenchedPostfix(options: PostfixOptions): Promise<Syst
   const signer = spawn(opendkim, ['-f', '-x', join(home, 'milter/opendkim.conf')], {
     stdio: ['ignore', 'ignore', 'pipe'],
   });
-  const complaints = textOf(signer);
+  const complaints = complaintsOf(signer);
   await eventually(async () => existsSync(join(home, 'milter/socket'))).catch(async () => {
     signer.kill();
     await rm(home, { recursive: true, force: true });
@@ -71,12 +69,7 @@ export async function startBenchedPostfix(options: PostfixOptions): Promise<Syst
     target: () => ({ host: '127.0.0.1', port, key: null, startTls: false }),
     server: { roots: [master, signer.pid ?? 0], except: [] },
     database: null,
-    async settle() {
-      for (const end = Date.now() + drainedWithinMs; Date.now() < end; await sleep(20)) {
-        if (globSync(join(home, 'spool/{incoming,active,deferred}/**/[0-9A-F]*'), {}).length === 0) return;
-      }
-      throw new Error(`Postfix still has mail after ${drainedWithinMs / 1_000} s: see ${home}/log`);
-    },
+    settle: () => untilEmpty('Postfix', join(home, 'spool/{incoming,active,deferred}/**/[0-9A-F]*')),
     audit: (recipe, kept) =>
       verifySignatures(recipe, kept, (name) => (name === `bench._domainkey.${domain}` ? key : null)),
     stop,
@@ -89,15 +82,15 @@ async function layOut(home: string, options: PostfixOptions, port: number): Prom
   for (const folder of ['conf', 'spool', 'data', 'milter']) await mkdir(join(home, folder));
   const postfixUser = Number(spawnSync('id', ['-u', 'postfix'], { encoding: 'utf8' }).stdout);
   await chown(join(home, 'data'), postfixUser, 0);
-  const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: 2_048 });
-  await writeFile(join(home, 'milter/key.pem'), privateKey.export({ type: 'pkcs8', format: 'pem' }));
+  const { pem, record } = makeKey();
+  await writeFile(join(home, 'milter/key.pem'), pem);
   for (const owned of ['milter', 'milter/key.pem']) await chown(join(home, owned), postfixUser, 0);
 
   const sinks = [false, true].map((tls) => `[${tls ? sinkHosts.tls : sinkHosts.plain}]:${options.sinkPort}`);
   const transports = sinks.flatMap((nexthop, tls) =>
     Array.from({ length: options.sites }, (_, site) => `{ .${siteName(tls === 1, site)} = smtp:${nexthop} }`),
   );
-  const fill: Record<string, string | number> = {
+  const values = {
     HOME: home,
     PREFIX: options.folder,
     PORT: port,
@@ -107,22 +100,8 @@ async function layOut(home: string, options: PostfixOptions, port: number): Prom
     TLSHOST: sinkHosts.tls,
     DOMAIN: domain,
   };
-  for (const [template, target] of [
-    ['main.cf', 'conf/main.cf'],
-    ['master.cf', 'conf/master.cf'],
-    ['opendkim.conf', 'milter/opendkim.conf'],
-  ] as const) {
-    const text = await readFile(new URL(`../postfix/${template}`, import.meta.url), 'utf8');
-    await writeFile(
-      join(home, target),
-      text.replace(/@([A-Z]+)@/g, (whole, name: string) => String(fill[name] ?? whole)),
-    );
-  }
-  return `v=DKIM1; k=rsa; p=${publicKey.export({ type: 'spki', format: 'der' }).toString('base64')}`;
-}
-
-function textOf(child: ChildProcess): () => string {
-  let text = '';
-  child.stderr?.on('data', (chunk) => (text += chunk));
-  return () => text;
+  await fillIn('postfix/main.cf', join(home, 'conf/main.cf'), values);
+  await fillIn('postfix/master.cf', join(home, 'conf/master.cf'), values);
+  await fillIn('postfix/opendkim.conf', join(home, 'milter/opendkim.conf'), values);
+  return record;
 }

@@ -2,11 +2,26 @@ import type { Result } from './measure.ts';
 import { nameOf } from './plan.ts';
 import type { Spread } from './round.ts';
 
-/** The figures as a person reads them, in Markdown. */
-export function tableOf(results: Result[], peers: Result[]): string {
-  const peerOf = ({ size, tls }: Result) => peers.find((peer) => peer.size === size && peer.tls === tls);
-  const rows = [...results, ...peers].map((result) => rowOf(result, peerOf(result)));
-  return grid([heads, ...rows]);
+/**
+ * The figures as a person reads them, in Markdown.
+ *
+ * @param peers the results of each: their ratios are to the first one, and what is ours has those to all
+ */
+export function tableOf(results: Result[], peers: Result[][]): string {
+  const like = ({ size, tls }: Result, peer: Result[] = []) =>
+    peer.find((each) => each.size === size && each.tls === tls);
+  const [first, ...others] = peers;
+  const rows = [
+    ...results.map((result) => rowOf(nameOf(result), result, like(result, first))),
+    ...peers.flat().map((result) => rowOf(nameOfPeer(result), result, like(result, first))),
+  ];
+  const ratios = results.flatMap((result) =>
+    others.flatMap((peer) => {
+      const other = like(result, peer);
+      return other ? [`${nameOf(result)}: ${timesOf(result, other)} times ${other.system}`] : [];
+    }),
+  );
+  return [grid([heads, ...rows]), ...ratios].join('\n');
 }
 
 const heads = [
@@ -25,20 +40,24 @@ const heads = [
   'sink + generator + DNS',
 ];
 
-function rowOf(result: Result, peer: Result | undefined): string[] {
+const timesOf = ({ median }: Result, peer: Result) =>
+  (median.deliveredPerSecond / peer.median.deliveredPerSecond).toFixed(2);
+
+const nameOfPeer = (result: Result) => `${result.system}, ${nameOf(result).replace('smtp, ', '')}`;
+
+function rowOf(name: string, result: Result, peer: Result | undefined): string[] {
   const { median, idle, statements } = result;
   const { server, database, sink, generator, dns } = median.cpu;
-  const isPeer = peer === result;
-  const times = (ratio: number | undefined) => (ratio === undefined || isPeer ? '' : `${ratio.toFixed(2)}`);
+  const compared = peer !== undefined && peer !== result;
   return [
-    isPeer ? `${result.system}, ${nameOf(result).replace('smtp, ', '')}` : nameOf(result),
+    name,
     median.acceptedPerSecond.toFixed(0),
     median.deliveredPerSecond.toFixed(0),
-    times(peer && median.deliveredPerSecond / peer.median.deliveredPerSecond),
+    compared ? timesOf(result, peer) : '',
     (server + database).toFixed(2),
     server.toFixed(2),
-    isPeer ? '' : database.toFixed(2),
-    times(peer && (server + database) / peer.median.cpu.server),
+    database > 0 ? database.toFixed(2) : '',
+    compared ? ((server + database) / peer.median.cpu.server).toFixed(2) : '',
     idle ? spread(idle.deliverMs) : '',
     spread(median.deliverMs),
     (median.peakMemory / 1e6).toFixed(0),
