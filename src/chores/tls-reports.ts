@@ -178,7 +178,7 @@ export class TlsReports {
       destination: to.domain,
       // Nobody reads what would come back.
       envelope: { from: '', recipients: [to.address], smtpUtf8: false },
-      message: Buffer.concat([signature, message]),
+      message: [signature, message],
       sendingIps,
       // A node that was frozen meanwhile has lost its claim.
       beforeDot: () => this.#clock.now() < one.until,

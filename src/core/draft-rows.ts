@@ -1,4 +1,5 @@
 import type { Sql } from '../db/client.ts';
+import { Scratch } from '../mail/scratch.ts';
 import type { Queue } from '../queue.ts';
 import type { Draft } from './draft.ts';
 
@@ -47,7 +48,12 @@ export async function store(tx: Sql, queue: Queue, accountId: string, drafts: Dr
 }
 
 /** Of bodies, in characters, that one statement brings: larger ones cost memory and take no less time. */
-const heaviestStatement = 2 * 1024 * 1024;
+const heaviestStatement = 1024 * 1024;
+
+/** Work spaces that no statement uses. New memory for each would make V8 look through the whole heap again and again. */
+const spaces: Scratch[] = [];
+const mostSpaces = 4;
+const encoder = new TextEncoder();
 
 async function storeContents(tx: Sql, drafts: Draft[]): Promise<void> {
   let some: Draft[] = [];
@@ -70,13 +76,13 @@ interface Piece {
   bytes: number;
 }
 
-function inOnePiece(texts: (string | null)[]): { bytes: Buffer; pieces: (Piece | null)[] } {
+function inOnePiece(texts: (string | null)[], space: Scratch): { bytes: Buffer; pieces: (Piece | null)[] } {
   // Three octets for each character at the most: what is not written to is no memory.
-  const bytes = Buffer.allocUnsafeSlow(texts.reduce((sum, text) => sum + 3 * (text?.length ?? 0), 0));
+  const bytes = space.of(texts.reduce((sum, text) => sum + 3 * (text?.length ?? 0), 0));
   let end = 0;
   const pieces = texts.map((text) => {
     if (text === null) return null;
-    const piece = { at: end + 1, bytes: bytes.write(text, end) };
+    const piece = { at: end + 1, bytes: encoder.encodeInto(text, bytes.subarray(end)).written };
     end += piece.bytes;
     return piece;
   });
@@ -84,7 +90,9 @@ function inOnePiece(texts: (string | null)[]): { bytes: Buffer; pieces: (Piece |
 }
 
 async function insertContents(tx: Sql, drafts: Draft[]): Promise<void> {
-  const { bytes, pieces } = inOnePiece(drafts.flatMap(({ request }) => [request.html, request.text]));
+  const space = spaces.pop() ?? new Scratch();
+  const texts = drafts.flatMap(({ request }) => [request.html, request.text]);
+  const { bytes, pieces } = inOnePiece(texts, space);
   const html = drafts.map((_, index) => pieces[2 * index]);
   const text = drafts.map((_, index) => pieces[2 * index + 1]);
   await tx.query({
@@ -106,6 +114,8 @@ async function insertContents(tx: Sql, drafts: Draft[]): Promise<void> {
       drafts.map(({ attachments }) => JSON.stringify(attachments.map(({ content: _, ...stored }) => stored))),
     ],
   });
+  // That of a statement which failed is let go: it may still be read.
+  if (spaces.length < mostSpaces) spaces.push(space);
 }
 
 /** Bytes that repeat, within the batch or since earlier, are stored once. */

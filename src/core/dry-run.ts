@@ -88,7 +88,7 @@ export async function dryRun(db: Database, holder: Sender, sendable: Sendable, t
   };
   const places = { key: tools.tokenKeys.unsubscribe, baseUrl: tools.baseUrl, host: mailHostname };
   const byDomain = Map.groupBy(recipients, (recipient) => recipient.destination);
-  const [message, granted, destinations, authentication] = await Promise.all([
+  const [pieces, granted, destinations, authentication] = await Promise.all([
     build(
       source,
       signing.keys.map((key) => openKey(keyring, signing, key)),
@@ -117,7 +117,7 @@ export async function dryRun(db: Database, holder: Sender, sendable: Sendable, t
           : scheduled
             ? 'be_scheduled'
             : 'be_queued',
-    message,
+    message: Buffer.concat(pieces),
     returnPath: createReturnPath(tools.tokenKeys.returnPath, email.id, mailHostname),
     source: sourceOutlook(tools.sendingPools, { type: email.type, pool }),
     suppressed: addresses.flatMap((address) => {

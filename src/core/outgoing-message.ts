@@ -31,13 +31,24 @@ export interface CopyFor {
   places: UnsubscribePlaces;
 }
 
+/** A message, cut behind line ends; the first piece has its whole header. */
+export type MessagePieces = [first: Buffer, ...rest: Buffer[]];
+
+/** A body of fewer bytes is copied behind its header, which is less than sending two pieces. */
+const inOnePiece = 16_384;
+
 /**
  * The signed bytes of an email as they go over the wire: the same each time, so that a second copy is recognised as one.
  *
  * @param copy null for an email that is the same for all
  * @param body where it was made for another email with the same texts, and without files, too
  */
-export async function build(email: MessageSource, keys: DkimKey[], copy: CopyFor | null, body?: Body): Promise<Buffer> {
+export async function build(
+  email: MessageSource,
+  keys: DkimKey[],
+  copy: CopyFor | null,
+  body?: Body,
+): Promise<MessagePieces> {
   const own = copy ? listUnsubscribe(copy.places, { emailId: email.id, position: copy.position }) : [];
   const parts = {
     from: parseMailbox(email.from),
@@ -54,5 +65,7 @@ export async function build(email: MessageSource, keys: DkimKey[], copy: CopyFor
   };
   const message = await compose(parts, body);
   const signatures = await signHeader(message.header, message.body.hash, keys, email.dueAt);
-  return Buffer.concat([signatures, message.header, message.body.bytes]);
+  const { bytes } = message.body;
+  if (bytes.length < inOnePiece) return [Buffer.concat([signatures, message.header, bytes])];
+  return [Buffer.concat([signatures, message.header]), bytes];
 }

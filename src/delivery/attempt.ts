@@ -171,7 +171,7 @@ function deliverCopy(
         from: createReturnPath(tools.returnPath.key, email.id, tools.returnPath.host, named),
         recipients,
         // A header outside of ASCII stands in the message as UTF-8 whoever this copy is for.
-        smtpUtf8: !recipients.every(isAscii) || !isAsciiBytes(message.subarray(0, headerLength(message))),
+        smtpUtf8: !recipients.every(isAscii) || !isAsciiHeader(message[0]),
       },
       message,
       tls: email.tls,
@@ -192,9 +192,9 @@ function deliverCopy(
 const isSuppressed = (email: Partial<OutgoingEmail> | undefined, address: string) =>
   email?.suppressed?.has(suppressible(address)) ?? false;
 
-function headerLength(message: Buffer): number {
+function isAsciiHeader(message: Buffer): boolean {
   const end = message.indexOf('\r\n\r\n');
-  return end === -1 ? message.length : end;
+  return isAsciiBytes(end === -1 ? message : message.subarray(0, end));
 }
 
 function refusal(recipient: string, reason: string): RecipientResult {

@@ -1,5 +1,5 @@
 import type { OutgoingEmail, SealedKey } from '../core/outgoing.ts';
-import { build, isPersonal, openKey, type Signing } from '../core/outgoing-message.ts';
+import { build, isPersonal, type MessagePieces, openKey, type Signing } from '../core/outgoing-message.ts';
 import { type Body, composeBody } from '../mail/body.ts';
 import type { DkimKey } from '../mail/dkim.ts';
 import type { UnsubscribePlaces } from '../mail/list-unsubscribe.ts';
@@ -7,12 +7,17 @@ import type { Keyring } from '../seal.ts';
 
 const keysKept = 1_000;
 
+/** Characters at either end of a text. */
+const outlined = 200;
+
 /** What was begun ahead is let go after this time: a domain or its key may have ended meanwhile. */
 const begunMs = 1_000;
 const mostBegun = 100;
 
 /** Something that is made once for all who use it at the same time. */
 interface Shared<T> {
+  /** What it was made of. */
+  of: OutgoingEmail;
   made: Promise<T>;
   users: number;
 }
@@ -26,7 +31,7 @@ export class MessageBuilder {
   readonly #keyring: Keyring;
   readonly #places: UnsubscribePlaces | null;
   readonly #keys = new Map<string, DkimKey>();
-  readonly #messages = new Map<string, Shared<Buffer>>();
+  readonly #messages = new Map<string, Shared<MessagePieces>>();
   readonly #bodies = new Map<string, Shared<Body>>();
   /** Those begun ahead, the oldest first, each with the way to let it go. */
   readonly #begun = new Map<string, { email: OutgoingEmail; at: number; letGo: () => void }>();
@@ -52,7 +57,7 @@ export class MessageBuilder {
     email: OutgoingEmail,
     signing: Signing,
     position: number | null,
-    use: (bytes: Buffer) => Promise<T>,
+    use: (pieces: MessagePieces) => Promise<T>,
   ): Promise<T> {
     const name = this.#nameOf(email, position);
     const begun = this.#begun.get(name);
@@ -104,18 +109,20 @@ export class MessageBuilder {
     email: OutgoingEmail,
     signing: Signing,
     position: number | null,
-    use: (bytes: Buffer) => Promise<T>,
+    use: (pieces: MessagePieces) => Promise<T>,
   ): Promise<T> {
     const copy = this.#places && position !== null ? { position, places: this.#places } : null;
     const make = () => this.#withBody(email, (body) => build(email, this.#keysOf(signing), copy, body));
-    return share(this.#messages, name, make, use);
+    return share(this.#messages, name, email, make, use);
   }
 
   #withBody<T>(email: OutgoingEmail, use: (body: Body | undefined) => Promise<T>): Promise<T> {
     const { text, html, attachments } = email;
     if (attachments.length > 0) return use(undefined);
-    const name = `${text?.length ?? ''} ${html?.length ?? ''} ${text ?? ''}${html ?? ''}`;
-    return share(this.#bodies, name, () => composeBody(text, html), use);
+    const name = `${outlineOf(text)} ${outlineOf(html)}`;
+    const known = this.#bodies.get(name)?.of;
+    if (known && (known.text !== text || known.html !== html)) return composeBody(text, html).then(use);
+    return share(this.#bodies, name, email, () => composeBody(text, html), use);
   }
 
   #keysOf(signing: Signing): DkimKey[] {
@@ -134,14 +141,19 @@ export class MessageBuilder {
   }
 }
 
+/** Tells most texts apart. The whole of one as a name would be copied and hashed for every email. */
+const outlineOf = (text: string | null) =>
+  text === null ? '' : `${text.length} ${text.slice(0, outlined)}${text.slice(-outlined)}`;
+
 /** Runs `use` with what is made under this name; it is let go when nobody uses it any more. */
 async function share<Made, T>(
   all: Map<string, Shared<Made>>,
   name: string,
+  of: OutgoingEmail,
   make: () => Promise<Made>,
   use: (made: Made) => Promise<T>,
 ): Promise<T> {
-  const entry = all.get(name) ?? { made: make(), users: 0 };
+  const entry = all.get(name) ?? { of, made: make(), users: 0 };
   entry.users += 1;
   all.set(name, entry);
   try {

@@ -4,6 +4,7 @@ import { Scratch } from './scratch.ts';
 /** Text in a form that every server takes: CRLF line ends only, no line over 998 octets, no NUL and nothing above 127. */
 export interface EncodedText {
   encoding: '7bit' | 'quoted-printable' | 'base64';
+  /** Perhaps in the work space that was given: good until that is used again. */
   bytes: Buffer;
   /** It is known to be in the relaxed form of DKIM as it is, whatever line end follows. */
   relaxed: boolean;
@@ -24,7 +25,7 @@ const equals = 0x3d;
  * otherwise as quoted-printable, or as base64 where that is about as short. Every CR, LF and CRLF is one line end. A lone
  * surrogate becomes U+FFFD.
  */
-export function encodeText(text: string): EncodedText {
+export function encodeText(text: string, output: Scratch): EncodedText {
   if (!/[^\t\n\r -~]/.test(text)) {
     const lines = withCrlf(text);
     if (hasShortLines(lines))
@@ -34,7 +35,7 @@ export function encodeText(text: string): EncodedText {
   const utf8 = room.subarray(0, encoder.encodeInto(text, room).written);
   // Of a character beyond ASCII each octet becomes three; it has one or two more octets than characters.
   const beyond = 2 * (utf8.length - text.length);
-  if (beyond * 6 <= utf8.length) return { encoding: 'quoted-printable', ...quote(utf8) };
+  if (beyond * 6 <= utf8.length) return { encoding: 'quoted-printable', ...quote(utf8, output) };
   const base64 = Buffer.from(withCrlf(text)).toString('base64');
   return { encoding: 'base64', bytes: inLines(base64), relaxed: true };
 }
@@ -50,56 +51,77 @@ function hasShortLines(text: string): boolean {
 
 const encoder = new TextEncoder();
 const input = new Scratch();
-const output = new Scratch();
 const hex = Buffer.from('0123456789ABCDEF');
 
-/** 1 for each octet that stands for itself wherever it is. */
-const isSafe = Uint8Array.from({ length: 256 }, (_, byte) => (byte > space && byte < 0x7f && byte !== equals ? 1 : 0));
+/** For each octet: 1 where it stands for itself, 3 where it is a space, 0 where it has to be looked at. */
+const kinds = Uint8Array.from({ length: 256 }, (_, byte) =>
+  byte === space ? 3 : byte > space && byte < 0x7f && byte !== equals ? 1 : 0,
+);
 
 /** RFC 2045 section 6.7. Every CR, LF and CRLF is one line end. */
-function quote(bytes: Buffer): { bytes: Buffer; relaxed: boolean } {
+function quote(bytes: Buffer, output: Scratch): { bytes: Buffer; relaxed: boolean } {
   // Three for each octet, and as many for a soft line break after at least 73 of those.
   const quoted = output.of(Math.ceil(bytes.length * 3.2) + 16);
   let length = 0;
-  let column = 0;
-  let relaxed = true;
-  for (let i = 0; i < bytes.length; i++) {
-    const byte = bytes[i] as number;
-    if (isSafe[byte] === 1 && column < columns - 1) {
+  let lineStart = 0;
+  let at = 0;
+  let twoSpaces = 0;
+  let tabs = false;
+  for (;;) {
+    const stop = Math.min(bytes.length, at + columns - 1 - (length - lineStart));
+    for (let before = 0; at < stop; at++) {
+      const byte = bytes[at] as number;
+      const kind = kinds[byte] as number;
+      if (kind === 0) break;
+      twoSpaces |= before & kind & 2;
+      before = kind;
       quoted[length++] = byte;
-      column++;
-      continue;
     }
-    if (byte === lineFeed || byte === carriageReturn) {
+    const byte = bytes[at];
+    if (isLineEnd(byte)) {
+      // White space at the end of a line would get lost on the way.
+      if (length > lineStart && quoted[length - 1] === space) {
+        length--;
+        if (length - lineStart + 3 > columns) length = breakSoftly(quoted, length);
+        length = writeEscaped(quoted, length, space);
+      }
+      if (byte === undefined) break;
       quoted[length++] = carriageReturn;
       quoted[length++] = lineFeed;
-      if (byte === carriageReturn && bytes[i + 1] === lineFeed) i++;
-      column = 0;
+      lineStart = length;
+      at += byte === carriageReturn && bytes[at + 1] === lineFeed ? 2 : 1;
       continue;
     }
-    // White space at the end of a line would get lost on the way.
-    const next = bytes[i + 1];
-    const ends = next === carriageReturn || next === lineFeed || i + 1 === bytes.length;
-    const isSpace = byte === space || byte === tab;
-    const plain = isSpace ? !ends : isSafe[byte] === 1;
-    if (column + (plain ? 1 : 3) > (ends ? columns : columns - 1)) {
-      quoted[length++] = equals;
-      quoted[length++] = carriageReturn;
-      quoted[length++] = lineFeed;
-      column = 0;
+    const ends = isLineEnd(bytes[at + 1]);
+    const literal = kinds[byte] !== 0 || (byte === tab && !ends);
+    if (length - lineStart + (literal ? 1 : 3) > (ends ? columns : columns - 1)) {
+      length = breakSoftly(quoted, length);
+      lineStart = length;
+      continue;
     }
-    if (plain) {
-      if (isSpace && (byte === tab || quoted[length - 1] === space)) relaxed = false;
-      quoted[length++] = byte;
-      column++;
-    } else {
-      quoted[length++] = equals;
-      quoted[length++] = hex[byte >> 4] as number;
-      quoted[length++] = hex[byte & 15] as number;
-      column += 3;
-    }
+    if (literal) quoted[length++] = byte;
+    else length = writeEscaped(quoted, length, byte);
+    tabs ||= literal && byte === tab;
+    at++;
   }
-  return { bytes: Buffer.from(quoted.subarray(0, length)), relaxed };
+  return { bytes: quoted.subarray(0, length), relaxed: twoSpaces === 0 && !tabs };
+}
+
+const isLineEnd = (byte: number | undefined) => byte === undefined || byte === lineFeed || byte === carriageReturn;
+
+/** @returns the offset behind what was written, as `writeEscaped` does */
+function breakSoftly(quoted: Buffer, at: number): number {
+  quoted[at] = equals;
+  quoted[at + 1] = carriageReturn;
+  quoted[at + 2] = lineFeed;
+  return at + 3;
+}
+
+function writeEscaped(quoted: Buffer, at: number, byte: number): number {
+  quoted[at] = equals;
+  quoted[at + 1] = hex[byte >> 4] as number;
+  quoted[at + 2] = hex[byte & 15] as number;
+  return at + 3;
 }
 
 /** Base64 in lines of 76 characters. */

@@ -154,11 +154,11 @@ export class Connection {
    * Hands bytes to the operating system and waits until it has taken all of them, or until the server says something
    * (`pending`), for it may have stopped reading. Null unless the connection was lost.
    */
-  async write(bytes: Uint8Array, ms: number): Promise<Lost | null> {
+  async write(parts: Uint8Array[], ms: number): Promise<Lost | null> {
     if (this.#lost !== null) return this.#lost;
     await this.#until(ms, 'did not take the message in time', (done) => {
       this.#awaitReply = done;
-      this.#socket?.write(bytes, (error) => {
+      this.#hand(parts, (error) => {
         if (error) this.#lose({ lost: 'closed', reason: `lost the connection (${describe(error)})` });
         done();
       });
@@ -169,9 +169,13 @@ export class Connection {
 
   /** Hands over the last bytes of a message in one piece; the reply tells what became of them. */
   finish(...parts: Uint8Array[]): void {
-    if (this.#lost !== null) return;
+    if (this.#lost === null) this.#hand(parts);
+  }
+
+  #hand(parts: Uint8Array[], taken?: (error: Error | null | undefined) => void): void {
     this.#socket?.cork();
-    for (const part of parts) this.#socket?.write(part);
+    for (const [index, part] of parts.entries())
+      this.#socket?.write(part, index === parts.length - 1 ? taken : undefined);
     this.#socket?.uncork();
   }
 

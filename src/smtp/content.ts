@@ -6,8 +6,8 @@ const DOT = 46;
 
 /** A message in the form that DATA carries. */
 export interface Content {
-  /** Dot-stuffed, ending in CRLF, without the final dot. */
-  wire: Buffer;
+  /** Dot-stuffed, ending in CRLF, without the final dot: these one after the other. */
+  wire: Buffer[];
   /** The message's own size, as SIZE counts it (RFC 1870: without what dot-stuffing adds). */
   size: number;
   /** True when a byte is not ASCII. */
@@ -21,8 +21,19 @@ export const finalDot = Buffer.from('.\r\n');
  * Prepares a message for DATA (RFC 5321 section 4.5.2). Nothing is copied when no line starts with a dot. Throws when
  * the message holds a CR or LF outside CRLF: some servers would see the end of the message there, and take what follows
  * for commands.
+ *
+ * @param pieces the message, cut behind line ends
  */
-export function prepareContent(message: Buffer): Content {
+export function prepareContent(pieces: readonly Buffer[]): Content {
+  if (pieces.slice(0, -1).some((piece) => piece.at(-1) !== LF)) throw new Error('a message was cut within a line');
+  return {
+    wire: pieces.map(stuff),
+    size: pieces.reduce((sum, piece) => sum + piece.length, 0),
+    eightBit: !pieces.every((piece) => isAscii(piece)),
+  };
+}
+
+function stuff(message: Buffer): Buffer {
   const dots: number[] = [];
   if (message[0] === DOT) dots.push(0);
   const look = (from: number, to: number) => {
@@ -42,8 +53,7 @@ export function prepareContent(message: Buffer): Content {
   }
   look(whole * 4, message.length);
   const ended = message.length === 0 || message.at(-1) === LF;
-  const wire = dots.length === 0 && ended ? message : stuffed(message, dots, ended ? 0 : 2);
-  return { wire, size: message.length, eightBit: !isAscii(message) };
+  return dots.length === 0 && ended ? message : stuffed(message, dots, ended ? 0 : 2);
 }
 
 function stuffed(message: Buffer, dots: number[], endBytes: number): Buffer {

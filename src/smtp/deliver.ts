@@ -29,8 +29,8 @@ export interface DeliveryRequest {
   /** The recipients' domain, in its ASCII form. */
   destination: string;
   envelope: Envelope;
-  /** The complete message with CRLF line ends. */
-  message: Buffer;
+  /** The complete message with CRLF line ends, in one or more pieces of whole lines. */
+  message: readonly Buffer[];
   /** Which of the transport's addresses it may leave from, one for each sender; any of them unless given. */
   sendingIps?: readonly string[] | undefined;
   /** What is to be said first in the conversation's record: why now, and by which limits. */

@@ -204,11 +204,11 @@ class Transaction {
 
   async #content(): Promise<void> {
     const { content, deadlines, beforeDot, afterDot } = this.#request;
-    const split = Math.max(0, content.wire.length - tailBytes);
+    const [most, tail] = split(content.wire);
     this.#connection.conversation?.note(`message of ${content.size} bytes`);
-    if (split > 0) {
+    if (most.length > 0) {
       const ms = deadlines.content + (content.size / minBytesPerSecond) * 1_000;
-      const broken = await this.#connection.write(content.wire.subarray(0, split), ms);
+      const broken = await this.#connection.write(most, ms);
       if (broken !== null && !this.#connection.pending) return this.#lose('data', broken);
     }
     const concerned = this.#open;
@@ -218,7 +218,7 @@ class Transaction {
     if (this.#connection.lost !== null) return this.#lose('data', this.#connection.lost);
     if (!allowed) return this.#giveUp();
     this.#connection.conversation?.said(['.']);
-    this.#connection.finish(content.wire.subarray(split), finalDot);
+    this.#connection.finish(...tail, finalDot);
     const end = await this.#connection.read(deadlines.dot);
     if (isLost(end)) this.#lose('dot', end, true);
     else if (isSuccess(end.reply)) this.#accept(end.reply);
@@ -300,6 +300,19 @@ class Transaction {
       permanent,
     });
   }
+}
+
+/** All that comes before the tail, and the tail. */
+function split(wire: Buffer[]): [most: Buffer[], tail: Buffer[]] {
+  const most: Buffer[] = [];
+  const tail: Buffer[] = [];
+  let left = wire.reduce((sum, { length }) => sum + length, 0) - tailBytes;
+  for (const piece of wire) {
+    if (left > 0) most.push(piece.subarray(0, left));
+    if (left < piece.length) tail.push(piece.subarray(Math.max(0, left)));
+    left -= piece.length;
+  }
+  return [most, tail];
 }
 
 const isSuccess = (reply: Reply) => reply.code >= 200 && reply.code < 300;

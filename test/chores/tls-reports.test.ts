@@ -44,7 +44,12 @@ t.test('a domain that asks for it is told by https what its servers did, counted
     t.teardown(() => transport.close());
     for (const destination of ['asks.test', 'asks.test', 'silent.test']) {
       const envelope = { from: 'a@sender.test', recipients: [`b@${destination}`], smtpUtf8: false };
-      await deliver(transport, { destination, envelope, message: Buffer.from('A: b\r\n\r\n'), beforeDot: () => true });
+      await deliver(transport, {
+        destination,
+        envelope,
+        message: [Buffer.from('A: b\r\n\r\n')],
+        beforeDot: () => true,
+      });
     }
   }
   t.equal(sink.messages.length, 3, 'a policy that the self-signed certificate does not fit kept the others back');

@@ -55,6 +55,31 @@ t.test('calls of one key that come together', async (t) => {
     for (const [index, { response }] of answers.entries()) t.equal(subjects.get(String(response)), `nr ${index}`);
   });
 
+  t.test('store the bodies that each of many large batches gave', async (t) => {
+    const bodyOf = (batch: number, nr: number) => `${batch}.${nr} `.repeat(3_000) + '€é'.repeat(nr * 200);
+    const htmlOf = (batch: number, nr: number) => (nr % 2 === 0 ? bodyOf(batch, nr) : null);
+    const textOf = (batch: number, nr: number) => (nr % 3 === 0 ? bodyOf(nr, batch) : 'short');
+    const batches = Array.from({ length: 8 }, (_, batch) => {
+      const requests = Array.from({ length: 40 }, (_, nr) => ({
+        ...call().requests[0],
+        subject: `${batch} ${nr}`,
+        html: htmlOf(batch, nr),
+        text: textOf(batch, nr),
+      }));
+      return { ...call(), requests } as SendCall;
+    });
+    await Promise.all(batches.map(answer));
+    const large = await db.query<{ subject: string; html: string | null; text: string }>({
+      text: `SELECT e.subject, c.html, c.text FROM emails e JOIN email_contents c ON c.email_id = e.id WHERE e.subject ~ '^\\d \\d+$'`,
+    });
+    t.equal(large.length, 320);
+    const others = large.filter(({ subject, html, text }) => {
+      const [batch = 0, nr = 0] = subject.split(' ').map(Number);
+      return html !== htmlOf(batch, nr) || text !== textOf(batch, nr);
+    });
+    t.same(others, []);
+  });
+
   t.test('do not pay for one that is refused, or that cannot be stored', async (t) => {
     const before = (await stored()).size;
     const elsewhere = call({ from: parseMailbox('a@elsewhere.test') });

@@ -32,7 +32,7 @@ function emailOf(html: string, id = newId()): { email: OutgoingEmail; read: () =
 }
 
 const bytesOf = (builder: MessageBuilder, email: OutgoingEmail) =>
-  builder.with(email, signing, null, async (bytes) => bytes.toString('latin1'));
+  builder.with(email, signing, null, async (pieces) => Buffer.concat(pieces).toString('latin1'));
 
 t.test('a message that was begun is built once, and is the one that is sent', async (t) => {
   const builder = new MessageBuilder(keyring);

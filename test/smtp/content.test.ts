@@ -6,6 +6,7 @@ import { least } from '../support/linear.ts';
 import { startSink } from '../support/mx.ts';
 import { message, resultOf, startScene, startScripted } from './scene.ts';
 
+const wireOf = (message: Buffer) => Buffer.concat(prepareContent([message]).wire);
 const unstuff = (wire: Buffer) => wire.toString('latin1').replace(/(^|\r\n)\./g, '$1');
 
 t.test('SMG-02: dots at the start of lines are doubled, everything else stays', async (t) => {
@@ -21,19 +22,25 @@ t.test('SMG-02: dots at the start of lines are doubled, everything else stays', 
     ['\r\n.\r\n.\r\n', '\r\n..\r\n..\r\n'],
   ];
   for (const [message, wire] of table) {
-    t.equal(prepareContent(Buffer.from(message)).wire.toString(), wire, JSON.stringify(message));
+    t.equal(wireOf(Buffer.from(message)).toString(), wire, JSON.stringify(message));
   }
   const clean = message();
-  t.equal(prepareContent(clean).wire, clean, 'nothing is copied without need');
+  t.equal(prepareContent([clean]).wire[0], clean, 'nothing is copied without need');
   const line = fc.oneof(
     fc.constantFrom('.', '..', '.a', 'a.', ''),
     fc.string({ unit: 'grapheme-ascii' }).map((text) => text.replace(/[\r\n]/g, '')),
   );
   fc.assert(
-    fc.property(fc.array(line), (lines) => {
-      const text = lines.map((each) => `${each}\r\n`).join('');
-      const { wire, size } = prepareContent(Buffer.from(text));
-      return unstuff(wire) === text && size === text.length && !`\r\n${wire}`.includes('\r\n.\r\n');
+    fc.property(fc.array(line), fc.nat(), (lines, at) => {
+      const all = lines.map((each) => Buffer.from(`${each}\r\n`));
+      const cut = at % (all.length + 1);
+      const pieces = [Buffer.concat(all.slice(0, cut)), Buffer.concat(all.slice(cut))].filter(
+        ({ length }) => length > 0,
+      );
+      const text = Buffer.concat(all).toString();
+      const content = prepareContent(pieces);
+      const wire = Buffer.concat(content.wire);
+      return unstuff(wire) === text && content.size === text.length && !`\r\n${wire}`.includes('\r\n.\r\n');
     }),
   );
 });
@@ -58,19 +65,24 @@ t.test('a bare CR or LF is a defect of ours', async (t) => {
       const message = Buffer.concat([Buffer.alloc(8), Buffer.from(`${before}${bad}`)]);
       for (const start of [5, 6, 7, 8])
         if (start === 8 || before === '')
-          t.throws(() => prepareContent(message.subarray(start)), /bare/, JSON.stringify([before, bad, start]));
+          t.throws(() => prepareContent([message.subarray(start)]), /bare/, JSON.stringify([before, bad, start]));
     }
   }
 });
 
+t.test('a message is cut behind line ends only', async (t) => {
+  t.throws(() => prepareContent([Buffer.from('a'), Buffer.from('b\r\n')]), /within a line/);
+  t.throws(() => prepareContent([Buffer.from('a\r'), Buffer.from('\nb\r\n')]), /within a line/);
+});
+
 t.test('8-bit content is noticed', async (t) => {
-  t.equal(prepareContent(Buffer.from('caf\xe9\r\n', 'latin1')).eightBit, true);
-  t.equal(prepareContent(Buffer.from('cafe\r\n')).eightBit, false);
+  t.equal(prepareContent([Buffer.from('cafe\r\n'), Buffer.from('caf\xe9\r\n', 'latin1')]).eightBit, true);
+  t.equal(prepareContent([Buffer.from('cafe\r\n')]).eightBit, false);
 });
 
 t.test('twenty megabytes are prepared in a moment', async (t) => {
   const large = Buffer.from('x'.repeat(74).concat('\r\n').repeat(280_000));
-  const took = await least(() => prepareContent(large), 1_000, 5);
+  const took = await least(() => prepareContent([large]), 1_000, 5);
   t.ok(took < 1_000, `${took} ms`);
 });
 

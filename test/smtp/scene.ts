@@ -78,7 +78,7 @@ export async function startScene(
     deliver(transport, {
       destination: rest.destination ?? 'example.test',
       envelope: { from, recipients: to, smtpUtf8: rest.smtpUtf8 ?? false },
-      message: rest.message ?? message(),
+      message: [rest.message ?? message()],
       beforeDot: rest.beforeDot ?? (() => true),
       ...(rest.signal ? { signal: rest.signal } : {}),
       ...(rest.tls ? { tls: rest.tls } : {}),
