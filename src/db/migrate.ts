@@ -2,7 +2,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import pg from 'pg';
 import { oneLine, StartError } from '../start-error.ts';
-import type { Sql } from './client.ts';
+import { isUnavailable, type Sql } from './client.ts';
 import { ensurePartitions } from './partitions.ts';
 
 const folder = new URL('../../prisma/migrations/', import.meta.url);
@@ -99,6 +99,7 @@ async function applyOne(client: pg.Client, name: string, checksum: string, sql: 
   } catch (error) {
     // On a connection that is gone this fails as well, and says less.
     await client.query('ROLLBACK').catch(() => undefined);
+    if (isUnavailable(error)) throw error;
     throw new StartError(
       `migration ${name} failed (${oneLine((error as Error).message)}): DATABASE_URL must name an empty database, or one that only Sendwright has changed`,
       { cause: error },

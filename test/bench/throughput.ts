@@ -34,12 +34,12 @@ async function main(options: Options): Promise<void> {
     const noSecond = haraka === undefined ? null : noHaraka(haraka);
     if (noSecond !== null) throw new Error(noSecond);
     const why = options.peer ? noPostfix() : 'not asked for (--no-peer)';
-    if (why !== null) tell(`The peer is left out: ${why}`);
+    if (why !== null) tell(`Postfix is left out: ${why}`);
     const results = await measureSendwright(tools, options);
     const peers = why === null ? [await measurePostfix(tools, options)] : [];
     if (haraka !== undefined) peers.push(await measureHaraka(tools, { ...options, haraka }));
     console.log(tableOf(results, peers));
-    if (why !== null) console.log(`Without the peer: ${why}`);
+    if (why !== null) console.log(`Without Postfix: ${why}`);
     if (options.json !== undefined) await writeFile(options.json, report(options, results, peers));
   } finally {
     stopTools(tools);

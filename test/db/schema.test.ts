@@ -96,7 +96,10 @@ t.test('a migration whose connection is ended at any moment fails, and the proce
   const db = connect(url, silentLog, 1);
   t.teardown(() => db.close());
   const lock = [72707369];
-  const waiting = { text: `SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND NOT granted` };
+  const waiting = {
+    text: `SELECT pid FROM pg_stat_activity
+            WHERE datname = current_database() AND application_name = 'sendwright migrate' AND wait_event = 'advisory'`,
+  };
   let ended = 0;
   for (let round = 0; round < 20; round += 1) {
     await db.query({ text: 'SELECT pg_advisory_lock($1)', values: lock });

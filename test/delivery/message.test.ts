@@ -16,12 +16,12 @@ const sealed = seal(keyring.first, privateKey.export({ type: 'pkcs8', format: 'd
 const signing = { domainId, domain: 'shop.test', keys: [{ selector: 'sw1', sealed }] };
 
 /** An email, and how often its HTML was looked at. */
-function emailOf(html: string, id = newId()): { email: OutgoingEmail; read: () => number } {
+function emailOf(html: string, id = newId(), text = 'text'): { email: OutgoingEmail; read: () => number } {
   let read = 0;
   const email = {
     ...{ id, accountId: newId(), type: 'transactional' as const, from: 'a@shop.test', to: ['b@one.test'] },
     ...{ cc: [], replyTo: [], subject: 's', messageId: `${id}@shop.test`, tls: opportunistic },
-    ...{ onUncertain: 'retry' as const, pool: null, text: 'text', headers: [], attachments: [] },
+    ...{ onUncertain: 'retry' as const, pool: null, text, headers: [], attachments: [] },
     ...{ dueAt: new Date(), signing, revoked: false, suspended: false, suppressed: new Set<string>() },
     get html() {
       read += 1;
@@ -57,6 +57,22 @@ t.test('what was read again since then is built again', async (t) => {
   const [first, second] = await Promise.all([bytesOf(builder, now), bytesOf(builder, now)]);
   t.match(first, /after/);
   t.equal(second, first);
+});
+
+t.test('of many bodies that look alike at their ends, each email gets its own', async (t) => {
+  const builder = new MessageBuilder(keyring);
+  const alike = (own: number) => `${'h'.repeat(300)} ${own} ${'t'.repeat(300)}`;
+  const emails = Array.from({ length: 60 }, (_, index) => ({
+    own: `${index % 4} ${(index >> 2) % 3}`,
+    email: emailOf(alike(index % 4), newId(), alike((index >> 2) % 3)).email,
+  }));
+  for (const { email } of emails.slice(0, 20)) builder.begin(email, signing, null);
+  const built = await Promise.all(emails.map(({ email }) => bytesOf(builder, email)));
+  const found = built.map((bytes) => /h (\d) t[\s\S]*h (\d) t/.exec(bytes)?.slice(1).reverse().join(' '));
+  t.same(
+    found,
+    emails.map(({ own }) => own),
+  );
 });
 
 t.test('no more than enough are begun, and what nobody asks for is let go after a second', async (t) => {

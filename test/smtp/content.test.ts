@@ -144,6 +144,24 @@ t.test('SMG-02: what a real server receives is what was sent, byte for byte', as
   t.equal(sink.messages.length, bodies.length + 1);
 });
 
+t.test('a message in pieces arrives as one, wherever its last 16 KB begin', async (t) => {
+  const sink = await startSink();
+  t.teardown(() => sink.close());
+  const { send } = await startScene(t, sink.port);
+  const linesOf = (bytes: number, letter: string) => Buffer.from(`${letter.repeat(126)}\r\n`.repeat(bytes / 128));
+  for (const [first, second] of [
+    [1_024, 40_960],
+    [40_960, 10_240],
+    [1_024, 1_024],
+    [40_960, 16_384],
+    [16_384, 16_512],
+  ] as const) {
+    const all = [message('.\r\n'), linesOf(first, 'a'), Buffer.from('..\r\n'), linesOf(second, 'b')];
+    t.match(resultOf(await send({ message: all })), { outcome: 'delivered' });
+    t.ok(sink.messages.at(-1)?.raw.equals(Buffer.concat(all)), `${first} and ${second}`);
+  }
+});
+
 t.test('a message of any size passes through a slow reader', async (t) => {
   const large = message('0123456789'.repeat(7).concat('\r\n.\r\n').repeat(60_000));
   let received = 0;

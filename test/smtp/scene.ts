@@ -35,7 +35,8 @@ export const message = (body = 'Hello.\r\n') =>
 export interface SendOptions {
   to?: string[];
   from?: string;
-  message?: Buffer;
+  /** One, or its pieces. */
+  message?: Buffer | Buffer[];
   smtpUtf8?: boolean;
   beforeDot?: () => boolean;
   signal?: AbortSignal;
@@ -78,7 +79,7 @@ export async function startScene(
     deliver(transport, {
       destination: rest.destination ?? 'example.test',
       envelope: { from, recipients: to, smtpUtf8: rest.smtpUtf8 ?? false },
-      message: [rest.message ?? message()],
+      message: [rest.message ?? message()].flat(),
       beforeDot: rest.beforeDot ?? (() => true),
       ...(rest.signal ? { signal: rest.signal } : {}),
       ...(rest.tls ? { tls: rest.tls } : {}),

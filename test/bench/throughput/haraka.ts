@@ -38,22 +38,11 @@ export function noHaraka(folder: string): string | null {
 export async function startBenchedHaraka({ haraka, folder, sinkPort }: HarakaOptions): Promise<System> {
   const home = await mkdtemp(join(folder, 'sendwright-haraka-'));
   const port = await freePort();
-  const { pem, record } = makeKey();
-  for (const each of ['config', 'plugins', 'queue']) await mkdir(join(home, each));
-  const nodes = availableParallelism();
-  const values = {
-    ...{ PORT: port, NODES: nodes, CONCURRENCY: connectionsOut, DOMAIN: domain },
-    ...{ SINKPORT: sinkPort, PLAINHOST: sinkHosts.plain, TLSHOST: sinkHosts.tls },
-  };
-  for (const name of ['smtp.ini', 'outbound.ini', 'log.ini', 'dkim.ini'])
-    await fillIn(`haraka/${name}`, join(home, 'config', name), values);
-  await fillIn('haraka/relay.cjs', join(home, 'plugins/relay.js'), values);
-  await writeFile(join(home, 'config/plugins'), 'relay\ndkim\n');
-  await writeFile(join(home, 'config/me'), 'out.sender.test\n');
-  await writeFile(join(home, 'config/dkim.private.key'), pem);
-
   const installed = join(resolve(haraka), 'node_modules/Haraka');
-  await copyFile(join(installed, 'config/connection.ini'), join(home, 'config/connection.ini'));
+  const record = await layOut(home, { port, sinkPort, installed }).catch(async (error) => {
+    await rm(home, { recursive: true, force: true });
+    throw error;
+  });
   const child = spawn(process.execPath, [join(installed, 'bin/haraka'), '-c', home], {
     stdio: ['ignore', 'pipe', 'pipe'],
   });
@@ -79,7 +68,7 @@ export async function startBenchedHaraka({ haraka, folder, sinkPort }: HarakaOpt
   }
 
   return {
-    name: `Haraka, ${nodes} processes`,
+    name: `Haraka, ${availableParallelism()} processes`,
     from: `orders@${domain}`,
     target: () => ({ host: '127.0.0.1', port, key: null, startTls: false }),
     server: { roots: [child.pid ?? 0], except: [] },
@@ -89,4 +78,25 @@ export async function startBenchedHaraka({ haraka, folder, sinkPort }: HarakaOpt
       verifySignatures(recipe, kept, (name) => (name === `bench._domainkey.${domain}` ? record : null)),
     stop,
   };
+}
+
+/** Makes the folders and fills the templates in; the public half of the key, as DNS has it. */
+async function layOut(
+  home: string,
+  { port, sinkPort, installed }: { port: number; sinkPort: number; installed: string },
+): Promise<string> {
+  const { pem, record } = makeKey();
+  for (const each of ['config', 'plugins', 'queue']) await mkdir(join(home, each));
+  const values = {
+    ...{ PORT: port, NODES: availableParallelism(), CONCURRENCY: connectionsOut, DOMAIN: domain },
+    ...{ SINKPORT: sinkPort, PLAINHOST: sinkHosts.plain, TLSHOST: sinkHosts.tls },
+  };
+  for (const name of ['smtp.ini', 'outbound.ini', 'log.ini', 'dkim.ini'])
+    await fillIn(`haraka/${name}`, join(home, 'config', name), values);
+  await fillIn('haraka/relay.cjs', join(home, 'plugins/relay.js'), values);
+  await writeFile(join(home, 'config/plugins'), 'relay\ndkim\n');
+  await writeFile(join(home, 'config/me'), 'out.sender.test\n');
+  await writeFile(join(home, 'config/dkim.private.key'), pem);
+  await copyFile(join(installed, 'config/connection.ini'), join(home, 'config/connection.ini'));
+  return record;
 }

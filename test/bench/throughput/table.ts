@@ -5,7 +5,7 @@ import type { Spread } from './round.ts';
 /**
  * The figures as a person reads them, in Markdown.
  *
- * @param peers the results of each: their ratios are to the first one, and what is ours has those to all
+ * @param peers the results of each: the ratios are to the first one, below the table to the others
  */
 export function tableOf(results: Result[], peers: Result[][]): string {
   const like = ({ size, tls }: Result, peer: Result[] = []) =>
