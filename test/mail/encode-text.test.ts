@@ -71,12 +71,12 @@ t.test('a body is its own for good, whatever is made after it', async () => {
     fc.asyncProperty(fc.array(fc.tuple(texts, texts, fc.nat(2)), { minLength: 2, maxLength: 6 }), async (all) => {
       const make = ([text, html, which]: [string, string, number]) =>
         composeBody(which === 1 ? null : `é${text}\n`, which === 2 ? null : `é${html}\n`);
-      const made: { bytes: Buffer; then: Buffer }[] = [];
+      const made: { bytes: Buffer; before: Buffer }[] = [];
       for (const one of all) {
         const { bytes } = await make(one);
-        made.push({ bytes, then: Buffer.from(bytes) });
+        made.push({ bytes, before: Buffer.from(bytes) });
       }
-      return made.every(({ bytes, then }) => bytes.equals(then));
+      return made.every(({ bytes, before }) => bytes.equals(before));
     }),
     { numRuns: 200 },
   );
