@@ -47,7 +47,7 @@ export async function store(tx: Sql, queue: Queue, accountId: string, drafts: Dr
   );
 }
 
-/** Of bodies, in characters, that one statement brings: larger ones cost memory and take no less time. */
+/** Of bodies, in characters, that one statement brings: larger ones take no less time, and no work space that is kept. */
 const heaviestStatement = 1024 * 1024;
 
 /** Work spaces that no statement uses. New memory for each would make V8 look through the whole heap again and again. */

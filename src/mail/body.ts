@@ -13,17 +13,16 @@ export interface Body {
   hash: string;
 }
 
-const plain = new Scratch();
-const hypertext = new Scratch();
+const work = { plain: new Scratch(), html: new Scratch() };
 
 /** The body of a message without files: text, HTML, or both as alternatives (RFC 2046 section 5.1.4). The same texts give the same bytes. */
 export async function composeBody(text: string | null, html: string | null): Promise<Body> {
   if (text === null || html === null) {
-    const { fields, bytes, relaxed } = html === null ? part('plain', text ?? '', plain) : part('html', html, hypertext);
+    const { fields, bytes, relaxed } = html === null ? part('plain', text ?? '') : part('html', html);
     const ended = Buffer.concat(endsLine(bytes) ? [bytes] : [bytes, Buffer.from('\r\n')]);
     return toBody(`MIME-Version: 1.0\r\n${fields}`, ended, relaxed);
   }
-  const parts = [part('plain', text, plain), part('html', html, hypertext)];
+  const parts = [part('plain', text), part('html', html)];
   // Made from the texts, so that none can be written to hold it; and "=_" is neither in base64 nor in quoted-printable.
   const digest = createHash('sha256');
   for (const { bytes } of parts) digest.update(bytes);
@@ -48,8 +47,9 @@ export async function toBody(fields: string, bytes: Buffer, relaxed = false): Pr
   return { fields, bytes, hash: await hashRelaxedBody(bytes, relaxed) };
 }
 
-function part(subtype: 'plain' | 'html', text: string, work: Scratch) {
-  const { encoding, bytes, relaxed } = encodeText(text, work);
+/** Its bytes are good until the next one of this subtype. */
+function part(subtype: keyof typeof work, text: string) {
+  const { encoding, bytes, relaxed } = encodeText(text, work[subtype]);
   return {
     fields: `Content-Type: text/${subtype}; charset=utf-8\r\nContent-Transfer-Encoding: ${encoding}\r\n`,
     bytes,
