@@ -22,6 +22,7 @@ import { createRecorder } from './delivery/record.ts';
 import { recover } from './delivery/recovery.ts';
 import { SourceAddresses } from './delivery/source-addresses.ts';
 import { Standing } from './delivery/standing.ts';
+import { letPoolGiveWay } from './delivery/thread-pool.ts';
 import { addUpkeep } from './delivery/upkeep.ts';
 import { openHttp, openInbound, openSubmission } from './doors.ts';
 import { createApp } from './http/app.ts';
@@ -148,7 +149,10 @@ async function bringUp(config: Config, foundation: Foundation, stops: Stops): Pr
     shareWork('webhooks', queue.webhooks, siblings);
   }
   const dispatchers: { stop(): Promise<void> }[] = [];
-  if (config.roles.has('mta')) dispatchers.push(startDelivery(parts, providers, stops));
+  if (config.roles.has('mta')) {
+    await letPoolGiveWay(log);
+    dispatchers.push(startDelivery(parts, providers, stops));
+  }
   if (config.roles.has('webhooks')) dispatchers.push(startWebhooks(parts));
   // At the same time: each may need most of the time that there is.
   stops.push(() => Promise.all(dispatchers.map((dispatcher) => dispatcher.stop())));

@@ -46,7 +46,7 @@ const refillMs = 100;
 
 /** Of what goes out within this time so many are loaded ahead, of all sites together. */
 const soonMs = 500;
-const aheadAtOnce = 100;
+const aheadAtOnce = 300;
 const shortestParkMs = 5_000;
 const longestParkMs = 60_000;
 

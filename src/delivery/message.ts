@@ -12,7 +12,7 @@ const outlined = 200;
 
 /** What was begun ahead is let go after this time: a domain or its key may have ended meanwhile. */
 const begunMs = 1_000;
-const mostBegun = 100;
+const mostBegun = 300;
 
 /** Something that is made once for all who use it at the same time. */
 interface Shared<T> {

@@ -79,7 +79,7 @@ t.test('no more than enough are begun, and what nobody asks for is let go after 
   const builder = new MessageBuilder(keyring);
   const first = emailOf('<p>first</p>');
   builder.begin(first.email, signing, null);
-  for (let more = 1; more < 100; more += 1) builder.begin(emailOf(`<p>${more}</p>`).email, signing, null);
+  for (let more = 1; more < 300; more += 1) builder.begin(emailOf(`<p>${more}</p>`).email, signing, null);
   const last = emailOf('<p>last</p>');
   builder.begin(last.email, signing, null);
   await sleep(100);

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { connect } from 'node:net';
-import { tmpdir } from 'node:os';
+import { getPriority, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
@@ -12,6 +12,7 @@ import { adminPassword, eventually, testEnv } from '../support/node.ts';
 import { freePort } from '../support/ports.ts';
 import { type SendwrightProcess, startSendwright } from '../support/process.ts';
 import { lastWordsOf, makeFolder, makeRole, refusalOf, takePort } from '../support/start.ts';
+import { nicenessOf } from '../support/threads.ts';
 import { startZone } from '../support/zone.ts';
 
 /** A receiver that answers a final dot when it is told to, and what it got. */
@@ -98,6 +99,12 @@ t.test('a worker that is killed is replaced, and what it had in the air is known
   const key = await prepareSender(app, zone, 'workers.test');
   const before = childrenOf(app.pid);
   t.equal(before.length, 2);
+  for (const worker of before)
+    t.strictSame(
+      nicenessOf(worker).get('libuv-worker'),
+      Array(4).fill(Math.min(getPriority() + 5, 19)),
+      'signatures give way',
+    );
   const letGo = hold();
   const { id } = (await post(app, key, 'killed')).body.email;
   await eventually(async () => received.length === 1);
