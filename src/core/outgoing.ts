@@ -93,8 +93,10 @@ export async function load(db: Database, wanted: Wanted[]): Promise<Map<string, 
   const rows = await db.query<Row>({
     name: 'outgoing-load',
     text: `SELECT e.id, e.account_id, e.type, e."from", e."to", e.cc, e.reply_to, e.subject, e.message_id, e.on_uncertain, e.tls, d.tls AS domain_tls, d.pool, c.html, c.text, c.headers, c.attachments,
-                  coalesce(e.scheduled_at, e.created_at) AS due_at, e.domain_id, d.domain, d.dkim_selector, d.dkim_private_key,
-                  s.selector AS second_selector, s.private_key AS second_key,
+                  coalesce(e.scheduled_at, e.created_at) AS due_at, e.domain_id, d.domain, d.dkim_selector, s.selector AS second_selector,
+                  -- Once for each domain: a key is longer than most emails.
+                  CASE row_number() OVER same WHEN 1 THEN d.dkim_private_key END AS dkim_private_key,
+                  CASE row_number() OVER same WHEN 1 THEN s.private_key END AS second_key,
                   e.scheduled_at IS NOT NULL AND coalesce(k.revoked_at < now(), false) AS revoked,
                   a.suspended_at IS NOT NULL AS suspended,
                   -- Whoever is tried for the first time and at once was looked up when the email was accepted.
@@ -110,11 +112,13 @@ export async function load(db: Database, wanted: Wanted[]): Promise<Map<string, 
              LEFT JOIN LATERAL ${rowOf('dkim_keys', "domain_id = d.id AND status = 'active'")} s ON true
              LEFT JOIN LATERAL ${rowOf('api_keys', 'id = e.api_key_id')} k ON true
             CROSS JOIN LATERAL ${rowOf('accounts', 'id = e.account_id')} a
-            WHERE NOT wanted.ahead OR (c.attachments = '[]' AND coalesce(octet_length(c.html), 0) + coalesce(octet_length(c.text), 0) < ${heaviestAhead})`,
+            WHERE NOT wanted.ahead OR (c.attachments = '[]' AND coalesce(octet_length(c.html), 0) + coalesce(octet_length(c.text), 0) < ${heaviestAhead})
+           WINDOW same AS (PARTITION BY d.id)`,
     values: [wanted.map(({ id }) => id), wanted.map(({ tried }) => tried), wanted.map(({ ahead }) => ahead)],
   });
   const contents = await loadAttachments(db, rows);
-  return new Map(rows.map((row) => [row.id, present(row, contents)]));
+  const keys = new Map(rows.flatMap((row) => (row.dkim_private_key ? [[row.domain_id, keysOf(row)]] : [])));
+  return new Map(rows.map((row) => [row.id, present(row, contents, keys)]));
 }
 
 /** What deciding about an attempt takes, of emails that are not to be sent now. */
@@ -195,12 +199,14 @@ function contentOf(contents: Map<string, Buffer>, accountId: string, { sha256 }:
   return content;
 }
 
-function present(row: Row, contents: Map<string, Buffer>): OutgoingEmail {
+const keysOf = (row: Row) => [
+  ...sealedKey(row.dkim_selector, row.dkim_private_key),
+  ...sealedKey(row.second_selector, row.second_key),
+];
+
+function present(row: Row, contents: Map<string, Buffer>, keysByDomain: Map<string, SealedKey[]>): OutgoingEmail {
   const { domain } = row;
-  const keys = [
-    ...sealedKey(row.dkim_selector, row.dkim_private_key),
-    ...sealedKey(row.second_selector, row.second_key),
-  ];
+  const keys = (domain && keysByDomain.get(row.domain_id)) || [];
   return {
     id: row.id,
     accountId: row.account_id,

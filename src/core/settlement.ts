@@ -4,7 +4,7 @@ import type { AttemptOutcome, EmailStatus } from '../generated/prisma/enums.ts';
 import { newId } from '../ids.ts';
 import { letGo, type Queue } from '../queue.ts';
 import * as suppressions from './suppressions.ts';
-import { type EmailEvent, type EventType, emit } from './webhooks.ts';
+import { type EventAbout, type EventType, emitAbout } from './webhooks.ts';
 
 /** What became of one recipient after one attempt. */
 export interface Settlement {
@@ -68,7 +68,7 @@ export async function settle(
   const ordered = settlements.toSorted((a, b) =>
     a.emailId < b.emailId ? -1 : a.emailId > b.emailId ? 1 : a.position - b.position,
   );
-  const settled = await tx.query<Settled>({
+  const rows = await tx.query<Settled | Ended>({
     name: 'recipients-settle',
     text: `WITH settled AS (
              UPDATE recipients r
@@ -79,7 +79,7 @@ export async function settle(
                     AS s (node_id, email_id, position, job_id, status, attempts, next_attempt_at, response, waiting_for, uncertain)
               WHERE r.email_id = s.email_id AND r.position = s.position AND r.next_attempt_at IS NOT NULL
                 AND ((r.claimed_by = s.node_id AND r.job_id = s.job_id) OR s.status = 'delivered')
-          RETURNING r.email_id, r.address, r.status, r.attempts, r.last_response, s.uncertain),
+          RETURNING r.account_id, r.email_id, r.address, r.status, r.attempts, r.last_response, s.uncertain),
            totals AS (
              SELECT email_id, count(*) AS done, count(*) FILTER (WHERE status = 'failed') AS failed,
                     count(*) FILTER (WHERE status = 'suppressed') AS suppressed,
@@ -95,9 +95,10 @@ export async function settle(
                   sent_at = CASE WHEN e.pending = t.done AND e.failed + t.failed + e.suppressed + t.suppressed = 0 THEN now() END
              FROM totals t WHERE e.id = t.email_id
         RETURNING e.id, e.status, e.pending)
-           SELECT s.email_id, s.address, s.status AS recipient_status, s.attempts, s.last_response, s.uncertain, e.account_id, e."from", e."to",
-                  e.subject, e.created_at, coalesce(u.status, e.status) AS status, coalesce(u.pending = 0, false) AS ended
-             FROM settled s JOIN emails e ON e.id = s.email_id LEFT JOIN updated u ON u.id = s.email_id`,
+           -- Not joined: without statistics of what it has just written PostgreSQL would compare each row with each.
+           SELECT account_id, email_id, address, status::text AS status, attempts, last_response, uncertain FROM settled
+           UNION ALL
+           SELECT NULL, id, NULL, status::text, NULL, NULL, NULL FROM updated WHERE pending = 0`,
     values: [
       ordered.map((entry) => entry.nodeId),
       ordered.map((entry) => entry.emailId),
@@ -120,7 +121,7 @@ export async function settle(
     ),
   );
   await queue.remove(tx, [...new Set(settlements.map((entry) => entry.jobId))]);
-  return emit(tx, queue, eventsOf(settled, new Date()));
+  return emitAbout(tx, queue, eventsOf(rows, new Date()));
 }
 
 /**
@@ -183,22 +184,22 @@ export async function settleAs(
   return settle(tx, queue, settlements, []);
 }
 
-/** One recipient that was settled, with its email as it is now. */
+/** One recipient that was settled. */
 interface Settled {
+  account_id: string;
   email_id: string;
   address: string;
-  recipient_status: Settlement['status'];
+  status: Settlement['status'];
   attempts: number;
   last_response: string;
   uncertain: boolean;
-  account_id: string;
-  from: string;
-  to: string[];
-  subject: string;
-  created_at: Date;
+}
+
+/** An email of which the last recipient was settled, and what it came to. */
+interface Ended {
+  email_id: string;
+  address: null;
   status: EmailStatus;
-  /** True when this was the last of its recipients. */
-  ended: boolean;
 }
 
 const finalEvents: Partial<Record<EmailStatus, EventType>> = {
@@ -208,35 +209,27 @@ const finalEvents: Partial<Record<EmailStatus, EventType>> = {
 };
 
 /** What there is to tell: each recipient that was reached or kept waiting for the first time, and each email that ended. */
-function eventsOf(settled: Settled[], createdAt: Date): EmailEvent[] {
-  const event = (type: EventType, row: Settled, about: Settled[]): EmailEvent => ({
+function eventsOf(rows: (Settled | Ended)[], createdAt: Date): EventAbout[] {
+  const settled = rows.filter((row) => row.address !== null);
+  const ended = new Map(rows.flatMap((row) => (row.address === null ? [[row.email_id, row.status]] : [])));
+  const event = (type: EventType, row: Settled, about: Settled[]): EventAbout => ({
     type,
     accountId: row.account_id,
+    emailId: row.email_id,
     createdAt,
-    email: {
-      id: row.email_id,
-      from: row.from,
-      to: row.to,
-      subject: row.subject,
-      status: row.status,
-      createdAt: row.created_at,
-    },
-    recipients: about.map((one) => ({
-      address: one.address,
-      status: one.recipient_status,
-      response: one.last_response,
-    })),
+    recipients: about.map((one) => ({ address: one.address, status: one.status, response: one.last_response })),
   });
-  return [...Map.groupBy(settled, (row) => row.email_id).values()].flatMap((rows) => {
-    const single = rows.flatMap((row) => {
-      if (row.recipient_status === 'delivered') return [event('email.sent', row, [row])];
+  return [...Map.groupBy(settled, (row) => row.email_id)].flatMap(([emailId, about]) => {
+    const single = about.flatMap((row) => {
+      if (row.status === 'delivered') return [event('email.sent', row, [row])];
       const uncertain = row.uncertain ? [event('email.uncertain', row, [row])] : [];
-      const delayed = row.recipient_status === 'deferred' && row.attempts === 1;
+      const delayed = row.status === 'deferred' && row.attempts === 1;
       return delayed ? [...uncertain, event('email.delayed', row, [row])] : uncertain;
     });
-    const [first] = rows;
-    const final = first?.ended ? finalEvents[first.status] : undefined;
-    return first && final ? [...single, event(final, first, rows)] : single;
+    const [first] = about;
+    const status = ended.get(emailId);
+    const final = status && finalEvents[status];
+    return first && final ? [...single, event(final, first, about)] : single;
   });
 }
 

@@ -34,6 +34,9 @@ export interface EmailEvent {
   recipients?: { address: string; status: string; response: string | null }[];
 }
 
+/** A fact about an email of which no more is at hand than its id. */
+export type EventAbout = Omit<EmailEvent, 'email'> & { emailId: string };
+
 /** More would multiply every email: each event is stored and sent once for each endpoint. */
 const mostEndpoints = 20;
 
@@ -50,13 +53,45 @@ const rotationMs = 24 * 3_600_000;
  * @returns how many deliveries were made; when there are any, call `queue.webhooks.wake()` after the commit
  */
 export async function emit(tx: Sql, queue: Queue, events: EmailEvent[]): Promise<number> {
-  if (events.length === 0) return 0;
-  const endpoints = await tx.query<{ id: string; account_id: string; events: string[]; room: number }>({
+  return addAll(tx, queue, events, await subscribersOf(tx, events));
+}
+
+/** As `emit` does, and where somebody subscribes it reads the emails first, as the transaction has left them. */
+export async function emitAbout(tx: Sql, queue: Queue, events: EventAbout[]): Promise<number> {
+  const endpoints = await subscribersOf(tx, events);
+  if (endpoints.length === 0) return 0;
+  const emails = await tx.query<EmailEvent['email']>({
+    name: 'webhooks-emails',
+    text: `SELECT id, "from", "to", subject, status, created_at AS "createdAt" FROM emails WHERE id = ANY(${unseen('$1::uuid[]')}::uuid[])`,
+    values: [[...new Set(events.map(({ emailId }) => emailId))]],
+  });
+  const byId = new Map(emails.map((email) => [email.id, email]));
+  const known = events.flatMap(({ emailId, ...event }) => {
+    const email = byId.get(emailId);
+    return email ? [{ ...event, email }] : [];
+  });
+  return addAll(tx, queue, known, endpoints);
+}
+
+/** An endpoint, and how many of its calls may be in the queue besides those that are. */
+interface Subscriber {
+  id: string;
+  account_id: string;
+  events: string[];
+  room: number;
+}
+
+async function subscribersOf(tx: Sql, events: Pick<EmailEvent, 'accountId' | 'type'>[]): Promise<Subscriber[]> {
+  if (events.length === 0) return [];
+  return tx.query<Subscriber>({
     name: 'webhooks-subscribers',
     text: `SELECT w.id, w.account_id, w.events, ${roomOf('w')} AS room
              FROM webhooks w WHERE w.account_id = ANY(${unseen('$1::uuid[]')}::uuid[]) AND w.status = 'enabled' AND w.events && ${unseen('$2::text[]')}`,
     values: [[...new Set(events.map((event) => event.accountId))], [...new Set(events.map((event) => event.type))]],
   });
+}
+
+async function addAll(tx: Sql, queue: Queue, events: EmailEvent[], endpoints: Subscriber[]): Promise<number> {
   if (endpoints.length === 0) return 0;
   const drafts = events.flatMap((event) => {
     const subscribed = endpoints.filter(
