@@ -22,4 +22,4 @@ RUN mkdir data && chown node:node data
 USER node
 EXPOSE 3000 2525 2587 2465
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.HTTP_PORT || 3000}/healthz`).then((answer) => process.exit(answer.ok ? 0 : 1), () => process.exit(1))"]
-CMD ["node", "--max-semi-space-size=32", "dist/main.js"]
+CMD ["node", "--max-semi-space-size=32", "--heap-growing-percent=100", "dist/main.js"]

@@ -21,6 +21,12 @@ export function findNode(root) {
  */
 export const allocator = { MALLOC_ARENA_MAX: '2', MALLOC_MMAP_THRESHOLD_: '65536' };
 
+/**
+ * What V8 is told: a request of a thousand emails fits into the young part of the heap, and the old one is looked through when
+ * it has doubled, not at four times its size, which is a fifth of the process's memory and costs no mail that can be measured.
+ */
+export const heap = ['--max-semi-space-size=32', '--heap-growing-percent=100'];
+
 /** Runs the project's Node with `args` in the project's folder, and ends as it ends. */
 export async function launch(root, args) {
   const bin = path.join(root, 'node_modules', '.bin');
@@ -33,7 +39,7 @@ export async function launch(root, args) {
     SENDWRIGHT_LAUNCHER: String(process.pid),
     PATH: [bin, process.env.PATH].filter(Boolean).join(path.delimiter),
   };
-  const child = spawn(findNode(root), ['--disable-warning=ExperimentalWarning', ...args], {
+  const child = spawn(findNode(root), ['--disable-warning=ExperimentalWarning', ...heap, ...args], {
     cwd: root,
     env,
     stdio: 'inherit',

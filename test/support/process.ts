@@ -18,8 +18,10 @@ export interface SendwrightProcess {
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 const startWithinMs = 60_000;
 
+const { heap } = await import(new URL('../../scripts/start/launch.mjs', import.meta.url).href);
+
 /** Compiling WebAssembly once more, for speed, is a fifth of a start; these processes are gone before it pays. */
-const flags = ['--disable-warning=ExperimentalWarning', '--max-semi-space-size=32', '--liftoff-only'];
+const flags = ['--disable-warning=ExperimentalWarning', ...heap, '--liftoff-only'];
 
 /** Runs `src/main.ts`, or that of a copy, with this environment and nothing else of ours, until it ends or says where it listens. */
 export async function runSendwright(

@@ -1,0 +1,24 @@
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import t from 'tap';
+
+const { MALLOC_ARENA_MAX: _, ...env } = process.env;
+const arenas = (more: Record<string, string>) =>
+  execFileSync(process.execPath, ['scripts/run.mjs', '-p', 'process.env.MALLOC_ARENA_MAX'], {
+    env: { ...env, ...more },
+    encoding: 'utf8',
+  }).trim();
+
+t.test('the server is started with an allocator that gives memory back, unless somebody says otherwise', async (t) => {
+  t.equal(arenas({}), '2');
+  t.equal(arenas({ MALLOC_ARENA_MAX: '8' }), '8');
+});
+
+t.test('its heap is bounded the same way however it is started', async (t) => {
+  const print = 'process.execArgv.filter((flag) => /^--(max|heap)/.test(flag)).join()';
+  const options = { env, encoding: 'utf8' } as const;
+  const launched = execFileSync(process.execPath, ['scripts/run.mjs', '-p', print], options).trim();
+  t.equal(launched, '--max-semi-space-size=32,--heap-growing-percent=100');
+  const [, command = '[]'] = /^CMD (.*)$/m.exec(readFileSync('Dockerfile', 'utf8')) ?? [];
+  t.strictSame(JSON.parse(command), ['node', ...launched.split(','), 'dist/main.js']);
+});
