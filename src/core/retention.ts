@@ -11,6 +11,7 @@ const keptDays = Math.max(...Object.values(plans).map(({ logDays }) => logDays))
 
 /** The log of an email begins with `emails`: whatever happens in between, it is either there or not found. */
 const ofEmails: Partitioned[] = ['emails', 'recipients', 'attempts', 'email_contents'];
+const ofWebhooks: Partitioned[] = ['webhook_deliveries'];
 
 /** Of attachments that are looked at with one statement; each that goes takes its bytes along. */
 const stretchSize = 1_000;
@@ -36,15 +37,31 @@ export async function dropOld(db: Database, now: Date): Promise<string[]> {
     // PostgreSQL lets only one leave a table at a time.
     for (const partition of over.filter(({ state }) => state === 'leaving')) await drop(session, partition, dropped);
     const rest = over.filter(({ state }) => state !== 'leaving');
-    for (const week of [...weeksOf(rest, ofEmails), ...weeksOf(rest, ['webhook_deliveries'])]) {
-      // Once its first part is gone there is nothing left to decide: dropping it was interrupted.
-      const begun = week[0]?.table !== ofEmails[0] && week[0]?.table !== 'webhook_deliveries';
-      if (!begun && (await isKept(session, week, until))) continue;
-      for (const partition of week) await drop(session, partition, dropped);
-    }
+    await all(
+      [ofEmails, ofWebhooks].map((tables) => async () => {
+        for (const week of weeksOf(rest, tables)) await dropWeek(db, week, until, dropped);
+      }),
+    );
     await forgetWhatHungOnThem(db, session, until);
     return dropped;
   });
+}
+
+/** Drops what its tables have of a week, unless it is kept: the first of them, which decides, and then the others at once. */
+async function dropWeek(db: Database, week: Partition[], until: Date, dropped: string[]): Promise<void> {
+  const [first, ...others] = week;
+  if (!first) return;
+  // Once its first part is gone there is nothing left to decide: dropping it was interrupted.
+  const begun = first.table !== ofEmails[0] && first.table !== ofWebhooks[0];
+  if (!begun && (await isKept(db, week, until))) return;
+  await db.session((session) => drop(session, first, dropped));
+  await all(others.map((partition) => () => db.session((session) => drop(session, partition, dropped))));
+}
+
+/** Does all of these at the same time, and is over when the last of them is; throws what the first that failed did. */
+async function all(work: (() => Promise<void>)[]): Promise<void> {
+  const ends = await Promise.allSettled(work.map((one) => one()));
+  for (const end of ends) if (end.status === 'rejected') throw end.reason;
 }
 
 async function drop(session: Sql, partition: Partition, dropped: string[]): Promise<void> {

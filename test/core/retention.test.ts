@@ -203,3 +203,31 @@ t.test('what was interrupted is finished', async (t) => {
   t.equal((await list(db, anyTime, firstPage)).count, 0);
   t.ok((await listPartitions(db)).every(({ state, from }) => state === 'attached' && from > weekOf(1)));
 });
+
+t.test('it is finished too where several parts of a week were under way', async (t) => {
+  const db = await openDatabase(t);
+  await add(db, await prepare(db), 0);
+  await db.query({ text: `ALTER TABLE emails DETACH PARTITION ${nameOf('emails', 0)}` });
+  await db.query({ text: `DROP TABLE ${nameOf('emails', 0)}` });
+  await db.query({ text: `ALTER TABLE attempts DETACH PARTITION ${nameOf('attempts', 0)}` });
+  await db.transaction(async (reader) => {
+    await reader.query({ text: 'SELECT FROM recipients, email_contents' });
+    const cuts = ['recipients', 'email_contents'].map((table) =>
+      db.session(async (session) => {
+        await session.query({ text: `SET statement_timeout = '100ms'` });
+        await session.query({ text: `ALTER TABLE ${table} DETACH PARTITION ${nameOf(table, 0)} CONCURRENTLY` });
+      }),
+    );
+    for (const cut of cuts) await t.rejects(cut, /timeout/);
+  });
+  const states = (await listPartitions(db)).slice(0, 4).map(({ table, state }) => `${table} ${state}`);
+  t.strictSame(states.sort(), [
+    'attempts left',
+    'email_contents leaving',
+    'recipients leaving',
+    'webhook_deliveries attached',
+  ]);
+  await dropOld(db, new Date());
+  t.strictSame(await rowsOf(db), all(0));
+  t.ok((await listPartitions(db)).every(({ state, from }) => state === 'attached' && from > weekOf(0)));
+});
