@@ -15,13 +15,15 @@ export interface Result extends Scenario {
   statements: Statements | null;
 }
 
-const warmUpOf = (messages: number) => Math.min(1_000, messages);
+/** A process is slower while its code is compiled: it counts as warm after a round that was not this much faster than those before. */
+const muchFaster = 1.03;
+const mostToWarmUp = 5;
 
 /** Rounds have numbers of their own, whatever system they are for: mail of another one is seen as strange. */
 let lastRound = 0;
 export const nextRound = () => (lastRound += 1);
 
-/** One scenario after the other: a round to warm up, those that count, and then one message at a time. */
+/** One scenario after the other: rounds to warm up, those that count, and then one message at a time. */
 export async function measure(
   system: System,
   tools: Tools,
@@ -35,7 +37,7 @@ export async function measure(
     const messages = messagesOf(options, scenario);
     const run = (count: number, oneByOne = false) =>
       runRound(system, tools, roundOf(options, scenario, { round: nextRound(), from, count, oneByOne }));
-    await run(warmUpOf(messages));
+    await warmUp(() => run(messages));
     const rounds: Measured[] = [];
     while (rounds.length < options.rounds) {
       const measured = await run(messages);
@@ -47,6 +49,15 @@ export async function measure(
     results.push({ ...scenario, system: system.name, rounds, median: medianOf(rounds), idle, statements: null });
   }
   return results;
+}
+
+async function warmUp(run: () => Promise<Measured>): Promise<void> {
+  let fastest = 0;
+  for (let round = 0; round < mostToWarmUp; round += 1) {
+    const { deliveredPerSecond } = await run();
+    if (deliveredPerSecond < fastest * muchFaster) return;
+    fastest = deliveredPerSecond;
+  }
 }
 
 const spread = ({ p50, p99 }: Spread) => `${p50.toFixed(1)} (p99 ${p99.toFixed(1)})`;
