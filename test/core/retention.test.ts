@@ -218,7 +218,7 @@ t.test('it is finished too where several parts of a week were under way', async 
         await session.query({ text: `ALTER TABLE ${table} DETACH PARTITION ${nameOf(table, 0)} CONCURRENTLY` });
       }),
     );
-    for (const cut of cuts) await t.rejects(cut, /timeout/);
+    for (const cut of await Promise.allSettled(cuts)) t.match(cut, { status: 'rejected', reason: /timeout/ });
   });
   const states = (await listPartitions(db)).slice(0, 4).map(({ table, state }) => `${table} ${state}`);
   t.strictSame(states.sort(), [
