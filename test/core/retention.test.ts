@@ -137,7 +137,7 @@ t.test('a week stays while a recipient of it waits, and while one was due within
   await add(db, accountId, 3, { scheduledAt: new Date(Date.now() - 31 * dayMs) });
   await add(db, accountId, 4);
   await db.query({
-    text: `UPDATE webhook_deliveries SET status = 'pending', next_attempt_at = now() WHERE id = (SELECT max(id::text)::uuid FROM webhook_deliveries)`,
+    text: `UPDATE webhook_deliveries SET status = 'pending', next_attempt_at = now() - make_interval(secs => 1) WHERE id = (SELECT max(id::text)::uuid FROM webhook_deliveries)`,
   });
 
   await dropOld(db, new Date());

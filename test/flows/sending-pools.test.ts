@@ -203,7 +203,7 @@ t.test('pools and warm-up', async (t) => {
       values: [late?.email_id],
     });
     await db.query({
-      text: `UPDATE recipients SET next_attempt_at = now() WHERE waiting_for IS NOT NULL AND email_id <> $1`,
+      text: `UPDATE recipients SET next_attempt_at = now() - make_interval(secs => 1) WHERE waiting_for IS NOT NULL AND email_id <> $1`,
       values: [late?.email_id],
     });
     await eventually(async () => (await waiting(both[0], 'bulk')).length === 18, 15_000);
@@ -213,7 +213,9 @@ t.test('pools and warm-up', async (t) => {
       { day: dayFromNow(0), messages: 20 },
     ]);
 
-    await db.query({ text: 'UPDATE recipients SET next_attempt_at = now() WHERE waiting_for IS NOT NULL' });
+    await db.query({
+      text: 'UPDATE recipients SET next_attempt_at = now() - make_interval(secs => 1) WHERE waiting_for IS NOT NULL',
+    });
     const over = await eventually(() =>
       db.prisma.email.findFirst({ where: { id: late?.email_id ?? '', status: 'failed' } }),
     );

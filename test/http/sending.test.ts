@@ -230,7 +230,7 @@ t.test('scheduling', async (t) => {
     // From here on nothing is in the way of either but that.
     node.zone.set('away.test', { A: ['127.0.0.1'] });
     await node.db.query({
-      text: 'UPDATE recipients SET next_attempt_at = now() WHERE email_id = ANY($1)',
+      text: 'UPDATE recipients SET next_attempt_at = now() - make_interval(secs => 1) WHERE email_id = ANY($1)',
       values: [[tried, scheduled]],
     });
     await eventually(async () => {
