@@ -100,9 +100,15 @@ export function placeOf(
   return { from: last?.from ?? null, to, offset: left };
 }
 
-/** Adds the latest changes up into the numbers that are kept. */
-export async function addUp(db: Database): Promise<void> {
-  while ((await addUpSome(db)) === batchSize);
+/**
+ * Adds the latest changes up into the numbers that are kept. While another does so already it leaves that to him, or comes
+ * after him: he does not see what changed since he began.
+ */
+export async function addUp(
+  db: Database,
+  when: 'unless another does' | 'after another' = 'unless another does',
+): Promise<void> {
+  while ((await addUpSome(db, when === 'after another')) === batchSize);
 }
 
 /**
@@ -130,10 +136,12 @@ async function forgetSome(db: Database, table: string, before: Date, kept: Date[
   });
 }
 
-async function addUpSome(db: Database): Promise<number> {
+async function addUpSome(db: Database, waits: boolean): Promise<number> {
   return db.transaction(async (tx) => {
     const [lock] = await tx.query<{ mine: boolean }>({
-      text: `SELECT pg_try_advisory_xact_lock(${addingUp}) AS mine`,
+      text: waits
+        ? `SELECT true AS mine FROM pg_advisory_xact_lock(${addingUp})`
+        : `SELECT pg_try_advisory_xact_lock(${addingUp}) AS mine`,
     });
     if (!lock?.mine) return 0;
     const [row] = await tx.query<{ moved: number }>({

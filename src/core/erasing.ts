@@ -68,10 +68,10 @@ export async function erase(
   });
   await each((tx, counts, place) => eraseAnswers(tx, work, counts, place));
   if (options.stop?.aborted) return false;
-  const done = await db.transaction((tx) => finish(tx, work));
   // A tag that named the address is counted under another name by now, and what is left of its number is nothing.
-  if (done) await addUp(db).then(() => forgetZeros(db));
-  return done;
+  await addUp(db, 'after another');
+  await forgetZeros(db);
+  return db.transaction((tx) => finish(tx, work));
 }
 
 const tookTooLong = '57014';

@@ -231,3 +231,36 @@ t.test('of an erased recipient nothing is left in any table, and all of others i
     t.equal((await node.call('GET', `/api/v1/recipients/erasures/${id}`, { key: theirs.key })).status, 404);
   });
 });
+
+t.test('an erasure is done once no number names the address either, also while another node adds up', async (t) => {
+  const node = await startTestNode(t, { ENCRYPTION_KEY: encryptionKey.toString('hex') });
+  const { key, from } = await buildSender(node.db, encryptionKey);
+  const call = (method: string, path: string, body?: unknown) => node.call(method, `/api/v1${path}`, { key, body });
+  const address = 'canary@customers.test';
+  const fields = { from, to: address, subject: 's', text: 't', tags: [`for-${address}`] };
+  t.equal((await call('POST', '/emails', fields)).status, 200);
+  const counted = async () => (await rowsWith(node, address)).some(({ table }) => table === 'email_counts');
+  await eventually(async () => (await node.db.prisma.email.count({ where: { status: 'sent' } })) === 1);
+  await eventually(async () => addUp(node.db).then(counted));
+
+  const other = Promise.withResolvers<void>();
+  const adding = node.db.transaction(async (tx) => {
+    await tx.query({ text: `SELECT pg_advisory_xact_lock(hashtext('sendwright email counts'))` });
+    await other.promise;
+  });
+  const { id } = (await call('POST', '/recipients/erase', { address })).body.erasure;
+  const status = async () => (await call('GET', `/recipients/erasures/${id}`)).body.erasure.status;
+  const waits = async () => {
+    const locks = {
+      text: `SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
+                       AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`,
+    };
+    return (await node.db.query(locks)).length > 0;
+  };
+  await eventually(async () => (await waits()) || (await status()) === 'done');
+  t.strictSame([await status(), await counted()], ['pending', true]);
+  other.resolve();
+  await adding;
+  await eventually(async () => (await status()) === 'done');
+  t.notOk(await counted());
+});
