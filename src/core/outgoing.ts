@@ -206,7 +206,7 @@ const keysOf = (row: Row) => [
 
 function present(row: Row, contents: Map<string, Buffer>, keysByDomain: Map<string, SealedKey[]>): OutgoingEmail {
   const { domain } = row;
-  const keys = (domain && keysByDomain.get(row.domain_id)) || [];
+  const keys = keysByDomain.get(row.domain_id) ?? [];
   return {
     id: row.id,
     accountId: row.account_id,

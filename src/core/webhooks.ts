@@ -92,7 +92,6 @@ async function subscribersOf(tx: Sql, events: Pick<EmailEvent, 'accountId' | 'ty
 }
 
 async function addAll(tx: Sql, queue: Queue, events: EmailEvent[], endpoints: Subscriber[]): Promise<number> {
-  if (endpoints.length === 0) return 0;
   const drafts = events.flatMap((event) => {
     const subscribed = endpoints.filter(
       (endpoint) => endpoint.account_id === event.accountId && endpoint.events.includes(event.type),

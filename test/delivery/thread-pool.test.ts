@@ -5,7 +5,7 @@ import { silentLog } from '../../src/log.ts';
 import { nicenessOf } from '../support/threads.ts';
 
 t.test(
-  'the thread pool gives way to the main thread, and to nobody more than once',
+  'the thread pool gives way to the main thread, and no further however often it is told to',
   { skip: process.platform !== 'linux' },
   async (t) => {
     await stat('.');
