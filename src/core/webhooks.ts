@@ -106,7 +106,7 @@ async function addAll(tx: Sql, queue: Queue, events: EmailEvent[], endpoints: Su
       return { id: newId(), accountId, webhookId: endpoint.id, emailId: email.id, event: type, payload, woken };
     });
   });
-  await insert(tx, queue, drafts);
+  if (drafts.length > 0) await insert(tx, queue, drafts);
   return drafts.length;
 }
 
