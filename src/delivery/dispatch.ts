@@ -44,9 +44,8 @@ const patienceMs = 2_000;
 /** A line that will be empty within this time is filled up while it is not. */
 const refillMs = 100;
 
-/** Of what goes out within this time so many are loaded ahead, of all sites together. */
+/** What goes out within this time is loaded ahead. */
 const soonMs = 500;
-const aheadAtOnce = 300;
 const shortestParkMs = 5_000;
 const longestParkMs = 60_000;
 
@@ -105,7 +104,7 @@ export class Dispatcher {
       run: (ready, email, source) => void this.#run(ready, email, source),
       keepBack: (ready, email, closed) => this.#keepBack(ready, email, closed),
       handBack: (some) => this.#handBack(some),
-      behind: (some) => this.#behind(some),
+      behind: (some, many) => this.#behind(some, many),
     });
     this.#slots = new Slots(limits, standing.throttle, () => this.#serveAll());
   }
@@ -312,10 +311,10 @@ export class Dispatcher {
     void this.#putBack(claims, () => recipients.release(this.#db, this.#queue, claims));
   }
 
-  /** The claims behind these whose turn comes soon. */
-  #behind(ready: Ready[]): Claim[] {
+  /** The claims behind these whose turn comes soon, about so many of all sites together. */
+  #behind(ready: Ready[], many: number): Claim[] {
     const sites = new Map(ready.map(({ started }) => [started.site.name, started.site]));
-    const each = Math.ceil(aheadAtOnce / sites.size);
+    const each = Math.ceil(many / sites.size);
     return [...sites.values()].flatMap((site) => {
       const fast = this.#standing.throttle.waitFor(site, each) < soonMs;
       return fast ? (this.#lines.get(site.name)?.claims.slice(0, each) ?? []) : [];

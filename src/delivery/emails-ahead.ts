@@ -4,6 +4,13 @@ import type { Database } from '../db/client.ts';
 
 const mostAhead = 1_000;
 
+/** Of what goes out soon so many are read ahead, of all sites together, and fewer where they are large. */
+const deepest = 300;
+const shallowest = 40;
+
+/** Characters of the emails that are read ahead: what is read and built in one go holds everything else up. */
+const heaviest = 4_000_000;
+
 /** What was read longer ago is read again: a domain, a key or an account may have ended meanwhile. */
 const freshMs = 1_000;
 
@@ -16,6 +23,8 @@ export class EmailsAhead {
   /** No email: it is not loaded before its turn. */
   readonly #read = new Map<string, { email: OutgoingEmail | undefined; at: number }>();
   #reading: { ids: ReadonlySet<string>; done: Promise<void> } | null = null;
+  /** How many claims ahead it looks: as many as were light enough, were they like those that it read last. */
+  depth = deepest;
 
   constructor(db: Database) {
     this.#db = db;
@@ -68,6 +77,7 @@ export class EmailsAhead {
     const wanted = [...ids].map((id) => ({ id, tried: false, ahead: true }));
     const emails = await load(this.#db, wanted).catch(() => null);
     if (!emails) return;
+    this.depth = depthFor([...emails.values()]);
     for (const id of ids) {
       this.#read.delete(id);
       this.#read.set(id, { email: emails.get(id), at });
@@ -87,6 +97,13 @@ export class EmailsAhead {
     const known = this.#read.get(emailId);
     return known && performance.now() - known.at < freshMs ? known : undefined;
   }
+}
+
+function depthFor(emails: OutgoingEmail[]): number {
+  if (emails.length === 0) return deepest;
+  const characters = emails.reduce((sum, { html, text }) => sum + (html?.length ?? 0) + (text?.length ?? 0), 0);
+  const most = Math.floor((heaviest * emails.length) / Math.max(characters, 1));
+  return Math.min(Math.max(most, shallowest), deepest);
 }
 
 const wasTried = ({ recipients }: Claim) => recipients.some(({ attempts }) => attempts > 0);

@@ -1,6 +1,8 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { OutgoingEmail } from '../core/outgoing.ts';
 import type { Claim } from '../core/recipients.ts';
 import type { Database } from '../db/client.ts';
+import { givingWay } from '../give-way.ts';
 import type { Logger } from '../log.ts';
 import { objectionTo } from './attempt.ts';
 import { EmailsAhead } from './emails-ahead.ts';
@@ -25,8 +27,8 @@ interface Outcomes {
   keepBack(ready: Ready, email: OutgoingEmail, closed: Closed): void;
   /** The database is away: they have not begun. */
   handBack(some: Ready[]): void;
-  /** The claims behind these whose turn comes soon. */
-  behind(some: Ready[]): Claim[];
+  /** The claims behind these whose turn comes soon, about so many. */
+  behind(some: Ready[], many: number): Claim[];
 }
 
 /**
@@ -63,7 +65,7 @@ export class Preparation {
 
   async #prepareAll(): Promise<void> {
     this.#running = true;
-    await new Promise((resume) => setImmediate(resume));
+    await nextTurn();
     while (this.#ready.length > 0) {
       const some = this.#ready.splice(0, preparedAtOnce);
       void this.#lookAhead(some);
@@ -79,8 +81,8 @@ export class Preparation {
 
   /** Has what comes behind these loaded and built before its turn. */
   async #lookAhead(some: Ready[]): Promise<void> {
-    const came = await this.#emails.readAhead(this.#outcomes.behind(some));
-    for (const claim of came) this.#begin(claim);
+    const came = await this.#emails.readAhead(this.#outcomes.behind(some, this.#emails.depth));
+    await givingWay(came, (claim) => this.#begin(claim));
   }
 
   async #prepare(some: Ready[]): Promise<void> {

@@ -1,7 +1,9 @@
 import type { IncomingMessage } from 'node:http';
 import type { Context, Middleware } from 'koa';
 import { invalidRequest, payloadTooLarge, unavailable, unsupportedMediaType } from '../errors.ts';
-import { refuseStructure } from './structure.ts';
+import { givingWay } from '../give-way.ts';
+import { parsedAtOnce, parseInTurns, parseJson } from './json.ts';
+import { readStructure } from './structure.ts';
 
 /** A count of values that no honest request reaches: one email has a few hundred. */
 const usualValues = 10_000;
@@ -39,7 +41,7 @@ export async function readJson(
   const encoding = ctx.get('Content-Encoding');
   if (encoding && encoding !== 'identity') throw unsupportedMediaType('the body must not be compressed');
   const bytes = await readAll(ctx.req, limit);
-  const value = parse(bytes, mostValues);
+  const value = await parse(bytes, mostValues);
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     throw invalidRequest('the body must be a JSON object');
   return value as Record<string, unknown>;
@@ -60,21 +62,21 @@ async function readAll(req: IncomingMessage, limit: number): Promise<Buffer> {
     if (inFlight > mostInFlight) throw unavailable(2);
     chunks.push(chunk);
   }
-  return Buffer.concat(chunks, size);
+  return inOnePiece(chunks, size);
 }
 
-function parse(bytes: Buffer, mostValues: number): unknown {
-  const structure = refuseStructure(bytes, mostValues);
-  if (structure) throw invalidRequest(structure);
-  let text: string;
-  try {
-    text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
-  } catch {
-    throw invalidRequest('the body is not UTF-8');
-  }
-  try {
-    return JSON.parse(text);
-  } catch {
-    throw invalidRequest('the body is not JSON');
-  }
+async function inOnePiece(chunks: Buffer[], size: number): Promise<Buffer> {
+  if (size <= parsedAtOnce) return Buffer.concat(chunks, size);
+  const bytes = Buffer.allocUnsafeSlow(size);
+  let at = 0;
+  await givingWay(chunks, (chunk) => {
+    at += chunk.copy(bytes, at);
+  });
+  return bytes;
+}
+
+async function parse(bytes: Buffer, mostValues: number): Promise<unknown> {
+  const structure = readStructure(bytes, mostValues);
+  if ('refusal' in structure) throw invalidRequest(structure.refusal);
+  return bytes.length > parsedAtOnce ? parseInTurns(bytes, structure.lists) : parseJson(bytes);
 }

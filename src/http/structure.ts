@@ -14,13 +14,30 @@ const comma = 0x2c;
 const backslash = 0x5c;
 const openingBrace = 0x7b;
 
+/** Where an array is that is a member of the outermost object: what is between its brackets, and the commas in there. */
+export interface List {
+  start: number;
+  commas: number[];
+  /** The offset of its closing bracket; null: there is none. */
+  end: number | null;
+}
+
+/** What JSON looks like without looking into its strings: why it is not worth parsing, or the arrays in its outermost object. */
+export type Structure = { refusal: string } | { lists: List[] };
+
 /**
- * Why this JSON is not worth parsing, or null when it is: parsing 30 MB of brackets stops the process for seconds. One pass
- * over the bytes outside of strings; strings are skipped, but for names.
+ * Looks at JSON before it is parsed: parsing 30 MB of brackets stops the process for seconds. One pass over the bytes outside
+ * of strings; strings are skipped, but for names. What is not JSON may pass.
  *
  * @param mostValues how many members and elements it may have, objects and arrays included
  */
-export function refuseStructure(bytes: Buffer, mostValues: number): string | null {
+export function readStructure(bytes: Buffer, mostValues: number): Structure {
+  const lists: List[] = [];
+  const refusal = refuse(bytes, mostValues, lists);
+  return refusal === null ? { lists } : { refusal };
+}
+
+function refuse(bytes: Buffer, mostValues: number, lists: List[]): string | null {
   const inObject = new Uint8Array(deepest + 1);
   const names = new Names();
   const mostWalked = mostValues * bytesForValue;
@@ -28,6 +45,7 @@ export function refuseStructure(bytes: Buffer, mostValues: number): string | nul
   let values = 0;
   let walked = 0;
   let nameNext = false;
+  let list: List | undefined;
   for (let at = 0; at < bytes.length; at += 1) {
     const byte = bytes[at] as number;
     walked += 1;
@@ -45,13 +63,24 @@ export function refuseStructure(bytes: Buffer, mostValues: number): string | nul
     } else if (byte === comma) {
       values += 1;
       nameNext = inObject[depth] === 1;
+      if (depth === 2) list?.commas.push(at);
     } else if (bracket === 0x5b) {
       depth += 1;
       values += 1;
       if (depth > deepest) return `the body is nested deeper than ${deepest} levels`;
       nameNext = byte === openingBrace;
       inObject[depth] = nameNext ? 1 : 0;
-    } else if (bracket === 0x5d) depth -= 1;
+      if (depth === 2 && !nameNext && inObject[1] === 1) {
+        list = { start: at + 1, commas: [], end: null };
+        lists.push(list);
+      }
+    } else if (bracket === 0x5d) {
+      if (depth === 2 && list) {
+        list.end = at;
+        list = undefined;
+      }
+      depth -= 1;
+    }
     if (values > mostValues) return `the body holds more than ${mostValues} values`;
     if (walked > mostWalked) return `the body holds more than ${mostWalked} bytes of names, numbers and white space`;
   }

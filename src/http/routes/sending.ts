@@ -10,6 +10,7 @@ import * as scheduling from '../../core/scheduling.ts';
 import type { Sendable } from '../../core/template-sending.ts';
 import { release, releases } from '../../core/uncertainty.ts';
 import { invalidRequest } from '../../errors.ts';
+import { givingWay } from '../../give-way.ts';
 import { demandLoginOrKey } from '../auth.ts';
 import { readJson } from '../body.ts';
 import { readIdempotency } from '../idempotency.ts';
@@ -54,7 +55,7 @@ export function sendingRoutes(router: Router, services: Services): void {
     if (!Array.isArray(body.emails)) throw invalidRequest('emails: must be an array');
     if (body.emails.length === 0) throw invalidRequest('emails: must not be empty');
     if (body.emails.length > mostInBatch) throw invalidRequest(`emails: may have ${mostInBatch} entries at the most`);
-    const requests = body.emails.map((item, index) => parse(sendRequest, item, ['emails', index]));
+    const requests = await givingWay(body.emails, (item, index) => parse(sendRequest, item, ['emails', index]));
     await send(ctx, acceptance, body, requests, presentBatch);
   });
 

@@ -1,0 +1,104 @@
+import { randomUUID } from 'node:crypto';
+import { invalidRequest } from '../errors.ts';
+import { givingWay } from '../give-way.ts';
+import type { List } from './structure.ts';
+
+/** Bytes that are parsed in one go: nothing else is done meanwhile. */
+export const parsedAtOnce = 128 * 1024;
+
+/** Stands for the elements of a list; nobody outside can write it. */
+const placeholder = randomUUID();
+
+const brackets = [0x5b, 0x5d] as const;
+
+/** A byte order mark may stand at the beginning of the body, and nowhere else. */
+const atStart = new TextDecoder('utf-8', { fatal: true });
+const within = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+const notJson = () => invalidRequest('the body is not JSON');
+
+/** @throws ApiError 400 */
+export function parseJson(bytes: Buffer): unknown {
+  return parseText(textOf(bytes, atStart));
+}
+
+/**
+ * What `parseJson` gives, in turns: a batch of a thousand emails would hold everything else up for half a second. The
+ * elements of long lists are parsed some at a time, and then what is around them.
+ *
+ * @param lists those of `bytes`, as `readStructure` has found them
+ * @throws ApiError 400
+ */
+export async function parseInTurns(bytes: Buffer, lists: List[]): Promise<unknown> {
+  const rest: Buffer[] = [];
+  const taken: unknown[][] = [];
+  let from = 0;
+  for (const { start, commas, end } of lists) {
+    if (end === null) throw notJson();
+    if (end - start <= parsedAtOnce) continue;
+    rest.push(bytes.subarray(from, start), Buffer.from(`"${placeholder}",${taken.length}`));
+    taken.push(await parseElements(bytes, start, commas, end));
+    from = end;
+  }
+  const root = parseJson(Buffer.concat([...rest, bytes.subarray(from)]));
+  if (typeof root !== 'object' || root === null) return root;
+  for (const [name, list] of Object.entries(root)) {
+    if (!Array.isArray(list) || list[0] !== placeholder) continue;
+    // Not by assignment, which would mean something else for `__proto__`.
+    Object.defineProperty(root, name, { ...Object.getOwnPropertyDescriptor(root, name), value: taken[list[1]] });
+  }
+  return root;
+}
+
+async function parseElements(bytes: Buffer, start: number, commas: number[], end: number): Promise<unknown[]> {
+  const runs = runsOf(start, commas, end);
+  const parsed = await givingWay(runs, (run) => {
+    const elements = parseAsList(bytes, run.start, run.end);
+    const isEmpty = commas.length === 0 && elements.length === 0;
+    // Nothing at all between two commas, or behind the last.
+    if (elements.length !== run.count && !isEmpty) throw notJson();
+    return elements;
+  });
+  return parsed.flat();
+}
+
+/** What is around them becomes brackets for as long as that takes: to add those to the text would copy all of it. */
+function parseAsList(bytes: Buffer, start: number, end: number): unknown[] {
+  const around = [bytes[start - 1], bytes[end]] as [number, number];
+  try {
+    [bytes[start - 1], bytes[end]] = brackets;
+    return parseText(textOf(bytes.subarray(start - 1, end + 1), within)) as unknown[];
+  } finally {
+    [bytes[start - 1], bytes[end]] = around;
+  }
+}
+
+/** Elements that stand together, and about as many bytes as are parsed in one go. */
+function runsOf(start: number, commas: number[], end: number) {
+  const runs: { start: number; end: number; count: number }[] = [];
+  let run = { start, end: start, count: 0 };
+  for (const stop of [...commas, end]) {
+    run.end = stop;
+    run.count += 1;
+    if (stop - run.start < parsedAtOnce && stop !== end) continue;
+    runs.push(run);
+    run = { start: stop + 1, end: stop + 1, count: 0 };
+  }
+  return runs;
+}
+
+function textOf(bytes: Buffer, decoder: typeof within): string {
+  try {
+    return decoder.decode(bytes);
+  } catch {
+    throw invalidRequest('the body is not UTF-8');
+  }
+}
+
+function parseText(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw notJson();
+  }
+}

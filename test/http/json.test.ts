@@ -1,0 +1,82 @@
+import fc from 'fast-check';
+import t from 'tap';
+import { parsedAtOnce, parseInTurns, parseJson } from '../../src/http/json.ts';
+import { readStructure } from '../../src/http/structure.ts';
+
+const long = JSON.stringify('x'.repeat(parsedAtOnce));
+
+/** What becomes of a body: a value, or why it is refused. */
+async function outcomeOf(body: Buffer, parse: (body: Buffer) => unknown): Promise<string> {
+  try {
+    return JSON.stringify(await parse(body));
+  } catch (error) {
+    return `refused: ${(error as Error & { detail?: string }).detail ?? (error as Error).message}`;
+  }
+}
+
+const inTurns = (body: Buffer) => {
+  const structure = readStructure(body, 1_000_000);
+  if ('refusal' in structure) throw new Error(structure.refusal);
+  return parseInTurns(body, structure.lists);
+};
+
+t.test('long lists give the same value in turns as in one go', async (t) => {
+  const bodies = [
+    `{"emails":[${long}]}`,
+    `{"emails":[${long},1,{"a":[1,2,{"b":"],["}]},[],[[]],null]}`,
+    `{"a":[${long},2],"b":"x","c":[${long}],"d":[],"e":[1]}`,
+    `{"a":[${long}],"a":[${long},"the last counts"]}`,
+    `{"__proto__":[${long}],"constructor":[${long}]}`,
+    `{"a":[${' '.repeat(parsedAtOnce)} ]}`,
+    `{"a":{"b":[${long}]},"c":[{"d":[${long}]}]}`,
+    `{"a":["\\"],[${'\\\\'.repeat(parsedAtOnce)}","\\\\",${long}]}`,
+    `\uFEFF{"a":[${long},"é—\u{1F600}"]}`,
+    `[[${long}],1]`,
+    `{"a":[${Array.from({ length: 60_000 }, (_, n) => n).join(' ,\n')}]}`,
+  ];
+  for (const body of bodies) {
+    const bytes = Buffer.from(body);
+    t.equal(await outcomeOf(bytes, inTurns), JSON.stringify(parseJson(bytes)), body.slice(0, 40));
+  }
+});
+
+t.test('what is not JSON is refused in turns as it is in one go', async (t) => {
+  const bodies = [
+    `{"a":[${long},]}`,
+    `{"a":[,${long}]}`,
+    `{"a":[${long},,1]}`,
+    `{"a":[${long} 1]}`,
+    `{"a":[${long}}`,
+    `{"a":[${long}`,
+    `{"a":[1,${long}]]}`,
+    `{"a":[${long}],}`,
+    `{"a":[{"b":1],${long}]}`,
+    `{"a":[${long},\uFEFF1]}`,
+    `{"a":[${long}]}{"b":[${long}]}`,
+  ];
+  for (const body of bodies)
+    t.equal(await outcomeOf(Buffer.from(body), inTurns), 'refused: the body is not JSON', body.replace(long, '…'));
+  const half = Buffer.concat([Buffer.from(`{"a":[${long},"`), Buffer.from([0xc3]), Buffer.from('"]}')]);
+  t.equal(await outcomeOf(half, inTurns), 'refused: the body is not UTF-8');
+});
+
+t.test('any body, and the same with one octet changed, is read alike both ways', async (t) => {
+  const json = fc.jsonValue({ maxDepth: 3 }).map((value) => JSON.stringify(value));
+  const elements = fc.array(json, { maxLength: 4 });
+  const change = fc.option(fc.tuple(fc.nat(300), fc.boolean(), fc.constantFrom(...'[]{},":1 \\')), { freq: 5 });
+  let refused = 0;
+  await fc.assert(
+    fc.asyncProperty(json, elements, elements, json, change, async (before, some, others, after, change) => {
+      const body = Buffer.from(`{"x":${before},"a":[${[...some, long, ...others].join(',')}],"b":${after}}`);
+      const [at, fromEnd, character] = change ?? [];
+      if (at !== undefined) body.write(character ?? '', fromEnd ? Math.max(0, body.length - 1 - at) : at);
+      const [one, other] = [await outcomeOf(body, parseJson), await outcomeOf(body, inTurns)];
+      const isRefused = one.startsWith('refused');
+      if (isRefused) refused += 1;
+      // Of what is neither JSON nor UTF-8 either may be said.
+      return one === other || (isRefused && other.startsWith('refused'));
+    }),
+    { numRuns: 600 },
+  );
+  t.ok(refused > 100 && refused < 500, `${refused} of 600 were no JSON any more`);
+});
