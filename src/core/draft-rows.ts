@@ -1,5 +1,6 @@
 import type { Sql } from '../db/client.ts';
 import { Scratch } from '../mail/scratch.ts';
+import { writeUtf8 } from '../mail/utf8.ts';
 import type { Queue } from '../queue.ts';
 import type { Draft } from './draft.ts';
 
@@ -53,7 +54,6 @@ const heaviestStatement = 1024 * 1024;
 /** Work spaces that no statement uses. New memory for each would make V8 look through the whole heap again and again. */
 const spaces: Scratch[] = [];
 const mostSpaces = 4;
-const encoder = new TextEncoder();
 
 async function storeContents(tx: Sql, drafts: Draft[]): Promise<void> {
   let some: Draft[] = [];
@@ -82,7 +82,7 @@ function inOnePiece(texts: (string | null)[], space: Scratch): { bytes: Buffer; 
   let end = 0;
   const pieces = texts.map((text) => {
     if (text === null) return null;
-    const piece = { at: end + 1, bytes: encoder.encodeInto(text, bytes.subarray(end)).written };
+    const piece = { at: end + 1, bytes: writeUtf8(text, bytes.subarray(end)) };
     end += piece.bytes;
     return piece;
   });

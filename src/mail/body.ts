@@ -13,6 +13,9 @@ export interface Body {
   hash: string;
 }
 
+/** Octets at either end of a part that is encoded. */
+const looked = 1_024;
+
 const work = { plain: new Scratch(), html: new Scratch() };
 
 /** The body of a message without files: text, HTML, or both as alternatives (RFC 2046 section 5.1.4). The same texts give the same bytes. */
@@ -25,7 +28,12 @@ export async function composeBody(text: string | null, html: string | null): Pro
   const parts = [part('plain', text), part('html', html)];
   // Made from the texts, so that none can be written to hold it; and "=_" is neither in base64 nor in quoted-printable.
   const digest = createHash('sha256');
-  for (const { bytes } of parts) digest.update(bytes);
+  for (const { encoding, bytes } of parts) {
+    // What is encoded cannot hold it: there it only has to differ from one message to the next.
+    const [head, tail] = encoding === '7bit' ? [bytes, null] : [bytes.subarray(0, looked), bytes.subarray(-looked)];
+    digest.update(`${bytes.length} `).update(head);
+    if (tail) digest.update(tail);
+  }
   const boundary = `=_${digest.digest('hex').slice(0, 32)}`;
   const bytes = Buffer.concat([
     ...parts.flatMap(({ fields, bytes }) => [
@@ -52,6 +60,7 @@ function part(subtype: keyof typeof work, text: string) {
   const { encoding, bytes, relaxed } = encodeText(text, work[subtype]);
   return {
     fields: `Content-Type: text/${subtype}; charset=utf-8\r\nContent-Transfer-Encoding: ${encoding}\r\n`,
+    encoding,
     bytes,
     relaxed,
   };

@@ -1,5 +1,6 @@
 import { withCrlf } from './line-ends.ts';
 import { Scratch } from './scratch.ts';
+import { writeUtf8 } from './utf8.ts';
 
 /** Text in a form that every server takes: CRLF line ends only, no line over 998 octets, no NUL and nothing above 127. */
 export interface EncodedText {
@@ -19,6 +20,7 @@ const lineFeed = 0x0a;
 const carriageReturn = 0x0d;
 const space = 0x20;
 const equals = 0x3d;
+const dot = 0x2e;
 
 /**
  * Encodes the text of a MIME part (RFC 2045 section 6): as it is where it is ASCII in lines of up to 990 characters,
@@ -32,7 +34,7 @@ export function encodeText(text: string, output: Scratch): EncodedText {
       return { encoding: '7bit', bytes: Buffer.from(lines, 'latin1'), relaxed: !/\t| (?: |\r|$)/.test(lines) };
   }
   const room = input.of(text.length * 3);
-  const utf8 = room.subarray(0, encoder.encodeInto(text, room).written);
+  const utf8 = room.subarray(0, writeUtf8(text, room));
   // Of a character beyond ASCII each octet becomes three; it has one or two more octets than characters.
   const beyond = 2 * (utf8.length - text.length);
   if (beyond * 6 <= utf8.length) return { encoding: 'quoted-printable', ...quote(utf8, output) };
@@ -49,7 +51,6 @@ function hasShortLines(text: string): boolean {
   return text.length - start <= longestPlainLine;
 }
 
-const encoder = new TextEncoder();
 const input = new Scratch();
 const hex = Buffer.from('0123456789ABCDEF');
 
@@ -68,6 +69,8 @@ function quote(bytes: Buffer, output: Scratch): { bytes: Buffer; relaxed: boolea
   let twoSpaces = 0;
   let tabs = false;
   for (;;) {
+    // At the beginning of a line SMTP would have to double it.
+    if (length === lineStart && bytes[at] === dot) length = writeEscaped(quoted, length, bytes[at++] as number);
     const stop = Math.min(bytes.length, at + columns - 1 - (length - lineStart));
     for (let before = 0; at < stop; at++) {
       const byte = bytes[at] as number;

@@ -39,7 +39,7 @@ const decoded = (encoded: string) => {
 };
 const lineEnds = (text: string) => text.toWellFormed().replaceAll(/\r\n|\r|\n/g, '\r\n');
 
-t.test('quoted-printable by the letter of RFC 2045, of any text', async () => {
+t.test('quoted-printable by the letter of RFC 2045, of any text, without a line that SMTP has to change', async () => {
   const work = new Scratch();
   fc.assert(
     fc.property(mostlyAscii, (text) => {
@@ -47,7 +47,7 @@ t.test('quoted-printable by the letter of RFC 2045, of any text', async () => {
       const encoded = bytes.toString('latin1');
       if (encoding !== 'quoted-printable') return false;
       for (const line of encoded.split('\r\n')) {
-        if (line.length > 76) return false;
+        if (line.length > 76 || line.startsWith('.')) return false;
         if (!/^(?:[\t !-<>-~]|=[\dA-F]{2})*=?$/.test(line) || /[\t ]$/.test(line)) return false;
       }
       return decoded(encoded) === lineEnds(text);
