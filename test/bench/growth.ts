@@ -11,7 +11,7 @@ import { drain } from './growth/drain.ts';
 import { addDelivered, takeModel } from './growth/fill.ts';
 import { timeLog } from './growth/log-times.ts';
 import { reportOf } from './growth/report.ts';
-import { dropUnderLoad } from './growth/retention.ts';
+import { dropWeeks } from './growth/retention.ts';
 import { type Seen, seenSince } from './growth/watching.ts';
 import { describeMachine } from './throughput/machine.ts';
 import { medianOf, nextRound } from './throughput/measure.ts';
@@ -152,10 +152,10 @@ async function main(): Promise<void> {
     if (backlog > 0) tell(`A backlog of ${backlog}`);
     const withinMs = 120_000 + backlog * 20;
     const drained = backlog > 0 ? await drain(app, client, tools, recipe, { probe, withinMs, tell }) : null;
-    tell('A week that is over');
+    tell('Two weeks that are over');
     const old = Math.min(Math.ceil(emails / 4), mostInOldWeek);
     const single = () => roundOf('singles', Number(options.messages) / 2, app.from);
-    const dropped = await dropUnderLoad(auditingLate(app, client), { client, db }, tools, {
+    const dropped = await dropWeeks(auditingLate(app, client), { client, db }, tools, {
       emails: old,
       round: single,
       tell,

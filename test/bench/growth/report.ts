@@ -2,7 +2,7 @@ import type { Measured } from '../throughput/round.ts';
 import { grid } from '../throughput/table.ts';
 import type { Drained } from './drain.ts';
 import type { LogTime } from './log-times.ts';
-import type { Dropped } from './retention.ts';
+import type { Drop, Dropped } from './retention.ts';
 import type { Seen } from './watching.ts';
 
 /** What one state of the tables does to the way of an email. */
@@ -86,6 +86,9 @@ function backlogOf({ emails, perSecond, perSecondOfTenth, seen }: Drained): stri
   return `A backlog of ${emails} of one account went out at ${rate(perSecond)}/s (by tenths: ${perSecondOfTenth.map(rate).join(', ')}); ${fetch.calls} fetches of jobs took ${ms(fetch.p50)} ms at the median, ${ms(fetch.p95)} at p95, ${ms(fetch.p99)} at p99 (a BEGIN, which does nothing: ${ms(nothing.p50)}, ${ms(nothing.p95)}); memory ${megabytes(rss.median)} MB at the median, ${megabytes(rss.most)} at the most.`;
 }
 
-function weekOf({ emails, bytes, seconds, parts, before, during }: Dropped): string {
-  return `Dropping a week of ${emails} emails (${megabytes(bytes)} MB) took ${seconds.toFixed(2)} s (detaching ${parts.detach.toFixed(2)}, removing files ${parts.remove.toFixed(2)}, what hung on it ${parts.rest.toFixed(2)}) while single emails came in: their 200 took ${ms(during.acceptMs.p50)} ms at the median and ${ms(during.acceptMs.p99)} at p99, without it ${ms(before.acceptMs.p50)} and ${ms(before.acceptMs.p99)}.`;
+function weekOf({ emails, bytes, quiet, busy, before, during }: Dropped): string {
+  return `Dropping a week of ${emails} emails (${megabytes(bytes)} MB) took ${told(quiet)} with nothing else to do, and ${told(busy)} while single emails came in: their 200 took ${ms(during.acceptMs.p50)} ms at the median and ${ms(during.acceptMs.p99)} at p99, without it ${ms(before.acceptMs.p50)} and ${ms(before.acceptMs.p99)}.`;
 }
+
+const told = ({ seconds, parts: { detach, remove, rest } }: Drop) =>
+  `${seconds.toFixed(2)} s (detaching ${detach.toFixed(2)}, removing files ${remove.toFixed(2)}, what hung on it ${rest.toFixed(2)})`;

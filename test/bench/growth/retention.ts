@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
 import { dropOld } from '../../../src/core/retention.ts';
 import type { Database, Sql } from '../../../src/db/client.ts';
@@ -14,50 +15,66 @@ export interface Dropped {
   emails: number;
   /** Bytes on disk, with indexes. */
   bytes: number;
-  seconds: number;
-  /** Of these: until no statement sees the week any more, removing its files, and what hung on it, mostly numbers that were kept. */
-  parts: { detach: number; remove: number; rest: number };
+  /** With nothing else to do, as at night. */
+  quiet: Drop;
+  busy: Drop;
   /** Single emails that were accepted meanwhile, and the same before. */
   during: Measured;
   before: Measured;
 }
 
-/** Drops a week that is over, with so many emails, while mail comes in. */
-export async function dropUnderLoad(
+export interface Drop {
+  seconds: number;
+  /** Of these: until no statement sees the week any more, removing its files, and what hung on it, mostly numbers that were kept. */
+  parts: { detach: number; remove: number; rest: number };
+}
+
+/** Drops two weeks that are over, each with so many emails: one while nothing else is done, and one while mail comes in. */
+export async function dropWeeks(
   app: System,
   { client, db }: { client: pg.Client; db: Database },
   tools: Tools,
   { emails, round, tell }: { emails: number; round: () => RoundOptions; tell: (line: string) => void },
 ): Promise<Dropped> {
-  // Mondays begin at 00:00 UTC; the first day of 1970 was a Thursday.
-  const monday = Math.floor((Date.now() - 31 * dayMs - weekMs - 4 * dayMs) / weekMs) * weekMs + 4 * dayMs;
-  await addDelivered(client, { emails, from: new Date(monday), to: new Date(monday + weekMs) }, tell);
-  const suffix = new Date(monday).toISOString().slice(0, 10).replaceAll('-', '');
+  const [week, weekBefore] = [weekThatIsOver(1), weekThatIsOver(2)];
+  const fill = async (from: Date) => {
+    await addDelivered(client, { emails, from, to: new Date(from.getTime() + weekMs) }, tell);
+    // What is a month old has been written to disk long since.
+    await client.query('CHECKPOINT');
+  };
+  await fill(weekBefore);
+  const quiet = await drop(db, weekBefore);
+  await fill(week);
   const { rows } = await client.query({
     text: `SELECT sum(pg_total_relation_size(oid))::float8 AS bytes FROM pg_class WHERE relkind = 'r' AND relname LIKE '%\\_' || $1::text`,
-    values: [suffix],
+    values: [suffixOf(week)],
   });
-  // Fill's other weeks are there too when this one is old enough for them: those are empty.
   const before = await runRound(app, tools, round());
-  let seconds = Number.NaN;
+  const dropping = sleep(afterMs).then(() => drop(db, week));
+  const [during, busy] = await Promise.all([runRound(app, tools, round()), dropping]);
+  return { emails, bytes: rows[0].bytes, quiet, busy, before, during };
+}
+
+/** Its Monday. Fill's other weeks may be old enough as well: those are empty by then, or hold what was filled in here. */
+function weekThatIsOver(before: number): Date {
+  // Mondays begin at 00:00 UTC; the first day of 1970 was a Thursday.
+  const monday = Math.floor((Date.now() - 31 * dayMs - before * weekMs - 4 * dayMs) / weekMs) * weekMs + 4 * dayMs;
+  return new Date(monday);
+}
+
+const suffixOf = (week: Date) => week.toISOString().slice(0, 10).replaceAll('-', '');
+
+async function drop(db: Database, week: Date): Promise<Drop> {
   const parts = { detach: 0, remove: 0, rest: 0 };
-  const dropping = new Promise<string[]>((resolve, reject) =>
-    setTimeout(() => {
-      const began = performance.now();
-      dropOld(timed(db, parts), new Date()).then((names) => {
-        seconds = (performance.now() - began) / 1_000;
-        resolve(names);
-      }, reject);
-    }, afterMs),
-  );
-  const during = await runRound(app, tools, round());
-  const names = await dropping;
-  if (!names.includes(`emails_${suffix}`)) throw new Error(`the week of emails_${suffix} was not dropped`);
-  return { emails, bytes: rows[0].bytes, seconds, parts, during, before };
+  const began = performance.now();
+  const names = await dropOld(timed(db, parts), new Date());
+  const seconds = (performance.now() - began) / 1_000;
+  if (!names.includes(`emails_${suffixOf(week)}`)) throw new Error(`the week of ${week.toISOString()} was not dropped`);
+  return { seconds, parts };
 }
 
 /** The same database, with the seconds of its statements added up. */
-function timed(db: Database, parts: Dropped['parts']): Database {
+function timed(db: Database, parts: Drop['parts']): Database {
   const timing = (sql: Sql): Sql => ({
     async query(statement) {
       const began = performance.now();
