@@ -23,11 +23,15 @@ export class EmailsAhead {
   /** No email: it is not loaded before its turn. */
   readonly #read = new Map<string, { email: OutgoingEmail | undefined; at: number }>();
   #reading: { ids: ReadonlySet<string>; done: Promise<void> } | null = null;
-  /** How many claims ahead it looks: as many as were light enough, were they like those that it read last. */
-  depth = deepest;
+  #depth = deepest;
 
   constructor(db: Database) {
     this.#db = db;
+  }
+
+  /** How many claims ahead it is worth looking, were they like those that were read last. */
+  get depth(): number {
+    return this.#depth;
   }
 
   /** Whether the email of this claim need not be waited for. */
@@ -77,7 +81,7 @@ export class EmailsAhead {
     const wanted = [...ids].map((id) => ({ id, tried: false, ahead: true }));
     const emails = await load(this.#db, wanted).catch(() => null);
     if (!emails) return;
-    this.depth = depthFor([...emails.values()]);
+    this.#depth = depthFor([...emails.values()]);
     for (const id of ids) {
       this.#read.delete(id);
       this.#read.set(id, { email: emails.get(id), at });

@@ -1,0 +1,60 @@
+import t from 'tap';
+import type { Claim } from '../../src/core/recipients.ts';
+import { EmailsAhead } from '../../src/delivery/emails-ahead.ts';
+import { newId } from '../../src/ids.ts';
+import { parseMailbox } from '../../src/mail/address.ts';
+import { accept } from '../support/accept.ts';
+import { buildAccount, buildVerifiedDomain } from '../support/build.ts';
+import { openQueue } from '../support/db.ts';
+
+t.test('what comes next is read before its turn, and fewer of them where they are large', async (t) => {
+  const { db, queue } = await openQueue(t);
+  const account = await buildAccount(db);
+  const { domain } = await buildVerifiedDomain(db, account.id, Buffer.alloc(32));
+  const holder = {
+    accountId: account.id,
+    keyId: account.id,
+    plan: 'unlimited',
+    scopes: new Set(['send']),
+    domains: [],
+  };
+  const claims = async (texts: string[]): Promise<Claim[]> => {
+    const requests = texts.map((text) => ({
+      from: parseMailbox(`s@${domain}`),
+      to: [parseMailbox('a@b.test')],
+      ...{ cc: [], bcc: [], replyTo: [], headers: [], attachments: [], tags: [] },
+      ...{ subject: 's', html: null, text, scheduledAt: null },
+      type: 'transactional' as const,
+      tls: 'opportunistic' as const,
+      onUncertain: 'retry' as const,
+    }));
+    return (await accept(db, queue, holder, requests)).map((accepted) => {
+      if (!('email' in accepted)) throw new Error('not accepted');
+      const recipients = [{ position: 0, address: 'a@b.test', attempts: 0 }];
+      return { nodeId: newId(), jobId: newId(), emailId: accepted.email.id, destination: 'b.test', recipients };
+    });
+  };
+
+  const ahead = new EmailsAhead(db);
+  t.equal(ahead.depth, 300);
+  const large = await claims(Array(10).fill('x'.repeat(50_000)));
+  t.strictSame(await ahead.readAhead(large), large);
+  t.equal(ahead.depth, 80, 'four million characters');
+  t.ok(large.every((claim) => ahead.has(claim)));
+  t.equal((await ahead.load(large)).size, 10);
+  t.notOk(
+    large.some((claim) => ahead.has(claim)),
+    'each is handed out once',
+  );
+
+  const larger = await claims(Array(3).fill('x'.repeat(99_000)));
+  await ahead.readAhead(larger);
+  t.equal(ahead.depth, 40);
+  const small = await claims(Array(3).fill('short'));
+  await ahead.readAhead(small);
+  t.equal(ahead.depth, 300);
+
+  const heavy = await claims(['x'.repeat(100_000)]);
+  t.strictSame(await ahead.readAhead(heavy), [], 'one that is too large is left for its turn');
+  t.equal((await ahead.load(heavy)).get(heavy[0]?.emailId ?? '')?.text?.length, 100_000);
+});
