@@ -68,6 +68,8 @@ export async function erase(
   });
   await each((tx, counts, place) => eraseAnswers(tx, work, counts, place));
   if (options.stop?.aborted) return false;
+  // What is under way is waited for; before that there is no end to the numbers.
+  if (await isLeft(db, work)) return false;
   // A tag that named the address is counted under another name by now, and what is left of its number is nothing.
   await addUp(db, 'after another');
   await forgetZeros(db);

@@ -2,7 +2,6 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { OutgoingEmail } from '../core/outgoing.ts';
 import type { Claim } from '../core/recipients.ts';
 import type { Database } from '../db/client.ts';
-import { givingWay } from '../give-way.ts';
 import type { Logger } from '../log.ts';
 import { objectionTo } from './attempt.ts';
 import { EmailsAhead } from './emails-ahead.ts';
@@ -12,6 +11,9 @@ import type { Started } from './slots.ts';
 import type { Closed, Source, SourceAddresses } from './source-addresses.ts';
 
 const preparedAtOnce = 100;
+
+/** So many are begun ahead in one go: a hundred would hold everything else up for as long as they take to build. */
+const begunAtOnce = 16;
 
 /** A claim whose turn it is, with its slot. */
 export interface Ready {
@@ -82,7 +84,10 @@ export class Preparation {
   /** Has what comes behind these loaded and built before its turn. */
   async #lookAhead(some: Ready[]): Promise<void> {
     const came = await this.#emails.readAhead(this.#outcomes.behind(some, this.#emails.depth));
-    await givingWay(came, (claim) => this.#begin(claim));
+    for (const [index, claim] of came.entries()) {
+      if (index % begunAtOnce === begunAtOnce - 1) await nextTurn();
+      this.#begin(claim);
+    }
   }
 
   async #prepare(some: Ready[]): Promise<void> {

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { invalidRequest } from '../errors.ts';
-import { givingWay } from '../give-way.ts';
+import { givingWay, Pace } from '../give-way.ts';
 import type { List } from './structure.ts';
 
 /** Bytes that are parsed in one go: nothing else is done meanwhile. */
@@ -14,6 +14,8 @@ const brackets = [0x5b, 0x5d] as const;
 /** A byte order mark may stand at the beginning of the body, and nowhere else. */
 const atStart = new TextDecoder('utf-8', { fatal: true });
 const within = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+type Closed = List & { end: number };
 
 const notJson = () => invalidRequest('the body is not JSON');
 
@@ -32,14 +34,16 @@ export function parseJson(bytes: Buffer): unknown {
 export async function parseInTurns(bytes: Buffer, lists: List[]): Promise<unknown> {
   const rest: Buffer[] = [];
   const taken: unknown[][] = [];
+  const pace = new Pace();
   let from = 0;
   for (const { start, commas, end } of lists) {
     if (end === null) throw notJson();
     if (end - start <= parsedAtOnce) continue;
     rest.push(bytes.subarray(from, start), Buffer.from(`"${placeholder}",${taken.length}`));
-    taken.push(await parseElements(bytes, start, commas, end));
+    taken.push(await parseElements(bytes, { start, commas, end }, pace));
     from = end;
   }
+  if (taken.length === 0) return parseJson(bytes);
   const root = parseJson(Buffer.concat([...rest, bytes.subarray(from)]));
   if (typeof root !== 'object' || root === null) return root;
   for (const [name, list] of Object.entries(root)) {
@@ -50,16 +54,15 @@ export async function parseInTurns(bytes: Buffer, lists: List[]): Promise<unknow
   return root;
 }
 
-async function parseElements(bytes: Buffer, start: number, commas: number[], end: number): Promise<unknown[]> {
-  const runs = runsOf(start, commas, end);
-  const parsed = await givingWay(runs, (run) => {
+async function parseElements(bytes: Buffer, list: Closed, pace: Pace): Promise<unknown[]> {
+  const parse = (run: Run) => {
     const elements = parseAsList(bytes, run.start, run.end);
-    const isEmpty = commas.length === 0 && elements.length === 0;
+    const isEmpty = list.commas.length === 0 && elements.length === 0;
     // Nothing at all between two commas, or behind the last.
     if (elements.length !== run.count && !isEmpty) throw notJson();
     return elements;
-  });
-  return parsed.flat();
+  };
+  return (await givingWay(runsOf(list), parse, pace)).flat();
 }
 
 /** What is around them becomes brackets for as long as that takes: to add those to the text would copy all of it. */
@@ -74,8 +77,14 @@ function parseAsList(bytes: Buffer, start: number, end: number): unknown[] {
 }
 
 /** Elements that stand together, and about as many bytes as are parsed in one go. */
-function runsOf(start: number, commas: number[], end: number) {
-  const runs: { start: number; end: number; count: number }[] = [];
+interface Run {
+  start: number;
+  end: number;
+  count: number;
+}
+
+function runsOf({ start, commas, end }: Closed): Run[] {
+  const runs: Run[] = [];
   let run = { start, end: start, count: 0 };
   for (const stop of [...commas, end]) {
     run.end = stop;
