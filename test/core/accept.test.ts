@@ -1,10 +1,9 @@
 import t from 'tap';
 import type { SendRequest } from '../../src/core/draft.ts';
-import type { KeyHolder } from '../../src/core/keys.ts';
 import type { Database, Sql, Statement } from '../../src/db/client.ts';
 import { parseMailbox } from '../../src/mail/address.ts';
 import { accept } from '../support/accept.ts';
-import { buildAccount, buildVerifiedDomain } from '../support/build.ts';
+import { buildAccount, buildVerifiedDomain, holderOf } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
 
 const encryptionKey = Buffer.alloc(32, 1);
@@ -46,13 +45,7 @@ t.test('accepting', async (t) => {
   const { db: plain, queue } = await openQueue(t);
   const account = await buildAccount(plain);
   const { domain } = await buildVerifiedDomain(plain, account.id, encryptionKey);
-  const holder: KeyHolder = {
-    accountId: account.id,
-    keyId: account.id,
-    plan: 'unlimited',
-    scopes: new Set(['send']),
-    domains: [],
-  };
+  const holder = holderOf(account);
   const from = `s@${domain}`;
   const jobs = () =>
     plain.query<{ id: string; data: { emailId: string; destination: string }; group_id: string; priority: number }>({

@@ -2,22 +2,15 @@ import t from 'tap';
 import { Acceptance } from '../../src/core/acceptance.ts';
 import type { SendRequest } from '../../src/core/draft.ts';
 import type { Accepted, SendCall } from '../../src/core/emails.ts';
-import type { KeyHolder } from '../../src/core/keys.ts';
 import { parseMailbox } from '../../src/mail/address.ts';
-import { buildAccount, buildVerifiedDomain } from '../support/build.ts';
+import { buildAccount, buildVerifiedDomain, holderOf } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
 
 t.test('calls of one key that come together', async (t) => {
   const { db, queue } = await openQueue(t);
   const account = await buildAccount(db);
   const { domain } = await buildVerifiedDomain(db, account.id, Buffer.alloc(32, 1));
-  const holder: KeyHolder = {
-    accountId: account.id,
-    keyId: account.id,
-    plan: 'unlimited',
-    scopes: new Set(['send']),
-    domains: [],
-  };
+  const holder = holderOf(account);
   let transactions = 0;
   const counting = {
     ...db,

@@ -16,7 +16,7 @@ import { silentLog } from '../../src/log.ts';
 import { parseMailbox } from '../../src/mail/address.ts';
 import { Keyring } from '../../src/seal.ts';
 import { accept } from '../support/accept.ts';
-import { buildSender } from '../support/build.ts';
+import { buildSender, holderOf } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
 import { testKey } from '../support/keys.ts';
 
@@ -27,13 +27,7 @@ const never = new AbortController().signal;
 async function prepare(t: Test) {
   const { db, queue } = await openQueue(t);
   const sender = await buildSender(db, testKey(5));
-  const holder = {
-    accountId: sender.account.id,
-    keyId: sender.account.id,
-    plan: 'unlimited',
-    scopes: new Set(['send']),
-    domains: [],
-  };
+  const holder = holderOf(sender.account);
   const keys = { keyring, tokenKeys: await tokenKeys(db, keyring) };
   const send = async (...to: string[]): Promise<string> => {
     const nothing = {

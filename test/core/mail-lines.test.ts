@@ -4,7 +4,7 @@ import { claim } from '../../src/core/recipients.ts';
 import { newId } from '../../src/ids.ts';
 import { parseMailbox } from '../../src/mail/address.ts';
 import { accept } from '../support/accept.ts';
-import { buildSender } from '../support/build.ts';
+import { buildSender, holderOf } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
 import { scheduleMany } from '../support/scheduled.ts';
 
@@ -14,13 +14,7 @@ t.test('one line for each account', async (t) => {
   const { db, queue } = await openQueue(t);
   const [crowd, other] = [await buildSender(db, Buffer.alloc(32)), await buildSender(db, Buffer.alloc(32))];
   const send = async (sender: typeof crowd, emails: number, type: 'transactional' | 'marketing' = 'transactional') => {
-    const holder = {
-      accountId: sender.account.id,
-      keyId: sender.account.id,
-      plan: 'unlimited',
-      scopes: new Set(['send']),
-      domains: [],
-    };
+    const holder = holderOf(sender.account);
     const email = {
       from: parseMailbox(sender.from),
       to: [parseMailbox('a@receiver.test')],

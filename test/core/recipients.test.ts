@@ -10,20 +10,14 @@ import { newId } from '../../src/ids.ts';
 import { parseMailbox } from '../../src/mail/address.ts';
 import { Keyring } from '../../src/seal.ts';
 import { accept } from '../support/accept.ts';
-import { buildAccount, buildVerifiedDomain } from '../support/build.ts';
+import { buildAccount, buildVerifiedDomain, holderOf } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
 
 t.test('rows and jobs', async (t) => {
   const { db, queue } = await openQueue(t);
   const account = await buildAccount(db);
   const { domain } = await buildVerifiedDomain(db, account.id, Buffer.alloc(32));
-  const holder = {
-    accountId: account.id,
-    keyId: account.id,
-    plan: 'unlimited',
-    scopes: new Set(['send']),
-    domains: [],
-  };
+  const holder = holderOf(account);
 
   async function send(...to: string[]): Promise<string> {
     const [accepted] = await accept(db, queue, holder, [

@@ -4,20 +4,14 @@ import { EmailsAhead } from '../../src/delivery/emails-ahead.ts';
 import { newId } from '../../src/ids.ts';
 import { parseMailbox } from '../../src/mail/address.ts';
 import { accept } from '../support/accept.ts';
-import { buildAccount, buildVerifiedDomain } from '../support/build.ts';
+import { buildAccount, buildVerifiedDomain, holderOf } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
 
 t.test('what comes next is read before its turn, and fewer of them where they are large', async (t) => {
   const { db, queue } = await openQueue(t);
   const account = await buildAccount(db);
   const { domain } = await buildVerifiedDomain(db, account.id, Buffer.alloc(32));
-  const holder = {
-    accountId: account.id,
-    keyId: account.id,
-    plan: 'unlimited',
-    scopes: new Set(['send']),
-    domains: [],
-  };
+  const holder = holderOf(account);
   const claims = async (texts: string[]): Promise<Claim[]> => {
     const requests = texts.map((text) => ({
       from: parseMailbox(`s@${domain}`),

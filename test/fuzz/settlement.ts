@@ -8,7 +8,7 @@ import { newId } from '../../src/ids.ts';
 import { parseMailbox } from '../../src/mail/address.ts';
 import { Keyring } from '../../src/seal.ts';
 import { accept } from '../support/accept.ts';
-import { buildAccount, buildVerifiedDomain } from '../support/build.ts';
+import { buildAccount, buildVerifiedDomain, holderOf } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
 import type { Closing, Target } from './target.ts';
 import { equal } from './texts.ts';
@@ -73,13 +73,7 @@ async function openScene(closing: Closing) {
   );
   const nodeId = newId();
   await nodes.register(db, { id: nodeId, hostname: 'fuzz', roles: [] }, false);
-  const holder = {
-    accountId: account.id,
-    keyId: account.id,
-    plan: 'unlimited',
-    scopes: new Set(['send']),
-    domains: [],
-  };
+  const holder = holderOf(account);
   const one = {
     cc: [],
     bcc: [],

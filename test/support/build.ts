@@ -60,6 +60,15 @@ export async function buildKey(
   return (await keys.create(db, accountId, { name: 'test', scopes, domains: restricted, expiresAt })).key;
 }
 
+/** What a key of the account that may send, from every domain of it, stands for. */
+export const holderOf = ({ id }: { id: string }): keys.KeyHolder => ({
+  accountId: id,
+  keyId: id,
+  plan: 'unlimited',
+  scopes: new Set(['send']),
+  domains: [],
+});
+
 /** An account that can send: a verified domain and a key. */
 export async function buildSender(db: Database, encryptionKey: Buffer) {
   const account = await buildAccount(db);
