@@ -19,7 +19,7 @@ import {
 
 /** A PostgreSQL server that runs for this process alone. */
 export interface EmbeddedPostgres {
-  /** `postgres://...@127.0.0.1:<port>/sendwright?sslmode=disable` */
+  /** `postgres://...@127.0.0.1:<port>/sendwright?sslmode=disable`, and `&host=` where it has a Unix socket. */
   url: string;
   /** Whether workers of a process that was killed are still at work on it. */
   left: boolean;
@@ -84,7 +84,7 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedP
 export function runningUrl(dataDir: string, password: string): string | undefined {
   const cluster = findCluster(path.resolve(dataDir), serverUser());
   const postmaster = cluster && findPostmaster(cluster.dir);
-  return postmaster && urlOf(postmaster.port, password, 'sendwright');
+  return postmaster && urlOf(postmaster, password, 'sendwright');
 }
 
 class Server {
@@ -107,7 +107,7 @@ class Server {
   }
 
   url(database: string): string {
-    return urlOf(this.#postmaster?.port ?? 0, this.#options.password, database);
+    return urlOf(this.#postmaster ?? nobody, this.#options.password, database);
   }
 
   async start(): Promise<void> {
@@ -153,7 +153,10 @@ class Server {
         continue;
       }
       try {
-        return await this.#connectAndLock(this.#postmaster.port);
+        const lock = await this.#connectAndLock(this.#postmaster);
+        // Its file names the socket last of all, but before anybody is let in.
+        this.#postmaster = findPostmaster(this.#cluster.dir) ?? this.#postmaster;
+        return lock;
       } catch (error) {
         if (error instanceof InUse) throw error;
         const { code, message } = error as { code?: string; message: string };
@@ -175,8 +178,8 @@ class Server {
     return spawnPostmaster(this.#cluster, this.#binaries, this.#options.settings ?? {}, this.#logFile);
   }
 
-  async #connectAndLock(port: number): Promise<pg.Client> {
-    const url = urlOf(port, this.#options.password, 'postgres');
+  async #connectAndLock(postmaster: Postmaster): Promise<pg.Client> {
+    const url = urlOf(postmaster, this.#options.password, 'postgres');
     const client = new pg.Client({
       connectionString: url,
       connectionTimeoutMillis: 5000,
@@ -211,11 +214,11 @@ class Server {
    */
   async #recover(): Promise<void> {
     const { log } = this.#options;
-    const { pid, port } = this.#postmaster ?? { pid: 0, port: 0 };
+    const postmaster = this.#postmaster ?? nobody;
     for (let tries = 0; this.#stopped === undefined && tries < 60; tries++) {
-      if (!serves(pid, this.#cluster.dir)) break;
+      if (!serves(postmaster.pid, this.#cluster.dir)) break;
       try {
-        this.#lock = await this.#connectAndLock(port);
+        this.#lock = await this.#connectAndLock(postmaster);
         this.#lock.once('end', () => void this.#recover());
         if (this.#stopped !== undefined) await this.#lock.end();
         else log.warn('the embedded PostgreSQL has ended all sessions after a crash of one of its processes');
@@ -227,7 +230,7 @@ class Server {
     }
     if (this.#stopped !== undefined) return;
     log.error(
-      { pid, lastLines: lastLines(this.#logFile) },
+      { pid: postmaster.pid, lastLines: lastLines(this.#logFile) },
       'the embedded PostgreSQL has stopped by itself: restart Sendwright',
     );
   }
@@ -243,9 +246,13 @@ async function hasWorkers(client: pg.Client): Promise<boolean> {
   return rowCount === 1;
 }
 
-function urlOf(port: number, password: string, database: string): string {
+/** Before a server was found. */
+const nobody: Postmaster = { pid: 0, port: 0, socketDir: undefined };
+
+function urlOf({ port, socketDir }: Postmaster, password: string, database: string): string {
   // What PGSSLMODE asks for is meant for another server.
-  return `postgres://${OWNER}:${encodeURIComponent(password)}@127.0.0.1:${port}/${database}?sslmode=disable`;
+  const url = `postgres://${OWNER}:${encodeURIComponent(password)}@127.0.0.1:${port}/${database}?sslmode=disable`;
+  return socketDir ? `${url}&host=${encodeURIComponent(socketDir)}` : url;
 }
 
 /** What the connection that holds the lock is called: it ends with the number of its process. */

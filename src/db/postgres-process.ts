@@ -7,20 +7,22 @@ import type { Logger } from '../log.ts';
 import { type Binaries, identity, serverEnv } from './postgres-binaries.ts';
 import { type Cluster, isAlive } from './postgres-cluster.ts';
 
-/** The first process of a PostgreSQL server and the port that it listens on. */
+/** The first process of a PostgreSQL server and where it listens. */
 export interface Postmaster {
   pid: number;
   port: number;
+  /** The folder of its Unix socket, over which a byte costs less than over TCP; undefined where there can be none. */
+  socketDir: string | undefined;
 }
 
 const LOG_LIMIT = 10 * 1024 * 1024;
 /** No system gives out this process id. */
 const NO_PROCESS = 2147483647;
+/** Of a socket's path, in bytes: macOS allows the least. */
+const SOCKET_PATH_LIMIT = 103;
 
 const defaults = {
   listen_addresses: '127.0.0.1',
-  // A socket's path may have no more than 107 bytes; nothing here needs one.
-  unix_socket_directories: '',
   max_connections: '200',
   // What PostgreSQL assumes is a small machine of long ago. Fewer checkpoints mean fewer whole pages in the log; after a
   // crash, two gigabytes of it are read again in well under a minute.
@@ -39,8 +41,9 @@ const defaults = {
 
 /** The server that runs on this data directory, by its postmaster.pid; undefined when there is none or it is long dead. */
 export function findPostmaster(dir: string): Postmaster | undefined {
-  const [pid, , , port] = readPidFile(dir)?.split('\n') ?? [];
-  return pid && port && serves(Number(pid), dir) ? { pid: Number(pid), port: Number(port) } : undefined;
+  const [pid, , , port, sockets] = readPidFile(dir)?.split('\n') ?? [];
+  if (!pid || !port || !serves(Number(pid), dir)) return undefined;
+  return { pid: Number(pid), port: Number(port), socketDir: sockets ? path.resolve(dir, sockets) : undefined };
 }
 
 /** Starts a server in a session of its own, so that Ctrl-C in the terminal goes past it. It outlives this process. */
@@ -51,7 +54,14 @@ export async function spawnPostmaster(
   logFile: string,
 ): Promise<ChildProcess> {
   freePidFile(cluster.dir);
-  const all = { ...defaults, port: String(await freePort()), ...settings };
+  removeDeadSockets(cluster.dir);
+  const all = {
+    ...defaults,
+    port: String(await freePort()),
+    // Its own directory, which is where it works and only its user and root may enter.
+    unix_socket_directories: (await takesSockets(cluster.dir)) ? '.' : '',
+    ...settings,
+  };
   const args = ['-D', cluster.dir, ...Object.entries(all).flatMap(([name, value]) => ['-c', `${name}=${value}`])];
   const output = openLog(logFile);
   try {
@@ -139,6 +149,28 @@ function freePidFile(dir: string): void {
   if (text && pid > 0 && isAlive(pid) && !serves(pid, dir)) {
     fs.writeFileSync(path.join(dir, 'postmaster.pid'), text.replace(/^\d+/, String(NO_PROCESS)));
   }
+}
+
+/** A server that was killed leaves its socket behind, and the next one has another port. */
+function removeDeadSockets(dir: string): void {
+  for (const lock of fs.readdirSync(dir).filter((name) => /^\.s\.PGSQL\.\d+\.lock$/.test(name))) {
+    const file = path.join(dir, lock);
+    const pid = Number.parseInt(fs.readFileSync(file, 'utf8'), 10);
+    // Another start may be writing it just now.
+    if (Number.isNaN(pid) || isAlive(pid)) continue;
+    for (const dead of [file.replace(/\.lock$/, ''), file]) fs.rmSync(dead, { force: true });
+  }
+}
+
+/** Not every file system knows sockets: a folder that a container shares with its host may not. PostgreSQL would not start. */
+async function takesSockets(dir: string): Promise<boolean> {
+  const longest = path.join(dir, '.s.PGSQL.65535');
+  if (Buffer.byteLength(longest) > SOCKET_PATH_LIMIT) return false;
+  const probe = net.createServer();
+  return new Promise((resolve) => {
+    probe.once('error', () => resolve(false));
+    probe.listen(path.join(dir, `.s.${process.pid}`), () => probe.close(() => resolve(true)));
+  });
 }
 
 function openLog(file: string): number {

@@ -42,6 +42,8 @@ async function query(url: string, sql: string): Promise<Record<string, unknown>[
   }
 }
 
+const withoutSocket = (url: string) => url.replace(/&host=.*/, '');
+
 /** Another process that starts the database and then just holds it. */
 async function otherOwner(t: Test, { dataDir, settings, systemDir }: EmbeddedOptions): Promise<ChildProcess> {
   const script = `
@@ -67,7 +69,15 @@ t.test('a first start makes the cluster, a second finds what the first wrote', a
   const at = place(t);
   const told: string[] = [];
   const first = await startEmbedded({ ...at, onProgress: (sentence) => told.push(sentence) });
-  t.match(first.url, /^postgres:\/\/sendwright:.+@127\.0\.0\.1:\d+\/sendwright\?sslmode=disable$/);
+  t.match(first.url, /^postgres:\/\/sendwright:.+@127\.0\.0\.1:\d+\/sendwright\?sslmode=disable&host=[^&]+$/);
+  const byTcp = withoutSocket(first.url);
+  for (const [url, through] of [
+    [first.url, null],
+    [byTcp, '127.0.0.1'],
+  ] as const) {
+    t.same(await query(url, 'SELECT host(inet_server_addr()) AS through'), [{ through }]);
+    await t.rejects(query(url.replace(/:[^:@]+@/, ':wrong@'), 'SELECT 1'), { code: '28P01' });
+  }
   t.equal(runningUrl(at.dataDir, password), first.url);
   const [made] = await query(
     first.url,
@@ -76,7 +86,6 @@ t.test('a first start makes the cluster, a second finds what the first wrote', a
   );
   t.match(made, { who: 'sendwright', encoding: 'UTF8', provider: 'b', locale: 'C.UTF-8' });
   await query(first.url, 'CREATE TABLE kept AS SELECT 7 AS n');
-  await t.rejects(query(first.url.replace(/:[^:@]+@/, ':wrong@'), 'SELECT 1'), { code: '28P01' });
   await Promise.all([first.stop(), first.stop()]);
   t.equal(runningUrl(at.dataDir, password), undefined);
   t.equal(told.length, 1, 'the first start says why it takes long');
@@ -142,6 +151,28 @@ t.test('what stands in the way of a start', async (t) => {
   await t.rejects(startEmbedded(at), /was made by PostgreSQL 17, this release brings 18/);
   fs.rmSync(path.join(cluster, 'PG_VERSION'));
   await t.rejects(startEmbedded(at), /is not a PostgreSQL data directory/);
+});
+
+t.test('a folder with too long a name for a socket, and sockets that nobody listens on', async (t) => {
+  const at = place(t);
+  const far = path.join(at.dataDir, 'x'.repeat(100));
+  const server = await startEmbedded({ ...at, dataDir: far, systemDir: path.join(far, 'system') });
+  t.equal(server.url, withoutSocket(server.url));
+  t.same(await query(server.url, 'SELECT 1 AS n'), [{ n: 1 }], 'by TCP, as ever');
+  await server.stop();
+
+  const first = await startEmbedded(at);
+  const cluster = fs.realpathSync(path.join(at.dataDir, 'postgres'));
+  const sockets = () => fs.readdirSync(cluster).filter((name) => name.startsWith('.s.'));
+  const { pid = 0, port } = findPostmaster(cluster) ?? {};
+  t.same(sockets(), [`.s.PGSQL.${port}`, `.s.PGSQL.${port}.lock`]);
+  process.kill(pid, 'SIGKILL');
+  await first.stop();
+  const second = await startEmbedded(at);
+  t.equal(sockets().length, 2, 'those of the killed one are gone');
+  t.same(await query(second.url, 'SELECT 1 AS n'), [{ n: 1 }]);
+  await second.stop();
+  t.same(sockets(), []);
 });
 
 t.test('the server crashes', async (t) => {

@@ -36,6 +36,7 @@ export async function startGate(databaseUrl: string): Promise<Gate> {
     for (const client of pairs.keys()) client.destroy();
   };
   const url = new URL(databaseUrl);
+  url.searchParams.delete('host');
   url.hostname = '127.0.0.1';
   url.port = String((server.address() as AddressInfo).port);
   return {
