@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import net, { type AddressInfo, type Socket } from 'node:net';
+import { throughProxy } from '../support/gate.ts';
 import { Frames, type Statement, Statements } from './frames.ts';
 
 /** A statement with those that its transaction has carried out before it. */
@@ -57,10 +58,7 @@ export class Wire {
 
   /** The database through this wire. */
   get url(): string {
-    const url = new URL(this.#target);
-    url.hostname = '127.0.0.1';
-    url.port = String((this.#server.address() as AddressInfo).port);
-    return url.href;
+    return throughProxy(this.#target, this.#server.address() as AddressInfo);
   }
 
   hold(matches: Matches, where: Where): Trap {

@@ -30,17 +30,23 @@ t.test('transactions that stand in the way of each other are run again, and each
   /** Runs two transactions of which neither goes on to its second step before both are through the first; how often one was begun. */
   const collide = async (step: (tx: Sql, side: 0 | 1) => Promise<unknown>, then: typeof step) => {
     const reached = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const runs: Promise<0 | 1>[] = [];
+    const begunBefore = new Set<0 | 1>();
     let begun = 0;
     const run = (side: 0 | 1) =>
       db.transaction(async (tx) => {
         begun += 1;
+        // It could be faster than the other one, which is only just let go, and be in its way again.
+        if (begunBefore.has(side)) await runs[1 - side];
+        begunBefore.add(side);
         await step(tx, side);
         reached[side]?.resolve();
         await Promise.all(reached.map(({ promise }) => promise));
         await then(tx, side);
         return side;
       });
-    t.strictSame(await Promise.all([run(0), run(1)]), [0, 1], 'both come to an end');
+    runs.push(run(0), run(1));
+    t.strictSame(await Promise.all(runs), [0, 1], 'both come to an end');
     return begun;
   };
 

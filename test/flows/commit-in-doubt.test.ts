@@ -3,6 +3,7 @@ import { type AddressInfo, connect, createServer } from 'node:net';
 import t, { type Test } from 'tap';
 import { createDatabase } from '../support/db.ts';
 import { startDirectNode } from '../support/direct.ts';
+import { throughProxy } from '../support/gate.ts';
 import { startHook } from '../support/hook.ts';
 import { startSink } from '../support/mx.ts';
 import { eventually } from '../support/node.ts';
@@ -40,10 +41,8 @@ async function startBreaker(t: Test, databaseUrl: string) {
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   t.teardown(() => new Promise<void>((resolve) => server.close(() => resolve())));
-  const url = new URL(databaseUrl);
-  url.port = String((server.address() as AddressInfo).port);
   return {
-    url: url.href,
+    url: throughProxy(databaseUrl, server.address() as AddressInfo),
     breakAt: (name: string) => (statement = name),
     broken: () => broken,
   };

@@ -1,7 +1,8 @@
-import { connect, createServer, type Socket } from 'node:net';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import t from 'tap';
 import { createDatabase } from '../support/db.ts';
 import { startDirectNode } from '../support/direct.ts';
+import { throughProxy } from '../support/gate.ts';
 import { startSink } from '../support/mx.ts';
 import { eventually } from '../support/node.ts';
 
@@ -29,11 +30,8 @@ async function startCut(target: URL) {
     }
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const address = server.address();
-  const url = new URL(target);
-  url.port = String(address !== null && typeof address === 'object' ? address.port : 0);
   return {
-    url: url.href,
+    url: throughProxy(target, server.address() as AddressInfo),
     cut() {
       away = true;
       for (const socket of open) socket.resetAndDestroy();

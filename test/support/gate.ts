@@ -11,6 +11,16 @@ export interface Gate {
   close(): Promise<void>;
 }
 
+/** A database's URL that leads to a proxy of it, and nowhere past it. */
+export function throughProxy(databaseUrl: string | URL, { address, port }: AddressInfo): string {
+  const url = new URL(databaseUrl);
+  url.hostname = address;
+  url.port = String(port);
+  // The embedded server's socket.
+  url.searchParams.delete('host');
+  return url.href;
+}
+
 /** A TCP proxy to this database that can be shut and opened while a node runs. */
 export async function startGate(databaseUrl: string): Promise<Gate> {
   const target = new URL(databaseUrl);
@@ -35,12 +45,8 @@ export async function startGate(databaseUrl: string): Promise<Gate> {
   const cut = () => {
     for (const client of pairs.keys()) client.destroy();
   };
-  const url = new URL(databaseUrl);
-  url.searchParams.delete('host');
-  url.hostname = '127.0.0.1';
-  url.port = String((server.address() as AddressInfo).port);
   return {
-    url: url.href,
+    url: throughProxy(databaseUrl, server.address() as AddressInfo),
     set(next) {
       // Half of a conversation must not go on after a silence.
       if (next === 'shut' || state === 'mute') cut();
