@@ -6,9 +6,12 @@ const deliverQueue = 'deliver';
 const webhookQueue = 'webhook';
 export type QueueName = typeof deliverQueue | typeof webhookQueue;
 
-/** SQL that says whether the job whose id is this expression still waits or runs, for statements that look at many rows. */
+/**
+ * SQL that says whether the job whose id is this expression still waits or runs. The OFFSET has it looked up by its id:
+ * otherwise PostgreSQL reads the whole queue first, with all that was done since it was last cleaned.
+ */
 export const isLiveJob = (id: string, queue: QueueName = deliverQueue) =>
-  `EXISTS (SELECT FROM pgboss.job j WHERE j.name = '${queue}' AND j.id = ${id} AND j.state < 'completed')`;
+  `EXISTS (SELECT FROM pgboss.job j WHERE j.name = '${queue}' AND j.id = ${id} AND j.state < 'completed' OFFSET 0)`;
 
 /** SQL: what a row is set to that no job wakes and no node holds any more. */
 export const letGo = 'job_id = NULL, claimed_by = NULL, claimed_at = NULL';

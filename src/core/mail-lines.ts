@@ -1,5 +1,5 @@
 import type { Database, Sql } from '../db/client.ts';
-import { unseen } from '../db/prepared.ts';
+import { rowOf, unseen } from '../db/prepared.ts';
 import type { EmailType } from '../generated/prisma/enums.ts';
 import { newId } from '../ids.ts';
 import type { DeliverJob, Queue } from '../queue.ts';
@@ -94,7 +94,7 @@ export async function wakeDue(db: Database, queue: Queue): Promise<{ woken: numb
                   WHERE r.account_id = lines.account_id AND r.job_id IS NULL AND r.next_attempt_at <= now()
                   ORDER BY r.next_attempt_at LIMIT ${roomInQueue} - lines.busy
                     FOR UPDATE SKIP LOCKED) due
-               JOIN emails e ON e.id = due.email_id
+              CROSS JOIN LATERAL ${rowOf('emails', 'id = due.email_id')} e
               LIMIT ${wokenAtOnce}`,
     });
     if (due.length > 0) await giveJobs(tx, queue, due);
