@@ -14,7 +14,7 @@ export const variables: Variable[] = [
     name: 'DATABASE_URL',
     fallback: 'unset: an embedded PostgreSQL in `DATA_DIR`',
     meaning:
-      'PostgreSQL 15 or later, as `postgres://user:password@host:port/name`, in UTF8, whose role may create tables and schemas and have 22 connections for each worker of each node, and 4 more where `WORKERS` is above 1',
+      'PostgreSQL 15 or later, as `postgres://user:password@host:port/name` (with `?host=/run/postgresql` behind it over a socket in that folder), in UTF8, whose role may create tables and schemas and have 22 connections for each worker of each node, and 4 more where `WORKERS` is above 1',
   },
   { name: 'DATA_DIR', fallback: '`./data`', meaning: 'embedded database, generated secrets, journal of deliveries' },
   { name: 'HTTP_HOST', fallback: '`127.0.0.1`', meaning: 'address that the REST API listens on' },

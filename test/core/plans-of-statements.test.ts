@@ -1,5 +1,6 @@
 import t from 'tap';
-import { claim } from '../../src/core/recipients.ts';
+import { wakeDue } from '../../src/core/mail-lines.ts';
+import { claim, sweep } from '../../src/core/recipients.ts';
 import * as calls from '../../src/core/webhook-calls.ts';
 import type { Database, Sql } from '../../src/db/client.ts';
 import { analyzeFresh } from '../../src/db/partitions.ts';
@@ -32,6 +33,41 @@ t.test('claiming reads what it claims, however many others have a job and whatev
     t.equal((await claim(tx, newId(), jobs)).length, 10);
     const rows = (await read(tx)) - before;
     t.ok(rows >= 10 && rows < 100, `${rows} rows`);
+  });
+});
+
+t.test('waking reads what it wakes, however many emails wait and whatever the statistics say', async (t) => {
+  const { db, queue } = await openQueue(t);
+  const sender = await buildSender(db, Buffer.alloc(32));
+  await scheduleMany(db, sender, { emails: 5_000, to: 'receiver.test', at: new Date(Date.now() - 1_000) });
+  // Of each week by itself, as autovacuum does it.
+  await analyzeFresh(db, new Date());
+  const wake = () =>
+    db.transaction(async (tx) => {
+      const before = await read(tx, 'emails_%');
+      const { woken } = await wakeDue({ ...db, transaction: (work) => work(tx) }, queue);
+      return { woken, rows: (await read(tx, 'emails_%')) - before };
+    });
+  const first = await wake();
+  t.ok(first.woken > 500 && first.rows === first.woken, `${first.rows} emails for ${first.woken}`);
+  await db.query({
+    text: `UPDATE recipients SET job_id = NULL, next_attempt_at = now() - make_interval(secs => 1)
+            WHERE (email_id, position) IN (SELECT email_id, position FROM recipients WHERE job_id IS NOT NULL LIMIT 10)`,
+  });
+  t.strictSame(await wake(), { woken: 10, rows: 10 }, 'as soon as there is room');
+});
+
+t.test('looking for lost jobs reads those that it looks for, however many the queue holds', async (t) => {
+  const { db, queue } = await openQueue(t);
+  const sender = await buildSender(db, Buffer.alloc(32));
+  await scheduleMany(db, sender, { emails: 5_000, to: 'receiver.test', at: new Date() });
+  await wakeDue(db, queue);
+  await db.transaction(async (tx) => {
+    const before = await read(tx, 'job_common');
+    const { freed } = await sweep({ ...db, query: tx.query }, null, 10);
+    t.equal(freed, 0);
+    const rows = (await read(tx, 'job_common')) - before;
+    t.ok(rows >= 10 && rows < 50, `${rows} jobs`);
   });
 });
 
