@@ -42,6 +42,9 @@ const silenceMs = 1_500;
 /** Between two statements of a transaction there is nothing that takes this long, and a living node has a lease for longer. */
 const idleInTransactionMs = 15_000;
 
+/** How long a connection is kept that nobody needs: a new one has to prepare and plan every statement of the hot path. */
+const idleMs = 300_000;
+
 /** Connections of a node's pool at the most. */
 export const poolSize = 20;
 
@@ -56,6 +59,7 @@ export function connect(url: string, log: Logger, max = poolSize): Database {
     query_timeout: statementTimeoutMs + silenceMs,
     // A node that is frozen in the middle of a transaction must not keep from the others what it has locked.
     idle_in_transaction_session_timeout: idleInTransactionMs,
+    idleTimeoutMillis: idleMs,
     keepAlive: true,
     // Compiling a count of a log costs more than counting it. New words are sorted into the log's indexes by whoever fills
     // their list up: at the usual 4 MB an acceptance stands still for half a second now and then. A prepared plan outlives the

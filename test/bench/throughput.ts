@@ -4,7 +4,7 @@ import { noHaraka, startBenchedHaraka, usualSessions } from './throughput/haraka
 import { describeMachine } from './throughput/machine.ts';
 import { measure, nextRound, type Result } from './throughput/measure.ts';
 import { type Options, readOptions, usage } from './throughput/options.ts';
-import { messagesOf, nameOf, peerScenariosOf, roundOf, scenariosOf, usualClients } from './throughput/plan.ts';
+import { comparisonsOf, messagesOf, nameOf, roundOf, usualClients } from './throughput/plan.ts';
 import { noPostfix, startBenchedPostfix } from './throughput/postfix.ts';
 import { startTools, stopTools, type Tools } from './throughput/round.ts';
 import { selfCheck } from './throughput/self-check.ts';
@@ -35,9 +35,9 @@ async function main(options: Options): Promise<void> {
     if (noSecond !== null) throw new Error(noSecond);
     const why = options.peer ? noPostfix() : 'not asked for (--no-peer)';
     if (why !== null) tell(`Postfix is left out: ${why}`);
-    const results = await measureSendwright(tools, options);
-    const peers = why === null ? [await measurePostfix(tools, options)] : [];
-    if (haraka !== undefined) peers.push(await measureHaraka(tools, { ...options, haraka }));
+    const { results, peers } = await withSendwright(tools, options, (app) =>
+      measureAll(app, tools, options, why === null),
+    );
     console.log(tableOf(results, peers));
     if (why !== null) console.log(`Without Postfix: ${why}`);
     if (options.json !== undefined) await writeFile(options.json, report(options, results, peers));
@@ -46,49 +46,69 @@ async function main(options: Options): Promise<void> {
   }
 }
 
-async function measureSendwright(tools: Tools, options: Options): Promise<Result[]> {
+interface Peer {
+  system: System;
+  clients: number | undefined;
+}
+
+/** Sendwright and the peers in turn; then, with the peers gone, what PostgreSQL counts. */
+async function measureAll(
+  app: Sendwright,
+  tools: Tools,
+  options: Options,
+  withPostfix: boolean,
+): Promise<{ results: Result[]; peers: Result[][] }> {
+  const peers: Peer[] = [];
+  const all: Result[] = [];
+  try {
+    if (withPostfix) peers.push(await startPostfix(tools, options));
+    if (options.haraka !== undefined) peers.push(await startHaraka(tools, { ...options, haraka: options.haraka }));
+    for (const compared of comparisonsOf(options)) {
+      const contenders = [
+        ...options.ways.map((how) => ({ system: app, scenario: { ...compared, how }, clients: options.clients })),
+        ...peers.map((peer) => ({ ...peer, scenario: { ...compared, how: 'smtp' as const } })),
+      ];
+      all.push(...(await measure(contenders, tools, options, tell)));
+    }
+  } finally {
+    await Promise.all(peers.map(({ system }) => system.stop()));
+  }
+  const of = ({ name }: System) => all.filter(({ system }) => system === name);
+  return {
+    results: await withStatements(app, tools, options, of(app)),
+    peers: peers.map(({ system }) => of(system)),
+  };
+}
+
+async function withSendwright<T>(tools: Tools, options: Options, work: (app: Sendwright) => Promise<T>): Promise<T> {
   const { profile } = options;
   const profiling = profile === undefined ? {} : { NODE_OPTIONS: `--cpu-prof --cpu-prof-dir=${profile}` };
   const drain = options.webhook ? await startDrain() : null;
   try {
-    const starting = startBenchedSendwright({
+    const app = await startBenchedSendwright({
       ...options,
       sinkPort: tools.sinkPort,
       webhookPort: drain?.port ?? null,
       env: { ...profiling, ...options.env },
     });
-    return await stopping(await starting, async (app) =>
-      withStatements(app, tools, options, await measure(app, tools, scenariosOf(options), options, tell)),
-    );
+    try {
+      return await work(app);
+    } finally {
+      await app.stop();
+    }
   } finally {
     drain?.end();
   }
 }
 
-async function measurePostfix(tools: Tools, options: Options): Promise<Result[]> {
-  const { sinkPort } = tools;
+async function startPostfix({ sinkPort }: Tools, options: Options): Promise<Peer> {
   const sessions = options.clients ?? usualClients.smtp;
-  return measurePeer(tools, options, await startBenchedPostfix({ ...options, sinkPort, sessions }));
+  return { system: await startBenchedPostfix({ ...options, sinkPort, sessions }), clients: sessions };
 }
 
-async function measureHaraka(tools: Tools, options: Options & { haraka: string }): Promise<Result[]> {
-  const clients = options.clients ?? usualSessions;
-  return measurePeer(
-    tools,
-    { ...options, clients },
-    await startBenchedHaraka({ ...options, sinkPort: tools.sinkPort }),
-  );
-}
-
-const measurePeer = (tools: Tools, options: Options, started: System) =>
-  stopping(started, (peer) => measure(peer, tools, peerScenariosOf(options), options, tell));
-
-async function stopping<S extends System, T>(system: S, work: (system: S) => Promise<T>): Promise<T> {
-  try {
-    return await work(system);
-  } finally {
-    await system.stop();
-  }
+async function startHaraka({ sinkPort }: Tools, options: Options & { haraka: string }): Promise<Peer> {
+  const system = await startBenchedHaraka({ ...options, sinkPort });
+  return { system, clients: options.clients ?? usualSessions };
 }
 
 /** Each scenario once more, with PostgreSQL counting. */

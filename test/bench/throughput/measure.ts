@@ -23,29 +23,44 @@ const mostToWarmUp = 5;
 let lastRound = 0;
 export const nextRound = () => (lastRound += 1);
 
-/** One scenario after the other: rounds to warm up, those that count, and then one message at a time. */
+/** A system in one scenario. */
+export interface Contender {
+  system: System;
+  scenario: Scenario;
+  /** Connections at once, where that is not as usual. */
+  clients: number | undefined;
+}
+
+/**
+ * Each warms up; then they take turns with the rounds that count, as a machine may be faster in one minute than in the
+ * next; and then each has one message at a time.
+ */
 export async function measure(
-  system: System,
+  contenders: Contender[],
   tools: Tools,
-  scenarios: Scenario[],
   options: Options,
   tell: (line: string) => void,
 ): Promise<Result[]> {
-  const { from } = system;
-  const results: Result[] = [];
-  for (const scenario of scenarios) {
-    const messages = messagesOf(options, scenario);
-    const run = (count: number, oneByOne = false) =>
-      runRound(system, tools, roundOf(options, scenario, { round: nextRound(), from, count, oneByOne }));
-    await warmUp(() => run(messages));
-    const rounds: Measured[] = [];
-    while (rounds.length < options.rounds) {
-      const measured = await run(messages);
-      rounds.push(measured);
-      tell(`${system.name}: ${nameOf(scenario)}: ${briefly(measured)}`);
+  const started = contenders.map((contender) => ({ ...contender, rounds: [] as Measured[] }));
+  const run = ({ system, scenario, clients }: Contender, count: number, oneByOne = false) => {
+    const round = { round: nextRound(), from: system.from, count, oneByOne };
+    return runRound(system, tools, roundOf({ ...options, clients }, scenario, round));
+  };
+  const say = ({ system, scenario }: Contender, what: string) => tell(`${system.name}: ${nameOf(scenario)}: ${what}`);
+
+  for (const each of started) await warmUp(() => run(each, messagesOf(options, each.scenario)));
+  for (let round = 0; round < options.rounds; round += 1) {
+    for (const each of started) {
+      const measured = await run(each, messagesOf(options, each.scenario));
+      each.rounds.push(measured);
+      say(each, briefly(measured));
     }
-    const idle = options.idle > 0 ? await run(options.idle, true) : null;
-    if (idle) tell(`${system.name}: ${nameOf(scenario)}: one at a time: ${spread(idle.deliverMs)} ms to the sink`);
+  }
+  const results: Result[] = [];
+  for (const each of started) {
+    const idle = options.idle > 0 ? await run(each, options.idle, true) : null;
+    if (idle) say(each, `one at a time: ${spread(idle.deliverMs)} ms to the sink`);
+    const { system, scenario, rounds } = each;
     results.push({ ...scenario, system: system.name, rounds, median: medianOf(rounds), idle, statements: null });
   }
   return results;

@@ -17,8 +17,9 @@ export function scenariosOf({ ways, sizes, tls }: Options): Scenario[] {
   return ways.flatMap((how) => sizes.flatMap((size) => tls.map((each) => ({ how, size, tls: each }))));
 }
 
-/** The peer takes mail by SMTP alone: it is measured once for each size and sink. */
-export const peerScenariosOf = (options: Options) => scenariosOf({ ...options, ways: ['smtp'] });
+/** What is compared with each other: the ways of handing in, by SMTP alone for a peer. */
+export const comparisonsOf = ({ sizes, tls }: Options): Omit<Scenario, 'how'>[] =>
+  sizes.flatMap((size) => tls.map((each) => ({ size, tls: each })));
 
 export const usualClients: Record<Way, number> = { batches: 2, singles: 50, smtp: 20 };
 const fewAboveKiB = 10;
