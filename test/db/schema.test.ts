@@ -121,3 +121,40 @@ t.test('a migration whose connection is ended at any moment fails, and the proce
   t.ok(ended > 0, `${ended} of 20`);
   t.same(await migrate(url), []);
 });
+
+t.test('a small body lies in its row, in a week that was there before as in one that comes', async (t) => {
+  const db = await openDatabase(t);
+  // Created without a word about it, as a release before did; then the migration that speaks of it.
+  await db.query({ text: `ALTER TABLE ${await weekOf(new Date())} RESET (toast_tuple_target)` });
+  const file = '../../prisma/migrations/20261128100000_small_bodies/migration.sql';
+  await db.query({ text: readFileSync(new URL(file, import.meta.url), 'utf8') });
+  const later = new Date(Date.now() + 60 * 24 * 3_600_000);
+  await ensurePartitions(db, later);
+  for (const at of [new Date(), later]) {
+    const elsewhere = async (text: string) => {
+      const week = await weekOf(at);
+      await db.query({
+        text: `INSERT INTO ${week} (email_id, html, text)
+               SELECT (lpad(to_hex($1::bigint), 12, '0') || '70008' || substr(md5(random()::text), 1, 15))::uuid, $2, $2`,
+        values: [at.getTime(), text],
+      });
+      const [row] = await db.query<{ bytes: number }>({
+        text: 'SELECT pg_relation_size(reltoastrelid)::int AS bytes FROM pg_class WHERE oid = $1::regclass',
+        values: [week],
+      });
+      return row?.bytes ?? -1;
+    };
+    t.equal(await elsewhere('x'.repeat(1_900)), 0);
+    t.ok((await elsewhere('x'.repeat(5_000))) > 0, 'a large one does not');
+  }
+
+  async function weekOf(at: Date): Promise<string> {
+    const [row] = await db.query<{ name: string }>({
+      text: `SELECT inhrelid::regclass::text AS name FROM pg_inherits
+              WHERE inhparent = 'email_contents'::regclass AND inhrelid::regclass::text <= 'email_contents_' || to_char($1::timestamptz AT TIME ZONE 'UTC', 'YYYYMMDD')
+              ORDER BY 1 DESC LIMIT 1`,
+      values: [at],
+    });
+    return row?.name ?? '';
+  }
+});
