@@ -1,5 +1,5 @@
 import { PgBoss } from 'pg-boss';
-import type { Sql, Statement } from './db/client.ts';
+import type { Sql } from './db/client.ts';
 import type { Logger } from './log.ts';
 
 const deliverQueue = 'deliver';
@@ -114,7 +114,6 @@ function createLine<Job extends { id: string }>(boss: PgBoss, name: string, grou
       );
     },
     async take(tx, limit, withoutGroups) {
-      await tx.query(inOrder);
       const jobs = await boss.fetch<Omit<Job, 'id'> & { priority?: number }>(name, {
         ...inside(tx),
         batchSize: limit,
@@ -137,17 +136,6 @@ function createLine<Job extends { id: string }>(boss: PgBoss, name: string, grou
     },
   };
 }
-
-/**
- * For the rest of a transaction that takes, indexes are read one entry after the other. Statistics of a queue are wrong
- * most of the time: taking it for empty, PostgreSQL gathers and sorts all that it holds, and each time walks past all that
- * was done since it was last cleaned, where reading in order walks past it once, as it marks what is dead on its way.
- */
-const inOrder: Statement = {
-  name: 'queue-in-order',
-  text: `SELECT set_config(setting, 'off', true)
-           FROM unnest('{enable_sort,enable_bitmapscan,enable_material,enable_hashjoin,enable_mergejoin}'::text[]) AS setting`,
-};
 
 /** What makes pg-boss run its statements inside this transaction. */
 const inside = (tx: Sql) => ({
