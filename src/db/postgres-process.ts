@@ -157,7 +157,7 @@ function removeDeadSockets(dir: string): void {
     const file = path.join(dir, lock);
     const pid = Number.parseInt(fs.readFileSync(file, 'utf8'), 10);
     // Another start may be writing it just now.
-    if (Number.isNaN(pid) || isAlive(pid)) continue;
+    if (Number.isNaN(pid) || serves(pid, dir)) continue;
     for (const dead of [file.replace(/\.lock$/, ''), file]) fs.rmSync(dead, { force: true });
   }
 }
