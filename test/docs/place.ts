@@ -50,16 +50,18 @@ export async function openPlace(t: { teardown(work: () => Promise<void>): void }
     await shell.close();
     await rm(folder, { recursive: true, force: true });
   });
-  const names: [string, string][] = [
-    ['http://localhost:3000', node.baseUrl],
-    ['2587', submission],
-    ['2465', submissions],
-    ['8080', endpoint],
-  ];
+  const real: Record<string, string> = {
+    'http://localhost:3000': node.baseUrl,
+    2587: submission,
+    2465: submissions,
+    8080: endpoint,
+  };
+  // In one go: a port of ours may hold the digits of one that the documents name.
+  const shown = new RegExp(Object.keys(real).join('|'), 'g');
   return {
     shell,
     folder,
-    here: (text) => names.reduce((known, [shown, real]) => known.replaceAll(shown, real), text),
+    here: (text) => text.replaceAll(shown, (name) => real[name] ?? name),
     printed: { 'the key that npm start printed': key, 'the admin password that npm start printed': adminPassword },
     endpointIsUp: () =>
       eventually(
