@@ -12,14 +12,15 @@ export interface Scenario {
 
 export const nameOf = ({ how, size, tls }: Scenario) => `${how}, ${size} KB, ${tls ? 'STARTTLS' : 'plain'}`;
 
-/** With STARTTLS right after plain, so that neighbours in the table are neighbours in time. */
-export function scenariosOf({ ways, sizes, tls }: Options): Scenario[] {
-  return ways.flatMap((how) => sizes.flatMap((size) => tls.map((each) => ({ how, size, tls: each }))));
-}
-
-/** What is compared with each other: the ways of handing in, by SMTP alone for a peer. */
+/**
+ * What is compared with each other: the ways of handing in, by SMTP alone for a peer. With STARTTLS right after plain, so
+ * that neighbours in the table are neighbours in time.
+ */
 export const comparisonsOf = ({ sizes, tls }: Options): Omit<Scenario, 'how'>[] =>
   sizes.flatMap((size) => tls.map((each) => ({ size, tls: each })));
+
+export const scenariosOf = (options: Options): Scenario[] =>
+  options.ways.flatMap((how) => comparisonsOf(options).map((compared) => ({ how, ...compared })));
 
 export const usualClients: Record<Way, number> = { batches: 2, singles: 50, smtp: 20 };
 const fewAboveKiB = 10;
