@@ -15,14 +15,18 @@ export interface Sql {
   query<Row>(statement: Statement): Promise<Row[]>;
 }
 
+/** How PostgreSQL is to plan the statements of one transaction: names of its settings and what they are. */
+export type Planning = Readonly<Record<string, 'on' | 'off'>>;
+
 /** One pool for everything: Prisma for the nouns that people manage, SQL where a thousand rows are one statement. */
 export interface Database extends Sql {
   prisma: PrismaClient;
   /**
    * Runs the work in one transaction and commits it. Work that fails on a deadlock or a serialisation conflict is run
-   * again, three times at the most, so it must not do anything outside the transaction.
+   * again, three times at the most, so it must not do anything outside the transaction. The settings travel with its
+   * beginning, without a round trip of their own.
    */
-  transaction<T>(work: (tx: Sql) => Promise<T>): Promise<T>;
+  transaction<T>(work: (tx: Sql) => Promise<T>, planning?: Planning): Promise<T>;
   /**
    * Runs the work on a connection that nobody else gets, also afterwards: its settings and session locks end with it. For
    * statements that cannot be part of a transaction.
@@ -80,7 +84,7 @@ export function connect(url: string, log: Logger, max = poolSize): Database {
   return {
     prisma,
     query: (statement) => run(pool, statement),
-    transaction: (work) => transact(pool, work),
+    transaction: (work, planning) => transact(pool, work, beginning(planning)),
     session: (work) => alone(pool, work),
     connections: () => ({
       busy: pool.totalCount - pool.idleCount,
@@ -103,7 +107,10 @@ async function run<Row>(on: pg.Pool | pg.PoolClient, statement: Statement): Prom
 
 const retryable = new Set(['40001', '40P01']);
 
-async function transact<T>(pool: pg.Pool, work: (tx: Sql) => Promise<T>): Promise<T> {
+const beginning = (planning: Planning = {}) =>
+  ['BEGIN', ...Object.entries(planning).map(([name, value]) => `SET LOCAL ${name} = ${value}`)].join('; ');
+
+async function transact<T>(pool: pg.Pool, work: (tx: Sql) => Promise<T>, begin: string): Promise<T> {
   for (let round = 1; ; round += 1) {
     const client = await pool.connect();
     let broken: Error | undefined;
@@ -113,7 +120,7 @@ async function transact<T>(pool: pg.Pool, work: (tx: Sql) => Promise<T>): Promis
     };
     client.on('error', onBreak);
     try {
-      await client.query('BEGIN');
+      await client.query(begin);
       const result = await work({ query: (statement) => run(client, statement) });
       await client.query('COMMIT');
       return result;
