@@ -1,5 +1,5 @@
 import { PgBoss } from 'pg-boss';
-import type { Planning, Sql } from './db/client.ts';
+import type { Sql } from './db/client.ts';
 import type { Logger } from './log.ts';
 
 const deliverQueue = 'deliver';
@@ -43,27 +43,11 @@ export interface WebhookJob {
   webhookId: string;
 }
 
-/**
- * How a transaction is planned that takes from the queue: indexes are read one entry after the other. Statistics of a queue
- * are wrong most of the time: taking it for empty, PostgreSQL gathers and sorts all that it holds, and each time walks past
- * all that was done since it was last cleaned. Reading in order marks what is dead on its way, and walks past it once.
- */
-export const inOrder: Planning = {
-  enable_sort: 'off',
-  enable_bitmapscan: 'off',
-  enable_material: 'off',
-  enable_hashjoin: 'off',
-  enable_mergejoin: 'off',
-};
-
 /** One line of jobs, each of which belongs to a group that can be left out. */
 export interface Line<Job> {
   /** Adds the jobs inside the caller's transaction; call `wake` when that is committed. */
   enqueue(tx: Sql, jobs: (Job & { priority: number })[]): Promise<void>;
-  /**
-   * Takes up to `limit` jobs, best priority and oldest first, none of the groups named, inside the transaction, which is
-   * to be planned `inOrder`.
-   */
+  /** Takes up to `limit` jobs, best priority and oldest first, none of the groups named, inside the transaction. */
   take(tx: Sql, limit: number, withoutGroups: string[]): Promise<Job[]>;
   /** Removes finished jobs inside the transaction. */
   remove(tx: Sql, jobIds: string[]): Promise<void>;
@@ -167,7 +151,7 @@ const names = new Map<string, string>();
 const mostNames = 50;
 
 function named(text: string): { name?: string; text: string } {
-  // A plan for taking that was made for an empty queue and kept would read all of a full one.
+  // Taking goes by one of several indexes: a plan that was made for an empty queue and kept would sort all of a full one.
   if (text.includes('SKIP LOCKED')) return { text };
   const name = names.get(text) ?? (names.size < mostNames ? `queue-${names.size}` : undefined);
   if (name === undefined) return { text };

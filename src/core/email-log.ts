@@ -1,4 +1,4 @@
-import type { Database, Sql } from '../db/client.ts';
+import type { Database } from '../db/client.ts';
 import { gone, notFound } from '../errors.ts';
 import type { Attempt, Email, Recipient, Return } from '../generated/prisma/client.ts';
 import type { ReturnKind } from '../generated/prisma/enums.ts';
@@ -102,13 +102,14 @@ async function countOf(db: Database, filter: Filter): Promise<number> {
 /** One more than are counted where there are more. */
 async function countUpTo(db: Database, filter: Filter): Promise<number> {
   const { where, values } = conditions(filter);
-  const counting = (tx: Sql) =>
-    tx.query<{ count: number }>({
+  const rows = await db.transaction(async (tx) => {
+    // What most emails match is counted soonest by reading them until there are enough.
+    await tx.query({ text: 'SET LOCAL enable_seqscan = on' });
+    return tx.query<{ count: number }>({
       text: `SELECT count(*)::int AS count FROM (SELECT FROM emails WHERE ${where} LIMIT $${values.length + 1}) found`,
       values: [...values, mostCounted(filter) + 1],
     });
-  // What most emails match is counted soonest by reading them until there are enough.
-  const rows = await db.transaction(counting, { enable_seqscan: 'on' });
+  });
   return rows[0]?.count ?? 0;
 }
 

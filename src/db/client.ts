@@ -15,18 +15,14 @@ export interface Sql {
   query<Row>(statement: Statement): Promise<Row[]>;
 }
 
-/** How PostgreSQL is to plan the statements of one transaction: names of its settings and what they are. */
-export type Planning = Readonly<Record<string, 'on' | 'off'>>;
-
 /** One pool for everything: Prisma for the nouns that people manage, SQL where a thousand rows are one statement. */
 export interface Database extends Sql {
   prisma: PrismaClient;
   /**
    * Runs the work in one transaction and commits it. Work that fails on a deadlock or a serialisation conflict is run
-   * again, three times at the most, so it must not do anything outside the transaction. The settings travel with its
-   * beginning, without a round trip of their own.
+   * again, three times at the most, so it must not do anything outside the transaction.
    */
-  transaction<T>(work: (tx: Sql) => Promise<T>, planning?: Planning): Promise<T>;
+  transaction<T>(work: (tx: Sql) => Promise<T>): Promise<T>;
   /**
    * Runs the work on a connection that nobody else gets, also afterwards: its settings and session locks end with it. For
    * statements that cannot be part of a transaction.
@@ -84,7 +80,7 @@ export function connect(url: string, log: Logger, max = poolSize): Database {
   return {
     prisma,
     query: (statement) => run(pool, statement),
-    transaction: (work, planning) => transact(pool, work, beginning(planning)),
+    transaction: (work) => transact(pool, work),
     session: (work) => alone(pool, work),
     connections: () => ({
       busy: pool.totalCount - pool.idleCount,
@@ -107,10 +103,7 @@ async function run<Row>(on: pg.Pool | pg.PoolClient, statement: Statement): Prom
 
 const retryable = new Set(['40001', '40P01']);
 
-const beginning = (planning: Planning = {}) =>
-  ['BEGIN', ...Object.entries(planning).map(([name, value]) => `SET LOCAL ${name} = ${value}`)].join('; ');
-
-async function transact<T>(pool: pg.Pool, work: (tx: Sql) => Promise<T>, begin: string): Promise<T> {
+async function transact<T>(pool: pg.Pool, work: (tx: Sql) => Promise<T>): Promise<T> {
   for (let round = 1; ; round += 1) {
     const client = await pool.connect();
     let broken: Error | undefined;
@@ -120,7 +113,7 @@ async function transact<T>(pool: pg.Pool, work: (tx: Sql) => Promise<T>, begin: 
     };
     client.on('error', onBreak);
     try {
-      await client.query(begin);
+      await client.query('BEGIN');
       const result = await work({ query: (statement) => run(client, statement) });
       await client.query('COMMIT');
       return result;

@@ -5,7 +5,7 @@ import type { Claim } from '../core/recipients.ts';
 import * as recipients from '../core/recipients.ts';
 import type { Database } from '../db/client.ts';
 import { timeOf } from '../ids.ts';
-import { inOrder, type Queue } from '../queue.ts';
+import type { Queue } from '../queue.ts';
 import { type AttemptRecord, type AttemptTools, attempt, withoutRoom } from './attempt.ts';
 import { type Line, Lines } from './lines.ts';
 import { measureOf } from './measure.ts';
@@ -214,7 +214,7 @@ export class Dispatcher {
         jobs.map((job) => job.id).filter((id) => !claimed.has(id)),
       );
       return { taken: jobs.length, claims };
-    }, inOrder);
+    });
     const { taken, claims } = await this.#inDoubt.watch(claiming);
     for (const claim of claims) this.#held.add(claim);
     const placed = await this.#withRoom(claims);

@@ -6,7 +6,7 @@ import { openSecret } from '../core/webhooks.ts';
 import type { Database } from '../db/client.ts';
 import type { Logger } from '../log.ts';
 import type { Metrics } from '../metrics.ts';
-import { inOrder, type Queue } from '../queue.ts';
+import type { Queue } from '../queue.ts';
 import type { Keyring } from '../seal.ts';
 import { decide, defaultSchedule, undone, withoutEndpoint } from './outcome.ts';
 import { type Poster, post } from './post.ts';
@@ -144,7 +144,7 @@ export class WebhookDispatcher {
         jobs.map((job) => job.id).filter((id) => !claimed.has(id)),
       );
       return { taken: jobs.length, claims };
-    }, inOrder);
+    });
     const { taken, claims } = await this.#inDoubt.watch(claiming);
     for (const claim of claims) {
       this.#held.add(claim);

@@ -5,7 +5,6 @@ import * as calls from '../../src/core/webhook-calls.ts';
 import type { Database, Sql } from '../../src/db/client.ts';
 import { analyzeFresh } from '../../src/db/partitions.ts';
 import { newId } from '../../src/ids.ts';
-import { inOrder } from '../../src/queue.ts';
 import { buildAccount, buildSender } from '../support/build.ts';
 import { openDatabase, openQueue } from '../support/db.ts';
 import { scheduleMany } from '../support/scheduled.ts';
@@ -129,43 +128,6 @@ t.test(
     });
   },
 );
-
-t.test('taking walks past what was just done only once, whatever the statistics say', async (t) => {
-  const { db, queue } = await openQueue(t);
-  const enqueue = (count: number) => {
-    const job = () => ({ id: newId(), emailId: newId(), destination: 'receiver.test', priority: 0 });
-    return db.transaction((tx) => queue.enqueue(tx, Array.from({ length: count }, job)));
-  };
-  const entriesRead = async (tx: Sql) => {
-    const [row] = await tx.query<{ entries: number }>({
-      text: `SELECT sum(pg_stat_get_xact_tuples_returned(indexrelid))::int AS entries FROM pg_index WHERE indrelid = 'pgboss.job_common'::regclass`,
-    });
-    return row?.entries ?? 0;
-  };
-  const takeAll = () =>
-    db.transaction(async (tx) => {
-      const before = await entriesRead(tx);
-      const ids = (await queue.take(tx, 200, ['other.test'])).map(({ id }) => id);
-      const entries = (await entriesRead(tx)) - before;
-      await queue.remove(tx, ids);
-      // As everywhere but in tests: before a commit is written nobody may note that what it removed is dead.
-      await tx.query({ text: 'SET LOCAL synchronous_commit = on' });
-      return { taken: ids.length, entries };
-    }, inOrder);
-  for (let time = 0; time < 50; time += 1) {
-    await enqueue(200);
-    await takeAll();
-  }
-  // Little is in it, on many pages.
-  await enqueue(3);
-  await db.query({ text: 'ANALYZE pgboss.job_common' });
-  await enqueue(10);
-  await takeAll();
-  await enqueue(10);
-  const { taken, entries } = await takeAll();
-  t.equal(taken, 10);
-  t.ok(entries < 3_000, `${entries} entries of indexes for them`);
-});
 
 t.test('loading calls reads those, however many endpoints there are and whatever the statistics say', async (t) => {
   const db = await openDatabase(t);
