@@ -37,25 +37,45 @@ export async function dropOld(db: Database, now: Date): Promise<string[]> {
     // PostgreSQL lets only one leave a table at a time.
     for (const partition of over.filter(({ state }) => state === 'leaving')) await drop(session, partition, dropped);
     const rest = over.filter(({ state }) => state !== 'leaving');
-    await all(
-      [ofEmails, ofWebhooks].map((tables) => async () => {
-        for (const week of weeksOf(rest, tables)) await dropWeek(db, week, until, dropped);
-      }),
-    );
-    await forgetWhatHungOnThem(db, session, until);
+    let forgotten = false;
+    const forget = () => {
+      forgotten = true;
+      return forgetWhatHungOnThem(db, until);
+    };
+    await all([
+      async () => {
+        for (const week of weeksOf(rest, ofEmails)) await dropWeek(db, week, until, dropped, [forget]);
+      },
+      async () => {
+        for (const week of weeksOf(rest, ofWebhooks)) await dropWeek(db, week, until, dropped);
+      },
+    ]);
+    if (!forgotten) await forget();
     return dropped;
   });
 }
 
-/** Drops what its tables have of a week, unless it is kept: the first of them, which decides, and then the others at once. */
-async function dropWeek(db: Database, week: Partition[], until: Date, dropped: string[]): Promise<void> {
+/**
+ * Drops what its tables have of a week, unless it is kept: the first of them, which decides, and then the others at once,
+ * while `alongside` is done.
+ */
+async function dropWeek(
+  db: Database,
+  week: Partition[],
+  until: Date,
+  dropped: string[],
+  alongside: (() => Promise<void>)[] = [],
+): Promise<void> {
   const [first, ...others] = week;
   if (!first) return;
   // Once its first part is gone there is nothing left to decide: dropping it was interrupted.
   const begun = first.table !== ofEmails[0] && first.table !== ofWebhooks[0];
   if (!begun && (await isKept(db, week, until))) return;
   await db.session((session) => drop(session, first, dropped));
-  await all(others.map((partition) => () => db.session((session) => drop(session, partition, dropped))));
+  await all([
+    ...others.map((partition) => () => db.session((session) => drop(session, partition, dropped))),
+    ...alongside,
+  ]);
 }
 
 /** Does all of these at the same time, and is over when the last of them is; throws what the first that failed did. */
@@ -96,10 +116,8 @@ async function isKept(session: Sql, week: Partition[], until: Date): Promise<boo
 }
 
 /** Forgets what belongs to emails that are gone. What an interruption left over goes with the next round. */
-async function forgetWhatHungOnThem(db: Database, session: Sql, until: Date): Promise<void> {
-  const emails = (await listPartitions(session)).filter(
-    ({ table, state }) => table === 'emails' && state === 'attached',
-  );
+async function forgetWhatHungOnThem(db: Database, until: Date): Promise<void> {
+  const emails = (await listPartitions(db)).filter(({ table, state }) => table === 'emails' && state === 'attached');
   await forgetWeeks(
     db,
     until,
