@@ -45,6 +45,9 @@ const idleInTransactionMs = 15_000;
 /** How long a connection is kept that nobody needs: a new one has to prepare and plan every statement of the hot path. */
 const idleMs = 300_000;
 
+/** A connection that has been quiet for this long is asked whether it is still there. */
+const keepAliveMs = 30_000;
+
 /** Connections of a node's pool at the most. */
 export const poolSize = 20;
 
@@ -61,6 +64,8 @@ export function connect(url: string, log: Logger, max = poolSize): Database {
     idle_in_transaction_session_timeout: idleInTransactionMs,
     idleTimeoutMillis: idleMs,
     keepAlive: true,
+    // What is between us and the server may forget a connection after a few minutes without a word.
+    keepAliveInitialDelayMillis: keepAliveMs,
     // Compiling a count of a log costs more than counting it. New words are sorted into the log's indexes by whoever fills
     // their list up: at the usual 4 MB an acceptance stands still for half a second now and then. A prepared plan outlives the
     // table that it was made for: what is right for an empty queue or a new week must not read all of a full one.
@@ -168,8 +173,11 @@ export function isUnavailable(error: unknown): boolean {
     ) {
       return true;
     }
+    // A server that was stopped has taken its socket along: connecting finds no such file.
     if (
-      /timeout exceeded when trying to connect|Connection terminated|Query read timeout|not queryable/i.test(at.message)
+      /\bconnect E[A-Z]+|timeout exceeded when trying to connect|Connection terminated|Query read timeout|not queryable/i.test(
+        at.message,
+      )
     ) {
       return true;
     }

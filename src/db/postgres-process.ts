@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import fs from 'node:fs';
 import net from 'node:net';
 import path from 'node:path';
@@ -130,9 +131,11 @@ export function serves(pid: number, dir: string): boolean {
   }
 }
 
-function readPidFile(dir: string): string | undefined {
+const readPidFile = (dir: string) => readIfThere(path.join(dir, 'postmaster.pid'));
+
+function readIfThere(file: string): string | undefined {
   try {
-    return fs.readFileSync(path.join(dir, 'postmaster.pid'), 'utf8');
+    return fs.readFileSync(file, 'utf8');
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
     throw error;
@@ -155,22 +158,36 @@ function freePidFile(dir: string): void {
 function removeDeadSockets(dir: string): void {
   for (const lock of fs.readdirSync(dir).filter((name) => /^\.s\.PGSQL\.\d+\.lock$/.test(name))) {
     const file = path.join(dir, lock);
-    const pid = Number.parseInt(fs.readFileSync(file, 'utf8'), 10);
-    // Another start may be writing it just now.
+    // Another start may be writing it just now, or have removed it.
+    const pid = Number.parseInt(readIfThere(file) ?? '', 10);
     if (Number.isNaN(pid) || serves(pid, dir)) continue;
     for (const dead of [file.replace(/\.lock$/, ''), file]) fs.rmSync(dead, { force: true });
   }
 }
 
-/** Not every file system knows sockets: a folder that a container shares with its host may not. PostgreSQL would not start. */
+/**
+ * Not every file system knows sockets, as a folder that a container shares with its host may not, or lets their permissions
+ * be set: PostgreSQL would not start.
+ */
 async function takesSockets(dir: string): Promise<boolean> {
   const longest = path.join(dir, '.s.PGSQL.65535');
   if (Buffer.byteLength(longest) > SOCKET_PATH_LIMIT) return false;
-  const probe = net.createServer();
-  return new Promise((resolve) => {
-    probe.once('error', () => resolve(false));
-    probe.listen(path.join(dir, `.s.${process.pid}`), () => probe.close(() => resolve(true)));
-  });
+  const probe = path.join(dir, `.s.${process.pid}`);
+  const server = net.createServer((socket) => socket.destroy());
+  try {
+    // Of a start that was killed in here, when the id was another's.
+    fs.rmSync(probe, { force: true });
+    await new Promise<void>((resolve, reject) => server.once('error', reject).listen(probe, resolve));
+    fs.chmodSync(probe, 0o777);
+    const socket = net.connect(probe);
+    await once(socket, 'connect');
+    socket.destroy();
+    return true;
+  } catch {
+    return false;
+  } finally {
+    await new Promise((resolve) => server.close(resolve));
+  }
 }
 
 function openLog(file: string): number {

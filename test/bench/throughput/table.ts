@@ -1,6 +1,6 @@
-import type { Result } from './measure.ts';
+import { middleOf, type Result } from './measure.ts';
 import { nameOf } from './plan.ts';
-import type { Spread } from './round.ts';
+import type { Measured, Spread } from './round.ts';
 
 /**
  * The figures as a person reads them, in Markdown.
@@ -40,8 +40,18 @@ const heads = [
   'sink + generator + DNS',
 ];
 
-const timesOf = ({ median }: Result, peer: Result) =>
-  (median.deliveredPerSecond / peer.median.deliveredPerSecond).toFixed(2);
+/** Round by round, as the machine may have been faster in the one where a median lies than in the other's. */
+const ratioOf = (result: Result, peer: Result, figure: (round: Measured) => number) =>
+  middleOf(
+    result.rounds.flatMap((round, index) => {
+      const beside = peer.rounds[index];
+      return beside ? [figure(round) / figure(beside)] : [];
+    }),
+  ).toFixed(2);
+
+const timesOf = (result: Result, peer: Result) => ratioOf(result, peer, ({ deliveredPerSecond }) => deliveredPerSecond);
+
+const cpuOf = ({ cpu }: Measured) => cpu.server + cpu.database;
 
 const nameOfPeer = (result: Result) => `${result.system}, ${nameOf(result).replace('smtp, ', '')}`;
 
@@ -57,7 +67,7 @@ function rowOf(name: string, result: Result, peer: Result | undefined): string[]
     (server + database).toFixed(2),
     server.toFixed(2),
     database > 0 ? database.toFixed(2) : '',
-    compared ? ((server + database) / peer.median.cpu.server).toFixed(2) : '',
+    compared ? ratioOf(result, peer, cpuOf) : '',
     idle ? spread(idle.deliverMs) : '',
     spread(median.deliverMs),
     (median.peakMemory / 1e6).toFixed(0),
