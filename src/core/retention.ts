@@ -1,7 +1,7 @@
 import type { Database, Sql } from '../db/client.ts';
-import { dropPartition, listPartitions, type Partition, type Partitioned } from '../db/partitions.ts';
+import { detachPartition, dropPartition, listPartitions, type Partition, type Partitioned } from '../db/partitions.ts';
 import { floorId } from '../ids.ts';
-import { forgetWeeks } from './email-counts.ts';
+import { forgetChanges } from './email-counts.ts';
 import { plans } from './plans.ts';
 
 const dayMs = 24 * 3_600_000;
@@ -10,7 +10,7 @@ const dayMs = 24 * 3_600_000;
 const keptDays = Math.max(...Object.values(plans).map(({ logDays }) => logDays));
 
 /** The log of an email begins with `emails`: whatever happens in between, it is either there or not found. */
-const ofEmails: Partitioned[] = ['emails', 'recipients', 'attempts', 'email_contents'];
+const ofEmails: Partitioned[] = ['emails', 'email_counts', 'recipients', 'attempts', 'email_contents'];
 const ofWebhooks: Partitioned[] = ['webhook_deliveries'];
 
 /** Of attachments that are looked at with one statement; each that goes takes its bytes along. */
@@ -37,45 +37,37 @@ export async function dropOld(db: Database, now: Date): Promise<string[]> {
     // PostgreSQL lets only one leave a table at a time.
     for (const partition of over.filter(({ state }) => state === 'leaving')) await drop(session, partition, dropped);
     const rest = over.filter(({ state }) => state !== 'leaving');
-    let forgotten = false;
-    const forget = () => {
-      forgotten = true;
-      return forgetWhatHungOnThem(db, until);
-    };
     await all([
       async () => {
-        for (const week of weeksOf(rest, ofEmails)) await dropWeek(db, week, until, dropped, [forget]);
+        for (const week of weeksOf(rest, ofEmails)) await dropWeek(db, week, until, dropped);
       },
       async () => {
         for (const week of weeksOf(rest, ofWebhooks)) await dropWeek(db, week, until, dropped);
       },
     ]);
-    if (!forgotten) await forget();
+    await forgetWhatHungOnThem(db);
     return dropped;
   });
 }
 
 /**
- * Drops what its tables have of a week, unless it is kept: the first of them, which decides, and then the others at once,
- * while `alongside` is done.
+ * Drops what its tables have of a week, unless it is kept. The first of them decides: once its rows are seen no more, the
+ * rest follows, all at once.
  */
-async function dropWeek(
-  db: Database,
-  week: Partition[],
-  until: Date,
-  dropped: string[],
-  alongside: (() => Promise<void>)[] = [],
-): Promise<void> {
+async function dropWeek(db: Database, week: Partition[], until: Date, dropped: string[]): Promise<void> {
   const [first, ...others] = week;
   if (!first) return;
-  // Once its first part is gone there is nothing left to decide: dropping it was interrupted.
-  const begun = first.table !== ofEmails[0] && first.table !== ofWebhooks[0];
+  // Where its first part has gone there is nothing left to decide: dropping it was interrupted.
+  const begun = first.state === 'left' || (first.table !== ofEmails[0] && first.table !== ofWebhooks[0]);
   if (!begun && (await isKept(db, week, until))) return;
-  await db.session((session) => drop(session, first, dropped));
-  await all([
-    ...others.map((partition) => () => db.session((session) => drop(session, partition, dropped))),
-    ...alongside,
-  ]);
+  const removed = await db.session((session) => detachPartition(session, first));
+  await all(
+    [removed, ...others].map((partition) => async () => {
+      // None of its emails can change any more.
+      if (partition.table === 'email_counts') await forgetChanges(db, partition);
+      await db.session((session) => drop(session, partition, dropped));
+    }),
+  );
 }
 
 /** Does all of these at the same time, and is over when the last of them is; throws what the first that failed did. */
@@ -116,14 +108,8 @@ async function isKept(session: Sql, week: Partition[], until: Date): Promise<boo
 }
 
 /** Forgets what belongs to emails that are gone. What an interruption left over goes with the next round. */
-async function forgetWhatHungOnThem(db: Database, until: Date): Promise<void> {
-  const emails = (await listPartitions(db)).filter(({ table, state }) => table === 'emails' && state === 'attached');
-  await forgetWeeks(
-    db,
-    until,
-    emails.map(({ from }) => from),
-  );
-  const [oldest] = emails;
+async function forgetWhatHungOnThem(db: Database): Promise<void> {
+  const oldest = (await listPartitions(db)).find(({ table, state }) => table === 'emails' && state === 'attached');
   if (!oldest) return;
   // What came back, and what the sandbox got: both have the email's place in time, or a later one.
   await db.query({ text: 'DELETE FROM returns WHERE email_id < $1', values: [floorId(oldest.from)] });

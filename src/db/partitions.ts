@@ -1,9 +1,20 @@
 import { floorId } from '../ids.ts';
 import type { Sql } from './client.ts';
 
-const partitioned = ['emails', 'email_contents', 'recipients', 'attempts', 'webhook_deliveries'] as const;
+/** Whoever writes to one may at once write to those before it. */
+const partitioned = [
+  'email_counts',
+  'email_contents',
+  'recipients',
+  'attempts',
+  'webhook_deliveries',
+  'emails',
+] as const;
 
 export type Partitioned = (typeof partitioned)[number];
+
+/** How a table is cut: on ids, but for this one, which has none. */
+const boundOf = (table: Partitioned, at: Date) => (table === 'email_counts' ? at.toISOString() : floorId(at));
 
 /** Rows that change after they were written: in the room on its page the new version finds place, and no index has to be told. */
 const withRoom = 'WITH (fillfactor = 50)';
@@ -23,7 +34,7 @@ const weeksAhead = 4;
 
 /**
  * Makes the weekly partitions from last week to four weeks ahead where they are missing. A week begins on Monday
- * 00:00 UTC and is cut on the ids of that moment. Safe to call from several nodes at once.
+ * 00:00 UTC and is cut on the ids of that moment, or on the moment. Safe to call from several nodes at once.
  */
 export async function ensurePartitions(db: Sql, now: Date): Promise<void> {
   const names = partitioned.flatMap((table) => weeks(now).map((week) => ({ table, week, name: nameOf(table, week) })));
@@ -41,7 +52,7 @@ export async function ensurePartitions(db: Sql, now: Date): Promise<void> {
         IF to_regclass('${name}') IS NULL THEN
           CREATE TABLE ${name} (LIKE ${table} INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING STORAGE) ${storage[table] ?? ''};
           ALTER TABLE ${table} ATTACH PARTITION ${name}
-            FOR VALUES FROM ('${floorId(week)}') TO ('${floorId(new Date(week.getTime() + weekMs))}');
+            FOR VALUES FROM ('${boundOf(table, week)}') TO ('${boundOf(table, new Date(week.getTime() + weekMs))}');
         END IF;
       END $$`,
     });
@@ -92,14 +103,22 @@ export async function listPartitions(db: Sql): Promise<Partition[]> {
 }
 
 /**
- * Drops a partition with all its rows, without any other statement waiting for that: a plain DROP would take a lock on the
- * whole table, behind which all mail queues up as long as one transaction is open.
+ * Makes a partition a table of its own: its rows are gone for all other statements, and none of them waits for that. (A
+ * plain DROP would take a lock on the whole table, behind which all mail queues up as long as one transaction is open.)
  *
  * @param session outside a transaction; it waits until those end which are reading the table
+ * @returns the partition, to be dropped
  */
-export async function dropPartition(session: Sql, { table, name, state }: Partition): Promise<void> {
+export async function detachPartition(session: Sql, partition: Partition): Promise<Partition> {
+  const { table, name, state } = partition;
   if (state === 'attached') await session.query({ text: `ALTER TABLE ${table} DETACH PARTITION ${name} CONCURRENTLY` });
   if (state === 'leaving') await session.query({ text: `ALTER TABLE ${table} DETACH PARTITION ${name} FINALIZE` });
+  return { ...partition, state: 'left' };
+}
+
+/** Detaches a partition if that was not done yet, and removes it with all its rows. */
+export async function dropPartition(session: Sql, partition: Partition): Promise<void> {
+  const { name } = await detachPartition(session, partition);
   await session.query({ text: `DROP TABLE ${name}` });
 }
 

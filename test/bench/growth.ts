@@ -127,7 +127,7 @@ async function main(): Promise<void> {
   });
   const url = app.databaseUrl('sendwright');
   const client = new pg.Client({ connectionString: url });
-  const db = connect(url, silentLog, 3);
+  const db = connect(url, silentLog, 8);
   try {
     await client.connect();
     tell('On an empty database');

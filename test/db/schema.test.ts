@@ -122,6 +122,38 @@ t.test('a migration whose connection is ended at any moment fails, and the proce
   t.same(await migrate(url), []);
 });
 
+t.test('numbers of a release that did not cut them by weeks are kept, those of each week in its place', async (t) => {
+  const db = await openDatabase(t);
+  const migration = (name: string) =>
+    readFileSync(new URL(`../../prisma/migrations/${name}/migration.sql`, import.meta.url), 'utf8');
+  const [before] = /CREATE TABLE email_counts [\s\S]*?;\n/.exec(migration('20261122010000_email_counts')) ?? [];
+  await db.query({ text: 'DROP TABLE email_counts' });
+  await db.query({ text: before ?? '' });
+  // The second of these hours is the last of its week; summer begins in between where the database's clock has one.
+  const hours = ['2026-03-26T11:00:00Z', '2026-03-29T23:00:00Z', '2026-03-30T00:00:00Z', new Date().toISOString()];
+  const insert = {
+    text: `INSERT INTO email_counts SELECT '', $1, date_trunc('hour', hour), 'sent', 'transactional', n FROM unnest($2::timestamptz[]) WITH ORDINALITY h (hour, n)`,
+    values: [newId(), hours],
+  };
+  await db.query(insert);
+  const file = migration('20261129100000_counts_by_week');
+  await db.query({ text: `SET TimeZone = 'Europe/Berlin'; ${file}` });
+  const rows = await db.query<{ emails: number; place: string }>({
+    text: 'SELECT emails, tableoid::regclass::text AS place FROM email_counts ORDER BY emails',
+  });
+  t.strictSame(
+    rows.slice(0, 3).map(({ emails, place }) => [emails, place]),
+    [
+      [1, 'email_counts_20260323'],
+      [2, 'email_counts_20260323'],
+      [3, 'email_counts_20260330'],
+    ],
+  );
+  t.equal(rows.length, 4);
+  await ensurePartitions(db, new Date());
+  await t.rejects(db.query(insert), { code: '23505' }, 'with its key');
+});
+
 t.test('a small body lies in its row, in a week that was there before as in one that comes', async (t) => {
   const db = await openDatabase(t);
   // Created without a word about it, as a release before did; then the migration that speaks of it.
