@@ -91,4 +91,4 @@ function weekOf({ emails, bytes, quiet, busy, before, during }: Dropped): string
 }
 
 const told = ({ seconds, parts: { detach, remove, rest } }: Drop) =>
-  `${seconds.toFixed(2)} s (detaching ${detach.toFixed(2)}, removing files ${remove.toFixed(2)}, what hung on it ${rest.toFixed(2)})`;
+  `${seconds.toFixed(2)} s (statements, several at a time: detaching ${detach.toFixed(2)}, removing files ${remove.toFixed(2)}, all else ${rest.toFixed(2)})`;

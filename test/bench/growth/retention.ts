@@ -25,7 +25,10 @@ export interface Dropped {
 
 export interface Drop {
   seconds: number;
-  /** Of these: until no statement sees the week any more, removing its files, and what hung on it, mostly numbers that were kept. */
+  /**
+   * What its statements took, added up, where several run at the same time: until no other statement sees the week any
+   * more, removing its files, and all else.
+   */
   parts: { detach: number; remove: number; rest: number };
 }
 
