@@ -20,6 +20,22 @@ export const letGo = 'job_id = NULL, claimed_by = NULL, claimed_at = NULL';
 export const removing = (queue: QueueName, ids: string) =>
   `DELETE FROM pgboss.job WHERE name = '${queue}' AND id IN (${ids})`;
 
+/** Rows of jobs that are done and lie in the way of those who take the next; to clean up a few is not worth it. */
+const manyDead = 5_000;
+
+/**
+ * Clears away what done jobs left, where that is much: whoever takes the next ones reads past all of it, and PostgreSQL
+ * comes by once a minute only. Safe to call from several nodes at once.
+ */
+export async function sweepOut(db: Sql): Promise<void> {
+  const [row] = await db.query<{ dead: number }>({
+    text: `SELECT coalesce(sum(n_dead_tup), 0)::int AS dead
+             FROM pg_partition_tree('pgboss.job') JOIN pg_stat_user_tables USING (relid)`,
+  });
+  // To give pages back to the disk it would lock everybody out, for pages that are needed again at once.
+  if (row && row.dead >= manyDead) await db.query({ text: 'VACUUM (SKIP_LOCKED, TRUNCATE false) pgboss.job' });
+}
+
 /**
  * SQL: `=` between the job that a row names and another one, for rows that are found by their own key. A plain `=` says
  * that the row names one, and the planner then reads the index of all that do, which its statistics take to be empty.

@@ -1,0 +1,48 @@
+import t from 'tap';
+import type { Database } from '../src/db/client.ts';
+import { newId } from '../src/ids.ts';
+import { type Queue, sweepOut } from '../src/queue.ts';
+import { openQueue } from './support/db.ts';
+
+/** Jobs go through the queue, each to a destination of its own. */
+async function work({ db, queue }: { db: Database; queue: Queue }, jobs: number): Promise<void> {
+  const added = Array.from({ length: jobs }, (_, n) => ({
+    ...{ id: newId(), emailId: newId(), destination: `d${n}.test`, priority: 0 },
+  }));
+  await db.transaction((tx) => queue.enqueue(tx, added));
+  const taken = await db.transaction((tx) => queue.take(tx, jobs, []));
+  await db.transaction((tx) =>
+    queue.remove(
+      tx,
+      taken.map(({ id }) => id),
+    ),
+  );
+  // What a connection did is told to the others after a while; this does not wait for it.
+  await db.query({ text: 'SELECT pg_stat_force_next_flush()' });
+}
+
+/** Rows of done jobs that taking the next ones has to read past, and how often they were cleared away. */
+async function left(db: Database): Promise<{ dead: number; cleared: number }> {
+  const [row] = await db.query<{ dead: number; cleared: number }>({
+    text: `SELECT sum(n_dead_tup)::int AS dead, sum(vacuum_count)::int AS cleared FROM pg_stat_user_tables WHERE schemaname = 'pgboss' AND relname LIKE 'job%'`,
+  });
+  return row ?? { dead: -1, cleared: -1 };
+}
+
+t.test('what many done jobs left is cleared away at once, and that of a few is not worth it', async (t) => {
+  const { db, queue } = await openQueue(t);
+  await work({ db, queue }, 1_000);
+  const before = await left(db);
+  t.ok(before.dead >= 1_000, `${before.dead} rows`);
+  await sweepOut(db);
+  t.strictSame(await left(db), before);
+
+  await work({ db, queue }, 4_000);
+  t.ok((await left(db)).dead >= 5_000);
+  const waiting = { id: newId(), emailId: newId(), destination: 'd.test' };
+  await db.transaction((tx) => queue.enqueue(tx, [{ ...waiting, priority: 0 }]));
+  await Promise.all([sweepOut(db), sweepOut(db)]);
+  const after = await left(db);
+  t.ok(after.dead < 10 && after.cleared > before.cleared, JSON.stringify(after));
+  t.strictSame(await db.transaction((tx) => queue.take(tx, 10, [])), [waiting]);
+});
