@@ -21,7 +21,7 @@ export const removing = (queue: QueueName, ids: string) =>
   `DELETE FROM pgboss.job WHERE name = '${queue}' AND id IN (${ids})`;
 
 /** Rows of jobs that are done and lie in the way of those who take the next; to clean up a few is not worth it. */
-const manyDead = 5_000;
+const manyDead = 20_000;
 
 /**
  * Clears away what done jobs left, where that is much: whoever takes the next ones reads past all of it, and PostgreSQL

@@ -37,8 +37,8 @@ t.test('what many done jobs left is cleared away at once, and that of a few is n
   await sweepOut(db);
   t.strictSame(await left(db), before);
 
-  await work({ db, queue }, 4_000);
-  t.ok((await left(db)).dead >= 5_000);
+  for (let round = 0; round < 3; round += 1) await work({ db, queue }, 4_000);
+  t.ok((await left(db)).dead >= 20_000);
   const waiting = { id: newId(), emailId: newId(), destination: 'd.test' };
   await db.transaction((tx) => queue.enqueue(tx, [{ ...waiting, priority: 0 }]));
   await Promise.all([sweepOut(db), sweepOut(db)]);

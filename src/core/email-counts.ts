@@ -1,4 +1,5 @@
 import type { Database } from '../db/client.ts';
+import { hasPartition } from '../db/partitions.ts';
 import type { EmailStatus } from '../generated/prisma/enums.ts';
 import { timeOf } from '../ids.ts';
 import type { Filter, Page } from './email-filter.ts';
@@ -6,8 +7,6 @@ import type { Filter, Page } from './email-filter.ts';
 const hourMs = 3_600_000;
 const batchSize = 20_000;
 const addingUp = `hashtext('sendwright email counts')`;
-/** Nodes of a release that made no partitions of these numbers may have been at work: such changes count where they are. */
-const hasItsWeek = `to_regclass('email_counts_' || to_char(date_trunc('week', hour, 'UTC') AT TIME ZONE 'UTC', 'YYYYMMDD')) IS NOT NULL`;
 
 /** How many emails of one stretch of time match; `from` belongs to it and `to` does not. */
 export interface Stretch {
@@ -126,6 +125,8 @@ export async function forgetChanges(db: Database, { from, to }: { from: Date; to
 }
 
 async function addUpSome(db: Database, waits: boolean): Promise<number> {
+  // Nodes of a release that made no partitions of these numbers may have been at work: such changes count where they are.
+  const canGo = hasPartition('email_counts', 'hour');
   return db.transaction(async (tx) => {
     const [lock] = await tx.query<{ mine: boolean }>({
       text: waits
@@ -136,7 +137,7 @@ async function addUpSome(db: Database, waits: boolean): Promise<number> {
     const [row] = await tx.query<{ moved: number }>({
       text: `WITH moved AS (
                DELETE FROM email_count_changes WHERE ctid = ANY (ARRAY(
-                 SELECT ctid FROM email_count_changes WHERE ${hasItsWeek} LIMIT $1)) RETURNING *),
+                 SELECT ctid FROM email_count_changes WHERE ${canGo} LIMIT $1)) RETURNING *),
              kept AS (
                INSERT INTO email_counts
                SELECT facet, account_id, hour, status, type, sum(emails) FROM moved GROUP BY 1, 2, 3, 4, 5 HAVING sum(emails) <> 0

@@ -131,3 +131,7 @@ function weeks(now: Date): Date[] {
 function nameOf(table: Partitioned, week: Date): string {
   return `${table}_${week.toISOString().slice(0, 10).replaceAll('-', '')}`;
 }
+
+/** SQL: whether the table has a partition for the moment that this expression names. */
+export const hasPartition = (table: Partitioned, moment: string) =>
+  `to_regclass('${table}_' || to_char(date_trunc('week', ${moment}, 'UTC') AT TIME ZONE 'UTC', 'YYYYMMDD')) IS NOT NULL`;
