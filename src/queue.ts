@@ -22,18 +22,26 @@ export const removing = (queue: QueueName, ids: string) =>
 
 /** Rows of jobs that are done and lie in the way of those who take the next; to clean up a few is not worth it. */
 const manyDead = 20_000;
+/** A queue that is vacuumed with fewer in it counts as empty to the planner, which would then have the next burst sorted as a whole. */
+const manyWaiting = 1_000;
 
 /**
- * Clears away what done jobs left, where that is much: whoever takes the next ones reads past all of it, and PostgreSQL
- * comes by once a minute only. Safe to call from several nodes at once.
+ * Clears away what done jobs left, where that is much and many wait: whoever takes the next ones reads past all of it, and
+ * PostgreSQL comes by once a minute only. Safe to call from several nodes at once.
  */
 export async function sweepOut(db: Sql): Promise<void> {
-  const [row] = await db.query<{ dead: number }>({
+  const [left] = await db.query<{ dead: number }>({
     text: `SELECT coalesce(sum(n_dead_tup), 0)::int AS dead
              FROM pg_partition_tree('pgboss.job') JOIN pg_stat_user_tables USING (relid)`,
   });
+  if (!left || left.dead < manyDead) return;
+  const [queue] = await db.query<{ waiting: number }>({
+    text: `SELECT count(*)::int AS waiting
+             FROM (SELECT FROM pgboss.job WHERE name IN ('${deliverQueue}', '${webhookQueue}') AND state < 'active' LIMIT ${manyWaiting}) jobs`,
+  });
+  if (!queue || queue.waiting < manyWaiting) return;
   // To give pages back to the disk it would lock everybody out, for pages that are needed again at once.
-  if (row && row.dead >= manyDead) await db.query({ text: 'VACUUM (SKIP_LOCKED, TRUNCATE false) pgboss.job' });
+  await db.query({ text: 'VACUUM (SKIP_LOCKED, TRUNCATE false) pgboss.job' });
 }
 
 /**
