@@ -26,22 +26,38 @@ const manyDead = 20_000;
 const manyWaiting = 1_000;
 
 /**
- * Clears away what done jobs left, where that is much and many wait: whoever takes the next ones reads past all of it, and
- * PostgreSQL comes by once a minute only. Safe to call from several nodes at once.
+ * Clears away, each time that what it gives is called, what done jobs left, where that is much and many wait: whoever takes
+ * the next ones reads past all of it, and PostgreSQL comes by once a minute only. Several nodes may do it at once.
  */
-export async function sweepOut(db: Sql): Promise<void> {
+export function sweeping(db: Sql): () => Promise<void> {
+  /** What could not be cleared away the last time, as what is still in sight of a transaction that has been open for long. */
+  let stuck = 0;
+  return async () => {
+    const dead = await deadJobs(db);
+    stuck = Math.min(stuck, dead);
+    if (dead < manyDead || dead < 2 * stuck || !(await manyWait(db))) return;
+    // Until it is done, and for the next time where it takes longer than a statement may.
+    stuck = dead;
+    // To give pages back to the disk it would lock everybody out, for pages that are needed again at once.
+    await db.query({ text: 'VACUUM (SKIP_LOCKED, TRUNCATE false) pgboss.job' });
+    stuck = await deadJobs(db);
+  };
+}
+
+async function deadJobs(db: Sql): Promise<number> {
   const [left] = await db.query<{ dead: number }>({
     text: `SELECT coalesce(sum(n_dead_tup), 0)::int AS dead
              FROM pg_partition_tree('pgboss.job') JOIN pg_stat_user_tables USING (relid)`,
   });
-  if (!left || left.dead < manyDead) return;
+  return left?.dead ?? 0;
+}
+
+async function manyWait(db: Sql): Promise<boolean> {
   const [queue] = await db.query<{ waiting: number }>({
     text: `SELECT count(*)::int AS waiting
              FROM (SELECT FROM pgboss.job WHERE name IN ('${deliverQueue}', '${webhookQueue}') AND state < 'active' LIMIT ${manyWaiting}) jobs`,
   });
-  if (!queue || queue.waiting < manyWaiting) return;
-  // To give pages back to the disk it would lock everybody out, for pages that are needed again at once.
-  await db.query({ text: 'VACUUM (SKIP_LOCKED, TRUNCATE false) pgboss.job' });
+  return (queue?.waiting ?? 0) >= manyWaiting;
 }
 
 /**

@@ -1,7 +1,7 @@
 import t from 'tap';
 import type { Database } from '../src/db/client.ts';
 import { newId } from '../src/ids.ts';
-import { type Queue, sweepOut } from '../src/queue.ts';
+import { type Queue, sweeping } from '../src/queue.ts';
 import { openQueue } from './support/db.ts';
 
 /** Jobs go through the queue, each to a destination of its own. */
@@ -40,9 +40,10 @@ async function wait({ db, queue }: { db: Database; queue: Queue }, jobs: number)
 
 t.test('what many done jobs left is cleared away while many wait, and otherwise it is not', async (t) => {
   const { db, queue } = await openQueue(t);
+  const sweep = sweeping(db);
   const isLeft = async (what: string) => {
     const before = await left(db);
-    await sweepOut(db);
+    await sweep();
     t.strictSame(await left(db), before, `${what}: ${before.dead} rows`);
   };
   await work({ db, queue }, 1_000);
@@ -54,11 +55,46 @@ t.test('what many done jobs left is cleared away while many wait, and otherwise 
   await isLeft('few wait');
 
   await wait({ db, queue }, 1_000);
-  await Promise.all([sweepOut(db), sweepOut(db)]);
+  await Promise.all([sweep(), sweeping(db)()]);
   const after = await left(db);
   t.ok(after.dead < 10 && after.cleared > before.cleared, JSON.stringify(after));
   const taken = await db.transaction((tx) => queue.take(tx, 2_000, []));
   t.equal(taken.length, 1_400, 'nothing that waits is gone');
   await wait({ db, queue }, 1_000);
   await isLeft('few are dead');
+});
+
+t.test('what a transaction keeps in sight is not cleared away again and again', async (t) => {
+  const { db, queue } = await openQueue(t);
+  const sweep = sweeping(db);
+  const much = async () => {
+    for (let round = 0; round < 3; round += 1) await work({ db, queue }, 4_000);
+  };
+  const times = async () => {
+    await sweep();
+    return (await left(db)).cleared;
+  };
+  await wait({ db, queue }, 1_000);
+  const before = await times();
+  const onceMore = await db.transaction(async (reader) => {
+    await reader.query({ text: 'SET TRANSACTION ISOLATION LEVEL REPEATABLE READ' });
+    await reader.query({ text: 'SELECT FROM emails' });
+    await much();
+    const once = await times();
+    t.ok(once > before);
+    t.equal(await times(), once);
+    t.ok((await left(db)).dead >= 20_000, 'all is there yet');
+    await much();
+    await much();
+    const twice = await times();
+    t.ok(twice > once, 'with twice as much it is tried again');
+    return twice;
+  });
+  t.equal(await times(), onceMore, 'no more than before');
+  await db.query({ text: 'VACUUM pgboss.job' });
+  t.ok((await times()) > onceMore);
+  await much();
+  const again = await left(db);
+  t.ok(again.dead >= 20_000);
+  t.ok((await times()) > again.cleared, 'as if nothing had been in the way');
 });

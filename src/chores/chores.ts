@@ -14,7 +14,7 @@ import * as warmUp from '../core/warm-up.ts';
 import type { Database } from '../db/client.ts';
 import { analyzeFresh, ensurePartitions } from '../db/partitions.ts';
 import type { Logger } from '../log.ts';
-import { sweepOut } from '../queue.ts';
+import { sweeping } from '../queue.ts';
 import type { Rounds } from '../rounds.ts';
 
 const secondMs = 1_000;
@@ -29,7 +29,7 @@ export function addChores(
 ): void {
   rounds.every(6 * 60 * minuteMs, 'partitions', () => ensurePartitions(db, new Date()));
   rounds.every(5 * secondMs, 'statistics of a new week', () => analyzeFresh(db, new Date()));
-  rounds.every(5 * secondMs, 'done jobs', () => sweepOut(db));
+  rounds.every(5 * secondMs, 'done jobs', sweeping(db));
   rounds.every(60 * minuteMs, 'retention', async () => void (await dropOld(db, new Date())));
   rounds.every(60 * minuteMs, 'old contents', async (stop) => void (await pruneContents(db, new Date(), { stop })));
   rounds.every(secondMs, 'erasures', (stop) => eraseDue(db, surroundings.keyring, log, stop));

@@ -115,17 +115,22 @@ export async function addUp(
 /**
  * Forgets what changed in a stretch of time whose emails are gone, so that its part of the numbers can go as well: nobody has
  * any of it in hand afterwards.
+ *
+ * @param from null: from the beginning
  */
-export async function forgetChanges(db: Database, { from, to }: { from: Date; to: Date }): Promise<void> {
+export async function forgetChanges(db: Database, { from, to }: { from: Date | null; to: Date }): Promise<void> {
   await db.transaction(async (tx) => {
     // Whoever adds up has changes in hand that are in neither table.
     await tx.query({ text: `SELECT pg_advisory_xact_lock(${addingUp})` });
-    await tx.query({ text: 'DELETE FROM email_count_changes WHERE hour >= $1 AND hour < $2', values: [from, to] });
+    await tx.query({
+      text: 'DELETE FROM email_count_changes WHERE ($1::timestamptz IS NULL OR hour >= $1) AND hour < $2',
+      values: [from, to],
+    });
   });
 }
 
 async function addUpSome(db: Database, waits: boolean): Promise<number> {
-  // Nodes of a release that made no partitions of these numbers may have been at work: such changes count where they are.
+  // A week that only nodes of the release before made has no partition of these numbers yet: its changes count where they are.
   const canGo = hasPartition('email_counts', 'hour');
   return db.transaction(async (tx) => {
     const [lock] = await tx.query<{ mine: boolean }>({

@@ -114,6 +114,8 @@ async function forgetWhatHungOnThem(db: Database): Promise<void> {
   // What came back, and what the sandbox got: both have the email's place in time, or a later one.
   await db.query({ text: 'DELETE FROM returns WHERE email_id < $1', values: [floorId(oldest.from)] });
   await db.query({ text: 'DELETE FROM sandbox_messages WHERE id < $1', values: [floorId(oldest.from)] });
+  // Those of a week that had no partition of the numbers.
+  await forgetChanges(db, { from: null, to: oldest.from });
   await forgetAttachments(db, new Date(oldest.from.getTime() - dayMs));
 }
 

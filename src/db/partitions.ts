@@ -33,16 +33,19 @@ const weekMs = 7 * 24 * 3_600_000;
 const weeksAhead = 4;
 
 /**
- * Makes the weekly partitions from last week to four weeks ahead where they are missing. A week begins on Monday
- * 00:00 UTC and is cut on the ids of that moment, or on the moment. Safe to call from several nodes at once.
+ * Makes the weekly partitions from last week to four weeks ahead where they are missing, and those that an older week with
+ * emails lacks, as one that nodes of a release made which cut fewer tables. A week begins on Monday 00:00 UTC and is cut on
+ * the ids of that moment, or on the moment. Safe to call from several nodes at once.
  */
 export async function ensurePartitions(db: Sql, now: Date): Promise<void> {
-  const names = partitioned.flatMap((table) => weeks(now).map((week) => ({ table, week, name: nameOf(table, week) })));
-  const rows = await db.query<{ relname: string }>({
-    text: `SELECT relname FROM pg_class WHERE relname = ANY($1) AND relnamespace = current_schema()::regnamespace`,
-    values: [names.map((entry) => entry.name)],
-  });
-  const existing = new Set(rows.map((row) => row.relname));
+  const partitions = await listPartitions(db);
+  const existing = new Set(partitions.map(({ name }) => name));
+  const [first = now, ...ahead] = weeks(now);
+  const older = partitions.filter(
+    ({ table, from, state }) => table === 'emails' && state === 'attached' && from < first,
+  );
+  const wanted = [...older.map(({ from }) => from), first, ...ahead];
+  const names = partitioned.flatMap((table) => wanted.map((week) => ({ table, week, name: nameOf(table, week) })));
   for (const { table, week, name } of names) {
     if (existing.has(name)) continue;
     // Attaching takes a lock that lets reads and writes go on, which CREATE TABLE … PARTITION OF does not.

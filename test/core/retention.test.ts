@@ -207,6 +207,15 @@ t.test('what was interrupted is finished', async (t) => {
   t.ok((await listPartitions(db)).every(({ state, from }) => state === 'attached' && from > weekOf(1)));
 });
 
+t.test('what was begun is finished, also where a recipient still seems to wait', async (t) => {
+  const db = await openDatabase(t);
+  await add(db, await prepare(db), 0, { waiting: { jobId: newId() } });
+  await db.query({ text: `ALTER TABLE emails DETACH PARTITION ${nameOf('emails', 0)}` });
+  await dropOld(db, new Date());
+  t.strictSame(await rowsOf(db), { ...all(0), webhook_deliveries: 0 });
+  t.ok((await listPartitions(db)).every(({ from }) => from > weekOf(0)));
+});
+
 t.test('it is finished too where several parts of a week were under way', async (t) => {
   const db = await openDatabase(t);
   await add(db, await prepare(db), 0);
@@ -254,9 +263,21 @@ t.test(
     t.equal((await list(db, anyTime, firstPage)).count, 2);
     t.ok((await changed()).every((hour) => hour > weekOf(5)));
     t.equal((await changed()).length, 1);
-    await ensurePartitions(db, weekOf(1));
+    // Long after that week.
+    await ensurePartitions(db, new Date());
     await counts.addUp(db);
     t.strictSame(await changed(), []);
     t.equal((await list(db, anyTime, firstPage)).count, 2);
   },
 );
+
+t.test('and goes with the week', async (t) => {
+  const db = await openDatabase(t);
+  const accountId = await prepare(db);
+  await db.query({ text: `DROP TABLE ${nameOf('email_counts', 0)}` });
+  await add(db, accountId, 0);
+  const kept = await add(db, accountId, 1);
+  await dropOld(db, new Date(weekOf(1).getTime() + 30 * dayMs));
+  const { emails, count } = await list(db, anyTime, firstPage);
+  t.strictSame([emails.map(({ id }) => id), count], [[kept], 1]);
+});
