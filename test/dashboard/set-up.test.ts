@@ -43,12 +43,19 @@ t.test('setting up with the dashboard', inBrowser, async (t) => {
     await page.getByRole('dialog').getByLabel('Name').fill('Welcome');
     await page.getByRole('button', { name: 'Create' }).click();
     await page.getByRole('heading', { name: 'Welcome' }).waitFor();
-    await page.getByLabel('The body as HTML').fill('<h1>Dear {{NAME}}</h1><p>{{PLACE}}</p>');
+    await page
+      .getByLabel('The body as HTML')
+      .fill('<h1>Dear {{NAME}}</h1><p onclick=x>{{PLACE}}</p><p title="on once">once/on line</p>');
     await page.getByRole('button', { name: 'PLACE' }).click();
     await page.getByLabel('Fallback of PLACE').fill('Here');
     await page.getByRole('button', { name: 'Save' }).click();
     await page.getByLabel('NAME', { exact: true }).fill('Ann');
     await page.frameLocator('iframe').getByText('Dear Ann').waitFor();
+    await page
+      .frameLocator('iframe')
+      .getByTitle('on once', { exact: true })
+      .getByText('once/on line', { exact: true })
+      .waitFor();
     t.strictSame(await barriers(page), []);
     await page.getByRole('button', { name: 'Publish', exact: true }).click();
     await page.getByRole('button', { name: 'Send what is published' }).click();

@@ -9,16 +9,21 @@ const unwanted = 'script, iframe, frame, frameset, object, embed, base, link, me
 
 /** Somebody's HTML as the document of a sandboxed frame. It is taken apart as text, where nothing of it can run. */
 export function sandboxed(html: string, images: ReadonlyMap<string, string> = new Map()): string {
-  // Before it is parsed: this page's policy holds for what is parsed here too, and would report every style.
-  const marked = html.replaceAll(/<style\b/gi, `<style nonce="${nonce}"`);
+  // Before it is parsed: this page's policy holds for what is parsed here too, and would report every style and every handler.
+  // The mark goes at the end, so nobody who writes an email may know it.
+  const mark = `_${crypto.getRandomValues(new Uint32Array(4)).join('_')}_`;
+  const marked = html
+    .replaceAll(/<style\b/gi, `<style nonce="${nonce}"`)
+    .replaceAll(/(?<=[\s"']|[^<]\/)on(?=[a-z])/gi, (on) => mark + on);
   const parsed = new DOMParser().parseFromString(marked, 'text/html');
   for (const element of parsed.querySelectorAll(unwanted)) element.remove();
   // They would not run; so the console stays quiet.
   for (const element of parsed.querySelectorAll('*')) {
-    for (const { name } of [...element.attributes]) if (/^on/i.test(name)) element.removeAttribute(name);
+    for (const { name } of [...element.attributes])
+      if (name.startsWith(mark) || /^on/i.test(name)) element.removeAttribute(name);
   }
   for (const image of parsed.querySelectorAll('img')) {
-    const source = image.getAttribute('src') ?? '';
+    const source = (image.getAttribute('src') ?? '').replaceAll(mark, '');
     const inline = /^cid:/i.test(source) ? images.get(source.slice('cid:'.length)) : undefined;
     image.removeAttribute('srcset');
     if (inline) image.setAttribute('src', inline);
@@ -28,7 +33,8 @@ export function sandboxed(html: string, images: ReadonlyMap<string, string> = ne
   head.setAttribute('http-equiv', 'Content-Security-Policy');
   head.setAttribute('content', policy);
   parsed.head.prepend(head);
-  return `<!doctype html>${parsed.documentElement.outerHTML}`;
+  // What was a word of a text is one again.
+  return `<!doctype html>${parsed.documentElement.outerHTML.replaceAll(mark, '')}`;
 }
 
 /** An email as its reader sees it, without what it would load from elsewhere. */
