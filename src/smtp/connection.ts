@@ -62,6 +62,9 @@ const quitMs = 1_000;
 
 let context: SecureContext | null = null;
 
+/** All connections in clear read into this, one after the other: what came is parsed before anything else is read. */
+const readBuffer = Buffer.allocUnsafeSlow(65_536);
+
 /**
  * One TCP connection to an SMTP server: bytes, replies and deadlines. Whatever ends it is a `Lost` value, given to
  * every reader and writer from then on; nothing here throws for what the server does. Deadlines are for the whole
@@ -115,8 +118,15 @@ export class Connection {
     if (this.#lost !== null) return this.#lost;
     const { address, port, localAddress, connect = netConnect } = this.target;
     let socket: Socket;
+    const onread = {
+      buffer: readBuffer,
+      callback: (bytes: number) => {
+        if (socket === this.#socket) this.#receive(readBuffer.subarray(0, bytes));
+        return true;
+      },
+    };
     try {
-      socket = connect({ host: address, port, ...(localAddress === undefined ? {} : { localAddress }) });
+      socket = connect({ host: address, port, onread, ...(localAddress === undefined ? {} : { localAddress }) });
     } catch (error) {
       return this.#lose({ lost: 'closed', reason: `could not be reached (${describe(error)})` });
     }
@@ -136,7 +146,7 @@ export class Connection {
     }
     if (this.#lost !== null) return;
     this.conversation?.said(commands);
-    this.#socket?.write(Buffer.from(`${commands.join('\r\n')}\r\n`, 'utf8'));
+    this.#socket?.write(`${commands.join('\r\n')}\r\n`, 'utf8');
   }
 
   /** The next reply of the server. */

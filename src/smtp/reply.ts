@@ -1,3 +1,5 @@
+import { isAscii } from 'node:buffer';
+
 /** A server's reply (RFC 5321 section 4.2), safe to store and to show. */
 export interface Reply {
   /** 200 to 599. */
@@ -28,18 +30,19 @@ const CR = 13;
 export class ReplyParser {
   /** Set once the stream broke the protocol; nothing is parsed after that. */
   error: string | null = null;
+  /** What came of a line that is not complete. */
   #line: Buffer[] = [];
   #lineBytes = 0;
   #replyBytes = 0;
   #code = 0;
-  #lines: Buffer[] = [];
+  #lines: string[] = [];
 
   /** True when no part of a reply is waiting for its rest. */
   get empty(): boolean {
     return this.#replyBytes === 0 && this.error === null;
   }
 
-  /** The replies that this chunk completes, in order. Look at `error` afterwards. */
+  /** The replies that this chunk completes, in order. Look at `error` afterwards. Nothing of the chunk is kept. */
   feed(chunk: Buffer): ParsedReply[] {
     const replies: ParsedReply[] = [];
     let start = 0;
@@ -48,21 +51,22 @@ export class ReplyParser {
       const part = chunk.subarray(start, end === -1 ? chunk.length : end);
       start = end === -1 ? chunk.length : end + 1;
       // What is kept and when it is judged must not depend on where the network cut the bytes.
-      this.#line.push(part.subarray(0, Math.max(0, maxLine - this.#lineBytes)));
+      const kept = part.subarray(0, Math.max(0, maxLine - this.#lineBytes));
       this.#lineBytes += part.length;
       this.#replyBytes += part.length + (end === -1 ? 0 : 1);
       const isFull = end !== -1 && (this.#replyBytes > maxReply || this.#lines.length >= maxLines);
       const tooLong = this.#lineBytes > maxLine || isFull;
-      const done = end !== -1 || tooLong ? this.#endLine() : null;
-      if (done !== null) replies.push(done);
+      if (end !== -1 || tooLong) {
+        const done = this.#endLine(this.#line.length === 0 ? kept : Buffer.concat([...this.#line, kept]));
+        if (done !== null) replies.push(done);
+      } else this.#line.push(Buffer.from(kept));
       if (tooLong) this.error ??= 'the reply is too long';
     }
     return replies;
   }
 
-  #endLine(): ParsedReply | null {
-    const joined = Buffer.concat(this.#line);
-    const line = joined.at(-1) === CR ? joined.subarray(0, -1) : joined;
+  #endLine(bytes: Buffer): ParsedReply | null {
+    const line = bytes.at(-1) === CR ? bytes.subarray(0, -1) : bytes;
     this.#line = [];
     this.#lineBytes = 0;
     const match = /^([2-5]\d\d)([ -]|$)/.exec(line.toString('latin1', 0, 4));
@@ -73,12 +77,12 @@ export class ReplyParser {
       return null;
     }
     this.#code = code;
-    this.#lines.push(line.subarray(4));
+    this.#lines.push(cleanRemoteText(line.subarray(4), maxLine));
     return match[2] === '-' ? null : this.#finish();
   }
 
   #finish(): ParsedReply {
-    const lines = this.#lines.map((line) => cleanRemoteText(line, maxLine));
+    const lines = this.#lines;
     const enhanced = enhancedCode(this.#code, lines[0] ?? '');
     const bare = lines.map((line) =>
       enhanced !== null && `${line} `.startsWith(`${enhanced} `) ? line.slice(enhanced.length) : line,
@@ -105,6 +109,8 @@ export function cleanRemoteText(remote: Uint8Array | string, max = 2_000): strin
     typeof remote === 'string'
       ? remote.slice(0, max * 2)
       : decode(remote.subarray(0, max * 4), remote.length > max * 4);
+  // As nearly all of it is.
+  if (/^[\x20-\x7e]*$/.test(text)) return text.slice(0, max).trim();
   return text
     .replace(/[\r\n\t\u2028\u2029]+/g, ' ')
     .replace(/[\x00-\x1f\x7f-\x9f]|\p{Surrogate}/gu, '')
@@ -114,6 +120,7 @@ export function cleanRemoteText(remote: Uint8Array | string, max = 2_000): strin
 }
 
 function decode(bytes: Uint8Array, cut: boolean): string {
+  if (isAscii(bytes)) return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1');
   try {
     // As a stream, a character that was cut in two is dropped instead of failing the rest.
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes, { stream: cut });

@@ -4,7 +4,13 @@ import { cleanRemoteText, ReplyParser } from '../../src/smtp/reply.ts';
 
 const parse = (...chunks: (string | Buffer)[]) => {
   const parser = new ReplyParser();
-  const replies = chunks.flatMap((chunk) => parser.feed(Buffer.isBuffer(chunk) ? chunk : Buffer.from(chunk, 'latin1')));
+  const replies = chunks.flatMap((chunk) => {
+    const bytes = Buffer.from(chunk as string, 'latin1');
+    const found = parser.feed(bytes);
+    // As the socket does with what it reads next.
+    bytes.fill('2');
+    return found;
+  });
   return { replies: replies.map(({ reply }) => reply), error: parser.error, empty: parser.empty };
 };
 
