@@ -39,10 +39,10 @@ export async function dropOld(db: Database, now: Date): Promise<string[]> {
     const rest = over.filter(({ state }) => state !== 'leaving');
     await all([
       async () => {
-        for (const week of weeksOf(rest, ofEmails)) await dropWeek(db, week, until, dropped);
+        for (const week of weeksOf(rest, ofEmails)) await dropWeek(db, week, ofEmails, until, dropped);
       },
       async () => {
-        for (const week of weeksOf(rest, ofWebhooks)) await dropWeek(db, week, until, dropped);
+        for (const week of weeksOf(rest, ofWebhooks)) await dropWeek(db, week, ofWebhooks, until, dropped);
       },
     ]);
     await forgetWhatHungOnThem(db);
@@ -54,13 +54,23 @@ export async function dropOld(db: Database, now: Date): Promise<string[]> {
  * Drops what its tables have of a week, unless it is kept. The first of them decides: once its rows are seen no more, the
  * rest follows, all at once.
  */
-async function dropWeek(db: Database, week: Partition[], until: Date, dropped: string[]): Promise<void> {
-  const [first, ...others] = week;
+async function dropWeek(
+  db: Database,
+  week: Partition[],
+  tables: Partitioned[],
+  until: Date,
+  dropped: string[],
+): Promise<void> {
+  const [first] = week;
   if (!first) return;
   // Where its first part has gone there is nothing left to decide: dropping it was interrupted.
-  const begun = first.state === 'left' || (first.table !== ofEmails[0] && first.table !== ofWebhooks[0]);
+  const begun = first.state === 'left' || first.table !== tables[0];
   if (!begun && (await isKept(db, week, until))) return;
   const removed = await db.session((session) => detachPartition(session, first));
+  // Another node may have made one that was missing, which it does not any more.
+  const others = (await listPartitions(db)).filter(
+    ({ table, from, name }) => tables.includes(table) && from.getTime() === first.from.getTime() && name !== first.name,
+  );
   await all(
     [removed, ...others].map((partition) => async () => {
       // None of its emails can change any more.

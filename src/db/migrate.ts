@@ -1,11 +1,17 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { oneLine, StartError } from '../start-error.ts';
 import { isUnavailable, type Sql } from './client.ts';
 import { ensurePartitions } from './partitions.ts';
 
 const folder = new URL('../../prisma/migrations/', import.meta.url);
+
+/** What PostgreSQL says when a migration did not get a table within its `lock_timeout`; how often that is tried. */
+const lockNotAvailable = '55P03';
+const lockRounds = 5;
+const betweenRoundsMs = 1_000;
 
 /** The advisory lock that Prisma's own migrate takes, so that the two never run at once. */
 const prismaLock = 72707369;
@@ -87,6 +93,24 @@ async function applyMissing(client: pg.Client): Promise<string[]> {
 }
 
 async function applyOne(client: pg.Client, name: string, checksum: string, sql: string): Promise<void> {
+  for (let round = 1; ; round += 1) {
+    try {
+      return await commit(client, name, checksum, sql);
+    } catch (error) {
+      if (isUnavailable(error)) throw error;
+      const held = (error as { code?: unknown }).code === lockNotAvailable;
+      const advice = held
+        ? 'somebody holds one of its tables for long, as a dump may: wait for that or end it, and start again'
+        : 'DATABASE_URL must name an empty database, or one that only Sendwright has changed';
+      const reason = `migration ${name} failed (${oneLine((error as Error).message)}): ${advice}`;
+      if (!held || round === lockRounds) throw new StartError(reason, { cause: error });
+    }
+    // Those who came behind it go first.
+    await sleep(betweenRoundsMs);
+  }
+}
+
+async function commit(client: pg.Client, name: string, checksum: string, sql: string): Promise<void> {
   await client.query('BEGIN');
   try {
     await client.query(sql);
@@ -99,10 +123,6 @@ async function applyOne(client: pg.Client, name: string, checksum: string, sql: 
   } catch (error) {
     // On a connection that is gone this fails as well, and says less.
     await client.query('ROLLBACK').catch(() => undefined);
-    if (isUnavailable(error)) throw error;
-    throw new StartError(
-      `migration ${name} failed (${oneLine((error as Error).message)}): DATABASE_URL must name an empty database, or one that only Sendwright has changed`,
-      { cause: error },
-    );
+    throw error;
   }
 }

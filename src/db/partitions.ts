@@ -33,33 +33,43 @@ const weekMs = 7 * 24 * 3_600_000;
 const weeksAhead = 4;
 
 /**
- * Makes the weekly partitions from last week to four weeks ahead where they are missing, and those that an older week with
- * emails lacks, as one that nodes of a release made which cut fewer tables. A week begins on Monday 00:00 UTC and is cut on
- * the ids of that moment, or on the moment. Safe to call from several nodes at once.
+ * Makes the weekly partitions from last week to four weeks ahead where they are missing, and then the numbers' of every older
+ * week with emails: nodes of the release before made none. A week begins on Monday 00:00 UTC and is cut on the ids of that
+ * moment, or on the moment. Safe to call from several nodes at once.
  */
 export async function ensurePartitions(db: Sql, now: Date): Promise<void> {
-  const partitions = await listPartitions(db);
-  const existing = new Set(partitions.map(({ name }) => name));
+  const there = await listPartitions(db);
+  const existing = new Set(there.map(({ name }) => name));
+  const missing = (table: Partitioned, week: Date) => !existing.has(nameOf(table, week));
   const [first = now, ...ahead] = weeks(now);
-  const older = partitions.filter(
-    ({ table, from, state }) => table === 'emails' && state === 'attached' && from < first,
-  );
-  const wanted = [...older.map(({ from }) => from), first, ...ahead];
-  const names = partitioned.flatMap((table) => wanted.map((week) => ({ table, week, name: nameOf(table, week) })));
-  for (const { table, week, name } of names) {
-    if (existing.has(name)) continue;
-    // Attaching takes a lock that lets reads and writes go on, which CREATE TABLE … PARTITION OF does not.
-    await db.query({
-      text: `DO $$ BEGIN
-        PERFORM pg_advisory_xact_lock(hashtext('sendwright partitions'));
-        IF to_regclass('${name}') IS NULL THEN
-          CREATE TABLE ${name} (LIKE ${table} INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING STORAGE) ${storage[table] ?? ''};
-          ALTER TABLE ${table} ATTACH PARTITION ${name}
-            FOR VALUES FROM ('${boundOf(table, week)}') TO ('${boundOf(table, new Date(week.getTime() + weekMs))}');
-        END IF;
-      END $$`,
-    });
+  for (const table of partitioned) {
+    for (const week of [first, ...ahead]) if (missing(table, week)) await makePartition(db, table, week);
   }
+  for (const { table, from, name, state } of there) {
+    if (table === 'emails' && state === 'attached' && from < first && missing('email_counts', from))
+      await makePartition(
+        db,
+        'email_counts',
+        from,
+        `EXISTS (SELECT FROM pg_inherits WHERE inhrelid = to_regclass('${name}'))`,
+      );
+  }
+}
+
+/** @param condition SQL, looked at when nobody else makes partitions */
+async function makePartition(db: Sql, table: Partitioned, week: Date, condition = 'true'): Promise<void> {
+  const name = nameOf(table, week);
+  // Attaching takes a lock that lets reads and writes go on, which CREATE TABLE … PARTITION OF does not.
+  await db.query({
+    text: `DO $$ BEGIN
+      PERFORM pg_advisory_xact_lock(hashtext('sendwright partitions'));
+      IF to_regclass('${name}') IS NULL AND ${condition} THEN
+        CREATE TABLE ${name} (LIKE ${table} INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING STORAGE) ${storage[table] ?? ''};
+        ALTER TABLE ${table} ATTACH PARTITION ${name}
+          FOR VALUES FROM ('${boundOf(table, week)}') TO ('${boundOf(table, new Date(week.getTime() + weekMs))}');
+      END IF;
+    END $$`,
+  });
 }
 
 /**

@@ -30,8 +30,10 @@ const CR = 13;
 export class ReplyParser {
   /** Set once the stream broke the protocol; nothing is parsed after that. */
   error: string | null = null;
-  /** What came of a line that is not complete. */
-  #line: Buffer[] = [];
+  /** What is kept of a line that is not complete, with room for more of it. */
+  #line = Buffer.allocUnsafeSlow(0);
+  #kept = 0;
+  /** How long that line is. */
   #lineBytes = 0;
   #replyBytes = 0;
   #code = 0;
@@ -51,23 +53,35 @@ export class ReplyParser {
       const part = chunk.subarray(start, end === -1 ? chunk.length : end);
       start = end === -1 ? chunk.length : end + 1;
       // What is kept and when it is judged must not depend on where the network cut the bytes.
-      const kept = part.subarray(0, Math.max(0, maxLine - this.#lineBytes));
+      const piece = part.subarray(0, Math.max(0, maxLine - this.#lineBytes));
       this.#lineBytes += part.length;
       this.#replyBytes += part.length + (end === -1 ? 0 : 1);
       const isFull = end !== -1 && (this.#replyBytes > maxReply || this.#lines.length >= maxLines);
       const tooLong = this.#lineBytes > maxLine || isFull;
-      if (end !== -1 || tooLong) {
-        const done = this.#endLine(this.#line.length === 0 ? kept : Buffer.concat([...this.#line, kept]));
-        if (done !== null) replies.push(done);
-      } else this.#line.push(Buffer.from(kept));
+      const whole = end !== -1 || tooLong;
+      if (!whole || this.#kept > 0) this.#keep(piece);
+      const done = whole ? this.#endLine(this.#kept > 0 ? this.#line.subarray(0, this.#kept) : piece) : null;
+      if (done !== null) replies.push(done);
       if (tooLong) this.error ??= 'the reply is too long';
     }
     return replies;
   }
 
+  /** In memory of its own: a small piece of what Node shares out would keep all of that. */
+  #keep(piece: Buffer): void {
+    const end = this.#kept + piece.length;
+    if (end > this.#line.length) {
+      const larger = Buffer.allocUnsafeSlow(Math.max(256, 2 * end));
+      this.#line.copy(larger, 0, 0, this.#kept);
+      this.#line = larger;
+    }
+    piece.copy(this.#line, this.#kept);
+    this.#kept = end;
+  }
+
   #endLine(bytes: Buffer): ParsedReply | null {
     const line = bytes.at(-1) === CR ? bytes.subarray(0, -1) : bytes;
-    this.#line = [];
+    this.#kept = 0;
     this.#lineBytes = 0;
     const match = /^([2-5]\d\d)([ -]|$)/.exec(line.toString('latin1', 0, 4));
     const code = Number(match?.[1]);

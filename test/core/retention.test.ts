@@ -271,6 +271,15 @@ t.test(
   },
 );
 
+t.test('no table of a week that is kept is made again', async (t) => {
+  const db = await openDatabase(t);
+  await add(db, await prepare(db), 0, { scheduledAt: new Date() });
+  t.ok((await dropOld(db, new Date())).includes(nameOf('webhook_deliveries', 0)));
+  await ensurePartitions(db, new Date());
+  t.strictSame(await dropOld(db, new Date()), []);
+  t.equal((await rowsOf(db)).emails, 1);
+});
+
 t.test('and goes with the week', async (t) => {
   const db = await openDatabase(t);
   const accountId = await prepare(db);

@@ -122,12 +122,27 @@ t.test('a migration whose connection is ended at any moment fails, and the proce
   t.same(await migrate(url), []);
 });
 
+t.test('a migration that does not get its table gives way, and is tried again', async (t) => {
+  const url = await createDatabase();
+  const db = connect(url, silentLog, 2);
+  t.teardown(() => db.close());
+  await db.query({ text: 'DROP TRIGGER keep_email_counts ON email_counts' });
+  await db.query({ text: `DELETE FROM _prisma_migrations WHERE migration_name = '20261130100000_counts_kept'` });
+  const migrating = db.transaction(async (tx) => {
+    await tx.query({ text: 'LOCK TABLE email_counts IN ROW EXCLUSIVE MODE' });
+    const begun = migrate(url);
+    await tx.query({ text: 'SELECT pg_sleep(5.5)' });
+    return { begun };
+  });
+  t.same(await (await migrating).begun, ['20261130100000_counts_kept']);
+});
+
 t.test('numbers of a release that did not cut them by weeks are kept, those of each week in its place', async (t) => {
   const db = await openDatabase(t);
   const migration = (name: string) =>
     readFileSync(new URL(`../../prisma/migrations/${name}/migration.sql`, import.meta.url), 'utf8');
   const [before] = /CREATE TABLE email_counts [\s\S]*?;\n/.exec(migration('20261122010000_email_counts')) ?? [];
-  await db.query({ text: 'DROP TABLE email_counts; DROP FUNCTION keep_email_counts' });
+  await db.query({ text: 'DROP TABLE email_counts' });
   await db.query({ text: before ?? '' });
   // The second of these hours is the last of its week; summer begins in between where the database's clock has one.
   const hours = ['2026-03-26T11:00:00Z', '2026-03-29T23:00:00Z', '2026-03-30T00:00:00Z', new Date().toISOString()];
@@ -136,8 +151,8 @@ t.test('numbers of a release that did not cut them by weeks are kept, those of e
     values: [newId(), hours],
   };
   await db.query(insert);
-  const file = migration('20261129100000_counts_by_week');
-  await db.query({ text: `SET TimeZone = 'Europe/Berlin'; ${file}` });
+  const files = ['20261129100000_counts_by_week', '20261130100000_counts_kept'].map(migration);
+  await db.query({ text: `SET TimeZone = 'Europe/Berlin'; ${files.join('')}` });
   const rows = await db.query<{ emails: number; place: string }>({
     text: 'SELECT emails, tableoid::regclass::text AS place FROM email_counts ORDER BY emails',
   });

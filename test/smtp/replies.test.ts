@@ -1,3 +1,5 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
 import t from 'tap';
 import { cleanRemoteText, ReplyParser } from '../../src/smtp/reply.ts';
@@ -81,6 +83,25 @@ t.test('replies are bounded', async (t) => {
   const wordy = parse(`250 2.0.0 ${'x'.repeat(1_000_000)}`);
   t.match(wordy, { replies: [{ code: 250, enhanced: '2.0.0' }], error: 'the reply is too long' });
   t.equal(wordy.replies[0]?.text.length, 2_000);
+});
+
+t.test('what a server drips takes no more memory than it is long', async (t) => {
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as () => void;
+  const used = () => {
+    collect();
+    return process.memoryUsage().arrayBuffers;
+  };
+  const parsers = Array.from({ length: 5 }, () => new ReplyParser());
+  const drop = Buffer.from('2');
+  const before = used();
+  for (let at = 0; at < 8_000; at += 1) {
+    for (const parser of parsers) parser.feed(drop);
+    // Others take from the memory that Node shares out.
+    Buffer.from('y'.repeat(3_000));
+  }
+  const each = (used() - before) / parsers.length;
+  t.ok(each < 100_000, `${each} bytes`);
 });
 
 t.test('at its bounds, too, a reply is the same wherever the network cut it', async (t) => {

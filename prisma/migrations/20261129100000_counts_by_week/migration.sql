@@ -1,7 +1,5 @@
 -- The numbers of a week go with its emails, and as they do: by dropping their partition. To delete them took as long as the
 -- rest of it. Partitions for the weeks to come are made by src/db/partitions.ts.
-SET LOCAL lock_timeout = '5s';
-
 ALTER TABLE email_counts RENAME TO email_counts_whole;
 ALTER TABLE email_counts_whole RENAME CONSTRAINT email_counts_pkey TO email_counts_whole_pkey;
 
@@ -30,8 +28,3 @@ END $$;
 
 INSERT INTO email_counts SELECT * FROM email_counts_whole WHERE emails <> 0;
 DROP TABLE email_counts_whole;
-
--- Nodes of the release before, which may run beside this one, forget old hours by the place of their rows on the pages. Each
--- partition has a row in such a place: only numbers that have come down to nothing are deleted row by row.
-CREATE FUNCTION keep_email_counts() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$;
-CREATE TRIGGER keep_email_counts BEFORE DELETE ON email_counts FOR EACH ROW WHEN (OLD.emails <> 0) EXECUTE FUNCTION keep_email_counts();
