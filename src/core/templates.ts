@@ -1,4 +1,4 @@
-import type { Database, Sql } from '../db/client.ts';
+import { codeOf, type Database, type Sql } from '../db/client.ts';
 import { invalidRequest, notFound } from '../errors.ts';
 import { isId, newId } from '../ids.ts';
 import { compile, render, type TemplateContent, TemplateError } from '../mail/template.ts';
@@ -104,7 +104,7 @@ export async function update(
       ],
     });
   } catch (error) {
-    if ((error as { code?: unknown }).code === '23505') throw aliasTaken();
+    if (codeOf(error) === '23505') throw aliasTaken();
     throw error;
   }
   return get(db, accountId, id);

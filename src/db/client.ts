@@ -155,7 +155,8 @@ async function alone<T>(pool: pg.Pool, work: (session: Sql) => Promise<T>): Prom
 const isSilence = (error: unknown): error is Error =>
   error instanceof Error && /Query read timeout/i.test(error.message);
 
-function codeOf(error: unknown): string {
+/** What PostgreSQL or the system calls this error; empty when neither does. */
+export function codeOf(error: unknown): string {
   const code = (error as { code?: unknown } | null)?.code;
   return typeof code === 'string' ? code : '';
 }

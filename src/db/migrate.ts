@@ -3,7 +3,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { oneLine, StartError } from '../start-error.ts';
-import { isUnavailable, type Sql } from './client.ts';
+import { codeOf, isUnavailable, type Sql } from './client.ts';
 import { ensurePartitions } from './partitions.ts';
 
 const folder = new URL('../../prisma/migrations/', import.meta.url);
@@ -98,7 +98,7 @@ async function applyOne(client: pg.Client, name: string, checksum: string, sql: 
       return await commit(client, name, checksum, sql);
     } catch (error) {
       if (isUnavailable(error)) throw error;
-      const held = (error as { code?: unknown }).code === lockNotAvailable;
+      const held = codeOf(error) === lockNotAvailable;
       const advice = held
         ? 'somebody holds one of its tables for long, as a dump may: wait for that or end it, and start again'
         : 'DATABASE_URL must name an empty database, or one that only Sendwright has changed';

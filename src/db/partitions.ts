@@ -41,18 +41,14 @@ export async function ensurePartitions(db: Sql, now: Date): Promise<void> {
   const there = await listPartitions(db);
   const existing = new Set(there.map(({ name }) => name));
   const missing = (table: Partitioned, week: Date) => !existing.has(nameOf(table, week));
-  const [first = now, ...ahead] = weeks(now);
   for (const table of partitioned) {
-    for (const week of [first, ...ahead]) if (missing(table, week)) await makePartition(db, table, week);
+    for (const week of weeks(now)) if (missing(table, week)) await makePartition(db, table, week);
   }
   for (const { table, from, name, state } of there) {
-    if (table === 'emails' && state === 'attached' && from < first && missing('email_counts', from))
-      await makePartition(
-        db,
-        'email_counts',
-        from,
-        `EXISTS (SELECT FROM pg_inherits WHERE inhrelid = to_regclass('${name}'))`,
-      );
+    if (table !== 'emails' || state !== 'attached' || !missing('email_counts', from)) continue;
+    // Retention may be dropping that week.
+    const attached = `EXISTS (SELECT FROM pg_inherits WHERE inhrelid = to_regclass('${name}'))`;
+    await makePartition(db, 'email_counts', from, attached);
   }
 }
 
