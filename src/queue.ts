@@ -4,7 +4,7 @@ import type { Logger } from './log.ts';
 
 const deliverQueue = 'deliver';
 const webhookQueue = 'webhook';
-export type QueueName = typeof deliverQueue | typeof webhookQueue;
+type QueueName = typeof deliverQueue | typeof webhookQueue;
 
 /**
  * SQL that says whether the job whose id is this expression still waits or runs. The OFFSET has it looked up by its id:
@@ -15,10 +15,6 @@ export const isLiveJob = (id: string, queue: QueueName = deliverQueue) =>
 
 /** SQL: what a row is set to that no job wakes and no node holds any more. */
 export const letGo = 'job_id = NULL, claimed_by = NULL, claimed_at = NULL';
-
-/** SQL that removes the jobs whose ids this query gives, for statements that let go of many rows at once. */
-export const removing = (queue: QueueName, ids: string) =>
-  `DELETE FROM pgboss.job WHERE name = '${queue}' AND id IN (${ids})`;
 
 /** Rows of jobs that are done and lie in the way of those who take the next; to clean up a few is not worth it. */
 const manyDead = 20_000;
@@ -67,12 +63,12 @@ async function manyWait(db: Sql): Promise<boolean> {
 export const isSame = 'IS NOT DISTINCT FROM';
 
 /**
- * A wake-up for the recipients of one email at one destination. Ids only: the rows are the truth, and a job whose
+ * A wake-up for the recipients of some emails at one destination. Ids only: the rows are the truth, and a job whose
  * recipients have another `job_id` by now finds nothing to do.
  */
 export interface DeliverJob {
   id: string;
-  emailId: string;
+  emailIds: [string, ...string[]];
   destination: string;
 }
 
@@ -83,14 +79,18 @@ export interface WebhookJob {
   webhookId: string;
 }
 
+/** A job with its place in the queue: what has more comes first, and of the same what is older. */
+export type Placed<Job> = Job & { priority: number };
+
 /** One line of jobs, each of which belongs to a group that can be left out. */
 export interface Line<Job> {
   /** Adds the jobs inside the caller's transaction; call `wake` when that is committed. */
-  enqueue(tx: Sql, jobs: (Job & { priority: number })[]): Promise<void>;
-  /** Takes up to `limit` jobs, best priority and oldest first, none of the groups named, inside the transaction. */
-  take(tx: Sql, limit: number, withoutGroups: string[]): Promise<Job[]>;
-  /** Removes finished jobs inside the transaction. */
-  remove(tx: Sql, jobIds: string[]): Promise<void>;
+  enqueue(tx: Sql, jobs: Placed<Job>[]): Promise<void>;
+  /**
+   * Takes up to `limit` jobs, best priority and oldest first, none of the groups named, out of the queue. Whoever takes one
+   * claims what it woke in the same transaction: from then on the claim keeps that from being lost.
+   */
+  take(tx: Sql, limit: number, withoutGroups: string[]): Promise<Placed<Job>[]>;
   /** Says to this process's dispatcher that there is work, which other processes find by polling. */
   wake(): void;
   onWake(listener: () => void): () => void;
@@ -108,12 +108,6 @@ export interface Queue extends Line<DeliverJob> {
   webhooks: Line<WebhookJob>;
 }
 
-/**
- * How long a taken job may stay active before pg-boss offers it again. It only matters for jobs whose node died between
- * two sweeps: recipients that a living node has claimed are not claimed again.
- */
-const expireInSeconds = 3_600;
-
 /** pg-boss looks things up for itself now and then; with connections of its own it never waits for one of our transactions. */
 const ownConnections = 2;
 
@@ -125,8 +119,9 @@ export function createQueue(databaseUrl: string, log: Logger): Queue {
       await boss.start();
       for (const name of [deliverQueue, webhookQueue]) {
         await boss.createQueue(name, {
-          expireInSeconds,
-          // A crash uses up one of pg-boss's retries, and running out of them must never be what ends an email.
+          // Nodes of the release before keep what they took. A crash of theirs uses up one of pg-boss's retries, and running out
+          // of them must never be what ends an email.
+          expireInSeconds: 3_600,
           retryLimit: 10_000,
           retentionSeconds: 14 * 86_400,
           deleteAfterSeconds: 3_600,
@@ -134,12 +129,34 @@ export function createQueue(databaseUrl: string, log: Logger): Queue {
       }
     },
     stop: () => boss.stop({ graceful: false }),
-    ...createLine<DeliverJob>(boss, deliverQueue, (job) => job.destination),
-    webhooks: createLine<WebhookJob>(boss, webhookQueue, (job) => job.webhookId),
+    ...createLine<DeliverJob, StoredDeliverJob>(boss, deliverQueue, {
+      groupOf: (job) => job.destination,
+      encode: ({ emailIds: [emailId, ...others], ...job }) => ({ ...job, emailId, others }),
+      decode: ({ emailId, others = [], ...job }) => ({ ...job, emailIds: [emailId, ...others] }),
+    }),
+    webhooks: createLine<WebhookJob, Placed<WebhookJob>>(boss, webhookQueue, {
+      groupOf: (job) => job.webhookId,
+      encode: (job) => job,
+      decode: (job) => job,
+    }),
   };
 }
 
-function createLine<Job extends { id: string }>(boss: PgBoss, name: string, groupOf: (job: Job) => string): Line<Job> {
+/** A node of the release before knows the first of the emails alone; the others lose their job with it, which the sweeper sees. */
+type StoredDeliverJob = Omit<Placed<DeliverJob>, 'emailIds'> & { emailId: string; others?: string[] };
+
+/** How jobs of a kind are kept. */
+interface Form<Job, Stored> {
+  groupOf: (job: Job) => string;
+  encode: (job: Placed<Job>) => Stored;
+  decode: (stored: Stored) => Placed<Job>;
+}
+
+function createLine<Job extends { id: string }, Stored extends { id: string; priority: number }>(
+  boss: PgBoss,
+  name: string,
+  { groupOf, encode, decode }: Form<Job, Stored>,
+): Line<Job> {
   const listeners = new Set<() => void>();
   return {
     async enqueue(tx, jobs) {
@@ -147,25 +164,28 @@ function createLine<Job extends { id: string }>(boss: PgBoss, name: string, grou
       await boss.insert(
         name,
         jobs.map((job) => {
-          const { id, ...data } = job;
-          return { id, priority: job.priority, data, group: { id: groupOf(job) } };
+          const { id, ...data } = encode(job);
+          return { id, priority: data.priority, data, group: { id: groupOf(job) } };
         }),
         inside(tx),
       );
     },
     async take(tx, limit, withoutGroups) {
-      const jobs = await boss.fetch<Omit<Job, 'id'> & { priority?: number }>(name, {
+      const jobs = await boss.fetch<Omit<Stored, 'id'>>(name, {
         ...inside(tx),
         batchSize: limit,
         ignoreGroups: withoutGroups,
       });
+      if (jobs.length > 0)
+        await boss.deleteJob(
+          name,
+          jobs.map(({ id }) => id),
+          inside(tx),
+        );
       // pg-boss takes the right ones and hands them over in any order.
       return jobs
-        .toSorted((a, b) => (b.data.priority ?? 0) - (a.data.priority ?? 0) || (a.id < b.id ? -1 : 1))
-        .map(({ id, data: { priority: _, ...data } }) => ({ ...data, id }) as unknown as Job);
-    },
-    async remove(tx, jobIds) {
-      if (jobIds.length > 0) await boss.deleteJob(name, jobIds, inside(tx));
+        .map(({ id, data }) => decode({ ...data, id } as Stored))
+        .sort((a, b) => b.priority - a.priority || (a.id < b.id ? -1 : 1));
     },
     wake() {
       for (const listener of listeners) listener();

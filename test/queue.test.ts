@@ -1,22 +1,18 @@
 import t from 'tap';
 import type { Database } from '../src/db/client.ts';
 import { newId } from '../src/ids.ts';
-import { type Queue, sweeping } from '../src/queue.ts';
+import { type DeliverJob, type Placed, type Queue, sweeping } from '../src/queue.ts';
 import { openQueue } from './support/db.ts';
+
+const job = (destination: string): Placed<DeliverJob> => ({
+  ...{ id: newId(), emailIds: [newId()], destination, priority: 0 },
+});
 
 /** Jobs go through the queue, each to a destination of its own. */
 async function work({ db, queue }: { db: Database; queue: Queue }, jobs: number): Promise<void> {
-  const added = Array.from({ length: jobs }, (_, n) => ({
-    ...{ id: newId(), emailId: newId(), destination: `d${n}.test`, priority: 0 },
-  }));
+  const added = Array.from({ length: jobs }, (_, n) => job(`d${n}.test`));
   await db.transaction((tx) => queue.enqueue(tx, added));
-  const taken = await db.transaction((tx) => queue.take(tx, jobs, []));
-  await db.transaction((tx) =>
-    queue.remove(
-      tx,
-      taken.map(({ id }) => id),
-    ),
-  );
+  await db.transaction((tx) => queue.take(tx, jobs, []));
   // What a connection did is told to the others after a while; this does not wait for it.
   await db.query({ text: 'SELECT pg_stat_force_next_flush()' });
 }
@@ -31,9 +27,7 @@ async function left(db: Database): Promise<{ dead: number; cleared: number }> {
 
 /** Adds jobs that nobody takes. */
 async function wait({ db, queue }: { db: Database; queue: Queue }, jobs: number): Promise<void> {
-  const added = Array.from({ length: jobs }, () => ({
-    ...{ id: newId(), emailId: newId(), destination: 'd.test', priority: 0 },
-  }));
+  const added = Array.from({ length: jobs }, () => job('d.test'));
   await db.transaction((tx) => queue.enqueue(tx, added));
   await db.query({ text: 'SELECT pg_stat_force_next_flush()' });
 }
@@ -97,4 +91,17 @@ t.test('what a transaction keeps in sight is not cleared away again and again', 
   const again = await left(db);
   t.ok(again.dead >= 20_000);
   t.ok((await times()) > again.cleared, 'as if nothing had been in the way');
+});
+
+t.test('jobs of the release before are taken, and it finds the first email of those of this one', async (t) => {
+  const { db, queue } = await openQueue(t);
+  const emailIds: [string, string, string] = [newId(), newId(), newId()];
+  const id = newId();
+  await db.transaction((tx) => queue.enqueue(tx, [{ id, emailIds, destination: 'd.test', priority: 7 }]));
+  const stored = () => db.query({ text: `SELECT data FROM pgboss.job WHERE id = $1`, values: [id] });
+  t.match(await stored(), [{ data: { emailId: emailIds[0], destination: 'd.test', priority: 7 } }]);
+  await db.query({ text: `UPDATE pgboss.job SET data = data - 'others' WHERE id = $1`, values: [id] });
+  const taken = await db.transaction((tx) => queue.take(tx, 10, []));
+  t.strictSame(taken, [{ id, emailIds: [emailIds[0]], destination: 'd.test', priority: 7 }]);
+  t.strictSame(await stored(), []);
 });

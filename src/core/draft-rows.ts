@@ -3,12 +3,19 @@ import { Scratch } from '../mail/scratch.ts';
 import { writeUtf8 } from '../mail/utf8.ts';
 import type { Queue } from '../queue.ts';
 import type { Draft } from './draft.ts';
+import type { LinedUp } from './mail-lines.ts';
 
 /**
  * Writes everything that was laid out and enqueues the jobs, inside the caller's transaction and with the same number of
  * statements for one email and for a thousand.
  */
-export async function store(tx: Sql, queue: Queue, accountId: string, drafts: Draft[]): Promise<void> {
+export async function store(
+  tx: Sql,
+  queue: Queue,
+  accountId: string,
+  drafts: Draft[],
+  { jobs, jobIds }: LinedUp,
+): Promise<void> {
   await storeAttachments(tx, accountId, drafts);
   await tx.query({
     name: 'accept-emails',
@@ -38,14 +45,11 @@ export async function store(tx: Sql, queue: Queue, accountId: string, drafts: Dr
       rows.map((row) => row.destination),
       rows.map((row) => row.status),
       rows.map((row) => row.nextAttemptAt),
-      rows.map((row) => row.jobId),
+      jobIds,
       accountId,
     ],
   });
-  await queue.enqueue(
-    tx,
-    drafts.flatMap((entry) => entry.jobs),
-  );
+  await queue.enqueue(tx, jobs);
 }
 
 /** Of bodies, in characters, that one statement brings: larger ones take no less time, and no work space that is kept. */

@@ -11,7 +11,6 @@ import type {
 import { newId } from '../ids.ts';
 import { formatMailbox, type Mailbox } from '../mail/address.ts';
 import type { Header } from '../mail/headers.ts';
-import type { DeliverJob } from '../queue.ts';
 import type { Sender } from './keys.ts';
 import * as suppressions from './suppressions.ts';
 
@@ -51,7 +50,6 @@ export interface Draft {
   request: SendRequest;
   attachments: (StoredAttachment & { content: Buffer })[];
   recipients: DraftRecipient[];
-  jobs: (DeliverJob & { priority: number })[];
 }
 
 export interface DraftRecipient {
@@ -62,12 +60,10 @@ export interface DraftRecipient {
   status: RecipientStatus;
   /** Null for one that nothing will be sent to. */
   nextAttemptAt: Date | null;
-  jobId: string | null;
 }
 
 /**
- * Lays out an email: its recipients, each once, and a job for each destination, or none where it is for later. When any
- * recipient is on the suppression list, nothing of it is queued.
+ * Lays out an email: its recipients, each once. When any of them is on the suppression list, nothing of it is queued.
  */
 export function draft(
   request: SendRequest,
@@ -83,18 +79,13 @@ export function draft(
     return reason && suppressions.applies(reason, request.type) ? [{ address: mailbox.address, reason }] : [];
   });
   const queued = refusals.length === 0;
-  const waits = request.scheduledAt !== null && request.scheduledAt > now;
-  const jobs = new Map<string, Draft['jobs'][number]>();
   const recipients = addressed.map(({ kind, mailbox }, position): DraftRecipient => {
     const { address, domain: destination } = mailbox;
     if (!queued) {
       const status = refusals.some((entry) => entry.address === address) ? 'suppressed' : 'canceled';
-      return { position, kind, address, destination, status, nextAttemptAt: null, jobId: null };
+      return { position, kind, address, destination, status, nextAttemptAt: null };
     }
-    const job = jobs.get(destination) ?? { id: newId(now), emailId: id, destination, priority: 0 };
-    if (!waits) jobs.set(destination, job);
-    const nextAttemptAt = request.scheduledAt ?? now;
-    return { position, kind, address, destination, status: 'queued', nextAttemptAt, jobId: waits ? null : job.id };
+    return { position, kind, address, destination, status: 'queued', nextAttemptAt: request.scheduledAt ?? now };
   });
   const email: Email = {
     id,
@@ -131,7 +122,7 @@ export function draft(
     erasedAt: null,
   };
   const attachments = request.attachments.map((attachment) => ({ ...attachment, sha256: sha256(attachment.content) }));
-  return { email, request, attachments, recipients, jobs: [...jobs.values()] };
+  return { email, request, attachments, recipients };
 }
 
 /** Each address once, in the most visible place that it was given in. */

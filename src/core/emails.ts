@@ -106,12 +106,9 @@ async function acceptIn(
     return { draft: draft(request, holder, domainId, suppressed, now) };
   });
   const paid = await withinPlan(tx, holder, results);
-  const drafts = await lineUp(
-    tx,
-    holder.accountId,
-    paid.flatMap((result) => ('draft' in result ? [result.draft] : [])),
-  );
-  if (drafts.length > 0) await store(tx, queue, holder.accountId, drafts);
+  const drafts = paid.flatMap((result) => ('draft' in result ? [result.draft] : []));
+  if (drafts.length > 0)
+    await store(tx, queue, holder.accountId, drafts, await lineUp(tx, holder.accountId, drafts, now));
   const told = await emit(
     tx,
     queue,

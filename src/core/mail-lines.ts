@@ -2,8 +2,8 @@ import type { Database, Sql } from '../db/client.ts';
 import { rowOf, unseen } from '../db/prepared.ts';
 import type { EmailType } from '../generated/prisma/enums.ts';
 import { newId } from '../ids.ts';
-import type { DeliverJob, Queue } from '../queue.ts';
-import type { Draft } from './draft.ts';
+import type { DeliverJob, Placed, Queue } from '../queue.ts';
+import type { Draft, DraftRecipient } from './draft.ts';
 
 /**
  * The lines of recipients that are due, one for each account. What the queue holds is only the head of each line: the rest
@@ -25,22 +25,59 @@ function priorityOf(type: EmailType, ahead: number): number {
   return (type === 'marketing' ? 0 : 10) + (level === -1 ? 3 : level);
 }
 
-/**
- * Gives the jobs of these drafts, which belong to one account, their places in the queue. Those that the account's line
- * has no room for lose their jobs: their recipients wait as rows that are due.
- */
-export async function lineUp(tx: Sql, accountId: string, drafts: Draft[]): Promise<Draft[]> {
-  if (drafts.every(({ jobs }) => jobs.length === 0)) return drafts;
-  let ahead = await underWay(tx, accountId);
-  return drafts.map((draft) => {
-    const recipients = draft.recipients.filter(({ jobId }) => jobId !== null).length;
-    if (ahead + recipients > roomInQueue + roomBeyond) {
-      return { ...draft, jobs: [], recipients: draft.recipients.map((entry) => ({ ...entry, jobId: null })) };
+/** Emails that one job wakes at the most. A job costs the database about as much as a recipient does. */
+export const mostInJob = 10;
+
+/** Gathers into jobs what is to be woken: of an email and a destination all at once, of a few emails together where they are alike. */
+class Gathering {
+  readonly jobs: Placed<DeliverJob>[] = [];
+  /** By email and destination. */
+  readonly #ids = new Map<string, string>();
+  /** By account, destination and priority: the last one, which may have room. */
+  readonly #open = new Map<string, Placed<DeliverJob>>();
+
+  /** @returns the id of the job that wakes this email's recipients at this destination */
+  add(accountId: string, emailId: string, destination: string, priority: number): string {
+    const known = this.#ids.get(`${emailId} ${destination}`);
+    if (known !== undefined) return known;
+    const kind = `${accountId} ${priority} ${destination}`;
+    const open = this.#open.get(kind);
+    const hasRoom = open !== undefined && open.emailIds.length < mostInJob;
+    const job: Placed<DeliverJob> = hasRoom ? open : { id: newId(), emailIds: [emailId], destination, priority };
+    if (hasRoom) {
+      job.emailIds.push(emailId);
+    } else {
+      this.jobs.push(job);
+      this.#open.set(kind, job);
     }
-    const priority = priorityOf(draft.email.type, ahead);
-    ahead += recipients;
-    return { ...draft, jobs: draft.jobs.map((job) => ({ ...job, priority })) };
+    this.#ids.set(`${emailId} ${destination}`, job.id);
+    return job.id;
+  }
+}
+
+/** What is to be enqueued for recipients that are accepted together. */
+export interface LinedUp {
+  jobs: Placed<DeliverJob>[];
+  /** Of each recipient of each draft, in order: the job that wakes it; null: it waits as a row. */
+  jobIds: (string | null)[];
+}
+
+/**
+ * Gives these drafts, which belong to one account, their places in the queue. What is for later gets none, nor does what the
+ * account's line has no room for: those recipients wait as rows that are due.
+ */
+export async function lineUp(tx: Sql, accountId: string, drafts: Draft[], now: Date): Promise<LinedUp> {
+  const isNow = ({ nextAttemptAt }: DraftRecipient) => nextAttemptAt !== null && nextAttemptAt <= now;
+  const gathering = new Gathering();
+  let ahead = drafts.some(({ recipients }) => recipients.some(isNow)) ? await underWay(tx, accountId) : 0;
+  const jobIds = drafts.flatMap(({ email, recipients }) => {
+    const woken = recipients.filter(isNow).length;
+    if (woken === 0 || ahead + woken > roomInQueue + roomBeyond) return recipients.map(() => null);
+    const priority = priorityOf(email.type, ahead);
+    ahead += woken;
+    return recipients.map(({ destination }) => gathering.add(accountId, email.id, destination, priority));
   });
+  return { jobs: gathering.jobs, jobIds };
 }
 
 /** How many of the account's recipients are in the queue or being delivered, up to as many as matter. */
@@ -105,15 +142,12 @@ export async function wakeDue(db: Database, queue: Queue): Promise<{ woken: numb
 }
 
 async function giveJobs(tx: Sql, queue: Queue, due: Due[]): Promise<void> {
-  const jobs = new Map<string, DeliverJob & { priority: number }>();
+  const gathering = new Gathering();
   const ahead = new Map<string, number>();
   const jobIds = due.map(({ email_id: emailId, destination, type, account_id: accountId, busy }) => {
     const before = ahead.get(accountId) ?? busy;
     ahead.set(accountId, before + 1);
-    const key = `${emailId} ${destination}`;
-    const job = jobs.get(key) ?? { id: newId(), emailId, destination, priority: priorityOf(type, before) };
-    jobs.set(key, job);
-    return job.id;
+    return gathering.add(accountId, emailId, destination, priorityOf(type, before));
   });
   await tx.query({
     name: 'mail-lines-wake',
@@ -122,5 +156,5 @@ async function giveJobs(tx: Sql, queue: Queue, due: Due[]): Promise<void> {
             WHERE r.email_id = due.email_id AND r.position = due.position`,
     values: [due.map((row) => row.email_id), due.map((row) => row.position), jobIds],
   });
-  await queue.enqueue(tx, [...jobs.values()]);
+  await queue.enqueue(tx, gathering.jobs);
 }

@@ -1,6 +1,6 @@
 import type { Database, Sql } from '../db/client.ts';
 import type { Logger } from '../log.ts';
-import { letGo, type QueueName, removing } from '../queue.ts';
+import { letGo } from '../queue.ts';
 import { pausedUntil } from './destinations.ts';
 import { crashedNote } from './uncertainty.ts';
 
@@ -91,7 +91,7 @@ export async function buryAll(db: Database, onHeld = nobody): Promise<void> {
 export async function retire(db: Database, nodeId: string): Promise<void> {
   await db.transaction(async (tx) => {
     await tx.query({ text: 'DELETE FROM nodes WHERE id = $1', values: [nodeId] });
-    for (const kind of [mail, calls]) await free(tx, kind, [nodeId], letGo);
+    for (const table of ['recipients', 'webhook_deliveries'] as const) await free(tx, table, [nodeId], letGo);
   });
 }
 
@@ -116,10 +116,6 @@ async function removeAndFree(tx: Sql, unseenForMs: number, onHeld: OnHeld): Prom
     );
 }
 
-type Held = readonly [table: 'recipients' | 'webhook_deliveries', queue: QueueName];
-const mail = ['recipients', 'deliver'] as const;
-const calls = ['webhook_deliveries', 'webhook'] as const;
-
 /**
  * One message may be what ended them, and would end every process that takes it, for ever. Which one it is nobody knows:
  * those that were in hand again and again are taken one by one, and whose turn it is each time is held.
@@ -131,23 +127,27 @@ async function freeOfDead(tx: Sql, nodeIds: string[], onHeld: OnHeld): Promise<v
                                        WHEN crashes + 1 >= ${suspectAfter} THEN now() + random() * make_interval(secs => crashes + 1)
                                        ELSE next_attempt_at END,
                 waiting_for = CASE WHEN crashes + 1 >= ${heldAfter} THEN '${crashedNote}' ELSE waiting_for END`;
-  const freed = await free<{ email_id: string; crashes: number }>(tx, mail, nodeIds, counted, 'email_id, crashes');
+  const freed = await free<{ email_id: string; crashes: number }>(
+    tx,
+    'recipients',
+    nodeIds,
+    counted,
+    'email_id, crashes',
+  );
   for (const { email_id: emailId, crashes } of freed) if (crashes >= heldAfter) onHeld({ emailId, crashes });
-  await free(tx, calls, nodeIds, letGo);
+  await free(tx, 'webhook_deliveries', nodeIds, letGo);
 }
 
-/** Makes what these nodes held due again, and removes the jobs that woke it, which nobody would answer to. */
+/** Makes what these nodes held due again. */
 async function free<Row extends object>(
   tx: Sql,
-  [table, queue]: Held,
+  table: 'recipients' | 'webhook_deliveries',
   nodeIds: string[],
   changes: string,
   told = '1',
 ): Promise<Row[]> {
   return tx.query<Row>({
-    text: `WITH held AS (SELECT DISTINCT job_id AS id FROM ${table} WHERE job_id IS NOT NULL AND claimed_by = ANY($1)),
-                removed AS (${removing(queue, 'SELECT id FROM held')})
-           UPDATE ${table} SET ${changes}
+    text: `UPDATE ${table} SET ${changes}
             WHERE job_id IS NOT NULL AND claimed_by = ANY($1) RETURNING ${told}`,
     values: [nodeIds],
   });

@@ -1,6 +1,6 @@
 import type { Database, Sql } from '../db/client.ts';
 import { unseen } from '../db/prepared.ts';
-import { type DeliverJob, isLiveJob, isSame, letGo, type Queue } from '../queue.ts';
+import { type DeliverJob, isLiveJob, isSame, letGo, type Placed } from '../queue.ts';
 import * as destinations from './destinations.ts';
 
 /** The recipients that one job woke and this node now holds. */
@@ -13,10 +13,12 @@ export interface Claim {
 }
 
 /**
- * Claims for this node the recipients that these jobs woke. A job claims nothing whose recipients are settled, held by a
- * node, or woken by a later job: it can be removed.
+ * Claims for this node the recipients that these jobs woke, but those that are settled, held by a node, or woken by a
+ * later job.
+ *
+ * @returns one for each email of a job: those with more priority first, and of the same the older ones
  */
-export async function claim(tx: Sql, nodeId: string, jobs: DeliverJob[]): Promise<Claim[]> {
+export async function claim(tx: Sql, nodeId: string, jobs: Placed<DeliverJob>[]): Promise<Claim[]> {
   const rows = await tx.query<{
     job_id: string;
     email_id: string;
@@ -30,45 +32,42 @@ export async function claim(tx: Sql, nodeId: string, jobs: DeliverJob[]): Promis
              FROM unnest(${unseen('$2::uuid[]')}, ${unseen('$3::uuid[]')}) AS job (email_id, id)
             WHERE r.email_id = job.email_id AND r.job_id ${isSame} job.id AND r.next_attempt_at IS NOT NULL AND r.claimed_by IS NULL
         RETURNING r.job_id, r.email_id, r.destination, r.position, r.address, r.attempts`,
-    values: [nodeId, jobs.map((job) => job.emailId), jobs.map((job) => job.id)],
+    values: [nodeId, jobs.flatMap((job) => job.emailIds), jobs.flatMap((job) => job.emailIds.map(() => job.id))],
   });
   const claims = new Map<string, Claim>();
   for (const { job_id: jobId, email_id: emailId, destination, position, address, attempts } of rows) {
-    const entry = claims.get(jobId) ?? { nodeId, jobId, emailId, destination, recipients: [] };
+    const key = `${jobId} ${emailId}`;
+    const entry = claims.get(key) ?? { nodeId, jobId, emailId, destination, recipients: [] };
     entry.recipients.push({ position, address, attempts });
-    claims.set(jobId, entry);
+    claims.set(key, entry);
   }
-  return [...claims.values()];
+  const priorities = new Map(jobs.map((job) => [job.id, job.priority]));
+  const priorityOf = ({ jobId }: Claim) => priorities.get(jobId) ?? 0;
+  return [...claims.values()].sort((a, b) => priorityOf(b) - priorityOf(a) || (a.emailId < b.emailId ? -1 : 1));
 }
 
 /** Gives claimed recipients back untouched, due at once, as on shutdown. */
-export async function release(db: Database, queue: Queue, claims: Claim[]): Promise<void> {
+export async function release(db: Database, claims: Claim[]): Promise<void> {
   if (claims.length === 0) return;
-  await db.transaction(async (tx) => {
-    await tx.query({
-      text: `UPDATE recipients r SET ${letGo}
-               FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS c (email_id, job_id, node_id)
-              WHERE r.email_id = c.email_id AND r.job_id ${isSame} c.job_id AND r.claimed_by = c.node_id`,
-      values: [
-        claims.map((entry) => entry.emailId),
-        claims.map((entry) => entry.jobId),
-        claims.map((entry) => entry.nodeId),
-      ],
-    });
-    await queue.remove(
-      tx,
+  await db.query({
+    text: `UPDATE recipients r SET ${letGo}
+             FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS c (email_id, job_id, node_id)
+            WHERE r.email_id = c.email_id AND r.job_id ${isSame} c.job_id AND r.claimed_by = c.node_id`,
+    values: [
+      claims.map((entry) => entry.emailId),
       claims.map((entry) => entry.jobId),
-    );
+      claims.map((entry) => entry.nodeId),
+    ],
   });
 }
 
 /** Gives claimed recipients back untouched, to be tried from then on. @param reason what they wait for, in words */
-export async function park(db: Database, queue: Queue, claims: Claim[], until: Date, reason: string): Promise<void> {
-  await db.transaction((tx) => putAside(tx, queue, claims, until, reason));
+export async function park(db: Database, claims: Claim[], until: Date, reason: string): Promise<void> {
+  await putAside(db, claims, until, reason);
 }
 
 /** The same until the destination or site of this name is resumed, or at once when it has been meanwhile. */
-export async function hold(db: Database, queue: Queue, claims: Claim[], name: string): Promise<void> {
+export async function hold(db: Database, claims: Claim[], name: string): Promise<void> {
   await db.transaction(async (tx) => {
     // Resuming changes this row first: either it waits for us and finds these recipients, or we see that it was there.
     const [order] = await tx.query<{ paused: boolean }>({
@@ -76,19 +75,13 @@ export async function hold(db: Database, queue: Queue, claims: Claim[], name: st
       values: [name],
     });
     const until = order?.paused ? destinations.pausedUntil : null;
-    await putAside(tx, queue, claims, until, order?.paused ? destinations.waitingForPause(name) : null);
+    await putAside(tx, claims, until, order?.paused ? destinations.waitingForPause(name) : null);
   });
 }
 
 /** @param until null: they are due at once */
-async function putAside(
-  tx: Sql,
-  queue: Queue,
-  claims: Claim[],
-  until: Date | null,
-  reason: string | null,
-): Promise<void> {
-  await tx.query({
+async function putAside(db: Sql, claims: Claim[], until: Date | null, reason: string | null): Promise<void> {
+  await db.query({
     name: 'recipients-put-aside',
     text: `UPDATE recipients r
               SET ${letGo}, next_attempt_at = coalesce($4, now()), waiting_for = $5
@@ -102,10 +95,6 @@ async function putAside(
       reason,
     ],
   });
-  await queue.remove(
-    tx,
-    claims.map((entry) => entry.jobId),
-  );
 }
 
 /** Where a sweep has come to. */

@@ -52,9 +52,9 @@ export interface AttemptRow {
 }
 
 /**
- * Writes down what became of recipients, the attempts that led to it and what follows for their emails, and removes the
- * finished jobs: all in the caller's transaction. A recipient that another node has taken over in the meantime is left
- * to it, except that "delivered" is true whoever says it.
+ * Writes down what became of recipients, the attempts that led to it and what follows for their emails: all in the
+ * caller's transaction. A recipient that another node has taken over in the meantime is left to it, except that
+ * "delivered" is true whoever says it.
  *
  * @returns how many webhook deliveries follow; when there are any, call `queue.webhooks.wake()` after the commit
  */
@@ -120,7 +120,6 @@ export async function settle(
       suppress && isKnown(emailId, suppress.address) ? [{ ...suppress, reason: 'bounce' as const, emailId }] : [],
     ),
   );
-  await queue.remove(tx, [...new Set(settlements.map((entry) => entry.jobId))]);
   return emitAbout(tx, queue, eventsOf(rows, new Date()));
 }
 

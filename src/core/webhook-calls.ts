@@ -2,7 +2,7 @@ import type { Database, Sql } from '../db/client.ts';
 import { rowOf, unseen } from '../db/prepared.ts';
 import type { WebhookDeliveryStatus } from '../generated/prisma/enums.ts';
 import { timeOf } from '../ids.ts';
-import { isSame, letGo, type Queue, type WebhookJob } from '../queue.ts';
+import { isSame, letGo, type WebhookJob } from '../queue.ts';
 import { answerNotedEvery, callsAtOnce, endingOf, isAnswering, isFailing } from './webhook-lines.ts';
 
 /** A delivery that this node now holds. */
@@ -59,7 +59,7 @@ const notNewMs = 24 * 3_600_000;
 
 /**
  * Claims for this node the deliveries that these jobs woke, in their order. Ends those whose endpoint is gone or disabled,
- * and makes those due again that are too many for an endpoint that fails. A job that comes back with no claim can be removed.
+ * and makes those due again that are too many for an endpoint that fails.
  */
 export async function claim(tx: Sql, nodeId: string, jobs: WebhookJob[]): Promise<Claim[]> {
   const rows = await tx.query<{ id: string; webhook_id: string; job_id: string | null; failing: boolean }>({
@@ -127,12 +127,12 @@ export async function load(db: Database, deliveryIds: string[]): Promise<Map<str
 }
 
 /**
- * Writes down what became of deliveries and what that says about their endpoints, and removes the finished jobs. What
- * another node has taken over in the meantime is left to it, except that a success is one whoever says it.
+ * Writes down what became of deliveries and what that says about their endpoints. What another node has taken over in the
+ * meantime is left to it, except that a success is one whoever says it.
  *
  * @returns what is new about the endpoints
  */
-export async function settle(tx: Sql, queue: Queue, outcomes: CallOutcome[]): Promise<Judgement> {
+export async function settle(tx: Sql, outcomes: CallOutcome[]): Promise<Judgement> {
   // In one order on every node, so that no two wait for each other in a circle.
   const ordered = outcomes.toSorted((a, b) => (a.claim.deliveryId < b.claim.deliveryId ? -1 : 1));
   await tx.query({
@@ -158,12 +158,7 @@ export async function settle(tx: Sql, queue: Queue, outcomes: CallOutcome[]): Pr
       ordered.map((outcome) => outcome.error),
     ],
   });
-  const judgement = await judge(tx, outcomes);
-  await queue.webhooks.remove(
-    tx,
-    outcomes.map(({ claim }) => claim.jobId),
-  );
-  return judgement;
+  return judge(tx, outcomes);
 }
 
 const stored = ({ at, responseStatus, responseBody, error, durationMs }: CallAttempt) => ({
@@ -239,22 +234,16 @@ async function judge(tx: Sql, outcomes: CallOutcome[]): Promise<Judgement> {
 }
 
 /** Gives claimed deliveries back untouched, due at once. */
-export async function release(db: Database, queue: Queue, claims: Claim[]): Promise<void> {
+export async function release(db: Database, claims: Claim[]): Promise<void> {
   if (claims.length === 0) return;
-  await db.transaction(async (tx) => {
-    await tx.query({
-      text: `UPDATE webhook_deliveries d SET ${letGo}
-               FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS c (id, job_id, node_id)
-              WHERE d.id = c.id AND d.job_id ${isSame} c.job_id AND d.claimed_by = c.node_id`,
-      values: [
-        claims.map((entry) => entry.deliveryId),
-        claims.map((entry) => entry.jobId),
-        claims.map((entry) => entry.nodeId),
-      ],
-    });
-    await queue.webhooks.remove(
-      tx,
+  await db.query({
+    text: `UPDATE webhook_deliveries d SET ${letGo}
+             FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS c (id, job_id, node_id)
+            WHERE d.id = c.id AND d.job_id ${isSame} c.job_id AND d.claimed_by = c.node_id`,
+    values: [
+      claims.map((entry) => entry.deliveryId),
       claims.map((entry) => entry.jobId),
-    );
+      claims.map((entry) => entry.nodeId),
+    ],
   });
 }

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ClaimsInDoubt } from '../core/claims-in-doubt.ts';
+import { mostInJob } from '../core/mail-lines.ts';
 import type { OutgoingEmail } from '../core/outgoing.ts';
 import type { Claim } from '../core/recipients.ts';
 import * as recipients from '../core/recipients.ts';
@@ -33,7 +34,7 @@ export interface Limits {
 
 export const defaultLimits: Limits = { running: 200, open: 2_000, held: 10_000, line: 300 };
 
-/** Taking few costs as much as taking many. */
+/** Claims, about. Taking few costs as much as taking many. */
 const takenAtOnce = 200;
 const tickEveryMs = 1_000;
 const reportEveryTicks = 5;
@@ -73,6 +74,8 @@ export class Dispatcher {
   readonly #abort = new AbortController();
   /** The last time that jobs could be taken there was no room for them. */
   #full = false;
+  /** As of the last time that there were some. */
+  #claimsPerJob = mostInJob;
   #pumping: Promise<void> | null = null;
   #pumpAgain = false;
   /** Destinations whose jobs were left in the queue when it was last looked at. */
@@ -129,7 +132,7 @@ export class Dispatcher {
     await this.#pumping;
     const untouched = this.#lines.empty();
     for (const claim of untouched) this.#held.delete(claim);
-    await recipients.release(this.#db, this.#queue, untouched).catch((error: Error) => {
+    await recipients.release(this.#db, untouched).catch((error: Error) => {
       this.#tools.log.warn({ error: error.message }, 'claims could not be handed back; others will take them over');
     });
     const ender = setTimeout(() => this.#abort.abort(), drainMs);
@@ -171,7 +174,7 @@ export class Dispatcher {
   #putDown(): void {
     const untouched = this.#lines.empty();
     if (untouched.length === 0) return;
-    void this.#putBack(untouched, () => recipients.release(this.#db, this.#queue, untouched));
+    void this.#putBack(untouched, () => recipients.release(this.#db, untouched));
   }
 
   #pump(): void {
@@ -191,15 +194,16 @@ export class Dispatcher {
     while (this.#pumpAgain && !this.#stopping) {
       this.#pumpAgain = false;
       const room = Math.min(takenAtOnce, this.#limits.held - this.#held.size);
+      const jobs = Math.ceil(room / this.#claimsPerJob);
       this.#full = room <= 0 || !this.#slots.free || !this.#tools.lease.valid();
       if (this.#tools.lease.onHold) return;
       if (this.#full) return;
-      // Fewer than there was room for were all; whoever adds some wakes this.
-      if ((await this.#take(room)) === room) this.#pumpAgain = true;
+      // Fewer than were asked for were all; whoever adds some wakes this.
+      if ((await this.#take(jobs)) === jobs) this.#pumpAgain = true;
     }
   }
 
-  /** Taking and claiming are one transaction: a job is never active without a living node holding its recipients. */
+  /** Taking and claiming are one transaction: recipients have a job or a node that holds them. */
   async #take(limit: number): Promise<number> {
     const nodeId = this.#tools.lease.nodeId;
     const claiming = this.#db.transaction(async (tx) => {
@@ -207,15 +211,10 @@ export class Dispatcher {
       this.#leftOut = new Set(supplied);
       const jobs = await this.#queue.take(tx, limit, supplied);
       if (jobs.length === 0) return { taken: 0, claims: [] };
-      const claims = await recipients.claim(tx, nodeId, jobs);
-      const claimed = new Set(claims.map((claim) => claim.jobId));
-      await this.#queue.remove(
-        tx,
-        jobs.map((job) => job.id).filter((id) => !claimed.has(id)),
-      );
-      return { taken: jobs.length, claims };
+      return { taken: jobs.length, claims: await recipients.claim(tx, nodeId, jobs) };
     });
     const { taken, claims } = await this.#inDoubt.watch(claiming);
+    if (taken > 0) this.#claimsPerJob = Math.max(1, claims.length / taken);
     for (const claim of claims) this.#held.add(claim);
     const placed = await this.#withRoom(claims);
     for (const [destination, some] of Map.groupBy(placed, (claim) => claim.destination))
@@ -297,7 +296,7 @@ export class Dispatcher {
     for (const [name, claims] of paused) {
       if (name === null) continue;
       this.#lines.remove(line, claims);
-      void this.#putBack(claims, () => recipients.hold(this.#db, this.#queue, claims, name));
+      void this.#putBack(claims, () => recipients.hold(this.#db, claims, name));
     }
   }
 
@@ -308,7 +307,7 @@ export class Dispatcher {
   #handBack(some: Ready[]): void {
     for (const { started } of some) this.#slots.cancel(started);
     const claims = some.map(({ claim }) => claim);
-    void this.#putBack(claims, () => recipients.release(this.#db, this.#queue, claims));
+    void this.#putBack(claims, () => recipients.release(this.#db, claims));
   }
 
   /** The claims behind these whose turn comes soon, about so many of all sites together. */
@@ -364,7 +363,7 @@ export class Dispatcher {
 
   #park(claims: Claim[], until: Date, reason: string): void {
     if (claims.length === 0) return;
-    void this.#putBack(claims, () => recipients.park(this.#db, this.#queue, claims, until, reason));
+    void this.#putBack(claims, () => recipients.park(this.#db, claims, until, reason));
   }
 
   async #putBack(claims: Claim[], work: () => Promise<void>): Promise<void> {

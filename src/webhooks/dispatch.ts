@@ -130,20 +130,14 @@ export class WebhookDispatcher {
     }
   }
 
-  /** Taking and claiming are one transaction: a job is never active without a living node holding its delivery. */
+  /** Taking and claiming are one transaction: a delivery has a job or a node that holds it. */
   async #take(limit: number): Promise<number> {
     const { nodeId } = this.#tools.lease;
     for (const webhookId of this.#waiting.keys()) this.#leftOut.add(webhookId);
     const claiming = this.#db.transaction(async (tx) => {
       const jobs = await this.#queue.webhooks.take(tx, limit, [...this.#waiting.keys()]);
       if (jobs.length === 0) return { taken: 0, claims: [] };
-      const claims = await calls.claim(tx, nodeId, jobs);
-      const claimed = new Set(claims.map((claim) => claim.jobId));
-      await this.#queue.webhooks.remove(
-        tx,
-        jobs.map((job) => job.id).filter((id) => !claimed.has(id)),
-      );
-      return { taken: jobs.length, claims };
+      return { taken: jobs.length, claims: await calls.claim(tx, nodeId, jobs) };
     });
     const { taken, claims } = await this.#inDoubt.watch(claiming);
     for (const claim of claims) {
@@ -253,7 +247,7 @@ export class WebhookDispatcher {
   /** Until it succeeds, or the node stops: what it holds then is free when it retires or is found dead. */
   async #giveBack(claims: calls.Claim[]): Promise<void> {
     for (;;) {
-      const error = await calls.release(this.#db, this.#queue, claims).then(
+      const error = await calls.release(this.#db, claims).then(
         () => null,
         (reason: Error) => reason,
       );

@@ -22,7 +22,7 @@ const failuresEveryMs = 100;
  */
 export function createRecorder(db: Database, queue: Queue, log: Logger): Recorder {
   const writer = new BatchWriter<CallOutcome, boolean>(log, 'outcomes of webhook calls', async (outcomes) => {
-    const judgement = await db.transaction((tx) => settle(tx, queue, outcomes));
+    const judgement = await db.transaction((tx) => settle(tx, outcomes));
     const failing = new Set(judgement.failing);
     // What waits for an endpoint that has just answered need not wait for the next round, which does it otherwise.
     if (judgement.answering) await wakeDue(db, queue).catch(() => undefined);

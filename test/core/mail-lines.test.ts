@@ -1,6 +1,6 @@
 import t from 'tap';
 import { wakeDue } from '../../src/core/mail-lines.ts';
-import { claim } from '../../src/core/recipients.ts';
+import { claim, park, release } from '../../src/core/recipients.ts';
 import { newId } from '../../src/ids.ts';
 import { parseMailbox } from '../../src/mail/address.ts';
 import { accept } from '../support/accept.ts';
@@ -47,7 +47,7 @@ t.test('one line for each account', async (t) => {
     db.transaction(async (tx) => {
       const jobs = await queue.take(tx, limit, []);
       await claim(tx, newId(), jobs);
-      return jobs.map((job) => job.emailId);
+      return jobs.flatMap((job) => job.emailIds);
     });
   const finish = () => db.query({ text: 'UPDATE recipients SET job_id = NULL, next_attempt_at = NULL' });
 
@@ -58,7 +58,7 @@ t.test('one line for each account', async (t) => {
     t.equal(await working(crowd), room);
 
     const [single] = await send(other, 1);
-    const first = await take(11);
+    const first = await take(2);
     t.ok(first.includes(single ?? ''), 'another account waits for the first ten of this one at the most');
 
     const [urgent] = await send(crowd, 1);
@@ -104,4 +104,70 @@ t.test('one line for each account', async (t) => {
       await finish();
     },
   );
+});
+
+t.test('emails to the same destination share a job, a few to each', async (t) => {
+  const { db, queue } = await openQueue(t);
+  const [sender, other] = [await buildSender(db, Buffer.alloc(32)), await buildSender(db, Buffer.alloc(32))];
+  const node = newId();
+  await db.query({ text: `INSERT INTO nodes (id, hostname, roles) VALUES ($1, 'here', '{mta}')`, values: [node] });
+  const take = () =>
+    db.transaction(async (tx) => {
+      const jobs = await queue.take(tx, 100, []);
+      return { jobs, claims: await claim(tx, node, jobs) };
+    });
+  const send = async (from: typeof sender, ...emails: string[][]) => {
+    const requests = emails.map((to) => ({
+      ...{
+        from: parseMailbox(from.from),
+        to: to.map((address) => parseMailbox(address)),
+        cc: [],
+        bcc: [],
+        replyTo: [],
+      },
+      ...{ subject: 's', html: null, text: 't', headers: [], attachments: [], tags: [], scheduledAt: null },
+      ...{ type: 'transactional' as const, tls: 'opportunistic' as const, onUncertain: 'retry' as const },
+    }));
+    const accepted = await accept(db, queue, holderOf(from.account), requests);
+    return accepted.map((one) => ('email' in one ? one.email.id : ''));
+  };
+
+  const singles = Array.from({ length: 25 }, (_, n) => [`a${n}@one.test`]);
+  const ids = await send(sender, ...singles, ['b@one.test', 'c@two.test', 'd@one.test']);
+  const { jobs, claims } = await take();
+  const sizes = (destination: string) =>
+    jobs.filter((job) => job.destination === destination).map(({ emailIds }) => emailIds.length);
+  t.strictSame([sizes('one.test'), sizes('two.test')], [[10, 10, 6], [1]]);
+  t.strictSame(
+    claims.filter(({ destination }) => destination === 'one.test').map(({ emailId }) => emailId),
+    ids,
+    'in their order',
+  );
+  const last = claims.filter(({ emailId }) => emailId === ids.at(-1));
+  t.strictSame(last.map(({ recipients }) => recipients.map(({ address }) => address)).sort(), [
+    ['b@one.test', 'd@one.test'],
+    ['c@two.test'],
+  ]);
+  t.strictSame((await take()).jobs, [], 'what was taken is out of the queue');
+
+  const [first, ...rest] = claims;
+  await release(db, first ? [first] : []);
+  t.equal((await wakeDue(db, queue)).woken, 1, 'one of a job comes back by itself');
+  const again = await take();
+  t.match(again.claims, [{ emailId: first?.emailId, destination: 'one.test' }]);
+
+  await park(db, [...rest, ...again.claims], new Date(Date.now() - 1_000), 'a reason');
+  await send(other, ['e@one.test']);
+  t.equal((await wakeDue(db, queue)).woken, 28);
+  const woken = await take();
+  t.equal(woken.claims.length, 28);
+  t.strictSame(
+    woken.claims.flatMap(({ emailId, recipients }) => (emailId === ids.at(-1) ? [recipients.length] : [])).sort(),
+    [1, 2],
+    'the recipients of an email at one destination are tried together',
+  );
+  const accounts = await db.query<{ id: string; accounts: number }>({
+    text: 'SELECT job_id AS id, count(DISTINCT account_id)::int AS accounts FROM recipients WHERE job_id IS NOT NULL GROUP BY 1',
+  });
+  t.ok(accounts.length < 8 && accounts.every((job) => job.accounts === 1), JSON.stringify(accounts));
 });

@@ -5,6 +5,7 @@ import * as calls from '../../src/core/webhook-calls.ts';
 import type { Database, Sql } from '../../src/db/client.ts';
 import { analyzeFresh } from '../../src/db/partitions.ts';
 import { newId } from '../../src/ids.ts';
+import type { DeliverJob, Placed } from '../../src/queue.ts';
 import { buildAccount, buildSender } from '../support/build.ts';
 import { openDatabase, openQueue } from '../support/db.ts';
 import { scheduleMany } from '../support/scheduled.ts';
@@ -25,8 +26,8 @@ t.test('claiming reads what it claims, however many others have a job and whatev
   // As it is most of the time: nearly all have been delivered.
   await db.query({ text: 'ANALYZE recipients' });
   await db.query({ text: 'UPDATE recipients SET job_id = gen_random_uuid()' });
-  const jobs = await db.query<{ id: string; emailId: string; destination: string }>({
-    text: 'SELECT job_id AS id, email_id AS "emailId", destination FROM recipients LIMIT 10',
+  const jobs = await db.query<Placed<DeliverJob>>({
+    text: 'SELECT job_id AS id, ARRAY[email_id] AS "emailIds", destination, 0 AS priority FROM recipients LIMIT 10',
   });
   await db.transaction(async (tx) => {
     const before = await read(tx);
@@ -95,39 +96,35 @@ t.test('a new week that was analyzed while it was empty is planned for again onc
   });
 });
 
-t.test(
-  'taking from a queue and removing reads what it takes, however empty it was when a statement was prepared',
-  async (t) => {
-    const { db, queue } = await openQueue(t);
-    const within = async <T>(session: Sql, work: () => Promise<T>) => {
-      await session.query({ text: 'BEGIN' });
-      const result = await work();
-      await session.query({ text: 'COMMIT' });
-      return result;
-    };
-    await db.session(async (session) => {
-      for (let time = 0; time < 10; time += 1) await within(session, () => queue.take(session, 10, []));
-      for (let time = 0; time < 10; time += 1) await within(session, () => queue.remove(session, [newId()]));
-      const job = () => ({ id: newId(), emailId: newId(), destination: 'receiver.test', priority: 0 });
-      const jobs = Array.from({ length: 5_000 }, job);
-      await within(session, () => queue.enqueue(session, jobs));
-      const [prepared] = await session.query<{ generic: number }>({
-        text: `SELECT generic_plans::int AS generic FROM pg_prepared_statements WHERE statement LIKE '%DELETE FROM pgboss%'`,
-      });
-      t.ok((prepared?.generic ?? 0) > 0, 'the removal is prepared, and its plan kept');
-      const rows = await within(session, async () => {
-        const taken = await queue.take(session, 10, []);
-        t.equal(taken.length, 10);
-        await queue.remove(
-          session,
-          taken.map(({ id }) => id),
-        );
-        return read(session, 'job_common');
-      });
-      t.ok(rows >= 10 && rows < 200, `${rows} rows`);
+t.test('taking from a queue reads what it takes, however empty it was when a statement was prepared', async (t) => {
+  const { db, queue } = await openQueue(t);
+  const within = async <T>(session: Sql, work: () => Promise<T>) => {
+    await session.query({ text: 'BEGIN' });
+    const result = await work();
+    await session.query({ text: 'COMMIT' });
+    return result;
+  };
+  await db.session(async (session) => {
+    const job = (): Placed<DeliverJob> => ({
+      ...{ id: newId(), emailIds: [newId()], destination: 'receiver.test', priority: 0 },
     });
-  },
-);
+    for (let time = 0; time < 10; time += 1) {
+      await within(session, () => queue.enqueue(session, [job()]));
+      await within(session, () => queue.take(session, 10, []));
+    }
+    const jobs = Array.from({ length: 5_000 }, job);
+    await within(session, () => queue.enqueue(session, jobs));
+    const [prepared] = await session.query<{ generic: number }>({
+      text: `SELECT generic_plans::int AS generic FROM pg_prepared_statements WHERE statement LIKE '%DELETE FROM pgboss%'`,
+    });
+    t.ok((prepared?.generic ?? 0) > 0, 'the removal is prepared, and its plan kept');
+    const rows = await within(session, async () => {
+      t.equal((await queue.take(session, 10, [])).length, 10);
+      return read(session, 'job_common');
+    });
+    t.ok(rows >= 10 && rows < 200, `${rows} rows`);
+  });
+});
 
 t.test('loading calls reads those, however many endpoints there are and whatever the statistics say', async (t) => {
   const db = await openDatabase(t);

@@ -245,7 +245,7 @@ t.test('crashes', async (t) => {
       ...{ claim, status, attempt, attemptCount: 1, nextAttemptAt: null, error: null },
       endpoint: 'unknown' as const,
     });
-    const settle = (...outcomes: calls.CallOutcome[]) => db.transaction((tx) => calls.settle(tx, queue, outcomes));
+    const settle = (...outcomes: calls.CallOutcome[]) => db.transaction((tx) => calls.settle(tx, outcomes));
     const of = (claims: calls.Claim[], index: number) => claims[index] as calls.Claim;
     await settle(outcome(of(zombie, 0), 'failed'), outcome(of(zombie, 1), 'succeeded'));
     t.same((await scene.deliveries(id)).map(({ status }) => status).sort(), ['pending', 'succeeded']);

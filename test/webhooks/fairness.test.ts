@@ -116,7 +116,8 @@ t.test('fairness', async (t) => {
     await scene.start(t, { wakes: false });
     await eventually(async () => held.length === 4);
     held.shift()?.();
-    await eventually(async () => (await jobs(db, id)) === 29);
+    const woken = () => db.prisma.webhookDelivery.count({ where: { webhookId: id, jobId: { not: null } } });
+    await eventually(async () => (await woken()) === 29);
     t.match(await db.prisma.webhook.findUnique({ where: { id } }), { answeredAt: Date, failingSince: null });
     up = true;
     for (const answer of held) answer();
