@@ -59,7 +59,6 @@ function goodRun(): { entries: Entries; facts: Facts } {
     ],
     returns: [{ emailId: 'e2', address: 'ok-2@b.test', kind: 'bounce' }],
     jobs: 0,
-    orphans: 0,
     charged: 2,
     counted: 2,
   };

@@ -86,7 +86,6 @@ export async function inWorld(run: Run, options: WorldOptions, work: (stage: Sta
     // The numbers of the log are added up every two seconds, which the facts do not wait for; calls in the air come down.
     await sleep(200);
     const facts = await readFacts(await world.databaseUrl());
-    if (facts.orphans > 0) figures['jobs of dead nodes, which expire within the hour'] = facts.orphans;
     const { totals, findings: found } = audit(world.ledger.entries, facts);
     const own = [...beside.errors.map((what) => ({ rule: 'A10' as const, what })), ...ownFindings(world)];
     return { totals, figures, findings: [...found, ...findings, ...own, ...(await badSignatures(world))] };
