@@ -103,19 +103,20 @@ async function insertContents(tx: Sql, drafts: Draft[]): Promise<void> {
     name: 'accept-contents',
     // All bodies are one binary value: as elements of an array, each character would be escaped here and parsed there.
     text: `INSERT INTO email_contents (email_id, html, text, headers, attachments)
-           SELECT email_id, convert_from(substring($2::bytea FROM html_at FOR html_bytes), 'UTF8'),
-                  convert_from(substring($2::bytea FROM text_at FOR text_bytes), 'UTF8'), headers, attachments
-             FROM unnest($1::uuid[], $3::integer[], $4::integer[], $5::integer[], $6::integer[], $7::jsonb[], $8::jsonb[])
+           SELECT email_id, convert_from(substring($8::bytea FROM html_at FOR html_bytes), 'UTF8'),
+                  convert_from(substring($8::bytea FROM text_at FOR text_bytes), 'UTF8'), headers, attachments
+             FROM unnest($1::uuid[], $2::integer[], $3::integer[], $4::integer[], $5::integer[], $6::jsonb[], $7::jsonb[])
                     AS c (email_id, html_at, html_bytes, text_at, text_bytes, headers, attachments)`,
     values: [
       drafts.map(({ email }) => email.id),
-      bytes,
       html.map((piece) => piece?.at),
       html.map((piece) => piece?.bytes),
       text.map((piece) => piece?.at),
       text.map((piece) => piece?.bytes),
       drafts.map(({ request }) => JSON.stringify(request.headers.map(({ name, value }) => [name, value]))),
       drafts.map(({ attachments }) => JSON.stringify(attachments.map(({ content: _, ...stored }) => stored))),
+      // The last one: what came behind it would have pg copy it once more, into half as much memory again.
+      bytes,
     ],
   });
   // That of a statement which failed is let go: it may still be read.
