@@ -7,11 +7,12 @@ const webhookQueue = 'webhook';
 type QueueName = typeof deliverQueue | typeof webhookQueue;
 
 /**
- * SQL that says whether the job whose id is this expression still waits or runs. The OFFSET has it looked up by its id:
- * otherwise PostgreSQL reads the whole queue first, with all that was done since it was last cleaned.
+ * SQL that says whether the job whose id is this expression still waits. One that a node of the release before has taken does
+ * not, as that one has claimed what it wants of it. The OFFSET has it looked up by its id: otherwise PostgreSQL reads the
+ * whole queue first, with all that was done since it was last cleaned.
  */
-export const isLiveJob = (id: string, queue: QueueName = deliverQueue) =>
-  `EXISTS (SELECT FROM pgboss.job j WHERE j.name = '${queue}' AND j.id = ${id} AND j.state < 'completed' OFFSET 0)`;
+export const isWaitingJob = (id: string, queue: QueueName = deliverQueue) =>
+  `EXISTS (SELECT FROM pgboss.job j WHERE j.name = '${queue}' AND j.id = ${id} AND j.state < 'active' OFFSET 0)`;
 
 /** SQL: what a row is set to that no job wakes and no node holds any more. */
 export const letGo = 'job_id = NULL, claimed_by = NULL, claimed_at = NULL';
@@ -142,7 +143,7 @@ export function createQueue(databaseUrl: string, log: Logger): Queue {
   };
 }
 
-/** A node of the release before knows the first of the emails alone; the others lose their job with it, which the sweeper sees. */
+/** A node of the release before knows the first of the emails alone; that it has taken the job from the others the sweeper sees. */
 type StoredDeliverJob = Omit<Placed<DeliverJob>, 'emailIds'> & { emailId: string; others?: string[] };
 
 /** How jobs of a kind are kept. */

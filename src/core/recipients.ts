@@ -1,6 +1,6 @@
 import type { Database, Sql } from '../db/client.ts';
 import { unseen } from '../db/prepared.ts';
-import { type DeliverJob, isLiveJob, isSame, letGo, type Placed } from '../queue.ts';
+import { type DeliverJob, isSame, isWaitingJob, letGo, type Placed } from '../queue.ts';
 import * as destinations from './destinations.ts';
 
 /** The recipients that one job woke and this node now holds. */
@@ -125,7 +125,7 @@ export async function sweep(
            orphans AS (
              SELECT s.* FROM stretch s
               WHERE (s.claimed_by IS NOT NULL AND NOT EXISTS (SELECT FROM nodes n WHERE n.id = s.claimed_by))
-                 OR (s.claimed_by IS NULL AND NOT ${isLiveJob('s.job_id')})),
+                 OR (s.claimed_by IS NULL AND NOT ${isWaitingJob('s.job_id')})),
            freed AS (
              UPDATE recipients r SET ${letGo}
                FROM orphans o

@@ -1,6 +1,6 @@
 import type { Database, Sql } from '../db/client.ts';
 import { newId } from '../ids.ts';
-import { isLiveJob, letGo, type Queue } from '../queue.ts';
+import { isWaitingJob, letGo, type Queue } from '../queue.ts';
 
 /**
  * The lines of deliveries before the endpoints. What the queue holds is only the head of each line: the rest waits as due
@@ -175,7 +175,7 @@ export async function sweep(
            orphans AS (
              SELECT s.* FROM stretch s
               WHERE (s.claimed_by IS NOT NULL AND NOT EXISTS (SELECT FROM nodes n WHERE n.id = s.claimed_by))
-                 OR (s.claimed_by IS NULL AND NOT ${isLiveJob('s.job_id', 'webhook')})),
+                 OR (s.claimed_by IS NULL AND NOT ${isWaitingJob('s.job_id', 'webhook')})),
            freed AS (
              UPDATE webhook_deliveries d SET ${letGo}
                FROM orphans o

@@ -167,6 +167,38 @@ t.test('rows and jobs', async (t) => {
     await write(...taken.map((entry) => outcome(entry, 0, 'delivered')));
   });
 
+  t.test(
+    'what a node of the release before leaves of a job, which is all but its first email, is free again',
+    async (t) => {
+      const ids = [await send('a@shared.test'), await send('b@shared.test')];
+      const held = await take(await node());
+      await write(...held.map((entry) => outcome(entry, 0, 'deferred', new Date(Date.now() - 1))));
+      t.equal((await wakeDue(db, queue)).woken, 2);
+      const [job, none] = await db.query<{ id: string; first: string }>({
+        text: `UPDATE pgboss.job SET state = 'active' WHERE name = 'deliver' RETURNING id, data->>'emailId' AS first`,
+      });
+      t.equal(none, undefined, 'they share it');
+      if (!job) return;
+      const before = await node();
+      await db.query({
+        text: 'UPDATE recipients SET claimed_by = $1 WHERE email_id = $2',
+        values: [before, job.first],
+      });
+      t.match(await sweep(db, null, 100), { freed: 1 });
+      t.equal((await wakeDue(db, queue)).woken, 1);
+      const taken = await take(await node());
+      t.same(
+        taken.map((entry) => entry.emailId),
+        ids.filter((id) => id !== job.first),
+      );
+      const [older] = held.filter((entry) => entry.emailId === job.first);
+      if (older) await write({ ...outcome(older, 0, 'delivered'), jobId: job.id, nodeId: before });
+      await write(...taken.map((entry) => outcome(entry, 0, 'delivered')));
+      for (const id of ids) t.equal(await status(id), 'sent');
+      await db.query({ text: 'DELETE FROM pgboss.job WHERE id = $1', values: [job.id] });
+    },
+  );
+
   t.test('the sweeper goes on where it stopped', async (t) => {
     const ids = await Promise.all(Array.from({ length: 25 }, (_, index) => send(`a@s${index}.test`)));
     await db.query({ text: `DELETE FROM pgboss.job WHERE name = 'deliver'` });
