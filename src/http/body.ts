@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Context, Middleware } from 'koa';
 import { invalidRequest, payloadTooLarge, unavailable, unsupportedMediaType } from '../errors.ts';
-import { givingWay } from '../give-way.ts';
+import { Assembly } from './assembly.ts';
 import { parsedAtOnce, parseInTurns, parseJson } from './json.ts';
 import { readStructure } from './structure.ts';
 
@@ -40,39 +40,35 @@ export async function readJson(
   if (charset !== '' && charset !== 'utf-8' && charset !== 'utf8') throw unsupportedMediaType('the body must be UTF-8');
   const encoding = ctx.get('Content-Encoding');
   if (encoding && encoding !== 'identity') throw unsupportedMediaType('the body must not be compressed');
-  const bytes = await readAll(ctx.req, limit);
-  const value = await parse(bytes, mostValues);
+  const value = await readAll(ctx.req, limit, (bytes) => parse(bytes, mostValues));
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     throw invalidRequest('the body must be a JSON object');
   return value as Record<string, unknown>;
 }
 
-async function readAll(req: IncomingMessage, limit: number): Promise<Buffer> {
+/** @param use gets all of it, and has no use for it any more when it is done */
+async function readAll<Made>(
+  req: IncomingMessage,
+  limit: number,
+  use: (bytes: Buffer) => Promise<Made>,
+): Promise<Made> {
   const declared = Number(req.headers['content-length'] ?? 0);
   const refuse = () => payloadTooLarge(`the body may have ${limit} bytes at the most`);
   if (declared > limit) throw refuse();
-  const chunks: Buffer[] = [];
-  let size = 0;
-  // The iterator would otherwise destroy the connection of a body that is refused half way, and the answer with it.
-  for await (const chunk of req.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
-    size += chunk.length;
-    inFlight += chunk.length;
-    held.set(req, size);
-    if (size > limit) throw refuse();
-    if (inFlight > mostInFlight) throw unavailable(2);
-    chunks.push(chunk);
+  const body = new Assembly(declared);
+  try {
+    // The iterator would otherwise destroy the connection of a body that is refused half way, and the answer with it.
+    for await (const chunk of req.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
+      body.add(chunk);
+      inFlight += chunk.length;
+      held.set(req, body.size);
+      if (body.size > limit) throw refuse();
+      if (inFlight > mostInFlight) throw unavailable(2);
+    }
+    return await use(await body.bytes());
+  } finally {
+    body.release();
   }
-  return inOnePiece(chunks, size);
-}
-
-async function inOnePiece(chunks: Buffer[], size: number): Promise<Buffer> {
-  if (size <= parsedAtOnce) return Buffer.concat(chunks, size);
-  const bytes = Buffer.allocUnsafeSlow(size);
-  let at = 0;
-  await givingWay(chunks, (chunk) => {
-    at += chunk.copy(bytes, at);
-  });
-  return bytes;
 }
 
 async function parse(bytes: Buffer, mostValues: number): Promise<unknown> {

@@ -1,3 +1,4 @@
+import net from 'node:net';
 import t from 'tap';
 import { createUnsubscribeToken } from '../../src/mail/token.ts';
 import { buildAccount, buildKey, buildSender, unsubscribeKey } from '../support/build.ts';
@@ -26,6 +27,37 @@ t.test('batch', async (t) => {
     );
     t.match(body, { count: 3, errors: [], emails: [{ status: 'queued', id: String }] });
     for (const { id } of body.emails) t.equal((await node.call('GET', `/api/v1/emails/${id}`, { key })).status, 200);
+  });
+
+  t.test('large ones at once, and one that breaks off, are not mixed up', async (t) => {
+    const large = (name: string, count: number) =>
+      Array.from({ length: count }, (_, at) => ({
+        ...item({ subject: `${name}${at}` }),
+        text: `${name}${at} é\n`.repeat(4_000),
+      }));
+    const batches = ['a', 'b', 'c'].map((name, at) => large(name, 20 + 5 * at));
+    const broken = JSON.stringify({ emails: large('d', 30) });
+    const { hostname, port } = new URL(node.baseUrl);
+    const socket = net.connect(Number(port), hostname).on('error', () => {});
+    socket.write(
+      `POST /api/v1/emails/batch HTTP/1.1\r\nHost: x\r\nX-API-Key: ${key}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(broken)}\r\n\r\n`,
+    );
+    socket.write(broken.slice(0, broken.length / 2));
+    for (let round = 0; round < 2; round += 1) {
+      const answers = await Promise.all(batches.map((emails) => post({ emails })));
+      socket.destroy();
+      for (const [at, { status, body }] of answers.entries()) {
+        t.equal(status, 200);
+        const ids = body.emails.map((email: { id: string }) => email.id);
+        const stored = await node.db.query<{ text: string }>({
+          text: 'SELECT text FROM email_contents JOIN unnest($1::uuid[]) WITH ORDINALITY AS asked (email_id, place) USING (email_id) ORDER BY place',
+          values: [ids],
+        });
+        // Not by comparing megabytes in a way that shows where they differ.
+        const wrong = stored.flatMap(({ text }, place) => (text === batches[at]?.[place]?.text ? [] : [place]));
+        t.strictSame([stored.length, wrong], [batches[at]?.length, []]);
+      }
+    }
   });
 
   t.test('an item refused in context does not abort the others', async (t) => {

@@ -1,0 +1,71 @@
+import { randomBytes } from 'node:crypto';
+import { mock } from 'node:test';
+import t from 'tap';
+import { Assembly } from '../../src/http/assembly.ts';
+
+const kB = 1024;
+const MB = kB * kB;
+
+/** Puts `bytes` together from chunks of sizes up to `most`. */
+function assemble(bytes: Buffer, most: number, declared = bytes.length): Assembly {
+  const body = new Assembly(declared);
+  for (let at = 0; at < bytes.length; ) {
+    const size = 1 + Math.floor(Math.random() * most);
+    body.add(bytes.subarray(at, at + size));
+    at += size;
+  }
+  return body;
+}
+
+t.test('a body is what its chunks are, however they come and whether its length was declared', async (t) => {
+  for (const length of [0, 1, 16 * kB, 256 * kB - 1, 256 * kB, 256 * kB + 1, MB, 3 * MB + 7])
+    for (const most of [7 * kB, 64 * kB, 4 * MB])
+      for (const declared of [length, 0]) {
+        const bytes = randomBytes(length);
+        const body = assemble(bytes, most, declared);
+        t.equal(body.size, length);
+        t.ok((await body.bytes()).equals(bytes), `${length} bytes in chunks of up to ${most}, declared ${declared}`);
+        body.release();
+      }
+});
+
+t.test('memory is used again once it is given back, and not before', async (t) => {
+  const [first, second, third] = [MB, MB, MB / 2].map((length) => randomBytes(length)) as [Buffer, Buffer, Buffer];
+  const one = assemble(first, 64 * kB);
+  const other = assemble(second, 64 * kB);
+  const [memory, another] = [await one.bytes(), await other.bytes()];
+  t.not(memory.buffer, another.buffer, 'two at once have their own');
+  one.release();
+  const next = assemble(third, 64 * kB);
+  t.equal((await next.bytes()).buffer, memory.buffer);
+  t.ok((await next.bytes()).equals(third), 'a shorter one sees nothing of the one before');
+  t.ok((await other.bytes()).equals(second), 'what somebody still reads stays as it is');
+  for (const body of [next, other]) body.release();
+});
+
+t.test('two are kept, the largest, and for ten seconds', async (t) => {
+  mock.timers.enable({ apis: ['setTimeout'] });
+  t.teardown(() => mock.timers.reset());
+  const bodies = [6, 7, 8].map((length) => assemble(Buffer.alloc(length * MB), MB));
+  const memories = await Promise.all(bodies.map(async (body) => (await body.bytes()).buffer));
+  for (const body of bodies) body.release();
+  const small = assemble(Buffer.alloc(6 * MB), MB);
+  t.equal((await small.bytes()).buffer, memories[1], 'the smallest that it fits into');
+  mock.timers.tick(9_000);
+  small.release();
+  mock.timers.tick(9_000);
+  const large = assemble(Buffer.alloc(8 * MB), MB);
+  t.equal((await large.bytes()).buffer, memories[2]);
+  large.release();
+  mock.timers.tick(10_000);
+  const later = assemble(Buffer.alloc(8 * MB), MB);
+  t.notOk(memories.includes((await later.bytes()).buffer), 'nothing is kept for good');
+  later.release();
+});
+
+t.test('who only declares a large body gets no memory for it', async (t) => {
+  const before = process.memoryUsage().arrayBuffers;
+  const claims = Array.from({ length: 20 }, () => assemble(Buffer.alloc(64 * kB), 64 * kB, 64 * MB));
+  t.ok(process.memoryUsage().arrayBuffers - before < 8 * MB);
+  for (const claim of claims) claim.release();
+});
