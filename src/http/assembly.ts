@@ -6,9 +6,12 @@ const largeFrom = 256 * 1024;
 /** Who only says that a large body comes gets no memory for it: this part of it has to be there first. */
 const seriousPart = 1 / 16;
 
-/** As many are kept for the bodies to come, and for as long, in ms, after one was given back. */
+/** As many are kept for the bodies to come, those that were used last, and for as long, in ms, after one was given back. */
 const mostKept = 2;
 const keptForMs = 10_000;
+
+/** A body gets no memory that is more times as large, which would then stay for as long as smaller bodies come. */
+const mostTimes = 4;
 
 /** Sizes are rounded up to this many bytes, as one batch is hardly ever as long as the one before. */
 const step = 1024 * 1024;
@@ -72,16 +75,15 @@ export class Assembly {
 }
 
 function lend(size: number): Buffer {
-  const index = kept.findIndex((memory) => memory.length >= size);
-  const [memory] = index === -1 ? [] : kept.splice(index, 1);
-  return memory ?? Buffer.allocUnsafeSlow(Math.ceil(size / step) * step);
+  const fits = ({ length }: Buffer) => length >= size && length <= Math.max(mostTimes * size, step);
+  const memory = kept.find(fits);
+  if (!memory) return Buffer.allocUnsafeSlow(Math.ceil(size / step) * step);
+  kept = kept.filter((other) => other !== memory);
+  return memory;
 }
 
 function takeBack(memory: Buffer): void {
-  kept.push(memory);
-  // The smallest first, so that the largest are those that stay and a body gets the smallest that it fits into.
-  kept.sort((one, other) => one.length - other.length);
-  if (kept.length > mostKept) kept.shift();
+  kept = [memory, ...kept].slice(0, mostKept);
   clearTimeout(forgetting);
   forgetting = setTimeout(() => {
     kept = [];
