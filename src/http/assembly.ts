@@ -1,10 +1,15 @@
 import { givingWay } from '../give-way.ts';
 
+const MB = 1024 * 1024;
+
 /** Bytes from which on a body gets memory of its own size, which is used again. */
-const largeFrom = 256 * 1024;
+const largeFrom = MB / 4;
 
 /** Who only says that a large body comes gets no memory for it: this part of it has to be there first. */
 const seriousPart = 1 / 16;
+
+/** Bytes that are lent to bodies that are not all there yet; the others wait in chunks for their end. */
+const mostLent = 128 * MB;
 
 /** As many are kept for the bodies to come, those that were used last, and for as long, in ms, after one was given back. */
 const mostKept = 2;
@@ -13,9 +18,7 @@ const keptForMs = 10_000;
 /** A body gets no memory that is more times as large, which would then stay for as long as smaller bodies come. */
 const mostTimes = 4;
 
-/** Sizes are rounded up to this many bytes, as one batch is hardly ever as long as the one before. */
-const step = 1024 * 1024;
-
+let lent = 0;
 let kept: Buffer[] = [];
 let forgetting: NodeJS.Timeout | undefined;
 
@@ -44,19 +47,22 @@ export class Assembly {
     if (this.#memory) chunk.copy(this.#memory, this.#size);
     else this.#chunks.push(chunk);
     this.#size += chunk.length;
-    if (!this.#memory && this.#declared >= largeFrom && this.#size >= this.#declared * seriousPart) this.#settle();
+    if (!this.#memory && this.#isWorthMemory()) this.#settle();
   }
 
-  /** All of it, for as long as it is not released. */
+  /** All of it, for as long as it is not released; nothing comes after that. */
   async bytes(): Promise<Buffer> {
-    if (this.#memory) return this.#memory.subarray(0, this.#size);
-    if (this.#size < largeFrom) return Buffer.concat(this.#chunks, this.#size);
-    const bytes = Buffer.allocUnsafeSlow(this.#size);
-    let at = 0;
-    await givingWay(this.#chunks, (chunk) => {
-      at += chunk.copy(bytes, at);
-    });
-    return bytes;
+    if (!this.#memory && this.#size < largeFrom) return Buffer.concat(this.#chunks, this.#size);
+    if (!this.#memory) {
+      const memory = lend(this.#size);
+      this.#memory = memory;
+      let at = 0;
+      await givingWay(this.#chunks, (chunk) => {
+        at += chunk.copy(memory, at);
+      });
+      this.#chunks = [];
+    }
+    return this.#memory.subarray(0, this.#size);
   }
 
   /** To be called once, when nobody reads its bytes any more. */
@@ -64,6 +70,11 @@ export class Assembly {
     if (this.#memory) takeBack(this.#memory);
     this.#memory = null;
     this.#chunks = [];
+  }
+
+  #isWorthMemory(): boolean {
+    const declared = this.#declared;
+    return declared >= largeFrom && this.#size >= declared * seriousPart && lent + declared <= mostLent;
   }
 
   #settle(): void {
@@ -75,17 +86,25 @@ export class Assembly {
 }
 
 function lend(size: number): Buffer {
-  const fits = ({ length }: Buffer) => length >= size && length <= Math.max(mostTimes * size, step);
-  const memory = kept.find(fits);
-  if (!memory) return Buffer.allocUnsafeSlow(Math.ceil(size / step) * step);
+  const fits = ({ length }: Buffer) => length >= size && length <= Math.max(mostTimes * size, MB);
+  // One batch is hardly ever as long as the one before.
+  const memory = kept.find(fits) ?? Buffer.allocUnsafeSlow(Math.ceil(size / MB) * MB);
   kept = kept.filter((other) => other !== memory);
+  lent += memory.length;
   return memory;
 }
 
 function takeBack(memory: Buffer): void {
-  kept = [memory, ...kept].slice(0, mostKept);
+  lent -= memory.length;
+  for (const tooMany of kept.splice(mostKept - 1)) free(tooMany);
+  kept.unshift(memory);
   clearTimeout(forgetting);
   forgetting = setTimeout(() => {
-    kept = [];
+    for (const memory of kept.splice(0)) free(memory);
   }, keptForMs).unref();
+}
+
+/** At once, not when V8 comes to it: many large bodies at once would need many times the memory that they may have. */
+function free(memory: Buffer): void {
+  (memory.buffer as ArrayBuffer).transfer(0);
 }
