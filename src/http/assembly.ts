@@ -1,4 +1,5 @@
 import { givingWay } from '../give-way.ts';
+import { freeNow } from '../memory.ts';
 
 const MB = 1024 * 1024;
 
@@ -43,10 +44,12 @@ export class Assembly {
     return this.#size;
   }
 
+  /** @param chunk nobody else has it: it is freed when it was copied */
   add(chunk: Buffer): void {
-    if (this.#memory) chunk.copy(this.#memory, this.#size);
-    else this.#chunks.push(chunk);
+    const at = this.#size;
     this.#size += chunk.length;
+    if (this.#memory) move(chunk, this.#memory, at);
+    else this.#chunks.push(chunk);
     if (!this.#memory && this.#isWorthMemory()) this.#settle();
   }
 
@@ -58,7 +61,7 @@ export class Assembly {
       this.#memory = memory;
       let at = 0;
       await givingWay(this.#chunks, (chunk) => {
-        at += chunk.copy(memory, at);
+        at += move(chunk, memory, at);
       });
       this.#chunks = [];
     }
@@ -80,9 +83,15 @@ export class Assembly {
   #settle(): void {
     this.#memory = lend(this.#declared);
     let at = 0;
-    for (const chunk of this.#chunks) at += chunk.copy(this.#memory, at);
+    for (const chunk of this.#chunks) at += move(chunk, this.#memory, at);
     this.#chunks = [];
   }
+}
+
+function move(chunk: Buffer, memory: Buffer, at: number): number {
+  const size = chunk.copy(memory, at);
+  freeNow(chunk);
+  return size;
 }
 
 function lend(size: number): Buffer {
@@ -96,15 +105,11 @@ function lend(size: number): Buffer {
 
 function takeBack(memory: Buffer): void {
   lent -= memory.length;
-  for (const tooMany of kept.splice(mostKept - 1)) free(tooMany);
+  // At once: many large bodies at once would else need many times the memory that they may have.
+  for (const tooMany of kept.splice(mostKept - 1)) freeNow(tooMany);
   kept.unshift(memory);
   clearTimeout(forgetting);
   forgetting = setTimeout(() => {
-    for (const memory of kept.splice(0)) free(memory);
+    for (const memory of kept.splice(0)) freeNow(memory);
   }, keptForMs).unref();
-}
-
-/** At once, not when V8 comes to it: many large bodies at once would need many times the memory that they may have. */
-function free(memory: Buffer): void {
-  (memory.buffer as ArrayBuffer).transfer(0);
 }

@@ -59,8 +59,8 @@ async function readAll<Made>(
   try {
     // The iterator would otherwise destroy the connection of a body that is refused half way, and the answer with it.
     for await (const chunk of req.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
-      body.add(chunk);
       inFlight += chunk.length;
+      body.add(chunk);
       held.set(req, body.size);
       if (body.size > limit) throw refuse();
       if (inFlight > mostInFlight) throw unavailable(2);

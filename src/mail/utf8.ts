@@ -1,4 +1,5 @@
 import { transcode } from 'node:buffer';
+import { freeNow } from '../memory.ts';
 import { Scratch } from './scratch.ts';
 
 const encoder = new TextEncoder();
@@ -20,7 +21,10 @@ export function writeUtf8(text: string, into: Buffer): number {
   const utf16 = room.subarray(0, room.write(text, 'utf16le'));
   try {
     // Where one character is beyond Latin-1, in a third of the time that the encoder takes.
-    return transcode(utf16, 'utf16le', 'utf8').copy(into);
+    const utf8 = transcode(utf16, 'utf16le', 'utf8');
+    const size = utf8.copy(into);
+    freeNow(utf8);
+    return size;
   } catch {
     return encoder.encodeInto(text, into).written;
   }
