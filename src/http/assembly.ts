@@ -1,5 +1,5 @@
+import { freeNow } from '../free-now.ts';
 import { givingWay } from '../give-way.ts';
-import { freeNow } from '../memory.ts';
 
 const MB = 1024 * 1024;
 

@@ -1,5 +1,5 @@
 import { transcode } from 'node:buffer';
-import { freeNow } from '../memory.ts';
+import { freeNow } from '../free-now.ts';
 import { Scratch } from './scratch.ts';
 
 const encoder = new TextEncoder();
