@@ -15,7 +15,7 @@ t.test('every folder of tests is run by a group', async (t) => {
       .map((folder) => ({ folder: folder.replaceAll("'", ''), part: Number(part), of: Number(of) }));
   });
   for (const folder of folders) {
-    const own = parts.filter((one) => one.folder === folder);
+    const own = parts.filter((one) => one.folder === folder).sort((one, other) => one.part - other.part);
     const all = Array.from({ length: own[0]?.of ?? 1 }, (_, index) => ({ folder, part: index + 1, of: own.length }));
     t.strictSame(own, all, `test/${folder}: name it in one of test/groups`);
   }
