@@ -163,7 +163,7 @@ const parsers: Record<string, (text: string) => unknown> = {
   'a subject that is written': (text) => writeText('Subject', text.slice(0, longestValue), true),
   'a name that is written': (text) =>
     writeAddresses('To', [{ name: text.slice(0, longestValue), address: 'a@b.c', local: 'a', domain: 'b.c' }]),
-  'a field that is signed': (text) => relaxedField(Buffer.from(`X: ${text}\r\n`)),
+  'a field that is signed': (text) => relaxedField(`X: ${text}\r\n`),
   'a header of a client': (text) => [refuseHeader('X-Mine', text), refuseHeader(text, 'x')],
   'an attachment': (text) => [
     refuseAttachment({ filename: withoutPath(text), contentType: text, contentId: text }),

@@ -8,7 +8,7 @@ import {
 } from 'node:crypto';
 import { promisify } from 'node:util';
 import { hashRelaxedBody, relaxedField } from './canonical.ts';
-import { type RawField, readHeader } from './headers.ts';
+import { readHeader } from './headers.ts';
 
 /** What a domain signs with: RSA is understood everywhere, Ed25519 (RFC 8463) is shorter and stands beside it. */
 export const dkimAlgorithms = ['rsa', 'ed25519'] as const;
@@ -61,6 +61,9 @@ const signed = [
   'TLS-Report-Domain',
   'TLS-Report-Submitter',
 ];
+
+const selectable = [...overSigned, ...signed];
+const places = new Map(selectable.map((name, place) => [name.toLowerCase(), place]));
 
 const fewestRsaBits = 1024;
 const mostRsaBits = 4096;
@@ -141,17 +144,13 @@ export function publishedKey(txt: string): string | null {
  * keys runs in the thread pool.
  */
 export async function sign(message: Buffer, keys: DkimKey[], at: Date): Promise<Buffer> {
-  const { fields, body } = readHeader(message);
-  return signFields(fields, await hashRelaxedBody(message.subarray(body)), keys, at);
+  const { body } = readHeader(message);
+  return signHeader(message.subarray(0, body), await hashRelaxedBody(message.subarray(body)), keys, at);
 }
 
 /** The same for a message whose header and body hash are known apart. */
-export function signHeader(header: Buffer, bodyHash: string, keys: DkimKey[], at: Date): Promise<Buffer> {
-  return signFields(readHeader(header).fields, bodyHash, keys, at);
-}
-
-async function signFields(fields: RawField[], bodyHash: string, keys: DkimKey[], at: Date): Promise<Buffer> {
-  const selected = selectFields(fields);
+export async function signHeader(header: Buffer, bodyHash: string, keys: DkimKey[], at: Date): Promise<Buffer> {
+  const selected = selectFields(header.toString('latin1'));
   const [only, ...others] = keys;
   if (only && others.length === 0) return signatureField(only, selected, bodyHash, at);
   return Buffer.concat(await Promise.all(keys.map((key) => signatureField(key, selected, bodyHash, at))));
@@ -159,53 +158,74 @@ async function signFields(fields: RawField[], bodyHash: string, keys: DkimKey[],
 
 async function signatureField(
   { domain, selector, privateKey }: DkimKey,
-  { names, canonical }: { names: string[]; canonical: string },
+  { list, canonical }: Selected,
   bodyHash: string,
   at: Date,
 ): Promise<Buffer> {
-  const unsigned =
-    `DKIM-Signature: v=1; a=${privateKey.asymmetricKeyType}-sha256; c=relaxed/relaxed; d=${domain};\r\n` +
-    ` s=${selector}; t=${Math.floor(at.getTime() / 1000)};\r\n` +
-    ` bh=${bodyHash};\r\n` +
-    ` h=${foldNames(names)};\r\n b=`;
-  const data = Buffer.from(canonical + relaxedField(Buffer.from(unsigned, 'latin1')), 'latin1');
+  const tags = [
+    `v=1; a=${privateKey.asymmetricKeyType}-sha256; c=relaxed/relaxed; d=${domain}`,
+    `s=${selector}; t=${Math.floor(at.getTime() / 1000)}`,
+    `bh=${bodyHash}`,
+  ];
+  const data = Buffer.from(`${canonical}dkim-signature:${tags.join('; ')}; h=${list.relaxed}; b=`, 'latin1');
   const signature = (await signInPool(data, privateKey)).toString('base64');
-  return Buffer.from(`${unsigned}${signature.match(/.{1,74}/g)?.join('\r\n ')}\r\n`, 'latin1');
+  const folded = `${tags.join(';\r\n ')};\r\n h=${list.folded};\r\n b=${signature.match(/.{1,74}/g)?.join('\r\n ')}`;
+  return Buffer.from(`DKIM-Signature: ${folded}\r\n`, 'latin1');
 }
 
-/** The h= names and the canonical form of the fields they stand for: of several with one name, the last comes first (RFC 6376 section 5.4.2). */
-function selectFields(fields: RawField[]): { names: string[]; canonical: string } {
-  const byName = new Map<string, RawField[]>();
-  for (const field of fields) {
-    const name = field.name.toLowerCase();
-    const same = byName.get(name);
-    if (same) same.unshift(field);
-    else byName.set(name, [field]);
+/** What is signed of a header: the list for h=, and the canonical form of the fields that it names, each with its CRLF. */
+interface Selected {
+  list: NameList;
+  canonical: string;
+}
+
+/** As it stands in the field, and as it is signed. */
+interface NameList {
+  folded: string;
+  relaxed: string;
+}
+
+/** Of several fields with one name, the last comes first (RFC 6376 section 5.4.2). */
+function selectFields(header: string): Selected {
+  const selected: { place: number; field: string }[] = [];
+  for (const field of header.split(/\r\n(?![ \t])/).reverse()) {
+    // Old syntax allows white space before the colon. Not `trimEnd`, which takes more octets for that.
+    let end = Math.max(0, field.indexOf(':'));
+    while (field[end - 1] === ' ' || field[end - 1] === '\t') end--;
+    const place = places.get(field.slice(0, end).toLowerCase());
+    if (place !== undefined) selected.push({ place, field });
   }
-  const names: string[] = [];
+  selected.sort((one, other) => one.place - other.place);
+  let names = '';
   let canonical = '';
-  for (const name of [...overSigned, ...signed]) {
-    for (const field of byName.get(name.toLowerCase()) ?? []) {
-      names.push(name);
-      canonical += `${relaxedField(field.raw)}\r\n`;
-    }
+  for (const { place, field } of selected) {
+    names += `${selectable[place]}:`;
+    canonical += `${relaxedField(field)}\r\n`;
   }
-  return { names: [...names, ...overSigned], canonical };
+  return { list: listOf(names), canonical };
 }
 
-function foldNames(names: string[]): string {
-  let folded = '';
+/** Nearly all messages have the same fields. */
+let latest = { names: '', list: foldNames('') };
+
+function listOf(names: string): NameList {
+  if (latest.names !== names) latest = { names, list: foldNames(names) };
+  return latest.list;
+}
+
+/** @param names of the fields that are there, with a colon behind each */
+function foldNames(names: string): NameList {
+  const lines = [''];
   let column = 3;
-  names.forEach((name, index) => {
-    const piece = index < names.length - 1 ? `${name}:` : name;
+  for (const [piece] of `${names}${overSigned.join(':')}`.matchAll(/[^:]+:?/g)) {
     if (column + piece.length > 75) {
-      folded += '\r\n  ';
+      lines.push('');
       column = 2;
     }
-    folded += piece;
+    lines[lines.length - 1] += piece;
     column += piece.length;
-  });
-  return folded;
+  }
+  return { folded: lines.join('\r\n  '), relaxed: lines.join(' ') };
 }
 
 /** What Ed25519 signs is the hash (RFC 8463 section 3). */

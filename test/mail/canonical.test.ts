@@ -41,11 +41,11 @@ t.test('the canonical header field', async (t) => {
     ['Empty: \t\r\n', 'empty:'],
     ['C:\r\n d : e\r\n', 'c:d : e'],
   ] as const) {
-    t.equal(relaxedField(Buffer.from(field)), canonical, show(field));
+    t.equal(relaxedField(field), canonical, show(field));
   }
   const utf8 = 'Subject: \u00a0à\u0085 Å\u00a0\r\n';
   t.equal(
-    Buffer.from(relaxedField(Buffer.from(utf8)), 'latin1').toString(),
+    Buffer.from(relaxedField(Buffer.from(utf8).toString('latin1')), 'latin1').toString(),
     'subject:\u00a0à\u0085 Å\u00a0',
     'the octets of UTF-8 are no white space',
   );
