@@ -1,6 +1,7 @@
 import t, { type Test } from 'tap';
 import { directEnv, startDirectNode } from '../support/direct.ts';
 import { testKey } from '../support/keys.ts';
+import { dayLasting } from '../support/midnight.ts';
 import { type Sink, startSink } from '../support/mx.ts';
 import { eventually, startTestNode, type TestNode } from '../support/node.ts';
 
@@ -31,14 +32,16 @@ const waiting = async (node: TestNode, pool: string) =>
     values: [`warm-up of pool ${pool}:%`],
   });
 
-const env = {
+const environment = () => ({
   SENDING_IPS: '127.0.0.1,marketing=127.0.0.6,bulk=127.0.0.7,dual=127.0.0.8,dual=::1',
   WARM_UP: `127.0.0.7=${dayFromNow(0)},127.0.0.8=${dayFromNow(9)}`,
   WARM_UP_PLAN: '5,20',
   RETRY_SCHEDULE: '1h',
-};
+});
 
 t.test('pools and warm-up', async (t) => {
+  await dayLasting(120_000);
+  const env = environment();
   const { sink, node, use, explain, destinations } = await start(t, env);
   const sent = async (count: number) => {
     await eventually(async () => sink.messages.length === count);
