@@ -2,11 +2,13 @@ import t from 'tap';
 import { buildSender } from '../support/build.ts';
 import { startDirectNode } from '../support/direct.ts';
 import { testKey } from '../support/keys.ts';
+import { dayLasting } from '../support/midnight.ts';
 import { startSink } from '../support/mx.ts';
 import { eventually } from '../support/node.ts';
 import { startMailer } from './scene.ts';
 
 t.test('statistics', async (t) => {
+  await dayLasting(60_000);
   const sink = await startSink({
     onRecipient: (address) => {
       if (address.startsWith('gone')) return '550 5.1.1 no such user';

@@ -133,7 +133,7 @@ function exchange(url: URL, options: RequestOptions, payload: string | undefined
 }
 
 /** Asks again until the answer is not null or false, or the time is over: no promise of ours, but what a slow machine may take. */
-export async function eventually<T>(ask: () => Promise<T | null | false | undefined>, withinMs = 20_000): Promise<T> {
+export async function eventually<T>(ask: () => Promise<T | null | false | undefined>, withinMs = 30_000): Promise<T> {
   // Asking costs as much as what is waited for, so it gets rarer.
   for (let end = Date.now() + withinMs, pauseMs = 15; ; pauseMs = Math.min(pauseMs * 1.3, 150)) {
     const answer = await ask();
