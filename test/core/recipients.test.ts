@@ -135,10 +135,11 @@ t.test('rows and jobs', async (t) => {
     const [held] = await take(await node());
     t.ok(held);
     if (!held) return;
-    await write(outcome(held, 0, 'delivered'), outcome(held, 1, 'deferred', new Date(Date.now() + 300)));
+    const due = Date.now() + 2_000;
+    await write(outcome(held, 0, 'delivered'), outcome(held, 1, 'deferred', new Date(due)));
     t.equal(await status(id), 'queued');
     t.equal((await wakeDue(db, queue)).woken, 0, 'not yet');
-    await new Promise((resume) => setTimeout(resume, 350));
+    await new Promise((resume) => setTimeout(resume, due + 50 - Date.now()));
     t.equal((await wakeDue(db, queue)).woken, 1);
     t.equal((await wakeDue(db, queue)).woken, 0, 'once');
     const [again] = await take(await node());

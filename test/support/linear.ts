@@ -6,8 +6,8 @@ const most = 50;
 /** Below that growth is not measured: it would be noise. */
 const enough = 10;
 const rounds = 12;
-/** A machine that is shared may be several times slower for half a minute: then it is asked again later. */
-const lateMs = 40_000;
+/** A machine that is shared may be several times slower for a minute: then it is asked again later. */
+const lateMs = 120_000;
 const pauseMs = 300;
 /** What is linear takes eight times as long for eight times the text, and what is quadratic 64 times. */
 const growth = 24;
