@@ -10,7 +10,16 @@ const steps = [
 ];
 
 /* A few dozen kills, an outage, cut connections and a frozen node, in two minutes: see docs/reliability.md. */
-const chaos = ['run', '--silent', 'chaos', '--', '--only', 'stages,two-nodes,frozen,cuts,database,drain'];
+const chaos = [
+  'run',
+  '--silent',
+  'chaos',
+  '--',
+  '--only',
+  'stages,two-nodes,frozen,cuts,database,drain',
+  '--lanes',
+  '6',
+];
 
 /* Side by side, as each keeps one processor busy; what a step says comes in one piece when it is over. */
 for (const result of await Promise.all(steps.map(([title, args]) => aside(title, process.execPath, args))))

@@ -114,7 +114,7 @@ const part = (type: string, content: string) =>
 /** A field of a submitted message goes on in the next line. */
 const folded = (text: string) => text.replaceAll('\n', '\r\n ');
 const submitted = (field: string, body = 't') =>
-  Buffer.from(`From: a@b.test\r\n${folded(field)}\r\nMIME-Version: 1.0\r\n\r\n${body}`);
+  Buffer.from(`From: a@b.test\r\n${field}\r\nMIME-Version: 1.0\r\n\r\n${body}`);
 
 const forwarded = (text: string) => {
   const app = new Koa({ proxy: true, maxIpsCount: 2 });
@@ -144,12 +144,14 @@ const parsers: Record<string, (text: string) => unknown> = {
   'a quoted name': (text) => parseMailbox(`"${text}" <a@b.test>`),
   'a list of addresses': (text) => parseAddressList('To', text),
   'a domain': normalizeDomain,
-  'the fields of a submission': (text) =>
-    Promise.all(
+  'the fields of a submission': (text) => {
+    const value = folded(text);
+    return Promise.all(
       ['From', 'To', 'Subject', 'Content-Type', 'X-Mine'].map((name) =>
-        readSubmission(submitted(`${name}: x${text}`), true).catch(() => {}),
+        readSubmission(submitted(`${name}: x${value}`), true).catch(() => {}),
       ),
-    ),
+    );
+  },
   'the part of a submission': (text) =>
     readSubmission(
       submitted(

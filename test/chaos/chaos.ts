@@ -25,15 +25,7 @@ const longRounds = 20;
 const say = (sentence: string) => process.stderr.write(`${new Date().toISOString().slice(11, 19)} ${sentence}\n`);
 
 async function main(options: Options): Promise<void> {
-  const chosen = scenarios.filter(({ name, long = false }) =>
-    options.only.length === 0 ? options.long || !long : options.only.includes(name),
-  );
-  const unknown = options.only.filter((name) => !scenarios.some((one) => one.name === name));
-  if (unknown.length > 0) {
-    throw new TypeError(
-      `no such scenario: ${unknown.join(', ')}; there are ${scenarios.map(({ name }) => name).join(', ')}`,
-    );
-  }
+  const chosen = choose(options);
   const home = await mkdtemp(join(tmpdir(), 'sendwright-chaos-'));
   await chmod(home, 0o755);
   say(`seed ${options.seed}, ledgers in ${home}`);
@@ -56,6 +48,32 @@ async function main(options: Options): Promise<void> {
   process.exit(bad ? 1 : 0);
 }
 
+/** @throws TypeError with a sentence about what is wrong */
+function choose({ only, long, stages }: Options): Scenario[] {
+  const named = (wanted: string, { name }: Scenario) => name === wanted || name.startsWith(`${wanted}-`);
+  const unknown = only.filter((wanted) => !scenarios.some((scenario) => named(wanted, scenario)));
+  if (unknown.length > 0) {
+    throw new TypeError(
+      `no such scenario: ${unknown.join(', ')}; there are ${scenarios.map(({ name }) => name).join(', ')}`,
+    );
+  }
+  const asked = scenarios.filter((scenario) =>
+    only.length === 0 ? long || !scenario.long : only.some((wanted) => named(wanted, scenario)),
+  );
+  const chosen = asked
+    .map((scenario) => (scenario.stages ? { ...scenario, stages: withStart(scenario.stages, stages) } : scenario))
+    .filter((scenario) => scenario.stages?.length !== 0);
+  if (stages.length > 0 && !chosen.some((scenario) => scenario.stages))
+    throw new TypeError(`no stage of what is to run begins with ${stages.join(' or ')}`);
+  return chosen;
+}
+
+/** `S1` is not the start of `S10`. */
+function withStart(names: string[], starts: string[]): string[] {
+  if (starts.length === 0) return names;
+  return names.filter((name) => starts.some((start) => name.startsWith(start) && !/\w/.test(name[start.length] ?? '')));
+}
+
 function tell({ name, findings, tookMs }: Outcome): void {
   const result = findings.length === 0 ? 'all is well' : `${findings.length} things are wrong`;
   say(`${name}: ${result}, ${Math.round(tookMs / 1000)} s`);
@@ -70,7 +88,7 @@ async function perform(scenario: Scenario, options: Options, folder: string): Pr
     .run({
       folder,
       rounds,
-      stages: options.stages,
+      stages: scenario.stages ?? [],
       random: new Random(options.seed).fork(scenario.name),
       say: (sentence) => say(`${scenario.name}: ${sentence}`),
     })

@@ -14,7 +14,7 @@ export interface Run {
   random: Random;
   /** How often it does what it does. */
   rounds: number;
-  /** What the names of stages to be reached begin with; empty: all. */
+  /** Of the scenario's stages those to be reached; empty for a scenario that has none. */
   stages: string[];
   /** Tells how far it is. */
   say(sentence: string): void;
@@ -34,6 +34,8 @@ export interface Scenario {
   quick: number;
   /** Left out of a quick run, unless it is named. */
   long?: boolean;
+  /** The names of what `--stage` chooses from. */
+  stages?: string[];
   run(run: Run): Promise<Result>;
 }
 

@@ -8,14 +8,15 @@ import { lateDot } from './late-dot.ts';
 import { clocksOff, frozenNode } from './nodes.ts';
 import { randomInput } from './random-bytes.ts';
 import { drain, killAlone, killOfTwo, killSameMail, killWorkers } from './random-kills.ts';
-import { killAtStages } from './stages.ts';
+import { killAfterwards, killWhileSending } from './stages.ts';
 
 /** The longest first, as several run at once. */
 export const scenarios: Scenario[] = [
-  killAtStages,
+  connectionsCut,
+  killAfterwards,
   frozenNode,
   killOfTwo,
-  connectionsCut,
+  killWhileSending,
   databaseStopped,
   clocksOff,
   killAlone,
