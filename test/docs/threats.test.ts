@@ -52,7 +52,7 @@ t.test('each threat stands on the page once, with a test that is there', async (
         const [, script = '', only = ''] = /^npm run (?:-s )?([\w:-]+)(?:.* --only (\S+))?/.exec(one.command) ?? [];
         if (!(script in scripts)) t.fail(`${id}: there is no script ${script}`);
         for (const name of only.split(',').filter(Boolean))
-          if (!parts.includes(`name: '${name}'`)) t.fail(`${id}: there is no ${name} for ${one.command}`);
+          if (!new RegExp(`name: '${name}['-]`).test(parts)) t.fail(`${id}: there is no ${name} for ${one.command}`);
         continue;
       }
       const { path, title } = one;

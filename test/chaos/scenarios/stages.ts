@@ -2,14 +2,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { inWorld, type Scenario } from '../run.ts';
 import { type Scene, stages, startStages } from '../stages.ts';
 
-/** `kill -9` at each of these stages of the way of an email: one round is each of them once. */
-const killAt = (name: string, what: string, own: (stage: number) => boolean): Scenario => {
-  const isOwn = (stage: string) => own(Number.parseInt(stage.slice(1), 10));
+/** `kill -9` at each of these stages of the way of an email, chosen by number: one round is each of them once. */
+function killAt(isOwn: (number: number) => boolean): Pick<Scenario, 'quick' | 'stages' | 'run'> {
+  const names = [...Object.keys(stages), ...Object.keys(startStages)];
   return {
-    name,
-    what,
     quick: 1,
-    stages: [...Object.keys(stages), ...Object.keys(startStages)].filter(isOwn),
+    stages: names.filter((name) => isOwn(Number.parseInt(name.slice(1), 10))),
     run: (run) =>
       inWorld(run, { database: 'own' }, async (stage) => {
         const { world, beside, figures, findings, order } = stage;
@@ -55,8 +53,16 @@ const killAt = (name: string, what: string, own: (stage: number) => boolean): Sc
         figures['median start, ms'] = Math.round(starts.toSorted((a, b) => a - b)[starts.length >> 1] ?? 0);
       }),
   };
-};
+}
 
 /* Two, so that they run side by side: alone they would outlast all others together. */
-export const killWhileSending = killAt('stages-sending', 'kill -9 at each of the stages S1 to S11', (n) => n <= 11);
-export const killAfterwards = killAt('stages-after', 'kill -9 at each of the stages S12 to S17', (n) => n > 11);
+export const killWhileSending: Scenario = {
+  name: 'stages-sending',
+  what: 'kill -9 at each of the stages S1 to S11',
+  ...killAt((number) => number <= 11),
+};
+export const killAfterwards: Scenario = {
+  name: 'stages-after',
+  what: 'kill -9 at each of the stages S12 to S17',
+  ...killAt((number) => number > 11),
+};
