@@ -66,6 +66,16 @@ export async function park(db: Database, claims: Claim[], until: Date, reason: s
   await putAside(db, claims, until, reason);
 }
 
+/** Makes those of these emails due at once that were parked for this reason and still are. */
+export async function callBack(db: Database, emailIds: string[], reason: string): Promise<void> {
+  await db.query({
+    name: 'recipients-call-back',
+    text: `UPDATE recipients SET next_attempt_at = now(), waiting_for = NULL
+            WHERE email_id = ANY(${unseen('$1::uuid[]')}::uuid[]) AND job_id IS NULL AND waiting_for = $2 AND next_attempt_at > now()`,
+    values: [emailIds, reason],
+  });
+}
+
 /** The same until the destination or site of this name is resumed, or at once when it has been meanwhile. */
 export async function hold(db: Database, claims: Claim[], name: string): Promise<void> {
   await db.transaction(async (tx) => {

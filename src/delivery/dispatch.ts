@@ -12,6 +12,8 @@ import { type Line, Lines } from './lines.ts';
 import { measureOf } from './measure.ts';
 import { lacksFamily } from './outcome.ts';
 import { Preparation, type Ready } from './preparation.ts';
+import type { Site } from './providers.ts';
+import { PutOff, putOffMs, tooMuchFor } from './put-off.ts';
 import type { Recorder } from './record.ts';
 import { findWaiting, type Waiting, waits } from './room.ts';
 import { isOver } from './schedule.ts';
@@ -47,8 +49,6 @@ const refillMs = 100;
 
 /** What goes out within this time is loaded ahead. */
 const soonMs = 500;
-const shortestParkMs = 5_000;
-const longestParkMs = 60_000;
 
 /** Time for attempts under way to end by themselves on shutdown; then they are ended. */
 const drainMs = 20_000;
@@ -67,6 +67,7 @@ export class Dispatcher {
   readonly #recorder: Recorder;
   readonly #limits: Limits;
   readonly #lines = new Lines();
+  readonly #putOff: PutOff;
   readonly #slots: Slots;
   readonly #held = new Set<Claim>();
   readonly #inDoubt: ClaimsInDoubt;
@@ -102,6 +103,7 @@ export class Dispatcher {
     this.#sources = sources;
     this.#recorder = recorder;
     this.#limits = limits;
+    this.#putOff = new PutOff(db);
     this.#inDoubt = new ClaimsInDoubt(db, 'recipients');
     this.#preparation = new Preparation(db, tools, sources, {
       run: (ready, email, source) => void this.#run(ready, email, source),
@@ -167,6 +169,7 @@ export class Dispatcher {
       .catch((error: Error) => log.warn({ error: error.message }, 'the use of new addresses could not be exchanged'));
     if (lease.onHold) this.#putDown();
     this.#serveAll();
+    for (const site of this.#putOff.sites) this.#callBack(site);
     this.#pump();
   }
 
@@ -272,8 +275,15 @@ export class Dispatcher {
     const beyond = this.#lines.cut(line, this.#limits.line);
     if (beyond.length === 0) return;
     const wait = this.#standing.throttle.waitFor(line.site, this.#limits.line + beyond.length);
-    const ms = Math.min(Math.max(wait, shortestParkMs), longestParkMs) * (1 + Math.random());
-    this.#park(beyond, this.#in(ms), `${name} gets what it bears at a time`);
+    const until = this.#in(putOffMs(wait));
+    this.#park(beyond, until, tooMuchFor(line.site), () => this.#putOff.add(line.site, beyond, until));
+  }
+
+  /** Once a site has nothing to do soon, what was too much for it is not any more. */
+  #callBack(site: Site): void {
+    if (!this.#putOff.has(site) || this.#standing.throttle.turn(site).when === 'later') return;
+    if (this.#standing.throttle.waitFor(site, this.#lines.lengthOf(site.name)) >= refillMs) return;
+    void this.#putOff.callBack(site, this.#limits.line, this.#tools.clock.now());
   }
 
   #wait(line: Line, turn: Exclude<Turn, { when: 'now' }>): void {
@@ -330,6 +340,7 @@ export class Dispatcher {
     this.#tools.metrics.attempted(started.site.name, measureOf(outcome, email));
     this.#slots.give(started, outcome.verdict, outcome.reply);
     this.#serve(started.site.name);
+    this.#callBack(started.site);
     if (source) this.#sources.settle(source, outcome.attempts);
     if (source?.closed && email && lacksFamily(outcome.attempts) && !this.#isOver(email.dueAt))
       this.#parkClosed([{ claim, dueAt: email.dueAt, closed: source.closed }]);
@@ -361,9 +372,9 @@ export class Dispatcher {
     return new Date(this.#tools.clock.now().getTime() + ms);
   }
 
-  #park(claims: Claim[], until: Date, reason: string): void {
+  #park(claims: Claim[], until: Date, reason: string, then?: () => void): void {
     if (claims.length === 0) return;
-    void this.#putBack(claims, () => recipients.park(this.#db, claims, until, reason));
+    void this.#putBack(claims, () => recipients.park(this.#db, claims, until, reason)).then(then);
   }
 
   async #putBack(claims: Claim[], work: () => Promise<void>): Promise<void> {

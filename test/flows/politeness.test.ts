@@ -169,3 +169,36 @@ t.test('servers that never answer hold up nobody else', async (t) => {
   // So that the node need not wait for them when it stops.
   await silent.close();
 });
+
+t.test(
+  'a site that had little mail is not taken for a slow one for long: a burst goes out as fast as it takes it',
+  async (t) => {
+    const sink = await startSink();
+    t.teardown(() => sink.close());
+    const names = Array.from({ length: 20 }, (_, n) => `d${n}.test`);
+    const zone = Object.fromEntries(names.map((name) => [name, { MX: [[10, 'mx.big.test']] as [number, string][] }]));
+    const node = await startDirectNode(t, {
+      zone: { ...zone, 'mx.big.test': { A: ['127.0.0.1'] } },
+      mxPort: sink.port,
+    });
+    await node.send({ to: 'r@d0.test' });
+    await eventually(async () => sink.messages.length === 1);
+    const batch = (number: number) => ({
+      emails: Array.from({ length: 1_000 }, (_, n) => ({
+        from: node.from,
+        to: `b${number}.r${n}@${names[n % names.length]}`,
+        subject: 's',
+        text: 't',
+      })),
+    });
+    const answers = await Promise.all(
+      [1, 2].map((number) => node.call('POST', '/api/v1/emails/batch', { key: node.key, body: batch(number) })),
+    );
+    t.strictSame(
+      answers.map(({ status }) => status),
+      [200, 200],
+    );
+    // What is put off waits for one to two minutes.
+    await eventually(async () => sink.messages.length === 2_001, 30_000);
+  },
+);

@@ -1,0 +1,104 @@
+import t from 'tap';
+import * as nodes from '../../src/core/nodes.ts';
+import { claim, park } from '../../src/core/recipients.ts';
+import { connect } from '../../src/db/client.ts';
+import type { Site } from '../../src/delivery/providers.ts';
+import { PutOff, tooMuchFor } from '../../src/delivery/put-off.ts';
+import { newId } from '../../src/ids.ts';
+import { silentLog } from '../../src/log.ts';
+import { parseMailbox } from '../../src/mail/address.ts';
+import { accept } from '../support/accept.ts';
+import { buildAccount, buildVerifiedDomain, holderOf } from '../support/build.ts';
+import { openQueue } from '../support/db.ts';
+
+const site: Site = { name: 'a.test', connections: 20, perMinute: null, perConnection: null };
+const now = new Date();
+const later = new Date(now.getTime() + 60_000);
+
+t.test('what was put off is called back in its order, and nothing else that waits', async (t) => {
+  const { db, queue } = await openQueue(t);
+  const account = await buildAccount(db);
+  const { domain } = await buildVerifiedDomain(db, account.id, Buffer.alloc(32));
+  const request = (to: string) => ({
+    from: parseMailbox(`s@${domain}`),
+    to: [parseMailbox(to)],
+    cc: [],
+    bcc: [],
+    replyTo: [],
+    subject: 's',
+    html: null,
+    text: 't',
+    headers: [],
+    attachments: [],
+    tags: [],
+    type: 'transactional' as const,
+    tls: 'opportunistic' as const,
+    onUncertain: 'retry' as const,
+    scheduledAt: null,
+  });
+  await accept(
+    db,
+    queue,
+    holderOf(account),
+    [0, 1, 2, 3, 4].map((n) => request(`r${n}@a.test`)),
+  );
+  const nodeId = newId();
+  await nodes.register(db, { id: nodeId, hostname: 'test', roles: [] }, false);
+  const claims = await db.transaction(async (tx) => claim(tx, nodeId, await queue.take(tx, 100, [])));
+  const [first, second, third, paused, last] = claims;
+  if (!first || !second || !third || !paused || !last) throw new Error('they were not claimed');
+  const wanted = [first, second, third, last];
+  await park(db, wanted, later, tooMuchFor(site));
+  await park(db, [paused], later, 'something else');
+  const due = async () =>
+    (
+      await db.query<{ email_id: string }>({
+        text: 'SELECT email_id FROM recipients WHERE next_attempt_at <= now() AND waiting_for IS NULL ORDER BY 1',
+      })
+    ).map(({ email_id }) => email_id);
+  const ids = (some: typeof claims) => some.map(({ emailId }) => emailId).sort();
+
+  const putOff = new PutOff(db);
+  t.notOk(putOff.has(site));
+  putOff.add(site, [first, second, third, paused], later);
+  putOff.add(site, [last], now);
+  await putOff.callBack(site, 2, now);
+  t.strictSame(await due(), ids([first, second]));
+  t.ok(putOff.has(site));
+  t.strictSame(putOff.sites, [site]);
+  await putOff.callBack(site, 100, now);
+  t.strictSame(
+    await due(),
+    ids([first, second, third]),
+    'not what waits for something else, nor what is due by itself',
+  );
+  t.notOk(putOff.has(site));
+  await putOff.callBack(site, 100, now);
+});
+
+t.test('no more than ten thousand are remembered, and there is room again for others', async (t) => {
+  const { db } = await openQueue(t);
+  const putOff = new PutOff(db);
+  const many = (count: number) =>
+    Array.from({ length: count }, () => ({ nodeId: '', jobId: '', emailId: newId(), destination: '', recipients: [] }));
+  const other = { ...site, name: 'b.test' };
+  putOff.add(site, many(9_999), later);
+  putOff.add(other, many(2), later);
+  putOff.add({ ...site, name: 'c.test' }, many(1), later);
+  t.strictSame(
+    putOff.sites.map(({ name }) => name),
+    ['a.test', 'b.test'],
+  );
+  await putOff.callBack(other, 0, new Date(later.getTime() + 1));
+  t.notOk(putOff.has(other), 'what is due by now is forgotten');
+  putOff.add(other, many(1), later);
+  t.ok(putOff.has(other));
+});
+
+t.test('where the database is away nothing is thrown', async (t) => {
+  const db = connect('postgres://nobody@127.0.0.1:1/nothing', silentLog, 1);
+  t.teardown(() => db.close());
+  const putOff = new PutOff(db);
+  putOff.add(site, [{ nodeId: '', jobId: '', emailId: newId(), destination: '', recipients: [] }], later);
+  await t.resolves(putOff.callBack(site, 1, now));
+});
