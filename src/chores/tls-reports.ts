@@ -4,7 +4,7 @@ import { BatchWriter } from '../batch-writer.ts';
 import { type Clock, systemClock } from '../clock.ts';
 import { keysFor } from '../core/own-signing.ts';
 import { type Claim, claim, lastSettledDay, load, type Outcome, plan, settle } from '../core/tls-reports.ts';
-import type { Database } from '../db/client.ts';
+import { type Database, isValueRefused } from '../db/client.ts';
 import type { Logger } from '../log.ts';
 import type { Mailbox } from '../mail/address.ts';
 import { type DkimKey, sign } from '../mail/dkim.ts';
@@ -86,10 +86,15 @@ export class TlsReports {
       tlsResults: new TlsResults(),
       pool: new ConnectionPool({ maxIdle: 0 }),
     };
-    this.#writer = new BatchWriter(options.log, 'TLS reports', async (outcomes) => {
-      await settle(this.#db, outcomes, this.#clock.now());
-      return () => undefined;
-    });
+    this.#writer = new BatchWriter(
+      options.log,
+      'TLS reports',
+      async (outcomes) => {
+        await settle(this.#db, outcomes, this.#clock.now());
+        return () => undefined;
+      },
+      isValueRefused,
+    );
   }
 
   /** Does all that is due. */

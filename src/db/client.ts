@@ -185,3 +185,11 @@ export function isUnavailable(error: unknown): boolean {
   }
   return false;
 }
+
+/** Whether the database refused a value itself (SQLSTATE class 22): the same statement with it will never succeed, and others may. */
+export function isValueRefused(error: unknown): boolean {
+  for (let at = error, depth = 0; at instanceof Error && depth < 4; at = at.cause, depth += 1) {
+    if (/^22[0-9A-Z]{3}$/.test(codeOf(at))) return true;
+  }
+  return false;
+}

@@ -1,6 +1,6 @@
 import { BatchWriter } from '../batch-writer.ts';
 import { newAttempts, settle } from '../core/settlement.ts';
-import type { Database } from '../db/client.ts';
+import { type Database, isValueRefused } from '../db/client.ts';
 import type { Logger } from '../log.ts';
 import type { Queue } from '../queue.ts';
 import type { AttemptRecord } from './attempt.ts';
@@ -10,14 +10,19 @@ export type Recorder = BatchWriter<AttemptRecord, true>;
 /** Writes the outcomes of attempts down, patiently: what a server has taken must not be sent again for want of a note. */
 export function createRecorder(db: Database, queue: Queue, log: Logger): Recorder {
   const tried = new WeakSet<AttemptRecord>();
-  return new BatchWriter(log, 'outcomes of deliveries', async (records) => {
-    const settlements = records.flatMap((record) => record.settlements);
-    const made = records.flatMap((record) => record.attempts);
-    // What failed may have been committed, and only the answer lost.
-    const attempts = records.some((record) => tried.has(record)) ? await newAttempts(db, made) : made;
-    for (const record of records) tried.add(record);
-    const told = await db.transaction((tx) => settle(tx, queue, settlements, attempts));
-    if (told > 0) queue.webhooks.wake();
-    return () => true;
-  });
+  return new BatchWriter(
+    log,
+    'outcomes of deliveries',
+    async (records) => {
+      const settlements = records.flatMap((record) => record.settlements);
+      const made = records.flatMap((record) => record.attempts);
+      // What failed may have been committed, and only the answer lost.
+      const attempts = records.some((record) => tried.has(record)) ? await newAttempts(db, made) : made;
+      for (const record of records) tried.add(record);
+      const told = await db.transaction((tx) => settle(tx, queue, settlements, attempts));
+      if (told > 0) queue.webhooks.wake();
+      return () => true;
+    },
+    isValueRefused,
+  );
 }

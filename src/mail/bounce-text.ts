@@ -1,3 +1,4 @@
+import { cutText } from './characters.ts';
 import { type Action, codeIn, phaseIn, type ReturnedRecipient, statusIn } from './delivery-status.ts';
 
 const mostLines = 1_000;
@@ -81,7 +82,7 @@ function recipientOf(address: string | null, words: string, own: string, action:
     action,
     status: (reply && statusIn(reply)) ?? markedStatus(words) ?? markedStatus(own),
     code: reply === null ? null : codeIn(reply),
-    diagnostic: said === '' ? null : said.slice(0, longestDiagnostic),
+    diagnostic: said === '' ? null : cutText(said, longestDiagnostic),
     phase: phaseIn(words) ?? 'rcpt',
   };
 }

@@ -23,3 +23,8 @@ export function holdsBidiControl(text: string): boolean {
 export function holdsInvisible(text: string): boolean {
   return invisible.test(text);
 }
+
+/** At most so many UTF-16 units from the beginning of a text, without half of a character at the end: JSON with such a half is nothing that PostgreSQL stores. */
+export function cutText(text: string, most: number): string {
+  return text.length <= most ? text : text.slice(0, most).replace(/\p{Surrogate}$/u, '');
+}

@@ -1,3 +1,5 @@
+import { cutText } from '../mail/characters.ts';
+
 /** Who said it: we, the server, or nobody, where it is a remark of ours. */
 export type Speaker = 'us' | 'server' | 'note';
 
@@ -48,7 +50,7 @@ export class Conversation {
   }
 
   #add(by: Speaker, line: string): void {
-    const text = line.slice(0, longestLine);
+    const text = cutText(line, longestLine);
     if (this.#lines.length >= mostLines || this.#characters + text.length > mostCharacters) {
       this.#leftOut += 1;
       return;

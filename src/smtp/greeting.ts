@@ -1,3 +1,4 @@
+import { cutText } from '../mail/characters.ts';
 import { Connection, isLost } from './connection.ts';
 import { type LookUpOptions, resolveHost } from './mx.ts';
 
@@ -31,5 +32,5 @@ export async function greetedBy(
   const greeting = await connection.read(greetingMs);
   void connection.quit();
   if (isLost(greeting)) return { kind: 'silent', reason: greeting.reason };
-  return { kind: 'greeted', address: chosen, greeting: `${greeting.reply.code} ${greeting.reply.text}`.slice(0, 200) };
+  return { kind: 'greeted', address: chosen, greeting: cutText(`${greeting.reply.code} ${greeting.reply.text}`, 200) };
 }

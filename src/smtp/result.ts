@@ -1,3 +1,4 @@
+import { cutText } from '../mail/characters.ts';
 import type { SpokenLine } from './conversation.ts';
 import type { Reply } from './reply.ts';
 import type { TlsPolicyName } from './tls-names.ts';
@@ -107,6 +108,6 @@ const commands: Record<Phase, string> = {
 
 /** The sentence for a reply that decided. */
 export function answered(host: string, reply: Reply, phase: Phase): string {
-  const said = [reply.code, reply.enhanced, reply.text.slice(0, 400)].filter((part) => part !== null && part !== '');
+  const said = [reply.code, reply.enhanced, cutText(reply.text, 400)].filter((part) => part !== null && part !== '');
   return `${host} answered ${commands[phase]} with: ${said.join(' ')}`;
 }

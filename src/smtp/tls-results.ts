@@ -1,3 +1,4 @@
+import { cutText } from '../mail/characters.ts';
 import type { Refusal } from './connect.ts';
 import type { Connection } from './connection.ts';
 import type { TlsFailure } from './tls-names.ts';
@@ -62,7 +63,7 @@ export class TlsResults {
     const result = objection?.failure ?? 'success';
     const reason = objection?.reason ?? '';
     const policy = { lines: lines.slice(0, mostLines), mx: mx.slice(0, mostLines) };
-    this.#add({ type, domain, ...policy, result, ...where, reason: reason.slice(0, 500), sessions: 1 });
+    this.#add({ type, domain, ...policy, result, ...where, reason: cutText(reason, 500), sessions: 1 });
   }
 
   #add(result: TlsResult): void {

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { BatchWriter } from '../batch-writer.ts';
 import { type CallOutcome, settle } from '../core/webhook-calls.ts';
 import { wakeDue } from '../core/webhook-lines.ts';
-import type { Database } from '../db/client.ts';
+import { type Database, isValueRefused } from '../db/client.ts';
 import type { Logger } from '../log.ts';
 import type { Queue } from '../queue.ts';
 
@@ -21,13 +21,18 @@ const failuresEveryMs = 100;
  * second, so that a crowd of endpoints that hang costs a few commits and not one for each.
  */
 export function createRecorder(db: Database, queue: Queue, log: Logger): Recorder {
-  const writer = new BatchWriter<CallOutcome, boolean>(log, 'outcomes of webhook calls', async (outcomes) => {
-    const judgement = await db.transaction((tx) => settle(tx, outcomes));
-    const failing = new Set(judgement.failing);
-    // What waits for an endpoint that has just answered need not wait for the next round, which does it otherwise.
-    if (judgement.answering) await wakeDue(db, queue).catch(() => undefined);
-    return (outcome) => failing.has(outcome.claim.webhookId);
-  });
+  const writer = new BatchWriter<CallOutcome, boolean>(
+    log,
+    'outcomes of webhook calls',
+    async (outcomes) => {
+      const judgement = await db.transaction((tx) => settle(tx, outcomes));
+      const failing = new Set(judgement.failing);
+      // What waits for an endpoint that has just answered need not wait for the next round, which does it otherwise.
+      if (judgement.answering) await wakeDue(db, queue).catch(() => undefined);
+      return (outcome) => failing.has(outcome.claim.webhookId);
+    },
+    isValueRefused,
+  );
   return {
     async add(outcome) {
       if (outcome.endpoint === 'fails') await sleep(failuresEveryMs - (performance.now() % failuresEveryMs));
