@@ -81,3 +81,18 @@ t.test('a server that talks without end fills no log', async (t) => {
   t.match(lines.at(-1)?.text, /^\d+ more lines$/);
   t.notMatch(JSON.stringify(lines), /u001b/);
 });
+
+t.test('wherever what a server says is cut, no character is, and the outcome is written down', async (t) => {
+  // Two halves each, so that one of the two replies is cut inside of one, whatever the length.
+  const face = '\u{1f600}'.repeat(450);
+  const sink = await startSink({ onRecipient: (to) => `550 5.1.1 ${to.startsWith('odd') ? 'x' : ''}${face}` });
+  t.teardown(() => sink.close());
+  const node = await startDirectNode(t, { zone: { 'faces.test': { A: ['127.0.0.1'] } }, mxPort: sink.port });
+  const { id } = await node.send({ to: ['odd@faces.test', 'even@faces.test'] });
+  await eventually(async () => (await node.read(id)).status === 'failed');
+  const { body } = await node.call('GET', `/api/v1/emails/${id}/attempts`, { key: node.key });
+  t.equal(body.attempts.length, 2);
+  const said = JSON.stringify([body, await node.read(id)]);
+  t.match(said, '\u{1f600}');
+  t.notMatch(said, /\\ud[89a-f]|\ufffd/i, 'no half of one, as such or replaced');
+});
