@@ -79,6 +79,9 @@ interface Row {
 /** Bodies of more bytes than this together are not loaded before their time. */
 const heaviestAhead = 100_000;
 
+/** Mail that waited for longer, behind others or for an operator, may be for somebody who is suppressed since. */
+const atOnce = '2 s';
+
 /** An email to load. */
 export interface Wanted {
   id: string;
@@ -100,7 +103,7 @@ export async function load(db: Database, wanted: Wanted[]): Promise<Map<string, 
                   e.scheduled_at IS NOT NULL AND coalesce(k.revoked_at < now(), false) AS revoked,
                   a.suspended_at IS NOT NULL AS suspended,
                   -- Whoever is tried for the first time and at once was looked up when the email was accepted.
-                  CASE WHEN wanted.tried OR e.scheduled_at IS NOT NULL THEN ARRAY(
+                  CASE WHEN wanted.tried OR e.scheduled_at IS NOT NULL OR e.created_at < now() - interval '${atOnce}' THEN ARRAY(
                     SELECT x.address FROM suppressions x
                      -- In the form of the list already: what lower() makes of an address differs with the database's locale.
                      WHERE x.account_id = e.account_id AND x.address = ANY(e.recipient_addresses)

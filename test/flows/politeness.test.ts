@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { startDirectNode } from '../support/direct.ts';
 import { startScriptedMx, startSink } from '../support/mx.ts';
@@ -146,6 +147,33 @@ t.test('a paused destination gets nothing until it is resumed, and others go on'
   t.equal((await node.call('POST', '/api/v1/admin/destinations/paused.test/pause', {})).status, 401);
   const member = (await node.call('POST', '/api/v1/auth/login', { body: node.account })).body.token;
   t.equal((await node.call('GET', '/api/v1/admin/destinations', { token: member })).status, 403);
+});
+
+t.test('who was suppressed while their mail waited for its first attempt gets none', async (t) => {
+  const sink = await startSink();
+  t.teardown(() => sink.close());
+  const node = await startDirectNode(t, { zone: { 'paused.test': { A: ['127.0.0.1'] } }, mxPort: sink.port });
+  const token = await operator(node);
+  const order = (what: string) => node.call('POST', `/api/v1/admin/destinations/paused.test/${what}`, { token });
+  await order('pause');
+  // A node hears of it within a second.
+  await sleep(1_500);
+  const left = await node.send({ to: 'left@paused.test' });
+  const stayed = await node.send({ to: 'stayed@paused.test' });
+  const member = (await node.call('POST', '/api/v1/auth/login', { body: node.account })).body.token;
+  const { status } = await node.call('POST', '/api/v1/suppressions', {
+    token: member,
+    body: { address: 'left@paused.test' },
+  });
+  t.ok(status < 300, String(status));
+  await sleep(2_500);
+  await order('resume');
+  await eventually(async () => (await node.read(stayed.id)).status === 'sent');
+  await eventually(async () => (await node.read(left.id)).recipients[0].status === 'suppressed');
+  t.same(
+    sink.messages.map(({ to }) => to),
+    [['stayed@paused.test']],
+  );
 });
 
 t.test('servers that never answer hold up nobody else', async (t) => {
