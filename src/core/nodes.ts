@@ -48,29 +48,33 @@ export async function register(
 }
 
 /**
- * Says that this node is alive, and buries those that are not.
+ * Says that this node is alive.
  *
- * @param buries false: leaves that to others, or to later
  * @returns how many nodes deliver mail, whether all is on hold, and the database's time; null when this node has been buried itself: what it had
  *   claimed now belongs to others
  */
 export async function beat(
   db: Database,
   nodeId: string,
-  buries = true,
-  onHeld = nobody,
 ): Promise<{ senders: number; onHold: boolean; time: Date } | null> {
   const rows = await db.query({
     text: 'UPDATE nodes SET seen_at = now() WHERE id = $1 RETURNING id',
     values: [nodeId],
   });
   if (rows.length === 0) return null;
-  if (buries) await db.transaction((tx) => removeAndFree(tx, deadAfterMs, onHeld));
   const [row] = await db.query<{ senders: number; onHold: boolean; time: Date }>({
     text: `SELECT count(*) FILTER (WHERE 'mta' = ANY(roles))::int AS senders, EXISTS (SELECT FROM service_hold) AS "onHold",
                   clock_timestamp() AS time FROM nodes`,
   });
   return row ?? null;
+}
+
+/**
+ * Takes those off the list that have not said for long that they are alive, and frees what they held. It may wait for others who have
+ * hold of that, and fail for it: never as a part of what keeps the living alive.
+ */
+export async function buryDead(db: Database, onHeld = nobody): Promise<void> {
+  await db.transaction((tx) => removeAndFree(tx, deadAfterMs, onHeld));
 }
 
 /** Whether a node that delivers mail was seen lately. */

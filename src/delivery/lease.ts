@@ -110,16 +110,23 @@ export class Lease {
     // Counted from before the statement: while it was under way, the database's clock for us was running.
     const at = { wall: Date.now(), monotonic: performance.now() };
     const isClear = this.#sight.isClear(at.monotonic);
-    const living = await this.clock.hear(() => nodes.beat(this.#db, this.#nodeId, isClear, nodes.tellHeld(this.#log)));
+    const living = await this.clock.hear(() => nodes.beat(this.#db, this.#nodeId));
     this.#sight.reached(at.monotonic);
     if (living) {
       this.#renewed = at;
       this.#senders = living.senders;
       this.#onHold = living.onHold;
+      if (isClear) await this.#buryDead();
       return;
     }
     this.#log.warn('this node was taken for dead and its claims given to others; it goes on under a new name');
     this.#nodeId = newId();
     await this.#register(false);
+  }
+
+  async #buryDead(): Promise<void> {
+    await nodes.buryDead(this.#db, nodes.tellHeld(this.#log)).catch((error: Error) => {
+      this.#log.warn({ error: error.message }, 'nodes that died could not be taken off the list; trying again');
+    });
   }
 }

@@ -226,6 +226,7 @@ t.test('rows and jobs', async (t) => {
     await db.query({ text: `UPDATE nodes SET seen_at = now() - interval '1 hour' WHERE id = $1`, values: [zombie] });
     const living = await node();
     t.ok(await nodes.beat(db, living));
+    await nodes.buryDead(db);
     t.notOk(await nodes.beat(db, zombie), 'it learns that it was buried');
     t.equal((await wakeDue(db, queue)).woken, 2);
     const taken = await take(living);
@@ -250,7 +251,7 @@ t.test('rows and jobs', async (t) => {
       const dead = await node();
       t.match(await take(dead), [{ emailId: id }]);
       await db.query({ text: `UPDATE nodes SET seen_at = now() - interval '1 hour' WHERE id = $1`, values: [dead] });
-      await nodes.beat(db, living, true, (one) => held.push(one));
+      await nodes.buryDead(db, (one) => held.push(one));
       return find();
     };
     const due = () =>

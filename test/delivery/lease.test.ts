@@ -1,8 +1,10 @@
 import t from 'tap';
 import * as nodes from '../../src/core/nodes.ts';
-import { Sight } from '../../src/delivery/lease.ts';
+import { Lease, Sight } from '../../src/delivery/lease.ts';
 import { newId } from '../../src/ids.ts';
+import { silentLog } from '../../src/log.ts';
 import { openDatabase } from '../support/db.ts';
+import { eventually } from '../support/node.ts';
 
 t.test('a node that was cut off itself takes nobody for dead until they had their time to come back', async (t) => {
   const sight = new Sight();
@@ -20,12 +22,30 @@ t.test('a node that was cut off itself takes nobody for dead until they had thei
   t.ok(beat(90_000));
 });
 
-t.test('a beat that buries nobody leaves a silent node its claims, and one that does takes them', async (t) => {
+t.test('a silent node keeps its claims until it is buried', async (t) => {
   const db = await openDatabase(t);
   const [living, silent] = [newId(), newId()];
   for (const id of [living, silent]) await nodes.register(db, { id, hostname: 'test', roles: ['mta'] }, false);
   await db.query({ text: `UPDATE nodes SET seen_at = now() - interval '1 hour' WHERE id = $1`, values: [silent] });
-  t.match(await nodes.beat(db, living, false), { senders: 2 });
+  t.match(await nodes.beat(db, living), { senders: 2 });
+  await nodes.buryDead(db);
   t.match(await nodes.beat(db, living), { senders: 1 });
   t.equal(await nodes.beat(db, silent), null);
+});
+
+t.test('a living node stays alive while what a dead one held cannot be freed', async (t) => {
+  const db = await openDatabase(t);
+  const lease = new Lease(db, silentLog, ['mta']);
+  await lease.start(false);
+  t.teardown(() => lease.stop());
+  const [dead, other] = [newId(), newId()];
+  for (const id of [dead, other]) await nodes.register(db, { id, hostname: 'test', roles: ['mta'] }, false);
+  await db.query({ text: `UPDATE nodes SET seen_at = now() - interval '1 hour' WHERE id = $1`, values: [dead] });
+  await db.transaction(async (tx) => {
+    await tx.query({ text: 'LOCK TABLE recipients IN SHARE ROW EXCLUSIVE MODE' });
+    t.equal(lease.senders, 1);
+    await eventually(async () => lease.senders === 3, 8_000);
+    t.ok(lease.valid());
+  });
+  await eventually(async () => lease.senders === 2, 20_000);
 });
