@@ -51,6 +51,21 @@ export function hangUp(server: SMTPServer, session: SMTPServerSession, sentence?
 }
 
 /**
+ * Offers no login before TLS (RFC 4954 section 4), as clients without it would send their password to be told so. To be called
+ * once for a session, when it connects.
+ */
+export function hideLogin(server: SMTPServer, session: SMTPServerSession): void {
+  for (const connection of server.connections) {
+    if (connection.id !== session.id || connection.secure) continue;
+    const send = connection.send.bind(connection);
+    connection.send = (code, text, context) => {
+      const isOffer = (line: string) => !connection.secure && line.startsWith('AUTH ');
+      send(code, Array.isArray(text) ? text.filter((line) => !isOffer(line)) : text, context);
+    };
+  }
+}
+
+/**
  * Hangs up on a session that has had so many errors for an answer, or so many answers at all, since it began or last had a message
  * taken. To be called once for a session, when it connects.
  */
