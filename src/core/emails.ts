@@ -8,7 +8,7 @@ import * as idempotency from './idempotency.ts';
 import type { Sender } from './keys.ts';
 import { lineUp } from './mail-lines.ts';
 import * as plans from './plans.ts';
-import { senderDomains } from './sender-domains.ts';
+import { sendersNow } from './sender-domains.ts';
 import * as suppressions from './suppressions.ts';
 import { resolve, type Sendable } from './template-sending.ts';
 import { type EmailEvent, emit } from './webhooks.ts';
@@ -89,14 +89,13 @@ async function acceptIn(
 ): Promise<{ results: Accepted[]; told: number }> {
   const resolved = await resolve(tx, holder.accountId, sendables);
   const requests = resolved.filter((request): request is SendRequest => !(request instanceof ApiError));
-  const domains = await senderDomains(
+  const { domains, now } = await sendersNow(
     tx,
     holder.accountId,
     requests.map(({ from }) => from.domain),
   );
   const addresses = requests.flatMap(({ to, cc, bcc }) => [...to, ...cc, ...bcc].map((mailbox) => mailbox.address));
   const suppressed = await suppressions.find(tx, holder.accountId, addresses);
-  const now = new Date();
   const results = resolved.map((request): Drafted => {
     if (request instanceof ApiError) return { refusal: request };
     const name = request.from.domain;

@@ -2,10 +2,22 @@ import type { Sql } from '../db/client.ts';
 
 /** Those of these domain names, in their canonical form, that the account may send from, with their ids: the verified ones. */
 export async function senderDomains(db: Sql, accountId: string, names: string[]): Promise<Map<string, string>> {
-  const rows = await db.query<{ id: string; domain: string }>({
+  return (await sendersNow(db, accountId, names)).domains;
+}
+
+/** The same, and the database's time of day, which says when mail is due whatever clock this machine has. */
+export async function sendersNow(
+  db: Sql,
+  accountId: string,
+  names: string[],
+): Promise<{ domains: Map<string, string>; now: Date }> {
+  const rows = await db.query<{ now: Date; id: string | null; domain: string | null }>({
     name: 'sender-domains',
-    text: `SELECT id, domain FROM domains WHERE account_id = $1 AND domain = ANY($2) AND status = 'verified'`,
+    text: `SELECT clock_timestamp() AS now, d.id, d.domain
+             FROM (VALUES (true)) AS always
+             LEFT JOIN domains d ON d.account_id = $1 AND d.domain = ANY($2) AND d.status = 'verified'`,
     values: [accountId, [...new Set(names)]],
   });
-  return new Map(rows.map(({ id, domain }) => [domain, id]));
+  const domains = new Map(rows.flatMap(({ id, domain }) => (id !== null && domain !== null ? [[domain, id]] : [])));
+  return { domains, now: rows[0]?.now ?? new Date() };
 }

@@ -1,0 +1,50 @@
+import { mock } from 'node:test';
+import t from 'tap';
+import { parseMailbox } from '../../src/mail/address.ts';
+import { accept } from '../support/accept.ts';
+import { buildAccount, buildVerifiedDomain, holderOf } from '../support/build.ts';
+import { openQueue } from '../support/db.ts';
+
+const hourMs = 3_600_000;
+
+t.test('whatever clock the machine has that accepts mail, it is due by the one of the database', async (t) => {
+  const { db, queue } = await openQueue(t);
+  const account = await buildAccount(db);
+  const { domain } = await buildVerifiedDomain(db, account.id, Buffer.alloc(32));
+  const request = (scheduledAt: Date | null) => ({
+    from: parseMailbox(`s@${domain}`),
+    to: [parseMailbox('a@receiver.test')],
+    cc: [],
+    bcc: [],
+    replyTo: [],
+    subject: 's',
+    html: null,
+    text: 't',
+    headers: [],
+    attachments: [],
+    tags: [],
+    type: 'transactional' as const,
+    tls: 'opportunistic' as const,
+    onUncertain: 'retry' as const,
+    scheduledAt,
+  });
+  for (const offMs of [2 * hourMs, -2 * hourMs]) {
+    const began = Date.now();
+    mock.timers.enable({ apis: ['Date'], now: began + offMs });
+    const accepted = await accept(db, queue, holderOf(account), [
+      request(null),
+      request(new Date(began + hourMs)),
+    ]).finally(() => mock.timers.reset());
+    const [atOnce, scheduled] = accepted.map((one) => ('email' in one ? one.email : null));
+    if (!atOnce || !scheduled) throw new Error('they were not accepted');
+    t.ok(Math.abs(atOnce.createdAt.getTime() - began) < 60_000, `${offMs / hourMs} hours off`);
+    const rows = await db.query<{ id: string; due: Date; taken: boolean }>({
+      text: 'SELECT email_id AS id, next_attempt_at AS due, job_id IS NOT NULL AS taken FROM recipients WHERE email_id = ANY($1)',
+      values: [[atOnce.id, scheduled.id]],
+    });
+    const [first, second] = [atOnce, scheduled].map((email) => rows.find(({ id }) => id === email.id));
+    t.match(first, { taken: true });
+    t.ok(Math.abs((first?.due.getTime() ?? 0) - began) < 60_000);
+    t.match(second, { taken: false, due: new Date(began + hourMs) });
+  }
+});
