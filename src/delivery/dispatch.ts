@@ -8,6 +8,7 @@ import type { Database } from '../db/client.ts';
 import { timeOf } from '../ids.ts';
 import type { Queue } from '../queue.ts';
 import { type AttemptRecord, type AttemptTools, attempt, withoutRoom } from './attempt.ts';
+import { defaultLimits, type Limits } from './limits.ts';
 import { type Line, Lines } from './lines.ts';
 import { measureOf } from './measure.ts';
 import { lacksFamily } from './outcome.ts';
@@ -21,20 +22,6 @@ import { Slots } from './slots.ts';
 import type { Closed, Source, SourceAddresses } from './source-addresses.ts';
 import type { Standing } from './standing.ts';
 import type { Turn } from './throttle.ts';
-
-/** How much a node does at once. */
-export interface Limits {
-  /** Attempts in their first moments: those that keep the processor busy. */
-  running: number;
-  /** Attempts in all: most of the others wait for a server. */
-  open: number;
-  /** Claims held in all, running or waiting for their site; one that waits is ids and addresses only. */
-  held: number;
-  /** Claims that wait here for one site; the others wait as rows. */
-  line: number;
-}
-
-export const defaultLimits: Limits = { running: 200, open: 2_000, held: 10_000, line: 300 };
 
 /** Claims, about. Taking few costs as much as taking many. */
 const takenAtOnce = 200;
@@ -272,9 +259,11 @@ export class Dispatcher {
     if (this.#lines.ranShort(line, (line) => this.#isShort(line))) this.#pump();
     // What a fast site has waiting here it will have soon.
     if (this.#standing.throttle.waitFor(line.site, line.claims.length) < patienceMs) return;
-    const beyond = this.#lines.cut(line, this.#limits.line);
+    // Many such sites together must not be all that this node has in hand.
+    const most = this.#held.size < this.#limits.held / 2 ? this.#limits.line : this.#limits.crowded;
+    const beyond = this.#lines.cut(line, most);
     if (beyond.length === 0) return;
-    const wait = this.#standing.throttle.waitFor(line.site, this.#limits.line + beyond.length);
+    const wait = this.#standing.throttle.waitFor(line.site, most + beyond.length);
     const until = this.#in(putOffMs(wait));
     this.#park(beyond, until, tooMuchFor(line.site), () => this.#putOff.add(line.site, beyond, until));
   }

@@ -1,0 +1,15 @@
+/** How much a node does at once. */
+export interface Limits {
+  /** Attempts in their first moments: those that keep the processor busy. */
+  running: number;
+  /** Attempts in all: most of the others wait for a server. */
+  open: number;
+  /** Claims held in all, running or waiting for their site; one that waits is ids and addresses only. */
+  held: number;
+  /** Claims that wait here for one site; the others wait as rows. */
+  line: number;
+  /** The same while half of what may be held is. */
+  crowded: number;
+}
+
+export const defaultLimits: Limits = { running: 200, open: 2_000, held: 10_000, line: 300, crowded: 20 };
