@@ -1,33 +1,19 @@
 import t from 'tap';
 import type { SendRequest } from '../../src/core/draft.ts';
 import type { Database, Sql, Statement } from '../../src/db/client.ts';
-import { parseMailbox } from '../../src/mail/address.ts';
-import { accept } from '../support/accept.ts';
+import { accept, requestOf } from '../support/accept.ts';
 import { buildAccount, buildVerifiedDomain, holderOf } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
 
 const encryptionKey = Buffer.alloc(32, 1);
 
-function request(from: string, fields: Partial<SendRequest> = {}): SendRequest {
-  return {
-    from: parseMailbox(from),
-    to: [parseMailbox('a@one.test'), parseMailbox('b@one.test'), parseMailbox('c@two.test')],
-    cc: [],
-    bcc: [],
-    replyTo: [],
+const request = (from: string, fields: Partial<SendRequest> = {}) =>
+  requestOf(from, ['a@one.test', 'b@one.test', 'c@two.test'], {
     subject: 'subject',
-    html: null,
     text: 'text',
-    headers: [],
-    attachments: [],
     tags: ['a'],
-    type: 'transactional',
-    tls: 'opportunistic',
-    onUncertain: 'retry',
-    scheduledAt: null,
     ...fields,
-  };
-}
+  });
 
 /** The same database, with each statement noted. */
 function counting(db: Database): { db: Database; statements: string[] } {

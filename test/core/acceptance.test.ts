@@ -3,6 +3,7 @@ import { Acceptance } from '../../src/core/acceptance.ts';
 import type { SendRequest } from '../../src/core/draft.ts';
 import type { Accepted, SendCall } from '../../src/core/emails.ts';
 import { parseMailbox } from '../../src/mail/address.ts';
+import { requestOf } from '../support/accept.ts';
 import { buildAccount, buildVerifiedDomain, holderOf } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
 
@@ -25,14 +26,7 @@ t.test('calls of one key that come together', async (t) => {
     return accepted.email.id;
   };
   const call = (fields: Partial<SendRequest> = {}, key: string | null = null, fingerprint = 1): SendCall => {
-    const request = {
-      from: parseMailbox(`a@${domain}`),
-      to: [parseMailbox('b@one.test')],
-      ...{ cc: [], bcc: [], replyTo: [], headers: [], attachments: [], tags: [] },
-      ...{ subject: 'subject', html: null, text: 'text', scheduledAt: null },
-      ...({ type: 'transactional', tls: 'opportunistic', onUncertain: 'retry' } as const),
-      ...fields,
-    };
+    const request = requestOf(`a@${domain}`, ['b@one.test'], { subject: 'subject', text: 'text', ...fields });
     const idempotency = key === null ? null : { key, fingerprint: Buffer.alloc(32, fingerprint) };
     return { requests: [request], idempotency, respond: idOf };
   };

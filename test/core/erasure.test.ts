@@ -13,9 +13,8 @@ import { type AttemptRow, type Settlement, settle } from '../../src/core/settlem
 import * as webhooks from '../../src/core/webhooks.ts';
 import { newId } from '../../src/ids.ts';
 import { silentLog } from '../../src/log.ts';
-import { parseMailbox } from '../../src/mail/address.ts';
 import { Keyring } from '../../src/seal.ts';
-import { accept } from '../support/accept.ts';
+import { accept, requestOf } from '../support/accept.ts';
 import { buildSender, holderOf } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
 import { testKey } from '../support/keys.ts';
@@ -30,26 +29,7 @@ async function prepare(t: Test) {
   const holder = holderOf(sender.account);
   const keys = { keyring, tokenKeys: await tokenKeys(db, keyring) };
   const send = async (...to: string[]): Promise<string> => {
-    const nothing = {
-      cc: [],
-      bcc: [],
-      replyTo: [],
-      html: null,
-      headers: [],
-      attachments: [],
-      tags: [],
-      scheduledAt: null,
-    };
-    const ways = { type: 'transactional', tls: 'opportunistic', onUncertain: 'retry' } as const;
-    const request = {
-      ...nothing,
-      ...ways,
-      from: parseMailbox(sender.from),
-      to: to.map(parseMailbox),
-      subject: 's',
-      text: 't',
-    };
-    const [accepted] = await accept(db, queue, holder, [request]);
+    const [accepted] = await accept(db, queue, holder, [requestOf(sender.from, to)]);
     if (!accepted || !('email' in accepted)) throw new Error('not accepted');
     return accepted.email.id;
   };

@@ -2,8 +2,7 @@ import t from 'tap';
 import { wakeDue } from '../../src/core/mail-lines.ts';
 import { claim, park, release } from '../../src/core/recipients.ts';
 import { newId } from '../../src/ids.ts';
-import { parseMailbox } from '../../src/mail/address.ts';
-import { accept } from '../support/accept.ts';
+import { accept, requestOf } from '../support/accept.ts';
 import { buildSender, holderOf } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
 import { scheduleMany } from '../support/scheduled.ts';
@@ -15,23 +14,7 @@ t.test('one line for each account', async (t) => {
   const [crowd, other] = [await buildSender(db, Buffer.alloc(32)), await buildSender(db, Buffer.alloc(32))];
   const send = async (sender: typeof crowd, emails: number, type: 'transactional' | 'marketing' = 'transactional') => {
     const holder = holderOf(sender.account);
-    const email = {
-      from: parseMailbox(sender.from),
-      to: [parseMailbox('a@receiver.test')],
-      cc: [],
-      bcc: [],
-      replyTo: [],
-      subject: 's',
-      html: null,
-      text: 't',
-      headers: [],
-      attachments: [],
-      tags: [],
-      type,
-      tls: 'opportunistic' as const,
-      onUncertain: 'retry' as const,
-      scheduledAt: null,
-    };
+    const email = requestOf(sender.from, ['a@receiver.test'], { type });
     const accepted = await accept(db, queue, holder, Array(emails).fill(email));
     return accepted.map((one) => ('email' in one ? one.email.id : ''));
   };
@@ -117,17 +100,7 @@ t.test('emails to the same destination share a job, a few to each', async (t) =>
       return { jobs, claims: await claim(tx, node, jobs) };
     });
   const send = async (from: typeof sender, ...emails: string[][]) => {
-    const requests = emails.map((to) => ({
-      ...{
-        from: parseMailbox(from.from),
-        to: to.map((address) => parseMailbox(address)),
-        cc: [],
-        bcc: [],
-        replyTo: [],
-      },
-      ...{ subject: 's', html: null, text: 't', headers: [], attachments: [], tags: [], scheduledAt: null },
-      ...{ type: 'transactional' as const, tls: 'opportunistic' as const, onUncertain: 'retry' as const },
-    }));
+    const requests = emails.map((to) => requestOf(from.from, to));
     const accepted = await accept(db, queue, holderOf(from.account), requests);
     return accepted.map((one) => ('email' in one ? one.email.id : ''));
   };

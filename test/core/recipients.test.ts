@@ -7,9 +7,8 @@ import { type Settlement, settle } from '../../src/core/settlement.ts';
 import { release } from '../../src/core/uncertainty.ts';
 import * as webhooks from '../../src/core/webhooks.ts';
 import { newId } from '../../src/ids.ts';
-import { parseMailbox } from '../../src/mail/address.ts';
 import { Keyring } from '../../src/seal.ts';
-import { accept } from '../support/accept.ts';
+import { accept, requestOf } from '../support/accept.ts';
 import { buildAccount, buildVerifiedDomain, holderOf } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
 
@@ -20,25 +19,7 @@ t.test('rows and jobs', async (t) => {
   const holder = holderOf(account);
 
   async function send(...to: string[]): Promise<string> {
-    const [accepted] = await accept(db, queue, holder, [
-      {
-        from: parseMailbox(`s@${domain}`),
-        to: to.map(parseMailbox),
-        cc: [],
-        bcc: [],
-        replyTo: [],
-        subject: 's',
-        html: null,
-        text: 't',
-        headers: [],
-        attachments: [],
-        tags: [],
-        type: 'transactional',
-        tls: 'opportunistic',
-        onUncertain: 'retry',
-        scheduledAt: null,
-      },
-    ]);
+    const [accepted] = await accept(db, queue, holder, [requestOf(`s@${domain}`, to)]);
     if (!accepted || !('email' in accepted)) throw new Error('not accepted');
     return accepted.email.id;
   }

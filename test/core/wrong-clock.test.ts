@@ -1,7 +1,6 @@
 import { mock } from 'node:test';
 import t from 'tap';
-import { parseMailbox } from '../../src/mail/address.ts';
-import { accept } from '../support/accept.ts';
+import { accept, requestOf } from '../support/accept.ts';
 import { buildAccount, buildVerifiedDomain, holderOf } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
 
@@ -11,23 +10,7 @@ t.test('whatever clock the machine has that accepts mail, it is due by the one o
   const { db, queue } = await openQueue(t);
   const account = await buildAccount(db);
   const { domain } = await buildVerifiedDomain(db, account.id, Buffer.alloc(32));
-  const request = (scheduledAt: Date | null) => ({
-    from: parseMailbox(`s@${domain}`),
-    to: [parseMailbox('a@receiver.test')],
-    cc: [],
-    bcc: [],
-    replyTo: [],
-    subject: 's',
-    html: null,
-    text: 't',
-    headers: [],
-    attachments: [],
-    tags: [],
-    type: 'transactional' as const,
-    tls: 'opportunistic' as const,
-    onUncertain: 'retry' as const,
-    scheduledAt,
-  });
+  const request = (scheduledAt: Date | null) => requestOf(`s@${domain}`, ['a@receiver.test'], { scheduledAt });
   for (const offMs of [2 * hourMs, -2 * hourMs]) {
     const began = Date.now();
     mock.timers.enable({ apis: ['Date'], now: began + offMs });

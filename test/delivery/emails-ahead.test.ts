@@ -2,8 +2,7 @@ import t from 'tap';
 import type { Claim } from '../../src/core/recipients.ts';
 import { EmailsAhead } from '../../src/delivery/emails-ahead.ts';
 import { newId } from '../../src/ids.ts';
-import { parseMailbox } from '../../src/mail/address.ts';
-import { accept } from '../support/accept.ts';
+import { accept, requestOf } from '../support/accept.ts';
 import { buildAccount, buildVerifiedDomain, holderOf } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
 
@@ -13,15 +12,7 @@ t.test('what comes next is read before its turn, and fewer of them where they ar
   const { domain } = await buildVerifiedDomain(db, account.id, Buffer.alloc(32));
   const holder = holderOf(account);
   const claims = async (texts: string[]): Promise<Claim[]> => {
-    const requests = texts.map((text) => ({
-      from: parseMailbox(`s@${domain}`),
-      to: [parseMailbox('a@b.test')],
-      ...{ cc: [], bcc: [], replyTo: [], headers: [], attachments: [], tags: [] },
-      ...{ subject: 's', html: null, text, scheduledAt: null },
-      type: 'transactional' as const,
-      tls: 'opportunistic' as const,
-      onUncertain: 'retry' as const,
-    }));
+    const requests = texts.map((text) => requestOf(`s@${domain}`, ['a@b.test'], { text }));
     return (await accept(db, queue, holder, requests)).map((accepted) => {
       if (!('email' in accepted)) throw new Error('not accepted');
       const recipients = [{ position: 0, address: 'a@b.test', attempts: 0 }];

@@ -6,8 +6,7 @@ import type { Site } from '../../src/delivery/providers.ts';
 import { PutOff, tooMuchFor } from '../../src/delivery/put-off.ts';
 import { newId } from '../../src/ids.ts';
 import { silentLog } from '../../src/log.ts';
-import { parseMailbox } from '../../src/mail/address.ts';
-import { accept } from '../support/accept.ts';
+import { accept, requestOf } from '../support/accept.ts';
 import { buildAccount, buildVerifiedDomain, holderOf } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
 
@@ -23,28 +22,11 @@ t.test('what was put off is called back in its order, and nothing else that wait
   const { db, queue } = await openQueue(t);
   const account = await buildAccount(db);
   const { domain } = await buildVerifiedDomain(db, account.id, Buffer.alloc(32));
-  const request = (to: string) => ({
-    from: parseMailbox(`s@${domain}`),
-    to: [parseMailbox(to)],
-    cc: [],
-    bcc: [],
-    replyTo: [],
-    subject: 's',
-    html: null,
-    text: 't',
-    headers: [],
-    attachments: [],
-    tags: [],
-    type: 'transactional' as const,
-    tls: 'opportunistic' as const,
-    onUncertain: 'retry' as const,
-    scheduledAt: null,
-  });
   await accept(
     db,
     queue,
     holderOf(account),
-    [0, 1, 2, 3, 4].map((n) => request(`r${n}@a.test`)),
+    [0, 1, 2, 3, 4].map((n) => requestOf(`s@${domain}`, [`r${n}@a.test`])),
   );
   const nodeId = newId();
   await nodes.register(db, { id: nodeId, hostname: 'test', roles: [] }, false);

@@ -1,8 +1,7 @@
 import t from 'tap';
 import { silentLog } from '../../src/log.ts';
-import { parseMailbox } from '../../src/mail/address.ts';
 import { createQueue } from '../../src/queue.ts';
-import { accept } from '../support/accept.ts';
+import { accept, requestOf } from '../support/accept.ts';
 import { buildSender, holderOf } from '../support/build.ts';
 import { startDirectNode } from '../support/direct.ts';
 import { testKey } from '../support/keys.ts';
@@ -34,25 +33,7 @@ t.test('however much mail waits for sites that say nothing, there is room in han
       queue,
       holderOf(account),
       // All for one site in a row: a node takes up to two hundred at a time, before it knows what the site bears.
-      sites.flatMap((name) =>
-        Array.from({ length: emailsForSite }, (_, n) => ({
-          from: parseMailbox(from),
-          to: [parseMailbox(`r${n}@${name}`)],
-          cc: [],
-          bcc: [],
-          replyTo: [],
-          subject: 's',
-          html: null,
-          text: 't',
-          headers: [],
-          attachments: [],
-          tags: [],
-          type: 'transactional' as const,
-          tls: 'opportunistic' as const,
-          onUncertain: 'retry' as const,
-          scheduledAt: null,
-        })),
-      ),
+      sites.flatMap((name) => Array.from({ length: emailsForSite }, (_, n) => requestOf(from, [`r${n}@${name}`]))),
     );
   }
   // Until as much was taken as there is room for, or put back as too much.

@@ -5,9 +5,8 @@ import { type Claim, claim } from '../../src/core/recipients.ts';
 import { type Settlement, settle } from '../../src/core/settlement.ts';
 import * as webhooks from '../../src/core/webhooks.ts';
 import { newId } from '../../src/ids.ts';
-import { parseMailbox } from '../../src/mail/address.ts';
 import { Keyring } from '../../src/seal.ts';
-import { accept } from '../support/accept.ts';
+import { accept, requestOf } from '../support/accept.ts';
 import { buildAccount, buildVerifiedDomain, holderOf } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
 import type { Closing, Target } from './target.ts';
@@ -74,29 +73,8 @@ async function openScene(closing: Closing) {
   const nodeId = newId();
   await nodes.register(db, { id: nodeId, hostname: 'fuzz', roles: [] }, false);
   const holder = holderOf(account);
-  const one = {
-    cc: [],
-    bcc: [],
-    replyTo: [],
-    subject: 's',
-    html: null,
-    text: 't',
-    headers: [],
-    attachments: [],
-    tags: [],
-  };
   const send = async (to: string[]) => {
-    const [accepted] = await accept(db, queue, holder, [
-      {
-        ...one,
-        from: parseMailbox(`s@${domain}`),
-        to: to.map(parseMailbox),
-        type: 'transactional',
-        tls: 'opportunistic',
-        onUncertain: 'retry',
-        scheduledAt: null,
-      },
-    ]);
+    const [accepted] = await accept(db, queue, holder, [requestOf(`s@${domain}`, to)]);
     if (!accepted || !('email' in accepted)) throw new Error('not accepted');
     return accepted.email.id;
   };

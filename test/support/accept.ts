@@ -1,7 +1,9 @@
+import type { SendRequest } from '../../src/core/draft.ts';
 import { type Accepted, answerAll } from '../../src/core/emails.ts';
 import type { KeyHolder } from '../../src/core/keys.ts';
 import type { Sendable } from '../../src/core/template-sending.ts';
 import type { Database } from '../../src/db/client.ts';
+import { parseMailbox } from '../../src/mail/address.ts';
 import type { Queue } from '../../src/queue.ts';
 
 /** Accepts emails as one call: one entry for each request, in order. */
@@ -13,3 +15,23 @@ export async function accept(db: Database, queue: Queue, holder: KeyHolder, requ
   await answerAll(db, queue, holder, [{ requests, idempotency: null, respond }]);
   return accepted;
 }
+
+/** An email of which only matters who sends it to whom, and what is said otherwise. */
+export const requestOf = (from: string, to: string[], fields: Partial<SendRequest> = {}): SendRequest => ({
+  from: parseMailbox(from),
+  to: to.map((address) => parseMailbox(address)),
+  cc: [],
+  bcc: [],
+  replyTo: [],
+  subject: 's',
+  html: null,
+  text: 't',
+  headers: [],
+  attachments: [],
+  tags: [],
+  type: 'transactional',
+  tls: 'opportunistic',
+  onUncertain: 'retry',
+  scheduledAt: null,
+  ...fields,
+});
