@@ -161,12 +161,17 @@ export function codeOf(error: unknown): string {
   return typeof code === 'string' ? code : '';
 }
 
+/** An error and what it was made of: Prisma wraps those of pg in errors of its own. */
+export function* causesOf(error: unknown): Generator<Error> {
+  for (let at = error, depth = 0; at instanceof Error && depth < 4; at = at.cause, depth += 1) yield at;
+}
+
 /**
  * Whether this error says that the database is away or does not answer, in whatever clothes pg or Prisma put it: the
  * statement may or may not have been carried out, and the same call can succeed later.
  */
 export function isUnavailable(error: unknown): boolean {
-  for (let at = error, depth = 0; at instanceof Error && depth < 4; at = at.cause, depth += 1) {
+  for (const at of causesOf(error)) {
     if (
       /^(ECONN|EPIPE|ETIMEDOUT|EHOST|ENET|ENOTFOUND|EAI_AGAIN|08|57P0|53|55000|57014|25006|25P03|28|3D000|P1001|P1002|P1008|P1017|P2024)/.test(
         codeOf(at),
@@ -188,8 +193,5 @@ export function isUnavailable(error: unknown): boolean {
 
 /** Whether the database refused a value itself (SQLSTATE class 22): the same statement with it will never succeed, and others may. */
 export function isValueRefused(error: unknown): boolean {
-  for (let at = error, depth = 0; at instanceof Error && depth < 4; at = at.cause, depth += 1) {
-    if (/^22[0-9A-Z]{3}$/.test(codeOf(at))) return true;
-  }
-  return false;
+  return [...causesOf(error)].some((at) => /^22[0-9A-Z]{3}$/.test(codeOf(at)));
 }

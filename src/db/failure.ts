@@ -1,6 +1,6 @@
 import pg from 'pg';
 import { oneLine, StartError } from '../start-error.ts';
-import { isUnavailable } from './client.ts';
+import { causesOf, isUnavailable } from './client.ts';
 
 /** What an operator does about it, by the SQLSTATE of PostgreSQL (its appendix A). */
 const remedies: Record<string, string> = {
@@ -31,10 +31,7 @@ export function startErrorOf(error: unknown, unreached = false): StartError | nu
   );
 }
 
-/** What PostgreSQL said, which Prisma wraps in errors of its own. */
+/** What PostgreSQL said. */
 function refusalIn(error: unknown): pg.DatabaseError | null {
-  for (let at = error, depth = 0; at instanceof Error && depth < 4; at = at.cause, depth += 1) {
-    if (at instanceof pg.DatabaseError) return at;
-  }
-  return null;
+  return [...causesOf(error)].find((at) => at instanceof pg.DatabaseError) ?? null;
 }

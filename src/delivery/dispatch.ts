@@ -265,7 +265,9 @@ export class Dispatcher {
     if (beyond.length === 0) return;
     const wait = this.#standing.throttle.waitFor(line.site, most + beyond.length);
     const until = this.#in(putOffMs(wait));
-    this.#park(beyond, until, tooMuchFor(line.site), () => this.#putOff.add(line.site, beyond, until));
+    void this.#putBack(beyond, () => recipients.park(this.#db, beyond, until, tooMuchFor(line.site))).then(() =>
+      this.#putOff.add(line.site, beyond, until),
+    );
   }
 
   /** Once a site has nothing to do soon, what was too much for it is not any more. */
@@ -361,9 +363,9 @@ export class Dispatcher {
     return new Date(this.#tools.clock.now().getTime() + ms);
   }
 
-  #park(claims: Claim[], until: Date, reason: string, then?: () => void): void {
+  #park(claims: Claim[], until: Date, reason: string): void {
     if (claims.length === 0) return;
-    void this.#putBack(claims, () => recipients.park(this.#db, claims, until, reason)).then(then);
+    void this.#putBack(claims, () => recipients.park(this.#db, claims, until, reason));
   }
 
   async #putBack(claims: Claim[], work: () => Promise<void>): Promise<void> {

@@ -43,11 +43,9 @@ export async function listen(server: SMTPServer, variable: string, host: string 
 
 /** Ends the connection of a session that has said its last word. */
 export function hangUp(server: SMTPServer, session: SMTPServerSession, sentence?: string): void {
-  for (const connection of server.connections) {
-    if (connection.id !== session.id) continue;
-    if (sentence) connection.send(421, sentence);
-    else connection.close();
-  }
+  const connection = connectionOf(server, session);
+  if (sentence) connection?.send(421, sentence);
+  else connection?.close();
 }
 
 /**
@@ -55,14 +53,13 @@ export function hangUp(server: SMTPServer, session: SMTPServerSession, sentence?
  * once for a session, when it connects.
  */
 export function hideLogin(server: SMTPServer, session: SMTPServerSession): void {
-  for (const connection of server.connections) {
-    if (connection.id !== session.id || connection.secure) continue;
-    const send = connection.send.bind(connection);
-    connection.send = (code, text, context) => {
-      const isOffer = (line: string) => !connection.secure && line.startsWith('AUTH ');
-      send(code, Array.isArray(text) ? text.filter((line) => !isOffer(line)) : text, context);
-    };
-  }
+  const connection = connectionOf(server, session);
+  if (!connection || connection.secure) return;
+  const send = connection.send.bind(connection);
+  connection.send = (code, text, context) => {
+    const isOffer = (line: string) => !connection.secure && line.startsWith('AUTH ');
+    send(code, Array.isArray(text) ? text.filter((line) => !isOffer(line)) : text, context);
+  };
 }
 
 /**
@@ -74,19 +71,18 @@ export function limitReplies(
   session: SMTPServerSession,
   most: { errors: number; replies: number },
 ): void {
-  for (const connection of server.connections) {
-    if (connection.id !== session.id) continue;
-    const send = connection.send.bind(connection);
-    let count = { errors: 0, replies: 0 };
-    // Every answer passes here, also to what no handler hears of: commands out of order, unknown, or about nothing.
-    connection.send = (code, text, context) => {
-      count = { errors: count.errors + (code >= 400 ? 1 : 0), replies: count.replies + 1 };
-      if (context === 'DATA_OK') count = { errors: 0, replies: 0 };
-      if (count.errors > most.errors) send(421, '4.7.0 too many errors');
-      else if (count.replies > most.replies) send(421, '4.7.0 too many commands');
-      else send(code, text, context);
-    };
-  }
+  const connection = connectionOf(server, session);
+  if (!connection) return;
+  const send = connection.send.bind(connection);
+  let count = { errors: 0, replies: 0 };
+  // Every answer passes here, also to what no handler hears of: commands out of order, unknown, or about nothing.
+  connection.send = (code, text, context) => {
+    count = { errors: count.errors + (code >= 400 ? 1 : 0), replies: count.replies + 1 };
+    if (context === 'DATA_OK') count = { errors: 0, replies: 0 };
+    if (count.errors > most.errors) send(421, '4.7.0 too many errors');
+    else if (count.replies > most.replies) send(421, '4.7.0 too many commands');
+    else send(code, text, context);
+  };
 }
 
 /** Closes the server. Whoever is not in the middle of a message goes at once, the others within `graceMs`. */
@@ -102,4 +98,9 @@ export function close(
       if (!isBusy(connection.session)) connection.send(421, '4.3.2 the server is stopping');
     }
   });
+}
+
+/** Undefined when it is gone. */
+function connectionOf(server: SMTPServer, session: SMTPServerSession) {
+  return [...server.connections].find(({ id }) => id === session.id);
 }

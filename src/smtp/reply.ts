@@ -1,4 +1,5 @@
 import { isAscii } from 'node:buffer';
+import { cutText } from '../mail/characters.ts';
 
 /** A server's reply (RFC 5321 section 4.2), safe to store and to show. */
 export interface Reply {
@@ -125,12 +126,8 @@ export function cleanRemoteText(remote: Uint8Array | string, max = 2_000): strin
       : decode(remote.subarray(0, max * 4), remote.length > max * 4);
   // As nearly all of it is.
   if (/^[\x20-\x7e]*$/.test(text)) return text.slice(0, max).trim();
-  return text
-    .replace(/[\r\n\t\u2028\u2029]+/g, ' ')
-    .replace(/[\x00-\x1f\x7f-\x9f]|\p{Surrogate}/gu, '')
-    .slice(0, max)
-    .replace(/\p{Surrogate}$/u, '')
-    .trim();
+  const plain = text.replace(/[\r\n\t\u2028\u2029]+/g, ' ').replace(/[\x00-\x1f\x7f-\x9f]|\p{Surrogate}/gu, '');
+  return cutText(plain, max).trim();
 }
 
 function decode(bytes: Uint8Array, cut: boolean): string {
