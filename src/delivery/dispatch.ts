@@ -156,6 +156,7 @@ export class Dispatcher {
       .catch((error: Error) => log.warn({ error: error.message }, 'the use of new addresses could not be exchanged'));
     if (lease.onHold) this.#putDown();
     this.#serveAll();
+    this.#putOff.forgetDue(this.#tools.clock.now());
     for (const site of this.#putOff.sites) this.#callBack(site);
     this.#pump();
   }

@@ -51,16 +51,26 @@ export class PutOff {
     this.#sites.set(site.name, { site, waiting: [...known, ...added] });
   }
 
-  /** Has the next of this site be due at once, so many; what is due by now is forgotten. Does not throw: they are due later by themselves. */
+  /** Has the next of this site be due at once, so many. Does not throw: they are due later by themselves. */
   async callBack(site: Site, many: number, now: Date): Promise<void> {
+    const emailIds = this.#take(site, many, now).map(({ emailId }) => emailId);
+    if (emailIds.length === 0) return;
+    await recipients.callBack(this.#db, emailIds, tooMuchFor(site)).catch(() => undefined);
+  }
+
+  /** Makes room for others: what a site that stays slow was spared is due by itself in the end. */
+  forgetDue(now: Date): void {
+    for (const site of this.sites) this.#take(site, 0, now);
+  }
+
+  /** Takes out the next of this site, so many, and all that are due by now. */
+  #take(site: Site, many: number, now: Date): Waiting[] {
     const known = this.#sites.get(site.name)?.waiting ?? [];
     const waiting = known.filter(({ until }) => until > now);
     const next = waiting.splice(0, many);
     this.#count -= known.length - waiting.length;
     if (waiting.length > 0) this.#sites.set(site.name, { site, waiting });
     else this.#sites.delete(site.name);
-    if (next.length === 0) return;
-    const emailIds = next.map(({ emailId }) => emailId);
-    await recipients.callBack(this.#db, emailIds, tooMuchFor(site)).catch(() => undefined);
+    return next;
   }
 }

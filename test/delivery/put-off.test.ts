@@ -76,7 +76,7 @@ t.test('no more than ten thousand are remembered, and there is room again for ot
     putOff.sites.map(({ name }) => name),
     ['a.test', 'b.test'],
   );
-  await putOff.callBack(other, 0, new Date(later.getTime() + 1));
+  putOff.forgetDue(new Date(later.getTime() + 1));
   t.notOk(putOff.has(other), 'what is due by now is forgotten');
   putOff.add(other, many(1), later);
   t.ok(putOff.has(other));
