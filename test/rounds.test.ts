@@ -1,0 +1,67 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import t from 'tap';
+import { silentLog } from '../src/log.ts';
+import { Rounds } from '../src/rounds.ts';
+
+const hourMs = 3_600_000;
+
+t.test('what a start brings along is begun one after the other', async (t) => {
+  const rounds = new Rounds(silentLog);
+  let running = 0;
+  const together: number[] = [];
+  const begun: string[] = [];
+  for (const name of ['one', 'two', 'three', 'four']) {
+    rounds.every(hourMs, name, async () => {
+      begun.push(name);
+      running += 1;
+      together.push(running);
+      await sleep(5);
+      running -= 1;
+      if (name === 'two') throw new Error('it fails');
+    });
+  }
+  while (begun.length < 4) await sleep(1);
+  await rounds.stop();
+  t.same(begun, ['one', 'two', 'three', 'four']);
+  t.same(together, [1, 1, 1, 1]);
+});
+
+t.test('one that takes long holds the next up for a moment only', async (t) => {
+  const rounds = new Rounds(silentLog);
+  rounds.every(hourMs, 'long', (stop) => new Promise((resolve) => stop.addEventListener('abort', () => resolve())));
+  await new Promise<void>((resolve) => rounds.every(hourMs, 'next', async () => resolve()));
+  await rounds.stop();
+  t.pass('the next had its turn while the first went on');
+});
+
+t.test('after the stop nothing begins', async (t) => {
+  const rounds = new Rounds(silentLog);
+  const begun: string[] = [];
+  rounds.every(hourMs, 'under way', async () => {
+    begun.push('under way');
+    await sleep(20);
+  });
+  rounds.every(hourMs, 'in line', async () => void begun.push('in line'));
+  while (begun.length === 0) await sleep(1);
+  await rounds.stop();
+  await sleep(30);
+  t.same(begun, ['under way']);
+});
+
+t.test('what is due before its first turn came is begun all the same, and never twice at a time', async (t) => {
+  const rounds = new Rounds(silentLog);
+  let running = 0;
+  let most = 0;
+  let times = 0;
+  rounds.every(hourMs, 'slow', () => sleep(60));
+  rounds.every(5, 'often', async () => {
+    running += 1;
+    times += 1;
+    most = Math.max(most, running);
+    await sleep(12);
+    running -= 1;
+  });
+  while (times < 4) await sleep(1);
+  await rounds.stop();
+  t.equal(most, 1);
+});
