@@ -131,7 +131,8 @@ export const variables: Variable[] = [
   {
     name: 'RETRY_SCHEDULE',
     fallback: `\`1m,5m,15m,30m,1h,2h,4h,6h\`; \`${quickSchedule}\` in \`sandbox\``,
-    meaning: 'delays between delivery attempts (`s`, `m`, `h`, `d`); the last one repeats',
+    meaning:
+      'delays between delivery attempts (`s`, `m`, `h`, `d`); the last one repeats. Within `RETRY_FOR` that may come to 30,000 attempts at the most',
   },
   { name: 'RETRY_FOR', fallback: '`72h`', meaning: 'after this time a recipient that is still deferred has failed' },
   {

@@ -193,6 +193,7 @@ export function readConfig(env: Record<string, string | undefined>): Readonly<Co
     );
   }
   refusePortTwice(config.ports);
+  refuseEndlessTrying(config);
   return Object.freeze(config);
 }
 
@@ -206,6 +207,18 @@ function refusePortTwice(ports: Config['ports']): void {
     if (other && port !== 0) throw new ConfigError(`${name} must be another port than ${other}, not ${port}`);
     taken.set(port, name);
   }
+}
+
+/** The database counts the attempts for a recipient in two bytes. */
+const mostAttempts = 30_000;
+
+function refuseEndlessTrying({ retryScheduleMs, retryForMs }: Config): void {
+  const listed = retryScheduleMs.reduce((sum, delay) => sum + delay, 0);
+  const last = retryScheduleMs.at(-1) ?? retryForMs;
+  const attempts = retryScheduleMs.length + Math.ceil(Math.max(0, retryForMs - listed) / last);
+  if (attempts <= mostAttempts) return;
+  const most = `RETRY_SCHEDULE must come to ${mostAttempts} attempts at the most within RETRY_FOR, not ${attempts}`;
+  throw new ConfigError(`${most}: make its last delay longer, or RETRY_FOR shorter`);
 }
 
 function certificateFiles(cert: string | null, key: string | null): { cert: string; key: string } | null {

@@ -67,6 +67,12 @@ t.test('what is set is taken', async (t) => {
   t.same([...config.roles], ['api', 'mta']);
   t.equal(config.encryptionKey?.length, 32);
   t.same(readConfig({ ...external, ENCRYPTION_KEY: testKey(3).toString('base64') }).encryptionKey, testKey(3));
+  const most = { RETRY_SCHEDULE: '1m', RETRY_FOR: '30000m' };
+  t.match(
+    readConfig(most),
+    { retryScheduleMs: [60_000], retryForMs: 30_000 * 60_000 },
+    'as many attempts as can be counted',
+  );
   t.equal(readConfig({ HTTP_PORT: '8080' }).baseUrl, 'http://localhost:8080');
 });
 
@@ -152,6 +158,15 @@ t.test('a wrong value is one line that names the variable and what it must be', 
       /^WORKERS must be 1 when DELIVERY_MODE is sandbox, whose DNS and mailbox are in one process, not 2$/,
     ],
     [{ RETRY_SCHEDULE: '1m,soon' }, /^RETRY_SCHEDULE must be a comma separated list, each a time such as/],
+    [
+      { RETRY_SCHEDULE: '1m', RETRY_FOR: '30d' },
+      /^RETRY_SCHEDULE must come to 30000 attempts at the most within RETRY_FOR, not 43200: make its last delay longer, or RETRY_FOR shorter$/,
+    ],
+    [
+      { RETRY_SCHEDULE: '1h,1s' },
+      /^RETRY_SCHEDULE must come to 30000 attempts at the most within RETRY_FOR, not 255601/,
+    ],
+    [{ RETRY_FOR: '150d' }, /^RETRY_SCHEDULE must come to 30000 attempts at the most within RETRY_FOR, not 43203/],
     [{ RETRY_FOR: '0s' }, /^RETRY_FOR must be a time such as/],
     [{ TLS_REPORTS: 'yes' }, /^TLS_REPORTS must be one of on, off, not "yes"$/],
     [{ TLS_REPORTS_CONTACT: 'postmaster' }, /^TLS_REPORTS_CONTACT must be an email address such as/],

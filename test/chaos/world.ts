@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { readSecrets } from '../../src/data-dir.ts';
 import { runningUrl } from '../../src/db/embedded.ts';
-import { mailHostname, prepareSender } from '../support/direct.ts';
+import { everySecond, mailHostname, prepareSender } from '../support/direct.ts';
 import { adminPassword } from '../support/node.ts';
 import { freePort } from '../support/ports.ts';
 import { startZone, type Zone } from '../support/zone.ts';
@@ -88,7 +88,7 @@ export async function createWorld(folder: string, random: Random, options: World
       MX_PORT: String(mx.port),
       ALLOW_PRIVATE_NETWORKS: 'true',
       SENDING_IPS: '127.0.0.1',
-      RETRY_SCHEDULE: '1s',
+      RETRY_SCHEDULE: everySecond,
       RATE_LIMIT: '100000/100000',
       ADMIN_EMAIL: 'admin@example.test',
       ADMIN_PASSWORD: adminPassword,

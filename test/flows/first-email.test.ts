@@ -1,5 +1,6 @@
 import t from 'tap';
 import { clientOf, failure } from '../client/scene.ts';
+import { everySecond } from '../support/direct.ts';
 import { eventually, startTestNode } from '../support/node.ts';
 
 t.test('the way of a new user through the sandbox, with the client alone', async (t) => {
@@ -101,7 +102,7 @@ t.test('the way of a new user through the sandbox, with the client alone', async
 });
 
 t.test('a greylisted recipient is tried again and then delivered', async (t) => {
-  const node = await startTestNode(t, { RETRY_SCHEDULE: '1s' });
+  const node = await startTestNode(t, { RETRY_SCHEDULE: everySecond });
   const admin = await clientOf(node).login('admin@example.test', node.adminPassword);
   const { domain } = await admin.domains.create({ domain: 'grey.test' });
   await admin.domains.verify(domain.id);

@@ -3,6 +3,7 @@ import t from 'tap';
 import { actors } from '../../src/core/sandbox-messages.ts';
 import { buildSender } from '../support/build.ts';
 import { document } from '../support/contract.ts';
+import { everySecond } from '../support/direct.ts';
 import { testKey } from '../support/keys.ts';
 import { eventually, startTestNode } from '../support/node.ts';
 
@@ -17,7 +18,7 @@ t.test('addresses that act are listed where people look', async (t) => {
 
 t.test('they do what is said of them', async (t) => {
   const encryptionKey = testKey(5);
-  const env = { ENCRYPTION_KEY: encryptionKey.toString('hex'), RETRY_SCHEDULE: '1s' };
+  const env = { ENCRYPTION_KEY: encryptionKey.toString('hex'), RETRY_SCHEDULE: everySecond };
   const node = await startTestNode(t, env);
   const { key, from, account } = await buildSender(node.db, encryptionKey);
   const send = async (to: string, fields: object = {}) => {
