@@ -21,6 +21,7 @@ export interface SendRequest {
   cc: Mailbox[];
   bcc: Mailbox[];
   replyTo: Mailbox[];
+  /** May be empty, and there may be no text at all: what comes by SMTP need not have either. */
   subject: string;
   html: string | null;
   text: string | null;

@@ -47,3 +47,6 @@ export function bytes(size: number): string {
 
 /** `bad_mailbox` as words. */
 export const spaced = (name: string): string => name.replaceAll('_', ' ');
+
+/** What stands for a subject where one is shown. */
+export const shownSubject = (subject: string): string => subject.trim() || '(no subject)';

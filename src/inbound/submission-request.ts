@@ -19,6 +19,7 @@ export interface Submission {
 /**
  * Who gets it is the envelope's word: of `To` and `Cc` those are kept that are in it, whoever else is in it gets a blind
  * copy. An address that is shown but not in the envelope is left out, as the record and the message say the same.
+ * A message needs no subject and no text, as with any other mail server.
  *
  * @throws Refusal naming the header
  */
@@ -55,9 +56,7 @@ export function toSubmission(message: SubmittedMessage, envelope: Mailbox[]): Su
 
 function refuseExcess(request: SendRequest): void {
   const { subject, html, text, replyTo, headers, attachments } = request;
-  if (subject === '') throw badContent('Subject: is required');
   if (subject.length > limits.subject) throw badContent(`Subject: may have ${limits.subject} characters at the most`);
-  if (!html && !text) throw badContent('the message has no text: a text/plain or text/html part is required');
   if ((html?.length ?? 0) > limits.body || (text?.length ?? 0) > limits.body)
     throw tooLarge(`the text may have ${limits.body} characters at the most`);
   if (replyTo.length > limits.recipients)

@@ -74,6 +74,19 @@ t.test('what is encoded, and where lines end', async (t) => {
   }
 });
 
+t.test('no subject and no text are a message all the same', async (t) => {
+  const bytes = await composed(message({ subject: '', text: null }));
+  t.match(bytes.toString(), /^Subject:\r\nMessage-ID: /m);
+  t.match(
+    bytes.toString(),
+    /Content-Type: text\/plain; charset=utf-8\r\nContent-Transfer-Encoding: 7bit\r\n\r\n(\r\n)?$/,
+  );
+  t.equal(findWireDefect(bytes, 0), null);
+  const alone = (await composed(message({ subject: '', text: null, attachments: [file()] }))).toString();
+  t.match(alone, /^Content-Type: application\/octet-stream; name=a\.bin\r\n/m);
+  t.match(alone, /^Content-Disposition: attachment; filename=a\.bin\r\n/m);
+});
+
 t.test('the same parts give the same bytes', async (t) => {
   const parts = message({ html: '<p>', attachments: [file(), file({ filename: 'b.bin' })] });
   t.ok((await composed(parts)).equals(await composed(parts)));

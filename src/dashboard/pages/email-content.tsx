@@ -15,6 +15,7 @@ export function EmailContentPanel({ id }: { id: string }) {
     staleTime: Number.POSITIVE_INFINITY,
   });
   const headers = data?.headers.map(({ name, value }) => `${name}: ${value}`).join('\n');
+  const hasTextTab = Boolean(data?.text || !data?.html);
   return (
     <Panel title="Content">
       {error &&
@@ -32,7 +33,7 @@ export function EmailContentPanel({ id }: { id: string }) {
         <Tabs defaultValue={data.html ? 'html' : 'text'} keepMounted={false}>
           <Tabs.List pl={14}>
             {data.html && <Tabs.Tab value="html">Preview</Tabs.Tab>}
-            {data.text && <Tabs.Tab value="text">Text</Tabs.Tab>}
+            {hasTextTab && <Tabs.Tab value="text">Text</Tabs.Tab>}
             {data.html && <Tabs.Tab value="source">HTML</Tabs.Tab>}
             {headers && <Tabs.Tab value="headers">Headers</Tabs.Tab>}
             {data.attachments.length > 0 && <Tabs.Tab value="files">Files ({data.attachments.length})</Tabs.Tab>}
@@ -47,9 +48,9 @@ export function EmailContentPanel({ id }: { id: string }) {
               </Tabs.Panel>
             </>
           )}
-          {data.text && (
+          {hasTextTab && (
             <Tabs.Panel value="text">
-              <PlainText text={data.text} />
+              <PlainText text={data.text || 'This email has no text.'} />
             </Tabs.Panel>
           )}
           {headers && (

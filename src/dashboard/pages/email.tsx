@@ -4,6 +4,7 @@ import { useLocation, useParams } from 'wouter';
 import type { EmailWithRecipients, Explanation } from '../../client/index.ts';
 import { api, isUnshown, whileThere } from '../api.ts';
 import { sameEmail } from '../commands.ts';
+import { shownSubject } from '../format.ts';
 import { Confirmed, tell, useAction } from '../parts/action.tsx';
 import { Unshown, Waiting } from '../parts/failure.tsx';
 import { Moment } from '../parts/moment.tsx';
@@ -28,13 +29,21 @@ export function EmailPage() {
   });
   const back = { href: '/emails', name: 'Emails' };
   if (isUnshown(data, error))
-    return <Unshown kind="Email" name={data?.email.subject} back={back} error={error} retry={() => void refetch()} />;
+    return (
+      <Unshown
+        kind="Email"
+        name={data && shownSubject(data.email.subject)}
+        back={back}
+        error={error}
+        retry={() => void refetch()}
+      />
+    );
   if (!data) return <Waiting bars={7} />;
   const { email, explained } = data;
   return (
     <>
       <PageHead
-        title={email.subject}
+        title={shownSubject(email.subject)}
         back={back}
         words={
           <>

@@ -6,7 +6,7 @@ import type { Email, ListEmailsQuery, ListedEmail } from '../../client/index.ts'
 import { pageOf, pageState, useAddressState } from '../address-state.ts';
 import { api } from '../api.ts';
 import { firstEmail } from '../commands.ts';
-import { count } from '../format.ts';
+import { count, shownSubject } from '../format.ts';
 import { Connected } from '../live.ts';
 import { type Column, DataTable } from '../parts/data-table.tsx';
 import { Empty } from '../parts/empty.tsx';
@@ -111,7 +111,7 @@ const columns: Column<Row>[] = [
     header: 'Subject',
     cell: ({ subject }) => (
       <span className="cut" title={subject}>
-        {subject}
+        {shownSubject(subject)}
       </span>
     ),
   },

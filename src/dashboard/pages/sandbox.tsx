@@ -3,6 +3,7 @@ import { Link, useParams } from 'wouter';
 import { pageOf, pageState, useAddressState } from '../address-state.ts';
 import { api } from '../api.ts';
 import { firstEmail } from '../commands.ts';
+import { shownSubject } from '../format.ts';
 import { Empty } from '../parts/empty.tsx';
 import { Failure, Waiting } from '../parts/failure.tsx';
 import { Moment } from '../parts/moment.tsx';
@@ -28,7 +29,7 @@ export function Sandbox() {
     <>
       <PageHead
         title="Sandbox mailbox"
-        words="Mail to any address arrives here, through the real mail server. None leaves this machine."
+        words="Mail to any address arrives here, through the real mail server. None leaves this machine. The latest 1,000 are kept, of all accounts together."
       />
       {error && <Failure error={error} />}
       {!data && !error && <Waiting />}
@@ -53,7 +54,7 @@ export function Sandbox() {
                   data-row
                 >
                   <div className="subject">
-                    <b>{message.subject || '(no subject)'}</b>
+                    <b>{shownSubject(message.subject)}</b>
                     <span className="dim">
                       <Moment at={message.received_at} />
                     </span>

@@ -4,7 +4,7 @@ import { type ReactNode, useState } from 'react';
 import { Link } from 'wouter';
 import { api } from '../api.ts';
 import { firstEmail, someKey } from '../commands.ts';
-import { plural } from '../format.ts';
+import { plural, shownSubject } from '../format.ts';
 import { Icon } from '../icons.tsx';
 import { useAction } from '../parts/action.tsx';
 import { Command } from '../parts/copy.tsx';
@@ -95,7 +95,7 @@ export function Start() {
             <p>
               The latest of {plural(latest.data.count, 'email')}: <Status value={email.status} />{' '}
               <Link href={`/emails/${email.id}`} className="link">
-                {email.subject}
+                {shownSubject(email.subject)}
               </Link>{' '}
               to {email.to}, <Moment at={email.created_at} />
             </p>

@@ -2,6 +2,7 @@ import { Modal } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
 import { api, isStatus } from '../api.ts';
+import { shownSubject } from '../format.ts';
 import { Failure, Waiting } from '../parts/failure.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { Status } from '../parts/status.tsx';
@@ -41,7 +42,7 @@ export function Evidence({ emailId, address, close }: { emailId: string; address
             </div>
           )}
           <Link href={`/emails/${emailId}`} className="link">
-            {data.email.subject}
+            {shownSubject(data.email.subject)}
           </Link>{' '}
           <span className="dim">
             sent <Moment at={data.email.created_at} />
