@@ -1,7 +1,7 @@
 import { codeOf, type Database, type Sql } from '../db/client.ts';
 import { invalidRequest, notFound } from '../errors.ts';
 import { isId, newId } from '../ids.ts';
-import { compile, render, type TemplateContent, TemplateError } from '../mail/template.ts';
+import { compile, refusePlaceholders, render, type TemplateContent, TemplateError } from '../mail/template.ts';
 
 /** What lists say of a template. */
 export interface TemplateSummary {
@@ -124,10 +124,14 @@ export async function remove(db: Database, accountId: string, id: string): Promi
 /**
  * Makes the draft what emails are sent with from now on.
  *
- * @throws ApiError 404, or 400 when the draft has neither html nor text
+ * @throws ApiError 404, or 400 when the draft has neither html nor text, or holds what only looks like a placeholder
  */
 export async function publish(db: Database, accountId: string, id: string): Promise<Template> {
   if (!isId(id)) throw notFound();
+  const { draft } = await get(db, accountId, id);
+  // What is written now was looked at then; what is older was not.
+  const refused = refuseContent(draft);
+  if (refused) throw invalidRequest(refused);
   const published = await db.query({
     text: `UPDATE templates SET published = draft, published_at = now()
             WHERE account_id = $1 AND id = $2 AND coalesce(draft->>'html', '') || coalesce(draft->>'text', '') <> ''
@@ -137,6 +141,23 @@ export async function publish(db: Database, accountId: string, id: string): Prom
   const template = await get(db, accountId, id);
   if (published.length === 0) throw invalidRequest('html: html or text is required before a template is published');
   return template;
+}
+
+/** What `refusePlaceholders` has against one of its texts, behind the name of the field. */
+function refuseContent({ from, subject, replyTo, html, text }: TemplateContent): string | null {
+  const addresses = replyTo.map((one, index): [string, string] => [`reply_to[${index}]`, one]);
+  const texts: [string, string | null][] = [
+    ['from', from],
+    ['subject', subject],
+    ...addresses,
+    ['html', html],
+    ['text', text],
+  ];
+  for (const [field, written] of texts) {
+    const refused = written === null ? null : refusePlaceholders(written);
+    if (refused) return `${field}: ${refused}`;
+  }
+  return null;
 }
 
 /**

@@ -6,6 +6,7 @@ import {
   longest,
   mostPlaceholders,
   refuseMailboxPattern,
+  refusePlaceholders,
   type TemplateContent,
 } from '../mail/template.ts';
 import { templateVariables } from './template-use.ts';
@@ -14,16 +15,18 @@ import { line, list, oneOf, oneOrMore, text } from './validation.ts';
 const mostVariables = 50;
 const longestFallback = 2_000;
 
-const fewPlaceholders = [
-  (value: string) => !holdsTooManyPlaceholders(value),
-  `may hold ${mostPlaceholders} placeholders at the most`,
-] as const;
+const holdGoodPlaceholders = (value: string, context: z.RefinementCtx) => {
+  const refused = holdsTooManyPlaceholders(value)
+    ? `may hold ${mostPlaceholders} placeholders at the most`
+    : refusePlaceholders(value);
+  if (refused) context.addIssue(refused);
+};
 
-const body = text(longest.body).refine(...fewPlaceholders);
+const body = text(longest.body).superRefine(holdGoodPlaceholders);
 
 /** One address or `Name <address>`, either of them with placeholders. */
 const mailboxPattern = line(1_000).superRefine((value, context) => {
-  const refused = refuseMailboxPattern(value);
+  const refused = refusePlaceholders(value) ?? refuseMailboxPattern(value);
   if (refused) context.addIssue(refused);
 });
 
@@ -69,7 +72,7 @@ const content = {
   alias: alias.nullish().describe('A name to send with instead of the id, unique in the account.'),
   from: mailboxPattern.nullish().describe('The sender of emails that name none.'),
   subject: line(longest.subject)
-    .refine(...fewPlaceholders)
+    .superRefine(holdGoodPlaceholders)
     .nullish()
     .describe('The subject of emails that have none.'),
   reply_to: z

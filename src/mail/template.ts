@@ -64,6 +64,9 @@ export class TemplateError extends Error {
 const placeholder =
   /\{\{\{\s{0,9}([A-Za-z_][A-Za-z0-9_]{0,63})\s{0,9}\}\}\}|\{\{\s{0,9}([A-Za-z_][A-Za-z0-9_]{0,63})\s{0,9}\}\}/g;
 
+/** What an author meant for a placeholder: a line or so between the braces, and no others in it. */
+const meant = /\{{2,3}([^{}]{1,100})\}{2,3}/g;
+
 /** The key of each `{{{KEY}}}` and `{{KEY}}` in the text, in order, repetitions included. */
 export function placeholders(text: string): string[] {
   return compileText(text).flatMap((piece) => (typeof piece === 'string' ? [] : [piece.key]));
@@ -77,6 +80,22 @@ export function holdsTooManyPlaceholders(text: string): boolean {
     if (count > mostPlaceholders) return true;
   }
   return false;
+}
+
+/**
+ * Why this text had better not be sent, or null: it holds something such as `{{user.name}}`, which is in braces as a
+ * placeholder is, and would go out as it is. Braces around nothing, single ones and those that do not close are text.
+ */
+export function refusePlaceholders(text: string): string | null {
+  for (const piece of compileText(text)) {
+    if (typeof piece !== 'string') continue;
+    for (const [whole, inner = ''] of piece.matchAll(meant)) {
+      if (inner.trim() === '') continue;
+      const shown = whole.replaceAll(/[^\x20-\x7e]/g, '?');
+      return `holds ${shown}, which is no placeholder: a key is letters, digits and _ and does not begin with a digit`;
+    }
+  }
+  return null;
 }
 
 /** True for what can stand between the braces. */

@@ -202,6 +202,7 @@ t.test('what is wrong is named, and nothing is stored', async (t) => {
   const before = await dump();
   const many = (length: number) => Array.from({ length }, (_, index) => ({ key: `K${index}`, type: 'string' }));
   const variable = { key: 'K', type: 'string' };
+  const noPlaceholder = 'which is no placeholder: a key is letters, digits and _ and does not begin with a digit';
   const anAlias = 'alias: must be letters, digits, dots, underscores and hyphens';
   const fields: [fields: Record<string, unknown>, detail: string | RegExp][] = [
     [{ name: '' }, 'name: must not be empty'],
@@ -234,6 +235,13 @@ t.test('what is wrong is named, and nothing is stored', async (t) => {
     [{ html: 'a\0' }, 'html: holds a NUL character'],
     [{ html: 'x'.repeat(5 * 1024 * 1024 + 1) }, 'html: may have 5242880 characters at the most'],
     [{ html: '{{A}}'.repeat(1_001) }, 'html: may hold 1000 placeholders at the most'],
+    [{ subject: 'Hello {{user.name}}' }, `subject: holds {{user.name}}, ${noPlaceholder}`],
+    [{ html: '<p>{{NAME}} {{{ first name }}}' }, `html: holds {{{ first name }}}, ${noPlaceholder}`],
+    [{ text: '{{#each ITEMS}}' }, `text: holds {{#each ITEMS}}, ${noPlaceholder}`],
+    [{ text: 'Gr\u00fc\u00dfe {{Gr\u00f6\u00dfe\n1}}' }, `text: holds {{Gr??e?1}}, ${noPlaceholder}`],
+    [{ text: `{{${'K'.repeat(65)}}}` }, `text: holds {{${'K'.repeat(65)}}}, ${noPlaceholder}`],
+    [{ from: '{{shop.name}} <a@b.test>' }, `from: holds {{shop.name}}, ${noPlaceholder}`],
+    [{ reply_to: ['a@b.test', '{{1st}} <a@b.test>'] }, `reply_to[1]: holds {{1st}}, ${noPlaceholder}`],
     [{ text: ['t'] }, 'text: must be a string'],
     [{ text: '\udc00' }, 'text: holds half of a surrogate pair'],
     [{ text: '{{A}}'.repeat(1_001) }, 'text: may hold 1000 placeholders at the most'],
@@ -302,6 +310,47 @@ t.test('what is wrong is named, and nothing is stored', async (t) => {
   );
   t.equal((await create({ alias: 'taken' })).alias, 'taken', 'an alias that was given up is free');
   t.strictSame([(await create({})).alias, (await create({})).alias], [null, null], 'no alias is no duplicate');
+});
+
+t.test('what cannot be filled in is not published, and what was published before goes out as it did', async (t) => {
+  const { node, token, key, from, create, publish } = await start();
+  const { id } = await create({ alias: 'old', subject: 's', from, html: '<p>{{NAME}}</p>', reply_to: 'r@b.test' });
+  await publish(id);
+  // As a release before this one stored it.
+  const stored = (column: string, field: string, value: unknown) =>
+    node.db.query({
+      text: `UPDATE templates SET ${column} = jsonb_set(${column}, $2, $3::jsonb) WHERE id = $1`,
+      values: [id, [field], JSON.stringify(value)],
+    });
+  await stored('published', 'html', '<p>{{NAME}}, {{user.name}}</p>');
+  const sent = await node.call('POST', '/api/v1/emails', {
+    key,
+    body: { to: 'a@b.test', template: { alias: 'old', variables: { NAME: 'Ann' } } },
+  });
+  t.equal(sent.status, 200);
+  const content = await node.call('GET', `/api/v1/emails/${sent.body.email.id}/content`, { key });
+  t.equal(content.body.html, '<p>Ann, {{user.name}}</p>');
+
+  const path = `/api/v1/templates/${id}`;
+  for (const [field, value, detail] of [
+    ['html', '<p>{{user.name}}</p>', 'html: holds {{user.name}}, which is no placeholder'],
+    ['text', '{{a b}}', 'text: holds {{a b}}, which is no placeholder'],
+    ['subject', '{{{1}}}', 'subject: holds {{{1}}}, which is no placeholder'],
+    ['from', '{{x.y}} <a@b.test>', 'from: holds {{x.y}}, which is no placeholder'],
+    ['replyTo', ['a@b.test', '{{x.y}} <a@b.test>'], 'reply_to[1]: holds {{x.y}}, which is no placeholder'],
+  ] as const) {
+    const [before] = await node.db.query<{ draft: Record<string, unknown> }>({
+      text: 'SELECT draft FROM templates WHERE id = $1',
+      values: [id],
+    });
+    await stored('draft', field, value);
+    t.equal((await node.call('POST', `${path}/render`, { token, body: { variables: { NAME: 'Ann' } } })).status, 200);
+    t.match(await publish(id), { status: 400, body: { error: 'invalid request', detail } }, field);
+    await stored('draft', field, before?.draft[field] ?? null);
+  }
+  t.equal((await publish(id)).status, 200);
+  for (const text of ['{{}} {{ }} {{{}}} {A} }} {{', 'f({a: {b: 1}})', '{{ a {b} }}', `{{${'no '.repeat(40)}}}`])
+    t.equal((await node.call('PATCH', path, { token, body: { text } })).status, 200, `${text} is text`);
 });
 
 t.test('lists go page by page, newest first, without the contents', async (t) => {

@@ -7,6 +7,7 @@ import {
   mostPlaceholders,
   placeholders,
   refuseMailboxPattern,
+  refusePlaceholders,
   render,
   type TemplateContent,
   TemplateError,
@@ -54,6 +55,24 @@ t.test('what is a placeholder and what is text', async (t) => {
     t.equal(make({ text }, values).text, plain ?? text, show(text));
   }
   t.strictSame(placeholders('{{A}}{{{B}}} {{A}}{C}'), ['A', 'B', 'A']);
+});
+
+t.test('what is meant for a placeholder and is none is told', async (t) => {
+  for (const [text, found] of [
+    ['{{user.name}}', '{{user.name}}'],
+    ['{{A}} {{{ first name }}} {{b.c}}', '{{{ first name }}}'],
+    ['{{{A}}{{A-B}}}', '{{A-B}}}'],
+    ['{{{{a.b}}}}', '{{{a.b}}}'],
+    ['{{\n#if A\n}}', '{{?#if A?}}'],
+    [`{{${'K'.repeat(65)}}}`, `{{${'K'.repeat(65)}}}`],
+    [`{{${' '.repeat(10)}B}}`, `{{${' '.repeat(10)}B}}`],
+    [`{{${'x '.repeat(50)}}}`, `{{${'x '.repeat(50)}}}`],
+    ['{A} {{}} {{{}}} {{{ }}} {{\u00a0\n}}', null],
+    ['{{A}} {{{B}}} {{{{A}}}} {{{{{A}}}}} {{{A}} {{A}}}', null],
+    ['{{ {a} }} {{a {{A}} b}} {{a} b}} }} {{', null],
+    [`{{${'x '.repeat(51)}}}`, null],
+  ] as const)
+    t.match(refusePlaceholders(text), found === null ? null : `holds ${found}, which is no placeholder`, show(text));
 });
 
 t.test('html is escaped for text and quoted attributes with two braces, and not at all with three', async (t) => {

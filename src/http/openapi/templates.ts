@@ -93,7 +93,8 @@ export const templateGroup: Group = {
       method: 'post',
       path: '/api/v1/templates',
       summary: 'Create a template',
-      description: 'It is a draft until it is published.',
+      description:
+        'It is a draft until it is published. What stands in two or three braces and is no key, such as `{{user.name}}`, is refused, as it would go out as it is; braces around nothing, single ones and those that do not close are text.',
       access: { key: 'send', orLogin: true },
       body: { schema: newTemplate, example: { name: 'Shipped', ...content } },
       answer: {
@@ -172,7 +173,7 @@ export const templateGroup: Group = {
         {
           status: 400,
           error: 'invalid request',
-          when: 'The draft has neither html nor text.',
+          when: 'The draft has neither html nor text, or it is from a time when anything was taken for text, and holds what is no placeholder.',
           detail: 'html: html or text is required before a template is published',
         },
       ],
