@@ -82,7 +82,7 @@ export class Emails extends Resource {
     }
   }
 
-  /** Says what became of one that is held because it may have arrived, or sends it again. */
+  /** Says what became of one that is held because it may have arrived, or sends it again; a `conflict` where it is not held. */
   release(id: string, body: requests.ReleaseEmailBody, options?: CallOptions) {
     return this.call('releaseEmail', { param: id, body }, options);
   }

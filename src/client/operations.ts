@@ -186,7 +186,7 @@ export interface Operations {
     body: ReleaseEmailBody;
     answer: {
       email: Email;
-      /** How many recipients were held; 0: nothing has changed. */ released: number;
+      /** How many recipients were held. */ released: number;
     };
   };
   /** Send an email again */

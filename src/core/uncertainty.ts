@@ -1,4 +1,5 @@
 import type { Database } from '../db/client.ts';
+import { conflict } from '../errors.ts';
 import type { Email } from '../generated/prisma/client.ts';
 import { newId } from '../ids.ts';
 import type { Queue } from '../queue.ts';
@@ -25,11 +26,10 @@ export const crashedNote = 'held: processes ended while they had it';
 export const heldNotes = [heldNote, crashedNote];
 
 /**
- * Decides about the recipients of an email that are held because they may have got it, or because processes ended with them: they are tried again now, or settled. Where
- * none is held, nothing changes.
+ * Decides about the recipients of an email that are held because they may have got it, or because processes ended with them: they are tried again now, or settled.
  *
  * @returns the email, and how many recipients were held
- * @throws ApiError 404, or 403 when the key may not send from its domain
+ * @throws ApiError 404, 409 when none of them is held (any more), or 403 when the key may not send from its domain
  */
 export async function release(
   db: Database,
@@ -49,6 +49,8 @@ export async function release(
           RETURNING position, attempts`,
       values: [id, heldNotes, pausedUntil, ...(as === 'retry' ? [null, null] : [claim.nodeId, claim.jobId])],
     });
+    // Whoever decides has to know that somebody else has, or that there was nothing to decide.
+    if (held.length === 0) throw conflict('no recipient of the email is held');
     if (as === 'retry') return { released: held.length, told: 0 };
     const lastResponse =
       as === 'delivered' ? 'taken for delivered, as was decided' : 'taken for not delivered, as was decided';

@@ -67,7 +67,9 @@ t.test('with on_uncertain: hold it waits until somebody says what became of it',
     body: { detail: /^as: must be one of retry, delivered, failed/ },
   });
   t.match(await release(id, 'delivered'), { status: 200, body: { released: 1, email: { status: 'sent' } } });
-  t.match(await release(id, 'failed'), { status: 200, body: { released: 0, email: { status: 'sent' } } });
+  const nothing = { status: 409, body: { error: 'conflict', detail: 'no recipient of the email is held' } };
+  for (const as of ['failed', 'retry']) t.match(await release(id, as), nothing);
+  t.equal((await node.read(id)).status, 'sent', 'what was decided stays so');
   t.equal(received.length, 1);
 
   const failed = await held();

@@ -68,6 +68,9 @@ export function goodBodies(from: string, template: { id: string; alias: string }
   };
 }
 
+/** Whether there was nothing wrong with a body; what it is about may be in another state than it asks for. */
+export const isTaken = (status: number) => status < 300 || status === 409;
+
 /** Where a field stands, in the words of a detail: `attachments[0].filename`. */
 export const nameOf = (path: Path) =>
   path.map((part, index) => (typeof part === 'number' ? `[${part}]` : `${index ? '.' : ''}${part}`)).join('');

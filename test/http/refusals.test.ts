@@ -1,4 +1,6 @@
 import t from 'tap';
+import { pausedUntil } from '../../src/core/destinations.ts';
+import { heldNote } from '../../src/core/uncertainty.ts';
 import { newId } from '../../src/ids.ts';
 import { buildSender, builtPassword } from '../support/build.ts';
 import { type Json, operations } from '../support/contract.ts';
@@ -94,6 +96,11 @@ t.test('every answer that the reference has is given', async (t) => {
       text: `UPDATE accounts SET plan = 'free', usage_day = (now() AT TIME ZONE 'UTC')::date, usage_day_count = 100 WHERE id = $1`,
       values: [poor.account.id],
     });
+    const { id: held } = (await node.call('POST', '/api/v1/emails', { key, body: email })).body.email;
+    await node.db.query({
+      text: 'UPDATE recipients SET waiting_for = $2, next_attempt_at = $3, job_id = NULL WHERE email_id = $1',
+      values: [held, heldNote, pausedUntil],
+    });
     const once = { 'Idempotency-Key': 'once' };
     await hold([
       ['sendEmail 200', { body: email, headers: once }],
@@ -106,6 +113,8 @@ t.test('every answer that the reference has is given', async (t) => {
       ['resendEmail 409 conflict', { headers: once }],
       ['sendBatch 200'],
       ['rescheduleEmail 200'],
+      ['releaseEmail 409 conflict'],
+      ['releaseEmail 200', { id: held }],
       ['cancelEmail 200'],
       ['cancelEmail 409 conflict'],
       ['rescheduleEmail 409 conflict'],

@@ -125,6 +125,13 @@ const notWaiting: Refusal = {
   detail: 'the email is not waiting for a scheduled time any more',
 };
 
+const notHeld: Refusal = {
+  status: 409,
+  error: 'conflict',
+  when: 'None of its recipients is held, or not any more.',
+  detail: 'no recipient of the email is held',
+};
+
 const quotaExceeded: Refusal = {
   status: 429,
   error: 'quota exceeded',
@@ -232,9 +239,10 @@ export const sendingGroup: Group = {
       body: { schema: releaseRequest, example: { as: 'delivered' } },
       answer: {
         description: 'It is decided, for all of its recipients that were held.',
-        schema: z.object({ email, released: integer('How many recipients were held; 0: nothing has changed.') }),
+        schema: z.object({ email, released: integer('How many recipients were held.') }),
         example: { email: { ...emailExample, status: 'sent' }, released: 1 },
       },
+      refusals: [notHeld],
     },
     {
       id: 'resendEmail',
