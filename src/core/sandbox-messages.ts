@@ -18,8 +18,8 @@ export const actors = {
     'acts at `no-tls.test`, and at any other domain that begins with `no-tls.`: their server offers no STARTTLS, whoever the mail is for. Elsewhere it is refused, as a server says what it offers before it knows for whom the mail is',
 } as const;
 
-/** The sandbox forgets its oldest messages past this many. */
-const kept = 1_000;
+/** The sandbox forgets its oldest messages past this many, whose ever they are. */
+export const kept = 1_000;
 
 export interface Arrival {
   /** The email that the return path names; null for a message that is not from here. */

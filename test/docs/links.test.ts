@@ -3,6 +3,7 @@ import { dirname, join } from 'node:path';
 import t from 'tap';
 import { commands } from '../../src/cli/run.ts';
 import { variables } from '../../src/config-variables.ts';
+import { operations } from '../support/contract.ts';
 import { repository } from './reading.ts';
 
 const documents = globSync(['*.md', 'docs/*.md'], { cwd: repository }).sort();
@@ -48,6 +49,45 @@ t.test('every variable and every command that a document names is one that there
     }
   }
   t.pass();
+});
+
+/** The calls that a row of the README's table names: `…` stands for the path before, or for what that is below. */
+function callsOf(row: string): string[] {
+  const [cell = ''] = row.split(' | ');
+  const calls: string[] = [];
+  let methods: string[] = [];
+  let [method, whole] = ['GET', ''];
+  let last: string[] = [];
+  for (const [, span = ''] of cell.matchAll(/`([^`]+)`/g)) {
+    const [, verb, path] = /^([A-Z]+)? ?(\S+)?$/.exec(span) ?? [];
+    if (verb) methods.push(verb);
+    if (!path) continue;
+    if (methods.length > 0) method = methods.at(-1) ?? method;
+    const rest = path.replace('…', '').replace(/\?.*/, '');
+    const above = [whole, ...last.map((one) => one.replace(/\/[^/]+$/, ''))];
+    const found = path.startsWith('…') ? above.map((one) => one + rest) : [rest];
+    if (!path.startsWith('…')) whole = rest;
+    last = found;
+    calls.push(...(methods.length > 0 ? methods : [method]).flatMap((one) => found.map((way) => `${one} ${way}`)));
+    methods = [];
+  }
+  return calls;
+}
+
+t.test('the table of calls in the README has every one that the reference has', async (t) => {
+  const readme = textOf('README.md');
+  const named = new Set(readme.split('\n').flatMap((line) => (line.startsWith('| `') ? callsOf(line) : [])));
+  const missing = operations
+    .map(({ method, path }) => `${method} ${path.replaceAll(/\{(\w+)\}/g, ':$1')}`)
+    .filter((call) => !named.has(call));
+  t.strictSame(missing, []);
+  const stats = operations.find(({ operation }) => operation.operationId === 'getStats');
+  const groups = stats?.operation.parameters?.find(({ name }) => name === 'group_by')?.schema.enum as string[];
+  const row = readme.split('\n').find((line) => line.startsWith('| `GET /api/v1/stats`')) ?? '';
+  t.strictSame(
+    groups.filter((group) => !row.includes(`\`${group}\``)),
+    [],
+  );
 });
 
 /** Of other services. */
