@@ -10,7 +10,7 @@ import {
   type TemplateContent,
 } from '../mail/template.ts';
 import { templateVariables } from './template-use.ts';
-import { line, list, oneOf, oneOrMore, text } from './validation.ts';
+import { label, line, list, oneOf, oneOrMore, text } from './validation.ts';
 
 const mostVariables = 50;
 const longestFallback = 2_000;
@@ -90,7 +90,7 @@ const content = {
   variables: variables.nullish().describe('Types and fallbacks. A placeholder needs no declaration.'),
 };
 
-const name = line(200).describe('What people call it.');
+const name = label.describe('What people call it.');
 
 export const newTemplate = z.object({ name, ...content });
 

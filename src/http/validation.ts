@@ -79,6 +79,9 @@ export function line(most: number): z.ZodType<string, string> {
   );
 }
 
+/** What people call something. */
+export const label = line(200).refine((text) => text.trim() !== '', 'must not be blank');
+
 /** A string of several lines that PostgreSQL can store: no NUL, no lone surrogates. */
 export function text(most: number): z.ZodType<string, string> {
   return z

@@ -68,6 +68,7 @@ t.test('API keys', async (t) => {
     for (const [body, detail] of [
       [{}, 'name: is required'],
       [{ name: '' }, 'name: must not be empty'],
+      [{ name: ' \u3000 ' }, 'name: must not be blank'],
       [{ name: 'x'.repeat(201) }, 'name: may have 200 characters at the most'],
       [{ name: 'a\nb' }, 'name: holds control characters'],
       [{ name: 'a', scopes: [] }, 'scopes: must name at least one scope'],

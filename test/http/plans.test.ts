@@ -240,6 +240,7 @@ t.test('accounts', async (t) => {
     const { id } = (await post('/api/v1/admin/accounts', { name: 'X', email: 'x@x.test' })).body.account;
     const wrong: [string, string, unknown, RegExp][] = [
       ['POST', '/api/v1/admin/accounts', {}, /^name: is required/],
+      ['POST', '/api/v1/admin/accounts', { name: ' ', email: 'a@b.test' }, /^name: must not be blank/],
       ['POST', '/api/v1/admin/accounts', { name: 'a' }, /^email: is required/],
       ['POST', '/api/v1/admin/accounts', { name: 'a', email: 'a' }, /^email: not an email address/],
       [

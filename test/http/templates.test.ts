@@ -206,6 +206,7 @@ t.test('what is wrong is named, and nothing is stored', async (t) => {
   const anAlias = 'alias: must be letters, digits, dots, underscores and hyphens';
   const fields: [fields: Record<string, unknown>, detail: string | RegExp][] = [
     [{ name: '' }, 'name: must not be empty'],
+    [{ name: ' \u00a0\u3000' }, 'name: must not be blank'],
     [{ name: null }, 'name: must be a string'],
     [{ name: 7 }, 'name: must be a string'],
     [{ name: 'x'.repeat(201) }, 'name: may have 200 characters at the most'],

@@ -10,13 +10,13 @@ import { readJson } from '../body.ts';
 import { allLogsQuery } from '../log-query.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
-import { line, mailbox, oneOf, page, parse } from '../validation.ts';
+import { label, line, mailbox, oneOf, page, parse } from '../validation.ts';
 
 const bodyLimit = 16 * 1024;
 const largestTopUp = 1_000_000;
 
 export const newAccount = z.object({
-  name: line(200).describe('What people call it.'),
+  name: label.describe('What people call it.'),
   email: mailbox.describe('The address that its first user logs in with.'),
   password: line(200)
     .refine((password) => password.length >= 8, 'must have at least 8 characters')
@@ -28,7 +28,7 @@ export const newAccount = z.object({
 
 export const change = z
   .object({
-    name: line(200).optional().describe('What people call it.'),
+    name: label.optional().describe('What people call it.'),
     plan: oneOf(planNames)
       .optional()
       .describe(

@@ -5,12 +5,12 @@ import { demandLogin, type Session } from '../auth.ts';
 import { readJson } from '../body.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
-import { domainName, line, list, oneOf, parse, timestamp } from '../validation.ts';
+import { domainName, label, list, oneOf, parse, timestamp } from '../validation.ts';
 
 const bodyLimit = 64 * 1024;
 
 export const newKey = z.object({
-  name: line(200).describe('What people call it.'),
+  name: label.describe('What people call it.'),
   scopes: list(oneOf(keys.scopes), keys.scopes.length)
     .min(1, 'must name at least one scope')
     .nullish()
