@@ -8,7 +8,7 @@ const lower = (most: number) => line(most).transform((value) => value.toLowerCas
 const fields = {
   ...page,
   cursor: z
-    .string({ error: 'may be given once' })
+    .string()
     .refine(isId, 'must be the next_cursor of another page')
     .optional()
     .describe('The `next_cursor` of the page before: goes on behind it, and stays right while emails are added.'),

@@ -2,7 +2,7 @@ import type { Middleware } from 'koa';
 import type { OpenApiDocument } from './openapi/document.ts';
 import { openApiPath } from './openapi/operation.ts';
 import { sessionToken } from './session-cookie.ts';
-import { badEncoding, unknownParameter } from './validation.ts';
+import { badEncoding, givenTwice, unknownParameter } from './validation.ts';
 
 type Parameter = { in?: string; name?: string };
 
@@ -14,7 +14,7 @@ interface Known {
 
 /**
  * Refuses a query parameter that the called operation does not have: a filter that is misspelt would answer with everything.
- * And one that is not the percent-encoding of UTF-8, which Koa would take for a text that nobody wrote. For the middle of
+ * One that is given twice, of which only one could count. And one that is not the percent-encoding of UTF-8, which Koa would take for a text that nobody wrote. For the middle of
  * a router, where the route is known.
  */
 export function refuseUnknownParameters(documentOf: () => OpenApiDocument): Middleware {
@@ -30,8 +30,11 @@ export function refuseUnknownParameters(documentOf: () => OpenApiDocument): Midd
     const credentials = [ctx.get('X-API-Key'), ctx.get('Authorization'), sessionToken(ctx)];
     const mayCall = called?.forAnyone || credentials.some(Boolean);
     if (!called || !mayCall) return next();
+    const given = new Set<string>();
     for (const name of namesOf(ctx.querystring)) {
       if (!called.names.has(name)) throw unknownParameter(name);
+      if (given.has(name)) throw givenTwice(name);
+      given.add(name);
     }
     return next();
   };

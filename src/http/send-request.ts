@@ -8,7 +8,7 @@ import { refuseAttachment, withoutPath } from '../mail/attachments.ts';
 import { longestValue, refuseHeader } from '../mail/headers.ts';
 import { tlsLevels } from '../smtp/tls-names.ts';
 import { templateUse } from './template-use.ts';
-import { line, list, mailbox, mailboxes, misspelt, oneOf, text, timestamp } from './validation.ts';
+import { inOurWords, line, list, mailbox, mailboxes, misspelt, oneOf, text, timestamp } from './validation.ts';
 
 const attachment = z
   .object(
@@ -176,12 +176,12 @@ const templated = templatedFields.transform((input, context): TemplatedRequest =
 /** The body of `POST /api/v1/emails`, and of each item of a batch. With a template other fields are required than without. */
 export const sendRequest = z.unknown().transform((input, context): Sendable => {
   const template = (input as { template?: unknown } | null)?.template ?? null;
-  if (typeof input !== 'object' || input === null) {
+  if (typeof input !== 'object' || input === null || Array.isArray(input)) {
     context.addIssue('must be an object');
     return z.NEVER;
   }
   const schema = template === null ? plain : templated;
-  const result = schema.safeParse(input);
+  const result = schema.safeParse(input, { error: inOurWords });
   if (result.success) {
     const wrong = misspelt(schema, input);
     if (!wrong) return result.data;

@@ -11,7 +11,7 @@ import { parseTimestamp } from '../timestamp.ts';
  * @throws ApiError 400 whose detail names the field and the reason, such as `to[0]: not an email address`
  */
 export function parse<T extends z.ZodType>(schema: T, input: unknown, at: PropertyKey[] = []): z.output<T> {
-  const result = schema.safeParse(input);
+  const result = schema.safeParse(input, { error: inOurWords });
   if (result.success) {
     const wrong = misspelt(schema, input);
     if (wrong) throw invalidRequest(`${nameOf([...at, wrong.name])}: ${wrong.message}`);
@@ -19,8 +19,14 @@ export function parse<T extends z.ZodType>(schema: T, input: unknown, at: Proper
   }
   const issue = result.error.issues[0];
   const path = nameOf([...at, ...(issue?.path ?? [])]);
-  throw invalidRequest(`${path ? `${path}: ` : ''}${issue?.message ?? 'not valid'}`);
+  throw invalidRequest(`${path ? `${path}: ` : ''}${issue?.message ?? notRight}`);
 }
+
+const notRight = 'is not as the reference says';
+
+/** What is wrong, where the schema has no words of its own for it: those of zod are for whoever wrote the schema. */
+export const inOurWords = ({ code, expected }: { code: string; expected?: unknown }): string =>
+  code === 'invalid_type' && expected === 'object' ? 'must be an object' : notRight;
 
 /**
  * Members that are not known are ignored, as clients of other services send some. But one that is meant for a member of ours,
@@ -46,6 +52,9 @@ const plainly = (name: string) => name.slice(0, 60).toLowerCase().replaceAll(/[-
 
 /** The query names something that the call does not have. */
 export const unknownParameter = (name: string) => invalidRequest(`${nameOf([name])}: is not a parameter of this call`);
+
+/** Which of the two is meant is anybody's guess. */
+export const givenTwice = (name: string) => invalidRequest(`${nameOf([name])}: may be given once`);
 
 /** A parameter of the query, or the query itself, cannot be decoded. */
 export const badEncoding = (name: string) =>
@@ -97,12 +106,7 @@ export function list<T extends z.ZodType>(item: T, most: number): z.ZodArray<T> 
 
 export const oneOf = <const T extends readonly [string, ...string[]]>(values: T) =>
   z.enum(values, {
-    error: ({ input }) =>
-      input === undefined
-        ? 'is required'
-        : Array.isArray(input)
-          ? `must be one of ${values.join(', ')}, given once`
-          : `must be one of ${values.join(', ')}`,
+    error: ({ input }) => (input === undefined ? 'is required' : `must be one of ${values.join(', ')}`),
   });
 
 /** One address, or `Name <address>`. */
@@ -164,13 +168,16 @@ export const timestamp = z
     return at;
   });
 
-/** A query parameter that is a whole number; above `most` it is taken as `most`. */
-export const count = (fallback: number, most: number) =>
+const wholeNumber = (most: number) =>
   z
-    .string({ error: 'may be given once' })
+    .string({ error: typeError('a whole number') })
     .regex(/^\d{1,15}$/, 'must be a whole number that is not negative')
     .transform((value) => Math.min(Number(value), most))
-    .optional()
+    .optional();
+
+/** A query parameter that is a whole number; above `most` it is taken as `most`. */
+export const count = (fallback: number, most: number) =>
+  wholeNumber(most)
     .transform((value) => value ?? fallback)
     .meta({ shownAs: { type: 'integer', minimum: 0, default: fallback } });
 

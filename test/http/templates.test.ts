@@ -259,6 +259,7 @@ t.test('what is wrong is named, and nothing is stored', async (t) => {
     [{ variables: [variable, variable] }, 'variables[1].key: is declared twice'],
     [{ variables: [{ key: 'K' }] }, 'variables[0].type: is required'],
     [{ variables: [{ key: 'K', type: 'list' }] }, 'variables[0].type: must be one of string, number'],
+    [{ variables: [{ key: 'K', type: ['string'] }] }, /^variables\[0\]\.type: must be one of string, number$/],
     [{ variables: [{ ...variable, fallback_value: 7 }] }, 'variables[0].fallback_value: must be a string'],
     [
       { variables: [{ key: 'K', type: 'number', fallback_value: '7' }] },

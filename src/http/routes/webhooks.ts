@@ -52,7 +52,7 @@ export const webhookChanges = (allowPrivate: PrivateNetworks) =>
         .describe('`enabled` also after it was disabled for failing; `disabled`: it is not called any more.'),
     });
 
-const anId = z.string({ error: 'may be given once' }).refine(isId, 'must be an id').optional();
+const anId = z.string().refine(isId, 'must be an id').optional();
 
 export const deliveryQuery = z.object({
   webhook_id: anId.describe('Only those for this endpoint.'),
