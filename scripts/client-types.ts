@@ -27,7 +27,12 @@ const described = Object.entries(document.paths).flatMap(([path, methods]) =>
 const operations = described.filter((operation) => answerOf(operation).type !== 'text/event-stream');
 
 /** Names that a program has another meaning for, and the one of what several operations take. */
-const renamed: Record<string, string> = { Error: 'ErrorBody', Event: 'EmailEvent', ListTemplatesQuery: 'PageQuery' };
+const renamed: Record<string, string> = {
+  Error: 'ErrorBody',
+  Event: 'EmailEvent',
+  ListTemplatesQuery: 'PageQuery',
+  ListDomainsQuery: 'PartQuery',
+};
 const nameOf = (name: string) => renamed[name] ?? name;
 const eventTypes = propertiesOf(schemas.Event ?? {}).type?.enum as string[];
 

@@ -26,7 +26,7 @@ export const listQueue: Command = {
   async run(env, say, given) {
     const { limit } = read(destinationQuery, { limit: textOf(given, 'limit') ?? '100' });
     return withDatabase(env, say, async ({ db }) => {
-      const [found, onHoldSince] = await Promise.all([destinations.list(db, limit), hold.find(db)]);
+      const [found, onHoldSince] = await Promise.all([destinations.list(db, { limit }), hold.find(db)]);
       const held = onHoldSince
         ? `The service is on hold since ${onHoldSince.toISOString()}: nothing is sent until sendwright release.\n`
         : '';

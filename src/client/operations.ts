@@ -26,6 +26,7 @@ import type {
   ListWebhookDeliveriesQuery,
   LogInBody,
   PageQuery,
+  PartQuery,
   ReleaseEmailBody,
   RenderTemplateBody,
   ReplayWebhookBody,
@@ -287,7 +288,7 @@ export interface Operations {
     };
   };
   /** List domains */
-  listDomains: { answer: { /** Newest first. */ domains: Domain[] } };
+  listDomains: { query: PartQuery; answer: { /** Newest first. */ domains: Domain[] } };
   /** Get a domain */
   getDomain: {
     answer: {
@@ -341,7 +342,7 @@ export interface Operations {
     };
   };
   /** List API keys */
-  listKeys: { answer: { /** Newest first. */ api_keys: ApiKey[] } };
+  listKeys: { query: PartQuery; answer: { /** Newest first. */ api_keys: ApiKey[] } };
   /** Revoke an API key */
   revokeKey: { answer: { api_key: ApiKey } };
   /** Create an endpoint */
@@ -353,7 +354,7 @@ export interface Operations {
     };
   };
   /** List endpoints */
-  listWebhooks: { answer: { /** Newest first. */ webhooks: Webhook[] } };
+  listWebhooks: { query: PartQuery; answer: { /** Newest first. */ webhooks: Webhook[] } };
   /** Get an endpoint */
   getWebhook: { answer: { webhook: Webhook } };
   /** Change an endpoint */

@@ -152,6 +152,11 @@ export interface AddDomainBody {
   /** The name, such as `shop.example.com`. A subdomain is a domain of its own. */ domain: string;
 }
 
+export interface PartQuery {
+  /** How many to answer with; omitted, all. Above 100 it is taken as 100. */ limit?: number;
+  /** How many to leave out, from the newest on. */ offset?: number;
+}
+
 export interface ChangeDomainBody {
   /** `opportunistic` encrypts where it can; `required` waits rather than go in clear; `verified` waits for a valid certificate too. */
   tls?: 'opportunistic' | 'required' | 'verified';
@@ -227,6 +232,7 @@ export interface ExamineQuery {
 
 export interface ListDestinationsQuery {
   /** How many to answer with. Above 100 it is taken as 100. */ limit?: number;
+  /** How many to leave out, from those with most waiting on. */ offset?: number;
 }
 
 export interface LogInBody {

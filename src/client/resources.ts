@@ -83,8 +83,8 @@ export class Domains extends Resource {
     return this.call('addDomain', { body }, options);
   }
 
-  list(options?: CallOptions) {
-    return this.call('listDomains', {}, options);
+  list(query: requests.PartQuery = {}, options?: CallOptions) {
+    return this.call('listDomains', { query }, options);
   }
 
   get(id: string, options?: CallOptions) {
@@ -123,8 +123,8 @@ export class Keys extends Resource {
     return this.call('createKey', { body }, options);
   }
 
-  list(options?: CallOptions) {
-    return this.call('listKeys', {}, options);
+  list(query: requests.PartQuery = {}, options?: CallOptions) {
+    return this.call('listKeys', { query }, options);
   }
 
   revoke(id: string, options?: CallOptions) {
@@ -139,8 +139,8 @@ export class Webhooks extends Resource {
     return this.call('createWebhook', { body }, options);
   }
 
-  list(options?: CallOptions) {
-    return this.call('listWebhooks', {}, options);
+  list(query: requests.PartQuery = {}, options?: CallOptions) {
+    return this.call('listWebhooks', { query }, options);
   }
 
   get(id: string, options?: CallOptions) {

@@ -91,8 +91,8 @@ export async function report(db: Database, nodeId: string, reports: Report[]): P
 const withoutAddresses = (reply: string) => reply.replace(/[^\s<>@]{1,64}@[^\s<>@]{1,255}/g, '…');
 
 /** Every site that mail waits for, was sent to within the hour, or that is paused; those with most waiting first. */
-export async function list(db: Database, limit: number): Promise<Standing[]> {
-  return stand(db, limit, null);
+export async function list(db: Database, page: { limit: number; offset?: number }): Promise<Standing[]> {
+  return stand(db, page, null);
 }
 
 /**
@@ -102,7 +102,7 @@ export async function list(db: Database, limit: number): Promise<Standing[]> {
  */
 export async function find(db: Database, name: string): Promise<Standing> {
   const asked = domainOf(name) ?? name;
-  const [found] = /[\0\p{Surrogate}]/u.test(asked) ? [] : await stand(db, 1, asked);
+  const [found] = /[\0\p{Surrogate}]/u.test(asked) ? [] : await stand(db, { limit: 1 }, asked);
   if (found) return found;
   if (domainOf(name) === null) throw notFound();
   const nothing = { running: 0, connections: 0, mostConnections: 0, queued: 0, deferred: 0 };
@@ -128,7 +128,11 @@ export function domainOf(name: string): string | null {
   }
 }
 
-async function stand(db: Database, limit: number, name: string | null): Promise<Standing[]> {
+async function stand(
+  db: Database,
+  { limit, offset = 0 }: { limit: number; offset?: number },
+  name: string | null,
+): Promise<Standing[]> {
   return db.query<Standing>({
     text: `WITH reported AS (
              SELECT site, array_agg(DISTINCT d) FILTER (WHERE d IS NOT NULL) AS destinations, running, connections, most_connections, per_minute, backoff_until,
@@ -158,8 +162,8 @@ async function stand(db: Database, limit: number, name: string | null): Promise<
                   o.paused_at AS "pausedAt"
              FROM reported FULL JOIN waiting USING (site) FULL JOIN (SELECT name AS site, paused_at FROM destination_orders WHERE paused_at IS NOT NULL) o USING (site)
             WHERE $3::text IS NULL OR site = $3 OR $3 = ANY (coalesce(reported.destinations, waiting.destinations))
-            ORDER BY site = $3 DESC, coalesce(waiting.queued, 0) + coalesce(waiting.deferred, 0) DESC, site LIMIT $1`,
-    values: [limit, pausedUntil, name],
+            ORDER BY site = $3 DESC, coalesce(waiting.queued, 0) + coalesce(waiting.deferred, 0) DESC, site LIMIT $1 OFFSET $4`,
+    values: [limit, pausedUntil, name, offset],
   });
 }
 

@@ -74,9 +74,18 @@ export async function add(
 /** What the private key of this domain is sealed to. */
 export const sealContext = (domainId: string) => `domain:${domainId}`;
 
-/** Newest first. */
-export async function list(db: Database, accountId: string): Promise<Domain[]> {
-  return db.prisma.domain.findMany({ where: { accountId }, orderBy: { id: 'desc' } });
+/** One page, newest first; without a limit all of them. */
+export async function list(
+  db: Database,
+  accountId: string,
+  { limit, offset = 0 }: { limit?: number | undefined; offset?: number } = {},
+): Promise<Domain[]> {
+  return db.prisma.domain.findMany({
+    where: { accountId },
+    orderBy: { id: 'desc' },
+    skip: offset,
+    ...(limit === undefined ? {} : { take: limit }),
+  });
 }
 
 /** Those of all accounts, for operators: newest first, or those that can send alone. */

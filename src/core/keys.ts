@@ -50,9 +50,18 @@ export async function create(
   return { key, apiKey };
 }
 
-/** Newest first, revoked ones included. */
-export async function list(db: Database, accountId: string): Promise<ApiKey[]> {
-  return db.prisma.apiKey.findMany({ where: { accountId }, orderBy: { id: 'desc' } });
+/** One page, newest first, revoked ones included; without a limit all of them. */
+export async function list(
+  db: Database,
+  accountId: string,
+  { limit, offset = 0 }: { limit?: number | undefined; offset?: number } = {},
+): Promise<ApiKey[]> {
+  return db.prisma.apiKey.findMany({
+    where: { accountId },
+    orderBy: { id: 'desc' },
+    skip: offset,
+    ...(limit === undefined ? {} : { take: limit }),
+  });
 }
 
 /**

@@ -152,9 +152,18 @@ export async function create(
   return { webhook: await get(db, accountId, id), secret };
 }
 
-/** Newest first. */
-export async function list(db: Database, accountId: string): Promise<Webhook[]> {
-  return db.prisma.webhook.findMany({ where: { accountId }, orderBy: { id: 'desc' } });
+/** One page, newest first; without a limit all of them. */
+export async function list(
+  db: Database,
+  accountId: string,
+  { limit, offset = 0 }: { limit?: number | undefined; offset?: number } = {},
+): Promise<Webhook[]> {
+  return db.prisma.webhook.findMany({
+    where: { accountId },
+    orderBy: { id: 'desc' },
+    skip: offset,
+    ...(limit === undefined ? {} : { take: limit }),
+  });
 }
 
 /** @throws ApiError 404 */

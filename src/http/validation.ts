@@ -186,3 +186,11 @@ export const page = {
   limit: count(50, 100).describe('How many to answer with. Above 100 it is taken as 100.'),
   offset: count(0, 2_147_483_647).describe('How many to leave out, from the newest on.'),
 };
+
+/** The same of a list that is short, and is answered whole where nothing is said. */
+export const part = {
+  limit: wholeNumber(100)
+    .meta({ shownAs: { type: 'integer', minimum: 0 } })
+    .describe('How many to answer with; omitted, all. Above 100 it is taken as 100.'),
+  offset: page.offset,
+};

@@ -155,6 +155,9 @@ t.test('registering a domain', async (t) => {
 
   const other = await manageDomains(node);
   t.strictSame((await other.call('GET', '')).body, { domains: [] });
+  const { domains: all } = (await call('GET', '')).body;
+  t.ok(all.length > 2);
+  t.strictSame((await call('GET', '?limit=1&offset=1')).body, { domains: [all[1]] });
   const { id } = listed.body.domains[0];
   for (const wrong of [id, '01890000-0000-7000-8000-000000000000', 'x', '%00', `${id}%00`, "'--", 'x'.repeat(5_000)]) {
     for (const [method, path] of [

@@ -35,6 +35,17 @@ t.test('API keys', async (t) => {
     t.equal(body.api_keys.length, await node.db.prisma.apiKey.count({ where: { accountId: account.id } }));
   });
 
+  t.test('are answered page by page where a limit is given', async (t) => {
+    const list = async (query: string) => (await node.call('GET', `/api/v1/keys${query}`, { token })).body;
+    const { api_keys: all } = await list('');
+    t.ok(all.length > 1);
+    t.strictSame(await list('?limit=1&offset=1'), { api_keys: [all[1]] });
+    t.strictSame(await list('?offset=1'), { api_keys: all.slice(1) });
+    t.strictSame(await list('?limit=0'), { api_keys: [] });
+    t.strictSame(await list('?limit=1000'), { api_keys: all });
+    t.match(await list('?limit=-1'), { detail: 'limit: must be a whole number that is not negative' });
+  });
+
   t.test('a revoked key is refused from that moment, and stays revoked as it was', async (t) => {
     const { body } = await node.call('POST', '/api/v1/keys', { token, body: { name: 'short-lived' } });
     t.equal((await node.call('GET', '/api/v1/emails', { key: body.key })).status, 200);

@@ -106,6 +106,15 @@ t.test('nothing is left without a description', async (t) => {
   }
 });
 
+t.test('every list goes page by page', async (t) => {
+  const lists = operations.filter(({ operation }) => /^list(?!Attempts)/.test(operation.operationId));
+  t.ok(lists.length > 10);
+  for (const { operation } of lists) {
+    const names = operation.parameters?.map(({ name }) => name) ?? [];
+    t.ok(names.includes('limit') && names.includes('offset'), operation.operationId);
+  }
+});
+
 t.test('every example is as its schema has it', async (t) => {
   for (const { method, path, operation } of operations) {
     const { requestBody, responses } = operation;

@@ -158,6 +158,10 @@ t.test('endpoints', async (t) => {
       error: 'invalid request',
       detail: 'an account may have 20 endpoints at the most',
     });
+    const list = async (query: string) => (await call('GET', `/webhooks${query}`)).body;
+    const { webhooks: made } = await list('');
+    t.equal(made.length, 20);
+    t.strictSame(await list('?limit=3&offset=2'), { webhooks: made.slice(2, 5) });
   });
 
   t.test('belong to their account, and to a login', async (t) => {

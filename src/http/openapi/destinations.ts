@@ -108,7 +108,7 @@ export const destinationGroup: Group = {
       access: 'admin',
       query: destinationQuery,
       answer: {
-        description: 'The first of them.',
+        description: 'One page.',
         schema: z.object({
           destinations: list(destination, 'The sites.'),
           sending_ips: list(sendingAddress, 'By pool; empty where the system chooses the address.'),

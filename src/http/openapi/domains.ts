@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { dkimAlgorithms } from '../../mail/dkim.ts';
 import { tlsLevels } from '../../smtp/tls-names.ts';
 import { domainChange, newDkimKey, newDomain } from '../routes/domains.ts';
+import { part } from '../validation.ts';
 import { type Group, message } from './operation.ts';
 import { samples } from './samples.ts';
 import { flag, id, list, oneOf, time, words } from './schema.ts';
@@ -198,6 +199,7 @@ export const domainGroup: Group = {
       summary: 'List domains',
       description: 'All of the account, newest first, without their records.',
       access: 'login',
+      query: z.object(part),
       answer: {
         description: 'The domains.',
         schema: z.object({ domains: list(domain, 'Newest first.') }),

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { scopes } from '../../core/keys.ts';
 import { newKey } from '../routes/keys.ts';
+import { part } from '../validation.ts';
 import type { Group } from './operation.ts';
 import { samples } from './samples.ts';
 import { id, list, time, words } from './schema.ts';
@@ -62,6 +63,7 @@ export const keyGroup: Group = {
       summary: 'List API keys',
       description: 'All of the account, newest first, revoked ones too.',
       access: 'login',
+      query: z.object(part),
       answer: {
         description: 'The keys.',
         schema: z.object({ api_keys: list(apiKey, 'Newest first.') }),

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { testEvent } from '../../core/webhook-deliveries.ts';
 import { eventTypes } from '../../core/webhooks.ts';
 import { deliveryQuery, newWebhook, range, webhookChanges } from '../routes/webhooks.ts';
+import { part } from '../validation.ts';
 import { type Group, message } from './operation.ts';
 import type { Refusal } from './refusals.ts';
 import { eventSamples, samples } from './samples.ts';
@@ -117,6 +118,7 @@ export const webhookGroup: Group = {
       summary: 'List endpoints',
       description: 'All of the account, newest first.',
       access: 'login',
+      query: z.object(part),
       answer: {
         description: 'The endpoints.',
         schema: z.object({ webhooks: list(webhook, 'Newest first.') }),

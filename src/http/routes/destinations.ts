@@ -8,15 +8,17 @@ import * as present from '../present.ts';
 import type { Services } from '../services.ts';
 import { page, parse } from '../validation.ts';
 
-export const destinationQuery = z.object({ limit: page.limit });
+export const destinationQuery = z.object({
+  limit: page.limit,
+  offset: page.offset.describe('How many to leave out, from those with most waiting on.'),
+});
 
 /** `/admin/destinations`: where mail goes, for the operators of the server. */
 export function destinationRoutes(router: Router, { db, jwtSecret }: Services): void {
   const operator = [...demandLogin(db, jwtSecret), demandAdmin];
 
   router.get('/admin/destinations', ...operator, async (ctx) => {
-    const { limit } = parse(destinationQuery, ctx.query);
-    const found = await destinations.list(db, limit);
+    const found = await destinations.list(db, parse(destinationQuery, ctx.query));
     const addresses = await warmUp.listOnce(db, dayOf(new Date()));
     ctx.body = { destinations: found.map(present.destination), sending_ips: addresses.map(present.sendingAddress) };
   });

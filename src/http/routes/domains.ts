@@ -12,7 +12,7 @@ import { demandLogin, type Session } from '../auth.ts';
 import { readJson } from '../body.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
-import { line, oneOf, parse, text } from '../validation.ts';
+import { line, oneOf, parse, part, text } from '../validation.ts';
 
 const bodyLimit = 16 * 1024;
 
@@ -79,7 +79,8 @@ export function domainRoutes(router: Router, services: Services): void {
 
   router.get('/domains', ...loggedIn, async (ctx) => {
     const { accountId } = ctx.state.session as Session;
-    ctx.body = { domains: (await domains.list(db, accountId)).map(present.domain) };
+    const found = await domains.list(db, accountId, parse(z.object(part), ctx.query));
+    ctx.body = { domains: found.map(present.domain) };
   });
 
   router.get('/domains/:id', ...loggedIn, async (ctx) => {

@@ -5,7 +5,7 @@ import { demandLogin, type Session } from '../auth.ts';
 import { readJson } from '../body.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
-import { domainName, label, list, oneOf, parse, timestamp } from '../validation.ts';
+import { domainName, label, list, oneOf, parse, part, timestamp } from '../validation.ts';
 
 const bodyLimit = 64 * 1024;
 
@@ -49,7 +49,8 @@ export function keyRoutes(router: Router, { db, jwtSecret }: Services): void {
 
   router.get('/keys', ...loggedIn, async (ctx) => {
     const { accountId } = ctx.state.session as Session;
-    ctx.body = { api_keys: (await keys.list(db, accountId)).map(present.apiKey) };
+    const found = await keys.list(db, accountId, parse(z.object(part), ctx.query));
+    ctx.body = { api_keys: found.map(present.apiKey) };
   });
 
   router.delete('/keys/:id', ...loggedIn, async (ctx) => {

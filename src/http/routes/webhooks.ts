@@ -11,7 +11,7 @@ import { demandLogin, type Session } from '../auth.ts';
 import { readJson } from '../body.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
-import { line, list, oneOf, page, parse, timestamp } from '../validation.ts';
+import { line, list, oneOf, page, parse, part, timestamp } from '../validation.ts';
 
 const bodyLimit = 64 * 1024;
 
@@ -89,7 +89,8 @@ export function webhookRoutes(router: Router, services: Services): void {
 
   router.get('/webhooks', ...loggedIn, async (ctx) => {
     const { accountId } = ctx.state.session as Session;
-    ctx.body = { webhooks: (await webhooks.list(db, accountId)).map(present.webhook) };
+    const found = await webhooks.list(db, accountId, parse(z.object(part), ctx.query));
+    ctx.body = { webhooks: found.map(present.webhook) };
   });
 
   router.get('/webhooks/:id', ...loggedIn, async (ctx) => {
