@@ -12,6 +12,7 @@ import * as tlsResults from '../core/tls-results.ts';
 import { recheckDue, type Surroundings } from '../core/verification.ts';
 import * as warmUp from '../core/warm-up.ts';
 import type { Database } from '../db/client.ts';
+import { completeIndexes } from '../db/indexes.ts';
 import { analyzeFresh, ensurePartitions } from '../db/partitions.ts';
 import type { Logger } from '../log.ts';
 import { sweeping } from '../queue.ts';
@@ -28,6 +29,7 @@ export function addChores(
   { sandbox, log }: { sandbox: boolean; log: Logger },
 ): void {
   rounds.every(6 * 60 * minuteMs, 'partitions', () => ensurePartitions(db, new Date()));
+  rounds.every(minuteMs, 'indexes', (stop) => completeIndexes(db, stop));
   rounds.every(5 * secondMs, 'statistics of a new week', () => analyzeFresh(db, new Date()));
   rounds.every(5 * secondMs, 'done jobs', sweeping(db));
   rounds.every(60 * minuteMs, 'retention', async () => void (await dropOld(db, new Date())));

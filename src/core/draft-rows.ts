@@ -30,16 +30,17 @@ export async function store(
   });
   await storeContents(tx, drafts);
   const rows = drafts.flatMap(({ email, recipients }) =>
-    recipients.map((recipient) => ({ ...recipient, emailId: email.id })),
+    recipients.map((recipient) => ({ ...recipient, emailId: email.id, type: email.type })),
   );
   await tx.query({
     name: 'accept-recipients',
-    text: `INSERT INTO recipients (account_id, email_id, position, kind, address, destination, status, next_attempt_at, job_id)
-           SELECT $9::uuid, * FROM unnest($1::uuid[], $2::smallint[], $3::recipient_kind[], $4::text[], $5::text[], $6::recipient_status[],
-                                $7::timestamptz[], $8::uuid[])`,
+    text: `INSERT INTO recipients (account_id, email_id, position, type, kind, address, destination, status, next_attempt_at, job_id)
+           SELECT $10::uuid, * FROM unnest($1::uuid[], $2::smallint[], $3::email_type[], $4::recipient_kind[], $5::text[], $6::text[],
+                                 $7::recipient_status[], $8::timestamptz[], $9::uuid[])`,
     values: [
       rows.map((row) => row.emailId),
       rows.map((row) => row.position),
+      rows.map((row) => row.type),
       rows.map((row) => row.kind),
       rows.map((row) => row.address),
       rows.map((row) => row.destination),

@@ -26,8 +26,10 @@ export interface Database extends Sql {
   /**
    * Runs the work on a connection that nobody else gets, also afterwards: its settings and session locks end with it. For
    * statements that cannot be part of a transaction.
+   *
+   * @param statementMs how long one of them may take, where that is longer than elsewhere
    */
-  session<T>(work: (session: Sql) => Promise<T>): Promise<T>;
+  session<T>(work: (session: Sql) => Promise<T>, statementMs?: number): Promise<T>;
   /** How many connections of the pool are in use or free, and how many statements wait for one. */
   connections(): { busy: number; idle: number; waiting: number };
   close(): Promise<void>;
@@ -86,7 +88,7 @@ export function connect(url: string, log: Logger, max = poolSize): Database {
     prisma,
     query: (statement) => run(pool, statement),
     transaction: (work) => transact(pool, work),
-    session: (work) => alone(pool, work),
+    session: (work, statementMs = statementTimeoutMs) => alone(pool, work, statementMs),
     connections: () => ({
       busy: pool.totalCount - pool.idleCount,
       idle: pool.idleCount,
@@ -100,7 +102,7 @@ export function connect(url: string, log: Logger, max = poolSize): Database {
   };
 }
 
-async function run<Row>(on: pg.Pool | pg.PoolClient, statement: Statement): Promise<Row[]> {
+async function run<Row>(on: pg.Pool | pg.PoolClient, statement: Statement | pg.QueryConfig): Promise<Row[]> {
   const result: pg.QueryResult | pg.QueryResult[] = await on.query(statement as pg.QueryConfig);
   // A text of several statements, as the queue's migrations are, answers with several results.
   return ((Array.isArray(result) ? result.at(-1)?.rows : result.rows) ?? []) as Row[];
@@ -138,12 +140,14 @@ async function transact<T>(pool: pg.Pool, work: (tx: Sql) => Promise<T>): Promis
   }
 }
 
-async function alone<T>(pool: pg.Pool, work: (session: Sql) => Promise<T>): Promise<T> {
+async function alone<T>(pool: pg.Pool, work: (session: Sql) => Promise<T>, statementMs: number): Promise<T> {
   const client = await pool.connect();
   // A statement that is under way rejects as well; in between nobody else would hear it.
   client.on('error', () => undefined);
   try {
-    const result = await work({ query: (statement) => run(client, statement) });
+    if (statementMs !== statementTimeoutMs) await client.query(`SET statement_timeout = ${statementMs}`);
+    const bound = { query_timeout: statementMs + silenceMs };
+    const result = await work({ query: (statement) => run(client, { ...statement, ...bound }) });
     // The server notices a while later that a connection ended; whoever comes next is to find the locks of this one free.
     await client.query('SELECT pg_advisory_unlock_all()').catch(() => undefined);
     return result;

@@ -1,10 +1,11 @@
 import type { Database } from '../../src/db/client.ts';
+import type { EmailType } from '../../src/generated/prisma/enums.ts';
 
 /** Emails as if they had been scheduled one by one, each for one recipient at this domain. */
 export async function scheduleMany(
   db: Database,
   sender: { account: { id: string }; domainId: string; domain: string; from: string },
-  { emails, to, at }: { emails: number; to: string; at: Date },
+  { emails, to, at, type = 'transactional' }: { emails: number; to: string; at: Date; type?: EmailType },
 ): Promise<void> {
   await db.query({
     text: `WITH numbers AS (
@@ -13,11 +14,11 @@ export async function scheduleMany(
            emails AS (
              INSERT INTO emails (id, account_id, domain_id, type, "from", "to", cc, bcc, reply_to, subject, tags, from_address, from_domain,
                                  recipient_addresses, message_id, pending, created_at, scheduled_at)
-             SELECT id, $1, $2, 'transactional', $3, ARRAY['r' || n || '@' || $4], '{}', '{}', '{}', 'scheduled ' || id, '{}', $3, $7,
+             SELECT id, $1, $2, $8::email_type, $3, ARRAY['r' || n || '@' || $4], '{}', '{}', '{}', 'scheduled ' || id, '{}', $3, $7,
                     ARRAY['r' || n || '@' || $4], id || '@' || $7, 1, now(), $6 FROM numbers),
            contents AS (INSERT INTO email_contents (email_id, text) SELECT id, repeat('x', 1000) FROM numbers)
-           INSERT INTO recipients (account_id, email_id, position, kind, address, destination, status, next_attempt_at)
-           SELECT $1, id, 0, 'to', 'r' || n || '@' || $4, $4, 'queued', $6 FROM numbers`,
-    values: [sender.account.id, sender.domainId, sender.from, to, emails, at, sender.domain],
+           INSERT INTO recipients (account_id, email_id, position, type, kind, address, destination, status, next_attempt_at)
+           SELECT $1, id, 0, $8::email_type, 'to', 'r' || n || '@' || $4, $4, 'queued', $6 FROM numbers`,
+    values: [sender.account.id, sender.domainId, sender.from, to, emails, at, sender.domain, type],
   });
 }
