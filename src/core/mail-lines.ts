@@ -1,4 +1,5 @@
 import type { Database, Sql } from '../db/client.ts';
+import { isBuilt } from '../db/indexes.ts';
 import { rowOf, unseen } from '../db/prepared.ts';
 import type { EmailType } from '../generated/prisma/enums.ts';
 import { newId } from '../ids.ts';
@@ -6,9 +7,10 @@ import type { DeliverJob, Placed, Queue } from '../queue.ts';
 import type { Draft, DraftRecipient } from './draft.ts';
 
 /**
- * The lines of recipients that are due, one for each account. What the queue holds is only the head of each line: the rest
- * waits as rows. So however much one account has waiting, taking work never walks over more than a few thousand jobs, and
- * mail of another account goes ahead of what is deep in that one's line.
+ * The lines of recipients that are due, two for each account: transactional mail and marketing, neither of which takes room
+ * from the other. What the queue holds is only the head of each line: the rest waits as rows. So however much one account
+ * has waiting, taking work never walks over more than a few thousand of its jobs, and mail of another account goes ahead of
+ * what is deep in that one's lines, as do its own transactional emails of its marketing.
  */
 
 const roomInQueue = 2_000;
@@ -69,70 +71,82 @@ export interface LinedUp {
 export async function lineUp(tx: Sql, accountId: string, drafts: Draft[], now: Date): Promise<LinedUp> {
   const isNow = ({ nextAttemptAt }: DraftRecipient) => nextAttemptAt !== null && nextAttemptAt <= now;
   const gathering = new Gathering();
-  let ahead = drafts.some(({ recipients }) => recipients.some(isNow)) ? await underWay(tx, accountId) : 0;
+  const ahead = new Map<EmailType, number>();
+  for (const { email, recipients } of drafts) {
+    if (ahead.has(email.type) || !recipients.some(isNow)) continue;
+    ahead.set(email.type, await underWay(tx, accountId, email.type));
+  }
   const jobIds = drafts.flatMap(({ email, recipients }) => {
     const woken = recipients.filter(isNow).length;
-    if (woken === 0 || ahead + woken > roomInQueue + roomBeyond) return recipients.map(() => null);
-    const priority = priorityOf(email.type, ahead);
-    ahead += woken;
+    const before = ahead.get(email.type) ?? 0;
+    if (woken === 0 || before + woken > roomInQueue + roomBeyond) return recipients.map(() => null);
+    const priority = priorityOf(email.type, before);
+    ahead.set(email.type, before + woken);
     return recipients.map(({ destination }) => gathering.add(accountId, email.id, destination, priority));
   });
   return { jobs: gathering.jobs, jobIds };
 }
 
-/** How many of the account's recipients are in the queue or being delivered, up to as many as matter. */
-async function underWay(tx: Sql, accountId: string): Promise<number> {
-  const [row] = await tx.query<{ count: number }>({
+/**
+ * SQL: how many of an account's recipients of a type are in the queue or being delivered, up to as many as matter. It looks
+ * at those of both types, which are never many more than there is room for.
+ */
+const countBusy = (accountId: string, line: string, most: number) =>
+  `(SELECT count(*)::int FROM (SELECT FROM recipients b WHERE b.account_id = ${accountId} AND b.job_id IS NOT NULL AND b.type = ${line}
+                                LIMIT ${most}) busy)`;
+
+async function underWay(tx: Sql, accountId: string, type: EmailType): Promise<number> {
+  const [row] = await tx.query<{ busy: number }>({
     name: 'mail-lines-under-way',
-    text: `SELECT count(*)::int AS count
-             FROM (SELECT FROM recipients WHERE account_id = $1 AND job_id IS NOT NULL LIMIT ${roomInQueue + roomBeyond}) busy`,
-    values: [accountId],
+    text: `SELECT ${countBusy('$1', unseen('$2::email_type'), roomInQueue + roomBeyond)} AS busy`,
+    values: [accountId, type],
   });
-  return row?.count ?? 0;
+  return row?.busy ?? 0;
 }
 
 interface Due {
   email_id: string;
   position: number;
   destination: string;
-  type: EmailType;
   account_id: string;
+  /** Where it waits, which for rows of the release before is with transactional mail, whatever it is. */
+  line: EmailType;
+  type: EmailType;
+  /** How many of its line have a job already. */
   busy: number;
 }
 
 /**
- * Makes jobs for recipients whose time has come: of each account as many as its line has room for, the longest waiting
- * first.
+ * SQL: that a row waits and has no job, in the words of `recipients_line_idx` and no others: by `job_id IS NULL` the planner
+ * finds `recipients_due_idx` as well, where all of the account's other line may be in the way, and which of them it takes
+ * hangs on how old its statistics are. That one will do while weeks from before the release are without the other.
+ */
+const noJob = (indexed: boolean) => (indexed ? 'num_nonnulls(r.job_id) = 0' : 'r.job_id IS NULL');
+
+/** Those of which it is known that all weeks have that index. */
+const indexedDatabases = new WeakSet<Database>();
+
+async function isIndexed(db: Database): Promise<boolean> {
+  if (!indexedDatabases.has(db) && (await isBuilt(db, 'recipients_line_idx'))) indexedDatabases.add(db);
+  return indexedDatabases.has(db);
+}
+
+/** SQL: what is due of an account in one of its lines. */
+const isDue = (accountId: string, line: string, noJob: string) =>
+  `r.account_id = ${accountId} AND r.type = ${line} AND ${noJob} AND r.next_attempt_at <= now()`;
+
+/**
+ * Makes jobs for recipients whose time has come: of each account as many as its lines have room for, the longest waiting
+ * of each first.
  *
  * @returns how many recipients were woken, and whether there may be more that could be at once
  */
 export async function wakeDue(db: Database, queue: Queue): Promise<{ woken: number; more: boolean }> {
+  const indexed = await isIndexed(db);
   const woken = await db.transaction(async (tx) => {
     const due = await tx.query<Due>({
-      name: 'mail-lines-due',
-      // The first part steps from account to account through the index, however many recipients each has in it.
-      text: `WITH RECURSIVE waiting AS (
-               (SELECT account_id FROM recipients WHERE job_id IS NULL AND next_attempt_at IS NOT NULL
-                 ORDER BY account_id LIMIT 1)
-               UNION ALL
-               SELECT (SELECT r.account_id FROM recipients r
-                        WHERE r.job_id IS NULL AND r.next_attempt_at IS NOT NULL AND r.account_id > waiting.account_id
-                        ORDER BY r.account_id LIMIT 1)
-                 FROM waiting WHERE waiting.account_id IS NOT NULL),
-             -- Materialized, or the planner counts again for each recipient.
-             lines AS MATERIALIZED (
-               SELECT account_id, (SELECT count(*)::int FROM (
-                        SELECT FROM recipients b WHERE b.account_id = waiting.account_id AND b.job_id IS NOT NULL
-                         LIMIT ${roomInQueue}) busy) AS busy
-                 FROM waiting WHERE account_id IS NOT NULL)
-             SELECT due.email_id, due.position, due.destination, e.type, lines.account_id, lines.busy
-               FROM lines CROSS JOIN LATERAL (
-                 SELECT r.email_id, r.position, r.destination FROM recipients r
-                  WHERE r.account_id = lines.account_id AND r.job_id IS NULL AND r.next_attempt_at <= now()
-                  ORDER BY r.next_attempt_at LIMIT ${roomInQueue} - lines.busy
-                    FOR UPDATE SKIP LOCKED) due
-              CROSS JOIN LATERAL ${rowOf('emails', 'id = due.email_id')} e
-              LIMIT ${wokenAtOnce}`,
+      name: indexed ? 'mail-lines-due' : 'mail-lines-due-unindexed',
+      text: findDue(noJob(indexed)),
     });
     if (due.length > 0) await giveJobs(tx, queue, due);
     return due.length;
@@ -141,12 +155,38 @@ export async function wakeDue(db: Database, queue: Queue): Promise<{ woken: numb
   return { woken, more: woken === wokenAtOnce };
 }
 
+const findDue = (noJob: string) =>
+  // The first part steps from account to account through the index, however many recipients each has in it.
+  `WITH RECURSIVE waiting AS (
+     (SELECT account_id FROM recipients WHERE job_id IS NULL AND next_attempt_at IS NOT NULL
+       ORDER BY account_id LIMIT 1)
+     UNION ALL
+     SELECT (SELECT r.account_id FROM recipients r
+              WHERE r.job_id IS NULL AND r.next_attempt_at IS NOT NULL AND r.account_id > waiting.account_id
+              ORDER BY r.account_id LIMIT 1)
+       FROM waiting WHERE waiting.account_id IS NOT NULL),
+   -- Those in which something is due, transactional mail first. Materialized, or the planner counts again for each recipient.
+   lines AS MATERIALIZED (
+     SELECT account_id, line, ${countBusy('waiting.account_id', 'line', roomInQueue)} AS busy
+       FROM waiting CROSS JOIN unnest(enum_range(NULL::email_type)) line
+      WHERE account_id IS NOT NULL
+        AND (SELECT true FROM recipients r WHERE ${isDue('waiting.account_id', 'line', noJob)} ORDER BY r.next_attempt_at LIMIT 1)
+      ORDER BY line)
+   SELECT due.*, lines.*, e.type
+     FROM lines CROSS JOIN LATERAL (
+       SELECT r.email_id, r.position, r.destination FROM recipients r
+        WHERE ${isDue('lines.account_id', 'lines.line', noJob)}
+        ORDER BY r.next_attempt_at LIMIT ${roomInQueue} - lines.busy
+          FOR UPDATE SKIP LOCKED) due
+    CROSS JOIN LATERAL ${rowOf('emails', 'id = due.email_id')} e
+    LIMIT ${wokenAtOnce}`;
+
 async function giveJobs(tx: Sql, queue: Queue, due: Due[]): Promise<void> {
   const gathering = new Gathering();
   const ahead = new Map<string, number>();
-  const jobIds = due.map(({ email_id: emailId, destination, type, account_id: accountId, busy }) => {
-    const before = ahead.get(accountId) ?? busy;
-    ahead.set(accountId, before + 1);
+  const jobIds = due.map(({ email_id: emailId, destination, type, account_id: accountId, line, busy }) => {
+    const before = ahead.get(`${accountId} ${line}`) ?? busy;
+    ahead.set(`${accountId} ${line}`, before + 1);
     return gathering.add(accountId, emailId, destination, priorityOf(type, before));
   });
   await tx.query({

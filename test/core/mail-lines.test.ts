@@ -1,6 +1,7 @@
 import t from 'tap';
 import { wakeDue } from '../../src/core/mail-lines.ts';
 import { claim, park, release } from '../../src/core/recipients.ts';
+import type { EmailType } from '../../src/generated/prisma/enums.ts';
 import { newId } from '../../src/ids.ts';
 import { accept, requestOf } from '../support/accept.ts';
 import { buildSender, holderOf } from '../support/build.ts';
@@ -86,6 +87,60 @@ t.test('one line for each account', async (t) => {
       t.ok(order.indexOf(late ?? '') <= 10, `${order.indexOf(late ?? '')}`);
       await finish();
     },
+  );
+});
+
+t.test('QUE-05: an account has a line for each type, and transactional mail never waits for marketing', async (t) => {
+  const { db, queue } = await openQueue(t);
+  const sender = await buildSender(db, Buffer.alloc(32));
+  const send = async (emails: number, type: EmailType, scheduledAt: Date | null = null) => {
+    const email = requestOf(sender.from, ['a@receiver.test'], { type, scheduledAt });
+    await accept(db, queue, holderOf(sender.account), Array(emails).fill(email));
+  };
+  /** How many of each type have a job, and how many are due without one. */
+  const lines = async () => {
+    const rows = await db.query<{ type: EmailType; working: number; waiting: number }>({
+      text: `SELECT e.type, count(r.job_id)::int AS working,
+                    count(*) FILTER (WHERE r.job_id IS NULL AND r.next_attempt_at <= now())::int AS waiting
+               FROM recipients r JOIN emails e ON e.id = r.email_id GROUP BY e.type`,
+    });
+    return Object.fromEntries(rows.map(({ type, working, waiting }) => [type, [working, waiting]]));
+  };
+  const comeDue = (type: EmailType) =>
+    db.query({
+      text: `UPDATE recipients r SET next_attempt_at = now() FROM emails e
+              WHERE e.id = r.email_id AND e.type = $1 AND r.next_attempt_at > now()`,
+      values: [type],
+    });
+  const most = room + 500;
+
+  for (let round = 0; round < 12; round += 1) await send(1_000, 'marketing');
+  t.strictSame(await lines(), { marketing: [most, 12_000 - most] });
+  await send(1_000, 'transactional');
+  t.strictSame((await lines()).transactional, [1_000, 0], 'what is accepted has a job at once');
+  const urgent = await db.transaction(async (tx) => (await queue.take(tx, 100, [])).map(({ priority }) => priority));
+  t.ok(urgent.every((priority) => priority >= 10) && urgent.length === 100, 'and comes first');
+
+  await send(900, 'transactional', new Date(Date.now() + 3_600_000));
+  await comeDue('transactional');
+  t.match(await wakeDue(db, queue), { woken: 900 });
+  t.strictSame(
+    await lines(),
+    { transactional: [1_900, 0], marketing: [most, 12_000 - most] },
+    'and what becomes due, also while marketing fills its line and waits in thousands since before',
+  );
+
+  for (let round = 0; round < 3; round += 1) await send(1_000, 'transactional');
+  t.strictSame((await lines()).transactional, [most, 2_400], 'it has no more room than the other');
+  await db.query({
+    text: `UPDATE recipients r SET job_id = NULL, next_attempt_at = NULL FROM emails e
+            WHERE e.id = r.email_id AND e.type = 'marketing' AND r.job_id IS NOT NULL`,
+  });
+  t.match(await wakeDue(db, queue), { woken: room });
+  t.strictSame(
+    await lines(),
+    { transactional: [most, 2_400], marketing: [room, 12_000 - most - room] },
+    'nor does marketing wait until the last of it has gone',
   );
 });
 

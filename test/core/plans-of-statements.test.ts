@@ -58,6 +58,36 @@ t.test('waking reads what it wakes, however many emails wait and whatever the st
   t.strictSame(await wake(), { woken: 10, rows: 10 }, 'as soon as there is room');
 });
 
+for (const when of ['of an empty week', 'of a week in which transactional mail alone waits'])
+  t.test(`waking reads nothing of a line that is full, planned by statistics ${when}`, async (t) => {
+    const { db, queue } = await openQueue(t);
+    const sender = await buildSender(db, Buffer.alloc(32));
+    const to = 'receiver.test';
+    if (when !== 'of an empty week')
+      await scheduleMany(db, sender, { emails: 3_000, to, at: new Date(Date.now() + 3_600_000) });
+    await db.query({ text: 'VACUUM ANALYZE recipients' });
+    // From here on the plan is there, and nothing has it made anew.
+    for (let time = 0; time < 10; time += 1) await wakeDue(db, queue);
+    await scheduleMany(db, sender, { emails: 8_000, to, at: new Date(Date.now() - 60_000), type: 'marketing' });
+    t.match(await wakeDue(db, queue), { woken: 2_000 });
+    await scheduleMany(db, sender, { emails: 10, to, at: new Date() });
+    const [{ woken, rows }, plans] = await db.transaction(async (tx) => {
+      const before = await read(tx);
+      const { woken } = await wakeDue({ ...db, transaction: (work) => work(tx) }, queue);
+      const rows = (await read(tx)) - before;
+      return [
+        { woken, rows },
+        await tx.query<{ generic: number }>({
+          text: `SELECT generic_plans::int AS generic FROM pg_prepared_statements WHERE name LIKE 'mail-lines-due%'`,
+        }),
+      ];
+    });
+    t.equal(woken, 10);
+    // Those that have a job are counted for each line.
+    t.ok(rows < 2 * 2_000 + 100, `${rows} rows`);
+    t.ok(plans.length === 1 && plans[0] && plans[0].generic > 10, 'the plan was kept');
+  });
+
 t.test('looking for lost jobs reads those that it looks for, however many the queue holds', async (t) => {
   const { db, queue } = await openQueue(t);
   const sender = await buildSender(db, Buffer.alloc(32));
