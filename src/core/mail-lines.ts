@@ -87,18 +87,16 @@ export async function lineUp(tx: Sql, accountId: string, drafts: Draft[], now: D
   return { jobs: gathering.jobs, jobIds };
 }
 
-/**
- * SQL: how many of an account's recipients of a type are in the queue or being delivered, up to as many as matter. It looks
- * at those of both types, which are never many more than there is room for.
- */
-const countBusy = (accountId: string, line: string, most: number) =>
-  `(SELECT count(*)::int FROM (SELECT FROM recipients b WHERE b.account_id = ${accountId} AND b.job_id IS NOT NULL AND b.type = ${line}
+/** SQL: how many of an account's recipients are in the queue or being delivered, up to as many as matter. @param also AND … */
+const countBusy = (accountId: string, also: string, most: number) =>
+  `(SELECT count(*)::int FROM (SELECT FROM recipients b WHERE b.account_id = ${accountId} AND b.job_id IS NOT NULL ${also}
                                 LIMIT ${most}) busy)`;
 
+/** How many those of this type are. Those of the other are looked at as well: there is not much more room for them either. */
 async function underWay(tx: Sql, accountId: string, type: EmailType): Promise<number> {
   const [row] = await tx.query<{ busy: number }>({
     name: 'mail-lines-under-way',
-    text: `SELECT ${countBusy('$1', unseen('$2::email_type'), roomInQueue + roomBeyond)} AS busy`,
+    text: `SELECT ${countBusy('$1', `AND b.type = ${unseen('$2::email_type')}`, roomInQueue + roomBeyond)} AS busy`,
     values: [accountId, type],
   });
   return row?.busy ?? 0;
@@ -116,14 +114,7 @@ interface Due {
   busy: number;
 }
 
-/**
- * SQL: that a row waits and has no job, in the words of `recipients_line_idx` and no others: by `job_id IS NULL` the planner
- * finds `recipients_due_idx` as well, where all of the account's other line may be in the way, and which of them it takes
- * hangs on how old its statistics are. That one will do while weeks from before the release are without the other.
- */
-const noJob = (indexed: boolean) => (indexed ? 'num_nonnulls(r.job_id) = 0' : 'r.job_id IS NULL');
-
-/** Those of which it is known that all weeks have that index. */
+/** Those of which it is known that all weeks have the index of lines. */
 const indexedDatabases = new WeakSet<Database>();
 
 async function isIndexed(db: Database): Promise<boolean> {
@@ -131,13 +122,9 @@ async function isIndexed(db: Database): Promise<boolean> {
   return indexedDatabases.has(db);
 }
 
-/** SQL: what is due of an account in one of its lines. */
-const isDue = (accountId: string, line: string, noJob: string) =>
-  `r.account_id = ${accountId} AND r.type = ${line} AND ${noJob} AND r.next_attempt_at <= now()`;
-
 /**
  * Makes jobs for recipients whose time has come: of each account as many as its lines have room for, the longest waiting
- * of each first.
+ * of each first. While weeks from before the release are without the index of lines, both types are in one.
  *
  * @returns how many recipients were woken, and whether there may be more that could be at once
  */
@@ -145,8 +132,8 @@ export async function wakeDue(db: Database, queue: Queue): Promise<{ woken: numb
   const indexed = await isIndexed(db);
   const woken = await db.transaction(async (tx) => {
     const due = await tx.query<Due>({
-      name: indexed ? 'mail-lines-due' : 'mail-lines-due-unindexed',
-      text: findDue(noJob(indexed)),
+      name: indexed ? 'mail-lines-due' : 'mail-lines-due-in-one',
+      text: findDue(indexed ? inTwoLines : inOneLine),
     });
     if (due.length > 0) await giveJobs(tx, queue, due);
     return due.length;
@@ -155,31 +142,57 @@ export async function wakeDue(db: Database, queue: Queue): Promise<{ woken: numb
   return { woken, more: woken === wokenAtOnce };
 }
 
-const findDue = (noJob: string) =>
-  // The first part steps from account to account through the index, however many recipients each has in it.
-  `WITH RECURSIVE waiting AS (
-     (SELECT account_id FROM recipients WHERE job_id IS NULL AND next_attempt_at IS NOT NULL
-       ORDER BY account_id LIMIT 1)
-     UNION ALL
-     SELECT (SELECT r.account_id FROM recipients r
-              WHERE r.job_id IS NULL AND r.next_attempt_at IS NOT NULL AND r.account_id > waiting.account_id
-              ORDER BY r.account_id LIMIT 1)
-       FROM waiting WHERE waiting.account_id IS NOT NULL),
-   -- Those in which something is due, transactional mail first. Materialized, or the planner counts again for each recipient.
-   lines AS MATERIALIZED (
-     SELECT account_id, line, ${countBusy('waiting.account_id', 'line', roomInQueue)} AS busy
-       FROM waiting CROSS JOIN unnest(enum_range(NULL::email_type)) line
-      WHERE account_id IS NOT NULL
-        AND (SELECT true FROM recipients r WHERE ${isDue('waiting.account_id', 'line', noJob)} ORDER BY r.next_attempt_at LIMIT 1)
-      ORDER BY line)
-   SELECT due.*, lines.*, e.type
-     FROM lines CROSS JOIN LATERAL (
-       SELECT r.email_id, r.position, r.destination FROM recipients r
-        WHERE ${isDue('lines.account_id', 'lines.line', noJob)}
-        ORDER BY r.next_attempt_at LIMIT ${roomInQueue} - lines.busy
-          FOR UPDATE SKIP LOCKED) due
-    CROSS JOIN LATERAL ${rowOf('emails', 'id = due.email_id')} e
-    LIMIT ${wokenAtOnce}`;
+/** SQL: the lines, what is in one of them (of `line`), and which of that has no job. */
+interface Arrangement {
+  lines: string;
+  isIn: (row: string, line: string) => string;
+  noJob: string;
+}
+
+/**
+ * In the words of `recipients_line_idx` and no others: by `job_id IS NULL` the planner finds `recipients_due_idx` as well,
+ * where all that waits in the account's other line is in the way, and which it takes hangs on how old its statistics are.
+ */
+const inTwoLines: Arrangement = {
+  lines: 'enum_range(NULL::email_type)',
+  isIn: (row, line) => `AND ${row}.type = ${line}`,
+  noJob: 'num_nonnulls(r.job_id) = 0',
+};
+
+const inOneLine: Arrangement = {
+  lines: `ARRAY['transactional'::email_type]`,
+  isIn: () => '',
+  noJob: 'r.job_id IS NULL',
+};
+
+const findDue = ({ lines, isIn, noJob }: Arrangement) => {
+  const isDue = (accountId: string, line: string) =>
+    `r.account_id = ${accountId} ${isIn('r', line)} AND ${noJob} AND r.next_attempt_at <= now()`;
+  // The first part steps from account to account through the index, however many recipients each has in it. The second has the
+  // lines in which something is due, transactional mail first: materialized, or the planner counts again for each recipient.
+  return `WITH RECURSIVE waiting AS (
+            (SELECT account_id FROM recipients WHERE job_id IS NULL AND next_attempt_at IS NOT NULL
+              ORDER BY account_id LIMIT 1)
+            UNION ALL
+            SELECT (SELECT r.account_id FROM recipients r
+                     WHERE r.job_id IS NULL AND r.next_attempt_at IS NOT NULL AND r.account_id > waiting.account_id
+                     ORDER BY r.account_id LIMIT 1)
+              FROM waiting WHERE waiting.account_id IS NOT NULL),
+          lines AS MATERIALIZED (
+            SELECT account_id, line, ${countBusy('waiting.account_id', isIn('b', 'line'), roomInQueue)} AS busy
+              FROM waiting CROSS JOIN unnest(${lines}) line
+             WHERE account_id IS NOT NULL
+               AND (SELECT true FROM recipients r WHERE ${isDue('waiting.account_id', 'line')} ORDER BY r.next_attempt_at LIMIT 1)
+             ORDER BY line)
+          SELECT due.*, lines.*, e.type
+            FROM lines CROSS JOIN LATERAL (
+              SELECT r.email_id, r.position, r.destination FROM recipients r
+               WHERE ${isDue('lines.account_id', 'lines.line')}
+               ORDER BY r.next_attempt_at LIMIT ${roomInQueue} - lines.busy
+                 FOR UPDATE SKIP LOCKED) due
+           CROSS JOIN LATERAL ${rowOf('emails', 'id = due.email_id')} e
+           LIMIT ${wokenAtOnce}`;
+};
 
 async function giveJobs(tx: Sql, queue: Queue, due: Due[]): Promise<void> {
   const gathering = new Gathering();

@@ -1,6 +1,7 @@
 import t from 'tap';
 import { wakeDue } from '../../src/core/mail-lines.ts';
 import { claim, park, release } from '../../src/core/recipients.ts';
+import { completeIndexes } from '../../src/db/indexes.ts';
 import type { EmailType } from '../../src/generated/prisma/enums.ts';
 import { newId } from '../../src/ids.ts';
 import { accept, requestOf } from '../support/accept.ts';
@@ -142,6 +143,23 @@ t.test('QUE-05: an account has a line for each type, and transactional mail neve
     { transactional: [most, 2_400], marketing: [room, 12_000 - most - room] },
     'nor does marketing wait until the last of it has gone',
   );
+});
+
+t.test('while weeks of the release before have no index of lines, both types wait in one', async (t) => {
+  const { db, queue } = await openQueue(t);
+  const sender = await buildSender(db, Buffer.alloc(32));
+  await db.query({
+    text: `DROP INDEX recipients_line_idx;
+      CREATE INDEX recipients_line_idx ON ONLY recipients (account_id, type, next_attempt_at)
+       WHERE num_nonnulls(job_id) = 0 AND next_attempt_at IS NOT NULL`,
+  });
+  const to = 'receiver.test';
+  await scheduleMany(db, sender, { emails: 3_000, to, at: new Date(Date.now() - 60_000), type: 'marketing' });
+  await scheduleMany(db, sender, { emails: 10, to, at: new Date() });
+  t.match(await wakeDue(db, queue), { woken: room });
+  t.match(await wakeDue(db, queue), { woken: 0, more: false });
+  await completeIndexes(db, new AbortController().signal);
+  t.match(await wakeDue(db, queue), { woken: 10 });
 });
 
 t.test('emails to the same destination share a job, a few to each', async (t) => {
