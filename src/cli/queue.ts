@@ -1,3 +1,4 @@
+import * as orders from '../core/destination-orders.ts';
 import * as destinations from '../core/destinations.ts';
 import * as hold from '../core/hold.ts';
 import * as present from '../http/present.ts';
@@ -38,7 +39,7 @@ export const listQueue: Command = {
   },
 };
 
-const order = (name: destinations.OrderName, summary: string, about: string): Command => ({
+const order = (name: orders.OrderName, summary: string, about: string): Command => ({
   summary,
   help: [
     `Usage: sendwright queue ${name} <destination>`,
@@ -49,12 +50,14 @@ const order = (name: destinations.OrderName, summary: string, about: string): Co
   operands: ['destination'],
   async run(env, say, { operands: [given = ''] }) {
     return withDatabase(env, say, async ({ db }) => {
-      const { standing, flushed } = await destinations.give(db, given, name);
-      const count = flushed === null ? {} : { flushed };
-      const due = flushed === null ? '' : `${flushed} recipients are due now that were not.\n`;
+      const { standing, woken } = await orders.give(db, given, name);
+      const due = woken && name === 'flush' ? `${woken.recipients} recipients are due now that were not.\n` : '';
+      const rest = woken?.rest
+        ? 'There are more than can be seen to at once: nodes that run go on with the rest.\n'
+        : '';
       return {
-        json: { destination: present.destination(standing), ...count },
-        text: `${due}${table(heads, [row(standing)], '')}`,
+        json: present.orderGiven(name, { standing, woken }),
+        text: `${due}${rest}${table(heads, [row(standing)], '')}`,
       };
     });
   },
@@ -68,7 +71,7 @@ export const pauseDestination = order(
 export const resumeDestination = order(
   'resume',
   'lets what waits for a paused destination go on',
-  'What waits for it goes on at once, in the order that it became due.',
+  'What waits for it goes on at once, in the order that it became due; of very much, some by the nodes that run.',
 );
 export const flushDestination = order(
   'flush',

@@ -448,12 +448,20 @@ export interface Operations {
   /** Pause a destination */
   pauseDestination: { answer: { destination: Destination } };
   /** Resume a destination */
-  resumeDestination: { answer: { destination: Destination } };
+  resumeDestination: {
+    answer: {
+      destination: Destination;
+      /** There were more than a call of seconds can see to; nodes that deliver go on with the rest. */
+      rest_follows: boolean;
+    };
+  };
   /** Flush a destination */
   flushDestination: {
     answer: {
       destination: Destination;
       /** How many recipients are due now that were not. */ flushed: number;
+      /** There were more than a call of seconds can see to; nodes that deliver go on with the rest. */
+      rest_follows: boolean;
     };
   };
   /** List what arrived */

@@ -2,13 +2,6 @@ import type { Database } from '../db/client.ts';
 import { notFound } from '../errors.ts';
 import { normalizeDomain } from '../mail/address.ts';
 
-/** What operators said about a destination or a site. */
-export interface Order {
-  name: string;
-  pausedAt: Date | null;
-  flushedAt: Date | null;
-}
-
 /** How one node stands with one site. */
 export interface Report {
   site: string;
@@ -43,13 +36,6 @@ export const pausedUntil = new Date('9999-01-01T00:00:00Z');
 
 /** What `recipients.waiting_for` says while this name is paused: resuming finds them by it. */
 export const waitingForPause = (name: string) => `paused: ${name}`;
-
-export async function orders(db: Database): Promise<Order[]> {
-  return db.query<Order>({
-    name: 'destination-orders',
-    text: `SELECT name, paused_at AS "pausedAt", flushed_at AS "flushedAt" FROM destination_orders`,
-  });
-}
 
 /** Replaces what this node said before. */
 export async function report(db: Database, nodeId: string, reports: Report[]): Promise<void> {
@@ -101,8 +87,8 @@ export async function list(db: Database, page: { limit: number; offset?: number 
  * @throws ApiError 404 when the name is neither a domain nor that of a site
  */
 export async function find(db: Database, name: string): Promise<Standing> {
-  const asked = domainOf(name) ?? name;
-  const [found] = /[\0\p{Surrogate}]/u.test(asked) ? [] : await stand(db, { limit: 1 }, asked);
+  const asked = nameOf(name);
+  const [found] = await stand(db, { limit: 1 }, asked);
   if (found) return found;
   if (domainOf(name) === null) throw notFound();
   const nothing = { running: 0, connections: 0, mostConnections: 0, queued: 0, deferred: 0 };
@@ -116,6 +102,32 @@ export async function find(db: Database, name: string): Promise<Standing> {
     waitingFor: null,
     pausedAt: null,
   };
+}
+
+/**
+ * The domains that a name stands for: those of its site, or of the site that takes its mail, as nodes tell; else itself.
+ * However much waits, this looks at none of it.
+ *
+ * @throws ApiError 404 when the name is neither a domain nor that of a site
+ */
+export async function domainsOf(db: Database, name: string): Promise<string[]> {
+  const asked = nameOf(name);
+  const rows = await db.query<{ domain: string }>({
+    text: `WITH one AS (SELECT site FROM destination_reports WHERE site = $1 OR $1 = ANY (destinations) ORDER BY site = $1 DESC, site LIMIT 1)
+           SELECT coalesce(d, site) AS domain FROM destination_reports JOIN one USING (site) LEFT JOIN LATERAL unnest(destinations) d ON true
+            UNION SELECT name FROM destination_orders WHERE name = $1 AND paused_at IS NOT NULL AND NOT EXISTS (SELECT FROM one)`,
+    values: [asked],
+  });
+  if (rows.length > 0) return rows.map(({ domain }) => domain);
+  if (domainOf(name) === null) throw notFound();
+  return [asked];
+}
+
+/** As it is looked for. */
+function nameOf(name: string): string {
+  const asked = domainOf(name) ?? name;
+  if (/[\0\p{Surrogate}]/u.test(asked)) throw notFound();
+  return asked;
 }
 
 /** The name as a destination's domain; null when it cannot be one. */
@@ -145,14 +157,25 @@ async function stand(
                LEFT JOIN LATERAL (SELECT unnest(r.destinations) AS d FROM destination_reports r WHERE r.site = sums.site) each_one ON true
               GROUP BY site, running, connections, most_connections, per_minute, backoff_until, reason, last_reply, last_success_at),
            sites AS (SELECT DISTINCT ON (d) d AS destination, site FROM reported, unnest(destinations) d ORDER BY d, site),
+           -- First by what they have in common, which is few groups: sorting all of them takes longer than a statement may. And through
+           -- the two indexes of those that wait.
+           alike AS MATERIALIZED (
+             SELECT r.destination, r.waiting_for, count(*) FILTER (WHERE r.next_attempt_at <= now()) AS queued,
+                    count(*) FILTER (WHERE r.next_attempt_at > now()) AS deferred,
+                    min(r.next_attempt_at) FILTER (WHERE r.next_attempt_at > now() AND r.next_attempt_at < $2) AS next_attempt_at
+               FROM recipients r
+              WHERE ((r.job_id IS NULL AND r.next_attempt_at IS NOT NULL) OR r.job_id IS NOT NULL) AND r.next_attempt_at IS NOT NULL
+                AND (r.job_id IS NOT NULL OR r.next_attempt_at <= now() OR r.attempts > 0 OR r.waiting_for IS NOT NULL)
+              GROUP BY 1, 2),
+           by_site AS (SELECT coalesce(s.site, a.destination) AS site, a.* FROM alike a LEFT JOIN sites s USING (destination)),
+           reasons AS (
+             SELECT DISTINCT ON (site) site, waiting_for FROM by_site WHERE waiting_for IS NOT NULL
+              GROUP BY site, waiting_for ORDER BY site, sum(queued + deferred) DESC, waiting_for),
            waiting AS (
-             SELECT coalesce(s.site, r.destination) AS site, count(*) FILTER (WHERE r.next_attempt_at <= now())::int AS queued,
-                    count(*) FILTER (WHERE r.next_attempt_at > now())::int AS deferred,
-                    min(r.next_attempt_at) FILTER (WHERE r.next_attempt_at > now() AND r.next_attempt_at < $2) AS next_attempt_at,
-                    mode() WITHIN GROUP (ORDER BY r.waiting_for) AS waiting_for, (array_agg(DISTINCT r.destination))[1:50] AS destinations
-               FROM recipients r LEFT JOIN sites s ON s.destination = r.destination
-              WHERE r.next_attempt_at IS NOT NULL AND (r.job_id IS NOT NULL OR r.next_attempt_at <= now() OR r.attempts > 0 OR r.waiting_for IS NOT NULL)
-              GROUP BY 1)
+             SELECT site, sum(queued)::int AS queued, sum(deferred)::int AS deferred, min(next_attempt_at) AS next_attempt_at,
+                    (SELECT waiting_for FROM reasons WHERE reasons.site = by_site.site) AS waiting_for,
+                    (array_agg(DISTINCT destination))[1:50] AS destinations
+               FROM by_site GROUP BY site)
            SELECT site, coalesce(reported.destinations, waiting.destinations, ARRAY[site]) AS destinations, coalesce(reported.running, 0) AS running,
                   coalesce(reported.connections, 0) AS connections, coalesce(reported.most_connections, 0) AS "mostConnections",
                   reported.per_minute AS "perMinute", CASE WHEN reported.backoff_until > now() THEN reported.backoff_until END AS "backoffUntil",
@@ -165,85 +188,4 @@ async function stand(
             ORDER BY site = $3 DESC, coalesce(waiting.queued, 0) + coalesce(waiting.deferred, 0) DESC, site LIMIT $1 OFFSET $4`,
     values: [limit, pausedUntil, name, offset],
   });
-}
-
-/** Nothing more is tried at this domain or site until it is resumed; what is under way ends by itself. */
-export async function pause(db: Database, name: string): Promise<void> {
-  await db.query({
-    text: `INSERT INTO destination_orders (name, paused_at) VALUES ($1, now())
-           ON CONFLICT (name) DO UPDATE SET paused_at = coalesce(destination_orders.paused_at, now())`,
-    values: [name],
-  });
-}
-
-/** SQL: now; while the service is on hold since it began, as what an order makes due then was there before and is decided with the rest. */
-const dueNow = 'coalesce((SELECT least(since, now()) FROM service_hold), now())';
-
-/** Lets what waits for this name go on at once, in the order that it became due. */
-export async function resume(db: Database, name: string): Promise<void> {
-  await db.transaction(async (tx) => {
-    await tx.query({ text: 'UPDATE destination_orders SET paused_at = NULL WHERE name = $1', values: [name] });
-    await tx.query({
-      text: `UPDATE recipients SET next_attempt_at = ${dueNow}, waiting_for = NULL
-              WHERE job_id IS NULL AND next_attempt_at = $2 AND waiting_for = $1`,
-      values: [waitingForPause(name), pausedUntil],
-    });
-  });
-}
-
-/**
- * Tries everything that waits for this domain or site now, whatever was seen of it; what is scheduled for later, or paused,
- * is left.
- *
- * @param destinations the domains that the name stands for
- * @returns how many recipients are due now that were not
- */
-export async function flush(db: Database, name: string, destinations: string[]): Promise<number> {
-  return db.transaction(async (tx) => {
-    await tx.query({
-      text: `INSERT INTO destination_orders (name, flushed_at) VALUES ($1, clock_timestamp())
-             ON CONFLICT (name) DO UPDATE SET flushed_at = excluded.flushed_at`,
-      values: [name],
-    });
-    const [row] = await tx.query<{ flushed: number }>({
-      text: `WITH flushed AS (
-               UPDATE recipients SET next_attempt_at = ${dueNow}, waiting_for = NULL
-                WHERE destination = ANY ($1) AND job_id IS NULL AND next_attempt_at > now() AND next_attempt_at < $2
-                  AND (attempts > 0 OR waiting_for IS NOT NULL) RETURNING 1)
-             SELECT count(*)::int AS flushed FROM flushed`,
-      values: [destinations, pausedUntil],
-    });
-    return row?.flushed ?? 0;
-  });
-}
-
-/** Makes due what nodes have put aside for these domains: after a flush, for what was put aside before they heard of it. */
-export async function wakeHeld(db: Database, destinations: string[]): Promise<void> {
-  await db.query({
-    text: `UPDATE recipients SET next_attempt_at = ${dueNow}, waiting_for = NULL
-            WHERE destination = ANY ($1) AND job_id IS NULL AND waiting_for IS NOT NULL AND next_attempt_at > now() AND next_attempt_at < $2`,
-    values: [destinations, pausedUntil],
-  });
-}
-
-export const orderNames = ['pause', 'resume', 'flush'] as const;
-export type OrderName = (typeof orderNames)[number];
-
-/**
- * Does what an operator says about a destination.
- *
- * @returns how it stands now; `flushed`: how many recipients are due that were not, null for the other orders
- * @throws ApiError 404 when the name is neither a domain nor that of a site
- */
-export async function give(
-  db: Database,
-  given: string,
-  order: OrderName,
-): Promise<{ standing: Standing; flushed: number | null }> {
-  const known = await find(db, given);
-  const name = domainOf(given) ?? given;
-  const flushed = order === 'flush' ? await flush(db, name, known.destinations) : null;
-  if (order === 'pause') await pause(db, name);
-  if (order === 'resume') await resume(db, name);
-  return { standing: await find(db, name), flushed };
 }

@@ -1,3 +1,4 @@
+import * as orders from '../core/destination-orders.ts';
 import * as destinations from '../core/destinations.ts';
 import type { Database } from '../db/client.ts';
 import type { Transport } from '../smtp/deliver.ts';
@@ -61,12 +62,12 @@ export class Standing {
 
   /** Reads what operators said since. */
   async readOrders(): Promise<void> {
-    const orders = await destinations.orders(this.#db);
-    this.#paused = new Set(orders.filter(({ pausedAt }) => pausedAt !== null).map(({ name }) => name));
-    const newest = new Date(Math.max(0, ...orders.map(({ flushedAt }) => flushedAt?.getTime() ?? 0)));
+    const given = await orders.list(this.#db);
+    this.#paused = new Set(given.filter(({ pausedAt }) => pausedAt !== null).map(({ name }) => name));
+    const newest = new Date(Math.max(0, ...given.map(({ flushedAt }) => flushedAt?.getTime() ?? 0)));
     const seenTo = this.#ordersSeenTo ?? newest;
     this.#ordersSeenTo = newest;
-    const flushed = orders.filter(({ flushedAt }) => flushedAt !== null && flushedAt > seenTo);
+    const flushed = given.filter(({ flushedAt }) => flushedAt !== null && flushedAt > seenTo);
     for (const { name } of flushed) await this.#flush(name);
   }
 
@@ -74,7 +75,7 @@ export class Standing {
     const site = (await this.#sites.get(name)?.site)?.name ?? name;
     this.throttle.forget(site);
     this.#sites.delete(name);
-    await destinations.wakeHeld(this.#db, [name, ...(this.#seen.get(site) ?? [])]);
+    await orders.wakeAside(this.#db, name, [name, ...(this.#seen.get(site) ?? [])]);
   }
 
   /** @param waitingOf how many claims wait here for the site */

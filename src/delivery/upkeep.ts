@@ -1,3 +1,4 @@
+import * as orders from '../core/destination-orders.ts';
 import * as lines from '../core/mail-lines.ts';
 import * as recipients from '../core/recipients.ts';
 import type { Database } from '../db/client.ts';
@@ -6,14 +7,17 @@ import type { Queue } from '../queue.ts';
 import type { Rounds } from '../rounds.ts';
 
 const wakeEveryMs = 250;
+const ordersEveryMs = 1_000;
 const sweepEveryMs = 5_000;
 const sweepBatch = 10_000;
 
-/** Keeps rows and jobs together: wakes recipients whose time has come, and finds those whose job was lost. */
+/** Keeps rows and jobs together: wakes recipients whose time has come, or whom an order let go, and finds those whose job was lost. */
 export function addUpkeep(rounds: Rounds, db: Database, queue: Queue, log: Logger): void {
   rounds.every(wakeEveryMs, 'wake', async () => {
     while ((await lines.wakeDue(db, queue)).more);
   });
+
+  rounds.every(ordersEveryMs, 'rest of orders', (stop) => orders.wakeRest(db, log, stop));
 
   let sweptTo: recipients.Place | null = null;
   rounds.every(sweepEveryMs, 'sweep', async () => {

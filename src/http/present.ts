@@ -1,3 +1,4 @@
+import type { OrderName, Woken } from '../core/destination-orders.ts';
 import { pausedUntil, type Standing } from '../core/destinations.ts';
 import { overlapMs } from '../core/dkim-keys.ts';
 import { keyRecord } from '../core/domains.ts';
@@ -344,6 +345,15 @@ export function destination(row: Standing) {
     last_success_at: iso(row.lastSuccessAt),
     waiting_for: row.waitingFor,
     paused_at: iso(row.pausedAt),
+  };
+}
+
+/** What an order came to. */
+export function orderGiven(order: OrderName, { standing, woken }: { standing: Standing; woken: Woken | null }) {
+  return {
+    destination: destination(standing),
+    ...(woken && order === 'flush' && { flushed: woken.recipients }),
+    ...(woken && { rest_follows: woken.rest }),
   };
 }
 

@@ -92,7 +92,7 @@ function Orders({ destination: { site, paused_at: paused } }: { destination: Des
     (name: 'pause' | 'resume' | 'flush') => api.admin.destinations[name](site),
     (answer) =>
       'flushed' in answer
-        ? `${plural(Number(answer.flushed), 'recipient')} tried now.`
+        ? `${plural(Number(answer.flushed), 'recipient')} tried now.${answer.rest_follows ? ' The rest follows.' : ''}`
         : answer.destination.paused_at
           ? `${site} is paused.`
           : `${site} goes on.`,

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { destinationQuery } from '../routes/destinations.ts';
 import type { Group, Operation } from './operation.ts';
 import { samples } from './samples.ts';
-import { integer, list, time, words } from './schema.ts';
+import { flag, integer, list, time, words } from './schema.ts';
 
 const destination = z
   .object({
@@ -85,11 +85,20 @@ const order = (name: 'pause' | 'resume' | 'flush', summary: string, description:
   params,
   answer: {
     description: 'As it is now.',
-    schema:
-      name === 'flush'
-        ? z.object({ destination, flushed: integer('How many recipients are due now that were not.') })
-        : z.object({ destination }),
-    example: { destination: example, ...(name === 'flush' ? { flushed: 3 } : {}) },
+    schema: z.object({
+      destination,
+      ...(name === 'flush' && { flushed: integer('How many recipients are due now that were not.') }),
+      ...(name !== 'pause' && {
+        rest_follows: flag(
+          'There were more than a call of seconds can see to; nodes that deliver go on with the rest.',
+        ),
+      }),
+    }),
+    example: {
+      destination: example,
+      ...(name === 'flush' && { flushed: 3 }),
+      ...(name !== 'pause' && { rest_follows: false }),
+    },
   },
 });
 
@@ -121,11 +130,15 @@ export const destinationGroup: Group = {
       'Pause a destination',
       'Nothing more is tried there until it is resumed. What is under way ends by itself; nodes hear of it within a second.',
     ),
-    order('resume', 'Resume a destination', 'What waits for it goes on at once.'),
+    order(
+      'resume',
+      'Resume a destination',
+      'What waits for it goes on at once. Where more than a few hundred thousand wait, the call answers before all are due, and the rest follows, unless it is paused again.',
+    ),
     order(
       'flush',
       'Flush a destination',
-      'Tries everything that waits for it now, whatever was seen of it. What is scheduled for later, or paused, is left.',
+      'Tries everything that waits for it now, whatever was seen of it. What is scheduled for later, or paused, is left. Where more than a few hundred thousand wait, the call answers before all are due, and the rest follows.',
     ),
   ],
 };

@@ -1,5 +1,6 @@
 import type Router from '@koa/router';
 import { z } from 'zod';
+import * as orders from '../../core/destination-orders.ts';
 import * as destinations from '../../core/destinations.ts';
 import * as warmUp from '../../core/warm-up.ts';
 import { dayOf } from '../../sending-pools.ts';
@@ -23,10 +24,9 @@ export function destinationRoutes(router: Router, { db, jwtSecret }: Services): 
     ctx.body = { destinations: found.map(present.destination), sending_ips: addresses.map(present.sendingAddress) };
   });
 
-  for (const order of destinations.orderNames) {
+  for (const order of orders.orderNames) {
     router.post(`/admin/destinations/:name/${order}`, ...operator, async (ctx) => {
-      const { standing, flushed } = await destinations.give(db, ctx.params.name ?? '', order);
-      ctx.body = { destination: present.destination(standing), ...(flushed === null ? {} : { flushed }) };
+      ctx.body = present.orderGiven(order, await orders.give(db, ctx.params.name ?? '', order));
     });
   }
 }

@@ -1,0 +1,250 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import t, { type Test } from 'tap';
+import * as orders from '../../src/core/destination-orders.ts';
+import { pausedUntil, waitingForPause } from '../../src/core/destinations.ts';
+import { heldNote } from '../../src/core/uncertainty.ts';
+import type { Database, Sql } from '../../src/db/client.ts';
+import { addUpkeep } from '../../src/delivery/upkeep.ts';
+import { silentLog } from '../../src/log.ts';
+import { Rounds } from '../../src/rounds.ts';
+import { buildSender } from '../support/build.ts';
+import { openQueue } from '../support/db.ts';
+import { eventually } from '../support/node.ts';
+import { scheduleMany } from '../support/scheduled.ts';
+
+const never = new AbortController().signal;
+/** However slow the machine is. */
+const aMinute = 60_000;
+const inAnHour = new Date(Date.now() + 3_600_000);
+
+/** Two accounts with 300 recipients each at `slow.test`, and as many at `other.test`. */
+async function prepare(t: Test) {
+  const { db, queue } = await openQueue(t);
+  for (const sender of [await buildSender(db, Buffer.alloc(32)), await buildSender(db, Buffer.alloc(32))])
+    for (const to of ['slow.test', 'other.test']) await scheduleMany(db, sender, { emails: 300, to, at: inAnHour });
+  const change = (set: string, where: string, ...values: unknown[]) =>
+    db.query({ text: `UPDATE recipients SET ${set} WHERE ${where}`, values });
+  const count = async (where: string, ...values: unknown[]) =>
+    (await db.query<{ n: number }>({ text: `SELECT count(*)::int AS n FROM recipients WHERE ${where}`, values }))[0]?.n;
+  return {
+    db,
+    queue,
+    change,
+    count,
+    async pause(name: string) {
+      await orders.pause(db, name);
+      await change(
+        'next_attempt_at = $2, waiting_for = $3',
+        'destination = $1',
+        name,
+        pausedUntil,
+        waitingForPause(name),
+      );
+    },
+    due: () => count('next_attempt_at <= now() AND waiting_for IS NULL'),
+    left: async () => (await db.query({ text: 'SELECT FROM destination_wakings' })).length,
+    nobodyIsAtIt: () => db.query({ text: 'UPDATE destination_wakings SET next_at = now()' }),
+  };
+}
+
+/** Does this after each batch, with its number. */
+function afterEach(db: Database, work: (batch: number) => Promise<void>): Database {
+  let batches = 0;
+  const transaction = async <T>(inner: (tx: Sql) => Promise<T>) => {
+    const result = await db.transaction(inner);
+    // The first is that of the order itself.
+    if (batches++ > 0) await work(batches - 1);
+    return result;
+  };
+  return { ...db, transaction };
+}
+
+t.test('a resume lets go what waits for this name, in as many batches as it takes, and nothing else', async (t) => {
+  const { db, change, count, pause, due, left } = await prepare(t);
+  for (const name of ['slow.test', 'other.test']) await pause(name);
+  await change('waiting_for = $1', `address = 'r1@slow.test'`, heldNote);
+  let batches = 0;
+  const counted = afterEach(db, async (batch) => {
+    batches = batch;
+  });
+  t.same(await orders.resume(counted, 'slow.test', { size: 50, ms: aMinute }), { recipients: 598, rest: false });
+  t.equal(batches, 12);
+  t.equal(await due(), 598);
+  t.equal(await count('next_attempt_at = $1', pausedUntil), 602, 'another pause, and what waits for a word');
+  t.equal(await left(), 0);
+});
+
+t.test('a flush leaves what is scheduled or paused', async (t) => {
+  const { db, change, count, due, left } = await prepare(t);
+  await change('attempts = 1', `address LIKE 'r1%'`);
+  await change(`waiting_for = 'a limit'`, `address LIKE 'r2%'`);
+  await change('next_attempt_at = $1', `address LIKE 'r29%'`, pausedUntil);
+  t.same(await orders.flush(db, 'slow.test', ['slow.test'], { size: 7, ms: aMinute }), {
+    recipients: 422,
+    rest: false,
+  });
+  t.equal(await due(), 422);
+  t.equal(await count(`destination = 'other.test' AND next_attempt_at <= now()`), 0);
+  t.equal(await left(), 0);
+  t.same(await orders.flush(db, 'slow.test', ['slow.test'], { ms: aMinute }), { recipients: 0, rest: false });
+});
+
+t.test('within each account what was due first becomes due first', async (t) => {
+  const { db, change } = await prepare(t);
+  await change(
+    `attempts = 1, last_response = substring(address from '\\d+'),
+     next_attempt_at = now() + make_interval(secs => substring(address from '\\d+')::int)`,
+    'true',
+  );
+  await orders.flush(db, 'slow.test', ['slow.test'], { size: 10, ms: aMinute });
+  const rows = await db.query<{ numbers: number[] }>({
+    text: `SELECT array_agg((last_response::int - 1) / 10 ORDER BY next_attempt_at, last_response::int) AS numbers
+             FROM recipients WHERE destination = 'slow.test' GROUP BY account_id`,
+  });
+  t.equal(rows.length, 2);
+  for (const { numbers } of rows)
+    t.strictSame(
+      numbers,
+      numbers.toSorted((a, b) => a - b),
+    );
+});
+
+t.test('what a call has no time for is done by the upkeep of nodes', async (t) => {
+  const { db, queue, pause, count, due, left } = await prepare(t);
+  await pause('slow.test');
+  t.same(await orders.resume(db, 'slow.test', { ms: 0 }), { recipients: 0, rest: true });
+  t.equal(await due(), 0);
+  t.equal(await left(), 1);
+  const rounds = new Rounds(silentLog);
+  t.teardown(() => rounds.stop());
+  addUpkeep(rounds, db, queue, silentLog);
+  await eventually(async () => (await left()) === 0);
+  t.equal(await count(`destination = 'slow.test' AND next_attempt_at <= now()`), 600);
+});
+
+t.test(
+  'what is broken off in the middle is finished by somebody else, when it is sure that nobody is at it',
+  async (t) => {
+    const { db, pause, due, left, nobodyIsAtIt } = await prepare(t);
+    await pause('slow.test');
+    const broken = afterEach(db, async (batch) => {
+      if (batch === 3) throw new Error('killed');
+    });
+    await t.rejects(orders.resume(broken, 'slow.test', { size: 50, ms: aMinute }), { message: 'killed' });
+    t.equal(await due(), 150);
+    await orders.wakeRest(db, silentLog, never, 50);
+    t.equal(await due(), 150, 'it may be under way');
+    await nobodyIsAtIt();
+    const stop = new AbortController();
+    const stopping = afterEach(db, async () => stop.abort());
+    await orders.wakeRest(stopping, silentLog, stop.signal, 50);
+    t.equal(await due(), 250, 'a node that stops does not begin another batch, and the others need not wait');
+    // By several nodes at once.
+    await Promise.all([1, 2, 3].map(() => orders.wakeRest(db, silentLog, never, 50)));
+    t.equal(await due(), 600);
+    t.equal(await left(), 0);
+  },
+);
+
+t.test('one that fails does not keep the others waiting, and stays', async (t) => {
+  const { db, pause, due, left, nobodyIsAtIt } = await prepare(t);
+  for (const name of ['slow.test', 'other.test']) {
+    await pause(name);
+    await orders.resume(db, name, { ms: 0 });
+  }
+  await nobodyIsAtIt();
+  const warned: string[] = [];
+  const log = { warn: ({ error }: { error: string }) => warned.push(error) };
+  const once = afterEach(db, async (batch) => {
+    if (batch === 1) throw new Error('deadlock');
+  });
+  await orders.wakeRest(once, log as never, never);
+  t.strictSame(warned, ['deadlock']);
+  t.equal(await left(), 1);
+  t.equal(await due(), 1200);
+});
+
+t.test(
+  'a pause takes back what is left of a resume, on whichever node and by whichever release it is given',
+  async (t) => {
+    const { db, pause, count, due, left, nobodyIsAtIt } = await prepare(t);
+    const paused = () => count('next_attempt_at = $1', pausedUntil);
+    await pause('slow.test');
+    const again = afterEach(db, async (batch) => {
+      if (batch === 2) await orders.pause(db, 'slow.test');
+    });
+    t.same(await orders.resume(again, 'slow.test', { size: 50, ms: aMinute }), { recipients: 100, rest: false });
+    t.equal(await left(), 0);
+    await orders.wakeRest(db, silentLog, never);
+    t.equal(await paused(), 500);
+
+    const before = afterEach(db, async (batch) => {
+      if (batch === 2)
+        await db.query({ text: `UPDATE destination_orders SET paused_at = now() WHERE name = 'slow.test'` });
+    });
+    t.same(await orders.resume(before, 'slow.test', { size: 50, ms: aMinute }), { recipients: 100, rest: false });
+    t.equal(await left(), 0);
+    t.equal(await paused(), 400);
+
+    await orders.resume(db, 'slow.test', { ms: 0 });
+    await orders.pause(db, 'slow.test');
+    await nobodyIsAtIt();
+    await orders.wakeRest(db, silentLog, never);
+    t.equal(await paused(), 400);
+    t.same(await orders.resume(db, 'slow.test', { ms: aMinute }), { recipients: 400, rest: false });
+    t.equal(await due(), 600);
+  },
+);
+
+t.test('a pause waits for the batch that is under way, and nothing is let go after it', async (t) => {
+  const { db, pause, due } = await prepare(t);
+  await pause('slow.test');
+  const isWaiting = async () => {
+    const waiting = `SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()`;
+    return (await db.query({ text: waiting })).length > 0;
+  };
+  let given: Promise<unknown> = Promise.resolve();
+  let batch = 0;
+  const slow: Database = {
+    ...db,
+    transaction: (work) =>
+      db.transaction(async (tx) => {
+        const result = await work(tx);
+        if (batch++ === 2) {
+          given = orders.pause(db, 'slow.test').then(due);
+          await eventually(isWaiting);
+        }
+        return result;
+      }),
+  };
+  t.same(await orders.resume(slow, 'slow.test', { size: 50, ms: aMinute }), { recipients: 100, rest: false });
+  t.equal(await given, 100);
+});
+
+t.test('a node that puts something aside while the destination is resumed leaves nothing behind', async (t) => {
+  const { db, pause, change, count } = await prepare(t);
+  await pause('slow.test');
+  await change('job_id = gen_random_uuid()', `address = 'r7@slow.test'`);
+  // As recipients.hold does it.
+  const saw = Promise.withResolvers<void>();
+  const putting = db.transaction(async (tx) => {
+    await tx.query({ text: `SELECT FROM destination_orders WHERE name = 'slow.test' FOR SHARE` });
+    saw.resolve();
+    await sleep(500);
+    await tx.query({ text: `UPDATE recipients SET job_id = NULL WHERE address = 'r7@slow.test'` });
+  });
+  await saw.promise;
+  t.same(await orders.resume(db, 'slow.test', { ms: aMinute }), { recipients: 600, rest: false });
+  await putting;
+  t.equal(await count('next_attempt_at = $1', pausedUntil), 0);
+});
+
+t.test('what nodes put aside before they heard of a flush is let go, and what was tried since is not', async (t) => {
+  const { db, change, due, count } = await prepare(t);
+  await change(`waiting_for = 'a limit'`, `address LIKE 'r1%'`);
+  await change('attempts = 1', `address LIKE 'r2%'`);
+  await orders.wakeAside(db, 'slow.test', ['slow.test']);
+  await orders.wakeRest(db, silentLog, never, 20);
+  t.equal(await due(), 222);
+  t.equal(await count('attempts = 1 AND next_attempt_at <= now()'), 0);
+});

@@ -1,0 +1,62 @@
+import t from 'tap';
+import * as orders from '../../src/core/destination-orders.ts';
+import { domainsOf, find, pausedUntil, type Report, report } from '../../src/core/destinations.ts';
+import * as nodes from '../../src/core/nodes.ts';
+import { newId } from '../../src/ids.ts';
+import { buildSender } from '../support/build.ts';
+import { openDatabase } from '../support/db.ts';
+import { scheduleMany } from '../support/scheduled.ts';
+
+const quiet: Omit<Report, 'site' | 'destinations'> = {
+  ...{ running: 0, waiting: 0, connections: 1, mostConnections: 5, perMinute: null },
+  ...{ backoffUntil: null, reason: null, lastReply: null, lastSuccessAt: null },
+};
+
+t.test('a site is all that waits for its domains, and what most of that waits for', async (t) => {
+  const db = await openDatabase(t);
+  const sender = await buildSender(db, Buffer.alloc(32));
+  const [here, there] = [newId(), newId()];
+  for (const id of [here, there]) await nodes.register(db, { id, hostname: 'test', roles: ['mta'] }, false);
+  await report(db, here, [
+    { ...quiet, site: 'Ours', destinations: ['a.test', 'b.test'] },
+    { ...quiet, site: 'Empty', destinations: [] },
+  ]);
+  await report(db, there, [{ ...quiet, site: 'Ours', destinations: ['b.test', 'c.test'] }]);
+  const at = new Date(Date.now() + 3_600_000);
+  for (const to of ['a.test', 'b.test', 'other.test']) await scheduleMany(db, sender, { emails: 100, to, at });
+  const change = (set: string, where: string, ...values: unknown[]) =>
+    db.query({ text: `UPDATE recipients SET ${set} WHERE ${where}`, values });
+  t.match(await find(db, 'a.test'), { site: 'Ours', queued: 0, deferred: 0, waitingFor: null }, 'what is scheduled');
+  // More of one domain wait for this, and more of the site for that.
+  await change(`waiting_for = 'this'`, `address ~ '^r(1|2|3)\\d@a'`);
+  await change(`waiting_for = 'that'`, `address ~ '^r(4|5)\\d@a' OR address ~ '^r(4|5)\\d@b'`);
+  await change('next_attempt_at = $1', `address ~ '^r4\\d@'`, pausedUntil);
+  await change('attempts = 1', `address ~ '^r6\\d@[ab]'`);
+  await change('job_id = gen_random_uuid()', `address ~ '^r7\\d@a'`);
+  await change('next_attempt_at = now()', `address ~ '^r(7|8)\\d@[ab]'`);
+  await change('next_attempt_at = NULL, job_id = NULL', `address ~ '^r9\\d@'`);
+  const known = { site: 'Ours', queued: 40, deferred: 90, waitingFor: 'that', connections: 2, nextAttemptAt: at };
+  for (const name of ['a.test', 'c.test', 'Ours', 'A.TEST']) t.match(await find(db, name), known, name);
+  t.same((await find(db, 'Ours')).destinations.toSorted(), ['a.test', 'b.test', 'c.test']);
+  t.match(await find(db, 'other.test'), { site: 'other.test', queued: 0, deferred: 0, waitingFor: null });
+});
+
+t.test('a name stands for the domains of its site', async (t) => {
+  const db = await openDatabase(t);
+  const id = newId();
+  await nodes.register(db, { id, hostname: 'test', roles: ['mta'] }, false);
+  const sites = { Ours: ['a.test', 'b.test'], Empty: [], 'c.test': ['c.test', 'd.test'] };
+  const reports = Object.entries(sites).map(([site, destinations]) => ({ ...quiet, site, destinations }));
+  await report(db, id, reports);
+  const sorted = async (name: string) => (await domainsOf(db, name)).toSorted();
+  for (const name of ['Ours', 'b.test', 'B.test']) t.same(await sorted(name), ['a.test', 'b.test'], name);
+  for (const name of ['c.test', 'd.test']) t.same(await sorted(name), ['c.test', 'd.test'], name);
+  t.same(await sorted('Empty'), ['Empty']);
+  t.same(await sorted('unknown.test'), ['unknown.test']);
+  for (const name of ['unknown', 'no\0name', '\ud800'])
+    await t.rejects(domainsOf(db, name), { message: 'not found' }, name);
+  await orders.pause(db, 'Gone');
+  t.same(await sorted('Gone'), ['Gone'], 'as it can be resumed');
+  await orders.resume(db, 'Gone');
+  await t.rejects(domainsOf(db, 'Gone'), { message: 'not found' });
+});
