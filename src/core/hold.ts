@@ -1,8 +1,10 @@
 import type { Database, Sql } from '../db/client.ts';
+import { unseen } from '../db/prepared.ts';
 import { newId } from '../ids.ts';
 import type { Queue } from '../queue.ts';
 import { settleAs, type Undecided } from './settlement.ts';
 import { heldNotes } from './uncertainty.ts';
+import { type Key, walk } from './waiting.ts';
 
 /**
  * The whole service on hold: it accepts mail, and begins no delivery and no webhook call until somebody says so. A
@@ -19,8 +21,9 @@ const batchSize = 500;
  * SQL: a recipient `r` whom mail may have been sent to since the backup: it was due, or put aside for a limit or a pause,
  * which may have ended. What waits for somebody's word goes on waiting for that.
  */
-const inDoubt = `r.next_attempt_at IS NOT NULL AND coalesce(r.waiting_for NOT IN (${heldNotes.map((note) => `'${note}'`).join(', ')}), true)
-                    AND (r.next_attempt_at <= h.since OR r.waiting_for IS NOT NULL)`;
+const inDoubt = (since: string) =>
+  `coalesce(r.waiting_for NOT IN (${heldNotes.map((note) => `'${note}'`).join(', ')}), true)
+                    AND (r.next_attempt_at <= ${since} OR r.waiting_for IS NOT NULL)`;
 
 /** From within five seconds on no node begins a delivery; what is under way ends by itself. @returns since when */
 export async function begin(db: Sql): Promise<Date> {
@@ -37,11 +40,19 @@ export async function find(db: Sql): Promise<Date | null> {
 }
 
 /** How many recipients were due or put aside when the hold began, and wait. */
-export async function countWaiting(db: Sql): Promise<number> {
-  const [row] = await db.query<{ count: number }>({
-    text: `SELECT count(*)::int AS count FROM recipients r, service_hold h WHERE ${inDoubt}`,
+export async function countWaiting(db: Database): Promise<number> {
+  let count = 0;
+  await walkInDoubt(db, 10 * batchSize, async (keys) => {
+    count += keys.length;
   });
-  return row?.count ?? 0;
+  return count;
+}
+
+async function walkInDoubt(db: Database, size: number, work: (keys: Key[]) => Promise<void>): Promise<void> {
+  const since = await find(db);
+  if (since === null) return;
+  const some = { due: 'true', wanted: inDoubt('$1'), values: [since], withJob: true };
+  await walk(db, some, { size }, work);
 }
 
 /**
@@ -59,28 +70,32 @@ export async function end(
   onProgress: (failed: number) => void = () => undefined,
 ): Promise<{ failed: number }> {
   let failed = 0;
-  while (choice === 'fail') {
-    const some = await db.transaction((tx) => failSome(tx, queue));
-    failed += some;
-    onProgress(failed);
-    if (some < batchSize) break;
+  for (let before = -1; choice === 'fail' && before < failed; ) {
+    before = failed;
+    await walkInDoubt(db, batchSize, async (keys) => {
+      failed += await db.transaction((tx) => failSome(tx, queue, keys));
+      onProgress(failed);
+    });
   }
   await db.query({ text: 'DELETE FROM service_hold' });
   return { failed };
 }
 
-async function failSome(tx: Sql, queue: Queue): Promise<number> {
+async function failSome(tx: Sql, queue: Queue, keys: Key[]): Promise<number> {
   // As if a node had claimed them, so that the one way to settle recipients serves here as well. What a living node holds
   // is under way, and ends by itself. What is locked, as by whoever makes a job for it just now, is waited for: passed over, it would be sent.
   const claim = { nodeId: newId(), jobId: newId() };
+  // In the order in which others settle, so as not to wait in a circle with them.
+  const ordered = keys.toSorted((a, b) =>
+    a.emailId < b.emailId ? -1 : a.emailId > b.emailId ? 1 : a.position - b.position,
+  );
   const waiting = await tx.query<Undecided>({
     text: `UPDATE recipients r SET claimed_by = $1, job_id = $2
-             FROM (SELECT email_id, position FROM recipients r, service_hold h
-                    WHERE ${inDoubt} AND (r.claimed_by IS NULL OR r.claimed_by NOT IN (SELECT id FROM nodes))
-                    ORDER BY email_id, position LIMIT ${batchSize} FOR UPDATE OF r) due
-            WHERE r.email_id = due.email_id AND r.position = due.position
+             FROM unnest(${unseen('$3::uuid[]')}, ${unseen('$4::smallint[]')}) AS k (email_id, position)
+            WHERE r.email_id = k.email_id AND r.position = k.position AND r.next_attempt_at IS NOT NULL
+              AND ${inDoubt('(SELECT since FROM service_hold)')} AND (r.claimed_by IS NULL OR r.claimed_by NOT IN (SELECT id FROM nodes))
         RETURNING r.email_id AS "emailId", r.position, r.attempts`,
-    values: [claim.nodeId, claim.jobId],
+    values: [claim.nodeId, claim.jobId, ordered.map(({ emailId }) => emailId), ordered.map(({ position }) => position)],
   });
   await settleAs(tx, queue, claim, waiting, {
     status: 'failed',

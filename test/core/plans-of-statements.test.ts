@@ -1,4 +1,6 @@
 import t from 'tap';
+import { flush } from '../../src/core/destination-orders.ts';
+import * as hold from '../../src/core/hold.ts';
 import { wakeDue } from '../../src/core/mail-lines.ts';
 import { claim, sweep } from '../../src/core/recipients.ts';
 import * as calls from '../../src/core/webhook-calls.ts';
@@ -87,6 +89,52 @@ for (const when of ['of an empty week', 'of a week in which transactional mail a
     t.ok(rows < 2 * 2_000 + 100, `${rows} rows`);
     t.ok(plans.length === 1 && plans[0] && plans[0].generic > 10, 'the plan was kept');
   });
+
+/** A database, and what each session and each transaction of it reads of recipients. */
+function reading(db: Database): { db: Database; sessions: number[]; transactions: number[] } {
+  const sessions: number[] = [];
+  const transactions: number[] = [];
+  const noting =
+    <T>(noted: number[], work: (sql: Sql) => Promise<T>) =>
+    async (sql: Sql) => {
+      // What a connection read before is counted until the server has been told of it.
+      await sql.query({ text: 'SELECT pg_stat_force_next_flush()' });
+      const before = await read(sql);
+      const result = await work(sql);
+      noted.push((await read(sql)) - before);
+      return result;
+    };
+  return {
+    db: {
+      ...db,
+      session: (work) => db.session(noting(sessions, work)),
+      transaction: (work) => db.transaction(noting(transactions, work)),
+    },
+    sessions,
+    transactions,
+  };
+}
+
+t.test('what an order makes due is read once, however many others are due at the same moment', async (t) => {
+  const { db: real, queue } = await openQueue(t);
+  const sender = await buildSender(real, Buffer.alloc(32));
+  await analyzeFresh(real, new Date());
+  const at = new Date(Date.now() + 3_600_000);
+  for (const to of ['slow.test', 'other.test']) await scheduleMany(real, sender, { emails: 5_000, to, at });
+  await real.query({ text: 'UPDATE recipients SET attempts = 1' });
+  const { db, sessions, transactions } = reading(real);
+  t.match(await flush(db, 'slow.test', ['slow.test'], { size: 250, ms: 60_000 }), { recipients: 5_000 });
+  t.equal(transactions.length, 21);
+  t.ok((sessions[0] ?? 0) >= 10_000 && (sessions[0] ?? 0) < 11_000, `${sessions} rows to find them`);
+  t.ok(Math.max(...transactions) <= 500, `${transactions} rows for 250`);
+
+  await real.query({ text: `UPDATE recipients SET job_id = gen_random_uuid() WHERE address LIKE 'r1%'` });
+  await hold.begin(real);
+  const ending = reading(real);
+  t.same(await hold.end(ending.db, queue, 'fail'), { failed: 5_000 });
+  t.equal(ending.sessions.length, 2, 'until none is left');
+  t.ok(Math.max(...ending.sessions) < 11_000, `${ending.sessions} rows to find those that fail`);
+});
 
 t.test('looking for lost jobs reads those that it looks for, however many the queue holds', async (t) => {
   const { db, queue } = await openQueue(t);

@@ -1,0 +1,44 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import t from 'tap';
+import { pausedUntil } from '../../src/core/destinations.ts';
+import * as hold from '../../src/core/hold.ts';
+import * as nodes from '../../src/core/nodes.ts';
+import { heldNote } from '../../src/core/uncertainty.ts';
+import { newId } from '../../src/ids.ts';
+import { buildSender } from '../support/build.ts';
+import { openQueue } from '../support/db.ts';
+import { scheduleMany } from '../support/scheduled.ts';
+
+t.test('what was due when a hold began fails, whatever state it is in, and the rest waits', async (t) => {
+  const { db, queue } = await openQueue(t);
+  const [one, other] = [await buildSender(db, Buffer.alloc(32)), await buildSender(db, Buffer.alloc(32))];
+  const living = newId();
+  await nodes.register(db, { id: living, hostname: 'test', roles: [] }, false);
+  for (const sender of [one, other])
+    await scheduleMany(db, sender, { emails: 1_000, to: 'a.test', at: new Date(Date.now() - 1_000) });
+  const change = (set: string, numbers: string, ...values: unknown[]) =>
+    db.query({ text: `UPDATE recipients SET ${set} WHERE address ~ '^r${numbers}@'`, values });
+  const scheduled = `next_attempt_at = now() + interval '1 day'`;
+  await change('job_id = gen_random_uuid()', '1\\d\\d');
+  await change('job_id = gen_random_uuid(), claimed_by = $1', '2\\d\\d', newId());
+  await change(`${scheduled}, waiting_for = 'a limit'`, '3\\d\\d');
+  await change(`${scheduled}, attempts = 1`, '4\\d\\d');
+  await change(`next_attempt_at = $1, waiting_for = $2`, '5\\d\\d', pausedUntil, heldNote);
+  await change('job_id = gen_random_uuid(), claimed_by = $1', '6\\d\\d', living);
+  t.equal(await hold.countWaiting(db), 0, 'nothing is on hold');
+  await sleep(5);
+  await hold.begin(db);
+  t.equal(await hold.countWaiting(db), 1_600);
+  const told: number[] = [];
+  t.same(await hold.end(db, queue, 'fail', (failed) => told.push(failed)), { failed: 1_400 });
+  t.ok(told.length >= 4, 'in batches');
+  const left = await db.query({
+    text: `SELECT substring(address FROM 2 FOR 1) AS kind, count(*)::int AS n FROM recipients WHERE next_attempt_at IS NOT NULL GROUP BY 1 ORDER BY 1`,
+  });
+  t.strictSame(left, [
+    { kind: '4', n: 200 },
+    { kind: '5', n: 200 },
+    { kind: '6', n: 200 },
+  ]);
+  t.equal(await hold.find(db), null);
+});
