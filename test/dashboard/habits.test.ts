@@ -29,6 +29,23 @@ t.test('what people do without thinking', inBrowser, async (t) => {
     t.equal(await keys(), 1);
   });
 
+  t.test('an email that came without a subject and a text can be found and read', async (t) => {
+    const { body } = await node.call('POST', '/api/v1/emails', {
+      key: node.key,
+      body: { from: 'a@example.test', to: 'mute@anywhere.test', subject: 's', text: 't' },
+    });
+    const { id } = body.email;
+    // As submission stores one.
+    await node.db.query({ text: `UPDATE emails SET subject = '' WHERE id = $1`, values: [id] });
+    await node.db.query({ text: 'UPDATE email_contents SET text = NULL WHERE email_id = $1', values: [id] });
+    const { page } = await view(t, node, '/emails?to=mute@anywhere.test');
+    await page.getByText('(no subject)').first().waitFor();
+    await page.goto(`${node.baseUrl}/emails/${id}`);
+    await page.getByRole('heading', { name: '(no subject)' }).waitFor();
+    await page.getByText('This email has no text.').waitFor();
+    t.match(await page.title(), '(no subject)');
+  });
+
   t.test('a tab of somebody who has logged out behind another one begins anew', async (t) => {
     const other = await buildAccount(node.db);
     const { page, context } = await view(t, node, '/emails', { loggedIn: false });
