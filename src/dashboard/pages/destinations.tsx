@@ -87,15 +87,19 @@ const columns: Column<Destination>[] = [
   { id: 'act', header: '', kind: 'narrow', cell: (one) => <Orders destination={one} /> },
 ];
 
+/** What an order came to; which of this there is hangs on the order. */
+type Given = { destination: Destination; flushed?: number; rest_follows?: boolean };
+
+function wordsFor({ destination: { site, paused_at: paused }, flushed, rest_follows: more }: Given): string {
+  const rest = more ? ' The rest follows.' : '';
+  if (flushed !== undefined) return `${plural(flushed, 'recipient')} tried now.${rest}`;
+  return paused ? `${site} is paused.` : `${site} goes on.${rest}`;
+}
+
 function Orders({ destination: { site, paused_at: paused } }: { destination: Destination }) {
   const order = useAction(
-    (name: 'pause' | 'resume' | 'flush') => api.admin.destinations[name](site),
-    (answer) =>
-      'flushed' in answer
-        ? `${plural(Number(answer.flushed), 'recipient')} tried now.${answer.rest_follows ? ' The rest follows.' : ''}`
-        : answer.destination.paused_at
-          ? `${site} is paused.`
-          : `${site} goes on.`,
+    (name: 'pause' | 'resume' | 'flush'): Promise<Given> => api.admin.destinations[name](site),
+    wordsFor,
   );
   const button = (name: 'pause' | 'resume' | 'flush', words: string) => (
     <Button variant="default" size="compact-xs" aria-label={`${words} ${site}`} onClick={() => order.mutate(name)}>
