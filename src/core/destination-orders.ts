@@ -2,7 +2,7 @@ import type { Database, Sql } from '../db/client.ts';
 import { unseen } from '../db/prepared.ts';
 import { newId } from '../ids.ts';
 import type { Logger } from '../log.ts';
-import { domainOf, domainsOf, find, pausedUntil, type Standing, waitingForPause } from './destinations.ts';
+import { domainOf, domainsOf, dueNow, find, pausedUntil, type Standing, waitingForPause } from './destinations.ts';
 import { type Key, type Some, walk } from './waiting.ts';
 
 /** What operators said about a destination or a site. */
@@ -36,6 +36,7 @@ const callMs = 3_000;
 
 /** SQL: when somebody else goes on with a waking, unless who is at it says again that it is. A batch takes no longer. */
 const later = `now() + interval '15 seconds'`;
+const claimEveryMs = 5_000;
 
 export async function list(db: Database): Promise<Order[]> {
   return db.query<Order>({
@@ -100,7 +101,7 @@ export async function flush(
 
 /**
  * Has made due what nodes put aside for these domains: after a flush of the name, for what was put aside before they heard
- * of it. A node does it within a second.
+ * of it. A node does it within a second, unless all are at orders before it.
  */
 export async function wakeAside(db: Database, name: string, destinations: string[]): Promise<void> {
   await ask(db, { name, kind: 'aside', destinations }, 'now()');
@@ -117,9 +118,10 @@ async function ask(tx: Sql, asked: Omit<Waking, 'id'>, nextAt = later): Promise<
   return waking;
 }
 
-function begin(db: Database, waking: Waking, { size = batchSize, ms = callMs }: WakingOptions): Promise<Woken> {
+async function begin(db: Database, waking: Waking, { size = batchSize, ms = callMs }: WakingOptions): Promise<Woken> {
   const end = performance.now() + ms;
-  return wake(db, waking, size, () => performance.now() >= end);
+  // The order stands: whoever gives it again because of an error would have all tried twice.
+  return wake(db, waking, size, () => performance.now() >= end).catch(() => ({ recipients: 0, rest: true }));
 }
 
 /**
@@ -153,11 +155,12 @@ async function wake(db: Database, waking: Waking, size: number, isOver: () => bo
   const some = someOf(waking);
   let isTakenBack = false;
   let recipients = 0;
+  const claiming = setInterval(() => void claim(db, waking), claimEveryMs);
   const isDone = await walk(db, some, { size, isOver: () => isTakenBack || isOver() }, async (keys) => {
     const woken = await db.transaction((tx) => wakeSome(tx, waking, some, keys));
     isTakenBack = woken === null;
     recipients += woken ?? 0;
-  });
+  }).finally(() => clearInterval(claiming));
   const rest = !isDone && !isTakenBack;
   await db.query({
     text: rest
@@ -166,6 +169,13 @@ async function wake(db: Database, waking: Waking, size: number, isOver: () => bo
     values: [waking.id],
   });
   return { recipients, rest };
+}
+
+/** Says that somebody is at it, who may pass over millions before there is a batch. */
+async function claim(db: Database, { id }: Waking): Promise<void> {
+  await db
+    .query({ text: `UPDATE destination_wakings SET next_at = ${later} WHERE id = $1`, values: [id] })
+    .catch(() => undefined);
 }
 
 /** @returns how many of these were made due; null: it was taken back */
@@ -180,10 +190,9 @@ async function wakeSome(tx: Sql, { id }: Waking, { due, wanted, values }: Some, 
   if (lock.length === 0) return null;
   const place = (index: number) => unseen(`$${values.length + index}::${index === 1 ? 'uuid' : 'smallint'}[]`);
   const [row] = await tx.query<{ woken: number }>({
-    // While the service is on hold it is due since that began: what an order makes due then was there before and is decided
-    // with the rest. Not IS NULL: the planner might go through all that have no job.
+    // Not IS NULL: the planner might go through all that have no job.
     text: `WITH woken AS (
-             UPDATE recipients r SET next_attempt_at = coalesce((SELECT least(since, now()) FROM service_hold), now()), waiting_for = NULL
+             UPDATE recipients r SET next_attempt_at = ${dueNow}, waiting_for = NULL
                FROM unnest(${place(1)}, ${place(2)}) AS k (email_id, position)
               WHERE r.email_id = k.email_id AND r.position = k.position AND num_nulls(r.job_id) = 1 AND ${due} AND ${wanted}
           RETURNING 1)

@@ -34,6 +34,9 @@ export interface Standing extends Omit<Report, 'waiting'> {
 /** What waits until somebody says otherwise, as while a destination is paused, waits until then. */
 export const pausedUntil = new Date('9999-01-01T00:00:00Z');
 
+/** SQL: now; while the service is on hold since it began, as what is made due then was there before and is decided with the rest. */
+export const dueNow = 'coalesce((SELECT least(since, now()) FROM service_hold), now())';
+
 /** What `recipients.waiting_for` says while this name is paused: resuming finds them by it. */
 export const waitingForPause = (name: string) => `paused: ${name}`;
 
@@ -173,7 +176,6 @@ async function stand(
               GROUP BY site, waiting_for ORDER BY site, sum(queued + deferred) DESC, waiting_for),
            waiting AS (
              SELECT site, sum(queued)::int AS queued, sum(deferred)::int AS deferred, min(next_attempt_at) AS next_attempt_at,
-                    (SELECT waiting_for FROM reasons WHERE reasons.site = by_site.site) AS waiting_for,
                     (array_agg(DISTINCT destination))[1:50] AS destinations
                FROM by_site GROUP BY site)
            SELECT site, coalesce(reported.destinations, waiting.destinations, ARRAY[site]) AS destinations, coalesce(reported.running, 0) AS running,
@@ -181,9 +183,10 @@ async function stand(
                   reported.per_minute AS "perMinute", CASE WHEN reported.backoff_until > now() THEN reported.backoff_until END AS "backoffUntil",
                   reported.reason, reported.last_reply AS "lastReply", reported.last_success_at AS "lastSuccessAt",
                   coalesce(waiting.queued, 0) AS queued, coalesce(waiting.deferred, 0) AS deferred, waiting.next_attempt_at AS "nextAttemptAt",
-                  waiting.waiting_for AS "waitingFor",
+                  reasons.waiting_for AS "waitingFor",
                   o.paused_at AS "pausedAt"
              FROM reported FULL JOIN waiting USING (site) FULL JOIN (SELECT name AS site, paused_at FROM destination_orders WHERE paused_at IS NOT NULL) o USING (site)
+             LEFT JOIN reasons USING (site)
             WHERE $3::text IS NULL OR site = $3 OR $3 = ANY (coalesce(reported.destinations, waiting.destinations))
             ORDER BY site = $3 DESC, coalesce(waiting.queued, 0) + coalesce(waiting.deferred, 0) DESC, site LIMIT $1 OFFSET $4`,
     values: [limit, pausedUntil, name, offset],

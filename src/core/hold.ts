@@ -89,11 +89,12 @@ async function failSome(tx: Sql, queue: Queue, keys: Key[]): Promise<number> {
   const ordered = keys.toSorted((a, b) =>
     a.emailId < b.emailId ? -1 : a.emailId > b.emailId ? 1 : a.position - b.position,
   );
+  // Where the hold was ended meanwhile, by somebody who decided otherwise, nothing is in doubt any more.
   const waiting = await tx.query<Undecided>({
     text: `UPDATE recipients r SET claimed_by = $1, job_id = $2
              FROM unnest(${unseen('$3::uuid[]')}, ${unseen('$4::smallint[]')}) AS k (email_id, position)
             WHERE r.email_id = k.email_id AND r.position = k.position AND r.next_attempt_at IS NOT NULL
-              AND ${inDoubt('(SELECT since FROM service_hold)')} AND (r.claimed_by IS NULL OR r.claimed_by NOT IN (SELECT id FROM nodes))
+              AND EXISTS (SELECT FROM service_hold) AND ${inDoubt('(SELECT since FROM service_hold)')} AND (r.claimed_by IS NULL OR r.claimed_by NOT IN (SELECT id FROM nodes))
         RETURNING r.email_id AS "emailId", r.position, r.attempts`,
     values: [claim.nodeId, claim.jobId, ordered.map(({ emailId }) => emailId), ordered.map(({ position }) => position)],
   });

@@ -70,7 +70,7 @@ export async function park(db: Database, claims: Claim[], until: Date, reason: s
 export async function callBack(db: Database, emailIds: string[], reason: string): Promise<void> {
   await db.query({
     name: 'recipients-call-back',
-    text: `UPDATE recipients SET next_attempt_at = now(), waiting_for = NULL
+    text: `UPDATE recipients SET next_attempt_at = ${destinations.dueNow}, waiting_for = NULL
             WHERE email_id = ANY(${unseen('$1::uuid[]')}::uuid[]) AND job_id IS NULL AND waiting_for = $2 AND next_attempt_at > now()`,
     values: [emailIds, reason],
   });

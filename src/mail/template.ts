@@ -92,7 +92,7 @@ export function refusePlaceholders(text: string): string | null {
     for (const [whole, inner = ''] of piece.matchAll(meant)) {
       if (inner.trim() === '') continue;
       const shown = whole.replaceAll(/[^\x20-\x7e]/g, '?');
-      return `holds ${shown}, which is no placeholder: a key is letters, digits and _ and does not begin with a digit`;
+      return `holds ${shown}, which is no placeholder: a key is up to 64 letters, digits and _, does not begin with a digit and has few blanks around it`;
     }
   }
   return null;

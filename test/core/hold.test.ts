@@ -42,3 +42,18 @@ t.test('what was due when a hold began fails, whatever state it is in, and the r
   ]);
   t.equal(await hold.find(db), null);
 });
+
+t.test('who fails mail fails no more of it once somebody else has ended the hold', async (t) => {
+  const { db, queue } = await openQueue(t);
+  const sender = await buildSender(db, Buffer.alloc(32));
+  await scheduleMany(db, sender, { emails: 1_200, to: 'a.test', at: new Date(Date.now() - 1_000) });
+  // Put aside for what has nothing to do with the hold: it is in doubt while that lasts.
+  await db.query({ text: `UPDATE recipients SET waiting_for = 'a limit'` });
+  await hold.begin(db);
+  const ended: Promise<unknown>[] = [];
+  const { failed } = await hold.end(db, queue, 'fail', () => {
+    if (ended.length === 0) ended.push(db.query({ text: 'DELETE FROM service_hold' }));
+  });
+  await Promise.all(ended);
+  t.ok(failed >= 500 && failed < 1_200, `${failed} had failed by then`);
+});

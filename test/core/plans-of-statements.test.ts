@@ -1,5 +1,6 @@
 import t from 'tap';
 import { flush } from '../../src/core/destination-orders.ts';
+import * as destinations from '../../src/core/destinations.ts';
 import * as hold from '../../src/core/hold.ts';
 import { wakeDue } from '../../src/core/mail-lines.ts';
 import { claim, sweep } from '../../src/core/recipients.ts';
@@ -134,6 +135,20 @@ t.test('what an order makes due is read once, however many others are due at the
   t.same(await hold.end(ending.db, queue, 'fail'), { failed: 5_000 });
   t.equal(ending.sessions.length, 2, 'until none is left');
   t.ok(Math.max(...ending.sessions) < 11_000, `${ending.sessions} rows to find those that fail`);
+});
+
+t.test('how destinations stand is told of 20,000 of them, which are as many sites', async (t) => {
+  const db = await openDatabase(t);
+  const sender = await buildSender(db, Buffer.alloc(32));
+  await scheduleMany(db, sender, { emails: 20_000, to: 'receiver.test', at: new Date(Date.now() - 60_000) });
+  await db.query({
+    text: `UPDATE recipients SET destination = 'd' || substring(address FROM 2 FOR strpos(address, '@') - 2) || '.test', waiting_for = 'a limit'`,
+  });
+  // Compared with each other they would take longer than a statement may.
+  t.match(await destinations.list(db, { limit: 2 }), [
+    { site: 'd1.test', queued: 1, waitingFor: 'a limit' },
+    { site: 'd10.test', queued: 1, waitingFor: 'a limit' },
+  ]);
 });
 
 t.test('looking for lost jobs reads those that it looks for, however many the queue holds', async (t) => {

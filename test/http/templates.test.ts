@@ -202,7 +202,8 @@ t.test('what is wrong is named, and nothing is stored', async (t) => {
   const before = await dump();
   const many = (length: number) => Array.from({ length }, (_, index) => ({ key: `K${index}`, type: 'string' }));
   const variable = { key: 'K', type: 'string' };
-  const noPlaceholder = 'which is no placeholder: a key is letters, digits and _ and does not begin with a digit';
+  const noPlaceholder =
+    'which is no placeholder: a key is up to 64 letters, digits and _, does not begin with a digit and has few blanks around it';
   const anAlias = 'alias: must be letters, digits, dots, underscores and hyphens';
   const fields: [fields: Record<string, unknown>, detail: string | RegExp][] = [
     [{ name: '' }, 'name: must not be empty'],
