@@ -25,7 +25,35 @@ const figures = path.join(os.tmpdir(), `sendwright-figures-${process.pid}`);
 process.env.TEST_FIGURES = figures;
 process.on('exit', showFigures);
 
+/** All that the tests said. The reporter says nothing in the end when a test file ran out of time. */
+const said = path.join(os.tmpdir(), `sendwright-said-${process.pid}.tap`);
+if (!process.stdout.isTTY && !asked) {
+  process.argv.push(`--output-file=${said}`);
+  process.on('exit', showFailures);
+}
+
 await import('../node_modules/tap/dist/esm/run.mjs');
+
+const mostShown = 20;
+const linesOfOne = 30;
+
+function showFailures(code) {
+  if (!fs.existsSync(said)) return;
+  const lines = fs.readFileSync(said, 'utf8').split('\n');
+  fs.rmSync(said);
+  if (code === 0) return;
+  const failures = lines.flatMap((line, at) => (/^\s*not ok /.test(line) ? [at] : []));
+  const shown = failures.slice(0, mostShown).map((at) => lines.slice(at, endOf(lines, at)).join('\n'));
+  const totals = lines.filter((line) => /^# (\{ total|time=)/.test(line));
+  fs.writeSync(1, `\n${['What failed, as TAP has it:', ...shown, ...totals].join('\n')}\n`);
+}
+
+/** Where what is said of a failure ends, or enough of it. */
+function endOf(lines, at) {
+  const end = lines.findIndex((line, index) => index > at && /^\s*\.\.\.$/.test(line));
+  const explained = /^\s*---$/.test(lines[at + 1] ?? '') && end !== -1;
+  return explained ? Math.min(end + 1, at + linesOfOne) : at + 1;
+}
 
 function showFigures() {
   if (!fs.existsSync(figures)) return;
