@@ -25,11 +25,11 @@ const figures = path.join(os.tmpdir(), `sendwright-figures-${process.pid}`);
 process.env.TEST_FIGURES = figures;
 process.on('exit', showFigures);
 
-/** All that the tests said. The reporter says nothing in the end when a test file ran out of time. */
+/** All that the tests said. The reporter for logs leaves out how it ended where a test file ran out of time, and so it is told here. */
 const said = path.join(os.tmpdir(), `sendwright-said-${process.pid}.tap`);
 if (!process.stdout.isTTY && !asked) {
   process.argv.push(`--output-file=${said}`);
-  process.on('exit', showFailures);
+  process.on('exit', showEnd);
 }
 
 await import('../node_modules/tap/dist/esm/run.mjs');
@@ -37,15 +37,15 @@ await import('../node_modules/tap/dist/esm/run.mjs');
 const mostShown = 20;
 const linesOfOne = 30;
 
-function showFailures(code) {
+/** What failed, and tap's own totals. */
+function showEnd() {
   if (!fs.existsSync(said)) return;
   const lines = fs.readFileSync(said, 'utf8').split('\n');
   fs.rmSync(said);
-  if (code === 0) return;
   const failures = lines.flatMap((line, at) => (/^\s*not ok /.test(line) ? [at] : []));
   const shown = failures.slice(0, mostShown).map((at) => lines.slice(at, endOf(lines, at)).join('\n'));
   const totals = lines.filter((line) => /^# (\{ total|time=)/.test(line));
-  fs.writeSync(1, `\n${['What failed, as TAP has it:', ...shown, ...totals].join('\n')}\n`);
+  fs.writeSync(1, `\n${[...shown, ...totals].join('\n')}\n`);
 }
 
 /** Where what is said of a failure ends, or enough of it. */

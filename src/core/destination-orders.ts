@@ -121,7 +121,11 @@ async function ask(tx: Sql, asked: Omit<Waking, 'id'>, nextAt = later): Promise<
 async function begin(db: Database, waking: Waking, { size = batchSize, ms = callMs }: WakingOptions): Promise<Woken> {
   const end = performance.now() + ms;
   // The order stands: whoever gives it again because of an error would have all tried twice.
-  return wake(db, waking, size, () => performance.now() >= end).catch(() => ({ recipients: 0, rest: true }));
+  let recipients = 0;
+  const note = (woken: number) => {
+    recipients += woken;
+  };
+  return wake(db, waking, size, () => performance.now() >= end, note).catch(() => ({ recipients, rest: true }));
 }
 
 /**
@@ -151,7 +155,13 @@ export async function wakeRest(
 }
 
 /** Makes due what there is, in batches of this size, each a transaction of its own, until it is over or taken back. */
-async function wake(db: Database, waking: Waking, size: number, isOver: () => boolean): Promise<Woken> {
+async function wake(
+  db: Database,
+  waking: Waking,
+  size: number,
+  isOver: () => boolean,
+  onWoken: (recipients: number) => void = () => undefined,
+): Promise<Woken> {
   const some = someOf(waking);
   let isTakenBack = false;
   let recipients = 0;
@@ -160,6 +170,7 @@ async function wake(db: Database, waking: Waking, size: number, isOver: () => bo
     const woken = await db.transaction((tx) => wakeSome(tx, waking, some, keys));
     isTakenBack = woken === null;
     recipients += woken ?? 0;
+    onWoken(woken ?? 0);
   }).finally(() => clearInterval(claiming));
   const rest = !isDone && !isTakenBack;
   await db.query({

@@ -130,7 +130,9 @@ t.test(
     const broken = afterEach(db, async (batch) => {
       if (batch === 3) throw new Error('killed');
     });
-    await t.rejects(orders.resume(broken, 'slow.test', { size: 50, ms: aMinute }), { message: 'killed' });
+    // The order is given, whatever becomes of the seconds of the call.
+    const { recipients, rest } = await orders.resume(broken, 'slow.test', { size: 50, ms: aMinute });
+    t.ok(recipients >= 100 && rest, `${recipients} recipients`);
     t.equal(await due(), 150);
     await orders.wakeRest(db, silentLog, never, 50);
     t.equal(await due(), 150, 'it may be under way');
