@@ -60,7 +60,7 @@ async function migrateHalf(folder: string, env: Record<string, string>, table: s
       `SELECT FROM pg_locks WHERE relation = '${table}'::regclass AND mode = 'AccessExclusiveLock' AND NOT granted`,
     );
     return rowCount === 1;
-  });
+  }, 30_000);
   child.kill('SIGKILL');
   await once(child, 'exit');
   await reader.end();

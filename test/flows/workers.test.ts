@@ -125,7 +125,7 @@ t.test('a worker that is killed is replaced, and what it had in the air is known
   t.same(received, ['killed', 'killed']);
   await eventually(async () => childrenOf(app.pid).length === 2, 20_000);
   t.notOk(childrenOf(app.pid).includes(killed));
-  t.match(await eventually(async () => (await measured(port)).length === 2 && measured(port)), [/[12]/, '3']);
+  t.match(await eventually(async () => (await measured(port)).length === 2 && measured(port), 30_000), [/[12]/, '3']);
   t.match(app.stdout(), /"ended":"SIGKILL".*"a worker has ended; another one takes its place"/);
 
   // And both are told to stop: what is in the air is finished, what is not begun stays for the next start.
