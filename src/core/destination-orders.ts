@@ -120,12 +120,13 @@ async function ask(tx: Sql, asked: Omit<Waking, 'id'>, nextAt = later): Promise<
 
 async function begin(db: Database, waking: Waking, { size = batchSize, ms = callMs }: WakingOptions): Promise<Woken> {
   const end = performance.now() + ms;
-  // The order stands: whoever gives it again because of an error would have all tried twice.
   let recipients = 0;
   const note = (woken: number) => {
     recipients += woken;
   };
-  return wake(db, waking, size, () => performance.now() >= end, note).catch(() => ({ recipients, rest: true }));
+  // The order stands: whoever gives it again because of an error would have all tried twice.
+  const rest = await wake(db, waking, size, () => performance.now() >= end, note).catch(() => true);
+  return { recipients, rest };
 }
 
 /**
@@ -154,22 +155,25 @@ export async function wakeRest(
   }
 }
 
-/** Makes due what there is, in batches of this size, each a transaction of its own, until it is over or taken back. */
+/**
+ * Makes due what there is, in batches of this size, each a transaction of its own, until it is over or taken back.
+ *
+ * @param onWoken told how many were made due by each
+ * @returns whether there are more
+ */
 async function wake(
   db: Database,
   waking: Waking,
   size: number,
   isOver: () => boolean,
   onWoken: (recipients: number) => void = () => undefined,
-): Promise<Woken> {
+): Promise<boolean> {
   const some = someOf(waking);
   let isTakenBack = false;
-  let recipients = 0;
   const claiming = setInterval(() => void claim(db, waking), claimEveryMs);
   const isDone = await walk(db, some, { size, isOver: () => isTakenBack || isOver() }, async (keys) => {
     const woken = await db.transaction((tx) => wakeSome(tx, waking, some, keys));
     isTakenBack = woken === null;
-    recipients += woken ?? 0;
     onWoken(woken ?? 0);
   }).finally(() => clearInterval(claiming));
   const rest = !isDone && !isTakenBack;
@@ -179,7 +183,7 @@ async function wake(
       : 'DELETE FROM destination_wakings WHERE id = $1',
     values: [waking.id],
   });
-  return { recipients, rest };
+  return rest;
 }
 
 /** Says that somebody is at it, who may pass over millions before there is a batch. */

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { getDomain } from 'tldts';
 import type { Database } from '../db/client.ts';
+import { type Part, taking } from '../db/part.ts';
 import { domainAlreadyExists, forbidden, invalidRequest, notFound } from '../errors.ts';
 import type { Domain, Email } from '../generated/prisma/client.ts';
 import { isId, newId } from '../ids.ts';
@@ -75,16 +76,11 @@ export async function add(
 export const sealContext = (domainId: string) => `domain:${domainId}`;
 
 /** One page, newest first; without a limit all of them. */
-export async function list(
-  db: Database,
-  accountId: string,
-  { limit, offset = 0 }: { limit?: number | undefined; offset?: number } = {},
-): Promise<Domain[]> {
+export async function list(db: Database, accountId: string, part: Part = {}): Promise<Domain[]> {
   return db.prisma.domain.findMany({
     where: { accountId },
     orderBy: { id: 'desc' },
-    skip: offset,
-    ...(limit === undefined ? {} : { take: limit }),
+    ...taking(part),
   });
 }
 

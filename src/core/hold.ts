@@ -2,7 +2,7 @@ import type { Database, Sql } from '../db/client.ts';
 import { unseen } from '../db/prepared.ts';
 import { newId } from '../ids.ts';
 import type { Queue } from '../queue.ts';
-import { settleAs, type Undecided } from './settlement.ts';
+import { inOneOrder, settleAs, type Undecided } from './settlement.ts';
 import { heldNotes } from './uncertainty.ts';
 import { type Key, walk } from './waiting.ts';
 
@@ -85,10 +85,7 @@ async function failSome(tx: Sql, queue: Queue, keys: Key[]): Promise<number> {
   // As if a node had claimed them, so that the one way to settle recipients serves here as well. What a living node holds
   // is under way, and ends by itself. What is locked, as by whoever makes a job for it just now, is waited for: passed over, it would be sent.
   const claim = { nodeId: newId(), jobId: newId() };
-  // In the order in which others settle, so as not to wait in a circle with them.
-  const ordered = keys.toSorted((a, b) =>
-    a.emailId < b.emailId ? -1 : a.emailId > b.emailId ? 1 : a.position - b.position,
-  );
+  const ordered = inOneOrder(keys);
   // Where the hold was ended meanwhile, by somebody who decided otherwise, nothing is in doubt any more.
   const waiting = await tx.query<Undecided>({
     text: `UPDATE recipients r SET claimed_by = $1, job_id = $2

@@ -1,6 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { Batcher } from '../batcher.ts';
 import type { Database } from '../db/client.ts';
+import { type Part, taking } from '../db/part.ts';
 import { forbidden, notFound, unauthorized } from '../errors.ts';
 import type { ApiKey } from '../generated/prisma/client.ts';
 import { isId, newId } from '../ids.ts';
@@ -51,16 +52,11 @@ export async function create(
 }
 
 /** One page, newest first, revoked ones included; without a limit all of them. */
-export async function list(
-  db: Database,
-  accountId: string,
-  { limit, offset = 0 }: { limit?: number | undefined; offset?: number } = {},
-): Promise<ApiKey[]> {
+export async function list(db: Database, accountId: string, part: Part = {}): Promise<ApiKey[]> {
   return db.prisma.apiKey.findMany({
     where: { accountId },
     orderBy: { id: 'desc' },
-    skip: offset,
-    ...(limit === undefined ? {} : { take: limit }),
+    ...taking(part),
   });
 }
 

@@ -51,6 +51,15 @@ export interface AttemptRow {
   conversation: [number, string, string][] | null;
 }
 
+/** Recipients in the order that every node settles them in, so that two which settle some of the same emails do not wait in a circle. */
+export function inOneOrder<Recipient extends { emailId: string; position: number }>(
+  recipients: Recipient[],
+): Recipient[] {
+  return recipients.toSorted((a, b) =>
+    a.emailId < b.emailId ? -1 : a.emailId > b.emailId ? 1 : a.position - b.position,
+  );
+}
+
 /**
  * Writes down what became of recipients, the attempts that led to it and what follows for their emails: all in the
  * caller's transaction. A recipient that another node has taken over in the meantime is left to it, except that
@@ -64,10 +73,7 @@ export async function settle(
   settlements: Settlement[],
   attempts: AttemptRow[],
 ): Promise<number> {
-  // In one order on every node, so that two which settle recipients of the same emails do not wait in a circle.
-  const ordered = settlements.toSorted((a, b) =>
-    a.emailId < b.emailId ? -1 : a.emailId > b.emailId ? 1 : a.position - b.position,
-  );
+  const ordered = inOneOrder(settlements);
   const rows = await tx.query<Settled | Ended>({
     name: 'recipients-settle',
     text: `WITH settled AS (

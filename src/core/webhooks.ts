@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { Database, Sql } from '../db/client.ts';
+import { type Part, taking } from '../db/part.ts';
 import { unseen } from '../db/prepared.ts';
 import { invalidRequest, notFound } from '../errors.ts';
 import type { Webhook } from '../generated/prisma/client.ts';
@@ -153,16 +154,11 @@ export async function create(
 }
 
 /** One page, newest first; without a limit all of them. */
-export async function list(
-  db: Database,
-  accountId: string,
-  { limit, offset = 0 }: { limit?: number | undefined; offset?: number } = {},
-): Promise<Webhook[]> {
+export async function list(db: Database, accountId: string, part: Part = {}): Promise<Webhook[]> {
   return db.prisma.webhook.findMany({
     where: { accountId },
     orderBy: { id: 'desc' },
-    skip: offset,
-    ...(limit === undefined ? {} : { take: limit }),
+    ...taking(part),
   });
 }
 

@@ -86,6 +86,7 @@ async function listMissing(db: Sql): Promise<Missing[]> {
                                WHERE own.inhparent = i.oid AND o.indrelid = p.oid)
             ORDER BY p.relname DESC, i.relname`,
   });
+  if (rows.length === 0) return [];
   const built = await db.query<{ name: string; valid: boolean }>({
     text: `SELECT indexrelid::regclass::text AS name, indisvalid AS valid FROM pg_index
             WHERE indexrelid = ANY(SELECT to_regclass(name) FROM unnest($1::text[]) name)`,

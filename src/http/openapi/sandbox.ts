@@ -45,18 +45,19 @@ const example = {
   raw_truncated: false,
 };
 
+const keptInWords = kept.toLocaleString('en');
 const acting = Object.entries(actors).map(([local, does]) => `- \`${local}@\` ${does}`);
 
 export const sandboxGroup: Group = {
   name: 'Sandbox',
-  description: `What arrived in the built-in mailbox, while \`DELIVERY_MODE\` is \`sandbox\`. It keeps the latest ${kept.toLocaleString('en')} messages, of all accounts together. Mail to any address arrives; at any domain these act, so that you can try how you handle it:\n\n${acting.join('\n')}`,
+  description: `What arrived in the built-in mailbox, while \`DELIVERY_MODE\` is \`sandbox\`. It keeps the latest ${keptInWords} messages, of all accounts together. Mail to any address arrives; at any domain these act, so that you can try how you handle it:\n\n${acting.join('\n')}`,
   operations: [
     {
       id: 'listSandboxMessages',
       method: 'get',
       path: '/api/v1/sandbox/messages',
       summary: 'List what arrived',
-      description: "The account's messages, newest first. Of all accounts together the latest 1,000 are kept.",
+      description: `The account's messages, newest first. Of all accounts together the latest ${keptInWords} are kept.`,
       access: 'login',
       query: z.object(page),
       answer: {
