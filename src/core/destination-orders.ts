@@ -51,6 +51,7 @@ export async function list(db: Database): Promise<Order[]> {
  */
 export async function pause(db: Database, name: string): Promise<void> {
   await db.transaction(async (tx) => {
+    await takeTurn(tx, name);
     await tx.query({
       text: `INSERT INTO destination_orders (name, paused_at) VALUES ($1, now())
              ON CONFLICT (name) DO UPDATE SET paused_at = coalesce(destination_orders.paused_at, now())`,
@@ -70,6 +71,7 @@ export interface WakingOptions {
 /** Lets what waits for this name go on at once, in the order that it became due. */
 export async function resume(db: Database, name: string, options: WakingOptions = {}): Promise<Woken> {
   const waking = await db.transaction(async (tx) => {
+    await takeTurn(tx, name);
     await tx.query({ text: 'UPDATE destination_orders SET paused_at = NULL WHERE name = $1', values: [name] });
     return ask(tx, { name, kind: 'resume', destinations: [] });
   });
@@ -89,6 +91,7 @@ export async function flush(
   options: WakingOptions = {},
 ): Promise<Woken> {
   const waking = await db.transaction(async (tx) => {
+    await takeTurn(tx, name);
     await tx.query({
       text: `INSERT INTO destination_orders (name, flushed_at) VALUES ($1, clock_timestamp())
              ON CONFLICT (name) DO UPDATE SET flushed_at = excluded.flushed_at`,
@@ -104,7 +107,18 @@ export async function flush(
  * of it. A node does it within a second, unless all are at orders before it.
  */
 export async function wakeAside(db: Database, name: string, destinations: string[]): Promise<void> {
-  await ask(db, { name, kind: 'aside', destinations }, 'now()');
+  await db.transaction(async (tx) => {
+    await takeTurn(tx, name);
+    await ask(tx, { name, kind: 'aside', destinations }, 'now()');
+  });
+}
+
+/**
+ * Orders of a name and the batches of what they make due come one after the other, in the order in which they ask. Whoever
+ * waited for a row instead could see one batch after another get it first: a row that was changed is nobody's turn.
+ */
+async function takeTurn(tx: Sql, name: string): Promise<void> {
+  await tx.query({ text: 'SELECT pg_advisory_xact_lock(hashtext($1))', values: [`ordered ${name}`] });
 }
 
 /** Notes what is to be made due, in the place of what it makes needless. @param nextAt SQL: when nodes see to it */
@@ -131,15 +145,17 @@ async function begin(db: Database, waking: Waking, { size = batchSize, ms = call
 
 /**
  * Goes on with what orders have still to make due and nobody is at. Of several nodes one sees to each, and where it is
- * killed another goes on within a quarter of a minute.
+ * killed another goes on within a quarter of a minute. Orders take turns: a small one does not wait for the end of a large one.
  *
  * @param stop ends it after a batch
+ * @param turnMs how long one goes on at the least while others wait
  */
 export async function wakeRest(
   db: Database,
   log: Pick<Logger, 'warn'>,
   stop: AbortSignal,
   size: number = batchSize,
+  turnMs: number = claimEveryMs,
 ): Promise<void> {
   while (!stop.aborted) {
     const [waking] = await db.query<Waking>({
@@ -149,14 +165,15 @@ export async function wakeRest(
     });
     if (!waking) return;
     // One that fails does not keep the others waiting.
-    await wake(db, waking, size, () => stop.aborted).catch((error: Error) =>
+    await wake(db, waking, size, () => stop.aborted, undefined, turnMs).catch((error: Error) =>
       log.warn({ destination: waking.name, error: error.message }, 'not all could be made due; it is tried again'),
     );
   }
 }
 
 /**
- * Makes due what there is, in batches of this size, each a transaction of its own, until it is over or taken back.
+ * Makes due what there is, in batches of this size, each a transaction of its own, until it is over or taken back, or others
+ * wait for their turn. That is not over before the first batch, as all that comes before it is passed over again.
  *
  * @param onWoken told how many were made due by each
  * @returns whether there are more
@@ -167,15 +184,29 @@ async function wake(
   size: number,
   isOver: () => boolean,
   onWoken: (recipients: number) => void = () => undefined,
+  turnMs: number = claimEveryMs,
 ): Promise<boolean> {
   const some = someOf(waking);
   let isTakenBack = false;
-  const claiming = setInterval(() => void claim(db, waking), claimEveryMs);
-  const isDone = await walk(db, some, { size, isOver: () => isTakenBack || isOver() }, async (keys) => {
+  let hasBegun = false;
+  let othersWait = false;
+  let claimed: Promise<void> | null = null;
+  const claiming = setInterval(() => {
+    // One at a time: whichever is still under way at the end is waited for.
+    claimed ??= claim(db, waking).then((others) => {
+      othersWait = others;
+      claimed = null;
+    });
+  }, turnMs);
+  const endsNow = () => isTakenBack || isOver() || (hasBegun && othersWait);
+  const isDone = await walk(db, some, { size, isOver: endsNow }, async (keys) => {
     const woken = await db.transaction((tx) => wakeSome(tx, waking, some, keys));
     isTakenBack = woken === null;
+    hasBegun = true;
     onWoken(woken ?? 0);
   }).finally(() => clearInterval(claiming));
+  // A claim that came after what is said below would keep the rest waiting.
+  await claimed;
   const rest = !isDone && !isTakenBack;
   await db.query({
     text: rest
@@ -186,16 +217,26 @@ async function wake(
   return rest;
 }
 
-/** Says that somebody is at it, who may pass over millions before there is a batch. */
-async function claim(db: Database, { id }: Waking): Promise<void> {
-  await db
-    .query({ text: `UPDATE destination_wakings SET next_at = ${later} WHERE id = $1`, values: [id] })
-    .catch(() => undefined);
+/** Says that somebody is at it, who may pass over millions before there is a batch. @returns whether others wait meanwhile */
+async function claim(db: Database, { id }: Waking): Promise<boolean> {
+  const asked = db.query<{ others: boolean }>({
+    text: `UPDATE destination_wakings SET next_at = ${later} WHERE id = $1
+        RETURNING EXISTS (SELECT FROM destination_wakings o WHERE o.id <> $1 AND o.next_at <= now()) AS others`,
+    values: [id],
+  });
+  const [row] = await asked.catch(() => []);
+  return row?.others ?? false;
 }
 
 /** @returns how many of these were made due; null: it was taken back */
-async function wakeSome(tx: Sql, { id }: Waking, { due, wanted, values }: Some, keys: Key[]): Promise<number | null> {
-  // Whoever takes it back waits for this batch. Nodes of the release before pause a destination without taking anything back.
+async function wakeSome(
+  tx: Sql,
+  { id, name }: Waking,
+  { due, wanted, values }: Some,
+  keys: Key[],
+): Promise<number | null> {
+  await takeTurn(tx, name);
+  // Nodes of the release before pause a destination without taking anything back.
   const lock = await tx.query({
     text: `UPDATE destination_wakings w SET next_at = ${later}
             WHERE id = $1 AND NOT (kind = 'resume' AND EXISTS (SELECT FROM destination_orders o WHERE o.name = w.name AND o.paused_at IS NOT NULL))

@@ -57,6 +57,10 @@ t.test('a name stands for the domains of its site', async (t) => {
     await t.rejects(domainsOf(db, name), { message: 'not found' }, name);
   await orders.pause(db, 'Gone');
   t.same(await sorted('Gone'), ['Gone'], 'as it can be resumed');
-  await orders.resume(db, 'Gone');
-  await t.rejects(domainsOf(db, 'Gone'), { message: 'not found' });
+  t.match(await orders.give(db, 'Gone', 'resume'), {
+    standing: { site: 'Gone', pausedAt: null },
+    woken: { recipients: 0 },
+  });
+  for (const order of orders.orderNames)
+    await t.rejects(orders.give(db, 'Gone', order), { message: 'not found' }, order);
 });
