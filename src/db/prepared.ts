@@ -9,4 +9,5 @@ export const unseen = (parameter: string) => `(SELECT ${parameter})`;
  * SQL: the rows of a table that its index finds by this condition, for a LATERAL join. The OFFSET keeps the planner from
  * turning the join around: a plan that is made while one of the tables is small, and kept, would read all of it later.
  */
-export const rowOf = (table: string, condition: string) => `(SELECT * FROM ${table} WHERE ${condition} OFFSET 0)`;
+export const rowOf = (table: string, condition: string, columns = '*') =>
+  `(SELECT ${columns} FROM ${table} WHERE ${condition} OFFSET 0)`;

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import t from 'tap';
-import { connect } from '../../src/db/client.ts';
+import { connect, type Database } from '../../src/db/client.ts';
 import { startErrorOf } from '../../src/db/failure.ts';
 import { migrate } from '../../src/db/migrate.ts';
 import { ensurePartitions } from '../../src/db/partitions.ts';
@@ -139,8 +139,6 @@ t.test('a migration that does not get its table gives way, and is tried again', 
 
 t.test('numbers of a release that did not cut them by weeks are kept, those of each week in its place', async (t) => {
   const db = await openDatabase(t);
-  const migration = (name: string) =>
-    readFileSync(new URL(`../../prisma/migrations/${name}/migration.sql`, import.meta.url), 'utf8');
   const [before] = /CREATE TABLE email_counts [\s\S]*?;\n/.exec(migration('20261122010000_email_counts')) ?? [];
   await db.query({ text: 'DROP TABLE email_counts' });
   await db.query({ text: before ?? '' });
@@ -183,14 +181,13 @@ t.test('numbers of a release that did not cut them by weeks are kept, those of e
 t.test('a small body lies in its row, in a week that was there before as in one that comes', async (t) => {
   const db = await openDatabase(t);
   // Created without a word about it, as a release before did; then the migration that speaks of it.
-  await db.query({ text: `ALTER TABLE ${await weekOf(new Date())} RESET (toast_tuple_target)` });
-  const file = '../../prisma/migrations/20261128100000_small_bodies/migration.sql';
-  await db.query({ text: readFileSync(new URL(file, import.meta.url), 'utf8') });
+  await db.query({ text: `ALTER TABLE ${await bodiesOf(db, new Date())} RESET (toast_tuple_target)` });
+  await db.query({ text: migration('20261128100000_small_bodies') });
   const later = new Date(Date.now() + 60 * 24 * 3_600_000);
   await ensurePartitions(db, later);
   for (const at of [new Date(), later]) {
     const elsewhere = async (text: string) => {
-      const week = await weekOf(at);
+      const week = await bodiesOf(db, at);
       await db.query({
         text: `INSERT INTO ${week} (email_id, html, text)
                SELECT (lpad(to_hex($1::bigint), 12, '0') || '70008' || substr(md5(random()::text), 1, 15))::uuid, $2, $2`,
@@ -205,14 +202,90 @@ t.test('a small body lies in its row, in a week that was there before as in one 
     t.equal(await elsewhere('x'.repeat(1_900)), 0);
     t.ok((await elsewhere('x'.repeat(5_000))) > 0, 'a large one does not');
   }
-
-  async function weekOf(at: Date): Promise<string> {
-    const [row] = await db.query<{ name: string }>({
-      text: `SELECT inhrelid::regclass::text AS name FROM pg_inherits
-              WHERE inhparent = 'email_contents'::regclass AND inhrelid::regclass::text <= 'email_contents_' || to_char($1::timestamptz AT TIME ZONE 'UTC', 'YYYYMMDD')
-              ORDER BY 1 DESC LIMIT 1`,
-      values: [at],
-    });
-    return row?.name ?? '';
-  }
 });
+
+t.test(
+  'bodies that were only written are not vacuumed, in a week that was there before as in one that comes',
+  async (t) => {
+    const db = await openDatabase(t);
+    const setting = 'autovacuum_vacuum_insert_threshold';
+    await db.query({ text: `ALTER TABLE ${await bodiesOf(db, new Date())} RESET (${setting}, toast.${setting})` });
+    await db.query({ text: migration('20261202100000_bodies_left_alone') });
+    const later = new Date(Date.now() + 60 * 24 * 3_600_000);
+    await ensurePartitions(db, later);
+    for (const at of [new Date(), later]) {
+      const rows = await db.query<{ kind: string; value: string }>({
+        text: `SELECT c.relkind AS kind, o.option_value AS value FROM pg_class t JOIN pg_class c ON c.oid IN (t.oid, t.reltoastrelid)
+              CROSS JOIN pg_options_to_table(c.reloptions) o WHERE t.oid = $1::regclass AND o.option_name = $2 ORDER BY 1`,
+        values: [await bodiesOf(db, at), setting],
+      });
+      t.strictSame(rows, [
+        { kind: 'r', value: '-1' },
+        { kind: 't', value: '-1' },
+      ]);
+    }
+  },
+);
+
+t.test(
+  'no statistics are gathered of what people wrote, in a week that was there before as in one that comes',
+  async (t) => {
+    const db = await openDatabase(t);
+    const later = new Date(Date.now() + 60 * 24 * 3_600_000);
+    await ensurePartitions(db, later);
+    const parents = ['emails', 'email_contents', 'recipients', 'attempts', 'webhook_deliveries'];
+    const without = async (table: string) => {
+      const rows = await db.query<{ name: string }>({
+        text: 'SELECT attname AS name FROM pg_attribute WHERE attrelid = $1::regclass AND attstattarget = 0 ORDER BY 1',
+        values: [table],
+      });
+      return rows.map(({ name }) => name);
+    };
+    for (const parent of parents) {
+      const made = await without(await weekOf(db, parent, later));
+      t.ok(made.length > 0, parent);
+      // As a release before left it.
+      const now = await weekOf(db, parent, new Date());
+      const reset = made.map((column) => `ALTER COLUMN "${column}" SET STATISTICS DEFAULT`).join(', ');
+      await db.query({ text: `ALTER TABLE ${parent} ${reset}; ALTER TABLE ${now} ${reset}` });
+      t.strictSame(await without(now), []);
+    }
+    await db.query({ text: migration('20261202110000_statistics_of_what_is_searched') });
+    for (const parent of parents) {
+      const made = await without(await weekOf(db, parent, later));
+      t.strictSame(await without(await weekOf(db, parent, new Date())), made, parent);
+      t.strictSame(await without(parent), made, `${parent} itself`);
+    }
+
+    const week = await weekOf(db, 'email_contents', new Date());
+    await db.query({
+      text: `INSERT INTO ${week} (email_id, html, text) SELECT unnest($1::uuid[]), 'private', 'words'`,
+      values: [[newId(), newId()]],
+    });
+    await db.query({ text: `ANALYZE ${week}` });
+    const kept = await db.query<{ column: string }>({
+      text: 'SELECT attname AS column FROM pg_stats WHERE tablename = $1 ORDER BY 1',
+      values: [week],
+    });
+    t.strictSame(kept, [{ column: 'attachments' }, { column: 'email_id' }]);
+  },
+);
+
+function migration(name: string): string {
+  return readFileSync(new URL(`../../prisma/migrations/${name}/migration.sql`, import.meta.url), 'utf8');
+}
+
+function bodiesOf(db: Database, at: Date): Promise<string> {
+  return weekOf(db, 'email_contents', at);
+}
+
+/** The partition for this time. */
+async function weekOf(db: Database, table: string, at: Date): Promise<string> {
+  const [row] = await db.query<{ name: string }>({
+    text: `SELECT inhrelid::regclass::text AS name FROM pg_inherits
+            WHERE inhparent = $2::regclass AND inhrelid::regclass::text <= $2 || '_' || to_char($1::timestamptz AT TIME ZONE 'UTC', 'YYYYMMDD')
+            ORDER BY 1 DESC LIMIT 1`,
+    values: [at, table],
+  });
+  return row?.name ?? '';
+}
