@@ -1,5 +1,6 @@
 import type Koa from 'koa';
 import type { Config } from './config.ts';
+import type { FreshBodies } from './core/fresh-bodies.ts';
 import type { TokenKeys } from './core/service-secrets.ts';
 import type { Database } from './db/client.ts';
 import { type HttpServer, listen } from './http/server.ts';
@@ -16,12 +17,13 @@ interface Behind {
   config: Config;
   db: Database;
   queue: Queue;
+  fresh: FreshBodies;
   log: Logger;
 }
 
 /** The ports for programs that submit mail, as far as this node has them. */
 export async function openSubmission(
-  { config, db, queue, log }: Behind,
+  { config, db, queue, fresh, log }: Behind,
   limiter: TokenBuckets,
 ): Promise<SubmissionServer> {
   const { roles, dataDir, mailHostname, smtp } = config;
@@ -30,7 +32,7 @@ export async function openSubmission(
     : { submission: null, submissions: null };
   if (ports.submission === null && ports.submissions === null) return { ports, close: async () => {} };
   const tls = await readCertificate({ dataDir, host: mailHostname, files: smtp.tls });
-  return startSubmission({ db, queue, log, host: smtp.host, ports, name: mailHostname, tls, limiter });
+  return startSubmission({ db, queue, fresh, log, host: smtp.host, ports, name: mailHostname, tls, limiter });
 }
 
 /** The port for bounces and complaints; null where this node has none. */

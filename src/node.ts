@@ -4,6 +4,7 @@ import { startTlsReports } from './chores/tls-reports.ts';
 import { DatabaseClock } from './clock.ts';
 import type { Config } from './config.ts';
 import { ensureAdmin, giveFirstPassword } from './core/accounts.ts';
+import { FreshBodies } from './core/fresh-bodies.ts';
 import * as hold from './core/hold.ts';
 import { watchDepth } from './core/queue-depth.ts';
 import { tokenKeys as readTokenKeys, type TokenKeys } from './core/service-secrets.ts';
@@ -143,7 +144,21 @@ async function bringUp(config: Config, foundation: Foundation, stops: Stops): Pr
     if (lease.onHold) log.warn('nothing is sent, as the service is on hold: sendwright release --help');
     stops.push(() => lease.stop());
   }
-  const parts = { config, foundation, db, queue, rounds, internet, tlsPolicies, tokenKeys, returnPath, lease, metrics };
+  const fresh = new FreshBodies(config.roles.has('mta') ? {} : { room: 0 });
+  const parts = {
+    config,
+    foundation,
+    db,
+    queue,
+    fresh,
+    rounds,
+    internet,
+    tlsPolicies,
+    tokenKeys,
+    returnPath,
+    lease,
+    metrics,
+  };
   if (siblings) {
     shareWork('mail', queue, siblings);
     shareWork('webhooks', queue.webhooks, siblings);
@@ -161,7 +176,7 @@ async function bringUp(config: Config, foundation: Foundation, stops: Stops): Pr
   if (siblings) shareBuckets(limiter, siblings);
   const doors: { close(graceMs: number): Promise<void> }[] = [];
   stops.push(() => Promise.all(doors.map((door) => door.close(graceMs))));
-  const behind = { config, db, queue, log };
+  const behind = { config, db, queue, fresh, log };
   const submission = await openSubmission(behind, limiter);
   doors.push(submission);
   const inbound = await openInbound(behind, tokenKeys);
@@ -176,6 +191,7 @@ async function bringUp(config: Config, foundation: Foundation, stops: Stops): Pr
     const services = {
       db,
       queue,
+      fresh,
       log,
       metrics,
       jwtSecret: foundation.jwtSecret,
@@ -234,6 +250,7 @@ interface Parts {
   foundation: Foundation;
   db: Database;
   queue: Queue;
+  fresh: FreshBodies;
   rounds: Rounds;
   internet: Internet;
   tlsPolicies: TlsPolicies;
@@ -284,6 +301,7 @@ function startDelivery(parts: Parts, providers: readonly Provider[], stops: Stop
       baseUrl: config.baseUrl,
       host: config.mailHostname,
     }),
+    fresh: parts.fresh,
     lease,
     clock: lease.clock,
     journal,

@@ -2,6 +2,7 @@ import { Batcher } from '../batcher.ts';
 import { type Database, isUnavailable } from '../db/client.ts';
 import type { Queue } from '../queue.ts';
 import { answerAll, type SendAnswer, type SendCall } from './emails.ts';
+import type { FreshBodies } from './fresh-bodies.ts';
 import type { Sender } from './keys.ts';
 
 interface Waiting {
@@ -20,11 +21,14 @@ const heaviest = 4 * 1024 * 1024;
 export class Acceptance {
   readonly #db: Database;
   readonly #queue: Queue;
+  readonly #fresh: FreshBodies | undefined;
   readonly #lines = new Map<string, Batcher<Waiting, SendAnswer>>();
 
-  constructor(db: Database, queue: Queue) {
+  /** @param fresh of the process, where it delivers as well */
+  constructor(db: Database, queue: Queue, fresh?: FreshBodies) {
     this.#db = db;
     this.#queue = queue;
+    this.#fresh = fresh;
   }
 
   /**
@@ -82,7 +86,7 @@ export class Acceptance {
     const { holder } = waiting.at(-1) as Waiting;
     const calls = waiting.map(({ call }) => call);
     try {
-      return await answerAll(this.#db, this.#queue, holder, calls);
+      return await answerAll(this.#db, this.#queue, holder, calls, this.#fresh);
     } catch (error) {
       if (waiting.length === 1 || isUnavailable(error)) return waiting.map(() => ({ error }));
     }

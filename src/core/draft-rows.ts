@@ -8,6 +8,8 @@ import type { LinedUp } from './mail-lines.ts';
 /**
  * Writes everything that was laid out and enqueues the jobs, inside the caller's transaction and with the same number of
  * statements for one email and for a thousand.
+ *
+ * @returns the version of the rows of contents: the transaction that wrote them
  */
 export async function store(
   tx: Sql,
@@ -15,7 +17,7 @@ export async function store(
   accountId: string,
   drafts: Draft[],
   { jobs, jobIds }: LinedUp,
-): Promise<void> {
+): Promise<string> {
   await storeAttachments(tx, accountId, drafts);
   await tx.query({
     name: 'accept-emails',
@@ -28,7 +30,7 @@ export async function store(
                   "fromAddress" text, "fromDomain" text, "recipientAddresses" text[], "messageId" text, tls tls_level, "onUncertain" uncertain_policy, status email_status, pending smallint, suppressed smallint, error text, "createdAt" timestamptz, "scheduledAt" timestamptz)`,
     values: [JSON.stringify(drafts.map((entry) => entry.email))],
   });
-  await storeContents(tx, drafts);
+  const version = await storeContents(tx, drafts);
   const rows = drafts.flatMap(({ email, recipients }) =>
     recipients.map((recipient) => ({ ...recipient, emailId: email.id, type: email.type })),
   );
@@ -51,6 +53,7 @@ export async function store(
     ],
   });
   await queue.enqueue(tx, jobs);
+  return version;
 }
 
 /** Of bodies, in characters, that one statement brings: larger ones take no less time, and no work space that is kept. */
@@ -60,19 +63,19 @@ const heaviestStatement = 1024 * 1024;
 const spaces: Scratch[] = [];
 const mostSpaces = 4;
 
-async function storeContents(tx: Sql, drafts: Draft[]): Promise<void> {
+async function storeContents(tx: Sql, drafts: Draft[]): Promise<string> {
   let some: Draft[] = [];
   let weight = 0;
   for (const draft of drafts) {
     const { html, text } = draft.request;
     some.push(draft);
     weight += (html?.length ?? 0) + (text?.length ?? 0);
-    if (weight < heaviestStatement) continue;
+    if (weight < heaviestStatement || draft === drafts.at(-1)) continue;
     await insertContents(tx, some);
     some = [];
     weight = 0;
   }
-  if (some.length > 0) await insertContents(tx, some);
+  return insertContents(tx, some);
 }
 
 /** Where a text is in the whole, counted from 1 as SQL does, and how many octets of UTF-8 it has. */
@@ -94,20 +97,23 @@ function inOnePiece(texts: (string | null)[], space: Scratch): { bytes: Buffer; 
   return { bytes: bytes.subarray(0, end), pieces };
 }
 
-async function insertContents(tx: Sql, drafts: Draft[]): Promise<void> {
+/** @returns the transaction that this is, as the rows name it */
+async function insertContents(tx: Sql, drafts: Draft[]): Promise<string> {
   const space = spaces.pop() ?? new Scratch();
   const texts = drafts.flatMap(({ request }) => [request.html, request.text]);
   const { bytes, pieces } = inOnePiece(texts, space);
   const html = drafts.map((_, index) => pieces[2 * index]);
   const text = drafts.map((_, index) => pieces[2 * index + 1]);
-  await tx.query({
+  const [written] = await tx.query<{ version: string }>({
     name: 'accept-contents',
     // All bodies are one binary value: as elements of an array, each character would be escaped here and parsed there.
-    text: `INSERT INTO email_contents (email_id, html, text, headers, attachments)
+    text: `WITH written AS (
+           INSERT INTO email_contents (email_id, html, text, headers, attachments)
            SELECT email_id, convert_from(substring($8::bytea FROM html_at FOR html_bytes), 'UTF8'),
                   convert_from(substring($8::bytea FROM text_at FOR text_bytes), 'UTF8'), headers, attachments
              FROM unnest($1::uuid[], $2::integer[], $3::integer[], $4::integer[], $5::integer[], $6::jsonb[], $7::jsonb[])
-                    AS c (email_id, html_at, html_bytes, text_at, text_bytes, headers, attachments)`,
+                    AS c (email_id, html_at, html_bytes, text_at, text_bytes, headers, attachments))
+           SELECT pg_current_xact_id()::xid::text AS version`,
     values: [
       drafts.map(({ email }) => email.id),
       html.map((piece) => piece?.at),
@@ -122,6 +128,7 @@ async function insertContents(tx: Sql, drafts: Draft[]): Promise<void> {
   });
   // That of a statement which failed is let go: it may still be read.
   if (spaces.length < mostSpaces) spaces.push(space);
+  return written?.version ?? '';
 }
 
 /** Bytes that repeat, within the batch or since earlier, are stored once. */

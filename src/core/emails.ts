@@ -4,6 +4,7 @@ import type { Email } from '../generated/prisma/client.ts';
 import type { Queue } from '../queue.ts';
 import { type Draft, draft, type SendRequest } from './draft.ts';
 import { store } from './draft-rows.ts';
+import type { FreshBodies } from './fresh-bodies.ts';
 import * as idempotency from './idempotency.ts';
 import type { Sender } from './keys.ts';
 import { lineUp } from './mail-lines.ts';
@@ -33,13 +34,28 @@ export type SendAnswer = { response: unknown; replayed: boolean } | { error: unk
  * contents and jobs before this returns.
  *
  * @param calls those with an idempotency key have each another one
+ * @param fresh keeps the bodies for this process, which sends them soon
  * @returns one answer for each call, in order
  */
-export async function answerAll(db: Database, queue: Queue, holder: Sender, calls: SendCall[]): Promise<SendAnswer[]> {
-  const { answers, told } = await db.transaction((tx) => answerIn(tx, queue, holder, calls));
+export async function answerAll(
+  db: Database,
+  queue: Queue,
+  holder: Sender,
+  calls: SendCall[],
+  fresh?: FreshBodies,
+): Promise<SendAnswer[]> {
+  const { answers, told, stored } = await db.transaction((tx) => answerIn(tx, queue, holder, calls));
+  if (stored) fresh?.keep(stored.version, stored.drafts);
   queue.wake();
   if (told > 0) queue.webhooks.wake();
   return answers;
+}
+
+/** What is to be done once it is committed. */
+interface Effects {
+  /** Deliveries to webhook endpoints. */
+  told: number;
+  stored: { version: string; drafts: Draft[] } | null;
 }
 
 async function answerIn(
@@ -47,12 +63,12 @@ async function answerIn(
   queue: Queue,
   holder: Sender,
   calls: SendCall[],
-): Promise<{ answers: SendAnswer[]; told: number }> {
+): Promise<{ answers: SendAnswer[] } & Effects> {
   const keyed = calls.flatMap((call) => (call.idempotency ? [call.idempotency] : []));
   const taken = (await idempotency.take(tx, holder.accountId, keyed)).values();
   const turns = calls.map((call) => (call.idempotency ? (taken.next().value ?? 'first') : 'first'));
   const first = calls.flatMap(({ requests }, index) => (turns[index] === 'first' ? requests : []));
-  const { results, told } = await acceptIn(tx, queue, holder, first);
+  const { results, ...effects } = await acceptIn(tx, queue, holder, first);
   const answers = calls.map((call, index): SendAnswer => {
     const turn = turns[index] ?? 'first';
     if (turn instanceof ApiError) return { error: turn };
@@ -68,7 +84,7 @@ async function answerIn(
     made.flatMap(({ key, answer }) => ('response' in answer ? [{ key, response: answer.response }] : [])),
     made.flatMap(({ key, answer }) => ('error' in answer ? [key] : [])),
   );
-  return { answers, told };
+  return { answers, ...effects };
 }
 
 /** A refusal of all that a call asked for is its answer; any other reason not to answer undoes what is under way. */
@@ -86,7 +102,7 @@ async function acceptIn(
   queue: Queue,
   holder: Sender,
   sendables: Sendable[],
-): Promise<{ results: Accepted[]; told: number }> {
+): Promise<{ results: Accepted[] } & Effects> {
   const resolved = await resolve(tx, holder.accountId, sendables);
   const requests = resolved.filter((request): request is SendRequest => !(request instanceof ApiError));
   const { domains, now } = await sendersNow(
@@ -106,14 +122,19 @@ async function acceptIn(
   });
   const paid = await withinPlan(tx, holder, results);
   const drafts = paid.flatMap((result) => ('draft' in result ? [result.draft] : []));
-  if (drafts.length > 0)
-    await store(tx, queue, holder.accountId, drafts, await lineUp(tx, holder.accountId, drafts, now));
+  const stored =
+    drafts.length > 0
+      ? {
+          version: await store(tx, queue, holder.accountId, drafts, await lineUp(tx, holder.accountId, drafts, now)),
+          drafts,
+        }
+      : null;
   const told = await emit(
     tx,
     queue,
     drafts.map(({ email }) => eventOf(email)),
   );
-  return { results: paid.map((result) => ('draft' in result ? { email: result.draft.email } : result)), told };
+  return { results: paid.map((result) => ('draft' in result ? { email: result.draft.email } : result)), told, stored };
 }
 
 const eventOf = (email: Email): EmailEvent => ({

@@ -6,6 +6,7 @@ import type { TlsLevel } from '../smtp/tls-names.ts';
 import { stricter, type TlsDemand } from '../smtp/tls-policy.ts';
 import type { StoredAttachment } from './draft.ts';
 import { isErased } from './erased.ts';
+import type { FreshBodies, FreshBody } from './fresh-bodies.ts';
 
 /** A DKIM key of the sender's domain, as it is stored. */
 export interface SealedKey {
@@ -62,6 +63,8 @@ interface Row {
   pool: string | null;
   html: string | null;
   text: string | null;
+  /** Its bodies are those that are kept, and were not read. */
+  fresh: boolean;
   headers: [string, string][];
   attachments: StoredAttachment[];
   due_at: Date;
@@ -91,11 +94,17 @@ export interface Wanted {
   ahead: boolean;
 }
 
-/** Loads emails for delivery, with one statement and one more where there are attachments. */
-export async function load(db: Database, wanted: Wanted[]): Promise<Map<string, OutgoingEmail>> {
+/**
+ * Loads emails for delivery, with one statement and one more where there are attachments.
+ *
+ * @param fresh of this process: bodies in there are not read, and let go once their email is loaded
+ */
+export async function load(db: Database, wanted: Wanted[], fresh?: FreshBodies): Promise<Map<string, OutgoingEmail>> {
+  const bodies = new Map(wanted.map(({ id }) => [id, fresh?.of(id)]));
   const rows = await db.query<Row>({
     name: 'outgoing-load',
-    text: `SELECT e.id, e.account_id, e.type, e."from", e."to", e.cc, e.reply_to, e.subject, e.message_id, e.on_uncertain, e.tls, d.tls AS domain_tls, d.pool, c.html, c.text, c.headers, c.attachments,
+    text: `SELECT e.id, e.account_id, e.type, e."from", e."to", e.cc, e.reply_to, e.subject, e.message_id, e.on_uncertain, e.tls, d.tls AS domain_tls, d.pool, c.headers, c.attachments,
+                  kept.fresh, CASE WHEN NOT kept.fresh THEN c.html END AS html, CASE WHEN NOT kept.fresh THEN c.text END AS text,
                   coalesce(e.scheduled_at, e.created_at) AS due_at, e.domain_id, d.domain, d.dkim_selector, s.selector AS second_selector,
                   -- Once for each domain: a key is longer than most emails.
                   CASE row_number() OVER same WHEN 1 THEN d.dkim_private_key END AS dkim_private_key,
@@ -108,20 +117,28 @@ export async function load(db: Database, wanted: Wanted[]): Promise<Map<string, 
                      -- In the form of the list already: what lower() makes of an address differs with the database's locale.
                      WHERE x.account_id = e.account_id AND x.address = ANY(e.recipient_addresses)
                        AND (x.reason <> 'unsubscribe' OR e.type = 'marketing')) ELSE '{}' END AS suppressed
-             FROM unnest(${unseen('$1::uuid[]')}, ${unseen('$2::boolean[]')}, ${unseen('$3::boolean[]')}) AS wanted (id, tried, ahead)
+             FROM unnest(${unseen('$1::uuid[]')}, ${unseen('$2::boolean[]')}, ${unseen('$3::boolean[]')}, ${unseen('$4::xid[]')}) AS wanted (id, tried, ahead, version)
             CROSS JOIN LATERAL ${rowOf('emails', 'id = wanted.id')} e
-            CROSS JOIN LATERAL ${rowOf('email_contents', 'email_id = wanted.id')} c
+            CROSS JOIN LATERAL ${rowOf('email_contents', 'email_id = wanted.id', '*, xmin AS version')} c
+            CROSS JOIN LATERAL (SELECT coalesce(c.version = wanted.version, false) AS fresh) kept
              LEFT JOIN LATERAL ${rowOf('domains', "id = e.domain_id AND account_id = e.account_id AND status = 'verified'")} d ON true
              LEFT JOIN LATERAL ${rowOf('dkim_keys', "domain_id = d.id AND status = 'active'")} s ON true
              LEFT JOIN LATERAL ${rowOf('api_keys', 'id = e.api_key_id')} k ON true
             CROSS JOIN LATERAL ${rowOf('accounts', 'id = e.account_id')} a
             WHERE NOT wanted.ahead OR (c.attachments = '[]' AND coalesce(octet_length(c.html), 0) + coalesce(octet_length(c.text), 0) < ${heaviestAhead})
            WINDOW same AS (PARTITION BY d.id)`,
-    values: [wanted.map(({ id }) => id), wanted.map(({ tried }) => tried), wanted.map(({ ahead }) => ahead)],
+    values: [
+      wanted.map(({ id }) => id),
+      wanted.map(({ tried }) => tried),
+      wanted.map(({ ahead }) => ahead),
+      wanted.map(({ id }) => bodies.get(id)?.version),
+    ],
   });
   const contents = await loadAttachments(db, rows);
   const keys = new Map(rows.flatMap((row) => (row.dkim_private_key ? [[row.domain_id, keysOf(row)]] : [])));
-  return new Map(rows.map((row) => [row.id, present(row, contents, keys)]));
+  const bodyOf = (row: Row) => (row.fresh && bodies.get(row.id)) || row;
+  for (const { id } of rows) fresh?.letGo(id);
+  return new Map(rows.map((row) => [row.id, present(row, bodyOf(row), contents, keys)]));
 }
 
 /** What deciding about an attempt takes, of emails that are not to be sent now. */
@@ -207,7 +224,12 @@ const keysOf = (row: Row) => [
   ...sealedKey(row.second_selector, row.second_key),
 ];
 
-function present(row: Row, contents: Map<string, Buffer>, keysByDomain: Map<string, SealedKey[]>): OutgoingEmail {
+function present(
+  row: Row,
+  body: Pick<FreshBody, 'html' | 'text'>,
+  contents: Map<string, Buffer>,
+  keysByDomain: Map<string, SealedKey[]>,
+): OutgoingEmail {
   const { domain } = row;
   const keys = keysByDomain.get(row.domain_id) ?? [];
   return {
@@ -224,8 +246,8 @@ function present(row: Row, contents: Map<string, Buffer>, keysByDomain: Map<stri
     onUncertain: row.on_uncertain,
     pool: row.pool,
     tls: demandOf(row.tls, domain, row.domain_tls),
-    html: row.html,
-    text: row.text,
+    html: body.html,
+    text: body.text,
     headers: row.headers,
     attachments: row.attachments.map((attachment) => ({
       ...attachment,

@@ -1,6 +1,7 @@
 import { isAscii as isAsciiBytes } from 'node:buffer';
 import type { Clock } from '../clock.ts';
 import { pausedUntil } from '../core/destinations.ts';
+import type { FreshBodies } from '../core/fresh-bodies.ts';
 import type { OutgoingEmail } from '../core/outgoing.ts';
 import type { Claim } from '../core/recipients.ts';
 import type { AttemptRow, Settlement } from '../core/settlement.ts';
@@ -40,6 +41,8 @@ export interface AttemptRecord {
 export interface AttemptTools {
   transport: Transport;
   messages: MessageBuilder;
+  /** Bodies of emails that this process has accepted. */
+  fresh?: FreshBodies;
   lease: Lease;
   /** Says when it is now that times are named; see `DatabaseClock`. */
   clock: Clock;

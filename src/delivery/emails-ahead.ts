@@ -1,3 +1,4 @@
+import type { FreshBodies } from '../core/fresh-bodies.ts';
 import { load, type OutgoingEmail, type Wanted } from '../core/outgoing.ts';
 import type { Claim } from '../core/recipients.ts';
 import type { Database } from '../db/client.ts';
@@ -20,13 +21,16 @@ const freshMs = 1_000;
  */
 export class EmailsAhead {
   readonly #db: Database;
+  readonly #bodies: FreshBodies | undefined;
   /** No email: it is not loaded before its turn. */
   readonly #read = new Map<string, { email: OutgoingEmail | undefined; at: number }>();
   #reading: { ids: ReadonlySet<string>; done: Promise<void> } | null = null;
   #depth = deepest;
 
-  constructor(db: Database) {
+  /** @param fresh bodies of emails that this process has accepted */
+  constructor(db: Database, fresh?: FreshBodies) {
     this.#db = db;
+    this.#bodies = fresh;
   }
 
   /** How many claims ahead it is worth looking, were they like those that were read last. */
@@ -53,7 +57,7 @@ export class EmailsAhead {
     }
     for (const { emailId } of claims) this.#read.delete(emailId);
     if (wanted.size > 0) {
-      for (const [id, email] of await load(this.#db, [...wanted.values()])) emails.set(id, email);
+      for (const [id, email] of await load(this.#db, [...wanted.values()], this.#bodies)) emails.set(id, email);
     }
     return emails;
   }
@@ -79,7 +83,7 @@ export class EmailsAhead {
   async #readAll(ids: ReadonlySet<string>): Promise<void> {
     const at = performance.now();
     const wanted = [...ids].map((id) => ({ id, tried: false, ahead: true }));
-    const emails = await load(this.#db, wanted).catch(() => null);
+    const emails = await load(this.#db, wanted, this.#bodies).catch(() => null);
     if (!emails) return;
     this.#depth = depthFor([...emails.values()]);
     for (const id of ids) {

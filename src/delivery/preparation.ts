@@ -1,4 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { FreshBodies } from '../core/fresh-bodies.ts';
 import type { OutgoingEmail } from '../core/outgoing.ts';
 import type { Claim } from '../core/recipients.ts';
 import type { Database } from '../db/client.ts';
@@ -49,11 +50,11 @@ export class Preparation {
 
   constructor(
     db: Database,
-    { messages, log }: { messages: MessageBuilder; log: Logger },
+    { messages, log, fresh }: { messages: MessageBuilder; log: Logger; fresh?: FreshBodies },
     sources: SourceAddresses,
     outcomes: Outcomes,
   ) {
-    this.#emails = new EmailsAhead(db);
+    this.#emails = new EmailsAhead(db, fresh);
     this.#messages = messages;
     this.#sources = sources;
     this.#log = log;

@@ -8,7 +8,18 @@ import { refuseAttachment, withoutPath } from '../mail/attachments.ts';
 import { longestValue, refuseHeader } from '../mail/headers.ts';
 import { tlsLevels } from '../smtp/tls-names.ts';
 import { templateUse } from './template-use.ts';
-import { inOurWords, line, list, mailbox, mailboxes, misspelt, oneOf, text, timestamp } from './validation.ts';
+import {
+  inOurWords,
+  line,
+  list,
+  mailbox,
+  mailboxes,
+  misspelt,
+  oneOf,
+  text,
+  timestamp,
+  unescapedText,
+} from './validation.ts';
 
 const attachment = z
   .object(
@@ -112,6 +123,9 @@ const fields = z.object({
     ),
 });
 
+const unescapedBody = unescapedText(limits.body).nullish();
+const unescapedFields = fields.extend({ html: unescapedBody, text: unescapedBody });
+
 const templatedFields = fields.extend({
   from: mailbox.nullish(),
   subject: line(limits.subject).nullish(),
@@ -158,13 +172,16 @@ function common(input: z.output<typeof fields> | z.output<typeof templatedFields
   };
 }
 
-const plain = fields.transform((input, context): SendRequest => {
+function withBodies(input: z.output<typeof fields>, context: z.RefinementCtx): SendRequest {
   const { from, subject, html, text: plainText } = input;
   const request = { ...common(input), from, subject, html: html ?? null, text: plainText ?? null };
   refuse(request, context);
   if (!html && !plainText) context.addIssue({ code: 'custom', path: ['html'], message: 'html or text is required' });
   return request;
-});
+}
+
+const plain = fields.transform(withBodies);
+const unescaped = unescapedFields.transform(withBodies);
 
 const templated = templatedFields.transform((input, context): TemplatedRequest => {
   const { from, subject, template } = input;
@@ -174,23 +191,30 @@ const templated = templatedFields.transform((input, context): TemplatedRequest =
 });
 
 /** The body of `POST /api/v1/emails`, and of each item of a batch. With a template other fields are required than without. */
-export const sendRequest = z.unknown().transform((input, context): Sendable => {
-  const template = (input as { template?: unknown } | null)?.template ?? null;
-  if (typeof input !== 'object' || input === null || Array.isArray(input)) {
-    context.addIssue('must be an object');
+export const sendRequest = either(plain);
+
+/** The same of JSON without `\u`. */
+export const unescapedSendRequest = either(unescaped);
+
+function either(withoutTemplate: typeof plain | typeof unescaped) {
+  return z.unknown().transform((input, context): Sendable => {
+    const template = (input as { template?: unknown } | null)?.template ?? null;
+    if (typeof input !== 'object' || input === null || Array.isArray(input)) {
+      context.addIssue('must be an object');
+      return z.NEVER;
+    }
+    const schema = template === null ? withoutTemplate : templated;
+    const result = schema.safeParse(input, { error: inOurWords });
+    if (result.success) {
+      const wrong = misspelt(schema, input);
+      if (!wrong) return result.data;
+      context.addIssue({ code: 'custom', path: [wrong.name], message: wrong.message });
+      return z.NEVER;
+    }
+    for (const { path, message } of result.error.issues) context.addIssue({ code: 'custom', path, message });
     return z.NEVER;
-  }
-  const schema = template === null ? plain : templated;
-  const result = schema.safeParse(input, { error: inOurWords });
-  if (result.success) {
-    const wrong = misspelt(schema, input);
-    if (!wrong) return result.data;
-    context.addIssue({ code: 'custom', path: [wrong.name], message: wrong.message });
-    return z.NEVER;
-  }
-  for (const { path, message } of result.error.issues) context.addIssue({ code: 'custom', path, message });
-  return z.NEVER;
-});
+  });
+}
 
 /** Reports what is wrong between fields that are each right. */
 function refuse(request: ReturnType<typeof common>, context: z.RefinementCtx): void {

@@ -1,4 +1,5 @@
 import type { Installation } from '../core/doctor.ts';
+import type { FreshBodies } from '../core/fresh-bodies.ts';
 import type { PlanName } from '../core/plans.ts';
 import type { TokenKeys } from '../core/service-secrets.ts';
 import type { ProviderOf } from '../core/stats.ts';
@@ -19,6 +20,8 @@ import type { RateLimiter } from './rate-limit.ts';
 export interface Services {
   db: Database;
   queue: Queue;
+  /** Has the bodies of what is accepted, for those who send it soon. */
+  fresh: FreshBodies;
   log: Logger;
   metrics: Metrics;
   jwtSecret: string;

@@ -93,11 +93,16 @@ export const label = line(200).refine((text) => text.trim() !== '', 'must not be
 
 /** A string of several lines that PostgreSQL can store: no NUL, no lone surrogates. */
 export function text(most: number): z.ZodType<string, string> {
-  return z
-    .string({ error: typeError('a string') })
-    .max(most, { error: `may have ${most} characters at the most`, abort: true })
+  return unescapedText(most)
     .refine((value) => !value.includes('\0'), 'holds a NUL character')
     .refine((value) => value.isWellFormed(), 'holds half of a surrogate pair');
+}
+
+/** The same of JSON without `\u`, where no string can hold those: to look for them takes longer than parsing did. */
+export function unescapedText(most: number): z.ZodType<string, string> {
+  return z
+    .string({ error: typeError('a string') })
+    .max(most, { error: `may have ${most} characters at the most`, abort: true });
 }
 
 export function list<T extends z.ZodType>(item: T, most: number): z.ZodArray<T> {

@@ -1,5 +1,6 @@
 import { SMTPServer, type SMTPServerOptions, type SMTPServerSession } from 'smtp-server';
 import { Acceptance } from '../core/acceptance.ts';
+import type { FreshBodies } from '../core/fresh-bodies.ts';
 import { limits } from '../core/send-limits.ts';
 import type { Database } from '../db/client.ts';
 import type { Logger } from '../log.ts';
@@ -16,6 +17,8 @@ import { SubmissionVisit } from './submission-visit.ts';
 export interface SubmissionOptions {
   db: Database;
   queue: Queue;
+  /** Has the bodies of what is accepted, for those who send it soon. */
+  fresh?: FreshBodies;
   log: Logger;
   /** The address to listen on; null: all. */
   host: string | null;
@@ -56,7 +59,7 @@ const most = { mostInAll: 500, mostOfOne: 50 };
  */
 export async function startSubmission(options: SubmissionOptions): Promise<SubmissionServer> {
   const shared = {
-    acceptance: new Acceptance(options.db, options.queue),
+    acceptance: new Acceptance(options.db, options.queue, options.fresh),
     login: new SubmissionLogin(options.db),
     room: new ContentRoom(),
     underWay: new Set<Promise<unknown>>(),

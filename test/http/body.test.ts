@@ -112,6 +112,37 @@ t.test('a body that is no JSON object in UTF-8 is refused and says why', async (
   t.equal(answer.body.detail, 'domain: must be a string', 'a byte order mark does not matter');
 });
 
+t.test('what only an escape can write is found wherever it stands, in one email and in a batch', async (t) => {
+  const { node, token, domain } = await start(t);
+  const headers = { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' };
+  const open = `{"from":"a@${domain}","to":"b@c.test","subject":"s","html":"`;
+  const wrong = [
+    ['\\u0000', 'holds a NUL character'],
+    ['\\uDC00', 'holds half of a surrogate pair'],
+    ['\\\\\\ud800', 'holds half of a surrogate pair'],
+  ];
+  for (const at of [open.length, MB - 6, MB - 3, MB - 2, MB - 1, MB, 2 * MB - 1]) {
+    for (const [written, why] of wrong) {
+      const email = `${open}${'x'.repeat(at - open.length)}${written}"}`;
+      const answer = await post(node, '/api/v1/emails', headers, email);
+      t.strictSame(answer, { status: 400, body: { error: 'invalid request', detail: `html: ${why}` } }, `at ${at}`);
+    }
+  }
+  const batch = `{"emails":[${open}fine"},${open}${'x'.repeat(MB)}\\ud83d"}]}`;
+  t.match(await post(node, '/api/v1/emails/batch', headers, batch), {
+    status: 400,
+    body: { detail: 'emails[1].html: holds half of a surrogate pair' },
+  });
+  for (const text of ['\\u00e9 \\uD83D\\uDE00', 'C:\\\\users', 'é 😀', '\\n']) {
+    const { status, body } = await post(node, '/api/v1/emails', headers, `${open}${text}"}`);
+    t.equal(status, 200, text);
+    const { body: shown } = await node.call('GET', `/api/v1/emails/${(body.email as { id: string }).id}/content`, {
+      token,
+    });
+    t.equal(shown.html, JSON.parse(`"${text}"`));
+  }
+});
+
 t.test('only JSON that is not compressed is read: DOS-01', async (t) => {
   const { node } = await start(t);
   const login = '/api/v1/auth/login';

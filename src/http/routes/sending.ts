@@ -12,10 +12,10 @@ import { release, releases } from '../../core/uncertainty.ts';
 import { invalidRequest } from '../../errors.ts';
 import { givingWay } from '../../give-way.ts';
 import { demandLoginOrKey } from '../auth.ts';
-import { readJson } from '../body.ts';
+import { readJson, readJsonObject } from '../body.ts';
 import { readIdempotency } from '../idempotency.ts';
 import * as present from '../present.ts';
-import { scheduledAt, sendRequest } from '../send-request.ts';
+import { scheduledAt, sendRequest, unescapedSendRequest } from '../send-request.ts';
 import type { Services } from '../services.ts';
 import { oneOf, parse } from '../validation.ts';
 
@@ -37,25 +37,26 @@ export const move = z.object({ scheduled_at: scheduledAt.describe('When to send 
 
 /** `POST /emails`, `POST /emails/batch`, `DELETE` and `PATCH /emails/:id` of what is scheduled, `POST /emails/:id/release` and `…/resend`. */
 export function sendingRoutes(router: Router, services: Services): void {
-  const { db, queue } = services;
-  const acceptance = new Acceptance(db, queue);
+  const { db, queue, fresh } = services;
+  const acceptance = new Acceptance(db, queue, fresh);
   const sender = demandLoginOrKey(services, 'send');
 
   router.post('/emails', sender, async (ctx) => {
     const { dry_run: dry } = parse(sendQuery, ctx.query);
-    const body = await readJson(ctx, singleLimit);
-    const request = parse(sendRequest, body);
+    const { value: body, escapes } = await readJsonObject(ctx, singleLimit);
+    const request = parse(requestIn(escapes), body);
     if (dry === 'true') ctx.body = present.dryRun(await dryRun(db, ctx.state.sender as Sender, request, services));
     else await send(ctx, acceptance, body, [request], presentSingle);
   });
 
   router.post('/emails/batch', sender, async (ctx) => {
-    const body = await readJson(ctx, batchLimit, mostValuesInBatch);
+    const { value: body, escapes } = await readJsonObject(ctx, batchLimit, mostValuesInBatch);
     // Counted before each is looked at: what is too much need not be read.
     if (!Array.isArray(body.emails)) throw invalidRequest('emails: must be an array');
     if (body.emails.length === 0) throw invalidRequest('emails: must not be empty');
     if (body.emails.length > mostInBatch) throw invalidRequest(`emails: may have ${mostInBatch} entries at the most`);
-    const requests = await givingWay(body.emails, (item, index) => parse(sendRequest, item, ['emails', index]));
+    const schema = requestIn(escapes);
+    const requests = await givingWay(body.emails, (item, index) => parse(schema, item, ['emails', index]));
     await send(ctx, acceptance, body, requests, presentBatch);
   });
 
@@ -82,6 +83,8 @@ export function sendingRoutes(router: Router, services: Services): void {
     await send(ctx, acceptance, null, [request], presentSingle);
   });
 }
+
+const requestIn = (escapes: boolean) => (escapes ? sendRequest : unescapedSendRequest);
 
 async function send(
   ctx: Context,
