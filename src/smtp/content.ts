@@ -36,25 +36,28 @@ export function prepareContent(pieces: readonly Buffer[]): Content {
 function stuff(message: Buffer): Buffer {
   const dots: number[] = [];
   if (message[0] === DOT) dots.push(0);
-  const look = (from: number, to: number) => {
-    for (let at = from; at < to; at++) {
-      const byte = message[at] as number;
-      if (byte === CR ? message[at + 1] !== LF : byte === LF && (at === 0 || message[at - 1] !== CR))
-        throw new Error(`a bare CR or LF at byte ${at} of a message`);
-      if (byte === LF && message[at + 1] === DOT) dots.push(at + 1);
-    }
-  };
-  // Nearly all octets are of four that hold no control character, which is seen with one look at them.
   const whole = message.byteOffset % 4 === 0 ? message.length >> 2 : 0;
   const words = new Int32Array(message.buffer, whole > 0 ? message.byteOffset : 0, whole);
-  for (let at = 0; at < whole; at++) {
-    const word = words[at] as number;
-    if (((word - 0x0e0e0e0e) & ~word & 0x80808080) !== 0) look(at * 4, at * 4 + 4);
+  for (let at = 0; at < message.length; ) {
+    // Nearly all octets are of four that hold no control character, which is seen with one look at them.
+    if ((at & 3) === 0) {
+      let word = at >> 2;
+      while (word < whole && !hasControls(words[word] as number)) word++;
+      at = word << 2;
+      if (at >= message.length) break;
+    }
+    const byte = message[at] as number;
+    if (byte === LF || (byte === CR && message[at + 1] !== LF))
+      throw new Error(`a bare CR or LF at byte ${at} of a message`);
+    at += byte === CR ? 2 : 1;
+    if (byte === CR && message[at] === DOT) dots.push(at);
   }
-  look(whole * 4, message.length);
   const ended = message.length === 0 || message.at(-1) === LF;
   return dots.length === 0 && ended ? message : stuffed(message, dots, ended ? 0 : 2);
 }
+
+/** True when one of four octets is below 14, or perhaps one behind such a one. */
+const hasControls = (word: number) => ((word - 0x0e0e0e0e) & ~word & 0x80808080) !== 0;
 
 function stuffed(message: Buffer, dots: number[], endBytes: number): Buffer {
   const wire = Buffer.allocUnsafe(message.length + dots.length + endBytes);
