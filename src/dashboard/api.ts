@@ -13,12 +13,12 @@ export const api = new Sendwright({ baseUrl: location.origin, fetch: fromOwnPage
 
 export const isStatus = (error: unknown, status: number) => error instanceof SendwrightError && error.status === status;
 
-/** What was given cannot be read, and why: words for the person who gave it. */
-export class Unreadable extends Error {}
+/** What was asked for cannot be done with what is at hand, and why: words for the person who asked. */
+export class CannotBeDone extends Error {}
 
 /** An error in words for the person who pressed the button. */
 export function wordsOf(error: unknown): string {
-  if (error instanceof Unreadable) return error.message;
+  if (error instanceof CannotBeDone) return error.message;
   if (!(error instanceof SendwrightError)) return 'Something went wrong on this page.';
   const [code, detail] = [error.error, error.detail];
   if (code === 'network error' || code === 'timeout') return 'The server does not answer. Is it running?';

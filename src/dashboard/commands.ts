@@ -21,6 +21,13 @@ export const firstEmail = (baseUrl: string, from: string, key = someKey): string
     html: '<p>It works.</p>',
   });
 
+/** Why no call can send this email again, in words: what comes by SMTP may be without a subject or a text; null when one can. */
+export function whyNoCall(email: Email, content: EmailContent): string | null {
+  const lacking = [!email.subject && 'a subject', !content.html && !content.text && 'a text'].filter(Boolean);
+  if (lacking.length === 0) return null;
+  return `A call needs ${lacking.join(' and ')}, which this email came without by SMTP. Resend sends it as it is.`;
+}
+
 /** The call that sends this email again; files are named, and not in it. */
 export function sameEmail(baseUrl: string, to: string[], email: Email, content: EmailContent): string {
   const given = <T>(name: string, value: T[] | string | null) => (value?.length ? { [name]: value } : {});

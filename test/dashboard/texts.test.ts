@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import t from 'tap';
 import type { Email, EmailContent } from '../../src/client/index.ts';
-import { firstEmail, sameEmail } from '../../src/dashboard/commands.ts';
+import { firstEmail, sameEmail, whyNoCall } from '../../src/dashboard/commands.ts';
 import { duration, percent, relative } from '../../src/dashboard/format.ts';
 import { readCsv } from '../../src/dashboard/pages/suppressions-csv.ts';
 
@@ -47,6 +47,13 @@ t.test('what is copied as curl is what was sent, whatever it says', async (t) =>
     type: 'marketing',
     attachments: [{ filename: 'a.txt', content_type: 'text/plain', content: 'BASE64' }],
   });
+  for (const [lacks, words] of [
+    [{ subject: '' }, 'A call needs a subject, which'],
+    [{ html: null }, 'A call needs a text, which'],
+    [{ subject: '', html: '' }, 'A call needs a subject and a text, which'],
+  ] as const)
+    t.match(whyNoCall({ ...email, ...lacks } as unknown as Email, { ...content, ...lacks }), new RegExp(`^${words}`));
+  t.equal(whyNoCall(email as unknown as Email, content), null);
   t.equal(argumentsOf(firstEmail('http://localhost:3000', 'example.test', 'sk_live_x'))[2], 'X-API-Key: sk_live_x');
 });
 

@@ -2,8 +2,8 @@ import { Button, Group } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useLocation, useParams } from 'wouter';
 import type { EmailWithRecipients, Explanation } from '../../client/index.ts';
-import { api, isUnshown, whileThere } from '../api.ts';
-import { sameEmail } from '../commands.ts';
+import { api, CannotBeDone, isUnshown, whileThere } from '../api.ts';
+import { sameEmail, whyNoCall } from '../commands.ts';
 import { shownSubject } from '../format.ts';
 import { Confirmed, tell, useAction } from '../parts/action.tsx';
 import { Unshown, Waiting } from '../parts/failure.tsx';
@@ -85,6 +85,8 @@ function EmailActions({ email, held }: { email: EmailWithRecipients; held: boole
   const release = useAction((as: 'retry' | 'delivered' | 'failed') => api.emails.release(email.id, { as }), 'Decided.');
   const copy = useAction(async () => {
     const content = await api.emails.content(email.id);
+    const lack = whyNoCall(email, content);
+    if (lack) throw new CannotBeDone(lack);
     const to = email.recipients.filter(({ kind }) => kind === 'to').map(({ address }) => address);
     await navigator.clipboard.writeText(sameEmail(service.base_url, to, email, content));
     tell('Copied as curl: put your key into it.');

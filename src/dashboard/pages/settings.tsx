@@ -1,6 +1,6 @@
 import { Button, SegmentedControl, useMantineColorScheme } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
-import { api, Unreadable } from '../api.ts';
+import { api, CannotBeDone } from '../api.ts';
 import { tellFailure, useAction } from '../parts/action.tsx';
 import { Form, PasswordField } from '../parts/form.tsx';
 import { Moment } from '../parts/moment.tsx';
@@ -99,7 +99,7 @@ function Password() {
   const submit = (fields: FormData, form: HTMLFormElement) => {
     const names = ['current_password', 'new_password', 'again'];
     const [current, next, again] = names.map((name) => String(fields.get(name)));
-    if (next !== again) return tellFailure(new Unreadable('The new password and its repetition are not the same.'));
+    if (next !== again) return tellFailure(new CannotBeDone('The new password and its repetition are not the same.'));
     change.mutate({ current_password: current ?? '', new_password: next ?? '' }, { onSuccess: () => form.reset() });
   };
   const shown = { visibilityToggleButtonProps: { 'aria-label': 'Show it' }, required: true, withAsterisk: false };

@@ -3,7 +3,7 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
 import type { Suppression } from '../../client/index.ts';
 import { pageOf, pageState, useAddressState } from '../address-state.ts';
-import { api, Unreadable } from '../api.ts';
+import { api, CannotBeDone } from '../api.ts';
 import { count } from '../format.ts';
 import { Confirmed, useAction } from '../parts/action.tsx';
 import { type Column, DataTable } from '../parts/data-table.tsx';
@@ -73,7 +73,7 @@ const mostAtOnce = 10_000;
 /** Puts all addresses of a file on the list. @returns how many */
 export async function importCsv(file: File): Promise<number> {
   const entries = readCsv(await file.text());
-  if (entries.length === 0) throw new Unreadable('There is no address in this file.');
+  if (entries.length === 0) throw new CannotBeDone('There is no address in this file.');
   let added = 0;
   for (let at = 0; at < entries.length; at += mostAtOnce) {
     added += (await api.suppressions.import({ suppressions: entries.slice(at, at + mostAtOnce) })).count;
