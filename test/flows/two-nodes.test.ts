@@ -11,7 +11,7 @@ import { startZone } from '../support/zone.ts';
 
 /** Sent again and again until all processes have had some of them. */
 const atOnce = 200;
-const mostRounds = 20;
+const mostRounds = 80;
 const destinations = 10;
 
 /** Servers that take their time, so that no process can do all the work before another comes to it. */
