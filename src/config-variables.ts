@@ -126,7 +126,7 @@ export const variables: Variable[] = [
     name: 'WORKERS',
     fallback: '`1`',
     meaning:
-      'processes of this node, 1 to 64, as many as it has processors to give: each does all of its roles, and they share the ports; 1 in `sandbox`',
+      'processes of this node, 1 to 64, as many as it has processors to give: each does all of its roles, and they share the ports; 1 in `sandbox`. With two processors, 2 bring a tenth to a fifth more for mail of 50 KB and nothing for mail of 2 KB',
   },
   {
     name: 'RETRY_SCHEDULE',
