@@ -1,4 +1,5 @@
 import type { Database, Sql } from '../db/client.ts';
+import { dueFromNow } from '../db/clocks.ts';
 import { unseen } from '../db/prepared.ts';
 import { newId } from '../ids.ts';
 import type { Logger } from '../log.ts';
@@ -109,7 +110,7 @@ export async function flush(
 export async function wakeAside(db: Database, name: string, destinations: string[]): Promise<void> {
   await db.transaction(async (tx) => {
     await takeTurn(tx, name);
-    await ask(tx, { name, kind: 'aside', destinations }, 'now()');
+    await ask(tx, { name, kind: 'aside', destinations }, dueFromNow);
   });
 }
 
@@ -210,7 +211,7 @@ async function wake(
   const rest = !isDone && !isTakenBack;
   await db.query({
     text: rest
-      ? 'UPDATE destination_wakings SET next_at = now() WHERE id = $1'
+      ? `UPDATE destination_wakings SET next_at = ${dueFromNow} WHERE id = $1`
       : 'DELETE FROM destination_wakings WHERE id = $1',
     values: [waking.id],
   });

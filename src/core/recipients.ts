@@ -1,4 +1,5 @@
 import type { Database, Sql } from '../db/client.ts';
+import { dueFromNow } from '../db/clocks.ts';
 import { unseen } from '../db/prepared.ts';
 import { type DeliverJob, isSame, isWaitingJob, letGo, type Placed } from '../queue.ts';
 import * as destinations from './destinations.ts';
@@ -94,7 +95,7 @@ async function putAside(db: Sql, claims: Claim[], until: Date | null, reason: st
   await db.query({
     name: 'recipients-put-aside',
     text: `UPDATE recipients r
-              SET ${letGo}, next_attempt_at = coalesce($4, now()), waiting_for = $5
+              SET ${letGo}, next_attempt_at = coalesce($4, ${dueFromNow}), waiting_for = $5
              FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS c (email_id, job_id, node_id)
             WHERE r.email_id = c.email_id AND r.job_id ${isSame} c.job_id AND r.claimed_by = c.node_id`,
     values: [

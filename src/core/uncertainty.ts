@@ -1,4 +1,5 @@
 import type { Database } from '../db/client.ts';
+import { dueFromNow } from '../db/clocks.ts';
 import { conflict } from '../errors.ts';
 import type { Email } from '../generated/prisma/client.ts';
 import { newId } from '../ids.ts';
@@ -44,7 +45,7 @@ export async function release(
     const claim = { nodeId: newId(), jobId: newId() };
     const held = await tx.query<{ position: number; attempts: number }>({
       text: `UPDATE recipients
-                SET next_attempt_at = now(), waiting_for = NULL, crashes = 0, claimed_by = $4, job_id = $5
+                SET next_attempt_at = ${dueFromNow}, waiting_for = NULL, crashes = 0, claimed_by = $4, job_id = $5
               WHERE email_id = $1 AND waiting_for = ANY($2) AND next_attempt_at = $3 AND job_id IS NULL
           RETURNING position, attempts`,
       values: [id, heldNotes, pausedUntil, ...(as === 'retry' ? [null, null] : [claim.nodeId, claim.jobId])],

@@ -1,4 +1,5 @@
 import type { Database } from '../db/client.ts';
+import { dueFromNow } from '../db/clocks.ts';
 import { dayOf, type SendingAddress, type WarmUp, warmUpOn } from '../sending-pools.ts';
 
 /** Nodes whose clocks differ may still ask about yesterday; the rest is for whoever looks. */
@@ -65,7 +66,7 @@ export async function giveBack(db: Database, unused: Unused[]): Promise<void> {
 /** Makes due what waits for room in a pool, of one domain: it may leave from another one now. */
 export async function wake(db: Database, accountId: string, domainId: string): Promise<void> {
   await db.query({
-    text: `UPDATE recipients r SET next_attempt_at = now(), waiting_for = NULL
+    text: `UPDATE recipients r SET next_attempt_at = ${dueFromNow}, waiting_for = NULL
              FROM emails e
             WHERE e.id = r.email_id AND e.account_id = $1 AND e.domain_id = $2 AND r.account_id = $1 AND r.job_id IS NULL
               AND r.next_attempt_at > now() AND r.waiting_for LIKE $3`,

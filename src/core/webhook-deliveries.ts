@@ -1,4 +1,5 @@
 import type { Database, Sql } from '../db/client.ts';
+import { dueFromNow } from '../db/clocks.ts';
 import { conflict, notFound } from '../errors.ts';
 import type { WebhookDelivery } from '../generated/prisma/client.ts';
 import type { WebhookDeliveryStatus } from '../generated/prisma/enums.ts';
@@ -61,7 +62,7 @@ export async function retry(db: Database, queue: Queue, accountId: string, id: s
     const rows = await tx.query({
       text: `UPDATE webhook_deliveries
                 SET attempt_count = CASE WHEN status = 'pending' THEN attempt_count ELSE 0 END,
-                    status = 'pending', error = NULL, next_attempt_at = now(), job_id = $3
+                    status = 'pending', error = NULL, next_attempt_at = ${dueFromNow}, job_id = $3
               WHERE id = $1 AND account_id = $2 AND job_id IS NULL RETURNING id`,
       values: [id, accountId, job.id],
     });
@@ -101,7 +102,7 @@ export async function replay(
     const rows = await tx.query({
       text: `WITH chosen AS (SELECT id FROM webhook_deliveries WHERE ${chosen} ORDER BY id FOR UPDATE)
              UPDATE webhook_deliveries d
-                SET status = 'pending', error = NULL, attempt_count = 0, next_attempt_at = now()
+                SET status = 'pending', error = NULL, attempt_count = 0, next_attempt_at = ${dueFromNow}
                FROM chosen WHERE d.id = chosen.id RETURNING d.id`,
       values: [webhookId, since, floorId(nextSince ?? range.until), testEvent],
     });

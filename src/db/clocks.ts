@@ -1,6 +1,12 @@
 import type { DatabaseClock } from '../clock.ts';
 import type { Database } from './client.ts';
 
+/**
+ * SQL: now, in whole milliseconds as times are stored. `now()` itself would be rounded, often to a moment that is still to
+ * come, and whoever asks at once for what is due by now would not find it.
+ */
+export const dueFromNow = `date_trunc('milliseconds', now())`;
+
 /** Lets a clock hear what time it is for the database. */
 export async function tellTime(db: Database, clock: DatabaseClock): Promise<void> {
   await clock.hear(async () => {

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { DatabaseClock } from '../../src/clock.ts';
-import { tellTime } from '../../src/db/clocks.ts';
+import { dueFromNow, tellTime } from '../../src/db/clocks.ts';
 import { openDatabase } from '../support/db.ts';
 
 const hour = 3_600_000;
@@ -56,4 +56,17 @@ t.test('an answer that took long says too little, and no answer says nothing', a
   t.ok(Math.abs(clock.now().getTime() - truth()) < 1_000);
   await clock.hear(async () => past);
   t.ok(clock.now().getTime() < truth() - hour / 2);
+});
+
+t.test('what is made due from now on is not still to come once it is stored', async (t) => {
+  const db = await openDatabase(t);
+  const late = async () =>
+    db.query<{ ms: number }>({
+      // As `timestamptz(3)` rounds what is not cut before.
+      text: `SELECT extract(epoch FROM now() - at)::float8 * 1000 AS ms FROM (SELECT (${dueFromNow})::timestamptz(3) AS at) stored`,
+    });
+  for (let time = 0; time < 40; time += 1) {
+    const [stored] = await late();
+    t.ok(stored && stored.ms >= 0 && stored.ms < 1, `${stored?.ms} ms ago`);
+  }
 });
