@@ -14,7 +14,7 @@ interface Kept extends FreshBody {
 }
 
 /** Of memory, for all of them together. */
-const usualRoom = 64 * 1024 * 1024;
+const usualRoom = 128 * 1024 * 1024;
 
 /** Whose mail has not begun by then waits for something else than its turn. */
 const usualMs = 10_000;
