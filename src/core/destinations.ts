@@ -36,7 +36,7 @@ export interface Standing extends Omit<Report, 'waiting'> {
 export const pausedUntil = new Date('9999-01-01T00:00:00Z');
 
 /** SQL: now; while the service is on hold since it began, as what is made due then was there before and is decided with the rest. */
-export const dueNow = `coalesce((SELECT least(since, ${dueFromNow}) FROM service_hold), ${dueFromNow})`;
+export const dueNow = `least((SELECT since FROM service_hold), ${dueFromNow})`;
 
 /** What `recipients.waiting_for` says while this name is paused: resuming finds them by it. */
 export const waitingForPause = (name: string) => `paused: ${name}`;
