@@ -140,7 +140,9 @@ async function begin(db: Database, waking: Waking, { size = batchSize, ms = call
     recipients += woken;
   };
   // The order stands: whoever gives it again because of an error would have all tried twice.
-  const rest = await wake(db, waking, size, () => performance.now() >= end, note).catch(() => true);
+  const rest = await wake(db, waking, { size, isOver: () => performance.now() >= end, onWoken: note }).catch(
+    () => true,
+  );
   return { recipients, rest };
 }
 
@@ -166,26 +168,34 @@ export async function wakeRest(
     });
     if (!waking) return;
     // One that fails does not keep the others waiting.
-    await wake(db, waking, size, () => stop.aborted, undefined, turnMs).catch((error: Error) =>
+    await wake(db, waking, { size, isOver: () => stop.aborted, turnMs }).catch((error: Error) =>
       log.warn({ destination: waking.name, error: error.message }, 'not all could be made due; it is tried again'),
     );
   }
+}
+
+/** How it goes on, and who hears of it. */
+interface Waker {
+  /** Recipients in a batch. */
+  size: number;
+  /** Asked before each batch whether that is all for now. */
+  isOver: () => boolean;
+  /** Told how many were made due by each. */
+  onWoken?: (recipients: number) => void;
+  /** How long it goes on at the least while others wait. */
+  turnMs?: number;
 }
 
 /**
  * Makes due what there is, in batches of this size, each a transaction of its own, until it is over or taken back, or others
  * wait for their turn. That is not over before the first batch, as all that comes before it is passed over again.
  *
- * @param onWoken told how many were made due by each
  * @returns whether there are more
  */
 async function wake(
   db: Database,
   waking: Waking,
-  size: number,
-  isOver: () => boolean,
-  onWoken: (recipients: number) => void = () => undefined,
-  turnMs: number = claimEveryMs,
+  { size, isOver, onWoken, turnMs = claimEveryMs }: Waker,
 ): Promise<boolean> {
   const some = someOf(waking);
   let isTakenBack = false;
@@ -204,7 +214,7 @@ async function wake(
     const woken = await db.transaction((tx) => wakeSome(tx, waking, some, keys));
     isTakenBack = woken === null;
     hasBegun = true;
-    onWoken(woken ?? 0);
+    onWoken?.(woken ?? 0);
   }).finally(() => clearInterval(claiming));
   // A claim that came after what is said below would keep the rest waiting.
   await claimed;
