@@ -63,11 +63,14 @@ function withoutStatistics(table: Partitioned, name: string): string {
 
 const weekMs = 7 * 24 * 3_600_000;
 
-/** How far ahead partitions exist: a node that nobody restarts, or whose clock is wrong by weeks, still finds one. */
-const weeksAhead = 4;
+/**
+ * How far ahead partitions exist: a node whose clock is wrong by a week, or that could not make any for so long, still finds one.
+ * Each connection reads all of them before its first statement, with what belongs to them, so there are no more than that.
+ */
+const weeksAhead = 2;
 
 /**
- * Makes the weekly partitions from last week to four weeks ahead where they are missing, and then the numbers' of every older
+ * Makes the weekly partitions from last week to two weeks ahead where they are missing, and then the numbers' of every older
  * week with emails: nodes of the release before made none. A week begins on Monday 00:00 UTC and is cut on the ids of that
  * moment, or on the moment. Safe to call from several nodes at once.
  */
