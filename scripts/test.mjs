@@ -20,6 +20,9 @@ const room = 4 * 1024 ** 3;
 const memory = '/dev/shm';
 if (!process.env.TMPDIR && isFit(memory)) process.env.TMPDIR = memory;
 
+/** Buffers in large pages, where the system gives those to who asks: each password that is tried takes 19 MB of new memory. glibc alone knows of it. */
+process.env.GLIBC_TUNABLES ??= 'glibc.malloc.hugetlb=1';
+
 /** What promises came to is told by tests that run in processes of their own: see test/support/figure.ts. */
 const figures = path.join(os.tmpdir(), `sendwright-figures-${process.pid}`);
 process.env.TEST_FIGURES = figures;
