@@ -45,7 +45,9 @@ function bounceOf(notice: ReturnedRecipient, meant: Recipients): Returned[] {
       enhancedCode,
       diagnostic: found.certain
         ? diagnostic
-        : cleanRemoteText(`for ${notice.address}: ${diagnostic ?? 'no reason was given'}`),
+        : cleanRemoteText(
+            `for ${notice.address ?? notice.aliases.join(' or ')}: ${diagnostic ?? 'no reason was given'}`,
+          ),
       suppress: saysNobodyThere(classification) && permanent && found.certain ? 'bounce' : null,
     },
   ];
@@ -53,7 +55,8 @@ function bounceOf(notice: ReturnedRecipient, meant: Recipients): Returned[] {
 
 /**
  * Whom of those that the return path speaks for a notice is about. Of several it has to be one by name. A return path of one
- * recipient names it, but where the notice names somebody else the mail was passed on: that one's end is not the recipient's.
+ * recipient names it, but where the notice names somebody else the mail was passed on: that one's end is not the recipient's,
+ * even where the notice says as well to whom the mail was written, as lists and aliases do (RFC 3464 section 2.3.1).
  */
 function whoIs(
   { address, aliases }: ReturnedRecipient,
@@ -61,7 +64,7 @@ function whoIs(
 ): { address: string; certain: boolean } | null {
   const names = [...(address === null ? [] : [address]), ...aliases].map(suppressible);
   const named = meant.find((one) => names.includes(suppressible(one.address)));
-  if (named) return { address: named.address, certain: true };
+  if (named) return { address: named.address, certain: address !== null && sameMailbox(address, named.address) };
   const [only, ...others] = meant;
   if (!only || others.length > 0) return null;
   return {

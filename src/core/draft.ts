@@ -10,6 +10,7 @@ import type {
 } from '../generated/prisma/client.ts';
 import { newId } from '../ids.ts';
 import { formatMailbox, type Mailbox } from '../mail/address.ts';
+import { cutText } from '../mail/characters.ts';
 import type { Header } from '../mail/headers.ts';
 import type { Sender } from './keys.ts';
 import * as suppressions from './suppressions.ts';
@@ -113,10 +114,7 @@ export function draft(
     suppressed: refusals.length,
     error: queued
       ? null
-      : refusals
-          .map(({ address, reason }) => `${address} is suppressed (${reason})`)
-          .join('; ')
-          .slice(0, 2_000),
+      : cutText(refusals.map(({ address, reason }) => `${address} is suppressed (${reason})`).join('; '), 2_000),
     createdAt: now,
     scheduledAt: request.scheduledAt,
     sentAt: null,

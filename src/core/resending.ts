@@ -22,8 +22,9 @@ export async function resendable(db: Database, accountId: string, id: string): P
     bcc: email.bcc.map(parseMailbox),
     replyTo: email.replyTo.map(parseMailbox),
     subject: email.subject,
-    html: content.html,
-    text: content.text,
+    // Emails of a release before have empty ones.
+    html: content.html || null,
+    text: content.text || null,
     headers: content.headers,
     attachments: files,
     tags: email.tags,

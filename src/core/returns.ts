@@ -89,14 +89,12 @@ export async function record(
   heard: Returned[],
 ): Promise<{ news: Returned[]; calls: number }> {
   // Nothing is written down of whoever was erased: the words of a notice would bring the address back.
-  const returned = heard.filter(({ address }) => !isErased(address));
+  const returned = onceEach(heard.filter(({ address }) => !isErased(address)));
   const column = (read: (one: Returned) => string | null) => returned.map(read);
   const inserted = await tx.query<{ recipient: string; kind: ReturnKind }>({
     name: 'returns-insert',
     text: `INSERT INTO returns (account_id, email_id, recipient, kind, classification, enhanced_code, diagnostic)
-           SELECT DISTINCT ON (recipient, kind) $1::uuid, $2::uuid, *
-             FROM unnest($3::text[], $4::return_kind[], $5::text[], $6::text[], $7::text[])
-                  AS r (recipient, kind, classification, enhanced_code, diagnostic)
+           SELECT $1::uuid, $2::uuid, * FROM unnest($3::text[], $4::return_kind[], $5::text[], $6::text[], $7::text[])
            ON CONFLICT (email_id, recipient, kind) DO UPDATE
               SET classification = excluded.classification, enhanced_code = excluded.enhanced_code, diagnostic = excluded.diagnostic, received_at = now()
             WHERE returns.kind = 'bounce' AND excluded.classification IN ('bad_mailbox', 'bad_domain') AND coalesce(excluded.enhanced_code, '5') NOT LIKE '4%'
@@ -136,6 +134,16 @@ export async function record(
     }),
   );
   return { news, calls };
+}
+
+/** A notice may say several things of one recipient: of those, what keeps mail from it counts. */
+function onceEach(heard: Returned[]): Returned[] {
+  const said = new Map<string, Returned>();
+  for (const one of heard) {
+    const name = `${one.kind} ${one.address}`;
+    if (!said.get(name)?.suppress) said.set(name, one.suppress ? one : (said.get(name) ?? one));
+  }
+  return [...said.values()];
 }
 
 /** Finds the email and writes down what `judge` makes of it, in one transaction. @returns what was new; empty where there is no such email */

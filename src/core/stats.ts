@@ -53,7 +53,7 @@ const providerOf = (destination: string) =>
 
 /** What makes several rows of one email, each in another group. */
 const several: Partial<Record<Grouping, string>> = {
-  tag: ', unnest(tags) AS tag',
+  tag: ', LATERAL (SELECT DISTINCT unnest(tags) AS tag) AS tagged',
   destination: ', LATERAL (SELECT DISTINCT destination FROM recipients WHERE email_id = emails.id) AS reached',
   provider: `, LATERAL (SELECT DISTINCT ${providerOf('r.destination')} AS provider FROM recipients r WHERE r.email_id = emails.id) AS reached`,
 };

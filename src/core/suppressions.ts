@@ -33,7 +33,7 @@ export async function add(
   return db.prisma.suppression.findUniqueOrThrow({ where: { accountId_address: { accountId, address } } });
 }
 
-/** The same for many, with one statement, as bounces and complaints come in. */
+/** The same for many, with one statement, as bounces and complaints come in; of several reasons for one address the same gives way. */
 export async function addAll(
   db: Sql,
   entries: { accountId: string; address: string; reason: SuppressionReason; emailId: string | null }[],
@@ -45,7 +45,7 @@ export async function addAll(
            SELECT DISTINCT ON (account_id, address) id, account_id, address, reason, email_id
              FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::suppression_reason[], $5::uuid[])
                   AS s (id, account_id, address, reason, email_id)
-            ORDER BY account_id, address
+            ORDER BY account_id, address, (reason = 'unsubscribe')
            ON CONFLICT (account_id, address) DO UPDATE SET reason = excluded.reason, email_id = excluded.email_id
             WHERE suppressions.reason = 'unsubscribe' AND excluded.reason <> 'unsubscribe'`,
     values: [

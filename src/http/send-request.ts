@@ -174,7 +174,14 @@ function common(input: z.output<typeof fields> | z.output<typeof templatedFields
 
 function withBodies(input: z.output<typeof fields>, context: z.RefinementCtx): SendRequest {
   const { from, subject, html, text: plainText } = input;
-  const request = { ...common(input), from, subject, html: html ?? null, text: plainText ?? null };
+  const request = {
+    ...common(input),
+    from,
+    subject,
+    // An empty part would be the one that a reader shows.
+    html: html || null,
+    text: plainText || null,
+  };
   refuse(request, context);
   if (!html && !plainText) context.addIssue({ code: 'custom', path: ['html'], message: 'html or text is required' });
   return request;

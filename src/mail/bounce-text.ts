@@ -42,7 +42,7 @@ export function readBounceText(subject: string, text: string, failed: string[] =
   const somewhere = [...new Set(own.match(anywhere) ?? [])].filter((address) => !notRecipients.test(address));
   // Of several, nobody says which it is.
   const [only = null] = somewhere.length === 1 ? somewhere : [];
-  return [recipientOf(only, own, own, action)];
+  return [{ ...recipientOf(only, own, own, action), aliases: only === null ? somewhere.slice(0, mostRecipients) : [] }];
 }
 
 /** What stands in front of the returned message. */

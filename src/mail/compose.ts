@@ -3,7 +3,7 @@ import type { MessageAttachment } from './attachments.ts';
 import { type Body, composeBody } from './body.ts';
 import { composeFiles } from './compose-files.ts';
 import { writeAddresses, writeField, writeText } from './fields.ts';
-import { type Header, isFieldName } from './headers.ts';
+import { type Header, holdsAddresses, isFieldName } from './headers.ts';
 import { findWireDefect } from './wire.ts';
 
 export type { MessageAttachment };
@@ -69,7 +69,8 @@ function writeHeader(parts: MessageParts): string {
   header += writeField('Message-ID', [`<${parts.messageId}>`]);
   for (const { name, value } of parts.headers) {
     if (!isFieldName(name)) throw new Error('a header has a name that is none');
-    header += writeText(name, value, false);
+    // White space around them says nothing, and as text it would have to be kept in an encoded-word.
+    header += writeText(name, holdsAddresses(name) ? value.trim() : value, false);
   }
   return header;
 }

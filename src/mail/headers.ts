@@ -64,12 +64,15 @@ export function refuseHeader(name: string, value: string): string | null {
   const refused = refuseText(value);
   if (refused) return refused;
   if (value.trim() === '') return 'is empty';
-  // These hold addresses that an encoded-word would hide, so what cannot be folded cannot be sent.
-  if (/^(?:list-|in-reply-to$|references$)/.test(lower) && value.split(' ').some((run) => run.length > longestRun)) {
+  // What cannot be folded cannot be sent.
+  if (holdsAddresses(name) && value.split(' ').some((run) => run.length > longestRun)) {
     return `has more than ${longestRun} characters without a space`;
   }
   return null;
 }
+
+/** Whether a field holds addresses or ids, which an encoded-word would hide from programs. */
+export const holdsAddresses = (name: string): boolean => /^(?:list-|in-reply-to$|references$)/i.test(name);
 
 /**
  * Reads the header of a message with CRLF line ends: its fields in order, and the offset at which the body begins (the
