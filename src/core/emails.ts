@@ -21,7 +21,7 @@ export interface SendCall {
   requests: Sendable[];
   /** Where it has a key: however often and however parallel it is made, its emails are accepted once. */
   idempotency: idempotency.Idempotency | null;
-  /** Makes the answer from the results; where it throws, nothing was sent and the idempotency key stays free. */
+  /** Makes the answer from the results; where it throws, nothing was sent. The idempotency key stays free where no email was accepted. */
   respond: (results: Accepted[]) => unknown;
 }
 
@@ -69,30 +69,33 @@ async function answerIn(
   const turns = calls.map((call) => (call.idempotency ? (taken.next().value ?? 'first') : 'first'));
   const first = calls.flatMap(({ requests }, index) => (turns[index] === 'first' ? requests : []));
   const { results, ...effects } = await acceptIn(tx, queue, holder, first);
+  const kept: { key: string; response: unknown }[] = [];
+  const free: string[] = [];
   const answers = calls.map((call, index): SendAnswer => {
     const turn = turns[index] ?? 'first';
     if (turn instanceof ApiError) return { error: turn };
-    return turn === 'first' ? respondTo(call, results.splice(0, call.requests.length)) : { ...turn, replayed: true };
+    if (turn !== 'first') return { ...turn, replayed: true };
+    const own = results.splice(0, call.requests.length);
+    const answer = respondTo(call, own);
+    const key = call.idempotency?.key;
+    if (key === undefined) return answer;
+    // A batch answers even where all of it was refused; that is no success, and whoever asks again is to be heard again.
+    if ('response' in answer && own.some(isAccepted)) kept.push({ key, response: answer.response });
+    else free.push(key);
+    return answer;
   });
-  const made = calls.flatMap(({ idempotency: call }, index) => {
-    const answer = turns[index] === 'first' ? answers[index] : undefined;
-    return call && answer ? [{ key: call.key, answer }] : [];
-  });
-  await idempotency.keep(
-    tx,
-    holder.accountId,
-    made.flatMap(({ key, answer }) => ('response' in answer ? [{ key, response: answer.response }] : [])),
-    made.flatMap(({ key, answer }) => ('error' in answer ? [key] : [])),
-  );
+  await idempotency.keep(tx, holder.accountId, kept, free);
   return { answers, ...effects };
 }
+
+const isAccepted = (result: Accepted) => 'email' in result;
 
 /** A refusal of all that a call asked for is its answer; any other reason not to answer undoes what is under way. */
 function respondTo({ respond }: SendCall, results: Accepted[]): SendAnswer {
   try {
     return { response: respond(results), replayed: false };
   } catch (error) {
-    if (results.some((result) => 'email' in result)) throw error;
+    if (results.some(isAccepted)) throw error;
     return { error };
   }
 }

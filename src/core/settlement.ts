@@ -100,11 +100,11 @@ export async function settle(
                                 ELSE 'sent'::email_status END,
                   sent_at = CASE WHEN e.pending = t.done AND e.failed + t.failed + e.suppressed + t.suppressed = 0 THEN now() END
              FROM totals t WHERE e.id = t.email_id
-        RETURNING e.id, e.status, e.pending)
+        RETURNING e.id, e.status, e.pending, cardinality(e.recipient_addresses) > t.done OR coalesce(e.erased_at > 'epoch', false) AS more)
            -- Not joined: without statistics of what it has just written PostgreSQL would compare each row with each.
-           SELECT account_id, email_id, address, status::text AS status, attempts, last_response, uncertain FROM settled
+           SELECT account_id, email_id, address, status::text AS status, attempts, last_response, uncertain, NULL AS more FROM settled
            UNION ALL
-           SELECT NULL, id, NULL, status::text, NULL, NULL, NULL FROM updated WHERE pending = 0`,
+           SELECT NULL, id, NULL, status::text, NULL, NULL, NULL, more FROM updated WHERE pending = 0`,
     values: [
       ordered.map((entry) => entry.nodeId),
       ordered.map((entry) => entry.emailId),
@@ -126,7 +126,7 @@ export async function settle(
       suppress && isKnown(emailId, suppress.address) ? [{ ...suppress, reason: 'bounce' as const, emailId }] : [],
     ),
   );
-  return emitAbout(tx, queue, eventsOf(rows, new Date()));
+  return emitAbout(tx, queue, eventsOf(rows, await settledBefore(tx, rows), new Date()));
 }
 
 /**
@@ -205,19 +205,48 @@ interface Ended {
   email_id: string;
   address: null;
   status: EmailStatus;
+  /** It has, or may have, recipients that were settled before. An erased one is not among its addresses any more. */
+  more: boolean;
 }
 
-const finalEvents: Partial<Record<EmailStatus, EventType>> = {
-  sent: 'email.delivered',
-  failed: 'email.failed',
-  suppressed: 'email.suppressed',
+/** What is told of an email that ended, and of which of its recipients. */
+const finalEvents: Partial<Record<EmailStatus, { type: EventType; of: Settlement['status'] }>> = {
+  sent: { type: 'email.delivered', of: 'delivered' },
+  failed: { type: 'email.failed', of: 'failed' },
+  suppressed: { type: 'email.suppressed', of: 'suppressed' },
 };
 
+/** A recipient as an event names it. */
+interface Named {
+  email_id: string;
+  address: string;
+  status: string;
+  last_response: string | null;
+}
+
+/**
+ * All recipients of those emails that ended now and began to end before: an email fails for whom it failed, whoever was
+ * settled last. None, and no statement, where every email was settled at once, as one to a single recipient is.
+ */
+async function settledBefore(tx: Sql, rows: (Settled | Ended)[]): Promise<Map<string, Named[]>> {
+  const emailIds = rows.flatMap((row) =>
+    row.address === null && row.more && finalEvents[row.status] ? [row.email_id] : [],
+  );
+  if (emailIds.length === 0) return new Map();
+  const recipients = await tx.query<Named>({
+    name: 'settlement-recipients',
+    text: `SELECT email_id, address, status::text AS status, last_response FROM recipients
+            WHERE email_id = ANY(${unseen('$1::uuid[]')}::uuid[]) ORDER BY email_id, position`,
+    values: [emailIds],
+  });
+  return Map.groupBy(recipients, (one) => one.email_id);
+}
+
 /** What there is to tell: each recipient that was reached or kept waiting for the first time, and each email that ended. */
-function eventsOf(rows: (Settled | Ended)[], createdAt: Date): EventAbout[] {
+function eventsOf(rows: (Settled | Ended)[], before: Map<string, Named[]>, createdAt: Date): EventAbout[] {
   const settled = rows.filter((row) => row.address !== null);
   const ended = new Map(rows.flatMap((row) => (row.address === null ? [[row.email_id, row.status]] : [])));
-  const event = (type: EventType, row: Settled, about: Settled[]): EventAbout => ({
+  const event = (type: EventType, row: Settled, about: Named[]): EventAbout => ({
     type,
     accountId: row.account_id,
     emailId: row.email_id,
@@ -234,7 +263,9 @@ function eventsOf(rows: (Settled | Ended)[], createdAt: Date): EventAbout[] {
     const [first] = about;
     const status = ended.get(emailId);
     const final = status && finalEvents[status];
-    return first && final ? [...single, event(final, first, about)] : single;
+    if (!first || !final) return single;
+    const concerned = (before.get(emailId) ?? about).filter((one) => one.status === final.of);
+    return [...single, event(final.type, first, concerned)];
   });
 }
 

@@ -58,16 +58,20 @@ export async function addAll(
   });
 }
 
-/** One page of the list, newest first. */
+/**
+ * One page of the list, newest first.
+ *
+ * @param page its `parts`, in lower case: only addresses that have one of them in them; none: all
+ */
 export async function list(
   db: Database,
   accountId: string,
-  page: { limit: number; offset: number; reason: SuppressionReason | null; address: string | null },
+  page: { limit: number; offset: number; reason: SuppressionReason | null; parts: string[] },
 ): Promise<{ suppressions: Suppression[]; count: number }> {
   const where = {
     accountId,
     ...(page.reason ? { reason: page.reason } : {}),
-    ...(page.address ? { address: { contains: literal(page.address.toLowerCase()) } } : {}),
+    ...(page.parts.length > 0 ? { OR: page.parts.map((part) => ({ address: { contains: literal(part) } })) } : {}),
   };
   const [suppressions, count] = await Promise.all([
     db.prisma.suppression.findMany({ where, orderBy: { id: 'desc' }, take: page.limit, skip: page.offset }),

@@ -27,8 +27,8 @@ export async function lookUp(db: Database, named: NamedRecipient): Promise<Subsc
 }
 
 /**
- * Puts the recipient onto the account's suppression list: marketing mail is not sent to it any more. However old the email is,
- * and however often it is asked for; the event is told once for each email.
+ * Puts the recipient onto the account's suppression list: marketing mail is not sent to it any more. However often it
+ * is asked for, for as long as the email is kept; the event is told once for each email.
  *
  * @returns null when the email or the recipient is gone
  */

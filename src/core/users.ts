@@ -2,6 +2,7 @@ import type { Database } from '../db/client.ts';
 import { forbidden, unauthorized } from '../errors.ts';
 import type { Role } from '../generated/prisma/enums.ts';
 import { networkOf } from '../ip.ts';
+import { AddressError, parseMailbox } from '../mail/address.ts';
 import type { Subject } from './login-attempts.ts';
 import * as loginAttempts from './login-attempts.ts';
 import * as passwords from './passwords.ts';
@@ -23,12 +24,19 @@ export interface User {
  * @throws ApiError 401, 403 when the account is suspended, or 429
  */
 export async function login(db: Database, input: { email: string; password: string; address: string }): Promise<User> {
-  const email = input.email.toLowerCase();
+  const written = input.email.toLowerCase();
+  // Failures count for the one form that all spellings of an email have.
+  const email = canonical(input.email);
   // An email is tried from one address ten times; whoever knows the email alone cannot keep its owner out so easily.
   const network = networkOf(input.address);
   const own: Subject[] = [`pair:${network} ${email}`, `email:${email}`];
   const attempt = await loginAttempts.begin(db, [...own, `address:${network}`]);
-  const user = await db.prisma.user.findUnique({ where: { email }, include: { account: true } });
+  // The first admin's email is stored as it was configured, which need not be an address in its A-labels.
+  const found = await db.prisma.user.findMany({
+    where: { email: { in: [written, email] } },
+    include: { account: true },
+  });
+  const user = found.find((one) => one.email === written) ?? found[0];
   let isRight: boolean;
   try {
     isRight = await passwords.check(input.password, user?.passwordHash ?? null);
@@ -39,6 +47,16 @@ export async function login(db: Database, input: { email: string; password: stri
   if (!isRight || !user) throw unauthorized();
   await attempt.succeeded(own);
   return currentOf(user);
+}
+
+/** As a new user's email is stored: a domain in its A-labels. What is no address, as admin@localhost, is just in lower case. */
+function canonical(email: string): string {
+  try {
+    return parseMailbox(email).address.toLowerCase();
+  } catch (error) {
+    if (error instanceof AddressError) return email.toLowerCase();
+    throw error;
+  }
 }
 
 /**

@@ -11,6 +11,7 @@ import type { Logger } from '../log.ts';
 import { isAscii } from '../mail/address.ts';
 import { createReturnPath } from '../mail/token.ts';
 import type { Metrics } from '../metrics.ts';
+import { slowDown } from '../smtp/classify.ts';
 import {
   type Delivery,
   deliver,
@@ -142,9 +143,13 @@ export function withoutRoom(by: Judgement, claim: Claim, email: OutgoingEmail, r
   return record(by, claim, waited, email, false);
 }
 
-/** True when what happened to one recipient would have happened to any other of the destination. */
-function isAboutAll({ outcome, phase, class: about }: RecipientResult): boolean {
-  return outcome !== 'delivered' && (isBeforeMail(phase) || about === 'rate');
+/**
+ * True when what happened to one recipient would have happened to any other of the destination. That much comes for one
+ * mailbox is of class `rate` too; only what asks for less from here speaks for all, and then it fails none unasked.
+ */
+function isAboutAll({ outcome, phase, reply }: RecipientResult): boolean {
+  if (isBeforeMail(phase)) return outcome !== 'delivered';
+  return outcome === 'deferred' && reply !== null && slowDown(phase, reply) !== null;
 }
 
 /** One copy, in one transaction for everybody who reads it. */
@@ -249,8 +254,11 @@ export function record(
     const made = attempts + 1;
     const result = finalResult(delivery, address);
     const outcome = decide(result, { attempts: made, dueAt: email?.dueAt ?? now }, policy, now);
-    const held = result.uncertain && outcome.status === 'deferred' && email?.onUncertain === 'hold';
-    const undone = cutShort && outcome.status === 'deferred' && !result.uncertain;
+    // On the suppression list it is over, also where no server was asked: it would be counted again with each attempt.
+    const suppressed = isSuppressed(email, address);
+    const comesAgain = outcome.status === 'deferred' && !suppressed;
+    const held = result.uncertain && comesAgain && email?.onUncertain === 'hold';
+    const undone = cutShort && comesAgain && !result.uncertain;
     // Said for good: a server that says "later" for three days has not said that the mailbox does not exist.
     const nobodyThere = result.outcome === 'bounced' && saysNobodyThere(result.class);
     return {
@@ -258,9 +266,9 @@ export function record(
       emailId: claim.emailId,
       position,
       jobId: claim.jobId,
-      status: isSuppressed(email, address) ? 'suppressed' : outcome.status,
+      status: suppressed ? 'suppressed' : outcome.status,
       attempts: undone ? attempts : made,
-      nextAttemptAt: undone ? now : held ? pausedUntil : outcome.nextAttemptAt,
+      nextAttemptAt: suppressed ? null : undone ? now : held ? pausedUntil : outcome.nextAttemptAt,
       waitingFor: held ? heldNote : null,
       uncertain: result.uncertain,
       lastResponse: outcome.response,

@@ -8,6 +8,7 @@ import type { Database } from '../db/client.ts';
 import { timeOf } from '../ids.ts';
 import type { Queue } from '../queue.ts';
 import { type AttemptRecord, type AttemptTools, attempt, withoutRoom } from './attempt.ts';
+import { lastTries } from './last-tries.ts';
 import { defaultLimits, type Limits } from './limits.ts';
 import { type Line, Lines } from './lines.ts';
 import { measureOf } from './measure.ts';
@@ -285,11 +286,18 @@ export class Dispatcher {
       this.#lines.wakeIn(line, ms, () => this.#serve(line.site.name));
       return;
     }
-    // Whose time is over gets its last attempt whatever the site does: nothing waits for ever without being tried.
-    const kind = ({ emailId }: Claim) => (this.#isOver(timeOf(emailId)) ? 'over' : 'rest');
-    const { over = [], rest = [] } = Object.groupBy(this.#lines.cut(line, 0), kind);
-    for (const claim of over) this.#begin(line, claim);
-    this.#park(rest, this.#in(ms * (1 + Math.random() / 10)), `${line.site.name}: ${turn.reason}`);
+    const until = this.#in(ms * (1 + Math.random() / 10));
+    const reason = `${line.site.name}: ${turn.reason}`;
+    // None was due before it was accepted, so that only of the old ones it has to be read when they were.
+    const kind = ({ emailId }: Claim) => (this.#isOver(timeOf(emailId)) ? 'old' : 'rest');
+    const { old = [], rest: others = [] } = Object.groupBy(this.#lines.cut(line, 0), kind);
+    this.#park(others, until, reason);
+    if (old.length === 0) return;
+    void lastTries(this.#db, old, (dueAt) => this.#isOver(dueAt)).then(({ over, rest }) => {
+      const goesOn = !this.#stopping && !this.#tools.lease.onHold;
+      if (goesOn) for (const claim of over) this.#begin(line, claim);
+      this.#park(goesOn ? rest : old, until, reason);
+    });
   }
 
   #parkPaused(line: Line): void {

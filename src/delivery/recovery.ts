@@ -3,7 +3,7 @@ import { unlink } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
 import type { Clock } from '../clock.ts';
 import * as outgoing from '../core/outgoing.ts';
-import { newAttempts, settle } from '../core/settlement.ts';
+import { newAttempts, type Settlement, settle } from '../core/settlement.ts';
 import type { Database } from '../db/client.ts';
 import type { Logger } from '../log.ts';
 import type { Queue } from '../queue.ts';
@@ -78,10 +78,22 @@ async function writeDown(
     db,
     records.flatMap((one) => one.attempts),
   );
-  const settlements = records.flatMap((one) => one.settlements);
+  const settlements = oneForEach(records.flatMap((one) => one.settlements));
   const told = await db.transaction((tx) => settle(tx, queue, settlements, attempts));
   if (told > 0) queue.webhooks.wake();
   return attempts.length;
+}
+
+/**
+ * One for each recipient of a claim, who may have been in several dots of it: of two PostgreSQL would take either. That it
+ * was delivered is true whatever another dot came to; otherwise the last one counts.
+ */
+function oneForEach(settlements: Settlement[]): Settlement[] {
+  const whom = ({ emailId, position }: Settlement) => `${emailId} ${position}`;
+  const isDelivered = ({ status }: Settlement) => status === 'delivered';
+  const reached = new Set(settlements.filter(isDelivered).map(whom));
+  const kept = settlements.filter((one) => isDelivered(one) || !reached.has(whom(one)));
+  return [...new Map(kept.map((one) => [`${whom(one)} ${one.jobId}`, one])).values()];
 }
 
 function sessionOf({ pending, results }: Dot): Session {

@@ -1,9 +1,23 @@
 import { z } from 'zod';
 import { isId } from '../ids.ts';
+import { AddressError, normalizeDomain } from '../mail/address.ts';
 import { line, oneOf, page, timestamp } from './validation.ts';
 
 /** Strings are compared as they are stored: addresses, domains and words in lower case. */
 const lower = (most: number) => line(most).transform((value) => value.toLowerCase());
+
+/** An address, a domain or a part of one as it would be stored: a domain in its A-labels; what is none yet just in lower case. */
+export function asStored(text: string): string {
+  const at = text.lastIndexOf('@') + 1;
+  try {
+    return text.slice(0, at).toLowerCase() + normalizeDomain(text.slice(at));
+  } catch (error) {
+    if (error instanceof AddressError) return text.toLowerCase();
+    throw error;
+  }
+}
+
+const address = line(320).transform(asStored);
 
 const fields = {
   ...page,
@@ -15,9 +29,9 @@ const fields = {
   status: oneOf(['queued', 'sent', 'failed', 'suppressed', 'canceled']).optional().describe('The status it has now.'),
   type: oneOf(['transactional', 'marketing']).optional().describe('What it was sent as.'),
   tag: line(256).optional().describe('A label that it carries.'),
-  from: lower(320).optional().describe("The sender's address, without a name."),
-  to: lower(320).optional().describe('The address of a recipient, be it in to, cc or bcc.'),
-  domain: lower(253).optional().describe("The sender's domain."),
+  from: address.optional().describe("The sender's address, without a name."),
+  to: address.optional().describe('The address of a recipient, be it in to, cc or bcc.'),
+  domain: line(253).transform(asStored).optional().describe("The sender's domain."),
   q: lower(998).optional().describe('Words that the subject has, all of them.'),
   created_after: timestamp.optional().describe('Accepted at this time or later.'),
   created_before: timestamp.optional().describe('Accepted before this time.'),

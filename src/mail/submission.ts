@@ -4,7 +4,7 @@ import type { Mailbox } from './address.ts';
 import { parseAddressList } from './address-list.ts';
 import { isContentId, isMediaType, type MessageAttachment, withoutPath } from './attachments.ts';
 import { refuseText } from './characters.ts';
-import { type Header, refuseHeader } from './headers.ts';
+import { type Header, longestValue, refuseHeader } from './headers.ts';
 import { type MimePart, readParts } from './mime.ts';
 import { MimeError } from './mime-error.ts';
 import type { Parameterised } from './parameters.ts';
@@ -89,9 +89,12 @@ function readSender(fields: ReceivedField[], name: 'From' | 'Sender'): Mailbox |
   }
 }
 
-/** Several fields are read as one, as some clients write them. */
+/**
+ * Several fields are read as one, as some clients write them. One without any `@`, such as cron's `To: root`, names somebody on
+ * the machine that it comes from, whom the envelope calls otherwise.
+ */
 function readAddresses(fields: ReceivedField[], name: string): Mailbox[] {
-  const own = fields.filter((field) => field.name.toLowerCase() === name.toLowerCase());
+  const own = fields.filter((field) => field.name.toLowerCase() === name.toLowerCase() && field.value.includes('@'));
   return own.flatMap(({ value }) => parseAddressList(name, value).mailboxes);
 }
 
@@ -106,7 +109,8 @@ function readOthers(fields: ReceivedField[]): Header[] {
   const headers = fields.flatMap(({ name, value: raw }) => {
     // A name that takes no value at all is one of ours.
     if (raw === '' || refuseHeader(name, 'x') !== null) return [];
-    const value = readText(name, raw);
+    const text = readText(name, raw);
+    const value = name.toLowerCase() === 'references' ? shortened(text) : text;
     const refused = refuseHeader(name, value);
     if (refused) throw new MimeError(`${name}: ${refused}`);
     return [{ name, value }];
@@ -117,6 +121,18 @@ function readOthers(fields: ReceivedField[]): Header[] {
     seen.add(name.toLowerCase());
   }
   return headers;
+}
+
+/** A long thread has more ids than are kept: the first says what it is, and the last ones where in it (RFC 5537 section 3.4.4). */
+function shortened(references: string): string {
+  if (references.length <= longestValue) return references;
+  const [first = '', ...others] = references.trim().split(/\s+/);
+  let begin = others.length;
+  for (let length = first.length; begin > 0; begin -= 1) {
+    length += 1 + (others[begin - 1] ?? '').length;
+    if (length > longestValue) break;
+  }
+  return [first, ...others.slice(begin)].join(' ');
 }
 
 function readControls(fields: ReceivedField[]): SubmittedMessage['controls'] {

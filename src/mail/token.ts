@@ -62,7 +62,7 @@ export function parseReturnPath(key: Buffer, address: string, host: string): Ret
   return { emailId: uuidOf(named), recipient: { position: place & ~notAlone, alone: (place & notAlone) === 0 } };
 }
 
-/** What stands in the links that end marketing mail for one recipient: only we can have made it, and it does not expire. */
+/** What stands in the links that end marketing mail for one recipient: only we can have made it, and it is good for as long as the email is kept. */
 export function createUnsubscribeToken(key: Buffer, { emailId, position }: NamedRecipient): string {
   return sign(key, 'unsubscribe', Buffer.concat([bytesOf(emailId), Buffer.of(checked(position))]));
 }

@@ -108,7 +108,7 @@ export class Connection {
     return this.#replies.length > 0 || !this.#parser.empty;
   }
 
-  /** Caps all deadlines together from now on, in milliseconds. */
+  /** Caps all deadlines together from now on, in milliseconds, in place of the cap before. */
   limit(ms: number): void {
     this.#limit = performance.now() + ms;
   }

@@ -13,7 +13,7 @@ export interface Deadlines {
   content: number;
   /** The reply to the final dot. */
   dot: number;
-  /** One transaction with all of its steps. */
+  /** One transaction with all of its steps up to the final dot, whose answer has its own time. */
   transaction: number;
 }
 

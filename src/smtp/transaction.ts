@@ -218,6 +218,8 @@ class Transaction {
     if (this.#connection.lost !== null) return this.#lose('data', this.#connection.lost);
     if (!allowed) return this.#giveUp();
     this.#connection.conversation?.said(['.']);
+    // However long it took up to here: a reply to the dot that is not waited for may cost a second copy.
+    this.#connection.limit(deadlines.dot);
     this.#connection.finish(...tail, finalDot);
     const end = await this.#connection.read(deadlines.dot);
     if (isLost(end)) this.#lose('dot', end, true);

@@ -79,7 +79,7 @@ export class WebhookDispatcher {
 
   start(): void {
     this.#unsubscribe = this.#queue.webhooks.onWake(() => this.#pump());
-    this.#timer = setInterval(() => this.#pump(), pollEveryMs);
+    this.#timer = setInterval(() => this.#tick(), pollEveryMs);
     this.#pump();
   }
 
@@ -90,14 +90,32 @@ export class WebhookDispatcher {
     this.#unsubscribe();
     const ender = setTimeout(() => this.#abort.abort(), drainMs);
     this.#recorder.giveUpAfter(drainMs);
-    const untouched = [...this.#waiting.values()].flat();
-    this.#waiting.clear();
-    await this.#giveBack(untouched);
+    await this.#giveBack(this.#emptyLines());
     await new Promise<void>((resolve) => {
       this.#idle = resolve;
       this.#checkIdle();
     });
     clearTimeout(ender);
+  }
+
+  #tick(): void {
+    if (this.#tools.lease.onHold) this.#putDown();
+    // A hold that was over before it was seen here has left lines that nothing else would look at.
+    else this.#admitAll();
+    this.#pump();
+  }
+
+  /** Gives back what has not begun: it may be decided about while the service is on hold. */
+  #putDown(): void {
+    const untouched = this.#emptyLines();
+    if (untouched.length > 0) void this.#giveBack(untouched);
+  }
+
+  #emptyLines(): calls.Claim[] {
+    const untouched = [...this.#waiting.values()].flat();
+    this.#waiting.clear();
+    this.#leftOut.clear();
+    return untouched;
   }
 
   #checkIdle(): void {
@@ -150,8 +168,9 @@ export class WebhookDispatcher {
     return taken;
   }
 
-  /** Moves claims of this endpoint from waiting to running while there is room. */
+  /** Moves claims of this endpoint from waiting to running while there is room, and none while the service is on hold. */
   #admit(webhookId: string): void {
+    if (this.#tools.lease.onHold) return;
     const line = this.#waiting.get(webhookId);
     for (let next = line?.[0]; line && next && this.#slots.hasRoomFor(next); next = line[0]) {
       line.shift();
@@ -222,8 +241,8 @@ export class WebhookDispatcher {
       );
       const body = Buffer.from(call.payload);
       const signed = { id: claim.deliveryId, timestamp: Math.floor(clock.now().getTime() / 1000), body };
-      // A process that was frozen and taken for dead: others make this call.
-      if (!lease.valid() || lease.nodeId !== claim.nodeId) return undone(claim, call, clock.now());
+      // A process that was frozen and taken for dead: others make this call. On hold nobody does.
+      if (!lease.valid() || lease.nodeId !== claim.nodeId || lease.onHold) return undone(claim, call, clock.now());
       const headers = signatureHeaders(signed, secrets);
       const answer = await post(poster, { url: call.url, headers, body }, this.#abort.signal);
       return answer.status === null && this.#abort.signal.aborted

@@ -8,7 +8,7 @@ import * as nodes from '../../src/core/nodes.ts';
 import type { OutgoingEmail } from '../../src/core/outgoing.ts';
 import type { Claim } from '../../src/core/recipients.ts';
 import type { Database } from '../../src/db/client.ts';
-import { attempt } from '../../src/delivery/attempt.ts';
+import { attempt, withoutRoom } from '../../src/delivery/attempt.ts';
 import { Journal } from '../../src/delivery/journal.ts';
 import { Lease } from '../../src/delivery/lease.ts';
 import { MessageBuilder } from '../../src/delivery/message.ts';
@@ -119,3 +119,82 @@ t.test('a node whose claims were given to others writes no final dot: QUE-07', a
     t.strictSame(noted, dots, `${what}: what is in the journal`);
   }
 });
+
+/** An attempt for these recipients of `example.test`, of a node that nothing happens to, and whom the server was asked for. */
+async function tryFor(
+  t: Test,
+  names: string[],
+  { email = emailOf(), keys = keyring, replies = {} as Record<string, string> } = {},
+) {
+  const lease = { nodeId: newId(), valid: () => true } as unknown as Lease;
+  const recipients = names.map((name, position) => ({ position, address: `${name}@example.test`, attempts: 0 }));
+  const claim: Claim = {
+    ...{ nodeId: lease.nodeId, jobId: newId(), emailId: email.id, destination: 'example.test', recipients },
+  };
+  const asked: string[] = [];
+  const { transport } = await startScripted(t, async (peer) => {
+    await peer.greet();
+    for (;;) {
+      const line = await peer.line();
+      const name = /^RCPT TO:<(\w+)@/.exec(line)?.[1];
+      if (name !== undefined) asked.push(name);
+      peer.send(`${line === 'DATA' ? '354 go' : (replies[name ?? ''] ?? '250 ok')}\r\n`);
+      if (line !== 'DATA') continue;
+      await peer.until('\r\n.\r\n');
+      peer.send('250 taken\r\n');
+    }
+  });
+  const folder = mkdtempSync(join(tmpdir(), 'sendwright-attempt-'));
+  const journal = new Journal(folder, silentLog);
+  t.teardown(() => {
+    journal.close();
+    rmSync(folder, { recursive: true, force: true });
+  });
+  const clock = { now: () => new Date() };
+  const policy = { scheduleMs: [60_000], forMs: 3_600_000 };
+  const messages = new MessageBuilder(keys, { key: randomBytes(32), baseUrl: 'https://out.test', host: 'out.test' });
+  const tools = {
+    ...{ transport, lease, clock, journal, messages, policy, log: silentLog, metrics: new Metrics() },
+    returnPath: { key: randomBytes(32), host: 'out.test' },
+  };
+  const how = { site: { perConnection: null }, remark: null, source: null, signal: new AbortController().signal };
+  return { ...(await attempt(tools, claim, email, how)), asked, claim, tools };
+}
+
+t.test('what is about one mailbox decides for no other copy of a marketing email', async (t) => {
+  const names = ['busy', 'ann', 'bob'];
+  const taken = { status: 'delivered' };
+  const table: [reply: string, expected: { status: string }[], asked: string[]][] = [
+    [
+      '550 5.2.1 The user you are trying to contact is receiving mail at a rate that prevents additional messages from being delivered.',
+      [{ status: 'failed' }, taken, taken],
+      names,
+    ],
+    ['450 4.2.1 The user is receiving mail too quickly.', [{ status: 'deferred' }, taken, taken], names],
+    // Said of us, but for good: the others are asked for all the same.
+    ['550 Ip frequency limited.', [{ status: 'failed' }, taken, taken], names],
+    ['451 4.7.1 Rate limit exceeded for 192.0.2.1. Try again later.', Array(3).fill({ status: 'deferred' }), ['busy']],
+  ];
+  for (const [reply, expected, whom] of table) {
+    const email = { ...emailOf(), type: 'marketing' as const };
+    const { settlements, asked } = await tryFor(t, names, { email, replies: { busy: reply } });
+    t.match(settlements, expected, reply);
+    t.strictSame(asked, whom, reply);
+  }
+});
+
+t.test(
+  'a recipient that came onto the suppression list is settled for good, whatever became of the email',
+  async (t) => {
+    const email = { ...emailOf(), suppressed: new Set(['b@example.test']) };
+    // Sealed with another key: it cannot be built.
+    const keys = new Keyring(testKey(2));
+    const { settlements, claim, tools } = await tryFor(t, ['b', 'c'], { email, keys });
+    const expected = [
+      { status: 'suppressed', nextAttemptAt: null },
+      { status: 'deferred', nextAttemptAt: Date },
+    ];
+    t.match(settlements, expected, 'it could not be built');
+    t.match(withoutRoom(tools, claim, email, 'no room').settlements, expected, 'its pool had no room');
+  },
+);

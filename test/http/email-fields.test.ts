@@ -308,3 +308,18 @@ t.test('what only looks like a line end is text, and arrives as it was given', a
     });
   }
 });
+
+t.test('a text that is empty is none: as a part of its own a reader would show it instead of the other', async (t) => {
+  const { node, send, account } = await startMailer('api,mta');
+  const token = (await node.call('POST', '/api/v1/auth/login', { body: account })).body.token;
+  const of = async (fields: Fields) => {
+    const { body } = await send(fields);
+    const arrived = await eventually(async () => {
+      const { messages } = (await node.call('GET', '/api/v1/sandbox/messages?limit=10', { token })).body;
+      return messages.find((message: { email_id: string }) => message.email_id === body.email.id);
+    });
+    return /^Content-Type: (\S+);/m.exec(arrived.raw)?.[1];
+  };
+  t.equal(await of({ html: '', text: 'hello' }), 'text/plain');
+  t.equal(await of({ html: '<p>hello</p>', text: '' }), 'text/html');
+});

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { buildSender } from '../support/build.ts';
+import { buildSender, buildVerifiedDomain } from '../support/build.ts';
 import { figure } from '../support/figure.ts';
 import { testKey } from '../support/keys.ts';
 import { startTestNode } from '../support/node.ts';
@@ -108,5 +108,20 @@ t.test('idempotency', async (t) => {
     t.match(first.body, { count: 2, errors: [{ index: 1 }] });
     t.same(second.body, first.body);
     t.equal(second.headers.get('idempotent-replayed'), 'true');
+  });
+
+  t.test('does not keep a batch of which nothing was accepted', async (t) => {
+    const before = await storedRows(node);
+    const refused = { emails: [0, 1].map(() => ({ ...body, from: 'a@later.test' })) };
+    for (const _ of [1, 2]) {
+      const answer = await send('b2', refused, '/api/v1/emails/batch');
+      t.match(answer, { status: 200, body: { emails: [], count: 2, errors: [{ index: 0 }, { index: 1 }] } });
+      t.equal(answer.headers.get('idempotent-replayed'), null);
+    }
+    t.same(await storedRows(node), before);
+    await buildVerifiedDomain(node.db, sender.account.id, encryptionKey, 'later.test');
+    const accepted = await send('b2', refused, '/api/v1/emails/batch');
+    t.match(accepted.body, { emails: [{ status: 'queued' }, { status: 'queued' }], errors: [] });
+    t.same((await send('b2', refused, '/api/v1/emails/batch')).body, accepted.body);
   });
 });

@@ -1,5 +1,6 @@
+import { domainToASCII } from 'node:url';
 import t from 'tap';
-import { buildSender } from '../support/build.ts';
+import { buildSender, buildVerifiedDomain } from '../support/build.ts';
 import { encryptionKey, sharedNode } from '../support/shared-node.ts';
 
 t.test('the log is searched and paged', async (t) => {
@@ -76,6 +77,29 @@ t.test('the log is searched and paged', async (t) => {
     t.match(await search(query), { status: 400, body: { error: 'invalid request', detail } }, query);
   }
   t.ok(account);
+});
+
+t.test('the log is searched by a domain in either spelling', async (t) => {
+  const node = await sharedNode('api');
+  const { account, key } = await buildSender(node.db, encryptionKey);
+  // A name of its own: the node is shared, and only one account has a domain.
+  const domain = `bücher-${account.id}.test`;
+  await buildVerifiedDomain(node.db, account.id, encryptionKey, domain);
+  const body = { from: `Shop@${domain}`, to: 'Ann@bücher.test', subject: 's', text: 't' };
+  t.equal((await node.call('POST', '/api/v1/emails', { key, body })).status, 200);
+  const count = async (query: Record<string, string>) =>
+    (await node.call('GET', `/api/v1/emails?${new URLSearchParams(query)}`, { key })).body.count;
+  const found = [
+    { to: 'ann@BÜCHER.test' },
+    { to: 'ann@xn--bcher-kva.test' },
+    { from: `shop@${domain}` },
+    { domain },
+    { domain: domain.toUpperCase() },
+    { domain: domainToASCII(domain) },
+  ];
+  for (const query of found) t.equal(await count(query), 1, JSON.stringify(query));
+  for (const query of [{ to: 'ann@bücher' }, { to: '@bücher.test' }, { from: 'bü' }, { domain: 'bü' }, { domain: '@' }])
+    t.equal(await count(query), 0, JSON.stringify(query));
 });
 
 t.test('what is kept as a number is counted to the end, another search to 10,000 or by words to 1,000', async (t) => {

@@ -34,6 +34,24 @@ t.test('login', async (t) => {
     t.equal(status, 200);
   });
 
+  t.test('takes a domain in either spelling', async (t) => {
+    const credentials = { email: 'Free@bücher.test', password: 'a good password' };
+    const admin = { email: 'admin@example.test', password: node.adminPassword };
+    const { token } = (await node.call('POST', login, { body: admin })).body;
+    const made = await node.call('POST', '/api/v1/admin/accounts', { token, body: { name: 'n', ...credentials } });
+    t.match(made, { status: 201, body: { user: { email: 'free@xn--bcher-kva.test' } } });
+    for (const email of [credentials.email, 'free@BÜCHER.test', 'free@xn--bcher-kva.test'])
+      t.equal((await node.call('POST', login, { body: { ...credentials, email } })).status, 200, email);
+    // The first admin's email is stored as it was configured.
+    const account = await buildAccount(node.db);
+    const email = 'root@bücher.test';
+    await node.db.prisma.user.update({ where: { email: account.email }, data: { email } });
+    t.equal((await node.call('POST', login, { body: { email, password: account.password } })).status, 200, email);
+    for (const email of ['nobody@bücher.test', 'free@bücher', '@bücher.test', 'bücher.test', 'a@b@bücher.test'])
+      t.equal((await node.call('POST', login, { body: { ...credentials, email } })).status, 401, email);
+    await forgetFailures(node);
+  });
+
   t.test('answers the same for an unknown email and for a wrong password', async (t) => {
     const account = await buildAccount(node.db);
     const wrong = await node.call('POST', login, { body: { email: account.email, password: 'wrong' } });

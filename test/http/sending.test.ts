@@ -202,12 +202,12 @@ t.test('scheduling', async (t) => {
     const revoked = await buildKey(node.db, node.account.id);
     const byRevoked = await node.call('POST', '/api/v1/emails', {
       key: revoked,
-      body: { from: node.from, to: 'a@later.test', subject: 's', text: 't', scheduled_at: at(1_500) },
+      body: { from: node.from, to: 'a@later.test', subject: 's', text: 't', scheduled_at: at(4_000) },
     });
-    const toSuppressed = await node.send({ to: ['Late@later.test'], scheduled_at: at(1_500) });
+    const toSuppressed = await node.send({ to: ['Late@later.test'], scheduled_at: at(4_000) });
     // Of which PostgreSQL has lower case of its own, in each locale another.
-    const toOdd = await node.send({ to: ['\u0130LK@later.test'], scheduled_at: at(1_500) });
-    const toBoth = await node.send({ to: ['late@later.test', 'other@later.test'], scheduled_at: at(1_500) });
+    const toOdd = await node.send({ to: ['\u0130LK@later.test'], scheduled_at: at(4_000) });
+    const toBoth = await node.send({ to: ['late@later.test', 'other@later.test'], scheduled_at: at(4_000) });
     await node.db.query({
       text: 'UPDATE api_keys SET revoked_at = now() WHERE key_prefix = $1',
       values: [revoked.slice(0, 12)],
@@ -320,6 +320,18 @@ t.test('suppressions', async (t) => {
     }
     t.equal(await node.db.prisma.recipient.count({ where: { nextAttemptAt: { not: null } } }), 0);
     t.match(await send({ to: 'fine@example.test' }), { status: 'queued' });
+  });
+
+  t.test('why it was suppressed is cut between characters', async (t) => {
+    const addresses = Array.from(
+      { length: 50 },
+      (_, n) => `${n ? '' : 'a'.repeat(11)}${'\u{1F600}'.repeat(12)}${10 + n}@b.test`,
+    );
+    for (const address of addresses) await suppress(address);
+    const email = await send({ to: addresses });
+    t.match(email, { status: 'suppressed', error: /\(manual\); / });
+    t.ok(email.error.length <= 2_000 && email.error.isWellFormed());
+    await node.db.prisma.suppression.deleteMany({ where: { address: { in: addresses } } });
   });
 
   t.test('who unsubscribed still gets what is not marketing', async (t) => {

@@ -25,7 +25,7 @@ t.test('statistics', async (t) => {
   const stats = (query: string, key = node.key) => node.call('GET', `/api/v1/stats?${query}`, { key });
   t.match((await stats('')).body, { interval: 'day', group_by: null, buckets: [] });
 
-  const first = await node.send({ to: ['a@r.test', 'gone@r.test'], tags: ['one', 'two'] });
+  const first = await node.send({ to: ['a@r.test', 'gone@r.test'], tags: ['one', 'two', 'one'] });
   await node.send({ to: 'b@r.test', tags: ['one'], type: 'marketing' });
   await node.send({ to: 'busy@r.test' });
   await eventually(

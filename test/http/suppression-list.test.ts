@@ -14,6 +14,13 @@ t.test('the suppression list is searched by what an address has in it', async (t
   t.strictSame(await found('a_n'), ['a_n@shop.test'], 'what means anything in a pattern means itself');
   t.strictSame(await found('%'), []);
   t.strictSame(await found('\\'), []);
+
+  for (const address of ['dora@bücher.test', 'bü.cher@other.test']) await call('POST', '/suppressions', { address });
+  for (const text of ['dora@bücher.test', 'a@BÜCHER.test', '@bücher.test', 'bücher.test', 'xn--bcher'])
+    t.strictSame(await found(text), ['dora@xn--bcher-kva.test'], `${text}: a domain in either spelling`);
+  t.strictSame(await found('bü.cher'), ['bü.cher@other.test'], 'what could be a domain is found before the @ too');
+  t.strictSame(await found('Bü'), ['bü.cher@other.test']);
+  t.strictSame(await found('@bücher'), [], 'what is no domain yet means itself');
 });
 
 t.test('many addresses are put on the list with one call, or none of them', async (t) => {
@@ -35,6 +42,17 @@ t.test('many addresses are put on the list with one call, or none of them', asyn
     (await call('POST', '/suppressions/import', { suppressions: tooMany })).body.detail,
     /10000 entries at the most/,
   );
+
+  for (const reasons of [
+    ['unsubscribe', 'complaint'],
+    ['complaint', 'unsubscribe'],
+  ]) {
+    const address = `${reasons[0]}-first@two.test`;
+    await call('POST', '/suppressions/import', { suppressions: reasons.map((reason) => ({ address, reason })) });
+    const { body } = await call('GET', `/suppressions?address=${address}`);
+    t.match(body, { count: 1, suppressions: [{ reason: 'complaint' }] }, 'of two reasons the one that says more');
+    await call('DELETE', `/suppressions/${address}`);
+  }
 
   await call('POST', '/suppressions', { address: 'last@shop.test' });
   const { headers, body } = await call('GET', '/suppressions/export');

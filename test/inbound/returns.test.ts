@@ -130,9 +130,35 @@ t.test('who passed it on is not gone because somebody behind is', async (t) => {
   t.strictSame(await suppressed(), []);
   await deliver(returnPath(passed), bounce({ to: 'list@example.com' }));
   t.strictSame(await suppressed(), ['list@example.com bounce'], 'what was said of another does not hide it');
+  const team = await send('team@example.com');
+  const forMember = bounce({ to: 'bob@gone.example' });
+  const expanded = forMember.replace('Action: failed', 'Original-Recipient: rfc822;team@example.com\nAction: failed');
+  t.not(expanded, forMember);
+  await deliver(returnPath(team), expanded);
+  const inWords = (words: string) => `From: MAILER-DAEMON@mx.other.test\nSubject: failure notice\n\n${words}\n`;
+  const others = await send('readers@example.com');
+  for (const words of [
+    'Your message to readers@example.com was passed on, and could not be delivered to member@gone.example. The server said: 550 5.1.1 no such user',
+    'We could not deliver to the list members one@gone.example and two@gone.example: 550 5.1.1 no such user',
+  ])
+    await deliver(returnPath(others), inWords(words));
+  t.strictSame(await suppressed(), ['list@example.com bounce'], 'nor where the notice says who was written to');
+  t.match((await read(team)).returns, [{ recipient: 'team@example.com', diagnostic: /^for bob@gone\.example: 550/ }]);
+  t.match((await read(others)).returns, [{ diagnostic: /^for \S+@\S+ or \S+@\S+: / }]);
   const renamed = await send('jane+news@example.com');
   await deliver(returnPath(renamed), bounce({ to: 'jane@internal.example.net' }));
   t.ok((await suppressed()).includes('jane+news@example.com bounce'));
+});
+
+t.test('a refusal for the policy of a server suppresses nobody, whatever it says of a domain', async (t) => {
+  const { send, suppressed } = await scene.sender();
+  for (const said of [
+    '550 5.7.25 Reverse host name not found',
+    '554 5.7.1 Client host unknown',
+    '550 5.7.1 Domain shop.example does not exist',
+  ])
+    await deliver(returnPath(await send('jane@example.com')), bounce({ said }));
+  t.strictSame(await suppressed(), []);
 });
 
 t.test('INJ-13: what PostgreSQL does not take, and what a terminal obeys, is left out', async (t) => {

@@ -50,6 +50,8 @@ t.test('what is encoded, and where lines end', async (t) => {
   ]);
   const custom = await header({ headers: [{ name: 'List-Id', value }] });
   t.equal(custom.at(-1), 'List-Id: My =?utf-8?Q?Zo=C3=AB?= list <l.b.example>');
+  const spaced = await header({ headers: [{ name: 'In-Reply-To', value: ' <a@b.example> ' }] });
+  t.equal(spaced.at(-1), 'In-Reply-To: <a@b.example>', 'programs read it, and none decodes it');
   const url = `<https://x.example/${'u'.repeat(300)}>`;
   t.equal(
     (await header({ headers: [{ name: 'List-Unsubscribe', value: `${url}, <mailto:u@x.example>` }] })).at(-2),

@@ -171,6 +171,11 @@ t.test('lists of addresses: comments, groups, quotes, and no repair', async (t) 
     [null, 'e@f.test'],
   ]);
   t.strictSame(await to('=?utf-8?Q?J=C3=B6rg_=28x=29?= =?utf-8?B?IEw=?= <j@b.test>'), [['Jörg (x) L', 'j@b.test']]);
+  t.strictSame(
+    [await to('root'), await to('Cron Daemon <root>')],
+    [[], []],
+    'somebody on the machine that it comes from',
+  );
   for (const bad of [
     '"a@b.test',
     'a@b.test (',
@@ -180,4 +185,18 @@ t.test('lists of addresses: comments, groups, quotes, and no repair', async (t) 
     'a@b.test; c@d.test',
   ])
     await t.rejects(to(bad), { name: 'MimeError', message: /^To: / }, bad);
+});
+
+t.test('of the ids of a long thread the first and the last are kept', async (t) => {
+  const ids = Array.from({ length: 400 }, (_, n) => `<${n}@thread.example>`);
+  const references = async (own: string[]) => {
+    const bytes = Buffer.from(`From: a@b.test\r\nReferences: ${own.join('\r\n ')}\r\n\r\nx`);
+    return (
+      (await readSubmission(bytes, false)).headers.find(({ name }) => name === 'References')?.value.split(' ') ?? []
+    );
+  };
+  t.strictSame(await references(ids.slice(0, 50)), ids.slice(0, 50));
+  const kept = await references(ids);
+  t.ok(kept.join(' ').length <= 2_000 && kept.length > 90, `${kept.length}`);
+  t.strictSame(kept, ['<0@thread.example>', ...ids.slice(1 - kept.length)]);
 });

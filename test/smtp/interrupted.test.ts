@@ -103,3 +103,25 @@ t.test('an attempt that is ended defers, and is in doubt only after the dot', as
   t.match(resultOf(await send({ signal: AbortSignal.abort() })), { outcome: 'deferred', phase: 'local' });
   t.equal(mx.peers.length, 0);
 });
+
+t.test('MX-10: a transaction that was slow up to the dot leaves its reply all the time that it has', async (t) => {
+  const { send } = await startScripted(
+    t,
+    async (peer) => {
+      const later = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+      await plain(peer);
+      for (const [end, ms, reply] of [
+        ['\r\n', 350, '250 ok'],
+        ['\r\n', 350, '250 ok'],
+        ['DATA\r\n', 0, '354 go'],
+        ['\r\n.\r\n', 500, '250 taken'],
+      ] as const) {
+        await peer.until(end);
+        await later(ms);
+        peer.send(`${reply}\r\n`);
+      }
+    },
+    { deadlines: { transaction: 1_000, dot: 5_000 } },
+  );
+  t.match(resultOf(await send()), { outcome: 'delivered', phase: 'dot' });
+});

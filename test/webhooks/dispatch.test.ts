@@ -274,6 +274,28 @@ t.test('crashes', async (t) => {
     t.match(await scene.deliveries(id), [{ status: 'pending', attemptCount: 0, attempts: [], claimedBy: null }]);
   });
 
+  t.test('a hold begins no call that waited here, and gives it back until it ends', async (t) => {
+    const hook = await startHook(t, () => sleep(300).then(() => 200));
+    const { accountId, id } = await scene.endpoint(hook.url);
+    for (let n = 0; n < 10; n++) await scene.emit(accountId, 'email.sent', 'email.failed', 'email.delivered');
+    const lease = { nodeId: newId(), onHold: false, valid: () => true };
+    await scene.start(t, { lease, limits: { perEndpoint: 2 } });
+    await eventually(async () => hook.calls.length >= 2);
+    lease.onHold = true;
+    const begun = hook.calls.length;
+    const waiting = await eventually(async () => {
+      const pending = (await scene.deliveries(id)).filter(({ status }) => status === 'pending');
+      return pending.every(({ claimedBy }) => claimedBy === null) && pending;
+    });
+    t.equal(hook.calls.length, begun);
+    t.equal(waiting.length, 30 - begun);
+    for (const delivery of waiting) t.match(delivery, { attemptCount: 0, attempts: [] });
+    lease.onHold = false;
+    const all = await scene.settled(id);
+    t.ok(all.every(({ status }) => status === 'succeeded'));
+    t.equal(hook.calls.length, 30, 'each once');
+  });
+
   t.test('a stop hands back what has not begun and waits for what has', async (t) => {
     let answer: (status: number) => void = () => {};
     const hook = await startHook(t, () => new Promise<number>((resolve) => (answer = resolve)));

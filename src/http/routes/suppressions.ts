@@ -5,6 +5,7 @@ import * as suppressions from '../../core/suppressions.ts';
 import type { Suppression } from '../../generated/prisma/client.ts';
 import { demandLogin, type Session } from '../auth.ts';
 import { readJson } from '../body.ts';
+import { asStored } from '../log-query.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
 import { line, list, mailbox, oneOf, page, parse } from '../validation.ts';
@@ -40,7 +41,9 @@ export function suppressionRoutes(router: Router, { db, jwtSecret }: Services): 
   router.get('/suppressions', ...loggedIn, async (ctx) => {
     const { accountId } = ctx.state.session as Session;
     const { limit, offset, reason, address } = parse(suppressionQuery, ctx.query);
-    const query = { limit, offset, reason: reason ?? null, address: address ?? null };
+    // What looks like a domain may be a piece of a local part, which is stored as it is written.
+    const parts = address === undefined ? [] : [...new Set([address.toLowerCase(), asStored(address)])];
+    const query = { limit, offset, reason: reason ?? null, parts };
     const found = await suppressions.list(db, accountId, query);
     ctx.body = { suppressions: found.suppressions.map(present.suppression), count: found.count };
   });

@@ -1,0 +1,82 @@
+import t from 'tap';
+import * as nodes from '../../src/core/nodes.ts';
+import { claim } from '../../src/core/recipients.ts';
+import { type Settlement, settle } from '../../src/core/settlement.ts';
+import * as webhooks from '../../src/core/webhooks.ts';
+import type { Sql } from '../../src/db/client.ts';
+import { newId } from '../../src/ids.ts';
+import { Keyring } from '../../src/seal.ts';
+import { accept, requestOf } from '../support/accept.ts';
+import { buildAccount, buildVerifiedDomain, holderOf } from '../support/build.ts';
+import { openQueue } from '../support/db.ts';
+
+t.test('the end of an email names those whom it came to, whoever of its recipients was settled last', async (t) => {
+  const { db, queue } = await openQueue(t);
+  const account = await buildAccount(db);
+  const { domain } = await buildVerifiedDomain(db, account.id, Buffer.alloc(32));
+  const endpoint = { url: 'https://example.test/hook', events: [...webhooks.eventTypes] };
+  await webhooks.create(db, account.id, endpoint, { keyring: new Keyring(Buffer.alloc(32)) });
+  const nodeId = newId();
+  await nodes.register(db, { id: nodeId, hostname: 'test', roles: [] }, false);
+
+  /** Sends to a recipient for each of these outcomes, settles these groups of them one after the other, and gives the last event. */
+  async function end(outcomes: Settlement['status'][], groups: number[][]) {
+    const to = outcomes.map((_, index) => `r${index}@d${index}.test`);
+    const [accepted] = await accept(db, queue, holderOf(account), [requestOf(`s@${domain}`, to)]);
+    if (!accepted || !('email' in accepted)) throw new Error('not accepted');
+    const held = await db.transaction(async (tx) => claim(tx, nodeId, await queue.take(tx, 100, [])));
+    const settlements = held.flatMap(({ jobId, emailId, recipients }) =>
+      recipients.map(
+        ({ position }): Settlement => ({
+          ...{ nodeId, jobId, emailId, position, status: outcomes[position] ?? 'failed', attempts: 1 },
+          ...{ nextAttemptAt: null, waitingFor: null, uncertain: false, suppress: null },
+          lastResponse: `answer to ${position}`,
+        }),
+      ),
+    );
+    const statements: (string | undefined)[] = [];
+    for (const group of groups) {
+      await db.transaction((tx) => {
+        const counting: Sql = {
+          ...tx,
+          query: (statement) => {
+            statements.push(statement.name);
+            return tx.query(statement);
+          },
+        };
+        const now = settlements.filter(({ position }) => group.includes(position));
+        return settle(counting, queue, now, []);
+      });
+    }
+    const rows = await db.query<{ event: string; payload: string }>({
+      text: `SELECT event, payload FROM webhook_deliveries WHERE email_id = $1
+              AND event IN ('email.delivered', 'email.failed', 'email.suppressed')`,
+      values: [accepted.email.id],
+    });
+    return {
+      told: rows.map(({ event, payload }) => [event, JSON.parse(payload).data.recipients]),
+      loads: statements.filter((name) => name === 'settlement-recipients').length,
+    };
+  }
+  const named = (index: number, status: string) => ({
+    ...{ address: `r${index}@d${index}.test`, status, response: `answer to ${index}` },
+  });
+
+  t.strictSame(await end(['failed', 'delivered'], [[0], [1]]), {
+    told: [['email.failed', [named(0, 'failed')]]],
+    loads: 1,
+  });
+  t.strictSame(await end(['suppressed', 'delivered', 'suppressed'], [[0], [1, 2]]), {
+    told: [['email.suppressed', [named(0, 'suppressed'), named(2, 'suppressed')]]],
+    loads: 1,
+  });
+  t.strictSame(await end(['delivered', 'delivered'], [[1], [0]]), {
+    told: [['email.delivered', [named(0, 'delivered'), named(1, 'delivered')]]],
+    loads: 1,
+  });
+  t.strictSame(await end(['failed', 'delivered'], [[0, 1]]), {
+    told: [['email.failed', [named(0, 'failed')]]],
+    loads: 0,
+  });
+  t.strictSame(await end(['delivered'], [[0]]), { told: [['email.delivered', [named(0, 'delivered')]]], loads: 0 });
+});

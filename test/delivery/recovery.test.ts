@@ -1,0 +1,54 @@
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t from 'tap';
+import { systemClock } from '../../src/clock.ts';
+import * as nodes from '../../src/core/nodes.ts';
+import { claim } from '../../src/core/recipients.ts';
+import { recover } from '../../src/delivery/recovery.ts';
+import { newId } from '../../src/ids.ts';
+import { silentLog } from '../../src/log.ts';
+import { accept, requestOf } from '../support/accept.ts';
+import { buildAccount, buildVerifiedDomain, holderOf } from '../support/build.ts';
+import { openQueue } from '../support/db.ts';
+
+t.test('of several dots for one recipient the one that was taken counts, or else the last', async (t) => {
+  const { db, queue } = await openQueue(t);
+  const folder = mkdtempSync(join(tmpdir(), 'sendwright-recovery-'));
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  const account = await buildAccount(db);
+  const { domain } = await buildVerifiedDomain(db, account.id, Buffer.alloc(32));
+  const nodeId = newId();
+  await nodes.register(db, { id: nodeId, hostname: 'test', roles: [] }, false);
+
+  const answered = (recipient: string, code: number) => ({
+    ...{ recipient, outcome: code === 250 ? 'delivered' : 'deferred', phase: 'dot', reason: `said ${code}` },
+    ...{ reply: { code, enhanced: null, text: `said ${code}` }, enhanced: null, class: 'other', uncertain: false },
+  });
+  /** A claim whose dots came to this, one after the other; null: no answer was heard. */
+  const recoverAfter = async (codes: (number | null)[]) => {
+    const request = requestOf(`s@${domain}`, [`${newId()}@a.test`]);
+    await accept(db, queue, holderOf(account), [request]);
+    const [held] = await db.transaction(async (tx) => claim(tx, nodeId, await queue.take(tx, 100, [])));
+    const address = held?.recipients[0]?.address ?? '';
+    const lines = codes.flatMap((code, n) => {
+      const session = {
+        ...{ startedAt: new Date(Date.now() + n), host: `mx${n}.test`, remoteAddress: '127.0.0.1', localAddress: null },
+        ...{ tls: null, verification: 'none', reused: false },
+      };
+      const dot = { n, dot: { claim: held, session } };
+      return code === null ? [dot] : [dot, { n, results: [answered(address, code)] }];
+    });
+    const text = lines.map((line) => `${JSON.stringify(line)}\n`).join('');
+    writeFileSync(join(folder, `1-${newId()}.jsonl`), text);
+    const policy = { scheduleMs: [60_000], forMs: 3_600_000 };
+    const found = await recover({ db, queue, policy, clock: systemClock, log: silentLog }, { folder, alone: true });
+    t.same(readdirSync(folder), []);
+    const { status, lastResponse } = await db.prisma.recipient.findFirstOrThrow({ where: { address } });
+    return { found, status, lastResponse };
+  };
+
+  t.match(await recoverAfter([null, 250]), { found: 2, status: 'delivered', lastResponse: /said 250/ });
+  t.match(await recoverAfter([250, null]), { found: 2, status: 'delivered', lastResponse: /said 250/ });
+  t.match(await recoverAfter([null, 451]), { found: 2, status: 'deferred', lastResponse: /said 451/ });
+});
