@@ -31,6 +31,8 @@ export class Sight {
   }
 }
 
+const never = { wall: 0, monotonic: 0 };
+
 /**
  * This process's right to deliver what it has claimed, renewed every few seconds in the database. A process that was
  * frozen, or cut off from the database, loses it before others take its claims over, and must not write a final dot.
@@ -43,7 +45,9 @@ export class Lease {
   #nodeId = newId();
   #senders = 1;
   #onHold = false;
-  #renewed = { wall: 0, monotonic: 0 };
+  #renewed = never;
+  /** While it registers under a new name, which may wait for locks longer than until the next beat. */
+  #renaming = false;
   #timer: NodeJS.Timeout | undefined;
   #beating: Promise<void> = Promise.resolve();
   readonly #sight = new Sight();
@@ -77,6 +81,8 @@ export class Lease {
   async start(alone: boolean): Promise<void> {
     await this.#register(alone);
     this.#timer = setInterval(() => {
+      // The new name is not in the database yet: it would be taken for dead, and give way to one more.
+      if (this.#renaming) return;
       this.#beating = this.#beat().catch((error: Error) => {
         this.#log.warn({ error: error.message }, 'the lease could not be renewed');
       });
@@ -93,7 +99,7 @@ export class Lease {
   async stop(): Promise<void> {
     clearInterval(this.#timer);
     await this.#beating;
-    this.#renewed = { wall: 0, monotonic: 0 };
+    this.#renewed = never;
     await nodes.retire(this.#db, this.#nodeId);
   }
 
@@ -120,8 +126,14 @@ export class Lease {
       return;
     }
     this.#log.warn('this node was taken for dead and its claims given to others; it goes on under a new name');
+    this.#renewed = never;
     this.#nodeId = newId();
-    await this.#register(false);
+    this.#renaming = true;
+    try {
+      await this.#register(false);
+    } finally {
+      this.#renaming = false;
+    }
   }
 
   async #buryDead(): Promise<void> {
