@@ -25,7 +25,7 @@ export async function createDatabase(): Promise<string> {
   return withName(server, name);
 }
 
-/** Once a process, and with one connection that keeps it from nothing: a new one takes a fifth of the time of a clone. */
+/** Once a process, and with one connection that keeps it from nothing: a new one takes the server as long as a clone. */
 async function findOrigin(): Promise<Origin> {
   const server = await testServerUrl();
   const admin = new pg.Pool({ connectionString: server, max: 1, idleTimeoutMillis: 0, allowExitOnIdle: true });
