@@ -77,6 +77,7 @@ export async function dryRun(db: Database, holder: Sender, sendable: Sendable, t
   const laidOut = draft(request, holder, signing.domainId, listed, new Date());
   const { email, recipients, attachments } = laidOut;
   const { mailHostname, keyring } = tools.surroundings;
+  const [first] = recipients;
   const source = {
     ...email,
     html: request.html,
@@ -92,7 +93,7 @@ export async function dryRun(db: Database, holder: Sender, sendable: Sendable, t
     build(
       source,
       signing.keys.map((key) => openKey(keyring, signing, key)),
-      isPersonal(source) ? { position: 0, places } : null,
+      isPersonal(source) && first ? { position: 0, address: first.address, places } : null,
     ),
     email.status === 'queued' && plans.isCounted(holder.plan) ? plans.wouldGrant(db, holder.accountId) : true,
     Promise.all(

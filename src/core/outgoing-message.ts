@@ -10,10 +10,7 @@ import type { OutgoingEmail, SealedKey } from './outgoing.ts';
 export type Signing = NonNullable<OutgoingEmail['signing']>;
 
 /** What of an email its bytes are made of. */
-export type MessageSource = Omit<
-  OutgoingEmail,
-  'accountId' | 'pool' | 'signing' | 'revoked' | 'suppressed' | 'suspended'
->;
+export type MessageSource = Omit<OutgoingEmail, 'pool' | 'signing' | 'revoked' | 'suppressed' | 'suspended'>;
 
 /** A key of the domain, opened. */
 export function openKey(keyring: Keyring, { domainId, domain }: Signing, { selector, sealed }: SealedKey): DkimKey {
@@ -28,6 +25,7 @@ export function isPersonal(email: Pick<MessageSource, 'type' | 'headers'>): bool
 /** Whose copy of a personal email it is, and where this recipient can unsubscribe. */
 export interface CopyFor {
   position: number;
+  address: string;
   places: UnsubscribePlaces;
 }
 
@@ -49,7 +47,10 @@ export async function build(
   copy: CopyFor | null,
   body?: Body,
 ): Promise<MessagePieces> {
-  const own = copy ? listUnsubscribe(copy.places, { emailId: email.id, position: copy.position }) : [];
+  const { id: emailId, accountId } = email;
+  const own = copy
+    ? listUnsubscribe(copy.places, { accountId, emailId, position: copy.position, address: copy.address })
+    : [];
   const parts = {
     from: parseMailbox(email.from),
     to: email.to.map(parseMailbox),

@@ -1,5 +1,6 @@
-import type { Database } from '../db/client.ts';
+import type { Database, Sql } from '../db/client.ts';
 import type { NamedRecipient } from '../mail/token.ts';
+import type { Reader } from '../mail/unsubscribe-link.ts';
 import type { Queue } from '../queue.ts';
 import { isErased } from './erased.ts';
 import * as returns from './returns.ts';
@@ -9,41 +10,56 @@ import * as suppressions from './suppressions.ts';
 export interface Subscription {
   /** The recipient. */
   address: string;
-  /** The sender, as it stood in the email. */
-  from: string;
+  /** The sender, as it stood in the email; null: the email is not kept any more. */
+  from: string | null;
 }
 
-/** Null when the email or the recipient is gone, or was erased. */
-function recipientOf(email: returns.ReturnedEmail | null, named: NamedRecipient): { address: string } | null {
+interface Found extends Subscription {
+  accountId: string;
+  /** Null: it is gone, or the recipient is not in it any more, as an erasure leaves it. */
+  email: returns.ReturnedEmail | null;
+}
+
+/** An email that is kept says whose it is; of one that is gone the link does, if it names its reader. */
+async function find(sql: Sql, named: NamedRecipient | Reader): Promise<Found | null> {
+  const email = await returns.find(sql, named.emailId, null);
   const recipient = email?.recipients.find(({ position }) => position === named.position);
-  return recipient && !isErased(recipient.address) ? recipient : null;
+  if (email && recipient && !isErased(recipient.address))
+    return { address: recipient.address, from: email.from, accountId: email.accountId, email };
+  if (!('address' in named)) return null;
+  const { accountId, address } = named;
+  const [account] = await sql.query({ text: 'SELECT FROM accounts WHERE id = $1', values: [accountId] });
+  return account ? { address, from: null, accountId, email: null } : null;
 }
 
-/** What a token speaks of; null when the email or the recipient is gone. Changes nothing. */
-export async function lookUp(db: Database, named: NamedRecipient): Promise<Subscription | null> {
-  const email = await returns.find(db, named.emailId, null);
-  const recipient = recipientOf(email, named);
-  return email && recipient ? { address: recipient.address, from: email.from } : null;
+/** What a token speaks of; null when nothing is known of that any more. Changes nothing. */
+export async function lookUp(db: Database, named: NamedRecipient | Reader): Promise<Subscription | null> {
+  return find(db, named);
 }
 
 /**
  * Puts the recipient onto the account's suppression list: marketing mail is not sent to it any more. However often it
- * is asked for, for as long as the email is kept; the event is told once for each email.
+ * is asked for, and where the token names the reader for as long as there is the account; the event is told once for each
+ * email, while that is kept.
  *
- * @returns null when the email or the recipient is gone
+ * @returns null when nothing is known of what the token names any more
  */
-export async function unsubscribe(db: Database, queue: Queue, named: NamedRecipient): Promise<Subscription | null> {
+export async function unsubscribe(
+  db: Database,
+  queue: Queue,
+  named: NamedRecipient | Reader,
+): Promise<Subscription | null> {
   const { found, calls } = await db.transaction(async (tx) => {
-    const email = await returns.find(tx, named.emailId, null);
-    const recipient = recipientOf(email, named);
-    if (!email || !recipient) return { found: null, calls: 0 };
-    const { address } = recipient;
-    const { calls } = await returns.record(tx, queue, email, [
-      { address, kind: 'unsubscribe', classification: null, enhancedCode: null, diagnostic: null, suppress: null },
-    ]);
+    const found = await find(tx, named);
+    if (!found) return { found: null, calls: 0 };
+    const { address, accountId, email } = found;
+    const heard = { kind: 'unsubscribe', classification: null, enhancedCode: null, diagnostic: null } as const;
+    const { calls } = email
+      ? await returns.record(tx, queue, email, [{ ...heard, address, suppress: null }])
+      : { calls: 0 };
     // Each time: somebody may have been taken off the list since, and now asks again.
-    await suppressions.addAll(tx, [{ accountId: email.accountId, address, reason: 'unsubscribe', emailId: email.id }]);
-    return { found: { address, from: email.from }, calls };
+    await suppressions.addAll(tx, [{ accountId, address, reason: 'unsubscribe', emailId: email?.id ?? null }]);
+    return { found, calls };
   });
   if (calls > 0) queue.webhooks.wake();
   return found;

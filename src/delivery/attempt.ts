@@ -169,10 +169,11 @@ function deliverCopy(
 ): Promise<Delivery> {
   const { email, signing, readers, personal } = copy;
   const recipients = readers.map(({ address }) => address);
-  const position = readers[0]?.position ?? 0;
+  const [reader] = readers;
+  const position = reader?.position ?? 0;
   const named = { position, alone: readers.length === 1 };
   const mayGoOn = () => tools.lease.valid() && tools.lease.nodeId === claim.nodeId;
-  return tools.messages.with(email, signing, personal ? position : null, (message) =>
+  return tools.messages.with(email, signing, (personal && reader) || null, (message) =>
     deliver(tools.transport, {
       destination: claim.destination,
       envelope: {

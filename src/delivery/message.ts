@@ -1,5 +1,12 @@
 import type { OutgoingEmail, SealedKey } from '../core/outgoing.ts';
-import { build, isPersonal, type MessagePieces, openKey, type Signing } from '../core/outgoing-message.ts';
+import {
+  build,
+  type CopyFor,
+  isPersonal,
+  type MessagePieces,
+  openKey,
+  type Signing,
+} from '../core/outgoing-message.ts';
 import { type Body, composeBody } from '../mail/body.ts';
 import type { DkimKey } from '../mail/dkim.ts';
 import type { UnsubscribePlaces } from '../mail/list-unsubscribe.ts';
@@ -13,6 +20,9 @@ const outlined = 200;
 /** What was begun ahead is let go after this time: a domain or its key may have ended meanwhile. */
 const begunMs = 1_000;
 const mostBegun = 300;
+
+/** Whose copy of a personal email it is. */
+type ReadBy = Pick<CopyFor, 'position' | 'address'>;
 
 /** Something that is made once for all who use it at the same time. */
 interface Shared<T> {
@@ -51,18 +61,18 @@ export class MessageBuilder {
   /**
    * Runs `use` with the message; the bytes are let go when nobody uses them any more.
    *
-   * @param position whose copy it is, where the email is personal
+   * @param reader whose copy it is, where the email is personal
    */
   with<T>(
     email: OutgoingEmail,
     signing: Signing,
-    position: number | null,
+    reader: ReadBy | null,
     use: (pieces: MessagePieces) => Promise<T>,
   ): Promise<T> {
-    const name = this.#nameOf(email, position);
+    const name = this.#nameOf(email, reader);
     const begun = this.#begun.get(name);
     if (begun && begun.email !== email) this.#messages.delete(name);
-    const used = this.#share(name, email, signing, position, use);
+    const used = this.#share(name, email, signing, reader, use);
     this.#letGo(name);
     return used;
   }
@@ -71,15 +81,15 @@ export class MessageBuilder {
    * Begins to build a message that is wanted soon, so that no connection waits for its signature, unless enough are begun.
    * It is kept for a second, for whoever asks with the very same email.
    */
-  begin(email: OutgoingEmail, signing: Signing, position: number | null): void {
+  begin(email: OutgoingEmail, signing: Signing, reader: ReadBy | null): void {
     this.#letGoOld();
     if (this.#begun.size >= mostBegun) return;
     this.#sweeper ??= setTimeout(() => this.#sweep(), begunMs).unref();
-    const name = this.#nameOf(email, position);
+    const name = this.#nameOf(email, reader);
     if (this.#begun.has(name) || this.#messages.has(name)) return;
     const kept = new Promise<void>((letGo) => this.#begun.set(name, { email, at: performance.now(), letGo }));
     // Whoever asks for it is told what went wrong.
-    this.#share(name, email, signing, position, () => kept).catch(() => undefined);
+    this.#share(name, email, signing, reader, () => kept).catch(() => undefined);
   }
 
   #sweep(): void {
@@ -100,18 +110,19 @@ export class MessageBuilder {
     this.#begun.delete(name);
   }
 
-  #nameOf({ id }: OutgoingEmail, position: number | null): string {
-    return `${id} ${this.#places && position !== null ? position : ''}`;
+  #nameOf({ id }: OutgoingEmail, reader: ReadBy | null): string {
+    return `${id} ${this.#places && reader ? reader.position : ''}`;
   }
 
   #share<T>(
     name: string,
     email: OutgoingEmail,
     signing: Signing,
-    position: number | null,
+    reader: ReadBy | null,
     use: (pieces: MessagePieces) => Promise<T>,
   ): Promise<T> {
-    const copy = this.#places && position !== null ? { position, places: this.#places } : null;
+    const copy =
+      this.#places && reader ? { position: reader.position, address: reader.address, places: this.#places } : null;
     const make = () => this.#withBody(email, (body) => build(email, this.#keysOf(signing), copy, body));
     return share(this.#messages, name, email, make, use);
   }

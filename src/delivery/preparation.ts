@@ -115,6 +115,6 @@ export class Preparation {
     const email = this.#emails.at(claim);
     const [reader] = claim.recipients;
     if (!email?.signing || !reader || objectionTo(email) !== null) return;
-    this.#messages.begin(email, email.signing, this.#messages.isPersonal(email) ? reader.position : null);
+    this.#messages.begin(email, email.signing, this.#messages.isPersonal(email) ? reader : null);
   }
 }

@@ -7,13 +7,8 @@ import { type Complaint, readComplaint } from '../mail/arf.ts';
 import { isGenerated, readNotice } from '../mail/dsn.ts';
 import { readLoosely } from '../mail/loose-mime.ts';
 import { mostHops } from '../mail/received-fields.ts';
-import {
-  type NamedRecipient,
-  parseReturnPath,
-  parseUnsubscribeAddress,
-  parseUnsubscribeToken,
-  type ReturnPath,
-} from '../mail/token.ts';
+import { type NamedRecipient, parseReturnPath, parseUnsubscribeAddress, type ReturnPath } from '../mail/token.ts';
+import { parseUnsubscribeLink } from '../mail/unsubscribe-link.ts';
 import type { Queue } from '../queue.ts';
 import { inCircles, notNow, Refusal } from './refusal.ts';
 
@@ -126,7 +121,7 @@ function evidenceOf({ host, keys }: ReturnTools, mailbox: Mailbox, { tokens }: C
   const named =
     (mailbox.is === 'unsubscribe' ? mailbox.named : null) ??
     first((text) => parseUnsubscribeAddress(keys.unsubscribe, text, host)) ??
-    first((text) => parseUnsubscribeToken(keys.unsubscribe, /\/unsubscribe\/(\w+)$/.exec(text)?.[1] ?? ''));
+    first((text) => parseUnsubscribeLink(keys.unsubscribe, /\/unsubscribe\/([\w-]+)$/.exec(text)?.[1] ?? ''));
   if (named) return { by: 'unsubscribe', named };
   const path =
     (mailbox.is === 'return path' ? mailbox.path : null) ??

@@ -1,5 +1,6 @@
 import type { Header } from './headers.ts';
-import { createUnsubscribeAddress, createUnsubscribeToken, type NamedRecipient } from './token.ts';
+import { createUnsubscribeAddress } from './token.ts';
+import { type Reader, sealReader } from './unsubscribe-link.ts';
 
 /** Where those who unsubscribe are heard. */
 export interface UnsubscribePlaces {
@@ -10,18 +11,21 @@ export interface UnsubscribePlaces {
   host: string;
 }
 
-/** The page at which this recipient can unsubscribe, and to which a mail program posts. */
-export function unsubscribeUrl({ key, baseUrl }: UnsubscribePlaces, named: NamedRecipient): string {
-  return `${baseUrl}/unsubscribe/${createUnsubscribeToken(key, named)}`;
+/** The page at which this reader can unsubscribe, and to which a mail program posts, for as long as the account is there. */
+export function unsubscribeUrl({ key, baseUrl }: UnsubscribePlaces, reader: Reader): string {
+  return `${baseUrl}/unsubscribe/${sealReader(key, reader)}`;
 }
 
-/** The two fields that let a mail program unsubscribe this recipient with one click (RFC 2369, RFC 8058). */
-export function listUnsubscribe(places: UnsubscribePlaces, named: NamedRecipient): Header[] {
-  const address = createUnsubscribeAddress(places.key, named, places.host);
+/**
+ * The two fields that let a mail program unsubscribe this reader with one click (RFC 2369, RFC 8058). The address in them
+ * is good for as long as the email is kept: a local part has 64 octets.
+ */
+export function listUnsubscribe(places: UnsubscribePlaces, reader: Reader): Header[] {
+  const address = createUnsubscribeAddress(places.key, reader, places.host);
   return [
     {
       name: 'List-Unsubscribe',
-      value: `<${unsubscribeUrl(places, named)}>, <mailto:${address}?subject=unsubscribe>`,
+      value: `<${unsubscribeUrl(places, reader)}>, <mailto:${address}?subject=unsubscribe>`,
     },
     { name: 'List-Unsubscribe-Post', value: 'List-Unsubscribe=One-Click' },
   ];

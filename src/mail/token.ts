@@ -40,7 +40,7 @@ export function createReturnPath(
   host: string,
   recipient: ReturnPath['recipient'] = null,
 ): string {
-  const id = bytesOf(emailId);
+  const id = uuidBytes(emailId);
   if (recipient === null) return `${bounces}${sign(key, 'email', id)}@${host}`;
   const { position, alone } = recipient;
   const named = Buffer.concat([id, Buffer.of(alone ? checked(position) : checked(position) | notAlone)]);
@@ -62,9 +62,9 @@ export function parseReturnPath(key: Buffer, address: string, host: string): Ret
   return { emailId: uuidOf(named), recipient: { position: place & ~notAlone, alone: (place & notAlone) === 0 } };
 }
 
-/** What stands in the links that end marketing mail for one recipient: only we can have made it, and it is good for as long as the email is kept. */
+/** Names one recipient where there is no room for an address: only we can have made it, and it is good for as long as the email is kept. */
 export function createUnsubscribeToken(key: Buffer, { emailId, position }: NamedRecipient): string {
-  return sign(key, 'unsubscribe', Buffer.concat([bytesOf(emailId), Buffer.of(checked(position))]));
+  return sign(key, 'unsubscribe', Buffer.concat([uuidBytes(emailId), Buffer.of(checked(position))]));
 }
 
 /** The recipient that the token names, or null when it is not one of ours. Case-insensitive, as it comes in addresses too. */
@@ -95,13 +95,14 @@ function tokenOf(address: string, prefix: string, host: string): string | null {
   return lower.slice(prefix.length, end);
 }
 
-function bytesOf(emailId: string): Buffer {
-  const id = Buffer.from(emailId.replaceAll('-', ''), 'hex');
-  if (id.length !== 16) throw new Error('the email id is not a UUID');
-  return id;
+/** Throws when it is none. */
+export function uuidBytes(uuid: string): Buffer {
+  const bytes = Buffer.from(uuid.replaceAll('-', ''), 'hex');
+  if (bytes.length !== 16) throw new Error('the id is not a UUID');
+  return bytes;
 }
 
-const uuidOf = (bytes: Buffer) =>
+export const uuidOf = (bytes: Buffer) =>
   bytes.toString('hex', 0, 16).replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
 
 function checked(position: number): number {

@@ -1,6 +1,7 @@
 import t from 'tap';
 import { newId } from '../../src/ids.ts';
 import { createUnsubscribeToken } from '../../src/mail/token.ts';
+import { sealReader } from '../../src/mail/unsubscribe-link.ts';
 import { unsubscribeKey } from '../support/build.ts';
 import { encryptionKey, startMailer, watchTables } from './scene.ts';
 
@@ -8,7 +9,7 @@ const linkTo = (emailId: string, position = 0, key = unsubscribeKey(encryptionKe
   `/unsubscribe/${createUnsubscribeToken(key, { emailId, position })}`;
 
 t.test('unsubscribing', async (t) => {
-  const { node, send, from } = await startMailer();
+  const { node, send, from, account } = await startMailer();
   const written = await watchTables(t, node);
   const post = async (fields: Record<string, unknown> = {}) =>
     (await send({ to: 'jane.roe@example.com', type: 'marketing', ...fields })).body.email.id as string;
@@ -105,5 +106,48 @@ t.test('unsubscribing', async (t) => {
       values: [id],
     });
     t.equal((await node.call('POST', linkTo(id))).status, 200);
+  });
+
+  t.test('a link that names its reader is good for longer than the email is kept', async (t) => {
+    const reader = { accountId: account.id, emailId: await post(), position: 0, address: 'Last.Year@example.com' };
+    const link = (changed: object = {}) =>
+      `/unsubscribe/${sealReader(unsubscribeKey(encryptionKey), { ...reader, ...changed })}`;
+    await written();
+    t.match((await node.call('GET', link())).body, `<b>${from}</b> to <b>ja…@example.com</b>?`, 'the email knows best');
+    const gone = { emailId: newId() };
+    for (let n = 0; n < 2; n++) {
+      const { status, body } = await node.call('GET', link(gone));
+      t.equal(status, 200);
+      t.match(body, 'from the sender of that message to <b>La…@example.com</b>?');
+    }
+    t.strictSame(await written(), []);
+    for (let n = 0; n < 2; n++) {
+      const { status, body } = await node.call('POST', link(gone));
+      t.equal(status, 200);
+      t.match(body, '<b>La…@example.com</b> gets no more newsletters from the sender of that message.');
+    }
+    t.strictSame(await written(), ['INSERT suppressions']);
+    const rows = await node.db.query({
+      text: 'SELECT address, reason, email_id FROM suppressions WHERE account_id = $1 AND address LIKE $2',
+      values: [account.id, 'last%'],
+    });
+    t.strictSame(
+      rows.map((row) => ({ ...(row as object) })),
+      [{ address: 'last.year@example.com', reason: 'unsubscribe', email_id: null }],
+    );
+    const { status, body } = await send({ to: 'Last.Year@Example.com', type: 'marketing' });
+    t.strictSame([status, body.email?.status], [200, 'suppressed']);
+  });
+
+  t.test('but not of an account that is gone, and not with any character changed', async (t) => {
+    const reader = { accountId: newId(), emailId: newId(), position: 0, address: 'a@example.com' };
+    const unknown = sealReader(unsubscribeKey(encryptionKey), reader);
+    const theirs = sealReader(Buffer.alloc(32, 8), { ...reader, accountId: account.id });
+    const cut = sealReader(unsubscribeKey(encryptionKey), { ...reader, accountId: account.id }).slice(0, -1);
+    await written();
+    for (const token of [unknown, theirs, cut])
+      for (const method of ['GET', 'POST'])
+        t.equal((await node.call(method, `/unsubscribe/${token}`)).status, 404, `${method} ${token}`);
+    t.strictSame(await written(), []);
   });
 });

@@ -11,7 +11,7 @@ import { certificate, Dialog, encryptionKey, serverName } from './scene.ts';
 
 export const host = serverName;
 const env = { ENCRYPTION_KEY: encryptionKey.toString('hex'), ROLES: 'api' };
-const keys = { returnPath: deriveKey(encryptionKey, 'return path'), unsubscribe: unsubscribeKey(encryptionKey) };
+export const keys = { returnPath: deriveKey(encryptionKey, 'return path'), unsubscribe: unsubscribeKey(encryptionKey) };
 
 /** A node that delivers nothing, and beside it the server for what comes back. */
 export async function startReturns(t: Test, options: Partial<InboundOptions> & { databaseUrl?: string } = {}) {

@@ -1,7 +1,17 @@
 import t from 'tap';
 import { newId } from '../../src/ids.ts';
+import { sealReader } from '../../src/mail/unsubscribe-link.ts';
 import { bounces } from '../mail/bounces/index.ts';
-import { bounce, complaint, host, oldReturnPath, returnPath, startReturns, unsubscribeAddress } from './returned.ts';
+import {
+  bounce,
+  complaint,
+  host,
+  keys,
+  oldReturnPath,
+  returnPath,
+  startReturns,
+  unsubscribeAddress,
+} from './returned.ts';
 
 const scene = await startReturns(t);
 const { deliver } = scene;
@@ -193,7 +203,12 @@ t.test('a complaint is known by whichever token it has left', async (t) => {
   const { send, read, suppressed, events } = await scene.sender();
   const cases: [what: string, to: (id: string) => string, header: (id: string) => string][] = [
     ['the return path', () => `fbl@${host}`, (id) => `Return-Path: <${returnPath(id)}>`],
-    ['the link', () => `abuse@${host}`, (id) => `List-Unsubscribe: <https://x.test/unsubscribe/${tokenOf(id)}>`],
+    ['the link', () => `abuse@${host}`, (id) => `List-Unsubscribe: <https://x.test/unsubscribe/${linkOf(id)}>`],
+    [
+      'one of an older release',
+      () => `abuse@${host}`,
+      (id) => `List-Unsubscribe: <https://x.test/unsubscribe/${tokenOf(id)}>`,
+    ],
     [
       'the address',
       () => `Postmaster@${host}`,
@@ -222,6 +237,8 @@ t.test('a complaint is known by whichever token it has left', async (t) => {
   );
 });
 
+const linkOf = (id: string) =>
+  sealReader(keys.unsubscribe, { accountId: newId(), emailId: id, position: 0, address: 'whoever@example.com' });
 const tokenOf = (id: string) => unsubscribeAddress(id).slice('unsubscribe+'.length).split('@')[0];
 
 t.test('MAIL-04: a complaint that may be anybody’s is nobody’s', async (t) => {

@@ -2,7 +2,7 @@ import type Router from '@koa/router';
 import type { Context } from 'koa';
 import { lookUp, type Subscription, unsubscribe } from '../../core/unsubscribe.ts';
 import { notFound } from '../../errors.ts';
-import { type NamedRecipient, parseUnsubscribeToken } from '../../mail/token.ts';
+import { parseUnsubscribeLink } from '../../mail/unsubscribe-link.ts';
 import { html, type Markup, pagePolicy } from '../markup.ts';
 import type { Services } from '../services.ts';
 
@@ -11,8 +11,8 @@ import type { Services } from '../services.ts';
  * `POST`: unsubscribes, from that button or from a mail program (RFC 8058), which has no login and reads no answer.
  */
 export function unsubscribeRoutes(router: Router, { db, queue, tokenKeys }: Services): void {
-  const named = (ctx: Context & { params: Record<string, string> }): NamedRecipient => {
-    const found = parseUnsubscribeToken(tokenKeys.unsubscribe, ctx.params.token ?? '');
+  const named = (ctx: Context & { params: Record<string, string> }) => {
+    const found = parseUnsubscribeLink(tokenKeys.unsubscribe, ctx.params.token ?? '');
     if (!found) throw notFound();
     return found;
   };
@@ -55,14 +55,16 @@ ${content}
 const question = ({
   address,
   from,
-}: Subscription) => html`<p>No more newsletters from <b>${from}</b> to <b>${masked(address)}</b>?</p>
+}: Subscription) => html`<p>No more newsletters from ${sender(from)} to <b>${masked(address)}</b>?</p>
 <form method="post"><button name="List-Unsubscribe" value="One-Click">Unsubscribe</button></form>`;
 
 const answer = ({
   address,
   from,
-}: Subscription) => html`<p><b>${masked(address)}</b> gets no more newsletters from <b>${from}</b>.
+}: Subscription) => html`<p><b>${masked(address)}</b> gets no more newsletters from ${sender(from)}.
 Messages about orders and accounts still come.</p>`;
+
+const sender = (from: string | null) => (from === null ? html`the sender of that message` : html`<b>${from}</b>`);
 
 /** Whoever was forwarded the message need not learn the whole address; its owner knows it by its beginning. */
 const masked = (address: string) => address.replace(/^(.[^@]?)[^@]*/su, '$1…');
