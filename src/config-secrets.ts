@@ -1,3 +1,5 @@
+import { isGuessable } from './password.ts';
+
 /** How the secrets among the variables are written, in the way of `config-values.ts`: what anybody could guess is none. */
 
 const fewestCharacters = 32;
@@ -6,19 +8,9 @@ const fewestCharacters = 32;
 const sampleWords =
   /change[-_ ]?me|change[-_ ]?this|secret|passw|example|sample|default|placeholder|insecure|replace|your[-_ ]|sendwright|develop|testing/i;
 
-/** What people put where a password is asked for, and what is tried first. */
-const commonPasswords = new Set(
-  `password password1 password12 password123 password1234 passw0rd p@ssw0rd changeme changeme1 change-me change_me
-   changeit letmein1 welcome1 admin123 admin1234 adminadmin administrator rootroot 12345678 123456789 1234567890 11111111
-   00000000 88888888 87654321 987654321 qwertyui qwertyuiop qwerty12 qwerty123 asdfghjk abcdefgh abcd1234 abc12345 iloveyou
-   sunshine princess football baseball superman trustno1 secret12 secret123 secretsecret example1 sample12 default1
-   sendwright sendwright1 sendwright123 postmaster`.split(/\s+/),
-);
-
 export function password(text: string): string {
   if (text.length < 8 || text.length > 200) throw new Error('8 to 200 characters');
-  if (commonPasswords.has(text.toLowerCase()) || new Set(text).size < 3)
-    throw new Error('8 to 200 characters that nobody guesses');
+  if (isGuessable(text)) throw new Error('8 to 200 characters that nobody guesses');
   return text;
 }
 

@@ -45,3 +45,16 @@ export async function verifyPassword(password: string, stored: string | null): P
 }
 
 const base64 = (bytes: Buffer) => bytes.toString('base64').replace(/={1,2}$/, '');
+
+/** What people put where a password is asked for, and what is tried first. */
+const commonPasswords = new Set(
+  `password password1 password12 password123 password1234 passw0rd p@ssw0rd changeme changeme1 change-me change_me
+   changeit letmein1 welcome1 admin123 admin1234 adminadmin administrator rootroot 12345678 123456789 1234567890 11111111
+   00000000 88888888 87654321 987654321 qwertyui qwertyuiop qwerty12 qwerty123 asdfghjk abcdefgh abcd1234 abc12345 iloveyou
+   sunshine princess football baseball superman trustno1 secret12 secret123 secretsecret example1 sample12 default1
+   sendwright sendwright1 sendwright123 postmaster`.split(/\s+/),
+);
+
+/** Whether it is one of those that are tried first, in any case, or hardly more than one character again and again. */
+export const isGuessable = (password: string): boolean =>
+  commonPasswords.has(password.toLowerCase()) || new Set(password).size < 3;

@@ -242,5 +242,5 @@ export interface LogInBody {
 
 export interface ChangePasswordBody {
   /** The one until now. */ current_password: string;
-  /** At least 8 characters. */ new_password: string;
+  /** At least 8 characters, and none of the passwords that are tried first. */ new_password: string;
 }

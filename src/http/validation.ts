@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { invalidRequest } from '../errors.ts';
 import { AddressError, type Mailbox, normalizeDomain, parseMailbox } from '../mail/address.ts';
 import { refuseText } from '../mail/characters.ts';
+import { isGuessable } from '../password.ts';
 import { parseTimestamp } from '../timestamp.ts';
 
 /**
@@ -90,6 +91,11 @@ export function line(most: number): z.ZodType<string, string> {
 
 /** What people call something. */
 export const label = line(200).refine((text) => text.trim() !== '', 'must not be blank');
+
+/** One that somebody chooses. */
+export const password = line(200)
+  .refine((text) => text.length >= 8, 'must have at least 8 characters')
+  .refine((text) => !isGuessable(text), 'must be one that nobody guesses');
 
 /** A string of several lines that PostgreSQL can store: no NUL, no lone surrogates. */
 export function text(most: number): z.ZodType<string, string> {

@@ -97,7 +97,7 @@ t.test('limits', async (t) => {
         'from: may be 7 days before to at the most, by hour',
       ],
       ['getStats', stats(1, 'day'), stats(0, 'day'), 'from: must be before to'],
-      ['createAccount', account('x'.repeat(8)), account('x'.repeat(7)), 'password: must have at least 8 characters'],
+      ['createAccount', account('xyzxyzxy'), account('xyzxyzx'), 'password: must have at least 8 characters'],
       ['changeTemplate', texts(1_000), texts(1_001), 'html: may hold 1000 placeholders at the most'],
       ['changeTemplate', values(10_000), values(10_001), 'the body holds more than 10000 values'],
       [

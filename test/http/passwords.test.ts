@@ -51,6 +51,11 @@ t.test('passwords on two nodes', async (t) => {
         status: 400,
         body: { detail: /^new_password: must have at least 8/ },
       });
+      for (const tried of ['password', 'Sendwright123', 'aaaaaaaabaaa'])
+        t.match(await change(account.password, tried, { token }), {
+          status: 400,
+          body: { detail: 'new_password: must be one that nobody guesses' },
+        });
       t.equal(await keys(two, { token }), 200, 'nothing was changed');
 
       // Three times within a second, which the times of tokens cannot tell apart.

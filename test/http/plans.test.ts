@@ -252,6 +252,12 @@ t.test('accounts', async (t) => {
       [
         'POST',
         '/api/v1/admin/accounts',
+        { name: 'a', email: 'a@b.test', password: 'PassWord' },
+        /^password: must be one that nobody guesses/,
+      ],
+      [
+        'POST',
+        '/api/v1/admin/accounts',
         { name: 'a', email: 'a@b.test', plan: 'gold' },
         /^plan: must be one of free, pro, unlimited/,
       ],

@@ -10,7 +10,7 @@ import { readJson } from '../body.ts';
 import { allLogsQuery } from '../log-query.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
-import { label, line, mailbox, oneOf, page, parse } from '../validation.ts';
+import { label, mailbox, oneOf, page, parse, password } from '../validation.ts';
 
 const bodyLimit = 16 * 1024;
 const largestTopUp = 1_000_000;
@@ -18,8 +18,7 @@ const largestTopUp = 1_000_000;
 export const newAccount = z.object({
   name: label.describe('What people call it.'),
   email: mailbox.describe('The address that its first user logs in with.'),
-  password: line(200)
-    .refine((password) => password.length >= 8, 'must have at least 8 characters')
+  password: password
     .meta({ shownAs: { type: 'string', minLength: 8, maxLength: 200 } })
     .nullish()
     .describe("The first user's, 8 characters or more. Omitted: one is made, and shown in this answer only."),

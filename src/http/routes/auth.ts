@@ -8,7 +8,7 @@ import { demandLogin, issueToken, lifetimeSeconds, type Session } from '../auth.
 import { readJson } from '../body.ts';
 import type { Services } from '../services.ts';
 import { sessionToken, setSessionCookie } from '../session-cookie.ts';
-import { line, parse, text } from '../validation.ts';
+import { line, parse, password, text } from '../validation.ts';
 
 const bodyLimit = 16 * 1024;
 
@@ -19,9 +19,7 @@ export const credentials = z.object({
 
 export const newPassword = z.object({
   current_password: text(1_000).describe('The one until now.'),
-  new_password: line(200)
-    .refine((password) => password.length >= 8, 'must have at least 8 characters')
-    .describe('At least 8 characters.'),
+  new_password: password.describe('At least 8 characters, and none of the passwords that are tried first.'),
 });
 
 /** `POST /auth/login` and `POST /auth/password`. */
