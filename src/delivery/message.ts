@@ -40,7 +40,7 @@ interface Shared<T> {
 export class MessageBuilder {
   readonly #keyring: Keyring;
   readonly #places: UnsubscribePlaces | null;
-  readonly #keys = new Map<string, DkimKey>();
+  readonly #keys = new Map<string, { sealed: Buffer; key: DkimKey }>();
   readonly #messages = new Map<string, Shared<MessagePieces>>();
   readonly #bodies = new Map<string, Shared<Body>>();
   /** Those begun ahead, the oldest first, each with the way to let it go. */
@@ -140,14 +140,14 @@ export class MessageBuilder {
     return signing.keys.map((key) => this.#key(signing, key));
   }
 
-  /** Parsed once: parsing a key costs as much as signing with it. */
+  /** Parsed once: parsing a key costs as much as signing with it. A selector may come back with another key. */
   #key(signing: Signing, sealed: SealedKey): DkimKey {
     const name = `${signing.domainId} ${sealed.selector}`;
     const known = this.#keys.get(name);
-    if (known) return known;
+    if (known?.sealed.equals(sealed.sealed)) return known.key;
     const key = openKey(this.#keyring, signing, sealed);
     if (this.#keys.size >= keysKept) this.#keys.clear();
-    this.#keys.set(name, key);
+    this.#keys.set(name, { sealed: sealed.sealed, key });
     return key;
   }
 }

@@ -102,3 +102,17 @@ t.test('what cannot be built is told to whoever asks for it, and to nobody else'
   await sleep(20);
   await t.rejects(bytesOf(builder, email));
 });
+
+t.test('a selector that comes back with another key signs with that one', async (t) => {
+  const signingAnew = () => {
+    const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
+    const sealed = seal(keyring.first, privateKey.export({ type: 'pkcs8', format: 'der' }), sealContext(domainId));
+    return { domainId, domain: 'shop.test', keys: [{ selector: 'sw1', sealed }] };
+  };
+  const running = new MessageBuilder(keyring);
+  const { email } = emailOf('<p>Hello</p>');
+  const signed = (builder: MessageBuilder, by: typeof signing) =>
+    builder.with(email, by, null, async (pieces) => Buffer.concat(pieces).toString('latin1'));
+  for (const by of [signing, signingAnew(), signingAnew()])
+    t.equal(await signed(running, by), await signed(new MessageBuilder(keyring), by));
+});
