@@ -41,8 +41,13 @@ export const dueNow = `least((SELECT since FROM service_hold), ${dueFromNow})`;
 /** What `recipients.waiting_for` says while this name is paused: resuming finds them by it. */
 export const waitingForPause = (name: string) => `paused: ${name}`;
 
-/** Replaces what this node said before. */
-export async function report(db: Database, nodeId: string, reports: Report[]): Promise<void> {
+/**
+ * Adds to what this node said before, or replaces it.
+ *
+ * @param gone sites of which it has nothing to say any more
+ */
+export async function report(db: Database, nodeId: string, reports: Report[], gone: string[] = []): Promise<void> {
+  if (reports.length === 0 && gone.length === 0) return;
   const column = <T>(read: (report: Report) => T) => reports.map(read);
   await db.query({
     name: 'destination-reports',
@@ -59,7 +64,7 @@ export async function report(db: Database, nodeId: string, reports: Report[]): P
                 SET destinations = excluded.destinations, running = excluded.running, waiting = excluded.waiting, connections = excluded.connections,
                     most_connections = excluded.most_connections, per_minute = excluded.per_minute, backoff_until = excluded.backoff_until,
                     reason = excluded.reason, last_reply = excluded.last_reply, last_success_at = excluded.last_success_at, reported_at = now())
-           DELETE FROM destination_reports WHERE node_id = $1 AND site <> ALL ($2)`,
+           DELETE FROM destination_reports WHERE node_id = $1 AND site = ANY ($13)`,
     values: [
       nodeId,
       column(({ site }) => site),
@@ -73,6 +78,7 @@ export async function report(db: Database, nodeId: string, reports: Report[]): P
       column(({ reason }) => reason),
       column(({ lastReply }) => lastReply && withoutAddresses(lastReply)),
       column(({ lastSuccessAt }) => lastSuccessAt),
+      gone,
     ],
   });
 }

@@ -4,7 +4,7 @@ import type { Database } from '../db/client.ts';
 import type { Transport } from '../smtp/deliver.ts';
 import { resolveDestination } from '../smtp/mx.ts';
 import { type Provider, type Site, siteOf } from './providers.ts';
-import { Throttle, type ThrottleOptions } from './throttle.ts';
+import { type SiteState, Throttle, type ThrottleOptions } from './throttle.ts';
 
 const siteKeptMs = 300_000;
 const mostSites = 100_000;
@@ -23,6 +23,10 @@ export class Standing {
   readonly #seen = new Map<string, Set<string>>();
   #paused = new Set<string>();
   #ordersSeenTo: Date | null = null;
+  /** What the database has of each site from this node, as one text. */
+  #told = new Map<string, string>();
+  #toldAs: string | null = null;
+  #telling = false;
 
   constructor(db: Database, transport: Transport, providers: readonly Provider[], throttle: ThrottleOptions) {
     this.#db = db;
@@ -78,29 +82,65 @@ export class Standing {
     await orders.wakeAside(this.#db, name, [name, ...(this.#seen.get(site) ?? [])]);
   }
 
-  /** @param waitingOf how many claims wait here for the site */
+  /**
+   * Tells how this node stands with the sites that it used within the hour: of thousands of them, those of which something
+   * is new. Does nothing while the last time is still under way.
+   *
+   * @param waitingOf how many claims wait here for the site
+   */
   async report(nodeId: string, waitingOf: (site: string) => number): Promise<void> {
-    const states = this.throttle.states();
-    const at = (time: number | null) => (time === null ? null : new Date(Date.now() + time - performance.now()));
-    for (const name of this.#seen.keys()) {
-      if (!states.some(({ site }) => site.name === name)) this.#seen.delete(name);
+    if (this.#telling) return;
+    this.#telling = true;
+    try {
+      await this.#report(nodeId, waitingOf);
+    } finally {
+      this.#telling = false;
     }
-    await destinations.report(
-      this.#db,
-      nodeId,
-      states.map((state) => ({
-        site: state.site.name,
-        destinations: [...(this.#seen.get(state.site.name) ?? [])],
-        running: state.running,
-        waiting: waitingOf(state.site.name),
-        connections: state.window,
-        mostConnections: state.most,
-        perMinute: state.site.perMinute,
-        backoffUntil: at(state.backoffUntil),
-        reason: state.reason,
-        lastReply: state.lastReply,
-        lastSuccessAt: state.lastSuccessAt,
-      })),
-    );
+  }
+
+  async #report(nodeId: string, waitingOf: (site: string) => number): Promise<void> {
+    // Under another name it has said nothing yet.
+    const before = nodeId === this.#toldAs ? this.#told : new Map<string, string>();
+    const states = this.throttle.states();
+    const told = new Map(states.map((state) => [state.site.name, this.#summaryOf(state, waitingOf)]));
+    for (const name of this.#seen.keys()) if (!told.has(name)) this.#seen.delete(name);
+    const news = states.filter(({ site }) => told.get(site.name) !== before.get(site.name));
+    const gone = [...before.keys()].filter((name) => !told.has(name));
+    const reports = news.map((state) => this.#reportOf(state, waitingOf));
+    await destinations.report(this.#db, nodeId, reports, gone);
+    this.#told = told;
+    this.#toldAs = nodeId;
+  }
+
+  /** Tells whether anything of a report is new. Of destinations there are only ever more. */
+  #summaryOf(state: SiteState, waitingOf: (site: string) => number): string {
+    const { site, running, window, most, backoffUntil, reason, lastReply, lastSuccessAt } = state;
+    const figures = [
+      running,
+      waitingOf(site.name),
+      window,
+      most,
+      site.perMinute,
+      backoffUntil,
+      lastSuccessAt?.getTime(),
+    ];
+    return [...figures, this.#seen.get(site.name)?.size, reason, lastReply].join(' ');
+  }
+
+  #reportOf(state: SiteState, waitingOf: (site: string) => number): destinations.Report {
+    const { site, backoffUntil } = state;
+    return {
+      site: site.name,
+      destinations: [...(this.#seen.get(site.name) ?? [])],
+      running: state.running,
+      waiting: waitingOf(site.name),
+      connections: state.window,
+      mostConnections: state.most,
+      perMinute: site.perMinute,
+      backoffUntil: backoffUntil === null ? null : new Date(Date.now() + backoffUntil - performance.now()),
+      reason: state.reason,
+      lastReply: state.lastReply,
+      lastSuccessAt: state.lastSuccessAt,
+    };
   }
 }
