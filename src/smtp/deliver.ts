@@ -249,7 +249,7 @@ class Attempt {
     return true;
   }
 
-  /** Notes that a host, or the whole destination, took nothing. Only when all of them never will is that permanent. */
+  /** Notes that a host, or the whole destination, took nothing. That is permanent only when all of them were asked and never will. */
   #fail(start: Start, at: Connection | string | null, failure: Failure, forbiddenBy?: TlsPolicyName): void {
     if (failure.permanent) this.#dead = failure;
     else this.#hope = true;
@@ -259,7 +259,9 @@ class Attempt {
 
   #conclude(): void {
     const last = this.#reports.all.at(-1);
-    if (this.#dead !== null && !this.#hope && last !== undefined) {
+    // An attempt that was ended has not asked every host, and those may well take it.
+    const ended = this.#request.signal?.aborted ?? false;
+    if (this.#dead !== null && !this.#hope && !ended && last !== undefined) {
       const failure = this.#dead;
       last.results = this.#open.map((recipient) => failed(recipient, failure));
     }

@@ -1,7 +1,7 @@
 import t from 'tap';
 import type { RecipientResult } from '../../src/smtp/deliver.ts';
 import type { Peer } from '../support/mx.ts';
-import { message, resultOf, startScripted } from './scene.ts';
+import { message, resultOf, startMx, startScene, startScripted } from './scene.ts';
 
 type Script = (peer: Peer) => Promise<unknown>;
 
@@ -101,6 +101,29 @@ t.test('an attempt that is ended defers, and is in doubt only after the dot', as
   }
   const { send, mx } = await startScripted(t, () => {});
   t.match(resultOf(await send({ signal: AbortSignal.abort() })), { outcome: 'deferred', phase: 'local' });
+  t.equal(mx.peers.length, 0);
+});
+
+t.test('an attempt that is ended before every host was asked says nothing for good', async (t) => {
+  const mx = await startMx(t, () => {});
+  const scene = await startScene(t, mx.port, {
+    'example.test': {
+      MX: [
+        [10, 'gone.example.test'],
+        [20, 'mx.example.test'],
+      ],
+    },
+  });
+  const ended = new AbortController();
+  const { resolver } = scene.transport;
+  const { resolve4 } = resolver;
+  resolver.resolve4 = (name) => {
+    if (name === 'mx.example.test') ended.abort();
+    return resolve4(name);
+  };
+  const { sessions } = await scene.send({ signal: ended.signal });
+  t.match(sessions, [{ host: 'gone.example.test', results: [{ outcome: 'deferred', enhanced: '5.4.4' }] }]);
+  t.equal(sessions.length, 1);
   t.equal(mx.peers.length, 0);
 });
 
