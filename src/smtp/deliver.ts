@@ -119,8 +119,12 @@ class Attempt {
   }
 
   get #goesOn(): boolean {
-    const within = this.#addressesLeft > 0 && this.#sessionsLeft > 0;
-    return within && this.#open.length > 0 && !this.#stopped && !this.#request.signal?.aborted;
+    return this.#addressesLeft > 0 && this.#sessionsLeft > 0 && this.#isWanted;
+  }
+
+  /** True while somebody is left to try, and the attempt was not ended. */
+  get #isWanted(): boolean {
+    return this.#open.length > 0 && !this.#stopped && !this.#request.signal?.aborted;
   }
 
   async #tryHosts(): Promise<void> {
@@ -162,7 +166,8 @@ class Attempt {
       const tried = await this.#tryRoutes(host, routes, tls);
       const { winner, left } = tried;
       let { refusal } = tried;
-      if (winner !== null && refusal?.tryClear && this.#goesOn) {
+      // The two count once, so that the last session that an attempt has can be in clear as well.
+      if (winner !== null && refusal?.tryClear && this.#isWanted) {
         ({ refusal } = await this.#tryRoutes(host, [winner], tls, false));
       }
       if (refusal === null) return;
@@ -196,7 +201,7 @@ class Attempt {
     const { conversation } = start;
     conversation.note(`TLS policy: ${policy.name}${tls ? '' : ', in clear as TLS failed'}`);
     const target = { host, port: mxPort, connect, serverName: policy.serverName ?? host, trust };
-    const runners = routes.slice(0, this.#addressesLeft);
+    const runners = tls ? routes.slice(0, this.#addressesLeft) : routes;
     const end = await race(runners, { target, connectMs: deadlines.connect, conversation, signal });
     // One that was only slower may be dialled again, and counts then.
     if (tls) this.#addressesLeft -= end.losses.length + (end.winner === null ? 0 : 1);
@@ -211,7 +216,7 @@ class Attempt {
     const refusal = await greet(connection, { ehloName, ownHosts, tls, policy, deadlines });
     if (tls) tlsResults.session(published, connection, refusal);
     // One that a policy forbids is no session: the next host may be as it should be.
-    if (refusal === null || refusal.objection === null) this.#sessionsLeft -= 1;
+    if (tls && (refusal === null || refusal.objection === null)) this.#sessionsLeft -= 1;
     if (refusal === null) await this.#transactions(start, connection, policy.name, false);
     else this.#fail(start, connection, refusal, refusal.objection === null ? undefined : policy.name);
     return { refusal, winner: route, left: end.left };

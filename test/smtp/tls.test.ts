@@ -1,6 +1,6 @@
 import t from 'tap';
-import { startSink } from '../support/mx.ts';
-import { resultOf, startScene, startScripted } from './scene.ts';
+import { type Peer, startSink } from '../support/mx.ts';
+import { resultOf, startMx, startScene, startScripted } from './scene.ts';
 
 t.test('STARTTLS is used when offered; a certificate that nobody signed is no obstacle', async (t) => {
   const sink = await startSink({ tls: true });
@@ -81,6 +81,47 @@ t.test('where TLS does not work, one new connection goes without', async (t) => 
     t.notMatch(mx.peers[1]?.received.toString(), 'STARTTLS');
   }
 });
+
+t.test(
+  'the new connection without TLS is part of the same session: the last one that an attempt has is owed it',
+  async (t) => {
+    const twoHosts = {
+      'example.test': {
+        MX: [
+          [10, 'mx1.example.test'],
+          [20, 'mx2.example.test'],
+        ] as [number, string][],
+      },
+      'mx1.example.test': { A: ['127.0.0.1'] },
+      'mx2.example.test': { A: ['127.0.0.2'] },
+    };
+    /** Offers TLS and has none; in clear it takes mail, or is busy. */
+    const withoutTls = (busy: boolean) => async (peer: Peer, number: number) => {
+      await peer.greet('STARTTLS');
+      if (number === 0) await peer.answer('454 4.7.0 not now');
+      else if (busy) await peer.answer('421 4.3.2 busy');
+      else await peer.message();
+    };
+    const table: [name: string, first: (peer: Peer, number: number) => unknown, connections: number][] = [
+      ['the first host is busy', (peer) => peer.send('421 4.3.2 busy\r\n'), 1],
+      ['the first host has no TLS either, and is busy in clear', withoutTls(true), 2],
+    ];
+    for (const [name, script, connections] of table) {
+      const first = await startMx(t, async (peer, number) => void (await script(peer, number)));
+      const second = await startMx(t, withoutTls(false), { host: '127.0.0.2', port: first.port });
+      const { send } = await startScene(t, first.port, twoHosts);
+      const { sessions } = await send();
+      t.match(sessions.at(-1), { host: 'mx2.example.test', tls: null, results: [{ outcome: 'delivered' }] }, name);
+      t.same([first.peers.length, second.peers.length], [connections, 2], name);
+    }
+
+    // The fifth address too.
+    const port = (await startMx(t, withoutTls(false))).port;
+    const dead = ['127.0.0.11', '127.0.0.12', '127.0.0.13', '127.0.0.14'];
+    const { send } = await startScene(t, port, { 'mx.example.test': { A: [...dead, '127.0.0.1'] } });
+    t.match(resultOf(await send()), { outcome: 'delivered' });
+  },
+);
 
 t.test('MX-10: TLS that ends in the middle of the message is not in doubt', async (t) => {
   const { send } = await startScripted(t, async (peer) => {
