@@ -157,10 +157,16 @@ class Attempt {
   async #tryHost(host: string, tls: HostTls): Promise<void> {
     if (await this.#tryIdle(host, tls)) return;
     const start = this.#reports.start();
-    const found = await resolveHost(host, this.#transport);
-    if (found.kind !== 'addresses') return this.#fail(start, host, unresolved(found));
-    this.#reports.remark(`addresses of ${host}: ${found.addresses.join(', ')}`);
-    let routes = routesTo(found.addresses, this.#sendingIps);
+    const { ours, ...found } = await resolveHost(host, this.#transport);
+    if (found.kind === 'addresses') await this.#tryAddresses(start, host, found.addresses, tls);
+    else this.#fail(start, host, unresolved(found));
+    // Hosts of equal or worse preference would only bring the mail back to us.
+    if (ours) this.#stopped = true;
+  }
+
+  async #tryAddresses(start: Start, host: string, addresses: string[], tls: HostTls): Promise<void> {
+    this.#reports.remark(`addresses of ${host}: ${addresses.join(', ')}`);
+    let routes = routesTo(addresses, this.#sendingIps);
     if (routes.length === 0) return this.#fail(start, host, noSendingIp(host));
     while (routes.length > 0 && this.#goesOn) {
       const tried = await this.#tryRoutes(host, routes, tls);
@@ -171,7 +177,7 @@ class Attempt {
         ({ refusal } = await this.#tryRoutes(host, [winner], tls, false));
       }
       if (refusal === null) return;
-      // Hosts of equal or worse preference would only bring the mail back to us.
+      // It greeted as ourselves.
       if (refusal.permanent) this.#stopped = true;
       routes = left;
     }

@@ -19,8 +19,8 @@ export type Unreachable =
 /** Where a domain's mail goes. */
 export type Destination = { kind: 'hosts'; hosts: MxHost[] } | Unreachable;
 
-/** How an MX host can be reached. */
-export type HostAddresses = { kind: 'addresses'; addresses: string[] } | Unreachable;
+/** How an MX host can be reached. `ours`: one of its addresses is, so that hosts of worse preference would bring the mail back. */
+export type HostAddresses = ({ kind: 'addresses'; addresses: string[] } | Unreachable) & { ours: boolean };
 
 export interface LookUpOptions {
   resolver: Resolver;
@@ -88,18 +88,18 @@ export async function resolveHost(host: string, options: LookUpOptions): Promise
   const families = answers.map((answer) => (answer.kind === 'records' ? answer.records : []));
   // An IPv4-mapped address is another way to write one of IPv4, which is compared with our own in its usual form.
   const found = interleave(families).filter((address) => isIP(address) !== 0 && !/^::ffff:/i.test(address));
-  const own = new Set(options.ownAddresses ?? []);
   const { allowPrivate = false } = options;
-  const mayBeOwn = (address: string) => allowPrivate === true || !own.has(address);
-  const allowed = found.filter((address) => isReachable(address, allowPrivate) && mayBeOwn(address));
-  if (allowed.length > 0) return { kind: 'addresses', addresses: allowed.slice(0, maxAddresses) };
+  const own = new Set(allowPrivate === true ? [] : options.ownAddresses);
+  const ours = found.some((address) => own.has(address));
+  const allowed = found.filter((address) => isReachable(address, allowPrivate) && !own.has(address));
+  if (allowed.length > 0) return { kind: 'addresses', addresses: allowed.slice(0, maxAddresses), ours };
 
   const temporary = answers.find((answer) => answer.kind === 'temporary');
-  if (temporary !== undefined) return unanswered(`Addresses of ${name}: ${temporary.reason}.`);
-  if (found.some((address) => own.has(address))) return loop(`The host ${name} has the address of this server.`);
-  if (found.length === 0) return noRoute(`The host ${name} has no address.`);
+  if (temporary !== undefined) return { ...unanswered(`Addresses of ${name}: ${temporary.reason}.`), ours };
+  if (ours) return { ...loop(`The host ${name} has the address of this server.`), ours };
+  if (found.length === 0) return { ...noRoute(`The host ${name} has no address.`), ours };
   const reason = `The host ${name} has only private or reserved addresses, which ALLOW_PRIVATE_NETWORKS does not let in.`;
-  return { kind: 'temporary', enhanced: '4.4.4', class: 'network', reason };
+  return { kind: 'temporary', enhanced: '4.4.4', class: 'network', reason, ours };
 }
 
 type Reason = (reason: string) => Unreachable;

@@ -1,6 +1,8 @@
 import { connect } from 'node:net';
 import t from 'tap';
+import { parseNetwork } from '../../src/ip.ts';
 import type { Peer } from '../support/mx.ts';
+import type { ZoneEntry } from '../support/zone.ts';
 import { resultOf, soon, startMx, startScene } from './scene.ts';
 
 const accept = async (peer: Peer) => {
@@ -198,6 +200,37 @@ t.test('SSRF-09: no connection ever goes to a private address or to ourselves', 
   }
   t.equal(dialled, 0);
   t.equal(mx.peers.length, 0);
+});
+
+t.test('mail does not go past ourselves to a worse host, whichever way a host is known to be us', async (t) => {
+  const us: Record<string, { name: string; zone: ZoneEntry; greets?: string; outcome: string }> = {
+    'by its name': { name: 'client.test', zone: { A: ['127.0.0.1'] }, outcome: 'bounced' },
+    'by its greeting': { name: 'us.test', zone: { A: ['127.0.0.1'] }, greets: 'client.test', outcome: 'bounced' },
+    'by its address': { name: 'us.test', zone: { A: ['127.0.0.9'] }, outcome: 'bounced' },
+    'by one of its addresses': { name: 'us.test', zone: { A: ['127.0.0.9', '127.0.0.1'] }, outcome: 'deferred' },
+  };
+  for (const [how, { name, zone, greets = 'busy.test', outcome }] of Object.entries(us)) {
+    const first = await startMx(t, (peer) => peer.send(greets === 'busy.test' ? '421 busy\r\n' : `220 ${greets}\r\n`));
+    const worse = await startMx(t, accept, { host: '127.0.0.2', port: first.port });
+    const { send } = await startScene(
+      t,
+      first.port,
+      {
+        'example.test': {
+          MX: [
+            [10, name],
+            [20, 'mx2.example.test'],
+          ],
+        },
+        [name]: zone,
+        'mx2.example.test': { A: ['127.0.0.2'] },
+      },
+      { ownAddresses: ['127.0.0.9'], allowPrivate: [parseNetwork('127.0.0.0/8')] },
+    );
+    const result = resultOf(await send());
+    t.match(result, { outcome, ...(outcome === 'bounced' ? { enhanced: '5.4.6', class: 'sender' } : {}) }, how);
+    t.equal(worse.peers.length, 0, how);
+  }
 });
 
 t.test('what DNS says decides for every recipient, in one session', async (t) => {

@@ -151,6 +151,7 @@ t.test('the addresses of a host', async (t) => {
       'mixed.test': { A: ['10.0.0.1', '8.8.8.8', '127.0.0.1'], AAAA: ['::1', '2606:4700::1'] },
       'inside.test': { A: ['10.0.0.1', '169.254.169.254', '0.0.0.0'], AAAA: ['::1', 'fe80::1', '::ffff:8.8.8.8'] },
       'own.test': { A: ['9.9.9.10'] },
+      'own-too.test': { A: ['9.9.9.10', '8.8.8.8'] },
       'none.test': { TXT: ['x'] },
       'broken.test': 'SERVFAIL',
       'alias.test': { CNAME: 'inside.test' },
@@ -169,7 +170,9 @@ t.test('the addresses of a host', async (t) => {
   t.equal((await found('many.test')).length, 10);
   t.match(await host('inside.test'), { kind: 'temporary', enhanced: '4.4.4', reason: /ALLOW_PRIVATE_NETWORKS/ });
   t.match(await host('alias.test'), { kind: 'temporary', enhanced: '4.4.4' });
-  t.match(await host('own.test'), { kind: 'permanent', enhanced: '5.4.6', class: 'sender' });
+  t.match(await host('own.test'), { kind: 'permanent', enhanced: '5.4.6', class: 'sender', ours: true });
+  t.match(await host('own-too.test'), { kind: 'addresses', addresses: ['8.8.8.8'], ours: true });
+  t.match(await host('both.test'), { ours: false });
   t.match(await host('none.test'), { kind: 'permanent', enhanced: '5.4.4', class: 'network' });
   t.match(await host('unknown.test'), { kind: 'permanent', enhanced: '5.4.4', class: 'network' });
   t.match(await host('broken.test'), { kind: 'temporary' });
@@ -179,7 +182,7 @@ t.test('the addresses of a host', async (t) => {
     { 'inside.test': { A: ['10.0.0.1'] } },
     { allowPrivate: true, ownAddresses: ['10.0.0.1'] },
   );
-  t.match(await closed.host('inside.test'), { kind: 'addresses', addresses: ['10.0.0.1'] });
+  t.match(await closed.host('inside.test'), { kind: 'addresses', addresses: ['10.0.0.1'], ours: false });
 });
 
 t.test('of addresses that are not public only those in the networks that were let in: SSRF-08', async (t) => {
