@@ -55,12 +55,14 @@ export function isFieldName(name: string): boolean {
 /**
  * Why this header may not be set by a client, or null when it may. The words follow the name of the field, as in
  * `headers.Received: is set by Sendwright`.
+ *
+ * @param most characters of its value
  */
-export function refuseHeader(name: string, value: string): string | null {
+export function refuseHeader(name: string, value: string, most = longestValue): string | null {
   if (!isFieldName(name)) return 'is not a header name';
   const lower = name.toLowerCase();
   if (owned.has(lower) || ownedPrefix.test(lower)) return 'is set by Sendwright';
-  if (value.length > longestValue) return `may have ${longestValue} characters at the most`;
+  if (value.length > most) return `may have ${most} characters at the most`;
   const refused = refuseText(value);
   if (refused) return refused;
   if (value.trim() === '') return 'is empty';

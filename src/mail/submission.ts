@@ -105,20 +105,34 @@ function readText(name: string, value: string): string {
   return text;
 }
 
+/** RFC 5322 section 3.6, RFC 2369 and RFC 3834: of two of them readers take either. Any other may be there again, such as cron's X-Cron-Env. */
+const once = /^(?:in-reply-to|references|auto-submitted|list-.*)$/;
+
+/** The key of whoever writes with OpenPGP, on each mail. Autocrypt bounds it at 10 KiB; our own bound is for what is made by hand. */
+const openPgpKey = /^autocrypt(?:-gossip)?$/;
+const longestKey = 10 * 1024;
+
+/** Nobody's mail is refused for what it can do without: keys, and what filters on its way noted. */
+const dispensable = /^(?:autocrypt|x-ms-exchange-|x-microsoft-|x-forefront-|x-spam-)/;
+
 function readOthers(fields: ReceivedField[]): Header[] {
   const headers = fields.flatMap(({ name, value: raw }) => {
     // A name that takes no value at all is one of ours.
     if (raw === '' || refuseHeader(name, 'x') !== null) return [];
+    const lower = name.toLowerCase();
+    const most = openPgpKey.test(lower) ? longestKey : longestValue;
     const text = readText(name, raw);
-    const value = name.toLowerCase() === 'references' ? shortened(text) : text;
-    const refused = refuseHeader(name, value);
+    const value = lower === 'references' ? shortened(text) : text;
+    if (value.length > most && dispensable.test(lower)) return [];
+    const refused = refuseHeader(name, value, most);
     if (refused) throw new MimeError(`${name}: ${refused}`);
     return [{ name, value }];
   });
   const seen = new Set<string>();
   for (const { name } of headers) {
-    if (seen.has(name.toLowerCase())) throw new MimeError(`${name}: is there twice`);
-    seen.add(name.toLowerCase());
+    const lower = name.toLowerCase();
+    if (once.test(lower) && seen.has(lower)) throw new MimeError(`${name}: is there twice`);
+    seen.add(lower);
   }
   return headers;
 }

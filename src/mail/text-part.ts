@@ -2,17 +2,21 @@ import { MimeError } from './mime-error.ts';
 import type { Parameterised } from './parameters.ts';
 import { longest } from './template.ts';
 
+/** ASCII, none, and what programs write that do not know (RFC 1428 section 3). */
+const unsaid = /^(?:us-ascii|ascii|ansi_x3\.4-1968|unknown-8bit|x-unknown|unknown|)$/;
+
 /**
  * The text of a text part, with LF as the only line end and with the lines of `format=flowed` joined (RFC 3676). One that is
  * longer than any body may be is left as it is.
  *
- * Without a charset, or as US-ASCII, bytes above 127 have to be UTF-8, which is what such clients mean.
+ * Without a charset, or as US-ASCII, bytes above 127 are UTF-8, which is what such clients mean. What does not fit is U+FFFD, as
+ * readers show it: a report of cron with one odd name of a file in it is not to be lost.
  *
- * @throws {MimeError} when the charset is not known or does not fit the bytes, or there is a NUL
+ * @throws {MimeError} when the charset is not known, or there is a NUL
  */
 export function decodeText(bytes: Buffer, { parameters }: Parameterised): string {
   const charset = (parameters.get('charset') ?? '').trim().toLowerCase();
-  const text = decode(bytes, /^(?:us-ascii|ascii|ansi_x3\.4-1968|)$/.test(charset) ? 'utf-8' : charset);
+  const text = decode(bytes, unsaid.test(charset) ? 'utf-8' : charset);
   if (text.includes('\0')) throw new MimeError('holds a NUL character');
   // Longer than a body even when each CRLF is one character: work on millions of lines would keep everyone else waiting.
   if (text.length > 2 * longest.body) return text;
@@ -25,16 +29,10 @@ export function decodeText(bytes: Buffer, { parameters }: Parameterised): string
 }
 
 function decode(bytes: Buffer, charset: string): string {
-  let decoder: InstanceType<typeof TextDecoder>;
   try {
-    decoder = new TextDecoder(charset, { fatal: true });
+    return new TextDecoder(charset).decode(bytes);
   } catch {
     throw new MimeError(`is in a charset that is not known: ${charset.slice(0, 40)}`);
-  }
-  try {
-    return decoder.decode(bytes);
-  } catch {
-    throw new MimeError(`holds bytes that are not ${charset}`);
   }
 }
 

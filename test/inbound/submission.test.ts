@@ -157,7 +157,7 @@ t.test('what the REST API refuses is refused with a sentence that names the head
     [{ headers: { 'X-Sendwright-Template': 'welcome' } }, '554 5.6.0 X-Sendwright-Template: is not known'],
     [{ headers: many(51, (i) => [`X-H-${i}`, 'v']) }, /the header may have 50 fields of its own/],
     [{ headers: { 'X-Long': 'word '.repeat(500) } }, '554 5.6.0 X-Long: may have 2000 characters at the most'],
-    [{ headers: { 'X-Twice': ['a', 'b'] } }, '554 5.6.0 X-Twice: is there twice'],
+    [{ headers: { 'Auto-Submitted': ['a', 'b'] } }, '554 5.6.0 Auto-Submitted: is there twice'],
     [{ attachments: Array(11).fill(file()) }, /the message may have 10 attachments/],
     [
       { attachments: [{ ...file(), filename: 'a\u202egpj.exe' }] },
