@@ -19,6 +19,11 @@ export function slowDown(phase: Phase, reply: Reply): 'connections' | 'rate' | n
   return ruleFor(phase, reply).slow ?? null;
 }
 
+/** True when there are too many recipients, in one message or in a time, and nothing is said of any of them. */
+export function saysTooManyRecipients(phase: Phase, reply: Reply): boolean {
+  return ruleFor(phase, reply).tooMany ?? false;
+}
+
 const nothingKnown: Rule = { is: 'other', samples: [] };
 
 /** The rule that decides. */

@@ -1,4 +1,4 @@
-import { classify } from './classify.ts';
+import { classify, saysTooManyRecipients } from './classify.ts';
 import { lostAt } from './connect.ts';
 import { type Connection, isLost, type Lost } from './connection.ts';
 import { type Content, finalDot } from './content.ts';
@@ -290,8 +290,10 @@ class Transaction {
   #refused(recipient: string, phase: Phase, reply: Reply, recipients = 1): RecipientResult {
     const reason = answered(this.#connection.target.host, reply, phase);
     const kind = classify(phase, reply, recipients);
-    // RFC 5321 section 4.5.3.1.10: a 552 after accepted recipients means "too many of them" and is temporary.
-    const tooMany = phase === 'rcpt' && reply.code === 552 && reply.enhanced === null && this.#open[0] !== recipient;
+    // RFC 5321 section 4.5.3.1.10: a 552 after accepted recipients means "too many of them" and is temporary. So is what
+    // says it plainly, whatever its code: that another one was accepted before speaks against nobody.
+    const isAboutNumber = (reply.code === 552 && reply.enhanced === null) || saysTooManyRecipients(phase, reply);
+    const tooMany = phase === 'rcpt' && isAboutNumber && this.#open[0] !== recipient;
     const permanent = reply.code >= 500 && !tooMany;
     return failed(recipient, {
       phase,

@@ -234,13 +234,37 @@ t.test('one refusal of a message for several says of none that it does not exist
   }
 });
 
-t.test('a 552 after accepted recipients is about their number', async (t) => {
+t.test('a refusal of recipients behind accepted ones that is about their number is no verdict on them', async (t) => {
+  const [first, later] = ['r0@example.test', 'r1@example.test'];
+  const tooMany = { outcome: 'deferred', class: 'rate' };
+  const table: [reply: string, expected: Partial<RecipientResult>][] = [
+    ['552 too many', tooMany],
+    ['552 5.5.3 Too many recipients', tooMany],
+    ['550 5.5.3 Too many recipients', tooMany],
+    ['554 5.5.3 x', tooMany],
+    ['550 Requested mail action not taken: too much recipient', tooMany],
+    ['552 5.2.2 Mailbox full', { outcome: 'bounced', class: 'mailbox_full' }],
+    ['550 5.1.1 no such user', { outcome: 'bounced', class: 'bad_mailbox' }],
+    // One mailbox gets too much, which is for good where the server says so.
+    ['550 5.2.1 The user is receiving mail at a rate that is too high', { outcome: 'bounced', class: 'rate' }],
+  ];
+  for (const [reply, expected] of table) {
+    for (const greet of [plain, pipelining]) {
+      const { send } = await startScripted(t, async (peer) => {
+        await greet(peer);
+        await peer.message({ rcpt: ['250 ok', reply] });
+      });
+      const delivery = await send({ to: [first, later] });
+      t.match(resultOf(delivery, first), { outcome: 'delivered' }, reply);
+      t.match(resultOf(delivery, later), { ...expected, phase: 'rcpt' }, reply);
+    }
+  }
+  // Nobody was accepted before: it cannot be about their number.
   const { send } = await startScripted(t, async (peer) => {
     await plain(peer);
-    await peer.message({ rcpt: ['250 ok', '552 too many'] });
+    await peer.message({ rcpt: ['552 5.5.3 Too many recipients', '250 ok'] });
   });
-  const delivery = await send({ to: ['r0@example.test', 'r1@example.test'] });
-  t.match(resultOf(delivery, 'r1@example.test'), { outcome: 'deferred', class: 'rate' });
+  t.match(resultOf(await send({ to: [first, later] }), first), { outcome: 'bounced' });
 });
 
 t.test('MX-04, MX-05: 421 in the middle of the recipients keeps what was decided before', async (t) => {

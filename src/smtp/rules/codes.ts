@@ -19,7 +19,7 @@ export const codes: Rule[] = [
       'Any: 450 4.1.1 not yet here',
     ],
   },
-  { enhanced: ['5.3'], is: 'rate', samples: ['Any: 452 4.5.3 คน'] },
+  { enhanced: ['5.3'], is: 'rate', tooMany: true, samples: ['Any: 452 4.5.3 คน'] },
   {
     enhanced: ['2.3', '3.3', '3.4', '6.x', '1.20'],
     is: 'content',

@@ -18,6 +18,8 @@ export interface Rule {
   is: Classification;
   /** The destination should get fewer connections, or fewer messages in a time. */
   slow?: 'connections' | 'rate';
+  /** It is about how many recipients there are. */
+  tooMany?: true;
   /** What it was made for, as `<whose server>: <reply>`. */
   samples: readonly string[];
   /** Why, where that is not plain. */

@@ -85,6 +85,7 @@ export const volume: Rule[] = [
   {
     text: /too many ((?!invalid|unknown|bad|non)\w{1,14} ){0,2}(recipients?|rcpts?)\b|(recipients?|rcpts?) (count |number )?(limit|exceed|per (message|session|transaction|connection))|too much recipient|trop de destinataires|zu viele empfanger/,
     is: 'rate',
+    tooMany: true,
     note: 'Too many for one transaction or one hour; which, the words do not say, and the rest goes in the next.',
     samples: [
       'Postfix: 452 4.5.3 Error: too many recipients',
