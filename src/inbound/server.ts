@@ -1,4 +1,5 @@
 import { SMTPServer, type SMTPServerDataStream, type SMTPServerSession } from 'smtp-server';
+import { limits } from '../core/send-limits.ts';
 import type { TlsCertificate } from './certificate.ts';
 import { limitConnections } from './connection-limit.ts';
 import { close, common, hangUp, limitReplies, listen, unknownCommands } from './listening.ts';
@@ -30,13 +31,18 @@ export interface Patience {
   visitMs: number;
 }
 
-const usualPatience: Patience = { idleMs: 2 * 60_000, contentMs: 5 * 60_000, visitMs: 15 * 60_000 };
+const usualPatience: Patience = { idleMs: 2 * 60_000, contentMs: 10 * 60_000, visitMs: 15 * 60_000 };
 const most = { mostInAll: 200, mostOfOne: 20 };
 /** A message takes some 20 replies, with ten recipients and STARTTLS before it. */
 const mostReplies = { errors: 20, replies: 100 };
-const largestMessage = 10 * 1024 * 1024;
-/** What is read of a message: reports stand at its beginning. */
-const mostKept = 1024 * 1024;
+const MB = 1024 * 1024;
+/**
+ * Many servers return the whole message. Of ours that is, at the most, all files and both bodies with three octets a character, as
+ * base64 in lines of 76, and a megabyte each for our header and for the words around it.
+ */
+export const largestMessage = Math.ceil((limits.attachmentsBytes + 2 * 3 * limits.body) / 57) * 78 + 2 * MB;
+/** What is read of a message: reports stand at its beginning. The rest is counted and dropped, so 200 connections hold 200 MB. */
+const mostKept = MB;
 const mostRecipients = 10;
 
 /**
@@ -116,17 +122,37 @@ async function accept(
   mailboxes: Mailbox[],
   nullSender: boolean,
 ): Promise<string> {
-  const chunks: Buffer[] = [];
+  const beginning = new Beginning();
   let size = 0;
   try {
     // To its end, also when it is going to be refused: the client reads no reply before.
     for await (const chunk of stream as AsyncIterable<Buffer>) {
-      if (size < mostKept) chunks.push(chunk.subarray(0, mostKept - size));
+      beginning.add(chunk);
       size += chunk.length;
     }
   } catch {
     throw new Refusal(421, '4.4.2', 'the connection broke off before the final dot');
   }
   if (size > largestMessage) throw tooLarge(`a message may have ${largestMessage} octets at the most`);
-  return receive(tools, mailboxes, Buffer.concat(chunks), nullSender);
+  return receive(tools, mailboxes, beginning.octets, nullSender);
+}
+
+/** The first octets of a stream, copied: kept as they arrive, chunks of one octet would take a hundred times as much. */
+class Beginning {
+  #buffer = Buffer.alloc(0);
+  #length = 0;
+
+  add(chunk: Buffer): void {
+    const length = Math.min(this.#length + chunk.length, mostKept);
+    if (length > this.#buffer.length) {
+      const larger = Buffer.allocUnsafeSlow(Math.min(Math.max(length, 2 * this.#buffer.length), mostKept));
+      this.#buffer.copy(larger, 0, 0, this.#length);
+      this.#buffer = larger;
+    }
+    this.#length += chunk.copy(this.#buffer, this.#length, 0, length - this.#length);
+  }
+
+  get octets(): Buffer {
+    return this.#buffer.subarray(0, this.#length);
+  }
 }

@@ -1,5 +1,12 @@
 import { readdirSync, readFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import t from 'tap';
+import { limits } from '../../src/core/send-limits.ts';
+import { largestMessage } from '../../src/inbound/server.ts';
+import { parseMailbox } from '../../src/mail/address.ts';
+import { compose, type MessageParts } from '../../src/mail/compose.ts';
 import { createDatabase } from '../support/db.ts';
 import { startGate } from '../support/gate.ts';
 import { eventually } from '../support/node.ts';
@@ -186,7 +193,7 @@ t.test('SMG-09: no AUTH, no CHUNKING, and no commands of other times', async (t)
   const dialog = await dial();
   const offered = await dialog.ask('EHLO mx.other.test');
   t.match(offered, /STARTTLS/);
-  t.match(offered, /SIZE 10485760/);
+  t.match(offered, new RegExp(`SIZE ${largestMessage}$`));
   t.notMatch(offered, /AUTH|CHUNKING|XCLIENT|XFORWARD|DSN|BINARYMIME/);
   for (const command of ['AUTH PLAIN AGEAYg==', 'WIZ', 'SHELL', 'KILL', 'XCLIENT ADDR=10.0.0.1', 'BDAT 4 LAST'])
     t.match(await dialog.ask(command), /^50[023] /, command);
@@ -219,13 +226,72 @@ t.test('DOS-07: a message that is too large is refused, before or after it was s
   const { send, read } = await scene.sender();
   const id = await send('jane@example.com');
   const dialog = await dial();
-  t.match(await dialog.ask('MAIL FROM:<> SIZE=10485761'), /^552 /);
-  await dialog.envelope('', [returnPath(id)]);
-  const filler = `${'x'.repeat(998)}\r\n`.repeat(11_000);
-  t.match(await dialog.ask(`${bounce({}).replaceAll('\n', '\r\n')}\r\n${filler}.`), /^552 5\.3\.4 /);
+  t.match(await dialog.ask(`MAIL FROM:<> SIZE=${largestMessage + 1}`), /^552 /);
+  t.match(await dialog.ask(`MAIL FROM:<> SIZE=${largestMessage}`), /^250 /);
+  await dialog.ask('RSET');
+  const notice = bounce({}).replaceAll('\n', '\r\n');
+  /** The notice, and behind it lines up to this many octets in all. */
+  const offer = async (octets: number) => {
+    await dialog.envelope('', [returnPath(id)]);
+    dialog.send(notice);
+    const missing = octets - notice.length;
+    const lines = Math.floor(missing / 1_000) - 1;
+    const line = `${'x'.repeat(998)}\r\n`;
+    for (let left = lines; left > 0; left -= 10_000) dialog.send(line.repeat(Math.min(left, 10_000)));
+    return dialog.ask(`${'x'.repeat(900)}\r\n${'x'.repeat(missing - lines * 1_000 - 904)}\r\n.`);
+  };
+  t.match(await offer(largestMessage + 1), /^552 5\.3\.4 /);
   t.strictSame((await read(id)).returns, []);
-  t.match(await deliver(returnPath(id), `${bounce({})}\n${filler.slice(0, 9_000_000)}`), taken);
+  t.match(await offer(largestMessage), taken, 'to the byte');
   t.equal((await read(id)).returns.length, 1);
+});
+
+t.test('the largest message that goes out comes back whole, and is heard', async (t) => {
+  const files = limits.attachmentsBytes / 10;
+  const text = '\u20ac'.repeat(limits.body);
+  const parts: MessageParts = {
+    from: parseMailbox('a@sender.test'),
+    to: [parseMailbox('jane@example.com')],
+    cc: [],
+    replyTo: [],
+    subject: 's',
+    html: text,
+    text,
+    headers: [],
+    attachments: Array.from({ length: 10 }, (_, n) => ({
+      filename: `${n}.bin`,
+      contentType: 'application/octet-stream',
+      contentId: null,
+      content: Buffer.alloc(files, n),
+    })),
+    messageId: 'a@sender.test',
+    date: new Date(),
+  };
+  const { header, body } = await compose(parts);
+  const size = header.length + body.bytes.length;
+  t.ok(size > 70_000_000 && size + bounce({}).length < largestMessage - 1024 * 1024, `${size} of ${largestMessage}`);
+});
+
+t.test('DOS-07: of messages under way only the beginning is held', async (t) => {
+  const dialogs = await Promise.all(Array.from({ length: 10 }, () => dial()));
+  const line = `${'x'.repeat(998)}\r\n`;
+  const megabyte = line.repeat(1_000);
+  for (const dialog of dialogs) await dialog.envelope('', [`fbl@${host}`]);
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as () => void;
+  const held = () => {
+    collect();
+    return process.memoryUsage().arrayBuffers;
+  };
+  const before = held();
+  for (let n = 0; n < 8; n += 1) {
+    for (const dialog of dialogs) dialog.send(megabyte);
+    await sleep(50);
+  }
+  // Many small chunks are held as little as a large one.
+  for (let n = 0; n < 1_000; n += 1) for (const dialog of dialogs) dialog.send('x');
+  await eventually(async () => held() - before < 20_000_000);
+  for (const dialog of dialogs) t.match(await dialog.ask('\r\n.'), /^554 5\.6\.0 /);
 });
 
 t.test('S14: while the database is away the sender is to try again, and then it is applied once', async (t) => {
