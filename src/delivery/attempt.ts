@@ -119,7 +119,7 @@ async function tryDelivery(
     sessions.push(...made.sessions);
     const rest = copies.slice(index + 1).flat();
     const result = rest[0] && readers[0] && finalResult(made, readers[0].address);
-    if (!result || !isAboutAll(result)) continue;
+    if (!result || !isAboutAll(result, made)) continue;
     // The next copy would only hear the same.
     sessions.at(-1)?.results.push(...rest.map(({ address }) => ({ ...result, recipient: address })));
     break;
@@ -145,12 +145,16 @@ export function withoutRoom(by: Judgement, claim: Claim, email: OutgoingEmail, r
 
 /**
  * True when what happened to one recipient would have happened to any other of the destination. That much comes for one
- * mailbox is of class `rate` too; only what asks for less from here speaks for all, and then it fails none unasked.
+ * mailbox is of class `rate` too; only what asks for less from here speaks for all, and then it fails none unasked. Where
+ * a host put this one's MAIL or DATA off and no other could be reached, the next may be taken by the first.
  */
-function isAboutAll({ outcome, phase, reply }: RecipientResult): boolean {
-  if (isBeforeMail(phase)) return outcome !== 'delivered';
+function isAboutAll({ outcome, phase, reply }: RecipientResult, { sessions }: Delivery): boolean {
+  if (isBeforeMail(phase)) return outcome !== 'delivered' && !sessions.some(({ results }) => results.some(isPutOff));
   return outcome === 'deferred' && reply !== null && slowDown(phase, reply) !== null;
 }
+
+const isPutOff = ({ phase, reply }: RecipientResult) =>
+  (phase === 'mail' || phase === 'data') && reply !== null && reply.code !== 421;
 
 /** One copy, in one transaction for everybody who reads it. */
 interface Copy {

@@ -58,7 +58,8 @@ const maxRecipients = 100;
 /**
  * Tries once to deliver a message: the destination's MX hosts in order, at most five addresses and two sessions. Every
  * recipient has exactly one final outcome afterwards. A recipient that a server has decided about, or may have taken
- * the message for, is not tried again; one whose turn was cut short is tried at the next host.
+ * the message for, is not tried again; one whose turn was cut short, or that nothing was said about when MAIL or DATA was
+ * put off, is tried at the next host.
  *
  * Throws only for our own defects, such as a message with a bare LF or an address that no command can hold.
  */
@@ -196,7 +197,9 @@ class Attempt {
     start.conversation.note(`a connection to ${host} (${connection.remoteAddress}) was open from an earlier message`);
     connection.conversation = start.conversation;
     this.#connection = connection;
-    return this.#transactions(start, connection, policy.name, true);
+    const answered = await this.#transactions(start, connection, policy.name, true);
+    if (answered) this.#sessionsLeft -= 1;
+    return answered;
   }
 
   /** Greets the first of these addresses that answers. */
@@ -247,7 +250,7 @@ class Attempt {
       });
       if (reused && results.length === 0 && !end.alive) return false;
       waiting = waiting.slice(maxRecipients);
-      results.push(...end.results);
+      results.push(...end.results.map((result) => this.#judged(result)));
       elsewhere.push(...end.elsewhere);
       this.#stopped ||= end.givenUp;
     }
@@ -258,6 +261,11 @@ class Attempt {
     connection.conversation = null;
     if (connection.lost === null) pool.release(connection.target.host, connection, this.#request.perConnection);
     return true;
+  }
+
+  /** What this host is not able to take a host may take that said "later", or was not reached. */
+  #judged(result: RecipientResult): RecipientResult {
+    return this.#hope && result.phase === 'local' ? { ...result, outcome: 'deferred' } : result;
   }
 
   /** Notes that a host, or the whole destination, took nothing. That is permanent only when all of them were asked and never will. */

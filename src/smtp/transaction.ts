@@ -1,4 +1,4 @@
-import { classify, saysTooManyRecipients } from './classify.ts';
+import { classify, saysTooManyRecipients, slowDown } from './classify.ts';
 import { lostAt } from './connect.ts';
 import { type Connection, isLost, type Lost } from './connection.ts';
 import { type Content, finalDot } from './content.ts';
@@ -27,7 +27,10 @@ export interface TransactionRequest {
 export interface TransactionEnd {
   /** One for each recipient. */
   results: RecipientResult[];
-  /** Recipients whose turn was cut short by 421 or a lost connection before the dot: another host may take them now. */
+  /**
+   * Recipients that nothing was said about, where it came to no dot: another host may take them now. Their turn was cut
+   * short by 421 or a lost connection, or MAIL or DATA was put off.
+   */
   elsewhere: string[];
   /** False when the connection ended, or said 421, before it answered anything: it was dead when the transaction began. */
   alive: boolean;
@@ -169,8 +172,12 @@ class Transaction {
     const { reply } = answer;
     this.#alive ||= reply.code !== 421;
     if (isSuccess(reply) && !refusedBy2xx) return true;
-    if (reply.code === 421 || !isRefusal(reply)) this.#leave(phase, reply);
-    else this.#refuseAll(phase, reply);
+    if (reply.code === 421 || !isRefusal(reply)) {
+      this.#leave(phase, reply);
+      return false;
+    }
+    if (isAboutThisHost(phase, reply)) for (const recipient of this.#open) this.#elsewhere.add(recipient);
+    this.#refuseAll(phase, reply);
     return false;
   }
 
@@ -304,6 +311,15 @@ class Transaction {
       permanent,
     });
   }
+}
+
+/**
+ * True for a refusal of MAIL or DATA for the time being. What asks for less mail holds for every host of the same people,
+ * and is not taken to another one.
+ */
+function isAboutThisHost(phase: Phase, reply: Reply): boolean {
+  const aboutNobody = phase === 'mail' || phase === 'data';
+  return aboutNobody && reply.code < 500 && classify(phase, reply) !== 'rate' && slowDown(phase, reply) === null;
 }
 
 /** All that comes before the tail, and the tail. */

@@ -81,7 +81,10 @@ t.test('MX-09: an address that refuses the connection costs nothing', async (t) 
 t.test('a verdict is final: no other host is asked', async (t) => {
   const verdicts = [
     { mail: '550 no' },
-    { mail: '451 later' },
+    // They want less mail, and another host of theirs would be no less.
+    { mail: '451 4.7.1 Rate limit exceeded for 192.0.2.1' },
+    { data: '450 4.7.1 Too many messages, slow down' },
+    { data: '452 4.5.3 Too many recipients' },
     { rcpt: ['550 no'] },
     { rcpt: ['451 later'] },
     { data: '554 no' },
@@ -98,6 +101,91 @@ t.test('a verdict is final: no other host is asked', async (t) => {
     t.not(resultOf(await send()).outcome, 'delivered', JSON.stringify(replies));
     t.equal(second.peers.length, 0);
   }
+});
+
+t.test('MX-09: a MAIL or DATA that is put off is taken to the next host, and both are in the report', async (t) => {
+  const to = ['r0', 'r1', 'r2'].map((name) => `${name}@example.test`);
+  const [r0 = '', r1 = '', r2 = ''] = to;
+  const rcpt = ['250 ok', '550 5.1.1 no such user', '250 ok'];
+  const unreached = '503 no sender';
+  const table: [phase: 'mail' | 'data', replies: NonNullable<Parameters<Peer['message']>[0]>, moved: string[]][] = [
+    ['mail', { mail: '451 4.3.0 later', rcpt: to.map(() => unreached), data: unreached }, to],
+    ['data', { rcpt, data: '451 4.3.0 later' }, [r0, r2]],
+  ];
+  for (const [phase, replies, moved] of table) {
+    for (const keywords of [[], ['PIPELINING']]) {
+      const put = async (peer: Peer) => {
+        await peer.greet(...keywords);
+        await peer.message(replies);
+      };
+      const first = await startMx(t, put);
+      const where = { host: '127.0.0.2', port: first.port };
+      const second = await startMx(
+        t,
+        async (peer) => {
+          await peer.greet(...keywords);
+          await peer.message({ rcpt: moved.map(() => '250 ok') });
+        },
+        where,
+      );
+      const { send } = await startScene(t, first.port, twoHosts);
+      const delivery = await send({ to });
+      const later = { outcome: 'deferred', phase, reply: { code: 451 }, uncertain: false };
+      const [one, two] = delivery.sessions;
+      for (const recipient of moved)
+        t.match(
+          one?.results.find((result) => result.recipient === recipient),
+          later,
+        );
+      t.match(two, {
+        host: 'mx2.example.test',
+        results: moved.map((recipient) => ({ recipient, outcome: 'delivered' })),
+      });
+      if (phase === 'data') t.match(resultOf(delivery, r1), { outcome: 'bounced', phase: 'rcpt' });
+      t.same([delivery.sessions.length, first.peers.length, second.peers.length], [2, 1, 1]);
+    }
+  }
+});
+
+t.test('where every host puts MAIL off it is two of them, also when their connections were open', async (t) => {
+  const zone = {
+    'example.test': { MX: [1, 2, 3].map((at): [number, string] => [at, `mx${at}.example.test`]) },
+    ...Object.fromEntries([1, 2, 3].map((at) => [`mx${at}.example.test`, { A: [`127.0.0.${at}`] }])),
+    ...Object.fromEntries(
+      [1, 2, 3].map((at) => [`only${at}.test`, { MX: [[1, `mx${at}.example.test`]] as [number, string][] }]),
+    ),
+  };
+  const put = async (peer: Peer) => {
+    await peer.greet();
+    await peer.message();
+    for (;;) await peer.answer('451 4.3.0 later');
+  };
+  const first = await startMx(t, put);
+  for (const host of ['127.0.0.2', '127.0.0.3']) await startMx(t, put, { host, port: first.port });
+  const { send } = await startScene(t, first.port, zone);
+  for (const at of [1, 2, 3])
+    t.match(resultOf(await send({ destination: `only${at}.test` })), { outcome: 'delivered' });
+  const later = { reused: true, results: [{ outcome: 'deferred', phase: 'mail', reply: { code: 451 } }] };
+  const { sessions } = await send();
+  t.match(sessions, [
+    { host: 'mx1.example.test', ...later },
+    { host: 'mx2.example.test', ...later },
+  ]);
+  t.equal(sessions.length, 2);
+});
+
+t.test('what only a later host cannot take waits for the one that said later', async (t) => {
+  const first = await startMx(t, async (peer) => {
+    await peer.greet();
+    await peer.message({ mail: '451 4.3.0 later' });
+  });
+  await startMx(t, (peer) => peer.greet('SIZE 10'), { host: '127.0.0.2', port: first.port });
+  const { send } = await startScene(t, first.port, twoHosts);
+  const { sessions } = await send();
+  t.match(sessions, [
+    { results: [{ outcome: 'deferred', phase: 'mail' }] },
+    { results: [{ outcome: 'deferred', phase: 'local', enhanced: '5.3.4' }] },
+  ]);
 });
 
 t.test('only those whose turn was cut short go to the next host', async (t) => {
