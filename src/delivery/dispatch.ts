@@ -27,7 +27,6 @@ import type { Turn } from './throttle.ts';
 /** Claims, about. Taking few costs as much as taking many. */
 const takenAtOnce = 200;
 const tickEveryMs = 1_000;
-const reportEveryTicks = 5;
 
 /** A site whose turn comes within this time keeps its line here; else the line waits as rows. */
 const patienceMs = 2_000;
@@ -70,7 +69,6 @@ export class Dispatcher {
   /** Destinations whose jobs were left in the queue when it was last looked at. */
   #leftOut: ReadonlySet<string> = new Set();
   #stopping = false;
-  #ticks = 0;
   #timer: NodeJS.Timeout | undefined;
   #unsubscribe: () => void = () => undefined;
   #idle: (() => void) | undefined;
@@ -147,10 +145,8 @@ export class Dispatcher {
 
   #tick(): void {
     const { log, lease } = this.#tools;
-    const report = this.#ticks++ % reportEveryTicks === 0;
     this.#standing
-      .readOrders()
-      .then(() => (report ? this.#standing.report(lease.nodeId, (site) => this.#lines.lengthOf(site)) : undefined))
+      .exchange(lease.nodeId, (site) => this.#lines.lengthOf(site))
       .catch((error: Error) => log.warn({ error: error.message }, 'how destinations stand could not be exchanged'));
     this.#sources
       .exchange(lease.nodeId)
@@ -236,6 +232,15 @@ export class Dispatcher {
     this.#serve(site.name);
     // While it was not known which site this is, nothing more was taken for it.
     if (this.#leftOut.has(destination)) this.#pump();
+  }
+
+  /** Puts what waits for a destination into the line of the site that it belongs to now. */
+  #move({ name }: Site, destination: string): void {
+    const line = this.#lines.get(name);
+    const claims = line?.claims.filter((claim) => claim.destination === destination) ?? [];
+    if (!line || claims.length === 0) return;
+    this.#lines.remove(line, claims);
+    void this.#place(destination, claims);
   }
 
   #serveAll(): void {
@@ -338,7 +343,9 @@ export class Dispatcher {
       signal: this.#abort.signal,
     });
     this.#tools.metrics.attempted(started.site.name, measureOf(outcome, email));
-    this.#slots.give(started, outcome.verdict, outcome.reply);
+    const judged = this.#standing.judge(started.site, claim.destination, outcome);
+    this.#slots.give(started, judged.verdict, outcome.reply);
+    if (judged.moved) this.#move(started.site, claim.destination);
     this.#serve(started.site.name);
     this.#callBack(started.site);
     if (source) this.#sources.settle(source, outcome.attempts);
@@ -379,14 +386,8 @@ export class Dispatcher {
 
   async #putBack(claims: Claim[], work: () => Promise<void>): Promise<void> {
     // A node that stops with claims in its name loses them all when it retires or is found dead.
-    while (!this.#stopping) {
-      const done = await work().then(
-        () => true,
-        () => false,
-      );
-      if (done) break;
-      await sleep(tickEveryMs);
-    }
+    const isDone = async () => (await Promise.allSettled([work()]))[0].status === 'fulfilled';
+    while (!this.#stopping && !(await isDone())) await sleep(tickEveryMs);
     this.#letGo(claims);
   }
 

@@ -3,12 +3,16 @@ import * as destinations from '../core/destinations.ts';
 import type { Database } from '../db/client.ts';
 import type { Transport } from '../smtp/deliver.ts';
 import { resolveDestination } from '../smtp/mx.ts';
+import { Apart } from './apart.ts';
+import type { AttemptRecord } from './attempt.ts';
 import { type Provider, type Site, siteOf } from './providers.ts';
-import { type SiteState, Throttle, type ThrottleOptions } from './throttle.ts';
+import { type SiteState, Throttle, type ThrottleOptions, type Verdict } from './throttle.ts';
 
 const siteKeptMs = 300_000;
 const mostSites = 100_000;
 const destinationsShown = 50;
+/** Exchanges with the database. */
+const reportEvery = 5;
 
 /**
  * How this node stands with the destinations: which site each belongs to, how much the site gets, and what operators
@@ -21,22 +25,31 @@ export class Standing {
   readonly #providers: readonly Provider[];
   readonly #sites = new Map<string, { site: Promise<Site>; until: number }>();
   readonly #seen = new Map<string, Set<string>>();
+  readonly #apart: Apart;
   #paused = new Set<string>();
-  #ordersSeenTo: Date | null = null;
+  /** When each name was last flushed, as far as is known; null: nothing was read yet. */
+  #flushes: Map<string, Date> | null = null;
   /** What the database has of each site from this node, as one text. */
   #told = new Map<string, string>();
   #toldAs: string | null = null;
   #telling = false;
+  #exchanges = 0;
 
   constructor(db: Database, transport: Transport, providers: readonly Provider[], throttle: ThrottleOptions) {
     this.#db = db;
     this.#transport = transport;
     this.#providers = providers;
     this.throttle = new Throttle(throttle);
+    this.#apart = new Apart(throttle.now);
   }
 
-  /** Whose servers take the destination's mail. Where DNS does not say, the destination stands for itself. */
-  siteOf(destination: string): Promise<Site> {
+  /**
+   * Whose servers take the destination's mail. Where DNS does not say, and while it alone is not reached, the destination
+   * stands for itself.
+   */
+  async siteOf(destination: string): Promise<Site> {
+    const apart = this.#apart.siteOf(destination);
+    if (apart) return apart;
     const known = this.#sites.get(destination);
     if (known && known.until > performance.now()) return known.site;
     const site = this.#look(destination);
@@ -59,25 +72,50 @@ export class Standing {
     return this.#paused.size > 0;
   }
 
+  /**
+   * What an attempt says about the site, which is nothing where DNS did not say which hosts to ask.
+   *
+   * @returns true for `moved` when the destination belongs to another site from now on: to itself
+   */
+  judge(
+    site: Site,
+    destination: string,
+    { verdict, reply, attempts }: Pick<AttemptRecord, 'verdict' | 'reply' | 'attempts'>,
+  ): { verdict: Verdict; moved: boolean } {
+    const resolved = attempts.some(({ phase }) => phase !== 'dns');
+    const judged = this.#apart.judge(site, destination, verdict, resolved);
+    const apart = judged.apart ? this.#apart.siteOf(destination) : null;
+    if (apart) this.throttle.end(this.throttle.begin(apart), verdict, reply);
+    return { verdict: judged.verdict, moved: judged.apart };
+  }
+
   /** Under which name the destination is paused; null when it is not. */
   pausedAs(destination: string, site: Site): string | null {
-    return [destination, site.name].find((name) => this.#paused.has(name)) ?? null;
+    const names = [destination, site.name, this.#apart.wouldBeOf(destination)];
+    return names.find((name) => name !== null && this.#paused.has(name)) ?? null;
+  }
+
+  /** Reads what operators said since, and every few times tells them how this node stands: see `report`. Meant for every second. */
+  async exchange(nodeId: string, waitingOf: (site: string) => number): Promise<void> {
+    await this.readOrders();
+    if (this.#exchanges++ % reportEvery === 0) await this.report(nodeId, waitingOf);
   }
 
   /** Reads what operators said since. */
   async readOrders(): Promise<void> {
     const given = await orders.list(this.#db);
     this.#paused = new Set(given.filter(({ pausedAt }) => pausedAt !== null).map(({ name }) => name));
-    const newest = new Date(Math.max(0, ...given.map(({ flushedAt }) => flushedAt?.getTime() ?? 0)));
-    const seenTo = this.#ordersSeenTo ?? newest;
-    this.#ordersSeenTo = newest;
-    const flushed = given.filter(({ flushedAt }) => flushedAt !== null && flushedAt > seenTo);
-    for (const { name } of flushed) await this.#flush(name);
+    const before = this.#flushes;
+    this.#flushes = new Map(given.flatMap(({ name, flushedAt }) => (flushedAt ? [[name, flushedAt]] : [])));
+    for (const [name, at] of this.#flushes) {
+      // What stood there when this node began concerns what it had not seen yet.
+      if (before !== null && at > (before.get(name) ?? new Date(0))) await this.#flush(name);
+    }
   }
 
   async #flush(name: string): Promise<void> {
     const site = (await this.#sites.get(name)?.site)?.name ?? name;
-    this.throttle.forget(site);
+    for (const one of [...this.#apart.end(name), site]) this.throttle.forget(one);
     this.#sites.delete(name);
     await orders.wakeAside(this.#db, name, [name, ...(this.#seen.get(site) ?? [])]);
   }

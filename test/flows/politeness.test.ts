@@ -88,6 +88,49 @@ t.test('a server that cannot be reached costs only the first message an attempt'
   await eventually(async () => (await node.read(others[0]?.id ?? '')).recipients[0].attempts === 1);
 });
 
+t.test('a domain whose MX record names a dead host of a provider holds up its own mail alone', async (t) => {
+  const sink = await startSink({ host: '127.0.0.2' });
+  t.teardown(() => sink.close());
+  const zone = {
+    'wrong.test': { MX: [[10, 'dead.google.com']] as [number, string][] },
+    'dead.google.com': { A: ['127.0.0.7'] },
+    'right.test': { MX: [[10, 'mx.google.com']] as [number, string][] },
+    'mx.google.com': { A: ['127.0.0.2'] },
+  };
+  const node = await startDirectNode(t, { zone, mxPort: sink.port, env: { RETRY_SCHEDULE: '1h' } });
+  const wrong: { id: string }[] = await sendMany(node, 40, (n) => `r${n}@wrong.test`);
+  const token = await operator(node);
+  await eventually(async () => (await destinationsOf(node, token)).get('wrong.test')?.deferred === 40);
+  const tried = await node.db.query<{ tried: number }>({
+    text: 'SELECT count(*)::int AS tried FROM recipients WHERE attempts > 0',
+  });
+  t.ok((tried[0]?.tried ?? 40) <= 5, `${tried[0]?.tried} of 40 were tried`);
+
+  const right = await node.send({ to: 'a@right.test' });
+  await eventually(async () => sink.messages.length === 1, 5_000);
+  const { body: why } = await node.call('GET', `/api/v1/emails/${wrong[39]?.id}/explain`, { key: node.key });
+  t.match(why.recipients[0].sentence, /wrong\.test: the server could not be reached/);
+  t.notMatch(JSON.stringify(why), /Google/, 'which is not to blame');
+  // Nodes tell every five seconds.
+  const all = await eventually(async () => {
+    const found = await destinationsOf(node, token);
+    return found.has('Google') && found.get('wrong.test')?.reason && found;
+  }, 15_000);
+  t.match(all.get('Google'), { reason: null, backoff_until: null, last_reply: /^250/ });
+  t.match(all.get('wrong.test'), { reason: 'the server could not be reached', backoff_until: String });
+  t.equal((await node.read(right.id)).status, 'sent');
+
+  // What an operator says of the provider is still for all whose record names it.
+  const awake = await startSink({ host: '127.0.0.7', port: sink.port });
+  t.teardown(() => awake.close());
+  t.equal((await node.call('POST', '/api/v1/admin/destinations/Google/pause', { token })).status, 200);
+  t.equal((await node.call('POST', '/api/v1/admin/destinations/wrong.test/flush', { token })).status, 200);
+  await eventually(async () => (await node.read(wrong[39]?.id ?? '')).recipients[0].waiting_for === 'paused: Google');
+  t.equal(awake.messages.length, 0);
+  t.equal((await node.call('POST', '/api/v1/admin/destinations/Google/resume', { token })).status, 200);
+  await eventually(async () => awake.messages.length === 40, 20_000);
+});
+
 t.test('an operator has a word in how much a provider gets', async (t) => {
   const sink = await startSink();
   t.teardown(() => sink.close());
