@@ -1,9 +1,19 @@
-import { closeSync, ftruncateSync, mkdirSync, openSync, readdirSync, unlinkSync, writeSync } from 'node:fs';
+import {
+  closeSync,
+  ftruncateSync,
+  futimesSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  unlinkSync,
+  writeSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import type { Claim } from '../core/recipients.ts';
 import { newId } from '../ids.ts';
 import type { Logger } from '../log.ts';
 import type { OpenSession, RecipientResult } from '../smtp/deliver.ts';
+import { isAbandoned, journalName, touchEveryMs } from './journal-owner.ts';
 
 /** What is known before a final dot is written: whose it is, and over which session. */
 export interface PendingDot {
@@ -31,7 +41,7 @@ interface JournalFile {
   open: number;
 }
 
-/** The journals that this process is writing: a pid alone does not tell them from those of a process before it. */
+/** The journals that this process is writing: its name alone does not tell them from those that it has closed. */
 const ours = new Set<string>();
 
 /**
@@ -42,15 +52,18 @@ const ours = new Set<string>();
 export class Journal {
   readonly #folder: string;
   readonly #log: Logger;
+  readonly #touchMs: number;
   readonly #files = new Set<JournalFile>();
   readonly #dots = new Map<Claim, { file: JournalFile; n: number }[]>();
   #current: JournalFile | null = null;
   #writing: Promise<void> | null = null;
   #complainedAt = Number.NEGATIVE_INFINITY;
+  #touching: NodeJS.Timeout | undefined;
 
-  constructor(folder: string, log: Logger) {
+  constructor(folder: string, log: Logger, touchMs = touchEveryMs) {
     this.#folder = folder;
     this.#log = log;
+    this.#touchMs = touchMs;
   }
 
   /**
@@ -91,6 +104,7 @@ export class Journal {
 
   /** Leaves the files that still hold something for the next start. */
   close(): void {
+    clearInterval(this.#touching);
     this.#writeAll();
     for (const file of this.#files) {
       this.#try(() => closeSync(file.fd));
@@ -104,12 +118,19 @@ export class Journal {
   #fileToWrite(): JournalFile {
     if (this.#current && this.#current.bytes <= fileBytes) return this.#current;
     mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
-    const path = join(this.#folder, `${process.pid}-${newId()}.jsonl`);
+    const path = join(this.#folder, journalName(newId()));
     const file = { path, fd: openSync(path, 'ax', 0o600), pending: '', bytes: 0, dots: 0, open: 0 };
     ours.add(path);
     this.#files.add(file);
     this.#current = file;
+    this.#touching ??= setInterval(() => this.#touch(), this.#touchMs).unref();
     return file;
+  }
+
+  /** For those who cannot see this process: it lives, also where it has nothing to write. */
+  #touch(): void {
+    const now = new Date();
+    for (const file of this.#files) this.#try(() => futimesSync(file.fd, now, now));
   }
 
   #write(): Promise<void> {
@@ -181,18 +202,7 @@ export function abandonedJournals(folder: string, alone: boolean): string[] {
     return [];
   }
   return names
-    .filter((name) => /^\d+-[0-9a-f-]{36}\.jsonl$/.test(name))
     .sort()
-    .filter((name) => !ours.has(join(folder, name)) && (alone || !isRunning(Number.parseInt(name, 10))))
-    .map((name) => join(folder, name));
-}
-
-function isRunning(pid: number): boolean {
-  if (pid === process.pid) return false;
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM';
-  }
+    .map((name) => join(folder, name))
+    .filter((path) => !ours.has(path) && isAbandoned(path, alone));
 }

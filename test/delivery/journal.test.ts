@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { once } from 'node:events';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pino } from 'pino';
@@ -8,6 +9,7 @@ import type { Claim } from '../../src/core/recipients.ts';
 import { abandonedJournals, Journal } from '../../src/delivery/journal.ts';
 import { newId } from '../../src/ids.ts';
 import { silentLog } from '../../src/log.ts';
+import { eventually } from '../support/node.ts';
 
 const session = {
   startedAt: new Date(),
@@ -87,6 +89,49 @@ t.test('what is not recorded outlives the process that knew it', async (t) => {
   t.equal(abandonedJournals(folder, false).length, 1, 'the process of the other one lives');
   t.equal(abandonedJournals(folder, true).length, 2, 'unless none can');
   t.same(abandonedJournals(join(folder, 'missing'), true), []);
+});
+
+t.test('a pid is one process in one place only: the journal of a living node elsewhere is left alone', async (t) => {
+  const { folder, journal } = start(t);
+  await journal.dot(claimOf('a@a.test'), ['a@a.test'], session);
+  const [, host = '', place = '', started = ''] = readdirSync(folder)[0]?.split('.') ?? [];
+  journal.close();
+  for (const name of readdirSync(folder)) rmSync(join(folder, name));
+  const other = spawn('sleep', ['60']);
+  t.teardown(() => other.kill());
+  const gone = spawn('true');
+  await once(gone, 'exit');
+  const elsewhere = '0123456789ab';
+  const isTaken = (pid: number | undefined, of: [host: string, place: string, started: string], minutesAgo = 0) => {
+    const path = join(folder, `${pid}-${newId()}.${of.join('.')}.jsonl`);
+    writeFileSync(path, '');
+    const touched = Date.now() / 1000 - minutesAgo * 60;
+    utimesSync(path, touched, touched);
+    const taken = abandonedJournals(folder, false).includes(path);
+    t.ok(abandonedJournals(folder, true).includes(path), 'unless no other can be running');
+    rmSync(path);
+    return taken;
+  };
+  for (const pid of [process.pid, other.pid, gone.pid]) {
+    t.notOk(isTaken(pid, [elsewhere, elsewhere, started]), 'another container on the folder, whatever pid it has');
+    t.notOk(isTaken(pid, [elsewhere, elsewhere, started], 50), 'that has nothing to write');
+    t.ok(isTaken(pid, [elsewhere, elsewhere, started], 61), 'and is not there any more');
+    t.ok(isTaken(pid, [host, elsewhere, started]), 'this container, or machine, before it was started again');
+  }
+  t.ok(isTaken(process.pid, [host, place, '1']), 'whoever had our pid before us');
+  t.ok(isTaken(gone.pid, [host, place, started]));
+  t.notOk(isTaken(other.pid, [host, place, '0']), 'where nobody knows when it was started');
+  if (process.platform === 'linux') t.ok(isTaken(other.pid, [host, place, '1']), 'another program has its pid by now');
+});
+
+t.test('a process that has nothing to write shows that it lives', async (t) => {
+  const { folder } = start(t);
+  const journal = new Journal(folder, silentLog, 5);
+  await journal.dot(claimOf('a@a.test'), ['a@a.test'], session);
+  const path = join(folder, readdirSync(folder)[0] ?? '');
+  utimesSync(path, 0, 0);
+  await eventually(async () => statSync(path).mtimeMs > 0);
+  journal.close();
 });
 
 t.test('a folder that cannot be written is said once, and stops nobody', async (t) => {
