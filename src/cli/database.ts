@@ -3,7 +3,7 @@ import { constants } from 'node:os';
 import { join } from 'node:path';
 import { type Config, ConfigError, readConfig } from '../config.ts';
 import { keyringIn, readSecrets, type Secrets } from '../data-dir.ts';
-import { connect, type Database } from '../db/client.ts';
+import { connect, type Database, type Sql } from '../db/client.ts';
 import { runningUrl, startEmbedded } from '../db/embedded.ts';
 import { isMigrated, migrate } from '../db/migrate.ts';
 import { silentLog } from '../log.ts';
@@ -27,23 +27,51 @@ const connections = 5;
  * Does something with the database of the service: the one that DATABASE_URL names, or the embedded one, on the server
  * that a running Sendwright keeps or on one that is started for this.
  *
- * @throws ConfigError or StartError where there is none, or it is that of an older Sendwright
+ * @param before what is done instead where it has no tables yet
+ * @throws ConfigError or StartError where there is none, it is that of another Sendwright, or it has no tables yet
  */
-export async function withDatabase<T>(env: Env, say: Say, work: (opened: Opened) => Promise<T>): Promise<T> {
+export async function withDatabase<T>(
+  env: Env,
+  say: Say,
+  work: (opened: Opened) => Promise<T>,
+  before: (opened: Opened) => Promise<T> = refuseUnprepared,
+): Promise<T> {
   return withServer(env, say, async ({ config, url, keyring, joined }) => {
     if (!joined) await migrate(url);
     const db = connect(url, silentLog, connections);
     try {
+      const opened = { config, url, db, keyring };
+      if (joined && (await isUnprepared(db))) return await before(opened);
       if (joined && !(await isMigrated(db)))
         throw new StartError(
           'the database is that of another version of Sendwright: run sendwright migrate, or start this one on it once',
         );
-      return await work({ config, url, db, keyring });
+      return await work(opened);
     } finally {
       await db.close();
     }
   });
 }
+
+/** Whether nothing was ever migrated here: it is a new database, or another program's. */
+export async function isUnprepared(db: Sql): Promise<boolean> {
+  const [table] = await db.query<{ there: boolean }>({
+    text: `SELECT to_regclass('_prisma_migrations') IS NOT NULL AS there`,
+  });
+  if (!table?.there) return true;
+  const done = await db.query({ text: 'SELECT FROM _prisma_migrations WHERE finished_at IS NOT NULL LIMIT 1' });
+  return done.length === 0;
+}
+
+/** @throws StartError */
+export async function refuseUnprepared(): Promise<never> {
+  throw new StartError(
+    'the database has no tables of Sendwright yet: the first npm start makes them, or sendwright migrate',
+  );
+}
+
+/** Whether there is an embedded database in this folder already. */
+export const hasEmbedded = (dataDir: string): boolean => existsSync(join(dataDir, 'postgres'));
 
 /** Where the database is, and whether others may be using it. */
 export interface Server {
@@ -65,9 +93,9 @@ export async function withServer<T>(env: Env, say: Say, work: (server: Server) =
 
 /** @throws ConfigError when the folder has no database, StartError when it cannot be used */
 export async function existingSecrets({ dataDir }: Config): Promise<Secrets> {
-  if (!existsSync(join(dataDir, 'postgres')))
+  if (!hasEmbedded(dataDir))
     throw new ConfigError(
-      `DATA_DIR ${dataDir} has no database: set it to the folder of the service, or set DATABASE_URL`,
+      `DATA_DIR ${dataDir} has no database: the first npm start makes one there; else set it to the folder of the service, or set DATABASE_URL`,
     );
   return readSecrets(dataDir);
 }

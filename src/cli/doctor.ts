@@ -1,11 +1,20 @@
+import { randomBytes } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
+import { readConfig } from '../config.ts';
 import { examine, isWell } from '../core/doctor.ts';
 import { checkNames, type Finding } from '../core/finding.ts';
+import type { Surroundings } from '../core/verification.ts';
+import { connectionsOf } from '../database.ts';
+import { refuseDatabase } from '../db/check.ts';
+import type { Database } from '../db/client.ts';
 import { doctorQuery } from '../http/routes/doctor.ts';
-import { installationOf, lookUpOf } from '../internet.ts';
-import type { Command } from './command.ts';
-import { withDatabase } from './database.ts';
+import { type Internet, installationOf, lookUpOf } from '../internet.ts';
+import { keyringOf } from '../seal.ts';
+import type { Command, Told } from './command.ts';
+import { hasEmbedded, type Opened, withDatabase } from './database.ts';
 import { read, textOf } from './given.ts';
-import { lookedUpFrom } from './surroundings.ts';
+import { lookedUpBeside, lookedUpFrom } from './surroundings.ts';
 
 const signs = { ok: 'ok', problem: 'PROBLEM', unknown: 'unknown' };
 
@@ -21,7 +30,7 @@ export const doctor: Command = {
     '',
     `Looks at ${checkNames.map((name) => name.replaceAll('_', ' ')).join(', ')}.`,
     'It takes up to 25 seconds. The exit code is 0 where all is well, and 1 where there is something to do, which each',
-    'finding says: a problem to mend, or what is unknown to find out.',
+    'finding says: a problem to mend, or what is unknown to find out. It needs no database that a start has prepared.',
     '',
     '  --mx <host>  an MX host whose port 25 may be tried, such as that of your own mailbox; without it that of a verified',
     '               domain. Nobody else is connected to. DNS_BLOCKLISTS says which lists are asked.',
@@ -29,22 +38,93 @@ export const doctor: Command = {
   options: { mx: { type: 'string' } },
   async run(env, say, given) {
     const { mx = null } = read(doctorQuery, { mx: textOf(given, 'mx') });
-    return withDatabase(env, say, async (opened) => {
-      const { config, db } = opened;
-      const findings = await lookedUpFrom(opened, ({ internet, surroundings }) =>
-        examine(
-          { db, surroundings, lookUp: lookUpOf(config, internet), installation: installationOf(config, internet) },
-          mx,
-          { onProgress: (done, all) => given.progress(`${done} of ${all} looks done`) },
-        ),
+    const onProgress = (done: number, all: number) => given.progress(`${done} of ${all} looks done`);
+    const look = ({ config, db }: Room, { internet, surroundings }: From) =>
+      examine(
+        { db, surroundings, lookUp: lookUpOf(config, internet), installation: installationOf(config, internet) },
+        mx,
+        { onProgress },
       );
-      const count = (kind: Finding['health']) => findings.filter(({ health }) => health === kind).length;
-      const end = isWell(findings) ? 'All is well.' : `Problems: ${count('problem')}, unknown: ${count('unknown')}.`;
-      return {
-        json: { well: isWell(findings), findings },
-        text: [...findings.flatMap(linesOf), end].join('\n'),
-        failed: !isWell(findings),
-      };
-    });
+    const before = (room: Room) => lookedUpBeside(room, (from) => look(room, from));
+
+    const config = readConfig(env);
+    if (config.databaseUrl === null && !hasEmbedded(config.dataDir)) return examineWithoutServer(config, before);
+    return withDatabase(
+      env,
+      say,
+      async (opened) => tell(await lookedUpFrom(opened, (from) => look(opened, from)), null),
+      async (opened) => examineWithoutTables(opened, before),
+    );
   },
 };
+
+type Room = Pick<Opened, 'config' | 'db' | 'keyring'>;
+interface From {
+  internet: Internet;
+  surroundings: Surroundings;
+}
+type Look = (room: Room) => Promise<Finding[]>;
+
+/** What a start would make of a database that has no tables yet. */
+interface Unprepared {
+  sentence: string;
+  /** Why a start would not take it. */
+  refusal: string | null;
+}
+
+function tell(findings: Finding[], unprepared: Unprepared | null): Told {
+  const count = (kind: Finding['health']) => findings.filter(({ health }) => health === kind).length;
+  const refusal = unprepared?.refusal ?? null;
+  const well = isWell(findings) && refusal === null;
+  const [problems, unknown] = [count('problem') + (refusal === null ? 0 : 1), count('unknown')];
+  const first = unprepared ? [unprepared.sentence, ...(refusal ? [`PROBLEM  database: ${refusal}`] : [])] : [];
+  return {
+    json: { well, prepared: unprepared === null, database_refusal: refusal, findings },
+    text: [
+      ...first,
+      ...findings.flatMap(linesOf),
+      well ? 'All is well.' : `Problems: ${problems}, unknown: ${unknown}.`,
+    ].join('\n'),
+    failed: !well,
+  };
+}
+
+async function examineWithoutTables(opened: Opened, look: Look): Promise<Told> {
+  const { config, db } = opened;
+  const demands = { connections: connectionsOf(config.workers), allowUnsafe: config.allowUnsafeDatabase };
+  const refusal = await refuseDatabase(db, demands);
+  const findings = await withoutDataDir(config, (here) => look({ ...opened, config: here, db: withoutDomains(db) }));
+  const sentence =
+    'The database has no tables of Sendwright yet: the first start makes them. All else is looked at now.';
+  return tell(findings, { sentence, refusal });
+}
+
+/** The embedded database is made by the first start, on this machine and by its clock. */
+async function examineWithoutServer(config: Opened['config'], look: Look): Promise<Told> {
+  const nobody = { query: () => Promise.reject(new Error('there is no database yet')) };
+  const room = { db: withoutDomains(nobody), keyring: keyringOf(randomBytes(32), null) };
+  const findings = await withoutDataDir(config, (here) => look({ ...room, config: here }));
+  const sentence = `DATA_DIR ${config.dataDir} has no database yet: the first start makes it. All else is looked at now.`;
+  return tell(
+    findings.filter(({ check }) => check !== 'clock' && check !== 'database_durability'),
+    { sentence, refusal: null },
+  );
+}
+
+/** A database whose tables are not there yet has no domains; nothing else is asked of it. */
+const withoutDomains = (db: Pick<Database, 'query'>) =>
+  ({ query: db.query, prisma: { domain: { findMany: async () => [] } } }) as unknown as Database;
+
+/** The first start makes DATA_DIR, on the disk of the folder that is above it now. */
+async function withoutDataDir(
+  config: Opened['config'],
+  look: (config: Opened['config']) => Promise<Finding[]>,
+): Promise<Finding[]> {
+  let folder = resolve(config.dataDir);
+  if (existsSync(folder)) return look(config);
+  while (!existsSync(folder)) folder = dirname(folder);
+  const findings = await look({ ...config, dataDir: folder });
+  return findings.map((finding) =>
+    finding.check === 'disk_space' ? { ...finding, subject: config.dataDir } : finding,
+  );
+}

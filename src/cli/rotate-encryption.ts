@@ -8,7 +8,7 @@ import { silentLog } from '../log.ts';
 import { type EncryptionKey, type Keyring, keyringOf } from '../seal.ts';
 import { StartError } from '../start-error.ts';
 import type { Command } from './command.ts';
-import { existingSecrets, onEmbedded } from './database.ts';
+import { existingSecrets, isUnprepared, onEmbedded, refuseUnprepared } from './database.ts';
 
 type Say = (sentence: string) => void;
 
@@ -88,8 +88,9 @@ async function rotateEmbedded(config: Config, secrets: Secrets, keys: Keys, say:
 /** A command that works beside running nodes does not bring their schema up to date. */
 async function demandTables(db: Database): Promise<void> {
   const [row] = await db.query<{ there: boolean }>({ text: `SELECT to_regclass('erasures') IS NOT NULL AS there` });
-  if (!row?.there)
-    throw new StartError('the database is that of an older Sendwright: start this one on it once, and run this again');
+  if (row?.there) return;
+  if (await isUnprepared(db)) await refuseUnprepared();
+  throw new StartError('the database is that of an older Sendwright: start this one on it once, and run this again');
 }
 
 const connections = 3;

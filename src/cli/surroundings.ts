@@ -20,6 +20,14 @@ export async function lookedUpFrom<T>(
 ): Promise<T> {
   const admission = await db.transaction((tx) => admit(tx, keyring));
   if (admission !== 'admitted') throw new StartError(keyRefusals[admission]);
+  return lookedUpBeside({ config, db, keyring }, work);
+}
+
+/** The same without a look at what the database has. */
+export async function lookedUpBeside<T>(
+  { config, db, keyring }: Pick<Opened, 'config' | 'db' | 'keyring'>,
+  work: (from: { internet: Internet; surroundings: Surroundings }) => Promise<T>,
+): Promise<T> {
   const stops: (() => Promise<unknown>)[] = [];
   try {
     // Nothing is sent from here, so whose the sending addresses are is not asked, and no bounce has to be understood.

@@ -1,28 +1,79 @@
 import { spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { realpathSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, realpathSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { findPostmaster } from '../../src/db/postgres-process.ts';
-import { createDatabase } from '../support/db.ts';
+import { directEnv } from '../support/direct.ts';
 import { eventually, testEnv } from '../support/node.ts';
 import { freePort } from '../support/ports.ts';
-import { administer, makeFolder } from '../support/start.ts';
+import { makeFolder } from '../support/start.ts';
+import { startZone } from '../support/zone.ts';
+import { createEmptyDatabase } from './empty-database.ts';
 import { sendwright, told } from './terminal.ts';
 
 const cli = fileURLToPath(new URL('../../src/cli.ts', import.meta.url));
 
 t.test('an empty database is refused until it is migrated, and migrating again changes nothing', async (t) => {
-  const env = testEnv(await createDatabase());
-  const name = new URL(env.DATABASE_URL ?? '').pathname.slice(1);
-  await administer(['DROP SCHEMA public CASCADE', 'DROP SCHEMA pgboss CASCADE', 'CREATE SCHEMA public'], name);
-  t.match(await sendwright(env, 'accounts', 'list'), { code: 1, said: /run sendwright migrate/ });
+  const env = testEnv(await createEmptyDatabase());
+  for (const args of [
+    ['accounts', 'list'],
+    ['send', '--from', 'a@b.test', '--to', 'a@b.test', '--subject', 's', '--text', 't'],
+  ])
+    t.match(await sendwright(env, ...args), {
+      code: 1,
+      said: 'sendwright: the database has no tables of Sendwright yet: the first npm start makes them, or sendwright migrate',
+    });
+  const rotating = { ...env, ENCRYPTION_KEY_NEXT: randomBytes(32).toString('hex') };
+  t.match(await sendwright(rotating, 'keys', 'rotate-encryption'), {
+    code: 1,
+    said: /has no tables of Sendwright yet/,
+  });
   const { code, applied } = await told(env, 'migrate');
   t.equal(code, 0);
   t.ok(applied.length > 15);
   t.match(await told(env, 'migrate'), { code: 0, applied: [] });
   t.match(await told(env, 'accounts', 'list'), { code: 0, accounts: [] });
+});
+
+t.test('the doctor looks at what needs no tables before there are any', async (t) => {
+  const zone = await startZone({ 'mail.example.com': { A: ['127.0.0.1'] } });
+  t.teardown(() => zone.close());
+  const dataDir = join(await makeFolder(t), 'not there', 'data');
+  const direct = {
+    ...directEnv(zone, 1),
+    ...{
+      MAIL_HOSTNAME: 'mail.example.com',
+      DNS_BLOCKLISTS: 'none',
+      DATA_DIR: dataDir,
+      BASE_URL: 'https://a.example.com',
+    },
+  };
+  const looked = (findings: { check: string; health: string }[], check: string) =>
+    findings.find((finding) => finding.check === check)?.health;
+  const noServer = await told(direct, 'doctor');
+  t.match(noServer, { code: 1, well: false, prepared: false, database_refusal: null });
+  const healths = { mail_hostname: 'ok', reverse_dns: 'problem', base_url: 'ok', disk_space: 'ok', domain: undefined };
+  for (const [check, health] of Object.entries({ ...healths, clock: undefined }))
+    t.equal(looked(noServer.findings, check), health, check);
+  t.notOk(existsSync(dirname(dataDir)), 'nothing is made');
+  t.match(await sendwright(direct, 'doctor'), {
+    code: 1,
+    printed: new RegExp(`^DATA_DIR ${dataDir} has no database yet: `),
+  });
+
+  const env = testEnv(await createEmptyDatabase(), direct);
+  const noTables = await told(env, 'doctor');
+  t.match(noTables, { code: 1, prepared: false, database_refusal: null });
+  for (const [check, health] of Object.entries({ ...healths, clock: 'ok' }))
+    t.equal(looked(noTables.findings, check), health, check);
+  const refused = await sendwright({ ...env, ALLOW_UNSAFE_DATABASE: 'false' }, 'doctor');
+  t.match(refused, { code: 1, printed: /^The database has no tables.*\nPROBLEM {2}database: the database has .* off/ });
+  const sandbox = await sendwright(testEnv(env.DATABASE_URL ?? ''), 'doctor');
+  t.match(sandbox, { code: 1, printed: /No mail leaves this machine/ });
+  t.match(await sendwright(env, 'accounts', 'list'), { code: 1, said: /has no tables/ }, 'nor is anything made there');
 });
 
 t.test('a real process: start, commands beside it on its embedded database, and without it', async (t) => {

@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import t from 'tap';
 import { readConfig } from '../../src/config.ts';
+import { createEmptyDatabase } from '../cli/empty-database.ts';
 import { sendwright } from '../cli/terminal.ts';
-import { createDatabase } from '../support/db.ts';
 import { directEnv } from '../support/direct.ts';
 import { startScriptedMx } from '../support/mx.ts';
 import { adminPassword, startTestNode, testEnv } from '../support/node.ts';
@@ -19,6 +19,14 @@ import { documentOf, repository } from './reading.ts';
 const path = 'docs/going-live.md';
 const host = 'mail.example.com';
 const lists = ['zen.spamhaus.org', 'bl.spamcop.net', 'psbl.surriel.com'];
+
+/** The settings that the document gives. */
+const settings = Object.fromEntries(
+  documentOf(path)
+    .filter(({ file }) => file !== null)
+    .flatMap(({ text }) => text.split('\n'))
+    .map((line): [string, string] => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)]),
+);
 
 /** What is shown below a comment, in lines. */
 function shown(name: string): string[] {
@@ -67,26 +75,26 @@ t.test(`${path}: the doctor before and after, and the way from one to the other`
   const inbound = await freePort();
   // One that is there: whether the tests' own is depends on what ran before.
   const dataDir = await makeFolder(t);
-  const env = testEnv(await createDatabase(), {
+  const env = testEnv(await createEmptyDatabase(), {
     ...directEnv(zone, mxPort),
     DATA_DIR: dataDir,
     MAIL_HOSTNAME: host,
     DNS_BLOCKLISTS: lists.join(','),
-    BASE_URL: 'http://send.example.com',
+    BASE_URL: settings.BASE_URL ?? '',
     INBOUND_SMTP_PORT: String(inbound),
     SMTP_HOST: '127.0.0.1',
   });
-  const node = await startTestNode(t, env);
-  const holds = async (name: string, baseUrl: string) => {
-    const { printed } = await sendwright({ ...env, BASE_URL: baseUrl }, 'doctor', '--mx', 'mx.mailbox.example');
+  const holds = async (name: string) => {
+    const { printed } = await sendwright(env, 'doctor', '--mx', 'mx.mailbox.example');
     const [wanted, found] = [comparable(shown(name)), comparable(elsewhere(printed, mxPort, dataDir))];
     t.equal(found.length, wanted.length, printed);
     for (const [index, line] of wanted.entries())
       t.ok(isLike(pattern(line), found[index] ?? '', new Map()), `${found[index]} is shown as: ${line}`);
     t.equal(shown(name).at(-1), sumOf(shown(name)));
   };
-  await holds('before', 'http://send.example.com');
+  await holds('before');
 
+  const node = await startTestNode(t, env);
   const mx = await startScriptedMx(
     async (peer) => {
       peer.send('220 mx.mailbox.example ESMTP\r\n');
@@ -105,7 +113,7 @@ t.test(`${path}: the doctor before and after, and the way from one to the other`
   for (const { name, value } of [...Object.values(records), recommended[0]]) zone.set(name, { TXT: [value] });
   const verified = await node.call('POST', `/api/v1/domains/${added.body.domain.id}/verify`, { token });
   t.equal(verified.status, 200);
-  await holds('after', 'https://send.example.com');
+  await holds('after');
 
   const command = documentOf(path).find(({ text }) => text.startsWith('curl --max-time'))?.text ?? '';
   const asked = command.replace(`${host}:25`, `127.0.0.1:${inbound}`);
@@ -114,15 +122,11 @@ t.test(`${path}: the doctor before and after, and the way from one to the other`
 });
 
 t.test(`${path}: its settings are variables that a start knows and takes`, async (t) => {
-  const settings = documentOf(path)
-    .filter(({ file }) => file !== null)
-    .flatMap(({ text }) => text.split('\n'))
-    .map((line): [string, string] => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)]);
   const known = readFileSync(join(repository, 'docs/config.md'), 'utf8');
-  t.ok(settings.length > 10);
-  for (const [name] of settings) t.ok(known.includes(`| \`${name}\` |`), name);
+  t.ok(Object.keys(settings).length > 10);
+  for (const name of Object.keys(settings)) t.ok(known.includes(`| \`${name}\` |`), name);
   const given = Object.fromEntries(
-    settings.map(([name, value]) => [name, value === '…' ? randomBytes(32).toString('hex') : value]),
+    Object.entries(settings).map(([name, value]) => [name, value === '…' ? randomBytes(32).toString('hex') : value]),
   );
   const config = readConfig({ ...given, DATABASE_URL: given.DATABASE_URL?.replace('…', 'secret') });
   t.equal(config.deliveryMode, 'direct');
