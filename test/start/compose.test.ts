@@ -7,14 +7,15 @@ import { variables } from '../../src/config-variables.ts';
 interface Service {
   image?: string;
   build?: string;
-  environment: Record<string, string>;
+  environment: Record<string, string | null>;
   ports?: string[];
   healthcheck?: { test: string[] };
   depends_on?: Record<string, { condition: string }>;
   volumes?: string[];
 }
 
-const compose = parse(fs.readFileSync('docker-compose.yml', 'utf8')) as {
+const text = fs.readFileSync('docker-compose.yml', 'utf8');
+const compose = parse(text) as {
   services: { app: Service; postgres: Service };
   volumes: Record<string, unknown>;
 };
@@ -22,16 +23,27 @@ const { app, postgres } = compose.services;
 const dockerfile = fs.readFileSync('Dockerfile', 'utf8');
 
 /** What Compose makes of `${NAME:-default}` and `${NAME:?complaint}`. */
-function substitute(text: string, env: Record<string, string>): string {
-  return text.replace(/\$\{(\w+):([-?])([^}]*)\}/g, (_all, name: string, operator: string, rest: string) => {
+function substitute(value: string, env: Record<string, string>): string {
+  return value.replace(/\$\{(\w+):([-?])([^}]*)\}/g, (_all, name: string, operator: string, rest: string) => {
     if (env[name]) return env[name];
     if (operator === '?') throw new Error(rest);
     return rest;
   });
 }
 
+/** What reaches the container: a name without a value is as the environment of Compose has it, or is not set. */
 const environment = (env: Record<string, string>) =>
-  Object.fromEntries(Object.entries(app.environment).map(([name, value]) => [name, substitute(value, env)]));
+  Object.fromEntries(
+    Object.entries(app.environment)
+      .map(([name, value]) => [name, value === null ? env[name] : substitute(value, env)] as const)
+      .filter((entry): entry is [string, string] => entry[1] !== undefined),
+  );
+
+/** Where things are in the container, which `ports`, `volumes` and the Dockerfile go by. */
+const ofContainer = [
+  ...['DATA_DIR', 'HTTP_HOST', 'HTTP_PORT', 'SMTP_HOST'],
+  ...['INBOUND_SMTP_PORT', 'SUBMISSION_PORT', 'SUBMISSIONS_PORT'],
+];
 
 const secrets = {
   POSTGRES_PASSWORD: '0123456789abcdef'.repeat(3),
@@ -48,6 +60,37 @@ t.test('the variables are those that are documented, and the secrets are require
   for (const name of Object.keys(secrets)) {
     t.throws(() => environment({ ...secrets, [name]: '' }), { message: `set ${name} in .env` });
   }
+});
+
+t.test('every documented variable reaches the container, but for those that are its own', async (t) => {
+  const passed = Object.keys(app.environment);
+  t.same([...passed, ...ofContainer].sort(), variables.map(({ name }) => name).sort());
+  // The comment at the top says what is left out.
+  const comment = text.slice(0, text.indexOf('services:')).replaceAll(/\n# /g, ' ');
+  for (const name of [...ofContainer, 'DATABASE_URL']) t.match(comment, new RegExp(`container's own: .*${name}`), name);
+
+  const all = Object.fromEntries(passed.map((name) => [name, `${name} as it was given`]));
+  const { DATABASE_URL, ...reached } = environment({ ...all, ...secrets });
+  t.match(DATABASE_URL, /@postgres:5432/, 'whose database it is stands in the file');
+  const { DATABASE_URL: _, ...given } = {
+    ...all,
+    JWT_SECRET: secrets.JWT_SECRET,
+    ENCRYPTION_KEY: secrets.ENCRYPTION_KEY,
+  };
+  t.same(reached, given);
+  t.equal(readConfig(environment({ ...secrets, START_ON_HOLD: 'true' })).startOnHold, true);
+  t.same(
+    Object.keys(environment(secrets)).sort(),
+    ['DATABASE_URL', 'ENCRYPTION_KEY', 'JWT_SECRET'],
+    'nothing is empty',
+  );
+});
+
+t.test('a certificate that is named is read from where the host has it', async (t) => {
+  const [volume = ''] = app.volumes ?? [];
+  t.equal(substitute(volume, { CERTIFICATES: '/srv/tls' }), '/srv/tls:/etc/letsencrypt:ro');
+  const [named = ''] = substitute(volume, {}).split(':');
+  t.ok(named in compose.volumes, 'without one there is an empty volume');
 });
 
 t.test('with the secrets alone, and with real delivery, Sendwright accepts the configuration', async (t) => {
