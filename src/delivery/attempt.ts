@@ -8,7 +8,6 @@ import type { AttemptRow, Settlement } from '../core/settlement.ts';
 import { suppressible } from '../core/suppressions.ts';
 import { heldNote } from '../core/uncertainty.ts';
 import type { Logger } from '../log.ts';
-import { isAscii } from '../mail/address.ts';
 import { createReturnPath } from '../mail/token.ts';
 import type { Metrics } from '../metrics.ts';
 import { slowDown } from '../smtp/classify.ts';
@@ -184,7 +183,7 @@ function deliverCopy(
         from: createReturnPath(tools.returnPath.key, email.id, tools.returnPath.host, named),
         recipients,
         // A header outside of ASCII stands in the message as UTF-8 whoever this copy is for.
-        smtpUtf8: !recipients.every(isAscii) || !isAsciiHeader(message[0]),
+        smtpUtf8: !isAsciiHeader(message[0]),
       },
       message,
       tls: email.tls,

@@ -1,3 +1,4 @@
+import { isAscii } from '../mail/address.ts';
 import { classify, saysTooManyRecipients, slowDown } from './classify.ts';
 import { lostAt } from './connect.ts';
 import { type Connection, isLost, type Lost } from './connection.ts';
@@ -10,7 +11,7 @@ export interface Envelope {
   /** Empty for the null sender. */
   from: string;
   recipients: string[];
-  /** True when an address or a header needs RFC 6531. */
+  /** True when the sender's address or a header needs RFC 6531, whoever it is for; a recipient's own address may as well. */
   smtpUtf8: boolean;
 }
 
@@ -46,44 +47,46 @@ export function assertEnvelope({ from, recipients, smtpUtf8 }: Envelope): void {
   for (const address of [from, ...recipients]) {
     if (/[\x00-\x20\x7f-\x9f<>]|\p{Surrogate}/u.test(address))
       throw new Error('an address that no SMTP command can hold');
-    if (!smtpUtf8 && /[^\x21-\x7e]/.test(address)) throw new Error('an address that needs SMTPUTF8, without it');
   }
+  if (!smtpUtf8 && !isAscii(from)) throw new Error('an address that needs SMTPUTF8, without it');
   if (recipients.length === 0 || recipients.includes('')) throw new Error('an envelope without a recipient');
 }
 
 /**
- * Sends one message on a connection that was greeted. Afterwards the connection can take another message unless it is
- * lost. Nothing that the server does is thrown.
+ * Sends one message on a connection that was greeted, to those that the server is able to take it for. Afterwards the
+ * connection can take another message unless it is lost. Nothing that the server does is thrown.
  */
 export async function transact(connection: Connection, request: TransactionRequest): Promise<TransactionEnd> {
-  const refusal = refuseLocally(connection, request);
-  if (refusal !== null) {
-    const results = request.envelope.recipients.map((recipient) => failed(recipient, refusal));
-    return { results, elsewhere: [], alive: true, givenUp: false };
-  }
-  connection.limit(request.deadlines.transaction);
-  return new Transaction(connection, request).run();
+  const { envelope, deadlines } = request;
+  const refusals = refuseLocally(connection, request);
+  const recipients = envelope.recipients.filter((recipient) => !refusals.has(recipient));
+  if (recipients.length === 0) return { results: [...refusals.values()], elsewhere: [], alive: true, givenUp: false };
+  connection.limit(deadlines.transaction);
+  const end = await new Transaction(connection, { ...request, envelope: { ...envelope, recipients } }).run();
+  return { ...end, results: [...end.results, ...refusals.values()] };
 }
 
-function refuseLocally(connection: Connection, { envelope, content }: TransactionRequest): Failure | null {
+/** Those that the server is known not to be able to take this for. */
+function refuseLocally(connection: Connection, request: TransactionRequest): Map<string, RecipientResult> {
   const { host } = connection.target;
+  const { content, envelope } = request;
   const { size, smtpUtf8, eightBitMime } = connection.capabilities;
-  const local = { phase: 'local', reply: null, class: 'content', permanent: true } as const;
+  const refuse = (recipients: string[], enhanced: string, reason: string) => {
+    const failure: Failure = { phase: 'local', reply: null, enhanced, reason, class: 'content', permanent: true };
+    return new Map(recipients.map((recipient) => [recipient, failed(recipient, failure)]));
+  };
+  const all = envelope.recipients;
   if (size !== null && content.size > size) {
-    return {
-      ...local,
-      enhanced: '5.3.4',
-      reason: `${host} takes messages of at most ${size} bytes; this one has ${content.size}.`,
-    };
+    return refuse(all, '5.3.4', `${host} takes messages of at most ${size} bytes; this one has ${content.size}.`);
   }
-  if (envelope.smtpUtf8 && !smtpUtf8) {
-    return { ...local, enhanced: '5.6.7', reason: `${host} does not take internationalised addresses (SMTPUTF8).` };
-  }
-  if (content.eightBit && !eightBitMime) {
-    return { ...local, enhanced: '5.6.3', reason: `${host} does not take 8-bit content (8BITMIME).` };
-  }
-  return null;
+  const noUtf8 = `${host} does not take internationalised addresses (SMTPUTF8).`;
+  if (envelope.smtpUtf8 && !smtpUtf8) return refuse(all, '5.6.7', noUtf8);
+  if (content.eightBit && !eightBitMime) return refuse(all, '5.6.3', `${host} does not take 8-bit content (8BITMIME).`);
+  // For the others it is a message like any: one such address among them must not cost them their mail.
+  return smtpUtf8 ? new Map() : refuse(all.filter(needsUtf8), '5.6.7', noUtf8);
 }
+
+const needsUtf8 = (recipient: string) => !isAscii(recipient);
 
 class Transaction {
   readonly #connection: Connection;
@@ -158,7 +161,7 @@ class Transaction {
     const parameters = [
       ...(size === null ? [] : [`SIZE=${content.size}`]),
       ...(content.eightBit && eightBitMime ? ['BODY=8BITMIME'] : []),
-      ...(envelope.smtpUtf8 ? ['SMTPUTF8'] : []),
+      ...(envelope.smtpUtf8 || envelope.recipients.some(needsUtf8) ? ['SMTPUTF8'] : []),
     ];
     return [`MAIL FROM:<${envelope.from}>`, ...parameters].join(' ');
   }

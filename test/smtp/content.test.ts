@@ -87,36 +87,21 @@ t.test('twenty megabytes are prepared in a moment', async (t) => {
 });
 
 t.test('an address that no command can hold is a defect of ours', async (t) => {
-  const bad = [
-    'a@b\r\nRCPT TO:<v@x>',
-    'a@b\n',
-    'a\0@b',
-    'a b@c',
-    'a@b>',
-    '<a@b',
-    'a\t@b',
-    'a\x7f@b',
-    'é@b',
-    'a\u010a@b',
-    'a\ud800@b',
-    '',
-  ];
+  const bad = ['a@b\r\nRCPT TO:<v@x>', 'a@b\n', 'a\0@b', 'a b@c', 'a@b>', '<a@b', 'a\t@b', 'a\x7f@b', 'a\ud800@b', ''];
   for (const address of bad) {
-    t.throws(
-      () => assertEnvelope({ from: 'a@b.test', recipients: [address], smtpUtf8: false }),
-      JSON.stringify(address),
-    );
+    for (const smtpUtf8 of [false, true])
+      t.throws(() => assertEnvelope({ from: 'a@b.test', recipients: [address], smtpUtf8 }), JSON.stringify(address));
     if (address === '') continue;
     t.throws(
       () => assertEnvelope({ from: address, recipients: ['a@b.test'], smtpUtf8: false }),
       JSON.stringify(address),
     );
   }
-  for (const address of bad.slice(0, 8)) {
-    t.throws(() => assertEnvelope({ from: '', recipients: [address], smtpUtf8: true }), JSON.stringify(address));
-  }
+  for (const from of ['é@b', 'a\u010a@b'])
+    t.throws(() => assertEnvelope({ from, recipients: ['a@b.test'], smtpUtf8: false }), from);
   t.throws(() => assertEnvelope({ from: '', recipients: [], smtpUtf8: false }));
-  assertEnvelope({ from: '', recipients: ['é@b.test'], smtpUtf8: true });
+  assertEnvelope({ from: '', recipients: ['é@b.test'], smtpUtf8: false });
+  assertEnvelope({ from: 'é@b.test', recipients: ['a@b.test'], smtpUtf8: true });
 });
 
 t.test('SMG-02: what a real server receives is what was sent, byte for byte', async (t) => {
@@ -197,7 +182,8 @@ t.test('MX-08: what the server offered decides how, and whether, it is asked', a
     const result = resultOf(await send(options), options.to?.[0]);
     return { result, wire: mx.peers[0]?.received.toString() ?? '' };
   };
-  const utf8 = { to: ['bé@example.test'], smtpUtf8: true };
+  const utf8 = { to: ['bé@example.test'] };
+  const utf8Header = { smtpUtf8: true };
   const all = ['SIZE 10000', '8BITMIME', 'SMTPUTF8'];
   t.match(
     (await offer(all, utf8)).wire,
@@ -212,12 +198,44 @@ t.test('MX-08: what the server offered decides how, and whether, it is asked', a
   const refusals: [Awaited<ReturnType<typeof offer>>, string][] = [
     [await offer(['SIZE 10']), '5.3.4'],
     [await offer(['8BITMIME'], utf8), '5.6.7'],
+    [await offer(['8BITMIME'], utf8Header), '5.6.7'],
     [await offer([], { message: message('é\r\n') }), '5.6.3'],
   ];
   for (const [{ result, wire }, enhanced] of refusals) {
     t.match(result, { outcome: 'bounced', phase: 'local', enhanced, reply: null, class: 'content' });
     t.notMatch(wire, /MAIL|DATA/);
   }
+});
+
+t.test('MX-08: an address that needs SMTPUTF8 costs the others nothing, and is one message with them', async (t) => {
+  const [plain, foreign] = ['b@example.test', 'bé@example.test'];
+  const send = async (keywords: string[], rcpt: string[], options = {}) => {
+    const scene = await startScripted(t, async (peer) => {
+      await peer.greet(...keywords);
+      await peer.message({ rcpt });
+    });
+    const delivery = await scene.send({ to: [foreign, plain], ...options });
+    t.equal(delivery.sessions.length, 1);
+    return { delivery, wire: scene.mx.peers[0]?.received.toString() ?? '' };
+  };
+  const refused = { outcome: 'bounced', phase: 'local', enhanced: '5.6.7', reply: null, class: 'content' };
+
+  const both = await send(['8BITMIME', 'SMTPUTF8'], ['250 ok', '250 ok']);
+  for (const one of [plain, foreign]) t.match(resultOf(both.delivery, one), { outcome: 'delivered' });
+  const rcpt = 'RCPT TO:<bé@example.test>\r\nRCPT TO:<b@example.test>\r\n';
+  t.match(both.wire, `MAIL FROM:<a@sender.test> SMTPUTF8\r\n${rcpt}`);
+
+  for (const keywords of [['8BITMIME'], ['8BITMIME', 'PIPELINING'], []]) {
+    const { delivery, wire } = await send(keywords, ['250 ok']);
+    t.match(resultOf(delivery, plain), { outcome: 'delivered' });
+    t.match(resultOf(delivery, foreign), refused);
+    t.match(wire, 'MAIL FROM:<a@sender.test>\r\nRCPT TO:<b@example.test>\r\n');
+  }
+
+  // Its header cannot be written for anybody there.
+  const none = await send(['8BITMIME'], [], { smtpUtf8: true });
+  for (const one of [plain, foreign]) t.match(resultOf(none.delivery, one), refused);
+  t.notMatch(none.wire, /MAIL|DATA/);
 });
 
 t.test('MX-08: a server without ESMTP is greeted with HELO', async (t) => {

@@ -236,7 +236,7 @@ t.test('one refusal of a message for several says of none that it does not exist
 
 t.test('a refusal of recipients behind accepted ones that is about their number is no verdict on them', async (t) => {
   const [first, later] = ['r0@example.test', 'r1@example.test'];
-  const tooMany = { outcome: 'deferred', class: 'rate' };
+  const tooMany: Partial<RecipientResult> = { outcome: 'deferred', class: 'rate' };
   const table: [reply: string, expected: Partial<RecipientResult>][] = [
     ['552 too many', tooMany],
     ['552 5.5.3 Too many recipients', tooMany],
