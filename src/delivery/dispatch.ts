@@ -255,7 +255,7 @@ export class Dispatcher {
     const line = this.#lines.get(name);
     if (!line || this.#stopping || this.#tools.lease.onHold) return;
     this.#parkPaused(line);
-    while (line.claims.length > 0 && this.#slots.free) {
+    while (line.claims.length > 0 && this.#slots.freeFor(line.site)) {
       const turn = this.#standing.throttle.turn(line.site);
       if (turn.when !== 'now') {
         this.#wait(line, turn);

@@ -4,19 +4,26 @@ import type { Throttle, Ticket, Verdict } from './throttle.ts';
 /** An attempt under way is young for so long; then it only waits for a server. */
 const youngMs = 300;
 
+/** What sites may have together that took no mail of late: in all, and those of them that have none under way yet. */
+const shareOfUnproven = 1 / 2;
+const shareOfFirst = 7 / 8;
+
 /** One attempt that has a slot. */
 export interface Started {
   site: Site;
   ticket: Ticket;
   /** How much the site gets at the time. */
   remark: string;
+  /** The site had taken no mail of late. */
+  unproven: boolean;
   /** Null when it is not young any more. */
   ageing: NodeJS.Timeout | null;
 }
 
 /**
  * The attempts that this node may have under way. Those that have gone on for a while count for a larger number only, so
- * that servers which let us wait, however many, take no slot from those that do not.
+ * that servers which let us wait, however many, take no slot from those that do not. Nor do sites that took no mail of late
+ * get all of them: hundreds that say nothing at all, which is what somebody can arrange, would hold up everybody's mail.
  */
 export class Slots {
   readonly #limits: { running: number; open: number };
@@ -24,6 +31,7 @@ export class Slots {
   readonly #onFree: () => void;
   #young = 0;
   #all = 0;
+  #unproven = 0;
 
   /** @param onFree called when there is a slot after there was none */
   constructor(limits: { running: number; open: number }, throttle: Throttle, onFree: () => void) {
@@ -36,11 +44,20 @@ export class Slots {
     return this.#young < this.#limits.running && this.#all < this.#limits.open;
   }
 
+  /** Whether this site may have one of them. One that has none under way is tried even where many like it wait for an answer. */
+  freeFor(site: Site): boolean {
+    if (!this.free) return false;
+    const { proven, running } = this.#throttle.record(site);
+    return proven || this.#unproven < this.#limits.open * (running === 0 ? shareOfFirst : shareOfUnproven);
+  }
+
   take(site: Site): Started {
     this.#young += 1;
     this.#all += 1;
+    const unproven = !this.#throttle.record(site).proven;
+    if (unproven) this.#unproven += 1;
     const ticket = this.#throttle.begin(site);
-    const started: Started = { site, ticket, remark: this.#throttle.describe(site), ageing: null };
+    const started: Started = { site, ticket, unproven, remark: this.#throttle.describe(site), ageing: null };
     started.ageing = setTimeout(() => {
       started.ageing = null;
       this.#change(() => (this.#young -= 1));
@@ -65,6 +82,7 @@ export class Slots {
       clearTimeout(started.ageing ?? undefined);
       started.ageing = null;
       this.#all -= 1;
+      if (started.unproven) this.#unproven -= 1;
     });
   }
 

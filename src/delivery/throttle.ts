@@ -44,6 +44,8 @@ interface Entry extends Omit<SiteState, 'most'> {
   nextAt: number;
   endedAt: number;
   usedAt: number;
+  /** When it last took or judged mail. */
+  fineAt: number;
 }
 
 /** An attempt that was begun. */
@@ -54,6 +56,9 @@ export interface Ticket {
 
 const firstWindow = 5;
 const forgetAfterMs = 3_600_000;
+
+/** How long a site is known for one that takes mail. */
+const provenMs = 900_000;
 
 /**
  * How much each site gets at once. It begins with a few connections, has one more with each success, half of them when
@@ -79,6 +84,13 @@ export class Throttle {
       return { when: 'later', at: entry.nextAt, reason: `${site.name} gets ${site.perMinute} messages a minute` };
     }
     return { when: 'now' };
+  }
+
+  /** Whether the site took or judged mail within the last quarter of an hour, and how many attempts are under way. */
+  record(site: Site): { proven: boolean; running: number } {
+    const entry = this.#entries.get(site.name);
+    if (!entry) return { proven: false, running: 0 };
+    return { proven: this.#options.now() - entry.fineAt < provenMs, running: entry.running };
   }
 
   begin(site: Site): Ticket {
@@ -155,6 +167,7 @@ export class Throttle {
 
   #grow(entry: Entry): void {
     entry.lastSuccessAt = new Date();
+    entry.fineAt = this.#options.now();
     entry.failures = 0;
     const recovered = entry.backoffUntil !== null;
     entry.backoffUntil = null;
@@ -214,6 +227,7 @@ export class Throttle {
       perSecond: 1,
       endedAt: now,
       usedAt: now,
+      fineAt: Number.NEGATIVE_INFINITY,
     };
     this.#entries.set(site.name, entry);
     return entry;

@@ -1,0 +1,43 @@
+import t from 'tap';
+import type { Site } from '../../src/delivery/providers.ts';
+import { Slots } from '../../src/delivery/slots.ts';
+import { Throttle } from '../../src/delivery/throttle.ts';
+
+const site = (name: string): Site => ({ name, connections: 100, perMinute: null, perConnection: null });
+
+t.test(
+  'sites that say nothing leave room for those that take mail, and for what is tried for the first time',
+  async (t) => {
+    let now = 0;
+    const throttle = new Throttle({ backoffMs: 1_000, longestMs: 1_000, now: () => now });
+    const slots = new Slots({ running: 1_000, open: 80 }, throttle, () => undefined);
+    t.teardown(() => {
+      for (const one of held) slots.cancel(one);
+    });
+    const held: ReturnType<Slots['take']>[] = [];
+    const takeAll = (one: Site, most = 1_000) => {
+      let many = 0;
+      for (; many < most && slots.freeFor(one); many++) held.push(slots.take(one));
+      return many;
+    };
+    const known = site('known.test');
+    slots.give(slots.take(known), 'fine', '250 taken');
+
+    t.equal(takeAll(site('silent.test')), 40, 'half of them');
+    const firsts = Array.from({ length: 100 }, (_, n) => takeAll(site(`silent${n}.test`)));
+    t.equal(
+      firsts.reduce((sum, one) => sum + one),
+      30,
+      'one each, up to seven eighths',
+    );
+    t.ok(firsts.every((one) => one <= 1));
+    t.equal(takeAll(known), 10, 'the rest is for those that took mail of late');
+    t.notOk(slots.free);
+
+    for (const one of held.splice(70)) slots.give(one, 'fine', '250 taken');
+    now = 900_000;
+    t.equal(takeAll(known), 0, 'a quarter of an hour later it has to show again that it does');
+    for (const one of held.splice(35)) slots.give(one, 'nothing', null);
+    t.equal(takeAll(known), 5);
+  },
+);
