@@ -83,7 +83,8 @@ export function email(row: Email) {
     id: row.id,
     status: row.status,
     from: row.from,
-    to: row.to[0] ?? '',
+    // Mail that came by SMTP may be for blind recipients alone.
+    to: [...row.to, ...row.cc, ...row.bcc][0] ?? '',
     cc: row.cc,
     bcc: row.bcc,
     reply_to: row.replyTo,

@@ -182,7 +182,7 @@ export const timestamp = z
 const wholeNumber = (most: number) =>
   z
     .string({ error: typeError('a whole number') })
-    .regex(/^\d{1,15}$/, 'must be a whole number that is not negative')
+    .regex(/^\d+$/, 'must be a whole number that is not negative')
     .transform((value) => Math.min(Number(value), most))
     .optional();
 

@@ -75,7 +75,7 @@ t.test(
       'hidden@b.test',
     ]);
     const blind = await read(await mail({ to: 'undisclosed-recipients:;', envelope: { from, to: 'x@b.test' } }));
-    t.strictSame([blind.to, blind.bcc], ['', ['x@b.test']]);
+    t.strictSame([blind.to, blind.bcc], ['x@b.test', ['x@b.test']]);
   },
 );
 
