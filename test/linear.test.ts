@@ -148,7 +148,7 @@ const parsers: Record<string, (text: string) => unknown> = {
     const value = folded(text);
     return Promise.all(
       ['From', 'To', 'Subject', 'Content-Type', 'X-Mine'].map((name) =>
-        readSubmission(submitted(`${name}: x${value}`), true).catch(() => {}),
+        readSubmission(submitted(`${name}: x${value}`)).catch(() => {}),
       ),
     );
   },
@@ -158,9 +158,8 @@ const parsers: Record<string, (text: string) => unknown> = {
         'Content-Type: multipart/mixed; boundary=b',
         `--b\r\n${folded(`Content-Disposition: ${text}`)}\r\n\r\n${text}\r\n--b--`,
       ),
-      true,
     ),
-  'the header of a submission': (text) => readSubmission(Buffer.concat([crlf(text), Buffer.from('\r\n\r\nt')]), true),
+  'the header of a submission': (text) => readSubmission(Buffer.concat([crlf(text), Buffer.from('\r\n\r\nt')])),
   'a field with parameters': parseParameters,
   'a subject that is written': (text) => writeText('Subject', text.slice(0, longestValue), true),
   'a name that is written': (text) =>

@@ -103,11 +103,11 @@ export class SubmissionVisit {
     const started = performance.now();
     this.busy = true;
     // The session's is emptied when the client leaves or begins anew.
-    const { rcptTo, smtpUtf8 = false } = this.#session.envelope;
+    const { rcptTo } = this.#session.envelope;
     const recipients = rcptTo.map(({ address }) => parseMailbox(address));
     try {
       const { emailId, status } = await room.read(this.#accountId, stream, (message) =>
-        this.#submit(message, smtpUtf8, recipients),
+        this.#submit(message, recipients),
       );
       log.info({ emailId, status, ms: Math.round(performance.now() - started) }, 'submission');
       return `2.0.0 queued as ${emailId}${status === 'suppressed' ? ' (suppressed)' : ''}`;
@@ -119,10 +119,10 @@ export class SubmissionVisit {
     }
   }
 
-  async #submit(message: Buffer, utf8: boolean, recipients: Mailbox[]): Promise<Kept> {
+  async #submit(message: Buffer, recipients: Mailbox[]): Promise<Kept> {
     let domain = '';
     try {
-      const submitted = await readSubmission(message, utf8);
+      const submitted = await readSubmission(message);
       domain = submitted.from.domain;
       const submission = toSubmission(submitted, recipients);
       const holder = await this.#tools.login.holderOf(this.#key);

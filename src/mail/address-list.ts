@@ -9,11 +9,23 @@ import { MimeError } from './mime-error.ts';
  * was found.
  *
  * @param field names it in an error
+ * @param leavesOutLocal whether those are left out that name somebody on the machine or in the network that the message comes from
  * @throws {MimeError}
  */
-export function parseAddressList(field: string, text: string): { mailboxes: Mailbox[]; holdsGroup: boolean } {
+export function parseAddressList(
+  field: string,
+  text: string,
+  leavesOutLocal = false,
+): { mailboxes: Mailbox[]; holdsGroup: boolean } {
   const { entries, holdsGroup } = split(field, text);
-  return { mailboxes: entries.map((entry) => parseEntry(field, entry)), holdsGroup };
+  const kept = leavesOutLocal ? entries.filter((entry) => !isLocal(entry)) : entries;
+  return { mailboxes: kept.map((entry) => parseEntry(field, entry)), holdsGroup };
+}
+
+/** `root`, `<root>`, `root@localhost`: a user of Unix, and a host of one label if any. `Smith` of `Smith, Ann <a@b.example>` is none. */
+function isLocal(entry: string): boolean {
+  const address = /<([^<>]*)> *$/.exec(entry)?.[1] ?? entry;
+  return /^ *[a-z_][a-z0-9_.-]{0,31}(?:@[A-Za-z0-9_-]{1,63})? *$/.test(address);
 }
 
 function parseEntry(field: string, entry: string): Mailbox {

@@ -15,12 +15,27 @@ export interface BodyWithFiles {
   messageId: string;
 }
 
+/**
+ * An invitation, or an answer to one (RFC 6047). Mail programs offer to accept it where it is another form of the message;
+ * beside the message it is a file like any.
+ */
+const isInvitation = ({ contentType, contentId }: MessageAttachment) =>
+  contentId === null && /^text\/calendar;.*\bmethod=/i.test(contentType);
+
+function asAlternative(attachment: MessageAttachment) {
+  const { contentType, contentTransferEncoding, content } = toComposer(attachment);
+  return { contentType, contentTransferEncoding, content };
+}
+
 /** The body of a message with files, by nodemailer. The same parts give the same bytes. */
 export async function composeFiles({ text, html, attachments, messageId }: BodyWithFiles): Promise<Body> {
+  const invitation = text || html ? attachments.find(isInvitation) : undefined;
+  const files = attachments.filter((attachment) => attachment !== invitation);
   const mime = await new MailComposer({
     ...(text === null ? {} : { text: withCrlf(text) }),
     ...(html === null ? {} : { html: withCrlf(html) }),
-    attachments: attachments.map(toComposer),
+    alternatives: invitation ? [asAlternative(invitation)] : [],
+    attachments: files.map(toComposer),
     messageId: '<replaced@invalid>',
     disableFileAccess: true,
     disableUrlAccess: true,

@@ -24,10 +24,9 @@ const unsendable = new Set(['signed', 'encrypted', 'report', 'appledouble']);
  * The leaves of a message's MIME tree (RFC 2046), in order. Bounded in number and depth before anything is decoded, and
  * as quick as looking for the boundaries: a message of nothing but boundaries costs no more than another.
  *
- * @param utf8 as for `readFields`
  * @throws {MimeError}
  */
-export function readParts(fields: ReceivedField[], body: Buffer, utf8: boolean): MimePart[] {
+export function readParts(fields: ReceivedField[], body: Buffer): MimePart[] {
   const parts: MimePart[] = [];
   let count = 0;
   const visit = (own: ReceivedField[], content: Buffer, depth: number, otherwise: string): void => {
@@ -42,7 +41,7 @@ export function readParts(fields: ReceivedField[], body: Buffer, utf8: boolean):
     for (const raw of split(content, boundaryOf(type))) {
       count += 1;
       if (count > mostParts) throw new MimeError(`the message has more than ${mostParts} parts`);
-      const { fields: ofPart, body: start } = readFields(raw, utf8, `the header of part ${count}`);
+      const { fields: ofPart, body: start } = readFields(raw, `the header of part ${count}`);
       visit(ofPart, raw.subarray(start), depth + 1, subtype === 'digest' ? 'message/rfc822' : 'text/plain');
     }
   };
@@ -50,11 +49,14 @@ export function readParts(fields: ReceivedField[], body: Buffer, utf8: boolean):
   return parts;
 }
 
+/** One that is written wrongly counts as none (RFC 2045 section 5.2); `text/html charset=utf-8`, as in many a script, says what it means. */
 function typeOf(fields: ReceivedField[], otherwise: string): Parameterised {
   const text = only(fields, 'content-type');
   if (text === null) return { value: otherwise, parameters: new Map() };
-  const type = parseParameters(text);
-  return /^[^\s/]+\/[^\s/]+$/.test(type.value) ? type : { ...type, value: 'application/octet-stream' };
+  const type = parseParameters(text.replace(/^( *[^\s/;"(]+\/[^\s/;"(]+) +(?=charset=)/i, '$1; '));
+  if (/^[^\s/]+\/[^\s/]+$/.test(type.value)) return type;
+  const isFile = type.parameters.has('name') || /attachment|filename/i.test(only(fields, 'content-disposition') ?? '');
+  return { ...type, value: isFile ? 'application/octet-stream' : otherwise };
 }
 
 function leaf(fields: ReceivedField[], type: Parameterised, body: Buffer): MimePart {

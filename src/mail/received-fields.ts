@@ -15,21 +15,16 @@ export const mostHops = 25;
 const mostFields = 500;
 
 /**
- * Reads the header of a message or of one of its parts, with CRLF line ends and no others.
+ * Reads the header of a message or of one of its parts, with CRLF line ends and no others. Octets above 127 are UTF-8 (RFC 6532).
  *
- * @param utf8 whether octets above 127 may stand in it, as UTF-8 (RFC 6532); without it they are refused
  * @param what names it in an error, such as `the header`
  * @throws {MimeError} when it is too long, or something in it is not a field
  */
-export function readFields(
-  message: Buffer,
-  utf8: boolean,
-  what = 'the header',
-): { fields: ReceivedField[]; body: number } {
+export function readFields(message: Buffer, what = 'the header'): { fields: ReceivedField[]; body: number } {
   const { fields, body } = readHeader(message.subarray(0, longestHeader + 1));
   if (body > longestHeader) throw new MimeError(`${what} has more than ${longestHeader} octets`);
   if (fields.length > mostFields) throw new MimeError(`${what} has more than ${mostFields} fields`);
-  return { fields: fields.map(({ name, raw }) => readField(name, raw, utf8, what)), body };
+  return { fields: fields.map(({ name, raw }) => readField(name, raw, what)), body };
 }
 
 /** The value of the only field of this name (in lower case), null when there is none. Throws a MimeError when there are two. */
@@ -39,16 +34,13 @@ export function only(fields: ReceivedField[], name: string): string | null {
   return field?.value ?? null;
 }
 
-function readField(name: string, raw: Buffer, utf8: boolean, what: string): ReceivedField {
+function readField(name: string, raw: Buffer, what: string): ReceivedField {
   if (!isFieldName(name)) throw new MimeError(`${what} has a line that is not a field`);
   let text: string;
   try {
     text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(raw);
   } catch {
-    throw new MimeError(`${name}: holds bytes that are not UTF-8`);
-  }
-  if (!utf8 && text.length !== raw.length) {
-    throw new MimeError(`${name}: holds bytes above 127, encode them (RFC 2047) or use SMTPUTF8`);
+    throw new MimeError(`${name}: holds bytes that are not UTF-8, encode them (RFC 2047)`);
   }
   const value = text.slice(text.indexOf(':') + 1).replaceAll('\r\n', '');
   return { name, value: trimSpaces(value.replaceAll('\t', ' ')) };

@@ -52,17 +52,18 @@ export class LoopError extends MimeError {}
  * Takes a message apart into what an email is made of. Whatever `refuseHeader` keeps for us and mail servers add on the way
  * (Date, Message-ID, Received, DKIM-Signature, Bcc, ...) is left out, and so is a field without a value.
  *
+ * Octets above 127 in its headers are UTF-8, with SMTPUTF8 or without: scripts write such subjects.
+ *
  * @param message with CRLF line ends and no others, without NUL
- * @param utf8 whether octets above 127 may stand in its headers (SMTPUTF8)
  * @throws {MimeError} with a sentence that names the header or the part; SenderError, LoopError
  */
-export async function readSubmission(message: Buffer, utf8: boolean): Promise<SubmittedMessage> {
-  const { fields, body } = readFields(message, utf8);
+export async function readSubmission(message: Buffer): Promise<SubmittedMessage> {
+  const { fields, body } = readFields(message);
   const hops = fields.filter(({ name }) => name.toLowerCase() === 'received').length;
   if (hops > mostHops) throw new LoopError(`the message has come through more than ${mostHops} servers`);
   const from = readSender(fields, 'From');
   if (!from) throw new SenderError('From: is required');
-  const content = await readContent(readParts(fields, message.subarray(body), utf8));
+  const content = await readContent(readParts(fields, message.subarray(body)));
   return {
     from,
     sender: readSender(fields, 'Sender'),
@@ -91,11 +92,11 @@ function readSender(fields: ReceivedField[], name: 'From' | 'Sender'): Mailbox |
 
 /**
  * Several fields are read as one, as some clients write them. One without any `@`, such as cron's `To: root`, names somebody on
- * the machine that it comes from, whom the envelope calls otherwise.
+ * the machine that it comes from, as `root@localhost` does, whom the envelope calls otherwise.
  */
 function readAddresses(fields: ReceivedField[], name: string): Mailbox[] {
   const own = fields.filter((field) => field.name.toLowerCase() === name.toLowerCase() && field.value.includes('@'));
-  return own.flatMap(({ value }) => parseAddressList(name, value).mailboxes);
+  return own.flatMap(({ value }) => parseAddressList(name, value, true).mailboxes);
 }
 
 function readText(name: string, value: string): string {
@@ -209,13 +210,18 @@ function attachmentOf(part: MimePart, content: Buffer, html: string | null, inde
   const { type, disposition, contentId } = part;
   const given = disposition?.parameters.get('filename') ?? type.parameters.get('name') ?? '';
   return {
-    filename:
-      withoutPath(given) ||
-      `attachment-${index + 1}.${type.value === 'message/rfc822' ? 'eml' : detectExtension(type.value)}`,
+    filename: withoutPath(given) || `attachment-${index + 1}.${extensionOf(type.value)}`,
     contentType: contentTypeOf(type),
     contentId: contentId !== null && isShown(contentId, disposition, html) ? contentId : null,
     content,
   };
+}
+
+function extensionOf(type: string): string {
+  if (type === 'message/rfc822') return 'eml';
+  const extension = detectExtension(type);
+  // What the library has for application/octet-stream, and no system for a name.
+  return extension === '*' ? 'bin' : extension;
 }
 
 /** Some clients give every file an id; those that the HTML does not name stay files. */

@@ -4,7 +4,7 @@ import { readSubmission } from '../../src/mail/submission.ts';
 
 const message = (content: string, encoding: BufferEncoding = 'latin1') =>
   Buffer.from(`From: a@b.test\r\nSubject: s\r\n${content.replaceAll(/\r?\n/g, '\r\n')}`, encoding);
-const read = (content: string, encoding?: BufferEncoding) => readSubmission(message(content, encoding), false);
+const read = (content: string, encoding?: BufferEncoding) => readSubmission(message(content, encoding));
 const part = (header: string, body: string) => `--b\n${header}\n\n${body}\n`;
 const multi = (kind: string, ...parts: string[]) =>
   `Content-Type: multipart/${kind}; boundary=b\n\npreamble\n${parts.join('')}--b--\nepilogue\n`;
@@ -133,7 +133,7 @@ t.test('a message whose parts are many, deep or endless is refused, and quickly'
 t.test('a text longer than any body is left as it is, not worked on', async (t) => {
   const lines = 'a \r\n'.repeat(3_000_000);
   const bytes = Buffer.from(`From: a@b.test\r\nContent-Type: text/plain; format=flowed\r\n\r\n${lines}`);
-  const { text } = await readSubmission(bytes, false);
+  const { text } = await readSubmission(bytes);
   t.equal(text?.slice(0, 8), 'a \r\na \r\n');
 });
 
@@ -150,7 +150,7 @@ t.test('20 MB of files keep others waiting for moments only', async (t) => {
       longest = Math.max(longest, performance.now() - last);
       last = performance.now();
     }, 1);
-    const { attachments } = await readSubmission(bytes, false);
+    const { attachments } = await readSubmission(bytes);
     clearInterval(watch);
     t.ok(attachments.every(({ content }) => content.equals(file)));
     best = Math.min(best, longest);
@@ -161,7 +161,7 @@ t.test('20 MB of files keep others waiting for moments only', async (t) => {
 t.test('lists of addresses: comments, groups, quotes, and no repair', async (t) => {
   const to = async (value: string) => {
     const bytes = Buffer.from(`From: a@b.test\r\nTo: ${value}\r\n\r\nx`);
-    const { to: mailboxes } = await readSubmission(bytes, true);
+    const { to: mailboxes } = await readSubmission(bytes);
     return mailboxes.map(({ name, address }) => [name, address]);
   };
   t.strictSame(await to('a@b.test (Ann (A)), "B, \\"C\\"" <c@d.test>,, (none)'), [
@@ -174,17 +174,17 @@ t.test('lists of addresses: comments, groups, quotes, and no repair', async (t) 
     [null, 'e@f.test'],
   ]);
   t.strictSame(await to('=?utf-8?Q?J=C3=B6rg_=28x=29?= =?utf-8?B?IEw=?= <j@b.test>'), [['Jörg (x) L', 'j@b.test']]);
-  t.strictSame(
-    [await to('root'), await to('Cron Daemon <root>')],
-    [[], []],
-    'somebody on the machine that it comes from',
-  );
+  for (const local of ['root', 'Cron Daemon <root>', 'root@localhost', 'Admins <ops@server-1>, root@localhost'])
+    t.strictSame(await to(local), [], 'somebody on the machine that it comes from');
+  t.strictSame(await to('root, C <c@d.test>, www-data@web1'), [['C', 'c@d.test']]);
   for (const bad of [
     '"a@b.test',
     'a@b.test (',
     '<a@b.test',
     'a@b.test c@d.test',
     'A, B <a@b.test>',
+    'Root@localhost, a@b.test:25',
+    '"x y"@localhost',
     'a@b.test; c@d.test',
   ])
     await t.rejects(to(bad), { name: 'MimeError', message: /^To: / }, bad);
@@ -194,9 +194,7 @@ t.test('of the ids of a long thread the first and the last are kept', async (t) 
   const ids = Array.from({ length: 400 }, (_, n) => `<${n}@thread.example>`);
   const references = async (own: string[]) => {
     const bytes = Buffer.from(`From: a@b.test\r\nReferences: ${own.join('\r\n ')}\r\n\r\nx`);
-    return (
-      (await readSubmission(bytes, false)).headers.find(({ name }) => name === 'References')?.value.split(' ') ?? []
-    );
+    return (await readSubmission(bytes)).headers.find(({ name }) => name === 'References')?.value.split(' ') ?? [];
   };
   t.strictSame(await references(ids.slice(0, 50)), ids.slice(0, 50));
   const kept = await references(ids);
@@ -236,4 +234,30 @@ t.test('a key for OpenPGP is taken whole; one beyond its bound, and long notes o
   ])
     t.match(await headers(`${name}: ${folded(76 * 150)}`), [{ name: 'X-Own' }], name);
   t.match(await headers('X-Spam-Report: short'), [{ name: 'X-Spam-Report', value: 'short' }, { name: 'X-Own' }]);
+});
+
+t.test('a Content-Type that is written wrongly makes no file of the text', async (t) => {
+  t.match(await read('Content-type: text/html charset=iso-8859-1\n\n<p>\xfc\n'), { html: '<p>ü', attachments: [] });
+  for (const type of ['text', 'text/', 'html; charset=utf-8', ''])
+    t.match(await read(`Content-Type: ${type}\n\nx\n`), { text: 'x', attachments: [] }, type);
+  const files = multi(
+    'mixed',
+    part('Content-Type: application/octet-stream', 'x'),
+    part('Content-Type: pdf\nContent-Disposition: attachment; filename=a.pdf', 'x'),
+  );
+  t.match((await read(files)).attachments, [
+    { filename: 'attachment-1.bin' },
+    { filename: 'a.pdf', contentType: 'application/octet-stream' },
+  ]);
+});
+
+t.test('names and subjects may be UTF-8 as it is, as scripts write them', async (t) => {
+  const utf8 = (text: string) => Buffer.from(text).toString('latin1');
+  const file = part(utf8('Content-Disposition: attachment; filename="Übersicht.pdf"'), 'x');
+  const { replyTo, headers, attachments } = await read(
+    utf8('Reply-To: Jürgen <j@b.test>\nX-Topic: Störung 停\n') + multi('mixed', file),
+  );
+  t.match(replyTo, [{ name: 'Jürgen', address: 'j@b.test' }]);
+  t.match(headers, [{ name: 'X-Topic', value: 'Störung 停' }]);
+  t.match(attachments, [{ filename: 'Übersicht.pdf' }]);
 });
