@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import * as accounts from '../core/accounts.ts';
 import * as log from '../core/email-log.ts';
 import { answerAll } from '../core/emails.ts';
+import * as hold from '../core/hold.ts';
 import { someoneDelivers } from '../core/nodes.ts';
 import { limits } from '../core/send-limits.ts';
 import type { Database } from '../db/client.ts';
@@ -19,7 +20,12 @@ import { contentOf, isSet, listOf, read, textOf } from './given.ts';
 const waitMs = 60_000;
 const lookEveryMs = 500;
 
+/** At every how many looks it is asked whether there is anything to wait for: what is under way at a hold has time to end. */
+const askEvery = 10;
+
 const names = ['from', 'subject', 'html', 'text', 'type'];
+const lists = ['to', 'cc', 'bcc', 'tag'];
+const fieldNames = [...names, ...lists, 'scheduled-at'];
 
 export const send: Command = {
   summary: 'accepts an email, which a running node delivers',
@@ -34,11 +40,13 @@ export const send: Command = {
     '  --tag <tag>                  may be given more than once',
     '  --type <type>                transactional, or marketing',
     '  --scheduled-at <time>        not now, but at this time, such as 2027-01-31T09:00:00Z',
-    '  --file <file>                JSON with the fields of the API instead, attachments too; - is the standard input',
+    '  --file <file>                JSON with the fields of the API instead of those above, attachments too; - is the standard',
+    '                               input. Not together with any of them: who gets it is what the file says',
     '  --account <account>          whose domain it leaves from: an id, or the email address of a user; without it that',
     '                               of the first admin',
     '  --idempotency-key <key>      accepts the same email once within 24 hours, however often this is run',
-    '  --wait                       waits until it is settled, a minute at the most; the exit code is 1 where it was not sent',
+    '  --wait                       waits until it is settled, a minute at the most, and not where no node delivers or all is',
+    '                               on hold; the exit code is 1 where it was not sent',
   ].join('\n'),
   options: {
     ...Object.fromEntries(
@@ -46,9 +54,7 @@ export const send: Command = {
         (name) => [name, { type: 'string' }] as const,
       ),
     ),
-    ...Object.fromEntries(
-      ['to', 'cc', 'bcc', 'tag'].map((name) => [name, { type: 'string', multiple: true }] as const),
-    ),
+    ...Object.fromEntries(lists.map((name) => [name, { type: 'string', multiple: true }] as const)),
     wait: { type: 'boolean' },
   },
   async run(env, say, given) {
@@ -80,10 +86,12 @@ export const send: Command = {
         if (!answer || 'error' in answer) throw answer?.error;
         const { id } = answer.response as { id: string };
         const accepted = await emailOf(db, account.id, id);
-        if (isOpen(accepted) && !(await someoneDelivers(db)))
-          say('No node that delivers mail is running: the email is accepted, and waits until one is.');
-        const email = isSet(given, 'wait') ? await settled(db, account.id, id, given) : accepted;
-        const late = isLate(email, given) ? `, after ${waitMs / 1_000} s` : '';
+        const began = Date.now();
+        const why = isOpen(accepted) ? await whyHeld(db) : null;
+        const waits = isSet(given, 'wait') && why === null;
+        const { email, held } = waits ? await settled(db, account.id, id, given) : { email: accepted, held: why };
+        if (held) say(held);
+        const late = waits && isOpen(email) ? `, after ${Math.round((Date.now() - began) / 1_000)} s` : '';
         return {
           json: { email: present.email(email) },
           text: `${email.id} is ${email.status}${late}${email.error ? `: ${email.error}` : ''}`,
@@ -100,6 +108,8 @@ export const send: Command = {
 async function inputOf(given: Given): Promise<unknown> {
   const file = textOf(given, 'file');
   if (file !== undefined) {
+    const beside = fieldNames.filter((name) => given.options[name] !== undefined).map((name) => `--${name}`);
+    if (beside.length > 0) throw new Misuse(`${beside.join(', ')}: not together with --file, which has the fields`);
     try {
       return JSON.parse(await contentOf(file));
     } catch (error) {
@@ -116,10 +126,10 @@ async function inputOf(given: Given): Promise<unknown> {
       value === '-' && (name === 'text' || name === 'html') ? await contentOf('-') : value,
     ]),
   );
-  const lists = ['to', 'cc', 'bcc'].map((name) => [name, given.options[name] ?? []]);
+  const recipients = ['to', 'cc', 'bcc'].map((name) => [name, given.options[name] ?? []]);
   return {
     ...Object.fromEntries(bodies.filter(([, value]) => value !== undefined)),
-    ...Object.fromEntries(lists),
+    ...Object.fromEntries(recipients),
     tags: listOf(given, 'tag'),
     scheduled_at: textOf(given, 'scheduled-at'),
   };
@@ -132,10 +142,28 @@ const isLate = (email: Email, given: Given) => isSet(given, 'wait') && isOpen(em
 
 const emailOf = async (db: Database, accountId: string, id: string) => (await log.get(db, accountId, id)).email;
 
-async function settled(db: Database, accountId: string, id: string, given: Given): Promise<Email> {
-  for (const end = Date.now() + waitMs; ; ) {
+/** Why nothing becomes of what was accepted until somebody does something; null: nothing stands in its way. */
+async function whyHeld(db: Database): Promise<string | null> {
+  const since = await hold.find(db);
+  if (since)
+    return `The service is on hold since ${since.toISOString()}: the email is accepted, and waits until sendwright release.`;
+  if (await someoneDelivers(db)) return null;
+  return 'No node that delivers mail is running: the email is accepted, and waits until one is.';
+}
+
+/** What became of it within the time for that; the end comes sooner where there is nothing to wait for any more. */
+async function settled(
+  db: Database,
+  accountId: string,
+  id: string,
+  given: Given,
+): Promise<{ email: Email; held: string | null }> {
+  const end = Date.now() + waitMs;
+  for (let look = 1; ; look += 1) {
     const email = await emailOf(db, accountId, id);
-    if (!isOpen(email) || Date.now() > end) return email;
+    if (!isOpen(email) || Date.now() > end) return { email, held: null };
+    const held = look % askEvery === 0 ? await whyHeld(db) : null;
+    if (held) return { email, held };
     given.progress(`${id} is ${email.status}, ${Math.ceil((end - Date.now()) / 1_000)} s left`);
     await sleep(lookEveryMs);
   }

@@ -1,14 +1,18 @@
 import { readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { commands } from '../../src/cli/run.ts';
+import * as hold from '../../src/core/hold.ts';
+import { register } from '../../src/core/nodes.ts';
 import { connect } from '../../src/db/client.ts';
+import { newId } from '../../src/ids.ts';
 import { silentLog } from '../../src/log.ts';
 import { buildSender } from '../support/build.ts';
 import { createDatabase } from '../support/db.ts';
 import { testKey } from '../support/keys.ts';
-import { testEnv } from '../support/node.ts';
+import { eventually, testEnv } from '../support/node.ts';
 import { encryptionKey, sharedNode } from '../support/shared-node.ts';
 import { makeFolder } from '../support/start.ts';
 import { sendwright, told } from './terminal.ts';
@@ -141,6 +145,9 @@ t.test('send: a running node delivers it, by the same rules as the API', async (
     [[...from, '--subject', 's', '--text', 't'], /to: must name at least one recipient/],
     [[...hello, '--scheduled-at', 'tomorrow'], /scheduled_at: must be an RFC 3339 timestamp/],
     [['--file', '/nowhere.json'], /nowhere\.json cannot be read/],
+    // The recipients of the file would get what was meant for somebody else.
+    [['--file', file, ...hello.slice(4)], /^sendwright send: --subject, --text, --to: not together with --file/],
+    [['--file', file, '--cc', 'a@b.test', '--scheduled-at', ''], /: --cc, --scheduled-at: not together with --file/],
   ] as const)
     t.match(await sendwright(env, 'send', ...args), { code: 2, said });
   t.match(await sendwright(env, 'send', ...hello), { code: 0, said: '' });
@@ -148,7 +155,7 @@ t.test('send: a running node delivers it, by the same rules as the API', async (
   t.match(await sendwright(env, 'send', ...hello), { code: 1, said: 'sendwright: the account is suspended' });
 });
 
-t.test('send: where nothing runs that delivers, it says so at once', async (t) => {
+t.test('send: where nothing runs that delivers, or all is on hold, it says so and waits for nothing', async (t) => {
   const url = await createDatabase();
   const db = connect(url, silentLog);
   t.teardown(() => db.close());
@@ -163,6 +170,27 @@ t.test('send: where nothing runs that delivers, it says so at once', async (t) =
   });
   const later = ['--text', 't', '--scheduled-at', new Date(Date.now() + 3_600_000).toISOString()];
   t.match(await sendwright(env, 'send', ...hello, ...later), { code: 0, said: '' });
+
+  const waiting = ['--text', 't', '--wait'];
+  const waited = await sendwright(env, 'send', ...hello, ...waiting);
+  t.match(waited, { code: 1, printed: / is queued$/, said: /^No node that delivers mail is running/ });
+  t.strictSame(waited.progress, [''], 'it does not begin to wait');
+  await register(db, { id: newId(), hostname: 'h', roles: ['mta'] }, false);
+  const stopping = sendwright(env, 'send', ...hello, ...waiting);
+  await eventually(async () => (await db.prisma.email.count()) === 4);
+  // By then it waits.
+  await sleep(1_500);
+  await hold.begin(db);
+  const stopped = await stopping;
+  t.match(stopped, { code: 1, printed: / is queued, after \d s$/, said: /^The service is on hold since 2/ });
+  t.ok(stopped.progress.length > 1, 'a hold that begins meanwhile ends it');
+  const onHold = await sendwright(env, 'send', ...hello, ...waiting);
+  t.match(onHold, {
+    code: 1,
+    printed: / is queued$/,
+    said: /^The service is on hold since .* until sendwright release\.$/,
+  });
+  t.strictSame(onHold.progress, ['']);
 });
 
 t.test('queue: what is said about a destination is what nodes go by', async (t) => {

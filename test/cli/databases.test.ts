@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
+import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { existsSync, realpathSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -103,9 +104,17 @@ t.test('a real process: start, commands beside it on its embedded database, and 
   t.equal((await ended)[0], 0);
   t.match(await told(env, 'accounts', 'list'), { code: 0, count: 1 });
 
-  // No node is there to deliver it: it waits until somebody has enough of that, and its database goes with it.
-  const waiting = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', cli, 'send', ...hello], {
-    env,
+  // Names are looked up at a server that never answers, until somebody has enough of that: its database goes with it.
+  const silent = createSocket('udp4').bind(0, '127.0.0.1');
+  await once(silent, 'listening');
+  t.teardown(() => void silent.close());
+  const slow = {
+    DELIVERY_MODE: 'direct',
+    MAIL_HOSTNAME: 'mail.example.com',
+    DNS_SERVERS: `127.0.0.1:${silent.address().port}`,
+  };
+  const waiting = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', cli, 'doctor'], {
+    env: { ...env, ...slow },
     stdio: 'ignore',
   });
   const left = once(waiting, 'exit');
