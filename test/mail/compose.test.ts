@@ -76,6 +76,36 @@ t.test('what is encoded, and where lines end', async (t) => {
   }
 });
 
+t.test('an invitation is another form of the message, which mail programs offer to accept', async (t) => {
+  const contentType = 'text/calendar; charset=utf-8; method=REQUEST';
+  const invitation = file({ filename: 'invite.ics', contentType, content: Buffer.from('BEGIN:VCALENDAR\r\n') });
+  const typesOf = async (parts: Partial<MessageParts>) =>
+    [
+      ...String(await composed(message(parts))).matchAll(
+        /^(Content-Type: [^;\r\n]+|Content-Disposition: \w+|--.*--(?=\r))/gm,
+      ),
+    ].map(([found]) => found.replace(/^--.*--$/, 'end').replace(/^Content-[^:]+: /, ''));
+  const alternative = ['multipart/alternative', 'text/plain', 'text/html', 'text/calendar', 'end'];
+  t.strictSame(await typesOf({ html: '<p>', attachments: [invitation] }), alternative);
+  t.strictSame(
+    await typesOf({ html: '<p>', attachments: [file({ filename: 'b.bin' }), invitation, { ...invitation }] }),
+    [
+      'multipart/mixed',
+      ...alternative,
+      ...['application/octet-stream', 'attachment', 'text/calendar', 'attachment', 'end'],
+    ],
+  );
+  t.match(await typesOf({ text: null, attachments: [invitation] }), ['attachment', 'text/calendar']);
+  const plain = file({ filename: 'holidays.ics', contentType: 'text/calendar' });
+  t.match(await typesOf({ attachments: [plain] }), [
+    'multipart/mixed',
+    'text/plain',
+    'text/calendar',
+    'attachment',
+    'end',
+  ]);
+});
+
 t.test('no subject and no text are a message all the same', async (t) => {
   const bytes = await composed(message({ subject: '', text: null }));
   t.match(bytes.toString(), /^Subject:\r\nMessage-ID: /m);
