@@ -2,8 +2,9 @@ import { MantineProvider } from '@mantine/core';
 import { Notifications } from '@mantine/notifications';
 import { QueryClientProvider, useQuery } from '@tanstack/react-query';
 import { type ComponentType, lazy, Suspense, useEffect, useRef } from 'react';
-import { Link, Redirect, Route, Switch } from 'wouter';
+import { Link, Redirect, Route, Router, Switch } from 'wouter';
 import { api, queries } from './api.ts';
+import { carefully } from './leaving.ts';
 import { nonce } from './nonce.ts';
 import { LogIn } from './pages/log-in.tsx';
 import { Boundary, Failure, Waiting } from './parts/failure.tsx';
@@ -41,7 +42,9 @@ export function App() {
       <QueryClientProvider client={queries}>
         <Notifications position="bottom-right" />
         <Boundary>
-          <Gate />
+          <Router aroundNav={carefully}>
+            <Gate />
+          </Router>
         </Boundary>
       </QueryClientProvider>
     </MantineProvider>

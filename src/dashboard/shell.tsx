@@ -1,8 +1,9 @@
 import { ActionIcon, Tooltip, useComputedColorScheme, useMantineColorScheme } from '@mantine/core';
-import type { ReactNode } from 'react';
+import { type ReactNode, useEffect, useRef } from 'react';
 import { Link, useLocation } from 'wouter';
 import { HoldBanner } from './hold.tsx';
 import { Icon, Logo } from './icons.tsx';
+import { leaveBy } from './leaving.ts';
 import { Connected, useLive } from './live.ts';
 import { entries, type PageEntry, visible } from './pages.ts';
 import { tellFailure } from './parts/action.tsx';
@@ -15,13 +16,22 @@ const groups = [null, 'Sending', 'Set up', 'Server'] as const;
 export function Shell({ children }: { children: ReactNode }) {
   const { user, account, service } = useSession();
   const connected = useLive();
+  const [location] = useLocation();
+  const pages = useRef<HTMLElement>(null);
+  // Where there is room for some of them only the one that is shown should be among those.
+  useEffect(() => {
+    void location;
+    const side = pages.current;
+    const item = side?.querySelector<HTMLElement>('[aria-current=page]');
+    if (side && item) side.scrollLeft = item.offsetLeft - (side.clientWidth - item.offsetWidth) / 2;
+  }, [location]);
   const shown = entries.filter((entry) => visible(entry, { admin: user.role === 'admin', sandbox: service.sandbox }));
   return (
     <div className="shell">
       <a className="skip" href="#main">
         Skip to the content
       </a>
-      <nav className="side" aria-label="Pages">
+      <nav className="side" aria-label="Pages" ref={pages}>
         <Link href="/" className="brand">
           <Logo />
           Sendwright
@@ -49,7 +59,7 @@ export function Shell({ children }: { children: ReactNode }) {
           </div>
           <SchemeSwitch />
           <Tooltip label="Log out">
-            <ActionIcon aria-label="Log out" onClick={() => void logOut().catch(tellFailure)}>
+            <ActionIcon aria-label="Log out" onClick={() => leaveBy(() => void logOut().catch(tellFailure))}>
               <Icon name="leave" />
             </ActionIcon>
           </Tooltip>

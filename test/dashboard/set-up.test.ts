@@ -65,6 +65,40 @@ t.test('setting up with the dashboard', inBrowser, async (t) => {
     t.strictSame(complaints, []);
   });
 
+  t.test('what is typed into a template is not lost to another page, nor is what another tab saves', async (t) => {
+    const fields = { name: 'Kept', subject: 'before', html: '<p>before' };
+    const { template } = (await node.call('POST', '/api/v1/templates', { token, body: fields })).body;
+    const { page } = await view(t, node, '/templates');
+    await page.getByRole('link', { name: 'Kept' }).click();
+    const subject = page.getByLabel('Subject');
+    const question = page.getByRole('dialog', { name: 'Leave without saving?' });
+    await subject.fill('mine');
+    const ways = [
+      () => page.keyboard.press('Escape').then(() => page.keyboard.type('gk')),
+      () => page.getByRole('link', { name: 'Emails', exact: true }).click(),
+      () => page.evaluate('history.back()'),
+    ];
+    for (const leave of ways) {
+      await leave();
+      await question.waitFor();
+      t.strictSame(await barriers(page), []);
+      await question.getByRole('button', { name: 'Stay' }).click();
+      await question.waitFor({ state: 'detached' });
+      t.equal(new URL(page.url()).pathname, `/templates/${template.id}`);
+      t.equal(await subject.inputValue(), 'mine');
+    }
+    await node.call('PATCH', `/api/v1/templates/${template.id}`, { token, body: { html: '<p>theirs' } });
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByText('Saved as a draft.').waitFor();
+    const now = (await node.call('GET', `/api/v1/templates/${template.id}`, { token })).body.template;
+    t.match(now, { subject: 'mine', html: '<p>theirs' });
+    t.equal(await page.getByLabel('The body as HTML').inputValue(), '<p>theirs', 'and it is shown');
+    await subject.fill('given up');
+    await page.evaluate('history.back()');
+    await question.getByRole('button', { name: 'Leave' }).click();
+    await page.getByRole('heading', { name: 'Templates', level: 1 }).waitFor();
+  });
+
   t.test('a domain is added, and what is wrong in DNS stands beside what should be there', async (t) => {
     const { page } = await view(t, node, '/domains?new=1');
     await page.getByRole('dialog').getByLabel('Name').fill('nxdomain.test');

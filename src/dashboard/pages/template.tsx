@@ -1,16 +1,18 @@
 import { Button, Group } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
-import { useEffect, useState } from 'react';
+import { useState } from 'react';
 import { useLocation, useParams } from 'wouter';
 import type { Template } from '../../client/index.ts';
-import { api, isUnshown } from '../api.ts';
+import { api, isUnshown, queries } from '../api.ts';
+import { leaveFreely } from '../leaving.ts';
 import { Confirmed, useAction } from '../parts/action.tsx';
 import { Unshown, Waiting } from '../parts/failure.tsx';
 import { forget, Refusals } from '../parts/form.tsx';
+import { AskBeforeLeaving } from '../parts/leave.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { PageHead } from '../parts/page.tsx';
 import { Status } from '../parts/status.tsx';
-import { type Draft, draftOf } from './template-draft.ts';
+import { bodyOf, type Draft, draftOf, without } from './template-draft.ts';
 import { TemplateFields } from './template-fields.tsx';
 import { TemplatePreview } from './template-preview.tsx';
 
@@ -27,26 +29,25 @@ export function TemplatePage() {
 function Editor({ template }: { template: Template }) {
   const { id } = template;
   const [, navigate] = useLocation();
-  const [draft, setDraft] = useState(draftOf(template));
-  const isChanged = JSON.stringify(draft) !== JSON.stringify(draftOf(template));
+  // Only what was typed here: what others save meanwhile shows, and is not overwritten by what this page was loaded with.
+  const [typed, setTyped] = useState<Partial<Draft>>({});
+  const loaded = draftOf(template);
+  const changes = without(typed, loaded);
+  const draft = { ...loaded, ...changes };
+  const isChanged = Object.keys(changes).length > 0;
   const save = useAction(
-    () =>
-      api.templates.update(id, {
-        ...draft,
-        alias: draft.alias || null,
-        from: draft.from || null,
-        subject: draft.subject || null,
-        html: draft.html || null,
-        text: draft.text || null,
-      }),
+    async (sent: Partial<Draft>) => ({ sent, saved: await api.templates.update(id, bodyOf(sent)) }),
     'Saved as a draft.',
+    ({ sent, saved }) => {
+      queries.setQueryData(['templates', 'one', id], saved);
+      setTyped((now) => without(now, sent));
+    },
   );
-  const change = (changes: Partial<Draft>) => {
+  const change = (more: Partial<Draft>) => {
     forget(save);
-    setDraft({ ...draft, ...changes });
+    setTyped({ ...changes, ...more });
   };
   const publish = useAction(() => api.templates.publish(id), 'Published: emails are made from it from now on.');
-  useWarning(isChanged);
   const canPublish = !isChanged && (template.status === 'draft' || template.has_unpublished_changes);
   return (
     <>
@@ -70,7 +71,7 @@ function Editor({ template }: { template: Template }) {
               variant={isChanged ? 'filled' : 'default'}
               disabled={!isChanged}
               loading={save.isPending}
-              onClick={() => save.mutate(undefined)}
+              onClick={() => save.mutate(changes)}
             >
               Save
             </Button>
@@ -82,11 +83,15 @@ function Editor({ template }: { template: Template }) {
               words="Programs that send with it are refused from then on. What was sent stays as it is."
               act={() => api.templates.remove(id)}
               done="The template was removed."
-              then={() => navigate('/templates')}
+              then={() => {
+                leaveFreely();
+                navigate('/templates');
+              }}
             />
           </Group>
         }
       />
+      <AskBeforeLeaving unsaved={isChanged} what="The template" />
       <div className="editor">
         <Refusals of={save}>
           <TemplateFields draft={draft} change={change} />
@@ -95,14 +100,4 @@ function Editor({ template }: { template: Template }) {
       </div>
     </>
   );
-}
-
-/** Leaving the page with something unsaved asks first. */
-function useWarning(isChanged: boolean): void {
-  useEffect(() => {
-    if (!isChanged) return;
-    const warn = (event: BeforeUnloadEvent) => event.preventDefault();
-    addEventListener('beforeunload', warn);
-    return () => removeEventListener('beforeunload', warn);
-  }, [isChanged]);
 }

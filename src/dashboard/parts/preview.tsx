@@ -40,7 +40,17 @@ export function sandboxed(html: string, images: ReadonlyMap<string, string> = ne
 /** An email as its reader sees it, without what it would load from elsewhere. */
 export function Preview({ html, images, title }: { html: string; images?: Map<string, string>; title: string }) {
   const document = useMemo(() => sandboxed(html, images), [html, images]);
-  return <iframe className="preview" sandbox="" srcDoc={document} title={title} referrerPolicy="no-referrer" />;
+  return (
+    // Another document in the same frame would be a step of the browser's back button, which then leads nowhere.
+    <iframe
+      key={document}
+      className="preview"
+      sandbox=""
+      srcDoc={document}
+      title={title}
+      referrerPolicy="no-referrer"
+    />
+  );
 }
 
 /** The text of an email, as it is. */
