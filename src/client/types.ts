@@ -443,10 +443,10 @@ export interface Account {
   /** What it may send. */ plan: 'free' | 'pro' | 'unlimited';
   /** What emails past the month’s number are paid from on the plan `pro`, at 0.50 each, with two decimal places. Other plans do not use it. */
   credit: string;
-  /** What counts for the plan, by days and months of UTC. */
+  /** What counts for the plan, by days and months of UTC. The plan `unlimited` counts nothing. */
   usage: {
-    /** Emails accepted today. */ day: number;
-    /** Emails accepted this month. */ month: number;
+    /** Emails accepted today; null: they are not counted. */ day: number | null;
+    /** Emails accepted this month; null: they are not counted. */ month: number | null;
   };
   /** For how many days the plan keeps what, from when an email was due. What waits is kept. */
   retention: {

@@ -6,7 +6,7 @@ import type { DryRun } from '../core/dry-run.ts';
 import type { Content, Listed } from '../core/email-log.ts';
 import { countsOf } from '../core/erasures.ts';
 import type { RecipientExplanation } from '../core/explain.ts';
-import { planOf } from '../core/plans.ts';
+import { isCounted, planOf } from '../core/plans.ts';
 import type { Bucket } from '../core/stats.ts';
 import type { Template, TemplateSummary } from '../core/templates.ts';
 import type { Check } from '../core/verification.ts';
@@ -199,7 +199,7 @@ export function erasure(row: Erasure) {
   };
 }
 
-/** Counts of a day or a month that is over are not shown as if they were today's. */
+/** Counts of a day or a month that is over are not shown as if they were today's, nor 0 where nothing is counted. */
 export function account(row: Account, now: Date = new Date()) {
   const today = now.toISOString();
   const isToday = row.usageDay?.toISOString().slice(0, 10) === today.slice(0, 10);
@@ -210,7 +210,9 @@ export function account(row: Account, now: Date = new Date()) {
     name: row.name,
     plan: row.plan,
     credit: row.credit.toFixed(2),
-    usage: { day: isToday ? row.usageDayCount : 0, month: isThisMonth ? row.usageMonthCount : 0 },
+    usage: isCounted(row.plan)
+      ? { day: isToday ? row.usageDayCount : 0, month: isThisMonth ? row.usageMonthCount : 0 }
+      : { day: null, month: null },
     retention: { log_days: plan.logDays, content_days: plan.contentDays },
     suspended_at: iso(row.suspendedAt),
     created_at: iso(row.createdAt),

@@ -33,6 +33,12 @@ t.test('plans', async (t) => {
     };
   }
 
+  t.test('where nothing is limited nothing is counted, which is not 0', async (t) => {
+    const { send, account } = await sender('unlimited', { day: 7, month: 7 });
+    t.equal((await send()).status, 200);
+    t.strictSame((await account()).usage, { day: null, month: null });
+  });
+
   t.test('the free plan stops at its hundredth email of the day', async (t) => {
     const { send, account } = await sender('free', { day: 99, month: 99 });
     t.equal((await send()).status, 200);

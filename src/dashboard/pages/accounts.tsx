@@ -24,7 +24,7 @@ const plans = [
 ];
 
 /** What is not limited is not counted. */
-const used = ({ plan, usage }: Account, time: 'day' | 'month') => (plan === 'unlimited' ? '–' : count(usage[time]));
+const used = (number: number | null) => (number === null ? '–' : count(number));
 
 const columns: Column<Account>[] = [
   {
@@ -43,8 +43,8 @@ const columns: Column<Account>[] = [
     cell: ({ suspended_at: since }) => <Status value={since ? 'suspended' : 'active'} />,
   },
   { id: 'plan', header: 'Plan', kind: 'narrow', cell: ({ plan }) => plan },
-  { id: 'day', header: 'Today', kind: 'number', cell: (account) => used(account, 'day') },
-  { id: 'month', header: 'This month', kind: 'number', cell: (account) => used(account, 'month') },
+  { id: 'day', header: 'Today', kind: 'number', cell: ({ usage }) => used(usage.day) },
+  { id: 'month', header: 'This month', kind: 'number', cell: ({ usage }) => used(usage.month) },
   {
     id: 'kept',
     header: 'Keeps',

@@ -18,8 +18,11 @@ const account = z
       'What emails past the month’s number are paid from on the plan `pro`, at 0.50 each, with two decimal places. Other plans do not use it.',
     ),
     usage: z
-      .object({ day: integer('Emails accepted today.'), month: integer('Emails accepted this month.') })
-      .describe('What counts for the plan, by days and months of UTC.'),
+      .object({
+        day: integer('Emails accepted today; null: they are not counted.').nullable(),
+        month: integer('Emails accepted this month; null: they are not counted.').nullable(),
+      })
+      .describe('What counts for the plan, by days and months of UTC. The plan `unlimited` counts nothing.'),
     retention: z
       .object({
         log_days: integer('The log of its emails, at the least: weeks go as a whole.'),
