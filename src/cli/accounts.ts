@@ -2,6 +2,8 @@ import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import * as accounts from '../core/accounts.ts';
 import { type PlanName, planNames } from '../core/plans.ts';
+import type { Database } from '../db/client.ts';
+import { invalidRequest } from '../errors.ts';
 import type { Account } from '../generated/prisma/client.ts';
 import * as present from '../http/present.ts';
 import { newAccount } from '../http/routes/admin.ts';
@@ -15,15 +17,17 @@ const heads = ['ID', 'NAME', 'PLAN', 'TODAY', 'MONTH', 'CREDIT', 'STATE'];
 
 function row(account: Account): (string | number)[] {
   const { id, name, plan, usage, credit, suspended_at: suspended } = present.account(account);
-  // What is not limited is not counted.
-  const [day, month] = plan === 'unlimited' ? ['–', '–'] : [usage.day, usage.month];
-  return [id, name, plan, day, month, credit, suspended ? 'suspended' : 'active'];
+  const [day, month] = [usage.day, usage.month].map((count) => count ?? 'not counted');
+  return [id, name, plan, day ?? '', month ?? '', credit, suspended ? 'suspended' : 'active'];
 }
 
 const tell = (account: Account, sentence: string): Told => ({
   json: { account: present.account(account) },
   text: `${sentence}\n${table(heads, [row(account)], '')}`,
 });
+
+const nobody = (count: number) =>
+  count === 0 ? 'There are no accounts here.' : `There are ${count} accounts, and none on this page.`;
 
 const named = [
   'An account is named by its id, or by the email address that one of its users logs in with.',
@@ -35,7 +39,8 @@ export const listAccounts: Command = {
   help: [
     'Usage: sendwright accounts list [--limit <n>] [--offset <n>]',
     '',
-    'Lists accounts with what they have sent today and this month (UTC), newest first, 100 at the most.',
+    'Lists accounts with what they have sent today and this month (UTC), newest first, 100 at the most. What the plan does',
+    'not limit is not counted.',
   ].join('\n'),
   options: { limit: { type: 'string' }, offset: { type: 'string' } },
   async run(env, say, given) {
@@ -44,7 +49,7 @@ export const listAccounts: Command = {
       const found = await accounts.list(db, asked);
       return {
         json: { accounts: found.accounts.map((one) => present.account(one)), count: found.count },
-        text: table(heads, found.accounts.map(row), 'There are no accounts here.'),
+        text: table(heads, found.accounts.map(row), nobody(found.count)),
       };
     });
   },
@@ -83,6 +88,18 @@ export const createAccount: Command = {
   },
 };
 
+/** @throws ApiError 400 where nobody could log in as an admin any more */
+async function demandOtherAdmin(db: Database, accountId: string): Promise<void> {
+  const admins = await db.prisma.user.findMany({
+    where: { role: 'admin', account: { suspendedAt: null } },
+    select: { accountId: true },
+  });
+  if (admins.some((admin) => admin.accountId === accountId) && admins.every((admin) => admin.accountId === accountId))
+    throw invalidRequest(
+      'this is the account of the only admin: suspended, nobody could log in to run the service. Revoke its keys, or change its password, where they are known to others',
+    );
+}
+
 const change = (
   summary: string,
   help: string[],
@@ -97,6 +114,7 @@ const change = (
       typeof changes === 'function' ? changes(read(z.object({ plan: oneOf(planNames) }), { plan }).plan) : changes;
     return withDatabase(env, say, async ({ db }) => {
       const { id } = await accounts.find(db, name);
+      if ('suspended' in input && input.suspended) await demandOtherAdmin(db, id);
       return tell(await accounts.change(db, id, input), done);
     });
   },
@@ -108,7 +126,7 @@ export const suspendAccount = change(
     'Usage: sendwright accounts suspend <account>',
     '',
     'Nobody of the account can log in or send any more, and what it has queued fails when its turn comes.',
-    'sendwright accounts resume <account> lets it in again.',
+    'sendwright accounts resume <account> lets it in again. The account of the only admin is refused.',
   ],
   'The account is suspended.',
   { suspended: true },

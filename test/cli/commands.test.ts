@@ -69,6 +69,31 @@ t.test('accounts: created, found by an address, suspended, let in again, on anot
   t.match(again, { code: 1, said: 'sendwright: email: belongs to a user already' });
   t.match(await sendwright(env, 'accounts', 'plan', email, 'gold'), { code: 2, said: /plan: must be one of/ });
   t.match(await sendwright(env, 'accounts', 'suspend', 'nobody@x.test'), { code: 1, said: /there is none called/ });
+  t.match(await told(env, 'accounts', 'plan', email, 'unlimited'), { account: { usage: { day: null, month: null } } });
+  const listed = await sendwright(env, 'accounts', 'list');
+  t.match(listed.printed, new RegExp(`${made.account.id} +Shop +unlimited +not counted +not counted`));
+  for (const page of [
+    ['--limit', '0'],
+    ['--offset', '1000'],
+  ])
+    t.match(await sendwright(env, 'accounts', 'list', ...page), {
+      printed: /^There are \d+ accounts, and none on this page/,
+    });
+});
+
+t.test('accounts: that of the only admin is not suspended', async (t) => {
+  const { node, env } = await machine();
+  const suspend = () => sendwright(env, 'accounts', 'suspend', 'admin@example.test');
+  t.match(await suspend(), { code: 1, said: /^sendwright: this is the account of the only admin: / });
+  const { id } = await node.db.prisma.account.findUniqueOrThrow({
+    where: { id: node.admin.accountId, suspendedAt: null },
+  });
+  const other = await told(env, 'accounts', 'create', '--name', 'Ops', '--email', `ops-${Date.now()}@shop.test`);
+  await node.db.prisma.user.updateMany({ where: { accountId: other.account.id }, data: { role: 'admin' } });
+  t.match(await suspend(), { code: 0 }, 'where there is another admin, that one lets it in again');
+  t.match(await sendwright(env, 'accounts', 'suspend', other.account.id), { code: 1, said: /the only admin/ });
+  t.match(await told(env, 'accounts', 'resume', id), { account: { suspended_at: null } });
+  await node.db.prisma.user.updateMany({ where: { accountId: other.account.id }, data: { role: 'member' } });
 });
 
 t.test('keys: a new one works at once, a revoked one does not', async (t) => {
