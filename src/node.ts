@@ -316,7 +316,7 @@ function startDelivery(parts: Parts, providers: readonly Provider[], stops: Stop
   const dispatcher = new Dispatcher(db, queue, tools, standing, sources, createRecorder(db, queue, log));
   metrics.watchClaims('mail', () => dispatcher.held);
   dispatcher.start();
-  addUpkeep(rounds, db, queue, log);
+  addUpkeep(rounds, db, queue, log, () => dispatcher.supplied);
   return dispatcher;
 }
 

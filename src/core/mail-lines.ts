@@ -21,6 +21,12 @@ const roomBeyond = 500;
 /** What one round takes on at the most. */
 const wokenAtOnce = 5_000;
 
+/** What goes past the head of a line may go beyond both. */
+const roomPast = roomInQueue + roomBeyond + 500;
+
+/** How far into a line it is looked for what could go past its head: each looked at costs about a microsecond. */
+const lookedAt = 50_000;
+
 /** Transactional mail comes before marketing; within each, accounts with little under way before those with much. */
 function priorityOf(type: EmailType, ahead: number): number {
   const level = [1_000, 100, 10].findIndex((many) => ahead >= many);
@@ -142,6 +148,24 @@ export async function wakeDue(db: Database, queue: Queue): Promise<{ woken: numb
   return { woken, more: woken === wokenAtOnce };
 }
 
+/**
+ * Makes jobs for recipients further back in lines that have no room left, as far as they are not for these destinations: the
+ * head of a line may be all for one that takes little at a time, and mail to everybody else must not wait for it.
+ *
+ * @param supplied destinations that get nothing more for now: something of theirs is in hand
+ * @returns how many recipients were woken
+ */
+export async function wakePast(db: Database, queue: Queue, supplied: string[]): Promise<number> {
+  if (supplied.length === 0 || !(await isIndexed(db))) return 0;
+  const woken = await db.transaction(async (tx) => {
+    const due = await tx.query<Due>({ name: 'mail-lines-past', text: findPast(inTwoLines), values: [supplied] });
+    if (due.length > 0) await giveJobs(tx, queue, due);
+    return due.length;
+  });
+  if (woken > 0) queue.wake();
+  return woken;
+}
+
 /** SQL: the lines, what is in one of them (of `line`), and which of that has no job. */
 interface Arrangement {
   lines: string;
@@ -165,12 +189,15 @@ const inOneLine: Arrangement = {
   noJob: 'r.job_id IS NULL',
 };
 
-const findDue = ({ lines, isIn, noJob }: Arrangement) => {
-  const isDue = (accountId: string, line: string) =>
-    `r.account_id = ${accountId} ${isIn('r', line)} AND ${noJob} AND r.next_attempt_at <= now()`;
-  // The first part steps from account to account through the index, however many recipients each has in it. The second has the
-  // lines in which something is due, transactional mail first: materialized, or the planner counts again for each recipient.
-  return `WITH RECURSIVE waiting AS (
+const isDue = ({ isIn, noJob }: Arrangement, accountId: string, line: string) =>
+  `r.account_id = ${accountId} ${isIn('r', line)} AND ${noJob} AND r.next_attempt_at <= now()`;
+
+/**
+ * SQL: `lines`, those in which something is due, with how much of each is in the queue, up to `most`. The first part steps
+ * from account to account through the index, however many recipients each has in it. The second has transactional mail
+ * first: materialized, or the planner counts again for each recipient.
+ */
+const linesOf = (arrangement: Arrangement, most: number) => `WITH RECURSIVE waiting AS (
             (SELECT account_id FROM recipients WHERE job_id IS NULL AND next_attempt_at IS NOT NULL
               ORDER BY account_id LIMIT 1)
             UNION ALL
@@ -179,20 +206,39 @@ const findDue = ({ lines, isIn, noJob }: Arrangement) => {
                      ORDER BY r.account_id LIMIT 1)
               FROM waiting WHERE waiting.account_id IS NOT NULL),
           lines AS MATERIALIZED (
-            SELECT account_id, line, ${countBusy('waiting.account_id', isIn('b', 'line'), roomInQueue)} AS busy
-              FROM waiting CROSS JOIN unnest(${lines}) line
+            SELECT account_id, line, ${countBusy('waiting.account_id', arrangement.isIn('b', 'line'), most)} AS busy
+              FROM waiting CROSS JOIN unnest(${arrangement.lines}) line
              WHERE account_id IS NOT NULL
-               AND (SELECT true FROM recipients r WHERE ${isDue('waiting.account_id', 'line')} ORDER BY r.next_attempt_at LIMIT 1)
-             ORDER BY line)
+               AND (SELECT true FROM recipients r WHERE ${isDue(arrangement, 'waiting.account_id', 'line')} ORDER BY r.next_attempt_at LIMIT 1)
+             ORDER BY line)`;
+
+const findDue = (arrangement: Arrangement) => `${linesOf(arrangement, roomInQueue)}
           SELECT due.*, lines.*, e.type
             FROM lines CROSS JOIN LATERAL (
               SELECT r.email_id, r.position, r.destination FROM recipients r
-               WHERE ${isDue('lines.account_id', 'lines.line')}
+               WHERE ${isDue(arrangement, 'lines.account_id', 'lines.line')}
                ORDER BY r.next_attempt_at LIMIT ${roomInQueue} - lines.busy
                  FOR UPDATE SKIP LOCKED) due
            CROSS JOIN LATERAL ${rowOf('emails', 'id = due.email_id')} e
            LIMIT ${wokenAtOnce}`;
-};
+
+/** What is looked through is not locked, what is found is, and is looked at again. */
+const findPast = (arrangement: Arrangement) => `${linesOf(arrangement, roomPast)}
+          SELECT due.*, lines.*, e.type
+            FROM lines CROSS JOIN LATERAL (
+              SELECT head.email_id, head.position
+                FROM (SELECT r.email_id, r.position, r.destination, r.next_attempt_at FROM recipients r
+                       WHERE ${isDue(arrangement, 'lines.account_id', 'lines.line')}
+                       ORDER BY r.next_attempt_at LIMIT ${lookedAt}) head
+               WHERE head.destination <> ALL($1)
+               ORDER BY head.next_attempt_at LIMIT ${roomPast} - lines.busy) found
+           CROSS JOIN LATERAL (
+              SELECT r.email_id, r.position, r.destination FROM recipients r
+               WHERE r.email_id = found.email_id AND r.position = found.position AND r.job_id IS NULL AND r.next_attempt_at <= now()
+                 FOR UPDATE SKIP LOCKED) due
+           CROSS JOIN LATERAL ${rowOf('emails', 'id = due.email_id')} e
+           WHERE lines.busy >= ${roomInQueue}
+           LIMIT ${wokenAtOnce}`;
 
 async function giveJobs(tx: Sql, queue: Queue, due: Due[]): Promise<void> {
   const gathering = new Gathering();

@@ -46,6 +46,8 @@ const drainMs = 20_000;
  * wait here for long is put back as rows that are due later, and has not used up an attempt.
  */
 export class Dispatcher {
+  /** Destinations whose jobs were left in the queue when it was last looked at, as something of theirs waits here. */
+  supplied: ReadonlySet<string> = new Set();
   readonly #db: Database;
   readonly #queue: Queue;
   readonly #tools: AttemptTools;
@@ -66,8 +68,6 @@ export class Dispatcher {
   #claimsPerJob = mostInJob;
   #pumping: Promise<void> | null = null;
   #pumpAgain = false;
-  /** Destinations whose jobs were left in the queue when it was last looked at. */
-  #leftOut: ReadonlySet<string> = new Set();
   #stopping = false;
   #timer: NodeJS.Timeout | undefined;
   #unsubscribe: () => void = () => undefined;
@@ -161,8 +161,7 @@ export class Dispatcher {
   /** Gives back what has not begun. */
   #putDown(): void {
     const untouched = this.#lines.empty();
-    if (untouched.length === 0) return;
-    void this.#putBack(untouched, () => recipients.release(this.#db, untouched));
+    if (untouched.length > 0) void this.#putBack(untouched, () => recipients.release(this.#db, untouched));
   }
 
   #pump(): void {
@@ -184,8 +183,7 @@ export class Dispatcher {
       const room = Math.min(takenAtOnce, this.#limits.held - this.#held.size);
       const jobs = Math.ceil(room / this.#claimsPerJob);
       this.#full = room <= 0 || !this.#slots.free || !this.#tools.lease.valid();
-      if (this.#tools.lease.onHold) return;
-      if (this.#full) return;
+      if (this.#full || this.#tools.lease.onHold) return;
       // Fewer than were asked for were all; whoever adds some wakes this.
       if ((await this.#take(jobs)) === jobs) this.#pumpAgain = true;
     }
@@ -196,7 +194,7 @@ export class Dispatcher {
     const nodeId = this.#tools.lease.nodeId;
     const claiming = this.#db.transaction(async (tx) => {
       const supplied = this.#lines.supplied((line) => this.#isShort(line));
-      this.#leftOut = new Set(supplied);
+      this.supplied = new Set(supplied);
       const jobs = await this.#queue.take(tx, limit, supplied);
       if (jobs.length === 0) return { taken: 0, claims: [] };
       return { taken: jobs.length, claims: await recipients.claim(tx, nodeId, jobs) };
@@ -231,7 +229,7 @@ export class Dispatcher {
     if (!this.#lines.arrive(destination, claims, site)) return;
     this.#serve(site.name);
     // While it was not known which site this is, nothing more was taken for it.
-    if (this.#leftOut.has(destination)) this.#pump();
+    if (this.supplied.has(destination)) this.#pump();
   }
 
   /** Puts what waits for a destination into the line of the site that it belongs to now. */

@@ -9,12 +9,28 @@ import type { Rounds } from '../rounds.ts';
 const wakeEveryMs = 250;
 const ordersEveryMs = 1_000;
 const sweepEveryMs = 5_000;
+const pastEveryMs = 3_000;
 const sweepBatch = 10_000;
 
-/** Keeps rows and jobs together: wakes recipients whose time has come, or whom an order let go, and finds those whose job was lost. */
-export function addUpkeep(rounds: Rounds, db: Database, queue: Queue, log: Logger): void {
+/**
+ * Keeps rows and jobs together: wakes recipients whose time has come, or whom an order let go, and finds those whose job
+ * was lost.
+ *
+ * @param supplied destinations whose jobs are left in the queue, as something of theirs is in hand
+ */
+export function addUpkeep(
+  rounds: Rounds,
+  db: Database,
+  queue: Queue,
+  log: Logger,
+  supplied: () => Iterable<string> = () => [],
+): void {
   rounds.every(wakeEveryMs, 'wake', async () => {
     while ((await lines.wakeDue(db, queue)).more);
+  });
+
+  rounds.every(pastEveryMs, 'wake past full lines', async () => {
+    await lines.wakePast(db, queue, [...supplied()]);
   });
 
   rounds.every(ordersEveryMs, 'rest of orders', (stop) => orders.wakeRest(db, log, stop));

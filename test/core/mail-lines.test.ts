@@ -1,5 +1,5 @@
 import t from 'tap';
-import { wakeDue } from '../../src/core/mail-lines.ts';
+import { wakeDue, wakePast } from '../../src/core/mail-lines.ts';
 import { claim, park, release } from '../../src/core/recipients.ts';
 import { completeIndexes } from '../../src/db/indexes.ts';
 import type { EmailType } from '../../src/generated/prisma/enums.ts';
@@ -89,6 +89,42 @@ t.test('one line for each account', async (t) => {
       await finish();
     },
   );
+});
+
+t.test('what is all for one slow destination lets mail to others past', async (t) => {
+  const { db, queue } = await openQueue(t);
+  const sender = await buildSender(db, Buffer.alloc(32));
+  const send = async (emails: number, to: string) => {
+    const email = requestOf(sender.from, [to]);
+    await accept(db, queue, holderOf(sender.account), Array(emails).fill(email));
+  };
+  const withJob = async () => {
+    const rows = await db.query<{ destination: string; n: number }>({
+      text: 'SELECT destination, count(*)::int AS n FROM recipients WHERE job_id IS NOT NULL GROUP BY 1 ORDER BY 1',
+    });
+    return Object.fromEntries(rows.map(({ destination, n }) => [destination, n]));
+  };
+  for (let round = 0; round < 3; round += 1) await send(1_000, 'a@slow.test');
+  await send(600, 'a@fine.test');
+  t.strictSame(await withJob(), { 'slow.test': room + 500 });
+  t.match(await wakeDue(db, queue), { woken: 0 });
+  t.equal(await wakePast(db, queue, []), 0, 'nothing is in hand, so nothing is in the way');
+  t.equal(await wakePast(db, queue, ['slow.test', 'fine.test']), 0);
+  t.equal(await wakePast(db, queue, ['slow.test', 'other.test']), 500, 'as much as there is room for');
+  t.equal(await wakePast(db, queue, ['slow.test']), 0);
+  t.strictSame(await withJob(), { 'fine.test': 500, 'slow.test': room + 500 });
+  const taken = await db.transaction(async (tx) => {
+    const jobs = await queue.take(tx, 1_000, ['slow.test']);
+    return claim(tx, newId(), jobs);
+  });
+  t.strictSame([taken.length, new Set(taken.map(({ destination }) => destination))], [500, new Set(['fine.test'])]);
+  t.match(await wakeDue(db, queue), { woken: 0 });
+
+  await db.query({
+    text: `UPDATE recipients SET job_id = NULL, next_attempt_at = NULL WHERE destination = 'slow.test' AND job_id IS NOT NULL`,
+  });
+  t.equal(await wakePast(db, queue, ['slow.test']), 0, 'where there is room again the line goes in its order');
+  t.match(await wakeDue(db, queue), { woken: 600 });
 });
 
 t.test('QUE-05: an account has a line for each type, and transactional mail never waits for marketing', async (t) => {
