@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import type { Config } from './config.ts';
+import type { Config, NodeRole } from './config.ts';
 import { giveFirstPassword } from './core/accounts.ts';
 import * as domains from './core/domains.ts';
 import * as keys from './core/keys.ts';
@@ -79,24 +79,44 @@ export function firstScreen(
   const login = password
     ? `${admin.email} / ${password}   (generated now, shown only this once)`
     : `${admin.email} / ${admin.password === 'configured' ? '(ADMIN_PASSWORD)' : 'the password from the first start'}`;
-  const mode =
-    config.deliveryMode === 'sandbox'
-      ? 'sandbox mode: no mail leaves this machine'
-      : `delivering to the internet as ${config.mailHostname}`;
+  const served = [`    Dashboard    ${baseUrl}`, `    Reference    ${baseUrl}/docs`];
+  const next = sandboxKey ? firstEmail(baseUrl, sandboxKey) : firstDomain(baseUrl);
+  const isServed = config.roles.has('api');
   return [
     '',
-    `  Sendwright is ready (${mode})`,
+    `  Sendwright is ready (${modeOf(config)})`,
     '',
-    `    Dashboard    ${baseUrl}`,
-    `    Reference    ${baseUrl}/docs`,
+    ...rolesLine(config),
+    ...(isServed ? served : []),
     ...submissionLine(config, node),
-    `    Admin login  ${login}`,
+    // Where nothing is served nobody logs in, but a password that was generated here is shown nowhere else.
+    ...(isServed || password ? [`    Admin login  ${login}`] : []),
     '',
-    ...(sandboxKey ? firstEmail(baseUrl, sandboxKey) : firstDomain(baseUrl)),
+    ...(isServed ? next : ['  The dashboard and the API are on the nodes whose ROLES have api.', '']),
     '  Stop with Ctrl-C.',
     '',
     '',
   ].join('\n');
+}
+
+function modeOf({ deliveryMode, mailHostname, roles }: Config): string {
+  if (deliveryMode === 'sandbox') return 'sandbox mode: no mail leaves this machine';
+  return `${roles.has('mta') ? 'delivering' : 'mail goes'} to the internet as ${mailHostname}`;
+}
+
+const work: Record<NodeRole, string> = {
+  api: 'serves the API and the dashboard',
+  mta: 'delivers mail',
+  webhooks: 'calls webhooks',
+  smtp: 'takes mail, bounces and complaints by SMTP',
+};
+
+/** What this node does, where others do the rest. */
+function rolesLine({ roles }: Config): string[] {
+  const names = Object.keys(work) as NodeRole[];
+  const mine = names.filter((role) => roles.has(role));
+  if (mine.length === names.length) return [];
+  return [`    This node    ${mine.map((role) => work[role]).join('; ')}   (ROLES=${mine.join()})`];
 }
 
 /** Any user name; the password is an API key. */

@@ -4,13 +4,36 @@ import { firstScreen } from '../../src/first-screen.ts';
 import { isLike } from './comparison.ts';
 import { documentOf } from './reading.ts';
 
+const node = {
+  baseUrl: 'http://localhost:3000',
+  submission: { submission: 2587, submissions: 2465 },
+  admin: { userId: '', accountId: '', email: 'admin@localhost', password: 'none' as const },
+};
+
 t.test('the README shows the screen of a first start as it is', async (t) => {
   const shown = documentOf('README.md').find(({ text }) => text.includes('Sendwright is ready'))?.text ?? '';
-  const node = {
-    baseUrl: 'http://localhost:3000',
-    submission: { submission: 2587, submissions: 2465 },
-    admin: { userId: '', accountId: '', email: 'admin@localhost', password: 'none' as const },
-  };
   const screen = firstScreen(readConfig({}), node, { sandboxKey: 'sk_live_x', password: 'generated' });
   t.ok(isLike(shown.trim(), screen.trim(), new Map()), screen);
+});
+
+t.test('a node that does a part of it says which, and shows nothing that it does not serve', async (t) => {
+  const screenOf = (env: Record<string, string>, password: string | null = null) =>
+    firstScreen(
+      readConfig(env),
+      { ...node, submission: { submission: null, submissions: null } },
+      { sandboxKey: null, password },
+    );
+  const direct = { DELIVERY_MODE: 'direct', MAIL_HOSTNAME: 'mail.example.com' };
+  const sender = screenOf({ ...direct, ROLES: 'mta,webhooks' });
+  t.match(sender, /ready \(delivering to the internet as mail\.example\.com\)/);
+  t.match(sender, '    This node    delivers mail; calls webhooks   (ROLES=mta,webhooks)\n');
+  t.match(sender, 'The dashboard and the API are on the nodes whose ROLES have api.');
+  t.notMatch(sender, /Dashboard {2}|Reference|Admin login|Next: |curl|localhost:3000/);
+  t.match(screenOf({ ...direct, ROLES: 'mta' }, 'generated'), /Admin login {2}admin@localhost \/ generated/);
+
+  const served = screenOf({ ...direct, ROLES: 'api,smtp' });
+  t.match(served, /ready \(mail goes to the internet as /);
+  t.match(served, /This node .*serves the API and the dashboard; takes mail, .*\(ROLES=api,smtp\)\n {4}Dashboard /);
+  t.match(served, /Admin login.*Next: log in/s);
+  t.notMatch(screenOf(direct), 'This node');
 });
