@@ -83,8 +83,10 @@ export class Standing {
     { verdict, reply, attempts }: Pick<AttemptRecord, 'verdict' | 'reply' | 'attempts'>,
   ): { verdict: Verdict; moved: boolean } {
     const resolved = attempts.some(({ phase }) => phase !== 'dns');
+    const before = this.#apart.siteOf(destination);
     const judged = this.#apart.judge(site, destination, verdict, resolved);
-    const apart = judged.apart ? this.#apart.siteOf(destination) : null;
+    const apart = before ? null : this.#apart.siteOf(destination);
+    // It backs off from the first one on; those that were under way beside it say nothing new.
     if (apart) this.throttle.end(this.throttle.begin(apart), verdict, reply);
     return { verdict: judged.verdict, moved: judged.apart };
   }

@@ -118,6 +118,8 @@ t.test('a domain whose MX record names a dead host of a provider holds up its ow
   }, 15_000);
   t.match(all.get('Google'), { reason: null, backoff_until: null, last_reply: /^250/ });
   t.match(all.get('wrong.test'), { reason: 'the server could not be reached', backoff_until: String });
+  const backoffMs = Date.parse(String(all.get('wrong.test')?.backoff_until)) - Date.now();
+  t.ok(backoffMs <= 30_000, `those that failed together count once: ${backoffMs} ms`);
   t.equal((await node.read(right.id)).status, 'sent');
 
   // What an operator says of the provider is still for all whose record names it.
