@@ -154,7 +154,7 @@ export const variables: Variable[] = [
   {
     name: 'PROVIDERS_FILE',
     fallback: 'unset',
-    meaning: 'JSON file with limits per provider, before those that are built in (see Politeness)',
+    meaning: 'JSON file with limits per provider, before those that are built in (see Politeness in the README)',
   },
   {
     name: 'RATE_LIMIT',

@@ -27,7 +27,7 @@ const tell = (account: Account, sentence: string): Told => ({
 });
 
 const nobody = (count: number) =>
-  count === 0 ? 'There are no accounts here.' : `There are ${count} accounts, and none on this page.`;
+  count === 0 ? 'There are no accounts here.' : `None is on this page; accounts in all: ${count}.`;
 
 const named = [
   'An account is named by its id, or by the email address that one of its users logs in with.',

@@ -4,6 +4,7 @@ import { createQueue } from '../queue.ts';
 import { type Command, Misuse } from './command.ts';
 import { withDatabase } from './database.ts';
 import { required } from './given.ts';
+import { counted } from './table.ts';
 
 export const beginHold: Command = {
   summary: 'nothing is sent any more, on any node, until sendwright release',
@@ -19,7 +20,7 @@ export const beginHold: Command = {
       const waiting = await hold.countWaiting(db);
       return {
         json: { on_hold_since: since.toISOString(), waiting },
-        text: `On hold since ${since.toISOString()}; ${waiting} recipients were due then and wait.`,
+        text: `On hold since ${since.toISOString()}; ${counted(waiting, 'recipient was due then and waits', 'recipients were due then and wait')}.`,
       };
     }),
 };
@@ -50,7 +51,10 @@ export const endHold: Command = {
         const { failed } = await hold.end(db, queue, choice, (done) =>
           given.progress(`${done} of ${waiting} recipients failed`),
         );
-        const told = choice === 'fail' ? `${failed} recipients failed` : `${waiting} recipients are sent to now`;
+        const told =
+          choice === 'fail'
+            ? counted(failed, 'recipient failed', 'recipients failed')
+            : counted(waiting, 'recipient is sent to now', 'recipients are sent to now');
         return { json: { released: true, failed }, text: `Released: ${told}. Nodes begin within five seconds.` };
       } finally {
         await queue.stop();

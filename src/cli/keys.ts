@@ -1,4 +1,3 @@
-import * as accounts from '../core/accounts.ts';
 import * as keys from '../core/keys.ts';
 import type { ApiKey } from '../generated/prisma/client.ts';
 import * as present from '../http/present.ts';
@@ -7,6 +6,7 @@ import type { Command } from './command.ts';
 import { withDatabase } from './database.ts';
 import { listOf, read, required, textOf } from './given.ts';
 import { table } from './table.ts';
+import { accountOf } from './whose.ts';
 
 const shown = (key: ApiKey) => ({ ...present.apiKey(key), account_id: key.accountId });
 
@@ -27,7 +27,7 @@ export const listKeys: Command = {
   options: { account: { type: 'string' } },
   async run(env, say, given) {
     return withDatabase(env, say, async ({ db }) => {
-      const { id } = await accounts.find(db, textOf(given, 'account') ?? null);
+      const { id } = await accountOf(db, textOf(given, 'account'));
       const found = await keys.list(db, id);
       return {
         json: { api_keys: found.map(shown) },
@@ -65,7 +65,7 @@ export const createKey: Command = {
       expires_at: textOf(given, 'expires-at'),
     });
     return withDatabase(env, say, async ({ db }) => {
-      const { id } = await accounts.find(db, textOf(given, 'account') ?? null);
+      const { id } = await accountOf(db, textOf(given, 'account'));
       const { key, apiKey } = await keys.create(db, id, {
         name: input.name,
         scopes: [...new Set(input.scopes ?? (['send'] as const))],

@@ -6,7 +6,7 @@ import { destinationQuery } from '../http/routes/destinations.ts';
 import type { Command } from './command.ts';
 import { withDatabase } from './database.ts';
 import { read, textOf } from './given.ts';
-import { table } from './table.ts';
+import { counted, table } from './table.ts';
 
 const heads = ['SITE', 'QUEUED', 'DEFERRED', 'IN FLIGHT', 'CONNECTIONS', 'STATE'];
 
@@ -51,7 +51,10 @@ const order = (name: orders.OrderName, summary: string, about: string): Command 
   async run(env, say, { operands: [given = ''] }) {
     return withDatabase(env, say, async ({ db }) => {
       const { standing, woken } = await orders.give(db, given, name);
-      const due = woken && name === 'flush' ? `${woken.recipients} recipients are due now that were not.\n` : '';
+      const due =
+        woken && name === 'flush'
+          ? `${counted(woken.recipients, 'recipient is due now that was', 'recipients are due now that were')} not.\n`
+          : '';
       const rest = woken?.rest
         ? 'There are more than can be seen to at once: nodes that run go on with the rest.\n'
         : '';

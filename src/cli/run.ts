@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { ConfigError } from '../config.ts';
 import { startErrorOf } from '../db/failure.ts';
@@ -49,6 +50,7 @@ const widest = Math.max(...Object.keys(commands).map((name) => name.length));
 const usageOf = (names: string[]) =>
   [
     'Usage: sendwright <command> [--json] [--help]',
+    '       sendwright --version',
     '',
     ...names.map((name) => `  ${name.padEnd(widest)}   ${commands[name]?.summary}`),
     '',
@@ -117,7 +119,14 @@ function find(args: string[]): { name: string; command: Command; rest: string[] 
   return null;
 }
 
+/** That of the release whose files these are. */
+const version = (): string => JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')).version;
+
 function withoutCommand(args: string[], print: Terminal['print'], say: Terminal['say']): number {
+  if (args.length === 1 && args[0] === '--version') {
+    print(version());
+    return done;
+  }
   const words = args.filter((word) => !word.startsWith('-'));
   const group = Object.keys(commands).filter((name) => name.startsWith(`${words.join(' ')} `));
   if (args.some((word) => word === '--help' || word === '-h')) {

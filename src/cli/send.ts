@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import * as accounts from '../core/accounts.ts';
 import * as log from '../core/email-log.ts';
 import { answerAll } from '../core/emails.ts';
 import * as hold from '../core/hold.ts';
@@ -16,6 +15,7 @@ import { createQueue } from '../queue.ts';
 import { type Command, type Given, Misuse } from './command.ts';
 import { withDatabase } from './database.ts';
 import { contentOf, isSet, listOf, read, textOf } from './given.ts';
+import { accountOf } from './whose.ts';
 
 const waitMs = 60_000;
 const lookEveryMs = 500;
@@ -67,7 +67,7 @@ export const send: Command = {
       .update(`sendwright send ${JSON.stringify(input)}`)
       .digest();
     return withDatabase(env, say, async ({ db, url }) => {
-      const account = await accounts.find(db, textOf(given, 'account') ?? null);
+      const account = await accountOf(db, textOf(given, 'account'));
       if (account.suspendedAt) throw new ApiError(403, 'forbidden', { detail: 'the account is suspended' });
       const queue = createQueue(url, silentLog);
       await queue.start();

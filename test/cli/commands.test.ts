@@ -39,6 +39,8 @@ t.test('every command says how it is called, and none runs when it is called wro
   }
   t.match(await sendwright({}), { code: 2, said: /^Usage: / });
   t.match(await sendwright({}, '--help'), { code: 0, printed: /^Usage: / });
+  const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
+  t.match(await sendwright({}, '--version'), { code: 0, printed: version, said: '' });
   t.match(await sendwright({}, 'queue', '--help'), { code: 0, printed: /queue flush/ });
   t.match(await sendwright({}, 'constructor'), { code: 2, said: /there is no command "constructor"/ });
   t.match(await sendwright({ DATA_DIR: '/nowhere' }, 'accounts', 'list'), { code: 1, said: /^sendwright: DATA_DIR/ });
@@ -77,7 +79,7 @@ t.test('accounts: created, found by an address, suspended, let in again, on anot
     ['--offset', '1000'],
   ])
     t.match(await sendwright(env, 'accounts', 'list', ...page), {
-      printed: /^There are \d+ accounts, and none on this page/,
+      printed: /^None is on this page; accounts in all: \d+\.$/,
     });
 });
 
@@ -193,6 +195,9 @@ t.test('send: where nothing runs that delivers, or all is on hold, it says so an
     printed: / is queued$/,
     said: /^No node that delivers mail is running: .* waits until one is/,
   });
+  t.match(await sendwright(env, 'hold'), { code: 0, printed: /; 1 recipient was due then and waits\.$/ });
+  const released = await sendwright(env, 'release', '--waiting', 'fail');
+  t.match(released, { code: 0, printed: /^Released: 1 recipient failed\./ });
   const later = ['--text', 't', '--scheduled-at', new Date(Date.now() + 3_600_000).toISOString()];
   t.match(await sendwright(env, 'send', ...hello, ...later), { code: 0, said: '' });
 

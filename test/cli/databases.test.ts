@@ -37,6 +37,15 @@ t.test('an empty database is refused until it is migrated, and migrating again c
   t.ok(applied.length > 15);
   t.match(await told(env, 'migrate'), { code: 0, applied: [] });
   t.match(await told(env, 'accounts', 'list'), { code: 0, accounts: [] });
+  const hello = ['--from', 'a@b.test', '--to', 'a@b.test', '--subject', 's', '--text', 't'];
+  for (const args of [
+    ['keys', 'create', '--name', 'a'],
+    ['send', ...hello],
+  ])
+    t.match(await sendwright(env, ...args), {
+      code: 1,
+      said: /^sendwright: there is no admin yet, .* npm start makes one$/,
+    });
 });
 
 t.test('the doctor looks at what needs no tables before there are any', async (t) => {

@@ -1,0 +1,20 @@
+import * as accounts from '../core/accounts.ts';
+import type { Database } from '../db/client.ts';
+import { ApiError } from '../errors.ts';
+import type { Account } from '../generated/prisma/client.ts';
+
+/**
+ * The account that `--account` names; where it was left out, that of the first admin.
+ *
+ * @throws ApiError 404
+ */
+export async function accountOf(db: Database, name: string | undefined): Promise<Account> {
+  try {
+    return await accounts.find(db, name ?? null);
+  } catch (error) {
+    if (name !== undefined || !(error instanceof ApiError)) throw error;
+    throw new ApiError(404, 'not found', {
+      detail: 'there is no admin yet, whose account it would be: the first npm start makes one',
+    });
+  }
+}
