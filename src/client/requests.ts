@@ -57,6 +57,8 @@ export interface ListEmailsQuery extends PageQuery {
   /** The address of a recipient, be it in to, cc or bcc. */ to?: string;
   /** The sender's domain. */ domain?: string;
   /** Words that the subject has, all of them. */ q?: string;
+  /** Only those that wait for somebody to decide: they may have arrived already, or processes ended with them. */
+  held?: 'true';
   /** Accepted at this time or later. */ created_after?: string;
   /** Accepted before this time. */ created_before?: string;
 }

@@ -112,6 +112,9 @@ export interface ErrorBody {
 export interface ListedEmail extends Email {
   /** What came back after it had left, each kind once; its `returns` say more. */
   returned: ('bounce' | 'delay' | 'complaint' | 'unsubscribe')[];
+  /** How many recipients it has, in to, cc and bcc. */ recipient_count: number;
+  /** A recipient of it waits until somebody decides, with `release`; why, its explanation says. */
+  held: boolean;
 }
 
 /** An email with where each of its recipients is. */

@@ -17,10 +17,10 @@ export interface Stretch {
 
 /**
  * Which of the kept numbers answers this filter: `''`, `domain:…`, `from:…` or `tag:…`. Null when none does, because it
- * asks for words, a recipient, or several of those at once.
+ * asks for words, a recipient, what is held, or several of those at once.
  */
-export function facetOf({ tag, from, domain, to, q }: Filter): string | null {
-  if (to !== null || q !== null) return null;
+export function facetOf({ tag, from, domain, to, q, held = false }: Filter): string | null {
+  if (to !== null || q !== null || held) return null;
   const ofDomain = from === null || !from.endsWith(`@${domain}`) ? domain : null;
   const facets = Object.entries({ tag, from, domain: ofDomain }).filter(([, value]) => value !== null);
   if (facets.length > 1) return null;

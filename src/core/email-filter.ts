@@ -1,5 +1,6 @@
 import type { EmailStatus, EmailType } from '../generated/prisma/enums.ts';
 import { floorId } from '../ids.ts';
+import { heldIds } from './held.ts';
 
 /** What a log is searched by; null: whatever. Addresses, names and words in lower case. */
 export interface Filter {
@@ -13,6 +14,8 @@ export interface Filter {
   domain: string | null;
   /** Words that the subject has, all of them. */
   q: string | null;
+  /** Only those of which a recipient is held until somebody decides. */
+  held?: boolean;
   createdAfter: Date | null;
   createdBefore: Date | null;
 }
@@ -50,6 +53,7 @@ export function conditions(filter: Filter): { where: string; values: unknown[] }
   add(filter.from, (p) => `from_address = ${p}`);
   add(filter.to, (p) => `recipient_addresses @> ARRAY[${p}]`);
   add(filter.domain, (p) => `from_domain = ${p}`);
+  if (filter.held) parts.push(`id = ANY(${heldIds(filter.accountId && '$1')})`);
   add(filter.q, (p) => `to_tsvector('simple', subject) @@ plainto_tsquery('simple', ${p})`);
   // Ids are made in the order of time: a time is a place among them.
   add(filter.createdAfter && floorId(filter.createdAfter), (p) => `id >= ${p}::uuid`);

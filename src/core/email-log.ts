@@ -6,6 +6,7 @@ import { isId } from '../ids.ts';
 import type { StoredAttachment } from './draft.ts';
 import * as counts from './email-counts.ts';
 import { conditions, type Filter, type Page } from './email-filter.ts';
+import { heldOf } from './held.ts';
 import { planOf } from './plans.ts';
 import * as returned from './returns.ts';
 
@@ -18,8 +19,8 @@ interface Count {
   countExact: boolean;
 }
 
-/** An email in the log, with what came back for it, each kind once. */
-export type Listed = Email & { returned: ReturnKind[] };
+/** An email in the log, with what came back for it, each kind once, and whether a recipient is held until somebody decides. */
+export type Listed = Email & { returned: ReturnKind[]; held: boolean };
 
 /** One page of the emails that match, newest first, how many match in all, and where the next page begins (null when there is none). */
 export async function list(
@@ -35,11 +36,12 @@ export async function list(
   const most = mostCounted(filter);
   const countExact = stretches !== null || counted <= most;
   const shown = ids.slice(0, page.limit);
-  const [rows, kinds] = await Promise.all([
+  const [rows, kinds, held] = await Promise.all([
     db.prisma.email.findMany({ where: { id: { in: shown } }, orderBy: { id: 'desc' } }),
     returned.kindsOf(db, shown),
+    heldOf(db, shown),
   ]);
-  const emails = rows.map((row) => ({ ...row, returned: kinds.get(row.id) ?? [] }));
+  const emails = rows.map((row) => ({ ...row, returned: kinds.get(row.id) ?? [], held: held.has(row.id) }));
   const count = countExact ? counted : most;
   return { emails, count, countExact, nextCursor: ids.length > page.limit ? (shown.at(-1) ?? null) : null };
 }

@@ -6,9 +6,12 @@ import { newId } from '../ids.ts';
 import type { Queue } from '../queue.ts';
 import { pausedUntil } from './destinations.ts';
 import * as log from './email-log.ts';
+import { heldNotes } from './held.ts';
 import type { Sender } from './keys.ts';
 import { demandOwn } from './scheduling.ts';
 import { settleAs } from './settlement.ts';
+
+export { crashedNote, heldNote, heldNotes } from './held.ts';
 
 /** What to do after an attempt that ended between the final dot and the answer to it. */
 export const uncertainPolicies = ['retry', 'hold'] as const;
@@ -16,15 +19,6 @@ export const uncertainPolicies = ['retry', 'hold'] as const;
 /** What a recipient that is held may be taken for. */
 export const releases = ['retry', 'delivered', 'failed'] as const;
 export type Release = (typeof releases)[number];
-
-/** What `recipients.waiting_for` says of one that may have got the message, and is held until somebody decides. */
-export const heldNote = 'held: it may have been delivered';
-
-/** The same of one that so many processes in a row ended with that it may be what ends them. */
-export const crashedNote = 'held: processes ended while they had it';
-
-/** What is held until somebody decides. */
-export const heldNotes = [heldNote, crashedNote];
 
 /**
  * Decides about the recipients of an email that are held because they may have got it, or because processes ended with them: they are tried again now, or settled.

@@ -33,6 +33,11 @@ const fields = {
   to: address.optional().describe('The address of a recipient, be it in to, cc or bcc.'),
   domain: line(253).transform(asStored).optional().describe("The sender's domain."),
   q: lower(998).optional().describe('Words that the subject has, all of them.'),
+  held: oneOf(['true'])
+    .optional()
+    .describe(
+      'Only those that wait for somebody to decide: they may have arrived already, or processes ended with them.',
+    ),
   created_after: timestamp.optional().describe('Accepted at this time or later.'),
   created_before: timestamp.optional().describe('Accepted before this time.'),
 };
@@ -49,6 +54,7 @@ function read(query: z.output<z.ZodObject<typeof fields>>) {
       to: query.to ?? null,
       domain: query.domain ?? null,
       q: query.q ?? null,
+      held: query.held !== undefined,
       createdAfter: query.created_after ?? null,
       createdBefore: query.created_before ?? null,
     },

@@ -98,7 +98,12 @@ export function email(row: Email) {
   };
 }
 
-export const listedEmail = (row: Listed) => ({ ...email(row), returned: row.returned });
+export const listedEmail = (row: Listed) => ({
+  ...email(row),
+  returned: row.returned,
+  recipient_count: row.to.length + row.cc.length + row.bcc.length,
+  held: row.held,
+});
 
 export function emailContent({ html, text, headers, attachments }: Content) {
   return {

@@ -303,6 +303,8 @@ t.test('the list is newest first, in pages of 100 at the most', async (t) => {
     'sent_at',
     'error',
     'returned',
+    'recipient_count',
+    'held',
   ]);
 });
 

@@ -37,9 +37,18 @@ export function Concerns({ buckets }: { buckets: Bucket[] }) {
     },
     refetchInterval: 15_000,
   });
-  const concerns = [...ofHold(service.on_hold_since, isAdmin), ...(data ?? []), ...ofNumbers(buckets)].sort(
-    (a, b) => Number(b.urgent) - Number(a.urgent),
-  );
+  // Not as often: it reads through what waits for a pause to end as well.
+  const held = useQuery({
+    queryKey: ['held'],
+    queryFn: () => api.emails.list({ held: 'true', limit: 1 }),
+    refetchInterval: 60_000,
+  });
+  const concerns = [
+    ...ofHold(service.on_hold_since, isAdmin),
+    ...ofHeld(held.data?.count ?? 0),
+    ...(data ?? []),
+    ...ofNumbers(buckets),
+  ].sort((a, b) => Number(b.urgent) - Number(a.urgent));
   return (
     <Panel title="What needs attention">
       {error && <Failure error={error} />}
@@ -70,6 +79,12 @@ function ofHold(since: string | null, isAdmin: boolean): Concern[] {
   const words = `Nothing is sent since ${exact(new Date(since))}: the service is on hold${isAdmin ? '' : ' until its operators end it'}.`;
   const waiting = isAdmin ? '/emails?status=queued&accounts=all' : '/emails?status=queued';
   return [{ urgent: true, words, href: waiting, link: 'Show what waits' }];
+}
+
+function ofHeld(count: number): Concern[] {
+  if (count === 0) return [];
+  const words = `${plural(count, 'email')} ${count === 1 ? 'waits' : 'wait'} until you decide: sent again, or taken for arrived or failed.`;
+  return [{ urgent: true, words, href: '/emails?held=true', link: count === 1 ? 'Show it' : 'Show them' }];
 }
 
 function ofDomains(domains: Domain[]): Concern[] {

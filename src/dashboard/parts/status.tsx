@@ -31,6 +31,7 @@ const tones: Record<string, Tone> = {
   manual: 'mute',
   suspended: 'bad',
   paused: 'wait',
+  held: 'wait',
   scheduled: 'accent',
 };
 

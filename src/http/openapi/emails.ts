@@ -38,6 +38,8 @@ const returnKinds = ['bounce', 'delay', 'complaint', 'unsubscribe'] as const;
 const listedFields = {
   ...emailFields,
   returned: list(z.enum(returnKinds), 'What came back after it had left, each kind once; its `returns` say more.'),
+  recipient_count: integer('How many recipients it has, in to, cc and bcc.'),
+  held: flag('A recipient of it waits until somebody decides, with `release`; why, its explanation says.'),
 };
 
 const listedEmail = z
@@ -204,7 +206,7 @@ export const emailExample = {
 };
 
 const sentExample = { ...emailExample, status: 'sent', sent_at: samples.deliveredAt };
-export const listedExample = { ...sentExample, returned: [] };
+export const listedExample = { ...sentExample, returned: [], recipient_count: 1, held: false };
 
 const attemptExample = {
   id: samples.attempt,

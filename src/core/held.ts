@@ -1,0 +1,34 @@
+import type { Database } from '../db/client.ts';
+import { pausedUntil } from './destinations.ts';
+
+/** What `recipients.waiting_for` says of one that may have got the message, and is held until somebody decides. */
+export const heldNote = 'held: it may have been delivered';
+
+/** The same of one that so many processes in a row ended with that it may be what ends them. */
+export const crashedNote = 'held: processes ended while they had it';
+
+/** What is held until somebody decides. */
+export const heldNotes = [heldNote, crashedNote];
+
+const isHeld = `waiting_for IN (${heldNotes.map((note) => `'${note}'`).join(', ')})`;
+
+/**
+ * SQL: the ids of the emails of which a recipient is held, as an array, so that they are looked for once, by the index of
+ * what waits, and emails then by their ids.
+ *
+ * @param account the parameter with its id; null: of all accounts
+ */
+export const heldIds = (account: string | null): string =>
+  `ARRAY(SELECT DISTINCT email_id FROM recipients
+          WHERE ${account === null ? 'true' : `account_id = ${account}`} AND job_id IS NULL
+            AND next_attempt_at = '${pausedUntil.toISOString()}' AND ${isHeld})`;
+
+/** Which of these emails have a recipient that is held. */
+export async function heldOf(db: Database, emailIds: string[]): Promise<Set<string>> {
+  const rows = await db.query<{ email_id: string }>({
+    name: 'held-of',
+    text: `SELECT DISTINCT email_id FROM recipients WHERE email_id = ANY($1::uuid[]) AND ${isHeld}`,
+    values: [emailIds],
+  });
+  return new Set(rows.map((row) => row.email_id));
+}
