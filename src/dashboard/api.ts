@@ -16,17 +16,30 @@ export const isStatus = (error: unknown, status: number) => error instanceof Sen
 /** What was asked for cannot be done with what is at hand, and why: words for the person who asked. */
 export class CannotBeDone extends Error {}
 
+/** The same of one field, as the API names it. */
+export class FieldRefused extends CannotBeDone {
+  readonly field: string;
+
+  constructor(field: string, words: string) {
+    super(words);
+    this.field = field;
+  }
+}
+
 /** An error in words for the person who pressed the button. */
 export function wordsOf(error: unknown): string {
   if (error instanceof CannotBeDone) return error.message;
   if (!(error instanceof SendwrightError)) return 'Something went wrong on this page.';
   const [code, detail] = [error.error, error.detail];
   if (code === 'network error' || code === 'timeout') return 'The server does not answer. Is it running?';
+  if (isStatus(error, 401)) return 'Your login has ended: log in again.';
+  if (isStatus(error, 403) && !detail) return 'You may not do this: it is for others, or the account is suspended.';
   return detail ? `${code[0]?.toUpperCase()}${code.slice(1)}: ${detail}` : `${code[0]?.toUpperCase()}${code.slice(1)}.`;
 }
 
 /** The field that the server refused, as its API names it, and why; null where it names none. */
 export function refusalOf(error: unknown): { field: string; words: string } | null {
+  if (error instanceof FieldRefused) return { field: error.field, words: error.message };
   if (!(error instanceof SendwrightError) || error.status !== 400) return null;
   const [, field, words] = /^([\w.[\]]+): (.+)$/s.exec(error.detail ?? '') ?? [];
   return field && words ? { field, words } : null;

@@ -1,7 +1,7 @@
 import { MantineProvider } from '@mantine/core';
 import { Notifications } from '@mantine/notifications';
 import { QueryClientProvider, useQuery } from '@tanstack/react-query';
-import { type ComponentType, lazy, Suspense, useEffect, useRef } from 'react';
+import { type ComponentType, lazy, Suspense, useEffect, useRef, useState } from 'react';
 import { Link, Redirect, Route, Router, Switch } from 'wouter';
 import { api, queries } from './api.ts';
 import { carefully } from './leaving.ts';
@@ -9,7 +9,7 @@ import { nonce } from './nonce.ts';
 import { LogIn } from './pages/log-in.tsx';
 import { Boundary, Failure, Waiting } from './parts/failure.tsx';
 import { PageHead } from './parts/page.tsx';
-import { ShownTo, useSessionState } from './session.ts';
+import { ShownTo, useSessionState, wasEnded } from './session.ts';
 import { Shell } from './shell.tsx';
 import { theme } from './theme.ts';
 
@@ -54,11 +54,11 @@ export function App() {
 /** The login, or the pages behind it. */
 function Gate() {
   const { data: session, error } = useSessionState();
-  useNewcomer(session?.user.id ?? null);
+  const known = useNewcomer(session?.user.id ?? null);
   // While the server is away, what was known of the login holds.
   if (error && session === undefined) throw error;
   if (session === undefined) return null;
-  if (session === null) return <LogIn />;
+  if (session === null) return <LogIn ended={known && wasEnded()} />;
   return (
     <ShownTo value={session}>
       <Shell>
@@ -84,13 +84,20 @@ function Gate() {
   );
 }
 
-/** Begins anew where a page turns out to be somebody else's by now: what it shows and holds is of whom it was before. */
-function useNewcomer(userId: string | null): void {
+/**
+ * Begins anew where a page turns out to be somebody else's by now: what it shows and holds is of whom it was before.
+ *
+ * @returns whether somebody was logged in here before
+ */
+function useNewcomer(userId: string | null): boolean {
   const shownTo = useRef<string | null>(null);
+  const [known, setKnown] = useState(false);
   useEffect(() => {
     if (shownTo.current !== null && userId !== null && shownTo.current !== userId) window.location.reload();
     shownTo.current = userId;
+    if (userId !== null) setKnown(true);
   }, [userId]);
+  return known;
 }
 
 /** Whoever has sent something wants to see how it goes; everybody else, where to begin. */

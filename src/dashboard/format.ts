@@ -1,3 +1,5 @@
+import type { Email } from '../client/index.ts';
+
 const numbers = new Intl.NumberFormat('en-US');
 const short = new Intl.NumberFormat('en-US', { notation: 'compact', maximumFractionDigits: 1 });
 
@@ -27,9 +29,13 @@ export function duration(ms: number): string {
   return `${value < 10 && unit[1] === 's' ? value.toFixed(1) : Math.round(value)} ${unit[1]}`;
 }
 
-/** How long ago, or how far off. */
-export function relative(at: Date, now: number): string {
-  const ms = at.getTime() - now;
+/**
+ * How long ago, or how far off.
+ *
+ * @param isOver it happened already, whatever the clock of this machine says
+ */
+export function relative(at: Date, now: number, isOver = false): string {
+  const ms = Math.min(at.getTime() - now, isOver ? 0 : Number.POSITIVE_INFINITY);
   if (Math.abs(ms) < 1_500) return 'now';
   const words = duration(Math.max(1_000, Math.abs(ms))).replace(/\.\d/, '');
   return ms < 0 ? `${words} ago` : `in ${words}`;
@@ -40,9 +46,29 @@ const exactly = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeSt
 /** In the reader's own time zone, which it names. */
 export const exact = (at: Date): string => exactly.format(at);
 
+/** What the API says for programs and people, for people alone, who have the buttons before them. */
+export const forPeople = (text: string): string =>
+  text
+    .replaceAll(/`([\w ]{1,40})`/g, '$1')
+    .replaceAll(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?Z/g, (time) => exact(new Date(time)))
+    .replace('with POST /api/v1/emails/:id/release', 'with the buttons above')
+    .replace('at /api/v1/admin/destinations', 'under Destinations');
+
 export function bytes(size: number): string {
   if (size < 1_000) return `${size} B`;
   return size < 1_000_000 ? `${(size / 1_000).toFixed(1)} kB` : `${(size / 1_000_000).toFixed(1)} MB`;
+}
+
+/**
+ * What became of an email as soon as it was sent.
+ *
+ * @param onHold the service accepts mail, and sends none
+ */
+export function whatBecame({ status, scheduled_at: later, error }: Email, onHold: boolean): string {
+  if (status === 'suppressed') return 'Not sent: the recipient is on the suppression list.';
+  if (status === 'failed') return `Not sent: ${error ?? 'it failed'}.`.replace(/\.\.$/, '.');
+  if (later && new Date(later) > new Date()) return `Accepted. It is sent ${exact(new Date(later))}.`;
+  return onHold ? 'Accepted. It waits: the service is on hold, and sends nothing.' : 'Accepted. It is being delivered.';
 }
 
 /** `bad_mailbox` as words. */

@@ -35,13 +35,20 @@ export function useSession(): Session {
 
 export async function logIn(email: string, password: string): Promise<void> {
   const session = await api.browser.create({ email, password });
+  leftByItself = false;
   await enter(session);
 }
+
+let leftByItself = false;
+
+/** Whether a login that was here is over for another reason than that its owner logged out in this tab. */
+export const wasEnded = (): boolean => !leftByItself;
 
 export async function logOut(): Promise<void> {
   await api.browser.end().catch((error: unknown) => {
     if (!isStatus(error, 401)) throw error;
   });
+  leftByItself = true;
   await enter(null);
 }
 

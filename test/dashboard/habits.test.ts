@@ -54,6 +54,9 @@ t.test('what people do without thinking', inBrowser, async (t) => {
     const second = await context.newPage();
     await second.goto(`${node.baseUrl}/emails`);
     await second.getByRole('button', { name: 'Log out' }).click();
+    await second.getByRole('heading', { name: 'Log in to Sendwright' }).waitFor();
+    await page.evaluate("window.dispatchEvent(new Event('visibilitychange'))");
+    await page.getByText('Your login has ended').waitFor();
     await logIn(second, other.email, other.password);
     await page.evaluate("window.dispatchEvent(new Event('visibilitychange'))");
     await page.getByTitle(other.email).first().waitFor();

@@ -4,7 +4,7 @@ import { useLocation, useParams } from 'wouter';
 import type { EmailWithRecipients, Explanation } from '../../client/index.ts';
 import { api, CannotBeDone, isUnshown, whileThere } from '../api.ts';
 import { sameEmail, whyNoCall } from '../commands.ts';
-import { shownSubject } from '../format.ts';
+import { forPeople, shownSubject, whatBecame } from '../format.ts';
 import { Confirmed, tell, useAction } from '../parts/action.tsx';
 import { Unshown, Waiting } from '../parts/failure.tsx';
 import { Moment } from '../parts/moment.tsx';
@@ -47,7 +47,8 @@ export function EmailPage() {
         back={back}
         words={
           <>
-            <Status value={email.status} /> &nbsp;{explained.summary.replace(`${email.status}: `, '')}
+            <Status value={email.status} /> {explained.recipients.some(isHeld) && <Status value="held" />} &nbsp;
+            {forPeople(explained.summary.replace(`${email.status}: `, ''))}
           </>
         }
         actions={<EmailActions email={email} held={explained.recipients.some(isHeld)} />}
@@ -79,7 +80,7 @@ function EmailActions({ email, held }: { email: EmailWithRecipients; held: boole
   const [, navigate] = useLocation();
   const resend = useAction(
     () => api.emails.resend(email.id),
-    'Accepted once more.',
+    ({ email: again }) => whatBecame(again, service.on_hold_since !== null),
     ({ email: again }) => navigate(`/emails/${again.id}`),
   );
   const release = useAction((as: 'retry' | 'delivered' | 'failed') => api.emails.release(email.id, { as }), 'Decided.');
@@ -137,17 +138,17 @@ function RecipientLine({ recipient }: { recipient: Explanation }) {
         {recipient.classification && <span className="tag">{recipient.classification.replaceAll('_', ' ')}</span>}
         {next && (
           <span className="dim">
-            next try <Moment at={next} />
+            next try <Moment at={next} ahead />
           </span>
         )}
         {end && (
           <span className="dim">
-            · given up <Moment at={end} />
+            · given up <Moment at={end} ahead />
           </span>
         )}
       </div>
-      <p>{sentence}</p>
-      {advice && <p className="dim">{advice}</p>}
+      <p>{forPeople(sentence)}</p>
+      {advice && <p className="dim">{forPeople(advice)}</p>}
       {recipient.tls && recipient.tls.notes.length > 0 && <p className="dim">TLS: {recipient.tls.notes.join(' ')}</p>}
     </div>
   );
@@ -204,7 +205,7 @@ function Facts({ email, source }: { email: EmailWithRecipients; source: string[]
           <>
             <dt>Scheduled</dt>
             <dd>
-              <Moment at={email.scheduled_at} />
+              <Moment at={email.scheduled_at} ahead />
             </dd>
           </>
         )}

@@ -5,7 +5,8 @@ import { isStatus, wordsOf } from '../api.ts';
 import { Logo } from '../icons.tsx';
 import { logIn } from '../session.ts';
 
-export function LogIn() {
+/** @param props.ended somebody was logged in here, and is not any more */
+export function LogIn({ ended }: { ended: boolean }) {
   const attempt = useMutation({
     mutationFn: ({ email, password }: { email: string; password: string }) => logIn(email, password),
   });
@@ -17,7 +18,11 @@ export function LogIn() {
     const form = new FormData(event.currentTarget);
     attempt.mutate({ email: String(form.get('email')), password: String(form.get('password')) });
   };
-  const why = isStatus(attempt.error, 401) ? 'There is no such login, or the password is another one.' : null;
+  const why = isStatus(attempt.error, 401)
+    ? 'There is no such login, or the password is another one.'
+    : isStatus(attempt.error, 403)
+      ? 'This account is suspended: whoever operates the server can let it in again.'
+      : null;
   return (
     <main className="login">
       <form onSubmit={submit}>
@@ -28,6 +33,11 @@ export function LogIn() {
         <p className="dim" style={{ margin: '0 0 18px', fontSize: 13 }}>
           The first login is in the terminal that started it.
         </p>
+        {ended && !attempt.isError && (
+          <Alert color="orange" variant="light" mb="md" p="xs" role="status">
+            Your login has ended: it was ended elsewhere, or its time was over.
+          </Alert>
+        )}
         <TextInput
           name="email"
           label="Email"

@@ -1,7 +1,7 @@
 import { Button, SegmentedControl, useMantineColorScheme } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
-import { api, CannotBeDone } from '../api.ts';
-import { tellFailure, useAction } from '../parts/action.tsx';
+import { api, FieldRefused, isStatus } from '../api.ts';
+import { useAction } from '../parts/action.tsx';
 import { Form, PasswordField } from '../parts/form.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { PageHead, Panel } from '../parts/page.tsx';
@@ -39,7 +39,7 @@ export function Settings() {
               </dd>
               <dt>Logged in</dt>
               <dd>
-                until <Moment at={end} />
+                until <Moment at={end} ahead />
               </dd>
             </dl>
           </Panel>
@@ -93,14 +93,21 @@ export function Settings() {
 
 function Password() {
   const change = useAction(
-    (body: { current_password: string; new_password: string }) => api.changePassword(body),
+    async ({ again, ...body }: { current_password: string; new_password: string; again: string }) => {
+      if (again !== body.new_password) throw new FieldRefused('again', 'It is not the same as the new one.');
+      try {
+        await api.changePassword(body);
+      } catch (error) {
+        throw isStatus(error, 403) ? new FieldRefused('current_password', 'The password is another one.') : error;
+      }
+    },
     'The password is changed, and every other login is over.',
   );
   const submit = (fields: FormData, form: HTMLFormElement) => {
-    const names = ['current_password', 'new_password', 'again'];
-    const [current, next, again] = names.map((name) => String(fields.get(name)));
-    if (next !== again) return tellFailure(new CannotBeDone('The new password and its repetition are not the same.'));
-    change.mutate({ current_password: current ?? '', new_password: next ?? '' }, { onSuccess: () => form.reset() });
+    const [current_password = '', new_password = '', again = ''] = ['current_password', 'new_password', 'again'].map(
+      (name) => String(fields.get(name)),
+    );
+    change.mutate({ current_password, new_password, again }, { onSuccess: () => form.reset() });
   };
   const shown = { visibilityToggleButtonProps: { 'aria-label': 'Show it' }, required: true, withAsterisk: false };
   return (

@@ -4,7 +4,7 @@ import { type ReactNode, useState } from 'react';
 import { Link } from 'wouter';
 import { api } from '../api.ts';
 import { firstEmail, someKey } from '../commands.ts';
-import { plural, shownSubject } from '../format.ts';
+import { plural, shownSubject, whatBecame } from '../format.ts';
 import { Icon } from '../icons.tsx';
 import { useAction } from '../parts/action.tsx';
 import { Command } from '../parts/copy.tsx';
@@ -108,7 +108,7 @@ export function Start() {
             </p>
           )}
           <Command text={firstEmail(service.base_url, from, newKey ?? someKey)} />
-          {verified && <SendOne from={verified.domain} sandbox={service.sandbox} />}
+          {verified && <SendOne from={verified.domain} />}
         </Step>
       </ol>
       {service.sandbox && <Received emailId={email?.id} />}
@@ -136,7 +136,8 @@ function Step(props: { number: number; title: string; done: boolean; children: R
   );
 }
 
-function SendOne({ from, sandbox }: { from: string; sandbox: boolean }) {
+function SendOne({ from }: { from: string }) {
+  const { sandbox, on_hold_since: hold } = useSession().service;
   const send = useAction(
     (to: string) =>
       api.emails.send({
@@ -146,7 +147,7 @@ function SendOne({ from, sandbox }: { from: string; sandbox: boolean }) {
         html: '<p>It works: this came from <b>your own server</b>.</p>',
         text: 'It works: this came from your own server.',
       }),
-    'Accepted. It is being delivered.',
+    ({ email }) => whatBecame(email, hold !== null),
   );
   const submit = (fields: FormData) => {
     const to = String(fields.get('to')).trim();

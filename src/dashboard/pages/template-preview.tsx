@@ -4,6 +4,7 @@ import { useState } from 'react';
 import { useLocation } from 'wouter';
 import type { Template } from '../../client/index.ts';
 import { api, wordsOf } from '../api.ts';
+import { whatBecame } from '../format.ts';
 import { useAction } from '../parts/action.tsx';
 import { Form, TextField } from '../parts/form.tsx';
 import { Panel } from '../parts/page.tsx';
@@ -90,7 +91,7 @@ function SendOne({ template, values }: { template: Template; values: Values }) {
         ...(template.subject ? {} : { subject: template.name }),
         template: { id: template.id, variables: values },
       }),
-    'Accepted. It is being delivered.',
+    ({ email }) => whatBecame(email, service.on_hold_since !== null),
     ({ email }) => navigate(`/emails/${email.id}`),
   );
   const isReady = template.status === 'published' && (template.from !== null || from !== undefined);

@@ -5,6 +5,7 @@ import { api } from '../api.ts';
 import { useAction } from '../parts/action.tsx';
 import { Command } from '../parts/copy.tsx';
 import { Form, TextField } from '../parts/form.tsx';
+import { Kept, stays } from '../parts/shown-once.tsx';
 
 const events: [name: EventType, words: string][] = [
   ['email.queued', 'accepted, and on its way'],
@@ -34,13 +35,14 @@ export function EventChoice({ value, change }: { value: string[]; change: (value
 }
 
 /** The secret, which is shown nowhere else. */
-export function ShownOnce({ secret }: { secret: string }) {
+export function ShownOnce({ secret, close }: { secret: string; close: () => void }) {
   return (
     <>
       <p className="soft" style={{ marginTop: 0, fontSize: 13 }}>
         Calls are signed with this secret. It is shown only this once; another one can be made at any time.
       </p>
       <Command text={secret} what="the secret" />
+      <Kept close={close} />
     </>
   );
 }
@@ -57,12 +59,13 @@ export function NewWebhook({ close }: { close: () => void }) {
     <Modal
       opened
       onClose={close}
+      {...(secret ? stays : {})}
       size="lg"
       title={secret ? 'Keep this secret now' : 'Add a webhook'}
       closeButtonProps={{ 'aria-label': 'Close' }}
     >
       {secret ? (
-        <ShownOnce secret={secret} />
+        <ShownOnce secret={secret} close={close} />
       ) : (
         <Form action={create} submit={(fields) => create.mutate(String(fields.get('url')).trim())}>
           <TextField

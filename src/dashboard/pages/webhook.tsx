@@ -9,6 +9,7 @@ import { Confirmed, useAction } from '../parts/action.tsx';
 import { Unshown, Waiting } from '../parts/failure.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { PageHead, Panel } from '../parts/page.tsx';
+import { stays } from '../parts/shown-once.tsx';
 import { Status } from '../parts/status.tsx';
 import { Deliveries } from './webhook-deliveries.tsx';
 import { EventChoice, ShownOnce } from './webhook-form.tsx';
@@ -138,11 +139,12 @@ function Secret({ id }: { id: string }) {
       <Modal
         opened={secret !== null}
         onClose={() => setSecret(null)}
+        {...stays}
         title="Keep this secret now"
         size="lg"
         closeButtonProps={{ 'aria-label': 'Close' }}
       >
-        {secret && <ShownOnce secret={secret} />}
+        {secret && <ShownOnce secret={secret} close={() => setSecret(null)} />}
       </Modal>
     </Panel>
   );

@@ -6,13 +6,39 @@ import { queries, wordsOf } from '../api.ts';
 
 export const tell = (message: string) => notifications.show({ message, color: 'indigo', withCloseButton: false });
 
-export const tellFailure = (error: unknown) =>
-  notifications.show({
+const failures = new Set<string>();
+
+/** Takes away what was said of failures: another try has begun, or something else is typed by now. */
+export function forgetFailures(): void {
+  for (const id of failures) notifications.hide(id);
+  failures.clear();
+}
+
+export function tellFailure(error: unknown): void {
+  forgetFailures();
+  const id = notifications.show({
     message: wordsOf(error),
     color: 'red',
     autoClose: 8_000,
     closeButtonProps: { 'aria-label': 'Close' },
   });
+  failures.add(id);
+}
+
+const shownAtField = new WeakSet<object>();
+
+/** Its words stand at the field that it is about. */
+export function noteShown(error: unknown): void {
+  if (typeof error === 'object' && error !== null) shownAtField.add(error);
+}
+
+/** Until what follows from a failure is drawn, ms. */
+const drawnMs = 60;
+
+/** Says what no field has said by then. */
+function tellUnlessShown(error: Error): void {
+  setTimeout(() => shownAtField.has(error) || tellFailure(error), drawnMs);
+}
 
 /**
  * Does something on the server, and says so or why not; what is shown is then asked for again.
@@ -26,13 +52,14 @@ export function useAction<Input, Output>(
 ) {
   return useMutation({
     mutationFn: work,
+    onMutate: forgetFailures,
     onSuccess: async (output) => {
       const words = typeof done === 'function' ? done(output) : done;
       if (words) tell(words);
       then?.(output);
       await queries.invalidateQueries();
     },
-    onError: tellFailure,
+    onError: tellUnlessShown,
   });
 }
 

@@ -1,6 +1,7 @@
 import { PasswordInput, type PasswordInputProps, TextInput, type TextInputProps } from '@mantine/core';
 import { createContext, type FormEvent, type ReactNode, useContext } from 'react';
 import { refusalOf } from '../api.ts';
+import { forgetFailures, noteShown } from './action.tsx';
 
 /** What was done with the fields last, as `useAction` has it. */
 interface Action {
@@ -13,7 +14,9 @@ const Refused = createContext<unknown>(null);
 
 /** Forgets what was refused: it is not what the fields hold any more. */
 export const forget = ({ isError, reset }: Action) => {
-  if (isError) reset();
+  if (!isError) return;
+  reset();
+  forgetFailures();
 };
 
 /** Tells the fields in it what the server said about them. */
@@ -23,10 +26,13 @@ export function Refusals({ of, children }: { of: Action; children: ReactNode }) 
 
 /** What the server said about a field, by its name in the API; what is about a part of it is about the field. */
 export function useRefusals(): (name: string) => string | undefined {
-  const refusal = refusalOf(useContext(Refused));
+  const error = useContext(Refused);
+  const refusal = refusalOf(error);
   return (name) => {
     const rest = refusal?.field.startsWith(name) ? refusal.field.slice(name.length) : null;
-    return rest === '' || rest?.[0] === '[' || rest?.[0] === '.' ? refusal?.words : undefined;
+    if (rest !== '' && rest?.[0] !== '[' && rest?.[0] !== '.') return undefined;
+    noteShown(error);
+    return refusal?.words;
   };
 }
 
@@ -54,5 +60,6 @@ export function TextField({ name, ...props }: TextInputProps & { name: string })
 }
 
 export function PasswordField({ name, ...props }: PasswordInputProps & { name: string }) {
-  return <PasswordInput name={name} error={useRefusals()(name)} {...props} />;
+  const error = useRefusals()(name);
+  return <PasswordInput name={name} error={error} aria-invalid={error !== undefined} {...props} />;
 }
