@@ -1,6 +1,6 @@
 import t from 'tap';
 import { adminPassword } from '../support/node.ts';
-import { barriers, barriersInBoth, inBrowser, logIn, sharedDashboard, view } from './browser.ts';
+import { barriers, barriersInBoth, go, inBrowser, logIn, sharedDashboard, view } from './browser.ts';
 
 t.test('the dashboard', inBrowser, async (t) => {
   const node = await sharedDashboard();
@@ -84,6 +84,28 @@ t.test('the dashboard', inBrowser, async (t) => {
     await page.getByLabel('Status').selectOption('failed');
     await page.waitForURL(/status=failed/);
     await page.getByRole('row', { name: /Number 1/ }).waitFor({ state: 'detached' });
+    await go(page, '/emails?page=99', 'Nothing is on this page');
+    t.match(await page.locator('.pager').textContent(), /^none of \d/);
+    await page.getByRole('button', { name: 'To the first page' }).click();
+    await page.getByRole('row', { name: /Number 1/ }).waitFor();
+  });
+
+  t.test('one that waits for a decision is found, and decided', async (t) => {
+    const to = 'disconnects+2@anywhere.test';
+    const body = { from: 'a@example.test', to, subject: 'Arrived?', text: 't', on_uncertain: 'hold' };
+    await node.call('POST', '/api/v1/emails', { key: node.key, body });
+    const { page } = await view(t, node, '/emails?held=true');
+    await page.getByRole('row', { name: /^disconnects\+2@anywhere.test queued held Arrived\?/ }).waitFor();
+    t.strictSame(await barriersInBoth(page), []);
+    await go(page, '/overview', 'waits until you decide');
+    const concern = page.locator('.concerns li', { hasText: '1 email waits until you decide' });
+    await concern.getByRole('link', { name: 'Show it' }).click();
+    await page.getByRole('link', { name: to }).click();
+    await page.getByText('Is not tried again until somebody says so').first().waitFor();
+    t.notMatch(await page.locator('main .recipient').first().textContent(), /`|POST|\dT\d\d:/);
+    await page.getByRole('button', { name: 'It arrived' }).click();
+    await page.locator('.page-head .status', { hasText: 'sent' }).waitFor();
+    await go(page, '/emails?held=true', 'No email matches');
   });
 
   t.test('one for later is canceled', async (t) => {

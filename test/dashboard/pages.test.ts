@@ -157,3 +157,56 @@ t.test('the pages', inBrowser, async (t) => {
     t.ok(Math.min(...paints) > 0 && Math.min(...paints) < 1_000, `${paints}`);
   });
 });
+
+t.test('long names, addresses and subjects leave room for the rest, on small screens as well', inBrowser, async (t) => {
+  const node = await sharedDashboard();
+  const body = { email: 'admin@example.test', password: node.adminPassword };
+  const { token } = (await node.call('POST', '/api/v1/auth/login', { body })).body;
+  const post = async (path: string, body: object) => (await node.call('POST', `/api/v1${path}`, { token, body })).body;
+  const long = `${'a'.repeat(60)}@${'sub-domain-that-is-long.'.repeat(7)}anywhere.test`;
+  const name = 'A_very_long_name'.repeat(9);
+  const to = [long, 'second@anywhere.test', 'third@anywhere.test'];
+  const { email } = await post('/emails', {
+    from: 'a@example.test',
+    to,
+    subject: 'X'.repeat(300),
+    text: 't',
+    tags: ['last'],
+  });
+  const variables = [{ key: 'ONE', type: 'string' }];
+  const { template } = await post('/templates', { name, alias: 'a'.repeat(60), variables });
+  const { webhook } = await post('/webhooks', { url: `https://hooks.test/${name}`, events: ['email.failed'] });
+  const { domain } = await post('/domains', { domain: 'a-very-long-domain-name-of-somebody.example.com' });
+  await Promise.all([post('/keys', { name }), post('/admin/accounts', { name, email: 'long@accounts.test' })]);
+  await post('/suppressions', { address: long });
+  const one = [`/templates/${template.id}`, `/webhooks/${webhook.id}`, `/domains/${domain.id}`, `/emails/${email.id}`];
+  const { page } = await view(t, node, '/settings');
+  /** What stands outside of the screen, or of the box that it is in, and cannot be seen but by scrolling sideways. */
+  const outside = () =>
+    page.evaluate<
+      string[]
+    >(`[...document.querySelectorAll('main, main .table-box, main td, main button, main h1, main select')]
+      .filter((one) => one.getBoundingClientRect().right > innerWidth + 1 || (one.matches('.table-box') && one.scrollWidth > one.clientWidth + 1))
+      .map((one) => one.outerHTML.slice(0, 120))`);
+  const lists = ['/emails', '/accounts', '/keys', '/templates', '/webhooks', '/suppressions', '/destinations'];
+  for (const width of [1280, 390]) {
+    await page.setViewportSize({ width, height: 844 });
+    for (const path of [...lists, '/start', ...one]) {
+      await go(page, path);
+      t.strictSame(await outside(), [], `${path}, ${width} px wide`);
+      if (width === 1280) continue;
+      const [title, bar, current] = await page.evaluate<[number, number, number]>(`[
+        document.querySelector('main h1').clientWidth,
+        document.querySelector('nav.side').clientHeight,
+        document.querySelector('nav.side [aria-current=page]').getBoundingClientRect().right,
+      ]`);
+      t.ok(title > 80 && bar < 80, `${path}: the title has ${title} px, the bar ${bar}`);
+      t.ok(current > 0 && current <= width, `${path}: the page's entry in the bar is seen`);
+    }
+  }
+  await go(page, '/emails', '+2');
+  const row = page.getByRole('row', { name: /^a+@.* \+2 / });
+  for (const part of ['a.row-link', '.status', 'time']) t.ok(await row.locator(part).first().isVisible(), part);
+  await go(page, `/templates/${template.id}`, 'ONE');
+  t.ok(((await page.getByLabel('Fallback of ONE').boundingBox())?.width ?? 0) > 120, 'a fallback can be read');
+});

@@ -18,6 +18,9 @@ t.test('setting up with the dashboard', inBrowser, async (t) => {
     t.match(await page.locator('pre', { hasText: /^whsec_/ }).textContent(), /^whsec_[\w+/=-]{40,}$/);
     t.strictSame(await barriers(page), []);
     await page.keyboard.press('Escape');
+    await page.waitForTimeout(100);
+    t.ok(await page.locator('pre', { hasText: /^whsec_/ }).isVisible(), 'what is shown once stays');
+    await page.getByRole('button', { name: 'I have kept it' }).click();
     await page.getByRole('link', { name: hook.url }).click();
     const email = { from: 'a@example.test', to: 'a@anywhere.test', subject: 's', text: 't' };
     const { id } = (await node.call('POST', '/api/v1/emails', { key: node.key, body: email })).body.email;
@@ -120,6 +123,8 @@ t.test('setting up with the dashboard', inBrowser, async (t) => {
     await dialog.getByLabel('Address').fill('nowhere');
     await dialog.getByRole('button', { name: 'Add', exact: true }).click();
     await dialog.getByText('must be an absolute http or https address').waitFor();
+    await page.waitForTimeout(200);
+    t.equal(await page.getByText('must be an absolute http or https address').count(), 1, 'and nowhere else');
     t.equal(await dialog.getByLabel('Address').getAttribute('aria-invalid'), 'true');
     t.strictSame(await barriers(page), []);
     await dialog.getByLabel('Address').fill('https://');
@@ -183,7 +188,13 @@ t.test('setting up with the dashboard', inBrowser, async (t) => {
     const { page } = await view(t, node, '/suppressions');
     const csv = 'email;reason\r\n"One@example.net";complaint\r\nno address\r\ntwo@example.net\r\n';
     await page.setInputFiles('input[type=file]', { name: 'a.csv', mimeType: 'text/csv', buffer: Buffer.from(csv) });
-    await page.getByText('2 addresses are on the list.').waitFor();
+    await page.getByText('2 addresses are on the list. 1 line without an address left out.').waitFor();
+    for (const line of [2, 3]) {
+      const buffer = Buffer.from(`${'\n'.repeat(line - 1)}no-good@-\n`);
+      await page.setInputFiles('input[type=file]', { name: `${line}.csv`, mimeType: 'text/csv', buffer });
+      await page.getByText(`Line ${line}, “no-good@-”: `).waitFor();
+      t.equal(await page.getByText('Nothing of the file was taken.').count(), 1, 'what is over is said no more');
+    }
     await page.getByRole('row', { name: /one@example\.net complaint all mail/ }).waitFor();
     await page
       .getByRole('row', { name: /two@example\.net manual/ })
@@ -193,6 +204,10 @@ t.test('setting up with the dashboard', inBrowser, async (t) => {
     await page.getByRole('row', { name: /two@example\.net/ }).waitFor({ state: 'detached' });
     const { body: left } = await node.call('GET', '/api/v1/suppressions?address=@example.net', { token });
     t.strictSame([left.count, left.suppressions[0]?.address], [1, 'one@example.net']);
+    await go(page, '/start');
+    await page.getByLabel('Send to').fill('one@example.net');
+    await page.getByRole('button', { name: 'Send a test email' }).click();
+    await page.getByText('Not sent: the recipient is on the suppression list.').waitFor();
   });
 
   t.test('an account is made, and its user sees nothing of the server', async (t) => {
@@ -203,20 +218,33 @@ t.test('setting up with the dashboard', inBrowser, async (t) => {
     await page.getByRole('button', { name: 'Create' }).click();
     const [email = '', password = ''] =
       (await page.locator('pre', { hasText: 'owner@shop.test' }).textContent())?.split('\n') ?? [];
-    await page.keyboard.press('Escape');
+    await page.getByRole('button', { name: 'I have kept it' }).click();
     await page.getByRole('row', { name: /Shop active/ }).waitFor();
     await page.getByRole('button', { name: 'Log out' }).click();
     await logIn(page, email, password);
     t.equal(await page.getByRole('link', { name: 'Destinations' }).count(), 0);
     t.equal(await page.getByRole('link', { name: 'Accounts' }).count(), 0);
     await page.getByRole('link', { name: 'Settings' }).click();
-    await page.getByLabel('The one you have').fill(password);
+    await page.getByLabel('The one you have').fill('some other one');
     await page.getByLabel('A new one').fill('another long one');
     await page.getByLabel('The new one again').fill('another long one');
+    await page.getByRole('button', { name: 'Change the password' }).click();
+    await page.getByText('The password is another one.').waitFor();
+    t.equal(await page.getByLabel('The one you have').getAttribute('aria-invalid'), 'true');
+    await page.getByLabel('The one you have').fill(password);
     await page.getByRole('button', { name: 'Change the password' }).click();
     await page.getByText('The password is changed').waitFor();
     await page.getByRole('link', { name: 'Emails' }).click();
     await page.getByText('No emails yet').waitFor();
+    await page.getByRole('button', { name: 'Log out' }).click();
+    const { accounts } = (await node.call('GET', '/api/v1/admin/accounts', { token })).body;
+    const { id } = accounts.find(({ name }: { name: string }) => name === 'Shop');
+    await node.call('PATCH', `/api/v1/admin/accounts/${id}`, { token, body: { suspended: true } });
+    await page.getByLabel('Email', { exact: true }).fill(email);
+    await page.getByLabel('Password', { exact: true }).fill('another long one');
+    await page.getByRole('button', { name: 'Log in' }).click();
+    await page.getByText('This account is suspended').waitFor();
+    t.equal(await page.getByText('Your login has ended').count(), 0, 'who logged out knows');
   });
 
   t.test('a destination is paused, and goes on', async (t) => {

@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import t from 'tap';
 import type { Email, EmailContent } from '../../src/client/index.ts';
 import { firstEmail, sameEmail, whyNoCall } from '../../src/dashboard/commands.ts';
-import { duration, percent, relative } from '../../src/dashboard/format.ts';
+import { duration, exact, forPeople, percent, relative, whatBecame } from '../../src/dashboard/format.ts';
 import { readCsv } from '../../src/dashboard/pages/suppressions-csv.ts';
 
 /** What a shell makes of a command: the arguments that curl would get. */
@@ -65,16 +65,22 @@ t.test('a file of addresses is read as other services write it', async (t) => {
     'manual;c@b.test;x',
     '  d@b.test , COMPLAINT ',
     'no address',
+    ' ',
     '"e""e@b.test"',
     '',
   ].join('\r\n');
-  t.strictSame(readCsv(file), [
-    { address: 'a@b.test' },
-    { address: 'b@b.test', reason: 'bounce' },
-    { address: 'c@b.test', reason: 'manual' },
-    { address: 'd@b.test', reason: 'complaint' },
-    { address: 'e"e@b.test' },
-  ]);
+  t.strictSame(readCsv(file), {
+    entries: [
+      { line: 2, address: 'a@b.test' },
+      { line: 3, address: 'b@b.test', reason: 'bounce' },
+      { line: 4, address: 'c@b.test', reason: 'manual' },
+      { line: 5, address: 'd@b.test', reason: 'complaint' },
+      { line: 8, address: 'e"e@b.test' },
+    ],
+    // Not the head, and not those that are empty.
+    leftOut: 1,
+  });
+  t.equal(readCsv('a@b.test\nnobody\nno one').leftOut, 2);
 });
 
 t.test('times and shares are said in few words', async (t) => {
@@ -90,5 +96,21 @@ t.test('times and shares are said in few words', async (t) => {
   t.equal(relative(new Date(now - 90_000), now), '2 min ago');
   t.equal(relative(new Date(now + 3_700_000), now), 'in 1 h');
   t.equal(relative(new Date(now - 400), now), 'now');
+  t.equal(relative(new Date(now + 4_000), now, true), 'now', 'by another clock');
   t.strictSame([percent(1, 3), percent(3, 3), percent(0, 3), percent(0, 0)], ['33.3 %', '100 %', '0 %', '–']);
+});
+
+t.test('what became of an email that was just sent is said as it is', async (t) => {
+  const words = (fields: Partial<Email>, onHold = false) =>
+    whatBecame({ status: 'queued', error: null, ...fields } as Email, onHold);
+  const later = new Date(Date.now() + 3_600_000);
+  t.match(words({}), /being delivered/);
+  t.match(words({}, true), /It waits: the service is on hold/);
+  t.match(words({ status: 'suppressed' }, true), /^Not sent: .* suppression list/);
+  t.match(words({ status: 'failed', error: 'no' }), /^Not sent: no\.$/);
+  t.equal(words({ scheduled_at: later.toISOString() }), `Accepted. It is sent ${exact(later)}.`);
+  const said =
+    'As `on_uncertain` is `hold` since 2026-11-21T09:00:00.123Z; say retry with POST /api/v1/emails/:id/release.';
+  const at = exact(new Date('2026-11-21T09:00:00.123Z'));
+  t.equal(forPeople(said), `As on_uncertain is hold since ${at}; say retry with the buttons above.`);
 });

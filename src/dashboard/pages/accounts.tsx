@@ -14,6 +14,7 @@ import { Form, TextField } from '../parts/form.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { PageHead } from '../parts/page.tsx';
 import { Pager, pageSize } from '../parts/pager.tsx';
+import { Kept, stays } from '../parts/shown-once.tsx';
 import { Status } from '../parts/status.tsx';
 import { useSession } from '../session.ts';
 
@@ -40,6 +41,7 @@ const columns: Column<Account>[] = [
     id: 'status',
     header: 'Status',
     kind: 'narrow',
+    plain: true,
     cell: ({ suspended_at: since }) => <Status value={since ? 'suspended' : 'active'} />,
   },
   { id: 'plan', header: 'Plan', kind: 'narrow', cell: ({ plan }) => plan },
@@ -49,6 +51,7 @@ const columns: Column<Account>[] = [
     id: 'kept',
     header: 'Keeps',
     kind: 'narrow',
+    spare: true,
     cell: ({ retention: { log_days: log, content_days: content } }) => (
       <span title="The log of its emails, and what they say">
         {log === content ? `${log} days` : `${log}, ${content} days`}
@@ -57,7 +60,7 @@ const columns: Column<Account>[] = [
   },
   { id: 'credit', header: 'Credit', kind: 'number', cell: ({ credit }) => credit },
   { id: 'created', header: 'Since', kind: 'narrow', cell: ({ created_at: at }) => <Moment at={at} /> },
-  { id: 'act', header: '', kind: 'narrow', cell: (account) => <Orders account={account} /> },
+  { id: 'act', header: '', kind: 'acts', cell: (account) => <Orders account={account} /> },
 ];
 
 function Orders({ account }: { account: Account }) {
@@ -183,6 +186,7 @@ function NewAccount({ close }: { close: () => void }) {
     <Modal
       opened
       onClose={close}
+      {...(made ? stays : {})}
       title={made ? 'Pass this login on' : 'New account'}
       closeButtonProps={{ 'aria-label': 'Close' }}
     >
@@ -192,6 +196,7 @@ function NewAccount({ close }: { close: () => void }) {
             The password is shown only this once. Its user can change it in the settings.
           </p>
           <Command text={`${made.email}\n${made.password}`} what="the login" />
+          <Kept close={close} />
         </>
       ) : (
         <Form action={create} submit={(fields) => create.mutate(fields)}>

@@ -31,9 +31,11 @@ const columns: Column<Destination>[] = [
     header: 'Destination',
     cell: ({ site, destinations }) => (
       <>
-        <b style={{ fontWeight: 550 }}>{site}</b>
+        <b className="cut" style={{ fontWeight: 550 }} title={site}>
+          {site}
+        </b>
         {destinations.length > 0 && destinations.join() !== site && (
-          <span className="cut dim" style={{ maxWidth: 220 }} title={destinations.join(', ')}>
+          <span className="cut dim" title={destinations.join(', ')}>
             {destinations.join(', ')}
           </span>
         )}
@@ -44,6 +46,7 @@ const columns: Column<Destination>[] = [
     id: 'standing',
     header: 'Now',
     kind: 'narrow',
+    plain: true,
     cell: (one) => <Status value={standing(one)} tone={tones[standing(one)]} />,
   },
   { id: 'queued', header: 'Queued', kind: 'number', cell: ({ queued }) => count(queued) },
@@ -66,9 +69,9 @@ const columns: Column<Destination>[] = [
     header: 'Why, and what it said last',
     cell: ({ reason, waiting_for: waiting, last_reply: reply }) => (
       <>
-        {(reason ?? waiting) && <div className="wrap-anywhere">{reason ?? waiting}</div>}
+        {(reason ?? waiting) && <div className="cut several">{reason ?? waiting}</div>}
         {reply && (
-          <span className="cut dim mono" style={{ maxWidth: 170 }} title={reply}>
+          <span className="cut dim mono" title={reply}>
             {reply}
           </span>
         )}
@@ -81,10 +84,10 @@ const columns: Column<Destination>[] = [
     kind: 'narrow',
     cell: ({ backoff_until: backoff, next_attempt_at: next }) => {
       const at = backoff ?? next;
-      return at ? <Moment at={at} /> : <span className="dim">–</span>;
+      return at ? <Moment at={at} ahead /> : <span className="dim">–</span>;
     },
   },
-  { id: 'act', header: '', kind: 'narrow', cell: (one) => <Orders destination={one} /> },
+  { id: 'act', header: '', kind: 'acts', cell: (one) => <Orders destination={one} /> },
 ];
 
 /** What an order came to; which of this there is hangs on the order. */
@@ -179,7 +182,7 @@ const addressColumns: Column<SendingAddress>[] = [
           day {plan.day}: {count(plan.sent_today)} of {count(plan.cap)} today
           <span className="dim">
             {' '}
-            · over <Moment at={plan.ends_at} />
+            · over <Moment at={plan.ends_at} ahead />
           </span>
         </>
       ) : (

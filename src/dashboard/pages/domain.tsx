@@ -102,7 +102,7 @@ function Ways({ domain }: { domain: Domain }) {
       <div className="body">
         <NativeSelect
           label="What all of its mail asks of the connection, at least"
-          w={420}
+          maw={420}
           value={domain.tls}
           data={[
             { value: 'opportunistic', label: 'opportunistic: encrypted where it can be' },

@@ -21,11 +21,13 @@ const columns: Column<Domain>[] = [
     header: 'Domain',
     cell: ({ id, domain }) => (
       <Link href={`/domains/${id}`} className="row-link" data-row>
-        {domain}
+        <span className="cut" title={domain}>
+          {domain}
+        </span>
       </Link>
     ),
   },
-  { id: 'status', header: 'Status', kind: 'narrow', cell: ({ status }) => <Status value={status} /> },
+  { id: 'status', header: 'Status', kind: 'narrow', plain: true, cell: ({ status }) => <Status value={status} /> },
   {
     id: 'warning',
     header: 'DNS',

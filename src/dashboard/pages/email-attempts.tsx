@@ -46,7 +46,7 @@ function AttemptLine({ attempt, open }: { attempt: Attempt; open: boolean }) {
     <div className="attempt">
       <div className="line">
         <Status value={attempt.uncertain ? 'uncertain' : outcome} {...(attempt.uncertain ? { tone: 'wait' } : {})} />
-        <span>
+        <span className="wrap-anywhere">
           #{number} {recipient}
         </span>
         <span className="dim moment" title={exact(new Date(attempt.at))}>

@@ -14,11 +14,14 @@ import { Failure } from '../parts/failure.tsx';
 import { ChoiceField, ClearFilters, SearchField } from '../parts/filters.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { PageHead } from '../parts/page.tsx';
-import { Pager, pageSize } from '../parts/pager.tsx';
+import { Pager, PastEnd, pageSize } from '../parts/pager.tsx';
 import { Status, Tags } from '../parts/status.tsx';
 import { useSession } from '../session.ts';
 
 const statuses = ['queued', 'sent', 'failed', 'suppressed', 'canceled'] as const;
+
+/** No status of its own: a recipient waits until somebody decides. */
+const held = 'held';
 
 /** How far back, as the address has it. */
 const times = [
@@ -28,7 +31,7 @@ const times = [
 ];
 const hours: Record<string, number> = { '1h': 1, '24h': 24, '7d': 168 };
 
-const names = ['to', 'q', 'status', 'tag', 'domain', 'type', 'time', 'before', 'accounts', 'page'] as const;
+const names = ['to', 'q', 'status', 'held', 'tag', 'domain', 'type', 'time', 'before', 'accounts', 'page'] as const;
 
 /** To the minute, so that what is asked for stays the same for a while. */
 function since(time: string | undefined): string | undefined {
@@ -38,8 +41,9 @@ function since(time: string | undefined): string | undefined {
 
 type Row = ListedEmail & { account_id?: string };
 
-const others = ({ cc, bcc }: Row) =>
-  cc.length + bcc.length > 0 && <span className="dim"> +{cc.length + bcc.length}</span>;
+/** How many more than the one that is shown. */
+const others = ({ recipient_count: recipients }: Row) =>
+  recipients > 1 && <span className="dim"> +{count(recipients - 1)}</span>;
 
 /** What belongs to other accounts is listed for operators, and opened by its owners alone. */
 const recipient = (hrefOf: (row: Row) => string | null): Column<Row> => ({
@@ -48,8 +52,8 @@ const recipient = (hrefOf: (row: Row) => string | null): Column<Row> => ({
   cell: (row) => {
     const href = hrefOf(row);
     const words = (
-      <span className="cut" title={row.to}>
-        {row.to}
+      <span className="cut wide with-more" title={row.to}>
+        <span>{row.to}</span>
         {others(row)}
       </span>
     );
@@ -76,7 +80,7 @@ function AccountName({ id }: { id: string }) {
     staleTime: 300_000,
   });
   return (
-    <span className="cut soft" style={{ maxWidth: 160 }} title={id}>
+    <span className="cut soft" title={id}>
       {data?.account.name ?? '…'}
     </span>
   );
@@ -90,9 +94,14 @@ const columns: Column<Row>[] = [
     id: 'status',
     header: 'Status',
     kind: 'narrow',
-    cell: ({ status, error, scheduled_at, returned }) => {
+    plain: true,
+    cell: ({ status, error, scheduled_at, returned, held }) => {
       const isLater = status === 'queued' && scheduled_at && new Date(scheduled_at) > new Date();
-      const shown = [isLater ? 'scheduled' : status, ...returned.map((kind) => returnedAs[kind])].map((value) => (
+      const shown = [
+        isLater ? 'scheduled' : status,
+        ...(held ? ['held'] : []),
+        ...returned.map((kind) => returnedAs[kind]),
+      ].map((value) => (
         <Fragment key={value}>
           <Status value={value} />{' '}
         </Fragment>
@@ -109,8 +118,9 @@ const columns: Column<Row>[] = [
   {
     id: 'subject',
     header: 'Subject',
+    plain: true,
     cell: ({ subject }) => (
-      <span className="cut" title={subject}>
+      <span className="cut wide" title={subject}>
         {shownSubject(subject)}
       </span>
     ),
@@ -118,13 +128,24 @@ const columns: Column<Row>[] = [
   {
     id: 'from',
     header: 'From',
+    spare: true,
     cell: ({ from }) => (
-      <span className="cut soft" style={{ maxWidth: 220 }} title={from}>
+      <span className="cut soft" title={from}>
         {from}
       </span>
     ),
   },
-  { id: 'tags', header: 'Tags', cell: ({ tags }) => <Tags tags={tags.slice(0, 3)} /> },
+  {
+    id: 'tags',
+    header: 'Tags',
+    spare: true,
+    cell: ({ tags }) =>
+      tags.length > 0 && (
+        <span className="cut several">
+          <Tags tags={tags.slice(0, 3)} />
+        </span>
+      ),
+  },
   {
     id: 'created',
     header: 'Accepted',
@@ -153,6 +174,7 @@ export function Emails() {
     ...(state.tag ? { tag: state.tag } : {}),
     ...(state.domain ? { domain: state.domain } : {}),
     ...(state.status ? { status: state.status as Email['status'] } : {}),
+    ...(state.held ? { held: 'true' } : {}),
     ...(state.type ? { type: state.type as Email['type'] } : {}),
     ...(after ? { created_after: after } : {}),
     ...(state.before ? { created_before: state.before } : {}),
@@ -178,14 +200,18 @@ export function Emails() {
         }
       />
       <search className="filters">
-        <SearchField label="Recipient" value={state.to} change={search('to')} first width={170} />
+        <SearchField label="Recipient, whole address" value={state.to} change={search('to')} first width={200} />
         <SearchField label="Subject" value={state.q} change={search('q')} width={130} />
         <ChoiceField
           label="Status"
           all="Any status"
-          choices={statuses}
-          value={state.status}
-          change={search('status')}
+          choices={[...statuses, { value: held, label: 'held, to be decided' }]}
+          value={state.held ? held : state.status}
+          change={(value) =>
+            change(
+              value === held ? { status: null, held: 'true', page: null } : { status: value, held: null, page: null },
+            )
+          }
         />
         <ChoiceField label="Time" all="Any time" choices={times} value={state.time} change={search('time')} />
         <SearchField label="Tag" value={state.tag} change={search('tag')} width={86} />
@@ -229,7 +255,9 @@ export function Emails() {
           idOf={({ id }) => id}
           hrefOf={hrefOf}
           empty={
-            isFiltered ? (
+            data && data.count > 0 ? (
+              <PastEnd go={(to) => change(pageState(to))} />
+            ) : isFiltered ? (
               <Empty title="No email matches" words="Take a filter off, or look further back.">
                 <ClearFilters clear={clear} />
               </Empty>

@@ -14,6 +14,7 @@ import { NameAndStatus } from '../parts/filters.tsx';
 import { Form, TextField } from '../parts/form.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { PageHead } from '../parts/page.tsx';
+import { Kept, stays } from '../parts/shown-once.tsx';
 import { Status } from '../parts/status.tsx';
 import { useSession } from '../session.ts';
 
@@ -36,24 +37,29 @@ const columns: Column<ApiKey>[] = [
     kind: 'narrow',
     cell: ({ key_prefix: prefix }) => <span className="mono">{prefix}…</span>,
   },
-  { id: 'status', header: 'Status', kind: 'narrow', cell: (key) => <Status value={standing(key)} /> },
+  { id: 'status', header: 'Status', kind: 'narrow', plain: true, cell: (key) => <Status value={standing(key)} /> },
   { id: 'scopes', header: 'May', kind: 'narrow', cell: ({ scopes }) => scopes.join(', ') },
   {
     id: 'domains',
     header: 'From',
-    cell: ({ domains }) => (domains.length > 0 ? domains.join(', ') : <span className="dim">any domain</span>),
+    cell: ({ domains }) =>
+      domains.length > 0 ? (
+        <span className="wrap-anywhere">{domains.join(', ')}</span>
+      ) : (
+        <span className="dim">any domain</span>
+      ),
   },
   {
     id: 'expires',
     header: 'Ends',
     kind: 'narrow',
-    cell: ({ expires_at: at }) => (at ? <Moment at={at} /> : <span className="dim">never</span>),
+    cell: ({ expires_at: at }) => (at ? <Moment at={at} ahead /> : <span className="dim">never</span>),
   },
   { id: 'created', header: 'Made', kind: 'narrow', cell: ({ created_at: at }) => <Moment at={at} /> },
   {
     id: 'act',
     header: '',
-    kind: 'narrow',
+    kind: 'acts',
     cell: (key) =>
       standing(key) === 'active' && (
         <Confirmed
@@ -149,6 +155,7 @@ function NewKey({ close }: { close: () => void }) {
     <Modal
       opened
       onClose={close}
+      {...(made ? stays : {})}
       title={made ? 'Keep this key now' : 'Make a key'}
       size="lg"
       closeButtonProps={{ 'aria-label': 'Close' }}
@@ -163,6 +170,7 @@ function NewKey({ close }: { close: () => void }) {
             Try it:
           </p>
           <Command text={firstEmail(service.base_url, from, made)} />
+          <Kept close={close} />
         </>
       ) : (
         <Form action={create} submit={(fields) => create.mutate(fields)}>

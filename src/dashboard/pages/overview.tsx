@@ -193,7 +193,15 @@ function together(buckets: Bucket[]): ByProvider[] {
 }
 
 const columns: Column<ByProvider>[] = [
-  { id: 'name', header: 'Provider', cell: ({ name }) => <span className="cut">{name}</span> },
+  {
+    id: 'name',
+    header: 'Provider',
+    cell: ({ name }) => (
+      <span className="cut" title={name}>
+        {name}
+      </span>
+    ),
+  },
   { id: 'accepted', header: 'Emails', kind: 'number', cell: ({ accepted }) => count(accepted) },
   {
     id: 'delivered',

@@ -20,13 +20,25 @@ function fieldsOf(line: string): string[] {
   return fields.map((field) => field.trim());
 }
 
-/** The addresses of a file: the first field that is one, and the reason where another field is one. */
-export function readCsv(text: string): { address: string; reason?: Suppression['reason'] }[] {
-  return text.split(/\r?\n/).flatMap((line) => {
+export interface Entry {
+  /** Where in the file it stands, from 1. */
+  line: number;
+  address: string;
+  reason?: Suppression['reason'];
+}
+
+/** The addresses of a file: of each line the first field that is one, and the reason where another field is one. */
+export function readCsv(text: string): { entries: Entry[]; leftOut: number } {
+  const lines = text.split(/\r?\n/);
+  const entries = lines.flatMap((line, index): Entry[] => {
     const fields = fieldsOf(line);
     const address = fields.find((field) => field.includes('@'));
     const reason = fields.map((field) => field.toLowerCase()).find((field) => reasons.includes(field));
     if (!address) return [];
-    return [{ address, ...(reason ? { reason: reason as Suppression['reason'] } : {}) }];
+    return [{ line: index + 1, address, ...(reason ? { reason: reason as Suppression['reason'] } : {}) }];
   });
+  const written = lines.filter((line) => line.trim() !== '');
+  // What stands above all others, and is no address, says what each field is.
+  const head = written[0]?.includes('@') === false ? 1 : 0;
+  return { entries, leftOut: written.length - entries.length - head };
 }

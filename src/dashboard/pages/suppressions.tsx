@@ -3,8 +3,8 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
 import type { Suppression } from '../../client/index.ts';
 import { pageOf, pageState, useAddressState } from '../address-state.ts';
-import { api, CannotBeDone } from '../api.ts';
-import { count } from '../format.ts';
+import { api, CannotBeDone, refusalOf } from '../api.ts';
+import { count, plural } from '../format.ts';
 import { Confirmed, useAction } from '../parts/action.tsx';
 import { type Column, DataTable } from '../parts/data-table.tsx';
 import { Empty } from '../parts/empty.tsx';
@@ -13,11 +13,11 @@ import { ChoiceField, ClearFilters, SearchField } from '../parts/filters.tsx';
 import { Form, TextField } from '../parts/form.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { PageHead } from '../parts/page.tsx';
-import { Pager, pageSize } from '../parts/pager.tsx';
+import { Pager, PastEnd, pageSize } from '../parts/pager.tsx';
 import { Status } from '../parts/status.tsx';
 import { useSession } from '../session.ts';
 import { Evidence } from './suppression-evidence.tsx';
-import { readCsv } from './suppressions-csv.ts';
+import { type Entry, readCsv } from './suppressions-csv.ts';
 
 const reasons = ['bounce', 'complaint', 'unsubscribe', 'manual'] as const;
 
@@ -31,7 +31,7 @@ const columns: Column<Suppression>[] = [
       </span>
     ),
   },
-  { id: 'reason', header: 'Reason', kind: 'narrow', cell: ({ reason }) => <Status value={reason} /> },
+  { id: 'reason', header: 'Reason', kind: 'narrow', plain: true, cell: ({ reason }) => <Status value={reason} /> },
   {
     id: 'stops',
     header: 'Stops',
@@ -41,6 +41,7 @@ const columns: Column<Suppression>[] = [
   {
     id: 'evidence',
     header: 'Evidence',
+    plain: true,
     cell: ({ address, email_id: id }) =>
       id ? (
         <Link href={`/suppressions?evidence=${id}&about=${encodeURIComponent(address)}`} className="link">
@@ -54,7 +55,7 @@ const columns: Column<Suppression>[] = [
   {
     id: 'act',
     header: '',
-    kind: 'narrow',
+    kind: 'acts',
     cell: ({ address }) => (
       <Confirmed
         name="Take off"
@@ -70,15 +71,35 @@ const columns: Column<Suppression>[] = [
 /** What one call takes. */
 const mostAtOnce = 10_000;
 
-/** Puts all addresses of a file on the list. @returns how many */
-export async function importCsv(file: File): Promise<number> {
-  const entries = readCsv(await file.text());
+/** Puts all addresses of a file on the list. @returns how many, and how many lines have none */
+export async function importCsv(file: File): Promise<{ added: number; leftOut: number }> {
+  const { entries, leftOut } = readCsv(await file.text());
   if (entries.length === 0) throw new CannotBeDone('There is no address in this file.');
   let added = 0;
   for (let at = 0; at < entries.length; at += mostAtOnce) {
-    added += (await api.suppressions.import({ suppressions: entries.slice(at, at + mostAtOnce) })).count;
+    const some = entries.slice(at, at + mostAtOnce);
+    const suppressions = some.map(({ line: _, ...entry }) => entry);
+    try {
+      added += (await api.suppressions.import({ suppressions })).count;
+    } catch (error) {
+      throw inFile(error, some, added);
+    }
   }
-  return added;
+  return { added, leftOut };
+}
+
+/** What was refused, by the line of the file that it is about. */
+function inFile(error: unknown, entries: Entry[], added: number): unknown {
+  const { field = '', words } = refusalOf(error) ?? {};
+  const entry = entries[Number(/^suppressions\[(\d+)\]/.exec(field)?.[1] ?? Number.NaN)];
+  if (!entry) return error;
+  const rest = added === 0 ? 'Nothing of the file was taken.' : `Of the lines before, ${count(added)} were taken.`;
+  return new CannotBeDone(`Line ${entry.line}, “${entry.address}”: ${words}. ${rest}`);
+}
+
+function wordsFor({ added, leftOut }: { added: number; leftOut: number }): string {
+  const words = `${plural(added, 'address is', 'addresses are')} on the list.`;
+  return leftOut === 0 ? words : `${words} ${plural(leftOut, 'line')} without an address left out.`;
 }
 
 /** Whom nothing is sent to. */
@@ -97,7 +118,7 @@ export function Suppressions() {
     queryFn: () => api.suppressions.list(query),
     placeholderData: keepPreviousData,
   });
-  const load = useAction(importCsv, (added) => `${count(added)} addresses are on the list.`);
+  const load = useAction(importCsv, wordsFor);
   const isFiltered = Boolean(state.q || state.reason);
   return (
     <>
@@ -151,7 +172,9 @@ export function Suppressions() {
           rows={data?.suppressions}
           idOf={({ address }) => address}
           empty={
-            isFiltered ? (
+            data && data.count > 0 ? (
+              <PastEnd go={(to) => change(pageState(to))} />
+            ) : isFiltered ? (
               <Empty title="No address matches" words="Take a filter off." />
             ) : (
               <Empty

@@ -85,13 +85,14 @@ function Variables({ draft, change }: { draft: Draft; change: (variables: Variab
         )}
         {variables.map((variable, index) => (
           // biome-ignore lint/suspicious/noArrayIndexKey: while its name is typed nothing else tells it apart
-          <Group key={index} gap={6} mb={6} wrap="nowrap">
+          <Group key={index} gap={6} mb={6}>
             <TextInput
               aria-label="Name of the variable"
               placeholder="NAME"
               value={variable.key}
               error={refusal(`variables[${index}].key`)}
               styles={{ input: { fontFamily: 'var(--mono)' } }}
+              style={{ flex: '1 1 150px' }}
               onChange={({ currentTarget }) => set(index, { key: currentTarget.value })}
             />
             <NativeSelect
@@ -107,7 +108,7 @@ function Variables({ draft, change }: { draft: Draft; change: (variables: Variab
               placeholder="no fallback"
               value={String(variable.fallback_value ?? '')}
               error={refusal(`variables[${index}].fallback_value`)}
-              style={{ flex: 1 }}
+              style={{ flex: '1 1 150px' }}
               onChange={({ currentTarget }) => set(index, { fallback_value: asTyped(currentTarget.value, variable) })}
             />
             <ActionIcon

@@ -11,7 +11,7 @@ import { Failure } from '../parts/failure.tsx';
 import { Form, TextField } from '../parts/form.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { PageHead } from '../parts/page.tsx';
-import { Pager, pageSize } from '../parts/pager.tsx';
+import { Pager, PastEnd, pageSize } from '../parts/pager.tsx';
 import { Status } from '../parts/status.tsx';
 import { useSession } from '../session.ts';
 
@@ -27,11 +27,18 @@ const columns: Column<TemplateSummary>[] = [
       </Link>
     ),
   },
-  { id: 'status', header: 'Status', kind: 'narrow', cell: ({ status }) => <Status value={status} /> },
+  { id: 'status', header: 'Status', kind: 'narrow', plain: true, cell: ({ status }) => <Status value={status} /> },
   {
     id: 'alias',
     header: 'Alias',
-    cell: ({ alias }) => (alias ? <span className="mono">{alias}</span> : <span className="dim">none</span>),
+    cell: ({ alias }) =>
+      alias ? (
+        <span className="cut mono" title={alias}>
+          {alias}
+        </span>
+      ) : (
+        <span className="dim">none</span>
+      ),
   },
   {
     id: 'published',
@@ -69,11 +76,15 @@ export function Templates() {
           idOf={({ id }) => id}
           hrefOf={({ id }) => `/templates/${id}`}
           empty={
-            <Empty
-              title="No template yet"
-              words="Write one here, publish it, and send with its alias instead of a body."
-              command={`curl ${service.base_url}/api/v1/templates -H 'X-API-Key: sk_live_…' -H 'Content-Type: application/json' \\\n  -d '{"name": "Welcome", "alias": "welcome", "subject": "Hello {{NAME}}", "html": "<p>Hello {{NAME}}</p>"}'`}
-            />
+            data && data.count > 0 ? (
+              <PastEnd go={(to) => change(pageState(to))} />
+            ) : (
+              <Empty
+                title="No template yet"
+                words="Write one here, publish it, and send with its alias instead of a body."
+                command={`curl ${service.base_url}/api/v1/templates -H 'X-API-Key: sk_live_…' -H 'Content-Type: application/json' \\\n  -d '{"name": "Welcome", "alias": "welcome", "subject": "Hello {{NAME}}", "html": "<p>Hello {{NAME}}</p>"}'`}
+              />
+            )
           }
         />
       )}

@@ -46,30 +46,38 @@ export function Deliveries({ webhook }: { webhook: Webhook }) {
       header: 'Event',
       cell: ({ id, event }) => (
         <Link href={`/webhooks/${webhook.id}?delivery=${id}`} className="row-link" data-row>
-          {event}
+          <span className="cut">{event}</span>
         </Link>
       ),
     },
-    { id: 'status', header: 'Status', kind: 'narrow', cell: ({ status }) => <Status value={status} /> },
+    { id: 'status', header: 'Status', kind: 'narrow', plain: true, cell: ({ status }) => <Status value={status} /> },
     {
       id: 'email',
       header: 'Email',
       cell: ({ email_id: email }) =>
         email ? (
-          <Link href={`/emails/${email}`} className="link mono cut" style={{ maxWidth: 150 }} title={email}>
+          <Link href={`/emails/${email}`} className="link mono cut" title={email}>
             {email}
           </Link>
         ) : (
           <span className="dim">none</span>
         ),
     },
-    { id: 'answer', header: 'Last answer', cell: (one) => <span className="cut">{answerOf(one)}</span> },
+    {
+      id: 'answer',
+      header: 'Last answer',
+      cell: (one) => (
+        <span className="cut" title={answerOf(one)}>
+          {answerOf(one)}
+        </span>
+      ),
+    },
     { id: 'attempts', header: 'Attempts', kind: 'number', cell: ({ attempts }) => attempts.length },
     {
       id: 'next',
       header: 'Next try',
       kind: 'narrow',
-      cell: ({ next_attempt_at: at }) => (at ? <Moment at={at} /> : <span className="dim">–</span>),
+      cell: ({ next_attempt_at: at }) => (at ? <Moment at={at} ahead /> : <span className="dim">–</span>),
     },
     { id: 'created', header: 'When', kind: 'narrow', cell: ({ created_at: at }) => <Moment at={at} /> },
   ];

@@ -31,6 +31,7 @@ const columns: Column<Webhook>[] = [
     id: 'status',
     header: 'Status',
     kind: 'narrow',
+    plain: true,
     cell: ({ status, failing_since: since }) =>
       status === 'enabled' && since ? <Status value="failing" tone="bad" /> : <Status value={status} />,
   },

@@ -10,8 +10,12 @@ export interface Column<Row> {
   id: string;
   header: string;
   cell: (row: Row) => ReactNode;
-  /** Numbers stand to the right; what is narrow takes no more room than it needs. */
-  kind?: 'number' | 'narrow';
+  /** Numbers stand to the right; what is narrow, as buttons are, takes no more room than it needs. */
+  kind?: 'number' | 'narrow' | 'acts';
+  /** Left out where there is no room for columns. */
+  spare?: true;
+  /** It says by itself what it is, as a status does: there is no need of its header where that does not stand above it. */
+  plain?: true;
 }
 
 interface Props<Row extends RowData> {
@@ -38,7 +42,16 @@ export function DataTable<Row extends RowData>({ label, columns, rows, idOf, hre
   );
   const table = useTable({ features, columns: definitions, data: rows ?? none, getRowId: idOf });
   if (rows?.length === 0) return <div className="table-box">{empty}</div>;
-  const kindOf = (id: string) => columns.find((column) => column.id === id)?.kind;
+  const byId = new Map(columns.map((column) => [column.id, column]));
+  const classOf = (id: string) => {
+    const { kind, spare } = byId.get(id) ?? {};
+    return [kind === 'acts' && 'narrow', kind, spare && 'spare'].filter(Boolean).join(' ') || undefined;
+  };
+  // Of the first cell nobody needs to be told.
+  const labelOf = (id: string) => {
+    const { header, plain } = byId.get(id) ?? {};
+    return plain || id === columns[0]?.id ? undefined : header;
+  };
   const open = (row: Row) => (event: MouseEvent) => {
     const isControl = (event.target as HTMLElement).closest('a, button, input, select, label');
     const href = hrefOf?.(row) ?? null;
@@ -51,7 +64,7 @@ export function DataTable<Row extends RowData>({ label, columns, rows, idOf, hre
           {table.getHeaderGroups().map((group) => (
             <tr key={group.id}>
               {group.headers.map((header) => (
-                <th key={header.id} scope="col" className={kindOf(header.column.id)}>
+                <th key={header.id} scope="col" className={classOf(header.column.id)}>
                   <table.FlexRender header={header} />
                 </th>
               ))}
@@ -63,7 +76,7 @@ export function DataTable<Row extends RowData>({ label, columns, rows, idOf, hre
           {table.getRowModel().rows.map((row) => (
             <tr key={row.id} className={hrefOf?.(row.original) ? 'open' : undefined} onClick={open(row.original)}>
               {row.getAllCells().map((cell) => (
-                <td key={cell.id} className={kindOf(cell.column.id)}>
+                <td key={cell.id} className={classOf(cell.column.id)} data-label={labelOf(cell.column.id)}>
                   <table.FlexRender cell={cell} />
                 </td>
               ))}

@@ -1,6 +1,7 @@
-import { ActionIcon } from '@mantine/core';
+import { ActionIcon, Button } from '@mantine/core';
 import { count } from '../format.ts';
 import { Icon } from '../icons.tsx';
+import { Empty } from './empty.tsx';
 
 export const pageSize = 25;
 
@@ -10,13 +11,20 @@ export function Pager(props: { page: number; total: number; exact?: boolean; go:
   const last = Math.max(1, Math.ceil(total / pageSize));
   if (last === 1 && page === 1) return null;
   const from = (page - 1) * pageSize + 1;
+  const isPast = from > total && exact;
   return (
     <nav className="pager" aria-label="Pages of this list">
       <span>
-        {count(from)}–{count(Math.min(total, page * pageSize))} of {count(total)}
+        {isPast ? 'none' : `${count(from)}–${count(exact ? Math.min(total, page * pageSize) : page * pageSize)}`} of{' '}
+        {count(total)}
         {exact ? '' : ' or more'}
       </span>
-      <ActionIcon variant="default" aria-label="Page before" disabled={page === 1} onClick={() => go(page - 1)}>
+      <ActionIcon
+        variant="default"
+        aria-label="Page before"
+        disabled={page === 1}
+        onClick={() => go(Math.min(page - 1, exact ? last : page))}
+      >
         <Icon name="left" size={14} />
       </ActionIcon>
       <ActionIcon
@@ -28,5 +36,16 @@ export function Pager(props: { page: number; total: number; exact?: boolean; go:
         <Icon name="right" size={14} />
       </ActionIcon>
     </nav>
+  );
+}
+
+/** In the place of rows where the list has some, and none on this page. */
+export function PastEnd({ go }: { go: (page: number) => void }) {
+  return (
+    <Empty title="Nothing is on this page" words="The list has become shorter, or its address was mistyped.">
+      <Button variant="default" onClick={() => go(1)}>
+        To the first page
+      </Button>
+    </Empty>
   );
 }
