@@ -97,7 +97,7 @@ async function begin(tx: Sql, keyring: Keyring, next: EncryptionKey): Promise<vo
   const strangers = await strangersTo(tx, next.id);
   if (strangers.length > 0)
     throw new RotationRefused(
-      `these processes do not know the new key yet, by their machines: ${strangers.join(', ')}; restart them with it (one that was killed is forgotten after a minute)`,
+      `these processes do not know the new key yet, by their machines: ${[...new Set(strangers)].join(', ')}; restart them with it (one that was killed is forgotten after a minute)`,
     );
   await tx.query({
     text: 'UPDATE encryption_check SET sealed = $1, key_id = $2, retiring_key_id = $3',
