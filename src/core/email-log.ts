@@ -36,11 +36,14 @@ export async function list(
   const most = mostCounted(filter);
   const countExact = stretches !== null || counted <= most;
   const shown = ids.slice(0, page.limit);
-  const [rows, kinds, held] = await Promise.all([
+  const [rows, kinds] = await Promise.all([
     db.prisma.email.findMany({ where: { id: { in: shown } }, orderBy: { id: 'desc' } }),
     returned.kindsOf(db, shown),
-    heldOf(db, shown),
   ]);
+  const held = await heldOf(
+    db,
+    rows.filter(({ status }) => status === 'queued').map(({ id }) => id),
+  );
   const emails = rows.map((row) => ({ ...row, returned: kinds.get(row.id) ?? [], held: held.has(row.id) }));
   const count = countExact ? counted : most;
   return { emails, count, countExact, nextCursor: ids.length > page.limit ? (shown.at(-1) ?? null) : null };

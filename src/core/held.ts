@@ -25,6 +25,7 @@ export const heldIds = (account: string | null): string =>
 
 /** Which of these emails have a recipient that is held. */
 export async function heldOf(db: Database, emailIds: string[]): Promise<Set<string>> {
+  if (emailIds.length === 0) return new Set();
   const rows = await db.query<{ email_id: string }>({
     name: 'held-of',
     text: `SELECT DISTINCT email_id FROM recipients WHERE email_id = ANY($1::uuid[]) AND ${isHeld}`,

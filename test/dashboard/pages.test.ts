@@ -209,4 +209,5 @@ t.test('long names, addresses and subjects leave room for the rest, on small scr
   for (const part of ['a.row-link', '.status', 'time']) t.ok(await row.locator(part).first().isVisible(), part);
   await go(page, `/templates/${template.id}`, 'ONE');
   t.ok(((await page.getByLabel('Fallback of ONE').boundingBox())?.width ?? 0) > 120, 'a fallback can be read');
+  await node.call('DELETE', `/api/v1/webhooks/${webhook.id}`, { token });
 });
