@@ -12,7 +12,7 @@ const noError = (...records: ReturnType<typeof record>[]): Answer => ({ rcode: '
 async function start(t: Test, answer: (name: string, type: string) => Answer | Promise<Answer>) {
   const server = await startDnsServer({ answer });
   t.teardown(() => server.close());
-  return { ...server, resolver: createResolver([server.address], { timeoutMs: 300, tries: 1 }) };
+  return { ...server, resolver: createResolver([server.address], { timeoutMs: 2_000, tries: 1 }) };
 }
 
 /** One packet over UDP and what comes back within 200 ms. */

@@ -43,7 +43,7 @@ async function start(t: Parameters<typeof startScene>[0], { credentials = own, r
   });
   signed.sign();
   t.teardown(() => signed.close());
-  const resolver = new ValidatingResolver(signed.address, { timeoutMs: 300, tries: 1 });
+  const resolver = new ValidatingResolver(signed.address, { timeoutMs: 2_000, tries: 1 });
   const policy = {
     id: '1',
     mode: 'enforce' as const,
