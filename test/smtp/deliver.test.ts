@@ -3,22 +3,11 @@ import t from 'tap';
 import { parseNetwork } from '../../src/ip.ts';
 import type { Peer } from '../support/mx.ts';
 import type { ZoneEntry } from '../support/zone.ts';
-import { resultOf, soon, startMx, startScene } from './scene.ts';
+import { resultOf, soon, startMx, startScene, twoHosts } from './scene.ts';
 
 const accept = async (peer: Peer) => {
   await peer.greet();
   await peer.message();
-};
-
-const twoHosts = {
-  'example.test': {
-    MX: [
-      [10, 'mx1.example.test'],
-      [20, 'mx2.example.test'],
-    ] as [number, string][],
-  },
-  'mx1.example.test': { A: ['127.0.0.1'] },
-  'mx2.example.test': { A: ['127.0.0.2'] },
 };
 
 t.test('MX-09: when the first host cannot, the second takes it in the same attempt', async (t) => {

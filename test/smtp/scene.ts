@@ -32,6 +32,18 @@ export const message = (body = 'Hello.\r\n') =>
     `From: a@sender.test\r\nTo: b@example.test\r\nSubject: A test\r\nMessage-ID: <1@sender.test>\r\n\r\n${body}`,
   );
 
+/** `example.test` with two MX hosts of different preference, at 127.0.0.1 and 127.0.0.2. */
+export const twoHosts: Record<string, ZoneEntry> = {
+  'example.test': {
+    MX: [
+      [10, 'mx1.example.test'],
+      [20, 'mx2.example.test'],
+    ],
+  },
+  'mx1.example.test': { A: ['127.0.0.1'] },
+  'mx2.example.test': { A: ['127.0.0.2'] },
+};
+
 export interface SendOptions {
   to?: string[];
   from?: string;

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { type Peer, startSink } from '../support/mx.ts';
-import { resultOf, startMx, startScene, startScripted } from './scene.ts';
+import { resultOf, startMx, startScene, startScripted, twoHosts } from './scene.ts';
 
 t.test('STARTTLS is used when offered; a certificate that nobody signed is no obstacle', async (t) => {
   const sink = await startSink({ tls: true });
@@ -85,16 +85,6 @@ t.test('where TLS does not work, one new connection goes without', async (t) => 
 t.test(
   'the new connection without TLS is part of the same session: the last one that an attempt has is owed it',
   async (t) => {
-    const twoHosts = {
-      'example.test': {
-        MX: [
-          [10, 'mx1.example.test'],
-          [20, 'mx2.example.test'],
-        ] as [number, string][],
-      },
-      'mx1.example.test': { A: ['127.0.0.1'] },
-      'mx2.example.test': { A: ['127.0.0.2'] },
-    };
     /** Offers TLS and has none; in clear it takes mail, or is busy. */
     const withoutTls = (busy: boolean) => async (peer: Peer, number: number) => {
       await peer.greet('STARTTLS');
