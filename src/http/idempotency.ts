@@ -1,44 +1,74 @@
-import { createHash, type Hash } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import type { Context } from 'koa';
 import type { Idempotency } from '../core/idempotency.ts';
 import { limits } from '../core/send-limits.ts';
 import { invalidRequest } from '../errors.ts';
+import { Pace } from '../give-way.ts';
+
+/** Characters that are hashed in one go. */
+const hashedAtOnce = 64 * 1024;
 
 /**
  * The call's Idempotency-Key with what makes the call the same: method, path and body. Two bodies are the same when they
- * hold the same JSON, in whatever order of keys and with whatever white space.
+ * hold the same JSON, in whatever order of keys and with whatever white space. A large one gives way.
  *
  * @returns null when the header is not there
  * @throws ApiError 400 when it is not 1 to 256 characters
  */
-export function readIdempotency(ctx: Context, body: unknown): Idempotency | null {
+export async function readIdempotency(ctx: Context, body: unknown): Promise<Idempotency | null> {
   const key = ctx.req.headers['idempotency-key'];
   if (key === undefined) return null;
   if (typeof key !== 'string' || key.length === 0 || key.length > limits.idempotencyKey) {
     throw invalidRequest(`Idempotency-Key: must have 1 to ${limits.idempotencyKey} characters`);
   }
-  const hash = createHash('sha256').update(`${ctx.method} ${ctx.path} `);
-  addCanonical(hash, body);
-  return { key, fingerprint: hash.digest() };
+  const hash = createHash('sha256');
+  const pace = new Pace();
+  let text = `${ctx.method} ${ctx.path} `;
+  for (const piece of canonical(body)) {
+    text += piece;
+    if (text.length < hashedAtOnce) continue;
+    hash.update(text);
+    text = '';
+    if (pace.isDue) await pace.giveWay();
+  }
+  return { key, fingerprint: hash.update(text).digest() };
 }
 
-function addCanonical(hash: Hash, value: unknown): void {
+/** In one form, whatever the order of its keys. A key is good for a day, over an upgrade too: another form would make its call another. */
+function* canonical(value: unknown): Generator<string, void> {
   if (Array.isArray(value)) {
-    hash.update('[');
+    yield '[';
     for (const item of value) {
-      addCanonical(hash, item);
-      hash.update(',');
+      yield* canonical(item);
+      yield ',';
     }
-    hash.update(']');
+    yield ']';
   } else if (typeof value === 'object' && value !== null) {
-    hash.update('{');
+    yield '{';
     for (const name of Object.keys(value).sort()) {
-      hash.update(`${JSON.stringify(name)}:`);
-      addCanonical(hash, (value as Record<string, unknown>)[name]);
-      hash.update(',');
+      yield `${JSON.stringify(name)}:`;
+      yield* canonical((value as Record<string, unknown>)[name]);
+      yield ',';
     }
-    hash.update('}');
+    yield '}';
+  } else if (typeof value === 'string' && value.length > hashedAtOnce) {
+    yield '"';
+    yield* escaped(value);
+    yield '"';
   } else {
-    hash.update(JSON.stringify(value));
+    yield JSON.stringify(value);
   }
 }
+
+/** What JSON has between the quotes of a long string, in pieces: of a file it would be as much new memory again as the file takes. */
+function* escaped(text: string): Generator<string, void> {
+  for (let at = 0; at < text.length; ) {
+    let end = at + hashedAtOnce;
+    // Half of a surrogate pair would be escaped.
+    if (isHighSurrogate(text.charCodeAt(end - 1))) end += 1;
+    yield JSON.stringify(text.slice(at, end)).slice(1, -1);
+    at = end;
+  }
+}
+
+const isHighSurrogate = (unit: number) => unit >= 0xd800 && unit < 0xdc00;

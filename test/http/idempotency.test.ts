@@ -1,4 +1,9 @@
+import { createHash } from 'node:crypto';
+import { IncomingMessage, ServerResponse } from 'node:http';
+import { Socket } from 'node:net';
+import Koa from 'koa';
 import t from 'tap';
+import { readIdempotency } from '../../src/http/idempotency.ts';
 import { buildSender, buildVerifiedDomain } from '../support/build.ts';
 import { figure } from '../support/figure.ts';
 import { testKey } from '../support/keys.ts';
@@ -7,6 +12,33 @@ import { storedRows } from './scene.ts';
 
 const encryptionKey = testKey(9);
 const env = { ENCRYPTION_KEY: encryptionKey.toString('hex') };
+
+/** A call with a key, as the service gets it. */
+function callTo(url: string) {
+  const req = Object.assign(new IncomingMessage(new Socket()), { method: 'POST', url });
+  req.headers['idempotency-key'] = 'k';
+  return new Koa().createContext(req, new ServerResponse(req));
+}
+
+t.test('what is long makes the same fingerprint as ever, and lets others have turns meanwhile', async (t) => {
+  // Pairs of surrogates wherever a piece may end, halves of them, and what JSON escapes.
+  const odd = ['\u{1F600}', '\uD800', '\uDE00', '"\\\n\u0001', 'x'].map((text) => text.repeat(70_000));
+  const shifted = odd.flatMap((text) => [text, `a${text}`]);
+  const texts = { b: shifted, a: { z: 'short', y: [1, -0.5, true, null, ''] } };
+  const sorted = `{"a":{"y":[1,-0.5,true,null,"",],"z":"short",},"b":[${shifted.map((text) => `${JSON.stringify(text)},`).join('')}],}`;
+  const expected = createHash('sha256').update(`POST /api/v1/emails ${sorted}`).digest('hex');
+  t.equal((await readIdempotency(callTo('/api/v1/emails'), texts))?.fingerprint.toString('hex'), expected);
+
+  const one = 'x'.repeat(40_000_000);
+  const many = Array.from({ length: 1_000 }, () => ({ text: 'x'.repeat(40_000) }));
+  for (const body of [{ one }, { many }]) {
+    let turns = 0;
+    const timer = setInterval(() => (turns += 1), 1);
+    await readIdempotency(callTo('/api/v1/emails'), body);
+    clearInterval(timer);
+    t.ok(turns >= 2, `${turns} turns`);
+  }
+});
 
 t.test('idempotency', async (t) => {
   const node = await startTestNode(t, env);

@@ -93,7 +93,7 @@ async function send(
   requests: Sendable[],
   respond: (results: Accepted[]) => unknown,
 ): Promise<void> {
-  const call = { requests, idempotency: readIdempotency(ctx, body), respond };
+  const call = { requests, idempotency: await readIdempotency(ctx, body), respond };
   const { response, replayed } = await acceptance.answer(ctx.state.sender as Sender, call);
   if (replayed) ctx.set('Idempotent-Replayed', 'true');
   ctx.body = response;
