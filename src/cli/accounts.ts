@@ -2,8 +2,6 @@ import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import * as accounts from '../core/accounts.ts';
 import { type PlanName, planNames } from '../core/plans.ts';
-import type { Database } from '../db/client.ts';
-import { invalidRequest } from '../errors.ts';
 import type { Account } from '../generated/prisma/client.ts';
 import * as present from '../http/present.ts';
 import { newAccount } from '../http/routes/admin.ts';
@@ -88,18 +86,6 @@ export const createAccount: Command = {
   },
 };
 
-/** @throws ApiError 400 where nobody could log in as an admin any more */
-async function demandOtherAdmin(db: Database, accountId: string): Promise<void> {
-  const admins = await db.prisma.user.findMany({
-    where: { role: 'admin', account: { suspendedAt: null } },
-    select: { accountId: true },
-  });
-  if (admins.some((admin) => admin.accountId === accountId) && admins.every((admin) => admin.accountId === accountId))
-    throw invalidRequest(
-      'this is the account of the only admin: suspended, nobody could log in to run the service. Revoke its keys, or change its password, where they are known to others',
-    );
-}
-
 const change = (
   summary: string,
   help: string[],
@@ -114,7 +100,6 @@ const change = (
       typeof changes === 'function' ? changes(read(z.object({ plan: oneOf(planNames) }), { plan }).plan) : changes;
     return withDatabase(env, say, async ({ db }) => {
       const { id } = await accounts.find(db, name);
-      if ('suspended' in input && input.suspended) await demandOtherAdmin(db, id);
       return tell(await accounts.change(db, id, input), done);
     });
   },

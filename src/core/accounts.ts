@@ -1,4 +1,4 @@
-import type { Database } from '../db/client.ts';
+import type { Database, Sql } from '../db/client.ts';
 import { ApiError, invalidRequest, notFound } from '../errors.ts';
 import type { Account } from '../generated/prisma/client.ts';
 import { isId, newId } from '../ids.ts';
@@ -137,24 +137,38 @@ export async function get(db: Database, id: string): Promise<Account> {
  * Changes what is given and leaves the rest. A suspended account's members cannot log in, its keys are refused, and what
  * it has queued fails when its turn comes.
  *
- * @throws ApiError 404
+ * @throws ApiError 404, or 400 where nobody could log in as an admin any more
  */
 export async function change(
   db: Database,
   id: string,
   input: { name?: string | undefined; plan?: PlanName | undefined; suspended?: boolean | undefined },
 ): Promise<Account> {
-  const { suspendedAt } = await get(db, id);
-  const { name, plan, suspended } = input;
-  await db.prisma.account.updateMany({
-    where: { id },
-    data: {
-      ...(name === undefined ? {} : { name }),
-      ...(plan === undefined ? {} : { plan }),
-      ...(suspended === undefined ? {} : { suspendedAt: suspended ? (suspendedAt ?? new Date()) : null }),
-    },
+  const account = await get(db, id);
+  await db.transaction(async (tx) => {
+    if (input.suspended) await demandOtherAdmin(tx, account.id);
+    await tx.query({
+      text: `UPDATE accounts
+                SET name = coalesce($2, name), plan = coalesce($3, plan),
+                    suspended_at = CASE $4::boolean WHEN true THEN coalesce(suspended_at, now()) WHEN false THEN NULL ELSE suspended_at END
+              WHERE id = $1`,
+      values: [account.id, input.name, input.plan, input.suspended],
+    });
   });
-  return get(db, id);
+  return get(db, account.id);
+}
+
+async function demandOtherAdmin(tx: Sql, accountId: string): Promise<void> {
+  // Locked in one order: two admins who suspend each other at the same moment must not both succeed.
+  const admins = await tx.query<{ id: string; active: boolean }>({
+    text: `SELECT id, suspended_at IS NULL AS active FROM accounts a
+            WHERE EXISTS (SELECT FROM users u WHERE u.account_id = a.id AND u.role = 'admin')
+            ORDER BY id FOR NO KEY UPDATE`,
+  });
+  if (admins.some(({ id }) => id === accountId) && !admins.some(({ id, active }) => active && id !== accountId))
+    throw invalidRequest(
+      'this is the account of the only admin: suspended, nobody could log in to run the service. Revoke its keys, or change its password, where they are known to others',
+    );
 }
 
 /**

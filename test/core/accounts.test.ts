@@ -1,0 +1,52 @@
+import t from 'tap';
+import * as accounts from '../../src/core/accounts.ts';
+import type { Database } from '../../src/db/client.ts';
+import { buildAccount } from '../support/build.ts';
+import { openDatabase } from '../support/db.ts';
+
+const refused = { status: 400, message: String, detail: /^this is the account of the only admin/ };
+
+async function buildAdmin(db: Database): Promise<string> {
+  const { id } = await buildAccount(db);
+  await db.prisma.user.updateMany({ where: { accountId: id }, data: { role: 'admin' } });
+  return id;
+}
+
+const activeOf = (db: Database, ids: string[]) =>
+  db.prisma.account.count({ where: { id: { in: ids }, suspendedAt: null } });
+
+t.test('the account of the only admin is not suspended, however its id is written', async (t) => {
+  const db = await openDatabase(t);
+  const admin = await buildAdmin(db);
+  for (const id of [admin, admin.toUpperCase()]) await t.rejects(accounts.change(db, id, { suspended: true }), refused);
+  const member = await buildAccount(db);
+  t.match(await accounts.change(db, member.id, { suspended: true }), { suspendedAt: Date });
+  const other = await buildAdmin(db);
+  t.match(await accounts.change(db, other.toUpperCase(), { suspended: true, name: 'Gone' }), {
+    name: 'Gone',
+    suspendedAt: Date,
+  });
+  await t.rejects(accounts.change(db, admin, { suspended: true, name: 'Not this either' }), refused);
+  t.notMatch(await accounts.get(db, admin), { name: 'Not this either' });
+  t.match(await accounts.change(db, admin, { name: 'Still here' }), { name: 'Still here', suspendedAt: null });
+});
+
+t.test('admins who suspend each other at the same moment do not both succeed', async (t) => {
+  const db = await openDatabase(t);
+  const pair = [await buildAdmin(db), await buildAdmin(db)];
+  for (let round = 0; round < 8; round += 1) {
+    const ended = await Promise.allSettled(pair.map((id) => accounts.change(db, id, { suspended: true })));
+    t.strictSame(ended.map(({ status }) => status).sort(), ['fulfilled', 'rejected'], `round ${round}`);
+    t.equal(await activeOf(db, pair), 1);
+    for (const id of pair) await accounts.change(db, id, { suspended: false });
+  }
+});
+
+t.test('since when an account is suspended does not change with a second time', async (t) => {
+  const db = await openDatabase(t);
+  const { id } = await buildAccount(db);
+  const { suspendedAt } = await accounts.change(db, id, { suspended: true });
+  t.ok(suspendedAt);
+  t.match(await accounts.change(db, id, { suspended: true, plan: 'pro' }), { suspendedAt, plan: 'pro' });
+  t.match(await accounts.change(db, id, { suspended: false }), { suspendedAt: null, plan: 'pro' });
+});
