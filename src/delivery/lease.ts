@@ -116,8 +116,11 @@ export class Lease {
     // Counted from before the statement: while it was under way, the database's clock for us was running.
     const at = { wall: Date.now(), monotonic: performance.now() };
     const isClear = this.#sight.isClear(at.monotonic);
-    const living = await this.clock.hear(() => nodes.beat(this.#db, this.#nodeId));
+    const nodeId = this.#nodeId;
+    const living = await this.clock.hear(() => nodes.beat(this.#db, nodeId));
     this.#sight.reached(at.monotonic);
+    // Another beat, which had waited for the database as well, has heard of it before: it is about a name of the past.
+    if (nodeId !== this.#nodeId) return;
     if (living) {
       this.#renewed = at;
       this.#senders = living.senders;

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import * as nodes from '../../src/core/nodes.ts';
 import { Lease, Sight } from '../../src/delivery/lease.ts';
@@ -48,4 +49,53 @@ t.test('a living node stays alive while what a dead one held cannot be freed', a
     t.ok(lease.valid());
   });
   await eventually(async () => lease.senders === 2, 20_000);
+});
+
+t.test(
+  'a node that was buried goes on under one new name, however many of its beats waited for the database',
+  async (t) => {
+    const db = await openDatabase(t);
+    const names: string[] = [];
+    const lease = new Lease(db, silentLog, ['mta'], (name) => names.push(name));
+    await lease.start(false);
+    t.teardown(() => lease.stop());
+    await db.transaction(async (tx) => {
+      await tx.query({ text: 'LOCK TABLE nodes IN ACCESS EXCLUSIVE MODE' });
+      await tx.query({ text: 'DELETE FROM nodes WHERE id = $1', values: [lease.nodeId] });
+      // For as long as two beats and a half.
+      await sleep(12_500);
+    });
+    await eventually(async () => names.length > 1 && lease.valid());
+    await sleep(6_000);
+    t.equal(names.length, 2);
+    t.equal(lease.nodeId, names[1]);
+    const rows = await db.query<{ id: string }>({ text: 'SELECT id FROM nodes' });
+    t.strictSame(
+      rows.map(({ id }) => id),
+      [names[1]],
+    );
+    t.ok(lease.valid());
+  },
+);
+
+t.test('a node that registers under a new name takes no other while that waits', async (t) => {
+  const db = await openDatabase(t);
+  const names: string[] = [];
+  const lease = new Lease(db, silentLog, ['mta'], (name) => names.push(name));
+  await lease.start(false);
+  t.teardown(() => lease.stop());
+  const dead = newId();
+  await db.transaction(async (tx) => {
+    await tx.query({ text: 'LOCK TABLE recipients IN ACCESS EXCLUSIVE MODE' });
+    await nodes.register(db, { id: dead, hostname: 'test', roles: [] }, false);
+    await db.query({ text: `UPDATE nodes SET seen_at = now() - interval '1 hour' WHERE id = $1`, values: [dead] });
+    await db.query({ text: 'DELETE FROM nodes WHERE id = $1', values: [lease.nodeId] });
+    await eventually(async () => names.length === 2, 8_000);
+    t.notOk(lease.valid());
+    // Longer than it is from one beat to the next, and shorter than a statement may take.
+    await sleep(6_000);
+    t.equal(names.length, 2, 'while it waits for the claims of a dead node to be freed');
+  });
+  await eventually(async () => lease.valid(), 8_000);
+  t.strictSame([lease.nodeId, names.length], [names[1], 2]);
 });
