@@ -1,5 +1,5 @@
 import { createReadStream } from 'node:fs';
-import { unlink } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
 import type { Clock } from '../clock.ts';
 import * as outgoing from '../core/outgoing.ts';
@@ -41,7 +41,8 @@ export async function recover(
     for (let at = 0; at < dots.length; at += batchSize) {
       found += await writeDown(db, queue, by, dots.slice(at, at + batchSize));
     }
-    await unlink(path);
+    // Another process that begins may have read it as well, and be done with it.
+    await rm(path, { force: true });
   }
   if (found > 0) log.warn({ attempts: found }, 'attempts of a process that was killed were written down');
   return found;

@@ -52,3 +52,17 @@ t.test('of several dots for one recipient the one that was taken counts, or else
   t.match(await recoverAfter([250, null]), { found: 2, status: 'delivered', lastResponse: /said 250/ });
   t.match(await recoverAfter([null, 451]), { found: 2, status: 'deferred', lastResponse: /said 451/ });
 });
+
+t.test(
+  'two processes that begin at once, in the same folder, both get over a journal that one of them removes',
+  async (t) => {
+    const { db, queue } = await openQueue(t);
+    const folder = mkdtempSync(join(tmpdir(), 'sendwright-recovery-'));
+    t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+    writeFileSync(join(folder, `1-${newId()}.jsonl`), '');
+    const policy = { scheduleMs: [60_000], forMs: 3_600_000 };
+    const start = () => recover({ db, queue, policy, clock: systemClock, log: silentLog }, { folder, alone: true });
+    t.same(await Promise.all([start(), start()]), [0, 0]);
+    t.same(readdirSync(folder), []);
+  },
+);
