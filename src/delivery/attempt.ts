@@ -79,20 +79,7 @@ export async function attempt(
   email: OutgoingEmail | undefined,
   how: How,
 ): Promise<AttemptRecord> {
-  const delivery = await tryDelivery(tools, claim, email, how).catch((error: Error) => {
-    tools.log.error(
-      { emailId: claim.emailId, error: error.stack },
-      'an email could not be built or handed to the transport',
-    );
-    const tries = Math.max(...claim.recipients.map((recipient) => recipient.attempts)) + 1;
-    return atHome(
-      claim.recipients.map((recipient) => recipient.address),
-      (address) => ({
-        ...refusal(address, 'the message could not be built; the log of the server says why'),
-        outcome: tries >= triesForDefects ? 'bounced' : 'deferred',
-      }),
-    );
-  });
+  const delivery = await tryDelivery(tools, claim, email, how);
   return record(tools, claim, delivery, email, how.signal.aborted);
 }
 
@@ -114,7 +101,9 @@ async function tryDelivery(
   const copies = personal ? recipients.map((recipient) => [recipient]) : [recipients];
   const sessions = suppressed.length > 0 ? [...kept.sessions] : [];
   for (const [index, readers] of copies.entries()) {
-    const made = await deliverCopy(tools, claim, { email, signing, readers, personal }, how);
+    const made = await deliverCopy(tools, claim, { email, signing, readers, personal }, how).catch((error: Error) =>
+      notBuilt(tools, claim, readers, error),
+    );
     sessions.push(...made.sessions);
     const rest = copies.slice(index + 1).flat();
     const result = rest[0] && readers[0] && finalResult(made, readers[0].address);
@@ -164,7 +153,20 @@ interface Copy {
   personal: boolean;
 }
 
-function deliverCopy(
+/** A copy that could not be built or handed over, through a defect of ours; what became of the others stays true. */
+function notBuilt({ log }: AttemptTools, { emailId }: Claim, readers: Copy['readers'], error: Error): Delivery {
+  log.error({ emailId, error: error.stack }, 'an email could not be built or handed to the transport');
+  const tries = Math.max(...readers.map(({ attempts }) => attempts)) + 1;
+  return atHome(
+    readers.map(({ address }) => address),
+    (address) => ({
+      ...refusal(address, 'the message could not be built; the log of the server says why'),
+      outcome: tries >= triesForDefects ? 'bounced' : 'deferred',
+    }),
+  );
+}
+
+async function deliverCopy(
   tools: AttemptTools,
   claim: Claim,
   copy: Copy,

@@ -198,3 +198,12 @@ t.test(
     t.match(withoutRoom(tools, claim, email, 'no room').settlements, expected, 'its pool had no room');
   },
 );
+
+t.test('a copy that cannot be handed over takes back nothing of those that were delivered', async (t) => {
+  const email = { ...emailOf(), type: 'marketing' as const };
+  // No command can hold the second address.
+  const { settlements, asked } = await tryFor(t, ['ann', 'b b', 'cid'], { email });
+  const [delivered, failed] = [{ status: 'delivered' }, { status: 'deferred', lastResponse: /could not be built/ }];
+  t.match(settlements, [delivered, failed, delivered]);
+  t.strictSame(asked, ['ann', 'cid']);
+});
