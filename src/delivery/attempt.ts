@@ -32,9 +32,10 @@ import type { Verdict } from './throttle.ts';
 export interface AttemptRecord {
   settlements: Settlement[];
   attempts: AttemptRow[];
-  /** What it says about the site, and in which words. */
+  /** What it says about the site, in which words, and which host said it; null where none did. */
   verdict: Verdict;
   reply: string | null;
+  host: string | null;
 }
 
 /** What attempts need, the same for all of them. */

@@ -70,23 +70,27 @@ export const leftFrom = (at: { phase: string; localAddress: string | null }, ipv
 export const lacksFamily = (rows: { phase: string; classification: string | null }[]) =>
   rows.length > 0 && rows.every(({ phase, classification }) => phase === 'local' && classification === 'network');
 
-/** What a delivery says about the site, and in which words. */
-export function verdictOf({ sessions }: Delivery): { verdict: Verdict; reply: string | null } {
+/** What a delivery says about the site, in which words, and which host said it; null where none did. */
+export function verdictOf({ sessions }: Delivery): { verdict: Verdict; reply: string | null; host: string | null } {
   const results = sessions.flatMap((session) => session.results);
-  const said = (result: RecipientResult | undefined) => (result ? responseOf(result) : null);
+  const as = (verdict: Verdict, by: RecipientResult) => {
+    const host = by.reply && (sessions.findLast((session) => session.results.includes(by))?.host ?? null);
+    return { verdict, reply: responseOf(by), host };
+  };
   const slower = results.find(
     ({ outcome, phase, reply }) => outcome !== 'delivered' && reply !== null && slowDown(phase, reply) !== null,
   );
-  if (slower) return { verdict: 'slower', reply: said(slower) };
+  if (slower) return as('slower', slower);
   const judged = results.findLast((result) => result.reply !== null);
   if (judged) {
     const decided = results.some(({ outcome, reply }) => outcome === 'delivered' || (outcome === 'bounced' && reply));
     // It is about to go away: less is better until it is back.
     const leaves = judged.reply?.code === 421;
-    return { verdict: decided ? 'fine' : leaves ? 'slower' : 'nothing', reply: said(judged) };
+    return as(decided ? 'fine' : leaves ? 'slower' : 'nothing', judged);
   }
-  const unreached = results.length > 0 && results.every((result) => isUnreached(result));
-  return unreached ? { verdict: 'unreachable', reply: said(results.at(-1)) } : { verdict: 'nothing', reply: null };
+  const last = results.at(-1);
+  if (last && results.every((result) => isUnreached(result))) return as('unreachable', last);
+  return { verdict: 'nothing', reply: null, host: null };
 }
 
 const isUnreached = ({ outcome, phase, class: kind }: RecipientResult) =>

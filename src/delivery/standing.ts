@@ -73,21 +73,21 @@ export class Standing {
   }
 
   /**
-   * What an attempt says about the site, which is nothing where DNS did not say which hosts to ask.
+   * What an attempt says about the site, which is nothing where DNS did not say which hosts to ask, or where a host of
+   * somebody else's wants less.
    *
    * @returns true for `moved` when the destination belongs to another site from now on: to itself
    */
   judge(
     site: Site,
     destination: string,
-    { verdict, reply, attempts }: Pick<AttemptRecord, 'verdict' | 'reply' | 'attempts'>,
+    { verdict, reply, host, attempts }: Pick<AttemptRecord, 'verdict' | 'reply' | 'host' | 'attempts'>,
   ): { verdict: Verdict; moved: boolean } {
-    const resolved = attempts.some(({ phase }) => phase !== 'dns');
-    const before = this.#apart.siteOf(destination);
-    const judged = this.#apart.judge(site, destination, verdict, resolved);
-    const apart = before ? null : this.#apart.siteOf(destination);
+    const isOfAnother = verdict === 'slower' && host !== null && siteOf(host, host, this.#providers).name !== site.name;
+    const whose = isOfAnother ? 'another' : attempts.some(({ phase }) => phase !== 'dns') ? 'site' : 'dns';
+    const judged = this.#apart.judge(site, destination, verdict, whose);
     // It backs off from the first one on; those that were under way beside it say nothing new.
-    if (apart) this.throttle.end(this.throttle.begin(apart), verdict, reply);
+    if (judged.begins) this.throttle.end(this.throttle.begin(judged.begins), verdict, reply);
     return { verdict: judged.verdict, moved: judged.apart };
   }
 

@@ -1,8 +1,10 @@
 import t from 'tap';
+import type { AttemptRecord } from '../../src/delivery/attempt.ts';
 import { Standing } from '../../src/delivery/standing.ts';
 import { newId } from '../../src/ids.ts';
 import { createTransport } from '../../src/smtp/deliver.ts';
 import { openDatabase } from '../support/db.ts';
+import { startZone } from '../support/zone.ts';
 
 t.test('of many sites, those are told of which something is new', async (t) => {
   const db = await openDatabase(t);
@@ -74,4 +76,39 @@ t.test('of many sites, those are told of which something is new', async (t) => {
   now += 3_600_001;
   await use('two.test');
   t.strictSame(await report(renamed), ['delete one.test', 'delete three.test', 'update two.test']);
+});
+
+t.test('a second MX host of somebody else that wants less slows its destination down, not the provider', async (t) => {
+  const db = await openDatabase(t);
+  const zone = await startZone({
+    'a.test': {
+      MX: [
+        [10, 'mx.provider.test'],
+        [20, 'mx.other.test'],
+      ],
+    },
+    'b.test': { MX: [[10, 'mx.provider.test']] },
+  });
+  const transport = createTransport({ ehloName: 'us.test', resolver: zone.resolver });
+  t.teardown(async () => {
+    await transport.close();
+    await zone.close();
+  });
+  const provider = { name: 'Provider', mx: ['provider.test'], connections: 20, perMinute: null, perConnection: null };
+  const standing = new Standing(db, transport, [provider], { backoffMs: 1_000, longestMs: 1_000 });
+  const windowOf = (name: string) => standing.throttle.states().find(({ site }) => site.name === name)?.window;
+  const say = async (destination: string, host: string) => {
+    const site = await standing.siteOf(destination);
+    const ticket = standing.throttle.begin(site);
+    const attempts = [{ phase: 'mail' }] as AttemptRecord['attempts'];
+    const judged = standing.judge(site, destination, { verdict: 'slower', reply: '421 too much', host, attempts });
+    standing.throttle.end(ticket, judged.verdict, '421 too much');
+    return judged;
+  };
+
+  t.match(await say('a.test', 'mx.other.test'), { verdict: 'nothing', moved: true });
+  t.strictSame([windowOf('Provider'), windowOf('a.test')], [5, 2]);
+  t.match(await standing.siteOf('a.test'), { name: 'a.test' });
+  t.match(await say('b.test', 'mx.provider.test'), { verdict: 'slower', moved: false });
+  t.equal(windowOf('Provider'), 2);
 });
