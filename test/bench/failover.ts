@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import pg from 'pg';
+import { asked } from '../support/command-line.ts';
 import { directEnv, mailHostname, prepareSender } from '../support/direct.ts';
 import { testEnv } from '../support/node.ts';
 import { startSendwright } from '../support/process.ts';
@@ -19,18 +20,34 @@ import { missing, Patroni } from './failover/patroni.ts';
  * seconds before each kill: then 200s must be lost, or this could not find a loss.
  */
 
-const { values } = parseArgs({
-  options: {
-    rounds: { type: 'string', default: '3' },
-    seconds: { type: 'string', default: '10' },
-    clients: { type: 'string', default: '8' },
-    workers: { type: 'string', default: '2' },
-    ttl: { type: 'string', default: '20' },
-    async: { type: 'boolean', default: false },
-    json: { type: 'string' },
-    keep: { type: 'boolean', default: false },
-  },
-});
+const usage = `npm run chaos:failover [-- options]: kills the primary of a PostgreSQL under Patroni, again and again
+
+  --rounds N        kills (3)
+  --seconds N       of load before each (10)
+  --clients N       at once (8)
+  --workers N       processes of the node (2)
+  --ttl N           seconds until Patroni takes a primary for dead (20)
+  --async           commits do not wait for the standby: 200s must be lost, or this could not find a loss
+  --json FILE       the figures
+  --keep            leaves its folder`;
+
+const values = asked(
+  usage,
+  (args) =>
+    parseArgs({
+      args,
+      options: {
+        rounds: { type: 'string', default: '3' },
+        seconds: { type: 'string', default: '10' },
+        clients: { type: 'string', default: '8' },
+        workers: { type: 'string', default: '2' },
+        ttl: { type: 'string', default: '20' },
+        async: { type: 'boolean', default: false },
+        json: { type: 'string' },
+        keep: { type: 'boolean', default: false },
+      },
+    }).values,
+);
 const seconds = Number(values.seconds);
 const cutMs = 2_000;
 const settleMs = 180_000;

@@ -7,6 +7,7 @@ import pg from 'pg';
 import { connect } from '../../src/db/client.ts';
 import { floorId } from '../../src/ids.ts';
 import { silentLog } from '../../src/log.ts';
+import { asked } from '../support/command-line.ts';
 import { drain } from './growth/drain.ts';
 import { addDelivered, takeModel } from './growth/fill.ts';
 import { timeLog } from './growth/log-times.ts';
@@ -34,18 +35,22 @@ const usage = `npm run bench:growth -- [options]
   --json FILE     the figures
   --folder DIR    where the database goes (the system's temporary folder)`;
 
-const { values: options } = parseArgs({
-  options: {
-    emails: { type: 'string', default: '10000000' },
-    backlog: { type: 'string', default: '1000000' },
-    messages: { type: 'string', default: '10000' },
-    rounds: { type: 'string', default: '3' },
-    json: { type: 'string', default: 'growth.json' },
-    folder: { type: 'string', default: tmpdir() },
-    env: { type: 'string', multiple: true, default: [] },
-    help: { type: 'boolean', default: false },
-  },
-});
+const options = asked(
+  usage,
+  (args) =>
+    parseArgs({
+      args,
+      options: {
+        emails: { type: 'string', default: '10000000' },
+        backlog: { type: 'string', default: '1000000' },
+        messages: { type: 'string', default: '10000' },
+        rounds: { type: 'string', default: '3' },
+        json: { type: 'string', default: 'growth.json' },
+        folder: { type: 'string', default: tmpdir() },
+        env: { type: 'string', multiple: true, default: [] },
+      },
+    }).values,
+);
 const tell = (line: string) => process.stderr.write(`${line}\n`);
 const dayMs = 24 * 3_600_000;
 const pastDays = 28;
@@ -185,8 +190,7 @@ async function main(): Promise<void> {
 }
 
 try {
-  if (options.help) console.log(usage);
-  else await main();
+  await main();
 } catch (error) {
   tell(`The benchmark failed: ${(error as Error).message}`);
   process.exitCode = 1;

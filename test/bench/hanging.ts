@@ -3,6 +3,7 @@ import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { asked, nothing } from '../support/command-line.ts';
 import { directEnv, prepareSender } from '../support/direct.ts';
 import { startSink } from '../support/mx.ts';
 import { adminPassword, eventually } from '../support/node.ts';
@@ -13,6 +14,8 @@ import { startZone } from '../support/zone.ts';
  * What servers that hang cost the others: one email at a time and batches of a thousand to a healthy server, first alone,
  * then while 500 connections wait for servers that never say a word. Run it with `npm run bench:hanging`; it takes two minutes.
  */
+
+asked('npm run bench:hanging: what servers that hang cost the others, in two minutes', nothing);
 
 const hanging = 500;
 const perSite = 5;

@@ -1,6 +1,7 @@
 import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { asked, nothing } from '../support/command-line.ts';
 import { directEnv, prepareSender } from '../support/direct.ts';
 import { startSink } from '../support/mx.ts';
 import { adminPassword, eventually } from '../support/node.ts';
@@ -11,6 +12,8 @@ import { startZone } from '../support/zone.ts';
  * How long an email takes from its 200 to the receiving server on an idle node: the real process with its embedded PostgreSQL
  * (fsync on), one email of 2 KB at a time, to an SMTP server in this process. Run it with `npm run latency`.
  */
+
+asked('npm run latency: how long an email takes on an idle node, from its 200 to the receiving server', nothing);
 
 const warmUp = 10;
 const rounds = 200;

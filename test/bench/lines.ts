@@ -5,6 +5,7 @@ import { connect } from '../../src/db/client.ts';
 import { startEmbedded } from '../../src/db/embedded.ts';
 import { silentLog } from '../../src/log.ts';
 import { buildSender } from '../support/build.ts';
+import { asked, onlyNumber } from '../support/command-line.ts';
 import { directEnv } from '../support/direct.ts';
 import { startSink } from '../support/mx.ts';
 import { eventually, testEnv } from '../support/node.ts';
@@ -17,7 +18,10 @@ import { startZone } from '../support/zone.ts';
  * PostgreSQL with fsync on, a receiver in this process. Run it with `npm run bench:lines`; with a number for fewer.
  */
 
-const scheduled = Number(process.argv[2] ?? 1_000_000);
+const scheduled = asked(
+  'npm run bench:lines [-- emails]: how long a single email takes while another account has so many scheduled (1000000)',
+  (args) => onlyNumber(args, 1_000_000),
+);
 const singles = 100;
 
 const dataDir = await mkdtemp(join(tmpdir(), 'sendwright-lines-'));

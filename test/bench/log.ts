@@ -1,6 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { asked, onlyNumber } from '../support/command-line.ts';
 import { timeLog } from './log/times.ts';
 
 /**
@@ -8,6 +9,10 @@ import { timeLog } from './log/times.ts';
  * HTTP, one call at a time. Run it with `npm run bench:log`; it takes some minutes and 2 GB in the temporary folder.
  */
 
+const emails = asked(
+  'npm run bench:log [-- emails]: how long the log of an account takes for each filter, with so many emails (1000000)',
+  (args) => onlyNumber(args, 1_000_000),
+);
 const dataDir = await mkdtemp(join(tmpdir(), 'sendwright-log-'));
 const say = (sentence: string) => {
   console.log(sentence);
@@ -15,7 +20,7 @@ const say = (sentence: string) => {
 };
 await timeLog({
   dataDir,
-  emails: Number(process.argv[2] ?? 1_000_000),
+  emails,
   calls: 60,
   say,
   tell({ filter, matching, median, p99 }) {

@@ -7,6 +7,7 @@ import { silentLog } from '../../src/log.ts';
 import { startNode } from '../../src/node.ts';
 import { Keyring } from '../../src/seal.ts';
 import { buildAccount } from '../support/build.ts';
+import { asked, onlyNumber } from '../support/command-line.ts';
 import { call, testEnv } from '../support/node.ts';
 
 /*
@@ -14,7 +15,10 @@ import { call, testEnv } from '../support/node.ts';
  * and for some that are not, in turn, and compares the medians: `npm run -s login-times -- [tries]`.
  */
 
-const tries = Number(process.argv[2] ?? 200);
+const tries = asked(
+  'npm run login-times [-- tries]: whether the time of a refused login tells that there is such a user (200 tries)',
+  (args) => onlyNumber(args, 200),
+);
 const most = 0.1;
 
 const dataDir = await mkdtemp(join(tmpdir(), 'sendwright-login-'));

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { cpus, tmpdir } from 'node:os';
 import { parseArgs } from 'node:util';
+import { asked } from '../support/command-line.ts';
 import { childrenOf } from './children.ts';
 import { ration } from './nodes/ration.ts';
 import { medianOf, nextRound } from './throughput/measure.ts';
@@ -14,15 +15,28 @@ import { startBenchedSendwright } from './throughput/sendwright.ts';
  * when all of them live on this machine.
  */
 
-const { values } = parseArgs({
-  options: {
-    workers: { type: 'string', default: '1,2' },
-    shares: { type: 'string', default: '0.2,1' },
-    messages: { type: 'string', default: '3000' },
-    rounds: { type: 'string', default: '3' },
-    json: { type: 'string' },
-  },
-});
+const usage = `npm run bench:nodes [-- options]: what a second and a third process add
+
+  --workers 1,2     processes of the node
+  --shares 0.2,1    of a processor for each
+  --messages N      in a round (3000)
+  --rounds N        medians of so many (3)
+  --json FILE       the figures`;
+
+const values = asked(
+  usage,
+  (args) =>
+    parseArgs({
+      args,
+      options: {
+        workers: { type: 'string', default: '1,2' },
+        shares: { type: 'string', default: '0.2,1' },
+        messages: { type: 'string', default: '3000' },
+        rounds: { type: 'string', default: '3' },
+        json: { type: 'string' },
+      },
+    }).values,
+);
 const counts = values.workers.split(',').map(Number);
 const shares = values.shares.split(',').map(Number);
 

@@ -1,5 +1,7 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
+import { parseArgs } from 'node:util';
+import { asked } from '../support/command-line.ts';
 import { type Calibration, calibrate } from './throughput/calibration.ts';
 import { describeMachine } from './throughput/machine.ts';
 import { medianOf, nextRound } from './throughput/measure.ts';
@@ -23,6 +25,14 @@ interface Figures extends ReturnType<typeof describeMachine> {
   /** CPU-seconds of an email for each of a round of the calibration; less is better. */
   cpuRatio: number;
 }
+
+const usage = `npm run bench:quick [-- options]: whether the way of an email became slower, in less than a minute
+
+  --record    adds the figures to docs/performance.json, to be compared with from now on`;
+const { record } = asked(
+  usage,
+  (args) => parseArgs({ args, options: { record: { type: 'boolean', default: false } } }).values,
+);
 
 const records = new URL('../../docs/performance.json', import.meta.url);
 const messages = 2_000;
@@ -105,7 +115,7 @@ try {
   const figures = await rate(app, tools);
   const known = await readRecords();
   console.log(compare(figures, known.at(-1)));
-  if (process.argv.includes('--record')) {
+  if (record) {
     await writeFile(records, `${JSON.stringify([...known, figures], null, 2)}\n`);
   }
 } finally {

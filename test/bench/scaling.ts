@@ -1,5 +1,6 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
+import { asked } from '../support/command-line.ts';
 import { type Inputs, measureInputs } from './scaling/inputs.ts';
 import { simulate } from './scaling/placement.ts';
 import { type Plan, planOf, usual } from './scaling/plan.ts';
@@ -10,16 +11,30 @@ import { type Plan, planOf, usual } from './scaling/plan.ts';
  * accounts spread over databases.
  */
 
-const { values } = parseArgs({
-  options: {
-    messages: { type: 'string', default: '5000' },
-    inputs: { type: 'string' },
-    save: { type: 'string' },
-    days: { type: 'string', default: String(usual.days) },
-    'body-days': { type: 'string', default: String(usual.bodyDays) },
-    peak: { type: 'string', default: String(usual.peak) },
-  },
-});
+const usage = `npm run bench:scaling [-- options]: what 10, 100 and 1,000 million emails a day ask for
+
+  --messages N      sent to measure what one costs (5000)
+  --save FILE       keeps what was measured
+  --inputs FILE     takes it from there instead of measuring
+  --days N          of the log (${usual.days})
+  --body-days N     of the bodies (${usual.bodyDays})
+  --peak N          the busiest hour against the average (${usual.peak})`;
+
+const values = asked(
+  usage,
+  (args) =>
+    parseArgs({
+      args,
+      options: {
+        messages: { type: 'string', default: '5000' },
+        inputs: { type: 'string' },
+        save: { type: 'string' },
+        days: { type: 'string', default: String(usual.days) },
+        'body-days': { type: 'string', default: String(usual.bodyDays) },
+        peak: { type: 'string', default: String(usual.peak) },
+      },
+    }).values,
+);
 const perDay = [10e6, 100e6, 1_000e6];
 const accounts = 50_000;
 const exponents = [0.8, 1];

@@ -1,4 +1,5 @@
 import { writeFile } from 'node:fs/promises';
+import { asked } from '../support/command-line.ts';
 import { startDrain } from './throughput/drain.ts';
 import { noHaraka, startBenchedHaraka, usualSessions } from './throughput/haraka.ts';
 import { describeMachine } from './throughput/machine.ts';
@@ -145,8 +146,7 @@ function stopOnSignal(tools: Tools): void {
 }
 
 try {
-  if (process.argv.includes('--help')) console.log(usage);
-  else await main(readOptions(process.argv.slice(2)));
+  await main(asked(usage, readOptions));
 } catch (error) {
   tell(`The benchmark failed: ${(error as Error).message}`);
   process.exitCode = 1;

@@ -1,8 +1,9 @@
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { asked } from '../support/command-line.ts';
 import { clearOnExit } from './leftovers.ts';
-import { type Options, readOptions } from './options.ts';
+import { type Options, readOptions, usage } from './options.ts';
 import { Random } from './random.ts';
 import type { Result, Scenario } from './run.ts';
 import { scenarios } from './scenarios/all.ts';
@@ -109,7 +110,7 @@ async function perform(scenario: Scenario, options: Options, folder: string): Pr
 }
 
 clearOnExit();
-main(readOptions(process.argv.slice(2))).catch((error: Error) => {
+main(asked(usage, readOptions)).catch((error: Error) => {
   console.error(error instanceof TypeError ? error.message : error.stack);
   process.exitCode = 2;
 });

@@ -15,6 +15,17 @@ export interface Options {
   keep: boolean;
 }
 
+export const usage = `npm run chaos [-- options]: breaks a real service, and counts what is lost or arrives twice
+
+  --only NAMES    scenarios, or what their names begin with (all that are quick)
+  --stage NAMES   what the names of stages begin with, such as S1,S12 (all)
+  --rounds N      of each scenario (few)
+  --long          everything twenty times, and what takes long: about two hours
+  --lanes N       scenarios at once (3; 1 with --long)
+  --seed N        the same choices as the run that said it
+  --json FILE     the figures
+  --keep          leaves the ledgers where all is well, too`;
+
 /** @throws TypeError with a sentence about what is wrong */
 export function readOptions(args: string[]): Options {
   const { values } = parseArgs({

@@ -1,8 +1,9 @@
 import { writeFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import fc from 'fast-check';
+import { asked } from '../support/command-line.ts';
 import { targets } from './index.ts';
-import { type Options, readOptions } from './options.ts';
+import { type Options, readOptions, usage } from './options.ts';
 import { openPlace } from './place.ts';
 import type { Property } from './target.ts';
 
@@ -137,8 +138,7 @@ async function main(options: Options): Promise<void> {
   process.exit(all.some(({ failure }) => failure !== null) ? 1 : 0);
 }
 
-const asked = async () => main(readOptions(process.argv.slice(2)));
-asked().catch((error: Error) => {
+main(asked(usage, readOptions)).catch((error: Error) => {
   console.error(error instanceof TypeError ? error.message : error.stack);
   process.exit(2);
 });

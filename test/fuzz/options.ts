@@ -10,6 +10,14 @@ export interface Options {
   json: string | null;
 }
 
+export const usage = `npm run fuzz [-- options]: tries what is promised on whatever comes up
+
+  --minutes N     for so long (1)
+  --only NAMES    subjects or promises, such as mime or mime.2 (all)
+  --seed N        the same turns as the run that said it
+  --path PATH     with --only and --seed, straight to a counterexample
+  --json FILE     the figures`;
+
 /** @throws TypeError with a sentence about what is wrong */
 export function readOptions(args: string[]): Options {
   const { values } = parseArgs({

@@ -1,5 +1,6 @@
 import { tmpdir } from 'node:os';
 import { parseArgs } from 'node:util';
+import { wholeNumber } from '../../support/command-line.ts';
 import type { Way } from './load.ts';
 
 export const ways: readonly Way[] = ['batches', 'singles', 'smtp'];
@@ -84,34 +85,29 @@ export function readOptions(args: string[]): Options {
     },
   });
   const given = (name: string, text: string | undefined, least = 1) =>
-    text === undefined ? undefined : wholeNumber(name, text, least);
+    text === undefined ? undefined : wholeNumber(`--${name}`, text, least);
   return {
     ways: values.only.split(',').map((way) => oneOf('only', way, ways)),
-    sizes: values.size.split(',').map((size) => wholeNumber('size', size, 1)),
+    sizes: values.size.split(',').map((size) => wholeNumber('--size', size, 1)),
     tls: values.sink.split(',').map((sink) => oneOf('sink', sink, ['plain', 'starttls'] as const) === 'starttls'),
     messages: given('messages', values.messages),
-    rounds: wholeNumber('rounds', values.rounds, 1),
-    idle: wholeNumber('idle', values.idle, 0),
+    rounds: wholeNumber('--rounds', values.rounds, 1),
+    idle: wholeNumber('--idle', values.idle, 0),
     peer: values.peer,
     haraka: values.haraka,
     webhook: values.webhook,
     statements: values.statements,
     selfCheck: values['self-check'],
-    domains: wholeNumber('domains', values.domains, 1),
-    sites: wholeNumber('sites', values.sites, 1),
+    domains: wholeNumber('--domains', values.domains, 1),
+    sites: wholeNumber('--sites', values.sites, 1),
     sameBody: values['same-body'],
     clients: given('clients', values.clients),
-    perSession: wholeNumber('per-session', values['per-session'], 1),
+    perSession: wholeNumber('--per-session', values['per-session'], 1),
     json: values.json,
     folder: values.folder,
     profile: values.profile,
     env: Object.fromEntries(values.env.map(assignment)),
   };
-}
-
-function wholeNumber(name: string, text: string, least: number): number {
-  if (/^\d{1,9}$/.test(text) && Number(text) >= least) return Number(text);
-  throw new Error(`--${name} must be a whole number from ${least} on, not ${text}`);
 }
 
 function oneOf<T extends string>(name: string, text: string, of: readonly T[]): T {
