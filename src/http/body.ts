@@ -75,8 +75,7 @@ async function readAll<Made>(
   if (declared > limit) throw refuse();
   const body = new Assembly(declared);
   try {
-    // The iterator would otherwise destroy the connection of a body that is refused half way, and the answer with it.
-    for await (const chunk of req.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
+    for await (const chunk of chunksOf(req)) {
       inFlight += chunk.length;
       body.add(chunk);
       held.set(req, body.size);
@@ -86,6 +85,16 @@ async function readAll<Made>(
     return await use(await body.bytes());
   } finally {
     body.release();
+  }
+}
+
+async function* chunksOf(req: IncomingMessage): AsyncGenerator<Buffer, void> {
+  try {
+    // The iterator would otherwise destroy the connection of a body that is refused half way, and the answer with it.
+    yield* req.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>;
+  } catch {
+    // A client that hangs up. By the error alone it could as well be the database that did.
+    throw invalidRequest('the body ended before all of it was there');
   }
 }
 

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Middleware } from 'koa';
 import { isUnavailable } from '../db/client.ts';
-import { ApiError, methodNotAllowed, notFound, unauthorized, unavailable } from '../errors.ts';
+import { ApiError, invalidRequest, methodNotAllowed, notFound, unauthorized, unavailable } from '../errors.ts';
 import { newId } from '../ids.ts';
 import type { Logger } from '../log.ts';
 import type { Metrics } from '../metrics.ts';
@@ -61,6 +61,13 @@ export function securityHeaders(https: boolean): Middleware {
     await next();
   };
 }
+
+/** RFC 9112 section 3.2: by HTTP/1.1 a request names its host, and once. With two, a proxy may have gone by the other. */
+export const demandHost: Middleware = async function demandHost(ctx, next) {
+  const hosts = ctx.req.headersDistinct.host?.length ?? 0;
+  if (hosts > 1 || (hosts === 0 && ctx.req.httpVersion !== '1.0')) throw invalidRequest('Host: must be there, once');
+  await next();
+};
 
 /** The one place that writes an error body. */
 export const errors: Middleware = async function errors(ctx, next) {

@@ -25,15 +25,20 @@ const usualPatience: Patience = { headersMs: 15_000, requestMs: 120_000, checked
 
 /** @throws Error with `code` EADDRINUSE and the like */
 export async function listen(app: Koa, host: string, port: number, patience = usualPatience): Promise<HttpServer> {
+  const answer = app.callback();
   const server = createServer(
     {
+      // The app refuses what has none: Node would do so without a body, and without an id.
+      requireHostHeader: false,
       headersTimeout: patience.headersMs,
       requestTimeout: patience.requestMs,
       connectionsCheckingInterval: patience.checkedEveryMs,
       keepAliveTimeout: 65_000,
     },
-    app.callback(),
+    answer,
   );
+  // What else than `100-continue` is expected is nothing to us, and need not be (RFC 9110 section 10.1.1).
+  server.on('checkExpectation', answer);
   server.on('clientError', (_error, socket) => {
     if (!socket.writable) {
       socket.destroy();

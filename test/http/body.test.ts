@@ -1,8 +1,13 @@
 import { once } from 'node:events';
 import net from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import Koa from 'koa';
+import { pino } from 'pino';
 import t from 'tap';
-import { securityHeaders } from '../../src/http/middleware.ts';
+import { readJson } from '../../src/http/body.ts';
+import { accessLog, errors, requestId, securityHeaders } from '../../src/http/middleware.ts';
+import { listen } from '../../src/http/server.ts';
+import { Metrics } from '../../src/metrics.ts';
 import { buildSender } from '../support/build.ts';
 import { createDatabase } from '../support/db.ts';
 import { startGate } from '../support/gate.ts';
@@ -321,6 +326,7 @@ t.test('every answer has an id and its security headers, and an error nothing bu
   t.equal(ids.size, cases.length, 'no two have the same id');
 
   const close = 'Host: evil.example\r\nX-Forwarded-Host: evil.example\r\nConnection: close\r\n';
+  const noHost = /^HTTP\/1\.1 400 .*\{"error":"invalid request","detail":"Host: must be there, once"\}$/s;
   for (const [request, answered] of [
     [`GET / HTTP/1.1\r\n${close}\r\n`, /^HTTP\/1\.1 200 /],
     [`NONSENSE / HTTP/1.1\r\n${close}\r\n`, /^HTTP\/1\.1 400 .*\r\n\r\n\{"error":"invalid request"\}$/s],
@@ -333,12 +339,48 @@ t.test('every answer has an id and its security headers, and an error nothing bu
       `POST /api/v1/emails HTTP/1.1\r\n${close}Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`,
       /^HTTP\/1\.1 400 /,
     ],
+    ['GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n', noHost],
+    [`GET /healthz HTTP/1.1\r\nHost: other.example\r\n${close}\r\n`, noHost],
+    ['GET /healthz HTTP/1.0\r\n\r\n', /^HTTP\/1\.1 200 /],
+    [`GET /healthz HTTP/1.1\r\n${close}Expect: something\r\n\r\n`, /^HTTP\/1\.1 200 .*\{"status":"ok"\}$/s],
+    [
+      `PUT /healthz HTTP/1.1\r\n${close}Expect: something\r\n\r\n`,
+      /^HTTP\/1\.1 405 .*\{"error":"method not allowed"\}$/s,
+    ],
   ] as const) {
     const { got } = await converse(node, [request]);
     t.match(got, answered, request.slice(0, 20).replaceAll(/[^ -~]/g, '?'));
     t.match(got, /^X-Request-Id: [0-9a-f-]{36}\r$/m);
     t.notMatch(got, /evil\.example/);
   }
+});
+
+t.test('a client that hangs up within its body is not taken for a database that is away', async (t) => {
+  const lines: Record<string, unknown>[] = [];
+  const log = pino({ level: 'info' }, { write: (line: string) => void lines.push(JSON.parse(line)) });
+  const app = new Koa();
+  app.use(requestId(log)).use(accessLog(new Metrics())).use(errors);
+  app.use(async (ctx) => {
+    ctx.body = await readJson(ctx, MB);
+  });
+  const server = await listen(app, '127.0.0.1', 0);
+  t.teardown(() => server.close(0));
+  const begun = 'POST /x HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n';
+  for (const rest of [
+    'Content-Length: 100\r\n\r\n{',
+    'Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n',
+    'Transfer-Encoding: chunked\r\n\r\nzz\r\n',
+  ]) {
+    const before = lines.length;
+    const socket = net.connect(server.port, '127.0.0.1');
+    socket.on('error', () => {});
+    socket.write(begun + rest);
+    await sleep(50);
+    socket.destroy();
+    await eventually(async () => lines.length > before);
+    t.match(lines.slice(before), [{ status: 400, msg: 'request' }], rest);
+  }
+  t.equal(lines.length, 3, 'and nothing is said to be wrong');
 });
 
 t.test('without its database the service says 503 and comes back by itself', async (t) => {
