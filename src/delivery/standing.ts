@@ -107,12 +107,16 @@ export class Standing {
   async readOrders(): Promise<void> {
     const given = await orders.list(this.#db);
     this.#paused = new Set(given.filter(({ pausedAt }) => pausedAt !== null).map(({ name }) => name));
-    const before = this.#flushes;
-    this.#flushes = new Map(given.flatMap(({ name, flushedAt }) => (flushedAt ? [[name, flushedAt]] : [])));
-    for (const [name, at] of this.#flushes) {
-      // What stood there when this node began concerns what it had not seen yet.
-      if (before !== null && at > (before.get(name) ?? new Date(0))) await this.#flush(name);
+    const flushes = new Map(given.flatMap(({ name, flushedAt }) => (flushedAt ? [[name, flushedAt]] : [])));
+    // What stood there when this node began concerns what it had not seen yet.
+    const heard = this.#flushes ?? flushes;
+    for (const [name, at] of flushes) {
+      if (at <= (heard.get(name) ?? new Date(0))) continue;
+      await this.#flush(name);
+      // Not before it is done: where the database is away, it and those behind it are tried again.
+      heard.set(name, at);
     }
+    this.#flushes = flushes;
   }
 
   async #flush(name: string): Promise<void> {

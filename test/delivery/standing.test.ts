@@ -1,4 +1,5 @@
 import t from 'tap';
+import { flush } from '../../src/core/destination-orders.ts';
 import type { AttemptRecord } from '../../src/delivery/attempt.ts';
 import { Standing } from '../../src/delivery/standing.ts';
 import { newId } from '../../src/ids.ts';
@@ -111,4 +112,33 @@ t.test('a second MX host of somebody else that wants less slows its destination 
   t.match(await standing.siteOf('a.test'), { name: 'a.test' });
   t.match(await say('b.test', 'mx.provider.test'), { verdict: 'slower', moved: false });
   t.equal(windowOf('Provider'), 2);
+});
+
+t.test('a flush that is heard of while the database goes away is made up for', async (t) => {
+  const db = await openDatabase(t);
+  const zone = await startZone({});
+  const transport = createTransport({ ehloName: 'us.test', resolver: zone.resolver });
+  t.teardown(async () => {
+    await transport.close();
+    await zone.close();
+  });
+  const standing = new Standing(db, transport, [], { backoffMs: 600_000, longestMs: 600_000 });
+  const names = ['one.test', 'two.test', 'three.test'];
+  const sites = names.map((name) => ({ name, connections: 5, perMinute: null, perConnection: null }));
+  for (const site of sites) standing.throttle.end(standing.throttle.begin(site), 'unreachable', 'gone');
+  const turns = () => sites.map((site) => standing.throttle.turn(site).when);
+  await standing.readOrders();
+  for (const name of names) await flush(db, name, [name]);
+  await db.query({ text: 'ALTER TABLE destination_wakings RENAME TO elsewhere' });
+  await t.rejects(standing.readOrders());
+  t.not(turns()[2], 'now', 'it did not come to the last');
+  await db.query({ text: 'ALTER TABLE elsewhere RENAME TO destination_wakings' });
+  await db.query({ text: 'DELETE FROM destination_wakings' });
+  await standing.readOrders();
+  t.strictSame(turns(), ['now', 'now', 'now']);
+  const asked = async () => (await db.query({ text: 'SELECT name FROM destination_wakings' })).length;
+  t.equal(await asked(), 3);
+  await db.query({ text: 'DELETE FROM destination_wakings' });
+  await standing.readOrders();
+  t.equal(await asked(), 0, 'and each once');
 });
