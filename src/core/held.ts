@@ -13,8 +13,8 @@ export const heldNotes = [heldNote, crashedNote];
 const isHeld = `waiting_for IN (${heldNotes.map((note) => `'${note}'`).join(', ')})`;
 
 /**
- * SQL: the ids of the emails of which a recipient is held, as an array, so that they are looked for once, by the index of
- * what waits, and emails then by their ids.
+ * SQL: the ids of the emails of which a recipient is held, as an array, so that they are looked for once, by
+ * `recipients_held_idx`, whose words these are, and emails then by their ids.
  *
  * @param account the parameter with its id; null: of all accounts
  */

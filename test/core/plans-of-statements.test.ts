@@ -1,6 +1,8 @@
 import t from 'tap';
 import { flush } from '../../src/core/destination-orders.ts';
 import * as destinations from '../../src/core/destinations.ts';
+import { conditions } from '../../src/core/email-filter.ts';
+import { crashedNote, heldNote } from '../../src/core/held.ts';
 import * as hold from '../../src/core/hold.ts';
 import { wakeDue } from '../../src/core/mail-lines.ts';
 import { claim, sweep } from '../../src/core/recipients.ts';
@@ -248,3 +250,43 @@ t.test('loading calls reads those, however many endpoints there are and whatever
     await session.query({ text: 'COMMIT' });
   });
 });
+
+t.test(
+  'what is held is found among what a pause keeps, however much that is and whatever the statistics say',
+  async (t) => {
+    const db = await openDatabase(t);
+    const sender = await buildSender(db, Buffer.alloc(32));
+    const none = { status: null, type: null, tag: null, from: null, to: null, domain: null, q: null };
+    const found = async (accountId: string | null) => {
+      const { where, values } = conditions({ accountId, ...none, held: true, createdAfter: null, createdBefore: null });
+      return db.transaction(async (tx) => {
+        const before = await read(tx);
+        const emails = await tx.query({ text: `SELECT id FROM emails WHERE ${where}`, values });
+        return { emails: emails.length, rows: (await read(tx)) - before };
+      });
+    };
+    const pause = (emails: number) =>
+      scheduleMany(db, sender, { emails, to: 'paused.test', at: destinations.pausedUntil });
+    await pause(3_000);
+    let held = 0;
+    for (const [statistics, note] of [
+      ['no', heldNote],
+      ['new', crashedNote],
+      ['old', heldNote],
+    ]) {
+      if (statistics === 'new') await db.query({ text: 'ANALYZE recipients' });
+      if (statistics === 'old') await pause(3_000);
+      await db.query({
+        text: `UPDATE recipients SET waiting_for = $1
+              WHERE email_id = (SELECT email_id FROM recipients WHERE waiting_for IS NULL LIMIT 1)`,
+        values: [note],
+      });
+      held += 1;
+      for (const accountId of [sender.account.id, null]) {
+        const { emails, rows } = await found(accountId);
+        t.equal(emails, held);
+        t.ok(rows < 10, `${rows} rows, with ${statistics} statistics`);
+      }
+    }
+  },
+);
