@@ -1,8 +1,8 @@
 import type { Attempt, Email, Recipient, Return } from '../generated/prisma/client.ts';
 import { type Classification, saysNobodyThere } from '../smtp/deliver.ts';
+import { crashedNote, heldNote } from './held.ts';
 import { tlsSetting } from './outgoing.ts';
 import type { TlsOutlook } from './tls-outlook.ts';
-import { crashedNote, heldNote } from './uncertainty.ts';
 import { waiting as waitingForWarmUp } from './warm-up.ts';
 
 /** Where a recipient is and why, for a person and for a program. */

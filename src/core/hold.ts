@@ -2,8 +2,8 @@ import type { Database, Sql } from '../db/client.ts';
 import { unseen } from '../db/prepared.ts';
 import { newId } from '../ids.ts';
 import type { Queue } from '../queue.ts';
+import { heldNotes } from './held.ts';
 import { inOneOrder, settleAs, type Undecided } from './settlement.ts';
-import { heldNotes } from './uncertainty.ts';
 import { type Key, walk } from './waiting.ts';
 
 /**

@@ -2,7 +2,7 @@ import type { Database, Sql } from '../db/client.ts';
 import type { Logger } from '../log.ts';
 import { letGo } from '../queue.ts';
 import { pausedUntil } from './destinations.ts';
-import { crashedNote } from './uncertainty.ts';
+import { crashedNote } from './held.ts';
 
 /** A node not seen for this long is dead, and what it had claimed is free. */
 export const deadAfterMs = 30_000;

@@ -11,8 +11,6 @@ import type { Sender } from './keys.ts';
 import { demandOwn } from './scheduling.ts';
 import { settleAs } from './settlement.ts';
 
-export { crashedNote, heldNote, heldNotes } from './held.ts';
-
 /** What to do after an attempt that ended between the final dot and the answer to it. */
 export const uncertainPolicies = ['retry', 'hold'] as const;
 

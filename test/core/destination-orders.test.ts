@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import * as orders from '../../src/core/destination-orders.ts';
 import { pausedUntil, waitingForPause } from '../../src/core/destinations.ts';
-import { heldNote } from '../../src/core/uncertainty.ts';
+import { heldNote } from '../../src/core/held.ts';
 import type { Database, Sql } from '../../src/db/client.ts';
 import { addUpkeep } from '../../src/delivery/upkeep.ts';
 import { silentLog } from '../../src/log.ts';

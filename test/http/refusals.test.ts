@@ -1,6 +1,6 @@
 import t from 'tap';
 import { pausedUntil } from '../../src/core/destinations.ts';
-import { heldNote } from '../../src/core/uncertainty.ts';
+import { heldNote } from '../../src/core/held.ts';
 import { newId } from '../../src/ids.ts';
 import { buildSender, builtPassword } from '../support/build.ts';
 import { type Json, operations } from '../support/contract.ts';
