@@ -3,9 +3,9 @@ import { constants } from 'node:os';
 import { join } from 'node:path';
 import { type Config, ConfigError, readConfig } from '../config.ts';
 import { keyringIn, readSecrets, type Secrets } from '../data-dir.ts';
-import { connect, type Database, type Sql } from '../db/client.ts';
+import { connect, type Database } from '../db/client.ts';
 import { runningUrl, startEmbedded } from '../db/embedded.ts';
-import { isMigrated, migrate } from '../db/migrate.ts';
+import { migrate, schemaOf } from '../db/migrate.ts';
 import { silentLog } from '../log.ts';
 import { type Keyring, keyringOf } from '../seal.ts';
 import { StartError } from '../start-error.ts';
@@ -41,8 +41,9 @@ export async function withDatabase<T>(
     const db = connect(url, silentLog, connections);
     try {
       const opened = { config, url, db, keyring };
-      if (joined && (await isUnprepared(db))) return await before(opened);
-      if (joined && !(await isMigrated(db)))
+      const schema = joined ? await schemaOf(db) : 'ours';
+      if (schema === 'none') return await before(opened);
+      if (schema === 'other')
         throw new StartError(
           'the database is that of another version of Sendwright: run sendwright migrate, or start this one on it once',
         );
@@ -51,16 +52,6 @@ export async function withDatabase<T>(
       await db.close();
     }
   });
-}
-
-/** Whether nothing was ever migrated here: it is a new database, or another program's. */
-export async function isUnprepared(db: Sql): Promise<boolean> {
-  const [table] = await db.query<{ there: boolean }>({
-    text: `SELECT to_regclass('_prisma_migrations') IS NOT NULL AS there`,
-  });
-  if (!table?.there) return true;
-  const done = await db.query({ text: 'SELECT FROM _prisma_migrations WHERE finished_at IS NOT NULL LIMIT 1' });
-  return done.length === 0;
 }
 
 /** @throws StartError */

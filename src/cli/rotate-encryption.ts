@@ -3,12 +3,12 @@ import { type Config, ConfigError, readConfig } from '../config.ts';
 import { RotationRefused, rotate } from '../core/key-rotation.ts';
 import { keyringIn, readSecrets, type Secrets, writeSecrets } from '../data-dir.ts';
 import { connect, type Database } from '../db/client.ts';
-import { migrate } from '../db/migrate.ts';
+import { migrate, schemaOf } from '../db/migrate.ts';
 import { silentLog } from '../log.ts';
 import { type EncryptionKey, type Keyring, keyringOf } from '../seal.ts';
 import { StartError } from '../start-error.ts';
 import type { Command } from './command.ts';
-import { existingSecrets, isUnprepared, onEmbedded, refuseUnprepared } from './database.ts';
+import { existingSecrets, onEmbedded, refuseUnprepared } from './database.ts';
 
 type Say = (sentence: string) => void;
 
@@ -89,7 +89,7 @@ async function rotateEmbedded(config: Config, secrets: Secrets, keys: Keys, say:
 async function demandTables(db: Database): Promise<void> {
   const [row] = await db.query<{ there: boolean }>({ text: `SELECT to_regclass('erasures') IS NOT NULL AS there` });
   if (row?.there) return;
-  if (await isUnprepared(db)) await refuseUnprepared();
+  if ((await schemaOf(db)) === 'none') await refuseUnprepared();
   throw new StartError('the database is that of an older Sendwright: start this one on it once, and run this again');
 }
 

@@ -46,17 +46,20 @@ export async function migrate(url: string, now: Date = new Date()): Promise<stri
   }
 }
 
-/** Whether the database has what prisma/migrations holds, and nothing else. */
-export async function isMigrated(db: Sql): Promise<boolean> {
+/** `none`: nothing was ever migrated here, it is a new database or another program's. `ours`: what prisma/migrations holds, and nothing else. */
+export type Schema = 'none' | 'ours' | 'other';
+
+export async function schemaOf(db: Sql): Promise<Schema> {
   const [table] = await db.query<{ there: boolean }>({
     text: `SELECT to_regclass('_prisma_migrations') IS NOT NULL AS there`,
   });
-  if (!table?.there) return false;
+  if (!table?.there) return 'none';
   const rows = await db.query<{ name: string }>({
     text: 'SELECT migration_name AS name FROM _prisma_migrations WHERE finished_at IS NOT NULL AND rolled_back_at IS NULL',
   });
+  if (rows.length === 0) return 'none';
   const applied = rows.map(({ name }) => name).sort();
-  return applied.join() === (await names()).join();
+  return applied.join() === (await names()).join() ? 'ours' : 'other';
 }
 
 async function names(): Promise<string[]> {
