@@ -42,6 +42,12 @@ export async function readJson(
   return (await readJsonObject(ctx, limit, mostValues)).value;
 }
 
+/** The same for a call in which nothing has to be said: without a body it says nothing. */
+export async function readOptionalJson(ctx: Context, limit: number): Promise<Record<string, unknown>> {
+  const { 'content-length': length = '0', 'transfer-encoding': encoding } = ctx.req.headers;
+  return Number(length) === 0 && encoding === undefined ? {} : readJson(ctx, limit);
+}
+
 /**
  * Reads a JSON object of at most `limit` bytes. Its structure is checked before it is parsed: a few megabytes of brackets
  * would otherwise stop the process for seconds.

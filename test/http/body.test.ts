@@ -180,6 +180,29 @@ t.test('only JSON that is not compressed is read: DOS-01', async (t) => {
     );
 });
 
+t.test('where nothing has to be said there may be no body', async (t) => {
+  const { node, key, token } = await start(t);
+  const made = await node.call('POST', '/api/v1/templates', {
+    token,
+    body: { name: 'n', subject: 's', text: 'Hello' },
+  });
+  const added = await node.call('POST', '/api/v1/domains', { token, body: { domain: 'empty.example.com' } });
+  const login = { Authorization: `Bearer ${token}` };
+  const render = `/api/v1/templates/${made.body.template.id}/render`;
+  for (const [path, headers, member] of [
+    [render, { 'X-API-Key': key }, 'text'],
+    [`/api/v1/domains/${added.body.domain.id}/rotate-dkim`, login, 'dkim_keys'],
+  ] as const) {
+    const { status, body } = await post(node, path, headers, '');
+    t.equal(status, 200, path);
+    t.ok(member in body, path);
+    // What is there has to be JSON all the same.
+    t.equal((await post(node, path, headers, 'a=b')).status, 415, path);
+    t.equal((await post(node, path, { ...headers, 'Content-Type': 'application/json' }, ' ')).status, 400, path);
+  }
+  t.equal((await post(node, '/api/v1/templates', login, '')).status, 415, 'others need one');
+});
+
 t.test('a body that is too large is refused before it is read, and the client gets to see that: DOS-01', async (t) => {
   const { node } = await start(t);
   const limit = 16 * 1024;

@@ -275,7 +275,7 @@ export const domainGroup: Group = {
         'Answers with the record to publish, under `dkim_keys`. The new key signs as soon as that is seen, at the next `verify` or by itself within minutes; until then the old one does. It replaces one of its algorithm that still waits. Leave the old record in DNS for a week: mail that it signed may still be verified.',
       access: 'login',
       params,
-      body: { schema: newDkimKey, example: { algorithm: 'rsa' } },
+      body: { schema: newDkimKey, example: { algorithm: 'rsa' }, optional: true },
       answer: {
         description: 'The key waits for its record.',
         schema: z.object(domainWithRecords),

@@ -20,7 +20,8 @@ export interface Operation {
   query?: z.ZodType;
   /** Takes an `Idempotency-Key`. */
   idempotent?: true;
-  body?: { schema: z.ZodType; example: unknown };
+  /** `optional`: there may be none. */
+  body?: { schema: z.ZodType; example: unknown; optional?: true };
   answer: Answer;
   /** Beside those that all operations of this kind share. */
   refusals?: Refusal[];
@@ -58,7 +59,7 @@ export function toOpenApi(operation: Operation, tag: string, named: Record<strin
     ...(body
       ? {
           requestBody: {
-            required: true,
+            required: !body.optional,
             content: { 'application/json': { schema: toJsonSchema(body.schema, named), example: body.example } },
           },
         }

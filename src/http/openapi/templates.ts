@@ -186,7 +186,11 @@ export const templateGroup: Group = {
       description: 'What an email would say with these values. Nothing is sent.',
       access: { key: 'read', orLogin: true },
       params,
-      body: { schema: previewRequest, example: { variables: { NAME: 'Ann', ORDER: 7 }, version: 'draft' } },
+      body: {
+        schema: previewRequest,
+        example: { variables: { NAME: 'Ann', ORDER: 7 }, version: 'draft' },
+        optional: true,
+      },
       answer: {
         description: 'The rendered template.',
         schema: rendered,

@@ -9,7 +9,7 @@ import { dkimAlgorithms } from '../../mail/dkim.ts';
 import { poolName, type SendingPools } from '../../sending-pools.ts';
 import { tlsLevels } from '../../smtp/tls-names.ts';
 import { demandLogin, type Session } from '../auth.ts';
-import { readJson } from '../body.ts';
+import { readJson, readOptionalJson } from '../body.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
 import { line, oneOf, parse, part, text } from '../validation.ts';
@@ -105,7 +105,7 @@ export function domainRoutes(router: Router, services: Services): void {
 
   router.post('/domains/:id/rotate-dkim', ...loggedIn, async (ctx) => {
     const { accountId } = ctx.state.session as Session;
-    const input = parse(newDkimKey, await readJson(ctx, bodyLimit));
+    const input = parse(newDkimKey, await readOptionalJson(ctx, bodyLimit));
     const { algorithm, private_key: privateKey, selector } = input;
     const id = ctx.params.id ?? '';
     await dkimKeys.rotate(db, accountId, id, { algorithm, privateKey, selector }, { keyring });

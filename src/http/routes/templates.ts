@@ -3,7 +3,7 @@ import { z } from 'zod';
 import * as templates from '../../core/templates.ts';
 import { formatMailbox } from '../../mail/address.ts';
 import { demandLoginOrKey } from '../auth.ts';
-import { readJson } from '../body.ts';
+import { readJson, readOptionalJson } from '../body.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
 import { givenContent, newTemplate, previewRequest, templateChanges } from '../template-fields.ts';
@@ -57,7 +57,7 @@ export function templateRoutes(router: Router, services: Services): void {
   });
 
   router.post('/templates/:id/render', reader, async (ctx) => {
-    const { variables, version } = parse(previewRequest, await readJson(ctx, bodyLimit));
+    const { variables, version } = parse(previewRequest, await readOptionalJson(ctx, bodyLimit));
     const rendered = await templates.preview(db, ctx.state.accountId, ctx.params.id ?? '', {
       variables: variables ?? {},
       version: version ?? 'draft',
