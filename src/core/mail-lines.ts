@@ -24,8 +24,13 @@ const wokenAtOnce = 5_000;
 /** What goes past the head of a line may go beyond both. */
 const roomPast = roomInQueue + roomBeyond + 500;
 
-/** How far into a line it is looked for what could go past its head: each looked at costs about a microsecond. */
+/** How far into a line it is looked for what could go past its head: each looked at costs about half a microsecond. */
 const lookedAt = 50_000;
+
+/** What was looked for in vain is not looked for again for so many times as long: that takes a hundredth of the time, whatever there is to look through. */
+const restPerLook = 100;
+/** At the most, as mail may have come meanwhile that has to wait for it. */
+const longestRestMs = 15_000;
 
 /** Transactional mail comes before marketing; within each, accounts with little under way before those with much. */
 function priorityOf(type: EmailType, ahead: number): number {
@@ -164,6 +169,24 @@ export async function wakePast(db: Database, queue: Queue, supplied: string[]): 
   });
   if (woken > 0) queue.wake();
   return woken;
+}
+
+/**
+ * `wakePast` with rests: each full line costs as much as there is to look through, and while one site has all of it that is
+ * in vain each time. One line takes 10 to 30 ms, and is looked through each time; ten of them are not.
+ *
+ * @param now in ms
+ */
+export function wakingPast(db: Database, queue: Queue, now = () => performance.now()) {
+  let restsUntil = Number.NEGATIVE_INFINITY;
+  return async (supplied: string[]): Promise<number> => {
+    const began = now();
+    if (began < restsUntil) return 0;
+    const woken = await wakePast(db, queue, supplied);
+    const ended = now();
+    if (woken === 0) restsUntil = ended + Math.min((ended - began) * restPerLook, longestRestMs);
+    return woken;
+  };
 }
 
 /** SQL: the lines, what is in one of them (of `line`), and which of that has no job. */

@@ -29,8 +29,9 @@ export function addUpkeep(
     while ((await lines.wakeDue(db, queue)).more);
   });
 
+  const wakePast = lines.wakingPast(db, queue);
   rounds.every(pastEveryMs, 'wake past full lines', async () => {
-    await lines.wakePast(db, queue, [...supplied()]);
+    await wakePast([...supplied()]);
   });
 
   rounds.every(ordersEveryMs, 'rest of orders', (stop) => orders.wakeRest(db, log, stop));

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { wakeDue, wakePast } from '../../src/core/mail-lines.ts';
+import { wakeDue, wakePast, wakingPast } from '../../src/core/mail-lines.ts';
 import { claim, park, release } from '../../src/core/recipients.ts';
 import { completeIndexes } from '../../src/db/indexes.ts';
 import type { EmailType } from '../../src/generated/prisma/enums.ts';
@@ -125,6 +125,38 @@ t.test('what is all for one slow destination lets mail to others past', async (t
   });
   t.equal(await wakePast(db, queue, ['slow.test']), 0, 'where there is room again the line goes in its order');
   t.match(await wakeDue(db, queue), { woken: 600 });
+});
+
+t.test('what is looked through in vain is left alone for a while, by how long that took', async (t) => {
+  const { db, queue } = await openQueue(t);
+  const sender = await buildSender(db, Buffer.alloc(32));
+  const schedule = (emails: number, to: string, agoMs: number) =>
+    scheduleMany(db, sender, { emails, to, at: new Date(Date.now() - agoMs) });
+  await schedule(room + 100, 'slow.test', 60_000);
+  t.match(await wakeDue(db, queue), { woken: room });
+  let time = 0;
+  let lookMs = 40;
+  const timed = {
+    ...db,
+    transaction<T>(work: Parameters<typeof db.transaction<T>>[0]) {
+      time += lookMs;
+      return db.transaction(work);
+    },
+  };
+  const past = wakingPast(timed, queue, () => time);
+  t.equal(await past(['slow.test']), 0);
+  await schedule(2, 'fine.test', 1_000);
+  time += 3_999;
+  t.equal(await past(['slow.test']), 0, 'a hundred times as long');
+  time += 1;
+  t.equal(await past(['slow.test']), 2);
+  await schedule(3, 'fine.test', 1_000);
+  t.equal(await past(['slow.test']), 3, 'what was not in vain goes on');
+  lookMs = 1_000;
+  t.equal(await past(['slow.test']), 0);
+  await schedule(1, 'fine.test', 1_000);
+  time += 15_000;
+  t.equal(await past(['slow.test']), 1, 'and never longer than mail can wait');
 });
 
 t.test('QUE-05: an account has a line for each type, and transactional mail never waits for marketing', async (t) => {
