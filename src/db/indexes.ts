@@ -81,7 +81,7 @@ async function listMissing(db: Sql): Promise<Missing[]> {
              FROM pg_class i JOIN pg_index x ON x.indexrelid = i.oid
              JOIN pg_inherits h ON h.inhparent = x.indrelid AND NOT h.inhdetachpending
              JOIN pg_class p ON p.oid = h.inhrelid
-            WHERE i.relkind = 'I' AND i.relnamespace = current_schema()::regnamespace
+            WHERE i.relkind = 'I' AND NOT x.indisvalid AND i.relnamespace = current_schema()::regnamespace
               AND NOT EXISTS (SELECT FROM pg_inherits own JOIN pg_index o ON o.indexrelid = own.inhrelid
                                WHERE own.inhparent = i.oid AND o.indrelid = p.oid)
             ORDER BY p.relname DESC, i.relname`,
