@@ -113,9 +113,22 @@ function actionOf(text: string, status: string | null): Action {
 
 /** The address in `rfc822; <a@b.c>`, null when there is none. */
 export function addressIn(value: string): string | null {
-  const bare = value.slice(0, 1_000).replace(/^[A-Za-z0-9-]{1,20}[ \t]*;/, '');
+  const bare = fromUtf8Xtext(value.slice(0, 1_000)).replace(/^[A-Za-z0-9-]{1,20}[ \t]*;/, '');
   return /[^\s<>()[\]:;,"]{1,64}@[^\s<>()[\]:;,"@]{1,253}/.exec(bare)?.[0].replace(/\.$/, '') ?? null;
 }
+
+/** RFC 6533 section 3: where an address of the type `utf-8` cannot stand as it is, `\x{7528}` is a character of it. */
+const fromUtf8Xtext = (value: string) =>
+  /^utf-8[ \t]*;/i.test(value)
+    ? value.replaceAll(/\\x\{([0-9A-F]{2,6})\}/gi, (whole, hex: string) => {
+        const code = Number.parseInt(hex, 16);
+        const isCharacter = code > 0x9f && code <= 0x10ffff && (code & 0xfffff800) !== 0xd800;
+        return isCharacter ? String.fromCodePoint(code) : (specials[code] ?? whole);
+      })
+    : value;
+
+/** What is always written so: of ASCII nothing else can be part of an address. */
+const specials: Record<number, string> = { 43: '+', 61: '=', 92: '\\' };
 
 /** RFC 3461 section 4: `+2B` stands for a plus. */
 const fromXtext = (text: string) =>

@@ -110,7 +110,7 @@ function typeOf(header: LooseHeader, otherwise: string): Pick<LoosePart, 'type' 
   const value = header.get('content-type');
   if (value === '') return { type: otherwise, parameters: new Map() };
   try {
-    const { value: type, parameters } = parseParameters(value);
+    const { value: type, parameters } = parseParameters(value, true);
     return { type: type.trim() || otherwise, parameters };
   } catch {
     return { type: value.split(';')[0]?.trim().toLowerCase() ?? otherwise, parameters: new Map() };

@@ -13,9 +13,11 @@ const mostParameters = 100;
  * Takes a field apart that has parameters (RFC 2045 section 5.1), joins continued ones and decodes those with a charset
  * (RFC 2231), and encoded-words where they should not be, as many clients write names of files. Comments are dropped.
  *
- * @throws {MimeError} when a parameter is there twice, or in a charset that is not known
+ * @param loosely whether what is wrong is got over: of two parameters the first counts, and the octets of a charset that is not
+ *   known are Latin-1
+ * @throws {MimeError} unless `loosely`, when a parameter is there twice, or in a charset that is not known; when there are too many
  */
-export function parseParameters(text: string): Parameterised {
+export function parseParameters(text: string, loosely = false): Parameterised {
   const [value = '', ...pieces] = split(text);
   if (pieces.length > mostParameters) throw new MimeError(`a field has more than ${mostParameters} parameters`);
   const raw = new Map<string, string>();
@@ -23,12 +25,13 @@ export function parseParameters(text: string): Parameterised {
     const equals = piece.indexOf('=');
     if (equals === -1) continue;
     const name = piece.slice(0, equals).trim().toLowerCase();
+    if (raw.has(name) && loosely) continue;
     if (raw.has(name)) throw new MimeError(`the parameter ${name} is there twice`);
     raw.set(name, unquote(piece.slice(equals + 1).trim()));
   }
   const parameters = new Map<string, string>();
   for (const name of new Set([...raw.keys()].map((key) => key.split('*', 1)[0] ?? ''))) {
-    parameters.set(name, joined(raw, name) ?? decodeWords(raw.get(name) ?? ''));
+    parameters.set(name, joined(raw, name, loosely) ?? decodeWords(raw.get(name) ?? ''));
   }
   return { value: value.trim().toLowerCase(), parameters };
 }
@@ -71,9 +74,9 @@ function unquote(value: string): string {
 }
 
 /** The sections `name*0`, `name*1*`, ... in order, or `name*`; null when the parameter is not written so. */
-function joined(raw: Map<string, string>, name: string): string | null {
+function joined(raw: Map<string, string>, name: string, loosely: boolean): string | null {
   const extended = raw.get(`${name}*`);
-  if (extended !== undefined) return decode([{ text: extended, encoded: true }]);
+  if (extended !== undefined) return decode([{ text: extended, encoded: true }], loosely);
   const sections: { text: string; encoded: boolean }[] = [];
   for (;;) {
     const plain = raw.get(`${name}*${sections.length}`);
@@ -81,10 +84,10 @@ function joined(raw: Map<string, string>, name: string): string | null {
     if (plain === undefined && encoded === undefined) break;
     sections.push({ text: encoded ?? plain ?? '', encoded: encoded !== undefined });
   }
-  return sections.length > 0 ? decode(sections) : null;
+  return sections.length > 0 ? decode(sections, loosely) : null;
 }
 
-function decode(sections: { text: string; encoded: boolean }[]): string {
+function decode(sections: { text: string; encoded: boolean }[], loosely: boolean): string {
   let charset = 'utf-8';
   const bytes = sections.map(({ text, encoded }, index) => {
     if (!encoded) return Buffer.from(text);
@@ -95,6 +98,7 @@ function decode(sections: { text: string; encoded: boolean }[]): string {
   try {
     return new TextDecoder(charset, { fatal: true }).decode(Buffer.concat(bytes));
   } catch {
+    if (loosely) return Buffer.concat(bytes).toString('latin1');
     throw new MimeError('a parameter holds bytes that are not of its charset, or that charset is not known');
   }
 }

@@ -35,6 +35,53 @@ t.test('MAIL-05: however its lines end, and wherever it is cut, it is read witho
   }
 });
 
+/** A report of one recipient, with this Content-Type and Final-Recipient. */
+const reportOf = (contentType: string, recipient = 'rfc822; ann@example.test') =>
+  Buffer.from(
+    [
+      ...['From: MAILER-DAEMON@mx.test', 'Subject: Undelivered Mail', `Content-Type: ${contentType}`, '', '--b'],
+      ...['Content-Type: message/delivery-status', '', 'Reporting-MTA: dns; mx.test', ''],
+      ...[
+        `Final-Recipient: ${recipient}`,
+        'Action: failed',
+        'Diagnostic-Code: smtp; 550 5.1.1 no such user',
+        '',
+        '--b--',
+      ],
+    ].join('\r\n'),
+  );
+
+t.test('MAIL-05: a parameter that is there twice, or in a charset that nobody knows, hides no report', async (t) => {
+  for (const type of [
+    'multipart/report; report-type=delivery-status; report-type=delivery-status; boundary=b',
+    'multipart/report; boundary=b; boundary=other',
+    "multipart/report; report-type*=x-none''delivery-status; boundary=b",
+  ]) {
+    const expected = { kind: 'bounce', says: [['ann@example.test', 'bad_mailbox', true]] };
+    t.strictSame(read(reportOf(type)), expected, type);
+  }
+});
+
+t.test('MAIL-05: an internationalised address is read in each of its forms (RFC 6533)', async (t) => {
+  const long = '\u7528'.repeat(20);
+  const table: [written: string, address: string][] = [
+    ['utf-8; \\x{7528}\\x{6237}@example.test', '\u7528\u6237@example.test'],
+    [`utf-8; ${'\\x{7528}'.repeat(20)}@example.test`, `${long}@example.test`],
+    ['utf-8; a\\x{2B}\\x{1F600}@example.test', 'a+\u{1f600}@example.test'],
+    // No address comes out of it that was not there, and nothing that is no text.
+    ['utf-8; a\\x{40}b\\x{D800}\\x{0A}@example.test', 'a\\x{40}b\\x{D800}\\x{0A}@example.test'],
+    ['rfc822; a\\x{7528}@example.test', 'a\\x{7528}@example.test'],
+  ];
+  for (const [written, address] of table) {
+    const { recipients } = readNotice(reportOf('multipart/report; boundary=b', written));
+    t.strictSame(
+      recipients.map((one) => one.address),
+      [address],
+      written,
+    );
+  }
+});
+
 t.test('MAIL-05: what the returned message says is not what happened to it', async (t) => {
   for (const { name, message } of bounces) {
     const whole = Buffer.concat([message, Buffer.from(`\r\n--\r\n${original.replaceAll('\n', '\r\n')}`)]);
