@@ -16,7 +16,7 @@ export type SendRequest = {
   /** The subject line. Required unless the template has one. */ subject?: string | null;
   /** The body as HTML. Without a template, html or text is required. */ html?: string | null;
   /** The body as plain text. */ text?: string | null;
-  /** More header fields, by name. Those that the service writes itself are refused. */
+  /** More header fields, by name, of 2,000 characters each at the most, `References` of 10,000. Those that the service writes itself are refused. */
   headers?: Record<string, string> | null;
   /** Labels to find it by in the log. */ tags?: string[] | null;
   /** Files, 10 at the most, with 10 MB each and 20 MB together. */

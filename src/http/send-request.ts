@@ -72,6 +72,14 @@ function isBase64Of(text: string, bytes: Buffer): boolean {
   return true;
 }
 
+/**
+ * Characters of a `References`, which grows with each answer of a thread (RFC 5322 section 3.6.4): of some hundred ids. Who answers
+ * what came in should not have to cut it.
+ */
+const longestReferences = 10_000;
+
+const mostOf = (name: string) => (name.toLowerCase() === 'references' ? longestReferences : longestValue);
+
 const headers = z
   .custom<Record<string, unknown>>(
     (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
@@ -83,7 +91,7 @@ const headers = z
       return z.NEVER;
     }
     return Object.entries(value).flatMap(([name, content]) => {
-      const refused = typeof content === 'string' ? refuseHeader(name, content) : 'must be a string';
+      const refused = typeof content === 'string' ? refuseHeader(name, content, mostOf(name)) : 'must be a string';
       if (refused) context.addIssue({ code: 'custom', path: [name], message: refused });
       return typeof content === 'string' ? [{ name, value: content }] : [];
     });
@@ -92,7 +100,7 @@ const headers = z
     shownAs: {
       type: 'object',
       maxProperties: limits.headers,
-      additionalProperties: { type: 'string', minLength: 1, maxLength: longestValue },
+      additionalProperties: { type: 'string', minLength: 1, maxLength: longestReferences },
     },
   });
 
@@ -116,7 +124,11 @@ const fields = z.object({
   subject: line(limits.subject).describe('The subject line.'),
   html: text(limits.body).nullish().describe('The body as HTML.'),
   text: text(limits.body).nullish().describe('The body as plain text.'),
-  headers: headers.nullish().describe('More header fields, by name. Those that the service writes itself are refused.'),
+  headers: headers
+    .nullish()
+    .describe(
+      'More header fields, by name, of 2,000 characters each at the most, `References` of 10,000. Those that the service writes itself are refused.',
+    ),
   tags: list(line(limits.tag), limits.tags).nullish().describe('Labels to find it by in the log.'),
   attachments: list(attachment, limits.attachments)
     .nullish()

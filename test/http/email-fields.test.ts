@@ -89,6 +89,7 @@ t.test('a field that is wrong is named, with the reason, and nothing is stored: 
     ...[7, null, ['x'], {}, true].map((value): Refusal => [own({ 'X-A': value }), 'headers.X-A: must be a string']),
     [own({ 'X-A': '' }), 'headers.X-A: is empty'],
     [own({ 'X-A': 'x'.repeat(2_001) }), 'headers.X-A: may have 2000 characters at the most'],
+    [own({ References: '<a@b.test> '.repeat(910) }), 'headers.References: may have 10000 characters at the most'],
     [own({ 'X-A': 'x', 'x-a': 'y' }), 'headers: name a header twice'],
     [
       own(Object.fromEntries(Array.from({ length: 51 }, (_, n) => [`X-${n}`, 'x']))),
@@ -307,6 +308,21 @@ t.test('what only looks like a line end is text, and arrives as it was given', a
       return body.email.status === 'sent' && t.equal(body.email.subject, `s${payload}`, what);
     });
   }
+});
+
+t.test('the References of a long thread go out whole, in lines that servers take', async (t) => {
+  const { node, key, fields } = await startMailer();
+  const references = Array.from({ length: 100 }, (_, n) => `<CAH${n}${'x'.repeat(70)}@mail.gmail.example>`).join(' ');
+  t.ok(references.length > 9_000);
+  const { status, body } = await node.call('POST', '/api/v1/emails?dry_run=true', {
+    key,
+    body: { ...fields, headers: { references } },
+  });
+  t.equal(status, 200, body.detail);
+  const raw: string = body.message.raw;
+  t.ok(raw.split('\r\n').every((line) => line.length <= 998));
+  const [, written] = /^references: ((?:.|\r\n[ \t])*)\r\n/im.exec(raw) ?? [];
+  t.equal(written?.replaceAll(/\r\n[ \t]/g, ' '), references);
 });
 
 t.test('a text that is empty is none: as a part of its own a reader would show it instead of the other', async (t) => {
