@@ -67,11 +67,12 @@ export async function rotate(
              ON CONFLICT DO NOTHING RETURNING id`,
       values: [
         newId(),
-        domainId,
+        domain.id,
         accountId,
         selector,
         pair.algorithm,
-        seal(await sealingKey(tx, keys.keyring), pair.privateKey, domains.sealContext(domainId)),
+        // An id may be written in capitals: the key is sealed to it as it is stored.
+        seal(await sealingKey(tx, keys.keyring), pair.privateKey, domains.sealContext(domain.id)),
         pair.publicKey,
       ],
     });

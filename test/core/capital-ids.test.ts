@@ -1,0 +1,29 @@
+import t from 'tap';
+import * as dkimKeys from '../../src/core/dkim-keys.ts';
+import * as domains from '../../src/core/domains.ts';
+import * as webhooks from '../../src/core/webhooks.ts';
+import { Keyring, open } from '../../src/seal.ts';
+import { buildAccount, buildVerifiedDomain } from '../support/build.ts';
+import { openDatabase } from '../support/db.ts';
+
+const encryptionKey = Buffer.alloc(32);
+const keyring = new Keyring(encryptionKey);
+
+t.test('a secret that is renewed by an id in capitals signs calls as well', async (t) => {
+  const db = await openDatabase(t);
+  const { id: accountId } = await buildAccount(db);
+  const input = { url: 'https://one.test/', events: ['email.sent' as const] };
+  const { webhook } = await webhooks.create(db, accountId, input, { keyring });
+  const { secret } = await webhooks.rotateSecret(db, accountId, webhook.id.toUpperCase(), { keyring });
+  const { secret: sealed } = await webhooks.get(db, accountId, webhook.id);
+  t.equal(webhooks.openSecret(keyring, webhook.id, sealed), secret);
+});
+
+t.test('a DKIM key of a domain that is named in capitals signs as well', async (t) => {
+  const db = await openDatabase(t);
+  const { id: accountId } = await buildAccount(db);
+  const { id } = await buildVerifiedDomain(db, accountId, encryptionKey);
+  const rotation = { algorithm: 'ed25519' as const };
+  const { privateKey } = await dkimKeys.rotate(db, accountId, id.toUpperCase(), rotation, { keyring });
+  t.ok(privateKey && open(keyring, privateKey, domains.sealContext(id)).length > 0);
+});
