@@ -139,10 +139,13 @@ export async function create(
   input: { url: string; events: EventType[] },
   keys: { keyring: Keyring },
 ): Promise<{ webhook: Webhook; secret: string }> {
-  const count = await db.prisma.webhook.count({ where: { accountId } });
-  if (count >= mostEndpoints) throw invalidRequest(`an account may have ${mostEndpoints} endpoints at the most`);
   const id = newId();
   const secret = await db.transaction(async (tx) => {
+    // Locked, so that several at once are counted.
+    await tx.query({ text: 'SELECT FROM accounts WHERE id = $1 FOR NO KEY UPDATE', values: [accountId] });
+    const there = await tx.query({ text: 'SELECT FROM webhooks WHERE account_id = $1', values: [accountId] });
+    if (there.length >= mostEndpoints)
+      throw invalidRequest(`an account may have ${mostEndpoints} endpoints at the most`);
     const made = await makeSecret(tx, id, keys.keyring);
     await tx.query({
       text: 'INSERT INTO webhooks (id, account_id, url, events, secret) VALUES ($1, $2, $3, $4, $5)',
@@ -218,18 +221,19 @@ export async function rotateSecret(
   id: string,
   keys: { keyring: Keyring },
 ): Promise<{ webhook: Webhook; secret: string }> {
-  if (!isId(id)) throw notFound();
+  // An id may be written in capitals: the secret is sealed to it as it is stored.
+  const webhook = await get(db, accountId, id);
   const secret = await db.transaction(async (tx) => {
-    const made = await makeSecret(tx, id, keys.keyring);
+    const made = await makeSecret(tx, webhook.id, keys.keyring);
     const rows = await tx.query({
       text: `UPDATE webhooks SET previous_secret = secret, previous_secret_until = now() + make_interval(secs => $4), secret = $3
               WHERE id = $1 AND account_id = $2 RETURNING id`,
-      values: [id, accountId, made.sealed, rotationMs / 1000],
+      values: [webhook.id, accountId, made.sealed, rotationMs / 1000],
     });
     if (rows.length === 0) throw notFound();
     return made.secret;
   });
-  return { webhook: await get(db, accountId, id), secret };
+  return { webhook: await get(db, accountId, webhook.id), secret };
 }
 
 /** Forgets secrets whose time after a rotation is over. */

@@ -1,6 +1,9 @@
 import t from 'tap';
-import { type EventType, emit } from '../../src/core/webhooks.ts';
+import { create, type EventType, emit, list } from '../../src/core/webhooks.ts';
 import type { Sql, Statement } from '../../src/db/client.ts';
+import { Keyring } from '../../src/seal.ts';
+import { buildAccount } from '../support/build.ts';
+import { openDatabase } from '../support/db.ts';
 import { event, openScene } from '../webhooks/scene.ts';
 
 /** The same transaction, with each statement noted. */
@@ -106,4 +109,21 @@ t.test('emitting', async (t) => {
     await cost(accountId, 10);
     t.equal(await withJob(), 500);
   });
+});
+
+t.test('an account has 20 endpoints at the most, however many are made at once', async (t) => {
+  const db = await openDatabase(t);
+  const { id: accountId } = await buildAccount(db);
+  const keyring = new Keyring(Buffer.alloc(32));
+  const made = await Promise.allSettled(
+    Array.from({ length: 25 }, (_, n) =>
+      create(db, accountId, { url: `https://n${n}.test/`, events: ['email.sent'] }, { keyring }),
+    ),
+  );
+  t.equal(made.filter(({ status }) => status === 'fulfilled').length, 20);
+  t.equal((await list(db, accountId)).length, 20);
+  t.match(
+    made.find(({ status }) => status === 'rejected'),
+    { reason: { status: 400, detail: /20 endpoints/ } },
+  );
 });
