@@ -33,7 +33,7 @@ export const listQueue: Command = {
         : '';
       return {
         json: { on_hold_since: onHoldSince, destinations: found.map(present.destination) },
-        text: held + table(heads, found.map(row), 'Nothing waits.'),
+        text: held + table(heads, found.map(row), limit === 0 ? 'None was asked for.' : 'Nothing waits.'),
       };
     });
   },

@@ -82,6 +82,8 @@ export async function run(
   env: Record<string, string | undefined>,
   { print, say, progress }: Terminal,
 ): Promise<number> {
+  // The way of other commands, such as `npm help`.
+  if (args[0] === 'help') return run([...args.slice(1), '--help'], env, { print, say, progress });
   const found = find(args);
   if (!found) return withoutCommand(args, print, say);
   const { name, command, rest } = found;

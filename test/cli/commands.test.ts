@@ -42,6 +42,8 @@ t.test('every command says how it is called, and none runs when it is called wro
   const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
   t.match(await sendwright({}, '--version'), { code: 0, printed: version, said: '' });
   t.match(await sendwright({}, 'queue', '--help'), { code: 0, printed: /queue flush/ });
+  t.match(await sendwright({}, 'help'), { code: 0, printed: /^Usage: / });
+  t.match(await sendwright({}, 'help', 'queue', 'list'), { code: 0, printed: /^Usage: sendwright queue list/ });
   t.match(await sendwright({}, 'constructor'), { code: 2, said: /there is no command "constructor"/ });
   t.match(await sendwright({ DATA_DIR: '/nowhere' }, 'accounts', 'list'), { code: 1, said: /^sendwright: DATA_DIR/ });
 });
@@ -236,6 +238,7 @@ t.test('queue: what is said about a destination is what nodes go by', async (t) 
   t.match(await told(env, 'queue', 'pause', name), { code: 0, destination: { paused_at: String } });
   t.match(await known(), { paused_at: String });
   t.match(await sendwright(env, 'queue', 'list'), { code: 0, printed: new RegExp(`^${name} .* paused$`, 'm') });
+  t.match(await sendwright(env, 'queue', 'list', '--limit', '0'), { code: 0, printed: /^None was asked for\.$/ });
   t.match(await told(env, 'queue', 'flush', name), { code: 0, flushed: 0 });
   t.match(await told(env, 'queue', 'resume', name), { code: 0, destination: { paused_at: null } });
   t.equal(await known(), undefined);
