@@ -200,6 +200,10 @@ t.test('long names, addresses and subjects leave room for the rest, on small scr
         document.querySelector('nav.side').clientHeight,
         document.querySelector('nav.side [aria-current=page]').getBoundingClientRect().right,
       ]`);
+      const upright = await page.evaluate<string[]>(`[...document.querySelectorAll('main table.rows td')]
+        .filter(({ offsetWidth, offsetHeight }) => offsetWidth > 0 && offsetWidth < 40 && offsetHeight > 60)
+        .map((one) => one.outerHTML.slice(0, 120))`);
+      t.strictSame(upright, [], `${path}: nothing is written from top to bottom`);
       t.ok(title > 80 && bar < 80, `${path}: the title has ${title} px, the bar ${bar}`);
       t.ok(current > 0 && current <= width, `${path}: the page's entry in the bar is seen`);
     }

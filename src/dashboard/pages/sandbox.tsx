@@ -8,7 +8,7 @@ import { Empty } from '../parts/empty.tsx';
 import { Failure, Waiting } from '../parts/failure.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { PageHead } from '../parts/page.tsx';
-import { Pager, pageSize } from '../parts/pager.tsx';
+import { Pager, PastEnd, pageSize } from '../parts/pager.tsx';
 import { useSession } from '../session.ts';
 import { SandboxMessageView } from './sandbox-message.tsx';
 
@@ -44,27 +44,33 @@ export function Sandbox() {
       )}
       {data && data.count > 0 && (
         <>
-          <div className="split">
-            <nav className="list" aria-label="Messages">
-              {data.messages.map((message) => (
-                <Link
-                  key={message.id}
-                  href={`/sandbox/${message.id}${search}`}
-                  aria-current={message.id === chosen}
-                  data-row
-                >
-                  <div className="subject">
-                    <b>{shownSubject(message.subject)}</b>
-                    <span className="dim">
-                      <Moment at={message.received_at} />
-                    </span>
-                  </div>
-                  <div className="to">{message.rcpt_to.join(', ')}</div>
-                </Link>
-              ))}
-            </nav>
-            <div>{chosen && <SandboxMessageView key={chosen} id={chosen} />}</div>
-          </div>
+          {data.messages.length === 0 && !id ? (
+            <div className="table-box">
+              <PastEnd go={(to) => change(pageState(to))} />
+            </div>
+          ) : (
+            <div className="split">
+              <nav className="list" aria-label="Messages">
+                {data.messages.map((message) => (
+                  <Link
+                    key={message.id}
+                    href={`/sandbox/${message.id}${search}`}
+                    aria-current={message.id === chosen}
+                    data-row
+                  >
+                    <div className="subject">
+                      <b>{shownSubject(message.subject)}</b>
+                      <span className="dim">
+                        <Moment at={message.received_at} />
+                      </span>
+                    </div>
+                    <div className="to">{message.rcpt_to.join(', ')}</div>
+                  </Link>
+                ))}
+              </nav>
+              <div>{chosen && <SandboxMessageView key={chosen} id={chosen} />}</div>
+            </div>
+          )}
           <Pager page={page} total={data.count} go={(to) => change(pageState(to))} />
         </>
       )}

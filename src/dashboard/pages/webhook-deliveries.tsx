@@ -14,7 +14,7 @@ import { ChoiceField } from '../parts/filters.tsx';
 import { Form, TextField } from '../parts/form.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { Panel } from '../parts/page.tsx';
-import { Pager, pageSize } from '../parts/pager.tsx';
+import { Pager, PastEnd, pageSize } from '../parts/pager.tsx';
 import { PlainText } from '../parts/preview.tsx';
 import { Status } from '../parts/status.tsx';
 
@@ -40,13 +40,16 @@ export function Deliveries({ webhook }: { webhook: Webhook }) {
     placeholderData: keepPreviousData,
     refetchInterval: 5_000,
   });
+  // With what it was found by, which is still there when the call is closed.
+  const hrefOf = ({ id }: WebhookDelivery) =>
+    `/webhooks/${webhook.id}?${new URLSearchParams({ ...state, delivery: id })}`;
   const columns: Column<WebhookDelivery>[] = [
     {
       id: 'event',
       header: 'Event',
-      cell: ({ id, event }) => (
-        <Link href={`/webhooks/${webhook.id}?delivery=${id}`} className="row-link" data-row>
-          <span className="cut">{event}</span>
+      cell: (one) => (
+        <Link href={hrefOf(one)} className="row-link" data-row>
+          <span className="cut">{one.event}</span>
         </Link>
       ),
     },
@@ -109,12 +112,18 @@ export function Deliveries({ webhook }: { webhook: Webhook }) {
           columns={columns}
           rows={data?.deliveries}
           idOf={({ id }) => id}
-          hrefOf={({ id }) => `/webhooks/${webhook.id}?${new URLSearchParams({ ...state, delivery: id })}`}
+          hrefOf={hrefOf}
           empty={
-            <Empty
-              title="No calls"
-              words="They are made when something happens to an email; a test call is made now."
-            />
+            data && data.count > 0 ? (
+              <PastEnd go={(to) => change(pageState(to))} />
+            ) : state.status || state.event ? (
+              <Empty title="No call matches" words="Take a filter off." />
+            ) : (
+              <Empty
+                title="No calls"
+                words="They are made when something happens to an email; a test call is made now."
+              />
+            )
           }
         />
       )}
