@@ -1,4 +1,5 @@
 import t from 'tap';
+import { buildAccount } from '../support/build.ts';
 import { startHook } from '../support/hook.ts';
 import { eventually } from '../support/node.ts';
 import { barriers, go, inBrowser, logIn, sharedDashboard, view } from './browser.ts';
@@ -32,6 +33,16 @@ t.test('setting up with the dashboard', inBrowser, async (t) => {
     await page.getByText('"type": "email.delivered"').waitFor();
     t.strictSame(await barriers(page), []);
     await page.keyboard.press('Escape');
+    await go(page, `${new URL(page.url()).pathname}?status=succeeded`, 'email.delivered');
+    await page.getByRole('link', { name: 'email.delivered' }).click();
+    await page.getByText('"type": "email.delivered"').waitFor();
+    t.match(new URL(page.url()).search, /status=succeeded/, 'what it was found by stays');
+    await page.keyboard.press('Escape');
+    await go(page, `${new URL(page.url()).pathname}?page=9`, 'Nothing is on this page');
+    await page.getByRole('button', { name: 'To the first page' }).click();
+    await call.waitFor();
+    await go(page, `${new URL(page.url()).pathname}?status=failed`, 'No call matches');
+    await go(page, new URL(page.url()).pathname, 'email.delivered');
     await page.getByRole('button', { name: 'Replay' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Replay' }).click();
     await page.getByText('1 call made again.').waitFor();
@@ -101,6 +112,36 @@ t.test('setting up with the dashboard', inBrowser, async (t) => {
     await question.getByRole('button', { name: 'Leave' }).click();
     await page.getByRole('heading', { name: 'Templates', level: 1 }).waitFor();
   });
+
+  t.test(
+    'what is typed into a template outlives a login that ends elsewhere, and is not shown to others',
+    async (t) => {
+      const fields = { name: 'Interrupted', subject: 'before', html: '<p>before' };
+      const { template } = (await node.call('POST', '/api/v1/templates', { token, body: fields })).body;
+      const { page, context } = await view(t, node, '/', { loggedIn: false });
+      const subject = page.getByLabel('Subject');
+      const endElsewhere = async () => {
+        await context.clearCookies();
+        await page.evaluate("window.dispatchEvent(new Event('visibilitychange'))");
+        await page.getByText('Your login has ended').waitFor();
+      };
+      await logIn(page, 'admin@example.test', node.adminPassword);
+      await go(page, `/templates/${template.id}`, 'before');
+      await subject.fill('half written');
+      await endElsewhere();
+      await logIn(page, 'admin@example.test', node.adminPassword);
+      await page.getByRole('heading', { name: 'Interrupted' }).waitFor();
+      t.equal(await subject.inputValue(), 'half written');
+      await page.getByRole('button', { name: 'Save' }).click();
+      await page.getByText('Saved as a draft.').waitFor();
+      await subject.fill('of the admin alone');
+      await endElsewhere();
+      const other = await buildAccount(node.db);
+      await logIn(page, other.email, other.password);
+      await page.getByTitle(other.email).first().waitFor();
+      t.notMatch(await page.content(), /of the admin alone/);
+    },
+  );
 
   t.test('a domain is added, and what is wrong in DNS stands beside what should be there', async (t) => {
     const { page } = await view(t, node, '/domains?new=1');

@@ -1,9 +1,9 @@
 import { Button, Group } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
-import { useState } from 'react';
 import { useLocation, useParams } from 'wouter';
 import type { Template } from '../../client/index.ts';
 import { api, isUnshown, queries } from '../api.ts';
+import { useOutliving } from '../interrupted.ts';
 import { leaveFreely } from '../leaving.ts';
 import { Confirmed, useAction } from '../parts/action.tsx';
 import { Unshown, Waiting } from '../parts/failure.tsx';
@@ -12,6 +12,7 @@ import { AskBeforeLeaving } from '../parts/leave.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { PageHead } from '../parts/page.tsx';
 import { Status } from '../parts/status.tsx';
+import { useSession } from '../session.ts';
 import { bodyOf, type Draft, draftOf, without } from './template-draft.ts';
 import { TemplateFields } from './template-fields.tsx';
 import { TemplatePreview } from './template-preview.tsx';
@@ -28,9 +29,10 @@ export function TemplatePage() {
 
 function Editor({ template }: { template: Template }) {
   const { id } = template;
+  const { user } = useSession();
   const [, navigate] = useLocation();
   // Only what was typed here: what others save meanwhile shows, and is not overwritten by what this page was loaded with.
-  const [typed, setTyped] = useState<Partial<Draft>>({});
+  const [typed, setTyped] = useOutliving<Partial<Draft>>(`template ${id} of ${user.id}`, {});
   const loaded = draftOf(template);
   const changes = without(typed, loaded);
   const draft = { ...loaded, ...changes };
