@@ -1,6 +1,5 @@
 import { once } from 'node:events';
 import net from 'node:net';
-import { setTimeout as sleep } from 'node:timers/promises';
 import Koa from 'koa';
 import { pino } from 'pino';
 import t from 'tap';
@@ -382,8 +381,10 @@ t.test('a client that hangs up within its body is not taken for a database that 
   const lines: Record<string, unknown>[] = [];
   const log = pino({ level: 'info' }, { write: (line: string) => void lines.push(JSON.parse(line)) });
   const app = new Koa();
+  app.silent = true;
   app.use(requestId(log)).use(accessLog(new Metrics())).use(errors);
   app.use(async (ctx) => {
+    app.emit('begun');
     ctx.body = await readJson(ctx, MB);
   });
   const server = await listen(app, '127.0.0.1', 0);
@@ -397,8 +398,9 @@ t.test('a client that hangs up within its body is not taken for a database that 
     const before = lines.length;
     const socket = net.connect(server.port, '127.0.0.1');
     socket.on('error', () => {});
+    const isThere = once(app, 'begun');
     socket.write(begun + rest);
-    await sleep(50);
+    await isThere;
     socket.destroy();
     await eventually(async () => lines.length > before);
     t.match(lines.slice(before), [{ status: 400, msg: 'request' }], rest);
