@@ -1,5 +1,119 @@
 import type { Sql } from '../db/client.ts';
 
+/** Of bytes that one statement brings, but for a file that is larger by itself. */
+const heaviestStatement = 4 * 1024 * 1024;
+
+/** Of a file, in bytes, that comes in one row, as `pg` collects each row in memory that doubles until it fits. */
+const pieceBytes = 1024 * 1024;
+
+/** The bytes of a file, for the account that sends it. */
+export interface NewFile {
+  /** In hex. */
+  sha256: string;
+  content: Buffer;
+  /** When the last email that has it is due. */
+  lastUsedAt: Date;
+}
+
+/** Stores files in the caller's transaction. Bytes that repeat, among these or since earlier, are stored once. */
+export async function storeFiles(tx: Sql, accountId: string, files: NewFile[]): Promise<void> {
+  const byHash = new Map<string, NewFile>();
+  for (const file of files) {
+    const known = byHash.get(file.sha256);
+    if (!known || known.lastUsedAt < file.lastUsedAt) byHash.set(file.sha256, file);
+  }
+  // In one order on every node: two batches that share attachments must not wait for each other in a circle.
+  const sorted = [...byHash.values()].sort((a, b) => (a.sha256 < b.sha256 ? -1 : 1));
+  let some: NewFile[] = [];
+  let weight = 0;
+  for (const file of sorted) {
+    if (some.length > 0 && weight + file.content.length > heaviestStatement) {
+      await insert(tx, accountId, some);
+      some = [];
+      weight = 0;
+    }
+    some.push(file);
+    weight += file.content.length;
+  }
+  if (some.length > 0) await insert(tx, accountId, some);
+}
+
+async function insert(tx: Sql, accountId: string, files: NewFile[]): Promise<void> {
+  let end = 0;
+  const places = files.map(({ content }) => {
+    const at = end + 1;
+    end += content.length;
+    return at;
+  });
+  const [first] = files;
+  await tx.query({
+    name: 'attachments-store',
+    // All bytes are one binary value: as elements of an array, each would be two digits of hex.
+    text: `INSERT INTO attachments (account_id, sha256, content, last_used_at)
+           SELECT $1, sha256, substring($6::bytea FROM at FOR bytes), last_used_at
+             FROM unnest($2::bytea[], $3::integer[], $4::integer[], $5::timestamptz[]) AS f (sha256, at, bytes, last_used_at)
+           ON CONFLICT (account_id, sha256) DO UPDATE SET last_used_at = greatest(attachments.last_used_at, excluded.last_used_at)`,
+    values: [
+      accountId,
+      files.map(({ sha256 }) => Buffer.from(sha256, 'hex')),
+      places,
+      files.map(({ content }) => content.length),
+      files.map(({ lastUsedAt }) => lastUsedAt),
+      files.length === 1 ? first?.content : Buffer.concat(files.map(({ content }) => content)),
+    ],
+  });
+}
+
+/** Which file of which account. */
+export interface FileName {
+  accountId: string;
+  /** In hex. */
+  sha256: string;
+}
+
+const keyOf = ({ accountId, sha256 }: FileName) => `${accountId} ${sha256}`;
+
+/**
+ * Reads the bytes of files, each once however often it is named.
+ *
+ * @returns what gives those of one of them; it throws where there are none, as an email that is kept has its files
+ */
+export async function loadFiles(db: Sql, wanted: FileName[]): Promise<(file: FileName) => Buffer> {
+  const contents = new Map<string, Buffer>();
+  for (const { accountId, sha256, size, at, base64 } of wanted.length === 0 ? [] : await pieces(db, wanted)) {
+    const key = keyOf({ accountId, sha256 });
+    const content = contents.get(key) ?? Buffer.allocUnsafe(size);
+    content.write(base64, at - 1, 'base64');
+    contents.set(key, content);
+  }
+  return (file) => {
+    const content = contents.get(keyOf(file));
+    if (!content) throw new Error(`the bytes of attachment ${file.sha256} are not in the database`);
+    return content;
+  };
+}
+
+interface Piece extends FileName {
+  /** Of the whole file, in bytes. */
+  size: number;
+  /** Where it begins in the file, counted from 1. */
+  at: number;
+  base64: string;
+}
+
+function pieces(db: Sql, wanted: FileName[]): Promise<Piece[]> {
+  return db.query<Piece>({
+    name: 'attachments-load',
+    // Hex, as which a binary value comes by itself, is half as much again.
+    text: `SELECT a.account_id AS "accountId", encode(a.sha256, 'hex') AS sha256, octet_length(a.content) AS size, at,
+                  encode(substring(a.content FROM at FOR ${pieceBytes}), 'base64') AS base64
+             FROM attachments a
+             JOIN (SELECT DISTINCT * FROM unnest($1::uuid[], $2::bytea[]) AS w (account_id, sha256)) w USING (account_id, sha256)
+            CROSS JOIN LATERAL generate_series(1, greatest(octet_length(a.content), 1), ${pieceBytes}) AS at`,
+    values: [wanted.map(({ accountId }) => accountId), wanted.map(({ sha256 }) => Buffer.from(sha256, 'hex'))],
+  });
+}
+
 /**
  * Removes those of an account's files that no email has any more, in the caller's transaction: after whatever made them
  * needless, and before it ends. A call that accepts one of them again at this moment waits, and brings its bytes anew.

@@ -2,6 +2,7 @@ import type { Sql } from '../db/client.ts';
 import { Scratch } from '../mail/scratch.ts';
 import { writeUtf8 } from '../mail/utf8.ts';
 import type { Queue } from '../queue.ts';
+import { storeFiles } from './attachments.ts';
 import type { Draft } from './draft.ts';
 import type { LinedUp } from './mail-lines.ts';
 
@@ -18,7 +19,10 @@ export async function store(
   drafts: Draft[],
   { jobs, jobIds }: LinedUp,
 ): Promise<string> {
-  await storeAttachments(tx, accountId, drafts);
+  const files = drafts.flatMap(({ email, attachments }) =>
+    attachments.map(({ sha256, content }) => ({ sha256, content, lastUsedAt: email.scheduledAt ?? email.createdAt })),
+  );
+  await storeFiles(tx, accountId, files);
   await tx.query({
     name: 'accept-emails',
     text: `INSERT INTO emails (id, account_id, api_key_id, domain_id, type, "from", "to", cc, bcc, reply_to, subject, tags,
@@ -129,30 +133,4 @@ async function insertContents(tx: Sql, drafts: Draft[]): Promise<string> {
   // That of a statement which failed is let go: it may still be read.
   if (spaces.length < mostSpaces) spaces.push(space);
   return written?.version ?? '';
-}
-
-/** Bytes that repeat, within the batch or since earlier, are stored once. */
-async function storeAttachments(tx: Sql, accountId: string, drafts: Draft[]): Promise<void> {
-  const byHash = new Map<string, { content: Buffer; lastUsedAt: Date }>();
-  for (const { email, attachments } of drafts) {
-    for (const { sha256: hash, content } of attachments) {
-      const lastUsedAt = email.scheduledAt ?? email.createdAt;
-      const known = byHash.get(hash);
-      if (!known || known.lastUsedAt < lastUsedAt) byHash.set(hash, { content, lastUsedAt });
-    }
-  }
-  if (byHash.size === 0) return;
-  // In one order on every node: two batches that share attachments must not wait for each other in a circle.
-  const entries = [...byHash].sort(([a], [b]) => (a < b ? -1 : 1));
-  await tx.query({
-    text: `INSERT INTO attachments (account_id, sha256, content, last_used_at)
-           SELECT $1, * FROM unnest($2::bytea[], $3::bytea[], $4::timestamptz[])
-           ON CONFLICT (account_id, sha256) DO UPDATE SET last_used_at = greatest(attachments.last_used_at, excluded.last_used_at)`,
-    values: [
-      accountId,
-      entries.map(([hash]) => Buffer.from(hash, 'hex')),
-      entries.map(([, entry]) => entry.content),
-      entries.map(([, entry]) => entry.lastUsedAt),
-    ],
-  });
 }

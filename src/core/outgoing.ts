@@ -4,6 +4,7 @@ import type { EmailType, UncertainPolicy } from '../generated/prisma/enums.ts';
 import type { Stream } from '../sending-pools.ts';
 import type { TlsLevel } from '../smtp/tls-names.ts';
 import { stricter, type TlsDemand } from '../smtp/tls-policy.ts';
+import { type FileName, loadFiles } from './attachments.ts';
 import type { StoredAttachment } from './draft.ts';
 import { isErased } from './erased.ts';
 import type { FreshBodies, FreshBody } from './fresh-bodies.ts';
@@ -134,11 +135,14 @@ export async function load(db: Database, wanted: Wanted[], fresh?: FreshBodies):
       wanted.map(({ id }) => bodies.get(id)?.version),
     ],
   });
-  const contents = await loadAttachments(db, rows);
+  const files = rows.flatMap(({ account_id: accountId, attachments }) =>
+    attachments.map(({ sha256 }) => ({ accountId, sha256 })),
+  );
+  const contentOf = await loadFiles(db, files);
   const keys = new Map(rows.flatMap((row) => (row.dkim_private_key ? [[row.domain_id, keysOf(row)]] : [])));
   const bodyOf = (row: Row) => (row.fresh && bodies.get(row.id)) || row;
   for (const { id } of rows) fresh?.letGo(id);
-  return new Map(rows.map((row) => [row.id, present(row, bodyOf(row), contents, keys)]));
+  return new Map(rows.map((row) => [row.id, present(row, bodyOf(row), contentOf, keys)]));
 }
 
 /** What deciding about an attempt takes, of emails that are not to be sent now. */
@@ -170,33 +174,6 @@ export async function loadStreams(db: Database, emailIds: string[]): Promise<Map
   return new Map(rows.map(({ id, type, pool, due_at: dueAt }) => [id, { type, pool, dueAt }]));
 }
 
-/** An email's files with their bytes, in order. */
-export async function loadFiles<T extends StoredAttachment>(
-  db: Database,
-  accountId: string,
-  attachments: T[],
-): Promise<(T & { content: Buffer })[]> {
-  const contents = await loadAttachments(db, [{ account_id: accountId, attachments }]);
-  return attachments.map((attachment) => ({ ...attachment, content: contentOf(contents, accountId, attachment) }));
-}
-
-async function loadAttachments(
-  db: Database,
-  rows: Pick<Row, 'account_id' | 'attachments'>[],
-): Promise<Map<string, Buffer>> {
-  const wanted = rows.flatMap((row) =>
-    row.attachments.map((attachment) => ({ accountId: row.account_id, sha256: attachment.sha256 })),
-  );
-  if (wanted.length === 0) return new Map();
-  const found = await db.query<{ account_id: string; sha256: Buffer; content: Buffer }>({
-    name: 'outgoing-attachments',
-    text: `SELECT a.account_id, a.sha256, a.content FROM attachments a
-             JOIN (SELECT DISTINCT * FROM unnest($1::uuid[], $2::bytea[]) AS w (account_id, sha256)) w USING (account_id, sha256)`,
-    values: [wanted.map((entry) => entry.accountId), wanted.map((entry) => Buffer.from(entry.sha256, 'hex'))],
-  });
-  return new Map(found.map((row) => [keyOf(row.account_id, row.sha256.toString('hex')), row.content]));
-}
-
 /** How a refusal names what the sending side asks for. */
 export const tlsSetting = 'the TLS setting of';
 
@@ -208,16 +185,8 @@ export function demandOf(ofEmail: TlsLevel, domain: string | null, ofDomain: Tls
 
 const isShown = (mailbox: string) => !isErased(mailbox);
 
-const keyOf = (accountId: string, sha256: string) => `${accountId} ${sha256}`;
-
 const sealedKey = (selector: string | null, sealed: Buffer | null): SealedKey[] =>
   selector && sealed ? [{ selector, sealed }] : [];
-
-function contentOf(contents: Map<string, Buffer>, accountId: string, { sha256 }: StoredAttachment): Buffer {
-  const content = contents.get(keyOf(accountId, sha256));
-  if (!content) throw new Error(`the bytes of attachment ${sha256} are not in the database`);
-  return content;
-}
 
 const keysOf = (row: Row) => [
   ...sealedKey(row.dkim_selector, row.dkim_private_key),
@@ -227,7 +196,7 @@ const keysOf = (row: Row) => [
 function present(
   row: Row,
   body: Pick<FreshBody, 'html' | 'text'>,
-  contents: Map<string, Buffer>,
+  contentOf: (file: FileName) => Buffer,
   keysByDomain: Map<string, SealedKey[]>,
 ): OutgoingEmail {
   const { domain } = row;
@@ -251,7 +220,7 @@ function present(
     headers: row.headers,
     attachments: row.attachments.map((attachment) => ({
       ...attachment,
-      content: contentOf(contents, row.account_id, attachment),
+      content: contentOf({ accountId: row.account_id, sha256: attachment.sha256 }),
     })),
     dueAt: row.due_at,
     signing: domain && keys.length > 0 ? { domainId: row.domain_id, domain, keys } : null,

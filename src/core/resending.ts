@@ -1,9 +1,9 @@
 import type { Database } from '../db/client.ts';
 import { conflict } from '../errors.ts';
 import { parseMailbox } from '../mail/address.ts';
+import { loadFiles } from './attachments.ts';
 import type { SendRequest } from './draft.ts';
 import * as log from './email-log.ts';
-import { loadFiles } from './outgoing.ts';
 
 /**
  * What an email asked for, to be asked for again, now: to the same recipients, with the same content and files.
@@ -14,7 +14,10 @@ export async function resendable(db: Database, accountId: string, id: string): P
   const [{ email }, content] = await Promise.all([log.get(db, accountId, id), log.content(db, accountId, id)]);
   if (email.erasedAt !== null)
     throw conflict('the data of a recipient was erased: nobody knows any more whom it was for');
-  const files = await loadFiles(db, accountId, content.attachments);
+  const contentOf = await loadFiles(
+    db,
+    content.attachments.map(({ sha256 }) => ({ accountId, sha256 })),
+  );
   return {
     from: parseMailbox(email.from),
     to: email.to.map(parseMailbox),
@@ -26,7 +29,10 @@ export async function resendable(db: Database, accountId: string, id: string): P
     html: content.html || null,
     text: content.text || null,
     headers: content.headers,
-    attachments: files,
+    attachments: content.attachments.map((file) => ({
+      ...file,
+      content: contentOf({ accountId, sha256: file.sha256 }),
+    })),
     tags: email.tags,
     type: email.type,
     tls: email.tls,

@@ -39,20 +39,23 @@ export async function store(db: Database, arrival: Arrival): Promise<void> {
   const email = arrival.emailId
     ? await db.prisma.email.findUnique({ where: { id: arrival.emailId }, select: { accountId: true } })
     : null;
-  await db.prisma.sandboxMessage.create({
-    data: {
-      id: newId(),
-      accountId: email?.accountId ?? null,
-      emailId: email ? arrival.emailId : null,
-      mailFrom: arrival.mailFrom,
-      rcptTo: arrival.rcptTo,
-      subject: arrival.subject,
-      headerFrom: arrival.headerFrom,
-      tlsVersion: arrival.tlsVersion,
-      dkim: arrival.dkim,
-      size: arrival.raw.length,
-      raw: new Uint8Array(arrival.raw),
-    },
+  // Not by Prisma, which would make text of all the bytes, and that of text once more.
+  await db.query({
+    text: `INSERT INTO sandbox_messages (id, account_id, email_id, mail_from, rcpt_to, subject, header_from, tls_version, dkim, size, raw)
+           VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
+    values: [
+      newId(),
+      email?.accountId,
+      email ? arrival.emailId : null,
+      arrival.mailFrom,
+      arrival.rcptTo,
+      arrival.subject,
+      arrival.headerFrom,
+      arrival.tlsVersion,
+      JSON.stringify(arrival.dkim),
+      arrival.raw.length,
+      arrival.raw,
+    ],
   });
 }
 
@@ -64,6 +67,9 @@ export async function trim(db: Database): Promise<void> {
   });
 }
 
+const columns = `id, account_id AS "accountId", email_id AS "emailId", received_at AS "receivedAt", mail_from AS "mailFrom",
+  rcpt_to AS "rcptTo", subject, header_from AS "headerFrom", tls_version AS "tlsVersion", dkim, size`;
+
 /** One page, newest first, with the sources cut at `rawLimit` bytes. */
 export async function list(
   db: Database,
@@ -72,9 +78,7 @@ export async function list(
 ): Promise<{ messages: SandboxMessage[]; count: number }> {
   const count = await db.prisma.sandboxMessage.count({ where: { accountId } });
   const messages = await db.query<SandboxMessage>({
-    text: `SELECT id, account_id AS "accountId", email_id AS "emailId", received_at AS "receivedAt", mail_from AS "mailFrom",
-                  rcpt_to AS "rcptTo", subject, header_from AS "headerFrom", tls_version AS "tlsVersion", dkim, size,
-                  substring(raw FOR $4) AS raw
+    text: `SELECT ${columns}, substring(raw FOR $4) AS raw
              FROM sandbox_messages WHERE account_id = $1 ORDER BY id DESC LIMIT $2 OFFSET $3`,
     values: [accountId, page.limit, page.offset, page.rawLimit],
   });
@@ -87,7 +91,11 @@ export async function list(
  * @throws ApiError 404
  */
 export async function get(db: Database, accountId: string, id: string): Promise<SandboxMessage> {
-  const message = isId(id) ? await db.prisma.sandboxMessage.findFirst({ where: { id, accountId } }) : null;
+  const statement = {
+    text: `SELECT ${columns}, raw FROM sandbox_messages WHERE id = $1 AND account_id = $2`,
+    values: [id, accountId],
+  };
+  const [message] = isId(id) ? await db.query<SandboxMessage>(statement) : [];
   if (!message) throw notFound();
   return message;
 }

@@ -1,0 +1,51 @@
+import { createHash, randomBytes, randomUUID } from 'node:crypto';
+import t from 'tap';
+import { loadFiles, storeFiles } from '../../src/core/attachments.ts';
+import { openDatabase } from '../support/db.ts';
+
+const megabyte = 1024 * 1024;
+const early = new Date('2026-01-01T00:00:00Z');
+const late = new Date('2026-02-01T00:00:00Z');
+
+const file = (content: Buffer, lastUsedAt = early) => ({
+  sha256: createHash('sha256').update(content).digest('hex'),
+  content,
+  lastUsedAt,
+});
+
+t.test('files come back as they were stored, whatever their size, each in one row', async (t) => {
+  const db = await openDatabase(t);
+  const accountId = randomUUID();
+  // Around what comes in one row, what one statement brings, and an empty one.
+  const sizes = [0, 1, 57, megabyte - 1, megabyte, megabyte + 1, 2 * megabyte, 4 * megabyte + 1, 3, 5];
+  const files = sizes.map((size) => file(randomBytes(size)));
+  await storeFiles(db, accountId, files);
+  const named = files.map(({ sha256 }) => ({ accountId, sha256 }));
+  const contentOf = await loadFiles(db, [...named, ...named]);
+  for (const { sha256, content } of files)
+    t.ok(contentOf({ accountId, sha256 }).equals(content), `${content.length} bytes`);
+  const [rows] = await db.query<{ n: number }>({ text: 'SELECT count(*)::int AS n FROM attachments' });
+  t.equal(rows?.n, sizes.length);
+});
+
+t.test('bytes that repeat are stored once, and kept for the last email that has them', async (t) => {
+  const db = await openDatabase(t);
+  const accountId = randomUUID();
+  const content = Buffer.from('a file');
+  const usedAt = async () =>
+    (await db.query<{ at: Date }>({ text: 'SELECT last_used_at AS at FROM attachments' })).map(({ at }) => at);
+  await storeFiles(db, accountId, [file(content), file(content, late), file(content)]);
+  t.strictSame(await usedAt(), [late]);
+  await storeFiles(db, accountId, [file(content)]);
+  t.strictSame(await usedAt(), [late], 'an earlier email does not make it go earlier');
+});
+
+t.test('a file is of the account that stored it, and one that is not there is an error', async (t) => {
+  const db = await openDatabase(t);
+  const [accountId, other] = [randomUUID(), randomUUID()];
+  const stored = file(Buffer.from('a file'));
+  await storeFiles(db, accountId, [stored]);
+  const theirs = { accountId: other, sha256: stored.sha256 };
+  const contentOf = await loadFiles(db, [theirs]);
+  t.throws(() => contentOf(theirs), /are not in the database/);
+});
