@@ -209,6 +209,22 @@ t.test('setting up with the dashboard', inBrowser, async (t) => {
     await page.getByText('This domain does not exist any more').waitFor();
   });
 
+  t.test('the preview asks for the values that a template cannot do without, and then shows it', async (t) => {
+    const variables = [
+      { key: 'WHO', type: 'string' },
+      { key: 'HOW', type: 'string', fallback_value: 'well' },
+    ];
+    const fields = { name: 'Asks', subject: 'Dear {{{WHO}}}, {{{HOW}}}', html: '<p>x', variables };
+    const { template } = (await node.call('POST', '/api/v1/templates', { token, body: fields })).body;
+    const { page, complaints } = await view(t, node, '/templates');
+    await go(page, `/templates/${template.id}`, 'Asks');
+    await page.getByText('Type a value for WHO, and what the email says is shown here.').waitFor();
+    t.strictSame(complaints, [], 'and the service was not asked in vain');
+    await page.getByLabel('WHO', { exact: true }).fill('Ann');
+    await page.getByText('Dear Ann, well').waitFor();
+    t.equal(await page.getByText('Type a value for').count(), 0);
+  });
+
   t.test('what is typed outlives a server that is away for a moment', async (t) => {
     const { template } = (await node.call('POST', '/api/v1/templates', { token, body: { name: 'Long' } })).body;
     const { page } = await view(t, node, '/templates');

@@ -23,10 +23,14 @@ export function TemplatePreview({ template, isChanged }: { template: Template; i
       return [[key, type === 'number' ? Number(value) : value]];
     }),
   );
+  const missing = template.variables.filter(
+    ({ key, fallback_value: fallback }) => fallback === null && !Object.hasOwn(values, key),
+  );
   const { data, error } = useQuery({
     queryKey: ['templates', 'rendered', template.id, template.updated_at, values],
     queryFn: () => api.templates.render(template.id, { variables: values, version: 'draft' }),
     placeholderData: keepPreviousData,
+    enabled: missing.length === 0,
   });
   return (
     <div>
@@ -45,12 +49,17 @@ export function TemplatePreview({ template, isChanged }: { template: Template; i
             ))}
           </Group>
         )}
-        {error && (
+        {missing.length > 0 && (
+          <div className="body dim">
+            Type a value for {missing.map(({ key }) => key).join(', ')}, and what the email says is shown here.
+          </div>
+        )}
+        {missing.length === 0 && error && (
           <Alert color="orange" variant="light" m={14} p="xs">
             {wordsOf(error)}
           </Alert>
         )}
-        {data && !error && (
+        {missing.length === 0 && data && !error && (
           <>
             <dl className="facts" style={{ padding: '4px 14px 12px' }}>
               <dt>From</dt>
