@@ -215,8 +215,7 @@ export async function findPublished(
   });
   const byId = new Map(found.map(({ id, template }) => [id, template]));
   const byAlias = new Map(found.map(({ alias, template }) => [alias, template]));
-  // PostgreSQL answers with its own spelling of an id, which may have come in capitals.
-  return refs.map((ref) => ('id' in ref ? byId.get(ref.id.toLowerCase()) : byAlias.get(ref.alias)) ?? null);
+  return refs.map((ref) => ('id' in ref ? byId.get(ref.id) : byAlias.get(ref.alias)) ?? null);
 }
 
 const aliasTaken = () => invalidRequest('alias: is used by another template');

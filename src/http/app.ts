@@ -46,6 +46,11 @@ export function createApp(services: Services): Koa {
 
   const api = new Router({ prefix: '/api/v1', sensitive: true, strict: true });
   api.use(refuseUnknownParameters(documentOf));
+  // May be written in capitals, and is compared with others and sealed to as it is stored.
+  api.param('id', (id, ctx, next) => {
+    ctx.params.id = id.toLowerCase();
+    return next();
+  });
   authRoutes(api, services);
   sessionRoutes(api, app, services);
   keyRoutes(api, services);

@@ -1,7 +1,6 @@
 import { z } from 'zod';
-import { isId } from '../ids.ts';
 import { AddressError, normalizeDomain } from '../mail/address.ts';
-import { line, oneOf, page, timestamp } from './validation.ts';
+import { id, line, oneOf, page, timestamp } from './validation.ts';
 
 /** Strings are compared as they are stored: addresses, domains and words in lower case. */
 const lower = (most: number) => line(most).transform((value) => value.toLowerCase());
@@ -21,9 +20,7 @@ const address = line(320).transform(asStored);
 
 const fields = {
   ...page,
-  cursor: z
-    .string()
-    .refine(isId, 'must be the next_cursor of another page')
+  cursor: id('must be the next_cursor of another page')
     .optional()
     .describe('The `next_cursor` of the page before: goes on behind it, and stays right while emails are added.'),
   status: oneOf(['queued', 'sent', 'failed', 'suppressed', 'canceled']).optional().describe('The status it has now.'),
@@ -67,7 +64,7 @@ export const logQuery = z.object(fields).transform(read);
 /** The same for the log of all accounts. */
 export const allLogsQuery = z
   .object({
-    account_id: z.string().refine(isId, 'must be an account id').optional().describe('Only those of this account.'),
+    account_id: id('must be an account id').optional().describe('Only those of this account.'),
     ...fields,
   })
   .transform(({ account_id: accountId, ...query }) => ({ accountId: accountId ?? null, ...read(query) }));

@@ -42,7 +42,7 @@ export const templateUse = z
   )
   .transform(({ id, alias, variables }, context): TemplateUse => {
     if (id && alias) context.addIssue({ code: 'custom', path: ['alias'], message: 'must be omitted when id is given' });
-    const ref = id ? { id } : alias ? { alias } : null;
+    const ref = id ? { id: id.toLowerCase() } : alias ? { alias } : null;
     if (ref) return { ref, variables: variables ?? {} };
     context.addIssue({ code: 'custom', path: ['id'], message: 'is required when alias is omitted' });
     return z.NEVER;

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { invalidRequest } from '../errors.ts';
+import { isId } from '../ids.ts';
 import { AddressError, type Mailbox, normalizeDomain, parseMailbox } from '../mail/address.ts';
 import { refuseText } from '../mail/characters.ts';
 import { isGuessable } from '../password.ts';
@@ -88,6 +89,9 @@ export function line(most: number): z.ZodType<string, string> {
       })
   );
 }
+
+/** An id as it is stored, in lower case. That of a path is brought to it in `app.ts`. */
+export const id = (message: string) => z.string().refine(isId, message).toLowerCase();
 
 /** What people call something. */
 export const label = line(200).refine((text) => text.trim() !== '', 'must not be blank');

@@ -5,13 +5,12 @@ import * as deliveries from '../../core/webhook-deliveries.ts';
 import * as webhooks from '../../core/webhooks.ts';
 import { refuseUrl } from '../../endpoint.ts';
 import type { WebhookDelivery } from '../../generated/prisma/client.ts';
-import { isId } from '../../ids.ts';
 import type { PrivateNetworks } from '../../ip.ts';
 import { demandLogin, type Session } from '../auth.ts';
 import { readJson } from '../body.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
-import { line, list, oneOf, page, parse, part, timestamp } from '../validation.ts';
+import { id, line, list, oneOf, page, parse, part, timestamp } from '../validation.ts';
 
 const bodyLimit = 64 * 1024;
 
@@ -52,7 +51,7 @@ export const webhookChanges = (allowPrivate: PrivateNetworks) =>
         .describe('`enabled` also after it was disabled for failing; `disabled`: it is not called any more.'),
     });
 
-const anId = z.string().refine(isId, 'must be an id').optional();
+const anId = id('must be an id').optional();
 
 export const deliveryQuery = z.object({
   webhook_id: anId.describe('Only those for this endpoint.'),
