@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import pg from 'pg';
-import { asked } from '../support/command-line.ts';
+import { asked, wholeNumber } from '../support/command-line.ts';
 import { directEnv, mailHostname, prepareSender } from '../support/direct.ts';
 import { testEnv } from '../support/node.ts';
 import { startSendwright } from '../support/process.ts';
@@ -31,24 +31,32 @@ const usage = `npm run chaos:failover [-- options]: kills the primary of a Postg
   --json FILE       the figures
   --keep            leaves its folder`;
 
-const values = asked(
-  usage,
-  (args) =>
-    parseArgs({
-      args,
-      options: {
-        rounds: { type: 'string', default: '3' },
-        seconds: { type: 'string', default: '10' },
-        clients: { type: 'string', default: '8' },
-        workers: { type: 'string', default: '2' },
-        ttl: { type: 'string', default: '20' },
-        async: { type: 'boolean', default: false },
-        json: { type: 'string' },
-        keep: { type: 'boolean', default: false },
-      },
-    }).values,
-);
-const seconds = Number(values.seconds);
+const values = asked(usage, (args) => {
+  const { values } = parseArgs({
+    args,
+    options: {
+      rounds: { type: 'string', default: '3' },
+      seconds: { type: 'string', default: '10' },
+      clients: { type: 'string', default: '8' },
+      workers: { type: 'string', default: '2' },
+      ttl: { type: 'string', default: '20' },
+      async: { type: 'boolean', default: false },
+      json: { type: 'string' },
+      keep: { type: 'boolean', default: false },
+    },
+  });
+  const number = (name: 'rounds' | 'seconds' | 'clients' | 'workers' | 'ttl', least: number) =>
+    wholeNumber(`--${name}`, values[name], least);
+  return {
+    ...values,
+    rounds: number('rounds', 1),
+    seconds: number('seconds', 1),
+    clients: number('clients', 1),
+    workers: number('workers', 1),
+    ttl: number('ttl', 1),
+  };
+});
+const seconds = values.seconds;
 const cutMs = 2_000;
 const settleMs = 180_000;
 
@@ -85,7 +93,7 @@ async function run(folder: string, stops: (() => Promise<unknown>)[]) {
   const patroni = new Patroni({
     folder: join(folder, 'database'),
     synchronous: !values.async,
-    ttl: Number(values.ttl),
+    ttl: values.ttl,
   });
   stops.push(() => patroni.stop());
   say('starting etcd, two PostgreSQL servers under Patroni, and HAProxy');
@@ -114,7 +122,7 @@ async function run(folder: string, stops: (() => Promise<unknown>)[]) {
     ...directEnv(zone, sink.port),
     ALLOW_UNSAFE_DATABASE: 'false',
     DATA_DIR: join(folder, 'data'),
-    WORKERS: values.workers,
+    WORKERS: String(values.workers),
   });
   const app = await startSendwright(env);
   stops.push(async () => {
@@ -125,10 +133,10 @@ async function run(folder: string, stops: (() => Promise<unknown>)[]) {
 
   const load = new Load({
     ...{ baseUrl: app.baseUrl, key, from: 'a@failover.test' },
-    ...{ ledger: join(folder, 'asked.jsonl'), clients: Number(values.clients) },
+    ...{ ledger: join(folder, 'asked.jsonl'), clients: values.clients },
   });
   const rounds: Round[] = [];
-  for (let number = 1; number <= Number(values.rounds); number += 1) rounds.push(await kill(patroni, load, number));
+  for (let number = 1; number <= values.rounds; number += 1) rounds.push(await kill(patroni, load, number));
   await load.stop();
   say(`${load.acknowledged} emails have a 200; waiting for the last of them to arrive`);
   const unsettled = await settle(databaseUrl);
@@ -138,7 +146,7 @@ async function run(folder: string, stops: (() => Promise<unknown>)[]) {
   return {
     rounds,
     synchronous: !values.async,
-    workers: Number(values.workers),
+    workers: values.workers,
     acknowledged: load.acknowledged,
     askedAgain: load.asked.filter(({ tries }) => tries > 1).length,
     arrived: arrived.size,

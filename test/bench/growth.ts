@@ -7,7 +7,7 @@ import pg from 'pg';
 import { connect } from '../../src/db/client.ts';
 import { floorId } from '../../src/ids.ts';
 import { silentLog } from '../../src/log.ts';
-import { asked } from '../support/command-line.ts';
+import { asked, wholeNumber } from '../support/command-line.ts';
 import { drain } from './growth/drain.ts';
 import { addDelivered, takeModel } from './growth/fill.ts';
 import { timeLog } from './growth/log-times.ts';
@@ -35,22 +35,29 @@ const usage = `npm run bench:growth -- [options]
   --json FILE     the figures
   --folder DIR    where the database goes (the system's temporary folder)`;
 
-const options = asked(
-  usage,
-  (args) =>
-    parseArgs({
-      args,
-      options: {
-        emails: { type: 'string', default: '10000000' },
-        backlog: { type: 'string', default: '1000000' },
-        messages: { type: 'string', default: '10000' },
-        rounds: { type: 'string', default: '3' },
-        json: { type: 'string', default: 'growth.json' },
-        folder: { type: 'string', default: tmpdir() },
-        env: { type: 'string', multiple: true, default: [] },
-      },
-    }).values,
-);
+const options = asked(usage, (args) => {
+  const { values } = parseArgs({
+    args,
+    options: {
+      emails: { type: 'string', default: '10000000' },
+      backlog: { type: 'string', default: '1000000' },
+      messages: { type: 'string', default: '10000' },
+      rounds: { type: 'string', default: '3' },
+      json: { type: 'string', default: 'growth.json' },
+      folder: { type: 'string', default: tmpdir() },
+      env: { type: 'string', multiple: true, default: [] },
+    },
+  });
+  const number = (name: 'emails' | 'backlog' | 'messages' | 'rounds', least: number) =>
+    wholeNumber(`--${name}`, values[name], least);
+  return {
+    ...values,
+    emails: number('emails', 1),
+    backlog: number('backlog', 0),
+    messages: number('messages', 2),
+    rounds: number('rounds', 1),
+  };
+});
 const tell = (line: string) => process.stderr.write(`${line}\n`);
 const dayMs = 24 * 3_600_000;
 const pastDays = 28;
@@ -99,13 +106,13 @@ function auditingLate(app: Sendwright, db: pg.Client): System {
 }
 
 async function measure(app: Sendwright, db: pg.Client, tools: Tools, probe: string): Promise<Measurement> {
-  const messages = Number(options.messages);
+  const messages = options.messages;
   const system = auditingLate(app, db);
   await runRound(system, tools, roundOf('batches', 2_000, app.from));
   const began = Date.now();
   const several = async (how: 'batches' | 'singles', count: number) => {
     const rounds: Measured[] = [];
-    while (rounds.length < Number(options.rounds)) {
+    while (rounds.length < options.rounds) {
       const round = await runRound(system, tools, roundOf(how, count, app.from));
       rounds.push(round);
       const { server, database } = round.cpu;
@@ -121,7 +128,7 @@ async function measure(app: Sendwright, db: pg.Client, tools: Tools, probe: stri
 }
 
 async function main(): Promise<void> {
-  const [emails, backlog] = [Number(options.emails), Number(options.backlog)];
+  const [emails, backlog] = [options.emails, options.backlog];
   const probe = join(options.folder, `sendwright-growth-${process.pid}.jsonl`);
   const tools = await startTools();
   const load = `--import=${new URL('./growth/probe.ts', import.meta.url).href}`;
@@ -159,7 +166,7 @@ async function main(): Promise<void> {
     const drained = backlog > 0 ? await drain(app, client, tools, recipe, { probe, withinMs, tell }) : null;
     tell('Two weeks that are over');
     const old = Math.min(Math.ceil(emails / 4), mostInOldWeek);
-    const single = () => roundOf('singles', Number(options.messages) / 2, app.from);
+    const single = () => roundOf('singles', options.messages / 2, app.from);
     const dropped = await dropWeeks(auditingLate(app, client), { client, db }, tools, {
       emails: old,
       round: single,

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { cpus, tmpdir } from 'node:os';
 import { parseArgs } from 'node:util';
-import { asked } from '../support/command-line.ts';
+import { asked, wholeNumber } from '../support/command-line.ts';
 import { childrenOf } from './children.ts';
 import { ration } from './nodes/ration.ts';
 import { medianOf, nextRound } from './throughput/measure.ts';
@@ -23,21 +23,25 @@ const usage = `npm run bench:nodes [-- options]: what a second and a third proce
   --rounds N        medians of so many (3)
   --json FILE       the figures`;
 
-const values = asked(
-  usage,
-  (args) =>
-    parseArgs({
-      args,
-      options: {
-        workers: { type: 'string', default: '1,2' },
-        shares: { type: 'string', default: '0.2,1' },
-        messages: { type: 'string', default: '3000' },
-        rounds: { type: 'string', default: '3' },
-        json: { type: 'string' },
-      },
-    }).values,
-);
-const counts = values.workers.split(',').map(Number);
+const values = asked(usage, (args) => {
+  const { values } = parseArgs({
+    args,
+    options: {
+      workers: { type: 'string', default: '1,2' },
+      shares: { type: 'string', default: '0.2,1' },
+      messages: { type: 'string', default: '3000' },
+      rounds: { type: 'string', default: '3' },
+      json: { type: 'string' },
+    },
+  });
+  const number = (name: 'messages' | 'rounds', least: number) => wholeNumber(`--${name}`, values[name], least);
+  return {
+    ...values,
+    messages: number('messages', 1),
+    rounds: number('rounds', 1),
+  };
+});
+const counts = values.workers.split(',').map((count) => wholeNumber('--workers', count, 1));
 const shares = values.shares.split(',').map(Number);
 
 interface Row {
@@ -88,9 +92,9 @@ async function measure(tools: Tools, workers: number): Promise<Row[]> {
     const rows: Row[] = [];
     for (const share of shares) {
       const rounds: Measured[] = [];
-      while (rounds.length < Number(values.rounds)) {
+      while (rounds.length < values.rounds) {
         const release = share < 1 ? ration(pids, share) : () => undefined;
-        const measured = await run(Number(values.messages)).finally(release);
+        const measured = await run(values.messages).finally(release);
         rounds.push(measured);
         tell(
           `${workers} workers with ${share} of a processor each: ${measured.deliveredPerSecond.toFixed(0)} delivered/s`,

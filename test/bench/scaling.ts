@@ -1,6 +1,6 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
-import { asked } from '../support/command-line.ts';
+import { asked, wholeNumber } from '../support/command-line.ts';
 import { type Inputs, measureInputs } from './scaling/inputs.ts';
 import { simulate } from './scaling/placement.ts';
 import { type Plan, planOf, usual } from './scaling/plan.ts';
@@ -20,21 +20,28 @@ const usage = `npm run bench:scaling [-- options]: what 10, 100 and 1,000 millio
   --body-days N     of the bodies (${usual.bodyDays})
   --peak N          the busiest hour against the average (${usual.peak})`;
 
-const values = asked(
-  usage,
-  (args) =>
-    parseArgs({
-      args,
-      options: {
-        messages: { type: 'string', default: '5000' },
-        inputs: { type: 'string' },
-        save: { type: 'string' },
-        days: { type: 'string', default: String(usual.days) },
-        'body-days': { type: 'string', default: String(usual.bodyDays) },
-        peak: { type: 'string', default: String(usual.peak) },
-      },
-    }).values,
-);
+const values = asked(usage, (args) => {
+  const { values } = parseArgs({
+    args,
+    options: {
+      messages: { type: 'string', default: '5000' },
+      inputs: { type: 'string' },
+      save: { type: 'string' },
+      days: { type: 'string', default: String(usual.days) },
+      'body-days': { type: 'string', default: String(usual.bodyDays) },
+      peak: { type: 'string', default: String(usual.peak) },
+    },
+  });
+  const number = (name: 'messages' | 'days' | 'body-days' | 'peak', least: number) =>
+    wholeNumber(`--${name}`, values[name], least);
+  return {
+    ...values,
+    messages: number('messages', 1),
+    days: number('days', 1),
+    'body-days': number('body-days', 1),
+    peak: number('peak', 1),
+  };
+});
 const perDay = [10e6, 100e6, 1_000e6];
 const accounts = 50_000;
 const exponents = [0.8, 1];
@@ -42,13 +49,13 @@ const exponents = [0.8, 1];
 async function main(): Promise<void> {
   const inputs: Inputs = values.inputs
     ? JSON.parse(await readFile(values.inputs, 'utf8'))
-    : await measureInputs(Number(values.messages));
+    : await measureInputs(values.messages);
   if (values.save) await writeFile(values.save, `${JSON.stringify(inputs, null, 2)}\n`);
   const assumed = {
     ...usual,
-    days: Number(values.days),
-    bodyDays: Number(values['body-days']),
-    peak: Number(values.peak),
+    days: values.days,
+    bodyDays: values['body-days'],
+    peak: values.peak,
   };
   const plans = perDay.map((emails) => planOf(emails, inputs, assumed));
   console.log(`${inputTable(inputs)}\n\n${planTable(plans)}\n\n${placementTable(plans)}`);
