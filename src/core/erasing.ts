@@ -5,7 +5,7 @@ import { addUp, forgetZeros } from './email-counts.ts';
 import { Redaction, type Work } from './erased.ts';
 import { cancelSome, eraseSome, isLeft } from './erasing-emails.ts';
 import { eraseAnswers, eraseSuppression } from './erasing-records.ts';
-import { type Counts, lock, note, type PendingErasure, pending } from './erasures.ts';
+import { type Counts, lock, note, openErasure, type PendingErasure, pending, type SealedErasure } from './erasures.ts';
 
 const emailsAtOnce = 20;
 
@@ -22,18 +22,19 @@ export async function eraseDue(
   log: Pick<Logger, 'warn'>,
   stop: AbortSignal,
 ): Promise<void> {
-  let waiting = await pending(db, keyring, null);
+  const eraseSealed = async (one: SealedErasure) => erase(db, openErasure(keyring, one), { stop });
+  let waiting = await pending(db, null);
   if (waiting.length === 0) return;
   await db.session(async (session) => {
     const [row] = await session.query<{ mine: boolean }>({
       text: `SELECT pg_try_advisory_lock(hashtext('sendwright erasures')) AS mine`,
     });
     if (!row?.mine) return;
-    for (; waiting.length > 0; waiting = await pending(db, keyring, waiting.at(-1)?.id ?? null)) {
+    for (; waiting.length > 0; waiting = await pending(db, waiting.at(-1)?.id ?? null)) {
       for (const one of waiting) {
         if (stop.aborted) return;
         // One that fails does not keep the others waiting.
-        await erase(db, one, { stop }).catch((error: Error) =>
+        await eraseSealed(one).catch((error: Error) =>
           log.warn({ erasureId: one.id, error: error.message }, 'an erasure failed; it is tried again'),
         );
       }

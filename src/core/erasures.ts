@@ -99,19 +99,26 @@ export interface PendingErasure {
   address: string;
 }
 
+/** The same as it is stored. */
+export interface SealedErasure {
+  id: string;
+  accountId: string;
+  sealedAddress: Buffer;
+}
+
 /** Those that are not done, in the order that they were asked for, some at a time. */
-export async function pending(db: Sql, keyring: Keyring, after: string | null): Promise<PendingErasure[]> {
-  const rows = await db.query<{ id: string; account_id: string; sealed_address: Buffer }>({
+export async function pending(db: Sql, after: string | null): Promise<SealedErasure[]> {
+  return db.query<SealedErasure>({
     name: 'erasures-pending',
-    text: `SELECT id, account_id, sealed_address FROM erasures
+    text: `SELECT id, account_id AS "accountId", sealed_address AS "sealedAddress" FROM erasures
             WHERE done_at IS NULL AND ($1::uuid IS NULL OR id > $1) ORDER BY id LIMIT 20`,
     values: [after],
   });
-  return rows.map((row) => ({
-    id: row.id,
-    accountId: row.account_id,
-    address: open(keyring, row.sealed_address, sealContext(row.id)).toString(),
-  }));
+}
+
+/** @throws Error where none of these keys opens it */
+export function openErasure(keyring: Keyring, { id, accountId, sealedAddress }: SealedErasure): PendingErasure {
+  return { id, accountId, address: open(keyring, sealedAddress, sealContext(id)).toString() };
 }
 
 /**

@@ -54,6 +54,8 @@ export async function verify(
   const checks = await check(domain, where);
   refuseWhereMissing(checks);
   if (!(await hold(db, domain, where))) {
+    // Where it was removed meanwhile that is all there is to say.
+    await domains.get(db, accountId, id);
     const detail =
       'verification: another account has this domain verified and still publishes its own verification record';
     const verification = { ...checks.verification, ok: false, problem: 'another account holds this domain' };
@@ -95,6 +97,9 @@ async function hold(db: Database, domain: Domain, where: Surroundings): Promise<
   return db.transaction(async (tx) => {
     // Two accounts that verify at once would both find it free, and the second fail on the index instead of being told.
     await tx.query({ text: 'SELECT pg_advisory_xact_lock(hashtext($1))', values: [`verified ${domain.domain}`] });
+    const own = await tx.query({ text: 'SELECT FROM domains WHERE id = $1 FOR UPDATE', values: [domain.id] });
+    // Removed since it was looked up: it takes the name from nobody.
+    if (own.length === 0) return false;
     await tx.query({
       text: `UPDATE domains SET status = 'pending', verified_at = NULL, dns_warning = 'another account has verified this domain'
               WHERE id = $1`,
@@ -279,6 +284,8 @@ const pendingForMs = 48 * 3_600_000;
 /**
  * Looks again at the domains whose time has come: pending ones, and those with a new DKIM key, at doubling intervals for
  * 48 hours, verified ones daily. A verified domain stays verified; what is missing is said in its `dns_warning`.
+ *
+ * @throws the first of the errors, once all were looked at, with the domain's name before it
  */
 export async function recheckDue(db: Database, where: Surroundings): Promise<void> {
   // Taking them moves their time on, so that no other node looks at the same ones.
@@ -294,15 +301,22 @@ export async function recheckDue(db: Database, where: Surroundings): Promise<voi
         RETURNING id`,
     values: [recheckBatch, pendingForMs / 1000],
   });
+  const failures: Error[] = [];
   for (const { id } of due) {
-    const find = () => db.prisma.domain.findUnique({ where: { id } });
-    const domain = await find();
-    const current = domain && (await activateSeen(db, domain, where)) ? await find() : domain;
-    if (current) await recheck(db, current, where);
+    const domain = await db.prisma.domain.findUnique({ where: { id } });
+    // One that fails does not keep the others waiting: their time has been moved on already.
+    if (domain)
+      await recheck(db, domain, where).catch((error: Error) =>
+        failures.push(new Error(`${domain.domain}: ${error.message}`, { cause: error })),
+      );
   }
+  if (failures[0]) throw failures[0];
 }
 
-async function recheck(db: Database, domain: Domain, where: Surroundings): Promise<void> {
+async function recheck(db: Database, known: Domain, where: Surroundings): Promise<void> {
+  const rotated = await activateSeen(db, known, where);
+  const domain = rotated ? await db.prisma.domain.findUnique({ where: { id: known.id } }) : known;
+  if (!domain) return;
   const { missing, detail } = problems(await check(domain, where));
   if (domain.status === 'pending') {
     if (missing.length === 0) await hold(db, domain, where);

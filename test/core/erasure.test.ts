@@ -254,6 +254,17 @@ t.test('many are erased in batches, by two nodes at once counted once, and a sto
   t.strictSame([shown.length, count], [emails, emails], 'and is found by that, although it was not scheduled');
 });
 
+t.test('an erasure whose address cannot be opened does not keep others waiting', async (t) => {
+  const { db, ask, get } = await prepare(t);
+  const [broken, sound] = [await ask(), await ask('bob@x.test')];
+  await db.query({ text: `UPDATE erasures SET sealed_address = 'not sealed' WHERE id = $1`, values: [broken.id] });
+  const warned: unknown[] = [];
+  await eraseDue(db, keyring, { warn: (about: unknown) => warned.push(about) } as typeof silentLog, never);
+  t.match(await get(sound.id), { doneAt: Date });
+  t.equal((await get(broken.id)).doneAt, null);
+  t.match(warned, [{ erasureId: broken.id }]);
+});
+
 t.test('an address that waits to be erased is sealed anew with the other secrets', async (t) => {
   const { db, ask, send, get } = await prepare(t);
   await send(person);

@@ -1,0 +1,61 @@
+import t, { type Test } from 'tap';
+import * as domains from '../../src/core/domains.ts';
+import { recheckDue, type Surroundings, verify } from '../../src/core/verification.ts';
+import type { Database } from '../../src/db/client.ts';
+import { Keyring } from '../../src/seal.ts';
+import { buildAccount, buildVerifiedDomain } from '../support/build.ts';
+import { openDatabase } from '../support/db.ts';
+import { testKey } from '../support/keys.ts';
+import { startZone } from '../support/zone.ts';
+
+const mailHostname = 'mail.test';
+
+async function prepare(t: Test) {
+  const db = await openDatabase(t);
+  const zone = await startZone();
+  t.teardown(() => zone.close());
+  const surroundings: Surroundings = {
+    resolve: (name, type) => zone.resolver.resolve(name, type) as Promise<unknown[]>,
+    mailHostname,
+    sendingIps: [],
+    keyring: new Keyring(testKey(5)),
+  };
+  const publish = async (id: string) => {
+    const records = domains.dnsRecords(await read(db, id), mailHostname);
+    for (const { name, value } of Object.values(records)) zone.set(name, { TXT: [value] });
+  };
+  return { db, zone, surroundings, publish };
+}
+
+const read = (db: Database, id: string) => db.prisma.domain.findUniqueOrThrow({ where: { id } });
+
+t.test('a domain whose key cannot be opened does not keep others from being looked at', async (t) => {
+  const { db, surroundings, publish } = await prepare(t);
+  const { id: accountId } = await buildAccount(db);
+  const broken = await buildVerifiedDomain(db, accountId, testKey(6));
+  const fading = await buildVerifiedDomain(db, accountId, testKey(5));
+  await publish(broken.id);
+  await db.query({
+    text: `UPDATE domains SET next_check_at = now() - make_interval(secs => CASE WHEN id = $1 THEN 2 ELSE 1 END)`,
+    values: [broken.id],
+  });
+  await t.rejects(recheckDue(db, surroundings), { message: new RegExp(`^${broken.domain}: `) }, 'it is heard of');
+  t.match(await read(db, fading.id), { dnsWarning: /^verification: there is no TXT record/ });
+});
+
+t.test('a domain that is removed while it is verified takes the name from nobody', async (t) => {
+  const { db, surroundings, publish } = await prepare(t);
+  const holder = await buildVerifiedDomain(db, (await buildAccount(db)).id, testKey(5), 'shop.test');
+  const { id: accountId } = await buildAccount(db);
+  const { id } = await domains.add(db, accountId, { domain: 'shop.test' }, surroundings);
+  await publish(id);
+  let looks = 0;
+  const resolve: Surroundings['resolve'] = async (name, type) => {
+    if (name === '_sendwright.shop.test') looks += 1;
+    // The second look is for whether the holder still publishes its own record.
+    if (looks === 2) await db.prisma.domain.deleteMany({ where: { id } });
+    return surroundings.resolve(name, type);
+  };
+  await t.rejects(verify(db, accountId, id, { ...surroundings, resolve }), { status: 404 });
+  t.match(await read(db, holder.id), { status: 'verified', dnsWarning: null });
+});
