@@ -1,9 +1,9 @@
 import { spf } from 'mailauth/lib/spf/index.js';
-import { getDomain } from 'tldts';
 import type { Database } from '../db/client.ts';
 import { lookUp as lookUpBlocklist, reversed } from '../smtp/blocklists.ts';
 import { cleanRemoteText } from '../smtp/reply.ts';
 import { type Answer, ask, type Resolver } from '../smtp/resolver.ts';
+import { findDmarc } from './dmarc.ts';
 import * as domains from './domains.ts';
 import { about, type Finding } from './finding.ts';
 import { check as checkDomain, type Surroundings } from './verification.ts';
@@ -67,8 +67,8 @@ export async function checkReverse(ip: string, { mailHostname }: Surroundings, r
   // Not by `reverse`, which looks into the hosts file.
   const answer = await ask(async () => (await resolver.resolve(`${reversed(ip)}.${zone}`, 'PTR')) as string[]);
   if (answer.kind === 'temporary') return [unknown(`The look-up of its name failed for now: ${answer.reason}.`, again)];
-  const ask_ = `Ask whoever gave you the address to set its PTR record to ${mailHostname}.`;
-  if (answer.kind !== 'records') return [problem('The address has no name (PTR record).', ask_)];
+  const advice = `Ask whoever gave you the address to set its PTR record to ${mailHostname}.`;
+  if (answer.kind !== 'records') return [problem('The address has no name (PTR record).', advice)];
   const names = answer.records.slice(0, mostNames);
   const forward = await Promise.all(names.map((name) => addressesOf(name, resolver)));
   const confirmed = names.filter((_, index) => {
@@ -79,7 +79,7 @@ export async function checkReverse(ip: string, { mailHostname }: Surroundings, r
   const found = `Its name is ${names.map(shown).join(', ')}, which does not lead back to it`;
   if (forward.some((one) => one.kind === 'temporary'))
     return [unknown(`${found} as far as could be looked up.`, again)];
-  return [problem(`${found}.`, ask_)];
+  return [problem(`${found}.`, advice)];
 }
 
 /** Whether the address is on these lists. */
@@ -178,29 +178,21 @@ async function checkRecords(domain: Parameters<typeof checkDomain>[0], where: Su
   });
 }
 
-/** That of the domain or, where it has none, of the organisation's (RFC 7489 section 6.6.3). */
 async function checkDmarc(domain: string, where: Surroundings): Promise<Finding> {
   const { ok, problem, unknown } = about('dmarc', domain);
-  const organisation = getDomain(domain, { allowPrivateDomains: true }) ?? domain;
-  for (const name of new Set([domain, organisation])) {
-    const answer = await ask(async () => (await where.resolve(`_dmarc.${name}`, 'TXT')) as string[][]);
-    if (answer.kind === 'temporary')
-      return unknown(`The look-up of the policy failed for now: ${answer.reason}.`, again);
-    const texts = answer.kind === 'records' ? answer.records.map((chunks) => chunks.join('')) : [];
-    const policies = texts.filter((text) => /^v=DMARC1\s*(;|$)/.test(text));
-    const [policy] = policies;
-    if (policy === undefined) continue;
-    if (policies.length > 1)
-      return problem(`There is more than one policy at _dmarc.${name}, which counts as none.`, 'Remove all but one.');
-    if (!/;\s*p\s*=\s*(none|quarantine|reject)\s*(;|$)/i.test(policy))
-      return problem(
-        `The policy at _dmarc.${name} has no valid p=.`,
-        'Write it as "v=DMARC1; p=none", or a stricter one.',
-      );
-    return ok(`The policy is ${cleanRemoteText(policy, 200)}`);
-  }
-  return problem(
-    'There is no policy, which large receivers ask of whoever sends in bulk.',
-    `Publish the TXT record "v=DMARC1; p=none" at _dmarc.${domain}.`,
-  );
+  const policies = await findDmarc(domain, where);
+  if (policies.kind === 'temporary')
+    return unknown(`The look-up of the policy failed for now: ${policies.reason}.`, again);
+  if (policies.kind === 'none')
+    return problem(
+      'There is no policy, which large receivers ask of whoever sends in bulk.',
+      `Publish the TXT record "v=DMARC1; p=none" at _dmarc.${domain}.`,
+    );
+  const { name, records } = policies;
+  const [policy = '', ...others] = records;
+  if (others.length > 0)
+    return problem(`There is more than one policy at ${name}, which counts as none.`, 'Remove all but one.');
+  if (!/;\s*p\s*=\s*(none|quarantine|reject)\s*(;|$)/i.test(policy))
+    return problem(`The policy at ${name} has no valid p=.`, 'Write it as "v=DMARC1; p=none", or a stricter one.');
+  return ok(`The policy is ${cleanRemoteText(policy, 200)}`);
 }

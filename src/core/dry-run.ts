@@ -1,5 +1,4 @@
 import { spf } from 'mailauth/lib/spf/index.js';
-import { getDomain } from 'tldts';
 import type { Database } from '../db/client.ts';
 import { ApiError, forbidden, fromDomainNotVerified } from '../errors.ts';
 import type { SuppressionReason } from '../generated/prisma/enums.ts';
@@ -10,6 +9,7 @@ import { cleanRemoteText } from '../smtp/reply.ts';
 import type { TlsLevel, TlsPolicyName } from '../smtp/tls-names.ts';
 import type { TlsPolicies } from '../smtp/tls-policies.ts';
 import type { TlsDemand } from '../smtp/tls-policy.ts';
+import { findDmarc, isAligned } from './dmarc.ts';
 import { draft, type SendRequest } from './draft.ts';
 import type { Sender } from './keys.ts';
 import { demandOf } from './outgoing.ts';
@@ -209,27 +209,13 @@ async function authenticate(from: string, signing: Signing, where: Surroundings)
   };
   const spfAligned = isAligned(mailHostname, from);
   const spfPasses = results.length > 0 && results.every(({ result }) => result === 'pass');
-  const record = await findDmarc(from, where);
+  const found = await findDmarc(from, where);
+  // Several count as none, and what cannot be had now changes nothing of what would be sent.
+  const [policy, ...others] = found.kind === 'records' ? found.records : [];
+  const record = policy === undefined || others.length > 0 ? null : cleanRemoteText(policy, 500);
   return {
     dkim,
     spf: { domain: mailHostname, results, aligned: spfAligned },
     dmarc: { record, wouldPass: dkim.aligned || (spfAligned && spfPasses) },
   };
-}
-
-/** Relaxed alignment: both belong to one organisation's domain. */
-function isAligned(one: string, other: string): boolean {
-  const organisation = (name: string) => getDomain(name, { allowPrivateDomains: true }) ?? name;
-  return organisation(one) === organisation(other);
-}
-
-async function findDmarc(from: string, where: Surroundings): Promise<string | null> {
-  try {
-    const answers = (await where.resolve(`_dmarc.${from}`, 'TXT')) as string[][];
-    const record = answers.map((chunks) => chunks.join('')).find((text) => /^v=DMARC1\b/i.test(text));
-    return record === undefined ? null : cleanRemoteText(record, 500);
-  } catch {
-    // None, or none to be had now: neither changes what would be sent.
-    return null;
-  }
 }

@@ -25,7 +25,7 @@ export interface Bucket {
   accepted: number;
   /** Emails of which a recipient is on the suppression list. */
   suppressed: number;
-  /** Emails that a recipient complained about, as far as the suppression list says which. */
+  /** Emails that a recipient complained about. */
   complaints: number;
   /** Recipients from here on. */
   delivered: number;

@@ -56,6 +56,6 @@ t.test('a domain that is removed while it is verified takes the name from nobody
     if (looks === 2) await db.prisma.domain.deleteMany({ where: { id } });
     return surroundings.resolve(name, type);
   };
-  await t.rejects(verify(db, accountId, id, { ...surroundings, resolve }), { status: 404 });
+  await t.rejects(verify(db, accountId, id, { ...surroundings, resolve }), { status: 404, message: 'not found' });
   t.match(await read(db, holder.id), { status: 'verified', dnsWarning: null });
 });

@@ -1,8 +1,9 @@
 import { dkimVerify } from 'mailauth/lib/dkim/verify.js';
 import t from 'tap';
 import { dnsValue } from '../../src/mail/dkim.ts';
-import { buildKey } from '../support/build.ts';
+import { buildKey, buildVerifiedDomain } from '../support/build.ts';
 import { mailHostname, startDirectNode } from '../support/direct.ts';
+import { testKey } from '../support/keys.ts';
 import { startSink } from '../support/mx.ts';
 
 t.test('a dry run says what would happen, and nothing happens', async (t) => {
@@ -110,4 +111,23 @@ t.test('a dry run says what would happen, and nothing happens', async (t) => {
 
   t.same(await rows(), before, 'nothing was stored');
   t.equal(sink.connections, 0, 'and nobody was called');
+});
+
+t.test('the DMARC policy is what receivers go by', async (t) => {
+  const node = await startDirectNode(t, { zone: {}, mxPort: 1 });
+  const shop = `shop.${node.domain}`;
+  await buildVerifiedDomain(node.db, node.account.id, testKey(7), shop);
+  const recordFor = async (domain: string) => {
+    const fields = { from: `a@${domain}`, to: 'b@one.test', subject: 's', text: 't' };
+    const { body } = await node.call('POST', '/api/v1/emails?dry_run=true', { key: node.key, body: fields });
+    return body.authentication.dmarc.record;
+  };
+  t.equal(await recordFor(shop), null);
+  node.zone.set(`_dmarc.${node.domain}`, { TXT: ['v=DMARC1; p=reject'] });
+  t.equal(await recordFor(node.domain), 'v=DMARC1; p=reject');
+  t.equal(await recordFor(shop), 'v=DMARC1; p=reject', "the organisation's, where a domain has none itself");
+  node.zone.set(`_dmarc.${shop}`, { TXT: ['v=DMARC1; p=none', 'v=DMARC10; p=reject'] });
+  t.equal(await recordFor(shop), 'v=DMARC1; p=none');
+  node.zone.set(`_dmarc.${shop}`, { TXT: ['v=DMARC1; p=none', 'v=DMARC1; p=reject'] });
+  t.equal(await recordFor(shop), null, 'two count as none');
 });
