@@ -105,7 +105,10 @@ export async function checkBlocklists(ip: string, zones: string[], resolver: Res
 export async function checkReturnPath(ips: string[], where: Surroundings, resolver: Resolver): Promise<Finding[]> {
   const { mailHostname } = where;
   const { ok, problem, unknown } = about('return_path', mailHostname);
-  const mx = await ask(() => resolver.resolveMx(mailHostname));
+  const [mx, ...senders] = await Promise.all([
+    ask(() => resolver.resolveMx(mailHostname)),
+    ...ips.map((ip) => checkSpf(ip, where)),
+  ]);
   const findings: Finding[] = [];
   if (mx.kind === 'temporary') findings.push(unknown(`The look-up of its MX failed for now: ${mx.reason}.`, again));
   else if (mx.kind === 'records')
@@ -121,8 +124,7 @@ export async function checkReturnPath(ips: string[], where: Surroundings, resolv
     const advice = `Publish the MX record "10 ${mailHostname}" at ${mailHostname}, with port 25 leading to INBOUND_SMTP_PORT.`;
     findings.push(problem('The name has no MX record, so bounces and complaints do not come back.', advice));
   }
-  for (const ip of ips) findings.push(await checkSpf(ip, where));
-  return findings;
+  return [...findings, ...senders];
 }
 
 async function checkSpf(ip: string, where: Surroundings): Promise<Finding> {

@@ -150,6 +150,18 @@ t.test('the doctor comes to an end whatever does not answer', async (t) => {
   );
 });
 
+t.test('many sending addresses are looked at side by side, however slow the name server is', async (t) => {
+  const { zone, patient } = await healthy();
+  zone.delay(300);
+  const sendingIps = Array.from({ length: 10 }, (_, n) => `192.0.2.${n + 1}`);
+  const many = { ...patient, surroundings: { ...patient.surroundings, sendingIps } };
+  const found = await examine(many, null, { withinMs: 2_500 });
+  t.match(
+    found.filter(({ check, health }) => check === 'return_path' && health === 'problem').map(({ subject }) => subject),
+    sendingIps.map((one) => `${host} from ${one}`),
+  );
+});
+
 t.test('behind a NAT the addresses are those of our name, and in the sandbox there is one thing to do', async (t) => {
   const { patient } = await healthy();
   const { surroundings, installation } = patient;
