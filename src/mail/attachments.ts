@@ -1,5 +1,3 @@
-import { Readable } from 'node:stream';
-import { setImmediate } from 'node:timers/promises';
 import { decodeWords } from 'postal-mime';
 import { holdsBidiControl, refuseText } from './characters.ts';
 import { findWireDefect } from './wire.ts';
@@ -11,8 +9,6 @@ export interface MessageAttachment {
   contentId: string | null;
   content: Buffer;
 }
-
-const sliceLength = 1 << 18;
 
 const token = "[A-Za-z0-9!#$%&'*+\\-.^_`{|}~]";
 const mediaType = new RegExp(
@@ -72,7 +68,7 @@ export interface ComposerAttachment {
   contentType: string;
   contentDisposition: string;
   contentTransferEncoding: '7bit' | 'base64';
-  content: Buffer | Readable;
+  content: Buffer;
   cid?: string;
 }
 
@@ -89,17 +85,9 @@ export function toComposer(attachment: MessageAttachment): ComposerAttachment {
     ...typeAndEncoding(attachment.contentType, content),
     filename: long || filename === '' ? false : filename,
     contentDisposition: long ? `${disposition}; filename="${quoted}"` : disposition,
-    content: content.length > sliceLength ? Readable.from(slices(content)) : content,
+    content,
     ...cid,
   };
-}
-
-/** Slice by slice, as nodemailer would encode many megabytes in one go and keep the event loop from everyone else. */
-async function* slices(content: Buffer): AsyncGenerator<Buffer> {
-  for (let start = 0; start < content.length; start += sliceLength) {
-    await setImmediate();
-    yield content.subarray(start, start + sliceLength);
-  }
 }
 
 function typeAndEncoding(

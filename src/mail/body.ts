@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { hashRelaxedBody } from './canonical.ts';
+import { hashRelaxedBody, type Stretch } from './canonical.ts';
 import { encodeText } from './encode-text.ts';
 import { Scratch } from './scratch.ts';
 
@@ -23,7 +23,7 @@ export async function composeBody(text: string | null, html: string | null): Pro
   if (text === null || html === null) {
     const { fields, bytes, relaxed } = html === null ? part('plain', text ?? '') : part('html', html);
     const ended = Buffer.concat(endsLine(bytes) ? [bytes] : [bytes, Buffer.from('\r\n')]);
-    return toBody(`MIME-Version: 1.0\r\n${fields}`, ended, relaxed);
+    return toBody(`MIME-Version: 1.0\r\n${fields}`, ended, relaxed ? allOf(ended) : []);
   }
   const parts = [part('plain', text), part('html', html)];
   // Made from the texts, so that none can be written to hold it; and "=_" is neither in base64 nor in quoted-printable.
@@ -46,12 +46,14 @@ export async function composeBody(text: string | null, html: string | null): Pro
   return toBody(
     `MIME-Version: 1.0\r\nContent-Type: multipart/alternative;\r\n boundary="${boundary}"\r\n`,
     bytes,
-    parts.every(({ relaxed }) => relaxed),
+    parts.every(({ relaxed }) => relaxed) ? allOf(bytes) : [],
   );
 }
 
+const allOf = (bytes: Buffer): Stretch[] => [{ start: 0, end: bytes.length }];
+
 /** A body of these bytes, which can go out as they are. `relaxed`: see `hashRelaxedBody`. */
-export async function toBody(fields: string, bytes: Buffer, relaxed = false): Promise<Body> {
+export async function toBody(fields: string, bytes: Buffer, relaxed: readonly Stretch[]): Promise<Body> {
   return { fields, bytes, hash: await hashRelaxedBody(bytes, relaxed) };
 }
 

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { createHash, type Hash } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import { Scratch } from './scratch.ts';
 
@@ -26,29 +26,44 @@ export function relaxedField(field: string): string {
 // A slice of a large body is canonicalised in a few milliseconds; in between, others get their turn.
 const sliceLength = 1 << 20;
 
+/** Octets of a body that are in the relaxed form already: whole lines, the last one with its CRLF or without. */
+export interface Stretch {
+  start: number;
+  end: number;
+}
+
 /**
  * The SHA-256 of a body in the "relaxed" form of RFC 6376 section 3.4.4, in base64: white space at line ends gone, other runs
  * of it one space, empty lines at the end gone, and a CRLF at the end of what is not empty. Lines end with CRLF. Gives
  * way to the event loop after every megabyte.
  *
- * @param relaxed true where it is known to be in that form already, but for its end
+ * @param relaxed what is known to be in that form already, but for the end of the body; in order
  */
-export async function hashRelaxedBody(body: Buffer, relaxed = false): Promise<string> {
+export async function hashRelaxedBody(body: Buffer, relaxed: readonly Stretch[] = []): Promise<string> {
   const hash = createHash('sha256');
   const end = endOfContent(body);
   let start = 0;
-  while (start < end) {
-    // Behind an LF nothing is pending, neither a space nor half of a CRLF.
-    const lineEnd = start + sliceLength < end ? body.indexOf(lineFeed, start + sliceLength) + 1 : 0;
-    const next = lineEnd > 0 && lineEnd < end ? lineEnd : end;
-    const lines = body.subarray(start, next);
-    hash.update(relaxed ? lines : relaxedLines(lines));
-    start = next;
-    if (start < end) await setImmediate();
+  for (const stretch of [...relaxed, { start: end, end }]) {
+    await update(hash, body, { start, end: Math.min(stretch.start, end) }, relaxedLines);
+    await update(hash, body, { start: stretch.start, end: Math.min(stretch.end, end) }, asItIs);
+    start = stretch.end;
   }
   if (end > 0) hash.update('\r\n');
   return hash.digest('base64');
 }
+
+async function update(hash: Hash, body: Buffer, { start, end }: Stretch, form: (lines: Buffer) => Buffer) {
+  for (let from = start; from < end; ) {
+    if (from > start) await setImmediate();
+    // Behind an LF nothing is pending, neither a space nor half of a CRLF.
+    const lineEnd = from + sliceLength < end ? body.indexOf(lineFeed, from + sliceLength) + 1 : 0;
+    const next = lineEnd > 0 && lineEnd < end ? lineEnd : end;
+    hash.update(form(body.subarray(from, next)));
+    from = next;
+  }
+}
+
+const asItIs = (lines: Buffer) => lines;
 
 /** The offset behind the last octet that is neither white space nor part of a CRLF. */
 function endOfContent(body: Buffer): number {

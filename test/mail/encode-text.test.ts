@@ -60,7 +60,9 @@ t.test('what is said to be in the relaxed form is', async () => {
   await fc.assert(
     fc.asyncProperty(fc.oneof(texts, mostlyAscii), async (text) => {
       const { bytes, relaxed } = encodeText(text, new Scratch());
-      return !relaxed || (await hashRelaxedBody(bytes, true)) === (await hashRelaxedBody(bytes));
+      return (
+        !relaxed || (await hashRelaxedBody(bytes, [{ start: 0, end: bytes.length }])) === (await hashRelaxedBody(bytes))
+      );
     }),
     { numRuns: 2_000 },
   );
