@@ -56,7 +56,8 @@ async function holdWaiting(tx: Sql, id: string, change: string, values: unknown[
     values: [id, ...values],
   });
   const [email] = await tx.query<{ pending: number }>({
-    text: `SELECT pending FROM emails WHERE id = $1 AND status = 'queued' AND scheduled_at IS NOT NULL FOR UPDATE`,
+    // Once its time has come it may have been in the hands of a node that died, or wait for something else.
+    text: `SELECT pending FROM emails WHERE id = $1 AND status = 'queued' AND scheduled_at > now() FOR UPDATE`,
     values: [id],
   });
   if (!email || email.pending === 0 || waiting.length < email.pending)

@@ -1,0 +1,38 @@
+import t from 'tap';
+import { pause } from '../../src/core/destination-orders.ts';
+import { wakeDue } from '../../src/core/mail-lines.ts';
+import * as nodes from '../../src/core/nodes.ts';
+import { claim, hold } from '../../src/core/recipients.ts';
+import { cancel, move } from '../../src/core/scheduling.ts';
+import { newId } from '../../src/ids.ts';
+import { accept, requestOf } from '../support/accept.ts';
+import { buildSender, holderOf } from '../support/build.ts';
+import { openQueue } from '../support/db.ts';
+import { testKey } from '../support/keys.ts';
+
+t.test('what was due once is not canceled or moved, whatever it waits for since', async (t) => {
+  const { db, queue } = await openQueue(t);
+  const sender = await buildSender(db, testKey(5));
+  const holder = holderOf(sender.account);
+  const request = requestOf(sender.from, ['ann@x.test'], { scheduledAt: new Date(Date.now() + 3_600_000) });
+  const [accepted] = await accept(db, queue, holder, [request]);
+  if (!accepted || !('email' in accepted)) throw new Error('not accepted');
+  const { id } = accepted.email;
+  const due = await move(db, holder, id, new Date(Date.now() + 300));
+  t.ok(due.scheduledAt);
+  const nodeId = newId();
+  await nodes.register(db, { id: nodeId, hostname: 'test', roles: [] }, false);
+  await pause(db, 'x.test');
+  const take = () => db.transaction(async (tx) => claim(tx, nodeId, await queue.take(tx, 100, [])));
+  let claims = await take();
+  for (; claims.length === 0; claims = await take()) await wakeDue(db, queue);
+  await hold(db, claims, 'x.test');
+  const read = () => db.prisma.recipient.findFirstOrThrow({ where: { emailId: id } });
+  const before = await read();
+  t.match(before, { status: 'queued', attempts: 0, jobId: null, waitingFor: 'paused: x.test' });
+
+  const refused = { status: 409, message: 'conflict' };
+  await t.rejects(move(db, holder, id, new Date(Date.now() + 3_600_000)), refused);
+  await t.rejects(cancel(db, holder, id), refused);
+  t.strictSame(await read(), before);
+});
