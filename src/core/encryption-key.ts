@@ -3,7 +3,7 @@ import { type EncryptionKey, Keyring, open, seal } from '../seal.ts';
 
 /** What the check's row is, opened: the words do not matter, only that they come out whole. */
 const knownText = 'sendwright';
-export const checkContext = 'encryption check';
+const checkContext = 'encryption check';
 
 /** Whether a process that knows these keys can work with this database: it would open none of its secrets, or not all. */
 export type Admission = 'admitted' | 'another key' | 'two keys are in use';

@@ -25,7 +25,7 @@ export const countedKinds = [
 export type Counts = Record<(typeof countedKinds)[number], number>;
 
 /** Nothing yet. */
-export const noCounts = (): Counts => Object.fromEntries(countedKinds.map((kind) => [kind, 0])) as Counts;
+const noCounts = (): Counts => Object.fromEntries(countedKinds.map((kind) => [kind, 0])) as Counts;
 
 /** As far as it has come. */
 export const countsOf = (erasure: Pick<Erasure, 'counts'>): Counts => ({

@@ -12,7 +12,7 @@ import * as webhooks from './webhooks.ts';
 export const testEvent = 'webhook.test';
 
 /** How many deliveries one replay takes on. */
-export const replayedAtOnce = 10_000;
+const replayedAtOnce = 10_000;
 
 /** One page of the account's deliveries, newest first, and how many match. */
 export async function list(
