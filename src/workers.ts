@@ -1,5 +1,4 @@
 import cluster, { type Worker } from 'node:cluster';
-import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from './config.ts';
 import * as hold from './core/hold.ts';
@@ -136,17 +135,34 @@ class Workers {
   async #keep(first: Running): Promise<void> {
     const { log } = this.#options;
     const { signal } = this.#stopping;
-    let running = first;
+    let running: Running | null = first;
     for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(pauseMs * 2, longestPauseMs)) {
-      const how = await running.ended;
-      if (signal.aborted) return;
-      if (performance.now() - running.startedAt > healthyAfterMs) pauseMs = firstPauseMs;
-      log.error({ worker: running.worker.id, ended: how, pauseMs }, 'a worker has ended; another one takes its place');
-      await this.#makeUpFor(running);
+      if (running) {
+        const how = await running.ended;
+        if (signal.aborted) return;
+        if (performance.now() - running.startedAt > healthyAfterMs) pauseMs = firstPauseMs;
+        log.error(
+          { worker: running.worker.id, ended: how, pauseMs },
+          'a worker has ended; another one takes its place',
+        );
+        await this.#makeUpFor(running);
+      }
       await sleep(pauseMs, undefined, { signal }).catch(() => undefined);
       if (signal.aborted) return;
-      running = this.#fork();
-      running.ready.catch((error: Error) => log.error({ error: error.message }, 'a worker could not be started'));
+      running = this.#forkAgain();
+    }
+  }
+
+  /** Null where the system has no room for a process now: the other workers go on meanwhile. */
+  #forkAgain(): Running | null {
+    const failed = ({ message }: Error) => this.#options.log.error({ error: message }, 'a worker could not be started');
+    try {
+      const running = this.#fork();
+      running.ready.catch(failed);
+      return running;
+    } catch (error) {
+      failed(error as Error);
+      return null;
     }
   }
 
@@ -161,11 +177,19 @@ class Workers {
     return this.#makingUp;
   }
 
+  /** @throws Error when there is no process, as where memory or descriptors are used up */
   #fork(): Running {
     const worker = cluster.fork();
+    // Node says here too that one which has just died did not get a message; its end is what counts.
+    worker.on('error', (error) =>
+      this.#options.log.warn({ worker: worker.id, error: error.message }, 'about a worker'),
+    );
+    if (worker.process.pid === undefined) throw new Error('the system makes no process');
     const names = new Set<string>();
     const asked: Running['asked'] = new Map();
-    const ended = once(worker, 'exit').then(([code, signal]) => (signal ? String(signal) : `exit code ${code}`));
+    const ended = new Promise<string>((resolve) => {
+      worker.once('exit', (code, signal) => resolve(signal ?? `exit code ${code}`));
+    });
     const ready = new Promise<Ports>((resolve, reject) => {
       worker.on('message', (message: FromWorker) => {
         if (message.kind === 'name') names.add(message.nodeId);
@@ -176,6 +200,8 @@ class Workers {
       });
       void ended.then((how) => reject(new Error(`a worker ended during its start: ${how}`)));
     });
+    // Where another one could not be made nobody waits for this one any more.
+    ready.catch(() => undefined);
     const running = { worker, startedAt: performance.now(), names, ready, asked, ended };
     this.#running.add(running);
     void ended.then(() => this.#running.delete(running));

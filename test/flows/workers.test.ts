@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { connect } from 'node:net';
@@ -186,6 +187,27 @@ t.test('a connection that a worker was handed and had not taken ends when the wo
   t.equal(open(), 1, 'the other worker has answered the rest');
   process.kill(frozen, 'SIGKILL');
   await eventually(async () => open() === 0, 5_000);
+});
+
+const noPrlimit = spawnSync('prlimit', ['--version']).status !== 0 && 'prlimit, of util-linux, is not here';
+
+t.test('where no process can be made the others go on, and it is tried again', { skip: noPrlimit }, async (t) => {
+  const { env } = await startReceiver(t);
+  const all = { ...env, DATA_DIR: await folder(t), WORKERS: '2' };
+  const app = await startSendwright(testEnv(await createDatabase(), all));
+  t.teardown(() => app.end('SIGKILL'));
+  const allow = (descriptors: number) =>
+    t.equal(spawnSync('prlimit', ['--pid', `${app.pid}`, `--nofile=${descriptors}:`]).status, 0);
+  const before = childrenOf(app.pid);
+  // A process needs more of them than dying sets free.
+  allow(readdirSync(`/proc/${app.pid}/fd`).length);
+  process.kill(before[0] ?? 0, 'SIGKILL');
+  await eventually(async () => app.stdout().includes('"a worker could not be started"'), 20_000);
+  allow(1_000);
+  await eventually(async () => childrenOf(app.pid).length === 2, 20_000);
+  t.ok(childrenOf(app.pid).includes(before[1] ?? 0), 'the other one was left alone');
+  t.equal((await app.call('GET', '/healthz')).status, 200);
+  t.equal(await app.end('SIGTERM'), 0);
 });
 
 t.test('what keeps a worker from starting is one line of the first process', async (t) => {
