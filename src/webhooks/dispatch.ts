@@ -235,22 +235,24 @@ export class WebhookDispatcher {
 
   async #call(claim: calls.Claim, call: calls.Call): Promise<calls.CallOutcome> {
     const { poster, keyring, lease, clock, log, schedule = defaultSchedule } = this.#tools;
+    // By the database's clock, as when an endpoint began to fail is compared with that.
+    const startedAt = clock.now();
     try {
       const secrets = [call.sealedSecret, call.sealedPreviousSecret].flatMap((sealed) =>
         sealed ? [openSecret(keyring, claim.webhookId, sealed)] : [],
       );
       const body = Buffer.from(call.payload);
-      const signed = { id: claim.deliveryId, timestamp: Math.floor(clock.now().getTime() / 1000), body };
+      const signed = { id: claim.deliveryId, timestamp: Math.floor(startedAt.getTime() / 1000), body };
       // A process that was frozen and taken for dead: others make this call. On hold nobody does.
       if (!lease.valid() || lease.nodeId !== claim.nodeId || lease.onHold) return undone(claim, call, clock.now());
       const headers = signatureHeaders(signed, secrets);
       const answer = await post(poster, { url: call.url, headers, body }, this.#abort.signal);
       return answer.status === null && this.#abort.signal.aborted
         ? undone(claim, call, clock.now())
-        : decide(claim, call, answer, clock.now(), { schedule });
+        : decide(claim, call, { ...answer, startedAt }, clock.now(), { schedule });
     } catch (error) {
       log.error({ deliveryId: claim.deliveryId, error: (error as Error).stack }, 'a webhook call could not be made');
-      const answer = { status: null, body: null, retryAfter: null, startedAt: new Date(), durationMs: 0 };
+      const answer = { status: null, body: null, retryAfter: null, startedAt, durationMs: 0 };
       const sentence = 'the call could not be made; the log of the server says why';
       // That is our fault, and no reason to disable anything.
       return { ...decide(claim, call, { ...answer, error: sentence }, clock.now(), { schedule }), endpoint: 'unknown' };

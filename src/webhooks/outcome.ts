@@ -12,11 +12,16 @@ export const defaultSchedule = [5 * second, minute, 5 * minute, 30 * minute, 2 *
 const spread = 0.1;
 const longestWaitMs = 24 * hour;
 
+/** With the moment at which the call began. */
+export interface CallAnswer extends Answer {
+  startedAt: Date;
+}
+
 /** Decides what one answer means for its delivery and for the endpoint. */
 export function decide(
   claim: Claim,
   call: Call,
-  answer: Answer,
+  answer: CallAnswer,
   now: Date,
   { schedule = defaultSchedule, random = Math.random } = {},
 ): CallOutcome {

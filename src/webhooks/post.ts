@@ -19,7 +19,6 @@ export interface Answer {
   retryAfter: string | null;
   /** One sentence for the owner of the endpoint; it never says what a name resolved to. */
   error: string | null;
-  startedAt: Date;
   durationMs: number;
 }
 
@@ -46,7 +45,6 @@ export async function post(
   call: { url: string; headers: Record<string, string>; body: Buffer },
   signal: AbortSignal,
 ): Promise<Answer> {
-  const startedAt = new Date();
   const start = performance.now();
   const timeoutMs = poster.timeoutMs ?? defaultTimeoutMs;
   const end = endAfter(timeoutMs, signal);
@@ -54,7 +52,6 @@ export async function post(
   const done = (fields: Partial<Answer>): Answer => ({
     ...answer,
     ...fields,
-    startedAt,
     durationMs: Math.round(performance.now() - start),
   });
   try {

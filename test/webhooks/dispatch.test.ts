@@ -40,6 +40,18 @@ t.test('calls', async (t) => {
     figure('P8', `${hook.calls.length} calls of a delivery until its endpoint answered 200: ${calls.size} id and body`);
   });
 
+  t.test('happen at the time of the database, whatever the clock of this machine shows', async (t) => {
+    const hook = await startHook(t, () => 500);
+    const { id, accountId } = await scene.endpoint(hook.url);
+    await scene.emit(accountId, 'email.sent');
+    const aheadMs = 3_600_000;
+    await scene.start(t, { clock: { now: () => new Date(Date.now() + aheadMs) }, schedule: [600_000] });
+    const { attempts } = await scene.attempted(id, 1);
+    const { failingSince } = await db.prisma.webhook.findUniqueOrThrow({ where: { id } });
+    t.ok(Date.parse(attempts[0]?.at ?? '') > Date.now() + aheadMs - 60_000);
+    t.equal(failingSince?.toISOString(), attempts[0]?.at, 'or one failure would make of it an endpoint that fails');
+  });
+
   t.test('end when the schedule does', async (t) => {
     const hook = await startHook(t, () => 500);
     const { id, accountId } = await scene.endpoint(hook.url);

@@ -1,8 +1,7 @@
 import t from 'tap';
 import type { Call, Claim } from '../../src/core/webhook-calls.ts';
 import { newId } from '../../src/ids.ts';
-import { decide, defaultSchedule, waitOf } from '../../src/webhooks/outcome.ts';
-import type { Answer } from '../../src/webhooks/post.ts';
+import { type CallAnswer, decide, defaultSchedule, waitOf } from '../../src/webhooks/outcome.ts';
 
 const claim: Claim = { nodeId: newId(), jobId: newId(), deliveryId: newId(), webhookId: newId(), failing: false };
 const now = new Date('2026-11-21T12:00:00Z');
@@ -14,7 +13,7 @@ const call = (attemptCount = 0, event = 'email.sent'): Call => ({
   sealedSecret: Buffer.alloc(0),
   sealedPreviousSecret: null,
 });
-const answer = (status: number | null, retryAfter: string | null = null): Answer => ({
+const answer = (status: number | null, retryAfter: string | null = null): CallAnswer => ({
   status,
   body: null,
   retryAfter,

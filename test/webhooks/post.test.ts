@@ -49,7 +49,7 @@ t.test('what arrives', async (t) => {
   const hook = await startHook(t, () => ({ status: 202, body: 'thank you' }));
   const poster = await posterFor(t, { 'hooks.test': { A: ['127.0.0.1'] } });
   const answer = await send(poster, `http://hooks.test:${hook.port}/a/b?c=d#e`, never, { 'X-Mine': '1' });
-  t.match(answer, { status: 202, body: 'thank you', error: null, startedAt: Date, durationMs: Number });
+  t.match(answer, { status: 202, body: 'thank you', error: null, durationMs: Number });
   const [call] = hook.calls;
   t.equal(call?.body, body.toString());
   t.match(call, {
