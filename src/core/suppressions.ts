@@ -29,8 +29,17 @@ export async function add(
   input: { address: string; reason: SuppressionReason },
 ): Promise<Suppression> {
   const address = suppressible(input.address);
-  await addAll(db, [{ accountId, address, reason: input.reason, emailId: null }]);
-  return db.prisma.suppression.findUniqueOrThrow({ where: { accountId_address: { accountId, address } } });
+  // In one transaction: what is on the list is locked, also where nothing of it changes, so nobody takes it off meanwhile.
+  const [entry] = await db.transaction(async (tx) => {
+    await addAll(tx, [{ accountId, address, reason: input.reason, emailId: null }]);
+    return tx.query<Suppression>({
+      text: `SELECT id, account_id AS "accountId", address, reason, email_id AS "emailId", created_at AS "createdAt"
+               FROM suppressions WHERE account_id = $1 AND address = $2`,
+      values: [accountId, address],
+    });
+  });
+  if (!entry) throw new Error('an address is not on the list that was just put there');
+  return entry;
 }
 
 /** The same for many, with one statement, as bounces and complaints come in; of several reasons for one address the same gives way. */

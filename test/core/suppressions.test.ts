@@ -1,0 +1,20 @@
+import t from 'tap';
+import * as suppressions from '../../src/core/suppressions.ts';
+import { ApiError } from '../../src/errors.ts';
+import { buildAccount } from '../support/build.ts';
+import { openDatabase } from '../support/db.ts';
+
+t.test('an address that is put on the list while somebody takes it off: both are answered', async (t) => {
+  const db = await openDatabase(t);
+  const { id } = await buildAccount(db);
+  const unforeseen: unknown[] = [];
+  for (let round = 0; round < 100; round += 1) {
+    const both = Array.from({ length: 3 }, () => [
+      suppressions.add(db, id, { address: 'Ann@x.test', reason: 'manual' }),
+      suppressions.remove(db, id, 'ann@x.test'),
+    ]);
+    for (const result of await Promise.allSettled(both.flat()))
+      if (result.status === 'rejected' && !(result.reason instanceof ApiError)) unforeseen.push(result.reason);
+  }
+  t.strictSame(unforeseen, []);
+});
