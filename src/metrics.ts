@@ -205,12 +205,17 @@ export const expositionType = Registry.PROMETHEUS_CONTENT_TYPE;
 export async function exposition(processes: { name: string; measured: Measured }[]): Promise<string> {
   const all = processes.map(({ name, measured }) =>
     measured.map((metric) => {
-      const { values } = metric as { values: { labels: Record<string, string> }[] };
+      const { values } = metric as { values: { value: number | null; labels: Record<string, string> }[] };
       // What two processes count is not one thing: the label keeps it apart, so nothing is ever added up.
       return {
         ...metric,
         aggregator: 'sum',
-        values: values.map((value) => ({ ...value, labels: { ...value.labels, process: name } })),
+        values: values.map(({ value, labels, ...rest }) => ({
+          ...rest,
+          // NaN is null on the way from another process, and would be added up as 0.
+          value: value ?? Number.NaN,
+          labels: { ...labels, process: name },
+        })),
       };
     }),
   );

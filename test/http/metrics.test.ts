@@ -171,6 +171,24 @@ t.test('AUTH-19: the port for Prometheus says the metrics and nothing else', asy
   t.strictSame(await ask('GET', '/metrics'), [503, '']);
 });
 
+t.test('what is not known while the database is away is no number, of a worker either', async (t) => {
+  const metrics = new Metrics();
+  metrics.watch({ depth: async () => null, connections: () => ({ busy: 0, idle: 0, waiting: 0 }) });
+  const measured = await metrics.measure();
+  // As Node sends it from one process to another.
+  const told = JSON.parse(JSON.stringify(measured)) as typeof measured;
+  const text = await exposition([
+    { name: 'main', measured },
+    { name: '1', measured: told },
+  ]);
+  for (const name of [
+    'sendwright_nodes',
+    'sendwright_queue_oldest_due_seconds',
+    'sendwright_webhook_oldest_due_seconds',
+  ])
+    for (const process of ['main', '1']) t.match(text, new RegExp(`^${name}\\{process="${process}"\\} nan$`, 'im'));
+});
+
 t.test('a label has names of ours alone: providers that are configured, methods that there are', async (t) => {
   const metrics = new Metrics();
   metrics.nameProviders(['Google']);
