@@ -52,7 +52,7 @@ export class BatchWriter<Item, Result> {
 
   /** Ends the patience with what fails: after so many ms, what cannot be written is let go. */
   giveUpAfter(ms: number): void {
-    this.#giveUpAt = Date.now() + ms;
+    this.#giveUpAt = performance.now() + ms;
   }
 
   async #writeAll(): Promise<void> {
@@ -79,7 +79,7 @@ export class BatchWriter<Item, Result> {
       } catch (error) {
         const fields = { error: (error as Error).message, what: this.#what, items: batch.length };
         this.#log.error(fields, 'could not be written down; trying again');
-        if (Date.now() > this.#giveUpAt) {
+        if (performance.now() > this.#giveUpAt) {
           for (const { done } of batch) done(undefined);
           return;
         }

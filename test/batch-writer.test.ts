@@ -41,6 +41,23 @@ t.test('what the database refuses for what it holds holds up nothing else', asyn
   t.strictSame(await rows(), ['a', 'b', 'c', 'd', 'e', 'f']);
 });
 
+t.test('patience is as long as was said, whatever the clock is set to meanwhile', async (t) => {
+  let tries = 0;
+  const write = async () => {
+    tries += 1;
+    if (tries < 3) throw new Error('away');
+    return (note: string) => `wrote ${note}`;
+  };
+  const writer = new BatchWriter<string, string>(silentLog, 'notes', write, () => false);
+  writer.giveUpAfter(60_000);
+  const { now } = Date;
+  t.teardown(() => {
+    Date.now = now;
+  });
+  Date.now = () => now() + 3_600_000;
+  t.equal(await writer.add('a'), 'wrote a', 'it is not given up at the first failure');
+});
+
 t.test('only a value that is refused is one', async (t) => {
   const db = await openDatabase(t);
   const errorOf = (text: string, values: unknown[] = []) => db.query({ text, values }).catch((error: unknown) => error);
