@@ -182,7 +182,7 @@ class Workers {
     const worker = cluster.fork();
     // Node says here too that one which has just died did not get a message; its end is what counts.
     worker.on('error', (error) =>
-      this.#options.log.warn({ worker: worker.id, error: error.message }, 'about a worker'),
+      this.#options.log.warn({ worker: worker.id, error: error.message }, 'a worker was not made, or not reached'),
     );
     if (worker.process.pid === undefined) throw new Error('the system makes no process');
     const names = new Set<string>();
