@@ -96,7 +96,8 @@ export interface DryRun {
     };
     /** The domain in `from`. */
     dmarc: {
-      /** The policy of the sender's domain; null when there is none. */ record: string | null;
+      /** The policy of the sender's domain or, where it has none, of its organisation's; null when there is none, or more than one. */
+      record: string | null;
       /** Whether a receiver would find the email genuine. */ would_pass: boolean;
     };
   };

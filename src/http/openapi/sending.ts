@@ -46,7 +46,9 @@ const authentication = z.object({
     .describe('The return path.'),
   dmarc: z
     .object({
-      record: words("The policy of the sender's domain; null when there is none.").nullable(),
+      record: words(
+        "The policy of the sender's domain or, where it has none, of its organisation's; null when there is none, or more than one.",
+      ).nullable(),
       would_pass: flag('Whether a receiver would find the email genuine.'),
     })
     .describe('The domain in `from`.'),
