@@ -4,8 +4,8 @@ export interface RateLimit {
   burst: number;
 }
 
-/** Holders of buckets that were left alone for long have a full one and need not be remembered. */
-const mostRemembered = 10_000;
+/** Holders of buckets that were left alone for long have a full one and need not be remembered, when there are so many. */
+const manyRemembered = 10_000;
 
 /** A bucket of tokens for each id, in the memory of this process: on several nodes an id has as many buckets. */
 export class TokenBuckets {
@@ -13,6 +13,8 @@ export class TokenBuckets {
   readonly #now: () => number;
   readonly #buckets = new Map<string, { tokens: number; at: number }>();
   #onTake: (id: string) => void = () => undefined;
+  /** When it is next worth while to look for those that are full. */
+  #forgetAt = manyRemembered;
 
   /** @param now milliseconds that only grow */
   constructor(limit: RateLimit, now: () => number = () => performance.now()) {
@@ -58,7 +60,7 @@ export class TokenBuckets {
   #refill(id: string): number {
     const bucket = this.#buckets.get(id);
     if (bucket) return this.#levelOf(bucket);
-    if (this.#buckets.size >= mostRemembered) this.#forgetFull();
+    if (this.#buckets.size >= this.#forgetAt) this.#forgetFull();
     return this.limit.burst;
   }
 
@@ -69,5 +71,7 @@ export class TokenBuckets {
 
   #forgetFull(): void {
     for (const [id, bucket] of this.#buckets) if (this.#levelOf(bucket) >= this.limit.burst) this.#buckets.delete(id);
+    // Where few were, as with failed logins from a whole network, each new id would look through all of them.
+    this.#forgetAt = Math.max(manyRemembered, 2 * this.#buckets.size);
   }
 }
