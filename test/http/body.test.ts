@@ -3,7 +3,7 @@ import net from 'node:net';
 import Koa from 'koa';
 import { pino } from 'pino';
 import t from 'tap';
-import { readJson } from '../../src/http/body.ts';
+import { readJson, releaseBody } from '../../src/http/body.ts';
 import { accessLog, errors, requestId, securityHeaders } from '../../src/http/middleware.ts';
 import { listen } from '../../src/http/server.ts';
 import { Metrics } from '../../src/metrics.ts';
@@ -382,7 +382,7 @@ t.test('a client that hangs up within its body is not taken for a database that 
   const log = pino({ level: 'info' }, { write: (line: string) => void lines.push(JSON.parse(line)) });
   const app = new Koa();
   app.silent = true;
-  app.use(requestId(log)).use(accessLog(new Metrics())).use(errors);
+  app.use(requestId(log)).use(accessLog(new Metrics())).use(errors).use(releaseBody);
   app.use(async (ctx) => {
     app.emit('begun');
     ctx.body = await readJson(ctx, MB);
