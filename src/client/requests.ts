@@ -17,12 +17,7 @@ export type SendRequest = {
   /** The body as HTML. Without a template, html or text is required. */ html?: string | null;
   /** The body as plain text. */ text?: string | null;
   /** More header fields, by name, of 2,000 characters each at the most, `References` of 10,000. Those that the service writes itself are refused. */
-  headers?:
-    | ({ /** The ids of the messages before this one, each in angle brackets. */ References?: string } & Record<
-        string,
-        string
-      >)
-    | null;
+  headers?: Record<string, string> | null;
   /** Labels to find it by in the log. */ tags?: string[] | null;
   /** Files, 10 at the most, with 10 MB each and 20 MB together. */
   attachments?:

@@ -100,14 +100,6 @@ const headers = z
     shownAs: {
       type: 'object',
       maxProperties: limits.headers,
-      properties: {
-        References: {
-          type: 'string',
-          minLength: 1,
-          maxLength: longestReferences,
-          description: 'The ids of the messages before this one, each in angle brackets.',
-        },
-      },
       additionalProperties: { type: 'string', minLength: 1, maxLength: longestValue },
     },
   });
