@@ -176,7 +176,7 @@ t.test('limits', async (t) => {
     const refused = await eventually(async () => {
       const answer = await blank(left + 1);
       return answer.status === 503 && answer;
-    });
+    }, 60_000);
     t.strictSame([refused.body, refused.headers.get('retry-after')], [{ error: 'unavailable' }, '2']);
     t.equal((await blank(left)).status, 400, 'what there is room for is read');
     t.equal((await node.call('GET', '/healthz')).status, 200, 'and so is what has no body');
