@@ -1,8 +1,19 @@
+import type { Query } from '@tanstack/react-query';
 import { createContext, useEffect, useState } from 'react';
 import { queries } from './api.ts';
 
 /** What changes when emails do. */
 const concerned = ['emails', 'email', 'stats', 'sandbox', 'deliveries', 'suppressions'];
+
+const isConcerned = ({ queryKey }: Query) => concerned.includes(String(queryKey[0]));
+
+/** Those that are being asked for the first time go on, and are asked again after: their answer may be older than what was told. */
+async function askAgain(): Promise<void> {
+  const known = queries.getQueryCache().findAll({ predicate: isConcerned, fetchStatus: 'fetching' });
+  const first = known.filter(({ state }) => state.data === undefined);
+  await queries.invalidateQueries({ predicate: isConcerned });
+  if (first.length > 0) await queries.invalidateQueries({ predicate: (query) => first.includes(query) });
+}
 
 /** Whether the server tells now. */
 export const Connected = createContext(false);
@@ -22,10 +33,8 @@ export function useLive(): boolean {
       source = new EventSource('/api/v1/live');
       source.onopen = () => setConnected(true);
       source.onerror = () => setConnected(false);
-      source.addEventListener('emails', () => {
-        // The first one too: something may have happened since this page was asked for.
-        void queries.invalidateQueries({ predicate: ({ queryKey }) => concerned.includes(String(queryKey[0])) });
-      });
+      // The first one too: something may have happened since this page was asked for.
+      source.addEventListener('emails', () => void askAgain());
     };
     const change = () => {
       if (!document.hidden) return open();

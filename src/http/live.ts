@@ -1,4 +1,5 @@
 import type { PassThrough } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
 import * as counts from '../core/email-counts.ts';
 import { currentUser } from '../core/users.ts';
 import type { Database } from '../db/client.ts';
@@ -30,7 +31,8 @@ export class Live {
   readonly #db: Database;
   readonly #log: Logger;
   readonly #viewers = new Set<Viewer>();
-  #timer: NodeJS.Timeout | undefined;
+  #watching = false;
+  #stopped = false;
   #beaten = Date.now();
 
   constructor(db: Database, log: Logger) {
@@ -48,14 +50,14 @@ export class Live {
     if (this.#viewers.size >= most || sameUser.length >= mostOfUser) throw unavailable(10);
     const viewer: Viewer = { session, stream, told: '' };
     this.#viewers.add(viewer);
-    stream.once('close', () => this.#remove(viewer));
+    stream.once('close', () => this.#viewers.delete(viewer));
     try {
       await this.#tell([viewer]);
     } catch (error) {
       stream.destroy();
       throw error;
     }
-    this.#timer ??= setTimeout(() => void this.#round(), lookEveryMs);
+    void this.#watch();
   }
 
   /** Ends those of one session; other nodes see within ten seconds that it is over. */
@@ -65,15 +67,20 @@ export class Live {
 
   /** Ends all of them. */
   stop(): void {
+    this.#stopped = true;
     for (const viewer of this.#viewers) viewer.stream.end();
-    clearTimeout(this.#timer);
   }
 
-  #remove(viewer: Viewer): void {
-    this.#viewers.delete(viewer);
-    if (this.#viewers.size > 0) return;
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
+  /** For as long as somebody looks on; one at a time, however they come and go. */
+  async #watch(): Promise<void> {
+    if (this.#watching) return;
+    this.#watching = true;
+    for (;;) {
+      await sleep(lookEveryMs, undefined, { ref: false });
+      if (this.#stopped || this.#viewers.size === 0) break;
+      await this.#round();
+    }
+    this.#watching = false;
   }
 
   async #round(): Promise<void> {
@@ -84,7 +91,6 @@ export class Live {
       // The database is away: they hear of what they missed once it is back.
       this.#log.debug({ error: (error as Error).message }, 'nothing could be told to those who look on');
     }
-    if (this.#viewers.size > 0) this.#timer = setTimeout(() => void this.#round(), lookEveryMs);
   }
 
   async #tell(viewers: Viewer[]): Promise<void> {

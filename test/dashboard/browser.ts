@@ -32,7 +32,9 @@ let launched: Promise<Browser> | undefined;
 
 /** The browser of this process, which is closed when all of its tests have ended. */
 function browser(): Promise<Browser> {
-  launched ??= chromium.launch({ executablePath, args: [...flags, ...alone, ...thrifty] });
+  const launch = () => chromium.launch({ executablePath, args: [...flags, ...alone, ...thrifty] });
+  // Where nothing of it is in memory yet it has been seen to crash as it begins.
+  launched ??= launch().catch(launch);
   return launched;
 }
 t.teardown(async () => (await launched)?.close());

@@ -1,3 +1,4 @@
+import type { Route } from 'playwright-core';
 import t from 'tap';
 import { adminPassword } from '../support/node.ts';
 import { barriers, barriersInBoth, go, inBrowser, logIn, sharedDashboard, view } from './browser.ts';
@@ -63,6 +64,27 @@ t.test('the dashboard', inBrowser, async (t) => {
     await page.reload();
     await page.getByRole('row', { name: /later@anywhere.test sent bounced unsubscribed Came back/ }).waitFor();
     t.strictSame(await barriersInBoth(page), []);
+  });
+
+  t.test('what happens while the list is being asked for is not missed', async (t) => {
+    const { page } = await view(t, node, '/domains');
+    const [answered, shown] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const late = async (route: Route) => {
+      const response = await route.fetch();
+      answered.resolve();
+      await shown.promise;
+      await route.fulfill({ response });
+    };
+    await page.route('**/api/v1/emails?*', late, { times: 1 });
+    await page.evaluate("history.pushState(null, '', '/emails')");
+    await answered.promise;
+    const body = { from: 'a@example.test', to: 'meanwhile@anywhere.test', subject: 'Meanwhile', text: 't' };
+    await node.call('POST', '/api/v1/emails', { key: node.key, body });
+    const { page: other } = await view(t, node, '/emails');
+    // All that look on are told of it at once.
+    await other.getByRole('row', { name: /meanwhile@anywhere.test sent/ }).waitFor();
+    shown.resolve();
+    await page.getByRole('row', { name: /meanwhile@anywhere.test sent/ }).waitFor();
   });
 
   t.test('what is looked for stands in the address', async (t) => {
