@@ -9,7 +9,7 @@ import * as hold from './core/hold.ts';
 import { watchDepth } from './core/queue-depth.ts';
 import { tokenKeys as readTokenKeys, type TokenKeys } from './core/service-secrets.ts';
 import { record as recordTlsResults } from './core/tls-results.ts';
-import type { Surroundings } from './core/verification.ts';
+import type { Surroundings } from './core/record-checks.ts';
 import { openDatabase } from './database.ts';
 import type { Database } from './db/client.ts';
 import { tellTime } from './db/clocks.ts';

@@ -4,7 +4,7 @@ import { dirname, resolve } from 'node:path';
 import { readConfig } from '../config.ts';
 import { examine, isWell } from '../core/doctor.ts';
 import { checkNames, type Finding } from '../core/finding.ts';
-import type { Surroundings } from '../core/verification.ts';
+import type { Surroundings } from '../core/record-checks.ts';
 import { connectionsOf } from '../database.ts';
 import { refuseDatabase } from '../db/check.ts';
 import type { Database } from '../db/client.ts';

@@ -1,6 +1,6 @@
 import { getDomain } from 'tldts';
 import { ask } from '../smtp/resolver.ts';
-import type { Surroundings } from './verification.ts';
+import type { Surroundings } from './record-checks.ts';
 
 /** The domain below which names belong together: `example.co.uk` of `news.shop.example.co.uk`. */
 const organisationOf = (domain: string) => getDomain(domain, { allowPrivateDomains: true }) ?? domain;

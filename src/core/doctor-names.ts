@@ -6,7 +6,7 @@ import { type Answer, ask, type Resolver } from '../smtp/resolver.ts';
 import { findDmarc } from './dmarc.ts';
 import * as domains from './domains.ts';
 import { about, type Finding } from './finding.ts';
-import { check as checkDomain, type Surroundings } from './verification.ts';
+import { check as checkDomain, type Surroundings } from './record-checks.ts';
 
 const spfTimeoutMs = 8_000;
 const mostDomains = 20;
@@ -171,11 +171,11 @@ export async function checkDomains(db: Database, where: Surroundings): Promise<F
 
 async function checkRecords(domain: Parameters<typeof checkDomain>[0], where: Surroundings): Promise<Finding[]> {
   const checks = await checkDomain(domain, where);
-  return Object.entries(checks).map(([name, { ok: good, problem: wrong, name: at, expected }]) => {
+  return Object.entries(checks).map(([name, { ok: good, problem: wrong, failed, name: at, expected }]) => {
     const { ok, problem, unknown } = about('domain', `${name} of ${domain.domain}`);
     if (good) return ok('The record is right.');
     const sentence = `${wrong?.charAt(0).toUpperCase()}${wrong?.slice(1)}.`;
-    if (/failed for now/.test(wrong ?? '')) return unknown(sentence, again);
+    if (failed) return unknown(sentence, again);
     return problem(sentence, `Publish at ${at}: ${expected}`);
   });
 }

@@ -13,7 +13,7 @@ import {
 } from './doctor-names.ts';
 import * as domains from './domains.ts';
 import { about, type CheckName, type Finding } from './finding.ts';
-import type { Surroundings } from './verification.ts';
+import type { Surroundings } from './record-checks.ts';
 
 /** What is known of this installation from its configuration. */
 export interface Installation {

@@ -15,10 +15,10 @@ import type { Sender } from './keys.ts';
 import { demandOf } from './outgoing.ts';
 import { build, isPersonal, openKey, type Signing } from './outgoing-message.ts';
 import * as plans from './plans.ts';
+import type { Surroundings } from './record-checks.ts';
 import type { TokenKeys } from './service-secrets.ts';
 import * as suppressions from './suppressions.ts';
 import { resolve, type Sendable } from './template-sending.ts';
-import type { Surroundings } from './verification.ts';
 
 /** What sending would come to, found out without storing or sending anything. */
 export interface DryRun {

@@ -9,7 +9,7 @@ import type { RecipientExplanation } from '../core/explain.ts';
 import { isCounted, planOf } from '../core/plans.ts';
 import type { Bucket } from '../core/stats.ts';
 import type { Template, TemplateSummary } from '../core/templates.ts';
-import type { Check } from '../core/verification.ts';
+import type { Check } from '../core/record-checks.ts';
 import type { Standing as SendingAddressStanding } from '../core/warm-up.ts';
 import type {
   Account,

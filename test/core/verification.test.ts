@@ -1,6 +1,7 @@
 import t, { type Test } from 'tap';
 import * as domains from '../../src/core/domains.ts';
-import { recheckDue, type Surroundings, verify } from '../../src/core/verification.ts';
+import type { Surroundings } from '../../src/core/record-checks.ts';
+import { recheckDue, verify } from '../../src/core/verification.ts';
 import type { Database } from '../../src/db/client.ts';
 import { Keyring } from '../../src/seal.ts';
 import { buildAccount, buildVerifiedDomain } from '../support/build.ts';
@@ -58,4 +59,43 @@ t.test('a domain that is removed while it is verified takes the name from nobody
   };
   await t.rejects(verify(db, accountId, id, { ...surroundings, resolve }), { status: 404, message: 'not found' });
   t.match(await read(db, holder.id), { status: 'verified', dnsWarning: null });
+});
+
+t.test('a process that ends while it looks again has passed over no domain but the one it looked at', async (t) => {
+  const { db, surroundings } = await prepare(t);
+  const { id: accountId } = await buildAccount(db);
+  const names = ['one.test', 'two.test', 'three.test'];
+  for (const name of names) await buildVerifiedDomain(db, accountId, testKey(5), name);
+  await db.query({ text: `UPDATE domains SET next_check_at = now() - interval '1 minute'` });
+  const due = async () => (await db.query({ text: 'SELECT FROM domains WHERE next_check_at <= now()' })).length;
+  const reached = Promise.withResolvers<void>();
+  const released = Promise.withResolvers<void>();
+  const resolve: Surroundings['resolve'] = async (name, type) => {
+    reached.resolve();
+    await released.promise;
+    return surroundings.resolve(name, type);
+  };
+  const rechecking = recheckDue(db, { ...surroundings, resolve });
+  await reached.promise;
+  t.equal(await due(), 2, 'as they would be if it ended now');
+  released.resolve();
+  await rechecking;
+  t.equal(await due(), 0);
+});
+
+t.test('a policy is asked for once, however many addresses it is evaluated for', async (t) => {
+  const { db, surroundings, publish, zone } = await prepare(t);
+  const sendingIps = Array.from({ length: 40 }, (_, n) => `198.51.100.${n + 1}`);
+  const { id: accountId } = await buildAccount(db);
+  const { id } = await domains.add(db, accountId, { domain: 'many.test' }, surroundings);
+  await publish(id);
+  zone.set(mailHostname, { TXT: ['v=spf1 include:pool.mail.test -all'] });
+  zone.set('pool.mail.test', { TXT: ['v=spf1 ip4:198.51.100.0/24 -all'] });
+  const asked: string[] = [];
+  const resolve: Surroundings['resolve'] = (name, type) => {
+    asked.push(name);
+    return surroundings.resolve(name, type);
+  };
+  await verify(db, accountId, id, { ...surroundings, sendingIps, resolve });
+  t.equal(asked.filter((name) => name === 'pool.mail.test').length, 1);
 });
