@@ -11,7 +11,7 @@ import { type Keyring, seal } from '../seal.ts';
 import { type SendingPools, type SourceOutlook, sourceOutlook } from '../sending-pools.ts';
 import { sealingKey } from './encryption-key.ts';
 import { allowsDomain } from './plans.ts';
-import { wake } from './warm-up.ts';
+import * as wakings from './wakings.ts';
 
 export interface DnsRecord {
   /** Fully qualified, without a dot at its end. */
@@ -125,11 +125,18 @@ export async function change(
   id: string,
   changes: Partial<Pick<Domain, 'tls' | 'pool'>>,
 ): Promise<Domain> {
-  const { count } = isId(id)
-    ? await db.prisma.domain.updateMany({ where: { id, accountId }, data: changes })
-    : { count: 0 };
-  if (count === 0) throw notFound();
-  if (changes.pool !== undefined) await wake(db, accountId, id);
+  if (!isId(id)) throw notFound();
+  const waking = await db.transaction(async (tx) => {
+    const changed = await tx.query({
+      text: `UPDATE domains SET tls = coalesce($3::tls_level, tls), pool = CASE WHEN $4 THEN $5 ELSE pool END
+              WHERE id = $1 AND account_id = $2 RETURNING 1`,
+      values: [id, accountId, changes.tls ?? null, changes.pool !== undefined, changes.pool ?? null],
+    });
+    if (changed.length === 0) throw notFound();
+    // What waits for room in a pool may leave from another one now.
+    return changes.pool === undefined ? null : wakings.ask(tx, { name: id, kind: 'pool', destinations: [] });
+  });
+  if (waking) await wakings.begin(db, waking);
   return get(db, accountId, id);
 }
 

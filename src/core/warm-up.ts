@@ -1,5 +1,4 @@
 import type { Database } from '../db/client.ts';
-import { dueFromNow } from '../db/clocks.ts';
 import { dayOf, type SendingAddress, type WarmUp, warmUpOn } from '../sending-pools.ts';
 
 /** Nodes whose clocks differ may still ask about yesterday; the rest is for whoever looks. */
@@ -60,17 +59,6 @@ export async function giveBack(db: Database, unused: Unused[]): Promise<void> {
            UPDATE warm_up_days d SET messages = greatest(0, d.messages - unused.messages)
              FROM unused WHERE d.ip = unused.ip AND d.day = unused.day`,
     values: [unused.map(({ ip }) => ip), unused.map(({ day }) => day), unused.map(({ messages }) => messages)],
-  });
-}
-
-/** Makes due what waits for room in a pool, of one domain: it may leave from another one now. */
-export async function wake(db: Database, accountId: string, domainId: string): Promise<void> {
-  await db.query({
-    text: `UPDATE recipients r SET next_attempt_at = ${dueFromNow}, waiting_for = NULL
-             FROM emails e
-            WHERE e.id = r.email_id AND e.account_id = $1 AND e.domain_id = $2 AND r.account_id = $1 AND r.job_id IS NULL
-              AND r.next_attempt_at > now() AND r.waiting_for LIKE $3`,
-    values: [accountId, domainId, `${waiting} of pool %`],
   });
 }
 

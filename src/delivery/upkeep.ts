@@ -1,6 +1,6 @@
-import * as orders from '../core/destination-orders.ts';
 import * as lines from '../core/mail-lines.ts';
 import * as recipients from '../core/recipients.ts';
+import { wakeRest } from '../core/wakings.ts';
 import type { Database } from '../db/client.ts';
 import type { Logger } from '../log.ts';
 import type { Queue } from '../queue.ts';
@@ -34,7 +34,7 @@ export function addUpkeep(
     await wakePast([...supplied()]);
   });
 
-  rounds.every(ordersEveryMs, 'rest of orders', (stop) => orders.wakeRest(db, log, stop));
+  rounds.every(ordersEveryMs, 'rest of orders', (stop) => wakeRest(db, log, stop));
 
   let sweptTo: recipients.Place | null = null;
   rounds.every(sweepEveryMs, 'sweep', async () => {

@@ -1,4 +1,4 @@
-import type { OrderName, Woken } from '../core/destination-orders.ts';
+import type { OrderName } from '../core/destination-orders.ts';
 import { pausedUntil, type Standing } from '../core/destinations.ts';
 import { overlapMs } from '../core/dkim-keys.ts';
 import { keyRecord } from '../core/domains.ts';
@@ -7,9 +7,10 @@ import type { Content, Listed } from '../core/email-log.ts';
 import { countsOf } from '../core/erasures.ts';
 import type { RecipientExplanation } from '../core/explain.ts';
 import { isCounted, planOf } from '../core/plans.ts';
+import type { Check } from '../core/record-checks.ts';
 import type { Bucket } from '../core/stats.ts';
 import type { Template, TemplateSummary } from '../core/templates.ts';
-import type { Check } from '../core/record-checks.ts';
+import type { Woken } from '../core/wakings.ts';
 import type { Standing as SendingAddressStanding } from '../core/warm-up.ts';
 import type {
   Account,

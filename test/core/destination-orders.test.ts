@@ -2,7 +2,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import * as orders from '../../src/core/destination-orders.ts';
 import { pausedUntil, waitingForPause } from '../../src/core/destinations.ts';
+import * as domains from '../../src/core/domains.ts';
 import { heldNote } from '../../src/core/held.ts';
+import { wakeRest } from '../../src/core/wakings.ts';
 import type { Database, Sql } from '../../src/db/client.ts';
 import { addUpkeep } from '../../src/delivery/upkeep.ts';
 import { silentLog } from '../../src/log.ts';
@@ -135,15 +137,15 @@ t.test(
     const { recipients, rest } = await orders.resume(broken, 'slow.test', { size: 50, ms: aMinute });
     t.ok(recipients >= 100 && rest, `${recipients} recipients`);
     t.equal(await due(), 150);
-    await orders.wakeRest(db, silentLog, never, 50);
+    await wakeRest(db, silentLog, never, 50);
     t.equal(await due(), 150, 'it may be under way');
     await nobodyIsAtIt();
     const stop = new AbortController();
     const stopping = afterEach(db, async () => stop.abort());
-    await orders.wakeRest(stopping, silentLog, stop.signal, 50);
+    await wakeRest(stopping, silentLog, stop.signal, 50);
     t.equal(await due(), 250, 'a node that stops does not begin another batch, and the others need not wait');
     // By several nodes at once.
-    await Promise.all([1, 2, 3].map(() => orders.wakeRest(db, silentLog, never, 50)));
+    await Promise.all([1, 2, 3].map(() => wakeRest(db, silentLog, never, 50)));
     t.equal(await due(), 600);
     t.equal(await left(), 0);
   },
@@ -172,7 +174,7 @@ t.test('a small order does not wait for the end of a large one', async (t) => {
       return rows;
     },
   };
-  await orders.wakeRest(noting as Database, silentLog, never, 2, 20);
+  await wakeRest(noting as Database, silentLog, never, 2, 20);
   t.strictSame(begun.slice(0, 3), ['slow.test', 'other.test', 'slow.test'], begun.join(' '));
   t.equal(await count('next_attempt_at = $1 AND waiting_for IS NOT NULL', pausedUntil), 0);
   t.equal(await due(), 610);
@@ -191,7 +193,7 @@ t.test('one that fails does not keep the others waiting, and stays', async (t) =
   const once = afterEach(db, async (batch) => {
     if (batch === 1) throw new Error('deadlock');
   });
-  await orders.wakeRest(once, log as never, never);
+  await wakeRest(once, log as never, never);
   t.strictSame(warned, ['deadlock']);
   t.equal(await left(), 1);
   t.equal(await due(), 1200);
@@ -208,7 +210,7 @@ t.test(
     });
     t.same(await orders.resume(again, 'slow.test', { size: 50, ms: aMinute }), { recipients: 100, rest: false });
     t.equal(await left(), 0);
-    await orders.wakeRest(db, silentLog, never);
+    await wakeRest(db, silentLog, never);
     t.equal(await paused(), 500);
 
     const before = afterEach(db, async (batch) => {
@@ -222,7 +224,7 @@ t.test(
     await orders.resume(db, 'slow.test', { ms: 0 });
     await orders.pause(db, 'slow.test');
     await nobodyIsAtIt();
-    await orders.wakeRest(db, silentLog, never);
+    await wakeRest(db, silentLog, never);
     t.equal(await paused(), 400);
     t.same(await orders.resume(db, 'slow.test', { ms: aMinute }), { recipients: 400, rest: false });
     t.equal(await due(), 600);
@@ -277,7 +279,33 @@ t.test('what nodes put aside before they heard of a flush is let go, and what wa
   await change(`waiting_for = 'a limit'`, `address LIKE 'r1%'`);
   await change('attempts = 1', `address LIKE 'r2%'`);
   await orders.wakeAside(db, 'slow.test', ['slow.test']);
-  await orders.wakeRest(db, silentLog, never, 20);
+  await wakeRest(db, silentLog, never, 20);
   t.equal(await due(), 222);
   t.equal(await count('attempts = 1 AND next_attempt_at <= now()'), 0);
+});
+
+t.test('a domain that gets another pool has due what waited for room, whoever is killed meanwhile', async (t) => {
+  const { db, change, count, left } = await prepare(t);
+  const [one] = await db.query<{ id: string; accountId: string }>({
+    text: 'SELECT id, account_id AS "accountId" FROM domains ORDER BY id LIMIT 1',
+  });
+  if (!one) throw new Error('no domain');
+  const waits = 'warm-up of pool default: 127.0.0.6 has had 3 of the 3 messages of day 1; more on 2026-11-21 (UTC)';
+  await change('waiting_for = $1', 'position = 0', waits);
+  await change('waiting_for = NULL', `address LIKE 'r1_@slow.test'`);
+  const ofAccount = 'next_attempt_at <= now() AND waiting_for IS NULL AND account_id = $1';
+  const dying = { ...db, session: () => Promise.reject(new Error('it ends here')) };
+  t.match(await domains.change(dying as Database, one.accountId, one.id, { pool: 'bulk', tls: 'required' }), {
+    pool: 'bulk',
+    tls: 'required',
+  });
+  t.same([await count('next_attempt_at <= now()'), await left()], [0, 1], 'the change stands, and what is to follow');
+  await db.query({ text: 'UPDATE destination_wakings SET next_at = now()' });
+  await wakeRest(db, silentLog, never, 100);
+  t.same([await count(ofAccount, one.accountId), await count('next_attempt_at <= now()'), await left()], [590, 590, 0]);
+  t.match(await domains.change(db, one.accountId, one.id, { pool: null }), { pool: null, tls: 'required' });
+  t.match(await domains.change(db, one.accountId, one.id, { tls: 'verified' }), { pool: null, tls: 'verified' });
+  t.equal(await left(), 0);
+  await t.rejects(domains.change(db, one.accountId, one.accountId, { pool: 'bulk' }), { message: 'not found' });
+  t.equal(await left(), 0);
 });
