@@ -1,3 +1,4 @@
+import { byWeight } from '../by-weight.ts';
 import type { Sql } from '../db/client.ts';
 
 /** Of bytes that one statement brings, but for a file that is larger by itself. */
@@ -24,18 +25,8 @@ export async function storeFiles(tx: Sql, accountId: string, files: NewFile[]): 
   }
   // In one order on every node: two batches that share attachments must not wait for each other in a circle.
   const sorted = [...byHash.values()].sort((a, b) => (a.sha256 < b.sha256 ? -1 : 1));
-  let some: NewFile[] = [];
-  let weight = 0;
-  for (const file of sorted) {
-    if (some.length > 0 && weight + file.content.length > heaviestStatement) {
-      await insert(tx, accountId, some);
-      some = [];
-      weight = 0;
-    }
-    some.push(file);
-    weight += file.content.length;
-  }
-  if (some.length > 0) await insert(tx, accountId, some);
+  for (const some of byWeight(sorted, heaviestStatement, ({ content }) => content.length))
+    await insert(tx, accountId, some);
 }
 
 async function insert(tx: Sql, accountId: string, files: NewFile[]): Promise<void> {

@@ -1,3 +1,4 @@
+import { byWeight } from '../by-weight.ts';
 import type { Sql } from '../db/client.ts';
 
 /** Of bodies that are read together. One email has 10 MB at the most. */
@@ -10,15 +11,5 @@ export async function readable(db: Sql, emailIds: string[]): Promise<string[][]>
              FROM email_contents WHERE email_id = ANY($1) ORDER BY email_id`,
     values: [emailIds],
   });
-  const reads: string[][] = [];
-  let room = 0;
-  for (const { id, bytes } of sizes) {
-    if (bytes > room || reads.length === 0) {
-      reads.push([]);
-      room = heaviestRead;
-    }
-    reads.at(-1)?.push(id);
-    room -= bytes;
-  }
-  return reads;
+  return byWeight(sizes, heaviestRead, ({ bytes }) => bytes).map((some) => some.map(({ id }) => id));
 }

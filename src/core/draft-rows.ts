@@ -1,3 +1,4 @@
+import { byWeight } from '../by-weight.ts';
 import type { Sql } from '../db/client.ts';
 import { Scratch } from '../mail/scratch.ts';
 import { writeUtf8 } from '../mail/utf8.ts';
@@ -68,18 +69,10 @@ const spaces: Scratch[] = [];
 const mostSpaces = 4;
 
 async function storeContents(tx: Sql, drafts: Draft[]): Promise<string> {
-  let some: Draft[] = [];
-  let weight = 0;
-  for (const draft of drafts) {
-    const { html, text } = draft.request;
-    some.push(draft);
-    weight += (html?.length ?? 0) + (text?.length ?? 0);
-    if (weight < heaviestStatement || draft === drafts.at(-1)) continue;
-    await insertContents(tx, some);
-    some = [];
-    weight = 0;
-  }
-  return insertContents(tx, some);
+  const weigh = ({ request: { html, text } }: Draft) => (html?.length ?? 0) + (text?.length ?? 0);
+  let version = '';
+  for (const some of byWeight(drafts, heaviestStatement, weigh)) version = await insertContents(tx, some);
+  return version;
 }
 
 /** Where a text is in the whole, counted from 1 as SQL does, and how many octets of UTF-8 it has. */

@@ -14,10 +14,8 @@ export async function resendable(db: Database, accountId: string, id: string): P
   const [{ email }, content] = await Promise.all([log.get(db, accountId, id), log.content(db, accountId, id)]);
   if (email.erasedAt !== null)
     throw conflict('the data of a recipient was erased: nobody knows any more whom it was for');
-  const contentOf = await loadFiles(
-    db,
-    content.attachments.map(({ sha256 }) => ({ accountId, sha256 })),
-  );
+  const nameOf = ({ sha256 }: { sha256: string }) => ({ accountId, sha256 });
+  const contentOf = await loadFiles(db, content.attachments.map(nameOf));
   return {
     from: parseMailbox(email.from),
     to: email.to.map(parseMailbox),
@@ -31,7 +29,7 @@ export async function resendable(db: Database, accountId: string, id: string): P
     headers: content.headers,
     attachments: content.attachments.map((file) => ({
       ...file,
-      content: contentOf({ accountId, sha256: file.sha256 }),
+      content: contentOf(nameOf(file)),
     })),
     tags: email.tags,
     type: email.type,
