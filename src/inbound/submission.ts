@@ -137,7 +137,7 @@ function createListener(options: SubmissionOptions, shared: Shared, secure: bool
       answer(visitOf(session).recipient(address.address, session.envelope), callback, options.log),
     onData(stream, session, callback) {
       const timer = deadline(session, patience.contentMs, '4.4.2 the message took too long');
-      stream.once('end', () => clearTimeout(timer));
+      stream.once('close', () => clearTimeout(timer));
       track(shared, visitOf(session).accept(stream)).then(
         (reply) => callback(null, reply),
         (error: unknown) => callback(replyFor(error, options.log)),
