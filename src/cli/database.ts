@@ -1,14 +1,14 @@
-import { existsSync } from 'node:fs';
+import { lstatSync } from 'node:fs';
 import { constants } from 'node:os';
 import { join } from 'node:path';
 import { type Config, ConfigError, readConfig } from '../config.ts';
-import { keyringIn, readSecrets, type Secrets } from '../data-dir.ts';
+import { keyringIn, readSecrets, type Secrets, unusableDataDir } from '../data-dir.ts';
 import { connect, type Database } from '../db/client.ts';
 import { runningUrl, startEmbedded } from '../db/embedded.ts';
 import { migrate, schemaOf } from '../db/migrate.ts';
 import { silentLog } from '../log.ts';
 import { type Keyring, keyringOf } from '../seal.ts';
-import { StartError } from '../start-error.ts';
+import { oneLine, StartError } from '../start-error.ts';
 
 type Env = Record<string, string | undefined>;
 type Say = (sentence: string) => void;
@@ -61,8 +61,18 @@ export async function refuseUnprepared(): Promise<never> {
   );
 }
 
-/** Whether there is an embedded database in this folder already. */
-export const hasEmbedded = (dataDir: string): boolean => existsSync(join(dataDir, 'postgres'));
+/**
+ * Whether there is an embedded database in this folder already, or a link to one, be it gone.
+ *
+ * @throws StartError where that cannot be seen
+ */
+export function hasEmbedded(dataDir: string): boolean {
+  try {
+    return lstatSync(join(dataDir, 'postgres'), { throwIfNoEntry: false }) !== undefined;
+  } catch (error) {
+    throw unusable(dataDir, error as Error);
+  }
+}
 
 /** Where the database is, and whether others may be using it. */
 export interface Server {
@@ -95,6 +105,7 @@ export async function existingSecrets({ dataDir }: Config): Promise<Secrets> {
  * On the server that a running Sendwright keeps or, where none runs, on one that is started for this.
  *
  * @param work gets the address of the database, and whether the server was running
+ * @throws StartError where the server does not start
  */
 export async function onEmbedded<T>(
   { dataDir }: Config,
@@ -102,9 +113,11 @@ export async function onEmbedded<T>(
   say: Say,
   work: (url: string, joined: boolean) => Promise<T>,
 ): Promise<T> {
-  const running = runningUrl(dataDir, password);
+  const running = runningIn(dataDir, password);
   if (running) return work(running, true);
-  const starting = startEmbedded({ dataDir, password, log: silentLog, onProgress: say });
+  const starting = startEmbedded({ dataDir, password, log: silentLog, onProgress: say }).catch((error: Error) => {
+    throw unusable(dataDir, error);
+  });
   // A server of its own must not outlive a command that is interrupted, not even while it starts.
   let isInterrupted = false;
   const interrupt = (signal: NodeJS.Signals) => {
@@ -126,3 +139,15 @@ export async function onEmbedded<T>(
     process.off('SIGINT', interrupt).off('SIGTERM', interrupt);
   }
 }
+
+function runningIn(dataDir: string, password: string): string | undefined {
+  try {
+    return runningUrl(dataDir, password);
+  } catch (error) {
+    throw unusable(dataDir, error as Error);
+  }
+}
+
+/** As a start says it: why the embedded database cannot be used is for the operator to mend. */
+const unusable = (dataDir: string, error: NodeJS.ErrnoException): StartError =>
+  error.syscall === undefined ? new StartError(oneLine(error.message)) : unusableDataDir(dataDir, error);

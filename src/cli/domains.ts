@@ -24,9 +24,10 @@ export const listDomains: Command = {
   async run(env, say, given) {
     return withDatabase(env, say, async ({ db }) => {
       const account = textOf(given, 'account');
-      const found = account
-        ? await domains.list(db, (await accounts.find(db, account)).id)
-        : await domains.listAll(db, { limit: 1_000 });
+      const found =
+        account !== undefined
+          ? await domains.list(db, (await accounts.find(db, account)).id)
+          : await domains.listAll(db, { limit: 1_000 });
       const rows = found.map((one) => [one.domain, one.status, one.accountId, one.dnsWarning]);
       return {
         json: { domains: found.map(shown) },
@@ -52,7 +53,7 @@ export const checkDomain: Command = {
     return withDatabase(env, say, async (opened) => {
       const { db } = opened;
       const account = textOf(given, 'account');
-      const accountId = account ? (await accounts.find(db, account)).id : null;
+      const accountId = account !== undefined ? (await accounts.find(db, account)).id : null;
       const domain = await domains.findByName(db, given.operands[0] ?? '', accountId);
       given.progress(`Looking up the records of ${domain.domain}`);
       const [now, checks, refusal] = await lookedUpFrom(opened, async ({ surroundings }) => {

@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { open, rename } from 'node:fs/promises';
+import { open, rename, rm } from 'node:fs/promises';
 import type { Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -34,6 +34,7 @@ export const exportAccount: Command = {
   options: { out: { type: 'string' }, 'without-attachments': { type: 'boolean' } },
   async run(env, say, given) {
     const out = textOf(given, 'out');
+    if (out === '') throw new Misuse('--out must be a file');
     if (out !== undefined && existsSync(out)) throw new Misuse(`--out: ${out} is there already`);
     return withDatabase(env, say, async ({ db }) => {
       const account = await accounts.find(db, given.operands[0] ?? '');
@@ -51,17 +52,37 @@ export const exportAccount: Command = {
         await pipeline(counted, process.stdout as Writable, { end: false }).catch(ignoreClosed);
         return null;
       }
-      // Whoever finds the file finds all of it.
-      const part = `${out}.part`;
-      const file = await open(part, 'w', ownersOnly).catch((error: Error) => {
-        throw new Misuse(`--out: ${part} cannot be written (${error.message})`);
-      });
-      await pipeline(counted, file.createWriteStream());
-      await rename(part, out);
+      await writeWhole(out, counted);
       return { json: { file: out, ...written }, text: `${out} has ${written.lines} lines, ${written.bytes} bytes.` };
     });
   },
 };
+
+/** What a disk refuses, and no connection to the database. */
+const diskErrors = ['ENOSPC', 'EDQUOT', 'EFBIG', 'EIO'];
+
+/**
+ * Whoever finds the file finds all of it.
+ *
+ * @throws Misuse where it cannot be written; whatever it ends with, nothing is left half written
+ */
+async function writeWhole(out: string, lines: () => AsyncGenerator<string>): Promise<void> {
+  const part = `${out}.part`;
+  const refused = (error: Error) => new Misuse(`--out: ${part} cannot be written (${error.message})`);
+  // One that is there may be open to others, or lead elsewhere.
+  const file = await rm(part, { force: true })
+    .then(() => open(part, 'wx', ownersOnly))
+    .catch((error: Error) => {
+      throw refused(error);
+    });
+  try {
+    await pipeline(lines, file.createWriteStream());
+    await rename(part, out);
+  } catch (error) {
+    await rm(part, { force: true });
+    throw diskErrors.includes((error as NodeJS.ErrnoException).code ?? '') ? refused(error as Error) : error;
+  }
+}
 
 /** Whoever reads it has had enough. */
 function ignoreClosed(error: Error & { code?: string }): void {

@@ -141,17 +141,33 @@ function withoutCommand(args: string[], print: Terminal['print'], say: Terminal[
   return misused;
 }
 
-function read({ options = {} }: Command, args: string[]): Omit<Given, 'progress'> {
-  try {
-    const { values, positionals } = parseArgs({
-      args,
-      allowPositionals: true,
-      options: { ...options, help: { type: 'boolean', short: 'h' }, json: { type: 'boolean' } },
-    });
-    return { operands: positionals, options: values };
-  } catch (error) {
-    throw new Misuse((error as Error).message);
+/** What Node refuses by itself it says in three lines, and it takes no value such as -1. */
+function read({ options: own = {} }: Command, args: string[]): Omit<Given, 'progress'> {
+  const options = { ...own, help: { type: 'boolean', short: 'h' }, json: { type: 'boolean' } } as const;
+  const parsed = parseArgs({ args, allowPositionals: true, options, strict: false, tokens: true });
+  for (const token of parsed.tokens) if (token.kind === 'option') demandOption(options, token);
+  return { operands: parsed.positionals, options: parsed.values };
+}
+
+interface Token {
+  name: string;
+  /** As it was written, without a value. */
+  rawName: string;
+  value: string | undefined;
+  /** Written behind an equals sign. */
+  inlineValue: boolean | undefined;
+}
+
+function demandOption(options: NonNullable<Command['options']>, { name, rawName, value, inlineValue }: Token): void {
+  const type = Object.hasOwn(options, name) ? options[name]?.type : undefined;
+  if (type === undefined) throw new Misuse(`there is no option ${rawName.slice(0, 100)}`);
+  if (type === 'boolean') {
+    if (value !== undefined) throw new Misuse(`${rawName} takes no value`);
+    return;
   }
+  const isNextOption = !inlineValue && (value?.startsWith('--') || value === '-h');
+  if (value === undefined || isNextOption)
+    throw new Misuse(`${rawName} has no value (one that begins with -- is written ${rawName}=…)`);
 }
 
 function demandOperands({ operands = [] }: Command, given: string[]): void {

@@ -48,6 +48,34 @@ t.test('every command says how it is called, and none runs when it is called wro
   t.match(await sendwright({ DATA_DIR: '/nowhere' }, 'accounts', 'list'), { code: 1, said: /^sendwright: DATA_DIR/ });
 });
 
+t.test('options that are not as they should be: one line, in words of ours', async (t) => {
+  const list = ['queue', 'list'];
+  for (const [args, said] of [
+    [[...list, '--limit', '-1'], 'limit: must be a whole number that is not negative'],
+    [[...list, '--limit=-1'], 'limit: must be a whole number that is not negative'],
+    [[...list, '--limit'], '--limit has no value (one that begins with -- is written --limit=…)'],
+    [
+      ['keys', 'create', '--name', '--scope', 'send'],
+      '--name has no value (one that begins with -- is written --name=…)',
+    ],
+    [[...list, '--limt=3'], 'there is no option --limt'],
+    [[...list, '-x'], 'there is no option -x'],
+    [[...list, '--__proto__'], 'there is no option --__proto__'],
+    [[...list, '--json=yes'], '--json takes no value'],
+  ] as const) {
+    const name = args.slice(0, 2).join(' ');
+    const refused = await sendwright({ DATA_DIR: '/nowhere' }, ...args);
+    t.strictSame(refused.said, `sendwright ${name}: ${said}\nsendwright ${name} --help says how it is called.`);
+    t.strictSame([refused.code, refused.printed], [2, ''], args.join(' '));
+  }
+  const send = ['send', '--from', 'a@b.test', '--to', 'a@b.test', '--subject', '-5 °C', '--text', '- one'];
+  t.match(
+    await sendwright({ DATA_DIR: '/nowhere' }, ...send),
+    { code: 1, said: /DATA_DIR/ },
+    'a value may have a dash',
+  );
+});
+
 t.test('the commands in the documentation are those that there are', async (t) => {
   const page = readFileSync(new URL('../../docs/operations.md', import.meta.url), 'utf8');
   const rows = [...page.matchAll(/^\| `sendwright ([a-z]+(?: [a-z-]+)?)/gm)].map(([, name]) => name);
@@ -140,6 +168,15 @@ t.test('domains: listed with their accounts, looked up as a node does, verified 
   const wrongKey = { ...env, ENCRYPTION_KEY: testKey(9).toString('hex') };
   for (const args of [['domains', 'check', 'nxdomain.test'], ['doctor']])
     t.match(await sendwright(wrongKey, ...args), { code: 1, said: /^sendwright: ENCRYPTION_KEY is not the one/ });
+  for (const args of [
+    ['domains', 'list'],
+    ['domains', 'check', sender.domain],
+  ])
+    t.match(
+      await sendwright(env, ...args, '--account', ''),
+      { code: 1, printed: '', said: /there is none called/ },
+      'a variable of a script that is not set is not all accounts',
+    );
   t.match(await sendwright(env, 'domains', 'check', 'unknown.test'), {
     code: 1,
     said: 'sendwright: "unknown.test": not found',

@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { existsSync, realpathSync } from 'node:fs';
+import { mkdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
@@ -84,6 +85,25 @@ t.test('the doctor looks at what needs no tables before there are any', async (t
   const sandbox = await sendwright(testEnv(env.DATABASE_URL ?? ''), 'doctor');
   t.match(sandbox, { code: 1, printed: /No mail leaves this machine/ });
   t.match(await sendwright(env, 'accounts', 'list'), { code: 1, said: /has no tables/ }, 'nor is anything made there');
+});
+
+t.test('an embedded database that cannot be used is one line, as at a start', async (t) => {
+  const dataDir = join(await makeFolder(t), 'data');
+  const database = join(dataDir, 'postgres');
+  await mkdir(dataDir);
+  await symlink(join(dataDir, 'moved'), database);
+  for (const args of [['accounts', 'list'], ['doctor'], ['keys', 'rotate-encryption']])
+    t.match(await sendwright({ DATA_DIR: dataDir }, ...args), {
+      code: 1,
+      said: /^sendwright: .* links to .*, which is gone: put it back, .*$/,
+    });
+  await rm(database);
+  await mkdir(database);
+  await writeFile(join(database, 'a file'), 'of somebody else');
+  t.match(await sendwright({ DATA_DIR: dataDir }, 'accounts', 'list'), {
+    code: 1,
+    said: /^sendwright: .* is not a PostgreSQL data directory: move it away$/,
+  });
 });
 
 t.test('a real process: start, commands beside it on its embedded database, and without it', async (t) => {

@@ -1,4 +1,5 @@
-import { existsSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, lstatSync, readFileSync, statSync } from 'node:fs';
+import { symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
 import { newId } from '../../src/ids.ts';
@@ -44,11 +45,31 @@ t.test('an account is exported into a file, which is there when all of it is', a
   t.match(again, { code: 2, said: /is there already/ }, 'what is there stays');
   const nowhere = await sendwright(env, 'accounts', 'export', account.id, '--out', '/nowhere/x');
   t.match(nowhere, { code: 2, said: /cannot be written/ });
+  t.match(await sendwright(env, 'accounts', 'export', account.id, '--out', ''), {
+    code: 2,
+    said: /--out must be a file/,
+  });
   const nobody = newId();
   t.match(await sendwright(env, 'accounts', 'export', nobody), {
     code: 1,
     said: `sendwright: "${nobody}": not found`,
   });
+});
+
+t.test('an export is for its owner alone, whatever stood in its place before', async (t) => {
+  const { env, account } = await machine();
+  const folder = await makeFolder(t);
+  const out = join(folder, 'account.ndjson');
+  await writeFile(`${out}.part`, 'of an export that was killed', { mode: 0o644 });
+  const elsewhere = join(folder, 'of somebody else');
+  await writeFile(elsewhere, 'theirs');
+  t.match(await told(env, 'accounts', 'export', account.id, '--out', out), { code: 0 });
+  t.equal(statSync(out).mode & 0o777, 0o600);
+  const linked = join(folder, 'linked');
+  await symlink(elsewhere, `${linked}.part`);
+  t.match(await told(env, 'accounts', 'export', account.id, '--out', linked), { code: 0 });
+  t.equal(readFileSync(elsewhere, 'utf8'), 'theirs');
+  t.ok(lstatSync(linked).isFile());
 });
 
 t.test('a recipient is erased, and the command says what went', async (t) => {
