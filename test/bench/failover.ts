@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import pg from 'pg';
-import { asked, wholeNumber } from '../support/command-line.ts';
+import { asked, wholeNumbers } from '../support/command-line.ts';
 import { directEnv, mailHostname, prepareSender } from '../support/direct.ts';
 import { testEnv } from '../support/node.ts';
 import { startSendwright } from '../support/process.ts';
@@ -45,16 +45,7 @@ const values = asked(usage, (args) => {
       keep: { type: 'boolean', default: false },
     },
   });
-  const number = (name: 'rounds' | 'seconds' | 'clients' | 'workers' | 'ttl', least: number) =>
-    wholeNumber(`--${name}`, values[name], least);
-  return {
-    ...values,
-    rounds: number('rounds', 1),
-    seconds: number('seconds', 1),
-    clients: number('clients', 1),
-    workers: number('workers', 1),
-    ttl: number('ttl', 1),
-  };
+  return { ...values, ...wholeNumbers(values, { rounds: 1, seconds: 1, clients: 1, workers: 1, ttl: 1 }) };
 });
 const seconds = values.seconds;
 const cutMs = 2_000;

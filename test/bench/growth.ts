@@ -7,7 +7,7 @@ import pg from 'pg';
 import { connect } from '../../src/db/client.ts';
 import { floorId } from '../../src/ids.ts';
 import { silentLog } from '../../src/log.ts';
-import { asked, wholeNumber } from '../support/command-line.ts';
+import { asked, wholeNumbers } from '../support/command-line.ts';
 import { drain } from './growth/drain.ts';
 import { addDelivered, takeModel } from './growth/fill.ts';
 import { timeLog } from './growth/log-times.ts';
@@ -48,15 +48,7 @@ const options = asked(usage, (args) => {
       env: { type: 'string', multiple: true, default: [] },
     },
   });
-  const number = (name: 'emails' | 'backlog' | 'messages' | 'rounds', least: number) =>
-    wholeNumber(`--${name}`, values[name], least);
-  return {
-    ...values,
-    emails: number('emails', 1),
-    backlog: number('backlog', 0),
-    messages: number('messages', 2),
-    rounds: number('rounds', 1),
-  };
+  return { ...values, ...wholeNumbers(values, { emails: 1, backlog: 0, messages: 2, rounds: 1 }) };
 });
 const tell = (line: string) => process.stderr.write(`${line}\n`);
 const dayMs = 24 * 3_600_000;

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { cpus, tmpdir } from 'node:os';
 import { parseArgs } from 'node:util';
-import { asked, wholeNumber } from '../support/command-line.ts';
+import { asked, wholeNumber, wholeNumbers } from '../support/command-line.ts';
 import { childrenOf } from './children.ts';
 import { ration } from './nodes/ration.ts';
 import { medianOf, nextRound } from './throughput/measure.ts';
@@ -34,15 +34,20 @@ const values = asked(usage, (args) => {
       json: { type: 'string' },
     },
   });
-  const number = (name: 'messages' | 'rounds', least: number) => wholeNumber(`--${name}`, values[name], least);
   return {
-    ...values,
-    messages: number('messages', 1),
-    rounds: number('rounds', 1),
+    ...wholeNumbers(values, { messages: 1, rounds: 1 }),
+    json: values.json,
+    workers: values.workers.split(',').map((count) => wholeNumber('--workers', count, 1)),
+    shares: values.shares.split(',').map(shareOf),
   };
 });
-const counts = values.workers.split(',').map((count) => wholeNumber('--workers', count, 1));
-const shares = values.shares.split(',').map(Number);
+
+/** @throws Error that names the option which is wrong */
+function shareOf(text: string): number {
+  const share = Number(text);
+  if (share > 0 && share <= 1) return share;
+  throw new Error(`--shares must be numbers above 0 and up to 1, not ${text}`);
+}
 
 interface Row {
   share: number;
@@ -58,8 +63,8 @@ async function main(): Promise<void> {
   const tools = await startTools();
   try {
     const rows: Row[] = [];
-    for (const workers of counts) rows.push(...(await measure(tools, workers)));
-    const sorted = shares.flatMap((share) => {
+    for (const workers of values.workers) rows.push(...(await measure(tools, workers)));
+    const sorted = values.shares.flatMap((share) => {
       const of = rows.filter((row) => row.share === share);
       const first = of[0]?.median.deliveredPerSecond ?? Number.NaN;
       return of.map((row) => ({ ...row, ratio: row.median.deliveredPerSecond / first }));
@@ -90,7 +95,7 @@ async function measure(tools: Tools, workers: number): Promise<Row[]> {
     };
     await run(2_000);
     const rows: Row[] = [];
-    for (const share of shares) {
+    for (const share of values.shares) {
       const rounds: Measured[] = [];
       while (rounds.length < values.rounds) {
         const release = share < 1 ? ration(pids, share) : () => undefined;

@@ -1,6 +1,6 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
-import { asked, wholeNumber } from '../support/command-line.ts';
+import { asked, wholeNumbers } from '../support/command-line.ts';
 import { type Inputs, measureInputs } from './scaling/inputs.ts';
 import { simulate } from './scaling/placement.ts';
 import { type Plan, planOf, usual } from './scaling/plan.ts';
@@ -32,15 +32,7 @@ const values = asked(usage, (args) => {
       peak: { type: 'string', default: String(usual.peak) },
     },
   });
-  const number = (name: 'messages' | 'days' | 'body-days' | 'peak', least: number) =>
-    wholeNumber(`--${name}`, values[name], least);
-  return {
-    ...values,
-    messages: number('messages', 1),
-    days: number('days', 1),
-    'body-days': number('body-days', 1),
-    peak: number('peak', 1),
-  };
+  return { ...values, ...wholeNumbers(values, { messages: 1, days: 1, 'body-days': 1, peak: 1 }) };
 });
 const perDay = [10e6, 100e6, 1_000e6];
 const accounts = 50_000;

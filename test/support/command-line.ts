@@ -26,6 +26,21 @@ export function wholeNumber(name: string, text: string, least: number): number {
   throw new Error(`${name} must be a whole number from ${least} on, not ${text}`);
 }
 
+/**
+ * These of the options that `parseArgs` gives.
+ *
+ * @param least the least that each may be
+ * @throws Error that names the option which is wrong
+ */
+export function wholeNumbers<Name extends string>(
+  values: Record<NoInfer<Name>, string>,
+  least: Record<Name, number>,
+): Record<Name, number> {
+  const names = Object.keys(least) as Name[];
+  const numbers = names.map((name) => [name, wholeNumber(`--${name}`, values[name], least[name])]);
+  return Object.fromEntries(numbers);
+}
+
 /** Of a tool that takes one number and nothing else. @throws Error with a sentence about what is wrong */
 export function onlyNumber(args: string[], usual: number): number {
   const [given, ...others] = args;
