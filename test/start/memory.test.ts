@@ -12,6 +12,12 @@ const arenas = (more: Record<string, string>) =>
 t.test('the server is started with an allocator that gives memory back, unless somebody says otherwise', async (t) => {
   t.equal(arenas({}), '2');
   t.equal(arenas({ MALLOC_ARENA_MAX: '8' }), '8');
+  // It has no types.
+  const launcher = new URL('../../scripts/start/launch.mjs', import.meta.url).href;
+  const { allocator } = await import(launcher);
+  const dockerfile = readFileSync('Dockerfile', 'utf8');
+  const stage = dockerfile.slice(dockerfile.lastIndexOf('FROM '));
+  for (const [name, value] of Object.entries(allocator)) t.match(stage, `${name}=${value}`, 'in a container too');
 });
 
 t.test('its heap is bounded the same way however it is started', async (t) => {
