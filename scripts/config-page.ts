@@ -10,13 +10,14 @@ export function configPage(): string {
     '# Configuration',
     '',
     'Everything is set through the environment, read once at the start. A wrong or missing value stops the start with one',
-    'line that names the variable and what it must be. An empty variable counts as unset.',
+    'line that names the variable and what it must be. An empty variable counts as unset, and one in quotes is refused:',
+    '`docker run --env-file` takes them for a part of the value.',
     '',
     '| Variable | Default | Meaning |',
     '|---|---|---|',
     ...configRows(),
     '',
-    'This page is made from `src/config.ts`: `npm run config-page > docs/config.md`.',
+    'This page is made from `src/config-variables.ts`: `npm run config-page > docs/config.md`.',
     '',
   ].join('\n');
 }

@@ -53,7 +53,15 @@ export function dnsServer(text: string): string {
   const match = /^(?:\[([0-9a-fA-F:.]+)\]|([0-9.]+))(?::(\d{1,5}))?$/.exec(text);
   const address = match?.[1] ?? match?.[2] ?? text;
   const port = Number(match?.[3] ?? 53);
-  if (isIP(address) === 0 || port < 1 || port > 65_535) throw new Error('a resolver as ip, ip:port or [ipv6]:port');
+  // Of an address with a zone the resolver would keep all but the zone, and reach nobody.
+  const isAddress = isIP(address) !== 0 && !address.includes('%');
+  if (!isAddress || port < 1 || port > 65_535) throw new Error('a resolver as ip, ip:port or [ipv6]:port');
+  return text;
+}
+
+/** What a file is to hold is refused in place of its path: an error that names the file would show a key to whoever reads the log. */
+export function filePath(text: string): string {
+  if (/\p{Cc}|-----BEGIN /u.test(text)) throw new Error('the path of a file or folder');
   return text;
 }
 
@@ -89,7 +97,8 @@ export function postgresUrl(text: string): string {
 
 export function httpUrl(text: string): string {
   const url = URL.canParse(text) ? new URL(text) : null;
-  if (!url || !/^https?:$/.test(url.protocol) || url.search || url.hash || url.username) {
+  // Links are made by putting a path behind it. An empty query or fragment is none to URL, but still there.
+  if (!url || !/^https?:$/.test(url.protocol) || /[?#]/.test(text) || url.username || url.password) {
     throw new Error('an http or https address such as https://send.example.com');
   }
   return url.href.replace(/\/{1,100}$/, '');

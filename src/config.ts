@@ -4,6 +4,7 @@ import {
   dnsServer,
   duration,
   emailAddress,
+  filePath,
   hostname,
   hostToListenOn,
   httpUrl,
@@ -90,14 +91,22 @@ export interface Config {
 export class ConfigError extends Error {}
 
 /**
- * Reads the environment once into a frozen object. An empty variable counts as unset.
+ * Reads the environment once into a frozen object. An empty variable counts as unset; one in quotes is refused.
  *
  * @throws ConfigError naming the first variable that is wrong and what it must be
  */
 export function readConfig(env: Record<string, string | undefined>): Readonly<Config> {
+  const given = (name: string): string | null => {
+    const text = env[name]?.trim() || null;
+    if (text !== null && /^(["']).*\1$/s.test(text))
+      throw new ConfigError(
+        `${name} must be set without quotes around it: what set it, such as docker run --env-file, took them for a part of the value`,
+      );
+    return text;
+  };
   const read = <T>(name: string, parse: (text: string) => T, fallback: T): T => {
-    const text = env[name]?.trim();
-    if (!text) return fallback;
+    const text = given(name);
+    if (text === null) return fallback;
     try {
       return parse(text);
     } catch (error) {
@@ -105,8 +114,8 @@ export function readConfig(env: Record<string, string | undefined>): Readonly<Co
     }
   };
   const readEntries = <T>(name: string, parse: (text: string) => T, fallback: T): T => {
-    const text = env[name]?.trim();
-    return text ? naming(name, () => parse(text)) : fallback;
+    const text = given(name);
+    return text === null ? fallback : naming(name, () => parse(text));
   };
   const deliveryMode = read('DELIVERY_MODE', oneOf(['sandbox', 'direct'] as const), 'sandbox');
   const sandbox = deliveryMode === 'sandbox';
@@ -120,7 +129,7 @@ export function readConfig(env: Record<string, string | undefined>): Readonly<Co
   const contact = read('TLS_REPORTS_CONTACT', mailAddress, `postmaster@${mailHostname}`);
   const config: Config = {
     databaseUrl,
-    dataDir: read('DATA_DIR', String, './data'),
+    dataDir: read('DATA_DIR', filePath, './data'),
     http: {
       host,
       port,
@@ -134,7 +143,7 @@ export function readConfig(env: Record<string, string | undefined>): Readonly<Co
       addresses: naming('WARM_UP', () => withWarmUp(addresses, firstDays)),
       plan: readEntries('WARM_UP_PLAN', parsePlan, parsePlan(usualPlan)),
     },
-    providersFile: read('PROVIDERS_FILE', String, null),
+    providersFile: read('PROVIDERS_FILE', filePath, null),
     dnsServers: read('DNS_SERVERS', listOf(dnsServer), null),
     daneResolver: read('DANE_RESOLVER', dnsServer, null),
     mxPort: read('MX_PORT', portFrom(1), 25),
@@ -143,7 +152,7 @@ export function readConfig(env: Record<string, string | undefined>): Readonly<Co
     startOnHold: read('START_ON_HOLD', trueOrFalse, false),
     smtp: {
       host: read('SMTP_HOST', hostToListenOn, sandbox ? host : null),
-      tls: certificateFiles(read('SMTP_TLS_CERT', String, null), read('SMTP_TLS_KEY', String, null)),
+      tls: certificateFiles(read('SMTP_TLS_CERT', filePath, null), read('SMTP_TLS_KEY', filePath, null)),
     },
     ports: {
       inbound: read('INBOUND_SMTP_PORT', portFrom(0), 2525),
@@ -192,21 +201,45 @@ export function readConfig(env: Record<string, string | undefined>): Readonly<Co
       `WORKERS must be 1 when DELIVERY_MODE is sandbox, whose DNS and mailbox are in one process, not ${config.workers}`,
     );
   }
-  refusePortTwice(config.ports);
+  refusePortTwice(config);
   refuseEndlessTrying(config);
   return Object.freeze(config);
 }
 
-const portNames = { inbound: 'INBOUND_SMTP_PORT', submission: 'SUBMISSION_PORT', submissions: 'SUBMISSIONS_PORT' };
+/** Where this node listens, by the variable of the port. */
+interface Door {
+  name: string;
+  /** Null: every address. */
+  host: string | null;
+  port: number;
+}
 
-function refusePortTwice(ports: Config['ports']): void {
-  const taken = new Map<number, string>();
-  for (const [key, name] of Object.entries(portNames)) {
-    const port = ports[key as keyof Config['ports']];
-    const other = taken.get(port);
-    if (other && port !== 0) throw new ConfigError(`${name} must be another port than ${other}, not ${port}`);
-    taken.set(port, name);
+function doorsOf({ roles, http, smtp, ports, metrics }: Config): Door[] {
+  const mail = (name: string, port: number) => (roles.has('smtp') ? [{ name, host: smtp.host, port }] : []);
+  return [
+    ...mail('INBOUND_SMTP_PORT', ports.inbound),
+    ...mail('SUBMISSION_PORT', ports.submission),
+    ...mail('SUBMISSIONS_PORT', ports.submissions),
+    ...(roles.has('api') ? [{ name: 'HTTP_PORT', ...http }] : []),
+    { name: 'METRICS_PORT', ...metrics },
+  ].filter(({ port }) => port !== 0);
+}
+
+/** Of a port that this node has taken itself it would say that another program has it. */
+function refusePortTwice(config: Config): void {
+  for (const [index, { name, host, port }] of doorsOf(config).entries()) {
+    const other = doorsOf(config)
+      .slice(0, index)
+      .find((one) => one.port === port && overlap(one.host, host));
+    if (other) throw new ConfigError(`${name} must be another port than ${other.name}, not ${port}`);
   }
+}
+
+/** Whether nobody can listen on a port of both at once. */
+function overlap(one: string | null, other: string | null): boolean {
+  const isAll = (host: string | null) => host === null || host === '::';
+  const isAllIpv4 = (host: string | null, beside: string | null) => host === '0.0.0.0' && !beside?.includes(':');
+  return one === other || isAll(one) || isAll(other) || isAllIpv4(one, other) || isAllIpv4(other, one);
 }
 
 /** The database counts the attempts for a recipient in two bytes. */
@@ -239,8 +272,17 @@ function naming<T>(name: string, work: () => T): T {
 
 const missing = (name: string, must: string) => new ConfigError(`${name} is missing: it must be ${must}`);
 
-const secretNames = new Set(['DATABASE_URL', 'ADMIN_PASSWORD', 'JWT_SECRET', 'ENCRYPTION_KEY', 'ENCRYPTION_KEY_NEXT']);
+const secretNames = new Set([
+  'DATABASE_URL',
+  'ADMIN_PASSWORD',
+  'JWT_SECRET',
+  'ENCRYPTION_KEY',
+  'ENCRYPTION_KEY_NEXT',
+  // Its path is none, but what was meant for a file is.
+  'SMTP_TLS_KEY',
+]);
 
 function shown(name: string, text: string): string {
-  return secretNames.has(name) ? 'what was given' : JSON.stringify(text.slice(0, 100));
+  const holdsPassword = /\/\/[^/]*@/.test(text);
+  return secretNames.has(name) || holdsPassword ? 'what was given' : JSON.stringify(text.slice(0, 100));
 }

@@ -42,6 +42,9 @@ const defaultPool = 'default';
 const marketingPool = 'marketing';
 const longestPlan = 365;
 
+/** Ranges of ipaddr.js whose addresses belong to no machine, although a port of most of them can be listened on. */
+const nobodys = new Set<string>(['unspecified', 'broadcast', 'multicast']);
+
 /** What a pool may be called. */
 export const poolName = /^[a-z0-9-]{1,32}$/;
 
@@ -115,6 +118,7 @@ export function parseSendingIps(text: string): Omit<SendingAddress, 'firstDay'>[
     const ip = canonical(address?.trim() ?? '');
     if (!poolName.test(pool)) throw new Error(`${shown(entry)}: a pool's name is 1 to 32 of a-z, 0-9 and -`);
     if (ip === null) throw new Error(`${shown(entry)} must be an IP address, or a pool and one: marketing=203.0.113.6`);
+    if (nobodys.has(ipaddr.parse(ip).range())) throw new Error(`${shown(entry)}: no mail can leave from ${ip}`);
     if (seen.has(ip)) throw new Error(`${shown(entry)}: ${ip} is listed twice, and can be in one pool only`);
     seen.add(ip);
     return { ip, pool };
@@ -125,9 +129,9 @@ export function parseSendingIps(text: string): Omit<SendingAddress, 'firstDay'>[
 export function parseWarmUp(text: string): Map<string, string> {
   const days = new Map<string, string>();
   for (const entry of entriesOf(text)) {
-    const [address = '', day = ''] = entry.split('=').map((part) => part.trim());
+    const [address = '', day = '', ...more] = entry.split('=').map((part) => part.trim());
     const ip = canonical(address);
-    if (ip === null || !isDay(day))
+    if (ip === null || !isDay(day) || more.length > 0)
       throw new Error(`${shown(entry)} must be an address and the day of its first mail: 203.0.113.6=2026-11-20`);
     if (days.has(ip)) throw new Error(`${shown(entry)}: ${ip} is listed twice`);
     days.set(ip, day);
@@ -166,10 +170,12 @@ function isDay(text: string): boolean {
   return !Number.isNaN(at.getTime()) && dayOf(at) === text;
 }
 
-/** Null for what is not an IP address. */
+/** Null for what is not an IP address, or is one of a single link. */
 function canonical(text: string): string | null {
-  if (isIP(text) === 0) return null;
-  if (!isIPv6(text) || text.includes('%')) return text;
+  if (isIP(text) === 0 || text.includes('%')) return null;
+  if (!isIPv6(text)) return text;
+  // ipaddr.js takes ::10.1.2.3 for an IPv4-mapped address, and the system does not. Nobody has one of those any more.
+  if (/^::[\d.]*\.[\d.]*$/.test(text)) return null;
   const address = ipaddr.IPv6.parse(text);
   return address.isIPv4MappedAddress() ? address.toIPv4Address().toString() : address.toRFC5952String();
 }

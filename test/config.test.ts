@@ -95,6 +95,10 @@ t.test('a wrong value is one line that names the variable and what it must be', 
     [{ MX_PORT: 'x' }, /^MX_PORT must be a port number from 1 to 65535, not "x"$/],
     [{ BASE_URL: 'localhost:3000' }, /^BASE_URL must be an http or https address/],
     [{ BASE_URL: 'https://a?b' }, /^BASE_URL must be/],
+    [{ BASE_URL: 'https://a/?' }, /^BASE_URL must be an http or https address [^']*, not "https:\/\/a\/\?"$/],
+    [{ BASE_URL: 'https://a#' }, /^BASE_URL must be/],
+    [{ BASE_URL: 'https://u:secret@a' }, /^BASE_URL must be [^']*, not what was given$/],
+    [{ BASE_URL: 'https://:secret@a' }, /^BASE_URL must be [^']*, not what was given$/],
     [{ DELIVERY_MODE: 'live' }, /^DELIVERY_MODE must be one of sandbox, direct, not "live"$/],
     [{ DELIVERY_MODE: 'direct' }, /^MAIL_HOSTNAME is missing: it must be the public name of this host/],
     [{ MAIL_HOSTNAME: 'localhost' }, /^MAIL_HOSTNAME must be a host name/],
@@ -103,15 +107,26 @@ t.test('a wrong value is one line that names the variable and what it must be', 
     [{ SENDING_IPS: '1.2.3.4,' }, /^SENDING_IPS: "" must be an IP address/],
     [{ SENDING_IPS: '1.2.3.4,Bulk=1.2.3.5' }, /^SENDING_IPS: "Bulk=1\.2\.3\.5": a pool's name is 1 to 32 of a-z/],
     [{ SENDING_IPS: '=1.2.3.5' }, /^SENDING_IPS: "=1\.2\.3\.5": a pool's name/],
+    [{ SENDING_IPS: 'a=1.2.3.4=5' }, /^SENDING_IPS: "a=1\.2\.3\.4=5" must be an IP address/],
+    [{ SENDING_IPS: '::1.2.3.4' }, /^SENDING_IPS: "::1\.2\.3\.4" must be an IP address/],
+    [{ SENDING_IPS: 'fe80::1%eth0' }, /^SENDING_IPS: "fe80::1%eth0" must be an IP address/],
+    [{ SENDING_IPS: 'a=0.0.0.0' }, /^SENDING_IPS: "a=0\.0\.0\.0": no mail can leave from 0\.0\.0\.0$/],
+    [{ SENDING_IPS: '0::0' }, /^SENDING_IPS: "0::0": no mail can leave from ::$/],
+    [{ SENDING_IPS: '255.255.255.255' }, /^SENDING_IPS: [^']*: no mail can leave/],
+    [{ SENDING_IPS: '224.0.0.1' }, /^SENDING_IPS: [^']*: no mail can leave/],
+    [{ SENDING_IPS: 'ff02::1' }, /^SENDING_IPS: [^']*: no mail can leave/],
+    [{ SENDING_IPS: '1.2.3.4,::ffff:102:304' }, /^SENDING_IPS: "::ffff:102:304": 1\.2\.3\.4 is listed twice/],
     [{ SENDING_IPS: 'a=1.2.3.4,b=1.2.3.4' }, /^SENDING_IPS: "b=1\.2\.3\.4": 1\.2\.3\.4 is listed twice/],
     [{ SENDING_IPS: '2001:db8::1,2001:DB8:0::1' }, /^SENDING_IPS: "2001:DB8:0::1": 2001:db8::1 is listed twice/],
     [{ SENDING_IPS: '1.2.3.4', WARM_UP: '1.2.3.4' }, /^WARM_UP: "1\.2\.3\.4" must be an address and the day/],
+    [{ SENDING_IPS: '1.2.3.4', WARM_UP: '1.2.3.4=2026-11-20=2026-11-21' }, /^WARM_UP: "1\.2\.3\.4=2026-11-20=2026-/],
     [{ SENDING_IPS: '1.2.3.4', WARM_UP: '1.2.3.4=2026-02-30' }, /^WARM_UP: "1\.2\.3\.4=2026-02-30" must be an address/],
     [{ SENDING_IPS: '1.2.3.4', WARM_UP: '1.2.3.5=2026-11-20' }, /^WARM_UP: 1\.2\.3\.5 is not one of SENDING_IPS$/],
     [{ WARM_UP_PLAN: '50,0' }, /^WARM_UP_PLAN: "0" must be how many messages/],
     [{ WARM_UP_PLAN: '50,many' }, /^WARM_UP_PLAN: "many" must be how many messages/],
     [{ WARM_UP_PLAN: '1,'.repeat(400) }, /^WARM_UP_PLAN: 401 days are listed/],
     [{ DNS_SERVERS: '1.2.3.4:99999' }, /^DNS_SERVERS must be a comma separated list, each a resolver/],
+    [{ DNS_SERVERS: 'fe80::1%eth0' }, /^DNS_SERVERS must be/],
     [{ DNS_SERVERS: 'dns.example' }, /^DNS_SERVERS must be/],
     [{ DANE_RESOLVER: '127.0.0.1,::1' }, /^DANE_RESOLVER must be a resolver as ip, ip:port/],
     [
@@ -122,11 +137,30 @@ t.test('a wrong value is one line that names the variable and what it must be', 
     [{ ALLOW_UNSAFE_DATABASE: '1' }, /^ALLOW_UNSAFE_DATABASE must be true or false/],
     [{ INBOUND_SMTP_PORT: 'x' }, /^INBOUND_SMTP_PORT must be a port number/],
     [{ SUBMISSION_PORT: '2525' }, /^SUBMISSION_PORT must be another port than INBOUND_SMTP_PORT, not 2525$/],
+    [{ HTTP_PORT: '2525' }, /^HTTP_PORT must be another port than INBOUND_SMTP_PORT, not 2525$/],
+    [{ HTTP_PORT: '2525', SMTP_HOST: '0.0.0.0' }, /^HTTP_PORT must be another port than INBOUND_SMTP_PORT/],
+    [{ HTTP_PORT: '2525', SMTP_HOST: '::' }, /^HTTP_PORT must be another port than INBOUND_SMTP_PORT/],
+    [
+      { HTTP_PORT: '2587', DELIVERY_MODE: 'direct', MAIL_HOSTNAME: 'a.test' },
+      /^HTTP_PORT must be another port than SUBMISSION_PORT/,
+    ],
+    [{ METRICS_PORT: '3000' }, /^METRICS_PORT must be another port than HTTP_PORT, not 3000$/],
+    [{ METRICS_PORT: '3000', METRICS_HOST: '0.0.0.0' }, /^METRICS_PORT must be another port than HTTP_PORT/],
     [{ SUBMISSION_PORT: 'x' }, /^SUBMISSION_PORT must be a port number/],
     [{ SUBMISSIONS_PORT: 'x' }, /^SUBMISSIONS_PORT must be a port number/],
     [{ SMTP_HOST: 'mail.example.com' }, /^SMTP_HOST must be an IP address or localhost/],
     [{ SMTP_TLS_CERT: 'cert.pem' }, /^SMTP_TLS_KEY is missing: it must be a PEM file with the key of SMTP_TLS_CERT$/],
     [{ SMTP_TLS_KEY: 'key.pem' }, /^SMTP_TLS_CERT is missing/],
+    [
+      { SMTP_TLS_CERT: 'cert.pem', SMTP_TLS_KEY: '-----BEGIN PRIVATE KEY-----\nsecret' },
+      /^SMTP_TLS_KEY must be the path of a file or folder, not what was given$/,
+    ],
+    [
+      { SMTP_TLS_KEY: '-----BEGIN PRIVATE KEY----- secret' },
+      /^SMTP_TLS_KEY must be the path of a file or folder, not what/,
+    ],
+    [{ DATA_DIR: 'a\0b' }, /^DATA_DIR must be the path of a file or folder, not "a\\u0000b"$/],
+    [{ PROVIDERS_FILE: '{\n}' }, /^PROVIDERS_FILE must be the path of a file/],
     [{ ADMIN_EMAIL: 'admin' }, /^ADMIN_EMAIL must be an email address/],
     [{ ADMIN_PASSWORD: 'short' }, /^ADMIN_PASSWORD must be 8 to 200 characters, not what was given$/],
     [{ DATABASE_URL: 'mysql://secret@h/d' }, /^DATABASE_URL must be a PostgreSQL address [^']*, not what was given$/],
@@ -183,12 +217,28 @@ t.test('a wrong value is one line that names the variable and what it must be', 
   for (const [env, message] of wrong) {
     const refusal = refusalOf(env);
     t.match(refusal, message, JSON.stringify(env));
-    t.notMatch(refusal, /\n/);
+    t.notMatch(refusal, /\n|secret/);
   }
   const tried = new Set(wrong.flatMap(([env]) => Object.keys(env)));
-  // Paths are looked at when they are used.
+  for (const { name } of variables) t.ok(tried.has(name), `${name} is tried with a wrong value`);
+});
+
+t.test('ports that are the same and not in the way of each other', async (t) => {
+  for (const env of [
+    { HTTP_PORT: '2525', ROLES: 'mta,smtp' },
+    { HTTP_PORT: '2525', ROLES: 'api,mta' },
+    { METRICS_PORT: '3000', METRICS_HOST: '127.0.0.2' },
+    { METRICS_PORT: '3000', METRICS_HOST: '::1', HTTP_HOST: '0.0.0.0' },
+    { HTTP_PORT: '0', METRICS_PORT: '0', INBOUND_SMTP_PORT: '0', SUBMISSION_PORT: '0', SUBMISSIONS_PORT: '0' },
+  ])
+    t.doesNotThrow(() => readConfig(env), JSON.stringify(env));
+});
+
+t.test('quotes that whatever set a variable has left around it are no part of the value', async (t) => {
   for (const { name } of variables)
-    if (!['DATA_DIR', 'PROVIDERS_FILE'].includes(name)) t.ok(tried.has(name), `${name} is tried with a wrong value`);
+    for (const text of [`"secret"`, `'secret'`, ' "secret" ', `"secret\nsecret"`, '""'])
+      t.match(refusalOf({ [name]: text }), `${name} must be set without quotes around it: what set it, such as docker`);
+  t.equal(readConfig({ ADMIN_PASSWORD: `it's "quoted"` }).admin.password, `it's "quoted"`);
 });
 
 t.test('private networks are let in by name only, and none by default: SSRF-08', async (t) => {
