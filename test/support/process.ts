@@ -16,7 +16,7 @@ export interface SendwrightProcess {
 }
 
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
-const startWithinMs = 60_000;
+const startWithinMs = 120_000;
 
 const { heap } = await import(new URL('../../scripts/start/launch.mjs', import.meta.url).href);
 
