@@ -272,6 +272,6 @@ t.test(
       [200, 200],
     );
     // What is put off waits for one to two minutes.
-    await eventually(async () => sink.messages.length === 2_001, 30_000);
+    await eventually(async () => sink.messages.length === 2_001, 55_000);
   },
 );
