@@ -15,13 +15,17 @@ const root = fs.realpathSync(fileURLToPath(new URL('../..', import.meta.url)));
 export async function main(args) {
   try {
     await prepare();
-    // Whatever else is run shows no pages.
-    if (args.includes('src/main.ts')) await prepareDashboard(root).catch(goOn);
+    if (isService(args)) await prepareDashboard(root).catch(goOn);
     await launch(root, args);
   } catch (error) {
     console.error(error.stack && process.env.DEBUG ? error.stack : error.message);
     process.exitCode = 1;
   }
+}
+
+/** `npm start`, or `sendwright start`; whatever else is run shows no pages. */
+function isService(args) {
+  return args.includes('src/main.ts') || (args[0] === 'src/cli.ts' && args[1] === 'start');
 }
 
 /** Mail goes out with older pages, or without any, as well. */

@@ -136,6 +136,23 @@ t.test('Ctrl-C in a terminal reaches the script once, although npm passes it on 
   t.equal(count(script.output, 'got SIGINT'), 1);
 });
 
+t.test('whatever starts the service builds the pages first, and runs without them where that fails', async (t) => {
+  const root = project(t, true);
+  fs.mkdirSync(path.join(root, 'src/dashboard'), { recursive: true });
+  for (const name of ['main.ts', 'cli.ts']) fs.writeFileSync(path.join(root, 'src', name), 'console.log("it runs");');
+  for (const [args, isBuilt] of [
+    [['src/main.ts'], true],
+    [['src/cli.ts', 'start'], true],
+    [['src/cli.ts', 'queue', 'list'], false],
+  ] as const) {
+    const run = start(t, root, ...args);
+    t.same(await run.ended, [0, null]);
+    t.match(run.output, 'it runs');
+    t.equal(count(run.output, 'Building the dashboard'), isBuilt ? 1 : 0, args.join(' '));
+    t.equal(count(run.output, 'The service starts all the same.'), isBuilt ? 1 : 0);
+  }
+});
+
 t.test('installs what is missing, once', async (t) => {
   const root = project(t, false);
   const installs = () => fs.readFileSync(path.join(root, 'npm-was-run'), 'utf8').trim().split('\n');
