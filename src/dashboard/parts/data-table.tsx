@@ -1,9 +1,6 @@
 import { Skeleton } from '@mantine/core';
-import { type ColumnDef, type RowData, tableFeatures, useTable } from '@tanstack/react-table';
 import type { MouseEvent, ReactNode } from 'react';
 import { useLocation } from 'wouter';
-
-const features = tableFeatures({});
 
 /** A column: what stands above it, and in it for one row. */
 export interface Column<Row> {
@@ -18,7 +15,7 @@ export interface Column<Row> {
   plain?: true;
 }
 
-interface Props<Row extends RowData> {
+interface Props<Row> {
   /** What the table lists, for those who do not see it. */
   label: string;
   columns: Column<Row>[];
@@ -31,27 +28,16 @@ interface Props<Row extends RowData> {
   empty: ReactNode;
 }
 
-export function DataTable<Row extends RowData>({ label, columns, rows, idOf, hrefOf, empty }: Props<Row>) {
+const classOf = <Row,>({ kind, spare }: Column<Row>) =>
+  [kind === 'acts' && 'narrow', kind, spare && 'spare'].filter(Boolean).join(' ') || undefined;
+
+/**
+ * Rows of what a page lists. Asked for again they stay what they are, with a question that one of them has open, and with
+ * the keyboard's place.
+ */
+export function DataTable<Row>({ label, columns, rows, idOf, hrefOf, empty }: Props<Row>) {
   const [, navigate] = useLocation();
-  const definitions = columns.map(
-    ({ id, header, cell }): ColumnDef<typeof features, Row> => ({
-      id,
-      header,
-      cell: ({ row }) => cell(row.original),
-    }),
-  );
-  const table = useTable({ features, columns: definitions, data: rows ?? none, getRowId: idOf });
   if (rows?.length === 0) return <div className="table-box">{empty}</div>;
-  const byId = new Map(columns.map((column) => [column.id, column]));
-  const classOf = (id: string) => {
-    const { kind, spare } = byId.get(id) ?? {};
-    return [kind === 'acts' && 'narrow', kind, spare && 'spare'].filter(Boolean).join(' ') || undefined;
-  };
-  // Of the first cell nobody needs to be told.
-  const labelOf = (id: string) => {
-    const { header, plain } = byId.get(id) ?? {};
-    return plain || id === columns[0]?.id ? undefined : header;
-  };
   const open = (row: Row) => (event: MouseEvent) => {
     const isControl = (event.target as HTMLElement).closest('a, button, input, select, label');
     const href = hrefOf?.(row) ?? null;
@@ -61,23 +47,26 @@ export function DataTable<Row extends RowData>({ label, columns, rows, idOf, hre
     <div className="table-box">
       <table className="rows" aria-label={label} aria-busy={rows === undefined}>
         <thead>
-          {table.getHeaderGroups().map((group) => (
-            <tr key={group.id}>
-              {group.headers.map((header) => (
-                <th key={header.id} scope="col" className={classOf(header.column.id)}>
-                  <table.FlexRender header={header} />
-                </th>
-              ))}
-            </tr>
-          ))}
+          <tr>
+            {columns.map((column) => (
+              <th key={column.id} scope="col" className={classOf(column)}>
+                {column.header}
+              </th>
+            ))}
+          </tr>
         </thead>
         <tbody>
           {rows === undefined && <WaitingRows columns={columns.length} />}
-          {table.getRowModel().rows.map((row) => (
-            <tr key={row.id} className={hrefOf?.(row.original) ? 'open' : undefined} onClick={open(row.original)}>
-              {row.getAllCells().map((cell) => (
-                <td key={cell.id} className={classOf(cell.column.id)} data-label={labelOf(cell.column.id)}>
-                  <table.FlexRender cell={cell} />
+          {rows?.map((row) => (
+            <tr key={idOf(row)} className={hrefOf?.(row) ? 'open' : undefined} onClick={open(row)}>
+              {columns.map((column, index) => (
+                <td
+                  key={column.id}
+                  className={classOf(column)}
+                  // Of the first cell nobody needs to be told.
+                  data-label={column.plain || index === 0 ? undefined : column.header}
+                >
+                  {column.cell(row)}
                 </td>
               ))}
             </tr>
@@ -87,8 +76,6 @@ export function DataTable<Row extends RowData>({ label, columns, rows, idOf, hre
     </div>
   );
 }
-
-const none: never[] = [];
 
 function WaitingRows({ columns }: { columns: number }) {
   return Array.from({ length: 8 }, (_, row) => (
