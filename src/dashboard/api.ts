@@ -1,4 +1,4 @@
-import { MutationCache, QueryCache, QueryClient } from '@tanstack/react-query';
+import { MutationCache, type Query, QueryCache, QueryClient } from '@tanstack/react-query';
 import { Sendwright, SendwrightError } from '../client/index.ts';
 
 /** What pages of other sites cannot send along with the cookie. */
@@ -72,7 +72,7 @@ export const queries: QueryClient = new QueryClient({
     onError: (error) => {
       noticeEnd(error);
       // Somebody else removed it, and this page still shows it.
-      if (isStatus(error, 404)) void queries.invalidateQueries();
+      if (isStatus(error, 404)) void askAgain();
     },
   }),
   defaultOptions: {
@@ -83,3 +83,14 @@ export const queries: QueryClient = new QueryClient({
     },
   },
 });
+
+/**
+ * Asks again for what is shown, as it may have changed. What is being asked for the first time goes on, which the library
+ * leaves at that, and is asked for again after: its answer may be from before.
+ */
+export async function askAgain(isConcerned: (query: Query) => boolean = () => true): Promise<void> {
+  const asked = queries.getQueryCache().findAll({ predicate: isConcerned, fetchStatus: 'fetching' });
+  const first = asked.filter(({ state }) => state.data === undefined);
+  await queries.invalidateQueries({ predicate: isConcerned });
+  if (first.length > 0) await queries.invalidateQueries({ predicate: (query) => first.includes(query) });
+}

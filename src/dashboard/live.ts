@@ -1,19 +1,14 @@
 import type { Query } from '@tanstack/react-query';
 import { createContext, useEffect, useState } from 'react';
-import { queries } from './api.ts';
+import { askAgain } from './api.ts';
 
 /** What changes when emails do. */
 const concerned = ['emails', 'email', 'stats', 'sandbox', 'deliveries', 'suppressions'];
 
 const isConcerned = ({ queryKey }: Query) => concerned.includes(String(queryKey[0]));
 
-/** Those that are being asked for the first time go on, and are asked again after: their answer may be older than what was told. */
-async function askAgain(): Promise<void> {
-  const known = queries.getQueryCache().findAll({ predicate: isConcerned, fetchStatus: 'fetching' });
-  const first = known.filter(({ state }) => state.data === undefined);
-  await queries.invalidateQueries({ predicate: isConcerned });
-  if (first.length > 0) await queries.invalidateQueries({ predicate: (query) => first.includes(query) });
-}
+/** How long after an answer that the browser does not ask again by itself, in ms. */
+const againMs = 5_000;
 
 /** Whether the server tells now. */
 export const Connected = createContext(false);
@@ -28,25 +23,37 @@ export function useLive(): boolean {
   const [connected, setConnected] = useState(false);
   useEffect(() => {
     let source: EventSource | null = null;
+    let later: ReturnType<typeof setTimeout> | undefined;
     const open = () => {
       if (source || document.hidden) return;
       source = new EventSource('/api/v1/live');
       source.onopen = () => setConnected(true);
-      source.onerror = () => setConnected(false);
+      source.onerror = lose;
       // The first one too: something may have happened since this page was asked for.
-      source.addEventListener('emails', () => void askAgain());
+      source.addEventListener('emails', () => void askAgain(isConcerned));
+    };
+    const close = () => {
+      clearTimeout(later);
+      source?.close();
+      source = null;
+    };
+    const lose = () => {
+      setConnected(false);
+      // A connection that breaks the browser makes again, and gives up on any other answer, such as that of a proxy whose server starts anew.
+      if (source?.readyState !== EventSource.CLOSED) return;
+      close();
+      later = setTimeout(open, againMs);
     };
     const change = () => {
       if (!document.hidden) return open();
-      source?.close();
-      source = null;
+      close();
       setConnected(false);
     };
     open();
     document.addEventListener('visibilitychange', change);
     return () => {
       document.removeEventListener('visibilitychange', change);
-      source?.close();
+      close();
     };
   }, []);
   return connected;
