@@ -1,10 +1,12 @@
-import { Kbd, Modal } from '@mantine/core';
+import { Kbd } from '@mantine/core';
 import { useEffect, useRef, useState } from 'react';
 import { useLocation } from 'wouter';
 import type { PageEntry } from './pages.ts';
+import { Dialog } from './parts/dialog.tsx';
 
+/** Whether keys are meant for a field; those that are ticked or chosen take no letters. */
 const isTyping = (target: EventTarget | null) =>
-  target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
+  target instanceof HTMLElement && target.matches('input:not([type=radio], [type=checkbox]), textarea, select');
 
 /** `j` and `k` go through what carries `data-row`, and `Enter` then follows its link by itself. */
 function moveRow(step: 1 | -1): void {
@@ -28,6 +30,8 @@ export function Shortcuts({ entries }: { entries: PageEntry[] }) {
         if (event.key === 'Escape') (event.target as HTMLElement).blur();
         return;
       }
+      // It has the keyboard for itself: what it asks, or shows once, would be gone.
+      if (document.querySelector('[role=dialog]')) return;
       const entry = Date.now() - going.current < 1_200 ? entries.find(({ letter }) => letter === event.key) : undefined;
       going.current = event.key === 'g' ? Date.now() : 0;
       if (entry) navigate(entry.path);
@@ -41,8 +45,9 @@ export function Shortcuts({ entries }: { entries: PageEntry[] }) {
     document.addEventListener('keydown', listen);
     return () => document.removeEventListener('keydown', listen);
   }, [entries, navigate]);
+  if (!shown) return null;
   return (
-    <Modal opened={shown} onClose={() => setShown(false)} title="Keyboard" closeButtonProps={{ 'aria-label': 'Close' }}>
+    <Dialog close={() => setShown(false)} title="Keyboard">
       <dl className="facts">
         {entries.map(({ letter, name }) => (
           <Line key={letter} keys={['g', letter]} words={`Go to ${name}`} />
@@ -53,7 +58,7 @@ export function Shortcuts({ entries }: { entries: PageEntry[] }) {
         <Line keys={['Enter']} words="Open the row" />
         <Line keys={['?']} words="This list" />
       </dl>
-    </Modal>
+    </Dialog>
   );
 }
 

@@ -1,4 +1,4 @@
-import { Button, Group, Modal, NativeSelect } from '@mantine/core';
+import { Button, Group, NativeSelect } from '@mantine/core';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { Account } from '../../client/index.ts';
@@ -6,15 +6,14 @@ import { pageOf, pageState, useAddressState } from '../address-state.ts';
 import { api } from '../api.ts';
 import { count } from '../format.ts';
 import { Confirmed, useAction } from '../parts/action.tsx';
-import { Command } from '../parts/copy.tsx';
 import { type Column, DataTable } from '../parts/data-table.tsx';
-import { Empty } from '../parts/empty.tsx';
+import { Dialog } from '../parts/dialog.tsx';
 import { Failure } from '../parts/failure.tsx';
 import { Form, TextField } from '../parts/form.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { PageHead } from '../parts/page.tsx';
-import { Pager, pageSize } from '../parts/pager.tsx';
-import { Kept, stays } from '../parts/shown-once.tsx';
+import { Pager, PastEnd, pageSize } from '../parts/pager.tsx';
+import { ShownOnce } from '../parts/shown-once.tsx';
 import { Status } from '../parts/status.tsx';
 import { useSession } from '../session.ts';
 
@@ -97,25 +96,32 @@ function Suspension({ account }: { account: Account }) {
   );
 }
 
-function Change({ account, close }: { account: Account; close: () => void }) {
+function Change({ account: now, close }: { account: Account; close: () => void }) {
+  // What the fields began with.
+  const [account] = useState(now);
   const save = useAction(
     async (form: FormData) => {
-      const [name, plan, amount] = ['name', 'plan', 'amount'].map((field) => String(form.get(field)).trim());
-      await api.admin.accounts.update(account.id, { name: name ?? '', plan: plan as Account['plan'] });
+      const [name = '', plan, amount] = ['name', 'plan', 'amount'].map((field) => String(form.get(field)).trim());
+      // What was not changed here may have been elsewhere since.
+      const changes = {
+        ...(name === account.name ? {} : { name }),
+        ...(plan === account.plan ? {} : { plan: plan as Account['plan'] }),
+      };
+      if (Object.keys(changes).length > 0) await api.admin.accounts.update(account.id, changes);
       if (amount) await api.admin.accounts.addCredit(account.id, { amount: Number(amount) });
     },
     'Changed.',
     close,
   );
   return (
-    <Modal opened onClose={close} title="Change the account" closeButtonProps={{ 'aria-label': 'Close' }}>
+    <Dialog close={close} title="Change the account">
       <Form action={save} submit={(fields) => save.mutate(fields)}>
         <TextField name="name" label="Name" size="sm" defaultValue={account.name} required withAsterisk={false} />
         <NativeSelect name="plan" label="Plan" mt="sm" data={plans} defaultValue={account.plan} />
         <TextField
           name="amount"
           label="Add to its credit"
-          description={`It has ${account.credit}. Emails past the month of the plan pro take 0.50 each.`}
+          description={`It has ${now.credit}. Emails past the month of the plan pro take 0.50 each.`}
           placeholder="0.00"
           inputMode="decimal"
           mt="sm"
@@ -126,13 +132,12 @@ function Change({ account, close }: { account: Account; close: () => void }) {
           </Button>
         </Group>
       </Form>
-    </Modal>
+    </Dialog>
   );
 }
 
 /** The customers of the server. */
 export function Accounts() {
-  const { service } = useSession();
   const [state, change] = useAddressState(['page', 'new']);
   const page = pageOf(state.page);
   const { data, error, refetch } = useQuery({
@@ -155,13 +160,8 @@ export function Accounts() {
           columns={columns}
           rows={data?.accounts}
           idOf={({ id }) => id}
-          empty={
-            <Empty
-              title="No account here"
-              words="Each has users, domains, keys and a log of its own."
-              command={`curl ${service.base_url}/api/v1/admin/accounts -H 'Authorization: Bearer <token>' -H 'Content-Type: application/json' \\\n  -d '{"name": "Shop", "email": "owner@example.com", "plan": "pro"}'`}
-            />
-          }
+          // Whoever looks is of one of them.
+          empty={<PastEnd go={(to) => change(pageState(to))} />}
         />
       )}
       {data && <Pager page={page} total={data.count} go={(to) => change(pageState(to))} />}
@@ -183,21 +183,14 @@ function NewAccount({ close }: { close: () => void }) {
     ({ user }) => setMade(user),
   );
   return (
-    <Modal
-      opened
-      onClose={close}
-      {...(made ? stays : {})}
-      title={made ? 'Pass this login on' : 'New account'}
-      closeButtonProps={{ 'aria-label': 'Close' }}
-    >
+    <Dialog close={close} stays={made !== null || create.isPending} title={made ? 'Pass this login on' : 'New account'}>
       {made ? (
-        <>
-          <p className="soft" style={{ marginTop: 0, fontSize: 13 }}>
-            The password is shown only this once. Its user can change it in the settings.
-          </p>
-          <Command text={`${made.email}\n${made.password}`} what="the login" />
-          <Kept close={close} />
-        </>
+        <ShownOnce
+          words="The password is shown only this once. Its user can change it in the settings."
+          text={`${made.email}\n${made.password}`}
+          what="the login"
+          close={close}
+        />
       ) : (
         <Form action={create} submit={(fields) => create.mutate(fields)}>
           <TextField name="name" label="Name" size="sm" required withAsterisk={false} data-autofocus />
@@ -210,6 +203,6 @@ function NewAccount({ close }: { close: () => void }) {
           </Group>
         </Form>
       )}
-    </Modal>
+    </Dialog>
   );
 }

@@ -1,9 +1,9 @@
 import { Button, Group, NativeSelect } from '@mantine/core';
-import { useMutation, useQuery } from '@tanstack/react-query';
+import { useQuery } from '@tanstack/react-query';
 import { useLocation, useParams } from 'wouter';
 import { type Checks, type Domain, SendwrightError, type VerificationError } from '../../client/index.ts';
-import { api, isUnshown, queries, whileThere } from '../api.ts';
-import { Confirmed, tell, tellFailure, useAction } from '../parts/action.tsx';
+import { api, isUnshown, whileThere } from '../api.ts';
+import { Confirmed, useAction } from '../parts/action.tsx';
 import { Unshown, Waiting } from '../parts/failure.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { PageHead, Panel } from '../parts/page.tsx';
@@ -25,21 +25,18 @@ async function lookUp(id: string): Promise<{ ok: boolean; checks: Checks }> {
 export function DomainPage() {
   const { id = '' } = useParams<{ id: string }>();
   const [, navigate] = useLocation();
-  const { data, error } = useQuery({
+  const { data, error, refetch } = useQuery({
     queryKey: ['domains', id],
     queryFn: () => api.domains.get(id),
     refetchInterval: whileThere((known) => known?.domain.status === 'pending' && 15_000),
   });
-  const check = useMutation({
-    mutationFn: () => lookUp(id),
-    onSuccess: async ({ ok }) => {
-      tell(ok ? 'All three records are right.' : 'Not yet: see what was found beside each record.');
-      await queries.invalidateQueries({ queryKey: ['domains'] });
-    },
-    onError: tellFailure,
-  });
+  const check = useAction(
+    () => lookUp(id),
+    ({ ok }) => (ok ? 'All three records are right.' : 'Not yet: see what was found beside each record.'),
+  );
   const back = { href: '/domains', name: 'Domains' };
-  if (isUnshown(data, error)) return <Unshown kind="Domain" name={data?.domain.domain} back={back} error={error} />;
+  if (isUnshown(data, error))
+    return <Unshown kind="Domain" name={data?.domain.domain} back={back} error={error} retry={() => void refetch()} />;
   if (!data) return <Waiting bars={7} />;
   const { domain, dns_records: records, recommended_records: recommended } = data;
   const required: NamedRecord[] = [
@@ -71,7 +68,7 @@ export function DomainPage() {
         }
         actions={
           <Group gap={6} wrap="nowrap">
-            <Button loading={check.isPending} onClick={() => check.mutate()}>
+            <Button loading={check.isPending} onClick={() => check.mutate(undefined)}>
               Check the records now
             </Button>
             <Confirmed
@@ -103,7 +100,9 @@ function Ways({ domain }: { domain: Domain }) {
         <NativeSelect
           label="What all of its mail asks of the connection, at least"
           maw={420}
-          value={domain.tls}
+          // Until it is saved, what was chosen.
+          value={change.isPending ? change.variables : domain.tls}
+          disabled={change.isPending}
           data={[
             { value: 'opportunistic', label: 'opportunistic: encrypted where it can be' },
             { value: 'required', label: 'required: waits rather than go in clear' },

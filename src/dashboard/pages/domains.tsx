@@ -1,4 +1,4 @@
-import { Button, Group, Modal } from '@mantine/core';
+import { Button, Group } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { Link, useLocation } from 'wouter';
 import type { Domain } from '../../client/index.ts';
@@ -6,6 +6,7 @@ import { useAddressState } from '../address-state.ts';
 import { api } from '../api.ts';
 import { useAction } from '../parts/action.tsx';
 import { type Column, DataTable } from '../parts/data-table.tsx';
+import { Dialog } from '../parts/dialog.tsx';
 import { Empty } from '../parts/empty.tsx';
 import { Failure } from '../parts/failure.tsx';
 import { NameAndStatus } from '../parts/filters.tsx';
@@ -88,20 +89,24 @@ export function Domains() {
           }
         />
       )}
-      <AddDomain open={state.new === '1'} close={() => change({ new: null })} />
+      {state.new === '1' && <AddDomain close={() => change({ new: null })} />}
     </>
   );
 }
 
-function AddDomain({ open, close }: { open: boolean; close: () => void }) {
+function AddDomain({ close }: { close: () => void }) {
   const [, navigate] = useLocation();
   const add = useAction(
     (domain: string) => api.domains.create({ domain }),
     null,
-    ({ domain }) => navigate(`/domains/${domain.id}`),
+    ({ domain }) => {
+      // Whoever comes back is not asked for another one.
+      close();
+      navigate(`/domains/${domain.id}`);
+    },
   );
   return (
-    <Modal opened={open} onClose={close} title="Add a domain" closeButtonProps={{ 'aria-label': 'Close' }}>
+    <Dialog close={close} title="Add a domain">
       <Form action={add} submit={(fields) => add.mutate(String(fields.get('domain')).trim())}>
         <TextField
           name="domain"
@@ -119,6 +124,6 @@ function AddDomain({ open, close }: { open: boolean; close: () => void }) {
           </Button>
         </Group>
       </Form>
-    </Modal>
+    </Dialog>
   );
 }

@@ -1,4 +1,4 @@
-import { Button, Checkbox, Group, Modal, NativeSelect } from '@mantine/core';
+import { Button, Checkbox, Group, NativeSelect } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ApiKey } from '../../client/index.ts';
@@ -8,18 +8,17 @@ import { firstEmail } from '../commands.ts';
 import { Confirmed, useAction } from '../parts/action.tsx';
 import { Command } from '../parts/copy.tsx';
 import { type Column, DataTable } from '../parts/data-table.tsx';
+import { Dialog } from '../parts/dialog.tsx';
 import { Empty } from '../parts/empty.tsx';
 import { Failure } from '../parts/failure.tsx';
 import { NameAndStatus } from '../parts/filters.tsx';
 import { Form, TextField } from '../parts/form.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { PageHead } from '../parts/page.tsx';
-import { Kept, stays } from '../parts/shown-once.tsx';
+import { ShownOnce } from '../parts/shown-once.tsx';
 import { Status } from '../parts/status.tsx';
 import { useSession } from '../session.ts';
-
-const standing = ({ revoked_at: revoked, expires_at: end }: ApiKey): 'active' | 'revoked' | 'expired' =>
-  revoked ? 'revoked' : end && new Date(end) < new Date() ? 'expired' : 'active';
+import { standing } from './key-standing.ts';
 
 const columns: Column<ApiKey>[] = [
   {
@@ -152,26 +151,24 @@ function NewKey({ close }: { close: () => void }) {
   );
   const from = domains.data?.domains.find(({ status }) => status === 'verified')?.domain ?? 'your-domain.example';
   return (
-    <Modal
-      opened
-      onClose={close}
-      {...(made ? stays : {})}
+    <Dialog
+      close={close}
+      stays={made !== null || create.isPending}
       title={made ? 'Keep this key now' : 'Make a key'}
       size="lg"
-      closeButtonProps={{ 'aria-label': 'Close' }}
     >
       {made ? (
-        <>
-          <p className="soft" style={{ marginTop: 0, fontSize: 13 }}>
-            It is shown only this once: we keep no copy that could be read.
-          </p>
-          <Command text={made} what="the key" />
+        <ShownOnce
+          words="It is shown only this once: we keep no copy that could be read."
+          text={made}
+          what="the key"
+          close={close}
+        >
           <p className="soft" style={{ fontSize: 13 }}>
             Try it:
           </p>
           <Command text={firstEmail(service.base_url, from, made)} />
-          <Kept close={close} />
-        </>
+        </ShownOnce>
       ) : (
         <Form action={create} submit={(fields) => create.mutate(fields)}>
           <TextField
@@ -210,6 +207,6 @@ function NewKey({ close }: { close: () => void }) {
           </Group>
         </Form>
       )}
-    </Modal>
+    </Dialog>
   );
 }

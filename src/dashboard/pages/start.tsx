@@ -14,6 +14,7 @@ import { Moment } from '../parts/moment.tsx';
 import { PageHead, Panel } from '../parts/page.tsx';
 import { Status } from '../parts/status.tsx';
 import { useSession } from '../session.ts';
+import { standing } from './key-standing.ts';
 import { SandboxMessageView } from './sandbox-message.tsx';
 
 /** From nothing to a delivered email, in three steps that say by themselves when they are done. */
@@ -38,7 +39,7 @@ export function Start() {
   if (!domains.data || !keys.data || !latest.data) return <Waiting />;
   const verified = domains.data.domains.find(({ status }) => status === 'verified');
   const pending = domains.data.domains.find(({ status }) => status === 'pending');
-  const key = keys.data.api_keys.find(({ revoked_at }) => revoked_at === null);
+  const key = keys.data.api_keys.find((one) => standing(one) === 'active' && one.scopes.includes('send'));
   const email = latest.data.emails[0];
   const from = verified?.domain ?? 'your-domain.example';
   return (

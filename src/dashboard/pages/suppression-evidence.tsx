@@ -1,8 +1,8 @@
-import { Modal } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
 import { api, isStatus } from '../api.ts';
 import { shownSubject } from '../format.ts';
+import { Dialog } from '../parts/dialog.tsx';
 import { Failure, Waiting } from '../parts/failure.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { Status } from '../parts/status.tsx';
@@ -17,7 +17,7 @@ export function Evidence({ emailId, address, close }: { emailId: string; address
   const returns = data?.email.returns.filter(({ recipient }) => same(recipient)) ?? [];
   const recipient = data?.email.recipients.find((one) => same(one.address));
   return (
-    <Modal opened onClose={close} title={address} size="lg" closeButtonProps={{ 'aria-label': 'Close' }}>
+    <Dialog close={close} title={address} size="lg">
       {error &&
         (isStatus(error, 404) ? (
           <p className="soft">The email that it comes from is past the time that the log is kept.</p>
@@ -49,6 +49,6 @@ export function Evidence({ emailId, address, close }: { emailId: string; address
           </span>
         </>
       )}
-    </Modal>
+    </Dialog>
   );
 }

@@ -29,7 +29,7 @@ export interface Entry {
 
 /** The addresses of a file: of each line the first field that is one, and the reason where another field is one. */
 export function readCsv(text: string): { entries: Entry[]; leftOut: number } {
-  const lines = text.split(/\r?\n/);
+  const lines = text.split(/\r\n?|\n/);
   const entries = lines.flatMap((line, index): Entry[] => {
     const fields = fieldsOf(line);
     const address = fields.find((field) => field.includes('@'));

@@ -1,5 +1,6 @@
-import { Button, FileButton, Group, Modal, NativeSelect } from '@mantine/core';
+import { Button, FileButton, Group, NativeSelect } from '@mantine/core';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
+import { useRef } from 'react';
 import { Link } from 'wouter';
 import type { Suppression } from '../../client/index.ts';
 import { pageOf, pageState, useAddressState } from '../address-state.ts';
@@ -7,6 +8,7 @@ import { api, CannotBeDone, refusalOf } from '../api.ts';
 import { count, plural } from '../format.ts';
 import { Confirmed, useAction } from '../parts/action.tsx';
 import { type Column, DataTable } from '../parts/data-table.tsx';
+import { Dialog } from '../parts/dialog.tsx';
 import { Empty } from '../parts/empty.tsx';
 import { Failure } from '../parts/failure.tsx';
 import { ChoiceField, ClearFilters, SearchField } from '../parts/filters.tsx';
@@ -21,7 +23,8 @@ import { type Entry, readCsv } from './suppressions-csv.ts';
 
 const reasons = ['bounce', 'complaint', 'unsubscribe', 'manual'] as const;
 
-const columns: Column<Suppression>[] = [
+/** @param evidenceOf where the evidence of one is shown */
+const columnsOf = (evidenceOf: (id: string, address: string) => string): Column<Suppression>[] => [
   {
     id: 'address',
     header: 'Address',
@@ -44,7 +47,7 @@ const columns: Column<Suppression>[] = [
     plain: true,
     cell: ({ address, email_id: id }) =>
       id ? (
-        <Link href={`/suppressions?evidence=${id}&about=${encodeURIComponent(address)}`} className="link">
+        <Link href={evidenceOf(id, address)} className="link">
           What it comes from
         </Link>
       ) : (
@@ -119,6 +122,16 @@ export function Suppressions() {
     placeholderData: keepPreviousData,
   });
   const load = useAction(importCsv, wordsFor);
+  const resetFile = useRef<() => void>(null);
+  const take = (file: File | null) => {
+    if (!file) return;
+    load.mutate(file);
+    // Chosen once more, after its lines were put right, it is a choice again.
+    resetFile.current?.();
+  };
+  // With what it was found by, which is still there when it is closed.
+  const evidenceOf = (evidence: string, about: string) =>
+    `/suppressions?${new URLSearchParams({ ...state, evidence, about })}`;
   const isFiltered = Boolean(state.q || state.reason);
   return (
     <>
@@ -127,7 +140,7 @@ export function Suppressions() {
         words="Addresses that nothing is sent to: who bounced, complained or unsubscribed comes here by itself."
         actions={
           <Group gap={6} wrap="nowrap">
-            <FileButton accept=".csv,text/csv,text/plain" onChange={(file) => file && load.mutate(file)}>
+            <FileButton accept=".csv,text/csv,text/plain" onChange={take} resetRef={resetFile}>
               {(props) => (
                 <Button variant="default" loading={load.isPending} {...props}>
                   Import CSV
@@ -168,7 +181,7 @@ export function Suppressions() {
       ) : (
         <DataTable
           label="Suppressions"
-          columns={columns}
+          columns={columnsOf(evidenceOf)}
           rows={data?.suppressions}
           idOf={({ address }) => address}
           empty={
@@ -210,7 +223,7 @@ function AddAddress({ close }: { close: () => void }) {
     close,
   );
   return (
-    <Modal opened onClose={close} title="Add an address" closeButtonProps={{ 'aria-label': 'Close' }}>
+    <Dialog close={close} title="Add an address">
       <Form action={add} submit={(fields) => add.mutate(fields)}>
         <TextField name="address" label="Address" size="sm" required withAsterisk={false} data-autofocus />
         <NativeSelect name="reason" label="Reason" mt="sm" defaultValue="manual" data={[...reasons]} />
@@ -220,6 +233,6 @@ function AddAddress({ close }: { close: () => void }) {
           </Button>
         </Group>
       </Form>
-    </Modal>
+    </Dialog>
   );
 }

@@ -1,4 +1,4 @@
-import { Button, Group, Modal } from '@mantine/core';
+import { Button, Group } from '@mantine/core';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { Link, useLocation } from 'wouter';
 import type { TemplateSummary } from '../../client/index.ts';
@@ -6,6 +6,7 @@ import { pageOf, pageState, useAddressState } from '../address-state.ts';
 import { api } from '../api.ts';
 import { useAction } from '../parts/action.tsx';
 import { type Column, DataTable } from '../parts/data-table.tsx';
+import { Dialog } from '../parts/dialog.tsx';
 import { Empty } from '../parts/empty.tsx';
 import { Failure } from '../parts/failure.tsx';
 import { Form, TextField } from '../parts/form.tsx';
@@ -109,10 +110,14 @@ function NewTemplate({ close }: { close: () => void }) {
       return api.templates.create({ name: String(form.get('name')).trim(), ...(alias ? { alias } : {}), ...first });
     },
     null,
-    ({ template }) => navigate(`/templates/${template.id}`),
+    ({ template }) => {
+      // Whoever comes back is not asked for another one.
+      close();
+      navigate(`/templates/${template.id}`);
+    },
   );
   return (
-    <Modal opened onClose={close} title="New template" closeButtonProps={{ 'aria-label': 'Close' }}>
+    <Dialog close={close} title="New template">
       <Form action={create} submit={(fields) => create.mutate(fields)}>
         <TextField
           name="name"
@@ -137,6 +142,6 @@ function NewTemplate({ close }: { close: () => void }) {
           </Button>
         </Group>
       </Form>
-    </Modal>
+    </Dialog>
   );
 }

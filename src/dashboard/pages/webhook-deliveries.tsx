@@ -1,13 +1,14 @@
-import { Button, Drawer, Group, Modal } from '@mantine/core';
+import { Button, Drawer, Group } from '@mantine/core';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { Link } from 'wouter';
 import type { EventType, Webhook, WebhookDelivery } from '../../client/index.ts';
 import { pageOf, pageState, useAddressState } from '../address-state.ts';
 import { api } from '../api.ts';
-import { duration, exact, plural } from '../format.ts';
+import { count, duration, exact, plural } from '../format.ts';
 import { useAction } from '../parts/action.tsx';
 import { type Column, DataTable } from '../parts/data-table.tsx';
+import { Dialog } from '../parts/dialog.tsx';
 import { Empty } from '../parts/empty.tsx';
 import { Failure, Waiting } from '../parts/failure.tsx';
 import { ChoiceField } from '../parts/filters.tsx';
@@ -85,7 +86,7 @@ export function Deliveries({ webhook }: { webhook: Webhook }) {
     { id: 'created', header: 'When', kind: 'narrow', cell: ({ created_at: at }) => <Moment at={at} /> },
   ];
   return (
-    <Panel title={data ? `Calls (${data.count})` : 'Calls'} actions={<Replay webhook={webhook} />}>
+    <Panel title={data ? `Calls (${count(data.count)})` : 'Calls'} actions={<Replay webhook={webhook} />}>
       <div className="body" style={{ paddingBottom: 0 }}>
         <search className="filters">
           <ChoiceField
@@ -224,25 +225,27 @@ function Replay({ webhook }: { webhook: Webhook }) {
       <Button variant="default" disabled={webhook.status === 'disabled'} onClick={() => setOpen(true)}>
         Replay
       </Button>
-      <Modal opened={open} onClose={() => setOpen(false)} title="Replay" closeButtonProps={{ 'aria-label': 'Close' }}>
-        <Form action={replay} submit={(fields) => replay.mutate(new Date(String(fields.get('since'))))}>
-          <TextField
-            name="since"
-            type="datetime-local"
-            size="sm"
-            label="Make every call again since"
-            description="Those that succeeded too, with the same ids: a receiver that keeps them notices."
-            defaultValue={local(new Date(Date.now() - 3_600_000))}
-            required
-            withAsterisk={false}
-          />
-          <Group justify="flex-end" mt="md">
-            <Button type="submit" loading={replay.isPending}>
-              Replay
-            </Button>
-          </Group>
-        </Form>
-      </Modal>
+      {open && (
+        <Dialog close={() => setOpen(false)} title="Replay">
+          <Form action={replay} submit={(fields) => replay.mutate(new Date(String(fields.get('since'))))}>
+            <TextField
+              name="since"
+              type="datetime-local"
+              size="sm"
+              label="Make every call again since"
+              description="Those that succeeded too, with the same ids: a receiver that keeps them notices."
+              defaultValue={local(new Date(Date.now() - 3_600_000))}
+              required
+              withAsterisk={false}
+            />
+            <Group justify="flex-end" mt="md">
+              <Button type="submit" loading={replay.isPending}>
+                Replay
+              </Button>
+            </Group>
+          </Form>
+        </Dialog>
+      )}
     </>
   );
 }

@@ -1,11 +1,11 @@
-import { Button, Checkbox, Group, Modal } from '@mantine/core';
+import { Button, Checkbox, Group } from '@mantine/core';
 import { useState } from 'react';
 import type { EventType } from '../../client/index.ts';
 import { api } from '../api.ts';
 import { useAction } from '../parts/action.tsx';
-import { Command } from '../parts/copy.tsx';
+import { Dialog } from '../parts/dialog.tsx';
 import { Form, TextField } from '../parts/form.tsx';
-import { Kept, stays } from '../parts/shown-once.tsx';
+import { ShownOnce } from '../parts/shown-once.tsx';
 
 const events: [name: EventType, words: string][] = [
   ['email.queued', 'accepted, and on its way'],
@@ -20,9 +20,11 @@ const events: [name: EventType, words: string][] = [
   ['email.unsubscribed', 'its reader wants no more'],
 ];
 
+export const eventTypes = events.map(([name]) => name);
+
 const usual: EventType[] = ['email.delivered', 'email.failed', 'email.bounced', 'email.complained'];
 
-export function EventChoice({ value, change }: { value: string[]; change: (value: string[]) => void }) {
+export function EventChoice({ value, change }: { value: EventType[]; change: (value: EventType[]) => void }) {
   return (
     <Checkbox.Group label="Call it when an email is" value={value} onChange={change} mt="sm">
       <div style={{ display: 'grid', gridTemplateColumns: '1fr 1fr', gap: '8px 16px', marginTop: 8 }}>
@@ -34,38 +36,35 @@ export function EventChoice({ value, change }: { value: string[]; change: (value
   );
 }
 
-/** The secret, which is shown nowhere else. */
-export function ShownOnce({ secret, close }: { secret: string; close: () => void }) {
+/** The secret of a webhook, in a dialog that `stays`. */
+export function Secret({ secret, close }: { secret: string; close: () => void }) {
   return (
-    <>
-      <p className="soft" style={{ marginTop: 0, fontSize: 13 }}>
-        Calls are signed with this secret. It is shown only this once; another one can be made at any time.
-      </p>
-      <Command text={secret} what="the secret" />
-      <Kept close={close} />
-    </>
+    <ShownOnce
+      words="Calls are signed with this secret. It is shown only this once; another one can be made at any time."
+      text={secret}
+      what="the secret"
+      close={close}
+    />
   );
 }
 
 export function NewWebhook({ close }: { close: () => void }) {
-  const [chosen, setChosen] = useState<string[]>(usual);
+  const [chosen, setChosen] = useState(usual);
   const [secret, setSecret] = useState<string | null>(null);
   const create = useAction(
-    (url: string) => api.webhooks.create({ url, events: chosen as EventType[] }),
+    (url: string) => api.webhooks.create({ url, events: chosen }),
     null,
     ({ secret: made }) => setSecret(made),
   );
   return (
-    <Modal
-      opened
-      onClose={close}
-      {...(secret ? stays : {})}
+    <Dialog
+      close={close}
+      stays={secret !== null || create.isPending}
       size="lg"
       title={secret ? 'Keep this secret now' : 'Add a webhook'}
-      closeButtonProps={{ 'aria-label': 'Close' }}
     >
       {secret ? (
-        <ShownOnce secret={secret} close={close} />
+        <Secret secret={secret} close={close} />
       ) : (
         <Form action={create} submit={(fields) => create.mutate(String(fields.get('url')).trim())}>
           <TextField
@@ -85,6 +84,6 @@ export function NewWebhook({ close }: { close: () => void }) {
           </Group>
         </Form>
       )}
-    </Modal>
+    </Dialog>
   );
 }

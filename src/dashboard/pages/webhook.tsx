@@ -1,24 +1,24 @@
-import { Button, Group, Modal } from '@mantine/core';
+import { Button, Group } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useLocation, useParams } from 'wouter';
 import type { EventType, Webhook } from '../../client/index.ts';
-import { api, isUnshown, whileThere } from '../api.ts';
+import { api, isUnshown, queries, whileThere } from '../api.ts';
 import { plural } from '../format.ts';
 import { Confirmed, useAction } from '../parts/action.tsx';
+import { Dialog } from '../parts/dialog.tsx';
 import { Unshown, Waiting } from '../parts/failure.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { PageHead, Panel } from '../parts/page.tsx';
-import { stays } from '../parts/shown-once.tsx';
 import { Status } from '../parts/status.tsx';
 import { Deliveries } from './webhook-deliveries.tsx';
-import { EventChoice, ShownOnce } from './webhook-form.tsx';
+import { EventChoice, eventTypes, Secret } from './webhook-form.tsx';
 
 /** One endpoint: what it is called for, and every call. */
 export function WebhookPage() {
   const { id = '' } = useParams<{ id: string }>();
   const [, navigate] = useLocation();
-  const { data, error } = useQuery({
+  const { data, error, refetch } = useQuery({
     queryKey: ['webhooks', id],
     queryFn: () => api.webhooks.get(id),
     refetchInterval: whileThere(() => 15_000),
@@ -32,7 +32,8 @@ export function WebhookPage() {
     },
   );
   const back = { href: '/webhooks', name: 'Webhooks' };
-  if (isUnshown(data, error)) return <Unshown kind="Webhook" name={data?.webhook.url} back={back} error={error} />;
+  if (isUnshown(data, error))
+    return <Unshown kind="Webhook" name={data?.webhook.url} back={back} error={error} retry={() => void refetch()} />;
   if (!data) return <Waiting bars={7} />;
   const { webhook } = data;
   return (
@@ -63,8 +64,8 @@ export function WebhookPage() {
         }
       />
       <Deliveries webhook={webhook} />
-      <Events key={webhook.events.join(' ')} webhook={webhook} />
-      <Secret id={id} />
+      <Events webhook={webhook} />
+      <NewSecret id={id} />
     </>
   );
 }
@@ -98,13 +99,27 @@ function Toggle({ webhook }: { webhook: Webhook }) {
 }
 
 function Events({ webhook }: { webhook: Webhook }) {
-  const [chosen, setChosen] = useState<string[]>(webhook.events);
-  const save = useAction(() => api.webhooks.update(webhook.id, { events: chosen as EventType[] }), 'Saved.');
-  const isSame = chosen.toSorted().join() === webhook.events.toSorted().join();
+  const isSaved = (name: EventType) => webhook.events.includes(name);
+  // Only what was ticked here, or is not any more: what others save meanwhile shows, and is not taken back.
+  const [ticked, setTicked] = useState<Partial<Record<EventType, boolean>>>({});
+  const chosen = eventTypes.filter((name) => ticked[name] ?? isSaved(name));
+  const choose = (names: EventType[]) => {
+    const changed = eventTypes.filter((name) => names.includes(name) !== isSaved(name));
+    setTicked(Object.fromEntries(changed.map((name) => [name, names.includes(name)])));
+  };
+  const save = useAction(
+    () => api.webhooks.update(webhook.id, { events: chosen }),
+    'Saved.',
+    (saved) => {
+      queries.setQueryData(['webhooks', webhook.id], saved);
+      setTicked({});
+    },
+  );
+  const isSame = chosen.length === webhook.events.length && chosen.every(isSaved);
   return (
     <Panel title="Events">
       <div className="body">
-        <EventChoice value={chosen} change={setChosen} />
+        <EventChoice value={chosen} change={choose} />
         <Button
           mt="md"
           disabled={isSame || chosen.length === 0}
@@ -118,7 +133,7 @@ function Events({ webhook }: { webhook: Webhook }) {
   );
 }
 
-function Secret({ id }: { id: string }) {
+function NewSecret({ id }: { id: string }) {
   const [secret, setSecret] = useState<string | null>(null);
   const rotate = useAction(
     () => api.webhooks.rotateSecret(id),
@@ -136,16 +151,11 @@ function Secret({ id }: { id: string }) {
           Make a new secret
         </Button>
       </div>
-      <Modal
-        opened={secret !== null}
-        onClose={() => setSecret(null)}
-        {...stays}
-        title="Keep this secret now"
-        size="lg"
-        closeButtonProps={{ 'aria-label': 'Close' }}
-      >
-        {secret && <ShownOnce secret={secret} close={() => setSecret(null)} />}
-      </Modal>
+      {secret !== null && (
+        <Dialog close={() => setSecret(null)} stays title="Keep this secret now" size="lg">
+          <Secret secret={secret} close={() => setSecret(null)} />
+        </Dialog>
+      )}
     </Panel>
   );
 }

@@ -59,7 +59,8 @@ export function Webhooks() {
   const [state, change] = useAddressState(['new', 'q', 'status']);
   const { data, error, refetch } = useQuery({ queryKey: ['webhooks'], queryFn: () => api.webhooks.list() });
   const shown = data?.webhooks.filter(
-    ({ url, status }) => url.includes(state.q ?? '') && status === (state.status ?? status),
+    ({ url, status }) =>
+      url.toLowerCase().includes(state.q?.toLowerCase() ?? '') && status === (state.status ?? status),
   );
   return (
     <>

@@ -1,8 +1,9 @@
-import { Button, type ButtonProps, Group, Modal, Text } from '@mantine/core';
+import { Button, type ButtonProps, Group, Text } from '@mantine/core';
 import { notifications } from '@mantine/notifications';
 import { useMutation } from '@tanstack/react-query';
 import { type ReactNode, useState } from 'react';
-import { queries, wordsOf } from '../api.ts';
+import { askAgain, wordsOf } from '../api.ts';
+import { Dialog } from './dialog.tsx';
 
 export const tell = (message: string) => notifications.show({ message, color: 'indigo', withCloseButton: false });
 
@@ -57,7 +58,7 @@ export function useAction<Input, Output>(
       const words = typeof done === 'function' ? done(output) : done;
       if (words) tell(words);
       then?.(output);
-      await queries.invalidateQueries();
+      await askAgain();
     },
     onError: tellUnlessShown,
   });
@@ -85,24 +86,21 @@ export function Confirmed({ name, words, act, done, then, ...button }: Asked) {
       <Button variant="default" {...button} onClick={() => setAsked(true)}>
         {name}
       </Button>
-      <Modal
-        opened={asked}
-        onClose={() => setAsked(false)}
-        title={`${name}?`}
-        closeButtonProps={{ 'aria-label': 'Close' }}
-      >
-        <Text size="sm" mb="lg">
-          {words}
-        </Text>
-        <Group justify="flex-end" gap="xs">
-          <Button variant="default" onClick={() => setAsked(false)}>
-            No
-          </Button>
-          <Button color="red" loading={action.isPending} onClick={() => action.mutate(undefined)} data-autofocus>
-            {name}
-          </Button>
-        </Group>
-      </Modal>
+      {asked && (
+        <Dialog close={() => setAsked(false)} title={`${name}?`}>
+          <Text size="sm" mb="lg">
+            {words}
+          </Text>
+          <Group justify="flex-end" gap="xs">
+            <Button variant="default" onClick={() => setAsked(false)}>
+              No
+            </Button>
+            <Button color="red" loading={action.isPending} onClick={() => action.mutate(undefined)} data-autofocus>
+              {name}
+            </Button>
+          </Group>
+        </Dialog>
+      )}
     </>
   );
 }

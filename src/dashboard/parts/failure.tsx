@@ -32,7 +32,7 @@ export function Unshown(props: {
   name: string | undefined;
   back: { href: string; name: string };
   error: unknown;
-  retry?: () => void;
+  retry: () => void;
 }) {
   const { kind, name, back, error, retry } = props;
   return (

@@ -1,16 +1,13 @@
-import { Button, Group, Modal, Text } from '@mantine/core';
+import { Button, Group, Text } from '@mantine/core';
 import { useUnsaved } from '../leaving.ts';
+import { Dialog } from './dialog.tsx';
 
 /** On a page with something unsaved: asks whoever goes elsewhere. */
 export function AskBeforeLeaving({ unsaved, what }: { unsaved: boolean; what: string }) {
   const { go, stay } = useUnsaved(unsaved);
+  if (!go) return null;
   return (
-    <Modal
-      opened={go !== null}
-      onClose={stay}
-      title="Leave without saving?"
-      closeButtonProps={{ 'aria-label': 'Close' }}
-    >
+    <Dialog close={stay} title="Leave without saving?">
       <Text size="sm" mb="lg">
         {what} was changed, and is not saved.
       </Text>
@@ -18,10 +15,10 @@ export function AskBeforeLeaving({ unsaved, what }: { unsaved: boolean; what: st
         <Button variant="default" onClick={stay} data-autofocus>
           Stay
         </Button>
-        <Button color="red" onClick={() => go?.()}>
+        <Button color="red" onClick={go}>
           Leave
         </Button>
       </Group>
-    </Modal>
+    </Dialog>
   );
 }

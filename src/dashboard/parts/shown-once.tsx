@@ -1,13 +1,29 @@
 import { Button, Group } from '@mantine/core';
+import { type ReactNode, useEffect, useRef } from 'react';
+import { Command } from './copy.tsx';
 
-/** For the dialog of what is shown once: neither a key nor a click beside it closes it. */
-export const stays = { closeOnEscape: false, closeOnClickOutside: false } as const;
-
-/** The way out of it. */
-export function Kept({ close }: { close: () => void }) {
+/** A secret that is shown nowhere else, in a dialog that `stays`, and the way out of that. */
+export function ShownOnce(props: {
+  words: string;
+  text: string;
+  what: string;
+  close: () => void;
+  children?: ReactNode;
+}) {
+  const { words, text, what, close, children } = props;
+  const box = useRef<HTMLDivElement>(null);
+  // The button that was pressed is gone. Not on the next one: who presses Enter twice would never see it.
+  useEffect(() => box.current?.focus(), []);
   return (
-    <Group justify="flex-end" mt="md">
-      <Button onClick={close}>I have kept it</Button>
-    </Group>
+    <div ref={box} tabIndex={-1} style={{ outline: 'none' }}>
+      <p className="soft" style={{ marginTop: 0, fontSize: 13 }}>
+        {words}
+      </p>
+      <Command text={text} what={what} />
+      {children}
+      <Group justify="flex-end" mt="md">
+        <Button onClick={close}>I have kept it</Button>
+      </Group>
+    </div>
   );
 }

@@ -1,0 +1,86 @@
+import type { Page } from 'playwright-core';
+import t from 'tap';
+import { go, inBrowser, sharedDashboard, view } from './browser.ts';
+
+const focused = (page: Page) =>
+  page.evaluate<string>('document.activeElement.getAttribute("aria-label") ?? document.activeElement.textContent');
+
+t.test('with the keyboard alone', inBrowser, async (t) => {
+  const node = await sharedDashboard();
+  const body = { email: 'admin@example.test', password: node.adminPassword };
+  const { token } = (await node.call('POST', '/api/v1/auth/login', { body })).body;
+
+  t.test('who closes a dialog is where it was opened', async (t) => {
+    const { page } = await view(t, node, '/settings');
+    for (const [path, name] of [
+      ['/suppressions', 'Add an address'],
+      ['/domains', 'Add a domain'],
+      ['/templates', 'New template'],
+      ['/webhooks', 'Add a webhook'],
+      ['/keys', 'Make a key'],
+      ['/accounts', 'New account'],
+      ['/accounts', 'Change Admin'],
+      ['/keys', 'Revoke'],
+    ] as const) {
+      await go(page, path, name.startsWith('Change') ? 'Change' : name);
+      const button = page.getByRole('button', { name, exact: true }).first();
+      await button.focus();
+      await page.keyboard.press('Enter');
+      await page.getByRole('dialog').waitFor();
+      await page.keyboard.press('Escape');
+      await page.getByRole('dialog').waitFor({ state: 'detached' });
+      await page.locator('button:focus').waitFor({ timeout: 5_000 });
+      t.equal(await focused(page), name, path);
+    }
+  });
+
+  t.test('what is shown once is not lost by a key', async (t) => {
+    const { page } = await view(t, node, '/keys?new=1');
+    await page.getByRole('dialog').getByLabel('Name').fill('by keyboard');
+    await page.keyboard.press('Enter');
+    const key = page.locator('pre', { hasText: /^sk_live_/ }).first();
+    await key.waitFor();
+    // Whoever presses it twice, and whoever goes elsewhere by two letters.
+    for (const pressed of ['Enter', 'Escape', 'g', 'e', '?']) await page.keyboard.press(pressed);
+    await page.waitForTimeout(100);
+    t.ok(await key.isVisible());
+    t.match(new URL(page.url()).pathname, '/keys');
+    t.match(await focused(page), /It is shown only this once/, 'it is what is read out');
+    await page.getByRole('button', { name: 'I have kept it' }).click();
+    await page.keyboard.press('g');
+    await page.keyboard.press('e');
+    await page.getByRole('heading', { name: 'Emails', level: 1 }).waitFor();
+  });
+
+  t.test('letters lead on from what takes none, as a choice of three', async (t) => {
+    const { page } = await view(t, node, '/overview');
+    await page.getByText('7 days').click();
+    await page.waitForURL(/range=week/);
+    await page.keyboard.press('g');
+    await page.keyboard.press('d');
+    await page.getByRole('heading', { name: 'Domains', level: 1 }).waitFor();
+  });
+
+  t.test('to the content it goes with something unsaved as well', async (t) => {
+    const { template } = (await node.call('POST', '/api/v1/templates', { token, body: { name: 'Skipped to' } })).body;
+    const { page } = await view(t, node, `/templates/${template.id}`);
+    await page.getByLabel('The body as HTML').fill('<p>an hour of work');
+    await page.locator('a.skip').focus();
+    await page.keyboard.press('Enter');
+    await page.locator('#main:focus').waitFor({ timeout: 5_000 });
+    t.equal(await page.getByRole('dialog').count(), 0);
+    t.equal(await page.getByLabel('The body as HTML').inputValue(), '<p>an hour of work');
+  });
+
+  t.test('its place in a list that changes stays', async (t) => {
+    const { page } = await view(t, node, '/accounts');
+    const change = page.getByRole('button', { name: 'Change Admin', exact: true });
+    await change.focus();
+    const account = { name: 'One more', email: 'one-more@accounts.test' };
+    await node.call('POST', '/api/v1/admin/accounts', { token, body: account });
+    await page.waitForTimeout(5_100);
+    await page.evaluate("window.dispatchEvent(new Event('visibilitychange'))");
+    await page.getByRole('row', { name: /One more/ }).waitFor();
+    t.equal(await focused(page), 'Change Admin');
+  });
+});
