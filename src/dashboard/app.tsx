@@ -4,12 +4,12 @@ import { QueryClientProvider, useQuery } from '@tanstack/react-query';
 import { type ComponentType, lazy, Suspense, useEffect, useRef, useState } from 'react';
 import { Link, Redirect, Route, Router, Switch } from 'wouter';
 import { api, queries } from './api.ts';
-import { carefully } from './leaving.ts';
+import { carefully, loadAnew } from './leaving.ts';
 import { nonce } from './nonce.ts';
 import { LogIn } from './pages/log-in.tsx';
 import { Boundary, Failure, Waiting } from './parts/failure.tsx';
 import { PageHead } from './parts/page.tsx';
-import { ShownTo, useSessionState, wasEnded } from './session.ts';
+import { forgetAll, noteLogin, ShownTo, useSessionState, wasEnded } from './session.ts';
 import { Shell } from './shell.tsx';
 import { theme } from './theme.ts';
 
@@ -93,17 +93,23 @@ function useNewcomer(userId: string | null): boolean {
   const shownTo = useRef<string | null>(null);
   const [known, setKnown] = useState(false);
   useEffect(() => {
-    if (shownTo.current !== null && userId !== null && shownTo.current !== userId) window.location.reload();
+    const before = shownTo.current;
     shownTo.current = userId;
-    if (userId !== null) setKnown(true);
+    if (userId === null) return forgetAll();
+    if (before !== null && before !== userId) return loadAnew();
+    noteLogin();
+    setKnown(true);
   }, [userId]);
   return known;
 }
 
 /** Whoever has sent something wants to see how it goes; everybody else, where to begin. */
 function Home() {
-  const { data, error } = useQuery({ queryKey: ['emails', 'home'], queryFn: () => api.emails.list({ limit: 1 }) });
-  if (error) return <Failure error={error} />;
+  const { data, error, refetch } = useQuery({
+    queryKey: ['emails', 'home'],
+    queryFn: () => api.emails.list({ limit: 1 }),
+  });
+  if (error) return <Failure error={error} retry={() => void refetch()} />;
   return data ? <Redirect to={data.count > 0 ? '/overview' : '/start'} replace /> : <Waiting />;
 }
 

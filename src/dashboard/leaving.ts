@@ -16,21 +16,50 @@ export function leaveFreely(): void {
   guard = null;
 }
 
+/** A step to another address frees the page; logging out does not, as it may fail, and what was typed is still there. */
+const leaving = (go: () => void) => () => {
+  leaveFreely();
+  go();
+};
+
+const isHere = (address: string) => new URL(address, location.href).pathname === location.pathname;
+
 /** Around each step that links, keys and pages take to another address. */
 export function carefully<Rest extends unknown[]>(go: (to: string, ...rest: Rest) => void, to: string, ...rest: Rest) {
-  if (new URL(to, location.href).pathname === location.pathname) go(to, ...rest);
-  else leaveBy(() => go(to, ...rest));
+  if (isHere(to)) go(to, ...rest);
+  else leaveBy(leaving(() => go(to, ...rest)));
 }
 
 /** The browser's buttons have gone already when they are heard of, and would take the page along: so it comes back first, and asks. */
 function comeBack(event: PopStateEvent): void {
-  if (!guard || location.href === guarded) return;
+  // Within the page, as the link to its content goes, nothing is left.
+  if (!guard || isHere(guarded)) return;
   event.stopImmediatePropagation();
   history.pushState(null, '', guarded);
-  leaveBy(() => history.back());
+  leaveBy(leaving(() => history.back()));
 }
 // Here, not when there is something to lose: whoever draws pages hears of it in the same way, and has to come later.
 addEventListener('popstate', comeBack, { capture: true });
+
+/** What would be gone with this tab, by name. Of closing it, and of loading it anew, the browser asks. */
+const inTab = new Set<string>();
+const warn = (event: BeforeUnloadEvent) => event.preventDefault();
+
+export function holdTab(what: string): void {
+  inTab.add(what);
+  addEventListener('beforeunload', warn);
+}
+
+export function freeTab(what: string): void {
+  inTab.delete(what);
+  if (inTab.size === 0) removeEventListener('beforeunload', warn);
+}
+
+/** Begins anew without asking: what would be lost is somebody else's. */
+export function loadAnew(): void {
+  removeEventListener('beforeunload', warn);
+  location.reload();
+}
 
 /**
  * While something is unsaved: whatever leads away from the page asks first.
@@ -43,16 +72,13 @@ export function useUnsaved(isUnsaved: boolean): { go: (() => void) | null; stay:
     if (!isUnsaved) return;
     guard = (go) => setAsked({ go });
     guarded = location.href;
-    // Closing the tab, and loading it anew, is asked about by the browser.
-    const warn = (event: BeforeUnloadEvent) => event.preventDefault();
-    addEventListener('beforeunload', warn);
+    holdTab('page');
     return () => {
       guard = null;
-      removeEventListener('beforeunload', warn);
+      freeTab('page');
     };
   }, [isUnsaved]);
   const leave = () => {
-    leaveFreely();
     setAsked(null);
     asked?.go();
   };

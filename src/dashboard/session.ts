@@ -34,9 +34,7 @@ export function useSession(): Session {
 }
 
 export async function logIn(email: string, password: string): Promise<void> {
-  const session = await api.browser.create({ email, password });
-  leftByItself = false;
-  await enter(session);
+  await enter(await api.browser.create({ email, password }));
 }
 
 let leftByItself = false;
@@ -52,10 +50,18 @@ export async function logOut(): Promise<void> {
   await enter(null);
 }
 
-/** Nothing that one user saw is left for another. */
 async function enter(session: Session | null): Promise<void> {
   // An answer from before, which is still on its way, would show the pages again.
   await queries.cancelQueries({ queryKey: sessionKey });
-  queries.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== sessionKey[0] });
   queries.setQueryData(sessionKey, session);
+}
+
+/** Once somebody is logged in, in whichever tab that was done. */
+export function noteLogin(): void {
+  leftByItself = false;
+}
+
+/** Once nobody is, and no page is shown any more: nothing that one user saw is left for another. */
+export function forgetAll(): void {
+  queries.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== sessionKey[0] });
 }

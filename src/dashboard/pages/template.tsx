@@ -21,8 +21,14 @@ const back = { href: '/templates', name: 'Templates' };
 
 export function TemplatePage() {
   const { id = '' } = useParams<{ id: string }>();
-  const { data, error } = useQuery({ queryKey: ['templates', 'one', id], queryFn: () => api.templates.get(id) });
-  if (isUnshown(data, error)) return <Unshown kind="Template" name={data?.template.name} back={back} error={error} />;
+  const { data, error, refetch } = useQuery({
+    queryKey: ['templates', 'one', id],
+    queryFn: () => api.templates.get(id),
+  });
+  if (isUnshown(data, error))
+    return (
+      <Unshown kind="Template" name={data?.template.name} back={back} error={error} retry={() => void refetch()} />
+    );
   if (!data) return <Waiting bars={7} />;
   return <Editor key={id} template={data.template} />;
 }
@@ -32,7 +38,7 @@ function Editor({ template }: { template: Template }) {
   const { user } = useSession();
   const [, navigate] = useLocation();
   // Only what was typed here: what others save meanwhile shows, and is not overwritten by what this page was loaded with.
-  const [typed, setTyped] = useOutliving<Partial<Draft>>(`template ${id} of ${user.id}`, {});
+  const [typed, setTyped] = useOutliving<Draft>(`template ${id} of ${user.id}`);
   const loaded = draftOf(template);
   const changes = without(typed, loaded);
   const draft = { ...loaded, ...changes };
@@ -47,7 +53,7 @@ function Editor({ template }: { template: Template }) {
   );
   const change = (more: Partial<Draft>) => {
     forget(save);
-    setTyped({ ...changes, ...more });
+    setTyped(without({ ...changes, ...more }, loaded));
   };
   const publish = useAction(() => api.templates.publish(id), 'Published: emails are made from it from now on.');
   const canPublish = !isChanged && (template.status === 'draft' || template.has_unpublished_changes);

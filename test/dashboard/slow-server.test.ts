@@ -1,0 +1,108 @@
+import type { Page } from 'playwright-core';
+import t from 'tap';
+import { go, inBrowser, sharedDashboard, view } from './browser.ts';
+
+/** Holds back the answers to some requests, until it is called. */
+async function holdBack(
+  page: Page,
+  path: string,
+  method: string,
+): Promise<{ answered: Promise<void>; let: () => void }> {
+  const [answered, shown] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  await page.route(path, async (route) => {
+    if (route.request().method() !== method) return route.fallback();
+    const response = await route.fetch();
+    answered.resolve();
+    await shown.promise;
+    await route.fulfill({ response });
+  });
+  return { answered: answered.promise, let: shown.resolve };
+}
+
+t.test('with a server that is slow, or away for a moment', inBrowser, async (t) => {
+  const node = await sharedDashboard();
+  const body = { email: 'admin@example.test', password: node.adminPassword };
+  const { token } = (await node.call('POST', '/api/v1/auth/login', { body })).body;
+
+  t.test('who gets impatient while an account is made still sees its password', async (t) => {
+    const { page } = await view(t, node, '/accounts?new=1');
+    const held = await holdBack(page, '**/api/v1/admin/accounts', 'POST');
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel('Name').fill('Of somebody impatient');
+    await dialog.getByLabel('Email of its first user').fill('impatient@accounts.test');
+    await dialog.getByRole('button', { name: 'Create' }).click();
+    await held.answered;
+    await page.keyboard.press('Escape');
+    await page.mouse.click(5, 5);
+    held.let();
+    await page.locator('pre', { hasText: 'impatient@accounts.test' }).waitFor();
+  });
+
+  t.test('what was made while a list was first asked for is in it', async (t) => {
+    const { page } = await view(t, node, '/settings');
+    const held = await holdBack(page, '**/api/v1/keys', 'GET');
+    await page.evaluate("history.pushState(null, '', '/keys?new=1')");
+    await held.answered;
+    await page.getByRole('dialog').getByLabel('Name').fill('made meanwhile');
+    await page.getByRole('button', { name: 'Make it' }).click();
+    await page.getByRole('button', { name: 'I have kept it' }).click();
+    held.let();
+    await page.getByRole('row', { name: /made meanwhile/ }).waitFor();
+  });
+
+  t.test('what was chosen is shown while it is saved', async (t) => {
+    const { domain } = (await node.call('POST', '/api/v1/domains', { token, body: { domain: 'slow.test' } })).body;
+    const { page } = await view(t, node, '/settings');
+    await go(page, `/domains/${domain.id}`, 'slow.test');
+    const held = await holdBack(page, `**/api/v1/domains/${domain.id}`, 'PATCH');
+    const tls = page.getByLabel('What all of its mail asks of the connection');
+    await tls.selectOption('verified');
+    await held.answered;
+    t.equal(await tls.inputValue(), 'verified');
+    held.let();
+    await page.getByText('Changed, for what is queued too.').waitFor();
+    t.equal(await tls.inputValue(), 'verified');
+    await node.call('DELETE', `/api/v1/domains/${domain.id}`, { token });
+  });
+
+  t.test('the log is live again after an answer that is no stream', async (t) => {
+    const { page } = await view(t, node, '/settings');
+    await page.clock.install();
+    let asked = 0;
+    await page.route('**/api/v1/live', (route) => {
+      asked += 1;
+      return asked === 1 ? route.fulfill({ status: 502, body: 'a proxy says so' }) : route.continue();
+    });
+    await page.evaluate(`history.pushState(null, '', '/emails')`);
+    const show = (state: string) =>
+      page.evaluate(
+        `Object.defineProperty(document, 'hidden', { value: ${state === 'hidden'}, configurable: true }); document.dispatchEvent(new Event('visibilitychange'))`,
+      );
+    const refused = page.waitForResponse((response) => response.status() === 502);
+    await show('hidden');
+    await show('visible');
+    await refused;
+    await page.getByText('Not live').waitFor();
+    await page.waitForTimeout(200);
+    await page.clock.runFor(6_000);
+    await page.getByText('Live', { exact: true }).waitFor();
+  });
+
+  t.test('what was to be given up by logging out is still guarded where that failed', async (t) => {
+    const { template } = (await node.call('POST', '/api/v1/templates', { token, body: { name: 'Guarded' } })).body;
+    const { page } = await view(t, node, `/templates/${template.id}`);
+    await page.getByLabel('The body as HTML').fill('<p>an hour of work');
+    await page.route('**/api/v1/session', (route) =>
+      route.request().method() === 'DELETE'
+        ? route.fulfill({ status: 503, json: { error: 'unavailable' } })
+        : route.fallback(),
+    );
+    await page.getByRole('button', { name: 'Log out' }).click();
+    await page.getByRole('button', { name: 'Leave' }).click();
+    await page.getByText('Unavailable').waitFor();
+    await page.getByRole('link', { name: 'Domains', exact: true }).click();
+    await page.getByText('The template was changed, and is not saved.').waitFor();
+    await page.getByRole('button', { name: 'Stay' }).click();
+    t.equal(await page.getByLabel('The body as HTML').inputValue(), '<p>an hour of work');
+  });
+});
