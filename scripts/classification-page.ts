@@ -28,7 +28,7 @@ export function classificationPage(): string {
     '|---|---|---|',
     ...noted.map((rule) => `| ${cell(rule.samples[0] ?? '')} | \`${rule.is}\` | ${cell(rule.note ?? '')} |`),
     '',
-    'This page is made from the rules: `node scripts/run.mjs scripts/classification-page.ts > docs/classification.md`.',
+    'This page is made from the rules: `npm run -s classification-page > docs/classification.md`.',
     '',
   ].join('\n');
 }

@@ -17,7 +17,7 @@ export function configPage(): string {
     '|---|---|---|',
     ...configRows(),
     '',
-    'This page is made from `src/config-variables.ts`: `npm run config-page > docs/config.md`.',
+    'This page is made from `src/config-variables.ts`: `npm run -s config-page > docs/config.md`.',
     '',
   ].join('\n');
 }
