@@ -109,6 +109,14 @@ export function mismatch(schema: Json, value: unknown, kind: 'answers' | 'reques
   return ajv.errorsText(validate.errors, { dataVar: 'body' });
 }
 
+/** @throws Error that says how what an endpoint was posted is not as the document has it */
+export function holdEvent(posted: unknown): void {
+  const { post } = document.webhooks.event as { post: OperationObject };
+  const wrong = mismatch(post.requestBody?.content['application/json']?.schema ?? {}, posted, 'answers');
+  if (wrong !== null)
+    throw new Error(`an event is not as in openapi.json: ${wrong}\n${JSON.stringify(posted).slice(0, 2_000)}`);
+}
+
 interface Answered {
   status: number;
   headers: Headers;

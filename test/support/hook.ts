@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
+import { holdEvent } from './contract.ts';
 
 /** One call as an endpoint got it. */
 export interface ReceivedCall {
@@ -39,6 +40,16 @@ export async function startHook(
   tls?: { key: string; cert: string; host: string },
 ): Promise<Hook> {
   const calls: ReceivedCall[] = [];
+  const wrong: Error[] = [];
+  /** What a test made up is no event. */
+  const hold = ({ json }: ReceivedCall) => {
+    if (json?.data?.email_id === undefined && json?.data?.webhook_id === undefined) return;
+    try {
+      holdEvent(json);
+    } catch (error) {
+      wrong.push(error as Error);
+    }
+  };
   let connections = 0;
   const handler: Parameters<typeof createServer>[1] = async (request, response) => {
     const chunks: Buffer[] = [];
@@ -46,6 +57,7 @@ export async function startHook(
     const body = Buffer.concat(chunks).toString();
     const { method = '', url: path = '', headers } = request;
     const call = { method, path, headers, body, json: body ? JSON.parse(body) : null, at: new Date() };
+    hold(call);
     const reply = await answer(call, calls.push(call) - 1, response);
     if (reply === undefined) return;
     const { status, headers: fields = {}, body: text = '' } = typeof reply === 'number' ? { status: reply } : reply;
@@ -71,7 +83,11 @@ export async function startHook(
         server.close(() => resolve());
       }),
   };
-  t.teardown(() => hook.close());
+  t.teardown(async () => {
+    await hook.close();
+    const [first] = wrong;
+    if (first) throw first;
+  });
   return hook;
 }
 

@@ -23,7 +23,7 @@ const event = z
             status: words('Where it is; `bounced`, `complained` or `unsubscribed` for what came later.'),
             response: words('What its server said.').nullable(),
           }),
-          'Whom it is about, where that is not all of them.',
+          'Whom it is about; absent where it was just accepted, or suppressed in place of that.',
         ).optional(),
       })
       .describe('The email.'),
@@ -72,8 +72,8 @@ export function eventWebhook(named: Record<string, JsonSchema>): JsonSchema {
         'application/json': {
           schema: toJsonSchema(z.union([event, test]), named),
           examples: {
-            'email.delivered': { value: eventSamples.delivered },
-            [testEvent]: { value: eventSamples.test },
+            'email.delivered': { summary: 'It was delivered to all.', value: eventSamples.delivered },
+            [testEvent]: { summary: 'A test call.', value: eventSamples.test },
           },
         },
       },

@@ -10,7 +10,12 @@ interface Operation {
   description: string;
   security: Record<string, string[]>[];
   parameters?: (Parameter | Ref)[];
-  requestBody?: { content: Record<string, { schema: JsonSchema; example: unknown }> };
+  requestBody?: {
+    content: Record<
+      string,
+      { schema: JsonSchema; example: unknown; examples?: Record<string, { summary: string; value: unknown }> }
+    >;
+  };
   responses: Record<string, Response | Ref>;
 }
 interface Ref {
@@ -134,7 +139,8 @@ ${prose(description)}${this.#table(
   'Headers',
   parameters.map((one) => row((one as Parameter).name, true, one as JsonSchema & Parameter, 'header')),
 )}
-${body && this.#table('Body', this.#rows(body.schema))}<h4>Example</h4>${body && json(body.example)}</section>
+${body && this.#table('Body', this.#rows(body.schema))}<h4>Examples</h4>
+${Object.values(body?.examples ?? {}).map(({ summary, value }) => html`<p>${summary}</p>${json(value)}`)}</section>
 `;
   }
 

@@ -30,6 +30,7 @@ export const eventSamples = {
       subject: 'Your order',
       status: 'delivered',
       created_at: samples.createdAt,
+      recipients: [{ address: samples.to, status: 'delivered', response: '250 2.0.0 Ok: queued as 4XyZ' }],
     },
   },
   test: {
