@@ -210,7 +210,8 @@ export interface CreateAccountBody {
   /** The address that its first user logs in with. */ email: string;
   /** The first user's, 8 characters or more. Omitted: one is made, and shown in this answer only. */
   password?: string | null;
-  /** Omitted: `DEFAULT_PLAN`, which is `free`. */ plan?: 'free' | 'pro' | 'unlimited' | null;
+  /** Omitted: `DEFAULT_PLAN`, which is `free` where the operator says nothing else. */
+  plan?: 'free' | 'pro' | 'unlimited' | null;
 }
 
 export interface ChangeAccountBody {
@@ -221,7 +222,7 @@ export interface ChangeAccountBody {
 }
 
 export interface AddCreditBody {
-  /** What is added to the credit. */ amount: number;
+  /** What is added to the credit, with two decimal places at the most. */ amount: number;
 }
 
 export interface ListAllEmailsQuery extends ListEmailsQuery {

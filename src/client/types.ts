@@ -136,7 +136,7 @@ export interface Recipient {
   /** How often it was tried. */ attempts: number;
   /** What was said last, by the server or by us. */ last_response: string | null;
   /** Why it is not tried although it was due: a limit, a back-off or a pause. */ waiting_for: string | null;
-  /** When it is tried next; null once settled, and while its destination is paused. */
+  /** When it is tried next; null once settled, while its destination is paused, and while it is held. */
   next_attempt_at: string | null;
 }
 
@@ -223,7 +223,8 @@ export interface Explanation {
     /** By what; `default` where nobody asks for anything. */ source: string;
     /** What else there is to say about it. */ notes: string[];
   } | null;
-  /** When it is tried next; null once settled. */ next_attempt_at: string | null;
+  /** When it is tried next; null once settled, while its destination is paused, and while it is held. */
+  next_attempt_at: string | null;
   /** When it is given up if nothing changes; null once settled. */ gives_up_at: string | null;
 }
 
@@ -601,7 +602,7 @@ export interface EmailEvent {
     /** Its status then; `delivered` for `email.delivered`. */
     status: 'queued' | 'sent' | 'failed' | 'suppressed' | 'canceled' | 'delivered';
     /** When it was accepted. */ created_at: string;
-    /** Whom it is about, where that is not all of them. */
+    /** Whom it is about; absent where it was just accepted, or suppressed in place of that. */
     recipients?: {
       /** The recipient. */ address: string;
       /** Where it is; `bounced`, `complained` or `unsubscribed` for what came later. */ status: string;

@@ -16,6 +16,7 @@ import {
   mailboxes,
   misspelt,
   oneOf,
+  oneOrMore,
   text,
   timestamp,
   unescapedText,
@@ -117,7 +118,9 @@ const omitted = z.null({ error: 'must be omitted when a template is used' }).opt
 /** Null counts as absent: many clients send every field that they know. */
 const fields = z.object({
   from: mailbox.describe('The sender, on a verified domain: `a@b.c` or `Name <a@b.c>`.'),
-  to: mailboxes(limits.recipients).describe('Recipients; with cc and bcc, 100 at the most.'),
+  to: mailboxes(limits.recipients)
+    .meta(oneOrMore(limits.recipients, 1))
+    .describe('Recipients; with cc and bcc, 100 at the most.'),
   cc: mailboxes(limits.recipients).nullish().describe('Recipients of a copy.'),
   bcc: mailboxes(limits.recipients).nullish().describe('Recipients of a copy whom the others do not see.'),
   reply_to: mailboxes(limits.recipients).nullish().describe('Where answers go.'),

@@ -35,6 +35,7 @@ const variable = z
     {
       key: line(64)
         .refine(isKey, 'must be letters, digits and _ and not begin with a digit')
+        .meta({ pattern: '^[A-Za-z_][A-Za-z0-9_]*$' })
         .describe('What stands between the braces.'),
       type: oneOf(['string', 'number']).describe('What its values must be.'),
       fallback_value: z
@@ -63,10 +64,11 @@ const variables = list(variable, mostVariables).superRefine((value, context) => 
   }
 });
 
-const alias = line(100).refine(
-  (value) => /^[A-Za-z0-9._-]+$/.test(value),
-  'must be letters, digits, dots, underscores and hyphens',
-);
+const aliasPattern = /^[A-Za-z0-9._-]+$/;
+
+const alias = line(100)
+  .refine((value) => aliasPattern.test(value), 'must be letters, digits, dots, underscores and hyphens')
+  .meta({ pattern: aliasPattern.source });
 
 const content = {
   alias: alias.nullish().describe('A name to send with instead of the id, unique in the account.'),

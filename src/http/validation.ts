@@ -91,15 +91,18 @@ export function line(most: number): z.ZodType<string, string> {
 }
 
 /** An id as it is stored, in lower case. That of a path is brought to it in `app.ts`. */
-export const id = (message: string) => z.string().refine(isId, message).toLowerCase();
+export const id = (message: string) => z.string().refine(isId, message).toLowerCase().meta({ format: 'uuid' });
 
 /** What people call something. */
 export const label = line(200).refine((text) => text.trim() !== '', 'must not be blank');
 
+const fewestInPassword = 8;
+
 /** One that somebody chooses. */
 export const password = line(200)
-  .refine((text) => text.length >= 8, 'must have at least 8 characters')
-  .refine((text) => !isGuessable(text), 'must be one that nobody guesses');
+  .refine((text) => text.length >= fewestInPassword, `must have at least ${fewestInPassword} characters`)
+  .refine((text) => !isGuessable(text), 'must be one that nobody guesses')
+  .meta({ minLength: fewestInPassword });
 
 /** A string of several lines that PostgreSQL can store: no NUL, no lone surrogates. */
 export function text(most: number): z.ZodType<string, string> {
@@ -124,16 +127,26 @@ export const oneOf = <const T extends readonly [string, ...string[]]>(values: T)
     error: ({ input }) => (input === undefined ? 'is required' : `must be one of ${values.join(', ')}`),
   });
 
+/** An address has 254 octets at most; the rest is room for a name. */
+const longestMailbox = 1_000;
+
+/** For the reference: what the parser and the schema of a template's both hold it to. */
+const mailboxLength = { minLength: 1, maxLength: longestMailbox };
+
 /** One address, or `Name <address>`. */
-export const mailbox = z.string({ error: typeError('a string') }).transform((value, context): Mailbox => {
-  try {
-    return parseMailbox(value);
-  } catch (error) {
-    if (!(error instanceof AddressError)) throw error;
-    context.addIssue(error.message);
-    return z.NEVER;
-  }
-});
+export const mailbox = z
+  .string({ error: typeError('a string') })
+  .max(longestMailbox, { error: `may have ${longestMailbox} characters at the most`, abort: true })
+  .meta(mailboxLength)
+  .transform((value, context): Mailbox => {
+    try {
+      return parseMailbox(value);
+    } catch (error) {
+      if (!(error instanceof AddressError)) throw error;
+      context.addIssue(error.message);
+      return z.NEVER;
+    }
+  });
 
 /** The name of a domain or a host, in lower case and as A-labels. */
 export const domainName = line(253).transform((value, context) => {
@@ -157,10 +170,12 @@ export const mailboxes = (most: number) =>
     )
     .meta(oneOrMore(most));
 
-/** For the reference: how a string or an array of them looks before it is parsed. */
-export const oneOrMore = (most: number) => ({
-  shownAs: { anyOf: [{ type: 'string' }, { type: 'array', items: { type: 'string' }, maxItems: most }] },
-});
+/** For the reference: how an address or an array of them looks before it is parsed. */
+export function oneOrMore(most: number, least?: 1) {
+  const one = { type: 'string', ...mailboxLength };
+  const several = { type: 'array', items: one, ...(least === undefined ? {} : { minItems: least }), maxItems: most };
+  return { shownAs: { anyOf: [one, several] } };
+}
 
 /** What a UUIDv7 can carry and four digits can say, in UTC. */
 const firstTime = 0;

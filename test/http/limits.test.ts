@@ -25,9 +25,9 @@ function limitsOf(schema: Json): [limit: string, size: number][] {
   return [...own, ...((schema.anyOf ?? []) as Json[]).flatMap(limitsOf)];
 }
 
-/** The words for one more than the limit. */
+/** The words for one more than the limit. A string in place of a list is its first entry. */
 const tooMuch = (name: string, size: number) => (detail: unknown) =>
-  String(detail).startsWith(`${name}: may `) &&
+  [`${name}: may `, `${name}[0]: may `].some((words) => String(detail).startsWith(words)) &&
   / (have|be) \d+ (characters |entries |addresses )?at the most$/.test(String(detail)) &&
   String(detail).includes(` ${size} `);
 

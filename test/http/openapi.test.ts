@@ -212,6 +212,7 @@ t.test('the document and the page are served, and the page loads nothing', async
     t.ok(page.includes(`id="${operation.operationId}"`), `${operation.operationId} has an anchor`);
     t.ok(page.includes(path), `${path} is on the page`);
   }
+  for (const [, example] of page.matchAll(/<pre>([^<]*)<\/pre>/g)) t.ok(example, 'no example is empty');
   const welcome = await node.call('GET', '/');
   t.match(welcome.body, 'href="/docs"');
   for (const shown of [page, welcome.body]) {
@@ -221,6 +222,43 @@ t.test('the document and the page are served, and the page loads nothing', async
     t.match(policy, `'sha256-${hash}'`, 'its style is the one that is let in');
     t.notMatch(policy, /unsafe/);
   }
+});
+
+t.test('what a schema can say of what is refused, it says', async (t) => {
+  const node = await sharedNode('api');
+  const { account, key, from } = await buildSender(node.db, encryptionKey);
+  const { token } = (
+    await node.call('POST', '/api/v1/auth/login', { body: { email: account.email, password: account.password } })
+  ).body;
+  const email = { from, to: ['a@b.test'], subject: 's', text: 't' };
+  const long = `${'x'.repeat(990)} <a@b.test>`;
+  const variable = { key: '0', type: 'string' };
+  const cases: [operation: string, body: Json, detail: RegExp][] = [
+    ['changePassword', { current_password: 'x', new_password: 'sevench' }, /^new_password: must have at least 8 char/],
+    ['sendEmail', { ...email, to: [] }, /^to: must name at least one/],
+    ['sendEmail', { ...email, to: '' }, /^to\[0\]: /],
+    ['sendEmail', { ...email, from: '' }, /^from: /],
+    ['sendEmail', { ...email, from: long }, /^from: may have 1000 characters/],
+    ['sendEmail', { ...email, to: long }, /^to\[0\]: may have 1000 characters/],
+    ['sendEmail', { ...email, cc: ['c@b.test', long] }, /^cc\[1\]: may have 1000 characters/],
+    ['sendBatch', { emails: [{ ...email, to: [] }] }, /^emails\[0\]\.to: must name at least one/],
+    ['createTemplate', { name: 'n', alias: 'a b' }, /^alias: must be letters/],
+    ['createTemplate', { name: 'n', reply_to: '' }, /^reply_to\[0\]: must not be empty/],
+    ['createTemplate', { name: 'n', reply_to: [long] }, /^reply_to\[0\]: may have 1000 characters/],
+    ['createTemplate', { name: 'n', variables: [variable] }, /^variables\[0\]\.key: must be letters/],
+    ['addSuppression', { address: long }, /^address: may have 1000 characters/],
+  ];
+  for (const [id, body, detail] of cases) {
+    const found = operations.find(({ operation }) => operation.operationId === id);
+    const schema = found?.operation.requestBody?.content['application/json']?.schema ?? {};
+    const by = found?.operation.security.some((one) => one.apiKey) ? { key } : { token };
+    const what = `${id} ${JSON.stringify(body).slice(0, 100)}`;
+    const { status, body: answer } = await node.call(found?.method ?? '', found?.path ?? '', { ...by, body });
+    t.match([status, answer], [400, { error: 'invalid request', detail }], what);
+    t.ok(mismatch(schema, body, 'requests'), what);
+  }
+  const ids = operations.flatMap(({ operation }) => operation.parameters ?? []).filter(({ name }) => /_id$/.test(name));
+  t.strictSame([...new Set(ids.map(({ schema }) => schema.format))], ['uuid']);
 });
 
 t.test('the requests that are shown are taken', async (t) => {

@@ -50,6 +50,8 @@ export const accountEmail = z
   .object({ ...listedFields, account_id: id('The account that sent it.') })
   .meta({ id: 'AccountEmail', description: 'An email in the log of all accounts.' });
 
+const whenNext = 'When it is tried next; null once settled, while its destination is paused, and while it is held.';
+
 const recipient = z
   .object({
     address: words('The address.'),
@@ -58,7 +60,7 @@ const recipient = z
     attempts: integer('How often it was tried.'),
     last_response: words('What was said last, by the server or by us.').nullable(),
     waiting_for: words('Why it is not tried although it was due: a limit, a back-off or a pause.').nullable(),
-    next_attempt_at: time('When it is tried next; null once settled, and while its destination is paused.').nullable(),
+    next_attempt_at: time(whenNext).nullable(),
   })
   .meta({ id: 'Recipient', description: 'One recipient of an email.' });
 
@@ -184,7 +186,7 @@ const explanation = z
     tls: tlsOutlook
       .nullable()
       .describe('How the connection will be secured; null once settled, and past ten destinations.'),
-    next_attempt_at: time('When it is tried next; null once settled.').nullable(),
+    next_attempt_at: time(whenNext).nullable(),
     gives_up_at: time('When it is given up if nothing changes; null once settled.').nullable(),
   })
   .meta({ id: 'Explanation', description: 'Why a recipient is where it is, and what happens next.' });

@@ -19,10 +19,11 @@ export const newAccount = z.object({
   name: label.describe('What people call it.'),
   email: mailbox.describe('The address that its first user logs in with.'),
   password: password
-    .meta({ shownAs: { type: 'string', minLength: 8, maxLength: 200 } })
     .nullish()
     .describe("The first user's, 8 characters or more. Omitted: one is made, and shown in this answer only."),
-  plan: oneOf(planNames).nullish().describe('Omitted: `DEFAULT_PLAN`, which is `free`.'),
+  plan: oneOf(planNames)
+    .nullish()
+    .describe('Omitted: `DEFAULT_PLAN`, which is `free` where the operator says nothing else.'),
 });
 
 export const change = z
@@ -46,7 +47,7 @@ export const topUp = z.object({
     .positive('must be more than 0')
     .max(largestTopUp, `may be ${largestTopUp} at the most`)
     .refine((amount) => Number(amount.toFixed(2)) === amount, 'may have two decimal places')
-    .describe('What is added to the credit.'),
+    .describe('What is added to the credit, with two decimal places at the most.'),
 });
 
 /** `/admin/accounts`, their credits, and `GET /admin/emails`: for the operators of the server. */
