@@ -284,6 +284,30 @@ t.test('every variable that is read is listed', async (t) => {
   t.same([...asked].sort(), variables.map(({ name }) => name).sort());
 });
 
+t.test('the defaults that are listed are those that hold', async (t) => {
+  const direct = { DELIVERY_MODE: 'direct', MAIL_HOSTNAME: 'mail.example.com' };
+  // Whole, or with another for the sandbox behind it; the others follow from another variable.
+  const literals = variables.flatMap(({ name, fallback }) => {
+    const [, text] = /^`([^`]+)`(?:$|;)/.exec(fallback) ?? [];
+    return text === undefined || fallback.startsWith('`HTTP_HOST`') ? [] : [{ name, text }];
+  });
+  t.ok(literals.length > 20, `${literals.length} defaults`);
+  for (const { name, text } of literals) {
+    const env = name === 'DELIVERY_MODE' ? {} : direct;
+    t.strictSame(readConfig({ ...env, [name]: text }), readConfig(env), `${name} ${text}`);
+  }
+  for (const [name, text] of Object.entries({
+    RETRY_SCHEDULE: '5s,15s,1m,5m',
+    MAIL_HOSTNAME: 'mail.sendwright.test',
+  })) {
+    t.match(variables.find((one) => one.name === name)?.fallback, `\`${text}\` in \`sandbox\``);
+    t.strictSame(readConfig({ [name]: text }), readConfig({}), `${name} in the sandbox`);
+  }
+  t.same(readConfig({ ...direct, BASE_URL: 'http://localhost:3000' }), readConfig(direct));
+  t.same(readConfig({ ...direct, TLS_REPORTS_CONTACT: 'postmaster@mail.example.com' }), readConfig(direct));
+  t.same(readConfig({ SMTP_HOST: '127.0.0.1' }), readConfig({}));
+});
+
 t.test('the page and the README list the variables as they are', async (t) => {
   t.equal(readFileSync(new URL('../docs/config.md', import.meta.url), 'utf8'), configPage());
   const readme = readFileSync(new URL('../README.md', import.meta.url), 'utf8');
