@@ -69,7 +69,7 @@ export const createAccount: Command = {
   },
   async run(env, say, given) {
     const wanted = { name: required(given, 'name'), email: required(given, 'email'), plan: textOf(given, 'plan') };
-    const password = isSet(given, 'password-stdin') ? (await contentOf('-')).replace(/\r?\n$/, '') : null;
+    const password = isSet(given, 'password-stdin') ? (await contentOf(given, '-')).replace(/\r?\n$/, '') : null;
     const input = read(newAccount, { ...wanted, password });
     return withDatabase(env, say, async ({ db, config }) => {
       const made = password ?? randomBytes(12).toString('base64url');

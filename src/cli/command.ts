@@ -4,6 +4,8 @@ import type { ParseArgsConfig } from 'node:util';
 export interface Given {
   operands: string[];
   options: Record<string, string | boolean | (string | boolean)[] | undefined>;
+  /** Where the command was typed: relative paths begin there. */
+  folder: string;
   /** Shows how far it is, in one line that the next replaces; on a terminal only. */
   progress(line: string): void;
 }

@@ -1,4 +1,5 @@
 import { open } from 'node:fs/promises';
+import { resolve } from 'node:path';
 import type { z } from 'zod';
 import { ApiError } from '../errors.ts';
 import { parse } from '../http/validation.ts';
@@ -42,12 +43,12 @@ export function read<T extends z.ZodType>(schema: T, input: unknown): z.output<T
  *
  * @throws Misuse when it cannot be read, is too large or is not UTF-8
  */
-export async function contentOf(file: string): Promise<string> {
+export async function contentOf({ folder }: Given, file: string): Promise<string> {
   const named = file === '-' ? 'the standard input' : file;
   const chunks: Buffer[] = [];
   let size = 0;
   try {
-    const stream = file === '-' ? process.stdin : (await open(file)).createReadStream();
+    const stream = file === '-' ? process.stdin : (await open(resolve(folder, file))).createReadStream();
     for await (const chunk of stream) {
       chunks.push(Buffer.from(chunk));
       size += chunk.length;

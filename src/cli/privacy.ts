@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs';
 import { open, rename, rm } from 'node:fs/promises';
+import { resolve } from 'node:path';
 import type { Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -33,8 +34,9 @@ export const exportAccount: Command = {
   operands: ['account'],
   options: { out: { type: 'string' }, 'without-attachments': { type: 'boolean' } },
   async run(env, say, given) {
-    const out = textOf(given, 'out');
-    if (out === '') throw new Misuse('--out must be a file');
+    const named = textOf(given, 'out');
+    if (named === '') throw new Misuse('--out must be a file');
+    const out = named === undefined ? undefined : resolve(given.folder, named);
     if (out !== undefined && existsSync(out)) throw new Misuse(`--out: ${out} is there already`);
     return withDatabase(env, say, async ({ db }) => {
       const account = await accounts.find(db, given.operands[0] ?? '');

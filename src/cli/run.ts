@@ -95,7 +95,8 @@ export async function run(
       return done;
     }
     demandOperands(command, given.operands);
-    const told = await command.run(env, say, { ...given, progress });
+    const folder = env.SENDWRIGHT_CALLED_IN ?? '.';
+    const told = await command.run(env, say, { ...given, folder, progress });
     progress('');
     if (told) print(given.options.json ? JSON.stringify(told.json, null, 2) : told.text);
     return told?.failed ? failed : done;
@@ -142,7 +143,7 @@ function withoutCommand(args: string[], print: Terminal['print'], say: Terminal[
 }
 
 /** What Node refuses by itself it says in three lines, and it takes no value such as -1. */
-function read({ options: own = {} }: Command, args: string[]): Omit<Given, 'progress'> {
+function read({ options: own = {} }: Command, args: string[]): Pick<Given, 'operands' | 'options'> {
   const options = { ...own, help: { type: 'boolean', short: 'h' }, json: { type: 'boolean' } } as const;
   const parsed = parseArgs({ args, allowPositionals: true, options, strict: false, tokens: true });
   for (const token of parsed.tokens) if (token.kind === 'option') demandOption(options, token);

@@ -111,7 +111,7 @@ async function inputOf(given: Given): Promise<unknown> {
     const beside = fieldNames.filter((name) => given.options[name] !== undefined).map((name) => `--${name}`);
     if (beside.length > 0) throw new Misuse(`${beside.join(', ')}: not together with --file, which has the fields`);
     try {
-      return JSON.parse(await contentOf(file));
+      return JSON.parse(await contentOf(given, file));
     } catch (error) {
       if (error instanceof SyntaxError) throw new Misuse(`--file is not JSON (${error.message})`);
       throw error;
@@ -123,7 +123,7 @@ async function inputOf(given: Given): Promise<unknown> {
   const bodies = await Promise.all(
     fields.map(async ([name, value]) => [
       name,
-      value === '-' && (name === 'text' || name === 'html') ? await contentOf('-') : value,
+      value === '-' && (name === 'text' || name === 'html') ? await contentOf(given, '-') : value,
     ]),
   );
   const recipients = ['to', 'cc', 'bcc'].map((name) => [name, given.options[name] ?? []]);

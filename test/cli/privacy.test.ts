@@ -1,6 +1,6 @@
 import { existsSync, lstatSync, readFileSync, statSync } from 'node:fs';
 import { symlink, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import t from 'tap';
 import { newId } from '../../src/ids.ts';
 import { buildSender } from '../support/build.ts';
@@ -49,6 +49,11 @@ t.test('an account is exported into a file, which is there when all of it is', a
     code: 2,
     said: /--out must be a file/,
   });
+  const relative = { ...env, SENDWRIGHT_CALLED_IN: dirname(out) };
+  const typed = await told(relative, 'accounts', 'export', account.id, '--out', 'here.ndjson');
+  t.equal(typed.file, join(dirname(out), 'here.ndjson'), 'in the folder where the command was typed');
+  t.match(await sendwright(relative, 'accounts', 'export', account.id, '--out', 'here.ndjson'), { code: 2 });
+  t.match(await sendwright(relative, 'send', '--file', 'here.ndjson'), { code: 2, said: /--file is not JSON/ });
   const nobody = newId();
   t.match(await sendwright(env, 'accounts', 'export', nobody), {
     code: 1,

@@ -35,7 +35,10 @@ function project(t: Test, installed: boolean): string {
   t.teardown(() => fs.rmSync(root, { recursive: true, force: true, maxRetries: 10 }));
   fs.cpSync(scripts, path.join(root, 'scripts'), { recursive: true });
   const files = {
-    'package.json': JSON.stringify({ type: 'module', scripts: { start: 'exec node scripts/run.mjs listener.js' } }),
+    'package.json': JSON.stringify({
+      type: 'module',
+      scripts: { start: 'exec node scripts/run.mjs listener.js', sendwright: 'exec node scripts/sendwright.mjs' },
+    }),
     'package-lock.json': JSON.stringify({ lockfileVersion: 3, packages: { '': {} } }),
     'listener.js': listener,
     'fake/npm-cli.js': npm,
@@ -150,6 +153,22 @@ t.test('whatever starts the service builds the pages first, and runs without the
     t.match(run.output, 'it runs');
     t.equal(count(run.output, 'Building the dashboard'), isBuilt ? 1 : 0, args.join(' '));
     t.equal(count(run.output, 'The service starts all the same.'), isBuilt ? 1 : 0);
+  }
+});
+
+t.test('a command knows in which folder it was typed, by npm and without', async (t) => {
+  const root = project(t, true);
+  fs.mkdirSync(path.join(root, 'src'));
+  fs.writeFileSync(path.join(root, 'src/cli.ts'), 'console.log(process.env.SENDWRIGHT_CALLED_IN, process.cwd());');
+  const here = fs.realpathSync(os.tmpdir());
+  const byNpm = ['npm', ['--prefix', root, 'run', '-s', 'sendwright', '--', 'x']] as const;
+  for (const [command, args] of [
+    byNpm,
+    [process.execPath, [path.join(root, 'scripts/sendwright.mjs'), 'x']] as const,
+  ]) {
+    const run = new Run(t, root, command, [...args], { INIT_CWD: undefined, npm_lifecycle_event: undefined });
+    t.same(await run.ended, [0, null]);
+    t.equal(run.output, `${here} ${root}\n`);
   }
 });
 
