@@ -1,7 +1,7 @@
 import t from 'tap';
 import { buildAccount } from '../support/build.ts';
 import { adminPassword, eventually } from '../support/node.ts';
-import { inBrowser, logIn, sharedDashboard, view } from './browser.ts';
+import { go, inBrowser, logIn, sharedDashboard, view } from './browser.ts';
 
 t.test('what people do without thinking', inBrowser, async (t) => {
   const node = await sharedDashboard();
@@ -27,6 +27,62 @@ t.test('what people do without thinking', inBrowser, async (t) => {
     await eventually(async () => (await keys()) > 0);
     await page.waitForTimeout(300);
     t.equal(await keys(), 1);
+  });
+
+  t.test('a second click is not taken for what the first one brought', async (t) => {
+    const { page } = await view(t, node, '/destinations');
+    const asked: string[] = [];
+    page.on('request', (request) => request.method() === 'POST' && asked.push(request.url().replace(/.*\//, '')));
+    const box = await page
+      .getByRole('button', { name: /^Pause / })
+      .first()
+      .boundingBox();
+    const [x, y] = [(box?.x ?? 0) + 9, (box?.y ?? 0) + 9];
+    await page.mouse.click(x, y);
+    const resume = page.getByRole('button', { name: /^Resume / }).first();
+    await resume.waitFor();
+    await page.mouse.down({ clickCount: 2 });
+    await page.mouse.up({ clickCount: 2 });
+    await page.waitForTimeout(300);
+    t.strictSame(asked, ['pause']);
+    await resume.click();
+    await page
+      .getByRole('button', { name: /^Pause / })
+      .first()
+      .waitFor();
+    await go(page, '/keys', 'Revoke');
+    await page.getByRole('button', { name: 'Revoke' }).first().dblclick();
+    await page.getByRole('dialog').waitFor();
+    await page.waitForTimeout(100);
+    t.ok(await page.getByRole('dialog').isVisible(), 'nor is a question taken away by it');
+  });
+
+  t.test('who goes back is where they were', async (t) => {
+    const { page } = await view(t, node, '/templates');
+    await page.getByRole('button', { name: 'New template' }).click();
+    await page.getByRole('dialog').getByLabel('Name').fill('Gone back from');
+    await page.getByRole('button', { name: 'Create' }).click();
+    await page.getByRole('heading', { name: 'Gone back from' }).waitFor();
+    await page.goBack();
+    await page.getByRole('row', { name: /Gone back from/ }).waitFor();
+    t.equal(await page.getByRole('dialog').count(), 0, 'and not asked for another one');
+    const body = { from: 'a@example.test', to: 'bounced+back@anywhere.test', subject: 's', text: 't' };
+    await node.call('POST', '/api/v1/emails', { key: node.key, body });
+    await go(page, '/suppressions?q=bounced%2Bback', 'What it comes from');
+    await page.getByRole('link', { name: 'What it comes from' }).click();
+    await page.getByRole('dialog').waitFor();
+    await page.keyboard.press('Escape');
+    await page.getByRole('dialog').waitFor({ state: 'detached' });
+    t.equal(new URL(page.url()).search, '?q=bounced%2Bback', 'with what it was found by');
+  });
+
+  t.test('who clears what was just typed has nothing typed', async (t) => {
+    const { page } = await view(t, node, '/emails?status=failed');
+    const recipient = page.getByLabel('Recipient, whole address');
+    await recipient.pressSequentially('nobody@x.test');
+    await page.getByRole('button', { name: 'Clear' }).first().click();
+    await page.waitForTimeout(400);
+    t.strictSame([new URL(page.url()).search, await recipient.inputValue()], ['', '']);
   });
 
   t.test('an email that came without a subject and a text can be found and read', async (t) => {

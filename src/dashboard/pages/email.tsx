@@ -119,7 +119,7 @@ function EmailActions({ email, held }: { email: EmailWithRecipients; held: boole
       <Button variant="default" loading={copy.isPending} onClick={() => copy.mutate(undefined)}>
         Copy as curl
       </Button>
-      <Button variant="default" loading={resend.isPending} onClick={() => resend.mutate(undefined)} data-once>
+      <Button variant="default" loading={resend.isPending} onClick={() => resend.mutate(undefined)}>
         Resend
       </Button>
     </Group>

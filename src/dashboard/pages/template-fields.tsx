@@ -72,7 +72,7 @@ function Variables({ draft, change }: { draft: Draft; change: (variables: Variab
     <Panel
       title="Variables"
       actions={
-        <Button variant="default" onClick={() => add('')}>
+        <Button variant="default" data-again onClick={() => add('')}>
           Add
         </Button>
       }

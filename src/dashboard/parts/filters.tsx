@@ -36,6 +36,8 @@ export function SearchField(props: {
         setTyped(currentTarget.value);
         later(currentTarget.value);
       }}
+      // What is clicked next, as "Clear" may be, comes after what was typed.
+      onBlur={later.flush}
     />
   );
 }

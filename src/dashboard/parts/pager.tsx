@@ -22,6 +22,7 @@ export function Pager(props: { page: number; total: number; exact?: boolean; go:
       <ActionIcon
         variant="default"
         aria-label="Page before"
+        data-again
         disabled={page === 1}
         onClick={() => go(Math.min(page - 1, exact ? last : page))}
       >
@@ -30,6 +31,7 @@ export function Pager(props: { page: number; total: number; exact?: boolean; go:
       <ActionIcon
         variant="default"
         aria-label="Next page"
+        data-again
         disabled={page >= last && exact}
         onClick={() => go(page + 1)}
       >
