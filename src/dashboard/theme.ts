@@ -61,7 +61,6 @@ export const theme = createTheme({
     NativeSelect: { defaultProps: { size: 'xs' } },
     SegmentedControl: { defaultProps: { size: 'xs', transitionDuration: 0 } },
     Modal: { defaultProps: { centered: true, transitionProps: { duration: 0 } } },
-    Menu: { defaultProps: { shadow: 'md', transitionProps: { duration: 0 }, position: 'bottom-end' } },
     Tooltip: { defaultProps: { openDelay: 300, transitionProps: { duration: 0 }, fz: 12 } },
   },
 });

@@ -107,6 +107,7 @@ t.test('the dashboard', inBrowser, async (t) => {
     await page.waitForURL(/status=failed/);
     await page.getByRole('row', { name: /Number 1/ }).waitFor({ state: 'detached' });
     await go(page, '/emails?page=99', 'Nothing is on this page');
+    await go(page, '/accounts?page=99', 'Nothing is on this page');
     await go(page, '/sandbox?page=99', 'Nothing is on this page');
     await page.getByRole('button', { name: 'To the first page' }).click();
     await page.getByRole('navigation', { name: 'Messages' }).getByRole('link').first().waitFor();

@@ -113,6 +113,15 @@ t.test('the pages', inBrowser, async (t) => {
       await go(page, `/${path}`);
       t.strictSame(await barriersInBoth(page), [], path);
     }
+    const email = { from: 'a@example.test', to: 'a@anywhere.test', subject: 's', text: 't' };
+    await node.call('POST', '/api/v1/emails', { key: node.key, body: email });
+    await go(page, '/overview', 'By provider');
+    const tables = await page.locator('figure table').allTextContents();
+    t.match(
+      tables,
+      [/^FromAcceptedDelivered/, /^FromHalf of them within/],
+      'a chart is a table for who does not see it',
+    );
     await go(page, `/emails/${newId()}`, 'There is none here');
     t.strictSame(await barriersInBoth(page), [], 'what went wrong');
     await go(page, '/keys');
@@ -142,6 +151,20 @@ t.test('the pages', inBrowser, async (t) => {
     t.strictSame(await barriers(page), []);
     await page.keyboard.press('Escape');
     await page.getByText('Next row').waitFor({ state: 'detached' });
+  });
+
+  t.test('a destination is found behind a hundred others', async (t) => {
+    await node.db.query({
+      text: `INSERT INTO destination_reports (node_id, site, destinations, running, waiting, connections, most_connections)
+             SELECT (SELECT id FROM nodes LIMIT 1), 'site' || n || '.test', ARRAY['site' || n || '.test'], 0, 1, 1, 2 FROM generate_series(1, 120) n`,
+    });
+    t.teardown(() => node.db.query({ text: `DELETE FROM destination_reports WHERE site ~ '^site[0-9]+[.]test$'` }));
+    const { page } = await view(t, node, '/destinations');
+    await page.getByText('The 100 with most waiting; a filter looks through the others too.').waitFor();
+    for (const name of ['site7.test', 'site99.test']) {
+      await go(page, `/destinations?q=${name}`);
+      await page.getByRole('row', { name: new RegExp(name) }).waitFor();
+    }
   });
 
   t.test('something is seen within a second', async (t) => {
@@ -206,6 +229,21 @@ t.test('long names, addresses and subjects leave room for the rest, on small scr
       t.strictSame(upright, [], `${path}: nothing is written from top to bottom`);
       t.ok(title > 80 && bar < 80, `${path}: the title has ${title} px, the bar ${bar}`);
       t.ok(current > 0 && current <= width, `${path}: the page's entry in the bar is seen`);
+    }
+    for (const [path, button, holds] of [
+      ['/keys', 'Revoke', name],
+      [`/suppressions?q=${encodeURIComponent(long)}`, 'Take off', long],
+      [`/suppressions?evidence=${email.id}&about=${encodeURIComponent(long)}`, null, long],
+    ] as const) {
+      await go(page, path, holds);
+      if (button) await page.getByRole('row', { name: holds }).getByRole('button', { name: button }).click();
+      await page.getByRole('dialog').getByText(holds).waitFor();
+      const [needs, has] = await page.evaluate<[number, number]>(
+        '(({ scrollWidth, clientWidth }) => [scrollWidth, clientWidth])(document.querySelector("[role=dialog]"))',
+      );
+      t.ok(needs <= has, `${path}: a dialog of ${has} px holds ${needs}`);
+      await page.keyboard.press('Escape');
+      await page.getByRole('dialog').waitFor({ state: 'detached' });
     }
   }
   await go(page, '/emails', '+2');

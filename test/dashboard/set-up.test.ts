@@ -22,6 +22,7 @@ t.test('setting up with the dashboard', inBrowser, async (t) => {
     await page.waitForTimeout(100);
     t.ok(await page.locator('pre', { hasText: /^whsec_/ }).isVisible(), 'what is shown once stays');
     await page.getByRole('button', { name: 'I have kept it' }).click();
+    await go(page, '/webhooks?q=HTTP', hook.url);
     await page.getByRole('link', { name: hook.url }).click();
     const email = { from: 'a@example.test', to: 'a@anywhere.test', subject: 's', text: 't' };
     const { id } = (await node.call('POST', '/api/v1/emails', { key: node.key, body: email })).body.email;
@@ -250,6 +251,7 @@ t.test('setting up with the dashboard', inBrowser, async (t) => {
       const buffer = Buffer.from(`${'\n'.repeat(line - 1)}no-good@-\n`);
       await page.setInputFiles('input[type=file]', { name: `${line}.csv`, mimeType: 'text/csv', buffer });
       await page.getByText(`Line ${line}, “no-good@-”: `).waitFor();
+      t.equal(await page.locator('input[type=file]').inputValue(), '', 'so that the same file can be chosen again');
       t.equal(await page.getByText('Nothing of the file was taken.').count(), 1, 'what is over is said no more');
     }
     await page.getByRole('row', { name: /one@example\.net complaint all mail/ }).waitFor();

@@ -81,6 +81,8 @@ t.test('a file of addresses is read as other services write it', async (t) => {
     leftOut: 1,
   });
   t.equal(readCsv('a@b.test\nnobody\nno one').leftOut, 2);
+  const addresses = readCsv('email\ra@b.test\rc@b.test\r').entries.map(({ address }) => address);
+  t.strictSame(addresses, ['a@b.test', 'c@b.test'], 'as old programs end their lines');
 });
 
 t.test('times and shares are said in few words', async (t) => {

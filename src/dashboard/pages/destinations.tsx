@@ -117,12 +117,28 @@ function Orders({ destination: { site, paused_at: paused } }: { destination: Des
   );
 }
 
+const atOnce = 100;
+/** What a filter looks through. */
+const mostPages = 10;
+
+/** The destinations with most waiting; what is paused with nothing waiting stands last of all. */
+async function listed(pages: number) {
+  const destinations: Destination[] = [];
+  for (let page = 0; ; page += 1) {
+    const part = await api.admin.destinations.list({ limit: atOnce, offset: page * atOnce });
+    destinations.push(...part.destinations);
+    const hasMore = part.destinations.length === atOnce;
+    if (!hasMore || page + 1 === pages) return { ...part, destinations, hasMore };
+  }
+}
+
 /** Where mail goes, and how much each gets at a time. */
 export function Destinations() {
   const [state, change] = useAddressState(['q', 'now']);
+  const isFiltered = Boolean(state.q || state.now);
   const { data, error, refetch } = useQuery({
-    queryKey: ['destinations'],
-    queryFn: () => api.admin.destinations.list({ limit: 100 }),
+    queryKey: ['destinations', isFiltered],
+    queryFn: () => listed(isFiltered ? mostPages : 1),
     placeholderData: keepPreviousData,
     refetchInterval: 5_000,
   });
@@ -163,6 +179,13 @@ export function Destinations() {
             />
           }
         />
+      )}
+      {data?.hasMore && (
+        <p className="dim" style={{ fontSize: 12.5 }}>
+          {isFiltered
+            ? `Looked through the ${count(data.destinations.length)} with most waiting; there are more.`
+            : `The ${count(data.destinations.length)} with most waiting; a filter looks through the others too.`}
+        </p>
       )}
       <div style={{ height: 16 }} />
       {data && <Addresses addresses={data.sending_ips} />}

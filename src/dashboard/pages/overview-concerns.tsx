@@ -59,7 +59,7 @@ export function Concerns({ buckets }: { buckets: Bucket[] }) {
       )}
       <ul className="concerns">
         {concerns.map(({ urgent, words, href, link }) => (
-          <li key={words}>
+          <li key={`${href} ${words}`}>
             <Status value={urgent ? 'now' : 'soon'} tone={urgent ? 'bad' : 'wait'} />
             <span className="wrap-anywhere">
               {words}{' '}

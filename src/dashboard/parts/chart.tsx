@@ -1,4 +1,4 @@
-import { useComputedColorScheme } from '@mantine/core';
+import { useComputedColorScheme, VisuallyHidden } from '@mantine/core';
 import { useElementSize } from '@mantine/hooks';
 import { useEffect, useRef } from 'react';
 import uPlot from 'uplot';
@@ -36,7 +36,10 @@ function moment(seconds: number, step: number): string {
   return step >= 86_400 || isMidnight ? calendar.format(at) : clock.format(at);
 }
 
-/** Lines over time, with what they say at the pointer, and the same as a table for screen readers. */
+const wordsFor = (value: number | null | undefined, format: (value: number) => string) =>
+  value === null || value === undefined ? '–' : format(value);
+
+/** Lines over time, with what they say at the pointer, and the same as a table for those who do not see it. */
 export function Chart({ label, times, series, format }: Props) {
   const { ref: box, width } = useElementSize();
   const target = useRef<HTMLDivElement>(null);
@@ -51,11 +54,9 @@ export function Chart({ label, times, series, format }: Props) {
       if (!words.current) return;
       const at = idx === null || idx === undefined ? undefined : times[idx];
       words.current.textContent = at
-        ? `${exact(at)}: ${series.map(({ name, values }) => `${name} ${wordsFor(values[idx ?? 0])}`).join(', ')}`
+        ? `${exact(at)}: ${series.map(({ name, values }) => `${name} ${wordsFor(values[idx ?? 0], format)}`).join(', ')}`
         : '';
     };
-    const wordsFor = (value: number | null | undefined) =>
-      value === null || value === undefined ? '–' : format(value);
     const plot = new uPlot(
       {
         width,
@@ -89,6 +90,9 @@ export function Chart({ label, times, series, format }: Props) {
   }, [times, series, format, width, scheme]);
   return (
     <figure className="chart" aria-label={label}>
+      <VisuallyHidden component="div">
+        <Values times={times} series={series} format={format} />
+      </VisuallyHidden>
       <div ref={box}>
         <div ref={target} aria-hidden="true" style={{ height }} />
       </div>
@@ -102,5 +106,32 @@ export function Chart({ label, times, series, format }: Props) {
         <span ref={words} className="dim" style={{ marginLeft: 'auto' }} />
       </figcaption>
     </figure>
+  );
+}
+
+function Values({ times, series, format }: Omit<Props, 'label'>) {
+  return (
+    <table>
+      <thead>
+        <tr>
+          <th scope="col">From</th>
+          {series.map(({ name }) => (
+            <th scope="col" key={name}>
+              {name}
+            </th>
+          ))}
+        </tr>
+      </thead>
+      <tbody>
+        {times.map((time, index) => (
+          <tr key={time.getTime()}>
+            <th scope="row">{exact(time)}</th>
+            {series.map(({ name, values }) => (
+              <td key={name}>{wordsFor(values[index], format)}</td>
+            ))}
+          </tr>
+        ))}
+      </tbody>
+    </table>
   );
 }
