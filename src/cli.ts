@@ -14,9 +14,16 @@ const terminal: Terminal = {
   progress,
 };
 
+/** Whether nobody has got the answer, such as a key, for another reason than that its reader has had enough. */
+function isLost(error: NodeJS.ErrnoException | null): boolean {
+  if (error === null || error.code === 'EPIPE') return false;
+  terminal.say(`sendwright: the standard output cannot be written (${error.message})`);
+  return true;
+}
+
 run(process.argv.slice(2), process.env, terminal).then(
   // What was printed into a pipe may still be on its way.
-  (code) => process.stdout.write('', () => process.exit(code)),
+  (code) => process.stdout.write('', () => process.exit(isLost(process.stdout.errored) ? failed : code)),
   (error: Error) => {
     terminal.say(`sendwright: ${error.stack}`);
     process.exit(failed);

@@ -86,9 +86,9 @@ async function writeWhole(out: string, lines: () => AsyncGenerator<string>): Pro
   }
 }
 
-/** Whoever reads it has had enough. */
-function ignoreClosed(error: Error & { code?: string }): void {
-  if (error.code !== 'EPIPE') throw error;
+/** Whoever reads it has had enough, or the disk is full, which cli.ts says of the standard output. */
+function ignoreClosed(error: NodeJS.ErrnoException): void {
+  if (!['EPIPE', ...diskErrors].includes(error.code ?? '')) throw error;
 }
 
 const askAgainMs = 500;

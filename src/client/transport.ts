@@ -33,7 +33,7 @@ export interface ClientOptions {
   fetch?: typeof fetch | undefined;
 }
 
-export type OperationId = keyof Operations;
+type OperationId = keyof Operations;
 
 /** What an operation takes: what stands in its path, its query and its body. */
 export type Input<Id extends OperationId> = ((typeof routes)[Id]['path'] extends `${string}{${string}`

@@ -1,7 +1,9 @@
-import { readFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { closeSync, existsSync, openSync, readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { commands } from '../../src/cli/run.ts';
 import * as hold from '../../src/core/hold.ts';
@@ -74,6 +76,19 @@ t.test('options that are not as they should be: one line, in words of ours', asy
     { code: 1, said: /DATA_DIR/ },
     'a value may have a dash',
   );
+});
+
+t.test('an answer that cannot be written is no success', async (t) => {
+  if (!existsSync('/dev/full')) return void t.pass('this system has no file that is always full');
+  const full = openSync('/dev/full', 'w');
+  const cli = fileURLToPath(new URL('../../src/cli.ts', import.meta.url));
+  const { status, stderr } = spawnSync(process.execPath, ['--disable-warning=ExperimentalWarning', cli, '--help'], {
+    stdio: ['ignore', full, 'pipe'],
+    encoding: 'utf8',
+  });
+  closeSync(full);
+  t.equal(status, 1);
+  t.match(stderr, /^sendwright: the standard output cannot be written \(ENOSPC: [^\n]*\)\n$/);
 });
 
 t.test('the commands in the documentation are those that there are', async (t) => {
