@@ -295,6 +295,9 @@ t.test('setting up with the dashboard', inBrowser, async (t) => {
     await page.getByText('The password is changed').waitFor();
     await page.getByRole('link', { name: 'Emails' }).click();
     await page.getByText('No emails yet').waitFor();
+    const own = (await node.call('POST', '/api/v1/auth/login', { body: { email, password: 'another long one' } })).body;
+    await node.call('POST', '/api/v1/keys', { token: own.token, body: { name: 'reads', scopes: ['read'] } });
+    await go(page, '/start', 'Programs send with a key.');
     await page.getByRole('button', { name: 'Log out' }).click();
     const { accounts } = (await node.call('GET', '/api/v1/admin/accounts', { token })).body;
     const { id } = accounts.find(({ name }: { name: string }) => name === 'Shop');

@@ -65,6 +65,23 @@ t.test('with a server that is slow, or away for a moment', inBrowser, async (t) 
     await node.call('DELETE', `/api/v1/domains/${domain.id}`, { token });
   });
 
+  t.test('what could not be asked for is asked for again by who wants to see it', async (t) => {
+    const { domain } = (await node.call('POST', '/api/v1/domains', { token, body: { domain: 'away-twice.test' } }))
+      .body;
+    const { page } = await view(t, node, '/settings');
+    let isAway = true;
+    await page.route(`**/api/v1/domains/${domain.id}`, (route) =>
+      isAway ? route.fulfill({ status: 503, json: { error: 'unavailable' } }) : route.continue(),
+    );
+    await page.evaluate(`history.pushState(null, '', '/domains/${domain.id}')`);
+    const again = page.getByRole('button', { name: 'Try again' });
+    await again.waitFor();
+    isAway = false;
+    await again.click();
+    await page.getByRole('heading', { name: 'away-twice.test' }).waitFor();
+    await node.call('DELETE', `/api/v1/domains/${domain.id}`, { token });
+  });
+
   t.test('the log is live again after an answer that is no stream', async (t) => {
     const { page } = await view(t, node, '/settings');
     await page.clock.install();
