@@ -84,13 +84,30 @@ export const queries: QueryClient = new QueryClient({
   },
 });
 
+/** What is being asked for, and is to be asked for once more. */
+const askedAfter = new Map<Query, Promise<void>>();
+
 /**
- * Asks again for what is shown, as it may have changed. What is being asked for the first time goes on, which the library
- * leaves at that, and is asked for again after: its answer may be from before.
+ * Asks again for what is shown, as it may have changed. What is being asked for goes on, and is asked for again once it is
+ * answered, as that may be from before: once, however often this is called meanwhile. Left to the library a first request
+ * would be the last, and any other begin anew, so that a page which changes faster than it is answered would show nothing new.
  */
 export async function askAgain(isConcerned: (query: Query) => boolean = () => true): Promise<void> {
   const asked = queries.getQueryCache().findAll({ predicate: isConcerned, fetchStatus: 'fetching' });
-  const first = asked.filter(({ state }) => state.data === undefined);
-  await queries.invalidateQueries({ predicate: isConcerned });
-  if (first.length > 0) await queries.invalidateQueries({ predicate: (query) => first.includes(query) });
+  const isElse = (query: Query) => isConcerned(query) && !asked.includes(query);
+  await Promise.all([...asked.map(askAfter), queries.invalidateQueries({ predicate: isElse })]);
+}
+
+function askAfter(query: Query): Promise<void> {
+  const known = askedAfter.get(query);
+  if (known !== undefined) return known;
+  const asking = query
+    .fetch()
+    .catch(() => undefined)
+    .then(() => {
+      askedAfter.delete(query);
+      return queries.invalidateQueries({ predicate: (one) => one === query });
+    });
+  askedAfter.set(query, asking);
+  return asking;
 }
