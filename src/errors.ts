@@ -33,7 +33,8 @@ export const domainAlreadyExists = () => new ApiError(400, 'domain already exist
 export const dnsVerificationFailed = (detail: string, extra: { missing: string[]; checks: unknown }) =>
   new ApiError(400, 'dns verification failed', { detail, extra });
 
-export const unauthorized = () => new ApiError(401, 'unauthorized');
+/** A key comes in a header of its own, for which there is no challenge (RFC 9110 section 11.6.1): it names the other way, a login. */
+export const unauthorized = () => new ApiError(401, 'unauthorized', { headers: { 'WWW-Authenticate': 'Bearer' } });
 
 export const forbidden = () => new ApiError(403, 'forbidden');
 

@@ -150,9 +150,10 @@ t.test('an answer that is not in the document is noticed', async (t) => {
   t.throws(() => hold('GET', '/healthz', 200, {}), /must have required property 'status'/);
   t.throws(() => hold('GET', '/healthz', 204, {}), /this status is not declared/);
   t.throws(() => hold('GET', '/nowhere', 200, {}), /there is no such operation/);
-  t.throws(() => hold('GET', '/api/v1/keys', 401, { error: 'go away' }), /must be equal to one of/);
-  t.throws(() => hold('GET', '/api/v1/keys', 401, { error: 'unauthorized', why: 1 }), /additional properties/);
+  t.throws(() => hold('GET', '/api/v1/keys', 403, { error: 'go away' }), /must be equal to one of/);
+  t.throws(() => hold('GET', '/api/v1/keys', 403, { error: 'forbidden', why: 1 }), /additional properties/);
   t.throws(() => hold('GET', '/healthz', 200, { status: 'ok' }, new Headers()), /X-Request-Id is missing/);
+  t.throws(() => hold('GET', '/api/v1/keys', 401, { error: 'unauthorized' }), /WWW-Authenticate is missing/);
   t.throws(() => hold('GET', '/docs', 200, {}), /media type application\/json is not declared/);
 });
 

@@ -94,6 +94,7 @@ const headers = {
   RateLimit: header('What is left for this key (r), and in how many seconds it is full again (t).', '"key";r=99;t=1'),
   'RateLimit-Policy': header('How many requests (q) in how many seconds (w).', '"key";q=100;w=2'),
   'Retry-After': header('In how many seconds to ask again.', 1),
+  'WWW-Authenticate': header('What else than a key lets somebody in: the token of a login.', 'Bearer', true),
   'Idempotent-Replayed': header('`true` where this is the first answer once more.', 'true'),
 };
 

@@ -100,6 +100,7 @@ function inline(refusals: Refusal[], named: Record<string, JsonSchema>): JsonSch
     headers: {
       ...ref('X-Request-Id'),
       ...(isCounted ? { ...ref('RateLimit'), ...ref('RateLimit-Policy') } : {}),
+      ...(status === 401 ? ref('WWW-Authenticate') : {}),
       ...(status === 429 || status === 503 ? ref('Retry-After') : {}),
     },
     content: {
