@@ -13,7 +13,7 @@ export interface Secrets {
   encryptionKey: string;
   /** The key that is to take its place, in the same form. */
   nextEncryptionKey?: string;
-  /** The API key of the sandbox's first screen: it can send from the sandbox's own domain only. */
+  /** The API key of the sandbox's first screen: it can send from every domain of the admin's account. */
   sandboxKey?: string;
 }
 

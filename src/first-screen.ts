@@ -12,7 +12,7 @@ const sandboxDomain = 'example.test';
 /**
  * Makes sure that the sandbox has a verified domain and a key for it, over the same way that a user would go.
  *
- * @param known the key of an earlier start, used again while it is good
+ * @param known the key of an earlier start, or that such a start would have made: used again unless it was revoked
  */
 export async function prepareSandbox(node: SendwrightNode, known: string | undefined): Promise<string> {
   const { db, surroundings } = node;
@@ -27,21 +27,28 @@ export async function prepareSandbox(node: SendwrightNode, known: string | undef
       throw error;
     }));
   if (domain.status !== 'verified') await verify(db, accountId, domain.id, surroundings);
-  const good =
-    known !== undefined &&
-    (await keys.authenticate(db, known).then(
+  const isGood = async (key: string) =>
+    keys.authenticate(db, key).then(
       () => true,
       () => false,
-    ));
-  if (good) return known;
-  const created = await keys.create(db, accountId, {
+    );
+  if (known !== undefined && (await isGood(known))) return known;
+  const made = {
     name: 'sandbox (made at first start)',
-    scopes: ['send'],
+    scopes: ['send' as const],
     domains: [],
     expiresAt: null,
-  });
-  return created.key;
+  };
+  try {
+    return (await keys.create(db, accountId, made, known)).key;
+  } catch (error) {
+    // It was revoked, or another node that starts on this database has just made it.
+    if (known === undefined || !isTaken(error)) throw error;
+    return (await isGood(known)) ? known : (await keys.create(db, accountId, made)).key;
+  }
 }
+
+const isTaken = (error: unknown) => (error as { code?: string }).code === 'P2002';
 
 /**
  * Generates the password of an admin that has none, when everything else is up, so that no failed start has used it. It

@@ -1,4 +1,5 @@
 import type { Config } from './config.ts';
+import * as keys from './core/keys.ts';
 import { keyringIn, makeDataDir, readSecrets, unusableDataDir, writeSecrets } from './data-dir.ts';
 import { connectionsOf } from './database.ts';
 import { startEmbedded } from './db/embedded.ts';
@@ -74,7 +75,8 @@ async function lay(
     if (roles.has('mta')) await makeDataDir(dataDir);
     const keyring = keyringOf(encryptionKey, nextEncryptionKey);
     const foundation = { databaseUrl, alone: false, jwtSecret, keyring, log, onProgress: say };
-    return { foundation, sandboxKey: undefined };
+    // Nothing here outlives a container: without one that follows from what does, each start would make another.
+    return { foundation, sandboxKey: keys.derived(Buffer.from(jwtSecret)) };
   }
   const secrets = await readSecrets(dataDir);
   say('Starting PostgreSQL');

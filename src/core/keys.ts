@@ -5,6 +5,7 @@ import { type Part, taking } from '../db/part.ts';
 import { forbidden, notFound, unauthorized } from '../errors.ts';
 import type { ApiKey } from '../generated/prisma/client.ts';
 import { isId, newId } from '../ids.ts';
+import { deriveKey } from '../seal.ts';
 
 export const scopes = ['send', 'read'] as const;
 export type Scope = (typeof scopes)[number];
@@ -29,13 +30,24 @@ const prefix = 'sk_live_';
 const secretLength = 43;
 const shownLength = prefix.length + 4;
 
-/** Creates a key. The full value is in the answer and nowhere else: only its SHA-256 is stored. */
+/** The key that follows from this secret: whoever has that finds the same one again, as nothing keeps it. */
+export function derived(secret: Buffer): string {
+  const seed = deriveKey(secret, 'api key');
+  let round = 0;
+  return `${prefix}${inBase62(() => deriveKey(seed, String(round++)))}`;
+}
+
+/**
+ * Creates a key. The full value is in the answer and nowhere else: only its SHA-256 is stored.
+ *
+ * @param key what it is to be; random, where nothing says
+ */
 export async function create(
   db: Database,
   accountId: string,
   input: { name: string; scopes: Scope[]; domains: string[]; expiresAt: Date | null },
+  key: string = `${prefix}${inBase62(() => randomBytes(secretLength))}`,
 ): Promise<{ key: string; apiKey: ApiKey }> {
-  const key = `${prefix}${randomBase62(secretLength)}`;
   const apiKey = await db.prisma.apiKey.create({
     data: {
       id: newId(),
@@ -142,11 +154,11 @@ const digest = (key: string) => createHash('sha256').update(key).digest();
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 
 /** Uniform: bytes past the largest multiple of 62 are thrown away. */
-function randomBase62(length: number): string {
+function inBase62(bytes: () => Buffer): string {
   let text = '';
-  while (text.length < length) {
-    for (const byte of randomBytes(length)) {
-      if (byte < 248 && text.length < length) text += alphabet[byte % 62];
+  while (text.length < secretLength) {
+    for (const byte of bytes()) {
+      if (byte < 248 && text.length < secretLength) text += alphabet[byte % 62];
     }
   }
   return text;

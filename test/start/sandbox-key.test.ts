@@ -1,0 +1,22 @@
+import t from 'tap';
+import * as keys from '../../src/core/keys.ts';
+import { prepareSandbox } from '../../src/first-screen.ts';
+import { startTestNode } from '../support/node.ts';
+
+t.test('each start on a database of its own shows the same key, however many begin at once', async (t) => {
+  const node = await startTestNode(t);
+  const { accountId } = node.admin;
+  const before = (await keys.list(node.db, accountId)).length;
+  const known = keys.derived(Buffer.from('a secret of 32 characters or more'));
+  t.match(known, /^sk_live_[0-9A-Za-z]{43}$/);
+  t.not(known, keys.derived(Buffer.from('another secret of 32 characters..')));
+  t.same(await Promise.all([1, 2, 3].map(() => prepareSandbox(node, known))), [known, known, known]);
+  t.equal(await prepareSandbox(node, known), known);
+  const [made, ...others] = await keys.list(node.db, accountId);
+  t.equal(others.length, before);
+
+  await keys.revoke(node.db, accountId, made?.id ?? '');
+  const other = await prepareSandbox(node, known);
+  t.not(other, known, 'what was revoked stays so');
+  t.equal((await keys.authenticate(node.db, other)).accountId, accountId);
+});
