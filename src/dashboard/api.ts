@@ -93,7 +93,7 @@ const askedAfter = new Map<Query, Promise<void>>();
  * would be the last, and any other begin anew, so that a page which changes faster than it is answered would show nothing new.
  */
 export async function askAgain(isConcerned: (query: Query) => boolean = () => true): Promise<void> {
-  const asked = queries.getQueryCache().findAll({ predicate: isConcerned, fetchStatus: 'fetching' });
+  const asked = queries.getQueryCache().findAll({ predicate: isConcerned, fetchStatus: 'fetching', type: 'active' });
   const isElse = (query: Query) => isConcerned(query) && !asked.includes(query);
   await Promise.all([...asked.map(askAfter), queries.invalidateQueries({ predicate: isElse })]);
 }
