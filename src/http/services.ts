@@ -1,9 +1,9 @@
 import type { Installation } from '../core/doctor.ts';
 import type { FreshBodies } from '../core/fresh-bodies.ts';
 import type { PlanName } from '../core/plans.ts';
+import type { Surroundings } from '../core/record-checks.ts';
 import type { TokenKeys } from '../core/service-secrets.ts';
 import type { ProviderOf } from '../core/stats.ts';
-import type { Surroundings } from '../core/record-checks.ts';
 import type { Database } from '../db/client.ts';
 import type { PrivateNetworks } from '../ip.ts';
 import type { Logger } from '../log.ts';
