@@ -175,7 +175,7 @@ function canonical(text: string): string | null {
   if (isIP(text) === 0 || text.includes('%')) return null;
   if (!isIPv6(text)) return text;
   // ipaddr.js takes ::10.1.2.3 for an IPv4-mapped address, and the system does not. Nobody has one of those any more.
-  if (/^::[\d.]*\.[\d.]*$/.test(text)) return null;
+  if (text.startsWith('::') && text.includes('.') && !text.includes(':', 2)) return null;
   const address = ipaddr.IPv6.parse(text);
   return address.isIPv4MappedAddress() ? address.toIPv4Address().toString() : address.toRFC5952String();
 }
