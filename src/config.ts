@@ -227,10 +227,9 @@ function doorsOf({ roles, http, smtp, ports, metrics }: Config): Door[] {
 
 /** Of a port that this node has taken itself it would say that another program has it. */
 function refusePortTwice(config: Config): void {
-  for (const [index, { name, host, port }] of doorsOf(config).entries()) {
-    const other = doorsOf(config)
-      .slice(0, index)
-      .find((one) => one.port === port && overlap(one.host, host));
+  const doors = doorsOf(config);
+  for (const [index, { name, host, port }] of doors.entries()) {
+    const other = doors.slice(0, index).find((one) => one.port === port && overlap(one.host, host));
     if (other) throw new ConfigError(`${name} must be another port than ${other.name}, not ${port}`);
   }
 }

@@ -3,7 +3,7 @@ import { constants } from 'node:fs';
 import { access, chmod, link, mkdir, open, readdir, readFile, rename, stat, unlink } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { type Keyring, keyringOf } from './seal.ts';
-import { StartError } from './start-error.ts';
+import { oneLine, StartError } from './start-error.ts';
 
 /** Generated once into DATA_DIR, readable by its owner alone. */
 export interface Secrets {
@@ -70,6 +70,10 @@ export function keyringIn({ encryptionKey, nextEncryptionKey }: Secrets): Keyrin
 export function unusableDataDir(dataDir: string, { message }: Error): StartError {
   return new StartError(`DATA_DIR ${dataDir} cannot be used (${message}): set it to a folder that this user can write`);
 }
+
+/** The same for one of starting the embedded server: those that are not the file system's are one line for the operator already. */
+export const unusableEmbedded = (dataDir: string, error: NodeJS.ErrnoException): StartError =>
+  error.syscall === undefined ? new StartError(oneLine(error.message)) : unusableDataDir(dataDir, error);
 
 /** Rights of group and others. Whoever may write in the folder could put secrets of his own there. */
 const [writable, any] = [0o022, 0o077];

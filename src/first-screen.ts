@@ -4,6 +4,7 @@ import { giveFirstPassword } from './core/accounts.ts';
 import * as domains from './core/domains.ts';
 import * as keys from './core/keys.ts';
 import { verify } from './core/verification.ts';
+import { codeOf } from './db/client.ts';
 import type { SendwrightNode } from './node.ts';
 
 /** The sandbox's own sending domain, so that the first email needs no set-up. */
@@ -43,12 +44,10 @@ export async function prepareSandbox(node: SendwrightNode, known: string | undef
     return (await keys.create(db, accountId, made, known)).key;
   } catch (error) {
     // It was revoked, or another node that starts on this database has just made it.
-    if (known === undefined || !isTaken(error)) throw error;
+    if (known === undefined || codeOf(error) !== 'P2002') throw error;
     return (await isGood(known)) ? known : (await keys.create(db, accountId, made)).key;
   }
 }
-
-const isTaken = (error: unknown) => (error as { code?: string }).code === 'P2002';
 
 /**
  * Generates the password of an admin that has none, when everything else is up, so that no failed start has used it. It

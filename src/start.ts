@@ -1,6 +1,6 @@
 import type { Config } from './config.ts';
 import * as keys from './core/keys.ts';
-import { keyringIn, makeDataDir, readSecrets, unusableDataDir, writeSecrets } from './data-dir.ts';
+import { keyringIn, makeDataDir, readSecrets, unusableEmbedded, writeSecrets } from './data-dir.ts';
 import { connectionsOf } from './database.ts';
 import { startEmbedded } from './db/embedded.ts';
 import { firstPassword, firstScreen, prepareSandbox } from './first-screen.ts';
@@ -84,10 +84,9 @@ async function lay(
   const starting = startEmbedded({ dataDir, password: secrets.databasePassword, log, onProgress: say, settings });
   // Before it is up: a signal in the middle of the start takes the server down again.
   stops.push(async () => (await starting).stop());
-  const postgres = await starting.catch((error: NodeJS.ErrnoException) => {
+  const postgres = await starting.catch((error: Error) => {
     stops.pop();
-    // The other errors that it has are one line for the operator already.
-    throw error.syscall === undefined ? new StartError(oneLine(error.message)) : unusableDataDir(dataDir, error);
+    throw unusableEmbedded(dataDir, error);
   });
   const foundation = {
     databaseUrl: postgres.url,

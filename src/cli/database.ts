@@ -2,13 +2,13 @@ import { lstatSync } from 'node:fs';
 import { constants } from 'node:os';
 import { join } from 'node:path';
 import { type Config, ConfigError, readConfig } from '../config.ts';
-import { keyringIn, readSecrets, type Secrets, unusableDataDir } from '../data-dir.ts';
+import { keyringIn, readSecrets, type Secrets, unusableEmbedded } from '../data-dir.ts';
 import { connect, type Database } from '../db/client.ts';
 import { runningUrl, startEmbedded } from '../db/embedded.ts';
 import { migrate, schemaOf } from '../db/migrate.ts';
 import { silentLog } from '../log.ts';
 import { type Keyring, keyringOf } from '../seal.ts';
-import { oneLine, StartError } from '../start-error.ts';
+import { StartError } from '../start-error.ts';
 
 type Env = Record<string, string | undefined>;
 type Say = (sentence: string) => void;
@@ -70,7 +70,7 @@ export function hasEmbedded(dataDir: string): boolean {
   try {
     return lstatSync(join(dataDir, 'postgres'), { throwIfNoEntry: false }) !== undefined;
   } catch (error) {
-    throw unusable(dataDir, error as Error);
+    throw unusableEmbedded(dataDir, error as Error);
   }
 }
 
@@ -116,7 +116,7 @@ export async function onEmbedded<T>(
   const running = runningIn(dataDir, password);
   if (running) return work(running, true);
   const starting = startEmbedded({ dataDir, password, log: silentLog, onProgress: say }).catch((error: Error) => {
-    throw unusable(dataDir, error);
+    throw unusableEmbedded(dataDir, error);
   });
   // A server of its own must not outlive a command that is interrupted, not even while it starts.
   let isInterrupted = false;
@@ -144,10 +144,6 @@ function runningIn(dataDir: string, password: string): string | undefined {
   try {
     return runningUrl(dataDir, password);
   } catch (error) {
-    throw unusable(dataDir, error as Error);
+    throw unusableEmbedded(dataDir, error as Error);
   }
 }
-
-/** As a start says it: why the embedded database cannot be used is for the operator to mend. */
-const unusable = (dataDir: string, error: NodeJS.ErrnoException): StartError =>
-  error.syscall === undefined ? new StartError(oneLine(error.message)) : unusableDataDir(dataDir, error);

@@ -63,7 +63,7 @@ async function checkOwnership(domain: Domain, where: Surroundings): Promise<Chec
 }
 
 /** A DKIM key, and where its record is to be. */
-export interface CheckedKey {
+interface CheckedKey {
   record: domains.DnsRecord;
   selector: string;
   publicKey: string;
@@ -148,7 +148,7 @@ async function checkSpf(domain: Domain, where: Surroundings): Promise<Check> {
   return report(record, texts, null);
 }
 
-export interface LookedUp {
+interface LookedUp {
   texts: string[];
   /** Nobody knows what is there: the name server did not say. */
   failed: boolean;

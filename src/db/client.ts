@@ -159,7 +159,7 @@ async function alone<T>(pool: pg.Pool, work: (session: Sql) => Promise<T>, state
 const isSilence = (error: unknown): error is Error =>
   error instanceof Error && /Query read timeout/i.test(error.message);
 
-/** What PostgreSQL or the system calls this error; empty when neither does. */
+/** What PostgreSQL, Prisma or the system calls this error; empty when none does. */
 export function codeOf(error: unknown): string {
   const code = (error as { code?: unknown } | null)?.code;
   return typeof code === 'string' ? code : '';
