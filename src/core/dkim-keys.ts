@@ -40,7 +40,7 @@ export async function rotate(
   domainId: string,
   rotation: Rotation,
   keys: { keyring: Keyring },
-): Promise<DkimKey> {
+): Promise<void> {
   const domain = await domains.get(db, accountId, domainId);
   const selector = rotation.selector ?? `sw${randomBytes(4).toString('hex')}`;
   if (`${selector}._domainkey.${domain.domain}`.length > 253)
@@ -51,17 +51,18 @@ export async function rotate(
   );
   if (selector === domain.dkimSelector || staying.some((key) => key.selector === selector))
     throw invalidRequest('selector: is in use for another key of this domain');
-  const [row] = await db.transaction(async (tx) => {
+  await db.transaction(async (tx) => {
     // Locks the row: of two rotations at once, the second takes the place of the first.
-    await tx.query({
-      text: `UPDATE domains SET checks = 0, next_check_at = now() + make_interval(secs => $2) WHERE id = $1`,
+    const locked = await tx.query({
+      text: `UPDATE domains SET checks = 0, next_check_at = now() + make_interval(secs => $2) WHERE id = $1 RETURNING 1`,
       values: [domainId, firstCheckMs / 1_000],
     });
+    if (locked.length === 0) throw notFound();
     await tx.query({
       text: `DELETE FROM dkim_keys WHERE domain_id = $1 AND algorithm = $2::dkim_algorithm AND status = 'pending'`,
       values: [domainId, pair.algorithm],
     });
-    return tx.query<{ id: string }>({
+    const made = await tx.query({
       text: `INSERT INTO dkim_keys (id, account_id, domain_id, selector, algorithm, private_key, public_key)
              SELECT $1, account_id, id, $4, $5::dkim_algorithm, $6, $7 FROM domains WHERE id = $2 AND account_id = $3
              ON CONFLICT DO NOTHING RETURNING id`,
@@ -76,9 +77,8 @@ export async function rotate(
         pair.publicKey,
       ],
     });
+    if (made.length === 0) throw invalidRequest('selector: is in use for another key of this domain');
   });
-  if (!row) throw invalidRequest('selector: is in use for another key of this domain');
-  return get(db, accountId, row.id);
 }
 
 async function pairFor({ algorithm, privateKey }: Rotation) {
@@ -95,7 +95,7 @@ async function pairFor({ algorithm, privateKey }: Rotation) {
 }
 
 /** @throws ApiError 404 */
-export async function get(db: Database, accountId: string, id: string): Promise<DkimKey> {
+async function get(db: Database, accountId: string, id: string): Promise<DkimKey> {
   const key = isId(id) ? await db.prisma.dkimKey.findFirst({ where: { id, accountId } }) : null;
   if (!key) throw notFound();
   return key;
