@@ -11,29 +11,46 @@ import { counted, table } from './table.ts';
 const heads = ['SITE', 'QUEUED', 'DEFERRED', 'IN FLIGHT', 'CONNECTIONS', 'STATE'];
 
 function row(standing: destinations.Standing): (string | number)[] {
-  const { site, queued, deferred, running, connections, mostConnections, pausedAt, reason, waitingFor } = standing;
-  const state = pausedAt ? 'paused' : (reason ?? waitingFor ?? 'open');
-  return [site, queued, deferred, running, `${connections}/${mostConnections}`, state];
+  const { site, queued, deferred, running, connections, mostConnections, state, reason, waitingFor } = standing;
+  const words = state === 'paused' ? state : (reason ?? waitingFor ?? 'open');
+  return [site, queued, deferred, running, `${connections}/${mostConnections}`, words];
+}
+
+function text(found: destinations.Standing[], count: number): string {
+  const more = count - found.length;
+  const rest = `\n${counted(more, 'more is', 'more are')} there: see --limit, --q and --state.`;
+  return (
+    table(heads, found.map(row), more > 0 ? 'None was asked for.' : 'There is none.') +
+    (found.length > 0 && more > 0 ? rest : '')
+  );
 }
 
 export const listQueue: Command = {
   summary: 'where mail goes, and what waits for it',
   help: [
-    'Usage: sendwright queue list [--limit <n>]',
+    'Usage: sendwright queue list [--limit <n>] [--q <part of a name>] [--state paused|backing_off|slowed|open]',
     '',
     'Every site that mail waits for, that was sent to within the hour or that is paused; those with most waiting first.',
+    'Without --limit the first hundred.',
   ].join('\n'),
-  options: { limit: { type: 'string' } },
+  options: { limit: { type: 'string' }, q: { type: 'string' }, state: { type: 'string' } },
   async run(env, say, given) {
-    const { limit } = read(destinationQuery, { limit: textOf(given, 'limit') ?? '100' });
+    const { q: part, ...wanted } = read(destinationQuery, {
+      limit: textOf(given, 'limit') ?? '100',
+      q: textOf(given, 'q'),
+      state: textOf(given, 'state'),
+    });
     return withDatabase(env, say, async ({ db }) => {
-      const [found, onHoldSince] = await Promise.all([destinations.list(db, { limit }), hold.find(db)]);
+      const [{ destinations: found, count }, onHoldSince] = await Promise.all([
+        destinations.list(db, { part, ...wanted }),
+        hold.find(db),
+      ]);
       const held = onHoldSince
         ? `The service is on hold since ${onHoldSince.toISOString()}: nothing is sent until sendwright release.\n`
         : '';
       return {
-        json: { on_hold_since: onHoldSince, destinations: found.map(present.destination) },
-        text: held + table(heads, found.map(row), limit === 0 ? 'None was asked for.' : 'Nothing waits.'),
+        json: { on_hold_since: onHoldSince, count, destinations: found.map(present.destination) },
+        text: held + text(found, count),
       };
     });
   },

@@ -27,6 +27,7 @@ import type {
   LogInBody,
   PageQuery,
   PartQuery,
+  PublishTemplateBody,
   ReleaseEmailBody,
   RenderTemplateBody,
   ReplayWebhookBody,
@@ -238,7 +239,7 @@ export interface Operations {
   /** Remove a template */
   removeTemplate: { answer: { /** What was done, for a person. */ message: string } };
   /** Publish a template */
-  publishTemplate: { answer: { template: Template } };
+  publishTemplate: { body: PublishTemplateBody; answer: { template: Template } };
   /** Render a template */
   renderTemplate: { body: RenderTemplateBody; answer: RenderedTemplate };
   /** List suppressions */
@@ -442,6 +443,7 @@ export interface Operations {
     query: ListDestinationsQuery;
     answer: {
       /** The sites. */ destinations: Destination[];
+      /** How many there are in all, of those that were asked for. */ count: number;
       /** By pool; empty where the system chooses the address. */ sending_ips: SendingAddress[];
     };
   };

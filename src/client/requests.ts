@@ -110,6 +110,11 @@ export interface PageQuery {
 
 export type ChangeTemplateBody = Partial<CreateTemplateBody>;
 
+export interface PublishTemplateBody {
+  /** The template's `updated_at` as you saw it: it is published only if nobody has changed it since. Omitted: whatever the draft says. */
+  updated_at?: string | null;
+}
+
 export interface RenderTemplateBody {
   /** The values of its variables, by key. */ variables?: Record<string, string | number | null> | null;
   /** Which to render; `draft` where it is omitted. */ version?: 'draft' | 'published' | null;
@@ -234,6 +239,8 @@ export interface ExamineQuery {
 }
 
 export interface ListDestinationsQuery {
+  /** A part of the name of the site, or of a domain whose mail it takes. */ q?: string;
+  /** Only those of which this is the state. */ state?: 'paused' | 'backing_off' | 'slowed' | 'open';
   /** How many to answer with. Above 100 it is taken as 100. */ limit?: number;
   /** How many to leave out, from those with most waiting on. */ offset?: number;
 }

@@ -41,8 +41,8 @@ export class Templates extends Resource {
   }
 
   /** From now on emails are made from the draft as it is. */
-  publish(id: string, options?: CallOptions) {
-    return this.call('publishTemplate', { param: id }, options);
+  publish(id: string, body: requests.PublishTemplateBody = {}, options?: CallOptions) {
+    return this.call('publishTemplate', { param: id, body }, options);
   }
 
   /** What an email would say. Nothing is sent. */

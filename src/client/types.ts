@@ -494,6 +494,8 @@ export interface Destination {
   /** Whose servers these are: a provider such as `Google`, the domain of the MX host, or the destination itself. Its destinations are limited together. */
   site: string;
   /** Domains whose mail it takes: up to fifty that were sent to lately. */ destinations: string[];
+  /** How mail goes just now: `paused` by an operator; `backing_off`: nothing is tried until `backoff_until`; `slowed`: with fewer connections than it may have, for `reason`; else `open`. */
+  state: 'paused' | 'backing_off' | 'slowed' | 'open';
   /** Recipients that are due or being delivered. */ queued: number;
   /** Recipients that wait for another attempt, or for the site. */ deferred: number;
   /** When the first of those is tried. */ next_attempt_at: string | null;

@@ -122,7 +122,10 @@ export async function find(db: Database, name: string | null): Promise<Account> 
     orderBy: { id: 'asc' },
     include: { account: true },
   });
-  if (!user) throw new ApiError(404, 'not found', { detail: `account: there is none called ${name ?? 'admin'}` });
+  if (!user)
+    throw new ApiError(404, 'not found', {
+      detail: `account: there is none called ${JSON.stringify(name ?? 'admin')}`,
+    });
   return user.account;
 }
 

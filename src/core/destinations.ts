@@ -20,8 +20,14 @@ export interface Report {
   lastSuccessAt: Date | null;
 }
 
+/** How mail for a site goes just now, the gravest that holds; without anything said against it a site that has not grown yet is open. */
+export const states = ['paused', 'backing_off', 'slowed', 'open'] as const;
+
+export type State = (typeof states)[number];
+
 /** A site as all nodes together see it, and what waits for it. */
 export interface Standing extends Omit<Report, 'waiting'> {
+  state: State;
   /** Recipients that are due or in the hands of a node. */
   queued: number;
   /** Recipients that wait for another attempt, or for the site. */
@@ -86,21 +92,52 @@ export async function report(db: Database, nodeId: string, reports: Report[], go
 /** A site is everybody's, a recipient is some account's, and may be erased. */
 const withoutAddresses = (reply: string) => reply.replace(/[^\s<>@]{1,64}@[^\s<>@]{1,255}/g, '…');
 
-/** Every site that mail waits for, was sent to within the hour, or that is paused; those with most waiting first. */
-export async function list(db: Database, page: { limit: number; offset?: number }): Promise<Standing[]> {
-  return stand(db, page, null);
+/** Which sites are wanted; what is not given may be any. */
+export interface Wanted {
+  /** A part of the site's name, or of a domain's whose mail it takes; in any case. */
+  part?: string | undefined;
+  state?: State | undefined;
+}
+
+/**
+ * Every site that mail waits for, was sent to within the hour, or that is paused; those with most waiting first.
+ *
+ * @returns one page of them, and how many there are in all
+ */
+export async function list(
+  db: Database,
+  { limit, offset = 0, ...wanted }: Wanted & { limit: number; offset?: number },
+): Promise<{ destinations: Standing[]; count: number }> {
+  const filter = {
+    text: `($2::text IS NULL OR strpos(lower(site), $2) > 0 OR EXISTS (SELECT FROM unnest(destinations) d WHERE strpos(lower(d), $2) > 0))
+       AND ($3::text IS NULL OR state = $3)`,
+    values: [wanted.part?.toLowerCase() ?? null, wanted.state ?? null],
+  };
+  // Without a site it is the count alone: of a page behind the last.
+  const rows = await stand<(Standing | { site: null }) & { count: number }>(db, filter, {
+    text: `SELECT one.*, total.count FROM (SELECT count(*)::int FROM found) total
+             LEFT JOIN (SELECT * FROM found ORDER BY queued + deferred DESC, site LIMIT $4 OFFSET $5) one ON true
+            ORDER BY queued + deferred DESC, site`,
+    values: [limit, offset],
+  });
+  return { destinations: rows.filter((row) => row.site !== null), count: rows[0]?.count ?? 0 };
 }
 
 /** One, by its own name or by that of a domain whose mail it takes; what nothing was sent to lately has nothing to tell. */
 export async function find(db: Database, name: string): Promise<Standing> {
   const asked = nameOf(name);
-  const [found] = await stand(db, { limit: 1 }, asked);
+  const [found] = await stand<Standing>(
+    db,
+    { text: 'site = $2 OR $2 = ANY (destinations)', values: [asked] },
+    { text: 'SELECT * FROM found ORDER BY site = $2 DESC, queued + deferred DESC, site LIMIT 1' },
+  );
   if (found) return found;
   const nothing = { running: 0, connections: 0, mostConnections: 0, queued: 0, deferred: 0 };
   const unknown = { perMinute: null, backoffUntil: null, reason: null, lastReply: null, lastSuccessAt: null };
   return {
     site: asked,
     destinations: [asked],
+    state: 'open',
     ...nothing,
     ...unknown,
     nextAttemptAt: null,
@@ -145,12 +182,16 @@ export function domainOf(name: string): string | null {
   }
 }
 
-async function stand(
+/**
+ * @param filter which sites are found, by their columns; its values are `$2` and on
+ * @param from what is asked of those that were `found`; its values follow
+ */
+async function stand<Row>(
   db: Database,
-  { limit, offset = 0 }: { limit: number; offset?: number },
-  name: string | null,
-): Promise<Standing[]> {
-  return db.query<Standing>({
+  filter: { text: string; values: unknown[] },
+  from: { text: string; values?: unknown[] },
+): Promise<Row[]> {
+  return db.query<Row>({
     text: `WITH reported AS (
              SELECT site, array_agg(DISTINCT d) FILTER (WHERE d IS NOT NULL) AS destinations, running, connections, most_connections, per_minute, backoff_until,
                     reason, last_reply, last_success_at
@@ -167,7 +208,7 @@ async function stand(
            alike AS MATERIALIZED (
              SELECT r.destination, r.waiting_for, count(*) FILTER (WHERE r.next_attempt_at <= now()) AS queued,
                     count(*) FILTER (WHERE r.next_attempt_at > now()) AS deferred,
-                    min(r.next_attempt_at) FILTER (WHERE r.next_attempt_at > now() AND r.next_attempt_at < $2) AS next_attempt_at
+                    min(r.next_attempt_at) FILTER (WHERE r.next_attempt_at > now() AND r.next_attempt_at < $1) AS next_attempt_at
                FROM recipients r
               WHERE ((r.job_id IS NULL AND r.next_attempt_at IS NOT NULL) OR r.job_id IS NOT NULL) AND r.next_attempt_at IS NOT NULL
                 AND (r.job_id IS NOT NULL OR r.next_attempt_at <= now() OR r.attempts > 0 OR r.waiting_for IS NOT NULL)
@@ -179,18 +220,21 @@ async function stand(
            waiting AS (
              SELECT site, sum(queued)::int AS queued, sum(deferred)::int AS deferred, min(next_attempt_at) AS next_attempt_at,
                     (array_agg(DISTINCT destination))[1:50] AS destinations
-               FROM by_site GROUP BY site)
-           SELECT site, coalesce(reported.destinations, waiting.destinations, ARRAY[site]) AS destinations, coalesce(reported.running, 0) AS running,
-                  coalesce(reported.connections, 0) AS connections, coalesce(reported.most_connections, 0) AS "mostConnections",
-                  reported.per_minute AS "perMinute", CASE WHEN reported.backoff_until > now() THEN reported.backoff_until END AS "backoffUntil",
-                  reported.reason, reported.last_reply AS "lastReply", reported.last_success_at AS "lastSuccessAt",
-                  coalesce(waiting.queued, 0) AS queued, coalesce(waiting.deferred, 0) AS deferred, waiting.next_attempt_at AS "nextAttemptAt",
-                  reasons.waiting_for AS "waitingFor",
-                  o.paused_at AS "pausedAt"
-             FROM reported FULL JOIN waiting USING (site) FULL JOIN (SELECT name AS site, paused_at FROM destination_orders WHERE paused_at IS NOT NULL) o USING (site)
-             LEFT JOIN reasons USING (site)
-            WHERE $3::text IS NULL OR site = $3 OR $3 = ANY (coalesce(reported.destinations, waiting.destinations))
-            ORDER BY site = $3 DESC, coalesce(waiting.queued, 0) + coalesce(waiting.deferred, 0) DESC, site LIMIT $1 OFFSET $4`,
-    values: [limit, pausedUntil, name, offset],
+               FROM by_site GROUP BY site),
+           every_one AS (
+             SELECT site, coalesce(reported.destinations, waiting.destinations, ARRAY[site]) AS destinations, coalesce(reported.running, 0) AS running,
+                    coalesce(reported.connections, 0) AS connections, coalesce(reported.most_connections, 0) AS "mostConnections",
+                    reported.per_minute AS "perMinute", CASE WHEN reported.backoff_until > now() THEN reported.backoff_until END AS "backoffUntil",
+                    reported.reason, reported.last_reply AS "lastReply", reported.last_success_at AS "lastSuccessAt",
+                    coalesce(waiting.queued, 0) AS queued, coalesce(waiting.deferred, 0) AS deferred, waiting.next_attempt_at AS "nextAttemptAt",
+                    reasons.waiting_for AS "waitingFor", o.paused_at AS "pausedAt",
+                    CASE WHEN o.paused_at IS NOT NULL THEN 'paused' WHEN reported.backoff_until > now() THEN 'backing_off'
+                         WHEN reported.reason IS NOT NULL AND reported.connections < reported.most_connections THEN 'slowed' ELSE 'open' END AS state
+               FROM reported FULL JOIN waiting USING (site)
+               FULL JOIN (SELECT name AS site, paused_at FROM destination_orders WHERE paused_at IS NOT NULL) o USING (site)
+               LEFT JOIN reasons USING (site)),
+           found AS (SELECT * FROM every_one WHERE ${filter.text})
+           ${from.text}`,
+    values: [pausedUntil, ...filter.values, ...(from.values ?? [])],
   });
 }

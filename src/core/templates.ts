@@ -1,5 +1,5 @@
 import { codeOf, type Database, type Sql } from '../db/client.ts';
-import { invalidRequest, notFound } from '../errors.ts';
+import { conflict, invalidRequest, notFound } from '../errors.ts';
 import { isId, newId } from '../ids.ts';
 import { compile, refusePlaceholders, render, type TemplateContent, TemplateError } from '../mail/template.ts';
 
@@ -124,9 +124,16 @@ export async function remove(db: Database, accountId: string, id: string): Promi
 /**
  * Makes the draft what emails are sent with from now on.
  *
- * @throws ApiError 404, or 400 when the draft has neither html nor text, or holds what only looks like a placeholder
+ * @param seen when the template had changed last as whoever publishes it saw it; null: whatever the draft says now
+ * @throws ApiError 404; 409 when it has changed since then; 400 when the draft has neither html nor text, or holds what only
+ * looks like a placeholder
  */
-export async function publish(db: Database, accountId: string, id: string): Promise<Template> {
+export async function publish(
+  db: Database,
+  accountId: string,
+  id: string,
+  seen: Date | null = null,
+): Promise<Template> {
   if (!isId(id)) throw notFound();
   const { draft } = await get(db, accountId, id);
   // What is written now was looked at then; what is older was not.
@@ -135,10 +142,13 @@ export async function publish(db: Database, accountId: string, id: string): Prom
   const published = await db.query({
     text: `UPDATE templates SET published = draft, published_at = now()
             WHERE account_id = $1 AND id = $2 AND coalesce(draft->>'html', '') || coalesce(draft->>'text', '') <> ''
+              AND ($3::timestamptz IS NULL OR updated_at = $3)
             RETURNING id`,
-    values: [accountId, id],
+    values: [accountId, id, seen],
   });
   const template = await get(db, accountId, id);
+  if (published.length === 0 && seen && template.updatedAt.getTime() !== seen.getTime())
+    throw conflict('the template has changed since then: look at what it says now before it is published');
   if (published.length === 0) throw invalidRequest('html: html or text is required before a template is published');
   return template;
 }

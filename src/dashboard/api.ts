@@ -71,8 +71,8 @@ export const queries: QueryClient = new QueryClient({
   mutationCache: new MutationCache({
     onError: (error) => {
       noticeEnd(error);
-      // Somebody else removed it, and this page still shows it.
-      if (isStatus(error, 404)) void askAgain();
+      // Somebody else removed or changed it, and this page still shows it as it was.
+      if (isStatus(error, 404) || isStatus(error, 409)) void askAgain();
     },
   }),
   defaultOptions: {

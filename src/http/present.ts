@@ -341,6 +341,7 @@ export function destination(row: Standing) {
   return {
     site: row.site,
     destinations: row.destinations,
+    state: row.state,
     queued: row.queued,
     deferred: row.deferred,
     next_attempt_at: iso(row.nextAttemptAt),

@@ -10,7 +10,7 @@ import {
   type TemplateContent,
 } from '../mail/template.ts';
 import { templateVariables } from './template-use.ts';
-import { label, line, list, oneOf, oneOrMore, text } from './validation.ts';
+import { label, line, list, oneOf, oneOrMore, text, timestamp } from './validation.ts';
 
 const mostVariables = 50;
 const longestFallback = 2_000;
@@ -102,6 +102,14 @@ export const templateChanges = z.object({ name: name.optional(), ...content });
 export const previewRequest = z.object({
   variables: templateVariables.nullish().describe('The values of its variables, by key.'),
   version: oneOf(['draft', 'published']).nullish().describe('Which to render; `draft` where it is omitted.'),
+});
+
+export const publishRequest = z.object({
+  updated_at: timestamp
+    .nullish()
+    .describe(
+      "The template's `updated_at` as you saw it: it is published only if nobody has changed it since. Omitted: whatever the draft says.",
+    ),
 });
 
 /** The members of the content that were given; null as what an empty template has. */

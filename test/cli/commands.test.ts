@@ -291,6 +291,23 @@ t.test('queue: what is said about a destination is what nodes go by', async (t) 
   t.match(await known(), { paused_at: String });
   t.match(await sendwright(env, 'queue', 'list'), { code: 0, printed: new RegExp(`^${name} .* paused$`, 'm') });
   t.match(await sendwright(env, 'queue', 'list', '--limit', '0'), { code: 0, printed: /^None was asked for\.$/ });
+  const part = name.slice(0, -5).toUpperCase();
+  t.match(await told(env, 'queue', 'list', '--q', part, '--state', 'paused'), {
+    count: 1,
+    destinations: [{ site: name }],
+  });
+  t.match(await told(env, 'queue', 'list', '--q', part, '--state', 'open'), { code: 0, count: 0, destinations: [] });
+  t.match(await sendwright(env, 'queue', 'list', '--q', 'nowhere'), { code: 0, printed: /^There is none\.$/ });
+  t.match(await sendwright(env, 'queue', 'list', '--state', 'gone'), {
+    code: 2,
+    said: /state: must be one of paused, /,
+  });
+  const other = `other.${name}`;
+  await told(env, 'queue', 'pause', other);
+  t.match(await sendwright(env, 'queue', 'list', '--q', name, '--limit', '1'), {
+    printed: /\n1 more is there: see --limit, --q and --state\.$/,
+  });
+  await told(env, 'queue', 'resume', other);
   t.match(await told(env, 'queue', 'flush', name), { code: 0, flushed: 0 });
   t.match(await told(env, 'queue', 'resume', name), { code: 0, destination: { paused_at: null } });
   t.equal(await known(), undefined);

@@ -1,6 +1,6 @@
 import t from 'tap';
 import * as orders from '../../src/core/destination-orders.ts';
-import { domainsOf, find, pausedUntil, type Report, report } from '../../src/core/destinations.ts';
+import { domainsOf, find, list, pausedUntil, type Report, report } from '../../src/core/destinations.ts';
 import * as nodes from '../../src/core/nodes.ts';
 import { newId } from '../../src/ids.ts';
 import { buildSender } from '../support/build.ts';
@@ -64,3 +64,50 @@ t.test('a name stands for the domains of its site', async (t) => {
   for (const order of orders.orderNames)
     await t.rejects(orders.give(db, 'Gone', order), { message: 'not found' }, order);
 });
+
+t.test(
+  'the list is filtered by how mail goes and by a part of a name, and counts what is on other pages',
+  async (t) => {
+    const db = await openDatabase(t);
+    const id = newId();
+    await nodes.register(db, { id, hostname: 'test', roles: ['mta'] }, false);
+    const away = { backoffUntil: new Date(Date.now() + 60_000), reason: 'it is away', connections: 0 };
+    await report(db, id, [
+      { ...quiet, site: 'Big', destinations: ['a.test', 'b.test'], connections: 5, reason: 'what was said before' },
+      { ...quiet, site: 'Small', destinations: ['c.test'], reason: 'the server wanted less' },
+      { ...quiet, site: 'new.test', destinations: ['new.test'] },
+      { ...quiet, site: 'away.test', destinations: [], ...away },
+      { ...quiet, site: 'stopped.test', destinations: ['100%_.test'], ...away },
+    ]);
+    await orders.pause(db, 'stopped.test');
+    await orders.pause(db, 'idle.test');
+    const sites = async (wanted: Parameters<typeof list>[1]) => {
+      const { destinations, count } = await list(db, wanted);
+      return [destinations.map(({ site }) => site), count];
+    };
+    const all = ['Big', 'Small', 'away.test', 'idle.test', 'new.test', 'stopped.test'];
+    const [everything, count] = await sites({ limit: 100 });
+    t.same([(everything as string[]).toSorted(), count], [all, 6]);
+    t.same(await sites({ limit: 2, offset: 4 }), [(everything as string[]).slice(4), 6]);
+    t.same(await sites({ limit: 2, offset: 6 }), [[], 6], 'behind the last page');
+    t.same(await sites({ limit: 0 }), [[], 6]);
+    t.same(await sites({ limit: 100, state: 'paused' }), [['idle.test', 'stopped.test'], 2]);
+    t.same(await sites({ limit: 1, state: 'paused' }), [['idle.test'], 2]);
+    t.same(await sites({ limit: 100, state: 'backing_off' }), [['away.test'], 1]);
+    t.same(await sites({ limit: 100, state: 'slowed' }), [['Small'], 1]);
+    t.same((await list(db, { limit: 100, state: 'open' })).destinations.map(({ site }) => site).toSorted(), [
+      'Big',
+      'new.test',
+    ]);
+    for (const [part, site] of [
+      ['B.TES', 'Big'],
+      ['mal', 'Small'],
+      ['%_', 'stopped.test'],
+      ['IDLE', 'idle.test'],
+    ] as const)
+      t.same(await sites({ limit: 100, part }), [[site], 1], part);
+    t.same(await sites({ limit: 100, part: 'stopped', state: 'open' }), [[], 0]);
+    t.equal((await find(db, 'stopped.test')).state, 'paused');
+    t.equal((await find(db, 'unknown.test')).state, 'open');
+  },
+);

@@ -114,6 +114,23 @@ t.test('setting up with the dashboard', inBrowser, async (t) => {
     await page.getByRole('heading', { name: 'Templates', level: 1 }).waitFor();
   });
 
+  t.test('what another tab has saved since is not published unseen', async (t) => {
+    const fields = { name: 'Shared', subject: 'before', html: '<p>before' };
+    const { template } = (await node.call('POST', '/api/v1/templates', { token, body: fields })).body;
+    const { page } = await view(t, node, `/templates/${template.id}`);
+    const publish = page.getByRole('button', { name: 'Publish', exact: true });
+    await publish.waitFor();
+    await node.call('PATCH', `/api/v1/templates/${template.id}`, { token, body: { html: '<p>theirs' } });
+    await publish.click();
+    await page.getByText('Conflict: the template has changed since then').waitFor();
+    await eventually(async () => (await page.getByLabel('The body as HTML').inputValue()) === '<p>theirs');
+    const read = async () => (await node.call('GET', `/api/v1/templates/${template.id}`, { token })).body.template;
+    t.equal((await read()).status, 'draft');
+    await publish.click();
+    await page.getByText('Published: emails are made from it').waitFor();
+    t.match(await read(), { status: 'published', html: '<p>theirs' });
+  });
+
   t.test(
     'what is typed into a template outlives a login that ends elsewhere, and is not shown to others',
     async (t) => {

@@ -49,6 +49,8 @@ export function goodBodies(from: string, template: { id: string; alias: string }
     createTemplate: [content],
     changeTemplate: [content],
     renderTemplate: [() => ({ variables: { NAME: 'Ann' }, version: 'draft' })],
+    // Which time it is that is right depends on what was changed before.
+    publishTemplate: [() => ({ updated_at: null })],
     addSuppression: [() => ({ address: 'gone@b.test', reason: 'manual' })],
     importSuppressions: [() => ({ suppressions: [{ address: 'gone@b.test', reason: 'manual' }] })],
     eraseRecipient: [() => ({ address: 'nobody@b.test', suppression: 'remove' })],

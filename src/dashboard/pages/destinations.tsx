@@ -1,29 +1,23 @@
 import { Button, Group, Tooltip } from '@mantine/core';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import type { Destination, SendingAddress } from '../../client/index.ts';
-import { useAddressState } from '../address-state.ts';
+import { pageOf, pageState, useAddressState } from '../address-state.ts';
 import { api } from '../api.ts';
-import { count, plural } from '../format.ts';
+import { count, plural, spaced } from '../format.ts';
 import { useAction } from '../parts/action.tsx';
 import { type Column, DataTable } from '../parts/data-table.tsx';
 import { Empty } from '../parts/empty.tsx';
 import { Failure } from '../parts/failure.tsx';
-import { ChoiceField, SearchField } from '../parts/filters.tsx';
+import { ChoiceField, ClearFilters, SearchField } from '../parts/filters.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { PageHead, Panel } from '../parts/page.tsx';
+import { Pager, PastEnd, pageSize } from '../parts/pager.tsx';
 import { Status } from '../parts/status.tsx';
 
-type Standing = 'paused' | 'backing off' | 'slowed' | 'open';
+type State = Destination['state'];
 
-function standing(destination: Destination): Standing {
-  const { paused_at: paused, backoff_until: backoff, connections, most_connections: most, reason } = destination;
-  if (paused) return 'paused';
-  if (backoff) return 'backing off';
-  // Without a reason it has only not grown yet.
-  return reason !== null && connections < most ? 'slowed' : 'open';
-}
-
-const tones = { paused: 'wait', 'backing off': 'bad', slowed: 'wait', open: 'good' } as const;
+const tones = { paused: 'wait', backing_off: 'bad', slowed: 'wait', open: 'good' } as const;
+const states = Object.keys(tones) as State[];
 
 const columns: Column<Destination>[] = [
   {
@@ -47,7 +41,7 @@ const columns: Column<Destination>[] = [
     header: 'Now',
     kind: 'narrow',
     plain: true,
-    cell: (one) => <Status value={standing(one)} tone={tones[standing(one)]} />,
+    cell: ({ state }) => <Status value={spaced(state)} tone={tones[state]} />,
   },
   { id: 'queued', header: 'Queued', kind: 'number', cell: ({ queued }) => count(queued) },
   { id: 'deferred', header: 'Deferred', kind: 'number', cell: ({ deferred }) => count(deferred) },
@@ -117,37 +111,24 @@ function Orders({ destination: { site, paused_at: paused } }: { destination: Des
   );
 }
 
-const atOnce = 100;
-/** What a filter looks through. */
-const mostPages = 10;
-
-/** The destinations with most waiting; what is paused with nothing waiting stands last of all. */
-async function listed(pages: number) {
-  const destinations: Destination[] = [];
-  for (let page = 0; ; page += 1) {
-    const part = await api.admin.destinations.list({ limit: atOnce, offset: page * atOnce });
-    destinations.push(...part.destinations);
-    const hasMore = part.destinations.length === atOnce;
-    if (!hasMore || page + 1 === pages) return { ...part, destinations, hasMore };
-  }
-}
-
 /** Where mail goes, and how much each gets at a time. */
 export function Destinations() {
-  const [state, change] = useAddressState(['q', 'now']);
-  const isFiltered = Boolean(state.q || state.now);
+  const [state, change] = useAddressState(['q', 'now', 'page']);
+  const page = pageOf(state.page);
+  const query = {
+    limit: pageSize,
+    offset: (page - 1) * pageSize,
+    ...(state.q ? { q: state.q } : {}),
+    ...(state.now ? { state: state.now as State } : {}),
+  };
   const { data, error, refetch } = useQuery({
-    queryKey: ['destinations', isFiltered],
-    queryFn: () => listed(isFiltered ? mostPages : 1),
+    queryKey: ['destinations', query],
+    queryFn: () => api.admin.destinations.list(query),
     placeholderData: keepPreviousData,
     refetchInterval: 5_000,
   });
-  const wanted = state.q?.toLowerCase() ?? '';
-  const shown = data?.destinations.filter(
-    (one) =>
-      [one.site, ...one.destinations].some((name) => name.toLowerCase().includes(wanted)) &&
-      standing(one) === (state.now ?? standing(one)),
-  );
+  const go = (to: number) => change(pageState(to));
+  const isFiltered = Boolean(state.q || state.now);
   return (
     <>
       <PageHead
@@ -155,14 +136,26 @@ export function Destinations() {
         words="Where mail goes, by whose servers take it: what waits, how much each gets at a time, and why."
       />
       <search className="filters">
-        <SearchField label="Provider or domain" value={state.q} change={(q) => change({ q })} first width={220} />
+        <SearchField
+          label="Provider or domain"
+          value={state.q}
+          change={(q) => change({ q, page: null })}
+          first
+          width={220}
+        />
         <ChoiceField
           label="Now"
           all="Any"
-          choices={['paused', 'backing off', 'slowed', 'open']}
+          choices={states.map((value) => ({ value, label: spaced(value) }))}
           value={state.now}
-          change={(now) => change({ now })}
+          change={(now) => change({ now, page: null })}
         />
+        {isFiltered && <ClearFilters clear={() => change({ q: null, now: null, page: null })} />}
+        {data && (
+          <span className="count" aria-live="polite">
+            {plural(data.count, 'destination')}
+          </span>
+        )}
       </search>
       {error ? (
         <Failure error={error} retry={() => void refetch()} />
@@ -170,23 +163,23 @@ export function Destinations() {
         <DataTable
           label="Destinations"
           columns={columns}
-          rows={shown}
+          rows={data?.destinations}
           idOf={({ site }) => site}
           empty={
-            <Empty
-              title={data && data.destinations.length > 0 ? 'No destination matches' : 'No mail is under way'}
-              words="Whoever mail waits for, was sent to within the hour, or that is paused, stands here."
-            />
+            data && data.count > 0 ? (
+              <PastEnd go={go} />
+            ) : isFiltered ? (
+              <Empty title="No destination matches" words="Take a filter off." />
+            ) : (
+              <Empty
+                title="No mail is under way"
+                words="Whoever mail waits for, was sent to within the hour, or that is paused, stands here."
+              />
+            )
           }
         />
       )}
-      {data?.hasMore && (
-        <p className="dim" style={{ fontSize: 12.5 }}>
-          {isFiltered
-            ? `Looked through the ${count(data.destinations.length)} with most waiting; there are more.`
-            : `The ${count(data.destinations.length)} with most waiting; a filter looks through the others too.`}
-        </p>
-      )}
+      {data && <Pager page={page} total={data.count} go={go} />}
       <div style={{ height: 16 }} />
       {data && <Addresses addresses={data.sending_ips} />}
     </>

@@ -28,12 +28,17 @@ export function Concerns({ buckets }: { buckets: Bucket[] }) {
   const { data, error } = useQuery({
     queryKey: ['concerns', isAdmin],
     queryFn: async () => {
-      const [{ domains }, { webhooks }, sites] = await Promise.all([
+      const stopped = isAdmin ? (['paused', 'backing_off'] as const) : [];
+      const [{ domains }, { webhooks }, ...sites] = await Promise.all([
         api.domains.list(),
         api.webhooks.list(),
-        isAdmin ? api.admin.destinations.list({ limit: 100 }) : { destinations: [] },
+        ...stopped.map((state) => api.admin.destinations.list({ state })),
       ]);
-      return [...ofDomains(domains), ...ofWebhooks(webhooks), ...ofDestinations(sites.destinations)];
+      return [
+        ...ofDomains(domains),
+        ...ofWebhooks(webhooks),
+        ...sites.flatMap(({ destinations }) => ofDestinations(destinations)),
+      ];
     },
     refetchInterval: 15_000,
   });
@@ -107,17 +112,15 @@ function ofWebhooks(webhooks: Webhook[]): Concern[] {
 }
 
 function ofDestinations(destinations: Destination[]): Concern[] {
-  return destinations.flatMap(
-    ({ site, queued, deferred, paused_at: paused, backoff_until: backoff, reason }): Concern[] => {
-      const waiting = queued + deferred;
-      const seen = { href: `/destinations?q=${encodeURIComponent(site)}`, link: 'Show it' };
-      if (paused)
-        return [{ urgent: false, words: `${site} is paused, ${plural(waiting, 'recipient')} waiting.`, ...seen }];
-      if (backoff)
-        return [{ urgent: true, words: `${site} gets nothing for now: ${reason ?? 'it does not answer'}.`, ...seen }];
-      return [];
-    },
-  );
+  return destinations.flatMap(({ site, queued, deferred, state, reason }): Concern[] => {
+    const waiting = queued + deferred;
+    const seen = { href: `/destinations?q=${encodeURIComponent(site)}`, link: 'Show it' };
+    if (state === 'paused')
+      return [{ urgent: false, words: `${site} is paused, ${plural(waiting, 'recipient')} waiting.`, ...seen }];
+    if (state === 'backing_off')
+      return [{ urgent: true, words: `${site} gets nothing for now: ${reason ?? 'it does not answer'}.`, ...seen }];
+    return [];
+  });
 }
 
 function ofNumbers(buckets: Bucket[]): Concern[] {

@@ -55,7 +55,11 @@ function Editor({ template }: { template: Template }) {
     forget(save);
     setTyped(without({ ...changes, ...more }, loaded));
   };
-  const publish = useAction(() => api.templates.publish(id), 'Published: emails are made from it from now on.');
+  // What somebody else has saved since is not published unseen.
+  const publish = useAction(
+    () => api.templates.publish(id, { updated_at: template.updated_at }),
+    'Published: emails are made from it from now on.',
+  );
   const canPublish = !isChanged && (template.status === 'draft' || template.has_unpublished_changes);
   return (
     <>

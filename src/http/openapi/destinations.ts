@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { states } from '../../core/destinations.ts';
 import { destinationQuery } from '../routes/destinations.ts';
 import type { Group, Operation } from './operation.ts';
 import { samples } from './samples.ts';
@@ -10,6 +11,11 @@ const destination = z
       'Whose servers these are: a provider such as `Google`, the domain of the MX host, or the destination itself. Its destinations are limited together.',
     ),
     destinations: list(z.string(), 'Domains whose mail it takes: up to fifty that were sent to lately.'),
+    state: z
+      .enum(states)
+      .describe(
+        'How mail goes just now: `paused` by an operator; `backing_off`: nothing is tried until `backoff_until`; `slowed`: with fewer connections than it may have, for `reason`; else `open`.',
+      ),
     queued: integer('Recipients that are due or being delivered.'),
     deferred: integer('Recipients that wait for another attempt, or for the site.'),
     next_attempt_at: time('When the first of those is tried.').nullable(),
@@ -29,6 +35,7 @@ const destination = z
 const example = {
   site: 'Google',
   destinations: ['gmail.com'],
+  state: 'slowed',
   queued: 120,
   deferred: 3,
   next_attempt_at: samples.createdAt,
@@ -120,9 +127,10 @@ export const destinationGroup: Group = {
         description: 'One page.',
         schema: z.object({
           destinations: list(destination, 'The sites.'),
+          count: integer('How many there are in all, of those that were asked for.'),
           sending_ips: list(sendingAddress, 'By pool; empty where the system chooses the address.'),
         }),
-        example: { destinations: [example], sending_ips: [sendingExample] },
+        example: { destinations: [example], count: 1, sending_ips: [sendingExample] },
       },
     },
     order(

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { newTemplate, previewRequest, templateChanges } from '../template-fields.ts';
+import { newTemplate, previewRequest, publishRequest, templateChanges } from '../template-fields.ts';
 import { page } from '../validation.ts';
 import { type Group, message } from './operation.ts';
 import { samples } from './samples.ts';
@@ -164,6 +164,7 @@ export const templateGroup: Group = {
       description: 'Emails are made from the draft as it is now.',
       access: { key: 'send', orLogin: true },
       params,
+      body: { schema: publishRequest, example: { updated_at: summaryExample.updated_at }, optional: true },
       answer: {
         description: 'It is published.',
         schema: z.object({ template }),
@@ -175,6 +176,12 @@ export const templateGroup: Group = {
           error: 'invalid request',
           when: 'The draft has neither html nor text, or it is from a time when anything was taken for text, and holds what is no placeholder.',
           detail: 'html: html or text is required before a template is published',
+        },
+        {
+          status: 409,
+          error: 'conflict',
+          when: 'The template has changed since `updated_at`.',
+          detail: 'the template has changed since then: look at what it says now before it is published',
         },
       ],
     },

@@ -7,9 +7,11 @@ import { dayOf } from '../../sending-pools.ts';
 import { demandAdmin, demandLogin } from '../auth.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
-import { page, parse } from '../validation.ts';
+import { line, oneOf, page, parse } from '../validation.ts';
 
 export const destinationQuery = z.object({
+  q: line(253).optional().describe('A part of the name of the site, or of a domain whose mail it takes.'),
+  state: oneOf(destinations.states).optional().describe('Only those of which this is the state.'),
   limit: page.limit,
   offset: page.offset.describe('How many to leave out, from those with most waiting on.'),
 });
@@ -19,9 +21,14 @@ export function destinationRoutes(router: Router, { db, jwtSecret }: Services): 
   const operator = [...demandLogin(db, jwtSecret), demandAdmin];
 
   router.get('/admin/destinations', ...operator, async (ctx) => {
-    const found = await destinations.list(db, parse(destinationQuery, ctx.query));
+    const { q: part, ...wanted } = parse(destinationQuery, ctx.query);
+    const found = await destinations.list(db, { part, ...wanted });
     const addresses = await warmUp.listOnce(db, dayOf(new Date()));
-    ctx.body = { destinations: found.map(present.destination), sending_ips: addresses.map(present.sendingAddress) };
+    ctx.body = {
+      destinations: found.destinations.map(present.destination),
+      count: found.count,
+      sending_ips: addresses.map(present.sendingAddress),
+    };
   });
 
   for (const order of orders.orderNames) {

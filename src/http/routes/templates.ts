@@ -6,7 +6,7 @@ import { demandLoginOrKey } from '../auth.ts';
 import { readJson, readOptionalJson } from '../body.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
-import { givenContent, newTemplate, previewRequest, templateChanges } from '../template-fields.ts';
+import { givenContent, newTemplate, previewRequest, publishRequest, templateChanges } from '../template-fields.ts';
 import { page, parse } from '../validation.ts';
 
 /** Both bodies, and what JSON adds to them. */
@@ -53,7 +53,9 @@ export function templateRoutes(router: Router, services: Services): void {
   });
 
   router.post('/templates/:id/publish', writer, async (ctx) => {
-    ctx.body = { template: present.template(await templates.publish(db, ctx.state.accountId, ctx.params.id ?? '')) };
+    const { updated_at: seen } = parse(publishRequest, await readOptionalJson(ctx, bodyLimit));
+    const published = await templates.publish(db, ctx.state.accountId, ctx.params.id ?? '', seen ?? null);
+    ctx.body = { template: present.template(published) };
   });
 
   router.post('/templates/:id/render', reader, async (ctx) => {
