@@ -1,5 +1,5 @@
 import { Skeleton } from '@mantine/core';
-import type { MouseEvent, ReactNode } from 'react';
+import { type MouseEvent, type ReactNode, useEffect, useRef } from 'react';
 import { useLocation } from 'wouter';
 
 /** A column: what stands above it, and in it for one row. */
@@ -37,14 +37,29 @@ const classOf = <Row,>({ kind, spare }: Column<Row>) =>
  */
 export function DataTable<Row>({ label, columns, rows, idOf, hrefOf, empty }: Props<Row>) {
   const [, navigate] = useLocation();
-  if (rows?.length === 0) return <div className="table-box">{empty}</div>;
+  const box = useRef<HTMLDivElement>(null);
+  /** The row that had the keyboard last, be it in a dialog of its own. */
+  const visited = useRef<string>(null);
+  useEffect(() => {
+    // A row that is gone would leave the keyboard at the top of the page.
+    if (rows === undefined || visited.current === null || document.activeElement !== document.body) return;
+    if (rows.some((row) => idOf(row) === visited.current)) return;
+    visited.current = null;
+    box.current?.focus({ preventScroll: true });
+  }, [rows, idOf]);
+  if (rows?.length === 0)
+    return (
+      <div className="table-box" ref={box} tabIndex={-1}>
+        {empty}
+      </div>
+    );
   const open = (row: Row) => (event: MouseEvent) => {
     const isControl = (event.target as HTMLElement).closest('a, button, input, select, label');
     const href = hrefOf?.(row) ?? null;
     if (href !== null && !isControl && getSelection()?.isCollapsed !== false) navigate(href);
   };
   return (
-    <div className="table-box">
+    <div className="table-box" ref={box} tabIndex={-1}>
       <table className="rows" aria-label={label} aria-busy={rows === undefined}>
         <thead>
           <tr>
@@ -58,7 +73,17 @@ export function DataTable<Row>({ label, columns, rows, idOf, hrefOf, empty }: Pr
         <tbody>
           {rows === undefined && <WaitingRows columns={columns.length} />}
           {rows?.map((row) => (
-            <tr key={idOf(row)} className={hrefOf?.(row) ? 'open' : undefined} onClick={open(row)}>
+            <tr
+              key={idOf(row)}
+              className={hrefOf?.(row) ? 'open' : undefined}
+              onClick={open(row)}
+              onFocus={() => {
+                visited.current = idOf(row);
+              }}
+              onBlur={() => {
+                visited.current = null;
+              }}
+            >
               {columns.map((column, index) => (
                 <td
                   key={column.id}

@@ -1,3 +1,8 @@
+/** Nine o'clock in a month, from when this process began: what is scheduled in the past is refused, and an example is copied. */
+const scheduledAt = new Date();
+scheduledAt.setUTCDate(scheduledAt.getUTCDate() + 30);
+scheduledAt.setUTCHours(9, 0, 0, 0);
+
 /** What the examples share, so that they belong together. */
 export const samples = {
   account: '01a3c1a0-0c1e-7000-8000-000000000001',
@@ -14,6 +19,7 @@ export const samples = {
   message: '01a3c1a0-5b11-7000-8000-00000000000a',
   createdAt: '2026-11-21T09:00:00.000Z',
   deliveredAt: '2026-11-21T09:00:00.412Z',
+  scheduledAt: scheduledAt.toISOString(),
   from: 'Shop <hello@shop.example.com>',
   to: 'ann@example.net',
 };

@@ -204,11 +204,11 @@ export const sendingGroup: Group = {
       description: 'Gives an email that waits for its time another one.',
       access: { key: 'send', orLogin: true },
       params,
-      body: { schema: move, example: { scheduled_at: '2026-12-24T09:00:00Z' } },
+      body: { schema: move, example: { scheduled_at: samples.scheduledAt } },
       answer: {
         description: 'It waits for its new time.',
         schema: sent,
-        example: { email: { ...emailExample, scheduled_at: '2026-12-24T09:00:00.000Z' } },
+        example: { email: { ...emailExample, scheduled_at: samples.scheduledAt } },
       },
       refusals: [notWaiting],
     },
@@ -224,7 +224,7 @@ export const sendingGroup: Group = {
         description: 'It is canceled.',
         schema: sent,
         example: {
-          email: { ...emailExample, status: 'canceled', scheduled_at: '2026-12-24T09:00:00.000Z' },
+          email: { ...emailExample, status: 'canceled', scheduled_at: samples.scheduledAt },
         },
       },
       refusals: [notWaiting],
