@@ -285,7 +285,7 @@ t.test('what nodes put aside before they heard of a flush is let go, and what wa
 });
 
 t.test('a domain that gets another pool has due what waited for room, whoever is killed meanwhile', async (t) => {
-  const { db, change, count, left } = await prepare(t);
+  const { db, change, count, left, nobodyIsAtIt } = await prepare(t);
   const [one] = await db.query<{ id: string; accountId: string }>({
     text: 'SELECT id, account_id AS "accountId" FROM domains ORDER BY id LIMIT 1',
   });
@@ -300,7 +300,7 @@ t.test('a domain that gets another pool has due what waited for room, whoever is
     tls: 'required',
   });
   t.same([await count('next_attempt_at <= now()'), await left()], [0, 1], 'the change stands, and what is to follow');
-  await db.query({ text: 'UPDATE destination_wakings SET next_at = now()' });
+  await nobodyIsAtIt();
   await wakeRest(db, silentLog, never, 100);
   t.same([await count(ofAccount, one.accountId), await count('next_attempt_at <= now()'), await left()], [590, 590, 0]);
   t.match(await domains.change(db, one.accountId, one.id, { pool: null }), { pool: null, tls: 'required' });

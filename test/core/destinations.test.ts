@@ -33,7 +33,7 @@ t.test('a site is all that waits for its domains, and what most of that waits fo
   await change('next_attempt_at = $1', `address ~ '^r4\\d@'`, pausedUntil);
   await change('attempts = 1', `address ~ '^r6\\d@[ab]'`);
   await change('job_id = gen_random_uuid()', `address ~ '^r7\\d@a'`);
-  await change('next_attempt_at = now()', `address ~ '^r(7|8)\\d@[ab]'`);
+  await change(`next_attempt_at = now() - interval '1 ms'`, `address ~ '^r(7|8)\\d@[ab]'`);
   await change('next_attempt_at = NULL, job_id = NULL', `address ~ '^r9\\d@'`);
   const known = { site: 'Ours', queued: 40, deferred: 90, waitingFor: 'that', connections: 2, nextAttemptAt: at };
   for (const name of ['a.test', 'c.test', 'Ours', 'A.TEST']) t.match(await find(db, name), known, name);

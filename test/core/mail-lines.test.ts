@@ -177,7 +177,7 @@ t.test('QUE-05: an account has a line for each type, and transactional mail neve
   };
   const comeDue = (type: EmailType) =>
     db.query({
-      text: `UPDATE recipients r SET next_attempt_at = now() FROM emails e
+      text: `UPDATE recipients r SET next_attempt_at = now() - interval '1 ms' FROM emails e
               WHERE e.id = r.email_id AND e.type = $1 AND r.next_attempt_at > now()`,
       values: [type],
     });
