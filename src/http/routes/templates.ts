@@ -11,6 +11,7 @@ import { page, parse } from '../validation.ts';
 
 /** Both bodies, and what JSON adds to them. */
 const bodyLimit = 40 * 1024 * 1024;
+const publishLimit = 16 * 1024;
 
 const empty = { from: null, subject: null, replyTo: [], html: null, text: null, variables: [] };
 
@@ -53,7 +54,7 @@ export function templateRoutes(router: Router, services: Services): void {
   });
 
   router.post('/templates/:id/publish', writer, async (ctx) => {
-    const { updated_at: seen } = parse(publishRequest, await readOptionalJson(ctx, bodyLimit));
+    const { updated_at: seen } = parse(publishRequest, await readOptionalJson(ctx, publishLimit));
     const published = await templates.publish(db, ctx.state.accountId, ctx.params.id ?? '', seen ?? null);
     ctx.body = { template: present.template(published) };
   });
