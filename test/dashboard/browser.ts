@@ -131,7 +131,7 @@ const untilWhole = (holds: string) => `new Promise((resolve, reject) => {
   // What follows from the last change, such as another question to the server, has begun a frame later.
   const look = () => isWhole() && requestAnimationFrame(() => setTimeout(() => isWhole() && end(resolve)));
   const observer = new MutationObserver(look);
-  const tooLong = setTimeout(() => end(reject, location + ' is not whole'), 15_000);
+  const tooLong = setTimeout(() => end(reject, location + ' is not whole'), 30_000);
   const end = (settle, value) => {
     clearTimeout(tooLong);
     observer.disconnect();
@@ -150,6 +150,11 @@ export async function whole(page: Page, holds = ''): Promise<void> {
 export async function go(page: Page, path: string, holds?: string): Promise<void> {
   await page.evaluate(`history.pushState(null, '', ${JSON.stringify(path)})`);
   await whole(page, holds);
+}
+
+/** Keys that mean something within a second of each other: a busy machine may take longer than that from one call to the next. */
+export async function pressAtOnce(page: Page, ...keys: string[]): Promise<void> {
+  await Promise.all(keys.map((key) => page.keyboard.press(key)));
 }
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');

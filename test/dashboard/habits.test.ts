@@ -22,7 +22,7 @@ t.test('what people do without thinking', inBrowser, async (t) => {
     t.equal(await count(`to=${to}`), 2);
     const keys = async () => node.db.prisma.apiKey.count({ where: { name: 'made once' } });
     await page.goto(`${node.baseUrl}/keys?new=1`);
-    await page.getByRole('dialog').getByLabel('Name').fill('made once');
+    await page.getByRole('dialog').getByLabel('Name', { exact: true }).fill('made once');
     await page.getByRole('dialog').locator('button[type=submit]').dblclick();
     await eventually(async () => (await keys()) > 0);
     await page.waitForTimeout(300);
@@ -60,7 +60,7 @@ t.test('what people do without thinking', inBrowser, async (t) => {
   t.test('who goes back is where they were', async (t) => {
     const { page } = await view(t, node, '/templates');
     await page.getByRole('button', { name: 'New template' }).click();
-    await page.getByRole('dialog').getByLabel('Name').fill('Gone back from');
+    await page.getByRole('dialog').getByLabel('Name', { exact: true }).fill('Gone back from');
     await page.getByRole('button', { name: 'Create' }).click();
     await page.getByRole('heading', { name: 'Gone back from' }).waitFor();
     await page.goBack();

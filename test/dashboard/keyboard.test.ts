@@ -1,6 +1,6 @@
 import type { Page } from 'playwright-core';
 import t from 'tap';
-import { go, inBrowser, sharedDashboard, view } from './browser.ts';
+import { go, inBrowser, pressAtOnce, sharedDashboard, view } from './browser.ts';
 
 const focused = (page: Page) =>
   page.evaluate<string>('document.activeElement.getAttribute("aria-label") ?? document.activeElement.textContent');
@@ -29,14 +29,14 @@ t.test('with the keyboard alone', inBrowser, async (t) => {
       await page.getByRole('dialog').waitFor();
       await page.keyboard.press('Escape');
       await page.getByRole('dialog').waitFor({ state: 'detached' });
-      await page.locator('button:focus').waitFor({ timeout: 5_000 });
+      await page.locator('button:focus').waitFor();
       t.equal(await focused(page), name, path);
     }
   });
 
   t.test('what is shown once is not lost by a key', async (t) => {
     const { page } = await view(t, node, '/keys?new=1');
-    await page.getByRole('dialog').getByLabel('Name').fill('by keyboard');
+    await page.getByRole('dialog').getByLabel('Name', { exact: true }).fill('by keyboard');
     await page.keyboard.press('Enter');
     const key = page.locator('pre', { hasText: /^sk_live_/ }).first();
     await key.waitFor();
@@ -47,8 +47,7 @@ t.test('with the keyboard alone', inBrowser, async (t) => {
     t.match(new URL(page.url()).pathname, '/keys');
     t.match(await focused(page), /It is shown only this once/, 'it is what is read out');
     await page.getByRole('button', { name: 'I have kept it' }).click();
-    await page.keyboard.press('g');
-    await page.keyboard.press('e');
+    await pressAtOnce(page, 'g', 'e');
     await page.getByRole('heading', { name: 'Emails', level: 1 }).waitFor();
   });
 
@@ -56,8 +55,7 @@ t.test('with the keyboard alone', inBrowser, async (t) => {
     const { page } = await view(t, node, '/overview');
     await page.getByText('7 days').click();
     await page.waitForURL(/range=week/);
-    await page.keyboard.press('g');
-    await page.keyboard.press('d');
+    await pressAtOnce(page, 'g', 'd');
     await page.getByRole('heading', { name: 'Domains', level: 1 }).waitFor();
   });
 
@@ -67,7 +65,7 @@ t.test('with the keyboard alone', inBrowser, async (t) => {
     await page.getByLabel('The body as HTML').fill('<p>an hour of work');
     await page.locator('a.skip').focus();
     await page.keyboard.press('Enter');
-    await page.locator('#main:focus').waitFor({ timeout: 5_000 });
+    await page.locator('#main:focus').waitFor();
     t.equal(await page.getByRole('dialog').count(), 0);
     t.equal(await page.getByLabel('The body as HTML').inputValue(), '<p>an hour of work');
   });

@@ -25,12 +25,15 @@ t.test('what goes on', inBrowser, async (t) => {
         await sleep(500);
       }
     })();
-    await page
-      .getByRole('row', { name: /^often\+\d+@anywhere.test sent Often/ })
-      .first()
-      .waitFor();
-    goesOn = false;
-    await sending;
+    try {
+      await page
+        .getByRole('row', { name: /^often\+\d+@anywhere.test sent Often/ })
+        .first()
+        .waitFor();
+    } finally {
+      goesOn = false;
+      await sending;
+    }
     t.equal(most, 1, 'one after the other');
     await page.unrouteAll({ behavior: 'ignoreErrors' });
   });

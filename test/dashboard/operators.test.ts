@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import t from 'tap';
 import * as hold from '../../src/core/hold.ts';
 import { buildSender } from '../support/build.ts';
+import { eventually } from '../support/node.ts';
 import { go, inBrowser, logIn, startDashboard, view } from './browser.ts';
 
 t.test('what operators see', inBrowser, async (t) => {
@@ -65,7 +66,9 @@ t.test('what operators see', inBrowser, async (t) => {
     t.match(await first.textContent(), /^problemdelivery mode sandboxNo mail leaves this machine\.→ To send mail set/);
     t.match(await page.locator('.concerns').textContent(), /okclock/);
     await page.getByRole('button', { name: 'Copy all of it' }).click();
-    const copied = await page.evaluate('navigator.clipboard.readText()');
+    const copied = await eventually(() =>
+      page.evaluate<string | false>("navigator.clipboard.readText().then((text) => text !== '' && text)"),
+    );
     t.match(copied, /^problem: delivery mode, sandbox: No mail leaves this machine\.\n {2}-> To send mail set/);
     t.strictSame(complaints, []);
   });

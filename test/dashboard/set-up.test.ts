@@ -2,7 +2,7 @@ import t from 'tap';
 import { buildAccount } from '../support/build.ts';
 import { startHook } from '../support/hook.ts';
 import { eventually } from '../support/node.ts';
-import { barriers, go, inBrowser, logIn, sharedDashboard, view } from './browser.ts';
+import { barriers, go, inBrowser, logIn, pressAtOnce, sharedDashboard, view } from './browser.ts';
 
 t.test('setting up with the dashboard', inBrowser, async (t) => {
   const node = await sharedDashboard();
@@ -55,7 +55,7 @@ t.test('setting up with the dashboard', inBrowser, async (t) => {
   t.test('a template is written, previewed, published and sent', async (t) => {
     const { page, complaints } = await view(t, node, '/templates');
     await page.getByRole('button', { name: 'New template' }).click();
-    await page.getByRole('dialog').getByLabel('Name').fill('Welcome');
+    await page.getByRole('dialog').getByLabel('Name', { exact: true }).fill('Welcome');
     await page.getByRole('button', { name: 'Create' }).click();
     await page.getByRole('heading', { name: 'Welcome' }).waitFor();
     await page
@@ -89,7 +89,7 @@ t.test('setting up with the dashboard', inBrowser, async (t) => {
     const question = page.getByRole('dialog', { name: 'Leave without saving?' });
     await subject.fill('mine');
     const ways = [
-      () => page.keyboard.press('Escape').then(() => page.keyboard.type('gk')),
+      () => page.keyboard.press('Escape').then(() => pressAtOnce(page, 'g', 'k')),
       () => page.getByRole('link', { name: 'Emails', exact: true }).click(),
       () => page.evaluate('history.back()'),
     ];
@@ -107,7 +107,8 @@ t.test('setting up with the dashboard', inBrowser, async (t) => {
     await page.getByText('Saved as a draft.').waitFor();
     const now = (await node.call('GET', `/api/v1/templates/${template.id}`, { token })).body.template;
     t.match(now, { subject: 'mine', html: '<p>theirs' });
-    t.equal(await page.getByLabel('The body as HTML').inputValue(), '<p>theirs', 'and it is shown');
+    // And it is shown.
+    await eventually(async () => (await page.getByLabel('The body as HTML').inputValue()) === '<p>theirs');
     await subject.fill('given up');
     await page.evaluate('history.back()');
     await question.getByRole('button', { name: 'Leave' }).click();
@@ -163,7 +164,7 @@ t.test('setting up with the dashboard', inBrowser, async (t) => {
 
   t.test('a domain is added, and what is wrong in DNS stands beside what should be there', async (t) => {
     const { page } = await view(t, node, '/domains?new=1');
-    await page.getByRole('dialog').getByLabel('Name').fill('nxdomain.test');
+    await page.getByRole('dialog').getByLabel('Name', { exact: true }).fill('nxdomain.test');
     await page.getByRole('button', { name: 'Add', exact: true }).click();
     await page.getByRole('heading', { name: 'nxdomain.test' }).waitFor();
     await page.getByRole('button', { name: 'Check the records now' }).click();
@@ -289,7 +290,7 @@ t.test('setting up with the dashboard', inBrowser, async (t) => {
   t.test('an account is made, and its user sees nothing of the server', async (t) => {
     const { page } = await view(t, node, '/accounts?new=1', { loggedIn: false });
     await logIn(page, 'admin@example.test', node.adminPassword);
-    await page.getByRole('dialog').getByLabel('Name').fill('Shop');
+    await page.getByRole('dialog').getByLabel('Name', { exact: true }).fill('Shop');
     await page.getByLabel('Email of its first user').fill('owner@shop.test');
     await page.getByRole('button', { name: 'Create' }).click();
     const [email = '', password = ''] =
@@ -316,6 +317,7 @@ t.test('setting up with the dashboard', inBrowser, async (t) => {
     await node.call('POST', '/api/v1/keys', { token: own.token, body: { name: 'reads', scopes: ['read'] } });
     await go(page, '/start', 'Programs send with a key.');
     await page.getByRole('button', { name: 'Log out' }).click();
+    await page.getByRole('heading', { name: 'Log in to Sendwright' }).waitFor();
     const { accounts } = (await node.call('GET', '/api/v1/admin/accounts', { token })).body;
     const { id } = accounts.find(({ name }: { name: string }) => name === 'Shop');
     await node.call('PATCH', `/api/v1/admin/accounts/${id}`, { token, body: { suspended: true } });

@@ -28,7 +28,7 @@ t.test('with a server that is slow, or away for a moment', inBrowser, async (t) 
     const { page } = await view(t, node, '/accounts?new=1');
     const held = await holdBack(page, '**/api/v1/admin/accounts', 'POST');
     const dialog = page.getByRole('dialog');
-    await dialog.getByLabel('Name').fill('Of somebody impatient');
+    await dialog.getByLabel('Name', { exact: true }).fill('Of somebody impatient');
     await dialog.getByLabel('Email of its first user').fill('impatient@accounts.test');
     await dialog.getByRole('button', { name: 'Create' }).click();
     await held.answered;
@@ -43,7 +43,7 @@ t.test('with a server that is slow, or away for a moment', inBrowser, async (t) 
     const held = await holdBack(page, '**/api/v1/keys', 'GET');
     await page.evaluate("history.pushState(null, '', '/keys?new=1')");
     await held.answered;
-    await page.getByRole('dialog').getByLabel('Name').fill('made meanwhile');
+    await page.getByRole('dialog').getByLabel('Name', { exact: true }).fill('made meanwhile');
     await page.getByRole('button', { name: 'Make it' }).click();
     await page.getByRole('button', { name: 'I have kept it' }).click();
     held.let();

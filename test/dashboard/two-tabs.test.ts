@@ -20,12 +20,12 @@ t.test('two tabs', inBrowser, async (t) => {
     const { account } = await made('/admin/accounts', { name: 'In two tabs', email: 'two-tabs@accounts.test' });
     const { page } = await view(t, node, '/accounts');
     await page.getByRole('button', { name: 'Change In two tabs' }).click();
-    await page.getByRole('dialog').getByLabel('Name').fill('Renamed');
+    await page.getByRole('dialog').getByLabel('Name', { exact: true }).fill('Renamed');
     await node.call('PATCH', `/api/v1/admin/accounts/${account.id}`, { token, body: { plan: 'pro' } });
     await page.waitForTimeout(5_100);
     await lookAgain(page);
     await page.locator('tbody tr', { hasText: 'In two tabs' }).getByText('pro', { exact: true }).waitFor();
-    t.equal(await page.getByRole('dialog').getByLabel('Name').inputValue(), 'Renamed');
+    t.equal(await page.getByRole('dialog').getByLabel('Name', { exact: true }).inputValue(), 'Renamed');
     await page.getByRole('button', { name: 'Save' }).click();
     await page.getByText('Changed.').waitFor();
     const { accounts } = (await node.call('GET', '/api/v1/admin/accounts?limit=100', { token })).body;
