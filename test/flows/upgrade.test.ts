@@ -57,7 +57,7 @@ async function migrateHalf(folder: string, env: Record<string, string>, table: s
   });
   await eventually(async () => {
     const { rowCount } = await reader.query(
-      `SELECT FROM pg_locks WHERE relation = '${table}'::regclass AND mode = 'AccessExclusiveLock' AND NOT granted`,
+      `SELECT FROM pg_locks WHERE relation = '${table}'::regclass AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND mode = 'AccessExclusiveLock' AND NOT granted`,
     );
     return rowCount === 1;
   }, 30_000);

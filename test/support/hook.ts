@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
+import { buffer } from 'node:stream/consumers';
 import { holdEvent } from './contract.ts';
 
 /** One call as an endpoint got it. */
@@ -52,9 +53,10 @@ export async function startHook(
   };
   let connections = 0;
   const handler: Parameters<typeof createServer>[1] = async (request, response) => {
-    const chunks: Buffer[] = [];
-    for await (const chunk of request as AsyncIterable<Buffer>) chunks.push(chunk);
-    const body = Buffer.concat(chunks).toString();
+    // A caller that is stopped in the middle of its call has made none.
+    const bytes = await buffer(request).catch(() => null);
+    if (bytes === null) return;
+    const body = bytes.toString();
     const { method = '', url: path = '', headers } = request;
     const call = { method, path, headers, body, json: body ? JSON.parse(body) : null, at: new Date() };
     hold(call);

@@ -132,8 +132,11 @@ function exchange(url: URL, options: RequestOptions, payload: string | undefined
   });
 }
 
-/** Asks again until the answer is not null or false, or the time is over. */
-export async function eventually<T>(ask: () => Promise<T | null | false | undefined>, withinMs = 10_000): Promise<T> {
+/**
+ * Asks again until the answer is not null or false, or the time is over: as long as on a full machine, where what takes a second may
+ * take twenty.
+ */
+export async function eventually<T>(ask: () => Promise<T | null | false | undefined>, withinMs = 60_000): Promise<T> {
   // Asking costs as much as what is waited for, so it gets rarer.
   for (let end = Date.now() + withinMs, pauseMs = 15; ; pauseMs = Math.min(pauseMs * 1.3, 150)) {
     const answer = await ask();

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import type { IncomingHttpHeaders } from 'node:http';
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
+import { buffer } from 'node:stream/consumers';
 import { gunzipSync } from 'node:zlib';
 import { createAuthority } from './authority.ts';
 
@@ -37,10 +38,11 @@ export async function startReportHost(t: Test, status = 200): Promise<ReportHost
     },
   };
   const server = createServer(createAuthority().issue(['reports.test']), async (request, response) => {
-    const chunks: Buffer[] = [];
-    for await (const chunk of request as AsyncIterable<Buffer>) chunks.push(chunk);
+    // A caller that is stopped in the middle of its call has made none.
+    const packed = await buffer(request).catch(() => null);
+    if (packed === null) return;
     const { method = '', url: path = '', headers } = request;
-    host.posts.push({ method, path, headers, json: JSON.parse(gunzipSync(Buffer.concat(chunks)).toString()) });
+    host.posts.push({ method, path, headers, json: JSON.parse(gunzipSync(packed).toString()) });
     const redirect = host.status >= 300 && host.status < 400 ? { Location: host.url } : {};
     response.writeHead(host.status, redirect).end('thank you');
   });
