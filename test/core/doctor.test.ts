@@ -16,7 +16,7 @@ const reverse = '1.0.0.127.in-addr.arpa';
 const key = testKey(3);
 
 /** A server in a small internet of its own in which all is right. */
-async function healthy() {
+async function healthyServer() {
   const db = await openDatabase(t);
   const sender = await buildSender(db, key);
   const zone = await startZone();
@@ -70,7 +70,7 @@ const ofNames = (findings: Finding[]) =>
   findings.filter(({ check }) => check !== 'database_durability' && check !== 'disk_space');
 
 t.test('the doctor finds each thing that is wrong, and says what to do about it', async (t) => {
-  const { zone, right, patient, domain, mx, dkim } = await healthy();
+  const { zone, right, patient, domain, mx, dkim } = await healthyServer();
   const found = await examine(patient, null);
   t.strictSame(shown(ofNames(found)), []);
   t.ok(isWell(ofNames(found)));
@@ -120,7 +120,7 @@ t.test('the doctor finds each thing that is wrong, and says what to do about it'
 });
 
 t.test('port 25 is tried at the host that is named, and at nobody else', async (t) => {
-  const { zone, patient, mx } = await healthy();
+  const { zone, patient, mx } = await healthyServer();
   zone.set('given.test', { A: [ip] });
   const port = async (one: Patient) =>
     (await examine(one, 'given.test')).filter(({ check }) => check === 'outbound_port_25');
@@ -136,34 +136,42 @@ t.test('port 25 is tried at the host that is named, and at nobody else', async (
 });
 
 t.test('the doctor comes to an end whatever does not answer', async (t) => {
-  const { zone, right, patient } = await healthy();
+  const { zone, right, patient } = await healthyServer();
   for (const name of [...Object.keys(right), '1.0.0.127.bl.test']) zone.set(name, 'drop');
-  const found = ofNames(await examine(patient, null, { withinMs: 200 }));
+  const healthy = (found: Finding[]) => found.filter(({ health }) => health === 'ok').map(({ check }) => check);
+  let found: Finding[] = [];
+  // However short the time is, it ends; what needs no name server may need more of it on a full machine.
+  for (let withinMs = 200; withinMs < 4_000 && !healthy(found).includes('clock'); withinMs *= 2)
+    found = ofNames(await examine(patient, null, { withinMs }));
   t.notOk(isWell(found), 'what nobody could say is not well');
   t.strictSame(
     found.filter(({ found }) => /no answer within/.test(found)).map(({ check }) => check),
     ['domain', 'outbound_port_25', 'mail_hostname', 'reverse_dns', 'blocklist', 'return_path'],
   );
-  t.strictSame(
-    found.filter(({ health }) => health === 'ok').map(({ check }) => check),
-    ['clock', 'base_url'],
-  );
+  t.strictSame(healthy(found), ['clock', 'base_url']);
 });
 
 t.test('many sending addresses are looked at side by side, however slow the name server is', async (t) => {
-  const { zone, patient } = await healthy();
+  const { zone, patient } = await healthyServer();
   zone.delay(300);
   const sendingIps = Array.from({ length: 10 }, (_, n) => `192.0.2.${n + 1}`);
   const many = { ...patient, surroundings: { ...patient.surroundings, sendingIps } };
-  const found = await examine(many, null, { withinMs: 2_500 });
+  // One after the other they would need three seconds at the least.
+  let subjects: string[] = [];
+  for (let round = 0; round < 5 && subjects.length < sendingIps.length; round += 1) {
+    const found = await examine(many, null, { withinMs: 2_500 });
+    subjects = found
+      .filter(({ check, health }) => check === 'return_path' && health === 'problem')
+      .map(({ subject }) => subject);
+  }
   t.match(
-    found.filter(({ check, health }) => check === 'return_path' && health === 'problem').map(({ subject }) => subject),
+    subjects,
     sendingIps.map((one) => `${host} from ${one}`),
   );
 });
 
 t.test('behind a NAT the addresses are those of our name, and in the sandbox there is one thing to do', async (t) => {
-  const { patient } = await healthy();
+  const { patient } = await healthyServer();
   const { surroundings, installation } = patient;
   const behind = await examine({ ...patient, surroundings: { ...surroundings, sendingIps: [] } }, null);
   t.match(

@@ -17,8 +17,9 @@ t.test('calls', async (t) => {
   t.test('are signed over the exact bytes, and tried again under the same id until one succeeds', async (t) => {
     const hook = await startHook(t, (_call, number) => (number < 2 ? { status: 500, body: 'not now\0' } : 200));
     const { id, accountId, secret } = await scene.endpoint(hook.url);
+    let before = Date.now();
     await scene.emit(accountId, 'email.sent');
-    await scene.start(t, { schedule: [1_100, 50, 50] });
+    await scene.start(t, { schedule: [1_300, 50, 50] });
     const [delivery] = await scene.settled(id);
     t.match(delivery, { status: 'succeeded', attemptCount: 3, nextAttemptAt: null, error: null, jobId: null });
     t.match(delivery?.attempts, [
@@ -32,7 +33,9 @@ t.test('calls', async (t) => {
       t.equal(call.headers['x-service-webhook-id'], delivery?.id);
       t.equal(call.headers['webhook-id'], delivery?.id);
       const seconds = Number(call.headers['x-service-webhook-timestamp']);
-      t.ok(Math.abs(seconds - call.at.getTime() / 1000) < 1.1, 'the time is that of the attempt');
+      const at = call.at.getTime();
+      t.ok(seconds >= Math.floor(before / 1000) && seconds <= at / 1000, 'the time is that of the attempt');
+      before = at;
       t.equal(call.body, delivery?.payload);
     }
     t.not(hook.calls[0]?.headers['webhook-timestamp'], hook.calls[1]?.headers['webhook-timestamp']);
@@ -70,7 +73,7 @@ t.test('calls', async (t) => {
     await scene.emit(accountId, 'email.sent');
     await scene.start(t);
     const { nextAttemptAt } = await scene.attempted(id, 1);
-    t.ok(Math.abs((nextAttemptAt?.getTime() ?? 0) - Date.now() - 3_600_000) < 10_000);
+    t.ok(Math.abs((nextAttemptAt?.getTime() ?? 0) - Date.now() - 3_600_000) < 60_000);
   });
 
   t.test('410 disables the endpoint, which says so and gets nothing more', async (t) => {
@@ -129,7 +132,8 @@ t.test('calls', async (t) => {
     const { id, accountId } = await scene.endpoint(hook.url);
     await scene.emit(accountId, 'email.sent', 'email.delivered');
     await scene.start(t, { schedule: [60_000] });
-    await eventually(async () => hook.calls.length === 2);
+    const tried = async () => (await scene.deliveries(id)).filter(({ attemptCount }) => attemptCount === 1).length;
+    await eventually(async () => (await tried()) === 2);
     await scene.emit(accountId, 'email.failed');
     await webhooks.remove(db, accountId, id);
     const all = await scene.settled(id);
@@ -153,9 +157,11 @@ t.test('calls', async (t) => {
     const after = await startHook(t);
     const { id, accountId } = await scene.endpoint(before.url);
     await scene.emit(accountId, 'email.sent');
-    await scene.start(t, { schedule: [300] });
+    await scene.start(t, { schedule: [600_000] });
     await scene.attempted(id, 1);
     await webhooks.change(db, accountId, id, { url: after.url });
+    const due = `UPDATE webhook_deliveries SET next_attempt_at = now() - interval '1 ms' WHERE webhook_id = $1`;
+    await db.query({ text: due, values: [id] });
     t.match(await scene.settled(id), [{ status: 'succeeded' }]);
     t.strictSame([before.calls.length, after.calls.length], [1, 1]);
   });
@@ -255,7 +261,7 @@ t.test('crashes', async (t) => {
     const attempt = { at: new Date(), responseStatus: 200, responseBody: null, error: null, durationMs: 1 };
     const outcome = (claim: calls.Claim, status: 'succeeded' | 'failed') => ({
       ...{ claim, status, attempt, attemptCount: 1, nextAttemptAt: null, error: null },
-      endpoint: 'unknown' as const,
+      ...{ endpoint: 'unknown' as const, url: null },
     });
     const settle = (...outcomes: calls.CallOutcome[]) => db.transaction((tx) => calls.settle(tx, outcomes));
     const of = (claims: calls.Claim[], index: number) => claims[index] as calls.Claim;
@@ -281,20 +287,24 @@ t.test('crashes', async (t) => {
       },
     };
     await scene.start(t, { lease });
+    await eventually(async () => !valid);
+    await eventually(async () => (await scene.deliveries(id)).every(({ claimedBy }) => claimedBy === null));
     await sleep(300);
     t.equal(hook.calls.length, 0);
     t.match(await scene.deliveries(id), [{ status: 'pending', attemptCount: 0, attempts: [], claimedBy: null }]);
   });
 
   t.test('a hold begins no call that waited here, and gives it back until it ends', async (t) => {
-    const hook = await startHook(t, () => sleep(300).then(() => 200));
+    const held = Promise.withResolvers<void>();
+    const hook = await startHook(t, (_call, number) => (number < 2 ? held.promise.then(() => 200) : 200));
     const { accountId, id } = await scene.endpoint(hook.url);
     for (let n = 0; n < 10; n++) await scene.emit(accountId, 'email.sent', 'email.failed', 'email.delivered');
     const lease = { nodeId: newId(), onHold: false, valid: () => true };
     await scene.start(t, { lease, limits: { perEndpoint: 2 } });
-    await eventually(async () => hook.calls.length >= 2);
+    await eventually(async () => hook.calls.length === 2);
     lease.onHold = true;
-    const begun = hook.calls.length;
+    held.resolve();
+    const begun = 2;
     const waiting = await eventually(async () => {
       const pending = (await scene.deliveries(id)).filter(({ status }) => status === 'pending');
       return pending.every(({ claimedBy }) => claimedBy === null) && pending;

@@ -116,7 +116,7 @@ export async function openScene(t: Test): Promise<Scene> {
       const nodeId = newId();
       await nodes.register(db, { id: nodeId, hostname: 'test', roles: [] }, false);
       const tools = {
-        poster: { resolver: createResolver(['127.0.0.1:9']), allowPrivate: true, timeoutMs: 2_000 },
+        poster: { resolver: createResolver(['127.0.0.1:9']), allowPrivate: true, timeoutMs: 15_000 },
         keyring,
         lease: { nodeId, onHold: false, valid: () => true },
         clock: systemClock,
