@@ -433,7 +433,7 @@ t.test('without its database the service says 503 and comes back by itself', asy
     t.strictSame([status, body], [503, { error: 'unavailable' }], `${method} ${path}`);
     t.match(headers.get('retry-after'), /^[1-9]\d*$/);
     t.match(headers.get('x-request-id'), uuid);
-    t.ok(Date.now() - asked < 5_000);
+    t.ok(Date.now() - asked < 8_000);
   }
   t.strictSame((await node.call('GET', '/healthz')).body, { status: 'ok' }, 'the process is well');
   gate.set('open');
@@ -444,7 +444,7 @@ t.test('without its database the service says 503 and comes back by itself', asy
   gate.set('mute');
   const asked = Date.now();
   t.strictSame((await node.call('GET', '/readyz')).body, { error: 'unavailable' });
-  t.ok(Date.now() - asked < 5_000, 'a database that is silent is as good as gone');
+  t.ok(Date.now() - asked < 8_000, 'a database that is silent is as good as gone');
   gate.set('open');
   await eventually(async () => (await node.call('GET', '/readyz')).status === 200);
 });

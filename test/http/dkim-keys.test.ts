@@ -8,6 +8,7 @@ import { mailHostname, startDirectNode } from '../support/direct.ts';
 import { testKey } from '../support/keys.ts';
 import { type ReceivedMessage, startSink } from '../support/mx.ts';
 import { eventually } from '../support/node.ts';
+import { served } from './scene.ts';
 
 const encryptionKey = testKey(7);
 
@@ -137,7 +138,7 @@ t.test('rotations at once: each is answered well, and the last one is waited for
   for (const algorithm of ['rsa', 'ed25519']) {
     const racing = await Promise.all(
       Array.from({ length: algorithm === 'rsa' ? 6 : 60 }, (_, n) =>
-        ask('POST', `${domain}/rotate-dkim`, { algorithm, selector: `${algorithm}${n}` }),
+        served(() => ask('POST', `${domain}/rotate-dkim`, { algorithm, selector: `${algorithm}${n}` })),
       ),
     );
     for (const { status, body } of racing) t.equal(status, 200, JSON.stringify(body));

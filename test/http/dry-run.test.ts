@@ -4,9 +4,11 @@ import { dnsValue } from '../../src/mail/dkim.ts';
 import { buildKey, buildVerifiedDomain } from '../support/build.ts';
 import { mailHostname, startDirectNode } from '../support/direct.ts';
 import { testKey } from '../support/keys.ts';
+import { dayLasting } from '../support/midnight.ts';
 import { startSink } from '../support/mx.ts';
 
 t.test('a dry run says what would happen, and nothing happens', async (t) => {
+  await dayLasting(60_000);
   const sink = await startSink();
   t.teardown(() => sink.close());
   const node = await startDirectNode(t, {

@@ -280,7 +280,7 @@ t.test('what only looks like a line end is text, and arrives as it was given', a
   const arrived = await eventually(async () => {
     const { body } = await node.call('GET', '/api/v1/sandbox/messages?limit=100', { token });
     return body.count === sent.size && body.messages;
-  });
+  }, 60_000);
   for (const message of arrived) {
     const { payload, name, filename } = sent.get(message.email_id) ?? { payload: '', name: '', filename: '' };
     const what = show(payload);

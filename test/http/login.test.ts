@@ -85,8 +85,9 @@ t.test('login', async (t) => {
     const answer = await node.call('POST', login, { body: { email: account.email, password: account.password } });
     t.equal(answer.status, 429);
     t.equal(answer.body.error, 'rate limited');
-    t.ok(Number(answer.headers.get('retry-after')) > 800);
-    t.match(answer.body.detail, /try again in 15 min$/);
+    // Fifteen minutes from the first of them on, which may be a minute ago.
+    t.ok(Number(answer.headers.get('retry-after')) > 780);
+    t.match(answer.body.detail, /try again in 1[45] min$/);
     // From elsewhere the owner still gets in: whoever knows the email cannot keep them out with ten guesses.
     await node.db.query({ text: `UPDATE login_failures SET subject = replace(subject, '127.0.0.1', '192.0.2.7')` });
     t.equal(

@@ -68,7 +68,7 @@ t.test(
       return (
         attempted === 2 && sumOf(now.samples, 'sendwright_webhook_calls_total', { outcome: 'succeeded' }) === 1 && now
       );
-    }, 15_000);
+    }, 60_000);
 
     const attempts = (labels: Record<string, string>) => sumOf(samples, 'sendwright_delivery_attempts_total', labels);
     t.equal(attempts({ outcome: 'delivered', class: 'none', provider: 'other' }), 1);

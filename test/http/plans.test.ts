@@ -2,12 +2,15 @@ import t from 'tap';
 import { buildAccount, buildKey, buildSender, buildVerifiedDomain } from '../support/build.ts';
 import { figure } from '../support/figure.ts';
 import { testKey } from '../support/keys.ts';
+import { dayLasting } from '../support/midnight.ts';
 import { startTestNode } from '../support/node.ts';
+import { served } from './scene.ts';
 
 const encryptionKey = testKey(3);
 const env = { ENCRYPTION_KEY: encryptionKey.toString('hex') };
 
 t.test('plans', async (t) => {
+  await dayLasting(60_000);
   const node = await startTestNode(t, env);
   const admin = (
     await node.call('POST', '/api/v1/auth/login', {
@@ -75,10 +78,12 @@ t.test('plans', async (t) => {
     const { key, from, account } = await sender('free', { day: 60, month: 60 });
     const answers = await Promise.all(
       Array.from({ length: 200 }, (_, n) =>
-        (n % 2 ? node : other).call('POST', '/api/v1/emails', {
-          key,
-          body: { from, to: 'a@b.test', subject: `${n}`, text: 't' },
-        }),
+        served(() =>
+          (n % 2 ? node : other).call('POST', '/api/v1/emails', {
+            key,
+            body: { from, to: 'a@b.test', subject: `${n}`, text: 't' },
+          }),
+        ),
       ),
     );
     const taken = answers.filter((answer) => answer.status === 200).length;

@@ -47,7 +47,7 @@ t.test('a recipient is erased by whoever may send for the whole account, once fo
   const get = async (id: string) =>
     (await node.call('GET', `/api/v1/recipients/erasures/${id}`, { key: reader })).body.erasure;
   const [, other] = await ask('nobody@b.test');
-  await eventually(async () => (await get(other.id)).status === 'done');
+  await eventually(async () => (await get(other.id)).status === 'done', 60_000);
   t.match(await get(first.id), { status: 'pending', counts: { emails: 0, canceled: 0 } });
   const [{ sealed_address: sealed } = { sealed_address: null }] = await node.db.query<{
     sealed_address: Buffer | null;
@@ -60,7 +60,7 @@ t.test('a recipient is erased by whoever may send for the whole account, once fo
   const done = await eventually(async () => {
     const erasure = await get(first.id);
     return erasure.status === 'done' && erasure;
-  });
+  }, 60_000);
   t.match(done, { counts: { emails: 1, recipients: 1, canceled: 1, contents: 1 } });
   const [, later] = await ask('a@b.test');
   t.not(later.id, first.id, 'what is done is done');

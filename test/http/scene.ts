@@ -4,7 +4,7 @@ import { createUnsubscribeToken } from '../../src/mail/token.ts';
 import { show } from '../mail/payloads.ts';
 import { buildAccount, buildSender, unsubscribeKey } from '../support/build.ts';
 import type { operations } from '../support/contract.ts';
-import { type CallOptions, startTestNode, type TestNode } from '../support/node.ts';
+import { type Answer, type CallOptions, eventually, startTestNode, type TestNode } from '../support/node.ts';
 import { encryptionKey, sharedNode } from '../support/shared-node.ts';
 
 export { encryptionKey };
@@ -66,6 +66,13 @@ export async function refuseAll(
 export const attach = (fields: Fields): Fields => ({
   attachments: [{ filename: 'a.txt', content: 'aGk=', ...fields }],
 });
+
+/** As a client does that was told "unavailable": of many calls at once some wait too long for the database of a busy machine. */
+export const served = (ask: () => Promise<Answer>): Promise<Answer> =>
+  eventually(async () => {
+    const answer = await ask();
+    return answer.status !== 503 && answer;
+  }, 60_000);
 
 /** An ISO timestamp so far from now. */
 export const at = (ms: number) => new Date(Date.now() + ms).toISOString();

@@ -92,7 +92,7 @@ t.test('AUTH-16: logging out ends the login on all nodes, and no other', async (
   const passwords = { current_password: account.password, new_password: 'another password' };
   const { status } = await one.call('POST', '/api/v1/auth/password', { body: passwords, headers: other.headers });
   t.equal(status, 200);
-  await eventually(async () => streams.every(({ seen }) => seen.over), 15_000);
+  await eventually(async () => streams.every(({ seen }) => seen.over), 30_000);
 });
 
 t.test('an ended login is remembered for longer than its token is good, and then forgotten', async (t) => {
@@ -138,7 +138,7 @@ t.test('who looks on is told when emails of their account change, and of no othe
   await eventually(async () => own.seen.text.includes('{"queued":1}'));
   t.equal(theirs.seen.text, 'event: emails\ndata: {}\n\n');
   await node.call('DELETE', path, { headers });
-  await eventually(async () => own.seen.over, 15_000);
+  await eventually(async () => own.seen.over, 30_000);
   t.notOk(theirs.seen.over, 'with the login it ends, and others go on');
   theirs.close();
 });

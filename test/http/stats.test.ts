@@ -28,9 +28,10 @@ t.test('statistics', async (t) => {
   const first = await node.send({ to: ['a@r.test', 'gone@r.test'], tags: ['one', 'two', 'one'] });
   await node.send({ to: 'b@r.test', tags: ['one'], type: 'marketing' });
   await node.send({ to: 'busy@r.test' });
-  await eventually(
-    async () => (await stats('')).body.buckets[0]?.deferrals === 1 && (await stats('')).body.buckets[0].delivered === 2,
-  );
+  await eventually(async () => {
+    const [today] = (await stats('')).body.buckets;
+    return today?.deferrals === 1 && today.delivered === 2 && today.failed === 1;
+  });
   await node.send({ to: 'gone@r.test' });
   const stranger = await buildSender(node.db, testKey(7));
   await node.call('POST', '/api/v1/emails', {
@@ -88,7 +89,14 @@ t.test('statistics', async (t) => {
     Object.values<number>(bucket.failed_by_class).reduce((sum, n) => sum + n, 0),
     bucket.failed,
   );
-  t.match((await stats('interval=hour')).body.buckets, [{ start: /:00:00\.000Z$/, accepted: 4 }]);
+  const hours: { start: string; accepted: number }[] = (await stats('interval=hour')).body.buckets;
+  for (const { start } of hours) t.match(start, /:00:00\.000Z$/);
+  // Two where one begins just now.
+  t.ok(hours.length <= 2);
+  t.equal(
+    hours.reduce((sum, { accepted }) => sum + accepted, 0),
+    4,
+  );
   t.same((await stats('from=2026-01-01T00:00:00Z&to=2026-01-02T00:00:00Z')).body.buckets, []);
   const token = (await node.call('POST', '/api/v1/auth/login', { body: node.account })).body.token;
   t.equal((await node.call('GET', '/api/v1/stats', { token })).body.buckets[0].accepted, 4, 'a login sees them too');
@@ -107,6 +115,7 @@ t.test('statistics', async (t) => {
 });
 
 t.test('by destination each email counts where its recipients are, and with those alone', async (t) => {
+  await dayLasting(60_000);
   const { node, key, send } = await startMailer();
   const { id } = (await send({ to: ['a@one.test', 'b@one.test'], cc: ['c@two.test'] })).body.email;
   await send({ to: ['d@two.test'] });

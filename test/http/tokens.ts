@@ -30,7 +30,7 @@ function forge(header: unknown, claims: unknown, secret: string | Buffer, hash =
  * signature that they fail for. The names say what is wrong.
  */
 export function badTokens({ secret, claims, now, token, publicKey }: Forgery): Record<string, string> {
-  const good = { ...claims, exp: now + 60 };
+  const good = { ...claims, exp: now + 3_600 };
   const [head = '', payload = '', signature = ''] = token.split('.');
   const { privateKey, publicKey: strange } = generateKeyPairSync('rsa', { modulusLength: 2048 });
   const pem = strange.export({ type: 'spki', format: 'pem' }).toString();
@@ -84,7 +84,7 @@ export function badTokens({ secret, claims, now, token, publicKey }: Forgery): R
       'an x5u': { x5u: 'http://127.0.0.1:9/cert.pem' },
       'an x5c': { x5c: [pem.replaceAll(/-----.*-----|\n/g, '')] },
       'a key of its own': { jwk: { kty: 'oct', k: encoded(secret) } },
-      'what must be understood': { crit: ['exp'], exp: now + 60 },
+      'what must be understood': { crit: ['exp'], exp: now + 3_600 },
       'a payload that is not encoded': { b64: false, crit: ['b64'] },
       compression: { zip: 'DEF' },
       'another type': { typ: 'at+jwt' },
@@ -96,9 +96,9 @@ export function badTokens({ secret, claims, now, token, publicKey }: Forgery): R
       'past its time': { iat: now - 120, exp: now - 1 },
       'past its time by years': { iat: 0, exp: 1 },
       'without an end': { exp: undefined },
-      'an end that is text': { exp: String(now + 60) },
+      'an end that is text': { exp: String(now + 3_600) },
       'an end that is null': { exp: null },
-      'an end that is a list': { exp: [now + 60] },
+      'an end that is a list': { exp: [now + 3_600] },
       'good for longer than we give': { exp: now + 13 * 3_600 },
       'good for a day and a bit': { iat: now - 60, exp: now + 86_400 },
       'good for ever': { exp: 9_007_199_254_740_991 },
@@ -181,7 +181,7 @@ export function badTokens({ secret, claims, now, token, publicKey }: Forgery): R
     'claims that go on behind their end': forge(ours, `${claimsText}{}`, secret),
     'a user who is there twice': twice(`"sub":${JSON.stringify(claims.sub)}`),
     'an account that is there twice': twice(`"acc":${JSON.stringify(claims.acc)}`),
-    'an end that is there twice': twice(`"exp":${now + 61}`),
+    'an end that is there twice': twice(`"exp":${now + 3_601}`),
     'a claim with the name of another in escapes': twice(`"\\u0073ub":${JSON.stringify(claims.sub)}`),
   };
 }

@@ -233,13 +233,14 @@ t.test('deliveries', async (t) => {
     });
     const { body } = await call('POST', '/webhooks', { url: hook.url, events: ['email.sent', 'email.failed'] });
     const second = await call('POST', '/webhooks', { url: hook.url, events: ['email.sent'] });
-    t.equal(await emit(node, account.id, 'email.sent', 'email.failed', 'email.queued'), 3);
-    await eventually(async () => hook.calls.length >= 3);
+    const emitting = emit(node, account.id, 'email.sent', 'email.failed', 'email.queued');
     const listed = async (query: string) => (await call('GET', `/webhook-deliveries?${query}`)).body;
-    const first = await eventually(async () => {
-      const page = await listed('');
-      return page.deliveries.every((each: { attempts: unknown[] }) => each.attempts.length === 1) && page;
-    });
+    // They would be called again within five seconds, in which a busy machine may not get through what follows.
+    const putOff = `UPDATE webhook_deliveries SET next_attempt_at = now() + interval '1 hour'
+                     WHERE account_id = $1 AND status = 'pending' AND attempt_count = 1 AND job_id IS NULL RETURNING id`;
+    await eventually(async () => (await node.db.query({ text: putOff, values: [account.id] })).length === 3, 30_000);
+    t.equal(await emitting, 3);
+    const first = await listed('');
     t.equal(first.count, 3);
     t.match(first.deliveries[0], {
       id: String,
@@ -306,7 +307,7 @@ t.test('deliveries', async (t) => {
     await eventually(async () => (await call('GET', '/webhook-deliveries?status=succeeded')).body.count === 3);
     const replay = async (since: Date, until?: Date) =>
       (await call('POST', `/webhooks/${id}/replay`, { since, until })).body;
-    const before = new Date(Date.now() - 60_000);
+    const before = new Date(Date.now() - 600_000);
     t.strictSame(await replay(new Date(before.getTime() - 60_000), before), { count: 0, next_since: null });
     t.strictSame(await replay(before), { count: 2, next_since: null }, 'tests are left out');
     await eventually(async () => hook.calls.length === 5);
@@ -314,12 +315,12 @@ t.test('deliveries', async (t) => {
 
     await node.db.query({
       text: `INSERT INTO webhook_deliveries (id, account_id, webhook_id, event, payload, status)
-             SELECT (lpad(to_hex((extract(epoch FROM now()) * 1000)::bigint - 100000 + n / 7), 12, '0') || '70008' || substr(md5(n::text), 1, 15))::uuid,
+             SELECT (lpad(to_hex((extract(epoch FROM now()) * 1000)::bigint - 1000000 + n / 7), 12, '0') || '70008' || substr(md5(n::text), 1, 15))::uuid,
                     $1, $2, 'email.sent', '{}', 'succeeded' FROM generate_series(1, 10100) n`,
       values: [account.id, id],
     });
     const since = new Date(Date.now() - 3_600_000);
-    const until = new Date(Date.now() - 70_000);
+    const until = new Date(Date.now() - 700_000);
     const first = await replay(since, until);
     t.ok(first.count >= 10_000 && first.count < 10_007, 'whole milliseconds');
     t.ok(Date.parse(first.next_since) > since.getTime());
