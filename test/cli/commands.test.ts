@@ -266,7 +266,7 @@ t.test('send: where nothing runs that delivers, or all is on hold, it says so an
   await sleep(1_500);
   await hold.begin(db);
   const stopped = await stopping;
-  t.match(stopped, { code: 1, printed: / is queued, after \d s$/, said: /^The service is on hold since 2/ });
+  t.match(stopped, { code: 1, printed: / is queued, after \d+ s$/, said: /^The service is on hold since 2/ });
   t.ok(stopped.progress.length > 1, 'a hold that begins meanwhile ends it');
   const onHold = await sendwright(env, 'send', ...hello, ...waiting);
   t.match(onHold, {

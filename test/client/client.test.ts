@@ -202,7 +202,7 @@ t.test('a webhook, from the dispatcher to verifyWebhook', async (t) => {
     subject: 'Grüße ✓',
     text: 't',
   });
-  await eventually(async () => received.length === 2);
+  await eventually(async () => received.length === 2, 60_000);
   const { data } = received[1] as EmailEvent;
   t.match(data, { email_id: email.id, subject: 'Grüße ✓', status: 'delivered' });
 

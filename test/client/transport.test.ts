@@ -122,17 +122,20 @@ t.test('only what cannot be done twice is repeated', async (t) => {
 
 t.test('what was refused as too much is repeated after the time that the service says', async (t) => {
   const limited = (after: string) => say(429, { error: 'rate limited' }, { 'Retry-After': after });
-  const { client, requests } = await startMisbehaving(t, limited('1'), limited('0'), say(200, { key: 'k' }));
+  const atOnce = Array.from({ length: 5 }, () => limited('0'));
+  const { baseUrl, requests } = await startMisbehaving(t, limited('1'), ...atOnce, say(200, { key: 'k' }));
+  const client = new Sendwright({ baseUrl, token: 'jwt', backoffMs: 1, maxAttempts: 7 });
   t.strictSame(await client.keys.create({ name: 'k' }), { key: 'k' }, 'a POST too: it was not done');
-  const [first, second, third] = requests.map(({ at }) => at);
-  t.ok(Number(second) - Number(first) >= 1_000, `${Number(second) - Number(first)} ms`);
-  t.ok(Number(third) - Number(second) < 900);
+  const [longest = 0, ...others] = requests.slice(1).map(({ at }, index) => at - Number(requests[index]?.at));
+  t.ok(longest >= 1_000, `${longest} ms`);
+  t.ok(Math.min(...others) < 900, `${others} ms`);
 
   const date = new Date(Date.now() + 3_000).toUTCString();
   const dated = await startMisbehaving(t, say(503, { error: 'unavailable' }, { 'Retry-After': date }), say(200, sent));
   await dated.client.emails.get('1');
-  const waited = Number(dated.requests[1]?.at) - Number(dated.requests[0]?.at);
-  t.ok(waited > 1_500 && waited < 4_000, `${waited} ms until the date`);
+  const late = Number(dated.requests[1]?.at) - Date.parse(date);
+  // A timer may be a little early.
+  t.ok(late > -50 && late < 3_000, `${late} ms after the date`);
 });
 
 t.test('a time that is too long is not waited for, nor is a quota', async (t) => {
@@ -152,7 +155,7 @@ t.test('a time that is too long is not waited for, nor is a quota', async (t) =>
 
 t.test('an attempt has its time, for all of its answer', async (t) => {
   const silent = await startMisbehaving(t, () => undefined, say(200, sent));
-  t.strictSame(await silent.client.emails.send(email, { timeoutMs: 100 }), sent, 'the next attempt has its own');
+  t.strictSame(await silent.client.emails.send(email, { timeoutMs: 500 }), sent, 'the next attempt has its own');
   const stuck = await startMisbehaving(t, (response) => response.writeHead(200).write('{"email":'));
   const error = await failure(stuck.client.emails.send(email, { timeoutMs: 100, maxAttempts: 2 }));
   t.match(error, { status: null, error: 'timeout', detail: /100 ms/, attempts: 2 });
@@ -186,8 +189,8 @@ t.test('an answer is read up to a limit', async (t) => {
   });
   const client = new Sendwright({ baseUrl, maxAnswerBytes: 1_000_000, backoffMs: 1 });
   t.match(await failure(client.domains.list()), { status: 200, error: 'answer too large', attempts: 1 });
-  await new Promise((resume) => setTimeout(resume, 100));
-  t.ok(closed, 'and the connection is closed');
+  // And the connection is closed.
+  await eventually(async () => closed);
 });
 
 t.test('what is not from Sendwright is an error that shows it', async (t) => {
