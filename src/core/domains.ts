@@ -55,7 +55,7 @@ export async function add(
     if (!(await allowsDomain(tx, accountId))) throw forbidden();
     return tx.query({
       text: `INSERT INTO domains (id, account_id, domain, verification_token, dkim_selector, dkim_private_key, dkim_public_key, next_check_at)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (account_id, domain) DO NOTHING RETURNING id`,
+             VALUES ($1, $2, $3, $4, $5, $6, $7, now() + make_interval(secs => $8)) ON CONFLICT (account_id, domain) DO NOTHING RETURNING id`,
       values: [
         id,
         accountId,
@@ -64,7 +64,7 @@ export async function add(
         `sw${randomBytes(4).toString('hex')}`,
         seal(await sealingKey(tx, keys.keyring), pair.privateKey, sealContext(id)),
         pair.publicKey,
-        new Date(Date.now() + firstCheckMs),
+        firstCheckMs / 1_000,
       ],
     });
   });
@@ -127,14 +127,18 @@ export async function change(
 ): Promise<Domain> {
   if (!isId(id)) throw notFound();
   const waking = await db.transaction(async (tx) => {
-    const changed = await tx.query({
-      text: `UPDATE domains SET tls = coalesce($3::tls_level, tls), pool = CASE WHEN $4 THEN $5 ELSE pool END
-              WHERE id = $1 AND account_id = $2 RETURNING 1`,
-      values: [id, accountId, changes.tls ?? null, changes.pool !== undefined, changes.pool ?? null],
+    const [before] = await tx.query<{ pool: string | null }>({
+      text: 'SELECT pool FROM domains WHERE id = $1 AND account_id = $2 FOR NO KEY UPDATE',
+      values: [id, accountId],
     });
-    if (changed.length === 0) throw notFound();
+    if (!before) throw notFound();
+    const { tls = null, pool = before.pool } = changes;
+    await tx.query({
+      text: 'UPDATE domains SET tls = coalesce($2::tls_level, tls), pool = $3 WHERE id = $1',
+      values: [id, tls, pool],
+    });
     // What waits for room in a pool may leave from another one now.
-    return changes.pool === undefined ? null : wakings.ask(tx, { name: id, kind: 'pool', destinations: [] });
+    return pool === before.pool ? null : wakings.ask(tx, { name: id, kind: 'pool', destinations: [] });
   });
   if (waking) await wakings.begin(db, waking);
   return get(db, accountId, id);

@@ -1,6 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { Batcher } from '../batcher.ts';
 import type { Database } from '../db/client.ts';
+import { dueFromNow } from '../db/clocks.ts';
 import { type Part, taking } from '../db/part.ts';
 import { forbidden, notFound, unauthorized } from '../errors.ts';
 import type { ApiKey } from '../generated/prisma/client.ts';
@@ -79,7 +80,10 @@ export async function list(db: Database, accountId: string, part: Part = {}): Pr
  */
 export async function revoke(db: Database, accountId: string, id: string): Promise<ApiKey> {
   if (!isId(id)) throw notFound();
-  await db.prisma.apiKey.updateMany({ where: { id, accountId, revokedAt: null }, data: { revokedAt: new Date() } });
+  await db.query({
+    text: `UPDATE api_keys SET revoked_at = ${dueFromNow} WHERE id = $1 AND account_id = $2 AND revoked_at IS NULL`,
+    values: [id, accountId],
+  });
   const apiKey = await db.prisma.apiKey.findFirst({ where: { id, accountId } });
   if (!apiKey) throw notFound();
   return apiKey;

@@ -30,6 +30,10 @@ const batchSize = 5_000;
 /** How long the call that asks for it works on it. */
 const callMs = 3_000;
 
+/** How many calls work on what they asked for at once: each needs two connections, and together they would wait for each other's. */
+const mostCalls = 2;
+const calling = new WeakMap<Database, number>();
+
 /** SQL: when somebody else goes on with a waking, unless who is at it says again that it is. A batch takes no longer. */
 const later = `now() + interval '15 seconds'`;
 const claimEveryMs = 5_000;
@@ -60,21 +64,28 @@ export async function ask(tx: Sql, asked: Omit<Waking, 'id'>, nextAt = later): P
   return waking;
 }
 
-/** Makes due what can be within this time; the rest is left to nodes that deliver. */
+/** Makes due what can be within this time; the rest is left to nodes that deliver, as is all of it where others are at theirs. */
 export async function begin(
   db: Database,
   waking: Waking,
   { size = batchSize, ms = callMs }: WakingOptions = {},
 ): Promise<Woken> {
+  const others = calling.get(db) ?? 0;
+  if (others >= mostCalls) {
+    // Where even that cannot be said they go on a little later.
+    await leave(db, waking).catch(() => undefined);
+    return { recipients: 0, rest: true };
+  }
+  calling.set(db, others + 1);
   const end = performance.now() + ms;
   let recipients = 0;
   const note = (woken: number) => {
     recipients += woken;
   };
   // The order stands: whoever gives it again because of an error would have all tried twice.
-  const rest = await wake(db, waking, { size, isOver: () => performance.now() >= end, onWoken: note }).catch(
-    () => true,
-  );
+  const rest = await wake(db, waking, { size, isOver: () => performance.now() >= end, onWoken: note })
+    .catch(() => true)
+    .finally(() => calling.set(db, (calling.get(db) ?? 1) - 1));
   return { recipients, rest };
 }
 
@@ -151,13 +162,14 @@ async function wake(
   // A claim that came after what is said below would keep the rest waiting.
   await claimed;
   const rest = !isDone && !isTakenBack;
-  await db.query({
-    text: rest
-      ? `UPDATE destination_wakings SET next_at = ${dueFromNow} WHERE id = $1`
-      : 'DELETE FROM destination_wakings WHERE id = $1',
-    values: [waking.id],
-  });
+  if (rest) await leave(db, waking);
+  else await db.query({ text: 'DELETE FROM destination_wakings WHERE id = $1', values: [waking.id] });
   return rest;
+}
+
+/** Lets whichever node comes first go on with it. */
+async function leave(db: Database, { id }: Waking): Promise<void> {
+  await db.query({ text: `UPDATE destination_wakings SET next_at = ${dueFromNow} WHERE id = $1`, values: [id] });
 }
 
 /** Says that somebody is at it, who may pass over millions before there is a batch. @returns whether others wait meanwhile */

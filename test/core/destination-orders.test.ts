@@ -309,3 +309,46 @@ t.test('a domain that gets another pool has due what waited for room, whoever is
   await t.rejects(domains.change(db, one.accountId, one.accountId, { pool: 'bulk' }), { message: 'not found' });
   t.equal(await left(), 0);
 });
+
+t.test('calls that make due are two at a time, and leave connections for others', async (t) => {
+  const { db, pause, due, left, nobodyIsAtIt } = await prepare(t);
+  await pause('slow.test');
+  let [now, most] = [0, 0];
+  const counted: Database = {
+    ...db,
+    session(work, statementMs) {
+      now += 1;
+      most = Math.max(most, now);
+      return db.session(work, statementMs).finally(() => {
+        now -= 1;
+      });
+    },
+  };
+  const woken = await Promise.all(Array.from({ length: 30 }, () => orders.resume(counted, 'slow.test', { size: 50 })));
+  t.ok(most > 0 && most <= 2, `${most} at once`);
+  await nobodyIsAtIt();
+  await wakeRest(db, silentLog, never, 100);
+  t.same([await due(), await left()], [600, 0]);
+  t.ok(woken.some(({ rest }) => rest));
+});
+
+t.test('a domain that keeps its pool has nothing made due', async (t) => {
+  const { db, left } = await prepare(t);
+  const [one] = await db.query<{ id: string; accountId: string }>({
+    text: 'SELECT id, account_id AS "accountId" FROM domains LIMIT 1',
+  });
+  if (!one) throw new Error('no domain');
+  const unwoken: Database = { ...db, session: () => Promise.reject(new Error('it looks for what waits')) };
+  for (const pool of [null, 'bulk', 'bulk', undefined] as const) {
+    const before = await left();
+    t.match(
+      await domains.change(unwoken, one.accountId, one.id, {
+        ...(pool === undefined ? {} : { pool }),
+        tls: 'required',
+      }),
+      { tls: 'required' },
+    );
+    t.equal((await left()) > before, pool === 'bulk' && before === 0, String(pool));
+  }
+  t.match(await domains.get(db, one.accountId, one.id), { pool: 'bulk' });
+});

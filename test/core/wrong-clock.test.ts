@@ -1,5 +1,8 @@
 import { mock } from 'node:test';
 import t from 'tap';
+import * as domains from '../../src/core/domains.ts';
+import * as keys from '../../src/core/keys.ts';
+import { Keyring } from '../../src/seal.ts';
 import { accept, requestOf } from '../support/accept.ts';
 import { buildAccount, buildVerifiedDomain, holderOf } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
@@ -30,4 +33,23 @@ t.test('whatever clock the machine has that accepts mail, it is due by the one o
     t.ok(Math.abs((first?.due.getTime() ?? 0) - began) < 60_000);
     t.match(second, { taken: false, due: new Date(began + hourMs) });
   }
+});
+
+t.test('what a node does whose clock is a day ahead holds from now on', async (t) => {
+  const { db } = await openQueue(t);
+  const account = await buildAccount(db);
+  const input = { name: 'leaked', scopes: ['send' as const], domains: [], expiresAt: null };
+  const { apiKey } = await keys.create(db, account.id, input);
+  mock.timers.enable({ apis: ['Date'], now: Date.now() + 24 * hourMs });
+  const changes = Promise.all([
+    keys.revoke(db, account.id, apiKey.id),
+    domains.add(db, account.id, { domain: 'new.test' }, { keyring: new Keyring(Buffer.alloc(32)) }),
+  ]);
+  await changes.finally(() => mock.timers.reset());
+  const [row] = await db.query({
+    text: `SELECT (SELECT revoked_at <= now() FROM api_keys WHERE id = $1) AS revoked,
+                  (SELECT next_check_at < now() + interval '1 hour' FROM domains WHERE domain = 'new.test') AS checked`,
+    values: [apiKey.id],
+  });
+  t.same(row, { revoked: true, checked: true });
 });
