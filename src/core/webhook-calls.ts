@@ -48,6 +48,8 @@ export interface CallOutcome {
   error: string | null;
   /** What it says about the endpoint: nothing, that it works, that it does not, or that it wants no more calls. */
   endpoint: 'unknown' | 'works' | 'fails' | 'gone';
+  /** Where it was called, which is all that this is about: it may have another URL by now. Null: it was not. */
+  url: string | null;
 }
 
 /** How many attempts of one delivery the log keeps. */
@@ -170,6 +172,8 @@ const stored = ({ at, responseStatus, responseBody, error, durationMs }: CallAtt
 });
 
 interface Verdict {
+  webhookId: string;
+  url: string;
   works: boolean;
   gone: boolean;
   /** When the first of the failures began. */
@@ -189,17 +193,27 @@ export interface Judgement {
 async function judge(tx: Sql, outcomes: CallOutcome[]): Promise<Judgement> {
   const verdicts = new Map<string, Verdict>();
   const now = Date.now();
-  for (const { claim, endpoint, attempt } of outcomes) {
-    if (endpoint === 'unknown' || !attempt) continue;
-    const verdict = verdicts.get(claim.webhookId) ?? { works: false, gone: false, since: attempt.at, old: false };
+  for (const { claim, endpoint, attempt, url } of outcomes) {
+    if (endpoint === 'unknown' || !attempt || url === null) continue;
+    const { webhookId } = claim;
+    const called = `${webhookId} ${url}`;
+    const verdict = verdicts.get(called) ?? {
+      webhookId,
+      url,
+      works: false,
+      gone: false,
+      since: attempt.at,
+      old: false,
+    };
     verdict.works ||= endpoint === 'works';
     verdict.gone ||= endpoint === 'gone';
     verdict.old ||= endpoint === 'fails' && timeOf(claim.deliveryId).getTime() < now - notNewMs;
     if (attempt.at < verdict.since) verdict.since = attempt.at;
-    verdicts.set(claim.webhookId, verdict);
+    verdicts.set(called, verdict);
   }
   if (verdicts.size === 0) return { failing: [], answering: false };
-  const entries = [...verdicts].sort(([a], [b]) => (a < b ? -1 : 1));
+  // In one order on every node, as above.
+  const judged = [...verdicts.values()].sort((a, b) => (a.webhookId < b.webhookId ? -1 : 1));
   const rows = await tx.query<{ id: string; failing: boolean; answering: boolean }>({
     name: 'webhooks-judge',
     text: `UPDATE webhooks w
@@ -212,19 +226,20 @@ async function judge(tx: Sql, outcomes: CallOutcome[]): Promise<Judgement> {
                                WHEN u.gone THEN 'the endpoint answered 410 Gone'
                                WHEN u.old AND NOT u.works AND x.failing_since < now() - interval '${disableAfterDays} days'
                                THEN 'no call has succeeded for ${disableAfterDays} days' END AS ending
-                     FROM unnest($1::uuid[], $2::boolean[], $3::boolean[], $4::timestamptz[], $5::boolean[])
-                          AS u (id, works, gone, since, old)
-                     JOIN webhooks x ON x.id = u.id) v
-            WHERE w.id = v.id
+                     FROM unnest($1::uuid[], $2::text[], $3::boolean[], $4::boolean[], $5::timestamptz[], $6::boolean[])
+                          AS u (id, url, works, gone, since, old)
+                     JOIN webhooks x ON x.id = u.id AND x.url = u.url) v
+            WHERE w.id = v.id AND w.url = v.url
               AND (NOT v.works OR v.gone OR w.failing_since IS NOT NULL OR w.answered_at IS NULL
                    OR w.answered_at < now() - interval '${answerNotedEvery}')
         RETURNING w.id, ${isFailing('w')} AS failing, v.works AND NOT v.answered AS answering`,
     values: [
-      entries.map(([id]) => id),
-      entries.map(([, verdict]) => verdict.works),
-      entries.map(([, verdict]) => verdict.gone),
-      entries.map(([, verdict]) => verdict.since),
-      entries.map(([, verdict]) => verdict.old),
+      judged.map(({ webhookId }) => webhookId),
+      judged.map(({ url }) => url),
+      judged.map(({ works }) => works),
+      judged.map(({ gone }) => gone),
+      judged.map(({ since }) => since),
+      judged.map(({ old }) => old),
     ],
   });
   return {

@@ -140,21 +140,29 @@ export async function create(
   keys: { keyring: Keyring },
 ): Promise<{ webhook: Webhook; secret: string }> {
   const id = newId();
-  const secret = await db.transaction(async (tx) => {
+  return db.transaction(async (tx) => {
     // Locked, so that several at once are counted.
     await tx.query({ text: 'SELECT FROM accounts WHERE id = $1 FOR NO KEY UPDATE', values: [accountId] });
     const there = await tx.query({ text: 'SELECT FROM webhooks WHERE account_id = $1', values: [accountId] });
     if (there.length >= mostEndpoints)
       throw invalidRequest(`an account may have ${mostEndpoints} endpoints at the most`);
-    const made = await makeSecret(tx, id, keys.keyring);
-    await tx.query({
-      text: 'INSERT INTO webhooks (id, account_id, url, events, secret) VALUES ($1, $2, $3, $4, $5)',
-      values: [id, accountId, input.url, input.events, made.sealed],
+    const { secret, sealed } = await makeSecret(tx, id, keys.keyring);
+    const [webhook] = await tx.query<Webhook>({
+      text: `INSERT INTO webhooks (id, account_id, url, events, secret) VALUES ($1, $2, $3, $4, $5) RETURNING ${columns}`,
+      values: [id, accountId, input.url, input.events, sealed],
     });
-    return made.secret;
+    if (!webhook) throw notFound();
+    return { webhook, secret };
   });
-  return { webhook: await get(db, accountId, id), secret };
 }
+
+/**
+ * As Prisma reads it. What is made or renewed is answered with what its own statement returns: an error after it would lose
+ * the secret, and whoever asks again would have a second endpoint, or a second rotation.
+ */
+const columns = `id, account_id AS "accountId", url, events, status, disabled_reason AS "disabledReason", secret,
+  previous_secret AS "previousSecret", previous_secret_until AS "previousSecretUntil", failing_since AS "failingSince",
+  answered_at AS "answeredAt", created_at AS "createdAt"`;
 
 /** One page, newest first; without a limit all of them. */
 export async function list(db: Database, accountId: string, part: Part = {}): Promise<Webhook[]> {
@@ -222,18 +230,17 @@ export async function rotateSecret(
   keys: { keyring: Keyring },
 ): Promise<{ webhook: Webhook; secret: string }> {
   // An id may be written in capitals: the secret is sealed to it as it is stored.
-  const webhook = await get(db, accountId, id);
-  const secret = await db.transaction(async (tx) => {
-    const made = await makeSecret(tx, webhook.id, keys.keyring);
-    const rows = await tx.query({
+  const known = await get(db, accountId, id);
+  return db.transaction(async (tx) => {
+    const { secret, sealed } = await makeSecret(tx, known.id, keys.keyring);
+    const [webhook] = await tx.query<Webhook>({
       text: `UPDATE webhooks SET previous_secret = secret, previous_secret_until = now() + make_interval(secs => $4), secret = $3
-              WHERE id = $1 AND account_id = $2 RETURNING id`,
-      values: [webhook.id, accountId, made.sealed, rotationMs / 1000],
+              WHERE id = $1 AND account_id = $2 RETURNING ${columns}`,
+      values: [known.id, accountId, sealed, rotationMs / 1000],
     });
-    if (rows.length === 0) throw notFound();
-    return made.secret;
+    if (!webhook) throw notFound();
+    return { webhook, secret };
   });
-  return { webhook: await get(db, accountId, webhook.id), secret };
 }
 
 /** Forgets secrets whose time after a rotation is over. */

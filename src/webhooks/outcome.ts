@@ -28,7 +28,7 @@ export function decide(
   const { status, body, error, startedAt, durationMs } = answer;
   const attemptCount = call.attemptCount + 1;
   const attempt = { at: startedAt, responseStatus: status, responseBody: body, error, durationMs };
-  const over = { claim, attemptCount, attempt, nextAttemptAt: null };
+  const over = { claim, attemptCount, attempt, nextAttemptAt: null, url: call.url };
   if (status !== null && status >= 200 && status < 300) {
     return { ...over, status: 'succeeded', error: null, endpoint: 'works' };
   }
@@ -63,13 +63,15 @@ export function undone(claim: Claim, call: Call, now: Date): CallOutcome {
     attempt: null,
     error: null,
     endpoint: 'unknown',
+    url: null,
   };
 }
 
 /** A delivery whose endpoint was disabled or deleted while it waited here. */
 export function withoutEndpoint(claim: Claim): CallOutcome {
   const error = 'the endpoint was deleted or disabled';
-  return { claim, status: 'failed', nextAttemptAt: null, attemptCount: 0, attempt: null, error, endpoint: 'unknown' };
+  const over = { claim, status: 'failed', nextAttemptAt: null, attemptCount: 0, attempt: null } as const;
+  return { ...over, error, endpoint: 'unknown', url: null };
 }
 
 /**

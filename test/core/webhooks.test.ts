@@ -1,6 +1,8 @@
 import t from 'tap';
-import { create, type EventType, emit, list } from '../../src/core/webhooks.ts';
-import type { Sql, Statement } from '../../src/db/client.ts';
+import * as calls from '../../src/core/webhook-calls.ts';
+import { change, create, type EventType, emit, get, list, openSecret, rotateSecret } from '../../src/core/webhooks.ts';
+import type { Database, Sql, Statement } from '../../src/db/client.ts';
+import { newId } from '../../src/ids.ts';
 import { Keyring } from '../../src/seal.ts';
 import { buildAccount } from '../support/build.ts';
 import { openDatabase } from '../support/db.ts';
@@ -126,4 +128,64 @@ t.test('an account has 20 endpoints at the most, however many are made at once',
     made.find(({ status }) => status === 'rejected'),
     { reason: { status: 400, detail: /20 endpoints/ } },
   );
+});
+
+t.test('an endpoint that has moved is not judged by what its old URL answers', async (t) => {
+  const scene = await openScene(t);
+  const { db } = scene;
+  const { id, accountId } = await scene.endpoint('https://old.test/');
+  const attempt = { at: new Date(), responseStatus: 410, responseBody: null, error: null, durationMs: 1 };
+  const say = (endpoint: 'gone' | 'fails' | 'works', url: string) => {
+    const claim = { nodeId: newId(), jobId: newId(), deliveryId: newId(), webhookId: id, failing: false };
+    return {
+      claim,
+      status: 'failed' as const,
+      nextAttemptAt: null,
+      attemptCount: 1,
+      attempt,
+      error: null,
+      endpoint,
+      url,
+    };
+  };
+  const settle = (...outcomes: calls.CallOutcome[]) => db.transaction((tx) => calls.settle(tx, outcomes));
+  await change(db, accountId, id, { url: 'https://new.test/' });
+  await settle(say('gone', 'https://old.test/'), say('fails', 'https://old.test/'));
+  t.match(await get(db, accountId, id), { status: 'enabled', failingSince: null });
+  await settle(say('fails', 'https://new.test/'), say('works', 'https://old.test/'));
+  t.match(await get(db, accountId, id), { status: 'enabled', failingSince: attempt.at });
+  await settle(say('gone', 'https://new.test/'));
+  t.match(await get(db, accountId, id), { status: 'disabled', disabledReason: /410/ });
+});
+
+t.test('a secret is not lost to an error behind what made it', async (t) => {
+  const db = await openDatabase(t);
+  const { id: accountId } = await buildAccount(db);
+  const keyring = new Keyring(Buffer.alloc(32));
+  const input = { url: 'https://one.test/', events: ['email.sent' as const] };
+  const away = () => Promise.reject(new Error('timeout exceeded when trying to connect'));
+  let reads = 0;
+  /** Of reads by Prisma so many are answered. */
+  const answering = (most: number): Database => {
+    reads = 0;
+    const webhook = new Proxy(db.prisma.webhook, {
+      get: (target, name) => (name === 'findFirst' && reads++ >= most ? away : Reflect.get(target, name)),
+    });
+    return {
+      ...db,
+      prisma: new Proxy(db.prisma, { get: (at, name) => (name === 'webhook' ? webhook : Reflect.get(at, name)) }),
+    };
+  };
+  /** Prisma's octets are no Buffer. */
+  const plain = (row: object) =>
+    Object.entries(row).map(([name, value]) => [
+      name,
+      value instanceof Uint8Array ? Buffer.from(value).toString('hex') : value,
+    ]);
+  const { webhook, secret } = await create(answering(0), accountId, input, { keyring });
+  t.same(plain(webhook), plain(await get(db, accountId, webhook.id)));
+  t.equal(openSecret(keyring, webhook.id, webhook.secret), secret);
+  const rotated = await rotateSecret(answering(1), accountId, webhook.id, { keyring });
+  t.same(plain(rotated.webhook), plain(await get(db, accountId, webhook.id)));
+  t.equal(openSecret(keyring, webhook.id, rotated.webhook.secret), rotated.secret);
 });
