@@ -1,4 +1,4 @@
-import type { Database, Sql } from '../db/client.ts';
+import { codeOf, type Database, type Sql } from '../db/client.ts';
 import { ApiError, invalidRequest, notFound } from '../errors.ts';
 import type { Account } from '../generated/prisma/client.ts';
 import { isId, newId } from '../ids.ts';
@@ -80,21 +80,15 @@ export interface NewAccount {
  * @throws ApiError 400 when the email belongs to a user already
  */
 export async function create(db: Database, input: NewAccount): Promise<Account> {
+  const { name, plan } = input;
   const passwordHash = await hashPassword(input.user.password);
-  const id = newId();
-  await db.transaction(async (tx) => {
-    await tx.query({
-      text: 'INSERT INTO accounts (id, name, plan) VALUES ($1, $2, $3)',
-      values: [id, input.name, input.plan],
-    });
-    const [user] = await tx.query({
-      text: `INSERT INTO users (id, account_id, email, password_hash, role) VALUES ($1, $2, $3, $4, 'member')
-             ON CONFLICT (email) DO NOTHING RETURNING id`,
-      values: [newId(), id, input.user.email, passwordHash],
-    });
-    if (!user) throw invalidRequest('email: belongs to a user already');
-  });
-  return get(db, id);
+  const user = { id: newId(), email: input.user.email, passwordHash, role: 'member' } as const;
+  try {
+    return await db.prisma.account.create({ data: { id: newId(), name, plan, users: { create: user } } });
+  } catch (error) {
+    if (codeOf(error) === 'P2002') throw invalidRequest('email: belongs to a user already');
+    throw error;
+  }
 }
 
 /** One page of all accounts, newest first. */
@@ -180,7 +174,12 @@ async function demandOtherAdmin(tx: Sql, accountId: string): Promise<void> {
  * @throws ApiError 404
  */
 export async function topUp(db: Database, id: string, amount: number): Promise<Account> {
-  await get(db, id);
-  await db.prisma.account.updateMany({ where: { id }, data: { credit: { increment: amount } } });
-  return get(db, id);
+  if (!isId(id)) throw notFound();
+  // With one statement: an error after it, as no connection is free, would have it added once more by whoever asks again.
+  const [account] = await db.prisma.account.updateManyAndReturn({
+    where: { id },
+    data: { credit: { increment: amount } },
+  });
+  if (!account) throw notFound();
+  return account;
 }

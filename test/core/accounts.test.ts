@@ -50,3 +50,26 @@ t.test('since when an account is suspended does not change with a second time', 
   t.match(await accounts.change(db, id, { suspended: true, plan: 'pro' }), { suspendedAt, plan: 'pro' });
   t.match(await accounts.change(db, id, { suspended: false }), { suspendedAt: null, plan: 'pro' });
 });
+
+t.test('what is made or added to is answered by the statement that did it', async (t) => {
+  const db = await openDatabase(t);
+  const away = () => Promise.reject(new Error('timeout exceeded when trying to connect'));
+  const account = new Proxy(db.prisma.account, {
+    get: (target, name) => (String(name).startsWith('find') ? away : Reflect.get(target, name)),
+  });
+  const prisma = new Proxy(db.prisma, { get: (at, name) => (name === 'account' ? account : Reflect.get(at, name)) });
+  const unread: Database = { ...db, prisma };
+  const user = { email: 'ann@shop.test', password: 'a long one' };
+  const made = await accounts.create(unread, { name: 'Shop', plan: 'pro', user });
+  t.same(made, await accounts.get(db, made.id));
+  t.match(await db.prisma.user.findMany({ where: { accountId: made.id } }), [{ email: user.email, role: 'member' }]);
+  await t.rejects(accounts.create(unread, { name: 'Other', plan: 'pro', user }), {
+    message: 'invalid request',
+    detail: 'email: belongs to a user already',
+  });
+  t.equal(await db.prisma.account.count({ where: { name: 'Other' } }), 0);
+  t.equal(String((await accounts.topUp(unread, made.id, 2.5)).credit), '2.5');
+  t.equal(String((await accounts.get(db, made.id)).credit), '2.5');
+  for (const id of ['no id', made.id.replace(/^.{8}/, '00000000')])
+    await t.rejects(accounts.topUp(unread, id, 1), { message: 'not found' });
+});
