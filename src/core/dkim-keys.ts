@@ -64,7 +64,8 @@ export async function rotate(
     });
     const made = await tx.query({
       text: `INSERT INTO dkim_keys (id, account_id, domain_id, selector, algorithm, private_key, public_key)
-             SELECT $1, account_id, id, $4, $5::dkim_algorithm, $6, $7 FROM domains WHERE id = $2 AND account_id = $3
+             SELECT $1, account_id, id, $4, $5::dkim_algorithm, $6, $7 FROM domains
+              WHERE id = $2 AND account_id = $3 AND dkim_selector <> $4
              ON CONFLICT DO NOTHING RETURNING id`,
       values: [
         newId(),
