@@ -17,8 +17,8 @@ export type Subject = `${keyof typeof allowed}:${string}`;
 export interface Attempt {
   /** Forgets it, and with it what failed before for these subjects. */
   succeeded(forgotten: Subject[]): Promise<void>;
-  /** Forgets it alone: the password was not looked at. */
-  withdrawn(): Promise<void>;
+  /** Looks at the password; where that could not be done the attempt is forgotten, and it alone. */
+  look<T>(work: () => Promise<T>): Promise<T>;
 }
 
 /**
@@ -39,7 +39,16 @@ export async function begin(db: Database, subjects: Subject[]): Promise<Attempt>
       values: [ids, forgotten],
     });
   };
-  return { succeeded: forget, withdrawn: () => forget([]) };
+  const look = async <T>(work: () => Promise<T>): Promise<T> => {
+    try {
+      return await work();
+    } catch (error) {
+      // What could not be read, as the database was late, is no guess; and what is thrown says more than that this failed too.
+      await forget([]).catch(() => undefined);
+      throw error;
+    }
+  };
+  return { succeeded: forget, look };
 }
 
 /** @returns what was counted; or for how many seconds nothing is, as there was too much */

@@ -28,14 +28,10 @@ export async function change(
 ): Promise<{ passwordChangedAt: Date }> {
   const subject = `password:${userId}` as const;
   const attempt = await loginAttempts.begin(db, [subject]);
-  const { passwordHash } = await db.prisma.user.findUniqueOrThrow({ where: { id: userId } });
-  let isRight: boolean;
-  try {
-    isRight = await check(passwords.current, passwordHash);
-  } catch (error) {
-    await attempt.withdrawn();
-    throw error;
-  }
+  const { passwordHash, isRight } = await attempt.look(async () => {
+    const known = await db.prisma.user.findUniqueOrThrow({ where: { id: userId } });
+    return { ...known, isRight: await check(passwords.current, known.passwordHash) };
+  });
   if (!isRight) throw forbidden();
   await attempt.succeeded([subject]);
   const fresh = await hashing.take(() => hashPassword(passwords.next));

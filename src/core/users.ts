@@ -31,19 +31,15 @@ export async function login(db: Database, input: { email: string; password: stri
   const network = networkOf(input.address);
   const own: Subject[] = [`pair:${network} ${email}`, `email:${email}`];
   const attempt = await loginAttempts.begin(db, [...own, `address:${network}`]);
-  // The first admin's email is stored as it was configured, which need not be an address in its A-labels.
-  const found = await db.prisma.user.findMany({
-    where: { email: { in: [written, email] } },
-    include: { account: true },
+  const { user, isRight } = await attempt.look(async () => {
+    // The first admin's email is stored as it was configured, which need not be an address in its A-labels.
+    const found = await db.prisma.user.findMany({
+      where: { email: { in: [written, email] } },
+      include: { account: true },
+    });
+    const known = found.find((one) => one.email === written) ?? found[0];
+    return { user: known, isRight: await passwords.check(input.password, known?.passwordHash ?? null) };
   });
-  const user = found.find((one) => one.email === written) ?? found[0];
-  let isRight: boolean;
-  try {
-    isRight = await passwords.check(input.password, user?.passwordHash ?? null);
-  } catch (error) {
-    await attempt.withdrawn();
-    throw error;
-  }
   if (!isRight || !user) throw unauthorized();
   await attempt.succeeded(own);
   return currentOf(user);
