@@ -56,6 +56,18 @@ export async function find(tx: Sql, emailId: string, withinDays: number | null):
   return { ...rest, accountId, createdAt, recipients: recipients ?? [] };
 }
 
+/**
+ * Waits for an erasure that is at this email, and keeps others from it until the transaction ends: whom it named before would be
+ * written down again behind one. Each locks all recipients of an email first, so one of them is enough.
+ */
+export async function keepFromErasure(tx: Sql, emailId: string): Promise<void> {
+  await tx.query({
+    name: 'returns-keep-from-erasure',
+    text: 'SELECT FROM recipients WHERE email_id = $1 ORDER BY position LIMIT 1 FOR SHARE',
+    values: [emailId],
+  });
+}
+
 /** What came back for each of these emails, each kind once, for those that have any. */
 export async function kindsOf(db: Database, emailIds: string[]): Promise<Map<string, ReturnKind[]>> {
   const rows = await db.query<{ email_id: string; kinds: ReturnKind[] }>({
@@ -76,7 +88,7 @@ const events: Record<ReturnKind, EventType | null> = {
 const statuses = { bounce: 'bounced', delay: 'delayed', complaint: 'complained', unsubscribe: 'unsubscribed' } as const;
 
 /**
- * Writes down what came back, with the suppressions and events that follow. The status of an email and of its recipients is
+ * Writes down what came back for an email that was read after `keepFromErasure`, with the suppressions and events that follow. The status of an email and of its recipients is
  * what the servers said when it was sent, and stays. What was heard before, for the same recipient, changes
  * nothing, but that there is nobody, after a bounce for another reason.
  *
@@ -155,6 +167,7 @@ export async function recordFor(
   judge: (email: ReturnedEmail) => Returned[],
 ): Promise<Returned[]> {
   const { news, calls } = await db.transaction(async (tx) => {
+    await keepFromErasure(tx, emailId);
     const email = await find(tx, emailId, withinDays);
     const returned = email ? judge(email) : [];
     return email && returned.length > 0 ? record(tx, queue, email, returned) : { news: [], calls: 0 };

@@ -118,6 +118,7 @@ export async function settle(
       ordered.map((entry) => entry.uncertain),
     ],
   });
+  await holdStill(tx, rows, [...settlements, ...attempts]);
   const isKnown = await knownTo(tx, [...settlements, ...attempts]);
   await insertAttempts(tx, known(attempts, isKnown));
   await suppressions.addAll(
@@ -127,6 +128,22 @@ export async function settle(
     ),
   );
   return emitAbout(tx, queue, eventsOf(rows, await settledBefore(tx, rows), new Date()));
+}
+
+/**
+ * Locks those emails of which nothing was settled, as where another node has taken them over: an erasure must not come between
+ * looking for who is left and writing down what was said, and locks all recipients of an email first. The others are locked by now.
+ */
+async function holdStill(tx: Sql, settled: { email_id: string }[], about: { emailId: string }[]): Promise<void> {
+  const locked = new Set(settled.map((row) => row.email_id));
+  const others = new Set(about.map(({ emailId }) => emailId).filter((id) => !locked.has(id)));
+  if (others.size === 0) return;
+  await tx.query({
+    name: 'settlement-hold-still',
+    text: `SELECT FROM recipients WHERE email_id = ANY(${unseen('$1::uuid[]')}::uuid[])
+            ORDER BY email_id, position FOR NO KEY UPDATE`,
+    values: [[...others]],
+  });
 }
 
 /**

@@ -50,6 +50,7 @@ export async function unsubscribe(
   named: NamedRecipient | Reader,
 ): Promise<Subscription | null> {
   const { found, calls } = await db.transaction(async (tx) => {
+    await returns.keepFromErasure(tx, named.emailId);
     const found = await find(tx, named);
     if (!found) return { found: null, calls: 0 };
     const { address, accountId, email } = found;

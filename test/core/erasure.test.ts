@@ -10,14 +10,18 @@ import { type Claim, claim } from '../../src/core/recipients.ts';
 import * as returns from '../../src/core/returns.ts';
 import { tokenKeys } from '../../src/core/service-secrets.ts';
 import { type AttemptRow, type Settlement, settle } from '../../src/core/settlement.ts';
+import { unsubscribe } from '../../src/core/unsubscribe.ts';
 import * as webhooks from '../../src/core/webhooks.ts';
+import type { Database } from '../../src/db/client.ts';
 import { newId } from '../../src/ids.ts';
 import { silentLog } from '../../src/log.ts';
+import type { Queue } from '../../src/queue.ts';
 import { Keyring } from '../../src/seal.ts';
 import { accept, requestOf } from '../support/accept.ts';
 import { buildSender, holderOf } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
 import { testKey } from '../support/keys.ts';
+import { eventually } from '../support/node.ts';
 
 const keyring = new Keyring(testKey(5));
 const person = 'ann@x.test';
@@ -197,6 +201,85 @@ t.test('what is heard afterwards does not bring an address back', async (t) => {
   t.ok(told.length >= 3);
   t.notMatch(JSON.stringify([told, await db.prisma.return.findMany()]), person);
 });
+
+/** The same database, where a transaction stands still behind the statement of this name until it is let go. */
+function stoppingAt(db: Database, name: string) {
+  const [reached, gate] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const stopping: Database = {
+    ...db,
+    transaction: (work) =>
+      db.transaction((tx) =>
+        work({
+          async query<Row>(statement: Parameters<typeof tx.query>[0]) {
+            const rows = await tx.query<Row>(statement);
+            if (statement.name === name) {
+              reached.resolve();
+              await gate.promise;
+            }
+            return rows;
+          },
+        }),
+      ),
+  };
+  return { stopping, reached: reached.promise, letGo: gate.resolve };
+}
+
+interface Heard {
+  db: Database;
+  queue: Queue;
+  held: Claim;
+  accountId: string;
+}
+
+const bounce: returns.Returned = {
+  ...{ kind: 'bounce', classification: 'bad_mailbox', enhancedCode: '5.1.1', suppress: 'bounce' },
+  ...{ address: person, diagnostic: `550 <${person}>: unknown` },
+};
+
+for (const { what, read, write } of [
+  {
+    what: 'a bounce',
+    read: 'returns-email',
+    write: ({ db, queue, held: { emailId } }: Heard) => returns.recordFor(db, queue, emailId, 90, () => [bounce]),
+  },
+  {
+    what: 'an unsubscribe',
+    read: 'returns-email',
+    write: ({ db, queue, held: { emailId } }: Heard) => unsubscribe(db, queue, { emailId, position: 0 }),
+  },
+  {
+    what: 'an outcome, heard of by a node that was taken for dead,',
+    read: 'settlement-erased',
+    write: ({ db, queue, held, accountId }: Heard) => {
+      const outcome = settlement(held, 0, 'failed', { suppress: { accountId, address: person } });
+      return db.transaction((tx) => settle(tx, queue, [outcome], [attempt(held.emailId, person)]));
+    },
+  },
+]) {
+  t.test(`${what} that is being written down while its recipient is erased does not outlive that`, async (t) => {
+    const { db, queue, send, take, accountId } = await prepare(t);
+    await send(person);
+    await webhooks.create(db, accountId, { url: 'https://a.test/', events: [...webhooks.eventTypes] }, { keyring });
+    const [held] = await take();
+    if (!held) throw new Error('nothing was claimed');
+    await db.query({ text: 'UPDATE recipients SET job_id = NULL, claimed_by = NULL, claimed_at = NULL' });
+    const keys = { keyring, tokenKeys: await tokenKeys(db, keyring) };
+    const { id } = await erasures.ask(db, accountId, { address: person, keepsSuppression: false }, keys);
+    const { stopping, reached, letGo } = stoppingAt(db, read);
+    const writing = write({ db: stopping, queue, held, accountId });
+    await reached;
+    const erasing = erase(db, { id, accountId, address: person });
+    const waits = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
+    await Promise.race([erasing, eventually(async () => (await db.query({ text: waits })).length > 0)]);
+    letGo();
+    await writing;
+    t.equal(await erasing, true);
+    const { return: returned, attempt: tried, suppression, webhookDelivery } = db.prisma;
+    const written = [await returned.findMany(), await tried.findMany(), await webhookDelivery.findMany()].flat();
+    t.ok(written.length > 0);
+    t.notMatch(JSON.stringify([written, await suppression.findMany()]), person);
+  });
+}
 
 t.test('what operators see of a site names no recipient', async (t) => {
   const { db } = await prepare(t);
