@@ -3,6 +3,7 @@ import * as accounts from '../../src/core/accounts.ts';
 import type { Database } from '../../src/db/client.ts';
 import { buildAccount } from '../support/build.ts';
 import { openDatabase } from '../support/db.ts';
+import { withoutReads } from '../support/without-reads.ts';
 
 const refused = { message: /^invalid request/, status: 400 };
 
@@ -53,12 +54,7 @@ t.test('since when an account is suspended does not change with a second time', 
 
 t.test('what is made or added to is answered by the statement that did it', async (t) => {
   const db = await openDatabase(t);
-  const away = () => Promise.reject(new Error('timeout exceeded when trying to connect'));
-  const account = new Proxy(db.prisma.account, {
-    get: (target, name) => (String(name).startsWith('find') ? away : Reflect.get(target, name)),
-  });
-  const prisma = new Proxy(db.prisma, { get: (at, name) => (name === 'account' ? account : Reflect.get(at, name)) });
-  const unread: Database = { ...db, prisma };
+  const unread = withoutReads(db, 'account');
   const user = { email: 'ann@shop.test', password: 'a long one' };
   const made = await accounts.create(unread, { name: 'Shop', plan: 'pro', user });
   t.same(made, await accounts.get(db, made.id));

@@ -1,20 +1,15 @@
 import t from 'tap';
 import * as passwords from '../../src/core/passwords.ts';
 import { login } from '../../src/core/users.ts';
-import type { Database } from '../../src/db/client.ts';
 import { buildAccount } from '../support/build.ts';
 import { openDatabase } from '../support/db.ts';
+import { withoutReads } from '../support/without-reads.ts';
 
 t.test('a try that the database was too late for is no failed one', async (t) => {
   const db = await openDatabase(t);
   const account = await buildAccount(db);
   const { id: userId } = await db.prisma.user.findFirstOrThrow({ where: { accountId: account.id } });
-  const late = () => Promise.reject(new Error('timeout exceeded when trying to connect'));
-  const user = new Proxy(db.prisma.user, {
-    get: (target, name) => (String(name).startsWith('find') ? late : Reflect.get(target, name)),
-  });
-  const prisma = new Proxy(db.prisma, { get: (at, name) => (name === 'user' ? user : Reflect.get(at, name)) });
-  const inTrouble: Database = { ...db, prisma };
+  const inTrouble = withoutReads(db, 'user');
   const input = { email: account.email, password: account.password, address: '192.0.2.1' };
   const changed = { current: account.password, next: 'another long one' };
   for (let tries = 0; tries < 12; tries += 1) {

@@ -1,11 +1,12 @@
 import t from 'tap';
 import * as calls from '../../src/core/webhook-calls.ts';
 import { change, create, type EventType, emit, get, list, openSecret, rotateSecret } from '../../src/core/webhooks.ts';
-import type { Database, Sql, Statement } from '../../src/db/client.ts';
+import type { Sql, Statement } from '../../src/db/client.ts';
 import { newId } from '../../src/ids.ts';
 import { Keyring } from '../../src/seal.ts';
 import { buildAccount } from '../support/build.ts';
 import { openDatabase } from '../support/db.ts';
+import { withoutReads } from '../support/without-reads.ts';
 import { event, openScene } from '../webhooks/scene.ts';
 
 /** The same transaction, with each statement noted. */
@@ -163,29 +164,16 @@ t.test('a secret is not lost to an error behind what made it', async (t) => {
   const { id: accountId } = await buildAccount(db);
   const keyring = new Keyring(Buffer.alloc(32));
   const input = { url: 'https://one.test/', events: ['email.sent' as const] };
-  const away = () => Promise.reject(new Error('timeout exceeded when trying to connect'));
-  let reads = 0;
-  /** Of reads by Prisma so many are answered. */
-  const answering = (most: number): Database => {
-    reads = 0;
-    const webhook = new Proxy(db.prisma.webhook, {
-      get: (target, name) => (name === 'findFirst' && reads++ >= most ? away : Reflect.get(target, name)),
-    });
-    return {
-      ...db,
-      prisma: new Proxy(db.prisma, { get: (at, name) => (name === 'webhook' ? webhook : Reflect.get(at, name)) }),
-    };
-  };
   /** Prisma's octets are no Buffer. */
   const plain = (row: object) =>
     Object.entries(row).map(([name, value]) => [
       name,
       value instanceof Uint8Array ? Buffer.from(value).toString('hex') : value,
     ]);
-  const { webhook, secret } = await create(answering(0), accountId, input, { keyring });
+  const { webhook, secret } = await create(withoutReads(db, 'webhook'), accountId, input, { keyring });
   t.same(plain(webhook), plain(await get(db, accountId, webhook.id)));
   t.equal(openSecret(keyring, webhook.id, webhook.secret), secret);
-  const rotated = await rotateSecret(answering(1), accountId, webhook.id, { keyring });
+  const rotated = await rotateSecret(withoutReads(db, 'webhook', 1), accountId, webhook.id, { keyring });
   t.same(plain(rotated.webhook), plain(await get(db, accountId, webhook.id)));
   t.equal(openSecret(keyring, webhook.id, rotated.webhook.secret), rotated.secret);
 });
