@@ -2,8 +2,9 @@ import { connect } from 'node:net';
 import t from 'tap';
 import { parseNetwork } from '../../src/ip.ts';
 import type { Peer } from '../support/mx.ts';
+import { freePort } from '../support/ports.ts';
 import type { ZoneEntry } from '../support/zone.ts';
-import { resultOf, soon, startMx, startScene, twoHosts } from './scene.ts';
+import { resultOf, startMx, startScene, twoHosts } from './scene.ts';
 
 const accept = async (peer: Peer) => {
   await peer.greet();
@@ -40,7 +41,9 @@ t.test('MX-09: when the first host cannot, the second takes it in the same attem
   for (const [name, script] of Object.entries(bad)) {
     const first = await startMx(t, async (peer) => void (await script(peer)));
     const second = await startMx(t, accept, { host: '127.0.0.2', port: first.port });
-    const { send } = await startScene(t, first.port, twoHosts, { deadlines: soon });
+    const { send } = await startScene(t, first.port, twoHosts, {
+      deadlines: name === 'no greeting' ? { greeting: 1_500 } : {},
+    });
     const { sessions } = await send();
     t.match(
       sessions,
@@ -224,9 +227,7 @@ t.test('DOS-11: two sessions and five addresses are enough for one attempt', asy
     2,
   );
 
-  const closed = await startMx(t, accept);
-  await closed.close().catch(() => {});
-  const refused = await startScene(t, closed.port, zone);
+  const refused = await startScene(t, await freePort(), zone);
   t.equal((await refused.send()).sessions.length, 5);
 });
 

@@ -2,7 +2,7 @@ import t from 'tap';
 import type { RecipientResult } from '../../src/smtp/deliver.ts';
 import { figure } from '../support/figure.ts';
 import type { Peer } from '../support/mx.ts';
-import { message, resultOf, soon, startScripted } from './scene.ts';
+import { message, resultOf, startScripted } from './scene.ts';
 
 type Script = (peer: Peer) => Promise<unknown>;
 
@@ -69,7 +69,7 @@ t.test('MX-02, MX-03: without a reply to the dot the message may have arrived', 
         await peer.message({ dot: null });
         await ending(peer);
       },
-      { deadlines: soon },
+      { deadlines: { dot: 400 } },
     );
     const delivery = await send();
     t.match(resultOf(delivery), { outcome: 'deferred', phase: 'dot', reply: null, uncertain: true }, name);

@@ -1,6 +1,7 @@
 import t from 'tap';
 import type { Peer } from '../support/mx.ts';
-import { resultOf, soon, startScripted } from './scene.ts';
+import { eventually } from '../support/node.ts';
+import { resultOf, startScripted } from './scene.ts';
 
 const pipelining = async (peer: Peer) => peer.greet('PIPELINING', 'ENHANCEDSTATUSCODES');
 const plain = async (peer: Peer) => peer.greet();
@@ -25,7 +26,7 @@ t.test('MX-07: garbage is never taken for success', async (t) => {
         await plain(peer);
         await peer.message({ rcpt: [reply] });
       },
-      { deadlines: soon },
+      { deadlines: { rcpt: 400 } },
     );
     const result = resultOf(await send());
     t.match(
@@ -75,7 +76,7 @@ t.test('DATA that is accepted without any recipient ends with a lone dot', async
     await peer.answer('221 bye');
   });
   t.match(resultOf(await send()), { outcome: 'bounced', phase: 'rcpt' });
-  await new Promise((resolve) => setTimeout(resolve, 20));
+  await eventually(async () => mx.peers[0]?.received.toString('latin1').includes('DATA\r\n.'));
   t.ok(mx.peers[0]?.received.toString('latin1').endsWith('DATA\r\n.\r\n'));
 });
 

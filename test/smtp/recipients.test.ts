@@ -1,5 +1,6 @@
 import t from 'tap';
 import { type Peer, startSink } from '../support/mx.ts';
+import { eventually } from '../support/node.ts';
 import { message, resultOf, startMx, startScene, startScripted } from './scene.ts';
 
 const accept = async (peer: Peer) => {
@@ -81,7 +82,6 @@ t.test('our own defects are thrown, and leave nothing open', async (t) => {
     throw new TypeError('a defect');
   };
   await t.rejects(send({ beforeDot: thrower }), TypeError);
-  await new Promise((resolve) => setTimeout(resolve, 20));
-  t.equal(mx.peers[0]?.socket.destroyed, true);
+  await eventually(async () => mx.peers[0]?.socket.destroyed);
   t.notMatch(mx.peers[0]?.received.toString(), message().toString());
 });

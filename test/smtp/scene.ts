@@ -21,11 +21,8 @@ const steps = [
 const deadlinesOf = (ms: number) =>
   Object.fromEntries(steps.map((step) => [step, ms])) as Record<(typeof steps)[number], number>;
 
-/** For tests in which every step comes to its end. */
+/** Where a test is about a deadline it has one of its own, for that step alone: any other would end where the machine stands still. */
 const patient = deadlinesOf(20_000);
-
-/** For tests in which a server keeps us waiting. */
-export const soon = { ...deadlinesOf(400), transaction: 2_000 };
 
 export const message = (body = 'Hello.\r\n') =>
   Buffer.from(

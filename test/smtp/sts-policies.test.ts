@@ -94,7 +94,7 @@ t.test('SMG-07: what another node has fetched holds where the record is hidden f
   t.match(await policies.find('a.test'), { policy: { id: '1', mode: 'enforce' } });
 });
 
-t.test('one that is half over is fetched again, and nobody waits for that', { timeout: 5_000 }, async (t) => {
+t.test('one that is half over is fetched again, and nobody waits for that', { timeout: 60_000 }, async (t) => {
   const { policies, host, seconds, stored } = await start(t);
   await policies.find('a.test');
   const first = stored.get('a.test')?.fetchedAt;
