@@ -6,7 +6,7 @@ import { startDirectNode } from '../support/direct.ts';
 import { testKey } from '../support/keys.ts';
 import { startSink } from '../support/mx.ts';
 import { eventually, startTestNode } from '../support/node.ts';
-import { storedRows } from './scene.ts';
+import { served, storedRows } from './scene.ts';
 
 const encryptionKey = testKey(9);
 const env = { ENCRYPTION_KEY: encryptionKey.toString('hex') };
@@ -15,7 +15,7 @@ t.test('batch', async (t) => {
   const node = await startTestNode(t, env);
   const { from, key } = await buildSender(node.db, encryptionKey);
   const item = (fields: object = {}) => ({ from, to: ['a@b.test'], subject: 's', text: 't', ...fields });
-  const post = (body: unknown) => node.call('POST', '/api/v1/emails/batch', { key, body });
+  const post = (body: unknown) => served(() => node.call('POST', '/api/v1/emails/batch', { key, body }));
 
   t.test('answers with the records in order and the number of items', async (t) => {
     const subjects = ['one', 'two', 'three'];
