@@ -65,13 +65,16 @@ export function inOneOrder<Recipient extends { emailId: string; position: number
  * caller's transaction. A recipient that another node has taken over in the meantime is left to it, except that
  * "delivered" is true whoever says it.
  *
+ * @param choose which of the attempts are logged, where they may have been before, as when the answer to a commit was lost. It is
+ *   asked once a transaction that settles the same, and is still being committed, was waited for
  * @returns how many webhook deliveries follow; when there are any, call `queue.webhooks.wake()` after the commit
  */
 export async function settle(
   tx: Sql,
   queue: Queue,
   settlements: Settlement[],
-  attempts: AttemptRow[],
+  made: AttemptRow[],
+  choose: (tx: Sql, made: AttemptRow[]) => Promise<AttemptRow[]> = async () => made,
 ): Promise<number> {
   const ordered = inOneOrder(settlements);
   const rows = await tx.query<Settled | Ended>({
@@ -118,7 +121,8 @@ export async function settle(
       ordered.map((entry) => entry.uncertain),
     ],
   });
-  await holdStill(tx, rows, [...settlements, ...attempts]);
+  await holdStill(tx, rows, [...settlements, ...made]);
+  const attempts = await choose(tx, made);
   const isKnown = await knownTo(tx, [...settlements, ...attempts]);
   await insertAttempts(tx, known(attempts, isKnown));
   await suppressions.addAll(
@@ -132,7 +136,8 @@ export async function settle(
 
 /**
  * Locks those emails of which nothing was settled, as where another node has taken them over: an erasure must not come between
- * looking for who is left and writing down what was said, and locks all recipients of an email first. The others are locked by now.
+ * looking for who is left and writing down what was said, and locks all recipients of an email first; nor must a transaction that
+ * says the same. The others are locked by now.
  */
 async function holdStill(tx: Sql, settled: { email_id: string }[], about: { emailId: string }[]): Promise<void> {
   const locked = new Set(settled.map((row) => row.email_id));
@@ -287,8 +292,8 @@ function eventsOf(rows: (Settled | Ended)[], before: Map<string, Named[]>, creat
 }
 
 /** Those of these attempts that the log does not have: an attempt is known by its recipient and when it began. */
-export async function newAttempts(db: Sql, attempts: AttemptRow[]): Promise<AttemptRow[]> {
-  const rows = await db.query<{ email_id: string; recipient: string; at: Date }>({
+export async function newAttempts(tx: Sql, attempts: AttemptRow[]): Promise<AttemptRow[]> {
+  const rows = await tx.query<{ email_id: string; recipient: string; at: Date }>({
     text: 'SELECT email_id, recipient, at FROM attempts WHERE email_id = ANY($1)',
     values: [[...new Set(attempts.map((row) => row.emailId))]],
   });

@@ -16,10 +16,10 @@ export function createRecorder(db: Database, queue: Queue, log: Logger): Recorde
     async (records) => {
       const settlements = records.flatMap((record) => record.settlements);
       const made = records.flatMap((record) => record.attempts);
-      // What failed may have been committed, and only the answer lost.
-      const attempts = records.some((record) => tried.has(record)) ? await newAttempts(db, made) : made;
+      // What failed may have been committed, or be about to be, and only the answer lost.
+      const choose = records.some((record) => tried.has(record)) ? newAttempts : undefined;
       for (const record of records) tried.add(record);
-      const told = await db.transaction((tx) => settle(tx, queue, settlements, attempts));
+      const told = await db.transaction((tx) => settle(tx, queue, settlements, made, choose));
       if (told > 0) queue.webhooks.wake();
       return () => true;
     },

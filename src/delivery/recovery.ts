@@ -75,14 +75,18 @@ async function writeDown(
     const email = emails.get(claim.emailId);
     return email ? [record(by, claim, { sessions: [sessionOf(dot)] }, email, false)] : [];
   });
-  const attempts = await newAttempts(
-    db,
-    records.flatMap((one) => one.attempts),
-  );
+  const made = records.flatMap((one) => one.attempts);
   const settlements = oneForEach(records.flatMap((one) => one.settlements));
-  const told = await db.transaction((tx) => settle(tx, queue, settlements, attempts));
+  let found = 0;
+  const told = await db.transaction((tx) =>
+    settle(tx, queue, settlements, made, async () => {
+      const attempts = await newAttempts(tx, made);
+      found = attempts.length;
+      return attempts;
+    }),
+  );
   if (told > 0) queue.webhooks.wake();
-  return attempts.length;
+  return found;
 }
 
 /**

@@ -1,0 +1,113 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { systemClock } from '../../src/clock.ts';
+import * as nodes from '../../src/core/nodes.ts';
+import { claim } from '../../src/core/recipients.ts';
+import type { AttemptRow, Settlement } from '../../src/core/settlement.ts';
+import type { Database } from '../../src/db/client.ts';
+import { createRecorder } from '../../src/delivery/record.ts';
+import { recover } from '../../src/delivery/recovery.ts';
+import { newId } from '../../src/ids.ts';
+import { silentLog } from '../../src/log.ts';
+import { accept, requestOf } from '../support/accept.ts';
+import { buildSender, holderOf } from '../support/build.ts';
+import { openQueue } from '../support/db.ts';
+import { testKey } from '../support/keys.ts';
+import { eventually } from '../support/node.ts';
+
+/** The same database, where the connection of the first transaction is lost while the server has not committed it yet. */
+function losingFirst(db: Database) {
+  const [done, committing] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  let commit: Promise<unknown> | null = null;
+  const losing: Database = {
+    ...db,
+    async transaction(work) {
+      if (commit !== null) return db.transaction(work);
+      commit = db.transaction(async (tx) => {
+        await work(tx);
+        done.resolve();
+        await committing.promise;
+      });
+      await done.promise;
+      throw new Error('Connection terminated unexpectedly');
+    },
+  };
+  const finish = () => {
+    committing.resolve();
+    return commit;
+  };
+  return { losing, finish };
+}
+
+function someoneWaits(db: Database): Promise<boolean> {
+  const text = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
+  return eventually(async () => (await db.query({ text })).length > 0);
+}
+
+/** An email that a node has claimed. */
+async function prepare(t: Test) {
+  const { db, queue } = await openQueue(t);
+  const sender = await buildSender(db, testKey(5));
+  await accept(db, queue, holderOf(sender.account), [requestOf(sender.from, ['b@x.test'])]);
+  const nodeId = newId();
+  await nodes.register(db, { id: nodeId, hostname: 'test', roles: [] }, false);
+  const [held] = await db.transaction(async (tx) => claim(tx, nodeId, await queue.take(tx, 100, [])));
+  if (!held) throw new Error('nothing was claimed');
+  return { db, queue, held };
+}
+
+for (const { whose, status } of [
+  { whose: 'of a recipient that is this node’s', status: 'delivered' },
+  { whose: 'of a recipient that another node has taken over', status: 'deferred' },
+] as const) {
+  t.test(`an outcome ${whose} is logged once, where its first COMMIT is still under way`, async (t) => {
+    const { db, queue, held } = await prepare(t);
+    if (status === 'deferred') await db.query({ text: 'UPDATE recipients SET claimed_by = $1', values: [newId()] });
+    const { nodeId, jobId, emailId } = held;
+    const settlement: Settlement = {
+      ...{ nodeId, jobId, emailId, position: 0, status, attempts: 1, waitingFor: null, uncertain: false },
+      ...{ nextAttemptAt: status === 'deferred' ? new Date() : null, lastResponse: 'said', suppress: null },
+    };
+    const attempt: AttemptRow = {
+      ...{ emailId, recipient: 'b@x.test', number: 1, at: new Date(), durationMs: 5, mxHost: 'mx.x.test' },
+      ...{ remoteAddress: null, localAddress: null, tlsVersion: null, tlsCipher: null, verification: 'none' },
+      ...{ phase: 'dot', outcome: status, uncertain: false, replyCode: null, enhancedCode: null, reply: 'said' },
+      ...{ reason: 'said', classification: null, conversation: null },
+    };
+    const { losing, finish } = losingFirst(db);
+    const recorder = createRecorder(losing, queue, silentLog);
+    const told = { verdict: 'nothing', reply: null, host: null } as const;
+    const written = recorder.add({ settlements: [settlement], attempts: [attempt], ...told });
+    await Promise.race([written, someoneWaits(db)]);
+    await finish();
+    t.equal(await written, true);
+    t.equal(await db.prisma.attempt.count(), 1);
+    t.match(await db.prisma.recipient.findFirst(), { status: status === 'deferred' ? 'queued' : status });
+  });
+}
+
+t.test(
+  'what a journal says is logged once, where the COMMIT of whoever read it before is still under way',
+  async (t) => {
+    const { db, queue, held } = await prepare(t);
+    const folder = mkdtempSync(join(tmpdir(), 'sendwright-record-'));
+    t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+    const session = {
+      ...{ startedAt: new Date(), host: 'mx.x.test', remoteAddress: '127.0.0.1', localAddress: null },
+      ...{ tls: null, verification: 'none', reused: false },
+    };
+    writeFileSync(join(folder, `1-${newId()}.jsonl`), `${JSON.stringify({ n: 0, dot: { claim: held, session } })}\n`);
+    const policy = { scheduleMs: [60_000], forMs: 3_600_000 };
+    const read = (from: Database) =>
+      recover({ db: from, queue, policy, clock: systemClock, log: silentLog }, { folder, alone: true });
+    const { losing, finish } = losingFirst(db);
+    await t.rejects(read(losing), { message: /terminated/ });
+    const again = read(db);
+    await Promise.race([again, someoneWaits(db)]);
+    await finish();
+    t.equal(await again, 0);
+    t.equal(await db.prisma.attempt.count(), 1);
+  },
+);
