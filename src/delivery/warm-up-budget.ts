@@ -1,5 +1,5 @@
 import * as warmUp from '../core/warm-up.ts';
-import type { Database } from '../db/client.ts';
+import { type Database, isUnavailable } from '../db/client.ts';
 
 /** A new address, and what it may send today. */
 export interface Budget {
@@ -66,7 +66,7 @@ export class WarmUpBudget {
     this.#unused.set(key, { ip, day, messages: messages + (this.#unused.get(key)?.messages ?? 0) });
   }
 
-  /** Lets other messages have it, on any node. */
+  /** Lets other messages have it, on any node; nobody gets it where the database does not answer. */
   async giveBack(): Promise<void> {
     const unused = [...this.#unused.values()];
     if (unused.length === 0) return;
@@ -74,6 +74,8 @@ export class WarmUpBudget {
     try {
       await warmUp.giveBack(this.#db, unused);
     } catch (error) {
+      // It may have been carried out and its answer lost: given back twice, more than the cap would leave.
+      if (isUnavailable(error)) throw error;
       for (const one of unused) this.release(one);
       throw error;
     }

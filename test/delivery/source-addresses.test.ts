@@ -1,8 +1,9 @@
 import t, { type Test } from 'tap';
 import * as nodes from '../../src/core/nodes.ts';
 import { list } from '../../src/core/warm-up.ts';
-import type { Database } from '../../src/db/client.ts';
+import type { Database, Statement } from '../../src/db/client.ts';
 import { type Ruling, type Source, SourceAddresses, type Want } from '../../src/delivery/source-addresses.ts';
+import { WarmUpBudget } from '../../src/delivery/warm-up-budget.ts';
 import { newId } from '../../src/ids.ts';
 import { silentLog } from '../../src/log.ts';
 import { parsePlan, parseSendingIps, parseWarmUp, type SendingPools, withWarmUp } from '../../src/sending-pools.ts';
@@ -164,6 +165,38 @@ t.test('what was reserved and not sent goes to others', async (t) => {
   t.match(await db.query({ text: 'SELECT messages FROM warm_up_days' }), [{ messages: 6 }]);
   await other.exchange(await register(db));
   t.equal(sources(await other.grant(wants(9))).length, 4);
+});
+
+t.test('what may have been given back is not given back again', async (t) => {
+  const { db } = await scene(t);
+  let answer: 'heard' | 'lost' | 'no' = 'lost';
+  const failing: Database = {
+    ...db,
+    async query<Row>(statement: Statement) {
+      if (statement.name !== 'warm-up-give-back') return db.query<Row>(statement);
+      const failed = answer;
+      answer = 'heard';
+      if (failed === 'no') throw Object.assign(new Error('deadlock detected'), { code: '40P01' });
+      const rows = await db.query<Row>(statement);
+      if (failed === 'lost') throw new Error('Connection terminated unexpectedly');
+      return rows;
+    },
+  };
+  const budget = new WarmUpBudget(failing);
+  const [ip, day] = ['127.0.0.6', '2026-11-20'];
+  budget.startDay(day);
+  await budget.reserve([{ ip, cap: 10, messages: 10 }]);
+  const counted = async () => (await db.query<{ messages: number }>({ text: 'SELECT messages FROM warm_up_days' }))[0];
+  for (const [how, left] of [
+    ['lost', 7],
+    ['no', 4],
+  ] as const) {
+    answer = how;
+    budget.release({ ip, day, messages: 3 });
+    await t.rejects(budget.giveBack());
+    await budget.giveBack();
+    t.match(await counted(), { messages: left }, `${how}: three are given back, and once`);
+  }
 });
 
 async function register(db: Database): Promise<string> {
