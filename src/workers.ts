@@ -4,6 +4,7 @@ import type { Config } from './config.ts';
 import * as hold from './core/hold.ts';
 import * as nodes from './core/nodes.ts';
 import { connectionsOf, openDatabase, poolOfFirst } from './database.ts';
+import { isUnavailable } from './db/client.ts';
 import type { Logger } from './log.ts';
 import type { Measured } from './metrics.ts';
 import { type Foundation, prepareAdmin, recoverJournals, type SendwrightNode } from './node.ts';
@@ -17,6 +18,9 @@ const stopWithinMs = 31_000;
 const firstPauseMs = 100;
 const longestPauseMs = 30_000;
 const healthyAfterMs = 60_000;
+
+/** Between two tries to make up for one: nodes that were away as well wait for 30 s before they take others for dead. */
+const longestMakingUpPauseMs = 2_000;
 
 /** A worker that is busy for longer is left out of what Prometheus reads. */
 const measureMs = 5_000;
@@ -168,13 +172,31 @@ class Workers {
 
   /** One after the other: what dead processes left in DATA_DIR must not be read twice at once. */
   #makeUpFor({ names }: Running): Promise<void> {
-    const { makeUpFor, log } = this.#options;
-    this.#makingUp = this.#makingUp.then(() =>
-      makeUpFor([...names]).catch((error: Error) =>
-        log.warn({ error: error.message }, 'what a dead worker held is not free yet; other nodes see to that'),
-      ),
-    );
+    this.#makingUp = this.#makingUp.then(() => this.#patiently([...names]));
     return this.#makingUp;
+  }
+
+  /**
+   * While the database is away it is tried again, and no worker takes the place: once what is held is free, nobody who has read
+   * the journal would keep mail that has arrived from being sent again.
+   */
+  async #patiently(names: string[]): Promise<void> {
+    const { makeUpFor, log } = this.#options;
+    const { signal } = this.#stopping;
+    for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(pauseMs * 2, longestMakingUpPauseMs)) {
+      try {
+        return await makeUpFor(names);
+      } catch (error) {
+        const fields = { error: (error as Error).message };
+        if (!isUnavailable(error)) {
+          log.warn(fields, 'what a dead worker held is not free yet; other nodes see to that');
+          return;
+        }
+        log.warn(fields, 'what a dead worker knew and held waits for the database');
+      }
+      await sleep(pauseMs, undefined, { signal }).catch(() => undefined);
+      if (signal.aborted) return;
+    }
   }
 
   /** @throws Error when there is no process, as where memory or descriptors are used up */

@@ -8,6 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { createDatabase } from '../support/db.ts';
 import { directEnv, mailHostname, prepareSender } from '../support/direct.ts';
+import { startGate } from '../support/gate.ts';
 import { startScriptedMx } from '../support/mx.ts';
 import { adminPassword, eventually, testEnv } from '../support/node.ts';
 import { freePort } from '../support/ports.ts';
@@ -136,6 +137,36 @@ t.test('a worker that is killed is replaced, and what it had in the air is known
   t.same(await readdir(join(dataDir, 'journal')), [], 'nothing is left to recover');
   const drained = received.filter((subject) => subject.startsWith('drain'));
   t.equal(new Set(drained).size, drained.length, 'none twice');
+});
+
+t.test('what a worker knew that died while the database was away is written down once it is back', async (t) => {
+  const { received, hold, zone, env } = await startReceiver(t);
+  const dataDir = await folder(t);
+  const gate = await startGate(await createDatabase());
+  t.teardown(() => gate.close());
+  const app = await startSendwright(testEnv(gate.url, { ...env, DATA_DIR: dataDir, WORKERS: '2' }));
+  t.teardown(() => app.end('SIGKILL'));
+  const key = await prepareSender(app, zone, 'workers.test');
+  const letGo = hold();
+  const { id } = (await post(app, key, 'taken')).body.email;
+  await eventually(async () => received.length === 1);
+  const killed = await deliverer(dataDir);
+  gate.set('shut');
+  letGo();
+  await eventually(async () => {
+    const [name = ''] = await readdir(join(dataDir, 'journal'));
+    return readFileSync(join(dataDir, 'journal', name), 'utf8').includes('"results"');
+  });
+  process.kill(killed, 'SIGKILL');
+  await eventually(async () => app.stdout().includes('what a dead worker'));
+  gate.set('open');
+  const read = async (path = '') =>
+    (await app.call('GET', `/api/v1/emails/${id}${path}`, { key }).catch(() => ({ body: {} }))).body;
+  await eventually(async () => (await read()).email?.status === 'sent', 25_000);
+  t.match((await read('/attempts')).attempts, [{ number: 1, outcome: 'delivered' }]);
+  t.same(received, ['taken'], 'and is not sent again');
+  await eventually(async () => childrenOf(app.pid).length === 2);
+  t.same(await readdir(join(dataDir, 'journal')), []);
 });
 
 t.test('workers outlive their first process for as long as they need, and a new start knows of them', async (t) => {
