@@ -26,7 +26,7 @@ t.test('recipients of one email at one destination', async (t) => {
     const email = await eventually(async () => {
       const read = await node.read(id);
       return read.status !== 'queued' && read;
-    }, 20_000);
+    });
     const { attempts } = (await node.call('GET', `/api/v1/emails/${id}/attempts`, { key: node.key })).body;
     return { email, attempts };
   };

@@ -55,7 +55,7 @@ t.test('an email survives three kill -9, each in the middle of its delivery', as
   const email = await eventually(async () => {
     const { body } = await app.call('GET', `/api/v1/emails/${sent.body.email.id}`, { key });
     return body.email.status === 'sent' && body.email;
-  }, 30_000);
+  });
   t.equal(email.recipients[0].status, 'delivered');
   t.equal(delivered.length, 1);
   t.match(delivered[0], /not lost/);
@@ -124,7 +124,7 @@ t.test('SIGTERM under load, and again and again, loses nothing and sends nothing
   await eventually(async () => {
     const { body } = await app.call('GET', '/api/v1/emails?status=queued&limit=1', { key });
     return received.length >= subjects.length && body.emails.length === 0;
-  }, 30_000);
+  });
   t.strictSame(received.toSorted(), subjects.toSorted(), 'each arrived, and once');
   t.equal(await app.end('SIGINT'), 0);
   for (const line of app.stdout().trim().split('\n')) JSON.parse(line);

@@ -89,7 +89,7 @@ t.test('of an erased recipient nothing is left in any table, and all of others i
     const over = deliveries.every(({ status }: { status: string }) => status === 'succeeded');
     // Six were queued, six copies and four emails delivered, and one called spam; theirs as well, which tells nobody.
     return complaints === 2 && over && count === 17;
-  }, 20_000);
+  });
   // What the triggers counted is added up now and then, which is no change.
   await eventually(async () => {
     await addUp(node.db);

@@ -50,7 +50,7 @@ async function killAndRestart(t: Test, atDot: (scene: Scene) => Promise<void>) {
   const restarted = await startSendwright(env);
   app = restarted;
   const read = async (path = '') => (await restarted.call('GET', `/api/v1/emails/${id}${path}`, { key })).body;
-  await eventually(async () => (await read()).email.status === 'sent', 20_000);
+  await eventually(async () => (await read()).email.status === 'sent');
   const { email } = await read();
   const { attempts } = await read('/attempts');
   t.equal(await restarted.end('SIGTERM'), 0);

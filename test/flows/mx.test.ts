@@ -106,7 +106,7 @@ t.test('what MX hosts do, as the log of the emails tells it', async (t) => {
     await eventually(async () => {
       const open = { where: { id, status: 'queued' } } as const;
       return (await node.db.prisma.email.count(open)) === 0;
-    }, 20_000);
+    });
     const email = await node.read(id);
     const { attempts } = (await node.call('GET', `/api/v1/emails/${id}/attempts`, { key: node.key })).body;
     const story = attempts.map((one: Record<string, unknown>) =>

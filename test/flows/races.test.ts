@@ -10,9 +10,12 @@ const received = (raw: Buffer) => /^Subject: (\S+)/m.exec(raw.toString('latin1')
 
 t.test('what two nodes are asked at the same time comes to one of the two', async (t) => {
   let slowMs = 0;
+  /** No server answers before this. */
+  let answering = Promise.resolve();
   const sink = await startSink({
     onMessage: async () => {
       await new Promise((resume) => setTimeout(resume, slowMs));
+      await answering;
       return null;
     },
   });
@@ -36,7 +39,7 @@ t.test('what two nodes are asked at the same time comes to one of the two', asyn
     eventually(async () => {
       const rows = await db.prisma.email.findMany({ where: { id: { in: ids } }, select: { id: true, status: true } });
       return rows.every(({ status }) => status !== 'queued') && new Map(rows.map(({ id, status }) => [id, status]));
-    }, 20_000);
+    });
 
   t.test(
     'AUTH-10: once a key is revoked no call on either node is let in, and each that was let in is whole',
@@ -86,33 +89,46 @@ t.test('what two nodes are asked at the same time comes to one of the two', asyn
     'a cancel and the time of an email at once: it is canceled or it is sent, never both and never neither',
     async (t) => {
       const count = 120;
-      const due = Date.now() + 4_000;
-      const ids = await Promise.all(
-        Array.from({ length: count }, async (_, n) => {
-          const scheduled_at = new Date(due + n * 10).toISOString();
-          return (await send(n, { to: `r${n}@later.test`, subject: `cancel${n}`, scheduled_at })).body.email
-            .id as string;
-        }),
-      );
-      // Each at about the moment that it is due, on the one node or the other, some a little before and some behind.
-      const cancels = ids.map(async (id, n) => {
-        await new Promise((resume) => setTimeout(resume, due + n * 10 + ((n * 37) % 800) - 450 - Date.now()));
-        return (await either(n + 1).call('DELETE', `/api/v1/emails/${id}`, { key })).status;
-      });
-      const statuses = await Promise.all(cancels);
-      const ends = await settled(ids);
-      await eventually(
-        async () =>
-          arrived().filter((subject) => subject.startsWith('cancel')).length >=
-          [...ends.values()].filter((status) => status === 'sent').length,
-      );
-      const wrong = ids.flatMap((id, n) => {
-        const copies = arrived().filter((subject) => subject === `cancel${n}`).length;
-        const found = `${statuses[n]} ${ends.get(id)} ${copies}`;
-        return ['200 canceled 0', '409 sent 1'].includes(found) ? [] : [`${n}: ${found}`];
-      });
-      t.strictSame(wrong, []);
-      const won = statuses.filter((status) => status === 200).length;
+      /** Scheduled and canceled, the cancels up to so many ms ahead; each with the answer and what became of it. */
+      const race = async (round: string, leadMs: number) => {
+        const due = Date.now() + 4_000 + leadMs;
+        const ids = await Promise.all(
+          Array.from({ length: count }, async (_, n) => {
+            const scheduled_at = new Date(due + n * 10).toISOString();
+            return (await send(n, { to: `r${n}@later.test`, subject: `cancel${round}${n}`, scheduled_at })).body.email
+              .id as string;
+          }),
+        );
+        // Each at about the moment that it is due, on the one node or the other, some a little before and some behind.
+        const cancels = ids.map(async (id, n) => {
+          await new Promise((resume) =>
+            setTimeout(resume, due + n * 10 + ((n * 37) % 800) * (leadMs / 450) - leadMs - Date.now()),
+          );
+          return (await either(n + 1).call('DELETE', `/api/v1/emails/${id}`, { key })).status;
+        });
+        const statuses = await Promise.all(cancels);
+        const ends = await settled(ids);
+        await eventually(
+          async () =>
+            arrived().filter((subject) => subject.startsWith(`cancel${round}`)).length >=
+            [...ends.values()].filter((status) => status === 'sent').length,
+        );
+        const wrong = ids.flatMap((id, n) => {
+          const copies = arrived().filter((subject) => subject === `cancel${round}${n}`).length;
+          const found = `${statuses[n]} ${ends.get(id)} ${copies}`;
+          return ['200 canceled 0', '409 sent 1'].includes(found) ? [] : [`${n}: ${found}`];
+        });
+        t.strictSame(wrong, []);
+        return { won: statuses.filter((status) => status === 200).length, wrong };
+      };
+      let leadMs = 450;
+      let { won, wrong } = await race('a', leadMs);
+      // A full machine may need more time before, or be too late with the mail.
+      for (const round of ['b', 'c', 'd', 'e']) {
+        if (won > 5 && won < count - 5) break;
+        leadMs *= won <= 5 ? 3 : 0.5;
+        ({ won, wrong } = await race(round, leadMs));
+      }
       figure(
         'P15',
         `${count} when they were due, on two nodes: ${won} canceled, ${count - won} sent, ${wrong.length} both or neither`,
@@ -138,7 +154,13 @@ t.test('what two nodes are asked at the same time comes to one of the two', asyn
       };
       const senders = Array.from({ length: 12 }, keepSending);
       await eventually(async () => sink.messages.length - before > 60);
+      // More than both nodes have in hand wait when the domain is removed.
+      const removed = Promise.withResolvers<void>();
+      answering = removed.promise;
+      const taken = () => calls.filter(({ answer }) => answer.status === 200).length;
+      await eventually(async () => taken() - (sink.messages.length - before) > 150);
       t.equal((await second.call('DELETE', `/api/v1/domains/${domainId}`, { token })).status, 200);
+      removed.resolve();
       const at = performance.now();
       await eventually(async () => calls.filter(({ began }) => began > at).length > 20);
       over = true;
@@ -147,18 +169,21 @@ t.test('what two nodes are asked at the same time comes to one of the two', asyn
         .filter(({ began }) => began > at)
         .map(({ answer }) => `${answer.status} ${answer.body.error}`);
       t.strictSame([...new Set(after)], ['400 from domain not verified']);
-      const taken = calls.flatMap(({ answer }) => (answer.status === 200 ? [answer.body.email] : []));
-      const ends = await settled(taken.map(({ id }) => id));
-      const wrong = taken.flatMap(({ id, subject }) => {
+      const emails = calls.flatMap(({ answer }) => (answer.status === 200 ? [answer.body.email] : []));
+      const ends = await settled(emails.map(({ id }) => id));
+      const wrong = emails.flatMap(({ id, subject }) => {
         const copies = arrived().filter((one) => one === subject).length;
         const found = `${ends.get(id)} ${copies}`;
         return ['sent 1', 'failed 0'].includes(found) ? [] : [`${subject}: ${found}`];
       });
       t.strictSame(wrong, []);
-      const failed = taken.filter(({ id }) => ends.get(id) === 'failed');
-      const sent = taken.length - failed.length - wrong.length;
-      figure('P16', `${taken.length} under way: ${sent} sent once, ${failed.length} failed, ${wrong.length} otherwise`);
-      t.ok(failed.length > 0, `${failed.length} of ${taken.length} were too late`);
+      const failed = emails.filter(({ id }) => ends.get(id) === 'failed');
+      const sent = emails.length - failed.length - wrong.length;
+      figure(
+        'P16',
+        `${emails.length} under way: ${sent} sent once, ${failed.length} failed, ${wrong.length} otherwise`,
+      );
+      t.ok(failed.length > 0, `${failed.length} of ${emails.length} were too late`);
       for (const { id } of failed.slice(0, 3)) t.match((await first.read(id)).error, /domain/, 'and says why');
       const open = await db.query({
         text: `SELECT FROM recipients WHERE status = 'queued' AND account_id = $1`,

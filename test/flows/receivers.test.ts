@@ -74,7 +74,7 @@ async function holdReceiver(
   const stored = await eventually(async () => {
     const all = await receiver.messages();
     return all.length === 2 && all;
-  }, 20_000);
+  });
   const resolver = async (name: string) => {
     const value = records.get(name);
     if (value) return [[value]];

@@ -209,7 +209,7 @@ t.test('pools and warm-up', async (t) => {
       text: `UPDATE recipients SET next_attempt_at = now() - make_interval(secs => 1) WHERE waiting_for IS NOT NULL AND email_id <> $1`,
       values: [late?.email_id],
     });
-    await eventually(async () => (await waiting(both[0], 'bulk')).length === 18, 15_000);
+    await eventually(async () => (await waiting(both[0], 'bulk')).length === 18);
     await eventually(async () => (await db.prisma.email.count({ where: { status: 'sent' } })) === 31);
     t.equal(sink.messages.length, 32);
     t.match(await db.query({ text: 'SELECT day::text, messages FROM warm_up_days ORDER BY day DESC LIMIT 1' }), [

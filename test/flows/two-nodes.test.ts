@@ -76,7 +76,7 @@ t.test(
       count += atOnce;
     }
     t.same(await writers(), [2, 1], 'each has written a final dot');
-    await eventually(async () => sink.messages.length >= count, 20_000);
+    await eventually(async () => sink.messages.length >= count);
     const sent = async () => (await other.call('GET', '/api/v1/emails?status=sent&limit=1', { key })).body.count;
     await eventually(async () => (await sent()) === count);
     t.same(await Promise.all([app.end('SIGTERM'), other.end('SIGTERM')]), [0, 0]);

@@ -60,7 +60,7 @@ async function migrateHalf(folder: string, env: Record<string, string>, table: s
       `SELECT FROM pg_locks WHERE relation = '${table}'::regclass AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND mode = 'AccessExclusiveLock' AND NOT granted`,
     );
     return rowCount === 1;
-  }, 30_000);
+  });
   child.kill('SIGKILL');
   await once(child, 'exit');
   await reader.end();
@@ -93,7 +93,7 @@ function startTraffic(key: string, first: SendwrightProcess) {
     async goTo(...given: SendwrightProcess[]) {
       nodes = given;
       const from = accepted.length;
-      await eventually(async () => accepted.length >= from + 30, 20_000);
+      await eventually(async () => accepted.length >= from + 30);
     },
     async stop() {
       stopped = true;
@@ -152,7 +152,7 @@ t.test(
 
     t.same(traffic.refused, []);
     const sent = async () => (await back.call('GET', '/api/v1/emails?status=sent&limit=1', { key })).body.count;
-    await eventually(async () => (await sent()) === traffic.accepted.length, 30_000);
+    await eventually(async () => (await sent()) === traffic.accepted.length);
     const subjects = sink.messages.map(({ raw }) => Number(/^Subject: (\d+)\r$/m.exec(raw.toString('latin1'))?.[1]));
     const sorted = (numbers: number[]) => numbers.toSorted((a, b) => a - b);
     t.same(sorted(subjects), sorted(traffic.accepted), 'each arrived once');
