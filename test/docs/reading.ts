@@ -19,7 +19,7 @@ export const documentOf = (path: string) => blocksOf(readFileSync(join(repositor
 export async function read(
   blocks: Block[],
   place: Place,
-  withinMs = 15_000,
+  withinMs = 60_000,
 ): Promise<{ ran: number; wrong: string[] }> {
   const reading = { place, withinMs, ids: new Map() as Ids, answers: [] as unknown[] };
   const wrong: string[] = [];

@@ -7,7 +7,7 @@ type Node = Awaited<ReturnType<typeof startDirectNode>>;
 
 async function endOf(node: Node, to: string, status: string) {
   const { id } = await node.send({ to });
-  await eventually(async () => (await node.read(id)).recipients[0].status === status, 20_000);
+  await eventually(async () => (await node.read(id)).recipients[0].status === status);
   const { body } = await node.call('GET', `/api/v1/emails/${id}/explain`, { key: node.key });
   return body.recipients[0];
 }
@@ -33,7 +33,7 @@ t.test('only who is said not to exist is suppressed', async (t) => {
     'slip.test': { MX: [[10, 'mistyped.test']] as [number, string][] },
     'us.test': { MX: [[10, 'out.sender.test']] as [number, string][] },
   };
-  const node = await startDirectNode(t, { zone, mxPort: sink.port, env: { RETRY_FOR: '2s' } });
+  const node = await startDirectNode(t, { zone, mxPort: sink.port, env: { RETRY_FOR: '6s' } });
 
   t.match(await endOf(node, 'gone@receiver.test', 'failed'), {
     classification: 'bad_mailbox',
@@ -61,7 +61,7 @@ t.test('only who is said not to exist is suppressed', async (t) => {
   }
   t.match(ends[0], {
     cause: 'given_up',
-    sentence: /^Tried \d times and given up after 2 seconds; the last answer was: 450 4\.1\.1 no such user\.$/,
+    sentence: /^Tried \d times and given up after 6 seconds; the last answer was: 450 4\.1\.1 no such user\.$/,
   });
   t.equal((await suppressed(node)).length, 3);
 });
@@ -91,7 +91,7 @@ t.test('what may have arrived is said to, to the end', async (t) => {
   });
   t.teardown(() => mx.close());
   const zone = { 'receiver.test': { A: ['127.0.0.1'] } };
-  const node = await startDirectNode(t, { zone, mxPort: mx.port, env: { RETRY_FOR: '2s' } });
+  const node = await startDirectNode(t, { zone, mxPort: mx.port, env: { RETRY_FOR: '6s' } });
   const end = await endOf(node, 'a@receiver.test', 'failed');
   t.match(end, { cause: 'given_up', last_attempt: { uncertain: true } });
   t.match(end.sentence, /Attempts 1, 2.* it may have arrived all the same\.$/);

@@ -38,7 +38,7 @@ t.test(
     const began = Date.now();
     t.match(await lastWordsOf({ DATA_DIR: '/proc/x' }), /^DATA_DIR \/proc\/x cannot be used \(ENOENT/);
     t.match(await messageOf(readSecrets('/proc/x/y/z')), whatToDo);
-    t.ok(Date.now() - began < 10_000);
+    t.ok(Date.now() - began < 60_000);
   },
 );
 
