@@ -69,11 +69,20 @@ async function deliverer(dataDir: string): Promise<number> {
   return Number.parseInt(name, 10);
 }
 
+/** What /proc says; nothing of what has just ended. */
+function procOf(path: string): string {
+  try {
+    return readFileSync(`/proc/${path}`, 'utf8');
+  } catch {
+    return '';
+  }
+}
+
 /** Other programs that this process has started. Linux only. */
 const childrenOf = (pid: number) =>
   readdirSync(`/proc/${pid}/task`)
-    .flatMap((task) => readFileSync(`/proc/${pid}/task/${task}/children`, 'utf8').trim().split(' '))
-    .filter((child) => child !== '' && readFileSync(`/proc/${child}/cmdline`, 'utf8').includes('main.ts'))
+    .flatMap((task) => procOf(`${pid}/task/${task}/children`).trim().split(' '))
+    .filter((child) => child !== '' && procOf(`${child}/cmdline`).includes('main.ts'))
     .map(Number);
 
 const isGone = (pid: number) => {
@@ -97,7 +106,9 @@ t.test('a worker that is killed is replaced, and what it had in the air is known
   const all = { ...env, DATA_DIR: dataDir, WORKERS: '2', METRICS_PORT: port };
   const app = await startSendwright(testEnv(await createDatabase(), all));
   t.teardown(() => app.end('SIGKILL'));
-  t.same(await measured(port), ['1', '2'], 'one port for Prometheus shows both');
+  // One that is slow to answer is left out until the next time.
+  await eventually(async () => String(await measured(port)) === '1,2');
+  t.pass('one port for Prometheus shows both');
   const key = await prepareSender(app, zone, 'workers.test');
   const before = childrenOf(app.pid);
   t.equal(before.length, 2);
@@ -125,7 +136,7 @@ t.test('a worker that is killed is replaced, and what it had in the air is known
     { number: 2, outcome: 'delivered', uncertain: false },
   ]);
   t.same(received, ['killed', 'killed']);
-  await eventually(async () => childrenOf(app.pid).length === 2, 20_000);
+  await eventually(async () => childrenOf(app.pid).length === 2);
   t.notOk(childrenOf(app.pid).includes(killed));
   t.match(await eventually(async () => (await measured(port)).length === 2 && measured(port), 30_000), [/[12]/, '3']);
   t.match(app.stdout(), /"ended":"SIGKILL".*"a worker has ended; another one takes its place"/);
@@ -190,10 +201,10 @@ t.test('workers outlive their first process for as long as they need, and a new 
   t.teardown(() => next.end('SIGKILL'));
   letGo();
   const read = async (path = '') => (await next.call('GET', `/api/v1/emails/${id}${path}`, { key })).body;
-  await eventually(async () => (await read()).email.status === 'sent', 20_000);
+  await eventually(async () => (await read()).email.status === 'sent');
   t.same((await read('/attempts')).attempts.length, 1);
   t.same(received, ['in the air'], 'it was not sent again');
-  await eventually(async () => isGone(busy), 20_000);
+  await eventually(async () => isGone(busy));
   t.equal(await next.end('SIGTERM'), 0);
 });
 
@@ -217,7 +228,7 @@ t.test('a connection that a worker was handed and had not taken ends when the wo
   await sleep(300);
   t.equal(open(), 1, 'the other worker has answered the rest');
   process.kill(frozen, 'SIGKILL');
-  await eventually(async () => open() === 0, 5_000);
+  await eventually(async () => open() === 0);
 });
 
 const noPrlimit = spawnSync('prlimit', ['--version']).status !== 0 && 'prlimit, of util-linux, is not here';
@@ -233,9 +244,9 @@ t.test('where no process can be made the others go on, and it is tried again', {
   // A process needs more of them than dying sets free.
   allow(readdirSync(`/proc/${app.pid}/fd`).length);
   process.kill(before[0] ?? 0, 'SIGKILL');
-  await eventually(async () => app.stdout().includes('"a worker could not be started"'), 20_000);
+  await eventually(async () => app.stdout().includes('"a worker could not be started"'));
   allow(1_000);
-  await eventually(async () => childrenOf(app.pid).length === 2, 20_000);
+  await eventually(async () => childrenOf(app.pid).length === 2);
   t.ok(childrenOf(app.pid).includes(before[1] ?? 0), 'the other one was left alone');
   t.equal((await app.call('GET', '/healthz')).status, 200);
   t.equal(await app.end('SIGTERM'), 0);

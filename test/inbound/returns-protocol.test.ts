@@ -341,7 +341,7 @@ t.test('whoever is answered with errors, or talks of nothing, is hung up on afte
 });
 
 t.test('nobody holds a connection for ever, or all of them: DOS-09', async (t) => {
-  const hasty = await startReturns(t, { patience: { idleMs: 300, contentMs: 500, visitMs: 900 } });
+  const hasty = await startReturns(t, { patience: { idleMs: 1_000, contentMs: 1_800, visitMs: 3_000 } });
   const idle = await hasty.dial();
   t.match(await idle.rest(), /^421 /, 'says nothing');
   const slow = await hasty.dial();

@@ -69,7 +69,7 @@ t.test('a command line has a length, and a stranger a number of commands', async
 });
 
 t.test('whoever does not log in, dawdles or lets a message trickle is sent away in time: DOS-09', async (t) => {
-  const { sender, dial } = await startSubmitter(t, { patience: { idleMs: 300, loginMs: 400, contentMs: 500 } });
+  const { sender, dial } = await startSubmitter(t, { patience: { idleMs: 2_000, loginMs: 3_000, contentMs: 4_000 } });
   const { from, logIn, count } = await sender();
   const [idle, stranger, slow] = [await logIn(), await dial('submission'), await logIn()];
   await slow.envelope(from);
