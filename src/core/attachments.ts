@@ -65,22 +65,29 @@ export interface FileName {
 const keyOf = ({ accountId, sha256 }: FileName) => `${accountId} ${sha256}`;
 
 /**
- * Reads the bytes of files, each once however often it is named.
+ * Reads the bytes of files, each once however often it is named, a few megabytes with one statement: many of them, or a slow
+ * way to the database, must not take longer than a statement may.
  *
  * @returns what gives those of one of them; it throws where there are none, as an email that is kept has its files
  */
 export async function loadFiles(db: Sql, wanted: FileName[]): Promise<(file: FileName) => Buffer> {
-  const contents = new Map<string, Buffer>();
-  for (const { accountId, sha256, size, at, base64 } of wanted.length === 0 ? [] : await pieces(db, wanted)) {
-    const key = keyOf({ accountId, sha256 });
-    const content = contents.get(key) ?? Buffer.allocUnsafe(size);
-    content.write(base64, at - 1, 'base64');
-    contents.set(key, content);
+  const contents = new Map<string, { bytes: Buffer; missing: number }>();
+  for (let from = 0, total = wanted.length; from < total; from += heaviestStatement) {
+    const some = await pieces(db, wanted, from);
+    total = some[0]?.total ?? 0;
+    for (const { accountId, sha256, size, at, base64 } of some) {
+      const key = keyOf({ accountId, sha256 });
+      const content = contents.get(key) ?? { bytes: Buffer.allocUnsafe(size), missing: size };
+      content.missing -= content.bytes.write(base64, at - 1, 'base64');
+      contents.set(key, content);
+    }
   }
   return (file) => {
     const content = contents.get(keyOf(file));
-    if (!content) throw new Error(`the bytes of attachment ${file.sha256} are not in the database`);
-    return content;
+    // One that went between two statements is there in part.
+    if (!content || content.missing > 0)
+      throw new Error(`the bytes of attachment ${file.sha256} are not in the database`);
+    return content.bytes;
   };
 }
 
@@ -90,18 +97,25 @@ interface Piece extends FileName {
   /** Where it begins in the file, counted from 1. */
   at: number;
   base64: string;
+  /** Bytes of all files that are wanted. */
+  total: number;
 }
 
-function pieces(db: Sql, wanted: FileName[]): Promise<Piece[]> {
+/** The pieces that begin in the stretch from there of all bytes, in one order of them. */
+function pieces(db: Sql, wanted: FileName[], from: number): Promise<Piece[]> {
   return db.query<Piece>({
     name: 'attachments-load',
-    // Hex, as which a binary value comes by itself, is half as much again.
-    text: `SELECT a.account_id AS "accountId", encode(a.sha256, 'hex') AS sha256, octet_length(a.content) AS size, at,
-                  encode(substring(a.content FROM at FOR ${pieceBytes}), 'base64') AS base64
-             FROM attachments a
-             JOIN (SELECT DISTINCT * FROM unnest($1::uuid[], $2::bytea[]) AS w (account_id, sha256)) w USING (account_id, sha256)
-            CROSS JOIN LATERAL generate_series(1, greatest(octet_length(a.content), 1), ${pieceBytes}) AS at`,
-    values: [wanted.map(({ accountId }) => accountId), wanted.map(({ sha256 }) => Buffer.from(sha256, 'hex'))],
+    // Hex, as which a binary value comes by itself, is half as much again. An empty file counts as one byte: it begins somewhere.
+    text: `SELECT account_id AS "accountId", encode(sha256, 'hex') AS sha256, size, at, total,
+                  encode(substring(content FROM at FOR ${pieceBytes}), 'base64') AS base64
+             FROM (SELECT *, sum(bytes) OVER (ORDER BY account_id, sha256, at) - bytes AS begins, (sum(bytes) OVER ())::float8 AS total
+                     FROM (SELECT a.account_id, a.sha256, a.content, octet_length(a.content) AS size, at,
+                                  greatest(least(octet_length(a.content) - at + 1, ${pieceBytes}), 1) AS bytes
+                             FROM attachments a
+                             JOIN (SELECT DISTINCT * FROM unnest($1::uuid[], $2::bytea[]) AS w (account_id, sha256)) w USING (account_id, sha256)
+                            CROSS JOIN LATERAL generate_series(1, greatest(octet_length(a.content), 1), ${pieceBytes}) AS at) piece) piece
+            WHERE begins >= $3 AND begins < $3 + ${heaviestStatement}`,
+    values: [wanted.map(({ accountId }) => accountId), wanted.map(({ sha256 }) => Buffer.from(sha256, 'hex')), from],
   });
 }
 

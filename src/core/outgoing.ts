@@ -4,10 +4,10 @@ import type { EmailType, UncertainPolicy } from '../generated/prisma/enums.ts';
 import type { Stream } from '../sending-pools.ts';
 import type { TlsLevel } from '../smtp/tls-names.ts';
 import { stricter, type TlsDemand } from '../smtp/tls-policy.ts';
-import { type FileName, loadFiles } from './attachments.ts';
+import { loadFiles } from './attachments.ts';
 import type { StoredAttachment } from './draft.ts';
 import { isErased } from './erased.ts';
-import type { FreshBodies, FreshBody } from './fresh-bodies.ts';
+import type { FreshBodies } from './fresh-bodies.ts';
 
 /** A DKIM key of the sender's domain, as it is stored. */
 export interface SealedKey {
@@ -36,6 +36,8 @@ export interface OutgoingEmail {
   text: string | null;
   headers: [name: string, value: string][];
   attachments: (StoredAttachment & { content: Buffer })[];
+  /** Its bodies and attachments are left out above, and it cannot be built: there is more of them than was to be read. */
+  unread?: Unread;
   /** When it became due: what the Date header says and what retrying is counted from. */
   dueAt: Date;
   /** Null when the domain was removed, or is no longer verified, since the email was accepted: it must not be sent. */
@@ -46,6 +48,14 @@ export interface OutgoingEmail {
   suspended: boolean;
   /** Its recipients that came onto the suppression list after it was accepted, in their comparable form. */
   suppressed: ReadonlySet<string>;
+}
+
+/** What of an email was not read, in bytes. */
+export interface Unread {
+  bodies: number;
+  files: number;
+  /** The same for emails with the same files, of which each is read once. */
+  filesKey: string;
 }
 
 interface Row {
@@ -66,6 +76,8 @@ interface Row {
   text: string | null;
   /** Its bodies are those that are kept, and were not read. */
   fresh: boolean;
+  body_bytes: number;
+  file_bytes: number;
   headers: [string, string][];
   attachments: StoredAttachment[];
   due_at: Date;
@@ -80,8 +92,11 @@ interface Row {
   suppressed: string[];
 }
 
-/** Bodies of more bytes than this together are not loaded before their time. */
-const heaviestAhead = 100_000;
+/** Bytes of bodies and files: a large email is not loaded before its time, nor together with many others. */
+const large = 100_000;
+
+/** What `most` of an email is that is read however large it is. */
+export const unbounded = 2 ** 31 - 1;
 
 /** Mail that waited for longer, behind others or for an operator, may be for somebody who is suppressed since. */
 const atOnce = '2 s';
@@ -93,10 +108,16 @@ export interface Wanted {
   tried: boolean;
   /** Its turn is yet to come: it is left out where it is large or has attachments. */
   ahead: boolean;
+  /** One that has as many bytes of bodies and files comes without them, as `unread`; by default that is one that is large. */
+  most?: number;
 }
 
+/** SQL: how many bytes the files have that an email lists. */
+const sizeOfFiles = `SELECT coalesce(sum(octet_length(f.content)), 0)::integer FROM jsonb_to_recordset(c.attachments) AS listed (sha256 text)
+                      CROSS JOIN LATERAL ${rowOf('attachments', "account_id = e.account_id AND sha256 = decode(listed.sha256, 'hex')")} f`;
+
 /**
- * Loads emails for delivery, with one statement and one more where there are attachments.
+ * Loads emails for delivery, with one statement and one more where there are attachments, or several of many megabytes.
  *
  * @param fresh of this process: bodies in there are not read, and let go once their email is loaded
  */
@@ -105,7 +126,9 @@ export async function load(db: Database, wanted: Wanted[], fresh?: FreshBodies):
   const rows = await db.query<Row>({
     name: 'outgoing-load',
     text: `SELECT e.id, e.account_id, e.type, e."from", e."to", e.cc, e.reply_to, e.subject, e.message_id, e.on_uncertain, e.tls, d.tls AS domain_tls, d.pool, c.headers, c.attachments,
-                  kept.fresh, CASE WHEN NOT kept.fresh THEN c.html END AS html, CASE WHEN NOT kept.fresh THEN c.text END AS text,
+                  kept.fresh, weight.body_bytes, weight.file_bytes,
+                  CASE WHEN NOT kept.fresh AND weight.body_bytes < wanted.most THEN c.html END AS html,
+                  CASE WHEN NOT kept.fresh AND weight.body_bytes < wanted.most THEN c.text END AS text,
                   coalesce(e.scheduled_at, e.created_at) AS due_at, e.domain_id, d.domain, d.dkim_selector, s.selector AS second_selector,
                   -- Once for each domain: a key is longer than most emails.
                   CASE row_number() OVER same WHEN 1 THEN d.dkim_private_key END AS dkim_private_key,
@@ -118,31 +141,41 @@ export async function load(db: Database, wanted: Wanted[], fresh?: FreshBodies):
                      -- In the form of the list already: what lower() makes of an address differs with the database's locale.
                      WHERE x.account_id = e.account_id AND x.address = ANY(e.recipient_addresses)
                        AND (x.reason <> 'unsubscribe' OR e.type = 'marketing')) ELSE '{}' END AS suppressed
-             FROM unnest(${unseen('$1::uuid[]')}, ${unseen('$2::boolean[]')}, ${unseen('$3::boolean[]')}, ${unseen('$4::xid[]')}) AS wanted (id, tried, ahead, version)
+             FROM unnest(${unseen('$1::uuid[]')}, ${unseen('$2::boolean[]')}, ${unseen('$3::boolean[]')}, ${unseen('$4::xid[]')}, ${unseen('$5::integer[]')}) AS wanted (id, tried, ahead, version, most)
             CROSS JOIN LATERAL ${rowOf('emails', 'id = wanted.id')} e
             CROSS JOIN LATERAL ${rowOf('email_contents', 'email_id = wanted.id', '*, xmin AS version')} c
             CROSS JOIN LATERAL (SELECT coalesce(c.version = wanted.version, false) AS fresh) kept
+            CROSS JOIN LATERAL (SELECT coalesce(octet_length(c.html), 0) + coalesce(octet_length(c.text), 0) AS body_bytes,
+                                       CASE WHEN c.attachments = '[]' THEN 0 ELSE (${sizeOfFiles}) END AS file_bytes) weight
              LEFT JOIN LATERAL ${rowOf('domains', "id = e.domain_id AND account_id = e.account_id AND status = 'verified'")} d ON true
              LEFT JOIN LATERAL ${rowOf('dkim_keys', "domain_id = d.id AND status = 'active'")} s ON true
              LEFT JOIN LATERAL ${rowOf('api_keys', 'id = e.api_key_id')} k ON true
             CROSS JOIN LATERAL ${rowOf('accounts', 'id = e.account_id')} a
-            WHERE NOT wanted.ahead OR (c.attachments = '[]' AND coalesce(octet_length(c.html), 0) + coalesce(octet_length(c.text), 0) < ${heaviestAhead})
+            WHERE NOT wanted.ahead OR (c.attachments = '[]' AND weight.body_bytes < ${large})
            WINDOW same AS (PARTITION BY d.id)`,
     values: [
       wanted.map(({ id }) => id),
       wanted.map(({ tried }) => tried),
       wanted.map(({ ahead }) => ahead),
       wanted.map(({ id }) => bodies.get(id)?.version),
+      wanted.map(({ most = large }) => most),
     ],
   });
-  const files = rows.flatMap(({ account_id: accountId, attachments }) =>
+  const mostOf = new Map(wanted.map(({ id, most = large }) => [id, most]));
+  const isWhole = (row: Row) => row.body_bytes + row.file_bytes < (mostOf.get(row.id) ?? large);
+  const whole = rows.filter(isWhole);
+  const files = whole.flatMap(({ account_id: accountId, attachments }) =>
     attachments.map(({ sha256 }) => ({ accountId, sha256 })),
   );
   const contentOf = await loadFiles(db, files);
   const keys = new Map(rows.flatMap((row) => (row.dkim_private_key ? [[row.domain_id, keysOf(row)]] : [])));
-  const bodyOf = (row: Row) => (row.fresh && bodies.get(row.id)) || row;
-  for (const { id } of rows) fresh?.letGo(id);
-  return new Map(rows.map((row) => [row.id, present(row, bodyOf(row), contentOf, keys)]));
+  for (const { id } of whole) fresh?.letGo(id);
+  const read = (row: Row): Content => {
+    const { html, text } = (row.fresh && bodies.get(row.id)) || row;
+    const nameOf = ({ sha256 }: StoredAttachment) => ({ accountId: row.account_id, sha256 });
+    return { html, text, attachments: row.attachments.map((file) => ({ ...file, content: contentOf(nameOf(file)) })) };
+  };
+  return new Map(rows.map((row) => [row.id, present(row, keys, isWhole(row) ? read(row) : leftOut(row))]));
 }
 
 /** What deciding about an attempt takes, of emails that are not to be sent now. */
@@ -193,12 +226,14 @@ const keysOf = (row: Row) => [
   ...sealedKey(row.second_selector, row.second_key),
 ];
 
-function present(
-  row: Row,
-  body: Pick<FreshBody, 'html' | 'text'>,
-  contentOf: (file: FileName) => Buffer,
-  keysByDomain: Map<string, SealedKey[]>,
-): OutgoingEmail {
+type Content = Pick<OutgoingEmail, 'html' | 'text' | 'attachments' | 'unread'>;
+
+function leftOut({ body_bytes: bodies, file_bytes: files, attachments }: Row): Content {
+  const filesKey = attachments.map(({ sha256 }) => sha256).join();
+  return { html: null, text: null, attachments: [], unread: { bodies, files, filesKey } };
+}
+
+function present(row: Row, keysByDomain: Map<string, SealedKey[]>, content: Content): OutgoingEmail {
   const { domain } = row;
   const keys = keysByDomain.get(row.domain_id) ?? [];
   return {
@@ -215,13 +250,8 @@ function present(
     onUncertain: row.on_uncertain,
     pool: row.pool,
     tls: demandOf(row.tls, domain, row.domain_tls),
-    html: body.html,
-    text: body.text,
+    ...content,
     headers: row.headers,
-    attachments: row.attachments.map((attachment) => ({
-      ...attachment,
-      content: contentOf({ accountId: row.account_id, sha256: attachment.sha256 }),
-    })),
     dueAt: row.due_at,
     signing: domain && keys.length > 0 ? { domainId: row.domain_id, domain, keys } : null,
     revoked: row.revoked,

@@ -1,20 +1,37 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { FreshBodies } from '../core/fresh-bodies.ts';
-import type { OutgoingEmail } from '../core/outgoing.ts';
+import { load, type OutgoingEmail, unbounded } from '../core/outgoing.ts';
 import type { Claim } from '../core/recipients.ts';
-import type { Database } from '../db/client.ts';
+import { causesOf, codeOf, type Database, isUnavailable } from '../db/client.ts';
 import type { Logger } from '../log.ts';
-import { objectionTo } from './attempt.ts';
+import { type Judgement, objectionTo } from './attempt.ts';
 import { EmailsAhead } from './emails-ahead.ts';
+import { LargeEmails } from './large-emails.ts';
+import type { Lease } from './lease.ts';
 import type { MessageBuilder } from './message.ts';
 import { ruleAll } from './room.ts';
+import { isOver } from './schedule.ts';
 import type { Started } from './slots.ts';
-import type { Closed, Source, SourceAddresses } from './source-addresses.ts';
+import type { Closed, Ruling, Source, SourceAddresses } from './source-addresses.ts';
 
 const preparedAtOnce = 100;
 
 /** So many are begun ahead in one go: a hundred would hold everything else up for as long as they take to build. */
 const begunAtOnce = 16;
+
+/** Of PostgreSQL (SQLSTATE). */
+const statementTimeout = '57014';
+
+const megabyte = 1024 * 1024;
+
+/** Large emails up to so many bytes wait for those like them alone, and have so much room: a bill is not behind a film. */
+const lanes = [
+  { upTo: 2 * megabyte, room: 64 * megabyte },
+  { upTo: Number.POSITIVE_INFINITY, room: 128 * megabyte },
+];
+
+/** For how long one is left alone that cannot be read. */
+const unreadableMs = 60_000;
 
 /** A claim whose turn it is, with its slot. */
 export interface Ready {
@@ -25,8 +42,8 @@ export interface Ready {
 /** What comes of those that are prepared. */
 interface Outcomes {
   /** @param email none when it does not exist any more */
-  run(ready: Ready, email: OutgoingEmail | undefined, source: Source | null): void;
-  /** There is no room in its pool. */
+  run(ready: Ready, email: OutgoingEmail | undefined, source: Source | null): Promise<void> | void;
+  /** It has to wait for that. */
   keepBack(ready: Ready, email: OutgoingEmail, closed: Closed): void;
   /** The database is away: they have not begun. */
   handBack(some: Ready[]): void;
@@ -34,36 +51,57 @@ interface Outcomes {
   behind(some: Ready[], many: number): Claim[];
 }
 
+interface Tools extends Judgement {
+  messages: MessageBuilder;
+  lease: Pick<Lease, 'onHold'>;
+  log: Logger;
+  fresh?: FreshBodies;
+}
+
+/** How emails are prepared. */
+interface How {
+  load(claims: Claim[]): Promise<Map<string, OutgoingEmail>>;
+  /** Told of each once it is not in hand any more. */
+  gone?: (ready: Ready) => void;
+}
+
 /**
  * Brings what attempts need: the emails of all claims that became ready together, with one statement, and what they leave
  * from. While those are on their way it has the messages loaded and built that are next, so that no connection waits for the
- * database or for a signature.
+ * database or for a signature. Large emails are brought apart, and what cannot be read holds up nothing else.
  */
 export class Preparation {
+  readonly #db: Database;
+  readonly #tools: Tools;
   readonly #emails: EmailsAhead;
-  readonly #messages: MessageBuilder;
   readonly #sources: SourceAddresses;
-  readonly #log: Logger;
   readonly #outcomes: Outcomes;
+  readonly #small: How;
+  readonly #lanes: { upTo: number; emails: LargeEmails<Ready> }[];
   #ready: Ready[] = [];
   #running = false;
+  #stopping = false;
 
-  constructor(
-    db: Database,
-    { messages, log, fresh }: { messages: MessageBuilder; log: Logger; fresh?: FreshBodies },
-    sources: SourceAddresses,
-    outcomes: Outcomes,
-  ) {
-    this.#emails = new EmailsAhead(db, fresh);
-    this.#messages = messages;
+  constructor(db: Database, tools: Tools, sources: SourceAddresses, outcomes: Outcomes) {
+    this.#db = db;
+    this.#tools = tools;
+    this.#emails = new EmailsAhead(db, tools.fresh);
     this.#sources = sources;
-    this.#log = log;
     this.#outcomes = outcomes;
+    this.#small = { load: (claims) => this.#emails.load(claims) };
+    const prepare = (some: Ready[], gone: (ready: Ready) => void) =>
+      this.#prepareLarge(some, { load: (claims) => this.#load(claims, unbounded), gone });
+    this.#lanes = lanes.map(({ upTo, room }) => ({ upTo, emails: new LargeEmails(room, prepare) }));
   }
 
   add(ready: Ready): void {
     this.#ready.push(ready);
     if (!this.#running) void this.#prepareAll();
+  }
+
+  /** From now on what waits for room is handed back once there is some. */
+  stop(): void {
+    this.#stopping = true;
   }
 
   async #prepareAll(): Promise<void> {
@@ -76,8 +114,8 @@ export class Preparation {
       const { atHand = [], missing = [] } = Object.groupBy(some, ({ claim }) =>
         this.#emails.has(claim) ? 'atHand' : 'missing',
       );
-      if (atHand.length > 0) await this.#prepare(atHand);
-      if (missing.length > 0) await this.#prepare(missing);
+      if (atHand.length > 0) await this.#prepare(atHand, this.#small);
+      if (missing.length > 0) await this.#prepare(missing, this.#small);
     }
     this.#running = false;
   }
@@ -91,30 +129,105 @@ export class Preparation {
     }
   }
 
-  async #prepare(some: Ready[]): Promise<void> {
-    const claims = some.map(({ claim }) => claim);
+  async #prepare(some: Ready[], how: How): Promise<void> {
+    let emails: Map<string, OutgoingEmail>;
     try {
-      const emails = await this.#emails.load(claims);
-      const rulings = await ruleAll(this.#sources, this.#messages, claims, emails);
-      for (const [index, ready] of some.entries()) {
-        const email = emails.get(ready.claim.emailId);
-        const ruling = rulings[index] ?? { source: null };
-        if ('source' in ruling) this.#outcomes.run(ready, email, ruling.source);
-        else if (email) this.#outcomes.keepBack(ready, email, ruling.closed);
-      }
+      emails = await how.load(some.map(({ claim }) => claim));
     } catch (error) {
-      this.#log.warn(
-        { error: (error as Error).message },
-        'emails could not be made ready; their claims are handed back',
-      );
-      this.#outcomes.handBack(some);
+      this.#prepareApart(some, how, error as Error);
+      return;
     }
+    const whole = some.filter((ready) => !this.#setApart(ready, emails.get(ready.claim.emailId)));
+    try {
+      const claims = whole.map(({ claim }) => claim);
+      const rulings = await ruleAll(this.#sources, this.#tools.messages, claims, emails);
+      for (const [index, ready] of whole.entries())
+        this.#goOn(ready, emails.get(ready.claim.emailId), rulings[index] ?? { source: null }, how);
+    } catch (error) {
+      this.#handBack(whole, how, error as Error);
+    }
+  }
+
+  /** Those that have waited for room: meanwhile sending may have been put on hold. */
+  async #prepareLarge(some: Ready[], how: How): Promise<void> {
+    if (this.#stopping || this.#tools.lease.onHold) this.#handBack(some, how);
+    else await this.#prepare(some, how);
+  }
+
+  #goOn(ready: Ready, email: OutgoingEmail | undefined, ruling: Ruling, { gone }: How): void {
+    if ('source' in ruling) {
+      const going = this.#outcomes.run(ready, email, ruling.source);
+      if (gone) void Promise.resolve(going).then(() => gone(ready));
+    } else if (email) {
+      this.#outcomes.keepBack(ready, email, ruling.closed);
+      gone?.(ready);
+    }
+  }
+
+  /** Halves those that could not be loaded until what fails is alone. Nobody waits for that: it may take as long each time. */
+  #prepareApart(some: Ready[], how: How, error: Error): void {
+    const [first, second] = some;
+    if (isAway(error)) this.#handBack(some, how, error);
+    else if (first && !second) void this.#putOff(first, how, error);
+    else {
+      const middle = some.length >> 1;
+      for (const half of [some.slice(0, middle), some.slice(middle)]) void this.#prepare(half, how);
+    }
+  }
+
+  /** Leaves one alone for a while whose content cannot be read. */
+  async #putOff(ready: Ready, how: How, error: Error): Promise<void> {
+    const { log, clock } = this.#tools;
+    const { emailId } = ready.claim;
+    log.error({ emailId, error: error.message }, 'an email could not be read; it is tried again later');
+    try {
+      const email = (await this.#load([ready.claim], 0)).get(emailId);
+      const opensAt = new Date(clock.now().getTime() + unreadableMs);
+      const closed = { opensAt, reason: 'its content could not be read from the database' };
+      this.#goOn(ready, email, email ? { closed } : { source: null }, how);
+    } catch (error) {
+      this.#handBack([ready], how, error as Error);
+    }
+  }
+
+  /** @returns whether it is large, and goes on elsewhere */
+  #setApart(ready: Ready, email: OutgoingEmail | undefined): boolean {
+    if (!email?.unread || objectionTo(email) !== null) return false;
+    const { unread } = email;
+    const { policy, clock } = this.#tools;
+    const lane = this.#lanes.find(({ upTo }) => unread.bodies + unread.files <= upTo)?.emails;
+    const now = clock.now();
+    // Whose time is over has its last look now.
+    if (lane?.isCrowdedFor(email.accountId) && !isOver(policy, email.dueAt, now)) {
+      const closed = { opensAt: lane.backAt(unread, now), reason: 'large emails go a few at a time' };
+      this.#outcomes.keepBack(ready, email, closed);
+    } else lane?.add(ready, email, unread);
+    return true;
+  }
+
+  /** @param error why they could not be made ready, if that was tried */
+  #handBack(some: Ready[], { gone }: How, error?: Error): void {
+    if (error)
+      this.#tools.log.warn({ error: error.message }, 'emails could not be made ready; their claims are handed back');
+    this.#outcomes.handBack(some);
+    if (gone) some.forEach(gone);
+  }
+
+  /** Large ones wait, so that any of them may be for somebody who is suppressed since. */
+  #load(claims: Claim[], most: number): Promise<Map<string, OutgoingEmail>> {
+    const ids = new Set(claims.map(({ emailId }) => emailId));
+    const wanted = [...ids].map((id) => ({ id, tried: true, ahead: false, most }));
+    return load(this.#db, wanted, this.#tools.fresh);
   }
 
   #begin(claim: Claim): void {
     const email = this.#emails.at(claim);
     const [reader] = claim.recipients;
     if (!email?.signing || !reader || objectionTo(email) !== null) return;
-    this.#messages.begin(email, email.signing, this.#messages.isPersonal(email) ? reader : null);
+    this.#tools.messages.begin(email, email.signing, this.#tools.messages.isPersonal(email) ? reader : null);
   }
 }
+
+/** A statement that took too long was too much by itself, as far as we know: a database that is away says nothing. */
+const isAway = (error: Error) =>
+  isUnavailable(error) && ![...causesOf(error)].some((cause) => codeOf(cause) === statementTimeout);

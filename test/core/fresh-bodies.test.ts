@@ -2,7 +2,7 @@ import t, { type Test } from 'tap';
 import { Acceptance } from '../../src/core/acceptance.ts';
 import type { Draft, SendRequest } from '../../src/core/draft.ts';
 import { FreshBodies } from '../../src/core/fresh-bodies.ts';
-import { load } from '../../src/core/outgoing.ts';
+import { load, unbounded } from '../../src/core/outgoing.ts';
 import type { Database } from '../../src/db/client.ts';
 import { newId } from '../../src/ids.ts';
 import { requestOf } from '../support/accept.ts';
@@ -47,7 +47,7 @@ async function prepare(t: Test, fresh: FreshBodies) {
     accept,
     async load(id = '', ahead = false) {
       read.length = 0;
-      const email = (await load(watched, [{ id, tried: false, ahead }], fresh)).get(id);
+      const email = (await load(watched, [{ id, tried: false, ahead, most: unbounded }], fresh)).get(id);
       return { html: email?.html, text: email?.text, isRead: Boolean(read[0]?.html ?? read[0]?.text) };
     },
   };

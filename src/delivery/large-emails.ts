@@ -1,0 +1,151 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { OutgoingEmail, Unread } from '../core/outgoing.ts';
+import type { Started } from './slots.ts';
+
+/** Bytes that are read together, but for an email that is larger by itself. */
+const heaviestRead = 4 * 1024 * 1024;
+
+/** Of the room, and of the places to wait in, for one account; of the room for all sites that took no mail of late. */
+const part = 1 / 2;
+
+/** Claims that wait here have a slot, which small mail needs as well. */
+const mostWaiting = 250;
+
+/** What is put back comes again as if so many bytes went out in a second: neither all at once nor long after there is room. */
+const bytesPerSecond = 50 * 1024 * 1024;
+const shortestMs = 5_000;
+
+/** A claim that has a slot. */
+interface WithSlot {
+  started: Pick<Started, 'unproven'>;
+}
+
+/** An email that is yet to be read, with all that wait for it. */
+interface Large<Ready> {
+  id: string;
+  accountId: string;
+  unread: Unread;
+  ready: Ready[];
+}
+
+/** Reads these and has them go on, each until it is told of as gone. */
+type Prepare<Ready> = (some: Ready[], gone: (ready: Ready) => void) => Promise<void>;
+
+const weightOf = ({ unread: { bodies, files } }: { unread: Unread }) => bodies + files;
+
+/**
+ * Large emails, apart from the others: a few are read at a time, and no more of them than there is room for in memory with
+ * those that are not sent yet. Each goes in its turn; whoever has no room of their own leaves that of others.
+ */
+export class LargeEmails<Ready extends WithSlot> {
+  readonly #room: number;
+  readonly #prepare: Prepare<Ready>;
+  /** By the email's id, the first to come first. */
+  readonly #waiting = new Map<string, Large<Ready>>();
+  /** In bytes, by who has them. */
+  readonly #taken = new Map<string, number>();
+  #reading = false;
+  #backAt = 0;
+
+  /**
+   * @param room in bytes, of what is stored: with the message that is made of it an email takes about two and a half times as much
+   */
+  constructor(room: number, prepare: Prepare<Ready>) {
+    this.#room = room;
+    this.#prepare = prepare;
+  }
+
+  /** Whether more would wait here, of this account or in all, than should. */
+  isCrowdedFor(accountId: string): boolean {
+    let [own, all] = [0, 0];
+    for (const { accountId: other, ready } of this.#waiting.values()) {
+      all += ready.length;
+      if (other === accountId) own += ready.length;
+    }
+    return all >= mostWaiting || own >= mostWaiting * part;
+  }
+
+  add(ready: Ready, { id, accountId }: OutgoingEmail, unread: Unread): void {
+    const large = this.#waiting.get(id) ?? { id, accountId, unread, ready: [] };
+    large.ready.push(ready);
+    this.#waiting.set(id, large);
+    if (!this.#reading) void this.#readAll();
+  }
+
+  /** When one is to come again that this is too crowded for. */
+  backAt({ bodies, files }: Unread, now: Date): Date {
+    const soonest = now.getTime() + shortestMs;
+    this.#backAt = Math.max(this.#backAt, soonest) + ((bodies + files) * 1_000) / bytesPerSecond;
+    return new Date(this.#backAt);
+  }
+
+  async #readAll(): Promise<void> {
+    this.#reading = true;
+    await nextTurn();
+    for (let some = this.#take(); some.length > 0; some = this.#take()) await this.#read(some);
+    this.#reading = false;
+  }
+
+  async #read(some: Large<Ready>[]): Promise<void> {
+    const emailOf = new Map(some.flatMap((large) => large.ready.map((ready) => [ready, large])));
+    await this.#prepare([...emailOf.keys()], (ready) => {
+      const large = emailOf.get(ready);
+      emailOf.delete(ready);
+      if (large && ![...emailOf.values()].includes(large)) this.#letGo(large);
+    });
+  }
+
+  #letGo(large: Large<Ready>): void {
+    for (const { name } of this.#holdersOf(large)) this.#count(name, -weightOf(large));
+    if (!this.#reading) void this.#readAll();
+  }
+
+  /** The next that have room and are read together. */
+  #take(): Large<Ready>[] {
+    const some: Large<Ready>[] = [];
+    const full = new Set<string>();
+    const filesOfSome = new Set<string>();
+    let left = heaviestRead;
+    for (const large of this.#waiting.values()) {
+      const holders = this.#holdersOf(large);
+      const lacking = holders.find(({ name, most }) => full.has(name) || !this.#fits(name, weightOf(large), most));
+      if (lacking) {
+        // Nobody goes past who has to wait for the same room: there would never be enough for the largest.
+        full.add(lacking.name);
+        continue;
+      }
+      const { bodies, files, filesKey } = large.unread;
+      const bytes = bodies + (filesOfSome.has(filesKey) ? 0 : files);
+      if (bytes > left && some.length > 0) break;
+      // However large it is by itself, some that have the same files can come with it.
+      left -= Math.min(bytes, heaviestRead / 2);
+      filesOfSome.add(filesKey);
+      some.push(large);
+      for (const { name } of holders) this.#count(name, weightOf(large));
+    }
+    for (const { id } of some) this.#waiting.delete(id);
+    return some;
+  }
+
+  /** Whose room an email takes, and how much of it they may have; who has the least first. */
+  #holdersOf({ accountId, ready }: Large<Ready>): { name: string; most: number }[] {
+    const unproven = ready.some(({ started }) => started.unproven);
+    return [
+      { name: accountId, most: this.#room * part },
+      ...(unproven ? [{ name: 'unproven', most: this.#room * part }] : []),
+      { name: 'all', most: this.#room },
+    ];
+  }
+
+  /** One that is larger than all of it has it alone. */
+  #fits(name: string, bytes: number, most: number): boolean {
+    const taken = this.#taken.get(name) ?? 0;
+    return taken === 0 || taken + bytes <= most;
+  }
+
+  #count(name: string, bytes: number): void {
+    const taken = (this.#taken.get(name) ?? 0) + bytes;
+    if (taken === 0) this.#taken.delete(name);
+    else this.#taken.set(name, taken);
+  }
+}

@@ -1,0 +1,184 @@
+import { randomBytes } from 'node:crypto';
+import t, { type Test } from 'tap';
+import type { SendRequest } from '../../src/core/draft.ts';
+import type { OutgoingEmail } from '../../src/core/outgoing.ts';
+import type { Claim } from '../../src/core/recipients.ts';
+import { MessageBuilder } from '../../src/delivery/message.ts';
+import { Preparation, type Ready } from '../../src/delivery/preparation.ts';
+import { Slots } from '../../src/delivery/slots.ts';
+import { type Closed, SourceAddresses } from '../../src/delivery/source-addresses.ts';
+import { Throttle } from '../../src/delivery/throttle.ts';
+import { newId } from '../../src/ids.ts';
+import { silentLog } from '../../src/log.ts';
+import { Keyring } from '../../src/seal.ts';
+import { accept, requestOf } from '../support/accept.ts';
+import { buildSender, holderOf } from '../support/build.ts';
+import { openQueue } from '../support/db.ts';
+import { testKey } from '../support/keys.ts';
+import { eventually } from '../support/node.ts';
+
+const megabyte = 1024 * 1024;
+
+const withFile = (bytes: number): Partial<SendRequest> => ({
+  attachments: [
+    { filename: 'f', contentType: 'application/octet-stream', contentId: null, content: randomBytes(bytes) },
+  ],
+});
+
+/** What is made ready, and what becomes of it; an attempt is under way until the test says that it has ended. */
+async function scene(t: Test) {
+  const { db, queue } = await openQueue(t);
+  const key = testKey(1);
+  const sender = await buildSender(db, key);
+  const throttle = new Throttle({ backoffMs: 1_000, longestMs: 1_000 });
+  const slots = new Slots({ running: 1_000, open: 1_000 }, throttle, () => undefined);
+  const started: { id: string; email: OutgoingEmail | undefined; end: () => void }[] = [];
+  const back: { id: string; closed?: Closed }[] = [];
+  const lease = { onHold: false };
+  const now = new Date();
+  const preparation = new Preparation(
+    db,
+    {
+      ...{ messages: new MessageBuilder(new Keyring(key)), log: silentLog, lease, clock: { now: () => now } },
+      policy: { scheduleMs: [1_000], forMs: 60_000 },
+    },
+    new SourceAddresses(db, { addresses: [], plan: [] }, silentLog),
+    {
+      run: ({ claim: { emailId: id } }, email) =>
+        new Promise((end) => {
+          started.push({ id, email, end });
+        }),
+      keepBack: ({ claim: { emailId: id } }, _, closed) => void back.push({ id, closed }),
+      handBack: (some) => back.push(...some.map(({ claim: { emailId: id } }) => ({ id }))),
+      behind: () => [],
+    },
+  );
+  const store = async (all: Partial<SendRequest>[]): Promise<Claim[]> => {
+    const claims: Claim[] = [];
+    for (const fields of all) {
+      const [accepted] = await accept(db, queue, holderOf(sender.account), [
+        requestOf(sender.from, ['a@b.test'], fields),
+      ]);
+      if (!accepted || !('email' in accepted)) throw new Error('not accepted');
+      const recipients = [{ position: 0, address: 'a@b.test', attempts: 0 }];
+      claims.push({
+        nodeId: newId(),
+        jobId: newId(),
+        emailId: accepted.email.id,
+        destination: 'b.test',
+        recipients,
+      });
+    }
+    return claims;
+  };
+  /** The same email again, so many times: its files are stored once. */
+  const copies = async (many: number, fields: Partial<SendRequest>): Promise<Claim[]> => {
+    const [claim] = await store([fields]);
+    if (!claim) throw new Error('not stored');
+    const ids = Array.from({ length: many - 1 }, () => newId());
+    const values = [claim.emailId, ids];
+    await db.query({
+      text: `INSERT INTO emails SELECT (jsonb_populate_record(e, jsonb_build_object('id', new, 'message_id', new))).*
+               FROM emails e, unnest($2::uuid[]) new WHERE e.id = $1`,
+      values,
+    });
+    await db.query({
+      text: `INSERT INTO email_contents SELECT new, html, text, headers, attachments
+               FROM email_contents, unnest($2::uuid[]) new WHERE email_id = $1`,
+      values,
+    });
+    return [claim, ...ids.map((emailId) => ({ ...claim, emailId }))];
+  };
+  const site = { name: 'b.test', connections: 1_000, perMinute: null, perConnection: null };
+  slots.give(slots.take(site), 'fine', '250 taken');
+  const readyFor = (claim: Claim): Ready => {
+    const slot = slots.take(site);
+    t.teardown(() => slots.cancel(slot));
+    return { claim, started: slot };
+  };
+  const add = (claims: Claim[]) => {
+    for (const claim of claims) preparation.add(readyFor(claim));
+  };
+  const under = () => started.map(({ id }) => id);
+  return { db, store, copies, add, started, under, back, lease, preparation, now };
+}
+
+const idsOf = (claims: Claim[]) => claims.map(({ emailId }) => emailId);
+
+t.test('a small email is not behind large ones, of which no more are in memory than there is room for', async (t) => {
+  const { store, copies, add, started, under, back } = await scene(t);
+  const films = await copies(30, withFile(9 * megabyte));
+  const bills = await copies(8, withFile(megabyte));
+  const long = await store([{ text: 'x'.repeat(300_000) }]);
+  const small = await store([{}, withFile(1_000)]);
+  add([...films, ...bills, ...long, ...small]);
+  await eventually(async () => started.length === 7 + 8 + 1 + 2, 30_000);
+  t.strictSame(under().slice(0, 2), idsOf(small), 'small ones first');
+  t.ok(idsOf([...bills, ...long]).every((id) => under().includes(id)));
+  t.strictSame(
+    under().filter((id) => idsOf(films).includes(id)),
+    idsOf(films.slice(0, 7)),
+    'one account has 64 MB for them',
+  );
+  const later = await store([{}]);
+  add(later);
+  await eventually(async () => under().includes(idsOf(later)[0] ?? ''));
+
+  for (const { end } of started.splice(0)) end();
+  await eventually(async () => started.length === 7, 10_000);
+  t.strictSame(under(), idsOf(films.slice(7, 14)), 'they go on where others have gone');
+  t.ok(started.every(({ email }) => email?.attachments[0]?.content.length === 9 * megabyte));
+  t.strictSame(back, []);
+});
+
+t.test('what cannot be read is put off by itself, whatever it came with', async (t) => {
+  const { db, store, add, started, under, back, now } = await scene(t);
+  const sizes = [1_000, 1_000, 1_000, 300_000, 300_000, 300_000, 5 * megabyte, 5 * megabyte];
+  const claims = await store(sizes.map((bytes) => withFile(bytes)));
+  const broken = [1, 4, 7].map((index) => claims[index]?.emailId ?? '');
+  await db.query({
+    text: `DELETE FROM attachments a USING email_contents c WHERE c.email_id = ANY($1) AND encode(a.sha256, 'hex') = c.attachments -> 0 ->> 'sha256'`,
+    values: [broken],
+  });
+  const small = await store(Array.from({ length: 20 }, () => ({})));
+  add([...claims, ...small]);
+  const fine = [...claims, ...small].map(({ emailId }) => emailId).filter((id) => !broken.includes(id));
+  await eventually(async () => started.length === fine.length && back.length === broken.length, 30_000);
+  t.strictSame(under().sort(), fine.sort());
+  t.strictSame(back.map(({ id }) => id).sort(), broken.sort());
+  for (const { closed } of back) {
+    t.match(closed, { reason: 'its content could not be read from the database' });
+    t.equal(closed?.opensAt.getTime(), now.getTime() + 60_000);
+  }
+});
+
+t.test('large emails beyond those that may wait come again as fast as they go', async (t) => {
+  const { copies, add, back, now } = await scene(t);
+  add(await copies(7 + 125 + 10, withFile(9 * megabyte)));
+  await eventually(async () => back.length === 10, 10_000);
+  const times = back.map(({ closed }) => (closed?.opensAt.getTime() ?? 0) - now.getTime());
+  t.match(back, Array(10).fill({ closed: { reason: 'large emails go a few at a time' } }));
+  t.same(
+    times,
+    Array.from({ length: 10 }, (_, n) => 5_000 + 180 * (n + 1)),
+  );
+});
+
+t.test('what waits for room while sending is put on hold, or ends, is handed back', async (t) => {
+  for (const end of ['hold', 'stop'] as const) {
+    const { copies, add, started, back, lease, preparation } = await scene(t);
+    const claims = await copies(3, withFile(35 * megabyte));
+    add(claims);
+    await eventually(async () => started.length === 1, 30_000);
+    if (end === 'hold') lease.onHold = true;
+    else preparation.stop();
+    started[0]?.end();
+    await eventually(async () => back.length === 2);
+    t.strictSame(
+      back,
+      idsOf(claims.slice(1)).map((id) => ({ id })),
+      end,
+    );
+    t.equal(started.length, 1);
+  }
+});
