@@ -1,5 +1,5 @@
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, Socket } from 'node:net';
 import type Koa from 'koa';
 import { newId } from '../ids.ts';
 
@@ -40,7 +40,9 @@ export async function listen(app: Koa, host: string, port: number, patience = us
   // What else than `100-continue` is expected is nothing to us, and need not be (RFC 9110 section 10.1.1).
   server.on('checkExpectation', answer);
   server.on('clientError', (_error, socket) => {
-    if (!socket.writable) {
+    // Browsers keep connections ahead: an answer that waits in one would be taken for that to the first request of later.
+    const isUnused = socket instanceof Socket && socket.bytesRead === 0;
+    if (!socket.writable || isUnused) {
       socket.destroy();
       return;
     }
