@@ -92,7 +92,7 @@ export class Dispatcher {
     this.#putOff = new PutOff(db);
     this.#inDoubt = new ClaimsInDoubt(db, 'recipients');
     this.#preparation = new Preparation(db, tools, sources, {
-      run: (ready, email, source) => void this.#run(ready, email, source),
+      run: (ready, email, source) => this.#run(ready, email, source),
       keepBack: (ready, email, closed) => this.#keepBack(ready, email, closed),
       handBack: (some) => this.#handBack(some),
       behind: (some, many) => this.#behind(some, many),
@@ -114,6 +114,7 @@ export class Dispatcher {
   /** Takes no new work, hands back what has not begun, and waits for what has: at most about 25 seconds. */
   async stop(): Promise<void> {
     this.#stopping = true;
+    this.#preparation.stop();
     clearInterval(this.#timer);
     this.#unsubscribe();
     // What is being taken now would come into lines that nobody looks at any more.
