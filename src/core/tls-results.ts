@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { byWeight } from '../by-weight.ts';
 import type { Database } from '../db/client.ts';
 import { dayOf } from '../sending-pools.ts';
 import type { TlsResult, TlsResults } from '../smtp/tls-results.ts';
@@ -9,38 +9,29 @@ const keptDays = 14;
 /** The first day (UTC) of which results are kept. */
 export const firstKeptDay = (now: Date): string => dayOf(new Date(now.getTime() - keptDays * 86_400_000));
 
-/** Adds what this process has counted since the last time to the results of the day (UTC), in one statement. */
+/** Of policies that are written together, in characters. */
+const heaviestStatement = 4 * 1024 * 1024;
+
+/** Adds what this process has counted since the last time to the results of the day (UTC), a few megabytes a statement. */
 export async function record(db: Database, counted: TlsResults, now: Date = new Date()): Promise<void> {
-  const results = counted.take();
-  if (results.length === 0) return;
-  try {
-    await add(db, results, now);
-  } catch (error) {
-    counted.giveBack(results);
-    throw error;
+  const pieces = byWeight(counted.take(), heaviestStatement, weigh);
+  for (const [index, piece] of pieces.entries()) {
+    try {
+      await add(db, piece, now);
+    } catch (error) {
+      counted.giveBack(pieces.slice(index).flat());
+      throw error;
+    }
   }
 }
 
+/** What is not the policy is less than a kilobyte, and not much where it is more. */
+const weigh = ({ lines, mx }: TlsResult): number =>
+  [...lines, ...mx].reduce((characters, line) => characters + line.length, 1_024);
+
 async function add(db: Database, results: TlsResult[], now: Date): Promise<void> {
-  const rows = results.map((result) => ({
-    ...result,
-    // As JSON, for lists of different lengths.
-    kind: createHash('sha256')
-      .update(
-        JSON.stringify([
-          result.type,
-          result.lines,
-          result.mx,
-          result.result,
-          result.host,
-          result.address,
-          result.localAddress,
-        ]),
-      )
-      .digest('hex'),
-  }));
   // In one order on every node: two that count the same must not wait for each other in a circle.
-  rows.sort((a, b) => (a.domain + a.kind < b.domain + b.kind ? -1 : 1));
+  const rows = results.toSorted((a, b) => (a.domain + a.kind < b.domain + b.kind ? -1 : 1));
   await db.query({
     text: `INSERT INTO tls_results AS t (day, domain, policy_type, policy, mx, result, host, address, local_address, reason, sessions, kind)
            SELECT $1::date, domain, type, lines, mx, result, host, address, "localAddress", reason, sessions, decode(kind, 'hex')

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { cutText } from '../mail/characters.ts';
 import type { Refusal } from './connect.ts';
 import type { Connection } from './connection.ts';
@@ -20,6 +21,8 @@ export interface TlsResult {
   /** The last failure in words; empty after a success. */
   reason: string;
   sessions: number;
+  /** What tells it from others of its domain, as a SHA-256 (hex). */
+  kind: string;
 }
 
 const mostKinds = 10_000;
@@ -63,12 +66,12 @@ export class TlsResults {
     const result = objection?.failure ?? 'success';
     const reason = objection?.reason ?? '';
     const policy = { lines: lines.slice(0, mostLines), mx: mx.slice(0, mostLines) };
-    this.#add({ type, domain, ...policy, result, ...where, reason: cutText(reason, 500), sessions: 1 });
+    const kind = kindOf([type, policy.lines, policy.mx, result, where.host, where.address, where.localAddress]);
+    this.#add({ type, domain, ...policy, result, ...where, reason: cutText(reason, 500), sessions: 1, kind });
   }
 
   #add(result: TlsResult): void {
-    const { type, domain, lines, host, address, localAddress } = result;
-    const key = JSON.stringify([type, domain, lines, result.result, host, address, localAddress]);
+    const key = `${result.domain} ${result.kind}`;
     const known = this.#counts.get(key);
     if (known !== undefined) {
       known.sessions += result.sessions;
@@ -76,6 +79,9 @@ export class TlsResults {
     } else if (this.#counts.size < mostKinds) this.#counts.set(key, { ...result });
   }
 }
+
+// Short, as a policy can have many kilobytes, and a map has long strings of one length all in one place.
+const kindOf = (told: unknown[]): string => createHash('sha256').update(JSON.stringify(told)).digest('hex');
 
 function shortcoming({ rule }: PublishedPolicy, connection: Connection, refusal: Refusal | null): Objection | null {
   if (connection.tls !== null) {

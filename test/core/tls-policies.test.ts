@@ -1,6 +1,7 @@
 import t from 'tap';
 import { forgetExpired, KnownPolicies } from '../../src/core/tls-policies.ts';
 import { forgetOld, record } from '../../src/core/tls-results.ts';
+import type { Database } from '../../src/db/client.ts';
 import { Connection } from '../../src/smtp/connection.ts';
 import type { StsPolicy } from '../../src/smtp/mta-sts.ts';
 import type { PublishedPolicy } from '../../src/smtp/tls-policies.ts';
@@ -109,4 +110,35 @@ t.test('what could not be written is not lost', async (t) => {
   await t.rejects(record({ ...db, query: () => Promise.reject(new Error('away')) }, results), { message: 'away' });
   results.host(published, 'evil.test', stranger);
   t.match(results.take(), [{ sessions: 2 }]);
+});
+
+t.test('the longest of policies is counted as fast as any, and written down a few megabytes at a time', async (t) => {
+  const db = await openDatabase(t);
+  const mx = Array.from({ length: 100 }, (_, n) => `mx${n}.${'a'.repeat(60)}.${'b'.repeat(60)}.${'c'.repeat(60)}.test`);
+  const long = { ...published, mx, lines: ['version: STSv1', ...mx.map((name) => `mx: ${name}`)] };
+  const results = new TlsResults();
+  for (let n = 0; n < 1_500; n += 1) results.host(long, `evil${String(n).padStart(4, '0')}.test`, stranger);
+  const counted = results.take();
+  const began = performance.now();
+  results.giveBack(counted);
+  const took = performance.now() - began;
+  t.ok(took < 1_000, `${took} ms`);
+
+  const some = new TlsResults();
+  some.giveBack(results.take().slice(0, 300));
+  const sizes: number[] = [];
+  const fails: Database = {
+    ...db,
+    query: (statement) => {
+      sizes.push(String(statement.values?.[1]).length);
+      return sizes.length === 2 ? Promise.reject(new Error('away')) : db.query(statement);
+    },
+  };
+  await t.rejects(record(fails, some), { message: 'away' });
+  await record(fails, some);
+  t.ok(Math.max(...sizes) < 8 * 1024 * 1024, sizes.join());
+  const sums = await db.query({
+    text: 'SELECT count(*)::int AS kinds, sum(sessions)::int AS sessions FROM tls_results',
+  });
+  t.same(sums, [{ kinds: 300, sessions: 300 }], 'each once');
 });
