@@ -1,8 +1,9 @@
+import { byWeight } from '../by-weight.ts';
 import type { Sql } from '../db/client.ts';
 import { dropUnneeded } from './attachments.ts';
 import { readable } from './content-reads.ts';
 import { type Found, isErased, markOf, namelessMark, type Redaction, type Work } from './erased.ts';
-import { eraseAttempts, eraseDeliveries, eraseReturns, lockDeliveries } from './erasing-records.ts';
+import { eraseAttempts, eraseDeliveries, eraseReturns, lockDeliveries, weighDeliveries } from './erasing-records.ts';
 import type { Counts } from './erasures.ts';
 import { suppressible } from './suppressions.ts';
 
@@ -18,6 +19,12 @@ interface RecipientRow {
 /** Of emails that are looked at for whether they are being sent now. */
 const mostLookedAt = 2_000;
 const canceledAtOnce = 200;
+
+/** In bytes: what webhooks were told of one email can have hundreds of megabytes. */
+const deliveriesAtOnce = 2 * 1024 * 1024;
+
+/** Deliveries that are erased, by id, of emails that are not yet; and whether those were for nobody else by then. */
+export type Cleaned = ReadonlyMap<string, boolean>;
 
 /** The account's emails that name the address among their recipients, oldest first. */
 async function emailsOf(
@@ -93,15 +100,25 @@ async function cancel(tx: Sql, rows: RecipientRow[], counts: Counts): Promise<vo
 }
 
 /**
- * Erases from some emails, all that belongs to them at once. Those that are being sent now, to whomever, or told of to a
- * webhook, are left for later: what is written down about that has to be there first.
+ * Erases from some emails, all that belongs to them at once; but of an email that webhooks were told much of only a stretch of
+ * that, until the rest is small. Those that are being sent now, to whomever, or told of to a webhook, are left for later:
+ * what is written down about that has to be there first.
  *
- * @returns how many
+ * @param cleaned where the last call ended
+ * @returns where this one ended; null: nothing was left
  */
-export async function eraseSome(tx: Sql, work: Work, counts: Counts, limit: number): Promise<number> {
+export async function eraseSome(
+  tx: Sql,
+  work: Work,
+  counts: Counts,
+  limit: number,
+  cleaned: Cleaned,
+): Promise<Cleaned | null> {
   const all = await emailsOf(tx, work, 'true', null, mostLookedAt);
   const busy = await busyOf(tx, all);
-  const chosen = all.filter((id) => !busy.has(id)).slice(0, limit);
+  const free = all.filter((id) => !busy.has(id)).slice(0, limit);
+  const weights = await weighDeliveries(tx, free, [...cleaned.keys()]);
+  const [chosen = []] = byWeight(free, deliveriesAtOnce, (id) => weights.get(id) ?? 0);
   const rows = await lockRecipients(tx, chosen);
   const deliveries = await lockDeliveries(tx, chosen);
   const claimed = new Set([...rows, ...deliveries].flatMap((row) => (row.claimed ? [row.email_id] : [])));
@@ -116,15 +133,25 @@ export async function eraseSome(tx: Sql, work: Work, counts: Counts, limit: numb
     const alone = recipients.every((one) => one === own || isErased(one.address));
     return { id, address: own.address, position: own.position, mark: markOf(own.position), alone };
   });
-  if (found.length === 0) return 0;
+  if (found.length === 0) return null;
+  const alone = new Map(found.map((one) => [one.id, one.alone]));
+  // One that came meanwhile is among them, whatever its id.
+  const theirs = deliveries.filter((row) => alone.has(row.email_id) && cleaned.get(row.id) !== alone.get(row.email_id));
+  const [stretch = [], ...others] = byWeight(theirs, deliveriesAtOnce, ({ bytes }) => bytes);
+  counts.webhook_deliveries += await eraseDeliveries(
+    tx,
+    work,
+    found,
+    stretch.map(({ id }) => id),
+  );
+  if (others.length > 0)
+    return new Map([...cleaned, ...stretch.map((row) => [row.id, alone.get(row.email_id) === true] as const)]);
   const recipients = [...byEmail.values()].flat();
   await cancel(tx, recipients.filter(isOwn), counts);
   await eraseRecipients(tx, work, found, recipients);
   await eraseContents(tx, work, found, counts);
   counts.attempts += await eraseAttempts(tx, work, found);
   counts.returns += await eraseReturns(tx, work, found);
-  const theirs = deliveries.filter((row) => byEmail.has(row.email_id));
-  counts.webhook_deliveries += await eraseDeliveries(tx, work, found, theirs);
   const ids = found.map(({ id }) => id);
   // A source cannot be taken apart with certainty, and it is a test that was made.
   const messages = await tx.query({
@@ -135,7 +162,8 @@ export async function eraseSome(tx: Sql, work: Work, counts: Counts, limit: numb
   await eraseEmails(tx, work, found);
   counts.emails += found.length;
   counts.recipients += found.length;
-  return found.length;
+  const gone = new Set(deliveries.map(({ id }) => id));
+  return new Map([...cleaned].filter(([id]) => !gone.has(id)));
 }
 
 /** Those that a node holds, for a recipient or a webhook. */

@@ -1,9 +1,9 @@
-import type { Database, Sql } from '../db/client.ts';
+import { codeOf, type Database, isUnavailable, type Sql } from '../db/client.ts';
 import type { Logger } from '../log.ts';
 import type { Keyring } from '../seal.ts';
 import { addUp, forgetZeros } from './email-counts.ts';
 import { Redaction, type Work } from './erased.ts';
-import { cancelSome, eraseSome, isLeft } from './erasing-emails.ts';
+import { type Cleaned, cancelSome, eraseSome, isLeft } from './erasing-emails.ts';
 import { eraseAnswers, eraseSuppression } from './erasing-records.ts';
 import { type Counts, lock, note, openErasure, type PendingErasure, pending, type SealedErasure } from './erasures.ts';
 
@@ -56,18 +56,18 @@ export async function erase(
   options: ErasingOptions = {},
 ): Promise<boolean> {
   const work: Work = { id, accountId, redaction: new Redaction(address) };
-  const each = (step: Step) => repeat(db, id, step, options);
+  const each = <Place>(step: Step<Place>) => repeat(db, id, step, options);
   const erasing =
-    (most: number): Step =>
-    async (tx, counts) =>
-      (await eraseSome(tx, work, counts, most)) > 0 ? id : null;
-  await each((tx, counts, place) => cancelSome(tx, work, counts, place));
+    (most: number): Step<Cleaned> =>
+    (tx, counts, place) =>
+      eraseSome(tx, work, counts, most, place ?? new Map());
+  await each<string>((tx, counts, place) => cancelSome(tx, work, counts, place));
   await each(erasing(emailsAtOnce)).catch(async (error) => {
-    // Bodies of many megabytes each.
-    if ((error as { code?: string }).code !== tookTooLong) throw error;
+    // Many megabytes each can be too much together, for a statement or for us.
+    if (isUnavailable(error) && codeOf(error) !== tookTooLong) throw error;
     await each(erasing(1));
   });
-  await each((tx, counts, place) => eraseAnswers(tx, work, counts, place));
+  await each<string>((tx, counts, place) => eraseAnswers(tx, work, counts, place));
   if (options.stop?.aborted) return false;
   // What is under way is waited for; before that there is no end to the numbers.
   if (await isLeft(db, work)) return false;
@@ -80,13 +80,18 @@ export async function erase(
 const tookTooLong = '57014';
 
 /** @param place where the last one ended; null: at the beginning. @returns where this one ended; null: it was the last */
-type Step = (tx: Sql, counts: Counts, place: string | null) => Promise<string | null>;
+type Step<Place> = (tx: Sql, counts: Counts, place: Place | null) => Promise<Place | null>;
 
 /** Does steps, each in a transaction with what it counts, until one was the last, or the erasure is done. */
-async function repeat(db: Database, id: string, step: Step, { onProgress, stop }: ErasingOptions): Promise<void> {
-  let place: string | null = null;
+async function repeat<Place>(
+  db: Database,
+  id: string,
+  step: Step<Place>,
+  { onProgress, stop }: ErasingOptions,
+): Promise<void> {
+  let place: Place | null = null;
   do {
-    place = await db.transaction(async (tx): Promise<string | null> => {
+    place = await db.transaction(async (tx): Promise<Place | null> => {
       const state = await lock(tx, id);
       if (!state) return null;
       const next = await step(tx, state.counts, place);

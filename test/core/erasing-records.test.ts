@@ -1,0 +1,115 @@
+import t, { type Test } from 'tap';
+import { erase, eraseDue } from '../../src/core/erasing.ts';
+import * as erasures from '../../src/core/erasures.ts';
+import { tokenKeys } from '../../src/core/service-secrets.ts';
+import type { Database, Sql } from '../../src/db/client.ts';
+import { floorId, newId } from '../../src/ids.ts';
+import { silentLog } from '../../src/log.ts';
+import { Keyring } from '../../src/seal.ts';
+import { accept, requestOf } from '../support/accept.ts';
+import { buildSender, holderOf } from '../support/build.ts';
+import { openQueue } from '../support/db.ts';
+import { testKey } from '../support/keys.ts';
+
+const keyring = new Keyring(testKey(5));
+const person = 'ann@x.test';
+
+async function prepare(t: Test, emails: number) {
+  const { db, queue } = await openQueue(t);
+  const { account, from } = await buildSender(db, testKey(5));
+  const requests = Array.from({ length: emails }, () => requestOf(from, [person, 'bob@x.test']));
+  const accepted = await accept(db, queue, holderOf(account), requests);
+  const emailIds = accepted.flatMap((one) => ('email' in one ? [one.email.id] : []));
+  /** Has a webhook told of an email, in so many calls of 50 kB. */
+  const tell = async (emailId: string | undefined, calls: number, idOf = newId) => {
+    const recipients = [
+      { address: person, response: `250 for ${person}` },
+      ...Array(2_000).fill({ address: 'bob@x.test' }),
+    ];
+    const payload = JSON.stringify({
+      type: 'email.sent',
+      data: { to: [person, 'bob@x.test'], subject: 's', recipients },
+    });
+    const attempts = JSON.stringify([
+      { response_status: 200, response_body: `thanks for ${person}` },
+      { response_status: 410 },
+    ]);
+    await db.query({
+      text: `INSERT INTO webhook_deliveries (id, account_id, webhook_id, email_id, event, payload, status, attempts)
+             SELECT id, $2, $3, $4, 'email.sent', $5, 'succeeded', $6 FROM unnest($1::uuid[]) id`,
+      values: [Array.from({ length: calls }, idOf), account.id, newId(), emailId, payload, attempts],
+    });
+  };
+  const input = { address: person, keepsSuppression: true };
+  const { id } = await erasures.ask(db, account.id, input, { keyring, tokenKeys: await tokenKeys(db, keyring) });
+  const get = () => erasures.get(db, account.id, id);
+  return { db, emailIds, tell, get, one: { id, accountId: account.id, address: person } };
+}
+
+/** The same database, with something done around each statement of a transaction. */
+const around = (
+  db: Database,
+  query: (tx: Sql, ...statement: Parameters<Sql['query']>) => Promise<unknown[]>,
+): Database => ({
+  ...db,
+  transaction: (work) =>
+    db.transaction((tx) =>
+      work({ query: async <Row>(statement: Parameters<Sql['query']>[0]) => (await query(tx, statement)) as Row[] }),
+    ),
+});
+
+t.test('what webhooks were told much of is erased a few megabytes at a time, each counted once', async (t) => {
+  const { db, emailIds, tell, get, one } = await prepare(t, 2);
+  for (const emailId of emailIds) await tell(emailId, 100);
+  const heaviest = { said: 0, heard: 0 };
+  const weighed = around(db, async (tx, statement) => {
+    const rows = await tx.query(statement);
+    heaviest.said = Math.max(heaviest.said, JSON.stringify(statement.values ?? []).length);
+    heaviest.heard = Math.max(heaviest.heard, JSON.stringify(rows).length);
+    return rows;
+  });
+  const stop = new AbortController();
+  const seen: number[] = [];
+  const onProgress = ({ webhook_deliveries: deliveries }: erasures.Counts) => {
+    seen.push(deliveries);
+    if (deliveries > 0) stop.abort();
+  };
+  t.equal(await erase(weighed, one, { onProgress, stop: stop.signal }), false);
+  t.ok((seen.at(-1) ?? 0) > 0 && (seen.at(-1) ?? 0) < 100, `${seen.at(-1)} of 200`);
+  t.match(await get(), { doneAt: null, counts: { emails: 0 } }, 'the email is found until all is erased from it');
+
+  let [stretches, told] = [0, false];
+  const interrupted = around(weighed, async (tx, statement) => {
+    if (/^UPDATE webhook_deliveries/.test(statement.text)) stretches += 1;
+    // A node whose clock is behind: what it tells has its place before what is erased already.
+    if (stretches === 2 && !told) {
+      told = true;
+      await tell(emailIds[0], 1, () => floorId(new Date(Date.now() - 3_600_000)));
+    }
+    return tx.query(statement);
+  });
+  t.equal(await erase(interrupted, one), true);
+  t.ok(stretches > 4, `${stretches}`);
+  t.match(await get(), { doneAt: Date, counts: { emails: 2, recipients: 2, webhook_deliveries: 201 } });
+  t.ok(Math.max(heaviest.said, heaviest.heard) < 4 * 1024 * 1024, JSON.stringify(heaviest));
+  const left = await db.prisma.webhookDelivery.findMany();
+  t.equal(left.length, 201);
+  t.notMatch(JSON.stringify(left), person);
+  t.match(left[0]?.attempts, [{ response_status: 200, response_body: null }, { response_status: 410 }]);
+  t.match(JSON.parse(left[0]?.payload ?? '').data, {
+    to: ['erased-1', 'bob@x.test'],
+    recipients: [{ response: null }],
+  });
+});
+
+t.test('what is too much for one go, whatever says so, is done email by email', async (t) => {
+  const { db, get } = await prepare(t, 3);
+  const narrow = around(db, async (tx, statement) => {
+    const [ids] = statement.values ?? [];
+    const isTooMuch = /^DELETE FROM sandbox_messages/.test(statement.text) && Array.isArray(ids) && ids.length > 1;
+    if (isTooMuch) throw new RangeError('Invalid string length');
+    return tx.query(statement);
+  });
+  await eraseDue(narrow, keyring, silentLog, new AbortController().signal);
+  t.match(await get(), { doneAt: Date, counts: { emails: 3 } });
+});
