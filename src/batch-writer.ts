@@ -12,9 +12,15 @@ interface Waiting<Item, Result> {
   done: (result: Result | undefined) => void;
 }
 
+/** How much is written in one go, besides that it is never very many items; one item that is heavier is written by itself. */
+export interface Bound<Item> {
+  most: number;
+  weigh: (item: Item) => number;
+}
+
 /**
  * Writes things down, those that come in together in one go. While that fails, as when the database is away, they wait in
- * memory and are tried again for as long as the process lives; one that is refused for what it holds holds up no other.
+ * memory and are tried again for as long as the process lives; one that fails by itself holds up no other.
  */
 export class BatchWriter<Item, Result> {
   readonly #write: (items: Item[]) => Promise<(item: Item) => Result>;
@@ -22,24 +28,30 @@ export class BatchWriter<Item, Result> {
   readonly #what: string;
   #waiting: Waiting<Item, Result>[] = [];
   #writing = false;
+  /** Those that failed when they were alone. */
+  #aside: Waiting<Item, Result>[] = [];
+  #tryingAside = false;
   readonly #isItsFault: (error: unknown) => boolean;
+  readonly #bound: Bound<Item>;
   #giveUpAt = Number.POSITIVE_INFINITY;
 
   /**
    * @param what is written, for the log
    * @param write commits all of the items or none, and gives back what each of them came to
-   * @param isItsFault whether this error is about what an item holds
+   * @param isItsFault whether this error may be about what an item holds, or about how much they are together
    */
   constructor(
     log: Logger,
     what: string,
     write: (items: Item[]) => Promise<(item: Item) => Result>,
     isItsFault: (error: unknown) => boolean,
+    bound: Bound<Item> = { most: batchSize, weigh: () => 1 },
   ) {
     this.#log = log;
     this.#what = what;
     this.#write = write;
     this.#isItsFault = isItsFault;
+    this.#bound = bound;
   }
 
   /** Resolves when the item is committed; with undefined when it was let go after `giveUpAfter`. */
@@ -64,39 +76,81 @@ export class BatchWriter<Item, Result> {
       // Where items keep coming one by one, a few milliseconds make a write of many from many writes of a few.
       if (wrote && this.#waiting.length < fewItems) await sleep(gatherMs);
       wrote = true;
-      await this.#persist(this.#waiting.splice(0, batchSize));
+      await this.#persist(this.#next());
     }
     this.#writing = false;
   }
 
-  /** @param aside nobody waits for this one: it is tried until it is written, or there is no more time */
-  async #persist(batch: Waiting<Item, Result>[], aside = false): Promise<void> {
-    for (let pause = firstPauseMs; ; pause = Math.min(pause * 2, longestPauseMs)) {
-      try {
-        const resultOf = await this.#write(batch.map(({ item }) => item));
-        for (const { item, done } of batch) done(resultOf(item));
-        return;
-      } catch (error) {
-        const fields = { error: (error as Error).message, what: this.#what, items: batch.length };
-        this.#log.error(fields, 'could not be written down; trying again');
-        if (performance.now() > this.#giveUpAt) {
-          for (const { done } of batch) done(undefined);
-          return;
-        }
-        if (!aside && this.#isItsFault(error)) return this.#apart(batch);
-        await sleep(pause);
-      }
+  #next(): Waiting<Item, Result>[] {
+    const { most, weigh } = this.#bound;
+    let [count, weight] = [0, 0];
+    for (const { item } of this.#waiting.slice(0, batchSize)) {
+      weight += weigh(item);
+      if (count > 0 && weight > most) break;
+      count += 1;
+    }
+    return this.#waiting.splice(0, count);
+  }
+
+  async #persist(batch: Waiting<Item, Result>[]): Promise<void> {
+    for (let pause = firstPauseMs; ; pause = longer(pause)) {
+      const outcome = await this.#try(batch);
+      if (outcome === 'failed') return this.#apart(batch);
+      if (outcome !== 'away') return;
+      await sleep(pause);
     }
   }
 
-  /** Halves what holds something that is refused until that is alone, and goes on without it. */
+  async #try(batch: Waiting<Item, Result>[]): Promise<'written' | 'let go' | 'failed' | 'away'> {
+    try {
+      const resultOf = await this.#write(batch.map(({ item }) => item));
+      for (const { item, done } of batch) done(resultOf(item));
+      return 'written';
+    } catch (error) {
+      const fields = { error: (error as Error).message, what: this.#what, items: batch.length };
+      this.#log.error(fields, 'could not be written down; trying again');
+      if (performance.now() > this.#giveUpAt) {
+        for (const { done } of batch) done(undefined);
+        return 'let go';
+      }
+      return this.#isItsFault(error) ? 'failed' : 'away';
+    }
+  }
+
+  /** Halves what fails until what it fails for is alone, and goes on without that. */
   async #apart(batch: Waiting<Item, Result>[]): Promise<void> {
     const middle = batch.length >> 1;
     if (middle === 0) {
-      void this.#persist(batch, true);
+      this.#aside.push(...batch);
+      if (!this.#tryingAside) void this.#tryAside();
       return;
     }
     await this.#persist(batch.slice(0, middle));
     await this.#persist(batch.slice(middle));
   }
+
+  /** Tries what failed alone one by one, beside all else: however many they are, they take one connection. */
+  async #tryAside(): Promise<void> {
+    this.#tryingAside = true;
+    for (let pause = firstPauseMs; this.#aside.length > 0; pause = longer(pause)) {
+      await sleep(pause);
+      await this.#roundAside();
+    }
+    this.#tryingAside = false;
+  }
+
+  async #roundAside(): Promise<void> {
+    const round = this.#aside.splice(0);
+    for (const [index, one] of round.entries()) {
+      const outcome = await this.#try([one]);
+      const rest = round.slice(index + 1);
+      if (outcome === 'failed') this.#aside.push(one);
+      // Each of the others may take as long to fail.
+      if (outcome === 'let go') for (const { done } of rest) done(undefined);
+      if (outcome === 'away') this.#aside.push(...rest, one);
+      if (outcome === 'let go' || outcome === 'away') return;
+    }
+  }
 }
+
+const longer = (pauseMs: number) => Math.min(pauseMs * 2, longestPauseMs);

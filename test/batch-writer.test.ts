@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { BatchWriter } from '../src/batch-writer.ts';
-import { isValueRefused } from '../src/db/client.ts';
+import { isAway, isValueRefused } from '../src/db/client.ts';
 import { silentLog } from '../src/log.ts';
 import { openDatabase } from './support/db.ts';
 
@@ -56,6 +56,78 @@ t.test('patience is as long as was said, whatever the clock is set to meanwhile'
   });
   Date.now = () => now() + 3_600_000;
   t.equal(await writer.add('a'), 'wrote a', 'it is not given up at the first failure');
+});
+
+t.test('what takes too long, or is too much, is taken apart, and alone it holds up nothing else', async (t) => {
+  const db = await openDatabase(t);
+  await db.query({ text: 'CREATE TABLE notes (note text CHECK (note <> $$no$$), seconds float)' });
+  const seconds: Record<string, number> = { slow: 0.4, endless: 1.5 };
+  const writer = new BatchWriter<string, true>(
+    silentLog,
+    'notes',
+    async (notes) => {
+      if (notes.includes('long')) 'x'.repeat(2 ** 30);
+      await db.transaction(async (tx) => {
+        await tx.query({ text: 'SET LOCAL statement_timeout = 1000' });
+        const values = [notes, notes.map((note) => seconds[note] ?? 0)];
+        const text = 'INSERT INTO notes SELECT note, s FROM unnest($1::text[], $2::float[]) n (note, s), pg_sleep(s)';
+        await tx.query({ text, values });
+      });
+      return () => true;
+    },
+    (error) => !isAway(error),
+  );
+  const alone = ['endless', 'no', 'long'];
+  const failing = alone.map((note) => writer.add(note));
+  const others = ['a', 'slow', 'slow', 'slow', 'b', 'c'];
+  t.strictSame(
+    await Promise.all(others.map((note) => writer.add(note))),
+    others.map(() => true),
+  );
+  t.equal(await writer.add('d'), true, 'and what comes later goes on');
+  seconds.endless = 0;
+  t.equal(await failing[0], true, 'what took too long for a while is not lost');
+  await db.query({ text: 'ALTER TABLE notes DROP CONSTRAINT notes_note_check' });
+  t.equal(await failing[1], true, 'nor does one that fails on and on hold up another that does');
+  writer.giveUpAfter(0);
+  t.equal(await failing[2], undefined);
+  const rows = await db.query<{ note: string }>({ text: 'SELECT note FROM notes' });
+  t.strictSame(rows.map(({ note }) => note).sort(), [...others, 'd', 'endless', 'no'].sort());
+});
+
+t.test('a database that is away is waited for with all that there is, and tried now and then', async (t) => {
+  const writes: number[] = [];
+  const write = async (notes: string[]) => {
+    writes.push(notes.length);
+    if (writes.length < 4) throw new Error('Connection terminated unexpectedly');
+    return () => true;
+  };
+  const writer = new BatchWriter<string, boolean>(silentLog, 'notes', write, (error) => !isAway(error));
+  await Promise.all(Array.from({ length: 150 }, (_, index) => writer.add(`${index}`)));
+  t.strictSame(writes, [150, 150, 150, 150]);
+});
+
+t.test('no more is written in one go than the bound says, but for one that is heavier by itself', async (t) => {
+  const writes: number[][] = [];
+  const write = async (weights: number[]) => {
+    writes.push(weights);
+    return () => true;
+  };
+  const bound = { most: 10, weigh: (weight: number) => weight };
+  const writer = new BatchWriter<number, boolean>(silentLog, 'notes', write, () => false, bound);
+  await Promise.all([4, 6, 1, 12, 3, 3, 3, 3].map((weight) => writer.add(weight)));
+  t.strictSame(writes, [[4, 6], [1], [12], [3, 3, 3], [3]]);
+});
+
+t.test('a database is away that cannot be reached, and not where it took too long or refused', async (t) => {
+  const db = await openDatabase(t);
+  const errorOf = (text: string) => db.query({ text }).catch((error: unknown) => error);
+  t.ok(isAway(await errorOf('SELECT pg_terminate_backend(pg_backend_pid())')));
+  t.ok(isAway(new Error('timeout exceeded when trying to connect')));
+  t.notOk(isAway(await errorOf('SELECT pg_cancel_backend(pg_backend_pid())')));
+  t.notOk(isAway(await errorOf('DO $$ BEGIN RAISE unique_violation; END $$')));
+  t.notOk(isAway(new Error('Query read timeout')));
+  t.notOk(isAway(new RangeError('Invalid string length')));
 });
 
 t.test('only a value that is refused is one', async (t) => {

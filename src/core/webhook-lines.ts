@@ -1,3 +1,4 @@
+import { byWeight } from '../by-weight.ts';
 import type { Database, Sql } from '../db/client.ts';
 import { newId } from '../ids.ts';
 import { isWaitingJob, letGo, type Queue } from '../queue.ts';
@@ -47,13 +48,24 @@ export interface Draft {
   woken: boolean;
 }
 
-/** Writes deliveries and their jobs, with two statements. */
+/** Characters of payloads that are written at once: a call names all recipients of its email, and is written once for each endpoint. */
+const charactersAtOnce = 4_000_000;
+
+/** What a delivery counts for besides its payload. */
+const charactersOfRow = 2_000;
+
+/** Writes deliveries and their jobs, with two statements for each few megabytes. */
 export async function insert(
   tx: Sql,
   queue: Queue,
   drafts: Draft[],
   priority: number = priorities.normal,
 ): Promise<void> {
+  const parts = byWeight(drafts, charactersAtOnce, ({ payload }) => payload.length + charactersOfRow);
+  for (const part of parts) await insertPart(tx, queue, part, priority);
+}
+
+async function insertPart(tx: Sql, queue: Queue, drafts: Draft[], priority: number): Promise<void> {
   const jobIds = drafts.map((draft) => (draft.woken ? newId() : null));
   await tx.query({
     name: 'webhook-deliveries-insert',

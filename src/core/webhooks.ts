@@ -48,8 +48,8 @@ const rotationMs = 24 * 3_600_000;
 
 /**
  * Turns facts into deliveries inside the caller's transaction: one for each event and each enabled endpoint of its
- * account that subscribes to it, with their jobs. A constant number of statements: none for no events, one when nobody
- * subscribes.
+ * account that subscribes to it, with their jobs. However many there are, it is the same few statements, until their payloads
+ * come to several megabytes: none for no events, one when nobody subscribes.
  *
  * @returns how many deliveries were made; when there are any, call `queue.webhooks.wake()` after the commit
  */

@@ -195,6 +195,19 @@ export function isUnavailable(error: unknown): boolean {
   return false;
 }
 
+/** Of PostgreSQL (SQLSTATE): a statement took too long, or more memory than there is. */
+const tooMuch = new Set(['57014', '53200']);
+
+/**
+ * Whether this error says that whatever is written now would fail as well, as the database is away. A statement that took too
+ * long, or too much, may have been too much by itself: less of it may be done.
+ */
+export function isAway(error: unknown): boolean {
+  const causes = [...causesOf(error)];
+  if (causes.some((at) => tooMuch.has(codeOf(at)) || isSilence(at))) return false;
+  return isUnavailable(error) || causes.some((at) => /after calling end on the pool/.test(at.message));
+}
+
 /** Whether the database refused a value itself (SQLSTATE class 22): the same statement with it will never succeed, and others may. */
 export function isValueRefused(error: unknown): boolean {
   return [...causesOf(error)].some((at) => /^22[0-9A-Z]{3}$/.test(codeOf(at)));

@@ -1,9 +1,12 @@
 import { BatchWriter } from '../batch-writer.ts';
 import { newAttempts, settle } from '../core/settlement.ts';
-import { type Database, isValueRefused } from '../db/client.ts';
+import { type Database, isAway } from '../db/client.ts';
 import type { Logger } from '../log.ts';
 import type { Queue } from '../queue.ts';
 import type { AttemptRecord } from './attempt.ts';
+
+/** Each recipient may be told of to many endpoints, with all the addresses of its email. */
+const recipientsAtOnce = 400;
 
 export type Recorder = BatchWriter<AttemptRecord, true>;
 
@@ -23,6 +26,7 @@ export function createRecorder(db: Database, queue: Queue, log: Logger): Recorde
       if (told > 0) queue.webhooks.wake();
       return () => true;
     },
-    isValueRefused,
+    (error) => !isAway(error),
+    { most: recipientsAtOnce, weigh: ({ settlements }) => settlements.length },
   );
 }

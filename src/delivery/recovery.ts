@@ -1,10 +1,11 @@
 import { createReadStream } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
+import { byWeight } from '../by-weight.ts';
 import type { Clock } from '../clock.ts';
 import * as outgoing from '../core/outgoing.ts';
 import { newAttempts, type Settlement, settle } from '../core/settlement.ts';
-import type { Database } from '../db/client.ts';
+import { codeOf, type Database, isAway } from '../db/client.ts';
 import type { Logger } from '../log.ts';
 import type { Queue } from '../queue.ts';
 import type { RecipientResult, Session } from '../smtp/deliver.ts';
@@ -12,7 +13,8 @@ import { record } from './attempt.ts';
 import { abandonedJournals, type JournalLine, type PendingDot } from './journal.ts';
 import type { RetryPolicy } from './schedule.ts';
 
-const batchSize = 200;
+/** Each may be told of to many endpoints, with all the addresses of its email. */
+const recipientsAtOnce = 400;
 
 /** One dot of a journal with what became of it; null when the process ended before that was known. */
 interface Dot {
@@ -20,17 +22,23 @@ interface Dot {
   results: RecipientResult[] | null;
 }
 
+interface Tools {
+  db: Database;
+  queue: Queue;
+  policy: RetryPolicy;
+  clock: Clock;
+  log: Logger;
+}
+
 /**
  * Writes down what processes that were killed knew: a message that a server had taken is delivered and not sent again,
  * and one whose final dot had no answer yet is an uncertain attempt, to be tried again. To be called before claims of
- * dead nodes are freed.
+ * dead nodes are freed. A journal of which something cannot be written down is kept for the next start.
  *
  * @returns how many attempts were found that the database did not have
  */
-export async function recover(
-  { db, queue, log, ...by }: { db: Database; queue: Queue; policy: RetryPolicy; clock: Clock; log: Logger },
-  { folder, alone }: { folder: string; alone: boolean },
-): Promise<number> {
+export async function recover(tools: Tools, { folder, alone }: { folder: string; alone: boolean }): Promise<number> {
+  const { log } = tools;
   let found = 0;
   for (const path of abandonedJournals(folder, alone)) {
     const dots = await read(path, log).catch((error: Error) => {
@@ -38,11 +46,14 @@ export async function recover(
       return null;
     });
     if (dots === null) continue;
-    for (let at = 0; at < dots.length; at += batchSize) {
-      found += await writeDown(db, queue, by, dots.slice(at, at + batchSize));
+    let isAllWritten = true;
+    for (const emails of byWeight(byEmail(dots), recipientsAtOnce, recipientsOf)) {
+      const written = await writeDownAll(tools, emails);
+      found += written.found;
+      isAllWritten &&= written.isAll;
     }
     // Another process that begins may have read it as well, and be done with it.
-    await rm(path, { force: true });
+    if (isAllWritten) await rm(path, { force: true });
   }
   if (found > 0) log.warn({ attempts: found }, 'attempts of a process that was killed were written down');
   return found;
@@ -63,12 +74,30 @@ async function read(path: string, log: Logger): Promise<Dot[]> {
   return [...dots.values()];
 }
 
-async function writeDown(
-  db: Database,
-  queue: Queue,
-  by: { policy: RetryPolicy; clock: Clock },
-  dots: Dot[],
-): Promise<number> {
+const byEmail = (dots: Dot[]) => [...Map.groupBy(dots, ({ pending }) => pending.claim.emailId).values()];
+
+const recipientsOf = (dots: Dot[]) => dots.reduce((sum, { pending }) => sum + pending.claim.recipients.length, 0);
+
+/** @param emails each with its dots: one that cannot be written down holds up neither the others nor the start */
+async function writeDownAll(tools: Tools, emails: Dot[][]): Promise<{ found: number; isAll: boolean }> {
+  try {
+    return { found: await writeDown(tools, emails.flat()), isAll: true };
+  } catch (error) {
+    // Where schema or rights do not fit (SQLSTATE class 42) it is no email's fault, and going on would send them all twice.
+    if (isAway(error) || codeOf(error).startsWith('42')) throw error;
+    const middle = emails.length >> 1;
+    if (middle === 0) {
+      const fields = { emailId: emails[0]?.[0]?.pending.claim.emailId, error: (error as Error).message };
+      tools.log.error(fields, 'what a delivery journal says of an email cannot be written down; it may go out twice');
+      return { found: 0, isAll: false };
+    }
+    const first = await writeDownAll(tools, emails.slice(0, middle));
+    const second = await writeDownAll(tools, emails.slice(middle));
+    return { found: first.found + second.found, isAll: first.isAll && second.isAll };
+  }
+}
+
+async function writeDown({ db, queue, ...by }: Tools, dots: Dot[]): Promise<number> {
   const emails = await outgoing.loadDue(db, [...new Set(dots.map((dot) => dot.pending.claim.emailId))]);
   const records = dots.flatMap((dot) => {
     const { claim } = dot.pending;

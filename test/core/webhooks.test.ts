@@ -52,6 +52,26 @@ t.test('emitting', async (t) => {
     },
   );
 
+  t.test('is done in several statements where the payloads are megabytes', async (t) => {
+    const { accountId } = await scene.endpoint('https://large.test/');
+    const to = Array.from({ length: 100 }, (_, index) => `${'n'.repeat(3_000)} <r${index}@a.test>`);
+    const about = { ...event(accountId, 'email.sent'), email: { ...event(accountId, 'email.sent').email, to } };
+    const lengths: number[] = [];
+    const made = await db.transaction((tx) => {
+      const noting: Sql = {
+        query(statement) {
+          const payloads = statement.name === 'webhook-deliveries-insert' ? statement.values?.[5] : undefined;
+          if (payloads) lengths.push((payloads as string[]).join('').length);
+          return tx.query(statement);
+        },
+      };
+      return emit(noting, queue, new Array(30).fill(about));
+    });
+    t.equal(made, 30);
+    t.ok(Math.max(...lengths) < 4_000_000, `${lengths}`);
+    t.equal(await db.prisma.webhookDelivery.count({ where: { accountId } }), 30);
+  });
+
   t.test('makes a delivery with a job for each endpoint of the account that subscribes', async (t) => {
     const one = await scene.endpoint('https://one.test/', { events: ['email.sent', 'email.failed'] });
     const two = await scene.endpoint('https://two.test/', { accountId: one.accountId, events: ['email.sent'] });

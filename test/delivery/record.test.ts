@@ -4,13 +4,14 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { systemClock } from '../../src/clock.ts';
 import * as nodes from '../../src/core/nodes.ts';
-import { claim } from '../../src/core/recipients.ts';
+import { type Claim, claim } from '../../src/core/recipients.ts';
 import type { AttemptRow, Settlement } from '../../src/core/settlement.ts';
 import type { Database } from '../../src/db/client.ts';
 import { createRecorder } from '../../src/delivery/record.ts';
 import { recover } from '../../src/delivery/recovery.ts';
 import { newId } from '../../src/ids.ts';
 import { silentLog } from '../../src/log.ts';
+import type { Queue } from '../../src/queue.ts';
 import { accept, requestOf } from '../support/accept.ts';
 import { buildSender, holderOf } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
@@ -49,14 +50,33 @@ function someoneWaits(db: Database): Promise<boolean> {
 /** An email that a node has claimed. */
 async function prepare(t: Test) {
   const { db, queue } = await openQueue(t);
-  const sender = await buildSender(db, testKey(5));
-  await accept(db, queue, holderOf(sender.account), [requestOf(sender.from, ['b@x.test'])]);
   const nodeId = newId();
   await nodes.register(db, { id: nodeId, hostname: 'test', roles: [] }, false);
+  return { db, queue, held: await claimed(db, queue, nodeId, 'b@x.test') };
+}
+
+/** An email of an account of its own. */
+async function claimed(db: Database, queue: Queue, nodeId: string, to: string): Promise<Claim> {
+  const sender = await buildSender(db, testKey(5));
+  await accept(db, queue, holderOf(sender.account), [requestOf(sender.from, [to])]);
   const [held] = await db.transaction(async (tx) => claim(tx, nodeId, await queue.take(tx, 100, [])));
   if (!held) throw new Error('nothing was claimed');
-  return { db, queue, held };
+  return held;
 }
+
+const told = { verdict: 'nothing', reply: null, host: null } as const;
+
+const settlementOf = ({ nodeId, jobId, emailId }: Claim, status: 'delivered' | 'deferred'): Settlement => ({
+  ...{ nodeId, jobId, emailId, position: 0, status, attempts: 1, waitingFor: null, uncertain: false },
+  ...{ nextAttemptAt: status === 'deferred' ? new Date() : null, lastResponse: 'said', suppress: null },
+});
+
+const attemptOf = (emailId: string, recipient: string, outcome: 'delivered' | 'deferred'): AttemptRow => ({
+  ...{ emailId, recipient, number: 1, at: new Date(), durationMs: 5, mxHost: 'mx.x.test' },
+  ...{ remoteAddress: null, localAddress: null, tlsVersion: null, tlsCipher: null, verification: 'none' },
+  ...{ phase: 'dot', outcome, uncertain: false, replyCode: null, enhancedCode: null, reply: 'said' },
+  ...{ reason: 'said', classification: null, conversation: null },
+});
 
 for (const { whose, status } of [
   { whose: 'of a recipient that is this node’s', status: 'delivered' },
@@ -65,20 +85,10 @@ for (const { whose, status } of [
   t.test(`an outcome ${whose} is logged once, where its first COMMIT is still under way`, async (t) => {
     const { db, queue, held } = await prepare(t);
     if (status === 'deferred') await db.query({ text: 'UPDATE recipients SET claimed_by = $1', values: [newId()] });
-    const { nodeId, jobId, emailId } = held;
-    const settlement: Settlement = {
-      ...{ nodeId, jobId, emailId, position: 0, status, attempts: 1, waitingFor: null, uncertain: false },
-      ...{ nextAttemptAt: status === 'deferred' ? new Date() : null, lastResponse: 'said', suppress: null },
-    };
-    const attempt: AttemptRow = {
-      ...{ emailId, recipient: 'b@x.test', number: 1, at: new Date(), durationMs: 5, mxHost: 'mx.x.test' },
-      ...{ remoteAddress: null, localAddress: null, tlsVersion: null, tlsCipher: null, verification: 'none' },
-      ...{ phase: 'dot', outcome: status, uncertain: false, replyCode: null, enhancedCode: null, reply: 'said' },
-      ...{ reason: 'said', classification: null, conversation: null },
-    };
+    const settlement = settlementOf(held, status);
+    const attempt = attemptOf(held.emailId, 'b@x.test', status);
     const { losing, finish } = losingFirst(db);
     const recorder = createRecorder(losing, queue, silentLog);
-    const told = { verdict: 'nothing', reply: null, host: null } as const;
     const written = recorder.add({ settlements: [settlement], attempts: [attempt], ...told });
     await Promise.race([written, someoneWaits(db)]);
     await finish();
@@ -87,6 +97,23 @@ for (const { whose, status } of [
     t.match(await db.prisma.recipient.findFirst(), { status: status === 'deferred' ? 'queued' : status });
   });
 }
+
+t.test('an outcome that cannot be written down keeps no other account’s from it, and is not lost', async (t) => {
+  const { db, queue, held } = await prepare(t);
+  const other = await claimed(db, queue, held.nodeId, 'c@y.test');
+  await db.query({ text: `ALTER TABLE attempts ADD CONSTRAINT not_b CHECK (recipient <> 'b@x.test')` });
+  const recorder = createRecorder(db, queue, silentLog);
+  const add = (one: Claim, recipient: string) => {
+    const attempts = [attemptOf(one.emailId, recipient, 'delivered')];
+    return recorder.add({ settlements: [settlementOf(one, 'delivered')], attempts, ...told });
+  };
+  const first = add(held, 'b@x.test');
+  t.equal(await add(other, 'c@y.test'), true);
+  t.match(await db.prisma.email.findMany({ where: { status: 'sent' } }), [{ id: other.emailId }]);
+  await db.query({ text: 'ALTER TABLE attempts DROP CONSTRAINT not_b' });
+  t.equal(await first, true);
+  t.equal(await db.prisma.email.count({ where: { status: 'sent' } }), 2);
+});
 
 t.test(
   'what a journal says is logged once, where the COMMIT of whoever read it before is still under way',

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { systemClock } from '../../src/clock.ts';
 import * as nodes from '../../src/core/nodes.ts';
-import { claim } from '../../src/core/recipients.ts';
+import { type Claim, claim } from '../../src/core/recipients.ts';
 import { recover } from '../../src/delivery/recovery.ts';
 import { newId } from '../../src/ids.ts';
 import { silentLog } from '../../src/log.ts';
@@ -52,6 +52,52 @@ t.test('of several dots for one recipient the one that was taken counts, or else
   t.match(await recoverAfter([250, null]), { found: 2, status: 'delivered', lastResponse: /said 250/ });
   t.match(await recoverAfter([null, 451]), { found: 2, status: 'deferred', lastResponse: /said 451/ });
 });
+
+t.test(
+  'an email of which a journal cannot be written down stops neither a start nor the others, and is kept',
+  async (t) => {
+    const { db, queue } = await openQueue(t);
+    const folder = mkdtempSync(join(tmpdir(), 'sendwright-recovery-'));
+    t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+    const account = await buildAccount(db);
+    const { domain } = await buildVerifiedDomain(db, account.id, Buffer.alloc(32));
+    const nodeId = newId();
+    await nodes.register(db, { id: nodeId, hostname: 'test', roles: [] }, false);
+    const to = ['a@a.test', 'b@b.test', 'c@c.test'];
+    const requests = to.map((address) => requestOf(`s@${domain}`, [address]));
+    await accept(db, queue, holderOf(account), requests);
+    const claims = await db.transaction(async (tx) => claim(tx, nodeId, await queue.take(tx, 100, [])));
+    const session = {
+      ...{ startedAt: new Date(), host: 'mx.test', remoteAddress: '127.0.0.1', localAddress: null },
+      ...{ tls: null, verification: 'none', reused: false },
+    };
+    const results = (held: Claim) =>
+      held.recipients.map(({ address: recipient }) => ({
+        ...{ recipient, outcome: 'delivered', phase: 'dot', reason: 'taken', reply: null, enhanced: null },
+        ...{ class: 'other', uncertain: false },
+      }));
+    const lines = claims.flatMap((held, n) => [
+      { n, dot: { claim: held, session } },
+      { n, results: results(held) },
+    ]);
+    writeFileSync(join(folder, `1-${newId()}.jsonl`), lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
+    const policy = { scheduleMs: [60_000], forMs: 3_600_000 };
+    const start = () => recover({ db, queue, policy, clock: systemClock, log: silentLog }, { folder, alone: true });
+    const delivered = async () => {
+      const recipients = await db.prisma.recipient.findMany({ where: { status: 'delivered' } });
+      return recipients.map(({ address }) => address).sort();
+    };
+
+    await db.query({ text: `ALTER TABLE attempts ADD CONSTRAINT not_b CHECK (recipient <> 'b@b.test')` });
+    t.equal(await start(), 2);
+    t.strictSame(await delivered(), ['a@a.test', 'c@c.test']);
+    t.equal(readdirSync(folder).length, 1);
+    await db.query({ text: 'ALTER TABLE attempts DROP CONSTRAINT not_b' });
+    t.equal(await start(), 1);
+    t.strictSame(await delivered(), to);
+    t.same(readdirSync(folder), []);
+  },
+);
 
 t.test(
   'two processes that begin at once, in the same folder, both get over a journal that one of them removes',
