@@ -1,5 +1,5 @@
 import jsonwebtoken from 'jsonwebtoken';
-import type { Middleware } from 'koa';
+import type { Context, Middleware } from 'koa';
 import koaJwt from 'koa-jwt';
 import * as keys from '../core/keys.ts';
 import { currentUser, type User } from '../core/users.ts';
@@ -136,6 +136,10 @@ export function demandLoginOrKey(
     else await verify(ctx, () => current(ctx, () => enter(senderOf(ctx.state.session as Session))));
   };
 }
+
+/** The account that has been let in; null where none has, or none needs to be. */
+export const accountOf = (ctx: Context): string | null =>
+  (ctx.state.accountId as string | undefined) ?? (ctx.state.session as Session | undefined)?.accountId ?? null;
 
 const senderOf = ({ user }: Session): keys.Sender => ({
   accountId: user.account.id,

@@ -3,6 +3,8 @@ import type { Context, Middleware } from 'koa';
 import { invalidRequest, payloadTooLarge, unavailable, unsupportedMediaType } from '../errors.ts';
 import { givingWay } from '../give-way.ts';
 import { Assembly } from './assembly.ts';
+import { accountOf } from './auth.ts';
+import { BodyRoom } from './body-room.ts';
 import { parsedAtOnce, parseInTurns, parseJson } from './json.ts';
 import { readStructure } from './structure.ts';
 
@@ -12,18 +14,14 @@ const usualValues = 10_000;
 /** Bytes in which `\u` is looked for in one go. */
 const searchedAtOnce = 1024 * 1024;
 
-/** What all requests under way together may hold in memory, in bytes. */
-const mostInFlight = 256 * 1024 * 1024;
-let inFlight = 0;
-const held = new WeakMap<IncomingMessage, number>();
+const room = new BodyRoom();
 
 /** A body counts for what is in memory until its request is answered: it may wait for the database. */
 export const releaseBody: Middleware = async (ctx, next) => {
   try {
     await next();
   } finally {
-    inFlight -= held.get(ctx.req) ?? 0;
-    held.delete(ctx.req);
+    room.release(ctx.req);
   }
 };
 
@@ -52,7 +50,7 @@ export async function readOptionalJson(ctx: Context, limit: number): Promise<Rec
  * Reads a JSON object of at most `limit` bytes. Its structure is checked before it is parsed: a few megabytes of brackets
  * would otherwise stop the process for seconds.
  *
- * @throws ApiError 400, 413, 415, or 503 when too many large bodies are under way
+ * @throws ApiError 400, 413, 415, or 503 when too many large bodies are under way, of all accounts or of this one
  */
 export async function readJsonObject(ctx: Context, limit: number, mostValues = usualValues): Promise<JsonObject> {
   if (ctx.request.is('application/json', '+json') === false)
@@ -61,7 +59,7 @@ export async function readJsonObject(ctx: Context, limit: number, mostValues = u
   if (charset !== '' && charset !== 'utf-8' && charset !== 'utf8') throw unsupportedMediaType('the body must be UTF-8');
   const encoding = ctx.get('Content-Encoding');
   if (encoding && encoding !== 'identity') throw unsupportedMediaType('the body must not be compressed');
-  const { value, escapes } = await readAll(ctx.req, limit, async (bytes) => ({
+  const { value, escapes } = await readAll(ctx, limit, async (bytes) => ({
     value: await parse(bytes, mostValues),
     escapes: await hasEscapes(bytes),
   }));
@@ -71,22 +69,19 @@ export async function readJsonObject(ctx: Context, limit: number, mostValues = u
 }
 
 /** @param use gets all of it, and has no use for it any more when it is done */
-async function readAll<Made>(
-  req: IncomingMessage,
-  limit: number,
-  use: (bytes: Buffer) => Promise<Made>,
-): Promise<Made> {
+async function readAll<Made>(ctx: Context, limit: number, use: (bytes: Buffer) => Promise<Made>): Promise<Made> {
+  const { req } = ctx;
+  const accountId = accountOf(ctx);
   const declared = Number(req.headers['content-length'] ?? 0);
   const refuse = () => payloadTooLarge(`the body may have ${limit} bytes at the most`);
   if (declared > limit) throw refuse();
   const body = new Assembly(declared);
   try {
     for await (const chunk of chunksOf(req)) {
-      inFlight += chunk.length;
       body.add(chunk);
-      held.set(req, body.size);
+      const hasRoom = room.hold(req, accountId, body.size);
       if (body.size > limit) throw refuse();
-      if (inFlight > mostInFlight) throw unavailable(2);
+      if (!hasRoom) throw unavailable(2);
     }
     return await use(await body.bytes());
   } finally {

@@ -1,11 +1,12 @@
 import { once } from 'node:events';
-import net from 'node:net';
+import net, { type Socket } from 'node:net';
 import t from 'tap';
+import { buildSender } from '../support/build.ts';
 import { type Json, operations } from '../support/contract.ts';
 import { least } from '../support/linear.ts';
 import { eventually } from '../support/node.ts';
 import { goodBodies, nameOf, pathsOf, schemaAt, toJson, withValue } from './fields.ts';
-import { type Fields, startCaller } from './scene.ts';
+import { encryptionKey, type Fields, startCaller } from './scene.ts';
 
 const MB = 1024 * 1024;
 
@@ -160,37 +161,63 @@ t.test('limits', async (t) => {
     }
   });
 
-  t.test('of all bodies under way together: DOS-03', async (t) => {
+  t.test('of all large bodies under way together, and of those of one account: DOS-03', async (t) => {
     const { hostname, port } = new URL(node.baseUrl);
     const size = 64 * MB;
-    const head = `POST /api/v1/emails/batch HTTP/1.1\r\nHost: x\r\nX-API-Key: ${caller.key}\r\nContent-Type: application/json\r\nContent-Length: ${size}\r\n\r\n`;
-    const most = Buffer.alloc(size - 1, ' ');
-    const others = Array.from({ length: 4 }, () => net.connect(Number(port), hostname));
-    for (const socket of others) socket.on('error', () => {}).write(head);
-    for (const socket of others) socket.write(most.subarray(0, socket === others[0] ? most.length - 600 : most.length));
-    const login = (body: string) =>
-      node.call('POST', '/api/v1/auth/login', { body, headers: { 'Content-Type': 'application/json' } });
-    const blank = (bytes: number) => login(' '.repeat(bytes));
-    // All that is left of 256 MB.
-    const left = 604;
-    const refused = await eventually(async () => {
-      const answer = await blank(left + 1);
-      return answer.status === 503 && answer;
-    }, 60_000);
+    /** What two accounts leave of 256 MB, and the first of them of its 128. */
+    const left = 100_000;
+    const most = Buffer.alloc(size, ' ');
+    const sockets: Socket[] = [];
+    /** Two bodies that never end, of so many bytes together. */
+    const fill = (key: string, bytes: number) => {
+      const head = `POST /api/v1/emails/batch HTTP/1.1\r\nHost: x\r\nX-API-Key: ${key}\r\nContent-Type: application/json\r\nContent-Length: ${size}\r\n\r\n`;
+      for (const part of [size - 1, bytes - size + 1]) {
+        const socket = net.connect(Number(port), hostname);
+        sockets.push(socket.on('error', () => {}));
+        socket.write(head);
+        socket.write(most.subarray(0, part));
+      }
+    };
+    const json = { 'Content-Type': 'application/json' };
+    const post = (key: string, body: string) => node.call('POST', '/api/v1/templates', { key, body, headers: json });
+    const blank = (key: string, bytes: number) => post(key, ' '.repeat(bytes));
+    const until503 = (key: string, bytes: number) =>
+      eventually(async () => {
+        const answer = await blank(key, bytes);
+        return answer.status === 503 && answer;
+      }, 60_000);
+    const [first, second, third] = [
+      caller.key,
+      (await buildSender(node.db, encryptionKey)).key,
+      (await buildSender(node.db, encryptionKey)).key,
+    ];
+    fill(first, 2 * size - left);
+    const refused = await until503(first, left + 1);
     t.strictSame([refused.body, refused.headers.get('retry-after')], [{ error: 'unavailable' }, '2']);
-    t.equal((await blank(left)).status, 400, 'what there is room for is read');
+    t.equal((await blank(first, left)).status, 400, 'what an account has room for is read');
+    t.equal((await blank(second, left + 1)).status, 400, 'and so is what others send');
+    fill(second, 2 * size - 2);
+    await until503(third, left + 3);
+    t.equal((await blank(third, left + 2)).status, 400, 'what there is room for is read');
     t.equal((await node.call('GET', '/healthz')).status, 200, 'and so is what has no body');
-    await node.db.transaction(async (tx) => {
-      await tx.query({ text: 'LOCK TABLE login_failures' });
-      const waiting = login(JSON.stringify({ email: 'nobody@a.test', password: 'wrong'.repeat(80) }));
-      await eventually(async () => (await blank(left - 300)).status === 503, 10_000);
-      await tx.query({ text: 'ROLLBACK' });
-      t.equal((await waiting).status, 401, 'one that waits for the database counts until it is answered');
+    for (const key of [first, second, third])
+      t.equal((await blank(key, 64 * 1024)).status, 400, 'or one that is small, of whomever');
+    const login = await node.call('POST', '/api/v1/auth/login', {
+      body: { email: 'nobody@a.test', password: 'wrong' },
     });
-    t.equal((await blank(left)).status, 400);
-    const closed = others.map((socket) => once(socket, 'close'));
-    for (const socket of others) socket.destroy();
+    t.equal(login.status, 401, 'such as a login');
+    await node.db.transaction(async (tx) => {
+      await tx.query({ text: 'LOCK TABLE templates' });
+      const waiting = post(third, JSON.stringify({ name: 'n', text: 'x'.repeat(70_000) }));
+      await until503(third, left - 20_000);
+      await tx.query({ text: 'ROLLBACK' });
+      t.equal((await waiting).status, 201, 'one that waits for the database counts until it is answered');
+    });
+    t.equal((await blank(third, left + 2)).status, 400);
+    const closed = sockets.map((socket) => once(socket, 'close'));
+    for (const socket of sockets) socket.destroy();
     await Promise.all(closed);
-    await eventually(async () => (await blank(left + 1)).status === 400);
+    await eventually(async () => (await blank(first, left + 1)).status === 400);
+    await eventually(async () => (await blank(third, left + 3)).status === 400);
   });
 });
