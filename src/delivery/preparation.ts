@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { FreshBodies } from '../core/fresh-bodies.ts';
 import { load, type OutgoingEmail, unbounded } from '../core/outgoing.ts';
 import type { Claim } from '../core/recipients.ts';
-import { causesOf, codeOf, type Database, isUnavailable } from '../db/client.ts';
+import { type Database, isAway } from '../db/client.ts';
 import type { Logger } from '../log.ts';
 import { type Judgement, objectionTo } from './attempt.ts';
 import { EmailsAhead } from './emails-ahead.ts';
@@ -18,9 +18,6 @@ const preparedAtOnce = 100;
 
 /** So many are begun ahead in one go: a hundred would hold everything else up for as long as they take to build. */
 const begunAtOnce = 16;
-
-/** Of PostgreSQL (SQLSTATE). */
-const statementTimeout = '57014';
 
 const megabyte = 1024 * 1024;
 
@@ -227,7 +224,3 @@ export class Preparation {
     this.#tools.messages.begin(email, email.signing, this.#tools.messages.isPersonal(email) ? reader : null);
   }
 }
-
-/** A statement that took too long was too much by itself, as far as we know: a database that is away says nothing. */
-const isAway = (error: Error) =>
-  isUnavailable(error) && ![...causesOf(error)].some((cause) => codeOf(cause) === statementTimeout);

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { BatchWriter } from '../batch-writer.ts';
 import { type CallOutcome, settle } from '../core/webhook-calls.ts';
 import { wakeDue } from '../core/webhook-lines.ts';
-import { type Database, isValueRefused } from '../db/client.ts';
+import { type Database, isAway } from '../db/client.ts';
 import type { Logger } from '../log.ts';
 import type { Queue } from '../queue.ts';
 
@@ -31,7 +31,7 @@ export function createRecorder(db: Database, queue: Queue, log: Logger): Recorde
       if (judgement.answering) await wakeDue(db, queue).catch(() => undefined);
       return (outcome) => failing.has(outcome.claim.webhookId);
     },
-    isValueRefused,
+    (error) => !isAway(error),
   );
   return {
     async add(outcome) {
