@@ -5,41 +5,72 @@ import { addUp, forgetZeros } from './email-counts.ts';
 import { Redaction, type Work } from './erased.ts';
 import { type Cleaned, cancelSome, eraseSome, isLeft } from './erasing-emails.ts';
 import { eraseAnswers, eraseSuppression } from './erasing-records.ts';
-import { type Counts, lock, note, openErasure, type PendingErasure, pending, type SealedErasure } from './erasures.ts';
+import { accountsWaiting, type Counts, lock, note, openErasure, type PendingErasure, pending } from './erasures.ts';
 
 const emailsAtOnce = 20;
 
 /**
  * Erases what was asked for, as far as that can be done now: what is being sent at this moment is waited for, by the next
  * round. Each batch is a transaction of its own, and what it did is not found again, so a process that is killed loses one
- * batch, and the next goes on. Of several nodes one does it.
+ * batch, and the next goes on. Of several nodes one does it. Accounts take turns, whoever asks meanwhile too.
  *
  * @param stop ends it after a batch
+ * @param turnMs how long those of one account go on, a batch at the least, while those of others wait
  */
 export async function eraseDue(
   db: Database,
   keyring: Keyring,
   log: Pick<Logger, 'warn'>,
   stop: AbortSignal,
+  turnMs = 1_000,
 ): Promise<void> {
-  const eraseSealed = async (one: SealedErasure) => erase(db, openErasure(keyring, one), { stop });
-  let waiting = await pending(db, null);
+  let waiting = await accountsWaiting(db);
   if (waiting.length === 0) return;
   await db.session(async (session) => {
     const [row] = await session.query<{ mine: boolean }>({
       text: `SELECT pg_try_advisory_lock(hashtext('sendwright erasures')) AS mine`,
     });
     if (!row?.mine) return;
-    for (; waiting.length > 0; waiting = await pending(db, waiting.at(-1)?.id ?? null)) {
-      for (const one of waiting) {
+    const under = new Map<string, AsyncGenerator<void, void>>();
+    do {
+      for (const accountId of new Set([...under.keys(), ...waiting])) {
+        const erasing = under.get(accountId) ?? eraseOf(db, keyring, log, accountId);
+        if (await goOn(erasing, stop, turnMs)) under.set(accountId, erasing);
+        else under.delete(accountId);
         if (stop.aborted) return;
+      }
+      waiting = under.size > 0 ? await accountsWaiting(db) : [];
+    } while (under.size > 0);
+  });
+}
+
+/** @returns whether there is more, for the next turn */
+async function goOn(erasing: AsyncGenerator<void, void>, stop: AbortSignal, turnMs: number): Promise<boolean> {
+  const end = performance.now() + turnMs;
+  do {
+    if ((await erasing.next()).done) return false;
+  } while (!stop.aborted && performance.now() < end);
+  return true;
+}
+
+/** All of an account that wait, one after the other. */
+async function* eraseOf(
+  db: Database,
+  keyring: Keyring,
+  log: Pick<Logger, 'warn'>,
+  accountId: string,
+): AsyncGenerator<void, void> {
+  let waiting = await pending(db, accountId, null);
+  for (; waiting.length > 0; waiting = await pending(db, accountId, waiting.at(-1)?.id ?? null)) {
+    for (const one of waiting) {
+      try {
+        yield* batches(db, openErasure(keyring, one));
+      } catch (error) {
         // One that fails does not keep the others waiting.
-        await eraseSealed(one).catch((error: Error) =>
-          log.warn({ erasureId: one.id, error: error.message }, 'an erasure failed; it is tried again'),
-        );
+        log.warn({ erasureId: one.id, error: (error as Error).message }, 'an erasure failed; it is tried again');
       }
     }
-  });
+  }
 }
 
 export interface ErasingOptions {
@@ -52,23 +83,38 @@ export interface ErasingOptions {
 /** The same for one, whoever else is at work. @returns whether it is done, by whomever */
 export async function erase(
   db: Database,
-  { id, accountId, address }: PendingErasure,
-  options: ErasingOptions = {},
+  one: PendingErasure,
+  { onProgress, stop }: ErasingOptions = {},
 ): Promise<boolean> {
+  const erasing = batches(db, one, onProgress);
+  for (;;) {
+    const batch = await erasing.next();
+    if (batch.done) return batch.value;
+    if (stop?.aborted) return false;
+  }
+}
+
+/** Comes back after each batch. */
+async function* batches(
+  db: Database,
+  { id, accountId, address }: PendingErasure,
+  onProgress?: ErasingOptions['onProgress'],
+): AsyncGenerator<void, boolean> {
   const work: Work = { id, accountId, redaction: new Redaction(address) };
-  const each = <Place>(step: Step<Place>) => repeat(db, id, step, options);
+  const each = <Place>(step: Step<Place>) => repeat(db, id, step, onProgress);
   const erasing =
     (most: number): Step<Cleaned> =>
     (tx, counts, place) =>
       eraseSome(tx, work, counts, most, place ?? new Map());
-  await each<string>((tx, counts, place) => cancelSome(tx, work, counts, place));
-  await each(erasing(emailsAtOnce)).catch(async (error) => {
+  yield* each<string>((tx, counts, place) => cancelSome(tx, work, counts, place));
+  try {
+    yield* each(erasing(emailsAtOnce));
+  } catch (error) {
     // Many megabytes each can be too much together, for a statement or for us.
     if (isUnavailable(error) && codeOf(error) !== tookTooLong) throw error;
-    await each(erasing(1));
-  });
-  await each<string>((tx, counts, place) => eraseAnswers(tx, work, counts, place));
-  if (options.stop?.aborted) return false;
+    yield* each(erasing(1));
+  }
+  yield* each<string>((tx, counts, place) => eraseAnswers(tx, work, counts, place));
   // What is under way is waited for; before that there is no end to the numbers.
   if (await isLeft(db, work)) return false;
   // A tag that named the address is counted under another name by now, and what is left of its number is nothing.
@@ -83,12 +129,12 @@ const tookTooLong = '57014';
 type Step<Place> = (tx: Sql, counts: Counts, place: Place | null) => Promise<Place | null>;
 
 /** Does steps, each in a transaction with what it counts, until one was the last, or the erasure is done. */
-async function repeat<Place>(
+async function* repeat<Place>(
   db: Database,
   id: string,
   step: Step<Place>,
-  { onProgress, stop }: ErasingOptions,
-): Promise<void> {
+  onProgress?: ErasingOptions['onProgress'],
+): AsyncGenerator<void, void> {
   let place: Place | null = null;
   do {
     place = await db.transaction(async (tx): Promise<Place | null> => {
@@ -99,7 +145,8 @@ async function repeat<Place>(
       onProgress?.(state.counts);
       return next;
     });
-  } while (place !== null && !stop?.aborted);
+    yield;
+  } while (place !== null);
 }
 
 async function finish(tx: Sql, work: Work): Promise<boolean> {

@@ -106,13 +106,23 @@ export interface SealedErasure {
   sealedAddress: Buffer;
 }
 
-/** Those that are not done, in the order that they were asked for, some at a time. */
-export async function pending(db: Sql, after: string | null): Promise<SealedErasure[]> {
+/** Accounts that have some that are not done; who has waited longest comes first. */
+export async function accountsWaiting(db: Sql): Promise<string[]> {
+  const rows = await db.query<{ id: string }>({
+    name: 'erasures-accounts',
+    // The least of ids is the first that was asked for.
+    text: 'SELECT account_id AS id FROM erasures WHERE done_at IS NULL GROUP BY account_id ORDER BY min(id::text)',
+  });
+  return rows.map(({ id }) => id);
+}
+
+/** Those of an account that are not done, in the order that they were asked for, some at a time. */
+export async function pending(db: Sql, accountId: string, after: string | null): Promise<SealedErasure[]> {
   return db.query<SealedErasure>({
     name: 'erasures-pending',
     text: `SELECT id, account_id AS "accountId", sealed_address AS "sealedAddress" FROM erasures
-            WHERE done_at IS NULL AND ($1::uuid IS NULL OR id > $1) ORDER BY id LIMIT 20`,
-    values: [after],
+            WHERE account_id = $1 AND done_at IS NULL AND ($2::uuid IS NULL OR id > $2) ORDER BY id LIMIT 20`,
+    values: [accountId, after],
   });
 }
 
