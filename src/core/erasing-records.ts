@@ -1,3 +1,4 @@
+import { byWeight } from '../by-weight.ts';
 import type { Sql } from '../db/client.ts';
 import { givingWay } from '../give-way.ts';
 import { type Found, namelessMark, type Redaction, type Work } from './erased.ts';
@@ -8,8 +9,10 @@ const erasedWords = 'erased';
 
 type Spoken = [ms: number, by: string, text: string];
 
+/** In characters: what is written of attempts together. One can have 16,000 of its conversation. */
+const attemptsAtOnce = 2 * 1024 * 1024;
+
 interface AttemptRow {
-  email_id: string;
   id: string;
   recipient: string;
   reply: string | null;
@@ -26,26 +29,35 @@ export async function eraseAttempts(tx: Sql, { redaction }: Work, found: Found[]
              FROM unnest($1::uuid[], $2::text[], $3::text[]) AS f (id, address, mark) WHERE a.email_id = f.id RETURNING 1`,
     values: [alone.map(({ id }) => id), alone.map(({ address }) => address), alone.map(({ mark }) => mark)],
   });
-  const shared = new Map(found.filter((one) => !one.alone).map((one) => [one.id, one]));
-  const rows = await tx.query<AttemptRow>({
-    text: 'SELECT email_id, id, recipient, reply, reason, conversation FROM attempts WHERE email_id = ANY($1)',
-    values: [[...shared.keys()]],
-  });
-  const changed = [...Map.groupBy(rows, (row) => row.email_id)].flatMap(([id, attempts]) => {
-    const one = shared.get(id);
-    return one ? withoutWords(redaction, one, attempts) : [];
-  });
-  await tx.query({
-    text: `UPDATE attempts a SET recipient = c.recipient, reply = c.reply, reason = c.reason, conversation = c.conversation
-             FROM json_to_recordset($1::json) AS c (email_id uuid, id uuid, recipient text, reply text, reason text, conversation jsonb)
-            WHERE a.email_id = c.email_id AND a.id = c.id`,
-    values: [JSON.stringify(changed)],
-  });
-  return own.length + changed.length;
+  let changed = 0;
+  for (const one of found) if (!one.alone) changed += await eraseShared(tx, redaction, one);
+  return own.length + changed;
 }
 
-/** Those attempts of one email that have something of the recipient, without it. */
-function withoutWords(redaction: Redaction, { address, mark }: Found, attempts: AttemptRow[]): AttemptRow[] {
+/** @returns how many attempts of one email had something of the recipient */
+async function eraseShared(tx: Sql, redaction: Redaction, one: Found): Promise<number> {
+  const rows = await tx.query<AttemptRow>({
+    text: 'SELECT id, recipient, reply, reason, conversation FROM attempts WHERE email_id = $1',
+    values: [one.id],
+  });
+  const changed = await withoutWords(redaction, one, rows);
+  for (const some of byWeight(changed, attemptsAtOnce, ({ json }) => json.length))
+    await tx.query({
+      text: `UPDATE attempts a SET recipient = c.recipient, reply = c.reply, reason = c.reason, conversation = c.conversation
+               FROM unnest($2::json[]) AS r (attempt),
+                    json_to_record(r.attempt) AS c (id uuid, recipient text, reply text, reason text, conversation jsonb)
+              WHERE a.email_id = $1 AND a.id = c.id`,
+      values: [one.id, some.map(({ json }) => json)],
+    });
+  return changed.length;
+}
+
+/** Those attempts of one email that have something of the recipient, without it, as JSON. */
+async function withoutWords(
+  redaction: Redaction,
+  { address, mark }: Found,
+  attempts: AttemptRow[],
+): Promise<{ json: string }[]> {
   const repliesTo = (theirs: boolean) =>
     attempts.flatMap(({ recipient, reply }) => (reply && (recipient === address) === theirs ? [reply] : []));
   const [own, others] = [repliesTo(true), repliesTo(false)];
@@ -55,18 +67,19 @@ function withoutWords(redaction: Redaction, { address, mark }: Found, attempts: 
     const [, code = '', words = ''] = /^(\d{3}[ -])(.*)$/s.exec(text) ?? [];
     return [ms, by, by === 'server' && isOwn(words) ? `${code}${erasedWords}` : redaction.redact(text, mark)];
   };
-  return attempts.flatMap((row) => {
+  const cleaned = await givingWay(attempts, (row) => {
     const isTheirs = row.recipient === address;
-    const conversation = row.conversation?.map(spoken) ?? null;
     const clean = {
       ...row,
       recipient: isTheirs ? mark : row.recipient,
       reply: isTheirs || row.reply === null ? null : redaction.redact(row.reply, mark),
       reason: isTheirs ? erasedWords : redaction.redact(row.reason, mark),
-      conversation,
+      conversation: row.conversation?.map(spoken) ?? null,
     };
-    return JSON.stringify(clean) === JSON.stringify(row) ? [] : [clean];
+    const json = JSON.stringify(clean);
+    return json === JSON.stringify(row) ? [] : [{ json }];
   });
+  return cleaned.flat();
 }
 
 /** What came back keeps its kind and its class, and loses whose it was and the words. @returns how many */

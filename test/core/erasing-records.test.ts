@@ -102,6 +102,27 @@ t.test('what webhooks were told much of is erased a few megabytes at a time, eac
   });
 });
 
+t.test('many attempts with all that was said in them are erased a few megabytes at a time', async (t) => {
+  const { db, emailIds, get, one } = await prepare(t, 1);
+  const conversation = Array.from({ length: 200 }, (_, n) => [n, 'server', `451 ${'later '.repeat(10)} ${person}`]);
+  await db.query({
+    text: `INSERT INTO attempts (id, email_id, recipient, number, at, duration_ms, phase, outcome, uncertain, verification, reason, conversation)
+           SELECT id, $2, 'bob@x.test', 1, now(), 5, 'rcpt', 'deferred', false, 'none', 'later', $3 FROM unnest($1::uuid[]) id`,
+    values: [Array.from({ length: 400 }, newId), emailIds[0], JSON.stringify(conversation)],
+  });
+  let heaviest = 0;
+  const weighed = around(db, async (tx, statement) => {
+    heaviest = Math.max(heaviest, JSON.stringify(statement.values ?? []).length);
+    return tx.query(statement);
+  });
+  t.equal(await erase(weighed, one), true);
+  t.match(await get(), { counts: { emails: 1, attempts: 400 } });
+  t.ok(heaviest < 4 * 1024 * 1024, `${heaviest}`);
+  const left = await db.prisma.attempt.findMany();
+  t.match([left.length, left[0]?.conversation], [400, [[0, 'server', /^451 later .* erased-1$/]]]);
+  t.notMatch(JSON.stringify(left), person);
+});
+
 t.test('what is too much for one go, whatever says so, is done email by email', async (t) => {
   const { db, get } = await prepare(t, 3);
   const narrow = around(db, async (tx, statement) => {
