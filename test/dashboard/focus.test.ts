@@ -13,7 +13,8 @@ t.test('what a row had of the keyboard stays with its table when the row is gone
     const row = page.getByRole('row', { name: new RegExp(address) });
     await row.getByRole('button', { name: 'Take off' }).focus();
     await page.keyboard.press('Enter');
-    await page.getByRole('dialog').waitFor();
+    // The dialog is there a moment before it has the keyboard.
+    await page.getByRole('dialog').locator('button:focus', { hasText: 'Take off' }).waitFor();
     await page.keyboard.press('Enter');
     await row.waitFor({ state: 'detached' });
     await page.locator('.table-box:focus').waitFor({ timeout: 10_000 });

@@ -1,0 +1,31 @@
+import t from 'tap';
+import { buildSender } from '../support/build.ts';
+import { encryptionKey, sharedNode } from '../support/shared-node.ts';
+
+t.test('what has changed since it was looked at is not published', async (t) => {
+  const node = await sharedNode('api,mta');
+  const { account } = await buildSender(node.db, encryptionKey);
+  const { token } = (await node.call('POST', '/api/v1/auth/login', { body: account })).body;
+  const body = { name: 'n', html: 'seen' };
+  const { template: seen } = (await node.call('POST', '/api/v1/templates', { token, body })).body;
+  const path = `/api/v1/templates/${seen.id}`;
+  const publish = (body: object) => node.call('POST', `${path}/publish`, { token, body });
+  await node.call('PATCH', path, { token, body: { html: 'by somebody else' } });
+  t.match(await publish({ updated_at: seen.updated_at }), {
+    status: 409,
+    body: { error: 'conflict', detail: /^the template has changed since then: / },
+  });
+  const { template } = (await node.call('GET', path, { token })).body;
+  t.match(template, { html: 'by somebody else', status: 'draft', published_at: null });
+  for (const wrong of ['yesterday', 5, '2026-02-30T00:00:00Z'])
+    t.match(await publish({ updated_at: wrong }), { status: 400, body: { detail: /^updated_at: / } });
+  t.match(await publish({ updated_at: template.updated_at }), {
+    status: 200,
+    body: { template: { status: 'published' } },
+  });
+  t.equal((await publish({ updated_at: template.updated_at })).status, 200, 'to publish is no change');
+  t.equal((await publish({ updated_at: null })).status, 200);
+  await node.call('PATCH', path, { token, body: { html: null } });
+  const { updated_at: emptied } = (await node.call('GET', path, { token })).body.template;
+  t.match(await publish({ updated_at: emptied }), { status: 400, body: { detail: /^html: / } });
+});
