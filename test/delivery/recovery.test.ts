@@ -1,7 +1,7 @@
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { systemClock } from '../../src/clock.ts';
 import * as nodes from '../../src/core/nodes.ts';
 import { type Claim, claim } from '../../src/core/recipients.ts';
@@ -12,7 +12,10 @@ import { accept, requestOf } from '../support/accept.ts';
 import { buildAccount, buildVerifiedDomain, holderOf } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
 
-t.test('of several dots for one recipient the one that was taken counts, or else the last', async (t) => {
+const policy = { scheduleMs: [60_000], forMs: 3_600_000 };
+
+/** A sender, a node that can hold claims, and a folder of journals. */
+async function prepare(t: Test) {
   const { db, queue } = await openQueue(t);
   const folder = mkdtempSync(join(tmpdir(), 'sendwright-recovery-'));
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
@@ -20,6 +23,11 @@ t.test('of several dots for one recipient the one that was taken counts, or else
   const { domain } = await buildVerifiedDomain(db, account.id, Buffer.alloc(32));
   const nodeId = newId();
   await nodes.register(db, { id: nodeId, hostname: 'test', roles: [] }, false);
+  return { db, queue, folder, account, domain, nodeId };
+}
+
+t.test('of several dots for one recipient the one that was taken counts, or else the last', async (t) => {
+  const { db, queue, folder, account, domain, nodeId } = await prepare(t);
 
   const answered = (recipient: string, code: number) => ({
     ...{ recipient, outcome: code === 250 ? 'delivered' : 'deferred', phase: 'dot', reason: `said ${code}` },
@@ -41,7 +49,6 @@ t.test('of several dots for one recipient the one that was taken counts, or else
     });
     const text = lines.map((line) => `${JSON.stringify(line)}\n`).join('');
     writeFileSync(join(folder, `1-${newId()}.jsonl`), text);
-    const policy = { scheduleMs: [60_000], forMs: 3_600_000 };
     const found = await recover({ db, queue, policy, clock: systemClock, log: silentLog }, { folder, alone: true });
     t.same(readdirSync(folder), []);
     const { status, lastResponse } = await db.prisma.recipient.findFirstOrThrow({ where: { address } });
@@ -56,13 +63,7 @@ t.test('of several dots for one recipient the one that was taken counts, or else
 t.test(
   'an email of which a journal cannot be written down stops neither a start nor the others, and is kept',
   async (t) => {
-    const { db, queue } = await openQueue(t);
-    const folder = mkdtempSync(join(tmpdir(), 'sendwright-recovery-'));
-    t.teardown(() => rmSync(folder, { recursive: true, force: true }));
-    const account = await buildAccount(db);
-    const { domain } = await buildVerifiedDomain(db, account.id, Buffer.alloc(32));
-    const nodeId = newId();
-    await nodes.register(db, { id: nodeId, hostname: 'test', roles: [] }, false);
+    const { db, queue, folder, account, domain, nodeId } = await prepare(t);
     const to = ['a@a.test', 'b@b.test', 'c@c.test'];
     const requests = to.map((address) => requestOf(`s@${domain}`, [address]));
     await accept(db, queue, holderOf(account), requests);
@@ -81,7 +82,6 @@ t.test(
       { n, results: results(held) },
     ]);
     writeFileSync(join(folder, `1-${newId()}.jsonl`), lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
-    const policy = { scheduleMs: [60_000], forMs: 3_600_000 };
     const start = () => recover({ db, queue, policy, clock: systemClock, log: silentLog }, { folder, alone: true });
     const delivered = async () => {
       const recipients = await db.prisma.recipient.findMany({ where: { status: 'delivered' } });
@@ -106,7 +106,6 @@ t.test(
     const folder = mkdtempSync(join(tmpdir(), 'sendwright-recovery-'));
     t.teardown(() => rmSync(folder, { recursive: true, force: true }));
     writeFileSync(join(folder, `1-${newId()}.jsonl`), '');
-    const policy = { scheduleMs: [60_000], forMs: 3_600_000 };
     const start = () => recover({ db, queue, policy, clock: systemClock, log: silentLog }, { folder, alone: true });
     t.same(await Promise.all([start(), start()]), [0, 0]);
     t.same(readdirSync(folder), []);
