@@ -1,4 +1,4 @@
-import { createServer } from 'node:http';
+import { createServer, type RequestListener } from 'node:http';
 import { type AddressInfo, Socket } from 'node:net';
 import type Koa from 'koa';
 import { newId } from '../ids.ts';
@@ -19,13 +19,28 @@ export interface Patience {
   checkedEveryMs: number;
   /** For its end of a connection that we have ended with a refusal: it is to read that first. */
   lingerMs: number;
+  /** To take anything of an answer that waits for it. */
+  takingMs: number;
 }
 
-const usualPatience: Patience = { headersMs: 15_000, requestMs: 120_000, checkedEveryMs: 5_000, lingerMs: 2_000 };
+const usualPatience: Patience = {
+  headersMs: 15_000,
+  requestMs: 120_000,
+  checkedEveryMs: 5_000,
+  lingerMs: 2_000,
+  takingMs: 60_000,
+};
 
 /** @throws Error with `code` EADDRINUSE and the like */
 export async function listen(app: Koa, host: string, port: number, patience = usualPatience): Promise<HttpServer> {
-  const answer = app.callback();
+  const handle = app.callback();
+  const answer: RequestListener = (req, res) => {
+    // What is waited for ourselves, as a database or the next event, leaves nothing to be taken.
+    res.setTimeout(patience.takingMs, () => {
+      if (res.writableLength > 0) res.destroy();
+    });
+    return handle(req, res);
+  };
   const server = createServer(
     {
       // The app refuses what has none: Node would do so without a body, and without an id.

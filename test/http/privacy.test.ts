@@ -180,6 +180,25 @@ t.test('an export is read as fast as its client reads, and ends when that is gon
   await pause(300);
   t.ok(reads() <= paused + 1, 'and none any more for one that is gone');
 
+  const [unread, second] = [await open(), await open()];
+  const ask = (bearer: string) => node.call('GET', '/api/v1/account/export', { token: bearer });
+  const refused = await ask(token);
+  t.match(
+    [refused.status, refused.body, refused.headers.get('retry-after')],
+    [429, { error: 'rate limited', detail: 'an account may have 2 exports under way at a time' }, '30'],
+  );
+  t.equal((await ask(await logIn(await startMailer()))).status, 200, 'others may');
+  second.destroy();
+  t.equal(
+    await eventually(async () => {
+      const { status } = await ask(token);
+      return status !== 429 && status;
+    }, 10_000),
+    200,
+    'and so may it when one has ended',
+  );
+  unread.destroy();
+
   let end = '';
   for await (const chunk of await open()) end = `${end}${chunk}`.slice(-300);
   t.match(readLines(`{}\n${end.slice(end.lastIndexOf('{"type":"end"'))}`)[1], {

@@ -154,6 +154,20 @@ t.test('every answer that the reference has is given', async (t) => {
       ['getEmailContent 410 gone', { key: poor.key, id: sent }],
       ['resendEmail 410 gone', { key: poor.key, id: sent }],
     ]);
+    // More than the buffers of a connection take: two that are not read are under way.
+    await node.db.query({
+      text: `INSERT INTO attachments (account_id, sha256, content, last_used_at)
+             SELECT $1, sha256(convert_to(n::text, 'utf8')), $2, now() FROM generate_series(1, 3) n`,
+      values: [caller.account.id, Buffer.alloc(8 * 1024 * 1024)],
+    });
+    const unread = await Promise.all(
+      [1, 2].map(() =>
+        fetch(`${node.baseUrl}/api/v1/account/export`, { headers: { Authorization: `Bearer ${caller.token}` } }),
+      ),
+    );
+    await hold([['exportAccount 429 rate limited']]);
+    for (const { body } of unread) await body?.cancel();
+    await node.db.query({ text: 'DELETE FROM attachments WHERE account_id = $1', values: [caller.account.id] });
     // The sandbox publishes what it is asked to, but for this name, which does not exist there.
     const { token } = caller;
     const { domain } = (await node.call('POST', '/api/v1/domains', { token, body: { domain: 'nxdomain.test' } })).body;

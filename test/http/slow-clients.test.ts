@@ -1,10 +1,13 @@
 import net from 'node:net';
+import { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
+import { setTimeout as pause } from 'node:timers/promises';
 import Koa from 'koa';
 import t from 'tap';
 import { listen } from '../../src/http/server.ts';
+import { eventually } from '../support/node.ts';
 
-const patience = { headersMs: 600, requestMs: 3_500, checkedEveryMs: 20, lingerMs: 100 };
+const patience = { headersMs: 600, requestMs: 3_500, checkedEveryMs: 20, lingerMs: 100, takingMs: 1_000 };
 
 t.test('whoever lets a request trickle is hung up on, and keeps nobody else waiting: DOS-08', async (t) => {
   const app = new Koa();
@@ -58,3 +61,58 @@ t.test('whoever lets a request trickle is hung up on, and keeps nobody else wait
   t.same(await post(), { length: 3 });
   t.equal(read, 2, 'no more than what came whole');
 });
+
+t.test(
+  'an answer of which nothing is taken is given up, and one that is taken or made slowly is not: DOS-08',
+  async (t) => {
+    const app = new Koa();
+    const size = 64 * 1024 * 1024;
+    const ended: Record<string, boolean> = {};
+    app.use(async (ctx) => {
+      const { path } = ctx;
+      ctx.res.once('close', () => {
+        ended[path] = ctx.res.writableFinished;
+      });
+      if (path === '/silent') await pause(2_500);
+      // One that says something, then nothing for a while, as events do.
+      if (path === '/events') ctx.body = Readable.from(events());
+      else ctx.body = path === '/silent' ? 'at last' : Buffer.alloc(size, 'x');
+    });
+    app.on('error', () => {});
+    const server = await listen(app, '127.0.0.1', 0, patience);
+    t.teardown(() => server.close(0));
+    const open = async (path: string) => {
+      const socket = net.connect({ port: server.port, host: '127.0.0.1' });
+      t.teardown(() => socket.destroy());
+      socket.on('error', () => {}).write(`GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`);
+      return socket.pause();
+    };
+    const fetched = async (path: string) => (await fetch(`http://127.0.0.1:${server.port}${path}`)).text();
+
+    await open('/unread');
+    const slow = await open('/slow');
+    let taken = 0;
+    slow.on('data', (chunk) => {
+      taken += chunk.length;
+    });
+    slow.pause();
+    const reading = setInterval(() => {
+      slow.resume();
+      setTimeout(() => slow.pause(), 5);
+    }, 100);
+    t.teardown(() => clearInterval(reading));
+    t.equal(await fetched('/silent'), 'at last');
+    t.equal(await fetched('/events'), 'one, two');
+    await eventually(async () => ended['/unread'] !== undefined);
+    t.equal(ended['/unread'], false);
+    await eventually(async () => ended['/slow'] !== undefined, 60_000);
+    t.ok(ended['/slow']);
+    await eventually(async () => taken > size, 10_000);
+  },
+);
+
+async function* events(): AsyncGenerator<string, void> {
+  yield 'one, ';
+  await pause(2_500);
+  yield 'two';
+}
