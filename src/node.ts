@@ -26,8 +26,10 @@ import { Standing } from './delivery/standing.ts';
 import { letPoolGiveWay } from './delivery/thread-pool.ts';
 import { addUpkeep } from './delivery/upkeep.ts';
 import { openHttp, openInbound, openSubmission } from './doors.ts';
+import { AccountTurns } from './http/account-turns.ts';
 import { createApp } from './http/app.ts';
 import type { DashboardFiles } from './http/dashboard-files.ts';
+import { Exports } from './http/exports.ts';
 import { RateLimiter } from './http/rate-limit.ts';
 import type { SubmissionServer } from './inbound/submission.ts';
 import { findInternet, findTlsPolicies, type Internet, installationOf, lookUpOf, poolsOf } from './internet.ts';
@@ -211,6 +213,8 @@ async function bringUp(config: Config, foundation: Foundation, stops: Stops): Pr
       retryForMs: config.retryForMs,
       sendingPools: poolsOf(config),
       limiter,
+      turns: new AccountTurns(),
+      exports: new Exports(),
       dashboard: foundation.dashboard ?? null,
     };
     const server = await openHttp(createApp(services), config);

@@ -3,10 +3,9 @@ import type { Context, Middleware } from 'koa';
 import koaJwt from 'koa-jwt';
 import * as keys from '../core/keys.ts';
 import { currentUser, type User } from '../core/users.ts';
-import type { Database } from '../db/client.ts';
 import { forbidden, unauthorized } from '../errors.ts';
 import { isId, newId } from '../ids.ts';
-import type { RateLimiter } from './rate-limit.ts';
+import type { Services } from './services.ts';
 import { refuseForged, sessionToken } from './session-cookie.ts';
 
 const issuer = 'sendwright';
@@ -61,8 +60,20 @@ export function issueToken(secret: string, user: User): { token: string; expires
   return { token, expiresAt: new Date((issuedAt + lifetimeSeconds) * 1000) };
 }
 
-/** Lets in whoever has a current token, as a header or, in a browser, as a cookie, and leaves the `Session` in `ctx.state.session`. */
-export function demandLogin(db: Database, secret: string): [verify: Middleware, current: Middleware] {
+/** What lets somebody in. */
+type Gate = Pick<Services, 'db' | 'jwtSecret' | 'limiter' | 'turns'>;
+
+/**
+ * Lets in whoever has a current token, as a header or, in a browser, as a cookie, and leaves the `Session` in
+ * `ctx.state.session`. Reads take turns.
+ */
+export const demandLogin = (gate: Omit<Gate, 'limiter'>): Middleware[] => [...demandSession(gate), inTurn(gate)];
+
+/** As `demandLogin`, for what takes its time with others than the database: no turn is held meanwhile. */
+export function demandSession({
+  db,
+  jwtSecret: secret,
+}: Pick<Gate, 'db' | 'jwtSecret'>): [verify: Middleware, current: Middleware] {
   // koa-jwt says 401 in words of its own, which the error middleware replaces by ours.
   const verify = koaJwt({
     secret,
@@ -106,7 +117,7 @@ export const demandAdmin: Middleware = async function admin(ctx, next) {
 };
 
 /** Lets in whoever has an API key with this scope, and leaves the `KeyHolder` in `ctx.state.holder`. */
-export function demandKey({ db, limiter }: { db: Database; limiter: RateLimiter }, scope: keys.Scope): Middleware {
+export function demandKey({ db, limiter }: Pick<Gate, 'db' | 'limiter'>, scope: keys.Scope): Middleware {
   return async function apiKey(ctx, next) {
     const holder = await keys.authenticate(db, ctx.get('X-API-Key') || undefined);
     limiter.count(ctx, holder.keyId);
@@ -118,15 +129,19 @@ export function demandKey({ db, limiter }: { db: Database; limiter: RateLimiter 
 
 /**
  * Lets in whoever has an API key with this scope or, without a key, a current token, and leaves the account's id in
- * `ctx.state.accountId`, and who it is in `ctx.state.sender`.
+ * `ctx.state.accountId`, and who it is in `ctx.state.sender`. Reads take turns.
  */
-export function demandLoginOrKey(
-  services: { db: Database; limiter: RateLimiter; jwtSecret: string },
-  scope: keys.Scope,
-): Middleware {
-  const [verify, current] = demandLogin(services.db, services.jwtSecret);
-  const apiKey = demandKey(services, scope);
-  return async function loginOrKey(ctx, next) {
+export function demandLoginOrKey(gate: Gate, scope: keys.Scope): Middleware {
+  const letIn = demandSessionOrKey(gate, scope);
+  const turn = inTurn(gate);
+  return (ctx, next) => letIn(ctx, () => turn(ctx, next));
+}
+
+/** As `demandLoginOrKey`, for what takes its time with others than the database: no turn is held meanwhile. */
+export function demandSessionOrKey(gate: Omit<Gate, 'turns'>, scope: keys.Scope): Middleware {
+  const [verify, current] = demandSession(gate);
+  const apiKey = demandKey(gate, scope);
+  return async function sessionOrKey(ctx, next) {
     const enter = (sender: keys.Sender) => {
       ctx.state.accountId = sender.accountId;
       ctx.state.sender = sender;
@@ -134,6 +149,19 @@ export function demandLoginOrKey(
     };
     if (ctx.get('X-API-Key')) await apiKey(ctx, () => enter(ctx.state.holder as keys.KeyHolder));
     else await verify(ctx, () => current(ctx, () => enter(senderOf(ctx.state.session as Session))));
+  };
+}
+
+/** Has a request that changes nothing wait for its account's turn. What it brings is not waited for: it has no body. */
+function inTurn({ turns }: Pick<Gate, 'turns'>): Middleware {
+  return async function inTurn(ctx, next) {
+    const accountId = ctx.method === 'GET' || ctx.method === 'HEAD' ? accountOf(ctx) : null;
+    if (accountId === null) await next();
+    else
+      await turns.take(accountId, async () => {
+        // Whoever has gone meanwhile is not read for.
+        if (!ctx.req.socket.destroyed) await next();
+      });
   };
 }
 

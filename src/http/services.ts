@@ -13,7 +13,9 @@ import type { Keyring } from '../seal.ts';
 import type { SendingPools } from '../sending-pools.ts';
 import type { LookUpOptions } from '../smtp/mx.ts';
 import type { TlsPolicies } from '../smtp/tls-policies.ts';
+import type { AccountTurns } from './account-turns.ts';
 import type { DashboardFiles } from './dashboard-files.ts';
+import type { Exports } from './exports.ts';
 import type { RateLimiter } from './rate-limit.ts';
 
 /** What the routes work with. */
@@ -54,4 +56,7 @@ export interface Services {
   dashboard: DashboardFiles | null;
   /** Counts the requests of each API key. */
   limiter: RateLimiter;
+  /** When what an account asks of the database is done. */
+  turns: AccountTurns;
+  exports: Exports;
 }

@@ -165,7 +165,7 @@ t.test('every answer that the reference has is given', async (t) => {
         fetch(`${node.baseUrl}/api/v1/account/export`, { headers: { Authorization: `Bearer ${caller.token}` } }),
       ),
     );
-    await hold([['exportAccount 429 rate limited']]);
+    await hold([['exportAccount 429 rate limited'], ['exportSuppressions 429 rate limited']]);
     for (const { body } of unread) await body?.cancel();
     await node.db.query({ text: 'DELETE FROM attachments WHERE account_id = $1', values: [caller.account.id] });
     // The sandbox publishes what it is asked to, but for this name, which does not exist there.

@@ -1,7 +1,8 @@
 import { z } from 'zod';
 import { countedKinds } from '../../core/erasures.ts';
-import { erasureQuery, erasureRequest, exportQuery, mostExports } from '../routes/privacy.ts';
+import { erasureQuery, erasureRequest, exportQuery } from '../routes/privacy.ts';
 import type { Group } from './operation.ts';
+import { tooManyExports } from './refusals.ts';
 import { samples } from './samples.ts';
 import { id, integer, list, oneOf, time, total, words } from './schema.ts';
 
@@ -107,14 +108,7 @@ export const privacyGroup: Group = {
         'One JSON object a line, each with a `type`: `account`, `user`, `domain`, `api_key`, `template`, `suppression`, `webhook`, `erasure`, `attachment`, `email` (with all of `to`, its recipients and what came back; its own type is `email_type`), `attempt`, `content` and `webhook_delivery`, oldest first within each, and fields as everywhere here. `content` names its files by `sha256`. No secret is in it: no key, no hash of one, no private key. The last line is of the type `end`, with `counts`; where it is missing, something else is too.',
       access: 'login',
       query: exportQuery,
-      refusals: [
-        {
-          status: 429,
-          error: 'rate limited',
-          when: `The account has ${mostExports} exports under way on this node; \`Retry-After\` says when to try again.`,
-          detail: `an account may have ${mostExports} exports under way at a time`,
-        },
-      ],
+      refusals: [tooManyExports],
       answer: {
         description: 'The lines, as they are read.',
         schema: 'application/x-ndjson',

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { mostExports } from '../exports.ts';
 import { type JsonSchema, toJsonSchema } from './schema.ts';
 
 /** One error that an operation can answer with. */
@@ -58,6 +59,14 @@ const standard = {
   internal: { status: 500, error: 'internal error', when: 'Our mistake; the log has it under the request id.' },
   unavailable: { status: 503, error: 'unavailable', when: 'The database is away, or there is too much to do at once.' },
 } satisfies Record<string, Refusal>;
+
+/** Of the operations whose answer is read from the database while it is taken. */
+export const tooManyExports: Refusal = {
+  status: 429,
+  error: 'rate limited',
+  when: `The account has ${mostExports} exports under way on this node; \`Retry-After\` says when to try again.`,
+  detail: `an account may have ${mostExports} exports under way at a time`,
+};
 
 /** What follows from the kind of an operation; `rows`: it needs the database. */
 export function standardRefusals(has: {

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { mostImported, newSuppression, suppressionImport, suppressionQuery } from '../routes/suppressions.ts';
 import { type Group, message } from './operation.ts';
+import { tooManyExports } from './refusals.ts';
 import { samples } from './samples.ts';
 import { id, integer, list, oneOf, time, total, words } from './schema.ts';
 
@@ -75,6 +76,7 @@ export const suppressionGroup: Group = {
       summary: 'Get the whole list as CSV',
       description: 'Newest first, with the columns `address`, `reason`, `email_id` and `created_at` (RFC 4180).',
       access: 'login',
+      refusals: [tooManyExports],
       answer: {
         description: 'The file.',
         schema: 'text/csv',

@@ -51,8 +51,9 @@ export const topUp = z.object({
 });
 
 /** `/admin/accounts`, their credits, and `GET /admin/emails`: for the operators of the server. */
-export function adminRoutes(router: Router, { db, jwtSecret, defaultPlan }: Services): void {
-  const operator = [...demandLogin(db, jwtSecret), demandAdmin];
+export function adminRoutes(router: Router, services: Services): void {
+  const { db, defaultPlan } = services;
+  const operator = [...demandLogin(services), demandAdmin];
 
   router.post('/admin/accounts', ...operator, async (ctx) => {
     const input = parse(newAccount, await readJson(ctx, bodyLimit));

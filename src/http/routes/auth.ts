@@ -23,8 +23,9 @@ export const newPassword = z.object({
 });
 
 /** `POST /auth/login` and `POST /auth/password`. */
-export function authRoutes(router: Router, { db, jwtSecret, baseUrl }: Services): void {
-  router.post('/auth/password', ...demandLogin(db, jwtSecret), async (ctx) => {
+export function authRoutes(router: Router, services: Services): void {
+  const { db, jwtSecret, baseUrl } = services;
+  router.post('/auth/password', ...demandLogin(services), async (ctx) => {
     const { current_password: current, new_password: next } = parse(newPassword, await readJson(ctx, bodyLimit));
     const { user } = ctx.state.session as Session;
     const changed = await passwords.change(db, user.id, { current, next });

@@ -2,7 +2,7 @@ import type Router from '@koa/router';
 import { z } from 'zod';
 import { examine, isWell } from '../../core/doctor.ts';
 import type { Finding } from '../../core/finding.ts';
-import { demandAdmin, demandLogin } from '../auth.ts';
+import { demandAdmin, demandSession } from '../auth.ts';
 import type { Services } from '../services.ts';
 import { domainName, parse } from '../validation.ts';
 
@@ -14,7 +14,7 @@ export const doctorQuery = z.object({
 
 /** `GET /admin/doctor`: whether all is right for mail to go out. */
 export function doctorRoutes(router: Router, services: Services): void {
-  const operator = [...demandLogin(services.db, services.jwtSecret), demandAdmin];
+  const operator = [...demandSession(services), demandAdmin];
   /** Who asks for the same while it is under way gets the same answer: each look costs others a query. */
   const running = new Map<string, Promise<Finding[]>>();
 

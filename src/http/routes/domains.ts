@@ -64,7 +64,7 @@ export const domainChange = z
 /** `POST`, `GET`, `GET /:id`, `PATCH /:id`, `POST /:id/verify`, `POST /:id/rotate-dkim` and `DELETE /domains`; `DELETE /dkim-keys/:id`. */
 export function domainRoutes(router: Router, services: Services): void {
   const { db, keyring, mailHostname, surroundings } = services;
-  const loggedIn = demandLogin(db, services.jwtSecret);
+  const loggedIn = demandLogin(services);
   const withRecords = async (domain: Domain) => ({
     domain: present.domain(domain),
     dns_records: domains.dnsRecords(domain, mailHostname),

@@ -4,7 +4,7 @@ import * as log from '../../core/email-log.ts';
 import { explain } from '../../core/explain.ts';
 import * as hold from '../../core/hold.ts';
 import { tlsOutlook } from '../../core/tls-outlook.ts';
-import { demandLoginOrKey } from '../auth.ts';
+import { demandLoginOrKey, demandSessionOrKey } from '../auth.ts';
 import { logQuery } from '../log-query.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
@@ -46,7 +46,8 @@ export function emailRoutes(router: Router, services: Services): void {
     ctx.body = present.emailContent(await log.content(db, ctx.state.accountId, ctx.params.id ?? ''));
   });
 
-  router.get('/emails/:id/explain', reader, async (ctx) => {
+  // It asks DNS what TLS a destination is held to.
+  router.get('/emails/:id/explain', demandSessionOrKey(services, 'read'), async (ctx) => {
     const accountId = ctx.state.accountId as string;
     const id = ctx.params.id ?? '';
     const { email, recipients, returns } = await log.get(db, accountId, id);

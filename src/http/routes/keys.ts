@@ -28,8 +28,9 @@ export const newKey = z.object({
 });
 
 /** `POST`, `GET` and `DELETE /keys`. */
-export function keyRoutes(router: Router, { db, jwtSecret }: Services): void {
-  const loggedIn = demandLogin(db, jwtSecret);
+export function keyRoutes(router: Router, services: Services): void {
+  const { db } = services;
+  const loggedIn = demandLogin(services);
 
   router.post('/keys', ...loggedIn, async (ctx) => {
     const { accountId } = ctx.state.session as Session;

@@ -6,12 +6,13 @@ import { Live } from '../live.ts';
 import type { Services } from '../services.ts';
 
 /** `GET /live`: server-sent events for who looks on in a browser. They end when the app is told that it is `stopping`. */
-export function liveRoutes(router: Router, app: Koa, { db, jwtSecret, log }: Services): void {
+export function liveRoutes(router: Router, app: Koa, services: Services): void {
+  const { db, log } = services;
   const live = new Live(db, log);
   app.once('stopping', () => live.stop());
   app.on('logged out', (id: string) => live.end(id));
 
-  router.get('/live', ...demandLogin(db, jwtSecret), async (ctx) => {
+  router.get('/live', ...demandLogin(services), async (ctx) => {
     const stream = new PassThrough();
     await live.add(ctx.state.session as Session, stream);
     ctx.type = 'text/event-stream';

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import * as accounts from '../../core/accounts.ts';
 import * as erasures from '../../core/erasures.ts';
 import type { Sender } from '../../core/keys.ts';
-import { forbidden, rateLimited } from '../../errors.ts';
+import { forbidden } from '../../errors.ts';
 import { accountLines } from '../account-lines.ts';
 import { demandLogin, demandLoginOrKey, type Session } from '../auth.ts';
 import { readJson } from '../body.ts';
@@ -13,10 +13,6 @@ import type { Services } from '../services.ts';
 import { mailbox, oneOf, page, parse } from '../validation.ts';
 
 const bodyLimit = 16 * 1024;
-
-/** Of one account on a node: each holds the page that its client has not taken, which may have tens of megabytes. */
-export const mostExports = 2;
-const exportRetrySeconds = 30;
 
 export const erasureRequest = z.object({
   address: mailbox.describe('Whose data goes, in any case.'),
@@ -40,8 +36,7 @@ export const exportQuery = z.object({
 
 /** `POST /recipients/erase`, `GET /recipients/erasures`, `GET /recipients/erasures/:id`, and `GET /account/export`. */
 export function privacyRoutes(router: Router, services: Services): void {
-  const { db, jwtSecret } = services;
-  const exportsOf = new Map<string, number>();
+  const { db } = services;
   const reader = demandLoginOrKey(services, 'read');
 
   router.post('/recipients/erase', demandLoginOrKey(services, 'send'), async (ctx) => {
@@ -64,24 +59,15 @@ export function privacyRoutes(router: Router, services: Services): void {
     ctx.body = { erasure: present.erasure(await erasures.get(db, ctx.state.accountId, ctx.params.id ?? '')) };
   });
 
-  router.get('/account/export', ...demandLogin(db, jwtSecret), async (ctx) => {
+  router.get('/account/export', ...demandLogin(services), async (ctx) => {
     const { accountId } = ctx.state.session as Session;
     const { attachments } = parse(exportQuery, ctx.query);
     const account = await accounts.get(db, accountId);
-    const others = exportsOf.get(accountId) ?? 0;
-    if (others >= mostExports)
-      throw rateLimited(exportRetrySeconds, `an account may have ${mostExports} exports under way at a time`);
-    const lines = accountLines(db, account, { files: attachments !== 'referenced' });
+    const lines = () => accountLines(db, account, { files: attachments !== 'referenced' });
+    // A page is read when the one before has gone out; whoever hangs up ends it.
+    const body = await services.exports.open(accountId, () => Readable.from(lines(), { highWaterMark: 1 }));
     ctx.type = 'application/x-ndjson';
     ctx.set('Content-Disposition', `attachment; filename="sendwright-${account.id}.ndjson"`);
-    // A page is read when the one before has gone out; whoever hangs up ends it.
-    const body = Readable.from(lines, { highWaterMark: 1 });
-    exportsOf.set(accountId, others + 1);
-    body.once('close', () => {
-      const left = (exportsOf.get(accountId) ?? 1) - 1;
-      if (left > 0) exportsOf.set(accountId, left);
-      else exportsOf.delete(accountId);
-    });
     ctx.body = body;
   });
 }

@@ -10,8 +10,9 @@ import { page, parse } from '../validation.ts';
 const listedRawBytes = 256 * 1024;
 
 /** `GET /sandbox/messages` and `GET /sandbox/messages/:id`: what arrived in the sandbox's mailbox. */
-export function sandboxRoutes(router: Router, { db, jwtSecret }: Services): void {
-  const loggedIn = demandLogin(db, jwtSecret);
+export function sandboxRoutes(router: Router, services: Services): void {
+  const { db } = services;
+  const loggedIn = demandLogin(services);
 
   router.get('/sandbox/messages', ...loggedIn, async (ctx) => {
     const { accountId } = ctx.state.session as Session;

@@ -14,8 +14,9 @@ import { addressOf, credentials } from './auth.ts';
 const bodyLimit = 16 * 1024;
 
 /** `POST`, `GET` and `DELETE /session`: the login of a browser, in a cookie that no script can read. The app hears who `logged out`. */
-export function sessionRoutes(router: Router, app: Koa, { db, jwtSecret, baseUrl, sandbox }: Services): void {
-  const loggedIn = demandLogin(db, jwtSecret);
+export function sessionRoutes(router: Router, app: Koa, services: Services): void {
+  const { db, jwtSecret, baseUrl, sandbox } = services;
+  const loggedIn = demandLogin(services);
   const cookie = { https: baseUrl.startsWith('https:'), maxAgeSeconds: lifetimeSeconds };
   const shown = async (user: User, expiresAt: Date) => ({
     expires_at: expiresAt.toISOString(),

@@ -35,8 +35,9 @@ export const suppressionImport = z.object({
 });
 
 /** `GET` and `POST /suppressions`, `POST /suppressions/import`, `GET /suppressions/export`, and `DELETE /suppressions/:address`. */
-export function suppressionRoutes(router: Router, { db, jwtSecret }: Services): void {
-  const loggedIn = demandLogin(db, jwtSecret);
+export function suppressionRoutes(router: Router, services: Services): void {
+  const { db } = services;
+  const loggedIn = demandLogin(services);
 
   router.get('/suppressions', ...loggedIn, async (ctx) => {
     const { accountId } = ctx.state.session as Session;
@@ -64,19 +65,22 @@ export function suppressionRoutes(router: Router, { db, jwtSecret }: Services): 
       reason: reason ?? 'manual',
       emailId: null,
     }));
-    await suppressions.addAll(db, entries);
+    await services.turns.take(accountId, () => suppressions.addAll(db, entries));
     const addresses = new Set(entries.map(({ address }) => suppressions.suppressible(address)));
     ctx.body = { message: `${addresses.size} addresses are on the list`, count: addresses.size };
   });
 
   router.get('/suppressions/export', ...loggedIn, async (ctx) => {
     const { accountId } = ctx.state.session as Session;
-    const pages = suppressions.exported(db, accountId);
-    // What fails at once is answered as an error, and not with half a file.
-    const first = await pages.next();
+    const body = await services.exports.open(accountId, async () => {
+      const pages = suppressions.exported(db, accountId);
+      // What fails at once is answered as an error, and not with half a file.
+      const first = await pages.next();
+      return Readable.from(csvOf(first.value || [], pages));
+    });
     ctx.type = 'text/csv';
     ctx.set('Content-Disposition', 'attachment; filename="suppressions.csv"');
-    ctx.body = Readable.from(csvOf(first.value || [], pages));
+    ctx.body = body;
   });
 
   router.delete('/suppressions/:address', ...loggedIn, async (ctx) => {

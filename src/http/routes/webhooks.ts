@@ -74,7 +74,7 @@ export const range = z
 /** `/webhooks`: endpoints and their secrets. `/webhook-deliveries`: what was sent to them, and sending it again. */
 export function webhookRoutes(router: Router, services: Services): void {
   const { db, keyring } = services;
-  const loggedIn = demandLogin(db, services.jwtSecret);
+  const loggedIn = demandLogin(services);
   const creation = newWebhook(services.allowPrivateNetworks);
   const changes = webhookChanges(services.allowPrivateNetworks);
 

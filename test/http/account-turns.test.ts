@@ -1,0 +1,92 @@
+import t from 'tap';
+import { AccountTurns } from '../../src/http/account-turns.ts';
+import { buildSender } from '../support/build.ts';
+import { eventually, startTestNode } from '../support/node.ts';
+import { encryptionKey } from './scene.ts';
+
+/** Work of accounts that goes on until it is ended. */
+function workOf(turns: AccountTurns) {
+  const begun: string[] = [];
+  const ends = new Map<string, () => void>();
+  return {
+    begun,
+    /** `a1` is of the account `a`. */
+    begin: (name: string) =>
+      turns.take(name.charAt(0), () => {
+        begun.push(name);
+        return new Promise<string>((resolve) => ends.set(name, () => resolve(name)));
+      }),
+    end: (name: string) => ends.get(name)?.(),
+  };
+}
+
+const unavailable = { status: 503, headers: { 'Retry-After': '1' } };
+
+const settled = () => new Promise(setImmediate);
+
+t.test('an account has so many at once, and accounts come in turn', async (t) => {
+  const turns = new AccountTurns({ most: 3, mostOfAccount: 2, mostWaiting: 3, patienceMs: 60_000 });
+  const { begun, begin, end } = workOf(turns);
+  const all = ['a1', 'a2', 'a3', 'a4', 'a5', 'b1', 'b2', 'b3', 'c1'].map(begin);
+  t.match(await begin('a6').catch((error) => error), unavailable, 'no more of one may wait');
+  t.strictSame(begun.splice(0), ['a1', 'a2', 'b1'], 'two of one, three of all');
+  for (const [ended, next] of [
+    ['a1', 'a3'],
+    ['a2', 'b2'],
+    ['b1', 'c1'],
+    ['c1', 'a4'],
+    ['a3', 'b3'],
+    ['b2', 'a5'],
+  ] as const) {
+    end(ended);
+    await settled();
+    t.strictSame(begun.splice(0), [next], `after ${ended}`);
+  }
+  for (const name of ['a4', 'a5', 'b3']) end(name);
+  t.strictSame(await Promise.all(all), ['a1', 'a2', 'a3', 'a4', 'a5', 'b1', 'b2', 'b3', 'c1']);
+  const later = begin('d1');
+  end('d1');
+  t.equal(await later, 'd1');
+});
+
+t.test('who has no turn in time is refused, and what fails gives its turn back', async (t) => {
+  const turns = new AccountTurns({ most: 1, mostOfAccount: 1, mostWaiting: 3, patienceMs: 50 });
+  const { begun, begin, end } = workOf(turns);
+  const first = begin('a1');
+  t.match(await begin('b1').catch((error) => error), unavailable);
+  end('a1');
+  t.equal(await first, 'a1');
+  await t.rejects(
+    turns.take('a', () => Promise.reject(new Error('failed'))),
+    { message: 'failed' },
+  );
+  const last = begin('b2');
+  end('b2');
+  t.equal(await last, 'b2');
+  t.strictSame(begun, ['a1', 'b2'], 'who was refused is not served any more');
+});
+
+t.test('what one account reads slowly leaves the others their connections: DOS-15', async (t) => {
+  const node = await startTestNode(t, { ROLES: 'api', ENCRYPTION_KEY: encryptionKey.toString('hex') });
+  const [slow, other] = [await buildSender(node.db, encryptionKey), await buildSender(node.db, encryptionKey)];
+  const logIn = async (account: object) =>
+    (await node.call('POST', '/api/v1/auth/login', { body: account })).body.token as string;
+  const [slowToken, otherToken] = [await logIn(slow.account), await logIn(other.account)];
+  const { before, reads } = await node.db.transaction(async (tx) => {
+    await tx.query({ text: 'LOCK TABLE templates' });
+    const before = node.db.connections().busy;
+    const byKey = Array.from({ length: 20 }, () => node.call('GET', '/api/v1/templates', { key: slow.key }));
+    const byLogin = Array.from({ length: 60 }, () => node.call('GET', '/api/v1/templates', { token: slowToken }));
+    await eventually(async () => node.db.connections().busy >= before + 4);
+    const body = { from: other.from, to: ['a@b.test'], subject: 's', text: 't' };
+    t.equal((await node.call('POST', '/api/v1/emails', { key: other.key, body })).status, 200);
+    t.equal((await node.call('GET', '/api/v1/emails', { token: otherToken })).body.count, 1);
+    const own = { ...body, from: slow.from };
+    t.equal((await node.call('POST', '/api/v1/emails', { key: slow.key, body: own })).status, 200, 'its own as well');
+    t.ok(node.db.connections().waiting === 0, 'nobody waits for a connection');
+    return { before, reads: [...byKey, ...byLogin] };
+  });
+  t.ok(before >= 1);
+  const answers = await Promise.all(reads);
+  t.strictSame([...new Set(answers.map(({ status }) => status))], [200], 'whoever waited is answered');
+});
