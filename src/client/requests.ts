@@ -17,15 +17,17 @@ export type SendRequest = {
   /** The body as HTML. Without a template, html or text is required. */ html?: string | null;
   /** The body as plain text. */ text?: string | null;
   /** More header fields, by name, of 2,000 characters each at the most, `References` of 10,000. Those that the service writes itself are refused. */
-  headers?: Record<string, string> | null;
+  headers?: ({ /** The thread that it belongs to. */ References?: string } & Record<string, string>) | null;
   /** Labels to find it by in the log. */ tags?: string[] | null;
   /** Files, 10 at the most, with 10 MB each and 20 MB together. */
   attachments?:
     | {
         /** The name that the recipient sees, without folders: 255 bytes at the most. */ filename: string;
         /** The bytes as base64, 10 MB at the most. */ content: string;
-        /** The MIME type. Omitted, it is guessed from the end of the filename. */ content_type?: string | null;
-        /** Shows it inside of the html, where `cid:` names it. */ content_id?: string | null;
+        /** The MIME type, none of `multipart/`. Omitted, it is guessed from the end of the filename. */
+        content_type?: string | null;
+        /** Shows it inside of the html, where `cid:` names it: ASCII letters, digits and `. _ + = @ -`. */
+        content_id?: string | null;
       }[]
     | null;
   /** When to send it, within a year; omitted, at once. */ scheduled_at?: string | null;

@@ -40,8 +40,12 @@ const attachment = z
         })
         .meta({ contentEncoding: 'base64' })
         .describe('The bytes as base64, 10 MB at the most.'),
-      content_type: line(500).nullish().describe('The MIME type. Omitted, it is guessed from the end of the filename.'),
-      content_id: line(200).nullish().describe('Shows it inside of the html, where `cid:` names it.'),
+      content_type: line(500)
+        .nullish()
+        .describe('The MIME type, none of `multipart/`. Omitted, it is guessed from the end of the filename.'),
+      content_id: line(200)
+        .nullish()
+        .describe('Shows it inside of the html, where `cid:` names it: ASCII letters, digits and `. _ + = @ -`.'),
     },
     { error: 'must be an object' },
   )
@@ -101,6 +105,14 @@ const headers = z
     shownAs: {
       type: 'object',
       maxProperties: limits.headers,
+      properties: {
+        References: {
+          type: 'string',
+          minLength: 1,
+          maxLength: longestReferences,
+          description: 'The thread that it belongs to.',
+        },
+      },
       additionalProperties: { type: 'string', minLength: 1, maxLength: longestValue },
     },
   });

@@ -29,7 +29,7 @@ export function refuseAttachment(attachment: Omit<MessageAttachment, 'content'>)
   if (!isMediaType(contentType)) return 'content_type is not a media type';
   if (/^multipart\//i.test(contentType)) return 'content_type is a multipart type';
   if (contentId !== null && !isContentId(contentId))
-    return 'content_id is not an id of ASCII letters, digits and . _ - @';
+    return 'content_id is not an id of ASCII letters, digits and . _ + = @ -';
   return null;
 }
 
