@@ -103,44 +103,80 @@ async function activateSeen(db: Database, domain: Domain, where: Surroundings): 
   return any;
 }
 
-/** In one go, as other chores wait. */
-const mostRechecks = 20;
+/** In one go: what failed is heard of at its end. */
+const mostRechecks = 200;
+const accountsAtOnce = 10;
 const pendingForMs = 48 * 3_600_000;
 
 /**
  * Looks again at the domains whose time has come: pending ones, and those with a new DKIM key, at doubling intervals for
  * 48 hours, verified ones daily. A verified domain stays verified; what is missing is said in its `dns_warning`.
  *
+ * Accounts take turns, and each has one under way: name servers that say nothing hold up their own account's.
+ *
+ * @param stop begins no more
  * @throws the first of the errors, once all were looked at, with the domain's name before it
  */
-export async function recheckDue(db: Database, where: Surroundings): Promise<void> {
+export async function recheckDue(db: Database, where: Surroundings, stop?: AbortSignal): Promise<void> {
   const failures: Error[] = [];
-  for (let n = 0; n < mostRechecks; n++) {
-    const id = await takeDue(db);
-    if (id === null) break;
-    const domain = await db.prisma.domain.findUnique({ where: { id } });
-    // One that fails does not keep the others waiting.
-    if (domain)
-      await recheck(db, domain, where).catch((error: Error) =>
-        failures.push(new Error(`${domain.domain}: ${error.message}`, { cause: error })),
-      );
+  const underWay = new Map<string, Promise<void>>();
+  const turns = new Map<string, number>();
+  const begin = async (turn: number): Promise<boolean> => {
+    const id = await takeNext(db, [...underWay.keys()], turns);
+    const domain = id === null ? null : await db.prisma.domain.findUnique({ where: { id } });
+    if (domain === null) return id !== null;
+    const { accountId } = domain;
+    turns.set(accountId, turn);
+    const work = recheck(db, domain, where)
+      // One that fails does not keep the others waiting.
+      .catch((error: Error) => {
+        failures.push(new Error(`${domain.domain}: ${error.message}`, { cause: error }));
+      })
+      .finally(() => underWay.delete(accountId));
+    underWay.set(accountId, work);
+    return true;
+  };
+  try {
+    for (let turn = 1; turn <= mostRechecks && !stop?.aborted; ) {
+      if (underWay.size < accountsAtOnce && (await begin(turn))) turn += 1;
+      else if (underWay.size > 0) await Promise.race(underWay.values());
+      else break;
+    }
+  } finally {
+    await Promise.all(underWay.values());
   }
   if (failures[0]) throw failures[0];
 }
 
+/** Takes the domain that has waited longest, of the account that has waited longest for its turn. */
+async function takeNext(db: Database, busy: string[], turns: ReadonlyMap<string, number>): Promise<string | null> {
+  const accounts = await db.query<{ account_id: string }>({
+    text: `SELECT account_id FROM domains WHERE next_check_at <= now() AND account_id <> ALL($1::uuid[])
+            GROUP BY account_id ORDER BY min(next_check_at)`,
+    values: [busy],
+  });
+  const last = ({ account_id: accountId }: { account_id: string }) => turns.get(accountId) ?? 0;
+  for (const account of accounts.sort((a, b) => last(a) - last(b))) {
+    const id = await takeDue(db, account.account_id);
+    if (id !== null) return id;
+  }
+  return null;
+}
+
 /** Moves its time on, so that no other node looks at the same one. One at a time: a process that ends here passes over no more. */
-async function takeDue(db: Database): Promise<string | null> {
+async function takeDue(db: Database, accountId: string): Promise<string | null> {
   const [due] = await db.query<{ id: string }>({
     text: `UPDATE domains SET checks = checks + 1, next_check_at = CASE
                   WHEN EXISTS (SELECT FROM dkim_keys k WHERE k.domain_id = domains.id AND k.status = 'pending'
-                                  AND k.created_at > now() - make_interval(secs => $1))
+                                  AND k.created_at > now() - make_interval(secs => $2))
                     THEN now() + interval '1 minute' * power(2, least(checks, 10))
                   WHEN status = 'verified' THEN now() + interval '1 day'
-                  WHEN created_at < now() - make_interval(secs => $1) THEN NULL
+                  WHEN created_at < now() - make_interval(secs => $2) THEN NULL
                   ELSE now() + interval '1 minute' * power(2, least(checks, 10)) END
-            WHERE id = (SELECT id FROM domains WHERE next_check_at <= now() ORDER BY next_check_at LIMIT 1 FOR UPDATE SKIP LOCKED)
+            WHERE id = (SELECT id FROM domains WHERE account_id = $1 AND next_check_at <= now()
+                         ORDER BY next_check_at LIMIT 1 FOR UPDATE SKIP LOCKED)
         RETURNING id`,
-    values: [pendingForMs / 1000],
+    values: [accountId, pendingForMs / 1000],
   });
   return due?.id ?? null;
 }

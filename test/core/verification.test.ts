@@ -83,6 +83,61 @@ t.test('a process that ends while it looks again has passed over no domain but t
   t.equal(await due(), 0);
 });
 
+t.test('name servers that say nothing hold up the checks of their own account alone', async (t) => {
+  const { db, surroundings } = await prepare(t);
+  const { id: silent } = await buildAccount(db);
+  for (let n = 0; n < 3; n++) await buildVerifiedDomain(db, silent, testKey(5), `silent-${n}.test`);
+  const other = await buildVerifiedDomain(db, (await buildAccount(db)).id, testKey(5), 'other.test');
+  await db.query({
+    text: `UPDATE domains SET next_check_at = now() - make_interval(secs => CASE WHEN id = $1 THEN 1 ELSE 60 END)`,
+    values: [other.id],
+  });
+  const reached = Promise.withResolvers<void>();
+  const released = Promise.withResolvers<void>();
+  const asked = new Set<string>();
+  const resolve: Surroundings['resolve'] = async (name, type) => {
+    asked.add(name.split('.').slice(-2).join('.'));
+    if (name.endsWith('other.test')) reached.resolve();
+    else await released.promise;
+    return surroundings.resolve(name, type);
+  };
+  const stop = new AbortController();
+  const rechecking = recheckDue(db, { ...surroundings, resolve }, stop.signal);
+  await reached.promise;
+  stop.abort();
+  released.resolve();
+  await rechecking;
+  t.match(await read(db, other.id), { dnsWarning: /^verification: there is no TXT record/ });
+  t.equal(asked.size, 2, 'of the silent ones one was asked for, and after a stop no other');
+});
+
+t.test('accounts take turns at the checks of their domains', async (t) => {
+  const { db, surroundings } = await prepare(t);
+  const accountOf = new Map<string, number>();
+  for (let account = 0; account < 12; account++) {
+    const { id } = await buildAccount(db);
+    // Those of the first ones have all waited for longer than those of the last ones.
+    for (const name of ['a', 'b']) {
+      const domain = `${name}-${account}.test`;
+      accountOf.set(domain, account);
+      await buildVerifiedDomain(db, id, testKey(5), domain);
+      await db.query({
+        text: 'UPDATE domains SET next_check_at = now() - make_interval(mins => $2) WHERE domain = $1',
+        values: [domain, 60 - account],
+      });
+    }
+  }
+  const order = new Set<string>();
+  const resolve: Surroundings['resolve'] = (name, type) => {
+    order.add(name.split('.').slice(-2).join('.'));
+    return surroundings.resolve(name, type);
+  };
+  await recheckDue(db, { ...surroundings, resolve });
+  const first = [...order].slice(0, 12).map((domain) => accountOf.get(domain));
+  t.equal(new Set(first).size, 12, 'nobody has a second one before all have had one');
+  t.equal(order.size, 24);
+});
+
 t.test('a policy is asked for once, however many addresses it is evaluated for', async (t) => {
   const { db, surroundings, publish, zone } = await prepare(t);
   const sendingIps = Array.from({ length: 40 }, (_, n) => `198.51.100.${n + 1}`);
