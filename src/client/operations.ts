@@ -126,7 +126,7 @@ export const routes = {
   listAccounts: { method: 'GET', path: '/api/v1/admin/accounts' },
   getAccount: { method: 'GET', path: '/api/v1/admin/accounts/{id}' },
   changeAccount: { method: 'PATCH', path: '/api/v1/admin/accounts/{id}' },
-  addCredit: { method: 'POST', path: '/api/v1/admin/accounts/{id}/credits' },
+  addCredit: { method: 'POST', path: '/api/v1/admin/accounts/{id}/credits', takesKey: true },
   listAllEmails: { method: 'GET', path: '/api/v1/admin/emails' },
   examine: { method: 'GET', path: '/api/v1/admin/doctor' },
   listDestinations: { method: 'GET', path: '/api/v1/admin/destinations' },

@@ -1,5 +1,5 @@
 import type * as requests from './requests.ts';
-import type { Call, CallOptions } from './transport.ts';
+import type { Call, CallOptions, SendOptions } from './transport.ts';
 
 /** Operations on one noun. What they take and answer is as on the wire, and as the reference of the service has it. */
 export abstract class Resource {
@@ -205,7 +205,7 @@ export class Accounts extends Resource {
     return this.call('changeAccount', { param: id, body }, options);
   }
 
-  addCredit(id: string, body: requests.AddCreditBody, options?: CallOptions) {
+  addCredit(id: string, body: requests.AddCreditBody, options?: SendOptions) {
     return this.call('addCredit', { param: id, body }, options);
   }
 }

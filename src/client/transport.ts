@@ -11,7 +11,7 @@ export interface CallOptions {
 }
 
 export interface SendOptions extends CallOptions {
-  /** Names this send: within 24 hours it is accepted once. Omitted, one is made for the attempts of this call. */
+  /** Names what is sent or added: within 24 hours it is done once. Omitted, one is made for the attempts of this call. */
   idempotencyKey?: string | undefined;
 }
 
@@ -69,10 +69,13 @@ interface Route {
 /** What one attempt came to. */
 type Outcome = { answer: unknown } | Failure;
 
+/** Not `randomUUID`, which a browser has for pages by https only. */
+const newKey = () => Array.from(crypto.getRandomValues(new Uint32Array(4)), (part) => part.toString(36)).join('-');
+
 /**
  * How operations are called. After a network error, a timeout, or a status that passes, a call is repeated where that
- * cannot do it twice: whatever is not a `POST`, some that are, and a send, as each of its attempts has the same
- * `Idempotency-Key` and the same bytes. What was refused as `rate limited` was not done, and is always repeated.
+ * cannot do it twice: whatever is not a `POST`, some that are, and what takes an `Idempotency-Key`, as each of
+ * its attempts has the same and the same bytes. What was refused as `rate limited` was not done, and is always repeated.
  */
 export function connect(settings: ClientOptions): Call {
   const base = baseOf(settings.baseUrl);
@@ -81,7 +84,7 @@ export function connect(settings: ClientOptions): Call {
     const route: Route = routes[id];
     const { param, query, body } = input as { param?: string; query?: object; body?: unknown };
     const url = `${base}${pathOf(route.path, param)}${queryOf(query)}`;
-    const idempotencyKey = route.takesKey ? (options.idempotencyKey ?? crypto.randomUUID()) : null;
+    const idempotencyKey = route.takesKey ? (options.idempotencyKey ?? newKey()) : null;
     // A redirect is not followed: it would take the credentials along.
     const request: RequestInit = {
       method: route.method,

@@ -1,8 +1,10 @@
 import { codeOf, type Database, type Sql } from '../db/client.ts';
 import { ApiError, invalidRequest, notFound } from '../errors.ts';
-import type { Account } from '../generated/prisma/client.ts';
+import { type Account, Prisma } from '../generated/prisma/client.ts';
 import { isId, newId } from '../ids.ts';
 import { hashPassword } from '../password.ts';
+import type { Idempotency } from './idempotency.ts';
+import * as idempotency from './idempotency.ts';
 import type { PlanName } from './plans.ts';
 
 /** The user that a new database begins with. */
@@ -169,17 +171,35 @@ async function demandOtherAdmin(tx: Sql, accountId: string): Promise<void> {
 }
 
 /**
- * Adds to the account's credit.
+ * Adds to an account's credit, once for each idempotency key of the operator's account `by`.
  *
- * @throws ApiError 404
+ * @param respond makes the answer, which whoever comes again with the key is given
+ * @throws ApiError 404; 409 when the key was used with another request
  */
-export async function topUp(db: Database, id: string, amount: number): Promise<Account> {
-  if (!isId(id)) throw notFound();
-  // With one statement: an error after it, as no connection is free, would have it added once more by whoever asks again.
-  const [account] = await db.prisma.account.updateManyAndReturn({
-    where: { id },
-    data: { credit: { increment: amount } },
+export async function topUp(
+  db: Database,
+  { id, amount }: { id: string; amount: number },
+  call: { by: string; idempotency: Idempotency | null; respond: (account: Account) => unknown },
+): Promise<{ response: unknown; replayed: boolean }> {
+  const account = await get(db, id);
+  const keyed = call.idempotency ? [call.idempotency] : [];
+  // Nothing is read after the commit: an error there would have it added once more by whoever asks again without a key.
+  return db.transaction(async (tx) => {
+    const [turn = 'first'] = await idempotency.take(tx, call.by, keyed);
+    if (turn instanceof ApiError) throw turn;
+    if (turn !== 'first') return { ...turn, replayed: true };
+    const [topped] = await tx.query<{ credit: string }>({
+      text: 'UPDATE accounts SET credit = credit + $2::numeric WHERE id = $1 RETURNING credit',
+      values: [id, amount],
+    });
+    if (!topped) throw notFound();
+    const response = call.respond({ ...account, credit: new Prisma.Decimal(topped.credit) });
+    await idempotency.keep(
+      tx,
+      call.by,
+      keyed.map(({ key }) => ({ key, response })),
+      [],
+    );
+    return { response, replayed: false };
   });
-  if (!account) throw notFound();
-  return account;
 }

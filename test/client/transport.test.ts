@@ -85,6 +85,7 @@ t.test('only what cannot be done twice is repeated', async (t) => {
     (client) => client.domains.remove('1'),
     (client) => client.webhooks.update('1', { status: 'enabled' }),
     (client) => client.emails.sendBatch([email]),
+    (client) => client.admin.accounts.addCredit('1', { amount: 1 }),
     (client) => client.domains.verify('1'),
     (client) => client.templates.render('1'),
     (client) => client.suppressions.add({ address: 'a@b.test' }),
@@ -101,7 +102,6 @@ t.test('only what cannot be done twice is repeated', async (t) => {
     (client) => client.webhooks.replay('1', { since: '' }),
     (client) => client.webhookDeliveries.retry('1'),
     (client) => client.admin.accounts.create({ name: 'n', email: 'a@b.test' }),
-    (client) => client.admin.accounts.addCredit('1', { amount: 1 }),
   ];
   for (const trouble of [drop, say(500, {}), say(502, '<html>'), unavailable, say(504, '')]) {
     const { client, requests } = await startMisbehaving(t, trouble);

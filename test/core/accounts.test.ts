@@ -52,20 +52,24 @@ t.test('since when an account is suspended does not change with a second time', 
   t.match(await accounts.change(db, id, { suspended: false }), { suspendedAt: null, plan: 'pro' });
 });
 
-t.test('what is made or added to is answered by the statement that did it', async (t) => {
-  const db = await openDatabase(t);
-  const unread = withoutReads(db, 'account');
-  const user = { email: 'ann@shop.test', password: 'a long one' };
-  const made = await accounts.create(unread, { name: 'Shop', plan: 'pro', user });
-  t.same(made, await accounts.get(db, made.id));
-  t.match(await db.prisma.user.findMany({ where: { accountId: made.id } }), [{ email: user.email, role: 'member' }]);
-  await t.rejects(accounts.create(unread, { name: 'Other', plan: 'pro', user }), {
-    message: 'invalid request',
-    detail: 'email: belongs to a user already',
-  });
-  t.equal(await db.prisma.account.count({ where: { name: 'Other' } }), 0);
-  t.equal(String((await accounts.topUp(unread, made.id, 2.5)).credit), '2.5');
-  t.equal(String((await accounts.get(db, made.id)).credit), '2.5');
-  for (const id of ['no id', made.id.replace(/^.{8}/, '00000000')])
-    await t.rejects(accounts.topUp(unread, id, 1), { message: 'not found' });
-});
+t.test(
+  'what is made is answered by the statement that did it, and what is added to with what it has then',
+  async (t) => {
+    const db = await openDatabase(t);
+    const unread = withoutReads(db, 'account');
+    const user = { email: 'ann@shop.test', password: 'a long one' };
+    const made = await accounts.create(unread, { name: 'Shop', plan: 'pro', user });
+    t.same(made, await accounts.get(db, made.id));
+    t.match(await db.prisma.user.findMany({ where: { accountId: made.id } }), [{ email: user.email, role: 'member' }]);
+    await t.rejects(accounts.create(unread, { name: 'Other', plan: 'pro', user }), {
+      message: 'invalid request',
+      detail: 'email: belongs to a user already',
+    });
+    t.equal(await db.prisma.account.count({ where: { name: 'Other' } }), 0);
+    const call = { by: made.id, idempotency: null, respond: ({ credit }: { credit: object }) => String(credit) };
+    t.equal((await accounts.topUp(db, { id: made.id, amount: 2.5 }, call)).response, '2.5');
+    t.equal(String((await accounts.get(db, made.id)).credit), '2.5');
+    for (const id of ['no id', made.id.replace(/^.{8}/, '00000000')])
+      await t.rejects(accounts.topUp(db, { id, amount: 1 }, call), { message: 'not found' });
+  },
+);

@@ -131,6 +131,22 @@ t.test('plans', async (t) => {
     t.match([topped.status, topped.body.account], [200, { credit: '0.50' }]);
     t.equal((await send()).status, 200);
     t.match(await account(), { credit: '0.00' });
+    const credit = (amount: number) =>
+      node.call('POST', `/api/v1/admin/accounts/${id}/credits`, {
+        token: admin,
+        body: { amount },
+        headers: { 'Idempotency-Key': 'invoice-7' },
+      });
+    const answers = await Promise.all([credit(2), credit(2), credit(2)]);
+    answers.push(await credit(2));
+    t.strictSame(
+      answers.map(({ status, body }) => [status, body.account.credit]),
+      answers.map(() => [200, '2.00']),
+      'once for a key',
+    );
+    t.equal(answers.filter(({ headers }) => headers.get('idempotent-replayed') === 'true').length, 3);
+    t.equal((await credit(3)).status, 409);
+    t.match(await account(), { credit: '2.00' });
   });
 
   t.test('the number of domains is the plan’s, also when two are added at once', async (t) => {

@@ -125,6 +125,8 @@ t.test('every answer that the reference has is given', async (t) => {
       ['cancelEmail 200'],
       ['cancelEmail 409 conflict'],
       ['rescheduleEmail 409 conflict'],
+      ['addCredit 200', { headers: once }],
+      ['addCredit 409 conflict', { body: { amount: 7 }, headers: once }],
       ['createTemplate 201'],
       ['changeTemplate 200'],
       ['renderTemplate 200', { body: { variables: { ORDER: 1 } } }],

@@ -99,6 +99,8 @@ function Suspension({ account }: { account: Account }) {
 function Change({ account: now, close }: { account: Account; close: () => void }) {
   // What the fields began with.
   const [account] = useState(now);
+  // Whoever saves again after an error adds the same once.
+  const [added] = useState(() => crypto.getRandomValues(new Uint32Array(2)).join('-'));
   const save = useAction(
     async (form: FormData) => {
       const [name = '', plan, amount] = ['name', 'plan', 'amount'].map((field) => String(form.get(field)).trim());
@@ -108,7 +110,12 @@ function Change({ account: now, close }: { account: Account; close: () => void }
         ...(plan === account.plan ? {} : { plan: plan as Account['plan'] }),
       };
       if (Object.keys(changes).length > 0) await api.admin.accounts.update(account.id, changes);
-      if (amount) await api.admin.accounts.addCredit(account.id, { amount: Number(amount) });
+      if (amount)
+        await api.admin.accounts.addCredit(
+          account.id,
+          { amount: Number(amount) },
+          { idempotencyKey: `${added} ${amount}` },
+        );
     },
     'Changed.',
     close,

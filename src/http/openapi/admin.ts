@@ -6,6 +6,7 @@ import { page } from '../validation.ts';
 import { doctorOperation } from './doctor.ts';
 import { accountEmail, besideEmails, listedExample } from './emails.ts';
 import type { Group } from './operation.ts';
+import { keyUsed } from './refusals.ts';
 import { samples } from './samples.ts';
 import { id, integer, list, oneOf, time, total, words } from './schema.ts';
 
@@ -132,6 +133,8 @@ export const adminGroup: Group = {
       summary: 'Top up the credit',
       description: 'Each email past the plan `pro` takes 0.50 from it.',
       access: 'admin',
+      idempotent: true,
+      refusals: [keyUsed],
       params,
       body: { schema: topUp, example: { amount: 25 } },
       answer: answer('It has the credit.', { credit: '50.00' }),

@@ -60,6 +60,14 @@ const standard = {
   unavailable: { status: 503, error: 'unavailable', when: 'The database is away, or there is too much to do at once.' },
 } satisfies Record<string, Refusal>;
 
+/** Of the operations that take an `Idempotency-Key`. */
+export const keyUsed: Refusal = {
+  status: 409,
+  error: 'conflict',
+  when: 'The `Idempotency-Key` was used with another request.',
+  detail: 'the idempotency key was used with another request',
+};
+
 /** Of the operations whose answer is read from the database while it is taken. */
 export const tooManyExports: Refusal = {
   status: 429,

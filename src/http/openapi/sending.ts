@@ -3,7 +3,7 @@ import { mostInBatch, move, releaseRequest, sendQuery } from '../routes/sending.
 import { shownSendRequest } from '../send-request.ts';
 import { contentGone, email, emailExample, source, tlsOutlook } from './emails.ts';
 import type { Group } from './operation.ts';
-import type { Refusal } from './refusals.ts';
+import { keyUsed, type Refusal } from './refusals.ts';
 import { samples } from './samples.ts';
 import { flag, integer, list, oneOf, words } from './schema.ts';
 
@@ -104,13 +104,6 @@ const notVerified: Refusal = {
   error: 'from domain not verified',
   when: "The sender's domain is not verified on this account.",
   detail: 'from: shop.example.com is not a verified domain of this account',
-};
-
-const keyUsed: Refusal = {
-  status: 409,
-  error: 'conflict',
-  when: 'The `Idempotency-Key` was used with another request.',
-  detail: 'the idempotency key was used with another request',
 };
 
 const recipientErased: Refusal = {

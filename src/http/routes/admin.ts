@@ -5,8 +5,10 @@ import * as accounts from '../../core/accounts.ts';
 import * as log from '../../core/email-log.ts';
 import { planNames } from '../../core/plans.ts';
 import { invalidRequest } from '../../errors.ts';
+import type { Account } from '../../generated/prisma/client.ts';
 import { demandAdmin, demandLogin, type Session } from '../auth.ts';
 import { readJson } from '../body.ts';
+import { readIdempotency } from '../idempotency.ts';
 import { allLogsQuery } from '../log-query.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
@@ -87,8 +89,16 @@ export function adminRoutes(router: Router, services: Services): void {
   });
 
   router.post('/admin/accounts/:id/credits', ...operator, async (ctx) => {
-    const { amount } = parse(topUp, await readJson(ctx, bodyLimit));
-    ctx.body = { account: present.account(await accounts.topUp(db, ctx.params.id ?? '', amount)) };
+    const body = await readJson(ctx, bodyLimit);
+    const { amount } = parse(topUp, body);
+    const call = {
+      by: (ctx.state.session as Session).accountId,
+      idempotency: await readIdempotency(ctx, body),
+      respond: (account: Account) => ({ account: present.account(account) }),
+    };
+    const { response, replayed } = await accounts.topUp(db, { id: ctx.params.id ?? '', amount }, call);
+    if (replayed) ctx.set('Idempotent-Replayed', 'true');
+    ctx.body = response;
   });
 
   router.get('/admin/emails', ...operator, async (ctx) => {
