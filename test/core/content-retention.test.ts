@@ -131,12 +131,17 @@ t.test('however many there are, one node does it, in stretches, and reads nothin
   });
   await db.transaction(async (tx) => {
     const here = { ...db, session: (work: (session: typeof tx) => Promise<unknown>) => work(tx) } as Database;
+    const read = async () => {
+      const [row] = await tx.query<{ rows: number }>({
+        text: `SELECT sum(coalesce(idx_tup_fetch, 0) + coalesce(seq_tup_read, 0))::int AS rows FROM pg_stat_xact_user_tables WHERE relname = ANY($1)`,
+        values: [young.map(({ name }) => name)],
+      });
+      return row?.rows;
+    };
+    // What this connection read before is counted as well until the server has been told of it, which is now and then.
+    const before = await read();
     t.strictSame(await pruneContents(here, new Date()), { contents: 1_234, attachments: 0 });
-    const [row] = await tx.query<{ rows: number }>({
-      text: `SELECT sum(coalesce(idx_tup_fetch, 0) + coalesce(seq_tup_read, 0))::int AS rows FROM pg_stat_xact_user_tables WHERE relname = ANY($1)`,
-      values: [young.map(({ name }) => name)],
-    });
-    t.equal(row?.rows, 0, 'rows of this week');
+    t.equal(await read(), before, 'rows of this week');
   });
   t.equal((await kept(db)).length, 2_003);
 });

@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import { access, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -68,7 +67,8 @@ function meant(text: string): { local: string; domain: string } {
 }
 
 t.test('INJ-08, INJ-09: an address is refused, or sent to as it is, at the domain that was looked up', async (t) => {
-  const seed = randomBytes(4).readInt32LE();
+  // Any other may be tried by TEST_SEED.
+  const seed = Number(process.env.TEST_SEED ?? 20261125);
   t.comment(`seed ${seed}`);
   const texts = [
     ...fc.sample(anyAddress, { numRuns: 500, seed }),

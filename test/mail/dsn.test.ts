@@ -1,10 +1,14 @@
+import { spawnSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { judge } from '../../src/core/return-class.ts';
-import { readComplaint } from '../../src/mail/arf.ts';
 import { readNotice } from '../../src/mail/dsn.ts';
 import { least } from '../support/linear.ts';
 import { original } from './bounces/build.ts';
 import { bounces } from './bounces/index.ts';
+import { bombs, readAll } from './notice-bombs.ts';
+
+const bombProgram = fileURLToPath(new URL('notice-bombs.ts', import.meta.url));
 
 const read = (message: Buffer) => {
   const { kind, recipients } = readNotice(message);
@@ -104,75 +108,20 @@ t.test('INJ-13: what is kept of a diagnostic is clean and short', async (t) => {
   t.notMatch(diagnostic, /[\x00-\x1f\x7f]/);
 });
 
-const megabyte = 1024 * 1024;
-const filled = (unit: string, size = megabyte) => unit.repeat(Math.ceil(size / unit.length));
-const plain = (body: string, type = 'text/plain') =>
-  `From: MAILER-DAEMON@x.test\nSubject: Undelivered\nContent-Type: ${type}\n\n${body}`;
-const report = (body: string) =>
-  `Content-Type: multipart/report; boundary=b\n\n--b\nContent-Type: text/plain\n\n${body.slice(0, 70_000)}\n--b\nContent-Type: message/delivery-status\n\n${body}\n--b--`;
-const nested = (deep: number) =>
-  Array.from({ length: deep }, (_, i) => `Content-Type: multipart/mixed; boundary=b${i}\n\n--b${i}\n`).join('');
-
-const bombs: Record<string, string> = {
-  '10,000 nested multiparts': nested(10_000),
-  'a million parts': `Content-Type: multipart/mixed; boundary=b\n\n${filled('--b\n\n', 5 * megabyte)}`,
-  '100,000 headers': `${filled('X-A: b\n', 700_000)}\n`,
-  'a header of 10 MB': `X-A: ${filled('a', 10 * megabyte)}\n\n`,
-  'a header in a million lines': `X-A: b\n${filled(' c\n', 10 * megabyte)}\n`,
-  'the same boundary again and again': filled('Content-Type: multipart/mixed; boundary=b\n\n--b\n'),
-  'a million recipients': report(filled('Final-Recipient: rfc822; a@b.test\nAction: failed\nStatus: 5.1.1\n\n')),
-  'a long diagnostic': report(`Final-Recipient: rfc822; a@b.test\nDiagnostic-Code: smtp; ${filled('550-5.1.1 ')}`),
-  'many failed recipients': `X-Failed-Recipients: ${filled('a@b.test,', 60_000)}\n${plain(filled('a@b.test\n'))}`,
-  'quotes in a parameter': `Content-Type: ${filled('"\\', 60_000)}\n\nx`,
-  ...Object.fromEntries(
-    [
-      '<',
-      '<style>',
-      '<a ',
-      '&#',
-      ' ',
-      '- ',
-      'a@',
-      'a.',
-      '550 ',
-      '550-',
-      '5.',
-      '<<< 550 a\n',
-      ':',
-      'a a ',
-      '\n',
-      '\r',
-      '\0',
-    ]
-      .concat([
-        'mail',
-        'could not ',
-        'connect ',
-        'domain ',
-        'not delivered ',
-        'failed a a ',
-        '=?utf-8?Q?',
-        'a@b.test 550 x\n',
-      ])
-      .flatMap((unit) => [
-        [`text of ${JSON.stringify(unit)}`, plain(filled(unit))],
-        [`HTML of ${JSON.stringify(unit)}`, plain(filled(unit), 'text/html')],
-      ]),
-  ),
-};
-
-t.test('DOS-07: whatever a message is made of, reading it takes little time and memory', async (t) => {
-  for (const [name, text] of Object.entries(bombs)) {
-    const message = Buffer.from(text, 'latin1');
-    const before = process.memoryUsage().rss;
+t.test('DOS-07: whatever a message is made of, reading it takes little time', async (t) => {
+  for (const [name, build] of Object.entries(bombs)) {
+    const message = Buffer.from(build(), 'latin1');
     const { recipients } = readNotice(message);
-    const work = () => {
-      readNotice(message).recipients.map(judge);
-      readComplaint(message);
-    };
-    const ms = await least(work, 1_000, 3);
+    const ms = await least(() => readAll(message), 1_000, 3);
     t.ok(ms < 1_000, `${name}: ${Math.round(ms)} ms`);
-    t.ok(process.memoryUsage().rss - before < 100 * megabyte, `${name}: memory`);
     t.ok(recipients.length <= 100, `${name}: ${recipients.length} recipients`);
   }
+});
+
+t.test('DOS-07: and little memory', async (t) => {
+  // So little that what is only not collected yet does not count.
+  const args = ['--no-warnings', '--max-old-space-size=60', '--max-semi-space-size=1', bombProgram];
+  const { status, stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' });
+  t.equal(status, 0, stderr);
+  t.ok(stdout !== '' && Number(stdout) < 100, `${stdout} MB`);
 });

@@ -40,13 +40,13 @@ export async function isLinear(
 
 /** Of some runs the one that took the least, in ms of processor; one that took no more than `until` is enough. */
 export async function least(work: () => unknown, until: number, runs = 20): Promise<number> {
-  pageMs ??= Math.min(mostOfPage, ...Array.from({ length: 5 }, timeOfPage));
+  const perPage = pageMs();
   let best = Number.POSITIVE_INFINITY;
   for (let run = 0; run < runs && best > until; run += 1) {
     const before = process.resourceUsage();
     await work();
     const { ms, pages } = since(before);
-    best = Math.min(best, Math.max(0, ms - pages * pageMs));
+    best = Math.min(best, Math.max(0, ms - pages * perPage));
   }
   return best;
 }
@@ -55,7 +55,11 @@ export async function least(work: () => unknown, until: number, runs = 20): Prom
  * What a page of new memory takes, in ms of processor. With some virtual machines that is a hundred times what is usual, and a text
  * that needs new memory takes 60 times as long as one that finds place in what is there.
  */
-let pageMs: number | undefined;
+export function pageMs(): number {
+  page ??= Math.min(mostOfPage, ...Array.from({ length: 5 }, timeOfPage));
+  return page;
+}
+let page: number | undefined;
 const mostOfPage = 0.03;
 
 function timeOfPage(): number {
