@@ -70,7 +70,8 @@ interface Route {
 type Outcome = { answer: unknown } | Failure;
 
 /** Not `randomUUID`, which a browser has for pages by https only. */
-const newKey = () => Array.from(crypto.getRandomValues(new Uint32Array(4)), (part) => part.toString(36)).join('-');
+const newKey = () =>
+  Array.from(crypto.getRandomValues(new Uint8Array(16)), (octet) => octet.toString(16).padStart(2, '0')).join('');
 
 /**
  * How operations are called. After a network error, a timeout, or a status that passes, a call is repeated where that
