@@ -13,7 +13,7 @@ import { startScriptedMx } from '../support/mx.ts';
 import { adminPassword, eventually, testEnv } from '../support/node.ts';
 import { freePort } from '../support/ports.ts';
 import { type SendwrightProcess, startSendwright } from '../support/process.ts';
-import { lastWordsOf, makeFolder, makeRole, refusalOf, takePort } from '../support/start.ts';
+import { administer, lastWordsOf, makeFolder, makeRole, refusalOf, takePort } from '../support/start.ts';
 import { nicenessOf } from '../support/threads.ts';
 import { startZone } from '../support/zone.ts';
 
@@ -93,6 +93,10 @@ const isGone = (pid: number) => {
   }
 };
 
+/** Other nodes take those that have ended for dead after half a minute: now they never do, and only who started them can know. */
+const passForAlive = (databaseUrl: string) =>
+  administer([`UPDATE nodes SET seen_at = now() + interval '1 day'`], new URL(databaseUrl).pathname.slice(1));
+
 const post = (app: SendwrightProcess, key: string, subject: string) =>
   app.call('POST', '/api/v1/emails', {
     key,
@@ -104,7 +108,8 @@ t.test('a worker that is killed is replaced, and what it had in the air is known
   const dataDir = await folder(t);
   const port = String(await freePort());
   const all = { ...env, DATA_DIR: dataDir, WORKERS: '2', METRICS_PORT: port };
-  const app = await startSendwright(testEnv(await createDatabase(), all));
+  const databaseUrl = await createDatabase();
+  const app = await startSendwright(testEnv(databaseUrl, all));
   t.teardown(() => app.end('SIGKILL'));
   // One that is slow to answer is left out until the next time.
   await eventually(async () => String(await measured(port)) === '1,2');
@@ -123,14 +128,13 @@ t.test('a worker that is killed is replaced, and what it had in the air is known
   await eventually(async () => received.length === 1);
   const killed = await deliverer(dataDir);
   t.ok(before.includes(killed));
-  const killedAt = Date.now();
   process.kill(killed, 'SIGKILL');
+  await passForAlive(databaseUrl);
   letGo();
   // A request may have gone to the one that was killed.
   const read = async (path = '') =>
     (await app.call('GET', `/api/v1/emails/${id}${path}`, { key }).catch(() => ({ body: {} }))).body;
-  await eventually(async () => (await read()).email?.status === 'sent', 25_000);
-  t.ok(Date.now() - killedAt < 25_000, 'long before others would have taken it for dead');
+  await eventually(async () => (await read()).email?.status === 'sent');
   t.match((await read('/attempts')).attempts, [
     { number: 1, outcome: 'deferred', uncertain: true, phase: 'dot' },
     { number: 2, outcome: 'delivered', uncertain: false },
@@ -153,7 +157,8 @@ t.test('a worker that is killed is replaced, and what it had in the air is known
 t.test('what a worker knew that died while the database was away is written down once it is back', async (t) => {
   const { received, hold, zone, env } = await startReceiver(t);
   const dataDir = await folder(t);
-  const gate = await startGate(await createDatabase());
+  const databaseUrl = await createDatabase();
+  const gate = await startGate(databaseUrl);
   t.teardown(() => gate.close());
   const app = await startSendwright(testEnv(gate.url, { ...env, DATA_DIR: dataDir, WORKERS: '2' }));
   t.teardown(() => app.end('SIGKILL'));
@@ -169,11 +174,12 @@ t.test('what a worker knew that died while the database was away is written down
     return readFileSync(join(dataDir, 'journal', name), 'utf8').includes('"results"');
   });
   process.kill(killed, 'SIGKILL');
+  await passForAlive(databaseUrl);
   await eventually(async () => app.stdout().includes('what a dead worker'));
   gate.set('open');
   const read = async (path = '') =>
     (await app.call('GET', `/api/v1/emails/${id}${path}`, { key }).catch(() => ({ body: {} }))).body;
-  await eventually(async () => (await read()).email?.status === 'sent', 25_000);
+  await eventually(async () => (await read()).email?.status === 'sent');
   t.match((await read('/attempts')).attempts, [{ number: 1, outcome: 'delivered' }]);
   t.same(received, ['taken'], 'and is not sent again');
   await eventually(async () => childrenOf(app.pid).length === 2);
