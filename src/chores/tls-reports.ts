@@ -1,10 +1,11 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import { BatchWriter } from '../batch-writer.ts';
 import { type Clock, systemClock } from '../clock.ts';
 import { keysFor } from '../core/own-signing.ts';
 import { type Claim, claim, lastSettledDay, load, type Outcome, plan, settle } from '../core/tls-reports.ts';
-import { type Database, isValueRefused } from '../db/client.ts';
+import { type Database, isAway } from '../db/client.ts';
 import type { Logger } from '../log.ts';
 import type { Mailbox } from '../mail/address.ts';
 import { type DkimKey, sign } from '../mail/dkim.ts';
@@ -93,21 +94,35 @@ export class TlsReports {
         await settle(this.#db, outcomes, this.#clock.now());
         return () => undefined;
       },
-      isValueRefused,
+      (error) => !isAway(error),
     );
   }
 
-  /** Does all that is due. */
+  /** Does all that is due, and what becomes due meanwhile: one that takes its time holds up no other. */
   async round(): Promise<void> {
+    const lookUps = new Set<Promise<void>>();
+    const sendings = new Set<Promise<void>>();
+    const underWay = () => [...lookUps, ...sendings];
+    try {
+      for (;;) {
+        await this.#planDays();
+        for (const one of await this.#claim('look-up', lookUpsAtOnce - lookUps.size)) track(lookUps, this.#lookUp(one));
+        const claims = await this.#claim('sending', reportsAtOnce - sendings.size);
+        for (const sending of await this.#sendAll(claims)) track(sendings, sending);
+        this.#transport.tlsResults.take();
+        if (underWay().length === 0) return;
+        await firstOf(underWay());
+      }
+    } finally {
+      await Promise.all(underWay());
+    }
+  }
+
+  async #planDays(): Promise<void> {
     const now = this.#clock.now();
     const until = lastSettledDay(now);
     if (until !== this.#plannedUntil) await plan(this.#db, this.#options.spreadMs ?? usualSpreadMs, now);
     this.#plannedUntil = until;
-    await this.#each('look-up', lookUpsAtOnce, async (claims) => {
-      await Promise.all(claims.map((one) => this.#lookUp(one)));
-    });
-    await this.#each('sending', reportsAtOnce, (claims) => this.#sendAll(claims));
-    this.#transport.tlsResults.take();
   }
 
   /** Ends what is under way, which another node or the next start goes on with. */
@@ -116,16 +131,9 @@ export class TlsReports {
     this.#stop.abort();
   }
 
-  async #each(
-    kind: Parameters<typeof claim>[1],
-    atOnce: number,
-    work: (claims: Claim[]) => Promise<void>,
-  ): Promise<void> {
-    while (!this.#stop.signal.aborted) {
-      const claims = await claim(this.#db, kind, atOnce, this.#clock.now());
-      await work(claims);
-      if (claims.length < atOnce) return;
-    }
+  async #claim(kind: Parameters<typeof claim>[1], room: number): Promise<Claim[]> {
+    if (room <= 0 || this.#stop.signal.aborted) return [];
+    return claim(this.#db, kind, room, this.#clock.now());
   }
 
   async #lookUp(one: Claim): Promise<void> {
@@ -136,8 +144,9 @@ export class TlsReports {
     else await this.#writer.add({ claim: one, state: 'done', nextTryAt: null, error: null, uris: found.uris });
   }
 
-  async #sendAll(claims: Claim[]): Promise<void> {
-    if (claims.length === 0) return;
+  /** Begins to send them. */
+  async #sendAll(claims: Claim[]): Promise<Promise<void>[]> {
+    if (claims.length === 0) return [];
     const { contact, keyring } = this.#options;
     const policiesOf = await load(this.#db, claims);
     let found: Promise<DkimKey[]> | undefined;
@@ -146,17 +155,15 @@ export class TlsReports {
       found ??= keysFor(this.#db, keyring, submitterOf({ contact }));
       return found;
     };
-    await Promise.all(
-      claims.map(async (one) => {
-        const refusal = await this.#send(one, policiesOf(one), keys).catch((error: Error): Refusal => {
-          this.#options.log.error({ ...about(one), error: error.stack }, 'a TLS report could not be made');
-          return { reason: 'it could not be made; the log of the server says why', final: false };
-        });
-        if (refusal !== null) return this.#failed(one, refusal);
-        this.#options.log.info(about(one), 'a TLS report was sent');
-        await this.#writer.add({ claim: one, state: 'done', nextTryAt: null, error: null, uris: [] });
-      }),
-    );
+    return claims.map(async (one) => {
+      const refusal = await this.#send(one, policiesOf(one), keys).catch((error: Error): Refusal => {
+        this.#options.log.error({ ...about(one), error: error.stack }, 'a TLS report could not be made');
+        return { reason: 'it could not be made; the log of the server says why', final: false };
+      });
+      if (refusal !== null) return this.#failed(one, refusal);
+      this.#options.log.info(about(one), 'a TLS report was sent');
+      await this.#writer.add({ claim: one, state: 'done', nextTryAt: null, error: null, uris: [] });
+    });
   }
 
   async #send(one: Claim, policies: ReportedPolicy[], keys: () => Promise<DkimKey[]>): Promise<Refusal | null> {
@@ -228,6 +235,19 @@ export class TlsReports {
     const state = again ? 'waiting' : 'failed';
     await this.#writer.add({ claim: one, state, nextTryAt: again ? next : null, error: reason, uris: [] });
   }
+}
+
+/** Remembers the work until it is over. */
+function track(underWay: Set<Promise<void>>, work: Promise<void>): void {
+  const tracked = work.finally(() => underWay.delete(tracked));
+  underWay.add(tracked);
+}
+
+/** Until one of them is over, or others may have become due. */
+async function firstOf(works: Promise<void>[]): Promise<void> {
+  const over = new AbortController();
+  const pause = sleep(roundMs, undefined, { ref: false, signal: over.signal }).catch(() => undefined);
+  await Promise.race([...works, pause]).finally(() => over.abort());
 }
 
 const about = ({ day, domain, uri }: Claim) => ({ day, domain, uri });

@@ -207,8 +207,3 @@ export function isAway(error: unknown): boolean {
   if (causes.some((at) => tooMuch.has(codeOf(at)) || isSilence(at))) return false;
   return isUnavailable(error) || causes.some((at) => /after calling end on the pool/.test(at.message));
 }
-
-/** Whether the database refused a value itself (SQLSTATE class 22): the same statement with it will never succeed, and others may. */
-export function isValueRefused(error: unknown): boolean {
-  return [...causesOf(error)].some((at) => /^22[0-9A-Z]{3}$/.test(codeOf(at)));
-}

@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
 import t from 'tap';
 import { claim } from '../../src/core/tls-reports.ts';
 import { forgetOld, record } from '../../src/core/tls-results.ts';
@@ -7,6 +9,7 @@ import { TlsPolicies } from '../../src/smtp/tls-policies.ts';
 import { TlsResults } from '../../src/smtp/tls-results.ts';
 import { createTransport } from '../../src/smtp/transport.ts';
 import { startSink } from '../support/mx.ts';
+import { eventually } from '../support/node.ts';
 import { startReportHost } from '../support/report-host.ts';
 import { addResults, contact, day, keepingLog, startScene } from './scene.ts';
 
@@ -136,6 +139,51 @@ t.test('several nodes at once send each report once', async (t) => {
   t.equal(got.length, 50);
   t.equal(new Set(got).size, 50, 'at each of the places');
   t.ok((await tasks()).every(({ state, tries }) => state === 'done' && tries === 1));
+});
+
+t.test('a place that says nothing holds up no other report, nor does a name server that says nothing', async (t) => {
+  const host = await startReportHost(t);
+  const open = new Set<Socket>();
+  const silent = createServer((socket) => void open.add(socket.on('error', () => {})));
+  silent.listen(0, '127.0.0.1');
+  await once(silent, 'listening');
+  t.teardown(async () => {
+    for (const socket of open) socket.destroy();
+    silent.close();
+    await once(silent, 'close');
+  });
+  const domains = Array.from({ length: 25 }, (_, at) => `d${at}.test`);
+  const record = `v=TLSRPTv1; rua=${host.url}`;
+  const { db, zone, clock, node, tasks } = await startScene(
+    t,
+    Object.fromEntries(domains.map((each) => [each, [record]])),
+  );
+  await addResults(db, [...domains, 'silent.test', 'unnamed.test']);
+  await db.query({
+    text: `INSERT INTO tls_reports (day, domain, uri, next_try_at)
+           VALUES ($1, 'silent.test', $2, $3::timestamptz - interval '1 minute'), ($1, 'unnamed.test', '', $3::timestamptz - interval '1 minute')`,
+    values: [day, `https://reports.test:${(silent.address() as AddressInfo).port}/`, clock.now()],
+  });
+  const answered = Promise.withResolvers<void>();
+  const resolveTxt = async (name: string) => {
+    if (name.endsWith('unnamed.test')) await answered.promise;
+    return zone.resolver.resolveTxt(name);
+  };
+  const reports = node({}, { resolver: { ...zone.resolver, resolveTxt } });
+  const round = reports.round();
+  await eventually(async () => (await tasks()).filter(({ state }) => state === 'done').length === 25);
+  t.match(
+    (await tasks()).filter(({ domain }) => domain === 'silent.test'),
+    [{ state: 'waiting', tries: 1, last_error: null }],
+    'which it still waits for',
+  );
+  answered.resolve();
+  for (const socket of open) socket.destroy();
+  await round;
+  t.match(
+    (await tasks()).filter(({ domain }) => domain === 'silent.test'),
+    [{ state: 'waiting', last_error: String }],
+  );
 });
 
 t.test('what a dead node had claimed is sent once its claim is over', async (t) => {
