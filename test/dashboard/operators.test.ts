@@ -73,6 +73,31 @@ t.test('what operators see', inBrowser, async (t) => {
     t.strictSame(complaints, []);
   });
 
+  t.test('what is to be pasted is copied on pages by http as well, which have no clipboard', async (t) => {
+    const { page, context, complaints } = await view(t, node, '/settings');
+    await context.grantPermissions([]);
+    await page.evaluate('void Object.defineProperty(navigator, "clipboard", { value: undefined })');
+    await go(page, '/domains');
+    await page.getByRole('link', { name: 'example.test' }).click();
+    const copy = page.getByRole('button', { name: 'Copy the value' }).first();
+    await copy.click();
+    await page.getByRole('tooltip', { name: 'Copied' }).waitFor();
+    t.equal(await page.evaluate('document.activeElement.getAttribute("aria-label")'), 'Copy the value');
+    t.equal(await page.locator('textarea').count(), 0);
+    await go(page, '/suppressions');
+    const search = page.getByRole('textbox').first();
+    await search.focus();
+    await page.keyboard.press('Control+V');
+    t.match(await search.inputValue(), /^v=DKIM1|^v=spf1|^sendwright/);
+    // A page that may not copy at all.
+    await go(page, '/domains');
+    await page.getByRole('link', { name: 'example.test' }).click();
+    await page.evaluate('document.execCommand = () => false');
+    await page.getByRole('button', { name: 'Copy the value' }).first().click();
+    await page.getByText('does not let this page copy').waitFor();
+    t.strictSame(complaints, []);
+  });
+
   t.test('when the hold is over it says no more', async (t) => {
     await node.db.query({ text: 'DELETE FROM service_hold' });
     const { page } = await view(t, node, '/overview');

@@ -3,6 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { useLocation, useParams } from 'wouter';
 import type { EmailWithRecipients, Explanation } from '../../client/index.ts';
 import { api, CannotBeDone, isUnshown, whileThere } from '../api.ts';
+import { copyText } from '../clipboard.ts';
 import { sameEmail, whyNoCall } from '../commands.ts';
 import { forPeople, shownSubject, whatBecame } from '../format.ts';
 import { Confirmed, tell, useAction } from '../parts/action.tsx';
@@ -89,7 +90,7 @@ function EmailActions({ email, held }: { email: EmailWithRecipients; held: boole
     const lack = whyNoCall(email, content);
     if (lack) throw new CannotBeDone(lack);
     const to = email.recipients.filter(({ kind }) => kind === 'to').map(({ address }) => address);
-    await navigator.clipboard.writeText(sameEmail(service.base_url, to, email, content));
+    await copyText(sameEmail(service.base_url, to, email, content));
     tell('Copied as curl: put your key into it.');
   }, null);
   const waits = email.status === 'queued' && email.scheduled_at && new Date(email.scheduled_at) > new Date();

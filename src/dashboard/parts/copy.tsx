@@ -1,13 +1,23 @@
 import { ActionIcon, Tooltip } from '@mantine/core';
-import { useClipboard } from '@mantine/hooks';
+import { useEffect, useState } from 'react';
+import { copyText } from '../clipboard.ts';
 import { Icon } from '../icons.tsx';
+import { tellFailure } from './action.tsx';
+
+const shownMs = 1_500;
 
 /** @param what names it, for those who do not see what it stands beside */
 export function Copy({ text, what }: { text: string; what: string }) {
-  const { copied, copy } = useClipboard({ timeout: 1_500 });
+  const [copied, setCopied] = useState(false);
+  const copy = () => copyText(text).then(() => setCopied(true), tellFailure);
+  useEffect(() => {
+    if (!copied) return;
+    const shown = setTimeout(() => setCopied(false), shownMs);
+    return () => clearTimeout(shown);
+  }, [copied]);
   return (
     <Tooltip label={copied ? 'Copied' : `Copy ${what}`}>
-      <ActionIcon size="sm" aria-label={`Copy ${what}`} onClick={() => copy(text)}>
+      <ActionIcon size="sm" aria-label={`Copy ${what}`} onClick={copy}>
         <Icon name={copied ? 'check' : 'copy'} size={14} />
       </ActionIcon>
     </Tooltip>
