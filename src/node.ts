@@ -6,10 +6,12 @@ import type { Config } from './config.ts';
 import { ensureAdmin, giveFirstPassword } from './core/accounts.ts';
 import { FreshBodies } from './core/fresh-bodies.ts';
 import * as hold from './core/hold.ts';
+import { tellHeld } from './core/nodes.ts';
 import { watchDepth } from './core/queue-depth.ts';
 import type { Surroundings } from './core/record-checks.ts';
 import { tokenKeys as readTokenKeys, type TokenKeys } from './core/service-secrets.ts';
 import { record as recordTlsResults } from './core/tls-results.ts';
+import { Unanswered } from './core/unanswered.ts';
 import { openDatabase } from './database.ts';
 import type { Database } from './db/client.ts';
 import { tellTime } from './db/clocks.ts';
@@ -135,7 +137,7 @@ async function bringUp(config: Config, foundation: Foundation, stops: Stops): Pr
   const providers = await readProviders(config.providersFile);
   const makesCalls = config.roles.has('mta') || config.roles.has('webhooks');
   const { siblings } = foundation;
-  const lease = new Lease(db, log, [...config.roles], siblings?.tellName);
+  const lease = new Lease(db, log, [...config.roles], siblings?.tellName, tellHeld(log, queue));
   if (!siblings) {
     await recoverJournals(config, foundation, { db, queue });
     if (config.startOnHold) await hold.begin(db);
@@ -309,6 +311,7 @@ function startDelivery(parts: Parts, providers: readonly Provider[], stops: Stop
     lease,
     clock: lease.clock,
     journal,
+    unanswered: new Unanswered(db),
     policy: retryPolicy(config),
     returnPath,
     log,

@@ -43,10 +43,11 @@ export async function startWorkers(
   const connections = { pool: poolOfFirst, needed: connectionsOf(config.workers) };
   const opened = await openDatabase({ ...foundation, allowUnsafe: config.allowUnsafeDatabase, connections }, stops);
   const { db } = opened;
+  const witness = nodes.tellHeld(log, opened.queue);
   const admin = await prepareAdmin(db, config.admin);
   await recoverJournals(config, foundation, opened);
   if (config.startOnHold) await hold.begin(db);
-  if (foundation.alone) await nodes.buryAll(db, nodes.tellHeld(log));
+  if (foundation.alone) await nodes.buryAll(db, witness);
   const ground: ToWorker = {
     kind: 'ground',
     databaseUrl: named(databaseUrl),
@@ -55,7 +56,7 @@ export async function startWorkers(
   };
   const makeUpFor = async (names: string[]) => {
     await recoverJournals(config, { alone: false, log }, opened);
-    for (const name of names) await nodes.bury(db, name, nodes.tellHeld(log));
+    for (const name of names) await nodes.bury(db, name, witness);
   };
   const workers = new Workers({ ground, makeUpFor, log });
   stops.push(() => workers.stop());

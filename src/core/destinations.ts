@@ -47,6 +47,9 @@ export const dueNow = `least((SELECT since FROM service_hold), ${dueFromNow})`;
 /** What `recipients.waiting_for` says while this name is paused: resuming finds them by it. */
 export const waitingForPause = (name: string) => `paused: ${name}`;
 
+/** The same of one that a node is sending, and may have sent; see `unanswered.ts`. */
+export const unansweredNote = 'the answer to the whole message';
+
 /**
  * Adds to what this node said before, or replaces it.
  *
@@ -215,7 +218,7 @@ async function stand<Row>(
               GROUP BY 1, 2),
            by_site AS (SELECT coalesce(s.site, a.destination) AS site, a.* FROM alike a LEFT JOIN sites s USING (destination)),
            reasons AS (
-             SELECT DISTINCT ON (site) site, waiting_for FROM by_site WHERE waiting_for IS NOT NULL
+             SELECT DISTINCT ON (site) site, waiting_for FROM by_site WHERE waiting_for <> '${unansweredNote}'
               GROUP BY site, waiting_for ORDER BY site, sum(queued + deferred) DESC, waiting_for),
            waiting AS (
              SELECT site, sum(queued)::int AS queued, sum(deferred)::int AS deferred, min(next_attempt_at) AS next_attempt_at,

@@ -1,8 +1,10 @@
 import type { Database, Sql } from '../db/client.ts';
 import type { Logger } from '../log.ts';
-import { letGo } from '../queue.ts';
+import { letGo, type Queue } from '../queue.ts';
 import { pausedUntil } from './destinations.ts';
 import { crashedNote } from './held.ts';
+import type { Settled } from './settlement.ts';
+import { holdUnanswered, tellUnanswered } from './unanswered.ts';
 
 /** A node not seen for this long is dead, and what it had claimed is free. */
 export const deadAfterMs = 30_000;
@@ -16,15 +18,22 @@ const suspectAfter = 3;
 /** After so many it is held until somebody decides: it may be what ends them. */
 const heldAfter = 20;
 
-/** Told of each recipient that is held from now on, as processes ended while they had it. */
-type OnHeld = (held: { emailId: string; crashes: number }) => void;
-const nobody: OnHeld = () => undefined;
+/** Told of the recipients that are held from now on. */
+export interface Witness {
+  /** One that processes ended with while they had it. */
+  crashed(held: { emailId: string; crashes: number }): void;
+  /** Those that may have got the message of a node that is gone; part of the transaction. */
+  unanswered(tx: Sql, held: Settled[]): Promise<void>;
+}
 
-/** Reports them to whoever runs the service. */
-export const tellHeld =
-  (log: Logger): OnHeld =>
-  (held) =>
-    log.error(held, 'a recipient of this email is held: a process ended each time that it had it in hand');
+const nobody: Witness = { crashed: () => undefined, unanswered: async () => undefined };
+
+/** Reports them to whoever runs the service, and what subscribers want to know of to those. */
+export const tellHeld = (log: Logger, queue: Queue): Witness => ({
+  crashed: (held) =>
+    log.error(held, 'a recipient of this email is held: a process ended each time that it had it in hand'),
+  unanswered: (tx, held) => tellUnanswered(tx, queue, held),
+});
 
 /**
  * Puts this process on the list of nodes.
@@ -36,10 +45,10 @@ export async function register(
   db: Database,
   node: { id: string; hostname: string; roles: string[] },
   alone: boolean,
-  onHeld = nobody,
+  witness = nobody,
 ): Promise<void> {
   await db.transaction(async (tx) => {
-    await removeAndFree(tx, alone ? 0 : surelyDeadAfterMs, onHeld);
+    await removeAndFree(tx, alone ? 0 : surelyDeadAfterMs, witness);
     await tx.query({
       text: 'INSERT INTO nodes (id, hostname, roles) VALUES ($1, $2, $3)',
       values: [node.id, node.hostname, node.roles],
@@ -73,8 +82,8 @@ export async function beat(
  * Takes those off the list that have not said for long that they are alive, and frees what they held. It may wait for others who have
  * hold of that, and fail for it: never as a part of what keeps the living alive.
  */
-export async function buryDead(db: Database, onHeld = nobody): Promise<void> {
-  await db.transaction((tx) => removeAndFree(tx, deadAfterMs, onHeld));
+export async function buryDead(db: Database, witness = nobody): Promise<void> {
+  await db.transaction((tx) => removeAndFree(tx, deadAfterMs, witness));
 }
 
 /** Whether a node that delivers mail was seen lately. */
@@ -87,27 +96,29 @@ export async function someoneDelivers(db: Database): Promise<boolean> {
 }
 
 /** Takes all nodes off the list, where none can be running; what they held is free. */
-export async function buryAll(db: Database, onHeld = nobody): Promise<void> {
-  await db.transaction((tx) => removeAndFree(tx, 0, onHeld));
+export async function buryAll(db: Database, witness = nobody): Promise<void> {
+  await db.transaction((tx) => removeAndFree(tx, 0, witness));
 }
 
 /** Takes this node off the list; anything it still holds becomes due for the others. */
-export async function retire(db: Database, nodeId: string): Promise<void> {
+export async function retire(db: Database, nodeId: string, witness = nobody): Promise<void> {
   await db.transaction(async (tx) => {
     await tx.query({ text: 'DELETE FROM nodes WHERE id = $1', values: [nodeId] });
+    // What could not be written down before it stopped.
+    await holdMaybeSent(tx, [nodeId], witness);
     for (const table of ['recipients', 'webhook_deliveries'] as const) await free(tx, table, [nodeId], letGo);
   });
 }
 
 /** The same of one that is known to be dead. */
-export async function bury(db: Database, nodeId: string, onHeld = nobody): Promise<void> {
+export async function bury(db: Database, nodeId: string, witness = nobody): Promise<void> {
   await db.transaction(async (tx) => {
     await tx.query({ text: 'DELETE FROM nodes WHERE id = $1', values: [nodeId] });
-    await freeOfDead(tx, [nodeId], onHeld);
+    await freeOfDead(tx, [nodeId], witness);
   });
 }
 
-async function removeAndFree(tx: Sql, unseenForMs: number, onHeld: OnHeld): Promise<void> {
+async function removeAndFree(tx: Sql, unseenForMs: number, witness: Witness): Promise<void> {
   const dead = await tx.query<{ id: string }>({
     text: `DELETE FROM nodes WHERE seen_at < now() - make_interval(secs => $1) OR $1 = 0 RETURNING id`,
     values: [unseenForMs / 1000],
@@ -116,15 +127,21 @@ async function removeAndFree(tx: Sql, unseenForMs: number, onHeld: OnHeld): Prom
     await freeOfDead(
       tx,
       dead.map((node) => node.id),
-      onHeld,
+      witness,
     );
+}
+
+async function holdMaybeSent(tx: Sql, nodeIds: string[], witness: Witness): Promise<void> {
+  const held = await holdUnanswered(tx, nodeIds);
+  if (held.length > 0) await witness.unanswered(tx, held);
 }
 
 /**
  * One message may be what ended them, and would end every process that takes it, for ever. Which one it is nobody knows:
  * those that were in hand again and again are taken one by one, and whose turn it is each time is held.
  */
-async function freeOfDead(tx: Sql, nodeIds: string[], onHeld: OnHeld): Promise<void> {
+async function freeOfDead(tx: Sql, nodeIds: string[], witness: Witness): Promise<void> {
+  await holdMaybeSent(tx, nodeIds, witness);
   const until = `'${pausedUntil.toISOString()}'::timestamptz`;
   const counted = `${letGo}, crashes = crashes + 1,
                 next_attempt_at = CASE WHEN crashes + 1 >= ${heldAfter} THEN ${until}
@@ -138,7 +155,7 @@ async function freeOfDead(tx: Sql, nodeIds: string[], onHeld: OnHeld): Promise<v
     counted,
     'email_id, crashes',
   );
-  for (const { email_id: emailId, crashes } of freed) if (crashes >= heldAfter) onHeld({ emailId, crashes });
+  for (const { email_id: emailId, crashes } of freed) if (crashes >= heldAfter) witness.crashed({ emailId, crashes });
   await free(tx, 'webhook_deliveries', nodeIds, letGo);
 }
 

@@ -212,7 +212,7 @@ export async function settleAs(
 }
 
 /** One recipient that was settled. */
-interface Settled {
+export interface Settled {
   account_id: string;
   email_id: string;
   address: string;
@@ -220,6 +220,15 @@ interface Settled {
   attempts: number;
   last_response: string;
   uncertain: boolean;
+}
+
+/**
+ * Tells of recipients that were put off elsewhere, as `settle` does of those that it puts off itself.
+ *
+ * @returns as `settle` does
+ */
+export async function tellOf(tx: Sql, queue: Queue, deferred: Settled[]): Promise<number> {
+  return emitAbout(tx, queue, eventsOf(deferred, new Map(), new Date()));
 }
 
 /** An email of which the last recipient was settled, and what it came to. */

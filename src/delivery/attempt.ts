@@ -7,6 +7,7 @@ import type { OutgoingEmail } from '../core/outgoing.ts';
 import type { Claim } from '../core/recipients.ts';
 import type { AttemptRow, Settlement } from '../core/settlement.ts';
 import { suppressible } from '../core/suppressions.ts';
+import type { Unanswered } from '../core/unanswered.ts';
 import type { Logger } from '../log.ts';
 import { createReturnPath } from '../mail/token.ts';
 import type { Metrics } from '../metrics.ts';
@@ -48,6 +49,8 @@ export interface AttemptTools {
   /** Says when it is now that times are named; see `DatabaseClock`. */
   clock: Clock;
   journal: Journal;
+  /** Where it is noted of emails that are to be held when nobody knows whether they arrived. */
+  unanswered: Pick<Unanswered, 'note'>;
   policy: RetryPolicy;
   returnPath: { key: Buffer; host: string };
   log: Logger;
@@ -191,7 +194,7 @@ async function deliverCopy(
       message,
       tls: email.tls,
       beforeDot: async (accepted, session) => {
-        if (!mayGoOn()) return false;
+        if (!mayGoOn() || !(await noteIfHeld(tools, claim, email, accepted))) return false;
         await tools.journal.dot(claim, accepted, session);
         return mayGoOn();
       },
@@ -202,6 +205,21 @@ async function deliverCopy(
       signal,
     }),
   );
+}
+
+/** @returns false: the final dot must not be written, as nobody else would know of it */
+async function noteIfHeld(
+  { unanswered, log }: AttemptTools,
+  claim: Claim,
+  email: OutgoingEmail,
+  accepted: string[],
+): Promise<boolean> {
+  if (email.onUncertain !== 'hold') return true;
+  return unanswered.note(claim, accepted).catch((error: Error) => {
+    const fields = { emailId: email.id, error: error.message };
+    log.warn(fields, 'an email is not sent now: it could not be noted that it may have arrived');
+    return false;
+  });
 }
 
 const isSuppressed = (email: Partial<OutgoingEmail> | undefined, address: string) =>

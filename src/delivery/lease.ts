@@ -42,6 +42,7 @@ export class Lease {
   readonly #log: Logger;
   readonly #roles: string[];
   readonly #tellName: (nodeId: string) => void;
+  readonly #witness: nodes.Witness | undefined;
   #nodeId = newId();
   #senders = 1;
   #onHold = false;
@@ -54,12 +55,22 @@ export class Lease {
   /** Heard with each beat. */
   readonly clock = new DatabaseClock();
 
-  /** @param tellName told each name before it is used */
-  constructor(db: Database, log: Logger, roles: string[], tellName: (nodeId: string) => void = () => undefined) {
+  /**
+   * @param tellName told each name before it is used
+   * @param witness told of what is held as a node was gone
+   */
+  constructor(
+    db: Database,
+    log: Logger,
+    roles: string[],
+    tellName: (nodeId: string) => void = () => undefined,
+    witness?: nodes.Witness,
+  ) {
     this.#db = db;
     this.#log = log;
     this.#roles = roles;
     this.#tellName = tellName;
+    this.#witness = witness;
   }
 
   /** The name under which claims are made now. It changes when the lease was lost and taken anew. */
@@ -100,14 +111,14 @@ export class Lease {
     clearInterval(this.#timer);
     await this.#beating;
     this.#renewed = never;
-    await nodes.retire(this.#db, this.#nodeId);
+    await nodes.retire(this.#db, this.#nodeId, this.#witness);
   }
 
   async #register(alone: boolean): Promise<void> {
     this.#tellName(this.#nodeId);
     const at = { wall: Date.now(), monotonic: performance.now() };
     const node = { id: this.#nodeId, hostname: hostname(), roles: this.#roles };
-    await nodes.register(this.#db, node, alone, nodes.tellHeld(this.#log));
+    await nodes.register(this.#db, node, alone, this.#witness);
     this.#onHold = (await hold.find(this.#db)) !== null;
     this.#renewed = at;
   }
@@ -140,7 +151,7 @@ export class Lease {
   }
 
   async #buryDead(): Promise<void> {
-    await nodes.buryDead(this.#db, nodes.tellHeld(this.#log)).catch((error: Error) => {
+    await nodes.buryDead(this.#db, this.#witness).catch((error: Error) => {
       this.#log.warn({ error: error.message }, 'nodes that died could not be taken off the list; trying again');
     });
   }

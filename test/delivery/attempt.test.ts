@@ -7,6 +7,7 @@ import { sealContext } from '../../src/core/domains.ts';
 import * as nodes from '../../src/core/nodes.ts';
 import type { OutgoingEmail } from '../../src/core/outgoing.ts';
 import type { Claim } from '../../src/core/recipients.ts';
+import { Unanswered } from '../../src/core/unanswered.ts';
 import type { Database } from '../../src/db/client.ts';
 import { attempt, withoutRoom } from '../../src/delivery/attempt.ts';
 import { Journal } from '../../src/delivery/journal.ts';
@@ -41,10 +42,12 @@ function emailOf(): OutgoingEmail {
 interface Mishap {
   beforeData?: (db: Database, lease: Lease) => Promise<void>;
   beforeDot?: (lease: Lease) => Promise<void>;
+  /** What the email asks for; its claim stands in no row. */
+  onUncertain?: OutgoingEmail['onUncertain'];
 }
 
 /** An attempt of a node that lives, to a server that takes everything, and what the server heard after DATA. */
-async function tryOnce(t: Test, db: Database, { beforeData, beforeDot }: Mishap) {
+async function tryOnce(t: Test, db: Database, { beforeData, beforeDot, onUncertain = 'retry' }: Mishap) {
   const lease = new Lease(db, silentLog, ['mta']);
   await lease.start(false);
   t.teardown(() => lease.stop());
@@ -77,16 +80,22 @@ async function tryOnce(t: Test, db: Database, { beforeData, beforeDot }: Mishap)
   const tools = {
     ...{ transport, lease, clock: lease.clock, journal, log: silentLog, metrics: new Metrics() },
     messages: new MessageBuilder(keyring),
+    unanswered: new Unanswered(db),
     policy: { scheduleMs: [60_000], forMs: 3_600_000 },
     returnPath: { key: randomBytes(32), host: 'out.test' },
   };
   const { signal } = new AbortController();
-  const made = await attempt(tools, claim, emailOf(), {
-    site: { perConnection: null },
-    remark: null,
-    source: null,
-    signal,
-  });
+  const made = await attempt(
+    tools,
+    claim,
+    { ...emailOf(), onUncertain },
+    {
+      site: { perConnection: null },
+      remark: null,
+      source: null,
+      signal,
+    },
+  );
   const noted = readdirSync(folder).map((name) => readFileSync(join(folder, name), 'utf8').trim().split('\n').length);
   journal.close();
   return { ...made, content, noted };
@@ -94,7 +103,7 @@ async function tryOnce(t: Test, db: Database, { beforeData, beforeDot }: Mishap)
 
 t.test('a node whose claims were given to others writes no final dot: QUE-07', async (t) => {
   const db = await openDatabase(t);
-  const [living, buried, over, late] = await Promise.all([
+  const [living, buried, over, late, freed] = await Promise.all([
     tryOnce(t, db, {}),
     tryOnce(t, db, {
       // As another node does with one that was frozen; that one hears of it with its next beat, and takes another name.
@@ -106,6 +115,7 @@ t.test('a node whose claims were given to others writes no final dot: QUE-07', a
     }),
     tryOnce(t, db, { beforeData: (_, lease) => lease.stop() }),
     tryOnce(t, db, { beforeDot: (lease) => lease.stop() }),
+    tryOnce(t, db, { onUncertain: 'hold' }),
   ]);
   t.match(living, { settlements: [{ status: 'delivered' }], content: /\r\n\.\r\n$/ });
   const said = 'This server lost its right to send the message before the message ended, and did not end it.';
@@ -113,6 +123,7 @@ t.test('a node whose claims were given to others writes no final dot: QUE-07', a
     ['taken for dead, and back under a new name', buried, []],
     ['away for too long', over, []],
     ['away for too long in the moment after it had looked', late, [1]],
+    ['not noted for those who would free the claim', freed, []],
   ] as const) {
     t.match(settlements, [{ status: 'deferred', lastResponse: said, uncertain: false }], what);
     t.equal(content, '', what);
@@ -156,6 +167,7 @@ async function tryFor(
   const tools = {
     ...{ transport, lease, clock, journal, messages, policy, log: silentLog, metrics: new Metrics() },
     returnPath: { key: randomBytes(32), host: 'out.test' },
+    unanswered: { note: () => Promise.reject(new Error('a statement for an email that does not ask for it')) },
   };
   const how = { site: { perConnection: null }, remark: null, source: null, signal: new AbortController().signal };
   return { ...(await attempt(tools, claim, email, how)), asked, claim, tools };

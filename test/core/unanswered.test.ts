@@ -1,0 +1,83 @@
+import t, { type Test } from 'tap';
+import * as nodes from '../../src/core/nodes.ts';
+import { type Claim, claim, release } from '../../src/core/recipients.ts';
+import { type Settlement, settle } from '../../src/core/settlement.ts';
+import { Unanswered } from '../../src/core/unanswered.ts';
+import { newId } from '../../src/ids.ts';
+import { silentLog } from '../../src/log.ts';
+import { accept, requestOf } from '../support/accept.ts';
+import { buildAccount, buildVerifiedDomain, holderOf } from '../support/build.ts';
+import { openQueue } from '../support/db.ts';
+
+/** A node that has an email to these addresses in hand. */
+async function prepare(t: Test, to: string[]) {
+  const { db, queue } = await openQueue(t);
+  const account = await buildAccount(db);
+  const { domain } = await buildVerifiedDomain(db, account.id, Buffer.alloc(32));
+  const request = requestOf(`s@${domain}`, to, { onUncertain: 'hold' });
+  await accept(db, queue, holderOf(account), [request]);
+  const nodeId = newId();
+  await nodes.register(db, { id: nodeId, hostname: 'test', roles: [] }, false);
+  const [held] = await db.transaction(async (tx) => claim(tx, nodeId, await queue.take(tx, 100, [])));
+  const rows = async () => {
+    const recipients = await db.prisma.recipient.findMany({ orderBy: { position: 'asc' } });
+    return recipients.map(({ status, attempts, waitingFor, claimedBy }) => [status, attempts, waitingFor, claimedBy]);
+  };
+  return { db, queue, nodeId, held: held as Claim, unanswered: new Unanswered(db), rows };
+}
+
+const heldNote = 'held: it may have been delivered';
+
+t.test('of a node that died those are held whose dot may have been written, and no other', async (t) => {
+  const { db, queue, nodeId, held, unanswered, rows } = await prepare(t, ['a@a.test', 'b@a.test', 'c@a.test']);
+  t.ok(await unanswered.note(held, ['c@a.test', 'a@a.test']));
+  await nodes.bury(db, nodeId, nodes.tellHeld(silentLog, queue));
+  t.same(await rows(), [
+    ['deferred', 1, heldNote, null],
+    ['queued', 0, null, null],
+    ['deferred', 1, heldNote, null],
+  ]);
+  t.notOk(await unanswered.note(held, ['b@a.test']), 'from then on it may write none');
+  t.notOk(await unanswered.note(held, ['a@a.test']));
+  const late = { ...held, nodeId, emailId: held.emailId, position: 0, status: 'delivered', attempts: 1 } as const;
+  const outcome = {
+    nextAttemptAt: null,
+    waitingFor: null,
+    uncertain: false,
+    lastResponse: '250 taken',
+    suppress: null,
+  };
+  await db.transaction((tx) => settle(tx, queue, [{ ...late, ...outcome }], []));
+  t.match((await rows())[0], ['delivered', 1, null, null], 'that it was taken is true whoever says it later');
+});
+
+t.test('what was written down of the attempt takes the place of the note', async (t) => {
+  const { db, queue, nodeId, held, unanswered, rows } = await prepare(t, ['a@a.test', 'b@a.test']);
+  t.ok(await unanswered.note(held, ['a@a.test', 'b@a.test']));
+  const outcomeOf = (position: number, status: Settlement['status']): Settlement => ({
+    ...{ nodeId, emailId: held.emailId, position, jobId: held.jobId, status, attempts: 1, waitingFor: null },
+    nextAttemptAt: status === 'deferred' ? new Date() : null,
+    ...{ uncertain: false, lastResponse: 'answered', suppress: null },
+  });
+  await db.transaction((tx) => settle(tx, queue, [outcomeOf(0, 'delivered'), outcomeOf(1, 'deferred')], []));
+  await nodes.bury(db, nodeId);
+  t.same(await rows(), [
+    ['delivered', 1, null, null],
+    ['deferred', 1, null, null],
+  ]);
+});
+
+t.test('a node that stops before it could write down what came of it leaves it held', async (t) => {
+  const { db, queue, nodeId, held, unanswered, rows } = await prepare(t, ['a@a.test']);
+  t.ok(await unanswered.note(held, ['a@a.test']));
+  await nodes.retire(db, nodeId, nodes.tellHeld(silentLog, queue));
+  t.same(await rows(), [['deferred', 1, heldNote, null]]);
+});
+
+t.test('a claim that was given back has nothing of it', async (t) => {
+  const { db, nodeId, held, unanswered, rows } = await prepare(t, ['a@a.test']);
+  await release(db, [held]);
+  t.notOk(await unanswered.note(held, ['a@a.test']));
+  await nodes.retire(db, nodeId);
+  t.same(await rows(), [['queued', 0, null, null]]);
+});
