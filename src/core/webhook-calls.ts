@@ -11,6 +11,7 @@ export interface Claim {
   jobId: string;
   deliveryId: string;
   webhookId: string;
+  accountId: string;
   /** The endpoint has not once answered for a while. */
   failing: boolean;
 }
@@ -59,12 +60,30 @@ const attemptsKept = 20;
 const disableAfterDays = 5;
 const notNewMs = 24 * 3_600_000;
 
+interface ClaimRow {
+  id: string;
+  webhook_id: string;
+  account_id: string;
+  job_id: string | null;
+  failing: boolean;
+}
+
+/** The endpoints of these accounts. */
+export async function endpointsOf(tx: Sql, accountIds: string[]): Promise<string[]> {
+  if (accountIds.length === 0) return [];
+  const rows = await tx.query<{ id: string }>({
+    text: `SELECT id FROM webhooks WHERE account_id = ANY(${unseen('$1::uuid[]')}::uuid[])`,
+    values: [accountIds],
+  });
+  return rows.map(({ id }) => id);
+}
+
 /**
  * Claims for this node the deliveries that these jobs woke, in their order. Ends those whose endpoint is gone or disabled,
  * and makes those due again that are too many for an endpoint that fails.
  */
 export async function claim(tx: Sql, nodeId: string, jobs: WebhookJob[]): Promise<Claim[]> {
-  const rows = await tx.query<{ id: string; webhook_id: string; job_id: string | null; failing: boolean }>({
+  const rows = await tx.query<ClaimRow>({
     name: 'webhook-deliveries-claim',
     text: `WITH woken AS (
              SELECT d.id, d.job_id, ${endingOf('w')} AS ending, ${isFailing('w')} AS failing,
@@ -84,12 +103,12 @@ export async function claim(tx: Sql, nodeId: string, jobs: WebhookJob[]): Promis
                   error = c.ending
              FROM decided c
             WHERE d.id = c.id AND d.job_id ${isSame} c.job_id AND d.claimed_by IS NULL
-        RETURNING d.id, d.webhook_id, d.job_id, c.failing`,
+        RETURNING d.id, d.webhook_id, d.account_id, d.job_id, c.failing`,
     values: [nodeId, jobs.map((job) => job.deliveryId), jobs.map((job) => job.id), callsAtOnce],
   });
   const claims = new Map<string, Claim>();
-  for (const { id: deliveryId, webhook_id: webhookId, job_id: jobId, failing } of rows) {
-    if (jobId) claims.set(jobId, { nodeId, jobId, deliveryId, webhookId, failing });
+  for (const { id: deliveryId, webhook_id: webhookId, account_id: accountId, job_id: jobId, failing } of rows) {
+    if (jobId) claims.set(jobId, { nodeId, jobId, deliveryId, webhookId, accountId, failing });
   }
   return jobs.flatMap((job) => claims.get(job.id) ?? []);
 }

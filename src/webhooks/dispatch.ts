@@ -12,7 +12,7 @@ import { decide, defaultSchedule, undone, withoutEndpoint } from './outcome.ts';
 import { type Poster, post } from './post.ts';
 import { createRecorder, type Recorder } from './record.ts';
 import { signatureHeaders } from './sign.ts';
-import { defaultLimits, type Limits, Slots } from './slots.ts';
+import { add, defaultLimits, type Limits, Slots } from './slots.ts';
 
 /** What calls need, the same for all of them. */
 export interface CallTools {
@@ -36,7 +36,9 @@ const drainMs = 17_000;
 
 /**
  * Takes jobs in batches and starts a call for each as soon as its endpoint has room. Endpoints that have work waiting
- * here are left in the queue; one that turns out to be failing gives its line back, so that it holds nothing up.
+ * here are left in the queue; one that turns out to be failing gives its line back, so that it holds nothing up. An account
+ * is left there as well once it holds more than what is left to others: however many endpoints of it take their time, there
+ * is always some.
  */
 export class WebhookDispatcher {
   readonly #db: Database;
@@ -47,6 +49,7 @@ export class WebhookDispatcher {
   readonly #slots: Slots;
   readonly #waiting = new Map<string, calls.Claim[]>();
   readonly #held = new Set<calls.Claim>();
+  readonly #heldOf = new Map<string, number>();
   /** Endpoints whose jobs were left in the queue, as calls to them waited here. */
   readonly #leftOut = new Set<string>();
   readonly #inDoubt: ClaimsInDoubt;
@@ -140,7 +143,8 @@ export class WebhookDispatcher {
       this.#tools.log.warn({ deliveries: freed }, 'a claim was committed without an answer; it is free again');
     while (this.#pumpAgain && !this.#stopping) {
       this.#pumpAgain = false;
-      const room = Math.min(batchSize, this.#limits.held - this.#held.size);
+      // Half of what is left, as all that is taken at once may be of one account.
+      const room = Math.min(batchSize, Math.ceil(this.#left / 2));
       this.#full = room <= 0;
       if (this.#full || !this.#tools.lease.valid() || this.#tools.lease.onHold) return;
       // Fewer than there was room for were all; whoever adds some wakes this.
@@ -148,18 +152,26 @@ export class WebhookDispatcher {
     }
   }
 
+  /** How many more may be held. */
+  get #left(): number {
+    return this.#limits.held - this.#held.size;
+  }
+
   /** Taking and claiming are one transaction: a delivery has a job or a node that holds it. */
   async #take(limit: number): Promise<number> {
     const { nodeId } = this.#tools.lease;
     for (const webhookId of this.#waiting.keys()) this.#leftOut.add(webhookId);
+    const holdingMost = [...this.#heldOf].filter(([, held]) => held >= this.#left).map(([accountId]) => accountId);
     const claiming = this.#db.transaction(async (tx) => {
-      const jobs = await this.#queue.webhooks.take(tx, limit, [...this.#waiting.keys()]);
+      const without = [...this.#waiting.keys(), ...(await calls.endpointsOf(tx, holdingMost))];
+      const jobs = await this.#queue.webhooks.take(tx, limit, without);
       if (jobs.length === 0) return { taken: 0, claims: [] };
       return { taken: jobs.length, claims: await calls.claim(tx, nodeId, jobs) };
     });
     const { taken, claims } = await this.#inDoubt.watch(claiming);
     for (const claim of claims) {
       this.#held.add(claim);
+      add(this.#heldOf, claim.accountId, 1);
       const line = this.#waiting.get(claim.webhookId);
       if (line) line.push(claim);
       else this.#waiting.set(claim.webhookId, [claim]);
@@ -172,12 +184,19 @@ export class WebhookDispatcher {
   #admit(webhookId: string): void {
     if (this.#tools.lease.onHold) return;
     const line = this.#waiting.get(webhookId);
+    let begun = false;
     for (let next = line?.[0]; line && next && this.#slots.hasRoomFor(next); next = line[0]) {
       line.shift();
       this.#slots.take(next);
       this.#ready.push(next);
+      begun = true;
     }
     if (line?.length === 0) this.#endLine(webhookId);
+    else if (line && begun) {
+      // The others come before its next turn.
+      this.#waiting.delete(webhookId);
+      this.#waiting.set(webhookId, line);
+    }
     if (this.#ready.length > 0 && !this.#loading) void this.#loadReady();
   }
 
@@ -217,7 +236,7 @@ export class WebhookDispatcher {
     if (outcome.attempt) this.#tools.metrics.called(outcome.status, outcome.attempt.durationMs);
     this.#freeSlot(claim);
     const failing = await this.#recorder.add(outcome);
-    this.#held.delete(claim);
+    this.#letGo(claim);
     const line = failing ? (this.#waiting.get(claim.webhookId) ?? []) : [];
     if (line.length > 0) {
       this.#endLine(claim.webhookId);
@@ -225,6 +244,10 @@ export class WebhookDispatcher {
     }
     this.#checkIdle();
     if (this.#full && this.#held.size < this.#limits.held / 2) this.#pump();
+  }
+
+  #letGo(claim: calls.Claim): void {
+    if (this.#held.delete(claim)) add(this.#heldOf, claim.accountId, -1);
   }
 
   /** No call to this endpoint waits here any more: more of them may be in the queue. */
@@ -261,7 +284,6 @@ export class WebhookDispatcher {
 
   #freeSlot(claim: calls.Claim): void {
     this.#slots.give(claim);
-    this.#admit(claim.webhookId);
     this.#admitAll();
   }
 
@@ -277,7 +299,7 @@ export class WebhookDispatcher {
       if (this.#stopping) break;
       await sleep(pollEveryMs);
     }
-    for (const claim of claims) this.#held.delete(claim);
+    for (const claim of claims) this.#letGo(claim);
     this.#checkIdle();
   }
 }

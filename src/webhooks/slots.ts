@@ -26,6 +26,7 @@ const youngMs = 300;
 
 interface Caller {
   webhookId: string;
+  accountId: string;
   failing: boolean;
 }
 
@@ -42,6 +43,7 @@ export class Slots {
   readonly #young = new Map<Caller, NodeJS.Timeout>();
   #open = 0;
   #openToFailing = 0;
+  readonly #failingOfAccount = new Map<string, number>();
 
   /** @param onAged called when a call has gone on for so long that another one may begin */
   constructor(limits: Limits, onAged: () => void) {
@@ -54,19 +56,19 @@ export class Slots {
     return this.#young.size < this.#limits.running && this.#open < this.#limits.open;
   }
 
-  hasRoomFor({ webhookId, failing }: Caller): boolean {
+  /** An account may have as many calls to failing endpoints as are left to others, so that there are always some left. */
+  hasRoomFor({ webhookId, accountId, failing }: Caller): boolean {
     return (
       this.free &&
       (this.#ofEndpoint.get(webhookId) ?? 0) < this.#limits.perEndpoint &&
-      (!failing || this.#openToFailing < this.#limits.openToFailing)
+      (!failing || (this.#failingOfAccount.get(accountId) ?? 0) < this.#limits.openToFailing - this.#openToFailing)
     );
   }
 
   take(caller: Caller): void {
-    const { webhookId, failing } = caller;
-    this.#ofEndpoint.set(webhookId, (this.#ofEndpoint.get(webhookId) ?? 0) + 1);
+    add(this.#ofEndpoint, caller.webhookId, 1);
     this.#open += 1;
-    if (failing) this.#openToFailing += 1;
+    if (caller.failing) this.#countFailing(caller, 1);
     const age = () => {
       this.#young.delete(caller);
       this.#onAged();
@@ -76,13 +78,21 @@ export class Slots {
 
   /** @param caller the very one that was taken for */
   give(caller: Caller): void {
-    const { webhookId, failing } = caller;
-    const left = (this.#ofEndpoint.get(webhookId) ?? 1) - 1;
-    if (left === 0) this.#ofEndpoint.delete(webhookId);
-    else this.#ofEndpoint.set(webhookId, left);
+    add(this.#ofEndpoint, caller.webhookId, -1);
     this.#open -= 1;
-    if (failing) this.#openToFailing -= 1;
+    if (caller.failing) this.#countFailing(caller, -1);
     clearTimeout(this.#young.get(caller));
     this.#young.delete(caller);
   }
+  #countFailing({ accountId }: Caller, count: number): void {
+    this.#openToFailing += count;
+    add(this.#failingOfAccount, accountId, count);
+  }
+}
+
+/** Of what comes to nothing nothing is kept. */
+export function add(counts: Map<string, number>, key: string, count: number): void {
+  const sum = (counts.get(key) ?? 0) + count;
+  if (sum === 0) counts.delete(key);
+  else counts.set(key, sum);
 }

@@ -157,7 +157,14 @@ t.test('an endpoint that has moved is not judged by what its old URL answers', a
   const { id, accountId } = await scene.endpoint('https://old.test/');
   const attempt = { at: new Date(), responseStatus: 410, responseBody: null, error: null, durationMs: 1 };
   const say = (endpoint: 'gone' | 'fails' | 'works', url: string) => {
-    const claim = { nodeId: newId(), jobId: newId(), deliveryId: newId(), webhookId: id, failing: false };
+    const claim = {
+      nodeId: newId(),
+      jobId: newId(),
+      deliveryId: newId(),
+      webhookId: id,
+      accountId: newId(),
+      failing: false,
+    };
     return {
       claim,
       status: 'failed' as const,

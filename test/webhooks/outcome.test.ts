@@ -3,7 +3,14 @@ import type { Call, Claim } from '../../src/core/webhook-calls.ts';
 import { newId } from '../../src/ids.ts';
 import { type CallAnswer, decide, defaultSchedule, waitOf } from '../../src/webhooks/outcome.ts';
 
-const claim: Claim = { nodeId: newId(), jobId: newId(), deliveryId: newId(), webhookId: newId(), failing: false };
+const claim: Claim = {
+  nodeId: newId(),
+  jobId: newId(),
+  deliveryId: newId(),
+  webhookId: newId(),
+  accountId: newId(),
+  failing: false,
+};
 const now = new Date('2026-11-21T12:00:00Z');
 const call = (attemptCount = 0, event = 'email.sent'): Call => ({
   event,
