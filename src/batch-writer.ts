@@ -16,6 +16,52 @@ interface Waiting<Item, Result> {
 export interface Bound<Item> {
   most: number;
   weigh: (item: Item) => number;
+  /** Whose items take turns with others': however many of one wait, and however long they take, those of another go along next. */
+  ownerOf: (item: Item) => string;
+}
+
+/** What waits, in a line for each owner. */
+class Lines<Item, Result> {
+  readonly #bound: Bound<Item>;
+  /** The owner whose turn it is comes first. */
+  readonly #lines = new Map<string, Waiting<Item, Result>[]>();
+  #length = 0;
+
+  constructor(bound: Bound<Item>) {
+    this.#bound = bound;
+  }
+
+  get length(): number {
+    return this.#length;
+  }
+
+  push(one: Waiting<Item, Result>): void {
+    const owner = this.#bound.ownerOf(one.item);
+    const line = this.#lines.get(owner);
+    if (line) line.push(one);
+    else this.#lines.set(owner, [one]);
+    this.#length += 1;
+  }
+
+  /** One of each owner in turn, until nothing is left or that is enough for one write. */
+  take(): Waiting<Item, Result>[] {
+    const { most, weigh } = this.#bound;
+    const taken: Waiting<Item, Result>[] = [];
+    let weight = 0;
+    // Who is put back while this goes on comes by again.
+    for (const [owner, line] of this.#lines) {
+      const [first] = line;
+      if (!first || taken.length === batchSize) break;
+      weight += weigh(first.item);
+      if (taken.length > 0 && weight > most) break;
+      taken.push(first);
+      line.shift();
+      this.#lines.delete(owner);
+      if (line.length > 0) this.#lines.set(owner, line);
+    }
+    this.#length -= taken.length;
+    return taken;
+  }
 }
 
 /**
@@ -26,13 +72,12 @@ export class BatchWriter<Item, Result> {
   readonly #write: (items: Item[]) => Promise<(item: Item) => Result>;
   readonly #log: Logger;
   readonly #what: string;
-  #waiting: Waiting<Item, Result>[] = [];
+  readonly #waiting: Lines<Item, Result>;
   #writing = false;
   /** Those that failed when they were alone. */
   #aside: Waiting<Item, Result>[] = [];
   #tryingAside = false;
   readonly #isItsFault: (error: unknown) => boolean;
-  readonly #bound: Bound<Item>;
   #giveUpAt = Number.POSITIVE_INFINITY;
 
   /**
@@ -45,13 +90,13 @@ export class BatchWriter<Item, Result> {
     what: string,
     write: (items: Item[]) => Promise<(item: Item) => Result>,
     isItsFault: (error: unknown) => boolean,
-    bound: Bound<Item> = { most: batchSize, weigh: () => 1 },
+    bound: Bound<Item> = { most: batchSize, weigh: () => 1, ownerOf: () => '' },
   ) {
     this.#log = log;
     this.#what = what;
     this.#write = write;
     this.#isItsFault = isItsFault;
-    this.#bound = bound;
+    this.#waiting = new Lines(bound);
   }
 
   /** Resolves when the item is committed; with undefined when it was let go after `giveUpAfter`. */
@@ -76,20 +121,9 @@ export class BatchWriter<Item, Result> {
       // Where items keep coming one by one, a few milliseconds make a write of many from many writes of a few.
       if (wrote && this.#waiting.length < fewItems) await sleep(gatherMs);
       wrote = true;
-      await this.#persist(this.#next());
+      await this.#persist(this.#waiting.take());
     }
     this.#writing = false;
-  }
-
-  #next(): Waiting<Item, Result>[] {
-    const { most, weigh } = this.#bound;
-    let [count, weight] = [0, 0];
-    for (const { item } of this.#waiting.slice(0, batchSize)) {
-      weight += weigh(item);
-      if (count > 0 && weight > most) break;
-      count += 1;
-    }
-    return this.#waiting.splice(0, count);
   }
 
   async #persist(batch: Waiting<Item, Result>[]): Promise<void> {

@@ -113,10 +113,36 @@ t.test('no more is written in one go than the bound says, but for one that is he
     writes.push(weights);
     return () => true;
   };
-  const bound = { most: 10, weigh: (weight: number) => weight };
+  const bound = { most: 10, weigh: (weight: number) => weight, ownerOf: () => '' };
   const writer = new BatchWriter<number, boolean>(silentLog, 'notes', write, () => false, bound);
   await Promise.all([4, 6, 1, 12, 3, 3, 3, 3].map((weight) => writer.add(weight)));
   t.strictSame(writes, [[4, 6], [1], [12], [3, 3, 3], [3]]);
+});
+
+t.test('owners take turns: what one has waiting does not come before what another one brings', async (t) => {
+  const writes: string[][] = [];
+  const begun = Promise.withResolvers<void>();
+  const going = Promise.withResolvers<void>();
+  const write = async (notes: string[]) => {
+    writes.push(notes);
+    begun.resolve();
+    if (writes.length === 1) await going.promise;
+    return () => true;
+  };
+  const bound = { most: 3, weigh: () => 1, ownerOf: (note: string) => note[0] ?? '' };
+  const writer = new BatchWriter<string, boolean>(silentLog, 'notes', write, () => false, bound);
+  const add = (notes: string[]) => notes.map((note) => writer.add(note));
+  const many = add(['a1', 'a2', 'a3', 'a4', 'a5', 'a6', 'a7', 'a8']);
+  await begun.promise;
+  const others = add(['b1', 'b2', 'c1']);
+  going.resolve();
+  await Promise.all([...many, ...others]);
+  t.strictSame(writes, [
+    ['a1', 'a2', 'a3'],
+    ['a4', 'b1', 'c1'],
+    ['a5', 'b2', 'a6'],
+    ['a7', 'a8'],
+  ]);
 });
 
 t.test('a database is away that cannot be reached, and not where it took too long or refused', async (t) => {

@@ -31,6 +31,8 @@ import type { Verdict } from './throttle.ts';
 
 /** What one attempt came to, ready to be written down. */
 export interface AttemptRecord {
+  /** Whose email it is; null where that is gone. */
+  accountId: string | null;
   settlements: Settlement[];
   attempts: AttemptRow[];
   /** What it says about the site, in which words, and which host said it; null where none did. */
@@ -307,7 +309,7 @@ export function record(
       conversation: index === 0 ? conversationOf(session) : null,
     })),
   );
-  return { settlements, attempts, ...verdictOf(delivery) };
+  return { accountId: email?.accountId ?? null, settlements, attempts, ...verdictOf(delivery) };
 }
 
 /** What is stored of what was said; a journal that was left behind has none of it. */

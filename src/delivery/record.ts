@@ -5,8 +5,10 @@ import type { Logger } from '../log.ts';
 import type { Queue } from '../queue.ts';
 import type { AttemptRecord } from './attempt.ts';
 
-/** Each recipient may be told of to many endpoints, with all the addresses of its email. */
 const recipientsAtOnce = 400;
+
+/** Each recipient may be told of to many endpoints, with all the addresses of its email: with twice as many, the same is four times as much. */
+const weigh = ({ settlements: { length } }: AttemptRecord) => length * Math.max(1, length / 10);
 
 export type Recorder = BatchWriter<AttemptRecord, true>;
 
@@ -27,6 +29,6 @@ export function createRecorder(db: Database, queue: Queue, log: Logger): Recorde
       return () => true;
     },
     (error) => !isAway(error),
-    { most: recipientsAtOnce, weigh: ({ settlements }) => settlements.length },
+    { most: recipientsAtOnce, weigh, ownerOf: ({ accountId }) => accountId ?? '' },
   );
 }

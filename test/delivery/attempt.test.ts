@@ -117,7 +117,7 @@ t.test('a node whose claims were given to others writes no final dot: QUE-07', a
     tryOnce(t, db, { beforeDot: (lease) => lease.stop() }),
     tryOnce(t, db, { onUncertain: 'hold' }),
   ]);
-  t.match(living, { settlements: [{ status: 'delivered' }], content: /\r\n\.\r\n$/ });
+  t.match(living, { accountId: String, settlements: [{ status: 'delivered' }], content: /\r\n\.\r\n$/ });
   const said = 'This server lost its right to send the message before the message ended, and did not end it.';
   for (const [what, { settlements, content, noted }, dots] of [
     ['taken for dead, and back under a new name', buried, []],

@@ -64,7 +64,7 @@ async function claimed(db: Database, queue: Queue, nodeId: string, to: string): 
   return held;
 }
 
-const told = { verdict: 'nothing', reply: null, host: null } as const;
+const told = { accountId: null, verdict: 'nothing', reply: null, host: null } as const;
 
 const settlementOf = ({ nodeId, jobId, emailId }: Claim, status: 'delivered' | 'deferred'): Settlement => ({
   ...{ nodeId, jobId, emailId, position: 0, status, attempts: 1, waitingFor: null, uncertain: false },
@@ -114,6 +114,57 @@ t.test('an outcome that cannot be written down keeps no other account’s from i
   t.equal(await first, true);
   t.equal(await db.prisma.email.count({ where: { status: 'sent' } }), 2);
 });
+
+t.test('an account whose outcomes are many does not hold up those of another one', async (t) => {
+  const { db, queue } = await openQueue(t);
+  const recorder = createRecorder(db, queue, silentLog);
+  let written = 0;
+  const add = (accountId: string) => {
+    const claim = { ...{ nodeId: newId(), jobId: newId(), emailId: newId() }, destination: 'x.test', recipients: [] };
+    return recorder.add({ ...told, accountId, settlements: [settlementOf(claim, 'delivered')], attempts: [] });
+  };
+  const many = Array.from({ length: 1_000 }, () => add('many').then(() => (written += 1)));
+  await add('one');
+  t.ok(written < many.length / 2, `${written} of the others before it`);
+  await Promise.all(many);
+});
+
+t.test(
+  'many recipients of one email, each told of with all the addresses, are not written with those of others',
+  async (t) => {
+    const { db, queue } = await openQueue(t);
+    const sizes: number[] = [];
+    const counted: Database = {
+      ...db,
+      transaction: (work) =>
+        db.transaction((tx) =>
+          work({
+            query: (statement) => {
+              const [first] = statement.values ?? [];
+              if (statement.name === 'recipients-settle' && Array.isArray(first)) sizes.push(first.length);
+              return tx.query(statement);
+            },
+          }),
+        ),
+    };
+    const recorder = createRecorder(counted, queue, silentLog);
+    const claim = { nodeId: newId(), jobId: newId(), emailId: newId(), destination: 'x.test', recipients: [] };
+    const add = (recipients: number) => {
+      const settlements = Array.from({ length: recipients }, (_, position) => ({
+        ...settlementOf(claim, 'delivered'),
+        position,
+      }));
+      return recorder.add({ ...told, settlements, attempts: [] });
+    };
+    await Promise.all([
+      ...Array.from({ length: 10 }, () => add(1)),
+      add(100),
+      add(100),
+      ...Array.from({ length: 10 }, () => add(10)),
+    ]);
+    t.strictSame(sizes, [10, 100, 100, 100]);
+  },
+);
 
 t.test(
   'what a journal says is logged once, where the COMMIT of whoever read it before is still under way',
