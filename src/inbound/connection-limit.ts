@@ -6,11 +6,13 @@ import { networkOf } from '../ip.ts';
  * `mostInAll`, nor from one network than `mostOfOne`. To one too many it says `busy` and hangs up.
  *
  * To be called after the server has got its own listener: that one sees only what is let in.
+ *
+ * @returns how many more it would let in now
  */
 export function limitConnections(
   server: Server,
   { mostInAll, mostOfOne, busy }: { mostInAll: number; mostOfOne: number; busy: string },
-): void {
+): () => number {
   const open = new Map<Socket, string>();
   const [serve] = server.listeners('connection') as ((socket: Socket) => void)[];
   if (!serve) throw new Error('the server has no listener yet');
@@ -36,4 +38,5 @@ export function limitConnections(
     open.set(socket, network);
     serve(socket);
   });
+  return () => mostInAll - [...open.keys()].filter((socket) => !socket.destroyed).length;
 }

@@ -11,7 +11,7 @@ import type { TokenBuckets } from '../rate-limit.ts';
 import { notNow, Refusal } from './refusal.ts';
 import type { ContentRoom } from './submission-content.ts';
 import type { SubmissionLogin } from './submission-login.ts';
-import { badSender, refusalOf, tooManyRequests } from './submission-replies.ts';
+import { badSender, refusalOf, tooManyConnections, tooManyRequests } from './submission-replies.ts';
 import { type Submission, toSubmission } from './submission-request.ts';
 
 /** Accepting looks at the sender's domain again, in its transaction. */
@@ -24,6 +24,8 @@ interface Tools {
   limiter: TokenBuckets;
   login: SubmissionLogin;
   room: ContentRoom;
+  /** Whether this account may have one connection more. */
+  mayStay: (accountId: string) => boolean;
 }
 
 /** What the answer to an idempotent submission is kept as. */
@@ -34,6 +36,8 @@ interface Kept {
 
 /** One client's connection, from its login on. Every method throws a Refusal for what the client is told. */
 export class SubmissionVisit {
+  /** Whose it is, once it has logged in. */
+  accountId = '';
   /** The last login failed, and there is to be no other one. */
   isOver = false;
   /** A message is on its way in. */
@@ -41,7 +45,6 @@ export class SubmissionVisit {
   readonly #tools: Tools;
   readonly #session: SMTPServerSession;
   #key = '';
-  #accountId = '';
   #failedLogins = 0;
   /** What was found out last, for the messages that come at once after the first. */
   #verified = { accountId: '', domain: '', until: 0 };
@@ -53,11 +56,20 @@ export class SubmissionVisit {
 
   /** @returns the name that the connection goes by */
   async logIn(password: string | null | undefined): Promise<string> {
+    const { keyId, accountId } = await this.#holderOf(password);
+    if (!this.#tools.mayStay(accountId)) {
+      this.isOver = true;
+      throw tooManyConnections();
+    }
+    this.accountId = accountId;
+    this.#key = password ?? '';
+    return keyId;
+  }
+
+  async #holderOf(password: string | null | undefined): Promise<KeyHolder> {
     const { login } = this.#tools;
     try {
-      const { keyId } = await login.holderOf(password);
-      this.#key = password ?? '';
-      return keyId;
+      return await login.holderOf(password);
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
       if (error.responseCode !== 535) throw new Refusal(454, '4.7.0', 'nobody can log in now, try again');
@@ -81,7 +93,6 @@ export class SubmissionVisit {
   async #admit(address: string, envelope: SMTPServerEnvelope): Promise<void> {
     if (envelope.requireTLS) throw new Refusal(555, '5.5.4', 'REQUIRETLS is not offered');
     const holder = await this.#tools.login.holderOf(this.#key);
-    this.#accountId = holder.accountId;
     const { waitSeconds } = this.#tools.limiter.take(holder.keyId);
     if (waitSeconds > 0) throw tooManyRequests(waitSeconds, 'this API key sends too many messages a second');
     if (address === '') return;
@@ -106,7 +117,7 @@ export class SubmissionVisit {
     const { rcptTo } = this.#session.envelope;
     const recipients = rcptTo.map(({ address }) => parseMailbox(address));
     try {
-      const { emailId, status } = await room.read(this.#accountId, stream, (message) =>
+      const { emailId, status } = await room.read(this.accountId, stream, (message) =>
         this.#submit(message, recipients),
       );
       log.info({ emailId, status, ms: Math.round(performance.now() - started) }, 'submission');

@@ -30,6 +30,8 @@ export interface SubmissionOptions {
   /** Counts messages as the REST API counts requests: given the same one, a key has one budget for both. */
   limiter: TokenBuckets;
   patience?: Patience;
+  /** Connections to one port: in all, and from one network. */
+  most?: { mostInAll: number; mostOfOne: number };
 }
 
 export interface SubmissionServer {
@@ -49,7 +51,7 @@ export interface Patience {
 }
 
 const usualPatience: Patience = { idleMs: 5 * 60_000, loginMs: 60_000, contentMs: 10 * 60_000 };
-const most = { mostInAll: 500, mostOfOne: 50 };
+const usualMost = { mostInAll: 500, mostOfOne: 50 };
 
 /**
  * Message submission (RFC 6409): a logged-in client's message goes the same way as an email from the REST API, and the
@@ -101,10 +103,15 @@ interface Listener {
 }
 
 function createListener(options: SubmissionOptions, shared: Shared, secure: boolean): Listener {
-  const { patience = usualPatience } = options;
+  const { patience = usualPatience, most = usualMost } = options;
   const visits = new WeakMap<SMTPServerSession, SubmissionVisit>();
+  // As many as it leaves to others: so there are always some, however many accounts take all they can get.
+  const mayStay = (accountId: string) => {
+    const own = [...server.connections].filter(({ session }) => visits.get(session)?.accountId === accountId);
+    return own.length < left();
+  };
   const visitOf = (session: SMTPServerSession): SubmissionVisit => {
-    const visit = visits.get(session) ?? new SubmissionVisit({ ...options, ...shared }, session);
+    const visit = visits.get(session) ?? new SubmissionVisit({ ...options, ...shared, mayStay }, session);
     visits.set(session, visit);
     return visit;
   };
@@ -154,7 +161,7 @@ function createListener(options: SubmissionOptions, shared: Shared, secure: bool
     secure,
   });
   server.on('error', (error) => options.log.debug({ error: error.message }, 'a submission connection failed'));
-  limitConnections(server.server, {
+  const left = limitConnections(server.server, {
     ...most,
     busy: secure ? '' : `421 ${options.name} 4.7.0 too many connections, try again later\r\n`,
   });

@@ -52,6 +52,30 @@ t.test('a client that does nothing, or too much, keeps nobody else away: DOS-09'
   t.match(await good.message(from, content(from)), /^250 /);
 });
 
+t.test('an account has as many connections as it leaves to others: DOS-09', async (t) => {
+  const { sender, dial } = await startSubmitter(t, { most: { mostInAll: 8, mostOfOne: 8 } });
+  const [one, other] = [await sender(), await sender()];
+  const logIn = async (key: string) => {
+    const dialog = await dial('submissions');
+    await dialog.ask('EHLO client.test');
+    return { dialog, reply: await dialog.ask(`AUTH PLAIN ${plain(key)}`) };
+  };
+  const taken = [];
+  for (let n = 0; n < 4; n++) taken.push(await logIn(one.key));
+  for (const { reply } of taken) t.match(reply, /^235 /);
+  const over = await logIn(one.key);
+  t.equal(over.reply, '421 4.7.0 this account has too many connections, try again later');
+  t.equal(await over.dialog.rest(), '');
+  const { dialog, reply } = await logIn(other.key);
+  t.match(reply, /^235 /, 'another account has its share');
+  t.match(await dialog.message(other.from, content(other.from)), /^250 /);
+  for (const { dialog } of taken.splice(2)) {
+    dialog.end();
+    await dialog.rest();
+  }
+  t.match((await logIn(one.key)).reply, /^235 /, 'room is given back');
+});
+
 t.test('a connection that began TLS with STARTTLS gives its room back too', async (t) => {
   const { sender } = await startSubmitter(t);
   const { mail } = await sender();
