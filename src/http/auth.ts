@@ -64,8 +64,8 @@ export function issueToken(secret: string, user: User): { token: string; expires
 type Gate = Pick<Services, 'db' | 'jwtSecret' | 'limiter' | 'turns'>;
 
 /**
- * Lets in whoever has a current token, as a header or, in a browser, as a cookie, and leaves the `Session` in
- * `ctx.state.session`. Reads take turns.
+ * Lets in whoever has a current token, as a header or, in a browser, as a cookie: `sessionOf` says who it is. Reads take
+ * turns.
  */
 export const demandLogin = (gate: Omit<Gate, 'limiter'>): Middleware[] => [...demandSession(gate), inTurn(gate)];
 
@@ -112,7 +112,7 @@ function isAsIssued(token: string, claims: unknown): boolean {
 
 /** After `demandLogin`: lets in the operators of the server. */
 export const demandAdmin: Middleware = async function admin(ctx, next) {
-  if ((ctx.state.session as Session).role !== 'admin') throw forbidden();
+  if (sessionOf(ctx).role !== 'admin') throw forbidden();
   await next();
 };
 
@@ -128,8 +128,8 @@ export function demandKey({ db, limiter }: Pick<Gate, 'db' | 'limiter'>, scope: 
 }
 
 /**
- * Lets in whoever has an API key with this scope or, without a key, a current token, and leaves the account's id in
- * `ctx.state.accountId`, and who it is in `ctx.state.sender`. Reads take turns.
+ * Lets in whoever has an API key with this scope or, without a key, a current token: `senderOf` says who it is. Reads take
+ * turns.
  */
 export function demandLoginOrKey(gate: Gate, scope: keys.Scope): Middleware {
   const letIn = demandSessionOrKey(gate, scope);
@@ -143,12 +143,11 @@ export function demandSessionOrKey(gate: Omit<Gate, 'turns'>, scope: keys.Scope)
   const apiKey = demandKey(gate, scope);
   return async function sessionOrKey(ctx, next) {
     const enter = (sender: keys.Sender) => {
-      ctx.state.accountId = sender.accountId;
       ctx.state.sender = sender;
       return next();
     };
     if (ctx.get('X-API-Key')) await apiKey(ctx, () => enter(ctx.state.holder as keys.KeyHolder));
-    else await verify(ctx, () => current(ctx, () => enter(senderOf(ctx.state.session as Session))));
+    else await verify(ctx, () => current(ctx, () => enter(senderIn(sessionOf(ctx)))));
   };
 }
 
@@ -165,11 +164,19 @@ function inTurn({ turns }: Pick<Gate, 'turns'>): Middleware {
   };
 }
 
-/** The account that has been let in; null where none has, or none needs to be. */
-export const accountOf = (ctx: Context): string | null =>
-  (ctx.state.accountId as string | undefined) ?? (ctx.state.session as Session | undefined)?.accountId ?? null;
+/** Who is logged in, after `demandLogin` or `demandSession`. */
+export const sessionOf = (ctx: Context): Session => ctx.state.session as Session;
 
-const senderOf = ({ user }: Session): keys.Sender => ({
+/** Who acts, after `demandLoginOrKey` or `demandSessionOrKey`. */
+export const senderOf = (ctx: Context): keys.Sender => ctx.state.sender as keys.Sender;
+
+/** The account that has been let in; null where none has, or none needs to be. */
+export const accountOf = (ctx: Context): string | null => {
+  const { sender, session } = ctx.state as { sender?: keys.Sender; session?: Session };
+  return (sender ?? session)?.accountId ?? null;
+};
+
+const senderIn = ({ user }: Session): keys.Sender => ({
   accountId: user.account.id,
   keyId: null,
   plan: user.account.plan,

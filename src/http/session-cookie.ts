@@ -4,7 +4,7 @@ import { forbidden } from '../errors.ts';
 const name = 'sendwright_session';
 
 /** What a page of another site cannot send along: a browser would ask us first, and we do not answer that. */
-export const ownPageHeader = 'X-Sendwright-Page';
+const ownPageHeader = 'X-Sendwright-Page';
 
 /**
  * The token that a browser keeps for us. Whoever shows another credential means that one.

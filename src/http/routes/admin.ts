@@ -6,7 +6,7 @@ import * as log from '../../core/email-log.ts';
 import { planNames } from '../../core/plans.ts';
 import { invalidRequest } from '../../errors.ts';
 import type { Account } from '../../generated/prisma/client.ts';
-import { demandAdmin, demandLogin, type Session } from '../auth.ts';
+import { demandAdmin, demandLogin, sessionOf } from '../auth.ts';
 import { readJson } from '../body.ts';
 import { readIdempotency } from '../idempotency.ts';
 import { allLogsQuery } from '../log-query.ts';
@@ -82,7 +82,7 @@ export function adminRoutes(router: Router, services: Services): void {
 
   router.patch('/admin/accounts/:id', ...operator, async (ctx) => {
     const input = parse(change, await readJson(ctx, bodyLimit));
-    const { accountId } = ctx.state.session as Session;
+    const { accountId } = sessionOf(ctx);
     if (input.suspended && ctx.params.id === accountId)
       throw invalidRequest('suspended: you are logged in with this account, and could not come back');
     ctx.body = { account: present.account(await accounts.change(db, ctx.params.id ?? '', input)) };
@@ -92,7 +92,7 @@ export function adminRoutes(router: Router, services: Services): void {
     const body = await readJson(ctx, bodyLimit);
     const { amount } = parse(topUp, body);
     const call = {
-      by: (ctx.state.session as Session).accountId,
+      by: sessionOf(ctx).accountId,
       idempotency: await readIdempotency(ctx, body),
       respond: (account: Account) => ({ account: present.account(account) }),
     };

@@ -4,7 +4,7 @@ import type { Context } from 'koa';
 import { z } from 'zod';
 import * as passwords from '../../core/passwords.ts';
 import { login } from '../../core/users.ts';
-import { demandLogin, issueToken, lifetimeSeconds, type Session } from '../auth.ts';
+import { demandLogin, issueToken, lifetimeSeconds, sessionOf } from '../auth.ts';
 import { readJson } from '../body.ts';
 import type { Services } from '../services.ts';
 import { sessionToken, setSessionCookie } from '../session-cookie.ts';
@@ -27,7 +27,7 @@ export function authRoutes(router: Router, services: Services): void {
   const { db, jwtSecret, baseUrl } = services;
   router.post('/auth/password', ...demandLogin(services), async (ctx) => {
     const { current_password: current, new_password: next } = parse(newPassword, await readJson(ctx, bodyLimit));
-    const { user } = ctx.state.session as Session;
+    const { user } = sessionOf(ctx);
     const changed = await passwords.change(db, user.id, { current, next });
     const { token, expiresAt } = issueToken(jwtSecret, { ...user, ...changed });
     // What came in a cookie stays where no script can read it.

@@ -9,7 +9,7 @@ import type { Domain } from '../../generated/prisma/client.ts';
 import { dkimAlgorithms } from '../../mail/dkim.ts';
 import { poolName, type SendingPools } from '../../sending-pools.ts';
 import { tlsLevels } from '../../smtp/tls-names.ts';
-import { demandLogin, type Session } from '../auth.ts';
+import { demandLogin, sessionOf } from '../auth.ts';
 import { readJson, readOptionalJson } from '../body.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
@@ -73,24 +73,24 @@ export function domainRoutes(router: Router, services: Services): void {
   });
 
   router.post('/domains', ...loggedIn, async (ctx) => {
-    const { accountId } = ctx.state.session as Session;
+    const { accountId } = sessionOf(ctx);
     const input = parse(newDomain, await readJson(ctx, bodyLimit));
     ctx.body = await withRecords(await domains.add(db, accountId, input, { keyring }));
   });
 
   router.get('/domains', ...loggedIn, async (ctx) => {
-    const { accountId } = ctx.state.session as Session;
+    const { accountId } = sessionOf(ctx);
     const found = await domains.list(db, accountId, parse(z.object(part), ctx.query));
     ctx.body = { domains: found.map(present.domain) };
   });
 
   router.get('/domains/:id', ...loggedIn, async (ctx) => {
-    const { accountId } = ctx.state.session as Session;
+    const { accountId } = sessionOf(ctx);
     ctx.body = await withRecords(await domains.get(db, accountId, ctx.params.id ?? ''));
   });
 
   router.patch('/domains/:id', ...loggedIn, async (ctx) => {
-    const { accountId } = ctx.state.session as Session;
+    const { accountId } = sessionOf(ctx);
     const { tls, pool } = parse(domainChange, await readJson(ctx, bodyLimit));
     const { id } = await domains.get(db, accountId, ctx.params.id ?? '');
     if (pool) demandPool(services.sendingPools, pool);
@@ -99,13 +99,13 @@ export function domainRoutes(router: Router, services: Services): void {
   });
 
   router.post('/domains/:id/verify', ...loggedIn, async (ctx) => {
-    const { accountId } = ctx.state.session as Session;
+    const { accountId } = sessionOf(ctx);
     const { domain, checks } = await verify(db, accountId, ctx.params.id ?? '', surroundings);
     ctx.body = { ...(await withRecords(domain)), checks: presentChecks(checks) };
   });
 
   router.post('/domains/:id/rotate-dkim', ...loggedIn, async (ctx) => {
-    const { accountId } = ctx.state.session as Session;
+    const { accountId } = sessionOf(ctx);
     const input = parse(newDkimKey, await readOptionalJson(ctx, bodyLimit));
     const { algorithm, private_key: privateKey, selector } = input;
     const id = ctx.params.id ?? '';
@@ -114,13 +114,13 @@ export function domainRoutes(router: Router, services: Services): void {
   });
 
   router.delete('/dkim-keys/:id', ...loggedIn, async (ctx) => {
-    const { accountId } = ctx.state.session as Session;
+    const { accountId } = sessionOf(ctx);
     const { selector } = await dkimKeys.remove(db, accountId, ctx.params.id ?? '');
     ctx.body = { message: `the key ${selector} was removed` };
   });
 
   router.delete('/domains/:id', ...loggedIn, async (ctx) => {
-    const { accountId } = ctx.state.session as Session;
+    const { accountId } = sessionOf(ctx);
     const domain = await domains.remove(db, accountId, ctx.params.id ?? '');
     ctx.body = { message: `domain ${domain.domain} was removed` };
   });

@@ -4,7 +4,7 @@ import * as log from '../../core/email-log.ts';
 import { explain } from '../../core/explain.ts';
 import * as hold from '../../core/hold.ts';
 import { tlsOutlook } from '../../core/tls-outlook.ts';
-import { demandLoginOrKey, demandSessionOrKey } from '../auth.ts';
+import { demandLoginOrKey, demandSessionOrKey, senderOf } from '../auth.ts';
 import { logQuery } from '../log-query.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
@@ -16,14 +16,14 @@ export function emailRoutes(router: Router, services: Services): void {
   const reader = demandLoginOrKey(services, 'read');
 
   router.get('/emails', reader, async (ctx) => {
-    const accountId = ctx.state.accountId as string;
+    const { accountId } = senderOf(ctx);
     const { page, filter } = parse(logQuery, ctx.query);
     const { emails, count, countExact, nextCursor } = await log.list(db, { accountId, ...filter }, page);
     ctx.body = { emails: emails.map(present.listedEmail), count, count_exact: countExact, next_cursor: nextCursor };
   });
 
   router.get('/emails/:id', reader, async (ctx) => {
-    const accountId = ctx.state.accountId as string;
+    const { accountId } = senderOf(ctx);
     const { email, recipients, returns } = await log.get(db, accountId, ctx.params.id ?? '');
     ctx.body = {
       email: {
@@ -37,18 +37,18 @@ export function emailRoutes(router: Router, services: Services): void {
   });
 
   router.get('/emails/:id/attempts', reader, async (ctx) => {
-    const accountId = ctx.state.accountId as string;
+    const { accountId } = senderOf(ctx);
     const attempts = await log.attempts(db, accountId, ctx.params.id ?? '');
     ctx.body = { attempts: attempts.map(present.attempt) };
   });
 
   router.get('/emails/:id/content', reader, async (ctx) => {
-    ctx.body = present.emailContent(await log.content(db, ctx.state.accountId, ctx.params.id ?? ''));
+    ctx.body = present.emailContent(await log.content(db, senderOf(ctx).accountId, ctx.params.id ?? ''));
   });
 
   // It asks DNS what TLS a destination is held to.
   router.get('/emails/:id/explain', demandSessionOrKey(services, 'read'), async (ctx) => {
-    const accountId = ctx.state.accountId as string;
+    const { accountId } = senderOf(ctx);
     const id = ctx.params.id ?? '';
     const { email, recipients, returns } = await log.get(db, accountId, id);
     const attempts = await log.attempts(db, accountId, id);

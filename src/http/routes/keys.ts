@@ -1,7 +1,7 @@
 import type Router from '@koa/router';
 import { z } from 'zod';
 import * as keys from '../../core/keys.ts';
-import { demandLogin, type Session } from '../auth.ts';
+import { demandLogin, sessionOf } from '../auth.ts';
 import { readJson } from '../body.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
@@ -33,7 +33,7 @@ export function keyRoutes(router: Router, services: Services): void {
   const loggedIn = demandLogin(services);
 
   router.post('/keys', ...loggedIn, async (ctx) => {
-    const { accountId } = ctx.state.session as Session;
+    const { accountId } = sessionOf(ctx);
     const input = parse(newKey, await readJson(ctx, bodyLimit));
     const { key, apiKey } = await keys.create(db, accountId, {
       name: input.name,
@@ -49,13 +49,13 @@ export function keyRoutes(router: Router, services: Services): void {
   });
 
   router.get('/keys', ...loggedIn, async (ctx) => {
-    const { accountId } = ctx.state.session as Session;
+    const { accountId } = sessionOf(ctx);
     const found = await keys.list(db, accountId, parse(z.object(part), ctx.query));
     ctx.body = { api_keys: found.map(present.apiKey) };
   });
 
   router.delete('/keys/:id', ...loggedIn, async (ctx) => {
-    const { accountId } = ctx.state.session as Session;
+    const { accountId } = sessionOf(ctx);
     ctx.body = { api_key: present.apiKey(await keys.revoke(db, accountId, ctx.params.id ?? '')) };
   });
 }

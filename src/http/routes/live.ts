@@ -1,7 +1,7 @@
 import { PassThrough } from 'node:stream';
 import type Router from '@koa/router';
 import type Koa from 'koa';
-import { demandLogin, type Session } from '../auth.ts';
+import { demandLogin, sessionOf } from '../auth.ts';
 import { Live } from '../live.ts';
 import type { Services } from '../services.ts';
 
@@ -14,7 +14,7 @@ export function liveRoutes(router: Router, app: Koa, services: Services): void {
 
   router.get('/live', ...demandLogin(services), async (ctx) => {
     const stream = new PassThrough();
-    await live.add(ctx.state.session as Session, stream);
+    await live.add(sessionOf(ctx), stream);
     ctx.type = 'text/event-stream';
     // Of nginx, which would keep events back until there are enough of them.
     ctx.set('X-Accel-Buffering', 'no');

@@ -3,10 +3,9 @@ import type Router from '@koa/router';
 import { z } from 'zod';
 import * as accounts from '../../core/accounts.ts';
 import * as erasures from '../../core/erasures.ts';
-import type { Sender } from '../../core/keys.ts';
 import { forbidden } from '../../errors.ts';
 import { accountLines } from '../account-lines.ts';
-import { demandLogin, demandLoginOrKey, type Session } from '../auth.ts';
+import { demandLogin, demandLoginOrKey, senderOf, sessionOf } from '../auth.ts';
 import { readJson } from '../body.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
@@ -40,7 +39,7 @@ export function privacyRoutes(router: Router, services: Services): void {
   const reader = demandLoginOrKey(services, 'read');
 
   router.post('/recipients/erase', demandLoginOrKey(services, 'send'), async (ctx) => {
-    const { accountId, domains } = ctx.state.sender as Sender;
+    const { accountId, domains } = senderOf(ctx);
     // What was sent from its other domains is none of the business of such a key.
     if (domains.length > 0) throw forbidden();
     const { address, suppression } = parse(erasureRequest, await readJson(ctx, bodyLimit));
@@ -51,16 +50,16 @@ export function privacyRoutes(router: Router, services: Services): void {
   router.get('/recipients/erasures', reader, async (ctx) => {
     const { address, ...rest } = parse(erasureQuery, ctx.query);
     const query = { ...rest, address: address?.address ?? null };
-    const found = await erasures.list(db, ctx.state.accountId, query, services.tokenKeys);
+    const found = await erasures.list(db, senderOf(ctx).accountId, query, services.tokenKeys);
     ctx.body = { erasures: found.erasures.map(present.erasure), count: found.count };
   });
 
   router.get('/recipients/erasures/:id', reader, async (ctx) => {
-    ctx.body = { erasure: present.erasure(await erasures.get(db, ctx.state.accountId, ctx.params.id ?? '')) };
+    ctx.body = { erasure: present.erasure(await erasures.get(db, senderOf(ctx).accountId, ctx.params.id ?? '')) };
   });
 
   router.get('/account/export', ...demandLogin(services), async (ctx) => {
-    const { accountId } = ctx.state.session as Session;
+    const { accountId } = sessionOf(ctx);
     const { attachments } = parse(exportQuery, ctx.query);
     const account = await accounts.get(db, accountId);
     const lines = () => accountLines(db, account, { files: attachments !== 'referenced' });

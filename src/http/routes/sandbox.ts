@@ -1,7 +1,7 @@
 import type Router from '@koa/router';
 import { z } from 'zod';
 import * as messages from '../../core/sandbox-messages.ts';
-import { demandLogin, type Session } from '../auth.ts';
+import { demandLogin, sessionOf } from '../auth.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
 import { page, parse } from '../validation.ts';
@@ -15,7 +15,7 @@ export function sandboxRoutes(router: Router, services: Services): void {
   const loggedIn = demandLogin(services);
 
   router.get('/sandbox/messages', ...loggedIn, async (ctx) => {
-    const { accountId } = ctx.state.session as Session;
+    const { accountId } = sessionOf(ctx);
     const found = await messages.list(db, accountId, {
       ...parse(z.object(page), ctx.query),
       rawLimit: listedRawBytes,
@@ -24,7 +24,7 @@ export function sandboxRoutes(router: Router, services: Services): void {
   });
 
   router.get('/sandbox/messages/:id', ...loggedIn, async (ctx) => {
-    const { accountId } = ctx.state.session as Session;
+    const { accountId } = sessionOf(ctx);
     ctx.body = { message: present.sandboxMessage(await messages.get(db, accountId, ctx.params.id ?? '')) };
   });
 }

@@ -4,14 +4,13 @@ import { z } from 'zod';
 import { Acceptance } from '../../core/acceptance.ts';
 import { dryRun } from '../../core/dry-run.ts';
 import type { Accepted } from '../../core/emails.ts';
-import type { Sender } from '../../core/keys.ts';
 import { resendable } from '../../core/resending.ts';
 import * as scheduling from '../../core/scheduling.ts';
 import type { Sendable } from '../../core/template-sending.ts';
 import { release, releases } from '../../core/uncertainty.ts';
 import { invalidRequest } from '../../errors.ts';
 import { givingWay } from '../../give-way.ts';
-import { demandLoginOrKey } from '../auth.ts';
+import { demandLoginOrKey, senderOf } from '../auth.ts';
 import { readJson, readJsonObject } from '../body.ts';
 import { readIdempotency } from '../idempotency.ts';
 import * as present from '../present.ts';
@@ -45,7 +44,7 @@ export function sendingRoutes(router: Router, services: Services): void {
     const { dry_run: dry } = parse(sendQuery, ctx.query);
     const { value: body, escapes } = await readJsonObject(ctx, singleLimit);
     const request = parse(requestIn(escapes), body);
-    if (dry === 'true') ctx.body = present.dryRun(await dryRun(db, ctx.state.sender as Sender, request, services));
+    if (dry === 'true') ctx.body = present.dryRun(await dryRun(db, senderOf(ctx), request, services));
     else await send(ctx, acceptance, body, [request], presentSingle);
   });
 
@@ -61,25 +60,25 @@ export function sendingRoutes(router: Router, services: Services): void {
   });
 
   router.delete('/emails/:id', sender, async (ctx) => {
-    const holder = ctx.state.sender as Sender;
+    const holder = senderOf(ctx);
     ctx.body = { email: present.email(await scheduling.cancel(db, holder, ctx.params.id ?? '')) };
   });
 
   router.patch('/emails/:id', sender, async (ctx) => {
-    const holder = ctx.state.sender as Sender;
+    const holder = senderOf(ctx);
     const input = parse(move, await readJson(ctx, moveLimit));
     ctx.body = { email: present.email(await scheduling.move(db, holder, ctx.params.id ?? '', input.scheduled_at)) };
   });
 
   router.post('/emails/:id/release', sender, async (ctx) => {
-    const holder = ctx.state.sender as Sender;
+    const holder = senderOf(ctx);
     const input = parse(releaseRequest, await readJson(ctx, moveLimit));
     const { email, released } = await release(db, queue, holder, ctx.params.id ?? '', input.as);
     ctx.body = { email: present.email(email), released };
   });
 
   router.post('/emails/:id/resend', sender, async (ctx) => {
-    const request = await resendable(db, ctx.state.accountId, ctx.params.id ?? '');
+    const request = await resendable(db, senderOf(ctx).accountId, ctx.params.id ?? '');
     await send(ctx, acceptance, null, [request], presentSingle);
   });
 }
@@ -94,7 +93,7 @@ async function send(
   respond: (results: Accepted[]) => unknown,
 ): Promise<void> {
   const call = { requests, idempotency: await readIdempotency(ctx, body), respond };
-  const { response, replayed } = await acceptance.answer(ctx.state.sender as Sender, call);
+  const { response, replayed } = await acceptance.answer(senderOf(ctx), call);
   if (replayed) ctx.set('Idempotent-Replayed', 'true');
   ctx.body = response;
 }

@@ -4,7 +4,7 @@ import * as hold from '../../core/hold.ts';
 import * as sessions from '../../core/sessions.ts';
 import { login, type User } from '../../core/users.ts';
 import { forbidden } from '../../errors.ts';
-import { demandLogin, issueToken, lifetimeSeconds, type Session } from '../auth.ts';
+import { demandLogin, issueToken, lifetimeSeconds, sessionOf } from '../auth.ts';
 import { readJson } from '../body.ts';
 import type { Services } from '../services.ts';
 import { refuseElsewhere, setSessionCookie } from '../session-cookie.ts';
@@ -36,12 +36,12 @@ export function sessionRoutes(router: Router, app: Koa, services: Services): voi
   });
 
   router.get('/session', ...loggedIn, async (ctx) => {
-    const { user, expiresAt } = ctx.state.session as Session;
+    const { user, expiresAt } = sessionOf(ctx);
     ctx.body = await shown(user, expiresAt);
   });
 
   router.delete('/session', ...loggedIn, async (ctx) => {
-    const { id, expiresAt } = ctx.state.session as Session;
+    const { id, expiresAt } = sessionOf(ctx);
     if (id === null) throw forbidden();
     await sessions.end(db, { id, expiresAt });
     app.emit('logged out', id);

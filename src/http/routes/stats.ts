@@ -2,7 +2,7 @@ import type Router from '@koa/router';
 import { z } from 'zod';
 import { collect } from '../../core/stats.ts';
 import { invalidRequest } from '../../errors.ts';
-import { demandLoginOrKey } from '../auth.ts';
+import { demandLoginOrKey, senderOf } from '../auth.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
 import { oneOf, parse, timestamp } from '../validation.ts';
@@ -34,7 +34,7 @@ export function statsRoutes(router: Router, services: Services): void {
     if (to.getTime() - from.getTime() > longestMs[interval]) {
       throw invalidRequest(`from: may be ${longestMs[interval] / dayMs} days before to at the most, by ${interval}`);
     }
-    const accountId = ctx.state.accountId as string;
+    const { accountId } = senderOf(ctx);
     const query = { from, to, interval, groupBy: input.group_by ?? null };
     const buckets = await collect(services.db, accountId, query, services.providerOf);
     ctx.body = {

@@ -2,7 +2,7 @@ import type Router from '@koa/router';
 import { z } from 'zod';
 import * as templates from '../../core/templates.ts';
 import { formatMailbox } from '../../mail/address.ts';
-import { demandLoginOrKey } from '../auth.ts';
+import { demandLoginOrKey, senderOf } from '../auth.ts';
 import { readJson, readOptionalJson } from '../body.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
@@ -23,7 +23,7 @@ export function templateRoutes(router: Router, services: Services): void {
 
   router.post('/templates', writer, async (ctx) => {
     const input = parse(newTemplate, await readJson(ctx, bodyLimit));
-    const template = await templates.create(db, ctx.state.accountId, {
+    const template = await templates.create(db, senderOf(ctx).accountId, {
       name: input.name,
       alias: input.alias ?? null,
       content: { ...empty, ...givenContent(input) },
@@ -33,35 +33,35 @@ export function templateRoutes(router: Router, services: Services): void {
   });
 
   router.get('/templates', reader, async (ctx) => {
-    const found = await templates.list(db, ctx.state.accountId, parse(z.object(page), ctx.query));
+    const found = await templates.list(db, senderOf(ctx).accountId, parse(z.object(page), ctx.query));
     ctx.body = { templates: found.templates.map(present.templateSummary), count: found.count };
   });
 
   router.get('/templates/:id', reader, async (ctx) => {
-    ctx.body = { template: present.template(await templates.get(db, ctx.state.accountId, ctx.params.id ?? '')) };
+    ctx.body = { template: present.template(await templates.get(db, senderOf(ctx).accountId, ctx.params.id ?? '')) };
   });
 
   router.patch('/templates/:id', writer, async (ctx) => {
     const input = parse(templateChanges, await readJson(ctx, bodyLimit));
     const changes = { name: input.name, alias: input.alias, content: givenContent(input) };
-    const template = await templates.update(db, ctx.state.accountId, ctx.params.id ?? '', changes);
+    const template = await templates.update(db, senderOf(ctx).accountId, ctx.params.id ?? '', changes);
     ctx.body = { template: present.template(template) };
   });
 
   router.delete('/templates/:id', writer, async (ctx) => {
-    await templates.remove(db, ctx.state.accountId, ctx.params.id ?? '');
+    await templates.remove(db, senderOf(ctx).accountId, ctx.params.id ?? '');
     ctx.body = { message: 'the template was removed' };
   });
 
   router.post('/templates/:id/publish', writer, async (ctx) => {
     const { updated_at: seen } = parse(publishRequest, await readOptionalJson(ctx, publishLimit));
-    const published = await templates.publish(db, ctx.state.accountId, ctx.params.id ?? '', seen ?? null);
+    const published = await templates.publish(db, senderOf(ctx).accountId, ctx.params.id ?? '', seen ?? null);
     ctx.body = { template: present.template(published) };
   });
 
   router.post('/templates/:id/render', reader, async (ctx) => {
     const { variables, version } = parse(previewRequest, await readOptionalJson(ctx, bodyLimit));
-    const rendered = await templates.preview(db, ctx.state.accountId, ctx.params.id ?? '', {
+    const rendered = await templates.preview(db, senderOf(ctx).accountId, ctx.params.id ?? '', {
       variables: variables ?? {},
       version: version ?? 'draft',
     });

@@ -6,7 +6,7 @@ import * as webhooks from '../../core/webhooks.ts';
 import { refuseUrl } from '../../endpoint.ts';
 import type { WebhookDelivery } from '../../generated/prisma/client.ts';
 import type { PrivateNetworks } from '../../ip.ts';
-import { demandLogin, type Session } from '../auth.ts';
+import { demandLogin, sessionOf } from '../auth.ts';
 import { readJson } from '../body.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
@@ -79,7 +79,7 @@ export function webhookRoutes(router: Router, services: Services): void {
   const changes = webhookChanges(services.allowPrivateNetworks);
 
   router.post('/webhooks', ...loggedIn, async (ctx) => {
-    const { accountId } = ctx.state.session as Session;
+    const { accountId } = sessionOf(ctx);
     const input = parse(creation, await readJson(ctx, bodyLimit));
     const { webhook, secret } = await webhooks.create(db, accountId, input, { keyring });
     ctx.status = 201;
@@ -87,64 +87,64 @@ export function webhookRoutes(router: Router, services: Services): void {
   });
 
   router.get('/webhooks', ...loggedIn, async (ctx) => {
-    const { accountId } = ctx.state.session as Session;
+    const { accountId } = sessionOf(ctx);
     const found = await webhooks.list(db, accountId, parse(z.object(part), ctx.query));
     ctx.body = { webhooks: found.map(present.webhook) };
   });
 
   router.get('/webhooks/:id', ...loggedIn, async (ctx) => {
-    const { accountId } = ctx.state.session as Session;
+    const { accountId } = sessionOf(ctx);
     ctx.body = { webhook: present.webhook(await webhooks.get(db, accountId, ctx.params.id ?? '')) };
   });
 
   router.patch('/webhooks/:id', ...loggedIn, async (ctx) => {
-    const { accountId } = ctx.state.session as Session;
+    const { accountId } = sessionOf(ctx);
     const input = parse(changes, await readJson(ctx, bodyLimit));
     ctx.body = { webhook: present.webhook(await webhooks.change(db, accountId, ctx.params.id ?? '', input)) };
   });
 
   router.delete('/webhooks/:id', ...loggedIn, async (ctx) => {
-    const { accountId } = ctx.state.session as Session;
+    const { accountId } = sessionOf(ctx);
     const webhook = await webhooks.remove(db, accountId, ctx.params.id ?? '');
     ctx.body = { message: `webhook ${webhook.id} was removed` };
   });
 
   router.post('/webhooks/:id/rotate-secret', ...loggedIn, async (ctx) => {
-    const { accountId } = ctx.state.session as Session;
+    const { accountId } = sessionOf(ctx);
     const { webhook, secret } = await webhooks.rotateSecret(db, accountId, ctx.params.id ?? '', { keyring });
     const validUntil = webhook.previousSecretUntil?.toISOString() ?? null;
     ctx.body = { webhook: present.webhook(webhook), secret, previous_secret_valid_until: validUntil };
   });
 
   router.post('/webhooks/:id/test', ...loggedIn, async (ctx) => {
-    const { accountId } = ctx.state.session as Session;
+    const { accountId } = sessionOf(ctx);
     const made = await deliveries.sendTest(db, services.queue, accountId, ctx.params.id ?? '');
     const delivery = await untilOver(services, accountId, made);
     ctx.body = { delivery: present.webhookDeliveryWithPayload(delivery) };
   });
 
   router.post('/webhooks/:id/replay', ...loggedIn, async (ctx) => {
-    const { accountId } = ctx.state.session as Session;
+    const { accountId } = sessionOf(ctx);
     const input = parse(range, await readJson(ctx, bodyLimit));
     const { count, nextSince } = await deliveries.replay(db, accountId, ctx.params.id ?? '', input);
     ctx.body = { count, next_since: nextSince?.toISOString() ?? null };
   });
 
   router.get('/webhook-deliveries', ...loggedIn, async (ctx) => {
-    const { accountId } = ctx.state.session as Session;
+    const { accountId } = sessionOf(ctx);
     const { webhook_id: webhookId, email_id: emailId, event, status, ...rest } = parse(deliveryQuery, ctx.query);
     const found = await deliveries.list(db, accountId, { webhookId, emailId, event, status }, rest);
     ctx.body = { deliveries: found.deliveries.map(present.webhookDelivery), count: found.count };
   });
 
   router.get('/webhook-deliveries/:id', ...loggedIn, async (ctx) => {
-    const { accountId } = ctx.state.session as Session;
+    const { accountId } = sessionOf(ctx);
     const delivery = await deliveries.get(db, accountId, ctx.params.id ?? '');
     ctx.body = { delivery: present.webhookDeliveryWithPayload(delivery) };
   });
 
   router.post('/webhook-deliveries/:id/retry', ...loggedIn, async (ctx) => {
-    const { accountId } = ctx.state.session as Session;
+    const { accountId } = sessionOf(ctx);
     const delivery = await deliveries.retry(db, services.queue, accountId, ctx.params.id ?? '');
     ctx.body = { delivery: present.webhookDeliveryWithPayload(delivery) };
   });
