@@ -26,7 +26,8 @@ export class ApiError extends Error {
 /** 400; `detail` names the field and the reason, such as `to[0]: not an email address`. */
 export const invalidRequest = (detail: string) => new ApiError(400, 'invalid request', { detail });
 
-export const fromDomainNotVerified = (detail: string) => new ApiError(400, 'from domain not verified', { detail });
+export const fromDomainNotVerified = (domain: string) =>
+  new ApiError(400, 'from domain not verified', { detail: `from: ${domain} is not a verified domain of this account` });
 
 export const domainAlreadyExists = () => new ApiError(400, 'domain already exists');
 

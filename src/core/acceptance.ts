@@ -6,7 +6,7 @@ import type { FreshBodies } from './fresh-bodies.ts';
 import type { Sender } from './keys.ts';
 
 interface Waiting {
-  holder: Sender;
+  sender: Sender;
   call: SendCall;
 }
 
@@ -36,8 +36,8 @@ export class Acceptance {
    *
    * @throws what `respond` throws; ApiError 409 when its idempotency key was used with another request
    */
-  async answer(holder: Sender, call: SendCall): Promise<{ response: unknown; replayed: boolean }> {
-    const answer = await this.#answer({ holder, call });
+  async answer(sender: Sender, call: SendCall): Promise<{ response: unknown; replayed: boolean }> {
+    const answer = await this.#answer({ sender, call });
     if ('error' in answer) throw answer.error;
     return answer;
   }
@@ -46,7 +46,7 @@ export class Acceptance {
     // A batch is worth a commit of its own, and small ones shall not wait for it.
     if (one.call.requests.length > 1) return (await this.#commit([one]))[0] as SendAnswer;
     // All users of an account are one line.
-    const keyId = one.holder.keyId ?? one.holder.accountId;
+    const keyId = one.sender.keyId ?? one.sender.accountId;
     const line = this.#lineOf(keyId);
     const answer = await line.add(one);
     // Another one may have taken its place meanwhile.
@@ -83,10 +83,10 @@ export class Acceptance {
   }
 
   async #commit(waiting: Waiting[]): Promise<SendAnswer[]> {
-    const { holder } = waiting.at(-1) as Waiting;
+    const { sender } = waiting.at(-1) as Waiting;
     const calls = waiting.map(({ call }) => call);
     try {
-      return await answerAll(this.#db, this.#queue, holder, calls, this.#fresh);
+      return await answerAll(this.#db, this.#queue, sender, calls, this.#fresh);
     } catch (error) {
       if (waiting.length === 1 || isUnavailable(error)) return waiting.map(() => ({ error }));
     }

@@ -1,4 +1,5 @@
 import type { Database } from '../db/client.ts';
+import { comparable } from '../mail/address.ts';
 import type { ReturnedRecipient } from '../mail/delivery-status.ts';
 import type { NamedRecipient, ReturnPath } from '../mail/token.ts';
 import type { Queue } from '../queue.ts';
@@ -6,7 +7,6 @@ import { saysNobodyThere } from '../smtp/deliver.ts';
 import { cleanRemoteText } from '../smtp/reply.ts';
 import { judge } from './return-class.ts';
 import { type Returned, type ReturnedEmail, recordFor } from './returns.ts';
-import { suppressible } from './suppressions.ts';
 
 /** A notice about an older email changes nothing: servers give up within days, providers report within weeks. */
 const withinDays = 90;
@@ -62,8 +62,8 @@ function whoIs(
   { address, aliases }: ReturnedRecipient,
   meant: Recipients,
 ): { address: string; certain: boolean } | null {
-  const names = [...(address === null ? [] : [address]), ...aliases].map(suppressible);
-  const named = meant.find((one) => names.includes(suppressible(one.address)));
+  const names = [...(address === null ? [] : [address]), ...aliases].map(comparable);
+  const named = meant.find((one) => names.includes(comparable(one.address)));
   if (named) return { address: named.address, certain: address !== null && sameMailbox(address, named.address) };
   const [only, ...others] = meant;
   if (!only || others.length > 0) return null;
@@ -75,7 +75,7 @@ function whoIs(
 
 /** The same local part, whatever stands behind a `+`: servers rename the domain on the way, and leave the detail out. */
 function sameMailbox(one: string, other: string): boolean {
-  const local = (address: string) => suppressible(address).split('@', 1)[0]?.split('+', 1)[0];
+  const local = (address: string) => comparable(address).split('@', 1)[0]?.split('+', 1)[0];
   return local(one) === local(other);
 }
 
@@ -107,9 +107,9 @@ export function complained(
 ): Promise<Returned[]> {
   return recordFor(db, queue, emailOf(evidence), withinDays, (email) => {
     const readers = readersOf(evidence, email.recipients);
-    const named = report.addresses.map(suppressible);
+    const named = report.addresses.map(comparable);
     const found =
-      readers.length === 1 ? readers[0] : readers.find(({ address }) => named.includes(suppressible(address)));
+      readers.length === 1 ? readers[0] : readers.find(({ address }) => named.includes(comparable(address)));
     const reason = report.kind;
     return found
       ? [

@@ -117,7 +117,7 @@ export async function list(
     values: [wanted.part?.toLowerCase() ?? null, wanted.state ?? null],
   };
   // Without a site it is the count alone: of a page behind the last.
-  const rows = await stand<(Standing | { site: null }) & { count: number }>(db, filter, {
+  const rows = await querySites<(Standing | { site: null }) & { count: number }>(db, filter, {
     text: `SELECT one.*, total.count FROM (SELECT count(*)::int FROM found) total
              LEFT JOIN (SELECT * FROM found ORDER BY queued + deferred DESC, site LIMIT $4 OFFSET $5) one ON true
             ORDER BY queued + deferred DESC, site`,
@@ -129,7 +129,7 @@ export async function list(
 /** One, by its own name or by that of a domain whose mail it takes; what nothing was sent to lately has nothing to tell. */
 export async function find(db: Database, name: string): Promise<Standing> {
   const asked = nameOf(name);
-  const [found] = await stand<Standing>(
+  const [found] = await querySites<Standing>(
     db,
     { text: 'site = $2 OR $2 = ANY (destinations)', values: [asked] },
     { text: 'SELECT * FROM found ORDER BY site = $2 DESC, queued + deferred DESC, site LIMIT 1' },
@@ -186,10 +186,12 @@ export function domainOf(name: string): string | null {
 }
 
 /**
+ * What is known of the sites that these are, with what waits for each of their destinations.
+ *
  * @param filter which sites are found, by their columns; its values are `$2` and on
  * @param from what is asked of those that were `found`; its values follow
  */
-async function stand<Row>(
+async function querySites<Row>(
   db: Database,
   filter: { text: string; values: unknown[] },
   from: { text: string; values?: unknown[] },

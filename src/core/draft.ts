@@ -9,7 +9,7 @@ import type {
   UncertainPolicy,
 } from '../generated/prisma/client.ts';
 import { newId } from '../ids.ts';
-import { formatMailbox, type Mailbox } from '../mail/address.ts';
+import { comparable, formatMailbox, type Mailbox } from '../mail/address.ts';
 import { cutText } from '../mail/characters.ts';
 import type { Header } from '../mail/headers.ts';
 import type { Sender } from './keys.ts';
@@ -69,17 +69,18 @@ export interface DraftRecipient {
  */
 export function draft(
   request: SendRequest,
-  holder: Sender,
+  sender: Sender,
   domainId: string,
   suppressed: Map<string, SuppressionReason>,
   now: Date,
 ): Draft {
   const id = newId(now);
   const addressed = distinctRecipients(request);
-  const refusals = addressed.flatMap(({ mailbox }) => {
-    const reason = suppressed.get(suppressions.suppressible(mailbox.address));
-    return reason && suppressions.applies(reason, request.type) ? [{ address: mailbox.address, reason }] : [];
-  });
+  const refusals = suppressions.among(
+    addressed.map(({ mailbox }) => mailbox.address),
+    suppressed,
+    request.type,
+  );
   const queued = refusals.length === 0;
   const recipients = addressed.map(({ kind, mailbox }, position): DraftRecipient => {
     const { address, domain: destination } = mailbox;
@@ -91,8 +92,8 @@ export function draft(
   });
   const email: Email = {
     id,
-    accountId: holder.accountId,
-    apiKeyId: holder.keyId,
+    accountId: sender.accountId,
+    apiKeyId: sender.keyId,
     domainId,
     status: queued ? 'queued' : 'suppressed',
     type: request.type,
@@ -102,9 +103,9 @@ export function draft(
     bcc: request.bcc.map(formatMailbox),
     replyTo: request.replyTo.map(formatMailbox),
     subject: request.subject,
-    fromAddress: suppressions.suppressible(request.from.address),
+    fromAddress: comparable(request.from.address),
     fromDomain: request.from.domain,
-    recipientAddresses: addressed.map(({ mailbox }) => suppressions.suppressible(mailbox.address)),
+    recipientAddresses: addressed.map(({ mailbox }) => comparable(mailbox.address)),
     tags: request.tags,
     messageId: `${id}@${request.from.domain}`,
     tls: request.tls,
@@ -134,7 +135,7 @@ function distinctRecipients(request: SendRequest): { kind: RecipientKind; mailbo
   ];
   return kinds.flatMap(([kind, mailboxes]) =>
     mailboxes.flatMap((mailbox) => {
-      const key = mailbox.address.toLowerCase();
+      const key = comparable(mailbox.address);
       if (seen.has(key)) return [];
       seen.add(key);
       return [{ kind, mailbox }];

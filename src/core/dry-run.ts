@@ -16,6 +16,7 @@ import { demandOf } from './outgoing.ts';
 import { build, isPersonal, openKey, type Signing } from './outgoing-message.ts';
 import * as plans from './plans.ts';
 import type { Surroundings } from './record-checks.ts';
+import { maySendFrom } from './sender-domains.ts';
 import type { TokenKeys } from './service-secrets.ts';
 import * as suppressions from './suppressions.ts';
 import { resolve, type Sendable } from './template-sending.ts';
@@ -63,18 +64,18 @@ export interface DryRunTools {
 const spfTimeoutMs = 10_000;
 
 /**
- * Goes the way of `accept` and of a delivery up to the point where something would be written or said.
+ * Goes the way of `answerAll` and of a delivery up to the point where something would be written or said.
  *
- * @throws ApiError as `accept` refuses: 400, 403
+ * @throws ApiError as `answerAll` refuses: 400, 403
  */
-export async function dryRun(db: Database, holder: Sender, sendable: Sendable, tools: DryRunTools): Promise<DryRun> {
-  const [request] = await resolve(db, holder.accountId, [sendable]);
+export async function dryRun(db: Database, sender: Sender, sendable: Sendable, tools: DryRunTools): Promise<DryRun> {
+  const [request] = await resolve(db, sender.accountId, [sendable]);
   if (!request || request instanceof ApiError) throw request ?? new Error('no request was resolved');
-  const { signing, domainTls, pool } = await findSigning(db, holder, request);
+  const { signing, domainTls, pool } = await findSigning(db, sender, request);
   const tls = demandOf(request.tls, signing.domain, domainTls);
   const addresses = [...request.to, ...request.cc, ...request.bcc].map((mailbox) => mailbox.address);
-  const listed = await suppressions.find(db, holder.accountId, addresses);
-  const laidOut = draft(request, holder, signing.domainId, listed, new Date());
+  const listed = await suppressions.find(db, sender.accountId, addresses);
+  const laidOut = draft(request, sender, signing.domainId, listed, new Date());
   const { email, recipients, attachments } = laidOut;
   const { mailHostname, keyring } = tools.surroundings;
   const [first] = recipients;
@@ -95,7 +96,7 @@ export async function dryRun(db: Database, holder: Sender, sendable: Sendable, t
       signing.keys.map((key) => openKey(keyring, signing, key)),
       isPersonal(source) && first ? { position: 0, address: first.address, places } : null,
     ),
-    email.status === 'queued' && plans.isCounted(holder.plan) ? plans.wouldGrant(db, holder.accountId) : true,
+    email.status === 'queued' && plans.isCounted(sender.plan) ? plans.wouldGrant(db, sender.accountId) : true,
     Promise.all(
       [...byDomain].map(([domain, of]) =>
         lookAt(
@@ -121,10 +122,7 @@ export async function dryRun(db: Database, holder: Sender, sendable: Sendable, t
     message: Buffer.concat(pieces),
     returnPath: createReturnPath(tools.tokenKeys.returnPath, email.id, mailHostname),
     source: sourceOutlook(tools.sendingPools, { type: email.type, pool }),
-    suppressed: addresses.flatMap((address) => {
-      const reason = listed.get(suppressions.suppressible(address));
-      return reason && suppressions.applies(reason, request.type) ? [{ address, reason }] : [];
-    }),
+    suppressed: suppressions.among(addresses, listed, request.type),
     destinations,
     authentication,
   };
@@ -132,15 +130,15 @@ export async function dryRun(db: Database, holder: Sender, sendable: Sendable, t
 
 async function findSigning(
   db: Database,
-  holder: Sender,
+  sender: Sender,
   { from }: SendRequest,
 ): Promise<{ signing: Signing; domainTls: TlsLevel; pool: string | null }> {
-  if (holder.domains.length > 0 && !holder.domains.includes(from.domain)) throw forbidden();
+  if (!maySendFrom(sender, from.domain)) throw forbidden();
   const row = await db.prisma.domain.findFirst({
-    where: { accountId: holder.accountId, domain: from.domain, status: 'verified' },
+    where: { accountId: sender.accountId, domain: from.domain, status: 'verified' },
     include: { dkimKeys: { where: { status: 'active' } } },
   });
-  if (!row) throw fromDomainNotVerified(`from: ${from.domain} is not a verified domain of this account`);
+  if (!row) throw fromDomainNotVerified(from.domain);
   const keys = [
     { selector: row.dkimSelector, sealed: Buffer.from(row.dkimPrivateKey) },
     ...row.dkimKeys.flatMap(({ selector, privateKey }) =>

@@ -102,8 +102,8 @@ export function placeOf(
 }
 
 /**
- * Adds the latest changes up into the numbers that are kept. While another does so already it leaves that to him, or comes
- * after him: he does not see what changed since he began.
+ * Adds the latest changes up into the numbers that are kept. While another node does so, it returns at once, or waits and then
+ * adds up itself: the other does not see what changed after it began.
  */
 export async function addUp(
   db: Database,

@@ -9,7 +9,7 @@ import * as idempotency from './idempotency.ts';
 import type { Sender } from './keys.ts';
 import { lineUp } from './mail-lines.ts';
 import * as plans from './plans.ts';
-import { sendersNow } from './sender-domains.ts';
+import { maySendFrom, sendersNow } from './sender-domains.ts';
 import * as suppressions from './suppressions.ts';
 import { resolve, type Sendable } from './template-sending.ts';
 import { type EmailEvent, emit } from './webhooks.ts';
@@ -40,11 +40,11 @@ export type SendAnswer = { response: unknown; replayed: boolean } | { error: unk
 export async function answerAll(
   db: Database,
   queue: Queue,
-  holder: Sender,
+  sender: Sender,
   calls: SendCall[],
   fresh?: FreshBodies,
 ): Promise<SendAnswer[]> {
-  const { answers, told, stored } = await db.transaction((tx) => answerIn(tx, queue, holder, calls));
+  const { answers, told, stored } = await db.transaction((tx) => answerIn(tx, queue, sender, calls));
   if (stored) fresh?.keep(stored.version, stored.drafts);
   queue.wake();
   if (told > 0) queue.webhooks.wake();
@@ -61,14 +61,14 @@ interface Effects {
 async function answerIn(
   tx: Sql,
   queue: Queue,
-  holder: Sender,
+  sender: Sender,
   calls: SendCall[],
 ): Promise<{ answers: SendAnswer[] } & Effects> {
   const keyed = calls.flatMap((call) => (call.idempotency ? [call.idempotency] : []));
-  const taken = (await idempotency.take(tx, holder.accountId, keyed)).values();
+  const taken = (await idempotency.take(tx, sender.accountId, keyed)).values();
   const turns = calls.map((call) => (call.idempotency ? (taken.next().value ?? 'first') : 'first'));
   const first = calls.flatMap(({ requests }, index) => (turns[index] === 'first' ? requests : []));
-  const { results, ...effects } = await acceptIn(tx, queue, holder, first);
+  const { results, ...effects } = await acceptIn(tx, queue, sender, first);
   const kept: { key: string; response: unknown }[] = [];
   const free: string[] = [];
   const answers = calls.map((call, index): SendAnswer => {
@@ -84,7 +84,7 @@ async function answerIn(
     else free.push(key);
     return answer;
   });
-  await idempotency.keep(tx, holder.accountId, kept, free);
+  await idempotency.keep(tx, sender.accountId, kept, free);
   return { answers, ...effects };
 }
 
@@ -103,32 +103,32 @@ function respondTo({ respond }: SendCall, results: Accepted[]): SendAnswer {
 async function acceptIn(
   tx: Sql,
   queue: Queue,
-  holder: Sender,
+  sender: Sender,
   sendables: Sendable[],
 ): Promise<{ results: Accepted[] } & Effects> {
-  const resolved = await resolve(tx, holder.accountId, sendables);
+  const resolved = await resolve(tx, sender.accountId, sendables);
   const requests = resolved.filter((request): request is SendRequest => !(request instanceof ApiError));
   const { domains, now } = await sendersNow(
     tx,
-    holder.accountId,
+    sender.accountId,
     requests.map(({ from }) => from.domain),
   );
   const addresses = requests.flatMap(({ to, cc, bcc }) => [...to, ...cc, ...bcc].map((mailbox) => mailbox.address));
-  const suppressed = await suppressions.find(tx, holder.accountId, addresses);
+  const suppressed = await suppressions.find(tx, sender.accountId, addresses);
   const results = resolved.map((request): Drafted => {
     if (request instanceof ApiError) return { refusal: request };
     const name = request.from.domain;
-    if (holder.domains.length > 0 && !holder.domains.includes(name)) return { refusal: forbidden() };
+    if (!maySendFrom(sender, name)) return { refusal: forbidden() };
     const domainId = domains.get(name);
-    if (!domainId) return { refusal: fromDomainNotVerified(`from: ${name} is not a verified domain of this account`) };
-    return { draft: draft(request, holder, domainId, suppressed, now) };
+    if (!domainId) return { refusal: fromDomainNotVerified(name) };
+    return { draft: draft(request, sender, domainId, suppressed, now) };
   });
-  const paid = await withinPlan(tx, holder, results);
+  const paid = await withinPlan(tx, sender, results);
   const drafts = paid.flatMap((result) => ('draft' in result ? [result.draft] : []));
   const stored =
     drafts.length > 0
       ? {
-          version: await store(tx, queue, holder.accountId, drafts, await lineUp(tx, holder.accountId, drafts, now)),
+          version: await store(tx, queue, sender.accountId, drafts, await lineUp(tx, sender.accountId, drafts, now)),
           drafts,
         }
       : null;
@@ -150,13 +150,13 @@ const eventOf = (email: Email): EmailEvent => ({
 type Drafted = { draft: Draft } | { refusal: ApiError };
 
 /** Charges for what is to be queued; what the plan does not allow any more, the last of it first, is refused. */
-async function withinPlan(tx: Sql, holder: Sender, results: Drafted[]): Promise<Drafted[]> {
+async function withinPlan(tx: Sql, sender: Sender, results: Drafted[]): Promise<Drafted[]> {
   const isCharged = (result: Drafted) => 'draft' in result && result.draft.email.status === 'queued';
   const wanted = results.filter(isCharged).length;
-  if (wanted === 0 || !plans.isCounted(holder.plan)) return results;
-  const { granted, dayIsFull } = await plans.charge(tx, holder.accountId, wanted);
+  if (wanted === 0 || !plans.isCounted(sender.plan)) return results;
+  const { granted, dayIsFull } = await plans.charge(tx, sender.accountId, wanted);
   if (granted >= wanted) return results;
-  const { detail, retryAfter } = plans.whyExceeded(holder.plan, dayIsFull, new Date());
+  const { detail, retryAfter } = plans.whyExceeded(sender.plan, dayIsFull, new Date());
   let left = granted;
   return results.map((result) => {
     if (!isCharged(result) || left-- > 0) return result;

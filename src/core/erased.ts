@@ -1,6 +1,5 @@
-import { AddressError, parseMailbox } from '../mail/address.ts';
+import { AddressError, comparable, parseMailbox } from '../mail/address.ts';
 import { anywhere, spellingsOf } from '../mail/address-spellings.ts';
-import { suppressible } from './suppressions.ts';
 
 /** What stands in the place of an erased recipient's address: no address, and another one for each recipient of an email. */
 export const markOf = (position: number): string => `erased-${position + 1}`;
@@ -26,7 +25,7 @@ export class Redaction {
 
   /** @param address in its canonical form, in any case */
   constructor(address: string) {
-    this.address = suppressible(address);
+    this.address = comparable(address);
     this.source = spellingsOf(this.address);
     this.labelSource = anywhere(this.address);
     const local = this.address.slice(0, this.address.lastIndexOf('@'));
@@ -66,7 +65,7 @@ export class Redaction {
   /** Whether this is the address, with or without a name: `Ann <ann@example.net>`. */
   isOf(mailbox: string): boolean {
     try {
-      return suppressible(parseMailbox(mailbox).address) === this.address;
+      return comparable(parseMailbox(mailbox).address) === this.address;
     } catch (error) {
       if (error instanceof AddressError) return false;
       throw error;

@@ -1,11 +1,11 @@
 import { byWeight } from '../by-weight.ts';
 import type { Sql } from '../db/client.ts';
+import { comparable } from '../mail/address.ts';
 import { dropUnneeded } from './attachments.ts';
 import { readable } from './content-reads.ts';
 import { type Found, isErased, markOf, namelessMark, type Redaction, type Work } from './erased.ts';
 import { eraseAttempts, eraseDeliveries, eraseReturns, lockDeliveries, weighDeliveries } from './erasing-records.ts';
 import type { Counts } from './erasures.ts';
-import { suppressible } from './suppressions.ts';
 
 interface RecipientRow {
   email_id: string;
@@ -59,7 +59,7 @@ export async function cancelSome(tx: Sql, work: Work, counts: Counts, after: str
   const rows = await lockRecipients(tx, ids);
   await cancel(
     tx,
-    rows.filter(({ address }) => suppressible(address) === work.redaction.address),
+    rows.filter(({ address }) => comparable(address) === work.redaction.address),
     counts,
   );
   return ids.length < canceledAtOnce ? null : (ids.at(-1) ?? null);
@@ -126,7 +126,7 @@ export async function eraseSome(
     rows.filter((row) => !claimed.has(row.email_id)),
     (row) => row.email_id,
   );
-  const isOwn = ({ address }: RecipientRow) => suppressible(address) === work.redaction.address;
+  const isOwn = ({ address }: RecipientRow) => comparable(address) === work.redaction.address;
   const found = [...byEmail].map(([id, recipients]): Found => {
     const own = recipients.find(isOwn);
     if (!own) throw new Error(`email ${id} names a recipient that it has not`);

@@ -3,10 +3,10 @@ import type { Database, Sql } from '../db/client.ts';
 import { notFound } from '../errors.ts';
 import type { Erasure } from '../generated/prisma/client.ts';
 import { isId, newId } from '../ids.ts';
+import { comparable } from '../mail/address.ts';
 import { type Keyring, open, seal } from '../seal.ts';
 import { sealingKey } from './encryption-key.ts';
 import type { TokenKeys } from './service-secrets.ts';
-import { suppressible } from './suppressions.ts';
 
 /** What a receipt counts, each by itself. */
 export const countedKinds = [
@@ -38,7 +38,7 @@ export const sealContext = (erasureId: string) => `erasure:${erasureId}`;
 /** What a receipt has in the place of the address: without the key nobody can try addresses at it. */
 const hashOf = (accountId: string, address: string, { erasedAddress }: TokenKeys) =>
   createHmac('sha256', erasedAddress)
-    .update(`${accountId} ${suppressible(address)}`)
+    .update(`${accountId} ${comparable(address)}`)
     .digest('hex');
 
 /**

@@ -1,7 +1,7 @@
 import type { Sql } from '../db/client.ts';
 import { type ApiError, conflict } from '../errors.ts';
 
-/** A send call that must happen once, however often and however parallel it is made. */
+/** A call that must happen once, however often and however parallel it is made. */
 export interface Idempotency {
   key: string;
   /** SHA-256 of method, path and body: what makes two calls the same. */

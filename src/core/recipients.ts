@@ -77,8 +77,8 @@ export async function callBack(db: Database, emailIds: string[], reason: string)
   });
 }
 
-/** The same until the destination or site of this name is resumed, or at once when it has been meanwhile. */
-export async function hold(db: Database, claims: Claim[], name: string): Promise<void> {
+/** Parks them until the destination or site of this name is resumed; wakes them at once when that has happened meanwhile. */
+export async function parkForPause(db: Database, claims: Claim[], name: string): Promise<void> {
   await db.transaction(async (tx) => {
     // Resuming changes this row first: either it waits for us and finds these recipients, or we see that it was there.
     const [order] = await tx.query<{ paused: boolean }>({

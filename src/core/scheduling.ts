@@ -5,19 +5,20 @@ import { isId } from '../ids.ts';
 import { parseMailbox } from '../mail/address.ts';
 import * as log from './email-log.ts';
 import type { Sender } from './keys.ts';
+import { maySendFrom } from './sender-domains.ts';
 
 /**
  * Cancels an email that waits for its scheduled time.
  *
  * @throws ApiError 404, 403 when the key may not send from its domain, or 409 when it is not waiting any more
  */
-export async function cancel(db: Database, holder: Sender, id: string): Promise<Email> {
-  await demandOwn(db, holder, id);
+export async function cancel(db: Database, sender: Sender, id: string): Promise<Email> {
+  await demandOwn(db, sender, id);
   await db.transaction(async (tx) => {
-    await holdWaiting(tx, id, `status = 'canceled', next_attempt_at = NULL, settled_at = now()`, []);
+    await changeWaiting(tx, id, `status = 'canceled', next_attempt_at = NULL, settled_at = now()`, []);
     await tx.query({ text: `UPDATE emails SET status = 'canceled', pending = 0 WHERE id = $1`, values: [id] });
   });
-  return (await log.get(db, holder.accountId, id)).email;
+  return (await log.get(db, sender.accountId, id)).email;
 }
 
 /**
@@ -25,10 +26,10 @@ export async function cancel(db: Database, holder: Sender, id: string): Promise<
  *
  * @throws ApiError 404, 403 when the key may not send from its domain, or 409 when it is not waiting any more
  */
-export async function move(db: Database, holder: Sender, id: string, scheduledAt: Date): Promise<Email> {
-  await demandOwn(db, holder, id);
+export async function move(db: Database, sender: Sender, id: string, scheduledAt: Date): Promise<Email> {
+  await demandOwn(db, sender, id);
   await db.transaction(async (tx) => {
-    await holdWaiting(tx, id, 'next_attempt_at = $2', [scheduledAt]);
+    await changeWaiting(tx, id, 'next_attempt_at = $2', [scheduledAt]);
     await tx.query({ text: 'UPDATE emails SET scheduled_at = $2 WHERE id = $1', values: [id, scheduledAt] });
     await tx.query({
       text: `UPDATE attachments a SET last_used_at = greatest(a.last_used_at, $2)
@@ -37,18 +38,19 @@ export async function move(db: Database, holder: Sender, id: string, scheduledAt
       values: [id, scheduledAt],
     });
   });
-  return (await log.get(db, holder.accountId, id)).email;
+  return (await log.get(db, sender.accountId, id)).email;
 }
 
 /** @throws ApiError 404, or 403 when the key may not send from the email's domain */
-export async function demandOwn(db: Database, { accountId, domains }: Sender, id: string): Promise<void> {
-  const email = isId(id) && (await db.prisma.email.findFirst({ where: { id, accountId }, select: { from: true } }));
+export async function demandOwn(db: Database, sender: Sender, id: string): Promise<void> {
+  const where = { id, accountId: sender.accountId };
+  const email = isId(id) && (await db.prisma.email.findFirst({ where, select: { from: true } }));
   if (!email) throw notFound();
-  if (domains.length > 0 && !domains.includes(parseMailbox(email.from).domain)) throw forbidden();
+  if (!maySendFrom(sender, parseMailbox(email.from).domain)) throw forbidden();
 }
 
 /** Changes the recipients that have no job yet; when that is not all of them, the email is on its way and nothing changes. */
-async function holdWaiting(tx: Sql, id: string, change: string, values: unknown[]): Promise<void> {
+async function changeWaiting(tx: Sql, id: string, change: string, values: unknown[]): Promise<void> {
   const waiting = await tx.query({
     text: `UPDATE recipients SET ${change}
             WHERE email_id = $1 AND status = 'queued' AND job_id IS NULL AND attempts = 0 AND next_attempt_at > now()

@@ -1,4 +1,9 @@
 import type { Sql } from '../db/client.ts';
+import type { Sender } from './keys.ts';
+
+/** Whether this sender's key is for mail from this domain, which may or may not be verified. */
+export const maySendFrom = ({ domains }: Pick<Sender, 'domains'>, domain: string) =>
+  domains.length === 0 || domains.includes(domain);
 
 /** Those of these domain names, in their canonical form, that the account may send from, with their ids: the verified ones. */
 export async function senderDomains(db: Sql, accountId: string, names: string[]): Promise<Map<string, string>> {

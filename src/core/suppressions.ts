@@ -3,21 +3,26 @@ import { notFound } from '../errors.ts';
 import type { Suppression } from '../generated/prisma/client.ts';
 import type { EmailType, SuppressionReason } from '../generated/prisma/enums.ts';
 import { newId } from '../ids.ts';
-import { AddressError, parseMailbox } from '../mail/address.ts';
+import { AddressError, comparable, parseMailbox } from '../mail/address.ts';
 import { refuseText } from '../mail/characters.ts';
 
-/** The form in which addresses are compared: an address is suppressed in whatever case it is written. */
-export const suppressible = (address: string) => address.toLowerCase();
-
 /** Somebody who unsubscribed still gets what is not marketing; every other reason stands for all mail. */
-export const applies = (reason: SuppressionReason, type: EmailType) => reason !== 'unsubscribe' || type === 'marketing';
+const applies = (reason: SuppressionReason, type: EmailType) => reason !== 'unsubscribe' || type === 'marketing';
+
+/** Those of the addresses that mail of this type does not go to, of what `find` found. */
+export function among(addresses: string[], found: ReadonlyMap<string, SuppressionReason>, type: EmailType) {
+  return addresses.flatMap((address) => {
+    const reason = found.get(comparable(address));
+    return reason && applies(reason, type) ? [{ address, reason }] : [];
+  });
+}
 
 /** Those of the addresses that are on the account's list, in their comparable form. */
 export async function find(db: Sql, accountId: string, addresses: string[]): Promise<Map<string, SuppressionReason>> {
   const rows = await db.query<{ address: string; reason: SuppressionReason }>({
     name: 'suppressions-find',
     text: 'SELECT address, reason FROM suppressions WHERE account_id = $1 AND address = ANY($2)',
-    values: [accountId, [...new Set(addresses.map(suppressible))]],
+    values: [accountId, [...new Set(addresses.map(comparable))]],
   });
   return new Map(rows.map((row) => [row.address, row.reason]));
 }
@@ -28,7 +33,7 @@ export async function add(
   accountId: string,
   input: { address: string; reason: SuppressionReason },
 ): Promise<Suppression> {
-  const address = suppressible(input.address);
+  const address = comparable(input.address);
   // In one transaction: what is on the list is locked, also where nothing of it changes, so nobody takes it off meanwhile.
   const [entry] = await db.transaction(async (tx) => {
     await addAll(tx, [{ accountId, address, reason: input.reason, emailId: null }]);
@@ -60,7 +65,7 @@ export async function addAll(
     values: [
       entries.map(() => newId()),
       entries.map((entry) => entry.accountId),
-      entries.map((entry) => suppressible(entry.address)),
+      entries.map((entry) => comparable(entry.address)),
       entries.map((entry) => entry.reason),
       entries.map((entry) => entry.emailId),
     ],
@@ -112,7 +117,7 @@ export async function* exported(db: Database, accountId: string): AsyncGenerator
 export async function remove(db: Database, accountId: string, address: string): Promise<void> {
   // What could not have been put on the list is not looked for: PostgreSQL takes no NUL and no half characters.
   const findable = refuseText(address) === null;
-  const where = { accountId, address: suppressible(canonical(address)) };
+  const where = { accountId, address: comparable(canonical(address)) };
   if (!findable || (await db.prisma.suppression.deleteMany({ where })).count === 0) throw notFound();
 }
 

@@ -1,6 +1,6 @@
-import { setImmediate } from 'node:timers/promises';
 import type { Sql } from '../db/client.ts';
 import { ApiError, invalidRequest, payloadTooLarge } from '../errors.ts';
+import { givingWay } from '../give-way.ts';
 import type { Mailbox } from '../mail/address.ts';
 import { type CompiledTemplate, compile, render, TemplateError } from '../mail/template.ts';
 import type { SendRequest } from './draft.ts';
@@ -25,9 +25,6 @@ export type Sendable = SendRequest | TemplatedRequest;
  * have brought along. A few hundred bytes could otherwise ask for gigabytes.
  */
 const mostCharacters = 40 * 1024 * 1024;
-
-/** How long others may have to wait while a batch is rendered. */
-const sliceMs = 20;
 
 /**
  * Turns each request that names a template into a complete one, by what is published now; the others are passed on as they
@@ -54,16 +51,7 @@ export async function resolve(db: Sql, accountId: string, requests: Sendable[]):
     room = characters > room ? 0 : room - characters;
     return room === 0 ? tooLarge() : email;
   };
-
-  const resolved: (SendRequest | ApiError)[] = [];
-  let since = performance.now();
-  for (const request of requests) {
-    resolved.push('template' in request ? complete(request) : request);
-    if (performance.now() - since < sliceMs) continue;
-    await setImmediate();
-    since = performance.now();
-  }
-  return resolved;
+  return givingWay(requests, (request) => ('template' in request ? complete(request) : request));
 }
 
 function fillIn(request: TemplatedRequest, template: CompiledTemplate): SendRequest | ApiError {

@@ -1,3 +1,4 @@
+import { Batcher } from '../batcher.ts';
 import type { Database } from '../db/client.ts';
 import type { StsMode } from '../generated/prisma/enums.ts';
 import { expiresAt, type StsPolicy } from '../smtp/mta-sts.ts';
@@ -12,27 +13,21 @@ interface Row {
   fetched_at: Date;
 }
 
-interface Waiting {
-  domain: string;
-  resolve: (policy: StsPolicy | null) => void;
-  reject: (error: unknown) => void;
-}
+/** That one statement looks for. */
+const mostDomains = 1_000;
 
 /** The MTA-STS policies that any node has fetched. Look-ups that come while one is under way share the next one. */
 export class KnownPolicies implements StsStore {
   readonly #db: Database;
-  #waiting: Waiting[] = [];
-  #loading = false;
+  readonly #finding: Batcher<string, StsPolicy | null>;
 
   constructor(db: Database) {
     this.#db = db;
+    this.#finding = new Batcher((domains) => this.#find(domains), { most: mostDomains });
   }
 
   load(domain: string): Promise<StsPolicy | null> {
-    return new Promise((resolve, reject) => {
-      this.#waiting.push({ domain, resolve, reject });
-      if (!this.#loading) void this.#loadAll();
-    });
+    return this.#finding.add(domain);
   }
 
   /** What another node fetched later stays. */
@@ -48,30 +43,15 @@ export class KnownPolicies implements StsStore {
     });
   }
 
-  async #loadAll(): Promise<void> {
-    this.#loading = true;
-    // One turn of the event loop lets the look-ups of a batch join.
-    await new Promise((resume) => setImmediate(resume));
-    while (this.#waiting.length > 0) {
-      const batch = this.#waiting.splice(0);
-      try {
-        const found = await this.#find(batch.map(({ domain }) => domain));
-        for (const { domain, resolve } of batch) resolve(found.get(domain) ?? null);
-      } catch (error) {
-        for (const { reject } of batch) reject(error);
-      }
-    }
-    this.#loading = false;
-  }
-
-  async #find(domains: string[]): Promise<Map<string, StsPolicy>> {
+  async #find(domains: string[]): Promise<(StsPolicy | null)[]> {
     const rows = await this.#db.query<Row>({
       name: 'tls-policies-find',
       text: `SELECT domain, policy_id, mode, mx, max_age_seconds, fetched_at FROM tls_policies
               WHERE domain = ANY($1) AND expires_at > now()`,
       values: [[...new Set(domains)]],
     });
-    return new Map(rows.map((row) => [row.domain, policyOf(row)]));
+    const found = new Map(rows.map((row) => [row.domain, policyOf(row)]));
+    return domains.map((domain) => found.get(domain) ?? null);
   }
 }
 

@@ -27,11 +27,11 @@ export type Release = (typeof releases)[number];
 export async function release(
   db: Database,
   queue: Queue,
-  holder: Sender,
+  sender: Sender,
   id: string,
   as: Release,
 ): Promise<{ email: Email; released: number }> {
-  await demandOwn(db, holder, id);
+  await demandOwn(db, sender, id);
   const { released, told } = await db.transaction(async (tx) => {
     // As if a node had claimed them, so that the one way to settle recipients serves here as well.
     const claim = { nodeId: newId(), jobId: newId() };
@@ -51,5 +51,5 @@ export async function release(
     return { released: held.length, told: await settleAs(tx, queue, claim, recipients, { status: as, lastResponse }) };
   });
   if (told > 0) queue.webhooks.wake();
-  return { email: (await log.get(db, holder.accountId, id)).email, released };
+  return { email: (await log.get(db, sender.accountId, id)).email, released };
 }

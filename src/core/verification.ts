@@ -22,7 +22,7 @@ export async function verify(
   const domain = rotated ? await domains.get(db, accountId, id) : known;
   const checks = await check(domain, where);
   refuseWhereMissing(checks);
-  if (!(await hold(db, domain, where))) {
+  if (!(await takeName(db, domain, where))) {
     // Where it was removed meanwhile that is all there is to say.
     await domains.get(db, accountId, id);
     const detail =
@@ -49,7 +49,7 @@ const reported = (checks: Checks) =>
  * Marks the domain verified. One account alone can hold a name: a holder that no longer publishes its own verification
  * record gives way, one that still does keeps it.
  */
-async function hold(db: Database, domain: Domain, where: Surroundings): Promise<boolean> {
+async function takeName(db: Database, domain: Domain, where: Surroundings): Promise<boolean> {
   const holder = await db.prisma.domain.findFirst({
     where: { domain: domain.domain, status: 'verified', NOT: { id: domain.id } },
   });
@@ -187,7 +187,7 @@ async function recheck(db: Database, known: Domain, where: Surroundings): Promis
   if (!domain) return;
   const { missing, detail } = problems(await check(domain, where));
   if (domain.status === 'pending') {
-    if (missing.length === 0) await hold(db, domain, where);
+    if (missing.length === 0) await takeName(db, domain, where);
     return;
   }
   await db.prisma.domain.updateMany({

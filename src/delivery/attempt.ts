@@ -6,9 +6,9 @@ import { heldNote } from '../core/held.ts';
 import type { OutgoingEmail } from '../core/outgoing.ts';
 import type { Claim } from '../core/recipients.ts';
 import type { AttemptRow, Settlement } from '../core/settlement.ts';
-import { suppressible } from '../core/suppressions.ts';
 import type { Unanswered } from '../core/unanswered.ts';
 import type { Logger } from '../log.ts';
+import { comparable } from '../mail/address.ts';
 import { createReturnPath } from '../mail/token.ts';
 import type { Metrics } from '../metrics.ts';
 import { slowDown } from '../smtp/classify.ts';
@@ -225,7 +225,7 @@ async function noteIfHeld(
 }
 
 const isSuppressed = (email: Partial<OutgoingEmail> | undefined, address: string) =>
-  email?.suppressed?.has(suppressible(address)) ?? false;
+  email?.suppressed?.has(comparable(address)) ?? false;
 
 function isAsciiHeader(message: Buffer): boolean {
   const end = message.indexOf('\r\n\r\n');

@@ -310,7 +310,7 @@ export class Dispatcher {
     for (const [name, claims] of paused) {
       if (name === null) continue;
       this.#lines.remove(line, claims);
-      void this.#putBack(claims, () => recipients.hold(this.#db, claims, name));
+      void this.#putBack(claims, () => recipients.parkForPause(this.#db, claims, name));
     }
   }
 

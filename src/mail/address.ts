@@ -163,3 +163,6 @@ function trimSpaces(text: string): string {
   while (end > start && text[end - 1] === ' ') end--;
   return text.slice(start, end);
 }
+
+/** The form in which addresses are compared and looked for: whoever is meant is meant in whatever case it is written. */
+export const comparable = (address: string) => address.toLowerCase();

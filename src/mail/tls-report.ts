@@ -41,7 +41,7 @@ export interface TlsReport {
 export const submitterOf = ({ contact }: Pick<TlsReport, 'contact'>): string => parseMailbox(contact).domain;
 
 /** One for each day and domain, so that whoever gets a report twice can see that. */
-export const reportId = (report: Omit<TlsReport, 'policies'>): string =>
+const reportId = (report: Omit<TlsReport, 'policies'>): string =>
   `${report.day}.${report.domain}@${submitterOf(report)}`;
 
 /** The report as JSON (RFC 8460 section 4.4). What a policy or a failure does not have is left out. */

@@ -2,7 +2,7 @@ import { cutText } from '../mail/characters.ts';
 import { Connection, isLost } from './connection.ts';
 import { type LookUpOptions, resolveHost } from './mx.ts';
 
-/** Whether a host could be talked to, and what it said first; `resolved`: it was known where to. */
+/** Whether a host could be talked to, and what it said first; `unresolved`: it has no address that could be found. */
 export type Greeted =
   | { kind: 'greeted'; address: string; greeting: string }
   | { kind: 'silent'; reason: string }

@@ -260,7 +260,7 @@ t.test('a node that puts something aside while the destination is resumed leaves
   const { db, pause, change, count } = await prepare(t);
   await pause('slow.test');
   await change('job_id = gen_random_uuid()', `address = 'r7@slow.test'`);
-  // As recipients.hold does it.
+  // As recipients.parkForPause does it.
   const saw = Promise.withResolvers<void>();
   const putting = db.transaction(async (tx) => {
     await tx.query({ text: `SELECT FROM destination_orders WHERE name = 'slow.test' FOR SHARE` });

@@ -1,9 +1,9 @@
 import t, { type Test } from 'tap';
 import * as destinations from '../../src/core/destinations.ts';
 import { list } from '../../src/core/email-log.ts';
+import { rotate } from '../../src/core/encryption-key-rotation.ts';
 import { erase, eraseDue } from '../../src/core/erasing.ts';
 import * as erasures from '../../src/core/erasures.ts';
-import { rotate } from '../../src/core/key-rotation.ts';
 import { wakeDue } from '../../src/core/mail-lines.ts';
 import * as nodes from '../../src/core/nodes.ts';
 import { type Claim, claim } from '../../src/core/recipients.ts';

@@ -2,7 +2,7 @@ import t from 'tap';
 import { pause } from '../../src/core/destination-orders.ts';
 import { wakeDue } from '../../src/core/mail-lines.ts';
 import * as nodes from '../../src/core/nodes.ts';
-import { claim, hold } from '../../src/core/recipients.ts';
+import { claim, parkForPause } from '../../src/core/recipients.ts';
 import { cancel, move } from '../../src/core/scheduling.ts';
 import { newId } from '../../src/ids.ts';
 import { accept, requestOf } from '../support/accept.ts';
@@ -26,7 +26,7 @@ t.test('what was due once is not canceled or moved, whatever it waits for since'
   const take = () => db.transaction(async (tx) => claim(tx, nodeId, await queue.take(tx, 100, [])));
   let claims = await take();
   for (; claims.length === 0; claims = await take()) await wakeDue(db, queue);
-  await hold(db, claims, 'x.test');
+  await parkForPause(db, claims, 'x.test');
   const read = () => db.prisma.recipient.findFirstOrThrow({ where: { emailId: id } });
   const before = await read();
   t.match(before, { status: 'queued', attempts: 0, jobId: null, waitingFor: 'paused: x.test' });

@@ -3,6 +3,7 @@ import type Router from '@koa/router';
 import { z } from 'zod';
 import * as suppressions from '../../core/suppressions.ts';
 import type { Suppression } from '../../generated/prisma/client.ts';
+import { comparable } from '../../mail/address.ts';
 import { demandLogin, type Session } from '../auth.ts';
 import { readJson } from '../body.ts';
 import { asStored } from '../log-query.ts';
@@ -66,7 +67,7 @@ export function suppressionRoutes(router: Router, services: Services): void {
       emailId: null,
     }));
     await services.turns.take(accountId, () => suppressions.addAll(db, entries));
-    const addresses = new Set(entries.map(({ address }) => suppressions.suppressible(address)));
+    const addresses = new Set(entries.map(({ address }) => comparable(address)));
     ctx.body = { message: `${addresses.size} addresses are on the list`, count: addresses.size };
   });
 
@@ -87,7 +88,7 @@ export function suppressionRoutes(router: Router, services: Services): void {
     const { accountId } = ctx.state.session as Session;
     const address = ctx.params.address ?? '';
     await suppressions.remove(db, accountId, address);
-    ctx.body = { message: `${suppressions.suppressible(address)} is not suppressed any more` };
+    ctx.body = { message: `${comparable(address)} is not suppressed any more` };
   });
 }
 

@@ -1,8 +1,8 @@
 import t from 'tap';
 import * as domains from '../../src/core/domains.ts';
 import { sealingKey } from '../../src/core/encryption-key.ts';
-import { hold } from '../../src/core/key-holders.ts';
-import { rotate } from '../../src/core/key-rotation.ts';
+import { hold } from '../../src/core/encryption-key-holders.ts';
+import { rotate } from '../../src/core/encryption-key-rotation.ts';
 import { tokenKeys } from '../../src/core/service-secrets.ts';
 import * as webhooks from '../../src/core/webhooks.ts';
 import type { Database, Sql } from '../../src/db/client.ts';

@@ -2,8 +2,8 @@ import type { Database, Sql } from '../db/client.ts';
 import { type EncryptionKey, type Keyring, open, seal, sealedPrefix } from '../seal.ts';
 import * as domains from './domains.ts';
 import { admit, lockKeyState, sealCheck } from './encryption-key.ts';
+import { strangersTo } from './encryption-key-holders.ts';
 import * as erasures from './erasures.ts';
-import { strangersTo } from './key-holders.ts';
 import * as serviceSecrets from './service-secrets.ts';
 import * as webhooks from './webhooks.ts';
 

@@ -8,7 +8,7 @@ import { type Admission, admit } from './encryption-key.ts';
 const everyMs = 10_000;
 
 /** Who was not seen for this long is taken to have ended; a process that comes back later says so in its log. */
-export const goneAfterMs = 60_000;
+const goneAfterMs = 60_000;
 
 /** A process that is on the list of those who hold keys; `stop` takes it off. */
 export interface Holding {
