@@ -5,7 +5,8 @@ import { conditions } from '../../src/core/email-filter.ts';
 import { crashedNote, heldNote } from '../../src/core/held.ts';
 import * as hold from '../../src/core/hold.ts';
 import { wakeDue } from '../../src/core/mail-lines.ts';
-import { claim, sweep } from '../../src/core/recipients.ts';
+import { type Claim, claim, sweep } from '../../src/core/recipients.ts';
+import { Unanswered } from '../../src/core/unanswered.ts';
 import * as calls from '../../src/core/webhook-calls.ts';
 import type { Database, Sql } from '../../src/db/client.ts';
 import { analyzeFresh } from '../../src/db/partitions.ts';
@@ -37,6 +38,28 @@ t.test('claiming reads what it claims, however many others have a job and whatev
   await db.transaction(async (tx) => {
     const before = await read(tx);
     t.equal((await claim(tx, newId(), jobs)).length, 10);
+    const rows = (await read(tx)) - before;
+    t.ok(rows >= 10 && rows < 100, `${rows} rows`);
+  });
+});
+
+t.test('noting what may be sent reads no other that is in hand, whatever the statistics say', async (t) => {
+  const db = await openDatabase(t);
+  const sender = await buildSender(db, Buffer.alloc(32));
+  await scheduleMany(db, sender, { emails: 5_000, to: 'receiver.test', at: new Date() });
+  await db.query({ text: 'ANALYZE recipients' });
+  const nodeId = newId();
+  await db.query({ text: 'UPDATE recipients SET job_id = gen_random_uuid(), claimed_by = $1', values: [nodeId] });
+  const claims = await db.query<Omit<Claim, 'recipients'> & { address: string }>({
+    text: `SELECT claimed_by AS "nodeId", job_id AS "jobId", email_id AS "emailId", destination, address FROM recipients LIMIT 10`,
+  });
+  await db.transaction(async (tx) => {
+    const before = await read(tx);
+    const unanswered = new Unanswered({ ...db, query: (statement) => tx.query(statement) });
+    const noted = claims.map(({ address, ...claim }) =>
+      unanswered.note({ ...claim, recipients: [{ position: 0, address, attempts: 0 }] }, [address]),
+    );
+    t.strictSame(new Set(await Promise.all(noted)), new Set([true]));
     const rows = (await read(tx)) - before;
     t.ok(rows >= 10 && rows < 100, `${rows} rows`);
   });
