@@ -107,10 +107,59 @@ t.test('what could not be written is not lost', async (t) => {
   const db = await openDatabase(t);
   const results = new TlsResults();
   results.host(published, 'evil.test', stranger);
-  await t.rejects(record({ ...db, query: () => Promise.reject(new Error('away')) }, results), { message: 'away' });
+  const away: Database = { ...db, transaction: () => Promise.reject(new Error('away')) };
+  await t.rejects(record(away, results), { message: 'away' });
   results.host(published, 'evil.test', stranger);
   t.match(results.take(), [{ sessions: 2 }]);
 });
+
+t.test(
+  'what was written without an answer counts once, whether it was committed, is about to be or was not',
+  async (t) => {
+    const db = await openDatabase(t);
+    const results = new TlsResults();
+    const sum = async () =>
+      (await db.query({ text: 'SELECT coalesce(sum(sessions), 0)::int AS sessions FROM tls_results' }))[0];
+    const lost = () => {
+      throw new Error('Connection terminated unexpectedly');
+    };
+    results.host(published, 'evil.test', stranger);
+    const committed: Database = { ...db, transaction: (work) => db.transaction(work).then(lost) };
+    await t.rejects(record(committed, results), { message: /terminated/ });
+    await record(db, results);
+    t.same(await sum(), { sessions: 1 }, 'it was committed');
+
+    results.host(published, 'evil.test', stranger);
+    const rolledBack: Database = { ...db, transaction: (work) => db.transaction((tx) => work(tx).then(lost)) };
+    await t.rejects(record(rolledBack, results), { message: /terminated/ });
+    await record(db, results);
+    t.same(await sum(), { sessions: 2 }, 'it was not');
+
+    results.host(published, 'evil.test', stranger);
+    const written = Promise.withResolvers<void>();
+    const gate = Promise.withResolvers<void>();
+    let ending: Promise<unknown> = Promise.resolve();
+    const slow: Database = {
+      ...db,
+      transaction: (work) => {
+        ending = db.transaction(async (tx) => {
+          await work(tx);
+          written.resolve();
+          await gate.promise;
+        });
+        return written.promise.then(lost);
+      },
+    };
+    await t.rejects(record(slow, results), { message: /terminated/ });
+    await record(db, results);
+    t.same(await sum(), { sessions: 2 }, 'the server is still at it');
+    gate.resolve();
+    await ending;
+    await record(db, results);
+    t.same(await sum(), { sessions: 3 });
+    t.same(results.take(), []);
+  },
+);
 
 t.test('the longest of policies is counted as fast as any, and written down a few megabytes at a time', async (t) => {
   const db = await openDatabase(t);
@@ -129,10 +178,16 @@ t.test('the longest of policies is counted as fast as any, and written down a fe
   const sizes: number[] = [];
   const fails: Database = {
     ...db,
-    query: (statement) => {
-      sizes.push(String(statement.values?.[1]).length);
-      return sizes.length === 2 ? Promise.reject(new Error('away')) : db.query(statement);
-    },
+    transaction: (work) =>
+      db.transaction((tx) =>
+        work({
+          query: (statement) => {
+            if (statement.values === undefined) return tx.query(statement);
+            sizes.push(String(statement.values[1]).length);
+            return sizes.length === 2 ? Promise.reject(new Error('away')) : tx.query(statement);
+          },
+        }),
+      ),
   };
   await t.rejects(record(fails, some), { message: 'away' });
   await record(fails, some);
