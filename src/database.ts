@@ -4,22 +4,20 @@ import { connect, type Database, poolSize } from './db/client.ts';
 import { startErrorOf } from './db/failure.ts';
 import { migrate } from './db/migrate.ts';
 import type { Logger } from './log.ts';
-import { createQueue, type Queue } from './queue.ts';
+import { createQueue, ownConnections, type Queue } from './queue.ts';
 import type { Keyring } from './seal.ts';
 import { StartError } from './start-error.ts';
-
-/** Of pg-boss. */
-const ofQueue = 2;
+import type { Stops } from './stops.ts';
 
 /** The pool's, and two of pg-boss's own. Migrating takes one more, while the pool has none but one. */
-export const connectionsOfNode = poolSize + ofQueue;
+export const connectionsOfNode = poolSize + ownConnections;
 
 /** The process that starts the workers of a node needs a few when it does, and when one of them has died. */
 export const poolOfFirst = 2;
 
 /** The connections of a node of so many processes. */
 export const connectionsOf = (workers: number) =>
-  workers === 1 ? connectionsOfNode : workers * connectionsOfNode + poolOfFirst + ofQueue;
+  workers === 1 ? connectionsOfNode : workers * connectionsOfNode + poolOfFirst + ownConnections;
 
 /** What an operator does about a key that this database is not used with. */
 export const keyRefusals = {
@@ -45,7 +43,7 @@ export async function openDatabase(
     /** Those of this process's pool, and how many the database must have for the whole node. */
     connections?: { pool: number; needed: number };
   },
-  stops: (() => Promise<unknown>)[],
+  stops: Stops,
 ): Promise<{ db: Database; queue: Queue }> {
   const { databaseUrl, keyring, allowUnsafe, log, onProgress } = options;
   const { pool, needed } = options.connections ?? { pool: poolSize, needed: connectionsOfNode };

@@ -16,8 +16,7 @@ import { StsPolicies } from './smtp/sts-policies.ts';
 import { TlsPolicies } from './smtp/tls-policies.ts';
 import { ValidatingResolver } from './smtp/validating-resolver.ts';
 import { StartError } from './start-error.ts';
-
-type Stops = (() => Promise<unknown>)[];
+import type { Stops } from './stops.ts';
 
 /** Where names are looked up and mail goes: the sandbox's own internet, or the real one. */
 export interface Internet {

@@ -3,6 +3,7 @@ import { ConfigError, readConfig } from './config.ts';
 import { startErrorOf } from './db/failure.ts';
 import { createLog, type Logger } from './log.ts';
 import { start } from './start.ts';
+import { type Stops, stopAll } from './stops.ts';
 import { runWorker } from './worker.ts';
 
 /** Stopping may take this long; what waits for a reply after a final dot is then left, and recorded as uncertain. */
@@ -17,7 +18,7 @@ async function main(): Promise<void> {
   const config = readConfig(process.env);
   const { worker } = cluster;
   const log = createLog(config.logLevel, process.stdout, worker ? { worker: worker.id } : null);
-  const stops: (() => Promise<unknown>)[] = [];
+  const stops: Stops = [];
   if (worker) {
     onSignal(stops, log, stopWithinMs);
     return runWorker(config, log, stops);
@@ -27,13 +28,13 @@ async function main(): Promise<void> {
   await start(config, { log, say, stops }).catch(async (error: Error) => {
     // A signal during the start takes its ground away, and whatever then fails is no error.
     if (stopping()) return;
-    for (const stop of stops.toReversed()) await stop();
+    await stopAll(stops);
     throw error;
   });
 }
 
 /** Stops on the first signal, in the reverse order of the start; further ones change nothing. */
-function onSignal(stops: (() => Promise<unknown>)[], log: Logger, withinMs: number): () => boolean {
+function onSignal(stops: Stops, log: Logger, withinMs: number): () => boolean {
   let stopping = false;
   const stop = async (signal: string) => {
     if (stopping) return;
@@ -43,7 +44,7 @@ function onSignal(stops: (() => Promise<unknown>)[], log: Logger, withinMs: numb
       log.error('stopping took too long; what was under way is taken up at the next start');
       process.exit(1);
     }, withinMs).unref();
-    for (const step of stops.toReversed()) await step();
+    await stopAll(stops);
     process.exit(0);
   };
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {

@@ -45,6 +45,7 @@ import { createTransport } from './smtp/deliver.ts';
 import { createResolver } from './smtp/resolver.ts';
 import type { TlsPolicies } from './smtp/tls-policies.ts';
 import { TlsResults } from './smtp/tls-results.ts';
+import type { Stops } from './stops.ts';
 import { WebhookDispatcher } from './webhooks/dispatch.ts';
 import { addUpkeep as addWebhookUpkeep } from './webhooks/upkeep.ts';
 
@@ -96,7 +97,7 @@ const tlsResultsMs = 30_000;
  * @throws StartError; or whatever the database says that goes away meanwhile
  */
 export async function startNode(config: Config, foundation: Foundation): Promise<SendwrightNode> {
-  const stops: (() => Promise<unknown>)[] = [];
+  const stops: Stops = [];
   const stop = once(async () => {
     for (const step of stops.toReversed()) {
       await step().catch((error: Error) =>
@@ -111,8 +112,6 @@ export async function startNode(config: Config, foundation: Foundation): Promise
     throw error;
   }
 }
-
-type Stops = (() => Promise<unknown>)[];
 
 async function bringUp(config: Config, foundation: Foundation, stops: Stops): Promise<Omit<SendwrightNode, 'stop'>> {
   const { log, keyring } = foundation;

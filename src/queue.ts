@@ -110,7 +110,7 @@ export interface Queue extends Line<DeliverJob> {
 }
 
 /** pg-boss looks things up for itself now and then; with connections of its own it never waits for one of our transactions. */
-const ownConnections = 2;
+export const ownConnections = 2;
 
 export function createQueue(databaseUrl: string, log: Logger): Queue {
   const boss = new PgBoss({ connectionString: databaseUrl, max: ownConnections, schedule: false });

@@ -11,6 +11,7 @@ import { openMetrics } from './metrics-port.ts';
 import { type Foundation, type SendwrightNode, startNode } from './node.ts';
 import { keyringOf } from './seal.ts';
 import { oneLine, StartError } from './start-error.ts';
+import type { Stops } from './stops.ts';
 import { startWorkers } from './workers.ts';
 
 /** What the embedded database allows at least, and what it keeps for others: its superuser, and whoever looks into it. */
@@ -23,7 +24,7 @@ export interface StartOptions {
   /** Sentences for the operator: progress, and at the end the first screen. */
   say: (sentence: string) => void;
   /** What is to be done, in reverse order, to stop what has been started so far; it grows during the start. */
-  stops: (() => Promise<unknown>)[];
+  stops: Stops;
 }
 
 /**
@@ -52,7 +53,7 @@ export async function start(config: Config, { log, say, stops }: StartOptions): 
 /** Opens the port for Prometheus, where there is to be one; it is closed first, as it is of no use to what is under way. */
 async function showMetrics(
   { metrics }: Config,
-  stops: StartOptions['stops'],
+  stops: Stops,
   measure: () => Promise<{ name: string; measured: Measured }[]>,
 ): Promise<void> {
   if (metrics.port === 0) return;

@@ -7,6 +7,7 @@ import type { Measured, Metrics } from './metrics.ts';
 import { type SendwrightNode, startNode } from './node.ts';
 import { Keyring } from './seal.ts';
 import type { News, Siblings } from './siblings.ts';
+import type { Stops } from './stops.ts';
 
 /** What the first process of a node says to its workers. */
 export type ToWorker =
@@ -30,7 +31,7 @@ export type FromWorker =
  * Runs one of the processes of a node, on the ground that the first one has laid, with the ports that it shares out. It
  * is a node of its own in all but that: own connections, own lease, own journal.
  */
-export async function runWorker(config: Config, log: Logger, stops: (() => Promise<unknown>)[]): Promise<void> {
+export async function runWorker(config: Config, log: Logger, stops: Stops): Promise<void> {
   endWithFirst(log);
   try {
     const { databaseUrl, jwtSecret, encryptionKeys } = await ground();

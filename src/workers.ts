@@ -9,6 +9,7 @@ import type { Logger } from './log.ts';
 import type { Measured } from './metrics.ts';
 import { type Foundation, prepareAdmin, recoverJournals, type SendwrightNode } from './node.ts';
 import { StartError } from './start-error.ts';
+import type { Stops } from './stops.ts';
 import type { FromWorker, ToWorker } from './worker.ts';
 
 /** A worker stops within 30 seconds by itself. */
@@ -37,7 +38,7 @@ type Ports = Pick<SendwrightNode, 'baseUrl' | 'submission' | 'inbound'>;
 export async function startWorkers(
   config: Config,
   foundation: Foundation,
-  stops: (() => Promise<unknown>)[],
+  stops: Stops,
 ): Promise<Ports & Pick<SendwrightNode, 'db' | 'admin'> & Pick<Workers, 'measure'>> {
   const { databaseUrl, jwtSecret, keyring, log } = foundation;
   const connections = { pool: poolOfFirst, needed: connectionsOf(config.workers) };

@@ -5,6 +5,7 @@ import { keyRefusals } from '../database.ts';
 import { findInternet, type Internet } from '../internet.ts';
 import { silentLog } from '../log.ts';
 import { StartError } from '../start-error.ts';
+import { type Stops, stopAll } from '../stops.ts';
 import type { Opened } from './database.ts';
 
 /**
@@ -28,7 +29,7 @@ export async function lookedUpBeside<T>(
   { config, db, keyring }: Pick<Opened, 'config' | 'db' | 'keyring'>,
   work: (from: { internet: Internet; surroundings: Surroundings }) => Promise<T>,
 ): Promise<T> {
-  const stops: (() => Promise<unknown>)[] = [];
+  const stops: Stops = [];
   try {
     // Nothing is sent from here, so whose the sending addresses are is not asked, and no bounce has to be understood.
     const asking = { ...config, roles: new Set<never>() };
@@ -42,6 +43,6 @@ export async function lookedUpBeside<T>(
     };
     return await work({ internet, surroundings });
   } finally {
-    for (const stop of stops.toReversed()) await stop();
+    await stopAll(stops);
   }
 }

@@ -135,7 +135,8 @@ export interface Recipient {
   status: 'queued' | 'deferred' | 'delivered' | 'failed' | 'suppressed' | 'canceled';
   /** How often it was tried. */ attempts: number;
   /** What was said last, by the server or by us. */ last_response: string | null;
-  /** Why it is not tried although it was due: a limit, a back-off or a pause. */ waiting_for: string | null;
+  /** Why it is not tried although it was due, as for a limit, a back-off or a pause; or what it is in the middle of. */
+  waiting_for: string | null;
   /** When it is tried next; null once settled, while its destination is paused, and while it is held. */
   next_attempt_at: string | null;
 }

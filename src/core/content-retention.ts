@@ -1,4 +1,6 @@
+import { isAlone } from '../db/alone.ts';
 import type { Database, Sql } from '../db/client.ts';
+import { noLater } from '../db/clocks.ts';
 import { floorId } from '../ids.ts';
 import { dropUnneeded } from './attachments.ts';
 import { planOf, plans } from './plans.ts';
@@ -32,18 +34,15 @@ export async function pruneContents(db: Database, now: Date, options: PruningOpt
   const { contentDays = daysOfPlans(), stop } = options;
   const pruned: Pruned = { contents: 0, attachments: 0 };
   await db.session(async (session) => {
-    const [lock] = await session.query<{ mine: boolean; now: Date }>({
-      text: `SELECT pg_try_advisory_lock(hashtext('sendwright old contents')) AS mine, least($1::timestamptz, now()) AS now`,
-      values: [now],
-    });
-    if (!lock?.mine) return;
+    if (!(await isAlone(session, 'old contents'))) return;
+    const today = await noLater(session, now);
     const shortest = Math.min(...Object.values(contentDays));
-    const until = floorId(new Date(lock.now.getTime() - shortest * dayMs));
+    const until = floorId(new Date(today.getTime() - shortest * dayMs));
     const keeps = { days: JSON.stringify(contentDays), otherwise: contentDays.free ?? planOf('').contentDays };
     for (let place: string | null = floorId(new Date(0)); place !== null && !stop?.aborted; )
-      place = await pruneStretch(session, { after: place, until, now: lock.now, ...keeps }, pruned);
+      place = await pruneStretch(session, { after: place, until, now: today, ...keeps }, pruned);
     for (let place: FilePlace | null = firstFile; place !== null && !stop?.aborted; )
-      place = await pruneFiles(db, place, { now: lock.now, ...keeps }, pruned);
+      place = await pruneFiles(db, place, { now: today, ...keeps }, pruned);
   });
   return pruned;
 }

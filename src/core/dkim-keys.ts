@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import type { Database } from '../db/client.ts';
 import { invalidRequest, notFound } from '../errors.ts';
 import type { DkimKey, Domain } from '../generated/prisma/client.ts';
@@ -10,9 +9,6 @@ import { sealingKey } from './encryption-key.ts';
 
 /** How long the record of a key that signs no more should stay: mail that it signed may be verified days later. */
 export const overlapMs = 7 * 86_400_000;
-
-/** The first look for a new key's record; each further one waits twice as long, as for a new domain. */
-const firstCheckMs = 60_000;
 
 export interface Rotation {
   /** Without one it is that of the key that is given, else RSA. */
@@ -42,7 +38,7 @@ export async function rotate(
   keys: { keyring: Keyring },
 ): Promise<void> {
   const domain = await domains.get(db, accountId, domainId);
-  const selector = rotation.selector ?? `sw${randomBytes(4).toString('hex')}`;
+  const selector = rotation.selector ?? domains.newSelector();
   if (`${selector}._domainkey.${domain.domain}`.length > 253)
     throw invalidRequest('selector: too long for a record of this domain');
   const pair = await pairFor(rotation);
@@ -55,7 +51,7 @@ export async function rotate(
     // Locks the row: of two rotations at once, the second takes the place of the first.
     const locked = await tx.query({
       text: `UPDATE domains SET checks = 0, next_check_at = now() + make_interval(secs => $2) WHERE id = $1 RETURNING 1`,
-      values: [domainId, firstCheckMs / 1_000],
+      values: [domainId, domains.firstCheckMs / 1_000],
     });
     if (locked.length === 0) throw notFound();
     await tx.query({

@@ -30,8 +30,11 @@ export interface DnsRecords {
 /** What the longest name that we ask for, the DKIM record's, leaves of the 253 characters of a name. */
 const longestDomain = 253 - 'sw00000000._domainkey.'.length;
 
-/** First background check of a pending domain; each further one waits twice as long, for 48 hours in all. */
-const firstCheckMs = 60_000;
+/** The place of a key in DNS, that nobody uses. */
+export const newSelector = () => `sw${randomBytes(4).toString('hex')}`;
+
+/** First background check of a pending domain, or of a new key's record; each further one waits twice as long, for 48 hours in all. */
+export const firstCheckMs = 60_000;
 
 /**
  * Registers a sending domain, pending until its DNS says so.
@@ -61,7 +64,7 @@ export async function add(
         accountId,
         domain,
         `sendwright-verification=${randomBytes(20).toString('hex')}`,
-        `sw${randomBytes(4).toString('hex')}`,
+        newSelector(),
         seal(await sealingKey(tx, keys.keyring), pair.privateKey, sealContext(id)),
         pair.publicKey,
         firstCheckMs / 1_000,

@@ -1,3 +1,4 @@
+import { isAlone } from '../db/alone.ts';
 import { codeOf, type Database, isUnavailable, type Sql } from '../db/client.ts';
 import type { Logger } from '../log.ts';
 import type { Keyring } from '../seal.ts';
@@ -27,10 +28,7 @@ export async function eraseDue(
   let waiting = await accountsWaiting(db);
   if (waiting.length === 0) return;
   await db.session(async (session) => {
-    const [row] = await session.query<{ mine: boolean }>({
-      text: `SELECT pg_try_advisory_lock(hashtext('sendwright erasures')) AS mine`,
-    });
-    if (!row?.mine) return;
+    if (!(await isAlone(session, 'erasures'))) return;
     const under = new Map<string, AsyncGenerator<void, void>>();
     do {
       for (const accountId of new Set([...under.keys(), ...waiting])) {

@@ -1,4 +1,6 @@
+import { isAlone } from '../db/alone.ts';
 import type { Database, Sql } from '../db/client.ts';
+import { noLater } from '../db/clocks.ts';
 import { detachPartition, dropPartition, listPartitions, type Partition, type Partitioned } from '../db/partitions.ts';
 import { floorId } from '../ids.ts';
 import { forgetChanges } from './email-counts.ts';
@@ -26,12 +28,8 @@ const stretchSize = 1_000;
  */
 export async function dropOld(db: Database, now: Date): Promise<string[]> {
   return db.session(async (session) => {
-    const [lock] = await session.query<{ mine: boolean; now: Date }>({
-      text: `SELECT pg_try_advisory_lock(hashtext('sendwright retention')) AS mine, least($1::timestamptz, now()) AS now`,
-      values: [now],
-    });
-    if (!lock?.mine) return [];
-    const until = new Date(lock.now.getTime() - keptDays * dayMs);
+    if (!(await isAlone(session, 'retention'))) return [];
+    const until = new Date((await noLater(session, now)).getTime() - keptDays * dayMs);
     const over = (await listPartitions(session)).filter((one) => one.to <= until);
     const dropped: string[] = [];
     // PostgreSQL lets only one leave a table at a time.

@@ -1,5 +1,5 @@
 import type { DatabaseClock } from '../clock.ts';
-import type { Database } from './client.ts';
+import type { Database, Sql } from './client.ts';
 
 /**
  * SQL: now, in whole milliseconds as times are stored. `now()` itself would be rounded, often to a moment that is still to
@@ -13,4 +13,13 @@ export async function tellTime(db: Database, clock: DatabaseClock): Promise<void
     const [row] = await db.query<{ time: Date }>({ text: 'SELECT clock_timestamp() AS time', values: [] });
     return row ?? null;
   });
+}
+
+/** This time, or that of the database where it is not as late yet. */
+export async function noLater(db: Sql, time: Date): Promise<Date> {
+  const [row] = await db.query<{ time: Date }>({
+    text: 'SELECT least($1::timestamptz, now()) AS time',
+    values: [time],
+  });
+  return row?.time ?? time;
 }

@@ -1,3 +1,4 @@
+import { isAlone } from './alone.ts';
 import { codeOf, type Database, type Sql } from './client.ts';
 
 /** Building one reads its table twice and waits for the transactions that are open, as a dump's is for hours. */
@@ -27,12 +28,10 @@ interface Missing {
 export async function completeIndexes(db: Database, stop: AbortSignal): Promise<void> {
   if ((await listMissing(db)).length === 0) return;
   await db.session(async (session) => {
-    const [lock] = await session.query<{ mine: boolean; pid: number }>({
-      text: `SELECT pg_try_advisory_lock(hashtext('sendwright indexes')) AS mine, pg_backend_pid() AS pid`,
-    });
-    if (!lock?.mine) return;
+    if (!(await isAlone(session, 'indexes'))) return;
+    const [own] = await session.query<{ pid: number }>({ text: 'SELECT pg_backend_pid() AS pid' });
     const cancel = () =>
-      void db.query({ text: 'SELECT pg_cancel_backend($1)', values: [lock.pid] }).catch(() => undefined);
+      void db.query({ text: 'SELECT pg_cancel_backend($1)', values: [own?.pid] }).catch(() => undefined);
     stop.addEventListener('abort', cancel);
     try {
       const run = (text: string) => {

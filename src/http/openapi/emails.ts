@@ -59,7 +59,9 @@ const recipient = z
     status: oneOf(recipientStatuses, 'Where it is; `deferred`: the server said "later".'),
     attempts: integer('How often it was tried.'),
     last_response: words('What was said last, by the server or by us.').nullable(),
-    waiting_for: words('Why it is not tried although it was due: a limit, a back-off or a pause.').nullable(),
+    waiting_for: words(
+      'Why it is not tried although it was due, as for a limit, a back-off or a pause; or what it is in the middle of.',
+    ).nullable(),
     next_attempt_at: time(whenNext).nullable(),
   })
   .meta({ id: 'Recipient', description: 'One recipient of an email.' });
