@@ -23,6 +23,8 @@ export interface Call {
   /** Before this one, since it was created or last asked for again. */
   attemptCount: number;
   url: string;
+  /** How often the endpoint had been enabled again when the call was loaded. */
+  timesEnabled: number;
   sealedSecret: Buffer;
   /** The secret before a rotation, while it signs too. */
   sealedPreviousSecret: Buffer | null;
@@ -51,6 +53,8 @@ export interface CallOutcome {
   endpoint: 'unknown' | 'works' | 'fails' | 'gone';
   /** Where it was called, which is all that this is about: it may have another URL by now. Null: it was not. */
   url: string | null;
+  /** As `Call` has it: what is from before its owner enabled it says nothing about it either. */
+  timesEnabled: number;
 }
 
 /** How many attempts of one delivery the log keeps. */
@@ -121,11 +125,12 @@ export async function load(db: Database, deliveryIds: string[]): Promise<Map<str
     payload: string;
     attempt_count: number;
     url: string;
+    times_enabled: number;
     secret: Buffer;
     previous_secret: Buffer | null;
   }>({
     name: 'webhook-deliveries-load',
-    text: `SELECT d.id, d.event, d.payload, d.attempt_count, w.url, w.secret,
+    text: `SELECT d.id, d.event, d.payload, d.attempt_count, w.url, w.times_enabled, w.secret,
                   CASE WHEN w.previous_secret_until > now() THEN w.previous_secret END AS previous_secret
              FROM unnest(${unseen('$1::uuid[]')}) AS wanted (id)
             CROSS JOIN LATERAL ${rowOf('webhook_deliveries', 'id = wanted.id')} d
@@ -140,6 +145,7 @@ export async function load(db: Database, deliveryIds: string[]): Promise<Map<str
         payload: row.payload,
         attemptCount: row.attempt_count,
         url: row.url,
+        timesEnabled: row.times_enabled,
         sealedSecret: row.secret,
         sealedPreviousSecret: row.previous_secret,
       },
@@ -193,6 +199,7 @@ const stored = ({ at, responseStatus, responseBody, error, durationMs }: CallAtt
 interface Verdict {
   webhookId: string;
   url: string;
+  timesEnabled: number;
   works: boolean;
   gone: boolean;
   /** When the first of the failures began. */
@@ -212,13 +219,14 @@ export interface Judgement {
 async function judge(tx: Sql, outcomes: CallOutcome[]): Promise<Judgement> {
   const verdicts = new Map<string, Verdict>();
   const now = Date.now();
-  for (const { claim, endpoint, attempt, url } of outcomes) {
+  for (const { claim, endpoint, attempt, url, timesEnabled } of outcomes) {
     if (endpoint === 'unknown' || !attempt || url === null) continue;
     const { webhookId } = claim;
-    const called = `${webhookId} ${url}`;
+    const called = `${webhookId} ${timesEnabled} ${url}`;
     const verdict = verdicts.get(called) ?? {
       webhookId,
       url,
+      timesEnabled,
       works: false,
       gone: false,
       since: attempt.at,
@@ -245,10 +253,10 @@ async function judge(tx: Sql, outcomes: CallOutcome[]): Promise<Judgement> {
                                WHEN u.gone THEN 'the endpoint answered 410 Gone'
                                WHEN u.old AND NOT u.works AND x.failing_since < now() - interval '${disableAfterDays} days'
                                THEN 'no call has succeeded for ${disableAfterDays} days' END AS ending
-                     FROM unnest($1::uuid[], $2::text[], $3::boolean[], $4::boolean[], $5::timestamptz[], $6::boolean[])
-                          AS u (id, url, works, gone, since, old)
-                     JOIN webhooks x ON x.id = u.id AND x.url = u.url) v
-            WHERE w.id = v.id AND w.url = v.url
+                     FROM unnest($1::uuid[], $2::text[], $3::boolean[], $4::boolean[], $5::timestamptz[], $6::boolean[], $7::integer[])
+                          AS u (id, url, works, gone, since, old, times_enabled)
+                     JOIN webhooks x ON x.id = u.id AND x.url = u.url AND x.times_enabled = u.times_enabled) v
+            WHERE w.id = v.id AND w.url = v.url AND w.times_enabled = v.times_enabled
               AND (NOT v.works OR v.gone OR w.failing_since IS NOT NULL OR w.answered_at IS NULL
                    OR w.answered_at < now() - interval '${answerNotedEvery}')
         RETURNING w.id, ${isFailing('w')} AS failing, v.works AND NOT v.answered AS answering`,
@@ -259,6 +267,7 @@ async function judge(tx: Sql, outcomes: CallOutcome[]): Promise<Judgement> {
       judged.map(({ gone }) => gone),
       judged.map(({ since }) => since),
       judged.map(({ old }) => old),
+      judged.map(({ timesEnabled }) => timesEnabled),
     ],
   });
   return {

@@ -160,9 +160,9 @@ export async function create(
  * As Prisma reads it. What is made or renewed is answered with what its own statement returns: an error after it would lose
  * the secret, and whoever asks again would have a second endpoint, or a second rotation.
  */
-const columns = `id, account_id AS "accountId", url, events, status, disabled_reason AS "disabledReason", secret,
-  previous_secret AS "previousSecret", previous_secret_until AS "previousSecretUntil", failing_since AS "failingSince",
-  answered_at AS "answeredAt", created_at AS "createdAt"`;
+const columns = `id, account_id AS "accountId", url, events, status, disabled_reason AS "disabledReason",
+  times_enabled AS "timesEnabled", secret, previous_secret AS "previousSecret", previous_secret_until AS "previousSecretUntil",
+  failing_since AS "failingSince", answered_at AS "answeredAt", created_at AS "createdAt"`;
 
 /** One page, newest first; without a limit all of them. */
 export async function list(db: Database, accountId: string, part: Part = {}): Promise<Webhook[]> {
@@ -198,6 +198,7 @@ export async function change(
     ...(url === undefined ? {} : { url }),
     ...(events === undefined ? {} : { events }),
     ...(status === undefined ? {} : { status, disabledReason: null }),
+    ...(status === 'enabled' ? { timesEnabled: { increment: 1 } } : {}),
     // Somebody else may answer at the new address, and whoever enables says that it works again.
     ...(url !== undefined || status === 'enabled' ? { failingSince: null } : {}),
   };

@@ -28,7 +28,7 @@ export function decide(
   const { status, body, error, startedAt, durationMs } = answer;
   const attemptCount = call.attemptCount + 1;
   const attempt = { at: startedAt, responseStatus: status, responseBody: body, error, durationMs };
-  const over = { claim, attemptCount, attempt, nextAttemptAt: null, url: call.url };
+  const over = { claim, attemptCount, attempt, nextAttemptAt: null, url: call.url, timesEnabled: call.timesEnabled };
   if (status !== null && status >= 200 && status < 300) {
     return { ...over, status: 'succeeded', error: null, endpoint: 'works' };
   }
@@ -64,6 +64,7 @@ export function undone(claim: Claim, call: Call, now: Date): CallOutcome {
     error: null,
     endpoint: 'unknown',
     url: null,
+    timesEnabled: call.timesEnabled,
   };
 }
 
@@ -71,7 +72,7 @@ export function undone(claim: Claim, call: Call, now: Date): CallOutcome {
 export function withoutEndpoint(claim: Claim): CallOutcome {
   const error = 'the endpoint was deleted or disabled';
   const over = { claim, status: 'failed', nextAttemptAt: null, attemptCount: 0, attempt: null } as const;
-  return { ...over, error, endpoint: 'unknown', url: null };
+  return { ...over, error, endpoint: 'unknown', url: null, timesEnabled: 0 };
 }
 
 /**

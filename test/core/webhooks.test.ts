@@ -156,7 +156,7 @@ t.test('an endpoint that has moved is not judged by what its old URL answers', a
   const { db } = scene;
   const { id, accountId } = await scene.endpoint('https://old.test/');
   const attempt = { at: new Date(), responseStatus: 410, responseBody: null, error: null, durationMs: 1 };
-  const say = (endpoint: 'gone' | 'fails' | 'works', url: string) => {
+  const say = (endpoint: 'gone' | 'fails' | 'works', url: string, timesEnabled = 0) => {
     const claim = {
       nodeId: newId(),
       jobId: newId(),
@@ -174,6 +174,7 @@ t.test('an endpoint that has moved is not judged by what its old URL answers', a
       error: null,
       endpoint,
       url,
+      timesEnabled,
     };
   };
   const settle = (...outcomes: calls.CallOutcome[]) => db.transaction((tx) => calls.settle(tx, outcomes));
@@ -183,6 +184,15 @@ t.test('an endpoint that has moved is not judged by what its old URL answers', a
   await settle(say('fails', 'https://new.test/'), say('works', 'https://old.test/'));
   t.match(await get(db, accountId, id), { status: 'enabled', failingSince: attempt.at });
   await settle(say('gone', 'https://new.test/'));
+  t.match(await get(db, accountId, id), { status: 'disabled', disabledReason: /410/ });
+  await change(db, accountId, id, { status: 'enabled' });
+  await settle(say('gone', 'https://new.test/'), say('fails', 'https://new.test/'));
+  t.match(
+    await get(db, accountId, id),
+    { status: 'enabled', failingSince: null },
+    'nor by what is from before it was enabled',
+  );
+  await settle(say('gone', 'https://new.test/', 1));
   t.match(await get(db, accountId, id), { status: 'disabled', disabledReason: /410/ });
 });
 

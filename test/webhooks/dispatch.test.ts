@@ -261,7 +261,7 @@ t.test('crashes', async (t) => {
     const attempt = { at: new Date(), responseStatus: 200, responseBody: null, error: null, durationMs: 1 };
     const outcome = (claim: calls.Claim, status: 'succeeded' | 'failed') => ({
       ...{ claim, status, attempt, attemptCount: 1, nextAttemptAt: null, error: null },
-      ...{ endpoint: 'unknown' as const, url: null },
+      ...{ endpoint: 'unknown' as const, url: null, timesEnabled: 0 },
     });
     const settle = (...outcomes: calls.CallOutcome[]) => db.transaction((tx) => calls.settle(tx, outcomes));
     const of = (claims: calls.Claim[], index: number) => claims[index] as calls.Claim;

@@ -17,6 +17,7 @@ const call = (attemptCount = 0, event = 'email.sent'): Call => ({
   payload: '{}',
   attemptCount,
   url: 'https://example.com/',
+  timesEnabled: 0,
   sealedSecret: Buffer.alloc(0),
   sealedPreviousSecret: null,
 });
