@@ -62,6 +62,27 @@ export function hideLogin(server: SMTPServer, session: SMTPServerSession): void 
   };
 }
 
+/** The path of MAIL and RCPT (RFC 5321 section 4.1.2): a source route, which is left out, the address, and the parameters behind it. */
+const pathOf = /^([^:]*):\s*<(?:@[^\s,:@<>"]+(?:,@[^\s,:@<>"]+)*:)?((?:"(?:[^"\\]|\\.)*"|[^\s<>"])*)>(?=\s|$)(.*)$/s;
+// No part of any address, and where one is shown or logged another line or another address; U+FFFD stands for what is not UTF-8.
+const unsafe = /[\u0000-\u001f\u007f-\u009f\u200b\u2060\ufeff\ufffd]/;
+
+/**
+ * Gives handlers every address as the client wrote it, and leaves it to them which are good: smtp-server decodes A-labels, also those
+ * that are none, and refuses local parts that are in use. To be called once for a session, when it connects.
+ */
+export function keepAddressesAsWritten(server: SMTPServer, session: SMTPServerSession): void {
+  const connection = connectionOf(server, session);
+  if (!connection) return;
+  const parse = connection._parseAddressCommand.bind(connection);
+  connection._parseAddressCommand = (name, command) => {
+    const [, verb, address, parameters] = pathOf.exec(command.toString()) ?? [];
+    if (address === undefined || unsafe.test(address)) return false;
+    const parsed = parse(name, `${verb}:<>${parameters}`);
+    return parsed && { ...parsed, address };
+  };
+}
+
 /**
  * Hangs up on a session that has had so many errors for an answer, or so many answers at all, since it began or last had a message
  * taken. To be called once for a session, when it connects.

@@ -3,6 +3,7 @@ import type { Returned } from '../core/returns.ts';
 import { unsubscribe } from '../core/unsubscribe.ts';
 import { type Database, isUnavailable } from '../db/client.ts';
 import type { Logger } from '../log.ts';
+import { normalizeDomain } from '../mail/address.ts';
 import { type Complaint, readComplaint } from '../mail/arf.ts';
 import { isGenerated, readNotice } from '../mail/dsn.ts';
 import { readLoosely } from '../mail/loose-mime.ts';
@@ -34,7 +35,8 @@ const mostHeader = 64 * 1024;
 const feedback = ['fbl', 'abuse', 'postmaster'];
 
 /** The mailbox of this address. Only we can have made those with a token. @throws Refusal for any other address: nothing is relayed */
-export function mailboxOf({ host, keys }: ReturnTools, address: string): Mailbox {
+export function mailboxOf({ host, keys }: ReturnTools, written: string): Mailbox {
+  const address = withALabels(written);
   const path = parseReturnPath(keys.returnPath, address, host);
   if (path) return { is: 'return path', path };
   const named = parseUnsubscribeAddress(keys.unsubscribe, address, host);
@@ -44,6 +46,16 @@ export function mailboxOf({ host, keys }: ReturnTools, address: string): Mailbox
   if (lower === 'postmaster') return { is: 'feedback' };
   if (feedback.some((local) => lower === `${local}@${host.toLowerCase()}`)) return { is: 'feedback' };
   throw new Refusal(550, '5.7.1', 'no such address here, and nothing is relayed');
+}
+
+/** Servers that know SMTPUTF8 may write our name as it is shown (RFC 6531 section 3.2). What is no domain stays, and is not ours. */
+function withALabels(address: string): string {
+  const at = address.lastIndexOf('@') + 1;
+  try {
+    return at === 0 ? address : address.slice(0, at) + normalizeDomain(address.slice(at));
+  } catch {
+    return address;
+  }
 }
 
 /**

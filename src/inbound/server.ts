@@ -2,7 +2,7 @@ import { SMTPServer, type SMTPServerDataStream, type SMTPServerSession } from 's
 import { limits } from '../core/send-limits.ts';
 import type { TlsCertificate } from './certificate.ts';
 import { limitConnections } from './connection-limit.ts';
-import { close, common, hangUp, limitReplies, listen, unknownCommands } from './listening.ts';
+import { close, common, hangUp, keepAddressesAsWritten, limitReplies, listen, unknownCommands } from './listening.ts';
 import { notNow, Refusal, tooLarge } from './refusal.ts';
 import { type Mailbox, mailboxOf, type ReturnTools, receive } from './returns.ts';
 
@@ -74,6 +74,7 @@ export async function startInbound(options: InboundOptions): Promise<InboundServ
     socketTimeout: patience.idleMs,
     onConnect(session, callback) {
       visits.set(session, deadline(session, patience.visitMs, '4.4.2 that took too long'));
+      keepAddressesAsWritten(server, session);
       limitReplies(server, session, mostReplies);
       callback();
     },

@@ -8,7 +8,7 @@ import type { Queue } from '../queue.ts';
 import type { TokenBuckets } from '../rate-limit.ts';
 import type { TlsCertificate } from './certificate.ts';
 import { limitConnections } from './connection-limit.ts';
-import { close, common, hangUp, hideLogin, listen, unknownCommands } from './listening.ts';
+import { close, common, hangUp, hideLogin, keepAddressesAsWritten, listen, unknownCommands } from './listening.ts';
 import { notNow, Refusal } from './refusal.ts';
 import { ContentRoom, largestMessage } from './submission-content.ts';
 import { SubmissionLogin } from './submission-login.ts';
@@ -122,6 +122,7 @@ function createListener(options: SubmissionOptions, shared: Shared, secure: bool
   const handlers: SMTPServerOptions = {
     onConnect(session, callback) {
       hideLogin(server, session);
+      keepAddressesAsWritten(server, session);
       logins.set(session, deadline(session, patience.loginMs, '4.7.0 nobody has logged in in time'));
       callback();
     },
