@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import type { Config, NodeRole } from './config.ts';
 import { giveFirstPassword } from './core/accounts.ts';
 import * as domains from './core/domains.ts';
@@ -6,6 +5,7 @@ import * as keys from './core/keys.ts';
 import { verify } from './core/verification.ts';
 import { codeOf } from './db/client.ts';
 import type { SendwrightNode } from './node.ts';
+import { newPassword } from './password.ts';
 
 /** The sandbox's own sending domain, so that the first email needs no set-up. */
 const sandboxDomain = 'example.test';
@@ -61,7 +61,7 @@ export async function firstPassword(
 ): Promise<string | null> {
   const { db, admin } = node;
   if (admin.password !== 'none') return null;
-  const password = randomBytes(12).toString('base64url');
+  const password = newPassword();
   const given = await giveFirstPassword(db, admin.userId, password, () =>
     say(`Setting the admin's password: ${password}`),
   );

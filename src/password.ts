@@ -44,6 +44,9 @@ export async function verifyPassword(password: string, stored: string | null): P
   return timingSafeEqual(found, tag);
 }
 
+/** A first one for somebody, who is told it once: 96 random bits, as letters, digits, - and _. */
+export const newPassword = (): string => randomBytes(12).toString('base64url');
+
 const base64 = (bytes: Buffer) => bytes.toString('base64').replace(/={1,2}$/, '');
 
 /** What people put where a password is asked for, and what is tried first. */

@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import * as accounts from '../core/accounts.ts';
 import { type PlanName, planNames } from '../core/plans.ts';
@@ -6,6 +5,7 @@ import type { Account } from '../generated/prisma/client.ts';
 import * as present from '../http/present.ts';
 import { newAccount } from '../http/routes/admin.ts';
 import { oneOf, page } from '../http/validation.ts';
+import { newPassword } from '../password.ts';
 import type { Command, Told } from './command.ts';
 import { withDatabase } from './database.ts';
 import { contentOf, isSet, read, required, textOf } from './given.ts';
@@ -72,7 +72,7 @@ export const createAccount: Command = {
     const password = isSet(given, 'password-stdin') ? (await contentOf(given, '-')).replace(/\r?\n$/, '') : null;
     const input = read(newAccount, { ...wanted, password });
     return withDatabase(env, say, async ({ db, config }) => {
-      const made = password ?? randomBytes(12).toString('base64url');
+      const made = password ?? newPassword();
       const email = input.email.address.toLowerCase();
       const account = await accounts.create(db, {
         name: input.name,

@@ -66,12 +66,7 @@ export const createKey: Command = {
     });
     return withDatabase(env, say, async ({ db }) => {
       const { id } = await accountOf(db, textOf(given, 'account'));
-      const { key, apiKey } = await keys.create(db, id, {
-        name: input.name,
-        scopes: [...new Set(input.scopes ?? (['send'] as const))],
-        domains: [...new Set(input.domains ?? [])],
-        expiresAt: input.expires_at ?? null,
-      });
+      const { key, apiKey } = await keys.create(db, id, input);
       say('Store this key now: it is shown only once and cannot be read again.');
       return { json: { key, api_key: shown(apiKey) }, text: key };
     });

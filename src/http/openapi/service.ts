@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { planNames } from '../../core/plans.ts';
-import { credentials, newPassword } from '../routes/auth.ts';
+import { credentials } from '../login.ts';
+import { passwordChange } from '../routes/auth.ts';
 import { type Group, message, type Operation } from './operation.ts';
 import type { Refusal } from './refusals.ts';
 import { samples } from './samples.ts';
@@ -106,7 +107,7 @@ export const serviceGroup: Group = {
         'From now on no token and no session from before counts, this one neither: the answer has another one, or sets the cookie anew where it was a cookie.',
       access: 'login',
       body: {
-        schema: newPassword,
+        schema: passwordChange,
         example: { current_password: 'correct horse battery staple', new_password: 'a staple of another horse' },
       },
       answer: {

@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import type Router from '@koa/router';
 import { z } from 'zod';
 import * as accounts from '../../core/accounts.ts';
@@ -6,6 +5,7 @@ import * as log from '../../core/email-log.ts';
 import { planNames } from '../../core/plans.ts';
 import { invalidRequest } from '../../errors.ts';
 import type { Account } from '../../generated/prisma/client.ts';
+import { newPassword } from '../../password.ts';
 import { demandAdmin, demandLogin, sessionOf } from '../auth.ts';
 import { readJson } from '../body.ts';
 import { readIdempotency } from '../idempotency.ts';
@@ -59,7 +59,7 @@ export function adminRoutes(router: Router, services: Services): void {
 
   router.post('/admin/accounts', ...operator, async (ctx) => {
     const input = parse(newAccount, await readJson(ctx, bodyLimit));
-    const password = input.password ?? randomBytes(12).toString('base64url');
+    const password = input.password ?? newPassword();
     const email = input.email.address.toLowerCase();
     const account = await accounts.create(db, {
       name: input.name,

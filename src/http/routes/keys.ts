@@ -9,23 +9,30 @@ import { domainName, label, list, oneOf, parse, part, timestamp } from '../valid
 
 const bodyLimit = 64 * 1024;
 
-export const newKey = z.object({
-  name: label.describe('What people call it.'),
-  scopes: list(oneOf(keys.scopes), keys.scopes.length)
-    .min(1, 'must name at least one scope')
-    .nullish()
-    .describe('`send` allows everything with emails and templates, `read` only looking. Omitted: `["send"]`.'),
-  domains: list(domainName, 100)
-    .min(1, 'must name at least one domain')
-    .nullish()
-    .describe(
-      'The sender domains that it may send from, and cancel and move mail of; it reads the whole log. Omitted: all of the account.',
-    ),
-  expires_at: timestamp
-    .refine((at) => at.getTime() > Date.now(), 'is in the past')
-    .nullish()
-    .describe('From when on it is refused. Omitted: never.'),
-});
+export const newKey = z
+  .object({
+    name: label.describe('What people call it.'),
+    scopes: list(oneOf(keys.scopes), keys.scopes.length)
+      .min(1, 'must name at least one scope')
+      .nullish()
+      .describe('`send` allows everything with emails and templates, `read` only looking. Omitted: `["send"]`.'),
+    domains: list(domainName, 100)
+      .min(1, 'must name at least one domain')
+      .nullish()
+      .describe(
+        'The sender domains that it may send from, and cancel and move mail of; it reads the whole log. Omitted: all of the account.',
+      ),
+    expires_at: timestamp
+      .refine((at) => at.getTime() > Date.now(), 'is in the past')
+      .nullish()
+      .describe('From when on it is refused. Omitted: never.'),
+  })
+  .transform(({ name, scopes, domains, expires_at: expiresAt }) => ({
+    name,
+    scopes: [...new Set(scopes ?? (['send'] as const))],
+    domains: [...new Set(domains ?? [])],
+    expiresAt: expiresAt ?? null,
+  }));
 
 /** `POST`, `GET` and `DELETE /keys`. */
 export function keyRoutes(router: Router, services: Services): void {
@@ -34,13 +41,7 @@ export function keyRoutes(router: Router, services: Services): void {
 
   router.post('/keys', ...loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
-    const input = parse(newKey, await readJson(ctx, bodyLimit));
-    const { key, apiKey } = await keys.create(db, accountId, {
-      name: input.name,
-      scopes: [...new Set(input.scopes ?? (['send'] as const))],
-      domains: [...new Set(input.domains ?? [])],
-      expiresAt: input.expires_at ?? null,
-    });
+    const { key, apiKey } = await keys.create(db, accountId, parse(newKey, await readJson(ctx, bodyLimit)));
     ctx.body = {
       key,
       api_key: present.apiKey(apiKey),

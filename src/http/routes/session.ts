@@ -2,16 +2,12 @@ import type Router from '@koa/router';
 import type Koa from 'koa';
 import * as hold from '../../core/hold.ts';
 import * as sessions from '../../core/sessions.ts';
-import { login, type User } from '../../core/users.ts';
+import type { User } from '../../core/users.ts';
 import { forbidden } from '../../errors.ts';
 import { demandLogin, issueToken, lifetimeSeconds, sessionOf } from '../auth.ts';
-import { readJson } from '../body.ts';
+import { logIn } from '../login.ts';
 import type { Services } from '../services.ts';
 import { refuseElsewhere, setSessionCookie } from '../session-cookie.ts';
-import { parse } from '../validation.ts';
-import { addressOf, credentials } from './auth.ts';
-
-const bodyLimit = 16 * 1024;
 
 /** `POST`, `GET` and `DELETE /session`: the login of a browser, in a cookie that no script can read. The app hears who `logged out`. */
 export function sessionRoutes(router: Router, app: Koa, services: Services): void {
@@ -27,8 +23,7 @@ export function sessionRoutes(router: Router, app: Koa, services: Services): voi
 
   router.post('/session', async (ctx) => {
     refuseElsewhere(ctx);
-    const { email, password } = parse(credentials, await readJson(ctx, bodyLimit));
-    const user = await login(db, { email, password, address: addressOf(ctx) });
+    const user = await logIn(ctx, db);
     // Another one each time: whoever planted a cookie beforehand has nothing of it.
     const { token, expiresAt } = issueToken(jwtSecret, user);
     ctx.body = await shown(user, expiresAt);

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import * as suppressions from '../../core/suppressions.ts';
 import type { Suppression } from '../../generated/prisma/client.ts';
 import { comparable } from '../../mail/address.ts';
-import { demandLogin, type Session } from '../auth.ts';
+import { demandLogin, sessionOf } from '../auth.ts';
 import { readJson } from '../body.ts';
 import { asStored } from '../log-query.ts';
 import * as present from '../present.ts';
@@ -41,7 +41,7 @@ export function suppressionRoutes(router: Router, services: Services): void {
   const loggedIn = demandLogin(services);
 
   router.get('/suppressions', ...loggedIn, async (ctx) => {
-    const { accountId } = ctx.state.session as Session;
+    const { accountId } = sessionOf(ctx);
     const { limit, offset, reason, address } = parse(suppressionQuery, ctx.query);
     // What looks like a domain may be a piece of a local part, which is stored as it is written.
     const parts = address === undefined ? [] : [...new Set([address.toLowerCase(), asStored(address)])];
@@ -51,14 +51,14 @@ export function suppressionRoutes(router: Router, services: Services): void {
   });
 
   router.post('/suppressions', ...loggedIn, async (ctx) => {
-    const { accountId } = ctx.state.session as Session;
+    const { accountId } = sessionOf(ctx);
     const { address, reason } = parse(newSuppression, await readJson(ctx, bodyLimit));
     const added = await suppressions.add(db, accountId, { address: address.address, reason: reason ?? 'manual' });
     ctx.body = { suppression: present.suppression(added) };
   });
 
   router.post('/suppressions/import', ...loggedIn, async (ctx) => {
-    const { accountId } = ctx.state.session as Session;
+    const { accountId } = sessionOf(ctx);
     const { suppressions: given } = parse(suppressionImport, await readJson(ctx, importLimit, mostValuesImported));
     const entries = given.map(({ address: { address }, reason }) => ({
       accountId,
@@ -72,7 +72,7 @@ export function suppressionRoutes(router: Router, services: Services): void {
   });
 
   router.get('/suppressions/export', ...loggedIn, async (ctx) => {
-    const { accountId } = ctx.state.session as Session;
+    const { accountId } = sessionOf(ctx);
     const body = await services.exports.open(accountId, async () => {
       const pages = suppressions.exported(db, accountId);
       // What fails at once is answered as an error, and not with half a file.
@@ -85,7 +85,7 @@ export function suppressionRoutes(router: Router, services: Services): void {
   });
 
   router.delete('/suppressions/:address', ...loggedIn, async (ctx) => {
-    const { accountId } = ctx.state.session as Session;
+    const { accountId } = sessionOf(ctx);
     const address = ctx.params.address ?? '';
     await suppressions.remove(db, accountId, address);
     ctx.body = { message: `${comparable(address)} is not suppressed any more` };

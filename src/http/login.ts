@@ -1,0 +1,29 @@
+import { isIP } from 'node:net';
+import type { Context } from 'koa';
+import { z } from 'zod';
+import { login, type User } from '../core/users.ts';
+import type { Database } from '../db/client.ts';
+import { readJson } from './body.ts';
+import { line, parse, text } from './validation.ts';
+
+const bodyLimit = 16 * 1024;
+
+export const credentials = z.object({
+  email: line(254).describe('In any case.'),
+  password: text(1_000).describe('As it is.'),
+});
+
+/**
+ * The user whose email and password are in the body.
+ *
+ * @throws ApiError as `login` in `core/users.ts`, or 400
+ */
+export async function logIn(ctx: Context, db: Database): Promise<User> {
+  const { email, password } = parse(credentials, await readJson(ctx, bodyLimit));
+  return login(db, { email, password, address: addressOf(ctx) });
+}
+
+/** The client's, as far as the proxies say so; whatever else they pass on is not an address. */
+function addressOf(ctx: Context): string {
+  return isIP(ctx.ip) === 0 ? (ctx.socket.remoteAddress ?? '') : ctx.ip;
+}
