@@ -4,6 +4,7 @@ import { pausedUntil } from '../core/destinations.ts';
 import type { FreshBodies } from '../core/fresh-bodies.ts';
 import { heldNote } from '../core/held.ts';
 import type { OutgoingEmail } from '../core/outgoing.ts';
+import { isPersonal } from '../core/outgoing-message.ts';
 import type { Claim } from '../core/recipients.ts';
 import type { AttemptRow, Settlement } from '../core/settlement.ts';
 import type { Unanswered } from '../core/unanswered.ts';
@@ -103,7 +104,7 @@ async function tryDelivery(
   const kept = atHome(suppressed, (address) => refusal(address, 'the address came onto the suppression list'));
   const recipients = claim.recipients.filter(({ address }) => !suppressed.includes(address));
   if (recipients.length === 0) return kept;
-  const personal = tools.messages.isPersonal(email);
+  const personal = isPersonal(email);
   const copies = personal ? recipients.map((recipient) => [recipient]) : [recipients];
   const sessions = suppressed.length > 0 ? [...kept.sessions] : [];
   for (const [index, readers] of copies.entries()) {

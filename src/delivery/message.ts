@@ -1,12 +1,5 @@
 import type { OutgoingEmail, SealedKey } from '../core/outgoing.ts';
-import {
-  build,
-  type CopyFor,
-  isPersonal,
-  type MessagePieces,
-  openKey,
-  type Signing,
-} from '../core/outgoing-message.ts';
+import { build, type CopyFor, type MessagePieces, openKey, type Signing } from '../core/outgoing-message.ts';
 import { type Body, composeBody } from '../mail/body.ts';
 import type { DkimKey } from '../mail/dkim.ts';
 import type { UnsubscribePlaces } from '../mail/list-unsubscribe.ts';
@@ -39,7 +32,7 @@ interface Shared<T> {
  */
 export class MessageBuilder {
   readonly #keyring: Keyring;
-  readonly #places: UnsubscribePlaces | null;
+  readonly #places: UnsubscribePlaces;
   readonly #keys = new Map<string, { sealed: Buffer; key: DkimKey }>();
   readonly #messages = new Map<string, Shared<MessagePieces>>();
   readonly #bodies = new Map<string, Shared<Body>>();
@@ -47,15 +40,10 @@ export class MessageBuilder {
   readonly #begun = new Map<string, { email: OutgoingEmail; at: number; letGo: () => void }>();
   #sweeper: NodeJS.Timeout | undefined;
 
-  /** @param unsubscribing where those are heard who unsubscribe from marketing mail; without it that mail does not say how */
-  constructor(keyring: Keyring, unsubscribing: UnsubscribePlaces | null = null) {
+  /** @param unsubscribing where those are heard who unsubscribe from marketing mail */
+  constructor(keyring: Keyring, unsubscribing: UnsubscribePlaces) {
     this.#keyring = keyring;
     this.#places = unsubscribing;
-  }
-
-  /** True when each recipient gets a copy of its own. */
-  isPersonal(email: OutgoingEmail): boolean {
-    return this.#places !== null && isPersonal(email);
   }
 
   /**
@@ -111,7 +99,7 @@ export class MessageBuilder {
   }
 
   #nameOf({ id }: OutgoingEmail, reader: ReadBy | null): string {
-    return `${id} ${this.#places && reader ? reader.position : ''}`;
+    return `${id} ${reader?.position ?? ''}`;
   }
 
   #share<T>(
@@ -121,8 +109,7 @@ export class MessageBuilder {
     reader: ReadBy | null,
     use: (pieces: MessagePieces) => Promise<T>,
   ): Promise<T> {
-    const copy =
-      this.#places && reader ? { position: reader.position, address: reader.address, places: this.#places } : null;
+    const copy = reader && { position: reader.position, address: reader.address, places: this.#places };
     const make = () => this.#withBody(email, (body) => build(email, this.#keysOf(signing), copy, body));
     return share(this.#messages, name, email, make, use);
   }

@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { FreshBodies } from '../core/fresh-bodies.ts';
 import { load, type OutgoingEmail, unbounded } from '../core/outgoing.ts';
+import { isPersonal } from '../core/outgoing-message.ts';
 import type { Claim } from '../core/recipients.ts';
 import { type Database, isAway } from '../db/client.ts';
 import type { Logger } from '../log.ts';
@@ -137,7 +138,7 @@ export class Preparation {
     const whole = some.filter((ready) => !this.#setApart(ready, emails.get(ready.claim.emailId)));
     try {
       const claims = whole.map(({ claim }) => claim);
-      const rulings = await ruleAll(this.#sources, this.#tools.messages, claims, emails);
+      const rulings = await ruleAll(this.#sources, claims, emails);
       for (const [index, ready] of whole.entries())
         this.#goOn(ready, emails.get(ready.claim.emailId), rulings[index] ?? { source: null }, how);
     } catch (error) {
@@ -221,6 +222,6 @@ export class Preparation {
     const email = this.#emails.at(claim);
     const [reader] = claim.recipients;
     if (!email?.signing || !reader || objectionTo(email) !== null) return;
-    this.#tools.messages.begin(email, email.signing, this.#tools.messages.isPersonal(email) ? reader : null);
+    this.#tools.messages.begin(email, email.signing, isPersonal(email) ? reader : null);
   }
 }

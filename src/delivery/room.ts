@@ -1,8 +1,8 @@
 import * as outgoing from '../core/outgoing.ts';
+import { isPersonal } from '../core/outgoing-message.ts';
 import type { Claim } from '../core/recipients.ts';
 import type { Database } from '../db/client.ts';
 import { type Judgement, objectionTo } from './attempt.ts';
-import type { MessageBuilder } from './message.ts';
 import { afterOpening, isOver } from './schedule.ts';
 import type { Closed, Ruling, SourceAddresses } from './source-addresses.ts';
 
@@ -38,14 +38,13 @@ export async function findWaiting(
 /** What each of these claims leaves from, in their order; those that must not be sent need nothing. */
 export async function ruleAll(
   sources: SourceAddresses,
-  messages: MessageBuilder,
   claims: Claim[],
   emails: ReadonlyMap<string, outgoing.OutgoingEmail>,
 ): Promise<Ruling[]> {
   const wanted = claims.flatMap(({ emailId, recipients }, index) => {
     const email = emails.get(emailId);
     if (!email || objectionTo(email) !== null) return [];
-    return [{ index, want: { stream: email, messages: messages.isPersonal(email) ? recipients.length : 1 } }];
+    return [{ index, want: { stream: email, messages: isPersonal(email) ? recipients.length : 1 } }];
   });
   const granted = await sources.grant(wanted.map(({ want }) => want));
   const rulings = claims.map((): Ruling => ({ source: null }));

@@ -24,6 +24,7 @@ import { testKey } from '../support/keys.ts';
 import { eventually } from '../support/node.ts';
 
 const keyring = new Keyring(testKey(1));
+const places = { key: randomBytes(32), baseUrl: 'https://out.test', host: 'out.test' };
 const { privateKey } = generateKeyPairSync('ed25519');
 
 function emailOf(): OutgoingEmail {
@@ -79,7 +80,7 @@ async function tryOnce(t: Test, db: Database, { beforeData, beforeDot, onUncerta
   })(folder, silentLog);
   const tools = {
     ...{ transport, lease, clock: lease.clock, journal, log: silentLog, metrics: new Metrics() },
-    messages: new MessageBuilder(keyring),
+    messages: new MessageBuilder(keyring, places),
     unanswered: new Unanswered(db),
     policy: { scheduleMs: [60_000], forMs: 3_600_000 },
     returnPath: { key: randomBytes(32), host: 'out.test' },
@@ -163,7 +164,7 @@ async function tryFor(
   });
   const clock = { now: () => new Date() };
   const policy = { scheduleMs: [60_000], forMs: 3_600_000 };
-  const messages = new MessageBuilder(keys, { key: randomBytes(32), baseUrl: 'https://out.test', host: 'out.test' });
+  const messages = new MessageBuilder(keys, places);
   const tools = {
     ...{ transport, lease, clock, journal, messages, policy, log: silentLog, metrics: new Metrics() },
     returnPath: { key: randomBytes(32), host: 'out.test' },

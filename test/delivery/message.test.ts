@@ -1,4 +1,4 @@
-import { generateKeyPairSync } from 'node:crypto';
+import { generateKeyPairSync, randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { sealContext } from '../../src/core/domains.ts';
@@ -10,6 +10,7 @@ import { opportunistic } from '../../src/smtp/tls-policy.ts';
 import { testKey } from '../support/keys.ts';
 
 const keyring = new Keyring(testKey(1));
+const places = { key: randomBytes(32), baseUrl: 'https://out.test', host: 'out.test' };
 const domainId = newId();
 const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
 const sealed = seal(keyring.first, privateKey.export({ type: 'pkcs8', format: 'der' }), sealContext(domainId));
@@ -35,7 +36,7 @@ const bytesOf = (builder: MessageBuilder, email: OutgoingEmail) =>
   builder.with(email, signing, null, async (pieces) => Buffer.concat(pieces).toString('latin1'));
 
 t.test('a message that was begun is built once, and is the one that is sent', async (t) => {
-  const builder = new MessageBuilder(keyring);
+  const builder = new MessageBuilder(keyring, places);
   const { email, read } = emailOf('<p>Hello</p>');
   builder.begin(email, signing, null);
   // One that is begun after it is built after it.
@@ -50,7 +51,7 @@ t.test('a message that was begun is built once, and is the one that is sent', as
 });
 
 t.test('what was read again since then is built again', async (t) => {
-  const builder = new MessageBuilder(keyring);
+  const builder = new MessageBuilder(keyring, places);
   const { email } = emailOf('<p>before</p>');
   builder.begin(email, signing, null);
   const { email: now } = emailOf('<p>after</p>', email.id);
@@ -60,7 +61,7 @@ t.test('what was read again since then is built again', async (t) => {
 });
 
 t.test('of many bodies that look alike at their ends, each email gets its own', async (t) => {
-  const builder = new MessageBuilder(keyring);
+  const builder = new MessageBuilder(keyring, places);
   const alike = (own: number) => `${'h'.repeat(300)} ${own} ${'t'.repeat(300)}`;
   const emails = Array.from({ length: 60 }, (_, index) => ({
     own: `${index % 4} ${(index >> 2) % 3}`,
@@ -76,7 +77,7 @@ t.test('of many bodies that look alike at their ends, each email gets its own', 
 });
 
 t.test('no more than enough are begun, and what nobody asks for is let go after a second', async (t) => {
-  const builder = new MessageBuilder(keyring);
+  const builder = new MessageBuilder(keyring, places);
   const first = emailOf('<p>first</p>');
   builder.begin(first.email, signing, null);
   for (let more = 1; more < 300; more += 1) builder.begin(emailOf(`<p>${more}</p>`).email, signing, null);
@@ -100,7 +101,7 @@ t.test('no more than enough are begun, and what nobody asks for is let go after 
 });
 
 t.test('what cannot be built is told to whoever asks for it, and to nobody else', async (t) => {
-  const builder = new MessageBuilder(new Keyring(testKey(2)));
+  const builder = new MessageBuilder(new Keyring(testKey(2)), places);
   const { email } = emailOf('<p>sealed with another key</p>');
   builder.begin(email, signing, null);
   await sleep(20);
@@ -113,10 +114,10 @@ t.test('a selector that comes back with another key signs with that one', async 
     const sealed = seal(keyring.first, privateKey.export({ type: 'pkcs8', format: 'der' }), sealContext(domainId));
     return { domainId, domain: 'shop.test', keys: [{ selector: 'sw1', sealed }] };
   };
-  const running = new MessageBuilder(keyring);
+  const running = new MessageBuilder(keyring, places);
   const { email } = emailOf('<p>Hello</p>');
   const signed = (builder: MessageBuilder, by: typeof signing) =>
     builder.with(email, by, null, async (pieces) => Buffer.concat(pieces).toString('latin1'));
   for (const by of [signing, signingAnew(), signingAnew()])
-    t.equal(await signed(running, by), await signed(new MessageBuilder(keyring), by));
+    t.equal(await signed(running, by), await signed(new MessageBuilder(keyring, places), by));
 });

@@ -39,7 +39,12 @@ async function scene(t: Test) {
   const preparation = new Preparation(
     db,
     {
-      ...{ messages: new MessageBuilder(new Keyring(key)), log: silentLog, lease, clock: { now: () => now } },
+      ...{
+        messages: new MessageBuilder(new Keyring(key), { key, baseUrl: 'https://out.test', host: 'out.test' }),
+        log: silentLog,
+        lease,
+        clock: { now: () => now },
+      },
       policy: { scheduleMs: [1_000], forMs: 60_000 },
     },
     new SourceAddresses(db, { addresses: [], plan: [] }, silentLog),
