@@ -12,7 +12,7 @@ export class ApiError extends Error {
   constructor(
     status: number,
     message: string,
-    options: { detail?: string; extra?: Record<string, unknown>; headers?: Record<string, string> } = {},
+    options: { detail?: string | undefined; extra?: Record<string, unknown>; headers?: Record<string, string> } = {},
   ) {
     super(message);
     this.name = 'ApiError';
@@ -23,8 +23,8 @@ export class ApiError extends Error {
   }
 }
 
-/** 400; `detail` names the field and the reason, such as `to[0]: not an email address`. */
-export const invalidRequest = (detail: string) => new ApiError(400, 'invalid request', { detail });
+/** 400; `detail` names the field and the reason, such as `to[0]: not an email address`, wherever they are known. */
+export const invalidRequest = (detail?: string) => new ApiError(400, 'invalid request', { detail });
 
 export const fromDomainNotVerified = (domain: string) =>
   new ApiError(400, 'from domain not verified', { detail: `from: ${domain} is not a verified domain of this account` });
@@ -37,9 +37,9 @@ export const dnsVerificationFailed = (detail: string, extra: { missing: string[]
 /** A key comes in a header of its own, for which there is no challenge (RFC 9110 section 11.6.1): it names the other way, a login. */
 export const unauthorized = () => new ApiError(401, 'unauthorized', { headers: { 'WWW-Authenticate': 'Bearer' } });
 
-export const forbidden = () => new ApiError(403, 'forbidden');
+export const forbidden = (detail?: string) => new ApiError(403, 'forbidden', { detail });
 
-export const notFound = () => new ApiError(404, 'not found');
+export const notFound = (detail?: string) => new ApiError(404, 'not found', { detail });
 
 export const methodNotAllowed = () => new ApiError(405, 'method not allowed');
 
@@ -57,6 +57,9 @@ export const rateLimited = (retryAfterSeconds: number, detail: string) =>
 
 export const quotaExceeded = (retryAfterSeconds: number, detail: string) =>
   new ApiError(429, 'quota exceeded', { detail, headers: { 'Retry-After': String(retryAfterSeconds) } });
+
+/** What went wrong is for the log alone. */
+export const internalError = () => new ApiError(500, 'internal error');
 
 export const unavailable = (retryAfterSeconds = 1) =>
   new ApiError(503, 'unavailable', { headers: { 'Retry-After': String(retryAfterSeconds) } });

@@ -116,6 +116,11 @@ t.test(
   },
 );
 
+t.test('each error of the API is made in one place', async (t) => {
+  for (const file of files.filter((one) => one !== 'errors.ts'))
+    t.notMatch(sourceOf(file), /new ApiError\(/, `src/${file} must use a constructor of src/errors.ts`);
+});
+
 t.test('no file is longer than can be read in one sitting', async (t) => {
   for (const file of files) {
     if (sourceOf(file).startsWith('// Made from ')) continue;

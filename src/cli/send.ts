@@ -6,7 +6,7 @@ import * as hold from '../core/hold.ts';
 import { someoneDelivers } from '../core/nodes.ts';
 import { limits } from '../core/send-limits.ts';
 import type { Database } from '../db/client.ts';
-import { ApiError } from '../errors.ts';
+import { forbidden } from '../errors.ts';
 import type { Email } from '../generated/prisma/client.ts';
 import * as present from '../http/present.ts';
 import { sendRequest } from '../http/send-request.ts';
@@ -68,7 +68,7 @@ export const send: Command = {
       .digest();
     return withDatabase(env, say, async ({ db, url }) => {
       const account = await accountOf(db, textOf(given, 'account'));
-      if (account.suspendedAt) throw new ApiError(403, 'forbidden', { detail: 'the account is suspended' });
+      if (account.suspendedAt) throw forbidden('the account is suspended');
       const queue = createQueue(url, silentLog);
       await queue.start();
       try {

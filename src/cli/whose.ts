@@ -1,6 +1,6 @@
 import * as accounts from '../core/accounts.ts';
 import type { Database } from '../db/client.ts';
-import { ApiError } from '../errors.ts';
+import { ApiError, notFound } from '../errors.ts';
 import type { Account } from '../generated/prisma/client.ts';
 
 /**
@@ -13,8 +13,6 @@ export async function accountOf(db: Database, name: string | undefined): Promise
     return await accounts.find(db, name ?? null);
   } catch (error) {
     if (name !== undefined || !(error instanceof ApiError)) throw error;
-    throw new ApiError(404, 'not found', {
-      detail: 'there is no admin yet, whose account it would be: the first npm start makes one',
-    });
+    throw notFound('there is no admin yet, whose account it would be: the first npm start makes one');
   }
 }

@@ -118,10 +118,7 @@ export async function find(db: Database, name: string | null): Promise<Account> 
     orderBy: { id: 'asc' },
     include: { account: true },
   });
-  if (!user)
-    throw new ApiError(404, 'not found', {
-      detail: `account: there is none called ${JSON.stringify(name ?? 'admin')}`,
-    });
+  if (!user) throw notFound(`account: there is none called ${JSON.stringify(name ?? 'admin')}`);
   return user.account;
 }
 

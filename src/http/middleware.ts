@@ -1,7 +1,15 @@
 import type { IncomingMessage } from 'node:http';
 import type { Middleware } from 'koa';
 import { isUnavailable } from '../db/client.ts';
-import { ApiError, invalidRequest, methodNotAllowed, notFound, unauthorized, unavailable } from '../errors.ts';
+import {
+  ApiError,
+  internalError,
+  invalidRequest,
+  methodNotAllowed,
+  notFound,
+  unauthorized,
+  unavailable,
+} from '../errors.ts';
 import { newId } from '../ids.ts';
 import type { Logger } from '../log.ts';
 import type { Metrics } from '../metrics.ts';
@@ -113,6 +121,6 @@ function toApiError(error: unknown): ApiError {
   // koa and koa-jwt throw errors of their own that carry a status.
   const status = (error as { status?: unknown } | null)?.status;
   if (status === 401) return unauthorized();
-  if (status === 400) return new ApiError(400, 'invalid request');
-  return new ApiError(500, 'internal error');
+  if (status === 400) return invalidRequest();
+  return internalError();
 }
