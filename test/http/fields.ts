@@ -32,7 +32,7 @@ export function goodBodies(from: string, template: { id: string; alias: string }
         bcc: ['d@b.test'],
         reply_to: ['r@b.test'],
         html: '<p>',
-        headers: { 'X-A': 'v' },
+        headers: { 'X-A': 'v', References: '<a@example.test>' },
         tags: ['t'],
         attachments: [{ filename: 'a.txt', content: 'aGk=', content_type: 'text/plain', content_id: 'i' }],
         scheduled_at: at(3_600_000),
