@@ -1,3 +1,5 @@
+import { cutText } from './characters.ts';
+
 /** What a server says it did, or did not, with a message for one recipient (RFC 3464 section 2.3.3). */
 export type Action = 'failed' | 'delayed' | 'delivered' | 'relayed' | 'expanded';
 
@@ -72,7 +74,7 @@ function beginsRecipient(name: string, group: Map<string, string> | null, apart:
 }
 
 function recipientOf(fields: Map<string, string>): ReturnedRecipient {
-  const final = addressIn(fields.get('final-recipient') ?? '');
+  const final = recipientIn(fields.get('final-recipient') ?? '');
   const written = addressIn(fields.get('original-recipient') ?? '');
   const original = written && fromXtext(written);
   const actual = addressIn(fields.get('x-actual-recipient') ?? '');
@@ -114,7 +116,16 @@ function actionOf(text: string, status: string | null): Action {
 /** The address in `rfc822; <a@b.c>`, null when there is none. */
 export function addressIn(value: string): string | null {
   const bare = fromUtf8Xtext(value.slice(0, 1_000)).replace(/^[A-Za-z0-9-]{1,20}[ \t]*;/, '');
-  return /[^\s<>()[\]:;,"]{1,64}@[^\s<>()[\]:;,"@]{1,253}/.exec(bare)?.[0].replace(/\.$/, '') ?? null;
+  const [address = null] =
+    /(?:"(?:[^"\\]|\\.){1,64}"|[^\s<>()[\]:;,"]{1,64})@[^\s<>()[\]:;,"@]{1,253}/.exec(bare) ?? [];
+  // Quotes that nothing asks for make no other mailbox (RFC 5321 section 4.1.2).
+  return address?.replace(/^"([^\s<>()[\]:;,"@\\]{1,64})"@/, '$1@').replace(/\.$/, '') ?? null;
+}
+
+/** Whom a field names, in its own words where they are no address that we can read; null where they are none. */
+function recipientIn(value: string): string | null {
+  const bare = value.replace(/^[A-Za-z0-9-]{1,20}[ \t]*;/, '').trim();
+  return addressIn(value) ?? (/^<?>?$/.test(bare) ? null : cutText(bare, 320));
 }
 
 /** RFC 6533 section 3: where an address of the type `utf-8` cannot stand as it is, `\x{7528}` is a character of it. */

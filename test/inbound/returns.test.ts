@@ -155,6 +155,11 @@ t.test('who passed it on is not gone because somebody behind is', async (t) => {
   t.strictSame(await suppressed(), ['list@example.com bounce'], 'nor where the notice says who was written to');
   t.match((await read(team)).returns, [{ recipient: 'team@example.com', diagnostic: /^for bob@gone\.example: 550/ }]);
   t.match((await read(others)).returns, [{ diagnostic: /^for \S+@\S+ or \S+@\S+: / }]);
+  const forwards = await send('jane@a.example');
+  for (const to of ['"j d"@b.example', '"jane doe"@a.example', '/s=doe/o=x', '|/usr/bin/procmail'])
+    await deliver(returnPath(forwards), bounce({ to }));
+  t.strictSame(await suppressed(), ['list@example.com bounce'], 'nor where the address cannot be read');
+  t.match((await read(forwards)).returns, [{ diagnostic: /^for "j d"@b\.example: 550/ }]);
   const renamed = await send('jane+news@example.com');
   await deliver(returnPath(renamed), bounce({ to: 'jane@internal.example.net' }));
   t.ok((await suppressed()).includes('jane+news@example.com bounce'));

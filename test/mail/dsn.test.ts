@@ -86,6 +86,31 @@ t.test('MAIL-05: an internationalised address is read in each of its forms (RFC 
   }
 });
 
+t.test('MAIL-05: an address in quotes is read, and one that nobody can read is still somebody', async (t) => {
+  const table: [written: string, address: string | null][] = [
+    ['rfc822;"j d"@b.example', '"j d"@b.example'],
+    ['rfc822; <"a@b"@c.example>', '"a@b"@c.example'],
+    ['rfc822; "a\\"b"@c.example', '"a\\"b"@c.example'],
+    ['rfc822; "jane"@a.example', 'jane@a.example'],
+    ['rfc822; "jane@a.example"', 'jane@a.example'],
+    ['rfc822; "Jane Doe" <jane@a.example>', 'jane@a.example'],
+    ['x400; /c=us/admd= /o=x/s=doe', '/c=us/admd= /o=x/s=doe'],
+    ['LOCAL; |/usr/bin/procmail', '|/usr/bin/procmail'],
+    ['rfc822; jane', 'jane'],
+    ['rfc822;', null],
+    ['rfc822; <>', null],
+    ['', null],
+  ];
+  for (const [written, address] of table) {
+    const { recipients } = readNotice(reportOf('multipart/report; boundary=b', written));
+    t.strictSame(
+      recipients.map((one) => one.address),
+      [address],
+      written,
+    );
+  }
+});
+
 t.test('MAIL-05: what the returned message says is not what happened to it', async (t) => {
   for (const { name, message } of bounces) {
     const whole = Buffer.concat([message, Buffer.from(`\r\n--\r\n${original.replaceAll('\n', '\r\n')}`)]);
