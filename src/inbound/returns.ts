@@ -103,7 +103,7 @@ async function applyMessage(
   message: Buffer,
   nullSender: boolean,
 ): Promise<News> {
-  const { kind, recipients } = readNotice(message);
+  const { kind, recipients } = readNotice(message, nullSender);
   if (mailbox.is === 'return path') {
     const { path } = mailbox;
     const isNotice = kind === 'bounce' || kind === 'delay';

@@ -7,6 +7,8 @@ export interface Marks {
   /** The From field. */
   sender: string;
   text: string;
+  /** It came without an envelope sender, as what programs write does (RFC 3464 section 2). */
+  nullSender: boolean;
 }
 
 const daemons =
@@ -40,9 +42,14 @@ export function isAutoReply({ header, subject }: Marks): boolean {
   return own.some((name) => header.get(name) !== '') || autoSubject.test(subject);
 }
 
+/** True where a server wrote it, as far as that can be told: a person may use any of the words that follow. */
+export const isOfServer = ({ nullSender, sender }: Pick<Marks, 'nullSender' | 'sender'>): boolean =>
+  nullSender || daemons.test(sender);
+
 /** True where it is a message of a server about one that it could not, or not yet, deliver. */
 export function looksReturned(marks: Marks): boolean {
   if (hasFailed(marks)) return true;
+  if (!isOfServer(marks)) return false;
   if (isAutoReply(marks) && !daemons.test(marks.sender)) return false;
   return returned.test(marks.subject) && (saysSo(marks.text) || daemons.test(marks.sender));
 }

@@ -1,4 +1,4 @@
-import { hasFailed, isAutoReply, looksReturned } from './bounce-marks.ts';
+import { hasFailed, isAutoReply, isOfServer, looksReturned, type Marks } from './bounce-marks.ts';
 import { quotedReply, readBounceText, withoutCopy } from './bounce-text.ts';
 import { addressIn, codeIn, phaseIn, type ReturnedRecipient, readDeliveryStatus, statusIn } from './delivery-status.ts';
 import { type LooseMessage, type LoosePart, readLoosely, textOf } from './loose-mime.ts';
@@ -20,14 +20,17 @@ const mostRecipients = 100;
 /**
  * Reads a delivery status notification (RFC 3464), or a bounce in whatever form mail servers write. Nothing is an error. The
  * work is bounded by what `readLoosely` takes.
+ *
+ * @param nullSender whether it came without an envelope sender. What is written for people is otherwise read only where `From` is
+ *   that of a server
  */
-export function readNotice(bytes: Uint8Array): Notice {
+export function readNotice(bytes: Uint8Array, nullSender = true): Notice {
   const message = readLoosely(bytes);
-  const text = words(message);
-  const reported = fromReports(message, text);
-  if (reported.length > 0) return { kind: kindOf(reported), recipients: reported };
   const { header } = message;
-  const marks = { header, subject: header.text('subject'), sender: header.text('from'), text };
+  const text = words(message);
+  const marks = { header, subject: header.text('subject'), sender: header.text('from'), text, nullSender };
+  const reported = fromReports(message, marks);
+  if (reported.length > 0) return { kind: kindOf(reported), recipients: reported };
   // A receipt (RFC 8098) says what a person, or a program for one, did with a message that had arrived.
   if (message.parameters.get('report-type') === 'disposition-notification') return nothing('auto_reply');
   if (!hasFailed(marks) && isAutoReply(marks)) return nothing('auto_reply');
@@ -52,11 +55,12 @@ function kindOf(recipients: ReturnedRecipient[]): Notice['kind'] {
 }
 
 /** What the parts for programs say, completed with what the part for people quotes. */
-function fromReports({ parts }: LooseMessage, text: string): ReturnedRecipient[] {
+function fromReports({ parts }: LooseMessage, marks: Marks): ReturnedRecipient[] {
+  const { text } = marks;
   const reports = parts.filter(({ type }) => /^message\/(?:x-|global-)?delivery-status$/.test(type));
   const written = reports.map((part) => textOf(part, longestText * 4));
   // Some put the same fields into a text.
-  const own = reports.length === 0 ? withoutCopy(text) : '';
+  const own = reports.length === 0 && isOfServer(marks) ? withoutCopy(text) : '';
   if (/^(?:final|original)-recipient[ \t]?:/im.test(own) && /^(?:action|status)[ \t]?:/im.test(own)) written.push(own);
   const recipients = written.flatMap(readDeliveryStatus).slice(0, mostRecipients);
   return recipients.map((one) => completed(one, text, recipients.length === 1));

@@ -112,6 +112,26 @@ t.test('MAIL-05: delivered, relayed, automatic and unknown messages change nothi
   t.strictSame([(await read(id)).returns, await suppressed(), await events()], [[], [], []]);
 });
 
+t.test('MAIL-05: what a person writes to a return path is no bounce, whatever words it has', async (t) => {
+  const { send, read, suppressed, events } = await scene.sender();
+  const id = await send('jane@example.com');
+  const said = 'Final-Recipient: rfc822; jane@example.com\nAction: failed\nStatus: 5.1.1';
+  const messages = [
+    'Subject: Re: Undeliverable? rejected\n\nyour last mail was rejected, user unknown\n',
+    `Subject: Fwd: failure notice\n\nlook what I got:\n\n${said}\n`,
+    'Subject: Mail delivery failed\n\n<jane@example.com>: 550 5.1.1 no such user\n',
+  ];
+  for (const message of messages)
+    t.match(await deliver(returnPath(id), `From: Jane <jane@example.com>\n${message}`, 'jane@example.com'), taken);
+  t.strictSame([(await read(id)).returns, await suppressed(), await events()], [[], [], []]);
+  const [, , last = ''] = messages;
+  await deliver(returnPath(id), `From: Mail Delivery Subsystem <x@mx.test>\n${last}`, 'x@mx.test');
+  t.strictSame(await suppressed(), ['jane@example.com bounce'], 'a server may have an envelope sender');
+  const other = await send('ann@example.com');
+  await deliver(returnPath(other), `From: it@mx.test\n${last.replace('jane@', 'ann@')}`, '');
+  t.equal((await suppressed()).length, 2, 'or call itself as it likes');
+});
+
 t.test('MAIL-05: a return path of several speaks for those whom the bounce names', async (t) => {
   const { send, read, suppressed } = await scene.sender();
   const to = ['ann@one.test', 'bob@one.test', 'cid@two.test'];
