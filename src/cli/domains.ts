@@ -11,7 +11,7 @@ import { isSet, textOf } from './given.ts';
 import { lookedUpFrom } from './surroundings.ts';
 import { table } from './table.ts';
 
-const shown = (domain: Domain) => ({ ...present.domain(domain), account_id: domain.accountId });
+const shown = (domain: Domain) => present.withAccount(present.domain(domain), domain);
 
 export const listDomains: Command = {
   summary: 'sending domains, newest first',

@@ -8,7 +8,7 @@ import { listOf, read, required, textOf } from './given.ts';
 import { table } from './table.ts';
 import { accountOf } from './whose.ts';
 
-const shown = (key: ApiKey) => ({ ...present.apiKey(key), account_id: key.accountId });
+const shown = (key: ApiKey) => present.withAccount(present.apiKey(key), key);
 
 const heads = ['ID', 'ACCOUNT', 'NAME', 'KEY', 'SCOPES', 'STATE'];
 

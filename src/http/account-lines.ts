@@ -27,26 +27,13 @@ function lineOf(one: Exported): object {
     case 'account':
       return present.account(one.row);
     case 'user':
-      return { id: one.row.id, email: one.row.email, role: one.row.role, created_at: one.row.createdAt };
+      return present.exportedUser(one.row);
     case 'domain':
-      return {
-        ...present.domain(one.row),
-        dkim_public_key: one.row.dkimPublicKey,
-        dkim_keys: one.keys.map((key) => present.dkimKey(key, one.row.domain)),
-      };
+      return present.exportedDomain(one.row, one.keys);
     case 'api_key':
       return present.apiKey(one.row);
     case 'template':
-      return {
-        id: one.row.id,
-        name: one.row.name,
-        alias: one.row.alias,
-        draft: one.row.draft,
-        published: one.row.published,
-        published_at: one.row.publishedAt,
-        created_at: one.row.createdAt,
-        updated_at: one.row.updatedAt,
-      };
+      return present.exportedTemplate(one.row);
     case 'suppression':
       return present.suppression(one.row);
     case 'webhook':
@@ -54,38 +41,13 @@ function lineOf(one: Exported): object {
     case 'erasure':
       return present.erasure(one.row);
     case 'attachment':
-      return {
-        sha256: one.row.sha256,
-        size: one.row.size,
-        ...(one.row.content ? { content: one.row.content.toString('base64') } : {}),
-      };
-    case 'email': {
-      const { type, ...email } = present.email(one.row);
-      return {
-        ...email,
-        to: one.row.to,
-        email_type: type,
-        tls: one.row.tls,
-        on_uncertain: one.row.onUncertain,
-        recipients: one.recipients.map(present.recipient),
-        returns: one.returns.map(present.returned),
-      };
-    }
+      return present.exportedFile(one.row);
+    case 'email':
+      return present.exportedEmail(one.row, one);
     case 'attempt':
-      return { email_id: one.row.emailId, ...present.attempt(one.row) };
+      return present.exportedAttempt(one.row);
     case 'content':
-      return {
-        email_id: one.row.emailId,
-        html: one.row.html,
-        text: one.row.text,
-        headers: one.row.headers.map(([name, value]) => ({ name, value })),
-        attachments: one.row.attachments.map(({ sha256, filename, contentType, contentId }) => ({
-          sha256,
-          filename,
-          content_type: contentType,
-          content_id: contentId,
-        })),
-      };
+      return present.exportedContent(one.row);
     case 'webhook_delivery':
       return present.webhookDeliveryWithPayload(one.row);
   }

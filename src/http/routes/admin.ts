@@ -105,7 +105,7 @@ export function adminRoutes(router: Router, services: Services): void {
     const { accountId, page, filter } = parse(allLogsQuery, ctx.query);
     const { emails, count, countExact, nextCursor } = await log.list(db, { accountId, ...filter }, page);
     ctx.body = {
-      emails: emails.map((email) => ({ ...present.listedEmail(email), account_id: email.accountId })),
+      emails: emails.map((email) => present.withAccount(present.listedEmail(email), email)),
       count,
       count_exact: countExact,
       next_cursor: nextCursor,

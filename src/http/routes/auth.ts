@@ -4,6 +4,7 @@ import * as passwords from '../../core/passwords.ts';
 import { demandLogin, issueToken, lifetimeSeconds, sessionOf } from '../auth.ts';
 import { readJson } from '../body.ts';
 import { logIn } from '../login.ts';
+import * as present from '../present.ts';
 import type { Services } from '../services.ts';
 import { sessionToken, setSessionCookie } from '../session-cookie.ts';
 import { parse, password, text } from '../validation.ts';
@@ -37,8 +38,7 @@ export function authRoutes(router: Router, services: Services): void {
       token,
       token_type: 'Bearer',
       expires_at: expiresAt.toISOString(),
-      user: { id: user.id, email: user.email, role: user.role },
-      account: user.account,
+      ...present.loggedIn(user),
     };
   });
 }

@@ -2,7 +2,6 @@ import type Router from '@koa/router';
 import { z } from 'zod';
 import * as dkimKeys from '../../core/dkim-keys.ts';
 import * as domains from '../../core/domains.ts';
-import type { Checks } from '../../core/record-checks.ts';
 import { verify } from '../../core/verification.ts';
 import { invalidRequest } from '../../errors.ts';
 import type { Domain } from '../../generated/prisma/client.ts';
@@ -101,7 +100,7 @@ export function domainRoutes(router: Router, services: Services): void {
   router.post('/domains/:id/verify', ...loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
     const { domain, checks } = await verify(db, accountId, ctx.params.id ?? '', surroundings);
-    ctx.body = { ...(await withRecords(domain)), checks: presentChecks(checks) };
+    ctx.body = { ...(await withRecords(domain)), checks: present.checks(checks) };
   });
 
   router.post('/domains/:id/rotate-dkim', ...loggedIn, async (ctx) => {
@@ -131,8 +130,4 @@ function demandPool({ addresses }: SendingPools, name: string): void {
   if (known.includes(name)) return;
   const there = known.length === 0 ? 'none is' : `those that are: ${known.slice(0, 20).join(', ')}`;
   throw invalidRequest(`pool: ${name} is not configured on this node; ${there}`);
-}
-
-function presentChecks({ verification, dkim, spf }: Checks) {
-  return { verification: present.check(verification), dkim: present.check(dkim), spf: present.check(spf) };
 }

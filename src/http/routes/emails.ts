@@ -24,16 +24,8 @@ export function emailRoutes(router: Router, services: Services): void {
 
   router.get('/emails/:id', reader, async (ctx) => {
     const { accountId } = senderOf(ctx);
-    const { email, recipients, returns } = await log.get(db, accountId, ctx.params.id ?? '');
-    ctx.body = {
-      email: {
-        ...present.email(email),
-        tls: email.tls,
-        on_uncertain: email.onUncertain,
-        recipients: recipients.map(present.recipient),
-        returns: returns.map(present.returned),
-      },
-    };
+    const { email, ...parts } = await log.get(db, accountId, ctx.params.id ?? '');
+    ctx.body = { email: present.emailDetail(email, parts) };
   });
 
   router.get('/emails/:id/attempts', reader, async (ctx) => {

@@ -6,6 +6,7 @@ import type { User } from '../../core/users.ts';
 import { forbidden } from '../../errors.ts';
 import { demandLogin, issueToken, lifetimeSeconds, sessionOf } from '../auth.ts';
 import { logIn } from '../login.ts';
+import * as present from '../present.ts';
 import type { Services } from '../services.ts';
 import { refuseElsewhere, setSessionCookie } from '../session-cookie.ts';
 
@@ -16,8 +17,7 @@ export function sessionRoutes(router: Router, app: Koa, services: Services): voi
   const cookie = { https: baseUrl.startsWith('https:'), maxAgeSeconds: lifetimeSeconds };
   const shown = async (user: User, expiresAt: Date) => ({
     expires_at: expiresAt.toISOString(),
-    user: { id: user.id, email: user.email, role: user.role },
-    account: user.account,
+    ...present.loggedIn(user),
     service: { base_url: baseUrl, sandbox, on_hold_since: (await hold.find(db))?.toISOString() ?? null },
   });
 

@@ -94,10 +94,6 @@ export function suppressionRoutes(router: Router, services: Services): void {
 
 async function* csvOf(first: Suppression[], others: AsyncIterable<Suppression[]>): AsyncGenerator<string> {
   yield 'address,reason,email_id,created_at\r\n';
-  yield first.map(csvLine).join('');
-  for await (const some of others) yield some.map(csvLine).join('');
+  yield first.map(present.suppressionLine).join('');
+  for await (const some of others) yield some.map(present.suppressionLine).join('');
 }
-
-/** RFC 4180, with quotes around the one field that may need them. */
-const csvLine = ({ address, reason, emailId, createdAt }: Suppression) =>
-  `"${address.replaceAll('"', '""')}",${reason},${emailId ?? ''},${createdAt.toISOString()}\r\n`;

@@ -1,7 +1,6 @@
 import type Router from '@koa/router';
 import { z } from 'zod';
 import * as templates from '../../core/templates.ts';
-import { formatMailbox } from '../../mail/address.ts';
 import { demandLoginOrKey, senderOf } from '../auth.ts';
 import { readJson, readOptionalJson } from '../body.ts';
 import * as present from '../present.ts';
@@ -65,12 +64,6 @@ export function templateRoutes(router: Router, services: Services): void {
       variables: variables ?? {},
       version: version ?? 'draft',
     });
-    ctx.body = {
-      subject: rendered.subject,
-      from: rendered.from && formatMailbox(rendered.from),
-      reply_to: rendered.replyTo.map(formatMailbox),
-      html: rendered.html,
-      text: rendered.text,
-    };
+    ctx.body = present.renderedTemplate(rendered);
   });
 }

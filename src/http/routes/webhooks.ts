@@ -112,8 +112,7 @@ export function webhookRoutes(router: Router, services: Services): void {
   router.post('/webhooks/:id/rotate-secret', ...loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
     const { webhook, secret } = await webhooks.rotateSecret(db, accountId, ctx.params.id ?? '', { keyring });
-    const validUntil = webhook.previousSecretUntil?.toISOString() ?? null;
-    ctx.body = { webhook: present.webhook(webhook), secret, previous_secret_valid_until: validUntil };
+    ctx.body = present.rotatedWebhook(webhook, secret);
   });
 
   router.post('/webhooks/:id/test', ...loggedIn, async (ctx) => {

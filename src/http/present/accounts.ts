@@ -1,0 +1,55 @@
+import { isCounted, planOf } from '../../core/plans.ts';
+import type * as users from '../../core/users.ts';
+import type { Account, ApiKey, User } from '../../generated/prisma/client.ts';
+import { iso } from './times.ts';
+
+/** Counts of a day or a month that is over are not shown as if they were today's, nor 0 where nothing is counted. */
+export function account(row: Account, now: Date = new Date()) {
+  const today = now.toISOString();
+  const isToday = row.usageDay?.toISOString().slice(0, 10) === today.slice(0, 10);
+  const isThisMonth = row.usageMonth?.toISOString().slice(0, 7) === today.slice(0, 7);
+  const plan = planOf(row.plan);
+  return {
+    id: row.id,
+    name: row.name,
+    plan: row.plan,
+    credit: row.credit.toFixed(2),
+    usage: isCounted(row.plan)
+      ? { day: isToday ? row.usageDayCount : 0, month: isThisMonth ? row.usageMonthCount : 0 }
+      : { day: null, month: null },
+    retention: { log_days: plan.logDays, content_days: plan.contentDays },
+    suspended_at: iso(row.suspendedAt),
+    created_at: iso(row.createdAt),
+  };
+}
+
+/** For operators, who look at more than one account: with whose it is. */
+export const withAccount = <T extends object>(shown: T, row: { accountId: string }) => ({
+  ...shown,
+  account_id: row.accountId,
+});
+
+export function user(row: Pick<User, 'id' | 'email' | 'role'>) {
+  return { id: row.id, email: row.email, role: row.role };
+}
+
+/** Who has logged in, and where. */
+export function loggedIn(row: users.User) {
+  const { id, name, plan } = row.account;
+  return { user: user(row), account: { id, name, plan } };
+}
+
+export const exportedUser = (row: User) => ({ ...user(row), created_at: iso(row.createdAt) });
+
+export function apiKey(key: ApiKey) {
+  return {
+    id: key.id,
+    name: key.name,
+    key_prefix: key.keyPrefix,
+    scopes: key.scopes,
+    domains: key.domains,
+    expires_at: iso(key.expiresAt),
+    created_at: iso(key.createdAt),
+    revoked_at: iso(key.revokedAt),
+  };
+}

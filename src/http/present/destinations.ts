@@ -1,0 +1,49 @@
+import type { OrderName } from '../../core/destination-orders.ts';
+import type { Standing } from '../../core/destinations.ts';
+import type { Woken } from '../../core/wakings.ts';
+import type { Standing as SendingAddressStanding } from '../../core/warm-up.ts';
+import { iso } from './times.ts';
+
+export function destination(row: Standing) {
+  return {
+    site: row.site,
+    destinations: row.destinations,
+    state: row.state,
+    queued: row.queued,
+    deferred: row.deferred,
+    next_attempt_at: iso(row.nextAttemptAt),
+    in_flight: row.running,
+    connections: row.connections,
+    most_connections: row.mostConnections,
+    per_minute: row.perMinute,
+    reason: row.reason,
+    backoff_until: iso(row.backoffUntil),
+    last_reply: row.lastReply,
+    last_success_at: iso(row.lastSuccessAt),
+    waiting_for: row.waitingFor,
+    paused_at: iso(row.pausedAt),
+  };
+}
+
+/** What an order came to. */
+export function orderGiven(order: OrderName, { standing, woken }: { standing: Standing; woken: Woken | null }) {
+  return {
+    destination: destination(standing),
+    ...(woken && order === 'flush' && { flushed: woken.recipients }),
+    ...(woken && { rest_follows: woken.rest }),
+  };
+}
+
+export function sendingAddress({ ip, pool, warmUp }: SendingAddressStanding) {
+  return {
+    ip,
+    pool,
+    warm_up: warmUp && {
+      day: warmUp.day,
+      cap: warmUp.cap,
+      sent_today: warmUp.sent,
+      begins_at: iso(warmUp.beginsAt),
+      ends_at: iso(warmUp.endsAt),
+    },
+  };
+}

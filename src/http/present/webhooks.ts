@@ -1,0 +1,38 @@
+import type { Webhook, WebhookDelivery } from '../../generated/prisma/client.ts';
+import { iso } from './times.ts';
+
+export function webhook(row: Webhook) {
+  return {
+    id: row.id,
+    url: row.url,
+    events: row.events,
+    status: row.status,
+    disabled_reason: row.disabledReason,
+    failing_since: iso(row.failingSince),
+    created_at: iso(row.createdAt),
+  };
+}
+
+/** With the secret that takes the place of the one until now. */
+export function rotatedWebhook(row: Webhook, secret: string) {
+  return { webhook: webhook(row), secret, previous_secret_valid_until: iso(row.previousSecretUntil) };
+}
+
+export function webhookDelivery(row: WebhookDelivery) {
+  return {
+    id: row.id,
+    webhook_id: row.webhookId,
+    event: row.event,
+    email_id: row.emailId,
+    status: row.status,
+    error: row.error,
+    attempts: row.attempts,
+    next_attempt_at: iso(row.nextAttemptAt),
+    created_at: iso(row.createdAt),
+  };
+}
+
+/** `payload` is the body as it is sent, parsed. */
+export function webhookDeliveryWithPayload(row: WebhookDelivery) {
+  return { ...webhookDelivery(row), payload: JSON.parse(row.payload) as unknown };
+}
