@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import t from 'tap';
 
-/** Left to right: a file may import what stands further right, and what stands in its own place where that is a folder. */
+/** First to last: a file may import what stands further on, and what stands in its own place where that is in its folder. */
 const order: RegExp[] = [
   /^cli\.ts$/,
   /^cli\//,
@@ -12,13 +12,13 @@ const order: RegExp[] = [
   /^worker\.ts$/,
   /^node\.ts$/,
   /^(database|doors|internet|metrics-port)\.ts$/,
+  /^config\.ts$/,
+  /^config-(secrets|values|variables)\.ts$/,
   /^(http|inbound|delivery|webhooks|chores|sandbox)\//,
   /^core\//,
   /^queue\.ts$/,
   /^db\//,
   /^smtp\//,
-  /^config\.ts$/,
-  /^config-(values|secrets|variables)\.ts$/,
   /^mail\//,
   /^(rounds|batch-writer|batcher|by-weight|data-dir|endpoint|free-now|give-way|sending-pools|siblings|stops|turns)\.ts$/,
   /^(errors|start-error|log|ids|clock|ip|seal|password|certificate|timestamp|metrics|rate-limit)\.ts$|^generated\//,
@@ -41,11 +41,26 @@ function importsOf(file: string): string[] {
 }
 
 const placeOf = (file: string) => order.findIndex((pattern) => pattern.test(file));
+const sorted = (names: Set<string>) => [...names].sort();
 const folderOf = (file: string) => (file.includes('/') ? file.slice(0, file.indexOf('/')) : file);
 
 t.test('every file has a place in the order of the layers', async (t) => {
   for (const file of files)
     t.not(placeOf(file), -1, `src/${file} belongs to no layer: give it a place in test/layers.test.ts`);
+});
+
+t.test('the order is the one that the documents show', async (t) => {
+  // `cli.ts` has its ending there, as `cli` is the folder.
+  const nameOf = (file: string) => (file === 'cli.ts' ? file : folderOf(file).replace(/\.ts$/, ''));
+  const known = order.slice(0, placeOf('rounds.ts')).map((_, place) => {
+    return new Set(files.filter((file) => placeOf(file) === place).map(nameOf));
+  });
+  for (const document of ['CONTRIBUTING.md', 'docs/architecture.md']) {
+    const text = readFileSync(new URL(`../${document}`, import.meta.url), 'utf8');
+    const [, shown = ''] = /^(cli\.ts +->[^`]*?)->\s+leaves$/m.exec(text) ?? [];
+    const places = shown.split('->').map((place) => new Set(place.split(',').map((name) => name.trim())));
+    t.strictSame(places.map(sorted), known.map(sorted), `${document} shows the order of this test`);
+  }
 });
 
 t.test('imports run one way', async (t) => {
@@ -105,16 +120,19 @@ t.test('no imports run in a circle', async (t) => {
   }
 });
 
-t.test(
-  'only main, the commands, the start, the first screen, the workers and the parts of a node know the configuration',
-  async (t) => {
-    for (const file of files) {
-      if (/^cli\/|^(main|cli|start|first-screen|workers?|node|doors|internet|config)\.ts$/.test(file)) continue;
-      t.notOk(importsOf(file).includes('config.ts'), `src/${file} must take values, not the configuration`);
-      t.notMatch(sourceOf(file), /process\.env/, `src/${file} must not read the environment`);
-    }
-  },
-);
+t.test('main and the commands read the configuration, and nobody else knows the environment', async (t) => {
+  for (const file of files.filter((one) => !/^cli\/|^(cli|main)\.ts$/.test(one))) {
+    if (file !== 'config.ts') t.notMatch(sourceOf(file), /\breadConfig\b/, `src/${file} must take the configuration`);
+    t.notMatch(sourceOf(file), /process\.env/, `src/${file} must not read the environment`);
+  }
+});
+
+t.test('no route knows another', async (t) => {
+  const isRoute = (file: string) => file.startsWith('http/routes/');
+  t.ok(files.filter(isRoute).length > 10);
+  for (const file of files.filter(isRoute))
+    t.strictSame(importsOf(file).filter(isRoute), [], `what src/${file} shares with another route belongs to src/http`);
+});
 
 t.test('each error of the API is made in one place', async (t) => {
   for (const file of files.filter((one) => one !== 'errors.ts'))
