@@ -165,7 +165,8 @@ function inCharset(octets: Buffer, charset: string): string {
 
 const entities: Record<string, string> = { lt: '<', gt: '>', amp: '&', quot: '"', apos: "'", nbsp: ' ', '#39': "'" };
 
-function withoutTags(html: string): string {
+/** The words of HTML, in lines as far as it is clear where one begins. */
+export function withoutTags(html: string): string {
   return withoutHidden(html)
     .replaceAll(/\s+/g, ' ')
     .replaceAll(/<\/?(?:br|p|div|tr|td|th|table|li|ul|ol|h[1-6]|hr|pre|blockquote)\b[^<>]{0,2000}>/gi, '\n')

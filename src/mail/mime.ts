@@ -14,6 +14,14 @@ export interface MimePart {
   body: Buffer;
 }
 
+/** A part of others: alternatives, or what is shown one after the other. */
+export interface Multipart {
+  isAlternative: boolean;
+  parts: MimeTree[];
+}
+
+export type MimeTree = MimePart | Multipart;
+
 // An email of ours has two bodies and ten files; signatures and footers that servers add are parts too.
 const mostParts = 100;
 const deepest = 10;
@@ -21,32 +29,33 @@ const deepest = 10;
 const unsendable = new Set(['signed', 'encrypted', 'report', 'appledouble']);
 
 /**
- * The leaves of a message's MIME tree (RFC 2046), in order. Bounded in number and depth before anything is decoded, and
+ * A message's MIME tree (RFC 2046). Bounded in number and depth before anything is decoded, and
  * as quick as looking for the boundaries: a message of nothing but boundaries costs no more than another.
  *
  * @throws {MimeError}
  */
-export function readParts(fields: ReceivedField[], body: Buffer): MimePart[] {
-  const parts: MimePart[] = [];
+export function readParts(fields: ReceivedField[], body: Buffer): MimeTree {
   let count = 0;
-  const visit = (own: ReceivedField[], content: Buffer, depth: number, otherwise: string): void => {
+  const visit = (own: ReceivedField[], content: Buffer, depth: number, otherwise: string): MimeTree => {
     const type = typeOf(own, otherwise);
-    if (!type.value.startsWith('multipart/')) {
-      parts.push(leaf(own, type, content));
-      return;
-    }
+    if (!type.value.startsWith('multipart/')) return leaf(own, type, content);
     const subtype = type.value.slice('multipart/'.length);
     if (unsendable.has(subtype)) throw new MimeError(`${type.value} is a kind of message that cannot be sent here`);
     if (depth === deepest) throw new MimeError(`the parts are nested more than ${deepest} deep`);
-    for (const raw of split(content, boundaryOf(type))) {
+    const parts = split(content, boundaryOf(type)).map((raw) => {
       count += 1;
       if (count > mostParts) throw new MimeError(`the message has more than ${mostParts} parts`);
       const { fields: ofPart, body: start } = readFields(raw, `the header of part ${count}`);
-      visit(ofPart, raw.subarray(start), depth + 1, subtype === 'digest' ? 'message/rfc822' : 'text/plain');
-    }
+      return visit(ofPart, raw.subarray(start), depth + 1, subtype === 'digest' ? 'message/rfc822' : 'text/plain');
+    });
+    return { isAlternative: subtype === 'alternative', parts };
   };
-  visit(fields, body, 0, 'text/plain');
-  return parts;
+  return visit(fields, body, 0, 'text/plain');
+}
+
+/** The parts of a tree that have no parts themselves, in order. */
+export function leavesOf(tree: MimeTree): MimePart[] {
+  return 'parts' in tree ? tree.parts.flatMap(leavesOf) : [tree];
 }
 
 /** One that is written wrongly counts as none (RFC 2045 section 5.2); `text/html charset=utf-8`, as in many a script, says what it means. */

@@ -5,10 +5,11 @@ import { parseAddressList } from './address-list.ts';
 import { isContentId, isMediaType, type MessageAttachment, withoutPath } from './attachments.ts';
 import { refuseText } from './characters.ts';
 import { type Header, longestValue, refuseHeader } from './headers.ts';
-import { type MimePart, readParts } from './mime.ts';
+import { leavesOf, type MimePart, type MimeTree, readParts } from './mime.ts';
 import { MimeError } from './mime-error.ts';
 import type { Parameterised } from './parameters.ts';
 import { mostHops, only, type ReceivedField, readFields } from './received-fields.ts';
+import { amongAlternatives, type Bodies, inSequence } from './submitted-bodies.ts';
 import { longest } from './template.ts';
 import { decodeText } from './text-part.ts';
 import { decodeTransfer } from './transfer-encoding.ts';
@@ -164,28 +165,45 @@ function readControls(fields: ReceivedField[]): SubmittedMessage['controls'] {
   return found;
 }
 
-/** Texts that are to be shown one after the other become one; every other part is a file. */
-async function readContent(parts: MimePart[]): Promise<Pick<SubmittedMessage, 'html' | 'text' | 'attachments'>> {
-  const bodies: { html: string | null; text: string | null } = { html: null, text: null };
+/** Every part that is no body, or a part of one, is a file. */
+async function readContent(tree: MimeTree): Promise<Pick<SubmittedMessage, 'html' | 'text' | 'attachments'>> {
   const files: { part: MimePart; content: Buffer }[] = [];
-  for (const [index, part] of parts.entries()) {
+  const leaves = leavesOf(tree);
+  const visit = async (node: MimeTree, branch: Branch): Promise<Bodies> => {
+    if (!('parts' in node)) return visitLeaf(node, branch);
+    const bodies: Bodies[] = [];
+    for (const part of node.parts) {
+      const own = node.isAlternative ? { hasBody: false } : branch;
+      bodies.push(await visit(part, own));
+      branch.hasBody ||= own.hasBody;
+    }
+    return node.isAlternative ? amongAlternatives(bodies) : inSequence(bodies);
+  };
+  const visitLeaf = async (part: MimePart, branch: Branch): Promise<Bodies> => {
+    const index = leaves.indexOf(part);
     const content = await within(index, part, () => decodeTransfer(part.body, part.encoding));
-    const kind = bodyKind(part);
+    const kind = bodyKind(part, branch);
     if (!kind) {
       files.push({ part, content });
-      continue;
+      return { html: null, text: null };
     }
+    branch.hasBody = true;
     const text = await within(index, part, async () => decodeText(content, part.type));
     // The line end before the final dot, or before a boundary in a client that counts it in, is not the author's.
-    const own = parts.length === 1 && part.encoding !== 'base64' ? text.replace(/\n$/, '') : text;
-    const before = bodies[kind];
-    bodies[kind] = before === null ? own : `${before}\n${own}`;
-  }
+    const own = leaves.length === 1 && part.encoding !== 'base64' ? text.replace(/\n$/, '') : text;
+    return { html: null, text: null, [kind]: own };
+  };
+  const bodies = await visit(tree, { hasBody: false });
   const html = bodies.html || null;
   // What is longer is no body of an email, and would be searched once for each file.
   const searched = html !== null && html.length <= longest.body ? html : null;
   const attachments = files.map(({ part, content }, index) => attachmentOf(part, content, searched, index));
   return { html, text: bodies.text || null, attachments };
+}
+
+/** The message, or one of several alternatives. */
+interface Branch {
+  hasBody: boolean;
 }
 
 async function within<T>(index: number, part: MimePart, work: () => Promise<T>): Promise<T> {
@@ -198,10 +216,10 @@ async function within<T>(index: number, part: MimePart, work: () => Promise<T>):
   }
 }
 
-/** Which of the bodies this part is, null for a file. */
-function bodyKind({ type, disposition }: MimePart): 'html' | 'text' | null {
-  if (disposition?.value === 'attachment' || disposition?.parameters.has('filename') || type.parameters.has('name'))
-    return null;
+/** Which of the bodies this part is, null for a file. A text with a name is one where another stands before it, as some clients name all parts. */
+function bodyKind({ type, disposition }: MimePart, { hasBody }: Branch): 'html' | 'text' | null {
+  const name = disposition?.parameters.get('filename') || type.parameters.get('name');
+  if (disposition?.value === 'attachment' || (name && hasBody)) return null;
   if (type.value === 'text/html') return 'html';
   return type.value === 'text/plain' ? 'text' : null;
 }

@@ -81,7 +81,7 @@ t.test('the parts of a message: alternatives, related images, files, nested mess
     part('Content-Disposition: attachment; filename="../../etc/passwd"\nContent-ID: <unused@d>', 'x'),
   );
   const { html, text, attachments } = await read(mixed);
-  t.equal(html, '<p>');
+  t.equal(html, '<p>\n<pre style="font: inherit; white-space: pre-wrap">\nfooter</pre>');
   t.equal(text, 'text\nfooter');
   t.strictSame(
     attachments.map(({ content, ...rest }) => ({ ...rest, content: content.toString('latin1') })),

@@ -1,0 +1,116 @@
+import t from 'tap';
+import { readSubmission } from '../../src/mail/submission.ts';
+
+const read = async (content: string) => {
+  const bytes = Buffer.from(`From: a@b.test\r\nSubject: s\r\n${content.replaceAll('\n', '\r\n')}`);
+  const { html, text, attachments } = await readSubmission(bytes);
+  return { html, text, files: attachments.map(({ filename }) => filename) };
+};
+let boundaries = 0;
+const multi = (kind: string, ...parts: string[]) => {
+  const boundary = `b${++boundaries}`;
+  return `Content-Type: multipart/${kind}; boundary=${boundary}\n\n${parts.map((part) => `--${boundary}\n${part}\n`).join('')}--${boundary}--\n`;
+};
+const plain = (text: string, more = '') => `Content-Type: text/plain${more}\n\n${text}`;
+const html = (text: string, more = '') => `Content-Type: text/html${more}\n\n${text}`;
+const pdf = 'Content-Type: application/pdf; name=a.pdf\n\n%PDF';
+const pre = (text: string) => `<pre style="font: inherit; white-space: pre-wrap">\n${text}</pre>`;
+
+t.test('parts that stand one after the other are shown to readers of either kind', async (t) => {
+  const letter = multi('alternative', plain('Hello'), html('<p>Hello</p>'));
+  const cases: [what: string, content: string, shown: { html: string | null; text: string | null }][] = [
+    ['two texts', multi('mixed', plain('one'), pdf, plain('two')), { html: null, text: 'one\ntwo' }],
+    [
+      'a text, and HTML that a gateway adds',
+      multi('mixed', plain('The <letter> & itself.'), html('<p>Disclaimer<br>of the gateway</p>')),
+      {
+        html: `${pre('The &lt;letter&gt; &amp; itself.')}\n<p>Disclaimer<br>of the gateway</p>`,
+        text: 'The <letter> & itself.\nDisclaimer\nof the gateway',
+      },
+    ],
+    [
+      'alternatives, and the footer of a list',
+      multi('mixed', letter, plain('-- \n<https://list.example/>')),
+      {
+        html: `<p>Hello</p>\n${pre('-- \n&lt;https://list.example/&gt;')}`,
+        text: 'Hello\n-- \n<https://list.example/>',
+      },
+    ],
+    [
+      'HTML alone, and the footer of a list',
+      multi('mixed', html('<p>Hello</p>'), plain('footer')),
+      { html: `<p>Hello</p>\n${pre('footer')}`, text: 'Hello\nfooter' },
+    ],
+    [
+      'HTML around a file',
+      multi('alternative', plain('both'), multi('mixed', html('<p>one'), pdf, html('<p>two'))),
+      { html: '<p>one\n<p>two', text: 'both' },
+    ],
+    [
+      'HTML, and the empty text behind a file',
+      multi('mixed', html('<p>x'), pdf, plain('\n')),
+      { html: '<p>x', text: null },
+    ],
+    [
+      'alternatives within related within mixed',
+      multi('mixed', multi('related', letter, 'Content-Type: image/png\n\nx'), html('<hr>'), plain('end')),
+      { html: `<p>Hello</p>\n<hr>\n${pre('end')}`, text: 'Hello\n\nend' },
+    ],
+  ];
+  for (const [what, content, shown] of cases) {
+    const { files, ...bodies } = await read(content);
+    t.strictSame(bodies, shown, what);
+  }
+  const long = await read(multi('mixed', plain('Hello'), html(`<p>${'x'.repeat(1_000_001)}`)));
+  t.equal(long.text, null, 'a text that would say less than the HTML is none');
+  t.equal(long.html?.slice(0, 80), `${pre('Hello')}\n<p>xxx`.padEnd(80, 'x'));
+});
+
+t.test('of alternatives the last that a reader can show counts (RFC 2046 section 5.1.4)', async (t) => {
+  const cases: [content: string, shown: { html: string | null; text: string | null }][] = [
+    [multi('alternative', plain('t'), html('<p>1'), html('<p>2')), { html: '<p>2', text: 't' }],
+    [multi('alternative', plain('1'), plain('2')), { html: null, text: '2' }],
+    [multi('alternative', html('<p>'), plain('t')), { html: '<p>', text: 't' }],
+    [
+      multi('alternative', plain('letter'), multi('mixed', html('<p>letter'), plain('footer'))),
+      { html: `<p>letter\n${pre('footer')}`, text: 'letter' },
+    ],
+    [multi('alternative', multi('mixed', html('<p>1'), plain('f')), html('<p>2')), { html: '<p>2', text: '1\nf' }],
+    [
+      multi('alternative', multi('alternative', plain('t'), html('<p>1')), multi('related', html('<p>2'))),
+      { html: '<p>2', text: 't' },
+    ],
+  ];
+  for (const [content, shown] of cases) {
+    const { files, ...bodies } = await read(content);
+    t.strictSame(bodies, shown, content);
+    t.strictSame(files, []);
+  }
+});
+
+t.test('the body of a message may have a name', async (t) => {
+  const inline = (name: string) => `\nContent-Disposition: inline; filename=${name}`;
+  const cases: [content: string, shown: Awaited<ReturnType<typeof read>>][] = [
+    [plain('x\n', '; name="body.txt"'), { html: null, text: 'x', files: [] }],
+    [plain('x\n', inline('""')), { html: null, text: 'x', files: [] }],
+    [html('<p>\n', inline('mail.html')), { html: '<p>', text: null, files: [] }],
+    [plain('x\n', '; name=a.txt\nContent-Disposition: attachment'), { html: null, text: null, files: ['a.txt'] }],
+    [
+      multi('mixed', plain('x', '; name=body.txt'), plain('log', '; name=log.txt'), plain('end', inline('""'))),
+      { html: null, text: 'x\nend', files: ['log.txt'] },
+    ],
+    [
+      multi('alternative', plain('x', '; name=body.txt'), html('<p>', '; name=body.html')),
+      { html: '<p>', text: 'x', files: [] },
+    ],
+    [
+      multi('mixed', multi('alternative', plain('x'), html('<p>')), html('<p>report', '; name=report.html')),
+      { html: '<p>', text: 'x', files: ['report.html'] },
+    ],
+    [
+      multi('mixed', pdf, plain('x', '; name=body.txt'), html('<p>', '; name=report.html')),
+      { html: null, text: 'x', files: ['a.pdf', 'report.html'] },
+    ],
+  ];
+  for (const [content, shown] of cases) t.strictSame(await read(content), shown, content);
+});
