@@ -13,9 +13,9 @@ interface Known {
 }
 
 /**
- * Refuses a query parameter that the called operation does not have: a filter that is misspelt would answer with everything.
- * One that is given twice, of which only one could count. And one that is not the percent-encoding of UTF-8, which Koa would take for a text that nobody wrote. For the middle of
- * a router, where the route is known.
+ * Refuses a query parameter that the called operation does not have, as a filter that is misspelt would answer with
+ * everything; one that is given twice, as only one of them could count; and one that is not the percent-encoding of UTF-8,
+ * which Koa would take for a text that nobody wrote. For the middle of a router, where the route is known.
  */
 export function refuseUnknownParameters(documentOf: () => OpenApiDocument): Middleware {
   let known: Map<string, Known> | undefined;

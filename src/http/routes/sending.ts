@@ -1,6 +1,7 @@
 import type Router from '@koa/router';
 import type { Context } from 'koa';
 import { z } from 'zod';
+import { AccountTurns, type TurnLimits } from '../../account-turns.ts';
 import { Acceptance } from '../../core/acceptance.ts';
 import { dryRun } from '../../core/dry-run.ts';
 import type { Accepted } from '../../core/emails.ts';
@@ -34,10 +35,14 @@ export const releaseRequest = z.object({
 });
 export const move = z.object({ scheduled_at: scheduledAt.describe('When to send it instead, within a year.') });
 
+/** Each has up to 20 MB of files. */
+const resendLimits: TurnLimits = { most: 4, mostOfAccount: 2, mostWaiting: 200, patienceMs: 10_000 };
+
 /** `POST /emails`, `POST /emails/batch`, `DELETE` and `PATCH /emails/:id` of what is scheduled, `POST /emails/:id/release` and `…/resend`. */
 export function sendingRoutes(router: Router, services: Services): void {
-  const { db, queue, fresh } = services;
-  const acceptance = new Acceptance(db, queue, fresh);
+  const { db, queue, turns, fresh } = services;
+  const acceptance = new Acceptance(db, queue, turns, fresh);
+  const resends = new AccountTurns(resendLimits);
   const sender = demandLoginOrKey(services, 'send');
 
   router.post('/emails', sender, async (ctx) => {
@@ -78,8 +83,13 @@ export function sendingRoutes(router: Router, services: Services): void {
   });
 
   router.post('/emails/:id/resend', sender, async (ctx) => {
-    const request = await resendable(db, senderOf(ctx).accountId, ctx.params.id ?? '');
-    await send(ctx, acceptance, null, [request], presentSingle);
+    const { accountId } = senderOf(ctx);
+    // Its files are in memory until it is answered, and the request has none of their bytes.
+    await resends.take(accountId, async () => {
+      if (ctx.req.socket.destroyed) return;
+      const request = await resendable(db, accountId, ctx.params.id ?? '');
+      await send(ctx, acceptance, null, [request], presentSingle);
+    });
   });
 }
 
@@ -99,7 +109,7 @@ async function send(
 }
 
 function presentSingle([accepted]: Accepted[]) {
-  if (!accepted) throw new Error('accept answered for no request');
+  if (!accepted) throw new Error('answerAll answered for no request');
   if ('refusal' in accepted) throw accepted.refusal;
   return { email: present.email(accepted.email) };
 }
