@@ -56,7 +56,7 @@ export interface Services {
   dashboard: DashboardFiles | null;
   /** Counts the requests of each API key. */
   limiter: RateLimiter;
-  /** When what an account asks of the database is done. */
+  /** Decides in which order the accounts' requests reach the database. */
   turns: AccountTurns;
   exports: Exports;
 }
