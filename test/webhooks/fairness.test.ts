@@ -90,65 +90,6 @@ t.test('fairness', async (t) => {
     await slow.close();
   });
 
-  t.test('accounts whose endpoints take their time leave claims to the others', async (t) => {
-    const slow = await startHook(t, hang);
-    const living = await startHook(t);
-    const crowd = await Promise.all(Array.from({ length: 3 }, () => scene.endpoint(slow.url)));
-    for (const { accountId } of crowd)
-      await scene.emit(accountId, ...Array.from({ length: 40 }, () => 'email.sent' as const));
-    const { nodeId } = await scene.start(t, { poster: patient, limits: { held: 40 } });
-    await eventually(async () => (await db.prisma.webhookDelivery.count({ where: { claimedBy: nodeId } })) >= 20);
-    const { id, accountId } = await scene.endpoint(living.url);
-    await scene.emit(accountId, 'email.queued', 'email.sent', 'email.delivered');
-    t.equal((await scene.settled(id)).length, 3);
-    t.ok((await db.prisma.webhookDelivery.count({ where: { claimedBy: nodeId } })) < 40);
-    await slow.close();
-  });
-
-  t.test('an account with endpoints that are known to fail leaves calls to those of others', async (t) => {
-    const called: string[] = [];
-    const dead = await startHook(t, ({ path }) => void called.push(path));
-    const { accountId } = await scene.endpoint(`${dead.url}/one`);
-    for (let n = 0; n < 3; n += 1) await scene.endpoint(`${dead.url}/one`, { accountId });
-    const other = await scene.endpoint(`${dead.url}/other`);
-    const failingSince = new Date(Date.now() - 60_000);
-    await db.prisma.webhook.updateMany({
-      where: { accountId: { in: [accountId, other.accountId] } },
-      data: { failingSince },
-    });
-    await scene.emit(accountId, 'email.sent', 'email.failed');
-    await scene.start(t, { poster: patient, limits: { openToFailing: 6 } });
-    await eventually(async () => called.length >= 3);
-    await scene.emit(other.accountId, 'email.sent');
-    await eventually(async () => called.includes('/other'));
-    t.equal(called.filter((path) => path === '/one').length, 3, 'half of what there is for one');
-    await dead.close();
-  });
-
-  t.test('endpoints take turns at the calls that a node makes', async (t) => {
-    const open: ServerResponse[] = [];
-    const slow = await startHook(t, (_call, _number, response) => void open.push(response));
-    const living = await startHook(t);
-    const crowd = await Promise.all(Array.from({ length: 2 }, () => scene.endpoint(slow.url)));
-    const { id, accountId } = await scene.endpoint(living.url);
-    for (const one of crowd)
-      await scene.emit(one.accountId, ...Array.from({ length: 20 }, () => 'email.sent' as const));
-    const { nodeId } = await scene.start(t, { poster: patient, limits: { open: 4 } });
-    await eventually(async () => open.length === 4);
-    await scene.emit(accountId, 'email.sent');
-    const claimed = () => db.prisma.webhookDelivery.count({ where: { webhookId: id, claimedBy: nodeId } });
-    await eventually(async () => (await claimed()) === 1);
-    let answered = 0;
-    while (living.calls.length === 0 && answered < 20) {
-      open.shift()?.end();
-      answered += 1;
-      await eventually(async () => open.length === 4 || living.calls.length > 0);
-    }
-    // One for each line before it, and some more where it was claimed and not yet in line.
-    t.ok(answered < 10, `after ${answered} calls of others`);
-    await slow.close();
-  });
-
   t.test('an endpoint that fails is given four calls at a time, those that were asked for first', async (t) => {
     const { id, accountId } = await scene.endpoint('http://127.0.0.1:1024/');
     await scene.emit(accountId, ...Array.from({ length: 30 }, () => 'email.sent' as const));
