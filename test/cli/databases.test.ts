@@ -11,6 +11,7 @@ import { findPostmaster } from '../../src/db/postgres-process.ts';
 import { directEnv } from '../support/direct.ts';
 import { eventually, testEnv } from '../support/node.ts';
 import { freePort } from '../support/ports.ts';
+import { ownEnv } from '../support/process.ts';
 import { makeFolder } from '../support/start.ts';
 import { startZone } from '../support/zone.ts';
 import { createEmptyDatabase } from './empty-database.ts';
@@ -107,10 +108,9 @@ t.test('an embedded database that cannot be used is one line, as at a start', as
 });
 
 t.test('a real process: start, commands beside it on its embedded database, and without it', async (t) => {
-  const { PATH = '' } = process.env;
   const port = String(await freePort());
   const off = { HTTP_PORT: port, INBOUND_SMTP_PORT: '0', SUBMISSION_PORT: '0', SUBMISSIONS_PORT: '0' };
-  const env = { PATH, ...off, DATA_DIR: join(await makeFolder(t), 'data'), LOG_LEVEL: 'silent' };
+  const env = { ...ownEnv(), ...off, DATA_DIR: join(await makeFolder(t), 'data'), LOG_LEVEL: 'silent' };
   const service = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', '--liftoff-only', cli, 'start'], {
     env,
     stdio: ['ignore', 'ignore', 'pipe'],

@@ -10,7 +10,7 @@ import { sendwright } from '../cli/terminal.ts';
 import { createDatabase } from '../support/db.ts';
 import { directEnv, mailHostname, prepareSender } from '../support/direct.ts';
 import { eventually, testEnv } from '../support/node.ts';
-import { type SendwrightProcess, startSendwright } from '../support/process.ts';
+import { ownEnv, type SendwrightProcess, startSendwright } from '../support/process.ts';
 import { startSink } from '../support/sink.ts';
 import { administer, makeFolder } from '../support/start.ts';
 import { startZone } from '../support/zone.ts';
@@ -52,7 +52,7 @@ async function migrateHalf(folder: string, env: Record<string, string>, table: s
   await reader.connect();
   await reader.query(`BEGIN; LOCK TABLE ${table} IN ACCESS SHARE MODE`);
   const child = spawn(process.execPath, migrateBy(folder), {
-    env: { ...env, PATH: process.env.PATH },
+    env: { ...env, ...ownEnv() },
     stdio: 'ignore',
   });
   await eventually(async () => {
@@ -128,7 +128,7 @@ t.test(
     await traffic.goTo(old);
     const before = traffic.accepted.length;
     await migrateHalf(release.folder, env, 'templates');
-    const run = { env: { ...env, PATH: process.env.PATH } };
+    const run = { env: { ...env, ...ownEnv() } };
     const { applied } = JSON.parse(
       (await promisify(execFile)(process.execPath, migrateBy(release.folder), run)).stdout,
     );

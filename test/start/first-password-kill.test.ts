@@ -3,12 +3,12 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { portsOff } from '../support/node.ts';
-import { startSendwright } from '../support/process.ts';
+import { ownEnv, startSendwright } from '../support/process.ts';
 import { freshEnv, loginOf, makeFolder, opens } from '../support/start.ts';
 
 t.test('kill -9 at any moment of the first start: some password that was shown works', async (t) => {
   const dataDir = await makeFolder(t);
-  const env = { PATH: process.env.PATH ?? '', HTTP_PORT: '0', ...portsOff, DATA_DIR: dataDir };
+  const env = { ...ownEnv(), HTTP_PORT: '0', ...portsOff, DATA_DIR: dataDir };
   const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
   const shown: string[] = [];
   // At the first word of a password it may be in force, or a moment later; before it nothing can be.

@@ -13,7 +13,7 @@ import { createDatabase } from '../support/db.ts';
 import { figure } from '../support/figure.ts';
 import { testKey } from '../support/keys.ts';
 import { testEnv } from '../support/node.ts';
-import { startSendwright } from '../support/process.ts';
+import { ownEnv, startSendwright } from '../support/process.ts';
 import { makeFolder, refusalOf } from '../support/start.ts';
 
 const cli = fileURLToPath(new URL('../../src/cli.ts', import.meta.url));
@@ -21,9 +21,8 @@ const [old, next] = [testKey(1).toString('hex'), testKey(2).toString('hex')];
 
 /** Runs a command as an operator does. `killAt`: at these words in what it says it is killed. */
 async function run(env: Record<string, string>, args = ['keys', 'rotate-encryption'], killAt?: RegExp) {
-  const { PATH = '' } = process.env;
   const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', cli, ...args], {
-    env: { PATH, ...env },
+    env: { ...ownEnv(), ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   let said = '';

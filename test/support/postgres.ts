@@ -30,8 +30,12 @@ async function startOrJoin(): Promise<string> {
   fs.mkdirSync(home, { recursive: true, mode: 0o755 });
   if (makeDir(dir)) {
     // Nothing of tap's environment: the keeper is no test, and no loader or coverage belongs into it.
-    const { PATH, TMPDIR } = process.env;
-    const env = { ...(PATH && { PATH }), ...(TMPDIR && { TMPDIR }) };
+    const { PATH, TMPDIR, NODE_COMPILE_CACHE } = process.env;
+    const env = {
+      ...(PATH && { PATH }),
+      ...(TMPDIR && { TMPDIR }),
+      ...(NODE_COMPILE_CACHE && { NODE_COMPILE_CACHE }),
+    };
     const log = fs.openSync(path.join(dir, 'keeper.log'), 'a');
     const args = ['--disable-warning=ExperimentalWarning', import.meta.filename, String(runner), dir];
     spawn(process.execPath, args, { cwd: '/', detached: true, env, stdio: ['ignore', log, log] }).unref();
