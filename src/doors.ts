@@ -1,4 +1,5 @@
 import type Koa from 'koa';
+import type { AccountTurns } from './account-turns.ts';
 import type { Config } from './config.ts';
 import type { FreshBodies } from './core/fresh-bodies.ts';
 import type { TokenKeys } from './core/service-secrets.ts';
@@ -18,12 +19,14 @@ interface Behind {
   db: Database;
   queue: Queue;
   fresh: FreshBodies;
+  /** When what an account asks of the database is done. */
+  turns: AccountTurns;
   log: Logger;
 }
 
 /** The ports for programs that submit mail, as far as this node has them. */
 export async function openSubmission(
-  { config, db, queue, fresh, log }: Behind,
+  { config, db, queue, fresh, turns, log }: Behind,
   limiter: TokenBuckets,
 ): Promise<SubmissionServer> {
   const { roles, dataDir, mailHostname, smtp } = config;
@@ -32,7 +35,7 @@ export async function openSubmission(
     : { submission: null, submissions: null };
   if (ports.submission === null && ports.submissions === null) return { ports, close: async () => {} };
   const tls = await readCertificate({ dataDir, host: mailHostname, files: smtp.tls });
-  return startSubmission({ db, queue, fresh, log, host: smtp.host, ports, name: mailHostname, tls, limiter });
+  return startSubmission({ db, queue, fresh, turns, log, host: smtp.host, ports, name: mailHostname, tls, limiter });
 }
 
 /** The port for bounces and complaints; null where this node has none. */

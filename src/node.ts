@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { AccountTurns, type TurnLimits } from './account-turns.ts';
 import { addChores } from './chores/chores.ts';
 import { startTlsReports } from './chores/tls-reports.ts';
 import { DatabaseClock } from './clock.ts';
@@ -13,7 +14,7 @@ import { tokenKeys as readTokenKeys, type TokenKeys } from './core/service-secre
 import { record as recordTlsResults } from './core/tls-results.ts';
 import { Unanswered } from './core/unanswered.ts';
 import { openDatabase } from './database.ts';
-import type { Database } from './db/client.ts';
+import { type Database, poolSize } from './db/client.ts';
 import { tellTime } from './db/clocks.ts';
 import { Dispatcher } from './delivery/dispatch.ts';
 import { Journal } from './delivery/journal.ts';
@@ -28,7 +29,6 @@ import { Standing } from './delivery/standing.ts';
 import { letPoolGiveWay } from './delivery/thread-pool.ts';
 import { addUpkeep } from './delivery/upkeep.ts';
 import { openHttp, openInbound, openSubmission } from './doors.ts';
-import { AccountTurns } from './http/account-turns.ts';
 import { createApp } from './http/app.ts';
 import type { DashboardFiles } from './http/dashboard-files.ts';
 import { Exports } from './http/exports.ts';
@@ -87,6 +87,9 @@ export interface SendwrightNode {
 
 /** For the requests and the messages that are being received. */
 const graceMs = 5_000;
+
+/** Of the connections of a process the others are for what delivers, and for what is short. */
+const turnLimits: TurnLimits = { most: poolSize - 8, mostOfAccount: 4, mostWaiting: 200, patienceMs: 10_000 };
 
 /** What a killed process takes with it of the numbers for TLS-RPT. */
 const tlsResultsMs = 30_000;
@@ -179,7 +182,8 @@ async function bringUp(config: Config, foundation: Foundation, stops: Stops): Pr
   if (siblings) shareBuckets(limiter, siblings);
   const doors: { close(graceMs: number): Promise<void> }[] = [];
   stops.push(() => Promise.all(doors.map((door) => door.close(graceMs))));
-  const behind = { config, db, queue, fresh, log };
+  const turns = new AccountTurns(turnLimits);
+  const behind = { config, db, queue, fresh, turns, log };
   const submission = await openSubmission(behind, limiter);
   doors.push(submission);
   const inbound = await openInbound(behind, tokenKeys);
@@ -214,7 +218,7 @@ async function bringUp(config: Config, foundation: Foundation, stops: Stops): Pr
       retryForMs: config.retryForMs,
       sendingPools: poolsOf(config),
       limiter,
-      turns: new AccountTurns(),
+      turns,
       exports: new Exports(),
       dashboard: foundation.dashboard ?? null,
     };

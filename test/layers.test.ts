@@ -20,7 +20,7 @@ const order: RegExp[] = [
   /^db\//,
   /^smtp\//,
   /^mail\//,
-  /^(rounds|batch-writer|batcher|by-weight|data-dir|endpoint|free-now|give-way|sending-pools|siblings|stops|turns)\.ts$/,
+  /^(rounds|batch-writer|batcher|by-weight|data-dir|account-turns|endpoint|free-now|give-way|sending-pools|siblings|stops|turns)\.ts$/,
   /^(errors|start-error|log|ids|clock|ip|seal|password|certificate|timestamp|metrics|rate-limit)\.ts$|^generated\//,
   /^dashboard\//,
   /^client\//,

@@ -1,3 +1,4 @@
+import type { AccountTurns } from '../account-turns.ts';
 import { Batcher } from '../batcher.ts';
 import { type Database, isUnavailable } from '../db/client.ts';
 import type { Queue } from '../queue.ts';
@@ -14,6 +15,11 @@ interface Waiting {
 const most = 100;
 const heaviest = 4 * 1024 * 1024;
 
+/** What has more bytes waits for its account's turn, as it holds a connection for long. */
+const mostOfLight = 1024 * 1024;
+/** What a template makes of a request is not known before: a few kilobytes as a rule. */
+const weightOfTemplate = 100 * 1024;
+
 /**
  * Accepts what is asked for in many calls at once. Those that one API key makes while a commit of it is under way are
  * committed together, so that a thousand calls do not cost a thousand writes to the disk; one that comes alone does not wait.
@@ -21,20 +27,23 @@ const heaviest = 4 * 1024 * 1024;
 export class Acceptance {
   readonly #db: Database;
   readonly #queue: Queue;
+  readonly #turns: AccountTurns;
   readonly #fresh: FreshBodies | undefined;
   readonly #lines = new Map<string, Batcher<Waiting, SendAnswer>>();
 
   /** @param fresh of the process, where it delivers as well */
-  constructor(db: Database, queue: Queue, fresh?: FreshBodies) {
+  constructor(db: Database, queue: Queue, turns: AccountTurns, fresh?: FreshBodies) {
     this.#db = db;
     this.#queue = queue;
+    this.#turns = turns;
     this.#fresh = fresh;
   }
 
   /**
    * Accepts the emails of this call, which are committed when this returns.
    *
-   * @throws what `respond` throws; ApiError 409 when its idempotency key was used with another request
+   * @throws what `respond` throws; ApiError 409 when its idempotency key was used with another request; 503 when too much of the
+   *   account waits to be committed
    */
   async answer(sender: Sender, call: SendCall): Promise<{ response: unknown; replayed: boolean }> {
     const answer = await this.#answer({ sender, call });
@@ -84,6 +93,14 @@ export class Acceptance {
 
   async #commit(waiting: Waiting[]): Promise<SendAnswer[]> {
     const { sender } = waiting.at(-1) as Waiting;
+    if (!isHeavy(waiting.map(({ call }) => call))) return this.#commitNow(waiting);
+    return this.#turns
+      .take(sender.accountId, () => this.#commitNow(waiting))
+      .catch((error: unknown) => waiting.map(() => ({ error })));
+  }
+
+  async #commitNow(waiting: Waiting[]): Promise<SendAnswer[]> {
+    const { sender } = waiting.at(-1) as Waiting;
     const calls = waiting.map(({ call }) => call);
     try {
       return await answerAll(this.#db, this.#queue, sender, calls, this.#fresh);
@@ -92,14 +109,19 @@ export class Acceptance {
     }
     // One of them cannot be committed, and that is nobody else's trouble.
     const answers: SendAnswer[] = [];
-    for (const one of waiting) answers.push(...(await this.#commit([one])));
+    for (const one of waiting) answers.push(...(await this.#commitNow([one])));
     return answers;
   }
 }
 
+/** A batch, what a template may make large, or large files: many of those at once would have all connections. */
+const isHeavy = (calls: SendCall[]) =>
+  calls.some(({ requests }) => requests.length > 1 || requests.some((request) => 'template' in request)) ||
+  calls.reduce((sum, call) => sum + weightOf(call), 0) > mostOfLight;
+
 function weightOf({ requests }: SendCall): number {
   return requests.reduce((sum, request) => {
-    const texts = 'template' in request ? 0 : (request.html?.length ?? 0) + (request.text?.length ?? 0);
+    const texts = 'template' in request ? weightOfTemplate : (request.html?.length ?? 0) + (request.text?.length ?? 0);
     return sum + texts + request.attachments.reduce((bytes, { content }) => bytes + content.length, 0);
   }, 0);
 }

@@ -36,6 +36,7 @@ export type SendAnswer = { response: unknown; replayed: boolean } | { error: unk
  * @param calls those with an idempotency key have each another one
  * @param fresh keeps the bodies for this process, which sends them soon
  * @returns one answer for each call, in order
+ * @throws Error when several are too large together: each may be taken alone
  */
 export async function answerAll(
   db: Database,
@@ -69,6 +70,9 @@ async function answerIn(
   const turns = calls.map((call) => (call.idempotency ? (taken.next().value ?? 'first') : 'first'));
   const first = calls.flatMap(({ requests }, index) => (turns[index] === 'first' ? requests : []));
   const { results, ...effects } = await acceptIn(tx, queue, sender, first);
+  // What templates make of all of them is bounded together: which of them is too large is to be said by itself.
+  if (calls.length > 1 && results.some((result) => 'refusal' in result && result.refusal.status === 413))
+    throw new Error('too large to be committed together');
   const kept: { key: string; response: unknown }[] = [];
   const free: string[] = [];
   const answers = calls.map((call, index): SendAnswer => {

@@ -51,7 +51,7 @@ export async function charge(
            allowed AS (
              SELECT *, greatest(0, least($2::int, coalesce(per_day - day_used, $2::int), coalesce(
                       CASE WHEN price IS NULL THEN per_month - month_used
-                           ELSE greatest(per_month - month_used, 0) + floor(credit / price)::int END, $2::int))) AS granted
+                           ELSE greatest(per_month - month_used, 0) + least(floor(credit / price), $2::int)::int END, $2::int))) AS granted
                FROM account)
            UPDATE accounts a
               SET usage_day = w.day, usage_day_count = w.day_used + w.granted,

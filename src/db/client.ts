@@ -177,7 +177,7 @@ export function* causesOf(error: unknown): Generator<Error> {
 export function isUnavailable(error: unknown): boolean {
   for (const at of causesOf(error)) {
     if (
-      /^(ECONN|EPIPE|ETIMEDOUT|EHOST|ENET|ENOTFOUND|EAI_AGAIN|08|57P0|53|55000|57014|25006|25P03|28|3D000|P1001|P1002|P1008|P1017|P2024)/.test(
+      /^(ECONN|EPIPE|EPROTO|ERR_SSL|ERR_TLS|ERR_SOCKET|ERR_STREAM|ETIMEDOUT|EHOST|ENET|ENOTFOUND|EAI_AGAIN|08|57P0|53|55000|57014|25006|25P03|28|3D000|P1001|P1002|P1008|P1017|P2024)/.test(
         codeOf(at),
       )
     ) {

@@ -1,3 +1,4 @@
+import type { AccountTurns } from '../account-turns.ts';
 import type { Installation } from '../core/doctor.ts';
 import type { FreshBodies } from '../core/fresh-bodies.ts';
 import type { PlanName } from '../core/plans.ts';
@@ -13,7 +14,6 @@ import type { Keyring } from '../seal.ts';
 import type { SendingPools } from '../sending-pools.ts';
 import type { LookUpOptions } from '../smtp/mx.ts';
 import type { TlsPolicies } from '../smtp/tls-policies.ts';
-import type { AccountTurns } from './account-turns.ts';
 import type { DashboardFiles } from './dashboard-files.ts';
 import type { Exports } from './exports.ts';
 import type { RateLimiter } from './rate-limit.ts';

@@ -1,4 +1,5 @@
 import { SMTPServer, type SMTPServerOptions, type SMTPServerSession } from 'smtp-server';
+import type { AccountTurns } from '../account-turns.ts';
 import { Acceptance } from '../core/acceptance.ts';
 import type { FreshBodies } from '../core/fresh-bodies.ts';
 import { limits } from '../core/send-limits.ts';
@@ -19,6 +20,8 @@ export interface SubmissionOptions {
   queue: Queue;
   /** Has the bodies of what is accepted, for those who send it soon. */
   fresh?: FreshBodies;
+  /** When what an account asks of the database is done. */
+  turns: AccountTurns;
   log: Logger;
   /** The address to listen on; null: all. */
   host: string | null;
@@ -61,7 +64,7 @@ const usualMost = { mostInAll: 500, mostOfOne: 50 };
  */
 export async function startSubmission(options: SubmissionOptions): Promise<SubmissionServer> {
   const shared = {
-    acceptance: new Acceptance(options.db, options.queue, options.fresh),
+    acceptance: new Acceptance(options.db, options.queue, options.turns, options.fresh),
     login: new SubmissionLogin(options.db),
     room: new ContentRoom(),
     underWay: new Set<Promise<unknown>>(),

@@ -2,10 +2,12 @@ import t from 'tap';
 import { Acceptance } from '../../src/core/acceptance.ts';
 import type { SendRequest } from '../../src/core/draft.ts';
 import type { Accepted, SendCall } from '../../src/core/emails.ts';
+import * as templates from '../../src/core/templates.ts';
 import { parseMailbox } from '../../src/mail/address.ts';
 import { requestOf } from '../support/accept.ts';
 import { buildAccount, buildVerifiedDomain, holderOf } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
+import { newTurns } from '../support/turns.ts';
 
 t.test('calls of one key that come together', async (t) => {
   const { db, queue } = await openQueue(t);
@@ -20,7 +22,7 @@ t.test('calls of one key that come together', async (t) => {
       return db.transaction(work);
     }) as typeof db.transaction,
   };
-  const acceptance = new Acceptance(counting, queue);
+  const acceptance = new Acceptance(counting, queue, newTurns());
   const idOf = ([accepted]: Accepted[]) => {
     if (!accepted || 'refusal' in accepted) throw accepted?.refusal;
     return accepted.email.id;
@@ -111,9 +113,45 @@ t.test('calls of one key that come together', async (t) => {
     const failing = new Acceptance(
       { ...db, transaction: () => Promise.reject(Object.assign(new Error('gone'), { code: 'ECONNREFUSED' })) },
       queue,
+      newTurns(),
     );
     const ends = await Promise.allSettled([failing.answer(holder, call()), failing.answer(holder, call())]);
     for (const end of ends) t.match(end, { status: 'rejected', reason: { code: 'ECONNREFUSED' } });
     t.equal((await stored()).size, before);
+  });
+
+  t.test('are taken alone where templates make too much of them together', async (t) => {
+    const content = { from: null, replyTo: [], subject: 's', html: 'x'.repeat(4_900_000), text: null, variables: [] };
+    const { id } = await templates.create(db, account.id, { name: 'large', alias: null, content });
+    await templates.publish(db, account.id, id);
+    const template = { ref: { id }, variables: {} };
+    const large = (): SendCall => {
+      const { html: _html, text: _text, ...request } = requestOf(`a@${domain}`, ['b@one.test']);
+      return { ...call(), requests: [{ ...request, template }] };
+    };
+    const ends = await Promise.allSettled(Array.from({ length: 12 }, () => answer(large())));
+    t.strictSame(
+      ends.map((end) => (end.status === 'rejected' ? `${end.reason} ${end.reason.detail}` : null)),
+      ends.map(() => null),
+    );
+  });
+
+  t.test('leave connections for others, however many of them are batches', async (t) => {
+    let [running, most] = [0, 0];
+    const watched = {
+      ...db,
+      transaction: (async (work) => {
+        running += 1;
+        most = Math.max(most, running);
+        return db.transaction(work).finally(() => {
+          running -= 1;
+        });
+      }) as typeof db.transaction,
+    };
+    const crowded = new Acceptance(watched, queue, newTurns());
+    const batch = (): SendCall => ({ ...call(), requests: [...call().requests, ...call().requests] });
+    const answers = await Promise.all(Array.from({ length: 30 }, () => crowded.answer(holder, batch())));
+    t.equal(answers.length, 30);
+    t.equal(most, 4);
   });
 });

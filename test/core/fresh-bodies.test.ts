@@ -9,6 +9,7 @@ import { requestOf } from '../support/accept.ts';
 import { buildSender, holderOf } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
 import { eventually } from '../support/node.ts';
+import { newTurns } from '../support/turns.ts';
 
 const html = `<p>€ ${'ä long body '.repeat(1_000)}</p>`;
 const text = '€ a text '.repeat(1_000);
@@ -19,7 +20,7 @@ const aWhile = 600_000;
 async function prepare(t: Test, fresh: FreshBodies) {
   const { db, queue } = await openQueue(t);
   const { account, from } = await buildSender(db, Buffer.alloc(32));
-  const acceptance = new Acceptance(db, queue, fresh);
+  const acceptance = new Acceptance(db, queue, newTurns(), fresh);
   const accept = async (fields: Partial<SendRequest>[] = [{}]) => {
     let ids: string[] = [];
     const requests = fields.map((some) => requestOf(from, ['b@b.test'], { html, text, ...some }));

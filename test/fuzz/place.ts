@@ -8,6 +8,7 @@ import { startCaller } from '../http/scene.ts';
 import { certificate, serverName } from '../inbound/scene.ts';
 import { unsubscribeKey } from '../support/build.ts';
 import { encryptionKey } from '../support/shared-node.ts';
+import { newTurns } from '../support/turns.ts';
 import type { Closing } from './target.ts';
 
 /** One node for all targets that need one, on a real database, and what listens beside it. */
@@ -28,6 +29,7 @@ export function openPlace(closing: Closing) {
     const common = { db: node.db, queue, log: silentLog, tls: certificate };
     const submission = await startSubmission({
       ...common,
+      turns: newTurns(),
       host: '127.0.0.1',
       ports: { submission: 0, submissions: 0 },
       name: serverName,

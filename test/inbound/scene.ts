@@ -12,6 +12,7 @@ import { TokenBuckets } from '../../src/rate-limit.ts';
 import { buildSender } from '../support/build.ts';
 import type { TestNode } from '../support/node.ts';
 import { encryptionKey, sharedNode } from '../support/shared-node.ts';
+import { newTurns } from '../support/turns.ts';
 
 export { encryptionKey };
 
@@ -30,6 +31,7 @@ export async function startSubmitter(t: Test, options: Partial<SubmissionOptions
   const server = await startSubmission({
     db: node.db,
     queue,
+    turns: newTurns(),
     log: silentLog,
     host: '127.0.0.1',
     ports: { submission: 0, submissions: 0 },

@@ -3,6 +3,7 @@ import t from 'tap';
 import { startSubmission } from '../../src/inbound/submission.ts';
 import { silentLog } from '../../src/log.ts';
 import { TokenBuckets } from '../../src/rate-limit.ts';
+import { newTurns } from '../support/turns.ts';
 import { certificate, Dialog, plain, serverName, startSubmitter } from './scene.ts';
 
 const shared = await startSubmitter(t);
@@ -150,6 +151,7 @@ t.test('a port that is taken stops the start with a line that names it', async (
   const options = {
     db: node.db,
     queue,
+    turns: newTurns(),
     log: silentLog,
     host: '127.0.0.1',
     name: serverName,

@@ -1,8 +1,8 @@
 import t from 'tap';
-import { AccountTurns } from '../../src/http/account-turns.ts';
-import { buildSender } from '../support/build.ts';
-import { eventually, startTestNode } from '../support/node.ts';
-import { encryptionKey } from './scene.ts';
+import { AccountTurns } from '../src/account-turns.ts';
+import { buildSender } from './support/build.ts';
+import { eventually, startTestNode } from './support/node.ts';
+import { encryptionKey } from './support/shared-node.ts';
 
 /** Work of accounts that goes on until it is ended. */
 function workOf(turns: AccountTurns) {
@@ -89,4 +89,25 @@ t.test('what one account reads slowly leaves the others their connections: DOS-1
   t.ok(before >= 1);
   const answers = await Promise.all(reads);
   t.strictSame([...new Set(answers.map(({ status }) => status))], [200], 'whoever waited is answered');
+});
+
+t.test('what is sent again is in memory for two of an account at a time', async (t) => {
+  const node = await startTestNode(t, { ROLES: 'api', ENCRYPTION_KEY: encryptionKey.toString('hex') });
+  const [slow, other] = [await buildSender(node.db, encryptionKey), await buildSender(node.db, encryptionKey)];
+  const body = { from: slow.from, to: ['a@b.test'], subject: 's', text: 't' };
+  const attachments = [{ filename: 'a.txt', content: 'eA==' }];
+  const sent = await node.call('POST', '/api/v1/emails', { key: slow.key, body: { ...body, attachments } });
+  const resends = await node.db.transaction(async (tx) => {
+    await tx.query({ text: 'LOCK TABLE attachments' });
+    const before = node.db.connections().busy;
+    const path = `/api/v1/emails/${sent.body.email.id}/resend`;
+    const all = Array.from({ length: 40 }, () => node.call('POST', path, { key: slow.key }));
+    await eventually(async () => node.db.connections().busy >= before + 2);
+    const others = { ...body, from: other.from };
+    t.equal((await node.call('POST', '/api/v1/emails', { key: other.key, body: others })).status, 200);
+    t.equal(node.db.connections().waiting, 0);
+    return all;
+  });
+  const answers = await Promise.all(resends);
+  t.strictSame([...new Set(answers.map(({ status }) => status))], [200]);
 });

@@ -1,5 +1,4 @@
-import { poolSize } from '../db/client.ts';
-import { unavailable } from '../errors.ts';
+import { unavailable } from './errors.ts';
 
 interface Account {
   running: number;
@@ -8,7 +7,7 @@ interface Account {
 
 /** How much is done at once. */
 export interface TurnLimits {
-  /** Of all accounts: the rest of a node's connections is for what accepts and delivers. */
+  /** Of all accounts. */
   most: number;
   mostOfAccount: number;
   /** Of an account, beyond those that run. */
@@ -16,8 +15,6 @@ export interface TurnLimits {
   /** For a turn, in ms. */
   patienceMs: number;
 }
-
-const usualLimits: TurnLimits = { most: poolSize - 8, mostOfAccount: 4, mostWaiting: 200, patienceMs: 10_000 };
 
 /**
  * Lets an account have the database do so much for it at once on this node, and accounts that wait in turn: a search through a
@@ -29,7 +26,7 @@ export class AccountTurns {
   /** Only those of which something runs or waits; whoever was let in last comes last. */
   readonly #accounts = new Map<string, Account>();
 
-  constructor(limits = usualLimits) {
+  constructor(limits: TurnLimits) {
     this.#limits = limits;
   }
 
