@@ -55,6 +55,7 @@ export async function readSecrets(dataDir: string): Promise<Secrets> {
 export async function writeSecrets(dataDir: string, secrets: Secrets): Promise<void> {
   try {
     await rename(await writeBeside(dataDir, secrets), fileIn(dataDir));
+    await syncFolder(dataDir);
   } catch (error) {
     throw unusableDataDir(dataDir, error as Error);
   }
@@ -165,12 +166,13 @@ async function makeSecrets(dataDir: string): Promise<Secrets> {
   } finally {
     await unlink(written).catch(() => undefined);
   }
+  await syncFolder(dataDir);
   return secrets;
 }
 
 async function writeBeside(dataDir: string, secrets: Secrets): Promise<string> {
-  const file = `${fileIn(dataDir)}.${process.pid}`;
-  await unlink(file).catch(() => undefined);
+  // Not by its process alone: those of two containers that share the folder may have the same number.
+  const file = `${fileIn(dataDir)}.${randomBytes(6).toString('hex')}`;
   const handle = await open(file, 'wx', 0o600);
   try {
     await handle.writeFile(`${JSON.stringify(secrets, null, 2)}\n`);
@@ -179,4 +181,15 @@ async function writeBeside(dataDir: string, secrets: Secrets): Promise<string> {
     await handle.close();
   }
   return file;
+}
+
+/** What was renamed or linked has its new name on the disk before anything goes by it. Windows has no way to ask for that. */
+async function syncFolder(folder: string): Promise<void> {
+  if (process.platform === 'win32') return;
+  const handle = await open(folder, 'r');
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
 }
