@@ -103,13 +103,24 @@ export class TlsReports {
     const lookUps = new Set<Promise<void>>();
     const sendings = new Set<Promise<void>>();
     const underWay = () => [...lookUps, ...sendings];
+    let ended = 0;
+    const track = (works: Set<Promise<void>>, work: Promise<void>) => {
+      const tracked = work.finally(() => {
+        works.delete(tracked);
+        ended += 1;
+      });
+      works.add(tracked);
+    };
     try {
       for (;;) {
+        const seen = ended;
         await this.#planDays();
         for (const one of await this.#claim('look-up', lookUpsAtOnce - lookUps.size)) track(lookUps, this.#lookUp(one));
         const claims = await this.#claim('sending', reportsAtOnce - sendings.size);
         for (const sending of await this.#sendAll(claims)) track(sendings, sending);
         this.#transport.tlsResults.take();
+        // A look-up that ended meanwhile may have found where to send to.
+        if (ended !== seen) continue;
         if (underWay().length === 0) return;
         await firstOf(underWay());
       }
@@ -235,12 +246,6 @@ export class TlsReports {
     const state = again ? 'waiting' : 'failed';
     await this.#writer.add({ claim: one, state, nextTryAt: again ? next : null, error: reason, uris: [] });
   }
-}
-
-/** Remembers the work until it is over. */
-function track(underWay: Set<Promise<void>>, work: Promise<void>): void {
-  const tracked = work.finally(() => underWay.delete(tracked));
-  underWay.add(tracked);
 }
 
 /** Until one of them is over, or others may have become due. */

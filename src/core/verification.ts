@@ -121,6 +121,7 @@ export async function recheckDue(db: Database, where: Surroundings, stop?: Abort
   const failures: Error[] = [];
   const underWay = new Map<string, Promise<void>>();
   const turns = new Map<string, number>();
+  let ended = 0;
   const begin = async (turn: number): Promise<boolean> => {
     const id = await takeNext(db, [...underWay.keys()], turns);
     const domain = id === null ? null : await db.prisma.domain.findUnique({ where: { id } });
@@ -132,13 +133,19 @@ export async function recheckDue(db: Database, where: Surroundings, stop?: Abort
       .catch((error: Error) => {
         failures.push(new Error(`${domain.domain}: ${error.message}`, { cause: error }));
       })
-      .finally(() => underWay.delete(accountId));
+      .finally(() => {
+        underWay.delete(accountId);
+        ended += 1;
+      });
     underWay.set(accountId, work);
     return true;
   };
   try {
     for (let turn = 1; turn <= mostRechecks && !stop?.aborted; ) {
+      const seen = ended;
       if (underWay.size < accountsAtOnce && (await begin(turn))) turn += 1;
+      // An account whose check ended meanwhile was left out, and may have more.
+      else if (ended !== seen) continue;
       else if (underWay.size > 0) await Promise.race(underWay.values());
       else break;
     }
