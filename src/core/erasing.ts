@@ -1,5 +1,5 @@
 import { isAlone } from '../db/alone.ts';
-import { codeOf, type Database, isUnavailable, type Sql } from '../db/client.ts';
+import { type Database, isAway, type Sql } from '../db/client.ts';
 import type { Logger } from '../log.ts';
 import type { Keyring } from '../seal.ts';
 import { addUp, forgetZeros } from './email-counts.ts';
@@ -109,7 +109,7 @@ async function* batches(
     yield* each(erasing(emailsAtOnce));
   } catch (error) {
     // Many megabytes each can be too much together, for a statement or for us.
-    if (isUnavailable(error) && codeOf(error) !== tookTooLong) throw error;
+    if (isAway(error)) throw error;
     yield* each(erasing(1));
   }
   yield* each<string>((tx, counts, place) => eraseAnswers(tx, work, counts, place));
@@ -120,8 +120,6 @@ async function* batches(
   await forgetZeros(db);
   return db.transaction((tx) => finish(tx, work));
 }
-
-const tookTooLong = '57014';
 
 /** @param place where the last one ended; null: at the beginning. @returns where this one ended; null: it was the last */
 type Step<Place> = (tx: Sql, counts: Counts, place: Place | null) => Promise<Place | null>;
