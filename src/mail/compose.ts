@@ -2,8 +2,8 @@ import { isAscii, type Mailbox } from './address.ts';
 import type { MessageAttachment } from './attachments.ts';
 import { type Body, composeBody } from './body.ts';
 import { composeFiles } from './compose-files.ts';
-import { writeAddresses, writeField, writeText } from './fields.ts';
-import { type Header, holdsAddresses, isFieldName } from './headers.ts';
+import { writeAddresses, writeField, writeOther, writeText } from './fields.ts';
+import { type Header, isFieldName } from './headers.ts';
 import { findWireDefect } from './wire.ts';
 
 export type { MessageAttachment };
@@ -69,8 +69,7 @@ function writeHeader(parts: MessageParts): string {
   header += writeField('Message-ID', [`<${parts.messageId}>`]);
   for (const { name, value } of parts.headers) {
     if (!isFieldName(name)) throw new Error('a header has a name that is none');
-    // White space around them says nothing, and as text it would have to be kept in an encoded-word.
-    header += writeText(name, holdsAddresses(name) ? value.trim() : value, false);
+    header += writeOther(name, value);
   }
   return header;
 }

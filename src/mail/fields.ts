@@ -1,22 +1,72 @@
 import { type Mailbox, quote } from './address.ts';
-import { longestRun } from './headers.ts';
+import { parseAddressList } from './address-list.ts';
+import { holdsAddresses, holdsMailboxes, inAngles, longestRun, needsEncoding, refuseHeader } from './headers.ts';
 
 // RFC 5322 section 2.1.1 asks for 78 columns, RFC 2047 section 2 for 76 where encoded-words are.
 const columns = 76;
 
 /**
+ * A field that a client has set. White space around a value of addresses says nothing, and encoded-words stand in it only where a person
+ * reads (RFC 2047 section 5): in names and words, not in quotes, URLs, ids and addresses.
+ */
+export function writeOther(name: string, value: string): string {
+  const isStructured = holdsAddresses(name) || holdsMailboxes(name);
+  // What was taken before it was refused, and has waited since, goes out as it did then.
+  if (!isStructured || refuseHeader(name, value) !== null)
+    return writeText(name, isStructured ? value.trim() : value, false);
+  const read = holdsMailboxes(name) ? value : value.replaceAll(inAngles, ' ');
+  if (!needsEncoding(read)) return writeField(name, runsOf(value));
+  return holdsMailboxes(name)
+    ? writeAddresses(name, parseAddressList(name, value).mailboxes)
+    : writeField(name, wordsAroundAngles(value, columns - name.length - 2));
+}
+
+/** What stands in `<...>` as it is, and what stands around it encoded where it has to be. */
+function wordsAroundAngles(value: string, room: number): string[] {
+  const words: string[] = [];
+  const around = value.split(inAngles);
+  const within = value.match(inAngles) ?? [];
+  for (const [index, text] of around.entries()) {
+    const separator = /^[ ,]*/.exec(text)?.[0] ?? '';
+    // A comma stays with what is in front of it.
+    words.push(`${words.pop() ?? ''}${separator.replaceAll(' ', '')}`);
+    words.push(...phraseOf(text.slice(separator.length), index === 0 ? room : columns - 1));
+    words.push(...runsOf(within[index] ?? ''));
+  }
+  return words.filter((word) => word !== '');
+}
+
+/** Where there are quotes all of it is one, without them: no encoded-word may stand in a quoted-string. */
+function phraseOf(text: string, room: number): string[] {
+  const words = runsOf(text);
+  const first = words.findIndex(needsEncoding);
+  if (first === -1) return words;
+  const last = words.findLastIndex(needsEncoding) + 1;
+  if (text.includes('"'))
+    return encodeWords(
+      text.trim().replaceAll(/\\(.)|"/g, (_, escaped: string | undefined) => escaped ?? ''),
+      room,
+    );
+  return [...words.slice(0, first), ...encodeWords(words.slice(first, last).join(' '), room), ...words.slice(last)];
+}
+
+/** Between words of addresses, ids and URLs any number of spaces is one. */
+const runsOf = (text: string) => text.trim().split(/ +/);
+
+/** Only a space between two other characters is a place to fold at: no line may be made of white space alone. */
+const wordsOf = (text: string) => text.split(/(?<=[^ ]) (?=[^ ])/);
+
+/**
  * A field whose text a person reads, such as Subject, as its lines with the final CRLF. Text that is not printable ASCII,
  * or that a reader would take for an encoded-word, is written as encoded-words (RFC 2047) that decode to exactly the
- * same text: all of it with `whole`, otherwise from the first to the last word that needs it, so that the rest of a
- * structured value such as that of List-Id stays what it is.
+ * same text: all of it with `whole`, otherwise from the first to the last word that needs it.
  */
 export function writeText(name: string, value: string, whole: boolean): string {
-  // Only a space between two other characters is a place to fold at: no line may be made of white space alone.
-  let words = value.split(/(?<=[^ ]) (?=[^ ])/);
+  let words = wordsOf(value);
   const edge = value.startsWith(' ') || value.endsWith(' ');
-  const first = edge ? 0 : words.findIndex(needsEncoding);
+  const first = edge ? 0 : words.findIndex(isEncoded);
   if (first !== -1) {
-    const [from, to] = edge || whole ? [0, words.length] : [first, words.findLastIndex(needsEncoding) + 1];
+    const [from, to] = edge || whole ? [0, words.length] : [first, words.findLastIndex(isEncoded) + 1];
     const encoded = encodeWords(words.slice(from, to).join(' '), columns - name.length - 2);
     words = [...words.slice(0, from), ...encoded, ...words.slice(to)];
   }
@@ -53,9 +103,7 @@ export function writeField(name: string, words: string[]): string {
   return `${folded}${line}\r\n`;
 }
 
-function needsEncoding(word: string): boolean {
-  return word.length > longestRun || word.includes('=?') || /[^ -~]/.test(word);
-}
+const isEncoded = (word: string) => word.length > longestRun || needsEncoding(word);
 
 /** A display name: atoms, a quoted-string, or encoded-words where it is not ASCII or too long to stay on one line. */
 function writePhrase(name: string, room: number): string[] {

@@ -1,4 +1,7 @@
+import { isAscii } from './address.ts';
+import { parseAddressList } from './address-list.ts';
 import { refuseText } from './characters.ts';
+import { MimeError } from './mime-error.ts';
 
 /** One header field. The value is plain Unicode text: encoding and folding are the composer's work. */
 export interface Header {
@@ -67,14 +70,43 @@ export function refuseHeader(name: string, value: string, most = longestValue): 
   if (refused) return refused;
   if (value.trim() === '') return 'is empty';
   // What cannot be folded cannot be sent.
-  if (holdsAddresses(name) && value.split(' ').some((run) => run.length > longestRun)) {
+  if ((holdsAddresses(name) || holdsMailboxes(name)) && value.split(' ').some((run) => run.length > longestRun)) {
     return `has more than ${longestRun} characters without a space`;
   }
-  return null;
+  if (holdsAddresses(name) && value.match(inAngles)?.some((one) => !isAscii(one))) {
+    return 'holds characters within <...> that are not ASCII: percent-encode them';
+  }
+  return holdsMailboxes(name) && needsEncoding(value) ? refuseMailboxes(value) : null;
 }
 
-/** Whether a field holds addresses or ids, which an encoded-word would hide from programs. */
+/** Whether a field holds URLs or ids, which an encoded-word would hide from programs. */
 export const holdsAddresses = (name: string): boolean => /^(?:list-|in-reply-to$|references$)/i.test(name);
+
+/** Whether a field holds what `To` does, among those that a client may set. */
+export const holdsMailboxes = (name: string): boolean =>
+  /^(?:disposition-notification-to|return-receipt-to|x-confirm-reading-to|errors-to|mail-(?:followup|reply)-to|abuse-reports-to)$/i.test(
+    name,
+  );
+
+/** What programs read of a field of addresses, and no encoded-word may stand in (RFC 2047 section 5). */
+export const inAngles = /<[^<>]*>/g;
+
+/** Whether text cannot stand in a header as it is, or a reader would take it for an encoded-word. */
+export function needsEncoding(text: string): boolean {
+  return text.includes('=?') || /[^ -~]/.test(text);
+}
+
+/** Only for a value that is not written as it is. */
+function refuseMailboxes(value: string): string | null {
+  try {
+    const { mailboxes } = parseAddressList('', value);
+    if (mailboxes.length === 0) return 'holds no address';
+    return mailboxes.every(({ local }) => isAscii(local)) ? null : 'holds an address that needs SMTPUTF8';
+  } catch (error) {
+    if (error instanceof MimeError) return `holds what is no address: ${error.message.replace(/^: /, '')}`;
+    throw error;
+  }
+}
 
 /**
  * Reads the header of a message with CRLF line ends: its fields in order, and the offset at which the body begins (the

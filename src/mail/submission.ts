@@ -1,10 +1,10 @@
 import { detectExtension } from 'nodemailer/lib/mime-funcs';
 import { decodeWords } from 'postal-mime';
-import type { Mailbox } from './address.ts';
+import { formatMailbox, isAscii, type Mailbox } from './address.ts';
 import { parseAddressList } from './address-list.ts';
 import { isContentId, isMediaType, type MessageAttachment, withoutPath } from './attachments.ts';
 import { refuseText } from './characters.ts';
-import { type Header, longestValue, refuseHeader } from './headers.ts';
+import { type Header, holdsMailboxes, inAngles, longestValue, refuseHeader } from './headers.ts';
 import { leavesOf, type MimePart, type MimeTree, readParts } from './mime.ts';
 import { MimeError } from './mime-error.ts';
 import type { Parameterised } from './parameters.ts';
@@ -123,8 +123,8 @@ function readOthers(fields: ReceivedField[]): Header[] {
     if (raw === '' || refuseHeader(name, 'x') !== null) return [];
     const lower = name.toLowerCase();
     const most = openPgpKey.test(lower) ? longestKey : longestValue;
-    const text = readText(name, raw);
-    const value = lower === 'references' ? shortened(text) : text;
+    const value = otherValue(name, raw);
+    if (value === '') return [];
     if (value.length > most && dispensable.test(lower)) return [];
     const refused = refuseHeader(name, value, most);
     if (refused) throw new MimeError(`${name}: ${refused}`);
@@ -137,6 +137,28 @@ function readOthers(fields: ReceivedField[]): Header[] {
     seen.add(lower);
   }
   return headers;
+}
+
+function otherValue(name: string, raw: string): string {
+  if (holdsMailboxes(name)) return readMailboxes(name, raw) ?? readText(name, raw);
+  const text = readText(name, raw);
+  if (!/^(?:in-reply-to|references)$/i.test(name)) return text;
+  // An id that is not ASCII was made by others, and nobody's answer is refused for it (RFC 6532 section 3.7).
+  const ids = text
+    .replaceAll(inAngles, (id) => (isAscii(id) ? id : ''))
+    .replace(/ +/g, ' ')
+    .trim();
+  return /^references$/i.test(name) ? shortened(ids) : ids;
+}
+
+/** As text that is read again, as a name of encoded-words may hold a comma; null where it holds anything else than addresses. */
+function readMailboxes(name: string, raw: string): string | null {
+  try {
+    return parseAddressList(name, raw).mailboxes.map(formatMailbox).join(', ');
+  } catch (error) {
+    if (error instanceof MimeError) return null;
+    throw error;
+  }
 }
 
 /** A long thread has more ids than are kept: the first says what it is, and the last ones where in it (RFC 5537 section 3.4.4). */

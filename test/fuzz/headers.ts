@@ -1,12 +1,12 @@
 import fc from 'fast-check';
 import { decodeWords } from 'postal-mime';
-import { writeText } from '../../src/mail/fields.ts';
+import { writeOther, writeText } from '../../src/mail/fields.ts';
 import { longestValue, readHeader, refuseHeader } from '../../src/mail/headers.ts';
 import type { Target } from './target.ts';
 import { equal, hold, line, unfold } from './texts.ts';
 
 const name = fc.oneof(
-  fc.constantFrom('Subject', 'X-A', 'List-Id', 'References', 'List-Unsubscribe'),
+  fc.constantFrom('Subject', 'X-A', 'List-Id', 'References', 'List-Unsubscribe', 'Errors-To'),
   fc.string({ unit: fc.constantFrom(...'abX-19!#~'), minLength: 1, maxLength: 76 }),
 );
 
@@ -21,6 +21,8 @@ function isField(field: string): void {
     'has a line that is too long, empty, or one of its own',
   );
 }
+
+const angles = (text: string) => (text.match(/<[^<>]*>/g) ?? []).map((one) => one.replaceAll(/ +/g, ' '));
 
 export const headers: Target = {
   name: 'headers',
@@ -37,6 +39,22 @@ export const headers: Target = {
           .slice(name.length + 1)
           .replace(/^ /, '');
         equal(decodeWords(written), value);
+        return true;
+      },
+    ),
+    'of a field of addresses what programs read stays as it is': fc.property(
+      fc.constantFrom('List-Id', 'References', 'List-Unsubscribe', 'Errors-To', 'X-A'),
+      line(longestValue),
+      (name, value) => {
+        if (refuseHeader(name, value) !== null) return true;
+        const field = writeOther(name, value);
+        isField(field);
+        const written = unfold(field).slice(name.length + 1);
+        if (name !== 'X-A' && name !== 'Errors-To') equal(angles(written), angles(value));
+        const around = (text: string) => text.replaceAll(/<[^<>]*>/g, ' | ');
+        const said = (text: string) => text.replaceAll(/[\s"\\]/g, '');
+        if (name === 'X-A') equal(decodeWords(written.slice(1)), value);
+        else if (name !== 'Errors-To') equal(said(decodeWords(around(written))), said(around(value)));
         return true;
       },
     ),

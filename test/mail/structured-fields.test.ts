@@ -1,0 +1,83 @@
+import { decodeWords } from 'postal-mime';
+import t from 'tap';
+import { writeOther } from '../../src/mail/fields.ts';
+import { refuseHeader } from '../../src/mail/headers.ts';
+import { readSubmission } from '../../src/mail/submission.ts';
+
+const long = `<https://example.com/${'u'.repeat(100)}?next=?x>`;
+
+t.test('what programs read of a field is no encoded-word (RFC 2047 section 5)', async (t) => {
+  const table: [name: string, value: string, written: string][] = [
+    ['List-Unsubscribe', '<https://example.com/u?a=b&next=?x>', '<https://example.com/u?a=b&next=?x>'],
+    ['List-Unsubscribe', `${long}, <mailto:u=?x@b.example>`, `${long},\r\n <mailto:u=?x@b.example>`],
+    ['List-Unsubscribe', '<a?b=?c>,<d?e=?f>', '<a?b=?c>,<d?e=?f>'],
+    [
+      'List-Help',
+      '<https://a.example/?=?> (Hilfe für alle)',
+      '<https://a.example/?=?> (Hilfe =?utf-8?Q?f=C3=BCr?= alle)',
+    ],
+    ['In-Reply-To', '<abc=?utf@example.com>', '<abc=?utf@example.com>'],
+    ['References', '<a@b.example> <=?utf-8?Q?a?=@c>', '<a@b.example> <=?utf-8?Q?a?=@c>'],
+    ['List-Id', '"Größe, News" <n.b.example>', '=?utf-8?B?R3LDtsOfZSwgTmV3cw==?= <n.b.example>'],
+    ['List-Id', '"Größe" and "more"<n.b.example>', '=?utf-8?Q?Gr=C3=B6=C3=9Fe_and_more?= <n.b.example>'],
+    ['List-Id', '"a \\"b\\" ü" <n.b.example>', '=?utf-8?B?YSAiYiIgw7w=?= <n.b.example>'],
+    ['List-Id', 'My Zoë list <l.b.example>', 'My =?utf-8?Q?Zo=C3=AB?= list <l.b.example>'],
+    ['List-Id', '"News" <n.b.example>', '"News" <n.b.example>'],
+    ['List-Post', 'NO', 'NO'],
+    ['List-Post', `NO${' '.repeat(1_500)}(none)`, 'NO (none)'],
+    [
+      'List-Unsubscribe',
+      '<a?=?> (für A) , <b?=?> (für B)',
+      '<a?=?> =?utf-8?B?KGbDvHI=?= A) , <b?=?>\r\n =?utf-8?B?KGbDvHI=?= B)',
+    ],
+    ['Disposition-Notification-To', '"Müller, Anna" <a@b.example>', '=?utf-8?Q?M=C3=BCller=2C_Anna?= <a@b.example>'],
+    ['Return-Receipt-To', 'a@b.example, Zoë <z@b.example>', 'a@b.example, =?utf-8?Q?Zo=C3=AB?= <z@b.example>'],
+    ['errors-to', '"=?x" <z@bücher.example>', '=?utf-8?B?PT94?= <z@xn--bcher-kva.example>'],
+    ['Errors-To', '"News, all" <z@b.example>', '"News, all" <z@b.example>'],
+    ['Errors-To', 'root', 'root'],
+    ['X-Text', '"Größe, News" <n.b.example>', '=?utf-8?B?Ikdyw7bDn2Us?= News" <n.b.example>'],
+  ];
+  for (const [name, value, written] of table) {
+    t.equal(refuseHeader(name, value), null, value);
+    const field = writeOther(name, value);
+    t.equal(field.replace(/^[^:]*:(?:\r\n)? /, ''), `${written}\r\n`, value);
+    t.notMatch(decodeWords(field.replaceAll(/<[^<>]*>/g, '')), /=\?utf-8/);
+  }
+});
+
+t.test('what cannot be written so is refused, and what has waited goes out', async (t) => {
+  const ascii = 'holds characters within <...> that are not ASCII: percent-encode them';
+  const table: [name: string, value: string, refused: string][] = [
+    ['List-Unsubscribe', '<https://example.com/größe>', ascii],
+    ['list-unsubscribe', '<mailto:a@b.example>, <mailto:ä@b.example>', ascii],
+    ['In-Reply-To', '<ä@b.example>', ascii],
+    ['Disposition-Notification-To', 'Müller, Anna <a@b.example>', 'holds what is no address: not an email address'],
+    ['Errors-To', 'Zoë', 'holds what is no address: not an email address'],
+    ['Errors-To', '"Zoë <a@b.example>', 'holds what is no address: a quote, a comment or an address does not end'],
+    ['Errors-To', '(Zoë)', 'holds no address'],
+    ['Errors-To', 'x'.repeat(901), 'has more than 900 characters without a space'],
+    ['Return-Receipt-To', 'jörg@b.example', 'holds an address that needs SMTPUTF8'],
+  ];
+  for (const [name, value, refused] of table) {
+    t.equal(refuseHeader(name, value), refused, value);
+    t.match(writeOther(name, value), new RegExp(`^${name}: (?:[ -~]|\r\n )*\r\n$`), value);
+  }
+});
+
+t.test('a submission: names of encoded-words, and ids that others made', async (t) => {
+  const read = async (field: string) => {
+    const { headers } = await readSubmission(Buffer.from(`From: a@b.test\r\n${field}\r\n\r\nx`));
+    return headers.map(({ name, value }) => `${name}: ${value}`);
+  };
+  t.strictSame(await read('Disposition-Notification-To: =?utf-8?Q?M=C3=BCller=2C_Anna?= <a@b.test>'), [
+    'Disposition-Notification-To: "Müller, Anna" <a@b.test>',
+  ]);
+  t.strictSame(await read('Errors-To: root'), ['Errors-To: root']);
+  t.strictSame(await read('In-Reply-To: <ä@b.test>'), []);
+  t.strictSame(await read('References: <a@b.test> <ä@b.test>\r\n <c=?d@b.test>'), [
+    'References: <a@b.test> <c=?d@b.test>',
+  ]);
+  await t.rejects(read('List-Unsubscribe: <https://b.test/ä>'), {
+    message: 'List-Unsubscribe: holds characters within <...> that are not ASCII: percent-encode them',
+  });
+});
