@@ -11,7 +11,7 @@ import { type SubmissionServer, startSubmission } from './inbound/submission.ts'
 import type { Logger } from './log.ts';
 import type { Queue } from './queue.ts';
 import type { TokenBuckets } from './rate-limit.ts';
-import { StartError } from './start-error.ts';
+import { portError } from './start-error.ts';
 
 /** What stands behind the ports of a node. */
 interface Behind {
@@ -60,12 +60,6 @@ export async function openHttp(app: Koa, config: Config): Promise<HttpServer> {
   try {
     return await listen(app, config.http.host, config.http.port);
   } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException;
-    const { host, port } = config.http;
-    if (code === 'EADDRINUSE')
-      throw new StartError(`HTTP_PORT ${port} is in use by another program: stop it, or set HTTP_PORT to a free one`);
-    if (code === 'EACCES')
-      throw new StartError(`HTTP_PORT ${port} needs more rights than this user has: set HTTP_PORT to 1024 or more`);
-    throw new StartError(`HTTP_HOST ${host} cannot be listened on (${message}): set it to an address of this machine`);
+    throw portError({ port: 'HTTP_PORT', host: 'HTTP_HOST' }, config.http, error as NodeJS.ErrnoException);
   }
 }

@@ -10,7 +10,7 @@ import { exposition, type Measured } from './metrics.ts';
 import { openMetrics } from './metrics-port.ts';
 import { type Foundation, type SendwrightNode, startNode } from './node.ts';
 import { keyringOf } from './seal.ts';
-import { oneLine, StartError } from './start-error.ts';
+import { portError } from './start-error.ts';
 import type { Stops } from './stops.ts';
 import { startWorkers } from './workers.ts';
 
@@ -58,9 +58,7 @@ async function showMetrics(
 ): Promise<void> {
   if (metrics.port === 0) return;
   const door = await openMetrics(metrics, async () => exposition(await measure())).catch((error: Error) => {
-    throw new StartError(
-      `METRICS_PORT ${metrics.port} cannot be listened on at METRICS_HOST ${metrics.host} (${oneLine(error.message)}): set them to a free port of an address of this machine`,
-    );
+    throw portError({ port: 'METRICS_PORT', host: 'METRICS_HOST' }, metrics, error);
   });
   stops.push(() => door.close());
 }

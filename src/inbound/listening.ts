@@ -1,6 +1,6 @@
 import type { AddressInfo } from 'node:net';
 import type { SMTPServer, SMTPServerOptions, SMTPServerSession } from 'smtp-server';
-import { StartError } from '../start-error.ts';
+import { portError } from '../start-error.ts';
 
 /** What all of our SMTP servers have in common. */
 export const common: SMTPServerOptions = {
@@ -28,15 +28,7 @@ export async function listen(server: SMTPServer, variable: string, host: string 
       resolve();
     });
   }).catch((error: NodeJS.ErrnoException) => {
-    if (error.code === 'EADDRINUSE')
-      throw new StartError(
-        `${variable} ${port} is in use by another program: stop it, or set ${variable} to a free one`,
-      );
-    if (error.code === 'EACCES')
-      throw new StartError(`${variable} ${port} needs more rights than this user has: set ${variable} to 1024 or more`);
-    throw new StartError(
-      `${variable} cannot be listened on at ${host} (${error.message}): give it an address of this machine`,
-    );
+    throw portError({ port: variable, host: 'SMTP_HOST' }, { port, host }, error);
   });
   return (server.server.address() as AddressInfo).port;
 }
