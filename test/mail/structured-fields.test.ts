@@ -3,6 +3,7 @@ import t from 'tap';
 import { writeOther } from '../../src/mail/fields.ts';
 import { refuseHeader } from '../../src/mail/headers.ts';
 import { readSubmission } from '../../src/mail/submission.ts';
+import { composed, message } from './parts.ts';
 
 const long = `<https://example.com/${'u'.repeat(100)}?next=?x>`;
 
@@ -43,6 +44,16 @@ t.test('what programs read of a field is no encoded-word (RFC 2047 section 5)', 
     t.equal(field.replace(/^[^:]*:(?:\r\n)? /, ''), `${written}\r\n`, value);
     t.notMatch(decodeWords(field.replaceAll(/<[^<>]*>/g, '')), /=\?utf-8/);
   }
+});
+
+t.test('a message that is composed has them so', async (t) => {
+  const headers = [
+    { name: 'List-Unsubscribe', value: '<https://example.com/u?a=b&next=?x>' },
+    { name: 'Disposition-Notification-To', value: '"Müller, Anna" <a@b.example>' },
+  ];
+  const lines = (await composed(message({ headers }))).toString().split('\r\n');
+  t.ok(lines.includes('List-Unsubscribe: <https://example.com/u?a=b&next=?x>'));
+  t.ok(lines.includes('Disposition-Notification-To: =?utf-8?Q?M=C3=BCller=2C_Anna?= <a@b.example>'), lines.join('\n'));
 });
 
 t.test('what cannot be written so is refused, and what has waited goes out', async (t) => {
