@@ -14,7 +14,7 @@ export function classificationPage(): string {
     '',
     'Each refusal by a server gets one class from its phase, its code, its enhanced code and its words (`src/smtp/rules.ts`). Whether it is',
     'tried again follows from the code alone: 4xx is, 5xx is not. An address goes onto the suppression list only where a 5xx answer says',
-    'that there is nobody.',
+    'that there is nobody, or DNS that the domain does not exist or takes no mail.',
     '',
     '| Class | Suppresses | What it means | What to do |',
     '|---|---|---|---|',

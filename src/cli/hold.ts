@@ -3,7 +3,7 @@ import { silentLog } from '../log.ts';
 import { createQueue } from '../queue.ts';
 import { type Command, Misuse } from './command.ts';
 import { withDatabase } from './database.ts';
-import { required } from './given.ts';
+import { textOf } from './given.ts';
 import { counted } from './table.ts';
 
 export const beginHold: Command = {
@@ -39,8 +39,7 @@ export const endHold: Command = {
   ].join('\n'),
   options: { waiting: { type: 'string' } },
   async run(env, say, given) {
-    const asked = required(given, 'waiting');
-    const choice = hold.choices.find((one) => one === asked);
+    const choice = hold.choices.find((one) => one === textOf(given, 'waiting'));
     if (!choice) throw new Misuse('--waiting must be send or fail');
     return withDatabase(env, say, async ({ db, url }) => {
       if ((await hold.find(db)) === null) return { json: { released: false, failed: 0 }, text: 'Nothing is on hold.' };

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
 import { AddressError, normalizeDomain } from '../mail/address.ts';
-import { StartError } from '../start-error.ts';
+import { oneLine, StartError } from '../start-error.ts';
 import { type Provider, wellKnown } from './providers.ts';
 
 const largestBytes = 1024 * 1024;
@@ -58,7 +58,7 @@ export async function readProviders(path: string | null): Promise<readonly Provi
   try {
     value = JSON.parse(text);
   } catch (error) {
-    throw wrong(`is not JSON (${(error as Error).message})`);
+    throw wrong(`is not JSON (${oneLine((error as Error).message)})`);
   }
   const result = file.safeParse(value);
   if (result.success) return [...result.data, ...wellKnown];

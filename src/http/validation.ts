@@ -41,16 +41,42 @@ export function misspelt(schema: z.ZodType, input: unknown): { name: string; mes
   if (!(object instanceof z.ZodObject) || typeof input !== 'object' || input === null) return null;
   const unknown = Object.keys(input).filter((name) => !Object.hasOwn(object.shape, name));
   if (unknown.length === 0) return null;
-  const known = new Map(Object.keys(object.shape).map((name) => [plainly(name), name]));
+  const names = Object.keys(object.shape);
+  // Not the other way round: who sends back what was answered has `suspended_at` beside `suspended`.
+  const untimed = names.filter((name) => name.endsWith('_at')).map((name) => name.slice(0, -'_at'.length));
+  const known = new Map([
+    ...untimed.map((name) => [plainly(name), `${name}_at`] as const),
+    ...names.map((name) => [plainly(name), name] as const),
+  ]);
   for (const name of unknown) {
     const meant = known.get(plainly(name));
     if (meant !== undefined) return { name, message: `is called ${meant} here` };
+  }
+  for (const name of unknown.slice(0, mostTypingErrors)) {
+    for (const [plain, meant] of known)
+      if (isTypingErrorOf(plain, plainly(name))) return { name, message: `is not known: is ${meant} meant?` };
   }
   return null;
 }
 
 /** The same for `replyTo`, `reply-to` and `reply_to`, for one and for several. */
 const plainly = (name: string) => name.slice(0, 60).toLowerCase().replaceAll(/[-_]/g, '').replace(/s$/, '');
+
+/** Names that are looked at for them: whoever sends more of his own did not mistype one. */
+const mostTypingErrors = 50;
+/** One letter of a shorter name makes another word of it, as `test` of `text`. */
+const shortestMistyped = 5;
+
+/** Whether one letter is missing, too many or another one, or two have changed places. */
+function isTypingErrorOf(known: string, written: string): boolean {
+  let same = 0;
+  while (same < known.length && known[same] === written[same]) same += 1;
+  const [rest, other] = [known.slice(same), written.slice(same)];
+  if (rest.length === other.length && rest[0] === other[1] && rest[1] === other[0] && rest.length > 1)
+    return rest.slice(2) === other.slice(2);
+  if (known.length < shortestMistyped) return false;
+  return rest.slice(1) === other.slice(1) || rest.slice(1) === other || rest === other.slice(1);
+}
 
 /** The query names something that the call does not have. */
 export const unknownParameter = (name: string) => invalidRequest(`${nameOf([name])}: is not a parameter of this call`);

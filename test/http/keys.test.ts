@@ -109,6 +109,8 @@ t.test('API keys', async (t) => {
         [{ scope: ['read'] }, 'scope: is called scopes here'],
         [{ expiresAt: '2026-01-01T00:00:00Z' }, 'expiresAt: is called expires_at here'],
         [{ Domain: ['only.test'] }, 'Domain: is called domains here'],
+        [{ expires: '2026-01-01T00:00:00Z' }, 'expires: is called expires_at here'],
+        [{ domans: ['only.test'] }, 'domans: is not known: is domains meant?'],
       ];
       for (const [body, detail] of table) {
         const answer = await node.call('POST', '/api/v1/keys', { token, body: { name: 'k', ...body } });

@@ -85,6 +85,11 @@ t.test('batch', async (t) => {
         { emails: [item({ scheduledAt: '2030-01-01T00:00:00Z' })] },
         /^emails\[0\]\.scheduledAt: is called scheduled_at here$/,
       ],
+      ...['schedule_at', 'scheduled', 'sheduled_at', 'scheduled_ta'].map((name): [unknown, RegExp] => [
+        { emails: [item({ [name]: '2030-01-01T00:00:00Z' })] },
+        /: is called scheduled_at here$|: is not known: is scheduled_at meant\?$/,
+      ]),
+      [{ emails: [item({ htlm: 'x' })] }, /^emails\[0\]\.htlm: is not known: is html meant\?$/],
     ];
     for (const [body, detail] of wrong) {
       const answer = await post(body);
