@@ -239,6 +239,7 @@ class Attempt {
     const results: RecipientResult[] = [];
     const elsewhere: string[] = [];
     let waiting = this.#open;
+    let limited = false;
     while (waiting.length > 0 && connection.lost === null && !this.#stopped) {
       const recipients = waiting.slice(0, maxRecipients);
       const end = await transact(connection, {
@@ -248,7 +249,16 @@ class Attempt {
         afterDot,
         deadlines,
       });
+      limited = end.limited;
       if (reused && results.length === 0 && !end.alive) return false;
+      // It had carried mail before: that says nothing about a fresh connection.
+      if (reused && results.length === 0 && limited && end.results.every(isOpenYet)) {
+        this.#reports.remark(
+          `the connection kept from before is left: ${end.results[0]?.reason ?? 'it puts mail off'}`,
+        );
+        this.#leave(connection);
+        return false;
+      }
       waiting = waiting.slice(maxRecipients);
       results.push(...end.results.map((result) => this.#judged(result)));
       elsewhere.push(...end.elsewhere);
@@ -257,10 +267,18 @@ class Attempt {
     this.#reports.end(start, connection, results, { reused, verification });
     this.#open = [...elsewhere, ...waiting];
     this.#hope = true;
+    if (limited) this.#leave(connection);
     this.#connection = null;
     connection.conversation = null;
-    if (connection.lost === null) pool.release(connection.target.host, connection, this.#request.perConnection);
+    if (!limited && connection.lost === null)
+      pool.release(connection.target.host, connection, this.#request.perConnection);
     return true;
+  }
+
+  #leave(connection: Connection): void {
+    this.#connection = null;
+    connection.conversation = null;
+    if (connection.lost === null) this.#transport.pool.dismiss(connection);
   }
 
   /** What this host is not able to take a host may take that said "later", or was not reached. */
@@ -293,6 +311,10 @@ class Attempt {
     this.#reports.end(this.#reports.start(), null, results, { reused: false, verification: 'none' });
   }
 }
+
+/** True for one that was put off before the dot. */
+const isOpenYet = ({ outcome, phase, uncertain }: RecipientResult) =>
+  outcome === 'deferred' && phase !== 'dot' && !uncertain;
 
 function unresolved({ kind, ...found }: Unreachable): Failure {
   return { ...found, phase: 'dns', reply: null, permanent: kind === 'permanent' };

@@ -56,16 +56,21 @@ export class ConnectionPool {
 
     const kept = this.#idle.get(key) ?? new Set();
     this.#idle.set(key, kept.add(connection));
-    const timer = setTimeout(() => this.#dismiss(key, connection), Math.min(idleMs, ageLeft));
+    const timer = setTimeout(() => this.#retire(key, connection), Math.min(idleMs, ageLeft));
     this.#timers.set(connection, timer.unref());
     if (this.#timers.size > maxIdle) this.#dismissOldest();
+  }
+
+  /** Says QUIT on a connection that is not to carry another message. */
+  dismiss(connection: Connection): void {
+    this.#quit(connection);
   }
 
   /** Says QUIT to all, waits for them to be closed (a second at most), and keeps none from now on. */
   async close(): Promise<void> {
     this.#closed = true;
     for (const [key, connections] of this.#idle) {
-      for (const connection of [...connections]) this.#dismiss(key, connection);
+      for (const connection of [...connections]) this.#retire(key, connection);
     }
     await Promise.all(this.#leaving);
   }
@@ -73,10 +78,10 @@ export class ConnectionPool {
   #dismissOldest(): void {
     const [oldest] = this.#timers.keys();
     const [key] = [...this.#idle].find(([, connections]) => oldest !== undefined && connections.has(oldest)) ?? [];
-    if (oldest !== undefined && key !== undefined) this.#dismiss(key, oldest);
+    if (oldest !== undefined && key !== undefined) this.#retire(key, oldest);
   }
 
-  #dismiss(key: string, connection: Connection): void {
+  #retire(key: string, connection: Connection): void {
     this.#forget(key, connection);
     this.#quit(connection);
   }

@@ -35,6 +35,8 @@ export interface TransactionEnd {
   elsewhere: string[];
   /** False when the connection ended, or said 421, before it answered anything: it was dead when the transaction began. */
   alive: boolean;
+  /** True when the server may only have had enough of this connection: MAIL or DATA was put off, or it took nobody more. */
+  limited: boolean;
   /** True when `beforeDot` said no. */
   givenUp: boolean;
 }
@@ -60,7 +62,8 @@ export async function transact(connection: Connection, request: TransactionReque
   const { envelope, deadlines } = request;
   const refusals = refuseLocally(connection, request);
   const recipients = envelope.recipients.filter((recipient) => !refusals.has(recipient));
-  if (recipients.length === 0) return { results: [...refusals.values()], elsewhere: [], alive: true, givenUp: false };
+  if (recipients.length === 0)
+    return { results: [...refusals.values()], elsewhere: [], alive: true, limited: false, givenUp: false };
   connection.limit(deadlines.transaction);
   const end = await new Transaction(connection, { ...request, envelope: { ...envelope, recipients } }).run();
   return { ...end, results: [...end.results, ...refusals.values()] };
@@ -94,6 +97,7 @@ class Transaction {
   readonly #results = new Map<string, RecipientResult>();
   readonly #elsewhere = new Set<string>();
   #alive = false;
+  #limited = false;
   #givenUp = false;
 
   constructor(connection: Connection, request: TransactionRequest) {
@@ -109,7 +113,8 @@ class Transaction {
       if (result === undefined) throw new Error('a transaction ended without a result for one of its recipients');
       return result;
     });
-    return { results, elsewhere: [...this.#elsewhere], alive: this.#alive, givenUp: this.#givenUp };
+    const elsewhere = [...this.#elsewhere];
+    return { results, elsewhere, alive: this.#alive, limited: this.#limited, givenUp: this.#givenUp };
   }
 
   /** The recipients that nothing was decided for. */
@@ -174,6 +179,8 @@ class Transaction {
     }
     const { reply } = answer;
     this.#alive ||= reply.code !== 421;
+    this.#limited ||=
+      phase !== 'dot' && (reply.code === 421 || (phase !== 'rcpt' && Math.floor(reply.code / 100) === 4));
     if (isSuccess(reply) && !refusedBy2xx) return true;
     if (reply.code === 421 || !isRefusal(reply)) {
       this.#leave(phase, reply);
@@ -189,8 +196,19 @@ class Transaction {
     if (isLost(answer) || answer.reply.code === 421 || !(isSuccess(answer.reply) || isRefusal(answer.reply))) {
       return this.#goesOn('rcpt', answer);
     }
-    if (isRefusal(answer.reply)) this.#results.set(recipient, this.#refused(recipient, 'rcpt', answer.reply));
+    if (isRefusal(answer.reply)) {
+      this.#limited ||= this.#isFull(recipient, answer.reply);
+      this.#results.set(recipient, this.#refused(recipient, 'rcpt', answer.reply));
+    }
     return true;
+  }
+
+  /** True for too many recipients where none was accepted in this transaction, or where it says that it means the connection. */
+  #isFull(recipient: string, reply: Reply): boolean {
+    const first = this.#open[0] === recipient;
+    return (
+      reply.code < 500 && saysTooManyRecipients('rcpt', reply) && (first || /connection|session/i.test(reply.text))
+    );
   }
 
   /** Reads what a refused MAIL left in the pipeline. */

@@ -147,9 +147,10 @@ t.test('where every host puts MAIL off it is two of them, also when their connec
       [1, 2, 3].map((at) => [`only${at}.test`, { MX: [[1, `mx${at}.example.test`]] as [number, string][] }]),
     ),
   };
-  const put = async (peer: Peer) => {
+  // The connection that was kept is left, as it may be that one alone that had enough.
+  const put = async (peer: Peer, number: number) => {
     await peer.greet();
-    await peer.message();
+    if (number === 0) await peer.message();
     for (;;) await peer.answer('451 4.3.0 later');
   };
   const first = await startMx(t, put);
@@ -157,7 +158,7 @@ t.test('where every host puts MAIL off it is two of them, also when their connec
   const { send } = await startScene(t, first.port, zone);
   for (const at of [1, 2, 3])
     t.match(resultOf(await send({ destination: `only${at}.test` })), { outcome: 'delivered' });
-  const later = { reused: true, results: [{ outcome: 'deferred', phase: 'mail', reply: { code: 451 } }] };
+  const later = { reused: false, results: [{ outcome: 'deferred', phase: 'mail', reply: { code: 451 } }] };
   const { sessions } = await send();
   t.match(sessions, [
     { host: 'mx1.example.test', ...later },

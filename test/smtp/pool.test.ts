@@ -89,7 +89,7 @@ t.test('MX-11: what went wrong with one message does not touch the next', async 
   const troubles: Record<string, Parameters<Peer['message']>[0]> = {
     'MAIL refused': { mail: '550 no' },
     'RCPT refused': { rcpt: ['550 no'] },
-    'DATA refused': { data: '451 later' },
+    'DATA refused': { data: '554 no' },
     'message refused': { dot: '554 no' },
   };
   for (const [name, replies] of Object.entries(troubles)) {

@@ -1,0 +1,51 @@
+import t from 'tap';
+import type { Peer } from '../support/mx.ts';
+import { resultOf, startScripted } from './scene.ts';
+
+const limits: Record<string, (peer: Peer) => Promise<unknown>> = {
+  'MAIL put off': (peer) => peer.answer('451 4.7.0 message limit reached'),
+  'DATA put off': async (peer) => {
+    await peer.answer('250 ok');
+    await peer.answer('250 ok');
+    await peer.answer('452 4.4.5 Maximum number of messages per session exceeded.');
+  },
+  'RCPT too many': async (peer) => {
+    await peer.answer('250 ok');
+    await peer.answer('452 4.1.0 Too many recipients for this connection. RL000003');
+  },
+  'RCPT 421': async (peer) => {
+    await peer.answer('250 ok');
+    await peer.answer('421 4.7.0 closing');
+  },
+};
+
+for (const [name, limit] of Object.entries(limits)) {
+  t.test(`what a server allows a connection is not what it allows a fresh one: ${name}`, async (t) => {
+    const { send, mx } = await startScripted(t, async (peer) => {
+      await peer.greet();
+      await peer.message();
+      await limit(peer);
+    });
+    const outcomes: string[] = [];
+    for (let count = 0; count < 4; count++) outcomes.push(resultOf(await send()).outcome);
+    t.same(
+      outcomes,
+      Array.from({ length: 4 }, () => 'delivered'),
+    );
+    t.equal(mx.peers.length, 4);
+  });
+
+  t.test(`a fresh connection that is limited too decides, and is not kept: ${name}`, async (t) => {
+    const { send, mx, transport } = await startScripted(t, async (peer, number) => {
+      await peer.greet();
+      if (number === 0) await peer.message();
+      await limit(peer);
+    });
+    t.equal(resultOf(await send()).outcome, 'delivered');
+    const { sessions } = await send();
+    t.match(sessions, [{ reused: false, results: [{ outcome: 'deferred' }] }]);
+    t.equal(sessions.length, 1);
+    t.equal(mx.peers.length, 2, 'one more connection');
+    t.equal(transport.pool.size, 0);
+  });
+}
