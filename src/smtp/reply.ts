@@ -86,9 +86,11 @@ export class ReplyParser {
     this.#lineBytes = 0;
     const match = /^([2-5]\d\d)([ -]|$)/.exec(line.toString('latin1', 0, 4));
     const code = Number(match?.[1]);
-    if (match === null || (this.#lines.length > 0 && code !== this.#code)) {
+    // RFC 5321 section 4.2.1 wants one code; where it is of one kind all the same, the last one counts.
+    if (match === null || (this.#lines.length > 0 && kindOf(code) !== kindOf(this.#code))) {
       const shown = cleanRemoteText(line, 80);
-      this.error = match === null ? `not an SMTP reply: ${shown}` : `the code changes within one reply: ${shown}`;
+      this.error =
+        match === null ? `not an SMTP reply: ${shown}` : `the kind of code changes within one reply: ${shown}`;
       return null;
     }
     this.#code = code;
@@ -139,3 +141,5 @@ function decode(bytes: Uint8Array, cut: boolean): string {
     return Buffer.from(bytes).toString('latin1');
   }
 }
+
+const kindOf = (code: number) => Math.floor(code / 100);

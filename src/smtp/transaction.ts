@@ -84,7 +84,9 @@ function refuseLocally(connection: Connection, request: TransactionRequest): Map
   }
   const noUtf8 = `${host} does not take internationalised addresses (SMTPUTF8).`;
   if (envelope.smtpUtf8 && !smtpUtf8) return refuse(all, '5.6.7', noUtf8);
-  if (content.eightBit && !eightBitMime) return refuse(all, '5.6.3', `${host} does not take 8-bit content (8BITMIME).`);
+  // RFC 6531 section 3.1: who takes SMTPUTF8 takes 8 bits as well.
+  if (content.eightBit && !eightBitMime && !smtpUtf8)
+    return refuse(all, '5.6.3', `${host} does not take 8-bit content (8BITMIME).`);
   // For the others it is a message like any: one such address among them must not cost them their mail.
   return smtpUtf8 ? new Map() : refuse(all.filter(needsUtf8), '5.6.7', noUtf8);
 }

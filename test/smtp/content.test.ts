@@ -194,6 +194,8 @@ t.test('MX-08: what the server offered decides how, and whether, it is asked', a
     'MAIL FROM:<a@sender.test> BODY=8BITMIME\r\n',
   );
   t.match((await offer(['SIZE 0'])).result, { outcome: 'delivered' });
+  // Who offers SMTPUTF8 takes 8 bits, said or not.
+  t.match((await offer(['SMTPUTF8'], { message: message('é\r\n') })).result, { outcome: 'delivered' });
 
   const refusals: [Awaited<ReturnType<typeof offer>>, string][] = [
     [await offer(['SIZE 10']), '5.3.4'],

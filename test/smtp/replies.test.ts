@@ -24,6 +24,7 @@ t.test('whole replies are read', async (t) => {
     ['250 \r\n', 250, null, ''],
     ['250-one\r\n250-two\r\n250 three\r\n', 250, null, 'one two three'],
     ['250-one\n250\n', 250, null, 'one'],
+    ['250-2.0.0 queued\r\n251 2.0.0 as 1\r\n', 251, '2.0.0', 'queued as 1'],
     ['550 5.1.1 no such user\r\n', 550, '5.1.1', 'no such user'],
     ['550-5.1.1 no such\r\n550 5.1.1 user\r\n', 550, '5.1.1', 'no such user'],
     ['550-5.1.1 no such\r\n550 5.1.10 user\r\n', 550, '5.1.1', 'no such 5.1.10 user'],
@@ -69,7 +70,7 @@ t.test('what is no reply ends the stream', async (t) => {
     '250\tok\r\n',
     ' 250 ok\r\n',
   ];
-  for (const wire of [...wires, '250-a\r\n251 b\r\n', '250-a\r\n550 b\r\n', '\0\0\0\n', '250-a\r\nnonsense\r\n']) {
+  for (const wire of [...wires, '250-a\r\n450 b\r\n', '250-a\r\n550 b\r\n', '\0\0\0\n', '250-a\r\nnonsense\r\n']) {
     const { replies, error } = parse(wire, '250 ok\r\n');
     t.same(replies, [], JSON.stringify(wire));
     t.type(error, 'string');
