@@ -252,7 +252,7 @@ class Attempt {
       limited = end.limited;
       if (reused && results.length === 0 && !end.alive) return false;
       // It had carried mail before: that says nothing about a fresh connection.
-      if (reused && results.length === 0 && limited && end.results.every(isOpenYet)) {
+      if (reused && results.length === 0 && limited && !end.begun && end.results.every(isOpenYet)) {
         this.#reports.remark(
           `the connection kept from before is left: ${end.results[0]?.reason ?? 'it puts mail off'}`,
         );

@@ -37,6 +37,8 @@ export interface TransactionEnd {
   alive: boolean;
   /** True when the server may only have had enough of this connection: MAIL or DATA was put off, or it took nobody more. */
   limited: boolean;
+  /** True when the content was begun. */
+  begun: boolean;
   /** True when `beforeDot` said no. */
   givenUp: boolean;
 }
@@ -63,7 +65,14 @@ export async function transact(connection: Connection, request: TransactionReque
   const refusals = refuseLocally(connection, request);
   const recipients = envelope.recipients.filter((recipient) => !refusals.has(recipient));
   if (recipients.length === 0)
-    return { results: [...refusals.values()], elsewhere: [], alive: true, limited: false, givenUp: false };
+    return {
+      results: [...refusals.values()],
+      elsewhere: [],
+      alive: true,
+      limited: false,
+      begun: false,
+      givenUp: false,
+    };
   connection.limit(deadlines.transaction);
   const end = await new Transaction(connection, { ...request, envelope: { ...envelope, recipients } }).run();
   return { ...end, results: [...end.results, ...refusals.values()] };
@@ -100,6 +109,7 @@ class Transaction {
   readonly #elsewhere = new Set<string>();
   #alive = false;
   #limited = false;
+  #begun = false;
   #givenUp = false;
 
   constructor(connection: Connection, request: TransactionRequest) {
@@ -116,7 +126,10 @@ class Transaction {
       return result;
     });
     const elsewhere = [...this.#elsewhere];
-    return { results, elsewhere, alive: this.#alive, limited: this.#limited, givenUp: this.#givenUp };
+    return {
+      ...{ results, elsewhere, alive: this.#alive, limited: this.#limited },
+      ...{ begun: this.#begun, givenUp: this.#givenUp },
+    };
   }
 
   /** The recipients that nothing was decided for. */
@@ -235,6 +248,7 @@ class Transaction {
   async #content(): Promise<void> {
     const { content, deadlines, beforeDot, afterDot } = this.#request;
     const [most, tail] = split(content.wire);
+    this.#begun = true;
     this.#connection.conversation?.note(`message of ${content.size} bytes`);
     if (most.length > 0) {
       const ms = deadlines.content + (content.size / minBytesPerSecond) * 1_000;

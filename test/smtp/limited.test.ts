@@ -49,3 +49,20 @@ for (const [name, limit] of Object.entries(limits)) {
     t.equal(transport.pool.size, 0);
   });
 }
+
+t.test('a message that was begun on a kept connection is not begun again on a fresh one', async (t) => {
+  const { send, mx } = await startScripted(t, async (peer, number) => {
+    await peer.greet();
+    await peer.message();
+    if (number > 0) return;
+    await peer.answer('250 ok');
+    await peer.answer('250 ok');
+    await peer.answer('452 4.5.3 too many recipients in this session');
+    await peer.answer('354 go on');
+  });
+  const to = ['a@example.test', 'b@example.test'];
+  t.equal(resultOf(await send()).outcome, 'delivered');
+  const { sessions } = await send({ to, beforeDot: () => false });
+  t.match(sessions, [{ reused: true, results: [{ outcome: 'deferred' }, { outcome: 'deferred' }] }]);
+  t.equal(mx.peers.length, 1);
+});
