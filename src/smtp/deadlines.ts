@@ -1,4 +1,4 @@
-/** How long each step of a session may take in all, in milliseconds. */
+/** How long each step of a session may take in all, in milliseconds, and how slow a link may be. */
 export interface Deadlines {
   connect: number;
   greeting: number;
@@ -9,12 +9,14 @@ export interface Deadlines {
   rcpt: number;
   /** The 354. */
   data: number;
-  /** Handing over the message, besides the time that `minBytesPerSecond` grants for its size. */
+  /** Handing over the message, besides the time that `minBytesPerSecond` grants for its size, here and in `transaction`. */
   content: number;
   /** The reply to the final dot. */
   dot: number;
   /** One transaction with all of its steps up to the final dot, whose answer has its own time. */
   transaction: number;
+  /** The slowest link on which a message of any size is still sent. */
+  minBytesPerSecond: number;
 }
 
 /** RFC 5321 section 4.5.3.2 asks for minutes at each step; only the dot, where a lost reply costs a second copy, has them. */
@@ -29,7 +31,5 @@ export const defaultDeadlines: Deadlines = {
   content: 180_000,
   dot: 600_000,
   transaction: 1_200_000,
+  minBytesPerSecond: 16_384,
 };
-
-/** The slowest link on which a message of any size is still sent. */
-export const minBytesPerSecond = 16_384;

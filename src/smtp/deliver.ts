@@ -1,6 +1,7 @@
 import { greet, type Refusal, refused, refusedBy } from './connect.ts';
 import { attemptEnded, type Connection } from './connection.ts';
 import { type Content, prepareContent } from './content.ts';
+import { assertEnvelope, type Envelope } from './envelope.ts';
 import { resolveDestination, resolveHost, type Unreachable } from './mx.ts';
 import { race, unreached } from './race.ts';
 import { type Delivery, type Failure, failed, type RecipientResult, type Session } from './result.ts';
@@ -9,7 +10,7 @@ import { endpointsOf, SessionReports, type Start } from './session-reports.ts';
 import type { TlsPolicyName } from './tls-names.ts';
 import type { DestinationTls, HostTls } from './tls-policies.ts';
 import { opportunistic, type TlsDemand } from './tls-policy.ts';
-import { assertEnvelope, type Envelope, transact } from './transaction.ts';
+import { transact } from './transaction.ts';
 import type { Transport } from './transport.ts';
 
 export type { Reply } from './reply.ts';
@@ -189,9 +190,11 @@ class Attempt {
     const start = this.#reports.start();
     const from = this.#sendingIps;
     const isOurs = ({ target }: Connection) => from.length === 0 || from.includes(target.localAddress ?? '');
+    // Whether a certificate is trusted was found out for the name that the server was asked for.
+    const isNamed = ({ target }: Connection) => !policy.needsTls || target.serverName === (policy.serverName ?? host);
     const connection = this.#transport.pool.take(
       host,
-      (kept) => isOurs(kept) && policy.mayUseConnection(kept) === null,
+      (kept) => isOurs(kept) && isNamed(kept) && policy.mayUseConnection(kept) === null,
     );
     if (connection === null) return false;
     start.conversation.note(`a connection to ${host} (${connection.remoteAddress}) was open from an earlier message`);
@@ -259,8 +262,10 @@ class Attempt {
         this.#leave(connection);
         return false;
       }
-      waiting = waiting.slice(maxRecipients);
-      results.push(...end.results.map((result) => this.#judged(result)));
+      const next = new Set(limited || connection.lost !== null ? [] : end.crowdedOut);
+      waiting = [...next, ...waiting.slice(maxRecipients)];
+      const decided = end.results.filter(({ recipient }) => !next.has(recipient));
+      results.push(...decided.map((result) => this.#judged(result)));
       elsewhere.push(...end.elsewhere);
       this.#stopped ||= end.givenUp;
     }

@@ -1,19 +1,12 @@
-import { isAscii } from '../mail/address.ts';
 import { classify, saysTooManyRecipients, slowDown } from './classify.ts';
 import { lostAt } from './connect.ts';
 import { type Connection, isLost, type Lost } from './connection.ts';
 import { type Content, finalDot } from './content.ts';
-import { type Deadlines, minBytesPerSecond } from './deadlines.ts';
+import type { Deadlines } from './deadlines.ts';
+import { type Envelope, needsUtf8 } from './envelope.ts';
+import { refuseLocally } from './local-refusal.ts';
 import type { ParsedReply, Reply } from './reply.ts';
 import { answered, type Failure, failed, type Phase, type RecipientResult } from './result.ts';
-
-export interface Envelope {
-  /** Empty for the null sender. */
-  from: string;
-  recipients: string[];
-  /** True when the sender's address or a header needs RFC 6531, whoever it is for; a recipient's own address may as well. */
-  smtpUtf8: boolean;
-}
 
 export interface TransactionRequest {
   envelope: Envelope;
@@ -33,6 +26,8 @@ export interface TransactionEnd {
    * short by 421 or a lost connection, or MAIL or DATA was put off.
    */
   elsewhere: string[];
+  /** Recipients refused as too many for this message, which was accepted for others: the next one may be for them. */
+  crowdedOut: string[];
   /** False when the connection ended, or said 421, before it answered anything: it was dead when the transaction began. */
   alive: boolean;
   /** True when the server may only have had enough of this connection: MAIL or DATA was put off, or it took nobody more. */
@@ -46,67 +41,37 @@ export interface TransactionEnd {
 /** The most that is written together with the final dot, once the server has all that comes before. */
 const tailBytes = 16_384;
 
-/** Throws for an address that would not stay within its own command. */
-export function assertEnvelope({ from, recipients, smtpUtf8 }: Envelope): void {
-  for (const address of [from, ...recipients]) {
-    if (/[\x00-\x20\x7f-\x9f<>]|\p{Surrogate}/u.test(address))
-      throw new Error('an address that no SMTP command can hold');
-  }
-  if (!smtpUtf8 && !isAscii(from)) throw new Error('an address that needs SMTPUTF8, without it');
-  if (recipients.length === 0 || recipients.includes('')) throw new Error('an envelope without a recipient');
-}
-
 /**
  * Sends one message on a connection that was greeted, to those that the server is able to take it for. Afterwards the
  * connection can take another message unless it is lost. Nothing that the server does is thrown.
  */
 export async function transact(connection: Connection, request: TransactionRequest): Promise<TransactionEnd> {
   const { envelope, deadlines } = request;
-  const refusals = refuseLocally(connection, request);
+  const refusals = refuseLocally(connection, request.envelope, request.content);
   const recipients = envelope.recipients.filter((recipient) => !refusals.has(recipient));
-  if (recipients.length === 0)
+  if (recipients.length === 0) {
     return {
       results: [...refusals.values()],
       elsewhere: [],
+      crowdedOut: [],
       alive: true,
       limited: false,
       begun: false,
       givenUp: false,
     };
-  connection.limit(deadlines.transaction);
+  }
+  connection.limit(deadlines.transaction + sendingTime(request));
   const end = await new Transaction(connection, { ...request, envelope: { ...envelope, recipients } }).run();
   return { ...end, results: [...end.results, ...refusals.values()] };
 }
-
-/** Those that the server is known not to be able to take this for. */
-function refuseLocally(connection: Connection, request: TransactionRequest): Map<string, RecipientResult> {
-  const { host } = connection.target;
-  const { content, envelope } = request;
-  const { size, smtpUtf8, eightBitMime } = connection.capabilities;
-  const refuse = (recipients: string[], enhanced: string, reason: string) => {
-    const failure: Failure = { phase: 'local', reply: null, enhanced, reason, class: 'content', permanent: true };
-    return new Map(recipients.map((recipient) => [recipient, failed(recipient, failure)]));
-  };
-  const all = envelope.recipients;
-  if (size !== null && content.size > size) {
-    return refuse(all, '5.3.4', `${host} takes messages of at most ${size} bytes; this one has ${content.size}.`);
-  }
-  const noUtf8 = `${host} does not take internationalised addresses (SMTPUTF8).`;
-  if (envelope.smtpUtf8 && !smtpUtf8) return refuse(all, '5.6.7', noUtf8);
-  // RFC 6531 section 3.1: who takes SMTPUTF8 takes 8 bits as well.
-  if (content.eightBit && !eightBitMime && !smtpUtf8)
-    return refuse(all, '5.6.3', `${host} does not take 8-bit content (8BITMIME).`);
-  // For the others it is a message like any: one such address among them must not cost them their mail.
-  return smtpUtf8 ? new Map() : refuse(all.filter(needsUtf8), '5.6.7', noUtf8);
-}
-
-const needsUtf8 = (recipient: string) => !isAscii(recipient);
 
 class Transaction {
   readonly #connection: Connection;
   readonly #request: TransactionRequest;
   readonly #results = new Map<string, RecipientResult>();
   readonly #elsewhere = new Set<string>();
+  readonly #crowdedOut: string[] = [];
+  #accepted = false;
   #alive = false;
   #limited = false;
   #begun = false;
@@ -127,8 +92,8 @@ class Transaction {
     });
     const elsewhere = [...this.#elsewhere];
     return {
-      ...{ results, elsewhere, alive: this.#alive, limited: this.#limited },
-      ...{ begun: this.#begun, givenUp: this.#givenUp },
+      ...{ results, elsewhere, crowdedOut: this.#accepted ? this.#crowdedOut : [] },
+      ...{ alive: this.#alive, limited: this.#limited, begun: this.#begun, givenUp: this.#givenUp },
     };
   }
 
@@ -213,6 +178,7 @@ class Transaction {
     }
     if (isRefusal(answer.reply)) {
       this.#limited ||= this.#isFull(recipient, answer.reply);
+      if (this.#isOneTooMany(recipient, answer.reply)) this.#crowdedOut.push(recipient);
       this.#results.set(recipient, this.#refused(recipient, 'rcpt', answer.reply));
     }
     return true;
@@ -224,6 +190,15 @@ class Transaction {
     return (
       reply.code < 500 && saysTooManyRecipients('rcpt', reply) && (first || /connection|session/i.test(reply.text))
     );
+  }
+
+  /**
+   * RFC 5321 section 4.5.3.1.10: a 552 after accepted recipients means "too many of them" and is temporary. So is what
+   * says it plainly, whatever its code: that another one was accepted before speaks against nobody.
+   */
+  #isOneTooMany(recipient: string, reply: Reply): boolean {
+    const isAboutNumber = (reply.code === 552 && reply.enhanced === null) || saysTooManyRecipients('rcpt', reply);
+    return isAboutNumber && this.#open[0] !== recipient;
   }
 
   /** Reads what a refused MAIL left in the pipeline. */
@@ -251,8 +226,7 @@ class Transaction {
     this.#begun = true;
     this.#connection.conversation?.note(`message of ${content.size} bytes`);
     if (most.length > 0) {
-      const ms = deadlines.content + (content.size / minBytesPerSecond) * 1_000;
-      const broken = await this.#connection.write(most, ms);
+      const broken = await this.#connection.write(most, deadlines.content + sendingTime(this.#request));
       if (broken !== null && !this.#connection.pending) return this.#lose('data', broken);
     }
     const concerned = this.#open;
@@ -288,6 +262,7 @@ class Transaction {
   }
 
   #accept(reply: Reply): void {
+    this.#accepted = true;
     this.#connection.needsReset = false;
     const reason = answered(this.#connection.target.host, reply, 'dot');
     const { enhanced } = reply;
@@ -334,10 +309,7 @@ class Transaction {
   #refused(recipient: string, phase: Phase, reply: Reply, recipients = 1): RecipientResult {
     const reason = answered(this.#connection.target.host, reply, phase);
     const kind = classify(phase, reply, recipients);
-    // RFC 5321 section 4.5.3.1.10: a 552 after accepted recipients means "too many of them" and is temporary. So is what
-    // says it plainly, whatever its code: that another one was accepted before speaks against nobody.
-    const isAboutNumber = (reply.code === 552 && reply.enhanced === null) || saysTooManyRecipients(phase, reply);
-    const tooMany = phase === 'rcpt' && isAboutNumber && this.#open[0] !== recipient;
+    const tooMany = phase === 'rcpt' && this.#isOneTooMany(recipient, reply);
     const permanent = reply.code >= 500 && !tooMany;
     return failed(recipient, {
       phase,
@@ -371,6 +343,10 @@ function split(wire: Buffer[]): [most: Buffer[], tail: Buffer[]] {
   }
   return [most, tail];
 }
+
+/** How long the slowest link may take to carry it, in milliseconds. */
+const sendingTime = ({ content, deadlines }: TransactionRequest) =>
+  (content.size / deadlines.minBytesPerSecond) * 1_000;
 
 const isSuccess = (reply: Reply) => reply.code >= 200 && reply.code < 300;
 const isRefusal = (reply: Reply) => reply.code >= 400;

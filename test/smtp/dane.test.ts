@@ -28,10 +28,14 @@ interface Options {
   records?: TlsaRecord[];
   zone?: (tlsaName: string) => Record<string, ZoneEntry>;
   sts?: boolean;
+  trusted?: boolean;
 }
 
-/** A signed zone whose MX host has these records; the authority that issues its certificate is trusted by nobody. */
-async function start(t: Parameters<typeof startScene>[0], { credentials = own, records = [], zone, sts }: Options) {
+/** A signed zone whose MX host has these records; the authority that issues its certificate is trusted by nobody unless asked for. */
+async function start(
+  t: Parameters<typeof startScene>[0],
+  { credentials = own, records = [], zone, sts, trusted = false }: Options,
+) {
   const sink = await startSink(credentials ? { credentials } : {});
   t.teardown(() => sink.close());
   const name = `_${sink.port}._tcp.mx.example.test`;
@@ -55,7 +59,7 @@ async function start(t: Parameters<typeof startScene>[0], { credentials = own, r
     dane: new DanePolicies(resolver, sink.port),
     sts: sts ? { find: async () => ({ policy, problem: null }) } : null,
   });
-  const scene = await startScene(t, sink.port, {}, { tlsPolicies });
+  const scene = await startScene(t, sink.port, {}, { tlsPolicies, ...(trusted ? { ca: authority.cert } : {}) });
   return { sink, name, signed, tlsPolicies, ...scene };
 }
 
@@ -169,6 +173,30 @@ t.test('records stand where an alias leads, and only a signed alias counts', asy
   });
   t.match((await original.send()).sessions, daneHeld, 'at its beginning, where only that is signed');
 });
+
+t.test(
+  'a connection that was asked for a certificate of one name is not used for mail that needs another',
+  async (t) => {
+    const credentials = authority.issue(['real.example.test']);
+    const { send, sink, zone, transport } = await start(t, {
+      credentials,
+      trusted: true,
+      zone: (name) => ({
+        'mx.example.test': { CNAME: 'real.example.test' },
+        'real.example.test': { A: ['127.0.0.1'] },
+        [name.replace('mx.', 'real.')]: { TLSA: [tlsa(2, 0, 1, authority.x509)] },
+        'unsigned.test': { MX: [[10, 'mx.example.test']], secure: false },
+      }),
+    });
+    zone.set('unsigned.test', { MX: [[10, 'mx.example.test']] });
+    t.match((await send()).sessions, daneHeld);
+    t.equal(transport.pool.size, 1);
+    const { sessions } = await send({ destination: 'unsigned.test', to: ['b@unsigned.test'], tls: verified });
+    t.match(sessions, [{ reused: false, verification: 'verified', results: [{ reason: /not for its name/ }] }]);
+    t.match((await send()).sessions, [{ reused: true, verification: 'dane' }]);
+    t.equal(sink.messages.length, 2);
+  },
+);
 
 t.test('DANE is enough for verified, and MTA-STS has no say in it', async (t) => {
   const { send } = await start(t, { records: [tlsa(3, 1, 1, own.x509)], sts: true });

@@ -144,3 +144,21 @@ t.test('MX-10: a transaction that was slow up to the dot leaves its reply all th
   );
   t.match(resultOf(await send()), { outcome: 'delivered', phase: 'dot' });
 });
+
+t.test('a large message has the time that a slow link takes, beyond the limit of its transaction', async (t) => {
+  const { send } = await startScripted(
+    t,
+    async (peer) => {
+      await plain(peer);
+      for (const reply of ['250 ok', '250 ok', '354 go']) await peer.answer(reply);
+      peer.socket.pause();
+      await new Promise((resolve) => setTimeout(resolve, 2_500));
+      peer.socket.resume();
+      await peer.until('\r\n.\r\n');
+      peer.send('250 taken\r\n');
+    },
+    { deadlines: { transaction: 1_500, minBytesPerSecond: 700_000 } },
+  );
+  const big = message('x'.repeat(70).concat('\r\n').repeat(200_000));
+  t.match(resultOf(await send({ message: big })), { outcome: 'delivered', phase: 'dot' });
+});

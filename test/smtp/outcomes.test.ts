@@ -200,7 +200,7 @@ t.test('MX-04: each phase and code has its outcome', async (t) => {
 });
 
 t.test('MX-05: every recipient has its own outcome', async (t) => {
-  const replies = ['250 ok', '450 4.2.1 later', '550 5.1.1 no such user', '251 will forward', '452 4.5.3 too many'];
+  const replies = ['250 ok', '450 4.2.1 later', '550 5.1.1 no such user', '251 will forward', '452 4.3.1 no room'];
   const to = replies.map((_, at) => `r${at}@example.test`);
   for (const greet of [plain, pipelining]) {
     const { send, mx } = await startScripted(t, async (peer) => {
@@ -214,7 +214,7 @@ t.test('MX-05: every recipient has its own outcome', async (t) => {
       { recipient: to[1], outcome: 'deferred', phase: 'rcpt', enhanced: '4.2.1' },
       { recipient: to[2], outcome: 'bounced', phase: 'rcpt', class: 'bad_mailbox' },
       { recipient: to[3], outcome: 'delivered', phase: 'dot' },
-      { recipient: to[4], outcome: 'deferred', phase: 'rcpt', class: 'rate' },
+      { recipient: to[4], outcome: 'deferred', phase: 'rcpt', enhanced: '4.3.1' },
     ]);
     t.equal(mx.peers.length, 1);
   }
@@ -236,13 +236,13 @@ t.test('one refusal of a message for several says of none that it does not exist
 
 t.test('a refusal of recipients behind accepted ones that is about their number is no verdict on them', async (t) => {
   const [first, later] = ['r0@example.test', 'r1@example.test'];
-  const tooMany: Partial<RecipientResult> = { outcome: 'deferred', class: 'rate' };
-  const table: [reply: string, expected: Partial<RecipientResult>][] = [
-    ['552 too many', tooMany],
-    ['552 5.5.3 Too many recipients', tooMany],
-    ['550 5.5.3 Too many recipients', tooMany],
-    ['554 5.5.3 x', tooMany],
-    ['550 Requested mail action not taken: too much recipient', tooMany],
+  const table: [reply: string, expected: Partial<RecipientResult> | null][] = [
+    ['452 4.5.3 too many recipients', null],
+    ['552 too many', null],
+    ['552 5.5.3 Too many recipients', null],
+    ['550 5.5.3 Too many recipients', null],
+    ['554 5.5.3 x', null],
+    ['550 Requested mail action not taken: too much recipient', null],
     ['552 5.2.2 Mailbox full', { outcome: 'bounced', class: 'mailbox_full' }],
     ['550 5.1.1 no such user', { outcome: 'bounced', class: 'bad_mailbox' }],
     // One mailbox gets too much, which is for good where the server says so.
@@ -250,14 +250,35 @@ t.test('a refusal of recipients behind accepted ones that is about their number 
   ];
   for (const [reply, expected] of table) {
     for (const greet of [plain, pipelining]) {
-      const { send } = await startScripted(t, async (peer) => {
+      const { send, mx } = await startScripted(t, async (peer) => {
         await greet(peer);
         await peer.message({ rcpt: ['250 ok', reply] });
+        if (expected === null) await peer.message();
       });
       const delivery = await send({ to: [first, later] });
       t.match(resultOf(delivery, first), { outcome: 'delivered' }, reply);
-      t.match(resultOf(delivery, later), { ...expected, phase: 'rcpt' }, reply);
+      t.match(resultOf(delivery, later), expected ?? { outcome: 'delivered', phase: 'dot' }, reply);
+      t.equal(delivery.sessions.flatMap(({ results }) => results).length, 2);
+      t.equal(mx.peers.length, 1);
     }
+  }
+  const tooMany = { outcome: 'deferred', class: 'rate', phase: 'rcpt' };
+  for (const [name, dot, next] of [
+    ['the next message takes none of them either', '250 ok', '452 4.5.3 too many recipients'],
+    ['they are too many for the connection', '250 ok', null],
+    ['the message is refused', '554 5.7.1 no', null],
+  ] as const) {
+    const { send, mx, transport } = await startScripted(t, async (peer) => {
+      await plain(peer);
+      const reply = `452 4.5.3 too many recipients${name.endsWith('connection') ? ' per session' : ''}`;
+      await peer.message({ rcpt: ['250 ok', reply], dot });
+      if (next !== null) for (const answer of ['250 ok', next]) await peer.answer(answer);
+    });
+    const delivery = await send({ to: [first, later] });
+    t.match(resultOf(delivery, first), { outcome: dot.startsWith('250') ? 'delivered' : 'bounced' }, name);
+    t.match(resultOf(delivery, later), tooMany, name);
+    t.equal(mx.peers.length, 1);
+    t.equal(transport.pool.size, dot.startsWith('250') ? 0 : 1, name);
   }
   // Nobody was accepted before: it cannot be about their number.
   const { send } = await startScripted(t, async (peer) => {

@@ -30,6 +30,31 @@ t.test('more than a hundred recipients are several transactions on one connectio
   t.equal(delivery.sessions[0]?.results.filter((result) => result.outcome === 'delivered').length, 249);
 });
 
+t.test('those that a message has no room for are sent the next one at once', async (t) => {
+  let taken = 0;
+  const sink = await startSink({
+    onRecipient: () => (++taken > 4 ? '452 4.5.3 Error: too many recipients' : null),
+    onMessage: () => {
+      taken = 0;
+      return null;
+    },
+  });
+  t.teardown(() => sink.close());
+  const { send } = await startScene(t, sink.port);
+  const to = Array.from({ length: 10 }, (_, at) => `r${at}@example.test`);
+  const { sessions } = await send({ to });
+  t.same(
+    sink.messages.map((each) => each.to),
+    [to.slice(0, 4), to.slice(4, 8), to.slice(8)],
+  );
+  t.equal(sink.connections, 1);
+  t.equal(sessions.length, 1);
+  t.same(
+    sessions[0]?.results.map(({ recipient, outcome }) => `${recipient} ${outcome}`).toSorted(),
+    to.map((each) => `${each} delivered`),
+  );
+});
+
 t.test('a lost lease stops the transactions that would follow', async (t) => {
   const sink = await startSink();
   t.teardown(() => sink.close());

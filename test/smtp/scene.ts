@@ -18,8 +18,11 @@ const steps = [
   'transaction',
 ] as const;
 
-const deadlinesOf = (ms: number) =>
-  Object.fromEntries(steps.map((step) => [step, ms])) as Record<(typeof steps)[number], number>;
+const deadlinesOf = (ms: number) => ({
+  ...(Object.fromEntries(steps.map((step) => [step, ms])) as Record<(typeof steps)[number], number>),
+  // A megabyte a millisecond: how long a message is gives it no more time.
+  minBytesPerSecond: 1e9,
+});
 
 /** Where a test is about a deadline it has one of its own, for that step alone: any other would end where the machine stands still. */
 const patient = deadlinesOf(20_000);

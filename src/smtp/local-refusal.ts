@@ -1,0 +1,29 @@
+import type { Connection } from './connection.ts';
+import type { Content } from './content.ts';
+import { type Envelope, needsUtf8 } from './envelope.ts';
+import { type Failure, failed, type RecipientResult } from './result.ts';
+
+/** Those that the server is known, by what it said to EHLO, not to be able to take this message for. */
+export function refuseLocally(
+  connection: Connection,
+  envelope: Envelope,
+  content: Content,
+): Map<string, RecipientResult> {
+  const { host } = connection.target;
+  const { size, smtpUtf8, eightBitMime } = connection.capabilities;
+  const refuse = (recipients: string[], enhanced: string, reason: string) => {
+    const failure: Failure = { phase: 'local', reply: null, enhanced, reason, class: 'content', permanent: true };
+    return new Map(recipients.map((recipient) => [recipient, failed(recipient, failure)]));
+  };
+  const all = envelope.recipients;
+  if (size !== null && content.size > size) {
+    return refuse(all, '5.3.4', `${host} takes messages of at most ${size} bytes; this one has ${content.size}.`);
+  }
+  const noUtf8 = `${host} does not take internationalised addresses (SMTPUTF8).`;
+  if (envelope.smtpUtf8 && !smtpUtf8) return refuse(all, '5.6.7', noUtf8);
+  // RFC 6531 section 3.1: who takes SMTPUTF8 takes 8 bits as well.
+  if (content.eightBit && !eightBitMime && !smtpUtf8)
+    return refuse(all, '5.6.3', `${host} does not take 8-bit content (8BITMIME).`);
+  // For the others it is a message like any: one such address among them must not cost them their mail.
+  return smtpUtf8 ? new Map() : refuse(all.filter(needsUtf8), '5.6.7', noUtf8);
+}
