@@ -20,8 +20,8 @@ const order: RegExp[] = [
   /^db\//,
   /^smtp\//,
   /^mail\//,
-  /^(rounds|batch-writer|batcher|by-weight|data-dir|account-turns|endpoint|free-now|give-way|sending-pools|siblings|stops|turns)\.ts$/,
-  /^(errors|start-error|log|ids|clock|ip|seal|password|certificate|timestamp|metrics|rate-limit)\.ts$|^generated\//,
+  /^(rounds|batch-writer|batcher|by-weight|data-dir|account-turns|endpoint|free-now|give-way|sending-pools|memory-room|siblings|stops|turns)\.ts$/,
+  /^(errors|start-error|log|ids|clock|ip|seal|password|certificate|timestamp|tally|metrics|rate-limit)\.ts$|^generated\//,
   /^dashboard\//,
   /^client\//,
 ];

@@ -1,5 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { OutgoingEmail, Unread } from '../core/outgoing.ts';
+import { Tally } from '../tally.ts';
 import type { Started } from './slots.ts';
 
 /** Bytes that are read together, but for an email that is larger by itself. */
@@ -43,7 +44,7 @@ export class LargeEmails<Ready extends WithSlot> {
   /** By the email's id, the first to come first. */
   readonly #waiting = new Map<string, Large<Ready>>();
   /** In bytes, by who has them. */
-  readonly #taken = new Map<string, number>();
+  readonly #taken = new Tally<string>();
   #reading = false;
   #backAt = 0;
 
@@ -96,7 +97,7 @@ export class LargeEmails<Ready extends WithSlot> {
   }
 
   #letGo(large: Large<Ready>): void {
-    for (const { name } of this.#holdersOf(large)) this.#count(name, -weightOf(large));
+    for (const { name } of this.#holdersOf(large)) this.#taken.add(name, -weightOf(large));
     if (!this.#reading) void this.#readAll();
   }
 
@@ -121,7 +122,7 @@ export class LargeEmails<Ready extends WithSlot> {
       left -= Math.min(bytes, heaviestRead / 2);
       filesOfSome.add(filesKey);
       some.push(large);
-      for (const { name } of holders) this.#count(name, weightOf(large));
+      for (const { name } of holders) this.#taken.add(name, weightOf(large));
     }
     for (const { id } of some) this.#waiting.delete(id);
     return some;
@@ -139,13 +140,7 @@ export class LargeEmails<Ready extends WithSlot> {
 
   /** One that is larger than all of it has it alone. */
   #fits(name: string, bytes: number, most: number): boolean {
-    const taken = this.#taken.get(name) ?? 0;
+    const taken = this.#taken.of(name);
     return taken === 0 || taken + bytes <= most;
-  }
-
-  #count(name: string, bytes: number): void {
-    const taken = (this.#taken.get(name) ?? 0) + bytes;
-    if (taken === 0) this.#taken.delete(name);
-    else this.#taken.set(name, taken);
   }
 }

@@ -1,4 +1,5 @@
 import type { Claim } from '../core/recipients.ts';
+import { Tally } from '../tally.ts';
 import type { Site } from './providers.ts';
 
 /** Of the destinations of one site, as many are told apart. */
@@ -16,7 +17,7 @@ export class Lines {
   readonly #lines = new Map<string, Line>();
   readonly #expected = new Map<string, Set<Claim[]>>();
   /** How many wait for each destination. */
-  readonly #counts = new Map<string, number>();
+  readonly #counts = new Tally<string>();
   /** Destinations whose claims came into a line while there was one: what is one site is supplied as one. */
   readonly #members = new Map<string, Set<string>>();
   /** Lines that were not short when that was last asked. */
@@ -26,7 +27,7 @@ export class Lines {
   expect(destination: string, claims: Claim[]): void {
     const expected = this.#expected.get(destination) ?? new Set();
     this.#expected.set(destination, expected.add(claims));
-    this.#count(destination, claims.length);
+    this.#counts.add(destination, claims.length);
   }
 
   /** Puts claims that were expected into their line; false when they are not any more. */
@@ -43,7 +44,7 @@ export class Lines {
 
   /** The destinations that need nothing more for now: something of theirs waits here, in a line that is not short. */
   supplied(isShort: (line: Line) => boolean): string[] {
-    const supplied = new Set(this.#counts.keys());
+    const supplied = new Set(this.#counts.kinds());
     this.#supplied.clear();
     for (const [name, line] of this.#lines) {
       if (isShort(line)) {
@@ -124,16 +125,10 @@ export class Lines {
   }
 
   #left(line: Line, claims: Claim[]): void {
-    for (const { destination } of claims) this.#count(destination, -1);
+    for (const { destination } of claims) this.#counts.add(destination, -1);
     if (line.claims.length > 0) return;
     this.#lines.delete(line.site.name);
     this.#members.delete(line.site.name);
     clearTimeout(line.timer);
-  }
-
-  #count(destination: string, change: number): void {
-    const count = (this.#counts.get(destination) ?? 0) + change;
-    if (count > 0) this.#counts.set(destination, count);
-    else this.#counts.delete(destination);
   }
 }

@@ -1,16 +1,12 @@
 import type { IncomingMessage } from 'node:http';
+import { MemoryRoom } from '../memory-room.ts';
 
-/** What all large bodies under way together may hold in memory, in bytes. */
-const mostInFlight = 256 * 1024 * 1024;
-/** No account can keep the others out, however slowly it sends. */
-const mostOfAccount = mostInFlight / 2;
 /** Bodies of so many bytes find room whatever the large ones take: a login, a single email. They hold little more than their connection does. */
 const mostOfSmall = 64 * 1024;
 
 /** The memory for bodies that are being read and answered, shared by all connections of a process. */
 export class BodyRoom {
-  #taken = 0;
-  readonly #takenBy = new Map<string | null, number>();
+  readonly #memory = new MemoryRoom();
   readonly #held = new WeakMap<IncomingMessage, { accountId: string | null; bytes: number }>();
 
   /**
@@ -22,22 +18,14 @@ export class BodyRoom {
    */
   hold(req: IncomingMessage, accountId: string | null, size: number): boolean {
     if (size <= mostOfSmall) return true;
-    this.#take(accountId, size - (this.#held.get(req)?.bytes ?? 0));
+    this.#memory.take(accountId, size - (this.#held.get(req)?.bytes ?? 0));
     this.#held.set(req, { accountId, bytes: size });
-    const own = accountId === null ? 0 : (this.#takenBy.get(accountId) ?? 0);
-    return this.#taken <= mostInFlight && own <= mostOfAccount;
+    return this.#memory.isEnoughFor(accountId);
   }
 
   release(req: IncomingMessage): void {
     const held = this.#held.get(req);
-    if (held) this.#take(held.accountId, -held.bytes);
+    if (held) this.#memory.take(held.accountId, -held.bytes);
     this.#held.delete(req);
-  }
-
-  #take(accountId: string | null, bytes: number): void {
-    this.#taken += bytes;
-    const own = (this.#takenBy.get(accountId) ?? 0) + bytes;
-    if (own > 0) this.#takenBy.set(accountId, own);
-    else this.#takenBy.delete(accountId);
   }
 }

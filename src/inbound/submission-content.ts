@@ -1,19 +1,14 @@
 import type { SMTPServerDataStream } from 'smtp-server';
 import { LineEnds } from '../mail/line-ends.ts';
+import { MemoryRoom } from '../memory-room.ts';
 import { badContent, notNow, Refusal, tooLarge } from './refusal.ts';
 
 /** 20 MB of attachments as base64, both bodies, and what MIME adds to them. */
 export const largestMessage = 40 * 1024 * 1024;
 
-/** What all messages under way together may hold in memory, in bytes; each is there decoded as well. */
-const mostInFlight = 256 * 1024 * 1024;
-/** No account can keep the others out, however slowly it sends. */
-const mostOfAccount = mostInFlight / 2;
-
-/** The memory for messages that are being received and accepted, shared by all connections of a node. */
+/** The memory for messages that are being received and accepted, shared by all connections of a node; each is there decoded as well. */
 export class ContentRoom {
-  #taken = 0;
-  readonly #takenBy = new Map<string, number>();
+  readonly #memory = new MemoryRoom();
 
   /**
    * Reads the content of one DATA to its end, also when it is going to be refused, as the client reads no reply before.
@@ -31,32 +26,24 @@ export class ContentRoom {
       for await (const chunk of whole(stream)) {
         if (refusal) continue;
         size += chunk.length;
-        this.#take(accountId, chunk.length);
+        this.#memory.take(accountId, chunk.length);
         lineEnds.feed(chunk);
         refusal = this.#refusal(accountId, size, lineEnds.defect);
         if (refusal) {
-          this.#take(accountId, -size);
+          this.#memory.take(accountId, -size);
           [chunks, size] = [[], 0];
         } else chunks.push(chunk);
       }
       if (refusal) throw refusal;
       return await use(Buffer.concat(chunks));
     } finally {
-      this.#take(accountId, -size);
+      this.#memory.take(accountId, -size);
     }
-  }
-
-  #take(accountId: string, octets: number): void {
-    this.#taken += octets;
-    const own = (this.#takenBy.get(accountId) ?? 0) + octets;
-    if (own > 0) this.#takenBy.set(accountId, own);
-    else this.#takenBy.delete(accountId);
   }
 
   #refusal(accountId: string, size: number, defect: string | null): Refusal | null {
     if (size > largestMessage) return tooLarge(`the message may have ${largestMessage} octets at the most`);
-    if (this.#taken > mostInFlight || (this.#takenBy.get(accountId) ?? 0) > mostOfAccount)
-      return notNow('too many large messages are under way, try again');
+    if (!this.#memory.isEnoughFor(accountId)) return notNow('too many large messages are under way, try again');
     return defect ? badContent(`the message holds ${defect}`) : null;
   }
 }

@@ -8,11 +8,12 @@ import type { Logger } from '../log.ts';
 import type { Metrics } from '../metrics.ts';
 import type { Queue } from '../queue.ts';
 import type { Keyring } from '../seal.ts';
+import { Tally } from '../tally.ts';
 import { decide, defaultSchedule, undone, withoutEndpoint } from './outcome.ts';
 import { type Poster, post } from './post.ts';
 import { createRecorder, type Recorder } from './record.ts';
 import { signatureHeaders } from './sign.ts';
-import { add, defaultLimits, type Limits, Slots } from './slots.ts';
+import { defaultLimits, type Limits, Slots } from './slots.ts';
 
 /** What calls need, the same for all of them. */
 export interface CallTools {
@@ -49,7 +50,7 @@ export class WebhookDispatcher {
   readonly #slots: Slots;
   readonly #waiting = new Map<string, calls.Claim[]>();
   readonly #held = new Set<calls.Claim>();
-  readonly #heldOf = new Map<string, number>();
+  readonly #heldOf = new Tally<string>();
   /** Endpoints whose jobs were left in the queue, as calls to them waited here. */
   readonly #leftOut = new Set<string>();
   readonly #inDoubt: ClaimsInDoubt;
@@ -161,7 +162,7 @@ export class WebhookDispatcher {
   async #take(limit: number): Promise<number> {
     const { nodeId } = this.#tools.lease;
     for (const webhookId of this.#waiting.keys()) this.#leftOut.add(webhookId);
-    const holdingMost = [...this.#heldOf].filter(([, held]) => held >= this.#left).map(([accountId]) => accountId);
+    const holdingMost = this.#heldOf.having(this.#left);
     const claiming = this.#db.transaction(async (tx) => {
       const without = [...this.#waiting.keys(), ...(await calls.endpointsOf(tx, holdingMost))];
       const jobs = await this.#queue.webhooks.take(tx, limit, without);
@@ -171,7 +172,7 @@ export class WebhookDispatcher {
     const { taken, claims } = await this.#inDoubt.watch(claiming);
     for (const claim of claims) {
       this.#held.add(claim);
-      add(this.#heldOf, claim.accountId, 1);
+      this.#heldOf.add(claim.accountId, 1);
       const line = this.#waiting.get(claim.webhookId);
       if (line) line.push(claim);
       else this.#waiting.set(claim.webhookId, [claim]);
@@ -247,7 +248,7 @@ export class WebhookDispatcher {
   }
 
   #letGo(claim: calls.Claim): void {
-    if (this.#held.delete(claim)) add(this.#heldOf, claim.accountId, -1);
+    if (this.#held.delete(claim)) this.#heldOf.add(claim.accountId, -1);
   }
 
   /** No call to this endpoint waits here any more: more of them may be in the queue. */

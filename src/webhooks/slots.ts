@@ -1,4 +1,5 @@
 import { callsAtOnce } from '../core/webhook-lines.ts';
+import { Tally } from '../tally.ts';
 
 /** How much a node calls at once. */
 export interface Limits {
@@ -38,12 +39,12 @@ interface Caller {
 export class Slots {
   readonly #limits: Limits;
   readonly #onAged: () => void;
-  readonly #ofEndpoint = new Map<string, number>();
+  readonly #ofEndpoint = new Tally<string>();
   /** Those that have just begun. */
   readonly #young = new Map<Caller, NodeJS.Timeout>();
   #open = 0;
   #openToFailing = 0;
-  readonly #failingOfAccount = new Map<string, number>();
+  readonly #failingOfAccount = new Tally<string>();
 
   /** @param onAged called when a call has gone on for so long that another one may begin */
   constructor(limits: Limits, onAged: () => void) {
@@ -60,13 +61,13 @@ export class Slots {
   hasRoomFor({ webhookId, accountId, failing }: Caller): boolean {
     return (
       this.free &&
-      (this.#ofEndpoint.get(webhookId) ?? 0) < this.#limits.perEndpoint &&
-      (!failing || (this.#failingOfAccount.get(accountId) ?? 0) < this.#limits.openToFailing - this.#openToFailing)
+      this.#ofEndpoint.of(webhookId) < this.#limits.perEndpoint &&
+      (!failing || this.#failingOfAccount.of(accountId) < this.#limits.openToFailing - this.#openToFailing)
     );
   }
 
   take(caller: Caller): void {
-    add(this.#ofEndpoint, caller.webhookId, 1);
+    this.#ofEndpoint.add(caller.webhookId, 1);
     this.#open += 1;
     if (caller.failing) this.#countFailing(caller, 1);
     const age = () => {
@@ -78,21 +79,15 @@ export class Slots {
 
   /** @param caller the very one that was taken for */
   give(caller: Caller): void {
-    add(this.#ofEndpoint, caller.webhookId, -1);
+    this.#ofEndpoint.add(caller.webhookId, -1);
     this.#open -= 1;
     if (caller.failing) this.#countFailing(caller, -1);
     clearTimeout(this.#young.get(caller));
     this.#young.delete(caller);
   }
+
   #countFailing({ accountId }: Caller, count: number): void {
     this.#openToFailing += count;
-    add(this.#failingOfAccount, accountId, count);
+    this.#failingOfAccount.add(accountId, count);
   }
-}
-
-/** Of what comes to nothing nothing is kept. */
-export function add(counts: Map<string, number>, key: string, count: number): void {
-  const sum = (counts.get(key) ?? 0) + count;
-  if (sum === 0) counts.delete(key);
-  else counts.set(key, sum);
 }
