@@ -42,7 +42,7 @@ import { Rounds } from './rounds.ts';
 import type { Keyring } from './seal.ts';
 import { type Siblings, shareBuckets, shareWork } from './siblings.ts';
 import { createTransport } from './smtp/deliver.ts';
-import { createResolver } from './smtp/resolver.ts';
+import { createResolver, resolveWith } from './smtp/resolver.ts';
 import type { TlsPolicies } from './smtp/tls-policies.ts';
 import { TlsResults } from './smtp/tls-results.ts';
 import type { Stops } from './stops.ts';
@@ -127,7 +127,7 @@ async function bringUp(config: Config, foundation: Foundation, stops: Stops): Pr
   const returnPath = { key: tokenKeys.returnPath, host: config.mailHostname };
   const internet = await findInternet(config, db, log, returnPath, stops);
   const surroundings: Surroundings = {
-    resolve: async (name, type) => (await internet.resolver.resolve(name, type)) as unknown[],
+    resolve: resolveWith(internet.resolver),
     mailHostname: config.mailHostname,
     sendingIps: internet.knownIps,
     keyring,

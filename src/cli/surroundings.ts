@@ -4,6 +4,7 @@ import type { Surroundings } from '../core/record-checks.ts';
 import { keyRefusals } from '../database.ts';
 import { findInternet, type Internet } from '../internet.ts';
 import { silentLog } from '../log.ts';
+import { resolveWith } from '../smtp/resolver.ts';
 import { StartError } from '../start-error.ts';
 import { type Stops, stopAll } from '../stops.ts';
 import type { Opened } from './database.ts';
@@ -36,7 +37,7 @@ export async function lookedUpBeside<T>(
     const returnPath = { key: randomBytes(32), host: config.mailHostname };
     const internet = await findInternet(asking, db, silentLog, returnPath, stops);
     const surroundings = {
-      resolve: async (name: string, type: string) => (await internet.resolver.resolve(name, type)) as unknown[],
+      resolve: resolveWith(internet.resolver),
       mailHostname: config.mailHostname,
       sendingIps: internet.knownIps,
       keyring,

@@ -1,4 +1,3 @@
-import { spf } from 'mailauth/lib/spf/index.js';
 import type { Database } from '../db/client.ts';
 import { lookUp as lookUpBlocklist, reversed } from '../smtp/blocklists.ts';
 import { cleanRemoteText } from '../smtp/reply.ts';
@@ -7,6 +6,7 @@ import { findDmarc } from './dmarc.ts';
 import * as domains from './domains.ts';
 import { about, type Finding } from './finding.ts';
 import { check as checkDomain, type Surroundings } from './record-checks.ts';
+import { askSpf } from './spf.ts';
 
 const spfTimeoutMs = 8_000;
 const mostDomains = 20;
@@ -130,17 +130,12 @@ export async function checkReturnPath(ips: string[], where: Surroundings, resolv
 async function checkSpf(ip: string, where: Surroundings): Promise<Finding> {
   const { mailHostname } = where;
   const { ok, problem, unknown } = about('return_path', `${mailHostname} from ${ip}`);
-  const { status } = await spf({
-    sender: `bounces@${mailHostname}`,
-    ip,
-    helo: mailHostname,
-    mta: mailHostname,
-    maxElapsedTime: spfTimeoutMs,
-    resolver: async (name, type) => (await where.resolve(name, type)) as string[][],
-  });
-  if (status.result === 'pass') return ok('SPF passes.');
-  const found = `SPF answers ${status.result} (${cleanRemoteText(String(status.comment ?? ''), 200)}).`;
-  if (status.result === 'temperror') return unknown(found, again);
+  const { resolve } = where;
+  const sender = `bounces@${mailHostname}`;
+  const { result, reason } = await askSpf({ sender, ip, mailHostname, resolve, timeoutMs: spfTimeoutMs });
+  if (result === 'pass') return ok('SPF passes.');
+  const found = `SPF answers ${result} (${reason}).`;
+  if (result === 'temperror') return unknown(found, again);
   const kind = ip.includes(':') ? 'ip6' : 'ip4';
   return problem(
     found,

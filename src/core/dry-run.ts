@@ -1,4 +1,3 @@
-import { spf } from 'mailauth/lib/spf/index.js';
 import type { Database } from '../db/client.ts';
 import { ApiError, forbidden, fromDomainNotVerified } from '../errors.ts';
 import type { SuppressionReason } from '../generated/prisma/enums.ts';
@@ -18,6 +17,7 @@ import * as plans from './plans.ts';
 import type { Surroundings } from './record-checks.ts';
 import { maySendFrom } from './sender-domains.ts';
 import type { TokenKeys } from './service-secrets.ts';
+import { askSpf } from './spf.ts';
 import * as suppressions from './suppressions.ts';
 import { resolve, type Sendable } from './template-sending.ts';
 
@@ -184,20 +184,12 @@ async function lookAt(
 }
 
 async function authenticate(from: string, signing: Signing, where: Surroundings): Promise<Authentication> {
-  const { mailHostname, sendingIps } = where;
-  const resolver = async (name: string, type: string) => (await where.resolve(name, type)) as string[][];
+  const { mailHostname, sendingIps, resolve } = where;
+  const sender = `bounces@${mailHostname}`;
   const results = await Promise.all(
     sendingIps.map(async (ip) => {
-      const sender = `bounces@${mailHostname}`;
-      const { status } = await spf({
-        sender,
-        ip,
-        helo: mailHostname,
-        mta: mailHostname,
-        maxElapsedTime: spfTimeoutMs,
-        resolver,
-      });
-      return { ip, result: status.result };
+      const { result } = await askSpf({ sender, ip, mailHostname, resolve, timeoutMs: spfTimeoutMs });
+      return { ip, result };
     }),
   );
   const dkim = {

@@ -1,10 +1,11 @@
 import { dkimVerify } from 'mailauth/lib/dkim/verify.js';
-import { spf } from 'mailauth/lib/spf/index.js';
 import type { Domain } from '../generated/prisma/client.ts';
 import { parsePrivateKey, publishedKey, sign } from '../mail/dkim.ts';
 import { type Keyring, open } from '../seal.ts';
 import { cleanRemoteText } from '../smtp/reply.ts';
+import type { Resolve } from '../smtp/resolver.ts';
 import * as domains from './domains.ts';
+import { askSpf } from './spf.ts';
 
 /** What a look-up of one record came to. */
 export interface Check {
@@ -26,7 +27,7 @@ export type Checks = Record<RecordName, Check>;
 /** What verifying needs to know of this installation. */
 export interface Surroundings {
   /** Live DNS, with the contract of node's `dns.promises.resolve`: nothing older than the record's TTL. */
-  resolve: (name: string, type: string) => Promise<unknown[]>;
+  resolve: Resolve;
   mailHostname: string;
   /** Public addresses that mail leaves from; empty when they are not known from here, as behind a NAT. */
   sendingIps: string[];
@@ -99,7 +100,7 @@ async function probeDkim(
   const privateKey = parsePrivateKey(open(where.keyring, sealed, domains.sealContext(id)));
   const message = Buffer.from(`From: probe@${domain}\r\nSubject: probe\r\n\r\nprobe\r\n`);
   const header = await sign(message, [{ domain, selector, privateKey }], new Date());
-  const verdict = await dkimVerify(Buffer.concat([header, message]), { resolver: asMailauth(where) });
+  const verdict = await dkimVerify(Buffer.concat([header, message]), { resolver: where.resolve });
   const status = verdict.results[0]?.status;
   if (status?.result === 'pass') return null;
   return `a message signed with our key does not verify against the published record (${cleanRemoteText(String(status?.comment ?? status?.result ?? 'no result'), 200)})`;
@@ -121,23 +122,17 @@ async function checkSpf(domain: Domain, where: Surroundings): Promise<Check> {
   const standIn = '192.0.2.1';
   const known = where.sendingIps.length > 0;
   // The addresses have most of the policy in common.
-  const resolve = eachOnce(asMailauth(where));
+  const resolve = eachOnce(where.resolve);
   for (const ip of known ? where.sendingIps : [standIn]) {
-    const result = await spf({
-      sender: `postmaster@${domain.domain}`,
-      ip,
-      helo: where.mailHostname,
-      mta: where.mailHostname,
-      maxElapsedTime: spfTimeoutMs,
-      resolver: known
+    const { result: verdict, reason } = await askSpf({
+      ...{ sender: `postmaster@${domain.domain}`, ip, mailHostname: where.mailHostname, timeoutMs: spfTimeoutMs },
+      resolve: known
         ? resolve
         : async (name, type) =>
             name === where.mailHostname && type === 'TXT' ? [[`v=spf1 ip4:${standIn} -all`]] : resolve(name, type),
     });
-    const { result: verdict, comment } = result.status;
     const include = `include:${where.mailHostname}`;
     if (verdict === 'pass') continue;
-    const reason = cleanRemoteText(String(comment ?? verdict), 200);
     if (verdict === 'temperror')
       return report(record, texts, `a look-up of the policy failed for now (${reason}); try again`, true);
     if (verdict === 'permerror')
@@ -158,7 +153,7 @@ interface LookedUp {
 /** The TXT records of a name as it is now. */
 export async function lookUp(name: string, where: Surroundings): Promise<LookedUp> {
   try {
-    const answers = (await where.resolve(name, 'TXT')) as string[][];
+    const answers = await where.resolve(name, 'TXT');
     return { texts: answers.map((chunks) => chunks.join('')), failed: false, problem: null };
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code ?? '';
@@ -184,13 +179,6 @@ function report(record: domains.DnsRecord, found: string[], problem: string | nu
     problem,
     failed,
   };
-}
-
-type Resolve = (name: string, type: string) => Promise<string[][]>;
-
-/** mailauth's contract for a resolver is node's, with its own idea of the types. */
-function asMailauth(where: Surroundings): Resolve {
-  return async (name, type) => (await where.resolve(name, type)) as string[][];
 }
 
 function eachOnce(resolve: Resolve): Resolve {

@@ -7,6 +7,7 @@ import { type Arrival, store, wasTried } from '../core/sandbox-messages.ts';
 import type { Database } from '../db/client.ts';
 import type { Logger } from '../log.ts';
 import { parseReturnPath } from '../mail/token.ts';
+import type { Resolve } from '../smtp/resolver.ts';
 import type { ReturnKind, Returns } from './returns.ts';
 import { mailboxHost, noTlsHost } from './zone.ts';
 
@@ -19,8 +20,8 @@ export interface MailboxOptions {
   returns: Returns;
   /** Names the email that a message belongs to. */
   returnPath: { key: Buffer; host: string };
-  /** With the contract of node's `dns.promises.resolve`: where the signatures' keys are looked up. */
-  resolve: (name: string, type: string) => Promise<unknown[]>;
+  /** Where the signatures' keys are looked up. */
+  resolve: Resolve;
 }
 
 export interface Mailbox {
@@ -201,8 +202,7 @@ async function receive(
 }
 
 async function verdicts(raw: Buffer, options: MailboxOptions): Promise<Arrival['dkim']> {
-  const resolver = async (name: string, type: string) => (await options.resolve(name, type)) as string[][];
-  const { results } = await dkimVerify(raw, { resolver });
+  const { results } = await dkimVerify(raw, { resolver: options.resolve });
   return results.map(({ signingDomain, selector, status, info }) => ({
     domain: signingDomain ?? '',
     selector: selector ?? '',

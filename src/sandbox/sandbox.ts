@@ -1,6 +1,6 @@
 import type { Database } from '../db/client.ts';
 import type { Logger } from '../log.ts';
-import { createResolver, type Resolver } from '../smtp/resolver.ts';
+import { createResolver, type Resolver, resolveWith } from '../smtp/resolver.ts';
 import { startDnsServer } from './dns.ts';
 import { startMailbox } from './mailbox.ts';
 import { type ReturnPlace, Returns } from './returns.ts';
@@ -26,12 +26,13 @@ export async function startSandbox(options: {
   const hosts = new Map([mailboxHost, mailHostname].map((name) => [name, loopback]));
   const dns = await startDnsServer({ answer: sandboxZone(db, hosts, mailHostname) });
   const resolver = createResolver([dns.address]);
-  const resolve = async (name: string, type: string) => (await resolver.resolve(name, type)) as unknown[];
   const returns = new Returns(log);
-  const mailbox = await startMailbox({ db, log, returnPath, resolve, returns }).catch(async (error: Error) => {
-    await dns.close();
-    throw error;
-  });
+  const mailbox = await startMailbox({ db, log, returnPath, resolve: resolveWith(resolver), returns }).catch(
+    async (error: Error) => {
+      await dns.close();
+      throw error;
+    },
+  );
   if (mailbox.noTlsAddress !== null) hosts.set(noTlsHost, mailbox.noTlsAddress);
   return {
     resolver,

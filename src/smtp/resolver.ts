@@ -28,6 +28,14 @@ export function createResolver(
   };
 }
 
+/** Asks for records of any type as mailauth does: the answers are those of `node:dns/promises`, with its own idea of their type. */
+export type Resolve = (name: string, type: string) => Promise<string[][]>;
+
+export const resolveWith =
+  (resolver: Resolver): Resolve =>
+  async (name, type) =>
+    (await resolver.resolve(name, type)) as string[][];
+
 /** c-ares takes longer for each try, and all of it for each server. What comes later is thrown away. */
 async function within<T>(ms: number, answer: Promise<T>): Promise<T> {
   const { promise: late, reject } = Promise.withResolvers<never>();

@@ -4,6 +4,7 @@ import { checkBaseUrl } from '../../src/core/doctor-machine.ts';
 import * as domains from '../../src/core/domains.ts';
 import { checkNames, type Finding } from '../../src/core/finding.ts';
 import { Keyring } from '../../src/seal.ts';
+import { resolveWith } from '../../src/smtp/resolver.ts';
 import { buildSender } from '../support/build.ts';
 import { openDatabase } from '../support/db.ts';
 import { testKey } from '../support/keys.ts';
@@ -42,7 +43,7 @@ async function healthyServer() {
   const patient: Patient = {
     db,
     surroundings: {
-      resolve: async (name, type) => (await zone.resolver.resolve(name, type)) as unknown[],
+      resolve: resolveWith(zone.resolver),
       mailHostname: host,
       sendingIps: [ip],
       keyring: new Keyring(key),

@@ -4,6 +4,7 @@ import type { Surroundings } from '../../src/core/record-checks.ts';
 import { recheckDue, verify } from '../../src/core/verification.ts';
 import type { Database } from '../../src/db/client.ts';
 import { Keyring } from '../../src/seal.ts';
+import { resolveWith } from '../../src/smtp/resolver.ts';
 import { buildAccount, buildVerifiedDomain } from '../support/build.ts';
 import { openDatabase } from '../support/db.ts';
 import { testKey } from '../support/keys.ts';
@@ -16,7 +17,7 @@ async function prepare(t: Test) {
   const zone = await startZone();
   t.teardown(() => zone.close());
   const surroundings: Surroundings = {
-    resolve: (name, type) => zone.resolver.resolve(name, type) as Promise<unknown[]>,
+    resolve: resolveWith(zone.resolver),
     mailHostname,
     sendingIps: [],
     keyring: new Keyring(testKey(5)),

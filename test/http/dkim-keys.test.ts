@@ -4,6 +4,7 @@ import t, { type Test } from 'tap';
 import { forgetRetired } from '../../src/core/dkim-keys.ts';
 import { recheckDue } from '../../src/core/verification.ts';
 import { Keyring } from '../../src/seal.ts';
+import { resolveWith } from '../../src/smtp/resolver.ts';
 import { mailHostname, startDirectNode } from '../support/direct.ts';
 import { testKey } from '../support/keys.ts';
 import { type ReceivedMessage, startSink } from '../support/mx.ts';
@@ -77,7 +78,7 @@ t.test('an Ed25519 key signs beside RSA, is rotated, and removed', async (t) => 
   await add('ed1');
   // Without anybody's asking: the look-up that the clock asks for.
   await node.db.query({ text: 'UPDATE domains SET next_check_at = now() - make_interval(secs => 1)' });
-  const resolve = (name: string, type: string) => node.zone.resolver.resolve(name, type) as Promise<unknown[]>;
+  const resolve = resolveWith(node.zone.resolver);
   await recheckDue(node.db, { resolve, mailHostname, sendingIps: ['127.0.0.1'], keyring: new Keyring(encryptionKey) });
   // The node's own clock may have taken the domain first, and still be looking.
   await eventually(async () => (await ask('GET', domain)).body.dkim_keys[0].status === 'active');
