@@ -3,7 +3,7 @@ import type { Logger } from '../log.ts';
 import { letGo, type Queue } from '../queue.ts';
 import { pausedUntil } from './destinations.ts';
 import { crashedNote } from './held.ts';
-import type { Settled } from './settlement.ts';
+import type { Settled } from './settlement-events.ts';
 import { holdUnanswered, tellUnanswered } from './unanswered.ts';
 
 /** A node not seen for this long is dead, and what it had claimed is free. */

@@ -1,10 +1,9 @@
 import type { Sql } from '../db/client.ts';
 import { unseen } from '../db/prepared.ts';
-import type { AttemptOutcome, EmailStatus } from '../generated/prisma/enums.ts';
-import { newId } from '../ids.ts';
 import { letGo, type Queue } from '../queue.ts';
+import { type AttemptRow, insertAttempts } from './attempts.ts';
+import { type Ended, type Settled, type SettledStatus, tellOf } from './settlement-events.ts';
 import * as suppressions from './suppressions.ts';
-import { type EventAbout, type EventType, emitAbout } from './webhooks.ts';
 
 /** What became of one recipient after one attempt. */
 export interface Settlement {
@@ -12,7 +11,7 @@ export interface Settlement {
   emailId: string;
   position: number;
   jobId: string;
-  status: 'delivered' | 'deferred' | 'failed' | 'suppressed';
+  status: SettledStatus;
   attempts: number;
   /** By the database's clock; null when settled for good. */
   nextAttemptAt: Date | null;
@@ -23,32 +22,6 @@ export interface Settlement {
   lastResponse: string;
   /** Where the recipient or its domain does not exist: the address, and the account onto whose suppression list it goes. */
   suppress: { accountId: string; address: string } | null;
-}
-
-/** One row of the attempt log. Text from remote servers is cleaned and cut before it comes here. */
-export interface AttemptRow {
-  emailId: string;
-  recipient: string;
-  number: number;
-  at: Date;
-  durationMs: number;
-  mxHost: string | null;
-  remoteAddress: string | null;
-  localAddress: string | null;
-  tlsVersion: string | null;
-  tlsCipher: string | null;
-  /** The TLS policy that held, or that forbade it; `none`: in clear, or there was no connection. */
-  verification: string;
-  phase: string;
-  outcome: AttemptOutcome;
-  uncertain: boolean;
-  replyCode: number | null;
-  enhancedCode: string | null;
-  reply: string | null;
-  reason: string;
-  classification: string | null;
-  /** What was said in the session, on the first of its rows only: `[ms, by, text]`. */
-  conversation: [number, string, string][] | null;
 }
 
 /** Recipients in the order that every node settles them in, so that two which settle some of the same emails do not wait in a circle. */
@@ -131,7 +104,7 @@ export async function settle(
       suppress && isKnown(emailId, suppress.address) ? [{ ...suppress, reason: 'bounce' as const, emailId }] : [],
     ),
   );
-  return emitAbout(tx, queue, eventsOf(rows, await settledBefore(tx, rows), new Date()));
+  return tellOf(tx, queue, rows);
 }
 
 /**
@@ -209,138 +182,4 @@ export async function settleAs(
     }),
   );
   return settle(tx, queue, settlements, []);
-}
-
-/** One recipient that was settled. */
-export interface Settled {
-  account_id: string;
-  email_id: string;
-  address: string;
-  status: Settlement['status'];
-  attempts: number;
-  last_response: string;
-  uncertain: boolean;
-}
-
-/**
- * Tells of recipients that were put off elsewhere, as `settle` does of those that it puts off itself.
- *
- * @returns as `settle` does
- */
-export async function tellOf(tx: Sql, queue: Queue, deferred: Settled[]): Promise<number> {
-  return emitAbout(tx, queue, eventsOf(deferred, new Map(), new Date()));
-}
-
-/** An email of which the last recipient was settled, and what it came to. */
-interface Ended {
-  email_id: string;
-  address: null;
-  status: EmailStatus;
-  /** It has, or may have, recipients that were settled before. An erased one is not among its addresses any more. */
-  more: boolean;
-}
-
-/** What is told of an email that ended, and of which of its recipients. */
-const finalEvents: Partial<Record<EmailStatus, { type: EventType; of: Settlement['status'] }>> = {
-  sent: { type: 'email.delivered', of: 'delivered' },
-  failed: { type: 'email.failed', of: 'failed' },
-  suppressed: { type: 'email.suppressed', of: 'suppressed' },
-};
-
-/** A recipient as an event names it. */
-interface Named {
-  email_id: string;
-  address: string;
-  status: string;
-  last_response: string | null;
-}
-
-/**
- * All recipients of those emails that ended now and began to end before: an email fails for whom it failed, whoever was
- * settled last. None, and no statement, where every email was settled at once, as one to a single recipient is.
- */
-async function settledBefore(tx: Sql, rows: (Settled | Ended)[]): Promise<Map<string, Named[]>> {
-  const emailIds = rows.flatMap((row) =>
-    row.address === null && row.more && finalEvents[row.status] ? [row.email_id] : [],
-  );
-  if (emailIds.length === 0) return new Map();
-  const recipients = await tx.query<Named>({
-    name: 'settlement-recipients',
-    text: `SELECT email_id, address, status::text AS status, last_response FROM recipients
-            WHERE email_id = ANY(${unseen('$1::uuid[]')}::uuid[]) ORDER BY email_id, position`,
-    values: [emailIds],
-  });
-  return Map.groupBy(recipients, (one) => one.email_id);
-}
-
-/** What there is to tell: each recipient that was reached or kept waiting for the first time, and each email that ended. */
-function eventsOf(rows: (Settled | Ended)[], before: Map<string, Named[]>, createdAt: Date): EventAbout[] {
-  const settled = rows.filter((row) => row.address !== null);
-  const ended = new Map(rows.flatMap((row) => (row.address === null ? [[row.email_id, row.status]] : [])));
-  const event = (type: EventType, row: Settled, about: Named[]): EventAbout => ({
-    type,
-    accountId: row.account_id,
-    emailId: row.email_id,
-    createdAt,
-    recipients: about.map((one) => ({ address: one.address, status: one.status, response: one.last_response })),
-  });
-  return [...Map.groupBy(settled, (row) => row.email_id)].flatMap(([emailId, about]) => {
-    const single = about.flatMap((row) => {
-      if (row.status === 'delivered') return [event('email.sent', row, [row])];
-      const uncertain = row.uncertain ? [event('email.uncertain', row, [row])] : [];
-      const delayed = row.status === 'deferred' && row.attempts === 1;
-      return delayed ? [...uncertain, event('email.delayed', row, [row])] : uncertain;
-    });
-    const [first] = about;
-    const status = ended.get(emailId);
-    const final = status && finalEvents[status];
-    if (!first || !final) return single;
-    const concerned = (before.get(emailId) ?? about).filter((one) => one.status === final.of);
-    return [...single, event(final.type, first, concerned)];
-  });
-}
-
-/** Those of these attempts that the log does not have: an attempt is known by its recipient and when it began. */
-export async function newAttempts(tx: Sql, attempts: AttemptRow[]): Promise<AttemptRow[]> {
-  const rows = await tx.query<{ email_id: string; recipient: string; at: Date }>({
-    text: 'SELECT email_id, recipient, at FROM attempts WHERE email_id = ANY($1)',
-    values: [[...new Set(attempts.map((row) => row.emailId))]],
-  });
-  const known = new Set(rows.map((row) => `${row.email_id} ${row.recipient} ${row.at.getTime()}`));
-  return attempts.filter(({ emailId, recipient, at }) => !known.has(`${emailId} ${recipient} ${at.getTime()}`));
-}
-
-async function insertAttempts(tx: Sql, attempts: AttemptRow[]): Promise<void> {
-  const column = (read: (row: AttemptRow) => unknown) => attempts.map(read);
-  await tx.query({
-    name: 'attempts-insert',
-    text: `INSERT INTO attempts (email_id, id, recipient, number, at, duration_ms, mx_host, remote_address, local_address, tls_version,
-                                 tls_cipher, verification, phase, outcome, uncertain, reply_code, enhanced_code, reply, reason, classification, conversation)
-           SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::smallint[], $5::timestamptz[], $6::integer[], $7::text[], $8::text[],
-                  $9::text[], $10::text[], $11::text[], $12::text[], $13::text[], $14::attempt_outcome[], $15::boolean[], $16::smallint[],
-                  $17::text[], $18::text[], $19::text[], $20::text[], $21::jsonb[])`,
-    values: [
-      column((row) => row.emailId),
-      column(() => newId()),
-      column((row) => row.recipient),
-      column((row) => row.number),
-      column((row) => row.at),
-      column((row) => row.durationMs),
-      column((row) => row.mxHost),
-      column((row) => row.remoteAddress),
-      column((row) => row.localAddress),
-      column((row) => row.tlsVersion),
-      column((row) => row.tlsCipher),
-      column((row) => row.verification),
-      column((row) => row.phase),
-      column((row) => row.outcome),
-      column((row) => row.uncertain),
-      column((row) => row.replyCode),
-      column((row) => row.enhancedCode),
-      column((row) => row.reply),
-      column((row) => row.reason),
-      column((row) => row.classification),
-      column((row) => row.conversation && JSON.stringify(row.conversation)),
-    ],
-  });
 }

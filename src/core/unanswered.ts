@@ -6,7 +6,7 @@ import { isSame, letGo, type Queue } from '../queue.ts';
 import { pausedUntil, unansweredNote } from './destinations.ts';
 import { heldNote } from './held.ts';
 import type { Claim } from './recipients.ts';
-import { type Settled, tellOf } from './settlement.ts';
+import { type Settled, tellOf } from './settlement-events.ts';
 
 /**
  * Recipients that are to be held when nobody knows whether they got the message have a note from just before the final dot on

@@ -1,12 +1,13 @@
 import { isAscii as isAsciiBytes } from 'node:buffer';
 import type { Clock } from '../clock.ts';
+import type { AttemptRow } from '../core/attempts.ts';
 import { pausedUntil } from '../core/destinations.ts';
 import type { FreshBodies } from '../core/fresh-bodies.ts';
 import { heldNote } from '../core/held.ts';
 import type { OutgoingEmail } from '../core/outgoing.ts';
 import { isPersonal } from '../core/outgoing-message.ts';
 import type { Claim } from '../core/recipients.ts';
-import type { AttemptRow, Settlement } from '../core/settlement.ts';
+import type { Settlement } from '../core/settlement.ts';
 import type { Unanswered } from '../core/unanswered.ts';
 import type { Logger } from '../log.ts';
 import { comparable } from '../mail/address.ts';

@@ -1,6 +1,6 @@
 import { isIPv6 } from 'node:net';
 import { type Clock, systemClock } from '../clock.ts';
-import type { AttemptRow } from '../core/settlement.ts';
+import type { AttemptRow } from '../core/attempts.ts';
 import * as warmUp from '../core/warm-up.ts';
 import type { Database } from '../db/client.ts';
 import type { Logger } from '../log.ts';

@@ -1,4 +1,5 @@
 import t, { type Test } from 'tap';
+import type { AttemptRow } from '../../src/core/attempts.ts';
 import * as destinations from '../../src/core/destinations.ts';
 import { list } from '../../src/core/email-log.ts';
 import { rotate } from '../../src/core/encryption-key-rotation.ts';
@@ -9,7 +10,7 @@ import * as nodes from '../../src/core/nodes.ts';
 import { type Claim, claim } from '../../src/core/recipients.ts';
 import * as returns from '../../src/core/returns.ts';
 import { tokenKeys } from '../../src/core/service-secrets.ts';
-import { type AttemptRow, type Settlement, settle } from '../../src/core/settlement.ts';
+import { type Settlement, settle } from '../../src/core/settlement.ts';
 import { unsubscribe } from '../../src/core/unsubscribe.ts';
 import * as webhooks from '../../src/core/webhooks.ts';
 import type { Database } from '../../src/db/client.ts';
