@@ -1,6 +1,6 @@
 import type { OutgoingEmail } from '../core/outgoing.ts';
 import type { MeasuredAttempt } from '../metrics.ts';
-import type { AttemptRecord } from './attempt.ts';
+import type { AttemptRecord } from './attempt-record.ts';
 
 /** What counts of an attempt. */
 export function measureOf({ attempts, settlements }: AttemptRecord, email: OutgoingEmail | undefined): MeasuredAttempt {

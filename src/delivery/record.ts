@@ -4,7 +4,7 @@ import { settle } from '../core/settlement.ts';
 import { type Database, isAway } from '../db/client.ts';
 import type { Logger } from '../log.ts';
 import type { Queue } from '../queue.ts';
-import type { AttemptRecord } from './attempt.ts';
+import type { AttemptRecord } from './attempt-record.ts';
 
 const recipientsAtOnce = 400;
 

@@ -10,7 +10,7 @@ import { codeOf, type Database, isAway } from '../db/client.ts';
 import type { Logger } from '../log.ts';
 import type { Queue } from '../queue.ts';
 import type { RecipientResult, Session } from '../smtp/deliver.ts';
-import { record } from './attempt.ts';
+import { record } from './attempt-record.ts';
 import { abandonedJournals, type JournalLine, type PendingDot } from './journal.ts';
 import type { RetryPolicy } from './schedule.ts';
 

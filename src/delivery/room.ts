@@ -2,7 +2,8 @@ import * as outgoing from '../core/outgoing.ts';
 import { isPersonal } from '../core/outgoing-message.ts';
 import type { Claim } from '../core/recipients.ts';
 import type { Database } from '../db/client.ts';
-import { type Judgement, objectionTo } from './attempt.ts';
+import { objectionTo } from './attempt.ts';
+import type { Judgement } from './attempt-record.ts';
 import { afterOpening, isOver } from './schedule.ts';
 import type { Closed, Ruling, SourceAddresses } from './source-addresses.ts';
 

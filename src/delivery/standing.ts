@@ -4,7 +4,7 @@ import type { Database } from '../db/client.ts';
 import type { Transport } from '../smtp/deliver.ts';
 import { resolveDestination } from '../smtp/mx.ts';
 import { Apart } from './apart.ts';
-import type { AttemptRecord } from './attempt.ts';
+import type { AttemptRecord } from './attempt-record.ts';
 import { type Provider, type Site, siteOf } from './providers.ts';
 import { type SiteState, Throttle, type ThrottleOptions, type Verdict } from './throttle.ts';
 

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { flush } from '../../src/core/destination-orders.ts';
-import type { AttemptRecord } from '../../src/delivery/attempt.ts';
+import type { AttemptRecord } from '../../src/delivery/attempt-record.ts';
 import { Standing } from '../../src/delivery/standing.ts';
 import { newId } from '../../src/ids.ts';
 import { createTransport } from '../../src/smtp/deliver.ts';

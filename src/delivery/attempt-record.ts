@@ -1,0 +1,116 @@
+import type { Clock } from '../clock.ts';
+import type { AttemptRow } from '../core/attempts.ts';
+import { pausedUntil } from '../core/destinations.ts';
+import { heldNote } from '../core/held.ts';
+import type { OutgoingEmail } from '../core/outgoing.ts';
+import type { Claim } from '../core/recipients.ts';
+import type { Settlement } from '../core/settlement.ts';
+import { comparable } from '../mail/address.ts';
+import { type Delivery, type RecipientResult, type Session, saysNobodyThere } from '../smtp/deliver.ts';
+import { decide, finalResult, responseOf, verdictOf } from './outcome.ts';
+import type { RetryPolicy } from './schedule.ts';
+import type { Verdict } from './throttle.ts';
+
+/** What one attempt came to, ready to be written down. */
+export interface AttemptRecord {
+  /** Whose email it is; null where that is gone. */
+  accountId: string | null;
+  settlements: Settlement[];
+  attempts: AttemptRow[];
+  /** What it says about the site, in which words, and which host said it; null where none did. */
+  verdict: Verdict;
+  reply: string | null;
+  host: string | null;
+}
+
+/** What is to be known about an email to write an attempt down. */
+type Settled = Pick<OutgoingEmail, 'accountId' | 'dueAt' | 'onUncertain'> & Partial<Pick<OutgoingEmail, 'suppressed'>>;
+
+/** By which schedule and whose time the next attempt is named. */
+export interface Judgement {
+  policy: RetryPolicy;
+  clock: Clock;
+}
+
+/** What to write down about a delivery. `cutShort`: what was not decided is due again at once, and does not count. */
+export function record(
+  { policy, clock }: Judgement,
+  claim: Claim,
+  delivery: Delivery,
+  email: Settled | undefined,
+  cutShort: boolean,
+): AttemptRecord {
+  const now = clock.now();
+  const settlements = claim.recipients.map(({ position, address, attempts }): Settlement => {
+    const made = attempts + 1;
+    const result = finalResult(delivery, address);
+    const outcome = decide(result, { attempts: made, dueAt: email?.dueAt ?? now }, policy, now);
+    // On the suppression list it is over, also where no server was asked: it would be counted again with each attempt.
+    const suppressed = isSuppressed(email, address);
+    const comesAgain = outcome.status === 'deferred' && !suppressed;
+    const held = result.uncertain && comesAgain && email?.onUncertain === 'hold';
+    const undone = cutShort && comesAgain && !result.uncertain;
+    // Said for good: a server that says "later" for three days has not said that the mailbox does not exist.
+    const nobodyThere = result.outcome === 'bounced' && saysNobodyThere(result.class);
+    return {
+      nodeId: claim.nodeId,
+      emailId: claim.emailId,
+      position,
+      jobId: claim.jobId,
+      status: suppressed ? 'suppressed' : outcome.status,
+      attempts: undone ? attempts : made,
+      nextAttemptAt: suppressed ? null : undone ? now : held ? pausedUntil : outcome.nextAttemptAt,
+      waitingFor: held ? heldNote : null,
+      uncertain: result.uncertain,
+      lastResponse: outcome.response,
+      suppress: nobodyThere && email ? { accountId: email.accountId, address } : null,
+    };
+  });
+  const number = new Map(claim.recipients.map((recipient) => [recipient.address, recipient.attempts + 1]));
+  const attempts = delivery.sessions.flatMap((session) =>
+    session.results.map((result, index) => ({
+      ...rowOf(claim.emailId, session, result, number.get(result.recipient) ?? 1),
+      conversation: index === 0 ? conversationOf(session) : null,
+    })),
+  );
+  return { accountId: email?.accountId ?? null, settlements, attempts, ...verdictOf(delivery) };
+}
+
+/** What is stored of what was said; a journal that was left behind has none of it. */
+function conversationOf({ conversation = [] }: Partial<Session>): AttemptRow['conversation'] {
+  return conversation.length === 0 ? null : conversation.map(({ ms, by, text }) => [ms, by, text]);
+}
+
+function rowOf(
+  emailId: string,
+  session: Session,
+  result: RecipientResult,
+  number: number,
+): Omit<AttemptRow, 'conversation'> {
+  return {
+    emailId,
+    recipient: result.recipient,
+    number,
+    at: session.startedAt,
+    durationMs: Math.max(0, Math.round(session.durationMs)),
+    mxHost: session.host,
+    remoteAddress: session.remoteAddress,
+    localAddress: session.localAddress,
+    tlsVersion: session.tls?.version ?? null,
+    tlsCipher: session.tls?.cipher ?? null,
+    // A journal that an earlier version left behind does not say.
+    verification: session.verification ?? 'none',
+    phase: result.phase,
+    outcome: result.outcome,
+    uncertain: result.uncertain,
+    replyCode: result.reply?.code ?? null,
+    enhancedCode: result.enhanced,
+    reply: result.reply ? responseOf(result) : null,
+    reason: result.reason,
+    classification: result.class,
+  };
+}
+
+/** True for a recipient that came onto the suppression list after the email was accepted. */
+export const isSuppressed = (email: Partial<OutgoingEmail> | undefined, address: string) =>
+  email?.suppressed?.has(comparable(address)) ?? false;
