@@ -161,14 +161,18 @@ const isSilence = (error: unknown): error is Error =>
 
 /** What PostgreSQL, Prisma or the system calls this error; empty when none does. */
 export function codeOf(error: unknown): string {
-  const code = (error as { code?: unknown } | null)?.code;
-  return typeof code === 'string' ? code : '';
+  const { code, cause } = (error ?? {}) as { code?: unknown; cause?: { originalCode?: unknown } };
+  // Prisma's adapter has PostgreSQL's code in what is no error itself.
+  return [code, cause?.originalCode].find((one) => typeof one === 'string') ?? '';
 }
 
-/** An error and what it was made of: Prisma wraps those of pg in errors of its own. */
+/** An error and what it was made of: Prisma wraps those of pg in errors of its own, and that of its adapter beside them. */
 export function* causesOf(error: unknown): Generator<Error> {
-  for (let at = error, depth = 0; at instanceof Error && depth < 4; at = at.cause, depth += 1) yield at;
+  for (let at = error, depth = 0; at instanceof Error && depth < 4; at = insideOf(at), depth += 1) yield at;
 }
+
+const insideOf = (error: Error) =>
+  (error as { meta?: { driverAdapterError?: unknown } }).meta?.driverAdapterError ?? error.cause;
 
 /**
  * Whether this error says that the database is away or does not answer, in whatever clothes pg or Prisma put it: the
