@@ -18,7 +18,8 @@ export interface TurnLimits {
 
 /**
  * Lets an account have the database do so much for it at once on this node, and accounts that wait in turn: a search through a
- * long list may take seconds, and whoever asks for it two hundred times would have all connections.
+ * long list may take seconds, and whoever asks for it two hundred times would have all connections. A turn is one connection:
+ * what is done in it asks the database one after the other.
  */
 export class AccountTurns {
   readonly #limits: TurnLimits;

@@ -20,13 +20,13 @@ interface Behind {
   queue: Queue;
   fresh: FreshBodies;
   /** When what an account asks of the database is done. */
-  turns: AccountTurns;
+  commitTurns: AccountTurns;
   log: Logger;
 }
 
 /** The ports for programs that submit mail, as far as this node has them. */
 export async function openSubmission(
-  { config, db, queue, fresh, turns, log }: Behind,
+  { config, db, queue, fresh, commitTurns, log }: Behind,
   limiter: TokenBuckets,
 ): Promise<SubmissionServer> {
   const { roles, dataDir, mailHostname, smtp } = config;
@@ -35,7 +35,18 @@ export async function openSubmission(
     : { submission: null, submissions: null };
   if (ports.submission === null && ports.submissions === null) return { ports, close: async () => {} };
   const tls = await readCertificate({ dataDir, host: mailHostname, files: smtp.tls });
-  return startSubmission({ db, queue, fresh, turns, log, host: smtp.host, ports, name: mailHostname, tls, limiter });
+  return startSubmission({
+    db,
+    queue,
+    fresh,
+    commitTurns,
+    log,
+    host: smtp.host,
+    ports,
+    name: mailHostname,
+    tls,
+    limiter,
+  });
 }
 
 /** The port for bounces and complaints; null where this node has none. */

@@ -14,7 +14,7 @@ import { tokenKeys as readTokenKeys, type TokenKeys } from './core/service-secre
 import { record as recordTlsResults } from './core/tls-results.ts';
 import { Unanswered } from './core/unanswered.ts';
 import { openDatabase } from './database.ts';
-import { type Database, poolSize } from './db/client.ts';
+import type { Database } from './db/client.ts';
 import { tellTime } from './db/clocks.ts';
 import { Dispatcher } from './delivery/dispatch.ts';
 import { Journal } from './delivery/journal.ts';
@@ -88,8 +88,12 @@ export interface SendwrightNode {
 /** For the requests and the messages that are being received. */
 const graceMs = 5_000;
 
-/** Of the connections of a process the others are for what delivers, and for what is short. */
-const turnLimits: TurnLimits = { most: poolSize - 8, mostOfAccount: 4, mostWaiting: 200, patienceMs: 10_000 };
+/**
+ * How many of a process's connections what may take seconds has at once, each turn one. The rest (those of `resends` apart, in
+ * the routes of sending) is for what delivers, and for what is short.
+ */
+const readLimits: TurnLimits = { most: 7, mostOfAccount: 3, mostWaiting: 200, patienceMs: 10_000 };
+const commitLimits: TurnLimits = { most: 6, mostOfAccount: 3, mostWaiting: 200, patienceMs: 10_000 };
 
 /** What a killed process takes with it of the numbers for TLS-RPT. */
 const tlsResultsMs = 30_000;
@@ -182,8 +186,8 @@ async function bringUp(config: Config, foundation: Foundation, stops: Stops): Pr
   if (siblings) shareBuckets(limiter, siblings);
   const doors: { close(graceMs: number): Promise<void> }[] = [];
   stops.push(() => Promise.all(doors.map((door) => door.close(graceMs))));
-  const turns = new AccountTurns(turnLimits);
-  const behind = { config, db, queue, fresh, turns, log };
+  const commitTurns = new AccountTurns(commitLimits);
+  const behind = { config, db, queue, fresh, commitTurns, log };
   const submission = await openSubmission(behind, limiter);
   doors.push(submission);
   const inbound = await openInbound(behind, tokenKeys);
@@ -218,7 +222,8 @@ async function bringUp(config: Config, foundation: Foundation, stops: Stops): Pr
       retryForMs: config.retryForMs,
       sendingPools: poolsOf(config),
       limiter,
-      turns,
+      readTurns: new AccountTurns(readLimits),
+      commitTurns,
       exports: new Exports(),
       dashboard: foundation.dashboard ?? null,
     };

@@ -68,23 +68,37 @@ t.test('who has no turn in time is refused, and what fails gives its turn back',
 
 t.test('what one account reads slowly leaves the others their connections: DOS-15', async (t) => {
   const node = await startTestNode(t, { ROLES: 'api', ENCRYPTION_KEY: encryptionKey.toString('hex') });
-  const [slow, other] = [await buildSender(node.db, encryptionKey), await buildSender(node.db, encryptionKey)];
+  const [slow, second, third, other] = [
+    await buildSender(node.db, encryptionKey),
+    await buildSender(node.db, encryptionKey),
+    await buildSender(node.db, encryptionKey),
+    await buildSender(node.db, encryptionKey),
+  ];
   const logIn = async (account: object) =>
     (await node.call('POST', '/api/v1/auth/login', { body: account })).body.token as string;
   const [slowToken, otherToken] = [await logIn(slow.account), await logIn(other.account)];
   const { before, reads } = await node.db.transaction(async (tx) => {
     await tx.query({ text: 'LOCK TABLE templates' });
     const before = node.db.connections().busy;
-    const byKey = Array.from({ length: 20 }, () => node.call('GET', '/api/v1/templates', { key: slow.key }));
-    const byLogin = Array.from({ length: 60 }, () => node.call('GET', '/api/v1/templates', { token: slowToken }));
-    await eventually(async () => node.db.connections().busy >= before + 4);
+    const read = (many: number, by: { key: string } | { token: string }) =>
+      Array.from({ length: many }, () => node.call('GET', '/api/v1/templates', by));
+    const begun = [...read(20, slow), ...read(60, { token: slowToken }), ...read(20, second)];
+    await eventually(async () => node.db.connections().busy >= before + 6);
+    t.equal((await node.call('GET', '/api/v1/emails', { token: otherToken })).status, 200, 'a third reads');
+    begun.push(...read(20, third));
+    await eventually(async () => node.db.connections().busy >= before + 7);
     const body = { from: other.from, to: ['a@b.test'], subject: 's', text: 't' };
     t.equal((await node.call('POST', '/api/v1/emails', { key: other.key, body })).status, 200);
-    t.equal((await node.call('GET', '/api/v1/emails', { token: otherToken })).body.count, 1);
     const own = { ...body, from: slow.from };
     t.equal((await node.call('POST', '/api/v1/emails', { key: slow.key, body: own })).status, 200, 'its own as well');
+    const batch = { emails: [own, own] };
+    t.equal(
+      (await node.call('POST', '/api/v1/emails/batch', { key: slow.key, body: batch })).status,
+      200,
+      'a batch too',
+    );
     t.ok(node.db.connections().waiting === 0, 'nobody waits for a connection');
-    return { before, reads: [...byKey, ...byLogin] };
+    return { before, reads: begun };
   });
   t.ok(before >= 1);
   const answers = await Promise.all(reads);

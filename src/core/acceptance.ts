@@ -11,25 +11,30 @@ interface Waiting {
   call: SendCall;
 }
 
-/** What is committed together: emails, and bytes of what they hold. */
-const most = 100;
-const heaviest = 4 * 1024 * 1024;
+type Line = Batcher<Waiting, SendAnswer>;
+type Commit = (waiting: Waiting[]) => Promise<SendAnswer[]>;
 
-/** What has more bytes waits for its account's turn, as it holds a connection for long. */
+/** Emails that are committed together. */
+const most = 100;
+/** Bytes of what they hold. */
+const heaviest = 4 * 1024 * 1024;
+/** What has more waits for its account's turn, as it holds a connection for long. */
 const mostOfLight = 1024 * 1024;
 /** What a template makes of a request is not known before: a few kilobytes as a rule. */
 const weightOfTemplate = 100 * 1024;
 
 /**
  * Accepts what is asked for in many calls at once. Those that one API key makes while a commit of it is under way are
- * committed together, so that a thousand calls do not cost a thousand writes to the disk; one that comes alone does not wait.
+ * committed together, so that a thousand calls do not cost a thousand writes to the disk; one that comes alone does not wait. What
+ * is heavy goes in a line of its own, and waits for its account's turn there.
  */
 export class Acceptance {
   readonly #db: Database;
   readonly #queue: Queue;
   readonly #turns: AccountTurns;
   readonly #fresh: FreshBodies | undefined;
-  readonly #lines = new Map<string, Batcher<Waiting, SendAnswer>>();
+  readonly #light = new Map<string, Line>();
+  readonly #heavy = new Map<string, Line>();
 
   /** @param fresh of the process, where it delivers as well */
   constructor(db: Database, queue: Queue, turns: AccountTurns, fresh?: FreshBodies) {
@@ -52,54 +57,21 @@ export class Acceptance {
   }
 
   async #answer(one: Waiting): Promise<SendAnswer> {
-    // A batch is worth a commit of its own, and small ones shall not wait for it.
-    if (one.call.requests.length > 1) return (await this.#commit([one]))[0] as SendAnswer;
-    // All users of an account are one line.
-    const keyId = one.sender.keyId ?? one.sender.accountId;
-    const line = this.#lineOf(keyId);
-    const answer = await line.add(one);
-    // Another one may have taken its place meanwhile.
-    if (line.idle && this.#lines.get(keyId) === line) this.#lines.delete(keyId);
-    return answer;
+    // A batch is worth a commit of its own.
+    if (one.call.requests.length > 1) return (await this.#commitInTurn([one]))[0] as SendAnswer;
+    return isHeavy(one.call)
+      ? inLine(this.#heavy, one, heaviest, (waiting) => this.#commitInTurn(waiting))
+      : inLine(this.#light, one, mostOfLight, (waiting) => this.#commit(waiting));
   }
 
-  #lineOf(keyId: string): Batcher<Waiting, SendAnswer> {
-    const known = this.#lines.get(keyId);
-    if (known) return known;
-    const line = new Batcher<Waiting, SendAnswer>((calls) => this.#together(calls), {
-      most,
-      weigh: ({ call }) => weightOf(call),
-      heaviest,
-    });
-    this.#lines.set(keyId, line);
-    return line;
-  }
-
-  async #together(waiting: Waiting[]): Promise<SendAnswer[]> {
-    const calls = new Map<string | symbol, Waiting>();
-    const again: Waiting[] = [];
-    for (const one of waiting) {
-      const name = one.call.idempotency?.key ?? Symbol();
-      if (calls.has(name)) again.push(one);
-      else calls.set(name, one);
-    }
-    const first = [...calls.values()];
-    const answers = new Map<Waiting, SendAnswer>();
-    for (const [index, answer] of (await this.#commit(first)).entries()) answers.set(first[index] as Waiting, answer);
-    // Whoever has a key that stands twice here gets the answer that is kept by now.
-    for (const one of again) answers.set(one, (await this.#commit([one]))[0] as SendAnswer);
-    return waiting.map((one) => answers.get(one) as SendAnswer);
-  }
-
-  async #commit(waiting: Waiting[]): Promise<SendAnswer[]> {
+  async #commitInTurn(waiting: Waiting[]): Promise<SendAnswer[]> {
     const { sender } = waiting.at(-1) as Waiting;
-    if (!isHeavy(waiting.map(({ call }) => call))) return this.#commitNow(waiting);
     return this.#turns
-      .take(sender.accountId, () => this.#commitNow(waiting))
+      .take(sender.accountId, () => this.#commit(waiting))
       .catch((error: unknown) => waiting.map(() => ({ error })));
   }
 
-  async #commitNow(waiting: Waiting[]): Promise<SendAnswer[]> {
+  async #commit(waiting: Waiting[]): Promise<SendAnswer[]> {
     const { sender } = waiting.at(-1) as Waiting;
     const calls = waiting.map(({ call }) => call);
     try {
@@ -109,15 +81,49 @@ export class Acceptance {
     }
     // One of them cannot be committed, and that is nobody else's trouble.
     const answers: SendAnswer[] = [];
-    for (const one of waiting) answers.push(...(await this.#commitNow([one])));
+    for (const one of waiting) answers.push(...(await this.#commit([one])));
     return answers;
   }
 }
 
-/** A batch, what a template may make large, or large files: many of those at once would have all connections. */
-const isHeavy = (calls: SendCall[]) =>
-  calls.some(({ requests }) => requests.length > 1 || requests.some((request) => 'template' in request)) ||
-  calls.reduce((sum, call) => sum + weightOf(call), 0) > mostOfLight;
+/** Commits a call with those of its key that come while another commit of this line is under way. */
+async function inLine(lines: Map<string, Line>, one: Waiting, heaviest: number, commit: Commit): Promise<SendAnswer> {
+  // All users of an account are one line.
+  const keyId = one.sender.keyId ?? one.sender.accountId;
+  const line =
+    lines.get(keyId) ??
+    new Batcher<Waiting, SendAnswer>((waiting) => eachKeyOnce(waiting, commit), {
+      most,
+      weigh: ({ call }) => weightOf(call),
+      heaviest,
+    });
+  lines.set(keyId, line);
+  const answer = await line.add(one);
+  // Another one may have taken its place meanwhile.
+  if (line.idle && lines.get(keyId) === line) lines.delete(keyId);
+  return answer;
+}
+
+/** Has calls with the same idempotency key committed one after the other. */
+async function eachKeyOnce(waiting: Waiting[], commit: Commit): Promise<SendAnswer[]> {
+  const calls = new Map<string | symbol, Waiting>();
+  const again: Waiting[] = [];
+  for (const one of waiting) {
+    const name = one.call.idempotency?.key ?? Symbol();
+    if (calls.has(name)) again.push(one);
+    else calls.set(name, one);
+  }
+  const first = [...calls.values()];
+  const answers = new Map<Waiting, SendAnswer>();
+  for (const [index, answer] of (await commit(first)).entries()) answers.set(first[index] as Waiting, answer);
+  // Whoever has a key that stands twice here gets the answer that is kept by now.
+  for (const one of again) answers.set(one, (await commit([one]))[0] as SendAnswer);
+  return waiting.map((one) => answers.get(one) as SendAnswer);
+}
+
+/** What a template may make large, or has large files: many of those at once would have all connections. */
+const isHeavy = (call: SendCall) =>
+  call.requests.some((request) => 'template' in request) || weightOf(call) > mostOfLight;
 
 function weightOf({ requests }: SendCall): number {
   return requests.reduce((sum, request) => {

@@ -98,10 +98,8 @@ export async function list(
   db: Database,
   page: { limit: number; offset: number },
 ): Promise<{ accounts: Account[]; count: number }> {
-  const [accounts, count] = await Promise.all([
-    db.prisma.account.findMany({ orderBy: { id: 'desc' }, take: page.limit, skip: page.offset }),
-    db.prisma.account.count(),
-  ]);
+  const accounts = await db.prisma.account.findMany({ orderBy: { id: 'desc' }, take: page.limit, skip: page.offset });
+  const count = await db.prisma.account.count();
   return { accounts, count };
 }
 

@@ -29,17 +29,14 @@ export async function list(
   page: Page,
 ): Promise<Count & { emails: Listed[]; nextCursor: string | null }> {
   const stretches = await stretchesOf(db, filter);
-  const [ids, counted] = await Promise.all([
-    stretches === null ? idsOf(db, filter, page) : idsWithin(db, filter, page, stretches),
-    stretches === null ? countUpTo(db, filter) : stretches.reduce((sum, { emails }) => sum + emails, 0),
-  ]);
+  const ids = stretches === null ? await idsOf(db, filter, page) : await idsWithin(db, filter, page, stretches);
+  const counted =
+    stretches === null ? await countUpTo(db, filter) : stretches.reduce((sum, { emails }) => sum + emails, 0);
   const most = mostCounted(filter);
   const countExact = stretches !== null || counted <= most;
   const shown = ids.slice(0, page.limit);
-  const [rows, kinds] = await Promise.all([
-    db.prisma.email.findMany({ where: { id: { in: shown } }, orderBy: { id: 'desc' } }),
-    returned.kindsOf(db, shown),
-  ]);
+  const rows = await db.prisma.email.findMany({ where: { id: { in: shown } }, orderBy: { id: 'desc' } });
+  const kinds = await returned.kindsOf(db, shown);
   const held = await heldOf(
     db,
     rows.filter(({ status }) => status === 'queued').map(({ id }) => id),
@@ -60,11 +57,9 @@ async function stretchesOf(db: Database, filter: Filter): Promise<counts.Stretch
       ? [{ from, to, emails: await countOf(db, { ...filter, createdAfter: from, createdBefore: to }) }]
       : [];
   if (whole === null) return cut(createdAfter, createdBefore);
-  const [last, hours, first] = await Promise.all([
-    cut(whole.to, createdBefore),
-    counts.byHour(db, facet, filter, whole),
-    cut(createdAfter, whole.from),
-  ]);
+  const last = await cut(whole.to, createdBefore);
+  const hours = await counts.byHour(db, facet, filter, whole);
+  const first = await cut(createdAfter, whole.from);
   return [...last, ...hours, ...first].filter(({ emails }) => emails > 0);
 }
 
@@ -125,13 +120,11 @@ export async function get(
   id: string,
 ): Promise<{ email: Email; recipients: Recipient[]; returns: Return[] }> {
   const email = await find(db, accountId, id);
-  const [recipients, returns] = await Promise.all([
-    db.prisma.recipient.findMany({ where: { emailId: id }, orderBy: { position: 'asc' } }),
-    db.prisma.return.findMany({
-      where: { emailId: id, accountId },
-      orderBy: [{ receivedAt: 'asc' }, { recipient: 'asc' }, { kind: 'asc' }],
-    }),
-  ]);
+  const recipients = await db.prisma.recipient.findMany({ where: { emailId: id }, orderBy: { position: 'asc' } });
+  const returns = await db.prisma.return.findMany({
+    where: { emailId: id, accountId },
+    orderBy: [{ receivedAt: 'asc' }, { recipient: 'asc' }, { kind: 'asc' }],
+  });
   return { email, recipients, returns };
 }
 

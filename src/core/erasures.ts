@@ -78,10 +78,8 @@ export async function list(
 ): Promise<{ erasures: Erasure[]; count: number }> {
   const { address, limit, offset } = page;
   const where = { accountId, ...(address === null ? {} : { addressHash: hashOf(accountId, address, tokenKeys) }) };
-  const [erasures, count] = await Promise.all([
-    db.prisma.erasure.findMany({ where, orderBy: { id: 'desc' }, take: limit, skip: offset }),
-    db.prisma.erasure.count({ where }),
-  ]);
+  const erasures = await db.prisma.erasure.findMany({ where, orderBy: { id: 'desc' }, take: limit, skip: offset });
+  const count = await db.prisma.erasure.count({ where });
   return { erasures, count };
 }
 

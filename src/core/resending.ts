@@ -11,7 +11,8 @@ import * as log from './email-log.ts';
  * @throws ApiError 404, 410 when its content is not kept any more, or 409 when one of its recipients was erased
  */
 export async function resendable(db: Database, accountId: string, id: string): Promise<SendRequest> {
-  const [{ email }, content] = await Promise.all([log.get(db, accountId, id), log.content(db, accountId, id)]);
+  const { email } = await log.get(db, accountId, id);
+  const content = await log.content(db, accountId, id);
   if (email.erasedAt !== null)
     throw conflict('the data of a recipient was erased: nobody knows any more whom it was for');
   const nameOf = ({ sha256 }: { sha256: string }) => ({ accountId, sha256 });

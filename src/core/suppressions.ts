@@ -87,10 +87,13 @@ export async function list(
     ...(page.reason ? { reason: page.reason } : {}),
     ...(page.parts.length > 0 ? { OR: page.parts.map((part) => ({ address: { contains: literal(part) } })) } : {}),
   };
-  const [suppressions, count] = await Promise.all([
-    db.prisma.suppression.findMany({ where, orderBy: { id: 'desc' }, take: page.limit, skip: page.offset }),
-    db.prisma.suppression.count({ where }),
-  ]);
+  const suppressions = await db.prisma.suppression.findMany({
+    where,
+    orderBy: { id: 'desc' },
+    take: page.limit,
+    skip: page.offset,
+  });
+  const count = await db.prisma.suppression.count({ where });
   return { suppressions, count };
 }
 

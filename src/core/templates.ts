@@ -50,17 +50,15 @@ export async function list(
   accountId: string,
   page: { limit: number; offset: number },
 ): Promise<{ templates: TemplateSummary[]; count: number }> {
-  const [templates, count] = await Promise.all([
-    db.prisma.template.findMany({
-      where: { accountId },
-      orderBy: { id: 'desc' },
-      take: page.limit,
-      skip: page.offset,
-      // Not the contents: a page of them could be gigabytes.
-      select: { id: true, name: true, alias: true, publishedAt: true, createdAt: true, updatedAt: true },
-    }),
-    db.prisma.template.count({ where: { accountId } }),
-  ]);
+  const templates = await db.prisma.template.findMany({
+    where: { accountId },
+    orderBy: { id: 'desc' },
+    take: page.limit,
+    skip: page.offset,
+    // Not the contents: a page of them could be gigabytes.
+    select: { id: true, name: true, alias: true, publishedAt: true, createdAt: true, updatedAt: true },
+  });
+  const count = await db.prisma.template.count({ where: { accountId } });
   return { templates, count };
 }
 

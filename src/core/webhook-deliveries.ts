@@ -34,10 +34,13 @@ export async function list(
     ...(event === undefined ? {} : { event }),
     ...(status === undefined ? {} : { status }),
   };
-  const [deliveries, count] = await Promise.all([
-    db.prisma.webhookDelivery.findMany({ where, orderBy: { id: 'desc' }, take: page.limit, skip: page.offset }),
-    db.prisma.webhookDelivery.count({ where }),
-  ]);
+  const deliveries = await db.prisma.webhookDelivery.findMany({
+    where,
+    orderBy: { id: 'desc' },
+    take: page.limit,
+    skip: page.offset,
+  });
+  const count = await db.prisma.webhookDelivery.count({ where });
   return { deliveries, count };
 }
 

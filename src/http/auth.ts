@@ -61,7 +61,7 @@ export function issueToken(secret: string, user: User): { token: string; expires
 }
 
 /** What lets somebody in. */
-type Gate = Pick<Services, 'db' | 'jwtSecret' | 'limiter' | 'turns'>;
+type Gate = Pick<Services, 'db' | 'jwtSecret' | 'limiter' | 'readTurns'>;
 
 /**
  * Lets in whoever has a current token, as a header or, in a browser, as a cookie: `sessionOf` says who it is. Reads take
@@ -138,7 +138,7 @@ export function demandLoginOrKey(gate: Gate, scope: keys.Scope): Middleware {
 }
 
 /** As `demandLoginOrKey`, for what takes its time with others than the database: no turn is held meanwhile. */
-export function demandSessionOrKey(gate: Omit<Gate, 'turns'>, scope: keys.Scope): Middleware {
+export function demandSessionOrKey(gate: Omit<Gate, 'readTurns'>, scope: keys.Scope): Middleware {
   const [verify, current] = demandSession(gate);
   const apiKey = demandKey(gate, scope);
   return async function sessionOrKey(ctx, next) {
@@ -152,12 +152,12 @@ export function demandSessionOrKey(gate: Omit<Gate, 'turns'>, scope: keys.Scope)
 }
 
 /** Has a request that changes nothing wait for its account's turn. What it brings is not waited for: it has no body. */
-function inTurn({ turns }: Pick<Gate, 'turns'>): Middleware {
+function inTurn({ readTurns }: Pick<Gate, 'readTurns'>): Middleware {
   return async function inTurn(ctx, next) {
     const accountId = ctx.method === 'GET' || ctx.method === 'HEAD' ? accountOf(ctx) : null;
     if (accountId === null) await next();
     else
-      await turns.take(accountId, async () => {
+      await readTurns.take(accountId, async () => {
         // Whoever has gone meanwhile is not read for.
         if (!ctx.req.socket.destroyed) await next();
       });

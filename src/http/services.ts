@@ -56,7 +56,8 @@ export interface Services {
   dashboard: DashboardFiles | null;
   /** Counts the requests of each API key. */
   limiter: RateLimiter;
-  /** Decides in which order the accounts' requests reach the database. */
-  turns: AccountTurns;
+  /** Decide in which order what accounts read, and what they have committed at length, reaches the database. */
+  readTurns: AccountTurns;
+  commitTurns: AccountTurns;
   exports: Exports;
 }

@@ -21,7 +21,7 @@ export interface SubmissionOptions {
   /** Has the bodies of what is accepted, for those who send it soon. */
   fresh?: FreshBodies;
   /** When what an account asks of the database is done. */
-  turns: AccountTurns;
+  commitTurns: AccountTurns;
   log: Logger;
   /** The address to listen on; null: all. */
   host: string | null;
@@ -64,7 +64,7 @@ const usualMost = { mostInAll: 500, mostOfOne: 50 };
  */
 export async function startSubmission(options: SubmissionOptions): Promise<SubmissionServer> {
   const shared = {
-    acceptance: new Acceptance(options.db, options.queue, options.turns, options.fresh),
+    acceptance: new Acceptance(options.db, options.queue, options.commitTurns, options.fresh),
     login: new SubmissionLogin(options.db),
     room: new ContentRoom(),
     underWay: new Set<Promise<unknown>>(),

@@ -1,4 +1,5 @@
 import t from 'tap';
+import { AccountTurns } from '../../src/account-turns.ts';
 import { Acceptance } from '../../src/core/acceptance.ts';
 import type { SendRequest } from '../../src/core/draft.ts';
 import type { Accepted, SendCall } from '../../src/core/emails.ts';
@@ -152,6 +153,29 @@ t.test('calls of one key that come together', async (t) => {
     const batch = (): SendCall => ({ ...call(), requests: [...call().requests, ...call().requests] });
     const answers = await Promise.all(Array.from({ length: 30 }, () => crowded.answer(holder, batch())));
     t.equal(answers.length, 30);
-    t.equal(most, 4);
+    t.equal(most, 3);
+  });
+
+  t.test('do not wait where they are light for what is heavy, nor are refused with it', async (t) => {
+    const turns = new AccountTurns({ most: 1, mostOfAccount: 1, mostWaiting: 200, patienceMs: 100 });
+    const acceptance = new Acceptance(db, queue, turns);
+    const busy = Promise.withResolvers<void>();
+    const turn = turns.take('another', () => busy.promise);
+    const file = {
+      filename: 'a.bin',
+      contentType: 'application/octet-stream',
+      contentId: null,
+      content: Buffer.alloc(1_500_000),
+    };
+    const heavy = [call({ attachments: [file] }), { ...call(), requests: [...call().requests, ...call().requests] }];
+    const [refused, accepted] = await Promise.all([
+      Promise.allSettled(heavy.map((one) => acceptance.answer(holder, one))),
+      Promise.all(Array.from({ length: 5 }, () => acceptance.answer(holder, call()))),
+    ]);
+    for (const end of refused) t.match(end, { status: 'rejected', reason: { status: 503 } });
+    t.equal(new Set(accepted.map(({ response }) => response)).size, 5);
+    busy.resolve();
+    await turn;
+    t.match(await acceptance.answer(holder, heavy[0] as SendCall), { replayed: false }, 'once there is a turn');
   });
 });

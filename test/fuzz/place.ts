@@ -29,7 +29,7 @@ export function openPlace(closing: Closing) {
     const common = { db: node.db, queue, log: silentLog, tls: certificate };
     const submission = await startSubmission({
       ...common,
-      turns: newTurns(),
+      commitTurns: newTurns(),
       host: '127.0.0.1',
       ports: { submission: 0, submissions: 0 },
       name: serverName,

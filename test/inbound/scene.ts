@@ -31,7 +31,7 @@ export async function startSubmitter(t: Test, options: Partial<SubmissionOptions
   const server = await startSubmission({
     db: node.db,
     queue,
-    turns: newTurns(),
+    commitTurns: newTurns(),
     log: silentLog,
     host: '127.0.0.1',
     ports: { submission: 0, submissions: 0 },

@@ -151,7 +151,7 @@ t.test('a port that is taken stops the start with a line that names it', async (
   const options = {
     db: node.db,
     queue,
-    turns: newTurns(),
+    commitTurns: newTurns(),
     log: silentLog,
     host: '127.0.0.1',
     name: serverName,

@@ -36,12 +36,12 @@ export const releaseRequest = z.object({
 export const move = z.object({ scheduled_at: scheduledAt.describe('When to send it instead, within a year.') });
 
 /** Each has up to 20 MB of files. */
-const resendLimits: TurnLimits = { most: 4, mostOfAccount: 2, mostWaiting: 200, patienceMs: 10_000 };
+const resendLimits: TurnLimits = { most: 3, mostOfAccount: 2, mostWaiting: 200, patienceMs: 10_000 };
 
 /** `POST /emails`, `POST /emails/batch`, `DELETE` and `PATCH /emails/:id` of what is scheduled, `POST /emails/:id/release` and `…/resend`. */
 export function sendingRoutes(router: Router, services: Services): void {
-  const { db, queue, turns, fresh } = services;
-  const acceptance = new Acceptance(db, queue, turns, fresh);
+  const { db, queue, commitTurns, fresh } = services;
+  const acceptance = new Acceptance(db, queue, commitTurns, fresh);
   const resends = new AccountTurns(resendLimits);
   const sender = demandLoginOrKey(services, 'send');
 

@@ -66,7 +66,7 @@ export function suppressionRoutes(router: Router, services: Services): void {
       reason: reason ?? 'manual',
       emailId: null,
     }));
-    await services.turns.take(accountId, () => suppressions.addAll(db, entries));
+    await services.commitTurns.take(accountId, () => suppressions.addAll(db, entries));
     const addresses = new Set(entries.map(({ address }) => comparable(address)));
     ctx.body = { message: `${addresses.size} addresses are on the list`, count: addresses.size };
   });
