@@ -1,11 +1,12 @@
 import { Batcher } from '../batcher.ts';
 import { byWeight } from '../by-weight.ts';
-import type { Database, Sql } from '../db/client.ts';
+import { type Database, isAway, type Sql } from '../db/client.ts';
 import { unseen } from '../db/prepared.ts';
 import { isSame, letGo, type Queue } from '../queue.ts';
 import { pausedUntil, unansweredNote } from './destinations.ts';
 import { heldNote } from './held.ts';
 import type { Claim } from './recipients.ts';
+import { inOneOrder } from './settlement.ts';
 import { type Settled, tellOf } from './settlement-events.ts';
 
 /**
@@ -22,20 +23,27 @@ const toldAtOnce = 400;
 
 /** Recipients whose final dot is about to be written; those of the same moment with one statement. */
 export class Unanswered {
-  readonly #batcher: Batcher<Dot, boolean>;
+  readonly #batcher: Batcher<Dot, boolean | Error>;
 
   constructor(db: Database) {
-    this.#batcher = new Batcher((dots) => note(db, dots), {
+    this.#batcher = new Batcher((dots) => noteAll(db, dots), {
       most: 200,
       weigh: ({ positions }) => positions.length,
       heaviest: 2_000,
     });
   }
 
-  /** Notes that the final dot for these recipients of the claim is about to be written. @returns false: not all of them are the claim's any more */
-  note(claim: Claim, addresses: string[]): Promise<boolean> {
+  /**
+   * Notes that the final dot for these recipients of the claim is about to be written.
+   *
+   * @returns false: not all of them are the claim's any more
+   * @throws whatever the database says, about these alone
+   */
+  async note(claim: Claim, addresses: string[]): Promise<boolean> {
     const concerned = claim.recipients.filter(({ address }) => addresses.includes(address));
-    return this.#batcher.add({ claim, positions: concerned.map(({ position }) => position) });
+    const noted = await this.#batcher.add({ claim, positions: concerned.map(({ position }) => position) });
+    if (noted instanceof Error) throw noted;
+    return noted;
   }
 }
 
@@ -44,11 +52,25 @@ interface Dot {
   positions: number[];
 }
 
-async function note(db: Database, dots: Dot[]): Promise<boolean[]> {
-  const each = dots.flatMap(({ claim, positions }, index) =>
-    positions.map((position) => ({ ...claim, position, index })),
+async function noteAll(db: Database, dots: Dot[]): Promise<(boolean | Error)[]> {
+  try {
+    return await db.transaction((tx) => note(tx, dots));
+  } catch (error) {
+    if (dots.length === 1 || isAway(error)) return dots.map(() => error as Error);
+  }
+  // One of them is in somebody's hands, and that is not the others' trouble.
+  const each: (boolean | Error)[] = [];
+  for (const dot of dots) each.push(...(await noteAll(db, [dot])));
+  return each;
+}
+
+async function note(tx: Sql, dots: Dot[]): Promise<boolean[]> {
+  const each = inOneOrder(
+    dots.flatMap(({ claim, positions }, index) => positions.map((position) => ({ ...claim, position, index }))),
   );
-  const noted = await db.query<{ index: number }>({
+  // A server waits for the dot meanwhile, and those of all emails of this process wait for one that is locked.
+  await tx.query({ text: "SET LOCAL lock_timeout = '2s'" });
+  const noted = await tx.query<{ index: number }>({
     name: 'unanswered-note',
     text: `UPDATE recipients r SET waiting_for = $1
              FROM unnest(${unseen('$2::uuid[]')}, ${unseen('$3::smallint[]')}, ${unseen('$4::uuid[]')}, ${unseen('$5::uuid[]')}, ${unseen('$6::integer[]')})

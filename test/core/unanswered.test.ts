@@ -18,12 +18,12 @@ async function prepare(t: Test, to: string[]) {
   await accept(db, queue, holderOf(account), [request]);
   const nodeId = newId();
   await nodes.register(db, { id: nodeId, hostname: 'test', roles: [] }, false);
-  const [held] = await db.transaction(async (tx) => claim(tx, nodeId, await queue.take(tx, 100, [])));
+  const claims = await db.transaction(async (tx) => claim(tx, nodeId, await queue.take(tx, 100, [])));
   const rows = async () => {
     const recipients = await db.prisma.recipient.findMany({ orderBy: { position: 'asc' } });
     return recipients.map(({ status, attempts, waitingFor, claimedBy }) => [status, attempts, waitingFor, claimedBy]);
   };
-  return { db, queue, nodeId, held: held as Claim, unanswered: new Unanswered(db), rows };
+  return { db, queue, nodeId, held: claims[0] as Claim, claims, unanswered: new Unanswered(db), rows };
 }
 
 const heldNote = 'held: it may have been delivered';
@@ -80,4 +80,20 @@ t.test('a claim that was given back has nothing of it', async (t) => {
   t.notOk(await unanswered.note(held, ['a@a.test']));
   await nodes.retire(db, nodeId);
   t.same(await rows(), [['queued', 0, null, null]]);
+});
+
+t.test('one that somebody has in hand is in no way of the others', async (t) => {
+  const { db, claims, unanswered } = await prepare(t, ['a@a.test', 'a@b.test', 'a@c.test']);
+  const [held, ...others] = claims as [Claim, Claim, Claim];
+  const noted = (one: Claim) => unanswered.note(one, [one.recipients[0]?.address ?? '']).catch((error) => error.code);
+  const first = noted(held);
+  // While that is noted the rest comes together.
+  await db.transaction(async (tx) => {
+    await tx.query({
+      text: 'SELECT FROM recipients WHERE address = $1 FOR UPDATE',
+      values: [others[0].recipients[0]?.address],
+    });
+    t.same(await Promise.all([first, ...others.map(noted)]), [true, '55P03', true]);
+  });
+  t.equal(await noted(others[0]), true, 'and is noted once it is free');
 });

@@ -119,7 +119,8 @@ t.test('a node whose claims were given to others writes no final dot: QUE-07', a
     tryOnce(t, db, { onUncertain: 'hold' }),
   ]);
   t.match(living, { accountId: String, settlements: [{ status: 'delivered' }], content: /\r\n\.\r\n$/ });
-  const said = 'This server lost its right to send the message before the message ended, and did not end it.';
+  const said =
+    'This server did not end the message: it had lost its right to send it, or could not note that it was about to.';
   for (const [what, { settlements, content, noted }, dots] of [
     ['taken for dead, and back under a new name', buried, []],
     ['away for too long', over, []],
