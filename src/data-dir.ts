@@ -41,6 +41,7 @@ export async function makeDataDir(dataDir: string): Promise<void> {
 export async function readSecrets(dataDir: string): Promise<Secrets> {
   await makeDataDir(dataDir);
   try {
+    await removeCopies(dataDir);
     return (await existingSecrets(dataDir)) ?? (await makeSecrets(dataDir));
   } catch (error) {
     throw error instanceof StartError ? error : unusableDataDir(dataDir, error as Error);
@@ -54,7 +55,11 @@ export async function readSecrets(dataDir: string): Promise<Secrets> {
  */
 export async function writeSecrets(dataDir: string, secrets: Secrets): Promise<void> {
   try {
-    await rename(await writeBeside(dataDir, secrets), fileIn(dataDir));
+    const written = await writeBeside(dataDir, secrets);
+    await rename(written, fileIn(dataDir)).catch(async (error: Error) => {
+      await unlink(written).catch(() => undefined);
+      throw error;
+    });
     await syncFolder(dataDir);
   } catch (error) {
     throw unusableDataDir(dataDir, error as Error);
@@ -87,6 +92,9 @@ async function close(path: string, rights: number): Promise<void> {
   const { mode, uid } = await stat(path);
   if ((mode & rights) !== 0 && uid === process.getuid?.()) await chmod(path, mode & ~rights & 0o7777);
 }
+
+/** Longer than any process takes from writing one to renaming it. */
+const copyLivesMs = 60_000;
 
 const fileIn = (dataDir: string) => join(dataDir, 'secrets.json');
 
@@ -142,6 +150,16 @@ function parse(dataDir: string, text: string): Secrets {
   return secrets as Secrets;
 }
 
+/** Removes what processes left that were killed while they wrote: each is a copy of all secrets. */
+async function removeCopies(dataDir: string): Promise<void> {
+  const copies = (await readdir(dataDir)).filter((name) => /^secrets\.json\.[\da-f]{12}$/.test(name));
+  for (const name of copies) {
+    const copy = join(dataDir, name);
+    const written = await stat(copy).catch(() => null);
+    if (written && Date.now() - written.mtimeMs > copyLivesMs) await unlink(copy).catch(() => undefined);
+  }
+}
+
 async function makeSecrets(dataDir: string): Promise<Secrets> {
   const database = await readdir(join(dataDir, 'postgres')).catch(() => []);
   if (database.length > 0) {
@@ -183,12 +201,17 @@ async function writeBeside(dataDir: string, secrets: Secrets): Promise<string> {
   return file;
 }
 
-/** What was renamed or linked has its new name on the disk before anything goes by it. Windows has no way to ask for that. */
+/**
+ * What was renamed or linked has its new name on the disk before anything goes by it, where that can be asked for: Windows has no
+ * way, nor have some file systems that lie elsewhere.
+ */
 async function syncFolder(folder: string): Promise<void> {
   if (process.platform === 'win32') return;
   const handle = await open(folder, 'r');
   try {
     await handle.sync();
+  } catch (error) {
+    if (!['EINVAL', 'EBADF', 'EPERM', 'ENOTSUP'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
   } finally {
     await handle.close();
   }

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chown, mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { chown, mkdir, readdir, readFile, rm, symlink, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
 import { readSecrets } from '../../src/data-dir.ts';
@@ -54,6 +54,13 @@ t.test('secrets that are damaged or gone are not replaced', async (t) => {
   const whole = await readSecrets(dataDir);
   t.same(await readSecrets(dataDir), whole);
   t.same(await readdir(dataDir), ['secrets.json']);
+  const left = ['secrets.json.0123456789ab', 'secrets.json.ba9876543210', 'secrets.json.bak'];
+  for (const name of left) await writeFile(join(dataDir, name), '');
+  const hourAgo = new Date(Date.now() - 3_600_000);
+  for (const name of [left[0], left[2]]) await utimes(join(dataDir, name ?? ''), hourAgo, hourAgo);
+  t.same(await readSecrets(dataDir), whole);
+  t.same((await readdir(dataDir)).sort(), ['secrets.json', ...left.slice(1)], 'what a killed process left is gone');
+  for (const name of left.slice(1)) await rm(join(dataDir, name));
   const damaged: [string, RegExp][] = [
     ['', /it is not JSON/],
     [(await readFile(file, 'utf8')).slice(0, 90), /it is not JSON/],
