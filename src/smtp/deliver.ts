@@ -252,7 +252,9 @@ class Attempt {
         afterDot,
         deadlines,
       });
-      limited = end.limited;
+      // What has carried nothing yet cannot have carried enough: it was this message that was put off.
+      const carried = connection.transactions > 1 || end.results.some(({ outcome }) => outcome === 'delivered');
+      limited ||= end.limited && carried;
       if (reused && results.length === 0 && !end.alive) return false;
       // It had carried mail before: that says nothing about a fresh connection.
       if (reused && results.length === 0 && limited && !end.begun && end.results.every(isOpenYet)) {
