@@ -2,10 +2,11 @@ import { Tally } from './tally.ts';
 
 /** What all that clients are sending may hold together, in bytes. */
 const mostInFlight = 256 * 1024 * 1024;
-/** No account can keep the others out, however slowly it sends. */
-const mostOfAccount = mostInFlight / 2;
 
-/** The memory of a process for what its clients are sending, of one kind, as far as it has come. */
+/**
+ * The memory of a process for what its clients are sending, of one kind, as far as it has come. An account may have as much as
+ * it leaves to the others, so that there is always some left, however slowly it sends.
+ */
 export class MemoryRoom {
   #taken = 0;
   readonly #of = new Tally<string>();
@@ -20,8 +21,9 @@ export class MemoryRoom {
     if (accountId !== null) this.#of.add(accountId, bytes);
   }
 
-  /** False when more is taken than there is, or than is this account's. */
+  /** False when more is taken than there is, or than this account may have. */
   isEnoughFor(accountId: string | null): boolean {
-    return this.#taken <= mostInFlight && (accountId === null || this.#of.of(accountId) <= mostOfAccount);
+    const left = mostInFlight - this.#taken;
+    return left >= (accountId === null ? 0 : this.#of.of(accountId));
   }
 }

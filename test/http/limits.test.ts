@@ -164,18 +164,18 @@ t.test('limits', async (t) => {
   t.test('of all large bodies under way together, and of those of one account: DOS-03', async (t) => {
     const { hostname, port } = new URL(node.baseUrl);
     const size = 64 * MB;
-    /** What two accounts leave of 256 MB, and the first of them of its 128. */
+    /** What the first leaves of its half of 256 MB. */
     const left = 100_000;
     const most = Buffer.alloc(size, ' ');
     const sockets: Socket[] = [];
-    /** Two bodies that never end, of so many bytes together. */
+    /** Bodies that never end, of so many bytes together. */
     const fill = (key: string, bytes: number) => {
       const head = `POST /api/v1/emails/batch HTTP/1.1\r\nHost: x\r\nX-API-Key: ${key}\r\nContent-Type: application/json\r\nContent-Length: ${size}\r\n\r\n`;
-      for (const part of [size - 1, bytes - size + 1]) {
+      for (let rest = bytes; rest > 0; rest -= size - 1) {
         const socket = net.connect(Number(port), hostname);
         sockets.push(socket.on('error', () => {}));
         socket.write(head);
-        socket.write(most.subarray(0, part));
+        socket.write(most.subarray(0, Math.min(rest, size - 1)));
       }
     };
     const json = { 'Content-Type': 'application/json' };
@@ -196,9 +196,13 @@ t.test('limits', async (t) => {
     t.strictSame([refused.body, refused.headers.get('retry-after')], [{ error: 'unavailable' }, '2']);
     t.equal((await blank(first, left)).status, 400, 'what an account has room for is read');
     t.equal((await blank(second, left + 1)).status, 400, 'and so is what others send');
-    fill(second, 2 * size - 2);
-    await until503(third, left + 3);
-    t.equal((await blank(third, left + 2)).status, 400, 'what there is room for is read');
+    fill(second, size);
+    await until503(second, 70_000);
+    t.equal((await blank(first, 70_000)).status, 503, 'what it leaves is less now');
+    t.equal((await blank(third, 2 * MB)).status, 400, 'whoever comes finds some that is left');
+    fill(third, size / 2 - left);
+    await until503(third, 1.5 * left + 1);
+    t.equal((await blank(third, left)).status, 400, 'and has as much as it leaves to others');
     t.equal((await node.call('GET', '/healthz')).status, 200, 'and so is what has no body');
     for (const key of [first, second, third])
       t.equal((await blank(key, 64 * 1024)).status, 400, 'or one that is small, of whomever');
@@ -209,15 +213,15 @@ t.test('limits', async (t) => {
     await node.db.transaction(async (tx) => {
       await tx.query({ text: 'LOCK TABLE templates' });
       const waiting = post(third, JSON.stringify({ name: 'n', text: 'x'.repeat(70_000) }));
-      await until503(third, left - 20_000);
+      await until503(third, left);
       await tx.query({ text: 'ROLLBACK' });
       t.equal((await waiting).status, 201, 'one that waits for the database counts until it is answered');
     });
-    t.equal((await blank(third, left + 2)).status, 400);
+    t.equal((await blank(third, left)).status, 400);
     const closed = sockets.map((socket) => once(socket, 'close'));
     for (const socket of sockets) socket.destroy();
     await Promise.all(closed);
     await eventually(async () => (await blank(first, left + 1)).status === 400);
-    await eventually(async () => (await blank(third, left + 3)).status === 400);
+    await eventually(async () => (await blank(third, 2 * MB)).status === 400);
   });
 });

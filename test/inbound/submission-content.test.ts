@@ -23,27 +23,27 @@ function arriving(room: ContentRoom, accountId: string) {
   return { leave, refused };
 }
 
-t.test('messages under way have so much room, an account half of it, and what is through gives it back', async (t) => {
-  const room = new ContentRoom();
-  const enter = async (accountId: string) => {
-    const message = arriving(room, accountId);
-    return { ...message, refused: await message.refused };
-  };
-  const ofOne = [await enter('one'), await enter('one'), await enter('one')];
-  t.strictSame(
-    ofOne.map(({ refused }) => refused),
-    ['', '', ''],
-  );
-  const full = /^4\.3\.0 too many large messages/;
-  t.match((await enter('one')).refused, full);
-  const others = [await enter('two'), await enter('two'), await enter('two')];
-  t.strictSame(
-    others.map(({ refused }) => refused),
-    ['', '', ''],
-    'the others do not notice',
-  );
-  t.match((await enter('three')).refused, full, 'until there is no more for anybody');
-  ofOne[0]?.leave();
-  await ofOne[0]?.refused;
-  t.equal((await enter('one')).refused, '');
-});
+t.test(
+  'messages under way have so much room, an account as much as it leaves to others, and what is through gives it back',
+  async (t) => {
+    const room = new ContentRoom();
+    const enter = async (accountId: string) => {
+      const message = arriving(room, accountId);
+      return { ...message, refused: await message.refused };
+    };
+    const ofOne = [await enter('one'), await enter('one'), await enter('one')];
+    t.strictSame(
+      ofOne.map(({ refused }) => refused),
+      ['', '', ''],
+    );
+    const full = /^4\.3\.0 too many large messages/;
+    t.match((await enter('one')).refused, full);
+    t.equal((await enter('two')).refused, '', 'another finds room');
+    t.match((await enter('two')).refused, full, 'for one, as it leaves as much');
+    t.equal((await enter('three')).refused, '', 'which the next one finds');
+    t.match((await enter('four')).refused, full, 'until there is less than a whole message');
+    ofOne[0]?.leave();
+    await ofOne[0]?.refused;
+    t.equal((await enter('four')).refused, '');
+  },
+);
