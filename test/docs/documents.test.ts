@@ -5,21 +5,20 @@ import { isRun } from './markdown.ts';
 import { openPlace } from './place.ts';
 import { documentOf, read, repository } from './reading.ts';
 
-/** Each of these has a server of its own, as they make the same domains; the others get along on one. */
-const alone = ['README.md', 'docs/api-guide.md'];
+/** In the order in which somebody reads who does it all on one server. */
+const first = ['README.md', 'docs/api-guide.md'];
 const others = globSync('docs/*.md', { cwd: repository })
-  .filter((path) => !alone.includes(path) && documentOf(path).some(isRun))
+  .filter((path) => !first.includes(path) && documentOf(path).some(isRun))
   .sort();
 
 const skip = spawnSync('curl', ['--version']).error !== undefined && 'curl is not installed';
 
-for (const documents of [...alone.map((path) => [path]), others]) {
-  t.test(`${documents.join(', ')}: each block does what it shows`, { skip }, async (t) => {
-    const place = await openPlace(t);
-    for (const path of documents) {
-      const { ran, wrong } = await read(documentOf(path), place);
+t.test('each block does what it shows, on a server that has done all that was read before', { skip }, async (t) => {
+  const place = await openPlace(t);
+  for (const path of [...first, ...others])
+    await t.test(path, async (t) => {
+      const { ran, wrong } = await read(documentOf(path), place.anotherTerminal());
       t.ok(ran > 0);
       t.same(wrong, [], path);
-    }
-  });
-}
+    });
+});

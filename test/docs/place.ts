@@ -12,6 +12,8 @@ import { openShell, type Shell } from './shell.ts';
 /** What a reader has after `npm start`: a service, a terminal, and what the first screen said. */
 export interface Place {
   shell: Shell;
+  /** The same place in another terminal, which knows nothing of the variables of the first. */
+  anotherTerminal(): Place;
   folder: string;
   /** What stands in the documents, and what it is here. */
   here(text: string): string;
@@ -23,7 +25,7 @@ export interface Place {
 
 const repository = resolve(import.meta.dirname, '../..');
 
-/** The service is started once for each document. */
+/** The service is started once for all documents that are read in it. */
 export async function openPlace(t: { teardown(work: () => Promise<void>): void }): Promise<Place> {
   const port = async () => String(await freePort());
   const [http, submission, submissions, endpoint] = [await port(), await port(), await port(), await port()];
@@ -40,14 +42,19 @@ export async function openPlace(t: { teardown(work: () => Promise<void>): void }
   await furnish(folder);
   await installCommands(t, join(folder, 'bin'), env);
   const { PATH = '', NODE_COMPILE_CACHE } = process.env;
-  const shell = openShell(folder, {
-    PATH: `${join(folder, 'bin')}:${PATH}`,
-    HOME: folder,
-    LANG: 'C.UTF-8',
-    ...(NODE_COMPILE_CACHE && { NODE_COMPILE_CACHE }),
-  });
+  const shells: Shell[] = [];
+  const openTerminal = () => {
+    const shell = openShell(folder, {
+      PATH: `${join(folder, 'bin')}:${PATH}`,
+      HOME: folder,
+      LANG: 'C.UTF-8',
+      ...(NODE_COMPILE_CACHE && { NODE_COMPILE_CACHE }),
+    });
+    shells.push(shell);
+    return shell;
+  };
   t.teardown(async () => {
-    await shell.close();
+    for (const shell of shells) await shell.close();
     await rm(folder, { recursive: true, force: true });
   });
   const real: Record<string, string> = {
@@ -58,8 +65,9 @@ export async function openPlace(t: { teardown(work: () => Promise<void>): void }
   };
   // In one go: a port of ours may hold the digits of one that the documents name.
   const shown = new RegExp(Object.keys(real).join('|'), 'g');
-  return {
-    shell,
+  const place: Place = {
+    shell: openTerminal(),
+    anotherTerminal: () => ({ ...place, shell: openTerminal() }),
     folder,
     here: (text) => text.replaceAll(shown, (name) => real[name] ?? name),
     printed: { 'the key that npm start printed': key, 'the admin password that npm start printed': adminPassword },
@@ -72,6 +80,7 @@ export async function openPlace(t: { teardown(work: () => Promise<void>): void }
           }),
       ),
   };
+  return place;
 }
 
 /** A project of the reader's own, with our client and nodemailer installed. */
