@@ -99,7 +99,7 @@ function Suspension({ account }: { account: Account }) {
 function Change({ account: now, close }: { account: Account; close: () => void }) {
   // What the fields began with.
   const [account] = useState(now);
-  // Whoever saves again after an error adds the same once.
+  // Whoever saves again after an error adds once, and is told so where the amount is another one by then.
   const [added] = useState(() => crypto.getRandomValues(new Uint32Array(2)).join('-'));
   const save = useAction(
     async (form: FormData) => {
@@ -110,12 +110,7 @@ function Change({ account: now, close }: { account: Account; close: () => void }
         ...(plan === account.plan ? {} : { plan: plan as Account['plan'] }),
       };
       if (Object.keys(changes).length > 0) await api.admin.accounts.update(account.id, changes);
-      if (amount)
-        await api.admin.accounts.addCredit(
-          account.id,
-          { amount: Number(amount) },
-          { idempotencyKey: `${added} ${amount}` },
-        );
+      if (amount) await api.admin.accounts.addCredit(account.id, { amount: Number(amount) }, { idempotencyKey: added });
     },
     'Changed.',
     close,

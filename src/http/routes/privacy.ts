@@ -64,7 +64,9 @@ export function privacyRoutes(router: Router, services: Services): void {
     const account = await accounts.get(db, accountId);
     const lines = () => accountLines(db, account, { files: attachments !== 'referenced' });
     // A page is read when the one before has gone out; whoever hangs up ends it.
-    const body = await services.exports.open(accountId, () => Readable.from(lines(), { highWaterMark: 1 }));
+    const body = await services.exports.open(accountId, ctx.req.socket, () =>
+      Readable.from(lines(), { highWaterMark: 1 }),
+    );
     ctx.type = 'application/x-ndjson';
     ctx.set('Content-Disposition', `attachment; filename="sendwright-${account.id}.ndjson"`);
     ctx.body = body;

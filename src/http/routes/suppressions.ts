@@ -73,7 +73,7 @@ export function suppressionRoutes(router: Router, services: Services): void {
 
   router.get('/suppressions/export', ...loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
-    const body = await services.exports.open(accountId, async () => {
+    const body = await services.exports.open(accountId, ctx.req.socket, async () => {
       const pages = suppressions.exported(db, accountId);
       // What fails at once is answered as an error, and not with half a file.
       const first = await pages.next();

@@ -1,0 +1,37 @@
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import t from 'tap';
+import { buildSender } from '../support/build.ts';
+import { eventually, startTestNode } from '../support/node.ts';
+import { encryptionKey } from '../support/shared-node.ts';
+
+const waiting = `SELECT count(*)::int AS count FROM pg_locks WHERE NOT granted AND relation = 'suppressions'::regclass`;
+
+t.test('exports that were asked for behind another request end with their client', async (t) => {
+  const node = await startTestNode(t, { ROLES: 'api', ENCRYPTION_KEY: encryptionKey.toString('hex') });
+  const { account } = await buildSender(node.db, encryptionKey);
+  const { token } = (await node.call('POST', '/api/v1/auth/login', { body: account })).body;
+  // More than what is sent without anybody's taking it.
+  const suppressions = Array.from({ length: 20_000 }, (_, at) => ({ address: `${'x'.repeat(50)}${at}@one.test` }));
+  for (let at = 0; at < suppressions.length; at += 5_000) {
+    const body = { suppressions: suppressions.slice(at, at + 5_000) };
+    t.equal((await node.call('POST', '/api/v1/suppressions/import', { token, body })).status, 200);
+  }
+  const { hostname, port } = new URL(node.baseUrl);
+  await node.db.transaction(async (tx) => {
+    await tx.query({ text: 'LOCK TABLE suppressions' });
+    const client = connect(Number(port), hostname);
+    for (const path of ['', '/export', '/export'])
+      client.write(`GET /api/v1/suppressions${path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${token}\r\n\r\n`);
+    await eventually(async () => (await tx.query<{ count: number }>({ text: waiting }))[0]?.count === 3);
+    client.destroy();
+    await once(client, 'close');
+    // Until the server has heard of it: before that there is nothing to show.
+    await new Promise((resume) => setTimeout(resume, 300));
+  });
+  const status = await eventually(async () => {
+    const answer = await node.call('GET', '/api/v1/suppressions/export', { token });
+    return answer.status !== 429 && answer.status;
+  }, 10_000);
+  t.equal(status, 200);
+});
