@@ -60,6 +60,9 @@ export function issueToken(secret: string, user: User): { token: string; expires
   return { token, expiresAt: new Date((issuedAt + lifetimeSeconds) * 1000) };
 }
 
+/** What the log and the metrics have of a request that nobody waits for any more; nginx calls it so too. */
+export const clientGone = 499;
+
 /** What lets somebody in. */
 type Gate = Pick<Services, 'db' | 'jwtSecret' | 'limiter' | 'readTurns'>;
 
@@ -159,7 +162,8 @@ function inTurn({ readTurns }: Pick<Gate, 'readTurns'>): Middleware {
     else
       await readTurns.take(accountId, async () => {
         // Whoever has gone meanwhile is not read for.
-        if (!ctx.req.socket.destroyed) await next();
+        if (ctx.req.socket.destroyed) ctx.status = clientGone;
+        else await next();
       });
   };
 }

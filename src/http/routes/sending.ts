@@ -11,7 +11,7 @@ import type { Sendable } from '../../core/template-sending.ts';
 import { release, releases } from '../../core/uncertainty.ts';
 import { invalidRequest } from '../../errors.ts';
 import { givingWay } from '../../give-way.ts';
-import { demandLoginOrKey, senderOf } from '../auth.ts';
+import { clientGone, demandLoginOrKey, senderOf } from '../auth.ts';
 import { readJson, readJsonObject } from '../body.ts';
 import { readIdempotency } from '../idempotency.ts';
 import * as present from '../present.ts';
@@ -86,7 +86,10 @@ export function sendingRoutes(router: Router, services: Services): void {
     const { accountId } = senderOf(ctx);
     // Its files are in memory until it is answered, and the request has none of their bytes.
     await resends.take(accountId, async () => {
-      if (ctx.req.socket.destroyed) return;
+      if (ctx.req.socket.destroyed) {
+        ctx.status = clientGone;
+        return;
+      }
       const request = await resendable(db, accountId, ctx.params.id ?? '');
       await send(ctx, acceptance, null, [request], presentSingle);
     });
