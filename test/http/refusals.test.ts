@@ -169,9 +169,10 @@ t.test('every answer that the reference has is given', async (t) => {
     );
     await hold([['exportAccount 429 rate limited'], ['exportSuppressions 429 rate limited']]);
     for (const { body } of unread) await body?.cancel();
+    const { token } = caller;
+    await eventually(async () => (await node.call('GET', '/api/v1/suppressions/export', { token })).status === 200);
     await node.db.query({ text: 'DELETE FROM attachments WHERE account_id = $1', values: [caller.account.id] });
     // The sandbox publishes what it is asked to, but for this name, which does not exist there.
-    const { token } = caller;
     const { domain } = (await node.call('POST', '/api/v1/domains', { token, body: { domain: 'nxdomain.test' } })).body;
     await hold([['verifyDomain 400 dns verification failed', { id: domain.id }]]);
     // Whatever else there is: what is read, and what is new since this was written.
