@@ -41,7 +41,7 @@ export const variables: Variable[] = [
     name: 'SENDING_IPS',
     fallback: "the default route's",
     meaning:
-      'source addresses of this machine, comma separated; `marketing=203.0.113.6` is one of the pool `marketing`, without a name it is `default`',
+      'source addresses of this machine, comma separated; `marketing=203.0.113.6` is one of the pool `marketing`, without a name it is `default`. Not used in `sandbox`',
   },
   {
     name: 'WARM_UP',
@@ -82,7 +82,7 @@ export const variables: Variable[] = [
     name: 'START_ON_HOLD',
     fallback: '`false`',
     meaning:
-      'begins no delivery and no webhook call until `sendwright release`: for the start on a database that was restored from a backup, each start anew',
+      'begins no delivery and no webhook call until `sendwright release --waiting send` or `--waiting fail`: for the start on a database that was restored from a backup, each start anew (see docs/backup.md)',
   },
   { name: 'INBOUND_SMTP_PORT', fallback: '`2525`', meaning: 'bounces and complaints; `0` switches it off' },
   { name: 'SUBMISSION_PORT', fallback: '`2587`', meaning: 'submission with STARTTLS; `0` switches it off' },
@@ -134,7 +134,11 @@ export const variables: Variable[] = [
     meaning:
       'delays between delivery attempts (`s`, `m`, `h`, `d`); the last one repeats. Within `RETRY_FOR` that may come to 30,000 attempts at the most',
   },
-  { name: 'RETRY_FOR', fallback: '`72h`', meaning: 'after this time a recipient that is still deferred has failed' },
+  {
+    name: 'RETRY_FOR',
+    fallback: '`72h`',
+    meaning: 'how long a recipient that is deferred is tried: the last attempt is at its end, and then it has failed',
+  },
   {
     name: 'TLS_REPORTS',
     fallback: '`on`; there are none in `sandbox`',

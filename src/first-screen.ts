@@ -97,6 +97,7 @@ export function firstScreen(
     ...submissionLine(config, node),
     // Where nothing is served nobody logs in, but a password that was generated here is shown nowhere else.
     ...(isServed || password ? [`    Admin login  ${login}`] : []),
+    ...remarks(config),
     '',
     ...(isServed ? next : ['  The dashboard and the API are on the nodes whose ROLES have api.', '']),
     '  Stop with Ctrl-C.',
@@ -123,6 +124,23 @@ function rolesLine({ roles }: Config): string[] {
   const mine = names.filter((role) => roles.has(role));
   if (mine.length === names.length) return [];
   return [`    This node    ${mine.map((role) => work[role]).join('; ')}   (ROLES=${mine.join()})`];
+}
+
+/** What is set and comes to nothing, or to less than it seems. It may be meant, so it stops no start. */
+function remarks({ deliveryMode, sendingIps, roles, retryForMs, retryScheduleMs, smtp, ports, startOnHold }: Config) {
+  const [firstDelay = 0] = retryScheduleMs;
+  const opensNone = roles.has('smtp') && Object.values(ports).every((port) => port === 0);
+  const said = [
+    startOnHold && 'nothing is sent until sendwright release --waiting send, or --waiting fail',
+    deliveryMode === 'sandbox' &&
+      sendingIps.length > 0 &&
+      'SENDING_IPS is not used in the sandbox: its mail does not leave this machine',
+    roles.has('mta') &&
+      retryForMs < firstDelay &&
+      'RETRY_FOR is over before the first delay of RETRY_SCHEDULE: what is deferred is tried once more, when it is over',
+    smtp.tls && opensNone && 'SMTP_TLS_CERT is not used: INBOUND_SMTP_PORT, SUBMISSION_PORT and SUBMISSIONS_PORT are 0',
+  ].filter((one) => typeof one === 'string');
+  return said.map((one, index) => `    ${(index === 0 ? 'Mind' : '').padEnd(13)}${one}`);
 }
 
 /** Any user name; the password is an API key. */

@@ -37,3 +37,30 @@ t.test('a node that does a part of it says which, and shows nothing that it does
   t.match(served, /Admin login.*Next: log in/s);
   t.notMatch(screenOf(direct), 'This node');
 });
+
+t.test('what is set and comes to nothing, or to less than it seems, is said', async (t) => {
+  const screenOf = (env: Record<string, string>) =>
+    firstScreen(readConfig(env), node, { sandboxKey: 'sk_live_x', password: null });
+  const off = { INBOUND_SMTP_PORT: '0', SUBMISSION_PORT: '0', SUBMISSIONS_PORT: '0' };
+  const files = { SMTP_TLS_CERT: '/cert.pem', SMTP_TLS_KEY: '/key.pem' };
+  const direct = { DELIVERY_MODE: 'direct', MAIL_HOSTNAME: 'mail.example.com' };
+  const brief = { RETRY_SCHEDULE: '1m,5m', RETRY_FOR: '59s' };
+  const ips = { SENDING_IPS: '192.0.2.9' };
+
+  t.match(screenOf(ips), /\n {4}Mind {9}SENDING_IPS is not used in the sandbox: /);
+  t.match(screenOf(brief), /\n {4}Mind {9}RETRY_FOR is over before the first delay of RETRY_SCHEDULE: /);
+  t.match(screenOf({ ...files, ...off }), /\n {4}Mind {9}SMTP_TLS_CERT is not used: .*SUBMISSIONS_PORT are 0\n/);
+  t.match(
+    screenOf({ START_ON_HOLD: 'true' }),
+    /\n {4}Mind {9}nothing is sent .* release --waiting send, or --waiting fail\n/,
+  );
+  t.match(screenOf({ ...brief, ...ips }), /\n {4}Mind {9}SENDING_IPS .*\n {17}RETRY_FOR /, 'one below the other');
+  for (const meant of [
+    { ...direct, ...ips },
+    { ...direct, ...brief, ROLES: 'api,smtp' },
+    { RETRY_FOR: '1m', RETRY_SCHEDULE: '1m' },
+    { ...files, ...off, SUBMISSION_PORT: '2587' },
+    { ...direct, ...files, ...off, ROLES: 'api' },
+  ])
+    t.notMatch(screenOf(meant), ' Mind ', JSON.stringify(meant));
+});
