@@ -256,7 +256,7 @@ function either(withoutTemplate: typeof plain | typeof unescaped) {
     if (result.success) {
       const wrong = misspelt(schema, input);
       if (!wrong) return result.data;
-      context.addIssue({ code: 'custom', path: [wrong.name], message: wrong.message });
+      context.addIssue({ code: 'custom', path: wrong.path, message: wrong.message });
       return z.NEVER;
     }
     for (const { path, message } of result.error.issues) context.addIssue({ code: 'custom', path, message });

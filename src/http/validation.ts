@@ -16,7 +16,7 @@ export function parse<T extends z.ZodType>(schema: T, input: unknown, at: Proper
   const result = schema.safeParse(input, { error: inOurWords });
   if (result.success) {
     const wrong = misspelt(schema, input);
-    if (wrong) throw invalidRequest(`${nameOf([...at, wrong.name])}: ${wrong.message}`);
+    if (wrong) throw invalidRequest(`${nameOf([...at, ...wrong.path])}: ${wrong.message}`);
     return result.data;
   }
   const issue = result.error.issues[0];
@@ -30,15 +30,50 @@ const notRight = 'is not as the reference says';
 export const inOurWords = ({ code, expected }: { code: string; expected?: unknown }): string =>
   code === 'invalid_type' && expected === 'object' ? 'must be an object' : notRight;
 
+interface Misspelt {
+  path: PropertyKey[];
+  message: string;
+}
+
 /**
  * Members that are not known are ignored, as clients of other services send some. But one that is meant for a member of ours,
  * such as `scheduledAt`, or `scope` for `scopes`, would do something else than was asked for.
  *
- * @returns the first of those and what is wrong with it; null where there is none, and for what is no object
+ * @returns the first of those, of the input or of what is in it, and what is wrong with it; null where there is none
  */
-export function misspelt(schema: z.ZodType, input: unknown): { name: string; message: string } | null {
-  const object = schema instanceof z.ZodPipe ? schema.in : schema;
-  if (!(object instanceof z.ZodObject) || typeof input !== 'object' || input === null) return null;
+export function misspelt(schema: z.ZodType, input: unknown): Misspelt | null {
+  const bare = withoutWrapping(schema);
+  if (typeof input !== 'object' || input === null) return null;
+  if (bare instanceof z.ZodArray && Array.isArray(input)) {
+    const element = bare.element as z.ZodType;
+    return firstOf(input.entries(), ([index, item]) => within(index, misspelt(element, item)));
+  }
+  if (!(bare instanceof z.ZodObject)) return null;
+  const members = Object.entries(bare.shape as Record<string, z.ZodType>);
+  return (
+    misspeltMember(bare, input) ??
+    firstOf(members, ([name, member]) => within(name, misspelt(member, (input as Record<string, unknown>)[name])))
+  );
+}
+
+const within = (name: PropertyKey, wrong: Misspelt | null) => wrong && { ...wrong, path: [name, ...wrong.path] };
+
+function firstOf<Item>(items: Iterable<Item>, look: (item: Item) => Misspelt | null): Misspelt | null {
+  for (const item of items) {
+    const wrong = look(item);
+    if (wrong) return wrong;
+  }
+  return null;
+}
+
+/** What the input has to be as it comes, before it may be left out and before it is made into something else. */
+function withoutWrapping(schema: z.ZodType): z.ZodType {
+  if (schema instanceof z.ZodOptional || schema instanceof z.ZodNullable)
+    return withoutWrapping(schema.unwrap() as z.ZodType);
+  return schema instanceof z.ZodPipe ? withoutWrapping(schema.in as z.ZodType) : schema;
+}
+
+function misspeltMember(object: z.ZodObject, input: object): Misspelt | null {
   const unknown = Object.keys(input).filter((name) => !Object.hasOwn(object.shape, name));
   if (unknown.length === 0) return null;
   const names = Object.keys(object.shape);
@@ -50,11 +85,11 @@ export function misspelt(schema: z.ZodType, input: unknown): { name: string; mes
   ]);
   for (const name of unknown) {
     const meant = known.get(plainly(name));
-    if (meant !== undefined) return { name, message: `is called ${meant} here` };
+    if (meant !== undefined) return { path: [name], message: `is called ${meant} here` };
   }
   for (const name of unknown.slice(0, mostTypingErrors)) {
     for (const [plain, meant] of known)
-      if (isTypingErrorOf(plain, plainly(name))) return { name, message: `is not known: is ${meant} meant?` };
+      if (isTypingErrorOf(plain, plainly(name))) return { path: [name], message: `is not known: is ${meant} meant?` };
   }
   return null;
 }
@@ -80,6 +115,10 @@ function isTypingErrorOf(known: string, written: string): boolean {
 
 /** The query names something that the call does not have. */
 export const unknownParameter = (name: string) => invalidRequest(`${nameOf([name])}: is not a parameter of this call`);
+
+/** The body names something, and the call takes nothing. */
+export const noSuchField = (name: string) =>
+  invalidRequest(`${nameOf([name])}: is no field of this call, which takes none`);
 
 /** Which of the two is meant is anybody's guess. */
 export const givenTwice = (name: string) => invalidRequest(`${nameOf([name])}: may be given once`);
