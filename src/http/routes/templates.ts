@@ -43,7 +43,10 @@ export function templateRoutes(router: Router, services: Services): void {
   router.patch('/templates/:id', writer, async (ctx) => {
     const input = parse(templateChanges, await readJson(ctx, bodyLimit));
     const changes = { name: input.name, alias: input.alias, content: givenContent(input) };
-    const template = await templates.update(db, senderOf(ctx).accountId, ctx.params.id ?? '', changes);
+    const [accountId, id] = [senderOf(ctx).accountId, ctx.params.id ?? ''];
+    const template = Object.values(input).every((value) => value === undefined)
+      ? await templates.get(db, accountId, id)
+      : await templates.update(db, accountId, id, changes);
     ctx.body = { template: present.template(template) };
   });
 
