@@ -7,6 +7,7 @@ import { forbidden, unauthorized } from '../errors.ts';
 import { isId, newId } from '../ids.ts';
 import type { Services } from './services.ts';
 import { refuseForged, sessionToken } from './session-cookie.ts';
+import { aboutCredential, explained, explaining, suspendedAccount, type Wanted } from './what-to-do.ts';
 
 const issuer = 'sendwright';
 const audience = 'sendwright-api';
@@ -73,10 +74,10 @@ type Gate = Pick<Services, 'db' | 'jwtSecret' | 'limiter' | 'readTurns'>;
 export const demandLogin = (gate: Omit<Gate, 'limiter'>): Middleware[] => [...demandSession(gate), inTurn(gate)];
 
 /** As `demandLogin`, for what takes its time with others than the database: no turn is held meanwhile. */
-export function demandSession({
-  db,
-  jwtSecret: secret,
-}: Pick<Gate, 'db' | 'jwtSecret'>): [verify: Middleware, current: Middleware] {
+export function demandSession(
+  { db, jwtSecret: secret }: Pick<Gate, 'db' | 'jwtSecret'>,
+  wanted: Wanted = 'login',
+): [verify: Middleware, current: Middleware] {
   // koa-jwt says 401 in words of its own, which the error middleware replaces by ours.
   const verify = koaJwt({
     secret,
@@ -104,7 +105,23 @@ export function demandSession({
     ctx.state.session = session;
     await next();
   };
-  return [verify, current];
+  return [sayingWhatToDo(verify, wanted), sayingWhatToDo(current, wanted)];
+}
+
+/** The same gate, whose own refusals say what to do. */
+function sayingWhatToDo(gate: Middleware, wanted: Wanted): Middleware {
+  return async function sayingWhatToDo(ctx, next) {
+    let isIn = false;
+    try {
+      await gate(ctx, () => {
+        isIn = true;
+        return next();
+      });
+    } catch (error) {
+      if (isIn) throw error;
+      throw explained(explained(error, 401, aboutCredential(ctx, wanted)), 403, suspendedAccount);
+    }
+  };
 }
 
 /** Whether a token that is signed with our key is written as we write them: one in which a claim is there twice is not. */
@@ -115,19 +132,19 @@ function isAsIssued(token: string, claims: unknown): boolean {
 
 /** After `demandLogin`: lets in the operators of the server. */
 export const demandAdmin: Middleware = async function admin(ctx, next) {
-  if (sessionOf(ctx).role !== 'admin') throw forbidden();
+  if (sessionOf(ctx).role !== 'admin') throw forbidden('this is for operators of the server');
   await next();
 };
 
 /** Lets in whoever has an API key with this scope, and leaves the `KeyHolder` in `ctx.state.holder`. */
 export function demandKey({ db, limiter }: Pick<Gate, 'db' | 'limiter'>, scope: keys.Scope): Middleware {
-  return async function apiKey(ctx, next) {
+  return sayingWhatToDo(async function apiKey(ctx, next) {
     const holder = await keys.authenticate(db, ctx.get('X-API-Key') || undefined);
     limiter.count(ctx, holder.keyId);
-    keys.demandScope(holder, scope);
+    await explaining(403, `the API key lacks the scope ${scope}`, async () => keys.demandScope(holder, scope));
     ctx.state.holder = holder;
     await next();
-  };
+  }, 'key or login');
 }
 
 /**
@@ -142,7 +159,7 @@ export function demandLoginOrKey(gate: Gate, scope: keys.Scope): Middleware {
 
 /** As `demandLoginOrKey`, for what takes its time with others than the database: no turn is held meanwhile. */
 export function demandSessionOrKey(gate: Omit<Gate, 'readTurns'>, scope: keys.Scope): Middleware {
-  const [verify, current] = demandSession(gate);
+  const [verify, current] = demandSession(gate, 'key or login');
   const apiKey = demandKey(gate, scope);
   return async function sessionOrKey(ctx, next) {
     const enter = (sender: keys.Sender) => {

@@ -1,12 +1,13 @@
 import type { IncomingMessage } from 'node:http';
 import type { Context, Middleware } from 'koa';
-import { invalidRequest, payloadTooLarge, unavailable, unsupportedMediaType } from '../errors.ts';
+import { ApiError, invalidRequest, payloadTooLarge, unavailable, unsupportedMediaType } from '../errors.ts';
 import { givingWay } from '../give-way.ts';
 import { Assembly } from './assembly.ts';
 import { accountOf } from './auth.ts';
 import { BodyRoom } from './body-room.ts';
 import { parsedAtOnce, parseInTurns, parseJson } from './json.ts';
 import { readStructure } from './structure.ts';
+import { noSuchField } from './validation.ts';
 
 /** A count of values that no honest request reaches: one email has a few hundred. */
 const usualValues = 10_000;
@@ -42,17 +43,48 @@ export async function readJson(
 
 /** The same for a call in which nothing has to be said: without a body it says nothing. */
 export async function readOptionalJson(ctx: Context, limit: number): Promise<Record<string, unknown>> {
-  const { 'content-length': length = '0', 'transfer-encoding': encoding } = ctx.req.headers;
-  return Number(length) === 0 && encoding === undefined ? {} : readJson(ctx, limit);
+  return hasNoBody(ctx) ? {} : readJson(ctx, limit);
 }
+
+function hasNoBody(ctx: Context): boolean {
+  const { 'content-length': length = '0', 'transfer-encoding': encoding } = ctx.req.headers;
+  return Number(length) === 0 && encoding === undefined;
+}
+
+/** More than a body has whose fields are worth a name. */
+const strayLimit = 16 * 1024;
+
+/**
+ * For a call that takes no fields: whoever sends some means something that it does not do. No body and `{}` are good, whatever
+ * type they say they are.
+ *
+ * @throws ApiError 400 that names the first of them, or 503
+ */
+export async function refuseFields(ctx: Context): Promise<void> {
+  if (hasNoBody(ctx)) return;
+  const value = await readAll(ctx, strayLimit, (bytes) => parse(bytes, usualValues)).catch((error: unknown) => {
+    throw error instanceof ApiError && error.status !== 503 ? noBodyTaken() : error;
+  });
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw noBodyTaken();
+  const [name] = Object.keys(value);
+  if (name !== undefined) throw noSuchField(name);
+}
+
+const noBodyTaken = () => invalidRequest('this call takes no body');
 
 /**
  * Reads a JSON object of at most `limit` bytes. Its structure is checked before it is parsed: a few megabytes of brackets
  * would otherwise stop the process for seconds.
  *
+ * @param shape how the object has to look, for whoever sends something else
  * @throws ApiError 400, 413, 415, or 503 when too many large bodies are under way, of all accounts or of this one
  */
-export async function readJsonObject(ctx: Context, limit: number, mostValues = usualValues): Promise<JsonObject> {
+export async function readJsonObject(
+  ctx: Context,
+  limit: number,
+  mostValues = usualValues,
+  shape?: string,
+): Promise<JsonObject> {
   if (ctx.request.is('application/json', '+json') === false)
     throw unsupportedMediaType('the body must be application/json');
   const charset = ctx.request.charset.toLowerCase();
@@ -64,7 +96,7 @@ export async function readJsonObject(ctx: Context, limit: number, mostValues = u
     escapes: await hasEscapes(bytes),
   }));
   if (typeof value !== 'object' || value === null || Array.isArray(value))
-    throw invalidRequest('the body must be a JSON object');
+    throw invalidRequest(`the body must be a JSON object${shape === undefined ? '' : `: ${shape}`}`);
   return { value: value as Record<string, unknown>, escapes };
 }
 

@@ -77,6 +77,9 @@ export const demandHost: Middleware = async function demandHost(ctx, next) {
   await next();
 };
 
+/** Their bodies are an `error` and nothing else: what a person can do about it is in a header. */
+const bare = [401, 403, 404];
+
 /** The one place that writes an error body. */
 export const errors: Middleware = async function errors(ctx, next) {
   try {
@@ -93,9 +96,12 @@ export const errors: Middleware = async function errors(ctx, next) {
     ctx.status = shown.status;
     ctx.set(shown.headers);
     discardRest(ctx.req);
+    const isBare = bare.includes(shown.status);
+    // What is not there has a detail for operators alone, with what they typed in it.
+    if (isBare && shown.status !== 404 && shown.detail !== undefined) ctx.set('X-Error-Detail', shown.detail);
     ctx.body = {
       error: shown.message,
-      ...(shown.detail === undefined ? {} : { detail: shown.detail }),
+      ...(shown.detail === undefined || isBare ? {} : { detail: shown.detail }),
       ...shown.extra,
     };
   }

@@ -36,12 +36,13 @@ export function setSessionCookie(
  */
 export function refuseForged(ctx: Context): void {
   if (['GET', 'HEAD'].includes(ctx.method)) return;
-  if (ctx.get(ownPageHeader) === '') throw forbidden();
+  if (ctx.get(ownPageHeader) === '')
+    throw forbidden(`who has the cookie of a login changes things with the header ${ownPageHeader}`);
   refuseElsewhere(ctx);
 }
 
 /** @throws ApiError 403 where the browser says that a page of somebody else asks */
 export function refuseElsewhere(ctx: Context): void {
   const site = ctx.get('Sec-Fetch-Site');
-  if (site !== '' && site !== 'same-origin') throw forbidden();
+  if (site !== '' && site !== 'same-origin') throw forbidden('a page of another site asks');
 }

@@ -95,6 +95,10 @@ const headers = {
   'RateLimit-Policy': header('How many requests (q) in how many seconds (w).', '"key";q=100;w=2'),
   'Retry-After': header('In how many seconds to ask again.', 1),
   'WWW-Authenticate': header('What else than a key lets somebody in: the token of a login.', 'Bearer', true),
+  'X-Error-Detail': header(
+    'What to do about it, for people: what `detail` says of other errors.',
+    'the API key lacks the scope send',
+  ),
   'Idempotent-Replayed': header('`true` where this is the first answer once more.', 'true'),
 };
 

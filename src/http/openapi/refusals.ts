@@ -30,12 +30,12 @@ const standard = {
   unauthorized: {
     status: 401,
     error: 'unauthorized',
-    when: 'The credential is missing, not valid, or over; or it is one of the other kind: an API key where a login is asked for, or the other way round.',
+    when: 'The credential is missing, not valid, or over; or it is one of the other kind: an API key where a login is asked for, or the other way round. The header `X-Error-Detail` says which.',
   },
   forbidden: {
     status: 403,
     error: 'forbidden',
-    when: 'The account is suspended, the key lacks the scope or is restricted to other domains, the plan allows no more of it, or the user is no operator of the server.',
+    when: 'The account is suspended, the key lacks the scope or is restricted to other domains, the plan allows no more of it, or the user is no operator of the server. The header `X-Error-Detail` says which.',
   },
   notFound: { status: 404, error: 'not found', when: 'There is none, or it belongs to another account.' },
   tooLarge: {
@@ -118,6 +118,7 @@ function inline(refusals: Refusal[], named: Record<string, JsonSchema>): JsonSch
       ...ref('X-Request-Id'),
       ...(isCounted ? { ...ref('RateLimit'), ...ref('RateLimit-Policy') } : {}),
       ...(status === 401 ? ref('WWW-Authenticate') : {}),
+      ...(status === 401 || status === 403 ? ref('X-Error-Detail') : {}),
       ...(status === 429 || status === 503 ? ref('Retry-After') : {}),
     },
     content: {

@@ -5,6 +5,7 @@ import * as destinations from '../../core/destinations.ts';
 import * as warmUp from '../../core/warm-up.ts';
 import { dayOf } from '../../sending-pools.ts';
 import { demandAdmin, demandLogin } from '../auth.ts';
+import { refuseFields } from '../body.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
 import { line, oneOf, page, parse } from '../validation.ts';
@@ -34,6 +35,7 @@ export function destinationRoutes(router: Router, services: Services): void {
 
   for (const order of orders.orderNames) {
     router.post(`/admin/destinations/:name/${order}`, ...operator, async (ctx) => {
+      await refuseFields(ctx);
       ctx.body = present.orderGiven(order, await orders.give(db, ctx.params.name ?? '', order));
     });
   }

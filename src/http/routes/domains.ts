@@ -9,10 +9,11 @@ import { dkimAlgorithms } from '../../mail/dkim.ts';
 import { poolName, type SendingPools } from '../../sending-pools.ts';
 import { tlsLevels } from '../../smtp/tls-names.ts';
 import { demandLogin, sessionOf } from '../auth.ts';
-import { readJson, readOptionalJson } from '../body.ts';
+import { readJson, readOptionalJson, refuseFields } from '../body.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
 import { line, oneOf, parse, part, text } from '../validation.ts';
+import { explaining } from '../what-to-do.ts';
 
 const bodyLimit = 16 * 1024;
 
@@ -74,7 +75,12 @@ export function domainRoutes(router: Router, services: Services): void {
   router.post('/domains', ...loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
     const input = parse(newDomain, await readJson(ctx, bodyLimit));
-    ctx.body = await withRecords(await domains.add(db, accountId, input, { keyring }));
+    const added = await explaining(
+      403,
+      'the plan allows no more domains: remove one, or ask an operator for another plan',
+      () => domains.add(db, accountId, input, { keyring }),
+    );
+    ctx.body = await withRecords(added);
   });
 
   router.get('/domains', ...loggedIn, async (ctx) => {
@@ -99,6 +105,7 @@ export function domainRoutes(router: Router, services: Services): void {
 
   router.post('/domains/:id/verify', ...loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
+    await refuseFields(ctx);
     const { domain, checks } = await verify(db, accountId, ctx.params.id ?? '', surroundings);
     ctx.body = { ...(await withRecords(domain)), checks: present.checks(checks) };
   });

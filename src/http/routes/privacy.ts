@@ -41,7 +41,7 @@ export function privacyRoutes(router: Router, services: Services): void {
   router.post('/recipients/erase', demandLoginOrKey(services, 'send'), async (ctx) => {
     const { accountId, domains } = senderOf(ctx);
     // What was sent from its other domains is none of the business of such a key.
-    if (domains.length > 0) throw forbidden();
+    if (domains.length > 0) throw forbidden('the API key is restricted to some sender domains');
     const { address, suppression } = parse(erasureRequest, await readJson(ctx, bodyLimit));
     const input = { address: address.address, keepsSuppression: suppression !== 'remove' };
     ctx.body = { erasure: present.erasure(await erasures.ask(db, accountId, input, services)) };

@@ -37,7 +37,7 @@ export function sessionRoutes(router: Router, app: Koa, services: Services): voi
 
   router.delete('/session', ...loggedIn, async (ctx) => {
     const { id, expiresAt } = sessionOf(ctx);
-    if (id === null) throw forbidden();
+    if (id === null) throw forbidden('this token cannot be ended before its time');
     await sessions.end(db, { id, expiresAt });
     app.emit('logged out', id);
     setSessionCookie(ctx, null, cookie);

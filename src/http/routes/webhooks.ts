@@ -7,7 +7,7 @@ import { refuseUrl } from '../../endpoint.ts';
 import type { WebhookDelivery } from '../../generated/prisma/client.ts';
 import type { PrivateNetworks } from '../../ip.ts';
 import { demandLogin, sessionOf } from '../auth.ts';
-import { readJson } from '../body.ts';
+import { readJson, refuseFields } from '../body.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
 import { id, line, list, oneOf, page, parse, part, timestamp } from '../validation.ts';
@@ -111,12 +111,14 @@ export function webhookRoutes(router: Router, services: Services): void {
 
   router.post('/webhooks/:id/rotate-secret', ...loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
+    await refuseFields(ctx);
     const { webhook, secret } = await webhooks.rotateSecret(db, accountId, ctx.params.id ?? '', { keyring });
     ctx.body = present.rotatedWebhook(webhook, secret);
   });
 
   router.post('/webhooks/:id/test', ...loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
+    await refuseFields(ctx);
     const made = await deliveries.sendTest(db, services.queue, accountId, ctx.params.id ?? '');
     const delivery = await untilOver(services, accountId, made);
     ctx.body = { delivery: present.webhookDeliveryWithPayload(delivery) };
@@ -144,6 +146,7 @@ export function webhookRoutes(router: Router, services: Services): void {
 
   router.post('/webhook-deliveries/:id/retry', ...loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
+    await refuseFields(ctx);
     const delivery = await deliveries.retry(db, services.queue, accountId, ctx.params.id ?? '');
     ctx.body = { delivery: present.webhookDeliveryWithPayload(delivery) };
   });

@@ -1,0 +1,118 @@
+import t from 'tap';
+import { newId } from '../../src/ids.ts';
+import { buildAccount, buildKey, buildVerifiedDomain } from '../support/build.ts';
+import type { CallOptions } from '../support/node.ts';
+import { encryptionKey, startMailer } from './scene.ts';
+
+/** A mailer, and whoever is logged in to its account. */
+async function startMember() {
+  const mailer = await startMailer();
+  const { email, password } = mailer.account;
+  const { token } = (await mailer.node.call('POST', '/api/v1/auth/login', { body: { email, password } })).body;
+  return { ...mailer, token: token as string };
+}
+
+t.test('a 401 and a 403 say in a header what to do; their bodies are as they were', async (t) => {
+  const { node, account, key, token, fields } = await startMember();
+  const [reader, restricted] = [
+    await buildKey(node.db, account.id, { scopes: ['read'] }),
+    await buildKey(node.db, account.id, { domains: ['only.test'] }),
+  ];
+  const full = await buildAccount(node.db);
+  await node.db.prisma.account.updateMany({ where: { id: full.id }, data: { plan: 'free' } });
+  await buildVerifiedDomain(node.db, full.id, encryptionKey);
+  const login = { body: { email: full.email, password: full.password } };
+  const ofFull = (await node.call('POST', '/api/v1/auth/login', login)).body.token;
+  const passwords = { current_password: 'wrong', new_password: 'a new password' };
+  const cases: [method: string, path: string, options: CallOptions, status: number, said: RegExp][] = [
+    ['GET', '/keys', {}, 401, /^there is no credential: this call takes the token of a login/],
+    ['GET', '/emails', {}, 401, /^there is no credential: this call takes an API key as X-API-Key/],
+    ['GET', '/keys', { key }, 401, /^this call takes no API key but the token of a login/],
+    ['GET', '/keys', { token: key }, 401, /^this call takes no API key but the token of a login/],
+    ['GET', '/emails', { token: key }, 401, /^an API key is sent as X-API-Key, not as Authorization/],
+    ['GET', '/emails', { key: token }, 401, /^a token is sent as Authorization: Bearer, not as X-API-Key/],
+    ['GET', '/emails', { key: `${key}x` }, 401, /^the API key is none, was revoked, or has expired/],
+    ['GET', '/emails', { token: `${token}x` }, 401, /^the token is not valid, or its login has ended/],
+    ['GET', '/emails', { headers: { Authorization: 'Basic eDp5' } }, 401, /^Authorization must be Bearer/],
+    ['POST', '/emails', { key: reader, body: fields }, 403, /^the API key lacks the scope send/],
+    ['POST', '/emails', { key: restricted, body: fields }, 403, /^the API key is restricted to other sender domains/],
+    ['GET', '/admin/accounts', { token }, 403, /^this is for operators of the server/],
+    ['POST', '/auth/password', { token, body: passwords }, 403, /^current_password is not the password/],
+    ['POST', '/domains', { token: ofFull, body: { domain: 'one.more.test' } }, 403, /^the plan allows no more domains/],
+  ];
+  for (const [method, path, options, status, said] of cases) {
+    const answer = await node.call(method, `/api/v1${path}`, options);
+    const what = `${method} ${path} ${Object.keys(options)}`;
+    t.strictSame(
+      [answer.status, answer.body],
+      [status, { error: status === 401 ? 'unauthorized' : 'forbidden' }],
+      what,
+    );
+    t.match(answer.headers.get('x-error-detail'), said, what);
+    t.match(answer.headers.get('x-error-detail'), /^[ -~]{1,200}$/, what);
+  }
+  const batch = await node.call('POST', '/api/v1/emails/batch', { key: restricted, body: { emails: [fields] } });
+  t.match(batch.body.errors, [{ index: 0, error: 'forbidden', detail: /^the API key is restricted/ }]);
+});
+
+t.test('a call that takes no fields refuses those that it is given', async (t) => {
+  const { node, key, token, send } = await startMember();
+  const { id } = (await send({})).body.email;
+  const post = (path: string, options: CallOptions) => node.call('POST', `/api/v1${path}`, options);
+  const body = { to: ['other@b.test'] };
+  const refused = {
+    status: 400,
+    body: { error: 'invalid request', detail: 'to: is no field of this call, which takes none' },
+  };
+  t.match(await post(`/emails/${id}/resend`, { key, body }), refused);
+  t.match(await post(`/emails/${id}/resend`, { key, body: [1] }), { status: 400, body: { detail: /takes no body/ } });
+  for (const empty of [{}, { body: {} }]) t.equal((await post(`/emails/${id}/resend`, { key, ...empty })).status, 200);
+  for (const path of [
+    '/domains/?/verify',
+    '/webhooks/?/rotate-secret',
+    '/webhooks/?/test',
+    '/webhook-deliveries/?/retry',
+  ])
+    t.match(await post(path.replace('?', newId()), { token, body }), refused, path);
+});
+
+t.test('names that are nearly right are found in what a request holds, too', async (t) => {
+  const { node, send, token, fields, key } = await startMember();
+  const file = { filename: 'a.txt', content: 'aGk=' };
+  for (const [changed, detail] of [
+    [
+      { attachments: [file, { ...file, contentType: 'a/b' }] },
+      'attachments[1].contentType: is called content_type here',
+    ],
+    [{ attachments: [{ ...file, content_di: 'x' }] }, 'attachments[0].content_di: is not known: is content_id meant?'],
+  ] as const)
+    t.match(await send(changed), { status: 400, body: { detail } });
+  t.equal((await send({ attachments: [{ ...file, disposition: 'inline' }] })).status, 200, 'others are left alone');
+  const emails = [fields, { ...fields, attachments: [{ ...file, contentId: 'x' }] }];
+  t.match(await node.call('POST', '/api/v1/emails/batch', { key, body: { emails } }), {
+    status: 400,
+    body: { detail: 'emails[1].attachments[0].contentId: is called content_id here' },
+  });
+  const suppressions = [{ address: 'a@b.test' }, { address: 'c@d.test', raeson: 'unsubscribe' }];
+  t.match(await node.call('POST', '/api/v1/suppressions/import', { token, body: { suppressions } }), {
+    status: 400,
+    body: { detail: 'suppressions[1].raeson: is not known: is reason meant?' },
+  });
+});
+
+t.test('a change of a template that changes nothing leaves its time', async (t) => {
+  const { node, key } = await startMember();
+  const { template } = (await node.call('POST', '/api/v1/templates', { key, body: { name: 'n', text: 't' } })).body;
+  const patch = (body: unknown, id = template.id) => node.call('PATCH', `/api/v1/templates/${id}`, { key, body });
+  t.equal((await patch({})).body.template.updated_at, template.updated_at);
+  t.equal((await patch({}, newId())).status, 404);
+  t.not((await patch({ name: 'm' })).body.template.updated_at, template.updated_at);
+});
+
+t.test('a batch as a bare array is told how it has to look', async (t) => {
+  const { node, key, fields } = await startMember();
+  t.match(await node.call('POST', '/api/v1/emails/batch', { key, body: [fields] }), {
+    status: 400,
+    body: { error: 'invalid request', detail: 'the body must be a JSON object: {"emails": [...]}' },
+  });
+});
