@@ -1,5 +1,5 @@
 import type { Context } from 'koa';
-import { ApiError, unauthorized } from '../errors.ts';
+import { type ApiError, forbidden, unauthorized } from '../errors.ts';
 
 /** Which credentials a call takes. */
 export type Wanted = 'login' | 'key or login';
@@ -27,19 +27,16 @@ export function aboutCredential(ctx: Context, wanted: Wanted): string {
   return `there is no credential: this call takes ${wantedWords[wanted]}`;
 }
 
-/** The error with words for a person, where it has this status and none of its own; any other as it is. */
-export function explained<Thrown>(error: Thrown, status: number, detail: string): Thrown | ApiError {
-  // koa-jwt throws errors of its own.
-  const isForeign =
-    !(error instanceof ApiError) && status === 401 && (error as { status?: unknown } | null)?.status === 401;
-  const known = isForeign ? unauthorized() : error;
-  if (!(known instanceof ApiError) || known.status !== status || known.detail !== undefined) return error;
-  const { message, extra, headers } = known;
-  return new ApiError(status, message, { detail, extra, headers });
+/** The error with words for a person, where it is a bare one of this status; any other as it is. */
+export function explained<Thrown>(error: Thrown, status: 401 | 403, detail: string): Thrown | ApiError {
+  const { status: own, detail: ownDetail } = (error ?? {}) as { status?: unknown; detail?: unknown };
+  if (own !== status || ownDetail !== undefined) return error;
+  // koa-jwt throws errors of its own, so it is made anew.
+  return status === 403 ? forbidden(detail) : Object.assign(unauthorized(), { detail });
 }
 
 /** Does it, with words for a refusal of this status that has none. */
-export async function explaining<Done>(status: number, detail: string, act: () => Promise<Done>): Promise<Done> {
+export async function explaining<Done>(status: 401 | 403, detail: string, act: () => Promise<Done>): Promise<Done> {
   try {
     return await act();
   } catch (error) {
