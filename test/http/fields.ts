@@ -57,7 +57,9 @@ export function goodBodies(from: string, template: { id: string; alias: string }
     changeDomain: [() => ({ tls: 'required', pool: null })],
     addDomain: [() => ({ domain: `${fresh()}.example.com` })],
     rotateDkim: [() => ({ algorithm: 'ed25519', private_key: pem, selector: fresh() })],
-    createKey: [() => ({ name: 'n', scopes: ['send'], domains: ['b.test'], expires_at: at(3_600_000) })],
+    createKey: [
+      () => ({ name: 'n', scopes: ['send'], domains: [from.slice(from.indexOf('@') + 1)], expires_at: at(3_600_000) }),
+    ],
     createWebhook: [webhook],
     changeWebhook: [() => ({ ...webhook(), status: 'enabled' })],
     replayWebhook: [() => ({ since: at(-3_600_000), until: at(0) })],

@@ -1,7 +1,7 @@
 import t from 'tap';
-import { buildAccount, buildKey } from '../support/build.ts';
+import { buildAccount, buildKey, buildSender } from '../support/build.ts';
 import type { TestNode } from '../support/node.ts';
-import { sharedNode } from '../support/shared-node.ts';
+import { encryptionKey, sharedNode } from '../support/shared-node.ts';
 
 async function loginAs(node: TestNode, email: string, password: string): Promise<string> {
   return (await node.call('POST', '/api/v1/auth/login', { body: { email, password } })).body.token;
@@ -9,7 +9,7 @@ async function loginAs(node: TestNode, email: string, password: string): Promise
 
 t.test('API keys', async (t) => {
   const node = await sharedNode('api');
-  const account = await buildAccount(node.db);
+  const { account, domain } = await buildSender(node.db, encryptionKey);
   const token = await loginAs(node, account.email, account.password);
 
   t.test('are shown once and stored as a hash', async (t) => {
@@ -88,6 +88,10 @@ t.test('API keys', async (t) => {
       [{ name: 'a', scopes: ['admin'] }, 'scopes[0]: must be one of send, read'],
       [{ name: 'a', scopes: 'send' }, 'scopes: must be an array'],
       [{ name: 'a', domains: ['localhost'] }, /^domains\[0\]: /],
+      [
+        { name: 'a', domains: [domain, 'not-ours.test'] },
+        'domains[1]: not-ours.test is no domain of this account; it is added first, by POST /api/v1/domains',
+      ],
       [{ name: 'a', expires_at: '2020-01-01T00:00:00Z' }, 'expires_at: is in the past'],
       [{ name: 'a', expires_at: 'tomorrow' }, 'expires_at: must be an RFC 3339 timestamp such as 2027-01-31T09:00:00Z'],
       [[], 'the body must be a JSON object'],
