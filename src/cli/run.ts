@@ -15,6 +15,7 @@ import { flushDestination, listQueue, pauseDestination, resumeDestination } from
 import { rotateEncryption } from './rotate-encryption.ts';
 import { send } from './send.ts';
 import { start } from './start.ts';
+import { importSuppressions } from './suppressions.ts';
 
 export const commands: Record<string, Command> = {
   start,
@@ -37,6 +38,7 @@ export const commands: Record<string, Command> = {
   'queue pause': pauseDestination,
   'queue resume': resumeDestination,
   'queue flush': flushDestination,
+  'suppressions import': importSuppressions,
   hold: beginHold,
   release: endHold,
   send,

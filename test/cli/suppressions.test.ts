@@ -1,0 +1,55 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import t from 'tap';
+import { buildAccount } from '../support/build.ts';
+import { testEnv } from '../support/node.ts';
+import { encryptionKey, sharedNode } from '../support/shared-node.ts';
+import { makeFolder } from '../support/start.ts';
+import { sendwright, told } from './terminal.ts';
+
+t.test('a list of suppressions is imported from a file', async (t) => {
+  const node = await sharedNode('api,mta');
+  const account = await buildAccount(node.db);
+  const folder = await makeFolder(t);
+  const env = testEnv(node.databaseUrl, {
+    ENCRYPTION_KEY: encryptionKey.toString('hex'),
+    SENDWRIGHT_CALLED_IN: folder,
+  });
+  const list = async (id = account.id) => {
+    const rows = await node.db.prisma.suppression.findMany({ where: { accountId: id }, orderBy: { address: 'asc' } });
+    return rows.map(({ address, reason }) => `${address} ${reason}`);
+  };
+  const load = async (text: string | Buffer, ...more: string[]) => {
+    await writeFile(join(folder, 'list.csv'), text);
+    return sendwright(env, 'suppressions', 'import', 'list.csv', '--account', account.id, ...more);
+  };
+
+  t.match(await load('address,reason\r\nGone@one.test,bounce\r\n\r\n"a""b"@two.test;unsubscribe\n'), {
+    code: 1,
+    said: /^sendwright: line 4, /,
+  });
+  t.strictSame(await list(), [], 'nothing of it is taken where a line is wrong');
+  t.match(
+    await load('address,reason\r\nGone@one.test,bounce\r\n\r\n"Ann <a@two.test>";Unsubscribe\nnobody\nb@two.test'),
+    {
+      code: 0,
+      printed: '3 addresses are on the list. 1 line has no address and was left out.',
+    },
+  );
+  t.strictSame(await list(), ['a@two.test unsubscribe', 'b@two.test manual', 'gone@one.test bounce']);
+
+  const login = { body: { email: account.email, password: account.password } };
+  const { token } = (await node.call('POST', '/api/v1/auth/login', login)).body;
+  const { body } = await node.call('GET', '/api/v1/suppressions/export', { token });
+  const other = await buildAccount(node.db);
+  await writeFile(join(folder, 'exported.csv'), `\ufeff${body}`);
+  const args = ['suppressions', 'import', 'exported.csv', '--account', other.id];
+  t.match(await told(env, ...args), { code: 0, count: 3, left_out: 0 });
+  t.strictSame(await list(other.id), await list(), 'an export can be imported');
+
+  const many = Array.from({ length: 12_000 }, (_, at) => `n${at}@three.test`);
+  t.match(await load(`${many.join('\n')}\n${many[0]}`), { code: 0, printed: '12000 addresses are on the list.' });
+  t.match(await load('address\n'), { code: 2, said: /there is no address in list\.csv/ });
+  t.match(await load(Buffer.from([0xff])), { code: 2, said: /list\.csv cannot be read/ });
+  t.match(await load('x@y.test,nonsense reason'), { code: 0 });
+});
