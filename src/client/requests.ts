@@ -185,7 +185,7 @@ export interface CreateKeyBody {
   /** What people call it. */ name: string;
   /** `send` allows everything with emails and templates, `read` only looking. Omitted: `["send"]`. */
   scopes?: ('send' | 'read')[] | null;
-  /** The sender domains that it may send from, and cancel and move mail of; it reads the whole log. Omitted: all of the account. */
+  /** The sender domains of the account, verified or not, that it may send from, and cancel and move mail of; it reads the whole log. Omitted: all of the account. */
   domains?: string[] | null;
   /** From when on it is refused. Omitted: never. */ expires_at?: string | null;
 }
