@@ -46,7 +46,7 @@ export const listQueue: Command = {
         hold.find(db),
       ]);
       const held = onHoldSince
-        ? `The service is on hold since ${onHoldSince.toISOString()}: nothing is sent until sendwright release.\n`
+        ? `The service is on hold since ${onHoldSince.toISOString()}: nothing is sent until sendwright release --waiting send|fail.\n`
         : '';
       return {
         json: { on_hold_since: onHoldSince, count, destinations: found.map(present.destination) },

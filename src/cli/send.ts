@@ -146,7 +146,7 @@ const emailOf = async (db: Database, accountId: string, id: string) => (await lo
 async function whyHeld(db: Database): Promise<string | null> {
   const since = await hold.find(db);
   if (since)
-    return `The service is on hold since ${since.toISOString()}: the email is accepted, and waits until sendwright release.`;
+    return `The service is on hold since ${since.toISOString()}: the email is accepted, and waits until sendwright release --waiting send|fail.`;
   if (await someoneDelivers(db)) return null;
   return 'No node that delivers mail is running: the email is accepted, and waits until one is.';
 }

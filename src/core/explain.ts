@@ -295,7 +295,7 @@ function adviceOf(cause: Cause, last: Attempt | null): string | null {
   if (cause === 'crashed')
     return 'The log of the service, or of what starts it, says why it ended, such as for want of memory. When that is mended say retry with POST /api/v1/emails/:id/release; or failed.';
   if (cause === 'on_hold')
-    return 'An operator ends the hold with `sendwright release`, and decides whether what waits is sent or fails.';
+    return 'An operator ends the hold with `sendwright release --waiting send`, or `--waiting fail` where what waits is not to be sent.';
   if (cause === 'held_back')
     return 'An operator sees the destination, and can resume or flush it, at /api/v1/admin/destinations.';
   if (cause === 'in_queue') return 'When this lasts, look whether a node with the role mta is running.';

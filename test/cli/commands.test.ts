@@ -272,7 +272,7 @@ t.test('send: where nothing runs that delivers, or all is on hold, it says so an
   t.match(onHold, {
     code: 1,
     printed: / is queued$/,
-    said: /^The service is on hold since .* until sendwright release\.$/,
+    said: /^The service is on hold since .* until sendwright release --waiting send\|fail\.$/,
   });
   t.strictSame(onHold.progress, ['']);
 });
