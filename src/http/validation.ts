@@ -49,12 +49,29 @@ export function misspelt(schema: z.ZodType, input: unknown): Misspelt | null {
     return firstOf(input.entries(), ([index, item]) => within(index, misspelt(element, item)));
   }
   if (!(bare instanceof z.ZodObject)) return null;
-  const members = Object.entries(bare.shape as Record<string, z.ZodType>);
   return (
     misspeltMember(bare, input) ??
-    firstOf(members, ([name, member]) => within(name, misspelt(member, (input as Record<string, unknown>)[name])))
+    firstOf(membersWithin(bare), ([name, member]) =>
+      within(name, misspelt(member, (input as Record<string, unknown>)[name])),
+    )
   );
 }
+
+const searched = new WeakMap<z.ZodObject, [name: string, member: z.ZodType][]>();
+
+/** Those of its members that are objects or lists of such: found once, as every email is looked through. */
+function membersWithin(object: z.ZodObject): [name: string, member: z.ZodType][] {
+  const found =
+    searched.get(object) ??
+    Object.entries(object.shape as Record<string, z.ZodType>).filter(([, member]) =>
+      hasMembers(withoutWrapping(member)),
+    );
+  searched.set(object, found);
+  return found;
+}
+
+const hasMembers = (bare: z.ZodType): boolean =>
+  bare instanceof z.ZodArray ? hasMembers(withoutWrapping(bare.element as z.ZodType)) : bare instanceof z.ZodObject;
 
 const within = (name: PropertyKey, wrong: Misspelt | null) => wrong && { ...wrong, path: [name, ...wrong.path] };
 
