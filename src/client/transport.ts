@@ -192,7 +192,9 @@ function outcomeOf(response: Response, text: string, isText: boolean): Outcome {
   if (response.ok && body) return { answer: body };
   const known = factsOf(response);
   if (typeof body?.error !== 'string') return { ...known, error: 'unexpected answer', detail: shown(response, text) };
-  return { ...known, error: body.error, detail: typeof body.detail === 'string' ? body.detail : null, body };
+  // Of a refused credential what to do stands in a header.
+  const detail = typeof body.detail === 'string' ? body.detail : response.headers.get('X-Error-Detail');
+  return { ...known, error: body.error, detail, body };
 }
 
 function parsed(text: string): Record<string, unknown> | null {

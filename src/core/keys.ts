@@ -3,7 +3,7 @@ import { Batcher } from '../batcher.ts';
 import type { Database } from '../db/client.ts';
 import { dueFromNow } from '../db/clocks.ts';
 import { type Part, taking } from '../db/part.ts';
-import { forbidden, notFound, unauthorized } from '../errors.ts';
+import { forbidden, invalidRequest, notFound, unauthorized } from '../errors.ts';
 import type { ApiKey } from '../generated/prisma/client.ts';
 import { isId, newId } from '../ids.ts';
 import { deriveKey } from '../seal.ts';
@@ -42,6 +42,7 @@ export function derived(secret: Buffer): string {
  * Creates a key. The full value is in the answer and nowhere else: only its SHA-256 is stored.
  *
  * @param key what it is to be; random, where nothing says
+ * @throws ApiError 400 where it is for a domain that the account has not: it could send nothing, and who mistyped that would find out then
  */
 export async function create(
   db: Database,
@@ -49,6 +50,7 @@ export async function create(
   input: { name: string; scopes: Scope[]; domains: string[]; expiresAt: Date | null },
   key: string = `${prefix}${inBase62(() => randomBytes(secretLength))}`,
 ): Promise<{ key: string; apiKey: ApiKey }> {
+  await demandDomains(db, accountId, input.domains);
   const apiKey = await db.prisma.apiKey.create({
     data: {
       id: newId(),
@@ -62,6 +64,20 @@ export async function create(
     },
   });
   return { key, apiKey };
+}
+
+async function demandDomains(db: Database, accountId: string, names: string[]): Promise<void> {
+  if (names.length === 0) return;
+  const found = await db.prisma.domain.findMany({
+    where: { accountId, domain: { in: names } },
+    select: { domain: true },
+  });
+  const own = new Set(found.map(({ domain }) => domain));
+  const missing = names.find((name) => !own.has(name));
+  if (missing !== undefined)
+    throw invalidRequest(
+      `domains: ${missing} is no domain of this account; it is added first, by POST /api/v1/domains`,
+    );
 }
 
 /** One page, newest first, revoked ones included; without a limit all of them. */

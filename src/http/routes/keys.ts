@@ -1,9 +1,6 @@
 import type Router from '@koa/router';
 import { z } from 'zod';
-import * as domains from '../../core/domains.ts';
 import * as keys from '../../core/keys.ts';
-import type { Database } from '../../db/client.ts';
-import { ApiError, invalidRequest } from '../../errors.ts';
 import { demandLogin, sessionOf } from '../auth.ts';
 import { readJson } from '../body.ts';
 import * as present from '../present.ts';
@@ -45,7 +42,6 @@ export function keyRoutes(router: Router, services: Services): void {
   router.post('/keys', ...loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
     const input = parse(newKey, await readJson(ctx, bodyLimit));
-    await demandDomains(db, accountId, input.domains);
     const { key, apiKey } = await keys.create(db, accountId, input);
     ctx.body = {
       key,
@@ -64,18 +60,4 @@ export function keyRoutes(router: Router, services: Services): void {
     const { accountId } = sessionOf(ctx);
     ctx.body = { api_key: present.apiKey(await keys.revoke(db, accountId, ctx.params.id ?? '')) };
   });
-}
-
-/** @throws ApiError 400 where one of the names is no domain of the account: a key for it could send nothing, and who mistyped it would find out then */
-async function demandDomains(db: Database, accountId: string, names: string[]): Promise<void> {
-  for (const [index, name] of names.entries()) {
-    try {
-      await domains.findByName(db, name, accountId);
-    } catch (error) {
-      if (!(error instanceof ApiError)) throw error;
-      throw invalidRequest(
-        `domains[${index}]: ${name} is no domain of this account; it is added first, by POST /api/v1/domains`,
-      );
-    }
-  }
 }
