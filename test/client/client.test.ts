@@ -47,7 +47,11 @@ t.test('sending: one, again, and many', async (t) => {
     recipients: [{ cause: 'in_queue' }],
   });
   t.strictSame(await client.emails.attempts(first.email.id), { attempts: [] });
-  t.match(await failure(clientOf(node).emails.send(email)), { status: 401, error: 'unauthorized' });
+  t.match(await failure(clientOf(node).emails.send(email)), {
+    status: 401,
+    error: 'unauthorized',
+    detail: /^there is no credential: /,
+  });
 });
 
 t.test('the whole log, page by page', async (t) => {
