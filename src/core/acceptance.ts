@@ -14,11 +14,10 @@ interface Waiting {
 type Line = Batcher<Waiting, SendAnswer>;
 type Commit = (waiting: Waiting[]) => Promise<SendAnswer[]>;
 
-/** Emails that are committed together. */
+/** What is committed together: emails, and bytes of what they hold. */
 const most = 100;
-/** Bytes of what they hold. */
 const heaviest = 4 * 1024 * 1024;
-/** What has more waits for its account's turn, as it holds a connection for long. */
+/** A call that has more waits for its account's turn, as it holds a connection for long. */
 const mostOfLight = 1024 * 1024;
 /** What a template makes of a request is not known before: a few kilobytes as a rule. */
 const weightOfTemplate = 100 * 1024;
@@ -60,8 +59,8 @@ export class Acceptance {
     // A batch is worth a commit of its own.
     if (one.call.requests.length > 1) return (await this.#commitInTurn([one]))[0] as SendAnswer;
     return isHeavy(one.call)
-      ? inLine(this.#heavy, one, heaviest, (waiting) => this.#commitInTurn(waiting))
-      : inLine(this.#light, one, mostOfLight, (waiting) => this.#commit(waiting));
+      ? inLine(this.#heavy, one, (waiting) => this.#commitInTurn(waiting))
+      : inLine(this.#light, one, (waiting) => this.#commit(waiting));
   }
 
   async #commitInTurn(waiting: Waiting[]): Promise<SendAnswer[]> {
@@ -87,7 +86,7 @@ export class Acceptance {
 }
 
 /** Commits a call with those of its key that come while another commit of this line is under way. */
-async function inLine(lines: Map<string, Line>, one: Waiting, heaviest: number, commit: Commit): Promise<SendAnswer> {
+async function inLine(lines: Map<string, Line>, one: Waiting, commit: Commit): Promise<SendAnswer> {
   // All users of an account are one line.
   const keyId = one.sender.keyId ?? one.sender.accountId;
   const line =
