@@ -1,3 +1,4 @@
+import { readSuppressionsCsv, type SuppressionEntry } from '../client/index.ts';
 import * as suppressions from '../core/suppressions.ts';
 import { ApiError, invalidRequest } from '../errors.ts';
 import type { SuppressionReason } from '../generated/prisma/enums.ts';
@@ -28,7 +29,8 @@ export const importSuppressions: Command = {
   options: { account: { type: 'string' } },
   async run(env, say, given) {
     const [file = ''] = given.operands;
-    const { entries, leftOut } = readCsv(await contentOf(given, file));
+    const read = readSuppressionsCsv(await contentOf(given, file));
+    const [entries, leftOut] = [read.entries.map(takeEntry), read.leftOut];
     if (entries.length === 0) throw new Misuse(`there is no address in ${file === '-' ? 'the standard input' : file}`);
     return withDatabase(env, say, async ({ db }) => {
       const { id: accountId } = await accountOf(db, textOf(given, 'account'));
@@ -48,32 +50,13 @@ export const importSuppressions: Command = {
   },
 };
 
-interface Entry {
+interface Taken {
   address: string;
   reason: SuppressionReason;
 }
 
-/** @throws ApiError 400 that names the first line whose address is wrong */
-function readCsv(text: string): { entries: Entry[]; leftOut: number } {
-  const entries: Entry[] = [];
-  let [number, written, heads] = [0, 0, 0];
-  for (const line of text.split(/\r\n?|\n/)) {
-    number += 1;
-    if (line.trim() === '') continue;
-    written += 1;
-    const fields = fieldsOf(line);
-    const address = fields.find((field) => field.includes('@'));
-    if (address !== undefined) entries.push(entryOf(address, fields, number));
-    // What stands above all others, and is no address, says what each field is.
-    else if (written === 1) heads = 1;
-  }
-  return { entries, leftOut: written - entries.length - heads };
-}
-
-const reasons: readonly string[] = ['bounce', 'complaint', 'unsubscribe', 'manual'] satisfies SuppressionReason[];
-
-function entryOf(address: string, fields: string[], line: number): Entry {
-  const reason = fields.map((field) => field.toLowerCase()).find((field) => reasons.includes(field));
+/** @throws ApiError 400 that names the line whose address is wrong */
+function takeEntry({ line, address, reason }: SuppressionEntry): Taken {
   try {
     const taken = parse(newSuppression, { address, reason });
     return { address: taken.address.address, reason: taken.reason ?? 'manual' };
@@ -81,13 +64,4 @@ function entryOf(address: string, fields: string[], line: number): Entry {
     if (!(error instanceof ApiError)) throw error;
     throw invalidRequest(`line ${line}, ${JSON.stringify(address.slice(0, 100))}: ${error.detail ?? error.message}`);
   }
-}
-
-/** The fields of a line of CSV (RFC 4180), be it with commas or semicolons; no field of ours has a line end in it. */
-function fieldsOf(line: string): string[] {
-  const quotedOrBare = /\s*(?:"((?:[^"]|"")*)"\s*(?=[,;]|$)|([^,;]*))(?:[,;]|$)/gy;
-  const fields: string[] = [];
-  for (const [, quoted, bare = ''] of line.matchAll(quotedOrBare))
-    fields.push((quoted === undefined ? bare : quoted.replaceAll('""', '"')).trim());
-  return fields;
 }

@@ -22,6 +22,7 @@ import type { Login } from './types.ts';
 export { type Failure, SendwrightError } from './errors.ts';
 export type { Operations } from './operations.ts';
 export type * from './requests.ts';
+export { readSuppressionsCsv, type SuppressionEntry } from './suppressions-csv.ts';
 export type { CallOptions, ClientOptions, SendOptions } from './transport.ts';
 export type * from './types.ts';
 export { type ReceivedWebhook, verifyWebhook, type WebhookEvent } from './verify-webhook.ts';

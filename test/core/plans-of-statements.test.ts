@@ -55,7 +55,7 @@ t.test('noting what may be sent reads no other that is in hand, whatever the sta
   });
   await db.transaction(async (tx) => {
     const before = await read(tx);
-    const unanswered = new Unanswered({ ...db, query: (statement) => tx.query(statement) });
+    const unanswered = new Unanswered({ ...db, transaction: (work) => work(tx) });
     const noted = claims.map(({ address, ...claim }) =>
       unanswered.note({ ...claim, recipients: [{ position: 0, address, attempts: 0 }] }, [address]),
     );

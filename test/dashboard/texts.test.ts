@@ -1,9 +1,9 @@
 import { spawnSync } from 'node:child_process';
 import t from 'tap';
 import type { Email, EmailContent } from '../../src/client/index.ts';
+import { readSuppressionsCsv } from '../../src/client/index.ts';
 import { firstEmail, sameEmail, whyNoCall } from '../../src/dashboard/commands.ts';
 import { duration, exact, forPeople, percent, relative, whatBecame } from '../../src/dashboard/format.ts';
-import { readCsv } from '../../src/dashboard/pages/suppressions-csv.ts';
 
 /** What a shell makes of a command: the arguments that curl would get. */
 function argumentsOf(command: string): string[] {
@@ -69,7 +69,7 @@ t.test('a file of addresses is read as other services write it', async (t) => {
     '"e""e@b.test"',
     '',
   ].join('\r\n');
-  t.strictSame(readCsv(file), {
+  t.strictSame(readSuppressionsCsv(file), {
     entries: [
       { line: 2, address: 'a@b.test' },
       { line: 3, address: 'b@b.test', reason: 'bounce' },
@@ -80,8 +80,8 @@ t.test('a file of addresses is read as other services write it', async (t) => {
     // Not the head, and not those that are empty.
     leftOut: 1,
   });
-  t.equal(readCsv('a@b.test\nnobody\nno one').leftOut, 2);
-  const addresses = readCsv('email\ra@b.test\rc@b.test\r').entries.map(({ address }) => address);
+  t.equal(readSuppressionsCsv('a@b.test\nnobody\nno one').leftOut, 2);
+  const addresses = readSuppressionsCsv('email\ra@b.test\rc@b.test\r').entries.map(({ address }) => address);
   t.strictSame(addresses, ['a@b.test', 'c@b.test'], 'as old programs end their lines');
 });
 

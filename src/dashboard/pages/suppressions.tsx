@@ -2,7 +2,7 @@ import { Button, FileButton, Group, NativeSelect } from '@mantine/core';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useRef } from 'react';
 import { Link } from 'wouter';
-import type { Suppression } from '../../client/index.ts';
+import { readSuppressionsCsv, type Suppression, type SuppressionEntry } from '../../client/index.ts';
 import { pageOf, pageState, useAddressState } from '../address-state.ts';
 import { api, CannotBeDone, refusalOf } from '../api.ts';
 import { count, plural } from '../format.ts';
@@ -19,7 +19,6 @@ import { Pager, PastEnd, pageSize } from '../parts/pager.tsx';
 import { Status } from '../parts/status.tsx';
 import { useSession } from '../session.ts';
 import { Evidence } from './suppression-evidence.tsx';
-import { type Entry, readCsv } from './suppressions-csv.ts';
 
 const reasons = ['bounce', 'complaint', 'unsubscribe', 'manual'] as const;
 
@@ -76,7 +75,7 @@ const mostAtOnce = 10_000;
 
 /** Puts all addresses of a file on the list. @returns how many, and how many lines have none */
 export async function importCsv(file: File): Promise<{ added: number; leftOut: number }> {
-  const { entries, leftOut } = readCsv(await file.text());
+  const { entries, leftOut } = readSuppressionsCsv(await file.text());
   if (entries.length === 0) throw new CannotBeDone('There is no address in this file.');
   let added = 0;
   for (let at = 0; at < entries.length; at += mostAtOnce) {
@@ -92,7 +91,7 @@ export async function importCsv(file: File): Promise<{ added: number; leftOut: n
 }
 
 /** What was refused, by the line of the file that it is about. */
-function inFile(error: unknown, entries: Entry[], added: number): unknown {
+function inFile(error: unknown, entries: SuppressionEntry[], added: number): unknown {
   const { field = '', words } = refusalOf(error) ?? {};
   const entry = entries[Number(/^suppressions\[(\d+)\]/.exec(field)?.[1] ?? Number.NaN)];
   if (!entry) return error;

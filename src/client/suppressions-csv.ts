@@ -1,4 +1,4 @@
-import type { Suppression } from '../../client/index.ts';
+import type { Suppression } from './types.ts';
 
 const reasons: readonly string[] = ['bounce', 'complaint', 'unsubscribe', 'manual'] satisfies Suppression['reason'][];
 
@@ -20,17 +20,23 @@ function fieldsOf(line: string): string[] {
   return fields.map((field) => field.trim());
 }
 
-export interface Entry {
+/** What one line of a file asks for. */
+export interface SuppressionEntry {
   /** Where in the file it stands, from 1. */
   line: number;
   address: string;
   reason?: Suppression['reason'];
 }
 
-/** The addresses of a file: of each line the first field that is one, and the reason where another field is one. */
-export function readCsv(text: string): { entries: Entry[]; leftOut: number } {
+/**
+ * The addresses of a CSV file, such as an export of this service or of another one: of each line the first field with an `@`,
+ * and the reason where another field is one. They are as written: the service says whether they are right.
+ *
+ * @returns leftOut: lines without an address, but for the one that names the fields
+ */
+export function readSuppressionsCsv(text: string): { entries: SuppressionEntry[]; leftOut: number } {
   const lines = text.split(/\r\n?|\n/);
-  const entries = lines.flatMap((line, index): Entry[] => {
+  const entries = lines.flatMap((line, index): SuppressionEntry[] => {
     const fields = fieldsOf(line);
     const address = fields.find((field) => field.includes('@'));
     const reason = fields.map((field) => field.toLowerCase()).find((field) => reasons.includes(field));
