@@ -2,6 +2,7 @@ import type { Database } from '../db/client.ts';
 import { dueFromNow } from '../db/clocks.ts';
 import { notFound } from '../errors.ts';
 import { normalizeDomain } from '../mail/address.ts';
+import { pausedUntil, unansweredNote } from './waiting-for.ts';
 
 /** How one node stands with one site. */
 export interface Report {
@@ -38,17 +39,8 @@ export interface Standing extends Omit<Report, 'waiting'> {
   pausedAt: Date | null;
 }
 
-/** What waits until somebody says otherwise, as while a destination is paused, waits until then. */
-export const pausedUntil = new Date('9999-01-01T00:00:00Z');
-
 /** SQL: now; while the service is on hold since it began, as what is made due then was there before and is decided with the rest. */
 export const dueNow = `least((SELECT since FROM service_hold), ${dueFromNow})`;
-
-/** What `recipients.waiting_for` says while this name is paused: resuming finds them by it. */
-export const waitingForPause = (name: string) => `paused: ${name}`;
-
-/** The same of one that a node is sending, and may have sent; see `unanswered.ts`. */
-export const unansweredNote = 'the answer to the whole message';
 
 /**
  * Adds to what this node said before, or replaces it.

@@ -1,9 +1,8 @@
 import type { Attempt, Email, Recipient, Return } from '../generated/prisma/client.ts';
 import { type Classification, saysNobodyThere } from '../smtp/deliver.ts';
-import { crashedNote, heldNote } from './held.ts';
 import { tlsSetting } from './outgoing.ts';
 import type { TlsOutlook } from './tls-outlook.ts';
-import { waiting as waitingForWarmUp } from './warm-up.ts';
+import { crashedNote, heldNote, warmUpOf } from './waiting-for.ts';
 
 /** Where a recipient is and why, for a person and for a program. */
 export interface RecipientExplanation {
@@ -167,7 +166,7 @@ function explainOne({
 }: One): Omit<RecipientExplanation, 'tls'> {
   const last = attempts.at(-1) ?? null;
   const cause = causeOf(email, recipient, last, { onHoldSince, now });
-  const isWarmUp = cause === 'held_back' && (recipient.waitingFor?.startsWith(`${waitingForWarmUp} of pool `) ?? false);
+  const isWarmUp = cause === 'held_back' && (recipient.waitingFor?.startsWith(warmUpOf('')) ?? false);
   const classification = last?.outcome === 'delivered' ? null : (last?.classification ?? null);
   const waits = isHeld(cause);
   const mayHaveArrived = cause !== null && attempts.some((attempt) => attempt.uncertain);

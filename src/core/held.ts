@@ -1,14 +1,5 @@
 import type { Database } from '../db/client.ts';
-import { pausedUntil } from './destinations.ts';
-
-/** What `recipients.waiting_for` says of one that may have got the message, and is held until somebody decides. */
-export const heldNote = 'held: it may have been delivered';
-
-/** The same of one that so many processes in a row ended with that it may be what ends them. */
-export const crashedNote = 'held: processes ended while they had it';
-
-/** What is held until somebody decides. */
-export const heldNotes = [heldNote, crashedNote];
+import { heldNotes, pausedUntil } from './waiting-for.ts';
 
 const isHeld = `waiting_for IN (${heldNotes.map((note) => `'${note}'`).join(', ')})`;
 

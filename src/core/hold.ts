@@ -2,9 +2,9 @@ import type { Database, Sql } from '../db/client.ts';
 import { unseen } from '../db/prepared.ts';
 import { newId } from '../ids.ts';
 import type { Queue } from '../queue.ts';
-import { heldNotes } from './held.ts';
 import { inOneOrder, settleAs, type Undecided } from './settlement.ts';
 import { type Key, walk } from './waiting.ts';
+import { heldNotes } from './waiting-for.ts';
 
 /**
  * The whole service on hold: it accepts mail, and begins no delivery and no webhook call until somebody says so. A

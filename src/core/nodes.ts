@@ -1,10 +1,9 @@
 import type { Database, Sql } from '../db/client.ts';
 import type { Logger } from '../log.ts';
 import { letGo, type Queue } from '../queue.ts';
-import { pausedUntil } from './destinations.ts';
-import { crashedNote } from './held.ts';
 import type { Settled } from './settlement-events.ts';
 import { holdUnanswered, tellUnanswered } from './unanswered.ts';
+import { crashedNote, pausedUntil } from './waiting-for.ts';
 
 /** A node not seen for this long is dead, and what it had claimed is free. */
 export const deadAfterMs = 30_000;

@@ -1,6 +1,6 @@
 import type { Database } from '../db/client.ts';
 import type { QueueDepth } from '../metrics.ts';
-import { pausedUntil } from './destinations.ts';
+import { pausedUntil } from './waiting-for.ts';
 
 /** Counting what waits is for every few seconds, however many ask; and no more than a twentieth of the time. */
 const freshMs = 5_000;

@@ -3,6 +3,7 @@ import { dueFromNow } from '../db/clocks.ts';
 import { unseen } from '../db/prepared.ts';
 import { type DeliverJob, isSame, isWaitingJob, letGo, type Placed } from '../queue.ts';
 import * as destinations from './destinations.ts';
+import { pausedUntil, pauseOf } from './waiting-for.ts';
 
 /** The recipients that one job woke and this node now holds. */
 export interface Claim {
@@ -85,8 +86,8 @@ export async function parkForPause(db: Database, claims: Claim[], name: string):
       text: 'SELECT paused_at IS NOT NULL AS paused FROM destination_orders WHERE name = $1 FOR SHARE',
       values: [name],
     });
-    const until = order?.paused ? destinations.pausedUntil : null;
-    await putAside(tx, claims, until, order?.paused ? destinations.waitingForPause(name) : null);
+    const until = order?.paused ? pausedUntil : null;
+    await putAside(tx, claims, until, order?.paused ? pauseOf(name) : null);
   });
 }
 

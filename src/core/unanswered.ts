@@ -3,11 +3,10 @@ import { byWeight } from '../by-weight.ts';
 import { type Database, isAway, type Sql } from '../db/client.ts';
 import { unseen } from '../db/prepared.ts';
 import { isSame, letGo, type Queue } from '../queue.ts';
-import { pausedUntil, unansweredNote } from './destinations.ts';
-import { heldNote } from './held.ts';
 import type { Claim } from './recipients.ts';
 import { inOneOrder } from './settlement.ts';
 import { type Settled, tellOf } from './settlement-events.ts';
+import { heldNote, pausedUntil, unansweredNote } from './waiting-for.ts';
 
 /**
  * Recipients that are to be held when nobody knows whether they got the message have a note from just before the final dot on

@@ -4,12 +4,11 @@ import { conflict } from '../errors.ts';
 import type { Email } from '../generated/prisma/client.ts';
 import { newId } from '../ids.ts';
 import type { Queue } from '../queue.ts';
-import { pausedUntil } from './destinations.ts';
 import * as log from './email-log.ts';
-import { heldNotes } from './held.ts';
 import type { Sender } from './keys.ts';
 import { demandOwn } from './scheduling.ts';
 import { settleAs } from './settlement.ts';
+import { heldNotes, pausedUntil } from './waiting-for.ts';
 
 /** What to do after an attempt that ended between the final dot and the answer to it. */
 export const uncertainPolicies = ['retry', 'hold'] as const;

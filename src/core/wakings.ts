@@ -3,9 +3,9 @@ import { dueFromNow } from '../db/clocks.ts';
 import { unseen } from '../db/prepared.ts';
 import { newId } from '../ids.ts';
 import type { Logger } from '../log.ts';
-import { dueNow, pausedUntil, waitingForPause } from './destinations.ts';
+import { dueNow } from './destinations.ts';
 import { type Key, type Some, walk } from './waiting.ts';
-import { waiting as waitingForPool } from './warm-up.ts';
+import { pausedUntil, pauseOf, warmUpOf } from './waiting-for.ts';
 
 /** What was made due so far. */
 export interface Woken {
@@ -218,13 +218,13 @@ function someOf({ kind, name, destinations }: Waking): Some {
     return {
       due: 'r.next_attempt_at > now() AND r.next_attempt_at < $1',
       wanted: `(r.waiting_for LIKE $2 AND EXISTS (SELECT FROM emails e WHERE e.id = r.email_id AND e.domain_id = $3))`,
-      values: [pausedUntil, `${waitingForPool} of pool %`, name],
+      values: [pausedUntil, warmUpOf('%'), name],
     };
   if (kind === 'resume')
     return {
       due: 'r.next_attempt_at = $1',
       wanted: 'r.waiting_for = $2',
-      values: [pausedUntil, waitingForPause(name)],
+      values: [pausedUntil, pauseOf(name)],
     };
   return {
     due: 'r.next_attempt_at > now() AND r.next_attempt_at < $1',

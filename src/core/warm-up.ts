@@ -4,9 +4,6 @@ import { dayOf, type SendingAddress, type WarmUp, warmUpOn } from '../sending-po
 /** Nodes whose clocks differ may still ask about yesterday; the rest is for whoever looks. */
 const keptDays = 30;
 
-/** What `recipients.waiting_for` begins with while a pool has no room today. */
-export const waiting = 'warm-up';
-
 /** Messages that a new address is to be let send on a day. */
 export interface Ask {
   ip: string;

@@ -1,10 +1,9 @@
 import type { Clock } from '../clock.ts';
 import type { AttemptRow } from '../core/attempts.ts';
-import { pausedUntil } from '../core/destinations.ts';
-import { heldNote } from '../core/held.ts';
 import type { OutgoingEmail } from '../core/outgoing.ts';
 import type { Claim } from '../core/recipients.ts';
 import type { Settlement } from '../core/settlement.ts';
+import { heldNote, pausedUntil } from '../core/waiting-for.ts';
 import { comparable } from '../mail/address.ts';
 import { type Delivery, type RecipientResult, type Session, saysNobodyThere } from '../smtp/deliver.ts';
 import { decide, finalResult, responseOf, verdictOf } from './outcome.ts';

@@ -4,6 +4,7 @@ import { mostInJob } from '../core/mail-lines.ts';
 import type { OutgoingEmail } from '../core/outgoing.ts';
 import type { Claim } from '../core/recipients.ts';
 import * as recipients from '../core/recipients.ts';
+import { tooMuchFor } from '../core/waiting-for.ts';
 import type { Database } from '../db/client.ts';
 import { timeOf } from '../ids.ts';
 import type { Queue } from '../queue.ts';
@@ -16,7 +17,7 @@ import { measureOf } from './measure.ts';
 import { lacksFamily } from './outcome.ts';
 import { Preparation, type Ready } from './preparation.ts';
 import type { Site } from './providers.ts';
-import { PutOff, putOffMs, tooMuchFor } from './put-off.ts';
+import { PutOff, putOffMs } from './put-off.ts';
 import type { Recorder } from './record.ts';
 import { findWaiting, type Waiting, waits } from './room.ts';
 import { isOver } from './schedule.ts';
@@ -272,7 +273,7 @@ export class Dispatcher {
     if (beyond.length === 0) return;
     const wait = this.#standing.throttle.waitFor(line.site, most + beyond.length);
     const until = this.#in(putOffMs(wait));
-    void this.#putBack(beyond, () => recipients.park(this.#db, beyond, until, tooMuchFor(line.site))).then(() =>
+    void this.#putBack(beyond, () => recipients.park(this.#db, beyond, until, tooMuchFor(line.site.name))).then(() =>
       this.#putOff.add(line.site, beyond, until),
     );
   }

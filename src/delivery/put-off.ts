@@ -1,5 +1,6 @@
 import type { Claim } from '../core/recipients.ts';
 import * as recipients from '../core/recipients.ts';
+import { tooMuchFor } from '../core/waiting-for.ts';
 import type { Database } from '../db/client.ts';
 import type { Site } from './providers.ts';
 
@@ -16,9 +17,6 @@ const longestMs = 60_000;
 
 /** For how long the end of a line is put off that would take so long to go out, in ms: not all to the same moment. */
 export const putOffMs = (lineMs: number) => Math.min(Math.max(lineMs, shortestMs), longestMs) * (1 + Math.random());
-
-/** What somebody reads who asks why an email waits. */
-export const tooMuchFor = ({ name }: Site) => `${name} gets what it bears at a time`;
 
 /**
  * The emails that were put back because the line of their site was too long. How fast a site is can be told while it has
@@ -55,7 +53,7 @@ export class PutOff {
   async callBack(site: Site, many: number, now: Date): Promise<void> {
     const emailIds = this.#take(site, many, now).map(({ emailId }) => emailId);
     if (emailIds.length === 0) return;
-    await recipients.callBack(this.#db, emailIds, tooMuchFor(site)).catch(() => undefined);
+    await recipients.callBack(this.#db, emailIds, tooMuchFor(site.name)).catch(() => undefined);
   }
 
   /** Makes room for others: what a site that stays slow was spared is due by itself in the end. */

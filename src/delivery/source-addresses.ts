@@ -1,6 +1,7 @@
 import { isIPv6 } from 'node:net';
 import { type Clock, systemClock } from '../clock.ts';
 import type { AttemptRow } from '../core/attempts.ts';
+import { warmUpOf } from '../core/waiting-for.ts';
 import * as warmUp from '../core/warm-up.ts';
 import type { Database } from '../db/client.ts';
 import type { Logger } from '../log.ts';
@@ -256,7 +257,7 @@ export class SourceAddresses {
     const then = elsewhere ? 'another node has room' : `more on ${dayOf(opens)} (UTC)`;
     return {
       opensAt: elsewhere ? new Date(this.#clock.now().getTime() + elsewhereMs) : opens,
-      reason: `${warmUp.waiting} of pool ${pool}: ${together}${named(why, ', ')}; ${then}`,
+      reason: `${warmUpOf(pool)}: ${together}${named(why, ', ')}; ${then}`,
     };
   }
 }

@@ -1,9 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import * as orders from '../../src/core/destination-orders.ts';
-import { pausedUntil, waitingForPause } from '../../src/core/destinations.ts';
 import * as domains from '../../src/core/domains.ts';
-import { heldNote } from '../../src/core/held.ts';
+import { heldNote, pausedUntil, pauseOf } from '../../src/core/waiting-for.ts';
 import { wakeRest } from '../../src/core/wakings.ts';
 import type { Database, Sql } from '../../src/db/client.ts';
 import { addUpkeep } from '../../src/delivery/upkeep.ts';
@@ -35,13 +34,7 @@ async function prepare(t: Test) {
     count,
     async pause(name: string) {
       await orders.pause(db, name);
-      await change(
-        'next_attempt_at = $2, waiting_for = $3',
-        'destination = $1',
-        name,
-        pausedUntil,
-        waitingForPause(name),
-      );
+      await change('next_attempt_at = $2, waiting_for = $3', 'destination = $1', name, pausedUntil, pauseOf(name));
     },
     due: () => count('next_attempt_at <= now() AND waiting_for IS NULL'),
     left: async () => (await db.query({ text: 'SELECT FROM destination_wakings' })).length,

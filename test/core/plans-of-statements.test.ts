@@ -2,11 +2,11 @@ import t from 'tap';
 import { flush } from '../../src/core/destination-orders.ts';
 import * as destinations from '../../src/core/destinations.ts';
 import { conditions } from '../../src/core/email-filter.ts';
-import { crashedNote, heldNote } from '../../src/core/held.ts';
 import * as hold from '../../src/core/hold.ts';
 import { wakeDue } from '../../src/core/mail-lines.ts';
 import { type Claim, claim, sweep } from '../../src/core/recipients.ts';
 import { Unanswered } from '../../src/core/unanswered.ts';
+import { crashedNote, heldNote, pausedUntil } from '../../src/core/waiting-for.ts';
 import * as calls from '../../src/core/webhook-calls.ts';
 import type { Database, Sql } from '../../src/db/client.ts';
 import { analyzeFresh } from '../../src/db/partitions.ts';
@@ -291,8 +291,7 @@ t.test(
         return { emails: emails.length, rows: (await read(tx)) - before };
       });
     };
-    const pause = (emails: number) =>
-      scheduleMany(db, sender, { emails, to: 'paused.test', at: destinations.pausedUntil });
+    const pause = (emails: number) => scheduleMany(db, sender, { emails, to: 'paused.test', at: pausedUntil });
     await pause(3_000);
     let held = 0;
     for (const [statistics, note] of [

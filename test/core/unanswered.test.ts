@@ -3,6 +3,7 @@ import * as nodes from '../../src/core/nodes.ts';
 import { type Claim, claim, release } from '../../src/core/recipients.ts';
 import { type Settlement, settle } from '../../src/core/settlement.ts';
 import { Unanswered } from '../../src/core/unanswered.ts';
+import { heldNote } from '../../src/core/waiting-for.ts';
 import { newId } from '../../src/ids.ts';
 import { silentLog } from '../../src/log.ts';
 import { accept, requestOf } from '../support/accept.ts';
@@ -25,8 +26,6 @@ async function prepare(t: Test, to: string[]) {
   };
   return { db, queue, nodeId, held: claims[0] as Claim, claims, unanswered: new Unanswered(db), rows };
 }
-
-const heldNote = 'held: it may have been delivered';
 
 t.test('of a node that died those are held whose dot may have been written, and no other', async (t) => {
   const { db, queue, nodeId, held, unanswered, rows } = await prepare(t, ['a@a.test', 'b@a.test', 'c@a.test']);

@@ -1,9 +1,10 @@
 import t from 'tap';
 import * as nodes from '../../src/core/nodes.ts';
 import { claim, park } from '../../src/core/recipients.ts';
+import { tooMuchFor } from '../../src/core/waiting-for.ts';
 import { connect } from '../../src/db/client.ts';
 import type { Site } from '../../src/delivery/providers.ts';
-import { PutOff, tooMuchFor } from '../../src/delivery/put-off.ts';
+import { PutOff } from '../../src/delivery/put-off.ts';
 import { newId } from '../../src/ids.ts';
 import { silentLog } from '../../src/log.ts';
 import { accept, requestOf } from '../support/accept.ts';
@@ -34,7 +35,7 @@ t.test('what was put off is called back in its order, and nothing else that wait
   const [first, second, third, paused, last] = claims;
   if (!first || !second || !third || !paused || !last) throw new Error('they were not claimed');
   const wanted = [first, second, third, last];
-  await park(db, wanted, later, tooMuchFor(site));
+  await park(db, wanted, later, tooMuchFor(site.name));
   await park(db, [paused], later, 'something else');
   const due = async () =>
     (

@@ -1,6 +1,5 @@
 import t from 'tap';
-import { pausedUntil } from '../../src/core/destinations.ts';
-import { heldNote } from '../../src/core/held.ts';
+import { heldNote, pausedUntil } from '../../src/core/waiting-for.ts';
 import { newId } from '../../src/ids.ts';
 import { buildSender, builtPassword } from '../support/build.ts';
 import { type Json, operations } from '../support/contract.ts';

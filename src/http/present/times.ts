@@ -1,4 +1,4 @@
-import { pausedUntil } from '../../core/destinations.ts';
+import { pausedUntil } from '../../core/waiting-for.ts';
 
 export const iso = (at: Date | null): string | null => at?.toISOString() ?? null;
 
