@@ -4,7 +4,6 @@ import { mostInJob } from '../core/mail-lines.ts';
 import type { OutgoingEmail } from '../core/outgoing.ts';
 import type { Claim } from '../core/recipients.ts';
 import * as recipients from '../core/recipients.ts';
-import { tooMuchFor } from '../core/waiting-for.ts';
 import type { Database } from '../db/client.ts';
 import { timeOf } from '../ids.ts';
 import type { Queue } from '../queue.ts';
@@ -273,9 +272,7 @@ export class Dispatcher {
     if (beyond.length === 0) return;
     const wait = this.#standing.throttle.waitFor(line.site, most + beyond.length);
     const until = this.#in(putOffMs(wait));
-    void this.#putBack(beyond, () => recipients.park(this.#db, beyond, until, tooMuchFor(line.site.name))).then(() =>
-      this.#putOff.add(line.site, beyond, until),
-    );
+    void this.#putBack(beyond, () => this.#putOff.park(line.site, beyond, until));
   }
 
   /** Once a site has nothing to do soon, what was too much for it is not any more. */

@@ -40,6 +40,12 @@ export class PutOff {
     return this.#sites.has(name);
   }
 
+  /** Parks claims that are too much for this site, and remembers them. */
+  async park(site: Site, claims: Claim[], until: Date): Promise<void> {
+    await recipients.park(this.#db, claims, until, tooMuchFor(site.name));
+    this.add(site, claims, until);
+  }
+
   /** Remembers claims that were parked as too much for this site. */
   add(site: Site, claims: Claim[], until: Date): void {
     const added = claims.slice(0, mostRemembered - this.#count).map(({ emailId }) => ({ emailId, until }));
