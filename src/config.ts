@@ -1,4 +1,5 @@
 import { encryptionKey, jwtSecret, password } from './config-secrets.ts';
+import { parsePlan, parseSendingIps, parseWarmUp, withWarmUp } from './config-sending-ips.ts';
 import {
   blocklistZones,
   dnsServer,
@@ -21,7 +22,7 @@ import {
 } from './config-values.ts';
 import { quickSchedule, usualBlocklists, usualPlan } from './config-variables.ts';
 import type { PrivateNetworks } from './ip.ts';
-import { parsePlan, parseSendingIps, parseWarmUp, type SendingPools, withWarmUp } from './sending-pools.ts';
+import type { SendingPools } from './sending-pools.ts';
 
 export type NodeRole = 'api' | 'mta' | 'webhooks' | 'smtp';
 

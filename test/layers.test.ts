@@ -13,7 +13,7 @@ const order: RegExp[] = [
   /^node\.ts$/,
   /^(database|doors|internet|metrics-port)\.ts$/,
   /^config\.ts$/,
-  /^config-(secrets|values|variables)\.ts$/,
+  /^config-(secrets|sending-ips|values|variables)\.ts$/,
   /^(http|inbound|delivery|webhooks|chores|sandbox)\//,
   /^core\//,
   /^queue\.ts$/,

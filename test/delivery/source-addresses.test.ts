@@ -1,4 +1,5 @@
 import t, { type Test } from 'tap';
+import { parsePlan, parseSendingIps, parseWarmUp, withWarmUp } from '../../src/config-sending-ips.ts';
 import * as nodes from '../../src/core/nodes.ts';
 import { list } from '../../src/core/warm-up.ts';
 import type { Database, Statement } from '../../src/db/client.ts';
@@ -6,7 +7,7 @@ import { type Ruling, type Source, SourceAddresses, type Want } from '../../src/
 import { WarmUpBudget } from '../../src/delivery/warm-up-budget.ts';
 import { newId } from '../../src/ids.ts';
 import { silentLog } from '../../src/log.ts';
-import { parsePlan, parseSendingIps, parseWarmUp, type SendingPools, withWarmUp } from '../../src/sending-pools.ts';
+import type { SendingPools } from '../../src/sending-pools.ts';
 import { openDatabase } from '../support/db.ts';
 
 const pools = (ips: string, fresh: string, plan: string): SendingPools => ({
