@@ -2,6 +2,7 @@ import { createSocket, type RemoteInfo, type Socket as UdpSocket } from 'node:dg
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import dnsPacket, { type DecodedPacket, type Packet, type StringAnswer } from 'dns-packet';
+import { comparableName } from '../smtp/host-name.ts';
 
 /** One record of an answer: `data` in the form of dns-packet; a TXT's text may be of any length. `ttl` in seconds. */
 export interface AnswerRecord {
@@ -119,7 +120,7 @@ async function reply(packet: Buffer, answerFor: AnswerFor, udp: boolean): Promis
   const query = decode(packet);
   const question = query?.questions?.[0];
   if (query === null || question === undefined || query.type !== 'query' || query.questions?.length !== 1) return null;
-  const name = question.name.toLowerCase().replace(/\.$/, '');
+  const name = comparableName(question.name);
   const answer = await askFor(answerFor, name, question.type);
   if (answer === 'drop') return null;
 

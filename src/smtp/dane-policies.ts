@@ -1,8 +1,9 @@
 import type { Answer as DnsRecord, RecordType } from 'dns-packet';
 import { daneRule, encryptOnly, type TlsaRecord, usable, writeTlsa } from './dane.ts';
+import { comparableName, sameName } from './host-name.ts';
 import type { TlsPolicy } from './tls-policy.ts';
 import { unknownPolicy } from './tls-policy.ts';
-import { type SecureAnswer, sameName, type ValidatingResolver } from './validating-resolver.ts';
+import type { SecureAnswer, ValidatingResolver } from './validating-resolver.ts';
 
 /** What DANE says about a host; `authenticates` is false where its records only say that there is TLS. */
 export interface DaneFinding {
@@ -97,7 +98,7 @@ function followAliases(records: DnsRecord[], from: string): string {
   for (let left = mostAliases; left > 0; left--) {
     const alias = records.find((record) => record.type === 'CNAME' && sameName(record.name, name));
     if (alias?.type !== 'CNAME') break;
-    name = alias.data.toLowerCase().replace(/\.$/, '');
+    name = comparableName(alias.data);
   }
   return name;
 }

@@ -1,3 +1,4 @@
+import { comparableName } from './host-name.ts';
 import type { Objection, TlsPolicy } from './tls-policy.ts';
 import { noTls, objectToCertificate } from './tls-policy.ts';
 
@@ -66,7 +67,7 @@ export function readStsFile(text: string): StsFile {
 }
 
 function readPattern(value: string): string {
-  const pattern = value.toLowerCase().replace(/\.$/, '');
+  const pattern = comparableName(value);
   const fits = pattern.length <= 253 && /^(\*\.)?([a-z0-9_-]{1,63}\.)+[a-z0-9_-]{1,63}$/.test(pattern);
   if (!fits) throw new StsFileError('has an mx that is no host name');
   return pattern;
@@ -74,7 +75,7 @@ function readPattern(value: string): string {
 
 /** Whether the policy names this host; `*` stands for exactly one label (RFC 8461 section 4.1). */
 export function namesHost({ mx }: Pick<StsPolicy, 'mx'>, host: string): boolean {
-  const name = host.toLowerCase().replace(/\.$/, '');
+  const name = comparableName(host);
   const parent = name.slice(name.indexOf('.') + 1);
   return mx.some((pattern) =>
     pattern.startsWith('*.') ? pattern.slice(2) === parent && name.includes('.') : pattern === name,

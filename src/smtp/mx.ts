@@ -1,5 +1,6 @@
 import { isIP } from 'node:net';
 import { isReachable, type PrivateNetworks } from '../ip.ts';
+import { comparableName } from './host-name.ts';
 import { type Answer, DnsCache, type Resolver } from './resolver.ts';
 
 export interface MxHost {
@@ -44,21 +45,21 @@ const maxAddresses = 10;
  */
 export async function resolveDestination(domain: string, options: LookUpOptions): Promise<Destination> {
   const { resolver, cache = new DnsCache(), ownHosts = [], random = Math.random } = options;
-  const name = canonical(domain);
+  const name = comparableName(domain);
   if (!isHostName(name)) return badDomain('5.1.2', 'The domain is not a host name.');
   const answer = await cache.get(`mx:${name}`, () => resolver.resolveMx(name));
   if (answer.kind === 'temporary') return unanswered(`MX records of ${name}: ${answer.reason}.`);
   if (answer.kind === 'nxdomain') return badDomain('5.1.2', `The domain ${name} does not exist.`);
   if (answer.kind === 'nodata') return implicitMx(name, { ...options, cache });
 
-  const named = answer.records.filter((record) => canonical(record.exchange) !== '');
+  const named = answer.records.filter((record) => comparableName(record.exchange) !== '');
   if (named.length === 0) return badDomain('5.1.10', `The domain ${name} takes no mail (null MX).`);
   const hosts = named
-    .map((record) => ({ name: canonical(record.exchange), preference: record.priority, spread: random() }))
+    .map((record) => ({ name: comparableName(record.exchange), preference: record.priority, spread: random() }))
     .filter((host) => isHostName(host.name))
     .sort((a, b) => a.preference - b.preference || a.spread - b.spread);
   if (hosts.length === 0) return noRoute(`The MX records of ${name} name no usable host.`);
-  const own = new Set(ownHosts.map(canonical));
+  const own = new Set(ownHosts.map(comparableName));
   const limit = hosts.find((host) => own.has(host.name))?.preference ?? Number.POSITIVE_INFINITY;
   const others = hosts.filter((host) => host.preference < limit);
   if (others.length === 0) return loop(`The mail of ${name} would come back to this server.`);
@@ -68,7 +69,7 @@ export async function resolveDestination(domain: string, options: LookUpOptions)
 }
 
 async function implicitMx(name: string, options: LookUpOptions): Promise<Destination> {
-  const own = (options.ownHosts ?? []).map(canonical);
+  const own = (options.ownHosts ?? []).map(comparableName);
   if (own.includes(name)) return loop(`The mail of ${name} would come back to this server.`);
   const found = await lookUpAddresses(name, options);
   const temporary = found.find((answer) => answer.kind === 'temporary');
@@ -83,7 +84,7 @@ async function implicitMx(name: string, options: LookUpOptions): Promise<Destina
  * wrong, and must not cost anybody their mail.
  */
 export async function resolveHost(host: string, options: LookUpOptions): Promise<HostAddresses> {
-  const name = canonical(host);
+  const name = comparableName(host);
   const answers = await lookUpAddresses(name, options);
   const families = answers.map((answer) => (answer.kind === 'records' ? answer.records : []));
   // An IPv4-mapped address is another way to write one of IPv4, which is compared with our own in its usual form.
@@ -124,8 +125,6 @@ function interleave(lists: string[][]): string[] {
   const longest = Math.max(...lists.map((list) => list.length));
   return Array.from({ length: longest }, (_, at) => lists.flatMap((list) => list.slice(at, at + 1))).flat();
 }
-
-const canonical = (name: string) => name.toLowerCase().replace(/\.$/, '');
 
 /** Letters, digits, hyphens and underscores in labels; no IP address, no empty label, nothing to inject. */
 function isHostName(name: string): boolean {

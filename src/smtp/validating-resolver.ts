@@ -2,6 +2,7 @@ import { randomInt } from 'node:crypto';
 import { createSocket } from 'node:dgram';
 import { isIPv6, connect as netConnect } from 'node:net';
 import dnsPacket, { type DecodedPacket, type Answer as DnsRecord, type RecordType } from 'dns-packet';
+import { sameName } from './host-name.ts';
 import { type Answer, DnsCache } from './resolver.ts';
 
 /** What a validating resolver says about a name and a type. */
@@ -112,9 +113,6 @@ function answerTo({ name, type, id }: Query, bytes: Buffer): DecodedPacket | nul
     return null;
   }
 }
-
-export const sameName = (one: string, other: string) =>
-  one.toLowerCase().replace(/\.$/, '') === other.toLowerCase().replace(/\.$/, '');
 
 function askByUdp({ address, port }: Server, query: Query, ms: number): Promise<DecodedPacket> {
   return new Promise((resolve, reject) => {
