@@ -6,7 +6,7 @@ import type { TokenKeys } from './core/service-secrets.ts';
 import type { Database } from './db/client.ts';
 import { type HttpServer, listen } from './http/server.ts';
 import { readCertificate } from './inbound/certificate.ts';
-import { type InboundServer, startInbound } from './inbound/server.ts';
+import { type ReturnsServer, startReturnsServer } from './inbound/returns-server.ts';
 import { type SubmissionServer, startSubmission } from './inbound/submission.ts';
 import type { Logger } from './log.ts';
 import type { Queue } from './queue.ts';
@@ -50,11 +50,11 @@ export async function openSubmission(
 }
 
 /** The port for bounces and complaints; null where this node has none. */
-export async function openInbound({ config, db, queue, log }: Behind, keys: TokenKeys): Promise<InboundServer | null> {
+export async function openInbound({ config, db, queue, log }: Behind, keys: TokenKeys): Promise<ReturnsServer | null> {
   const { roles, dataDir, mailHostname, smtp, ports } = config;
   if (!roles.has('smtp') || ports.inbound === 0) return null;
   const tls = await readCertificate({ dataDir, host: mailHostname, files: smtp.tls });
-  return startInbound({
+  return startReturnsServer({
     db,
     queue,
     log,

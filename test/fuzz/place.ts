@@ -1,4 +1,4 @@
-import { startInbound } from '../../src/inbound/server.ts';
+import { startReturnsServer } from '../../src/inbound/returns-server.ts';
 import { startSubmission } from '../../src/inbound/submission.ts';
 import { silentLog } from '../../src/log.ts';
 import { createQueue } from '../../src/queue.ts';
@@ -35,7 +35,7 @@ export function openPlace(closing: Closing) {
       name: serverName,
       limiter: new TokenBuckets({ perSecond: 100_000, burst: 100_000 }),
     });
-    const inbound = await startInbound({
+    const inbound = await startReturnsServer({
       ...common,
       host: serverName,
       keys: { returnPath: deriveKey(encryptionKey, 'return path'), unsubscribe: unsubscribeKey(encryptionKey) },

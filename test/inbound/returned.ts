@@ -1,5 +1,5 @@
 import type { Test } from 'tap';
-import { type InboundOptions, startInbound } from '../../src/inbound/server.ts';
+import { type ReturnsServerOptions, startReturnsServer } from '../../src/inbound/returns-server.ts';
 import { silentLog } from '../../src/log.ts';
 import { createReturnPath, createUnsubscribeAddress } from '../../src/mail/token.ts';
 import { createQueue } from '../../src/queue.ts';
@@ -14,12 +14,12 @@ const env = { ENCRYPTION_KEY: encryptionKey.toString('hex'), ROLES: 'api' };
 export const keys = { returnPath: deriveKey(encryptionKey, 'return path'), unsubscribe: unsubscribeKey(encryptionKey) };
 
 /** A node that delivers nothing, and beside it the server for what comes back. */
-export async function startReturns(t: Test, options: Partial<InboundOptions> & { databaseUrl?: string } = {}) {
+export async function startReturns(t: Test, options: Partial<ReturnsServerOptions> & { databaseUrl?: string } = {}) {
   const { databaseUrl, ...rest } = options;
   const node = await (databaseUrl ? startTestNode(t, { ...env, DATABASE_URL: databaseUrl }) : sharedNode('api'));
   const queue = createQueue(node.databaseUrl, silentLog);
   await queue.start();
-  const server = await startInbound({
+  const server = await startReturnsServer({
     db: node.db,
     queue,
     log: silentLog,

@@ -6,7 +6,7 @@ import { close, common, hangUp, keepAddressesAsWritten, limitReplies, listen, un
 import { notNow, Refusal, tooLarge } from './refusal.ts';
 import { type Mailbox, mailboxOf, type ReturnTools, receive } from './returns.ts';
 
-export interface InboundOptions extends ReturnTools {
+export interface ReturnsServerOptions extends ReturnTools {
   /** The address to listen on; null: all. */
   listenOn: string | null;
   /** 0: any free port. */
@@ -15,7 +15,7 @@ export interface InboundOptions extends ReturnTools {
   patience?: Patience;
 }
 
-export interface InboundServer {
+export interface ReturnsServer {
   port: number;
   /** Takes no new messages; what is being written down is brought to its end. Within `graceMs` and the end of a transaction. */
   close(graceMs: number): Promise<void>;
@@ -51,7 +51,7 @@ const mostRecipients = 10;
  *
  * @throws StartError when the port cannot be listened on
  */
-export async function startInbound(options: InboundOptions): Promise<InboundServer> {
+export async function startReturnsServer(options: ReturnsServerOptions): Promise<ReturnsServer> {
   const { patience = usualPatience, log } = options;
   const underWay = new Map<SMTPServerSession, Promise<unknown>>();
   const visits = new WeakMap<SMTPServerSession, NodeJS.Timeout>();
