@@ -152,7 +152,7 @@ function parse(dataDir: string, text: string): Secrets {
 
 /** Removes what processes left that were killed while they wrote: each is a copy of all secrets. */
 async function removeCopies(dataDir: string): Promise<void> {
-  const copies = (await readdir(dataDir)).filter((name) => /^secrets\.json\.[\da-f]{12}$/.test(name));
+  const copies = (await readdir(dataDir)).filter((name) => /^secrets\.json\.[\da-f]{12}\.writing$/.test(name));
   for (const name of copies) {
     const copy = join(dataDir, name);
     const written = await stat(copy).catch(() => null);
@@ -190,7 +190,7 @@ async function makeSecrets(dataDir: string): Promise<Secrets> {
 
 async function writeBeside(dataDir: string, secrets: Secrets): Promise<string> {
   // Not by its process alone: those of two containers that share the folder may have the same number.
-  const file = `${fileIn(dataDir)}.${randomBytes(6).toString('hex')}`;
+  const file = `${fileIn(dataDir)}.${randomBytes(6).toString('hex')}.writing`;
   const handle = await open(file, 'wx', 0o600);
   try {
     await handle.writeFile(`${JSON.stringify(secrets, null, 2)}\n`);

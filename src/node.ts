@@ -90,7 +90,7 @@ const graceMs = 5_000;
 
 /**
  * How many of a process's connections what may take seconds has at once, each turn one. The rest (those of `resends` apart, in
- * the routes of sending) is for what delivers, and for what is short.
+ * the routes of sending) is for what delivers, and for what is short as a rule.
  */
 const readLimits: TurnLimits = { most: 7, mostOfAccount: 3, mostWaiting: 200, patienceMs: 10_000 };
 const commitLimits: TurnLimits = { most: 6, mostOfAccount: 3, mostWaiting: 200, patienceMs: 10_000 };

@@ -1,10 +1,11 @@
-import type { AccountTurns } from '../account-turns.ts';
+import { AccountTurns, type TurnLimits } from '../account-turns.ts';
 import { Batcher } from '../batcher.ts';
 import { type Database, isUnavailable } from '../db/client.ts';
 import type { Queue } from '../queue.ts';
 import { answerAll, type SendAnswer, type SendCall } from './emails.ts';
 import type { FreshBodies } from './fresh-bodies.ts';
 import type { Sender } from './keys.ts';
+import { isCounted } from './plans.ts';
 
 interface Waiting {
   sender: Sender;
@@ -19,6 +20,8 @@ const most = 100;
 const heaviest = 4 * 1024 * 1024;
 /** A call that has more waits for its account's turn, as it holds a connection for long. */
 const mostOfLight = 1024 * 1024;
+/** Where a plan counts, commits of an account wait for each other: in the database each would hold a connection meanwhile. */
+const countedLimits: TurnLimits = { most: 1_000, mostOfAccount: 1, mostWaiting: 1_000, patienceMs: 10_000 };
 /** What a template makes of a request is not known before: a few kilobytes as a rule. */
 const weightOfTemplate = 100 * 1024;
 
@@ -32,6 +35,7 @@ export class Acceptance {
   readonly #queue: Queue;
   readonly #turns: AccountTurns;
   readonly #fresh: FreshBodies | undefined;
+  readonly #countedTurns = new AccountTurns(countedLimits);
   readonly #light = new Map<string, Line>();
   readonly #heavy = new Map<string, Line>();
 
@@ -60,12 +64,14 @@ export class Acceptance {
     if (one.call.requests.length > 1) return (await this.#commitInTurn([one]))[0] as SendAnswer;
     return isHeavy(one.call)
       ? inLine(this.#heavy, one, (waiting) => this.#commitInTurn(waiting))
-      : inLine(this.#light, one, (waiting) => this.#commit(waiting));
+      : inLine(this.#light, one, (waiting) =>
+          isCounted(one.sender.plan) ? this.#commitInTurn(waiting, this.#countedTurns) : this.#commit(waiting),
+        );
   }
 
-  async #commitInTurn(waiting: Waiting[]): Promise<SendAnswer[]> {
+  async #commitInTurn(waiting: Waiting[], turns = this.#turns): Promise<SendAnswer[]> {
     const { sender } = waiting.at(-1) as Waiting;
-    return this.#turns
+    return turns
       .take(sender.accountId, () => this.#commit(waiting))
       .catch((error: unknown) => waiting.map(() => ({ error })));
   }

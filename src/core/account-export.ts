@@ -133,10 +133,8 @@ async function* attachments(db: Database, accountId: string, files: boolean): As
 async function* emailsOf(db: Database, emails: Email[]): AsyncGenerator<Exported, void> {
   const ids = emails.map(({ id }) => id);
   const where = { emailId: { in: ids } };
-  const [recipients, returns] = await Promise.all([
-    db.prisma.recipient.findMany({ where, orderBy: [{ emailId: 'asc' }, { position: 'asc' }] }),
-    db.prisma.return.findMany({ where, orderBy: [{ emailId: 'asc' }, { receivedAt: 'asc' }] }),
-  ]);
+  const recipients = await db.prisma.recipient.findMany({ where, orderBy: [{ emailId: 'asc' }, { position: 'asc' }] });
+  const returns = await db.prisma.return.findMany({ where, orderBy: [{ emailId: 'asc' }, { receivedAt: 'asc' }] });
   const recipientsOf = Map.groupBy(recipients, ({ emailId }) => emailId);
   const returnsOf = Map.groupBy(returns, ({ emailId }) => emailId);
   for (const row of emails)

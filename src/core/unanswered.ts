@@ -1,6 +1,6 @@
 import { Batcher } from '../batcher.ts';
 import { byWeight } from '../by-weight.ts';
-import { type Database, isAway, type Sql } from '../db/client.ts';
+import { type Database, isAway, isUnavailable, type Sql } from '../db/client.ts';
 import { unseen } from '../db/prepared.ts';
 import { isSame, letGo, type Queue } from '../queue.ts';
 import type { Claim } from './recipients.ts';
@@ -59,7 +59,12 @@ async function noteAll(db: Database, dots: Dot[]): Promise<(boolean | Error)[]> 
   }
   // One of them is in somebody's hands, and that is not the others' trouble.
   const each: (boolean | Error)[] = [];
-  for (const dot of dots) each.push(...(await noteAll(db, [dot])));
+  let silence: Error | null = null;
+  for (const dot of dots) {
+    each.push(...(silence === null ? await noteAll(db, [dot]) : [silence]));
+    const noted = each.at(-1);
+    if (noted instanceof Error && isUnavailable(noted)) silence = noted;
+  }
   return each;
 }
 

@@ -1,3 +1,4 @@
+import { saysTooManyRecipients } from './classify.ts';
 import { greet, type Refusal, refused, refusedBy } from './connect.ts';
 import { attemptEnded, type Connection } from './connection.ts';
 import { type Content, prepareContent } from './content.ts';
@@ -241,8 +242,11 @@ class Attempt {
     const session = { startedAt: start.startedAt, ...endpointsOf(connection), verification, reused } as const;
     const results: RecipientResult[] = [];
     const elsewhere: string[] = [];
+    const begunAt = performance.now();
     let waiting = this.#open;
     let limited = false;
+    /** Whom the message before had no room for, and what was said of them then. */
+    let crowdedOut = new Map<string, RecipientResult>();
     while (waiting.length > 0 && connection.lost === null && !this.#stopped) {
       const recipients = waiting.slice(0, maxRecipients);
       const end = await transact(connection, {
@@ -255,6 +259,12 @@ class Attempt {
       // What has carried nothing yet cannot have carried enough: it was this message that was put off.
       const carried = connection.transactions > 1 || end.results.some(({ outcome }) => outcome === 'delivered');
       limited ||= end.limited && carried;
+      // Said of the first, whom a 5xx would be a verdict on: it still means their number.
+      const saidAgain = ({ recipient, phase, reply }: RecipientResult) =>
+        reply !== null && saysTooManyRecipients(phase, reply) && !end.crowdedOut.includes(recipient)
+          ? crowdedOut.get(recipient)
+          : undefined;
+      limited ||= end.results.some(saidAgain);
       if (reused && results.length === 0 && !end.alive) return false;
       // It had carried mail before: that says nothing about a fresh connection.
       if (reused && results.length === 0 && limited && !end.begun && end.results.every(isOpenYet)) {
@@ -264,10 +274,15 @@ class Attempt {
         this.#leave(connection);
         return false;
       }
-      const next = new Set(limited || connection.lost !== null ? [] : end.crowdedOut);
-      waiting = [...next, ...waiting.slice(maxRecipients)];
-      const decided = end.results.filter(({ recipient }) => !next.has(recipient));
-      results.push(...decided.map((result) => this.#judged(result)));
+      const decided = end.results.map((result) => saidAgain(result) ?? this.#judged(result));
+      const goesOn =
+        !limited &&
+        performance.now() - begunAt < deadlines.transaction &&
+        pool.mayCarry(connection, this.#request.perConnection);
+      const next = decided.filter(({ recipient }) => goesOn && end.crowdedOut.includes(recipient));
+      crowdedOut = new Map(next.map((result) => [result.recipient, result]));
+      waiting = [...crowdedOut.keys(), ...waiting.slice(maxRecipients)];
+      results.push(...decided.filter(({ recipient }) => !crowdedOut.has(recipient)));
       elsewhere.push(...end.elsewhere);
       this.#stopped ||= end.givenUp;
     }

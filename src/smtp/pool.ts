@@ -40,6 +40,11 @@ export class ConnectionPool {
     return connection;
   }
 
+  /** Whether it may carry another message. @param maxTransactions as for `release` */
+  mayCarry({ transactions }: Connection, maxTransactions = this.#options.maxTransactions): boolean {
+    return transactions < maxTransactions;
+  }
+
   /**
    * Keeps a connection for its next message, or says QUIT when it has served long enough.
    *
@@ -48,7 +53,7 @@ export class ConnectionPool {
   release(key: string, connection: Connection, maxTransactions = this.#options.maxTransactions): void {
     const { maxIdle, idleMs, maxAgeMs } = this.#options;
     const ageLeft = maxAgeMs - (performance.now() - connection.openedAt);
-    const fit = !this.#closed && ageLeft > 0 && connection.transactions < maxTransactions && maxIdle > 0;
+    const fit = !this.#closed && ageLeft > 0 && this.mayCarry(connection, maxTransactions) && maxIdle > 0;
     if (!fit || !connection.rest(() => this.#forget(key, connection))) {
       this.#quit(connection);
       return;

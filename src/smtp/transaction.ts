@@ -186,10 +186,8 @@ class Transaction {
 
   /** True for too many recipients where none was accepted in this transaction, or where it says that it means the connection. */
   #isFull(recipient: string, reply: Reply): boolean {
-    const first = this.#open[0] === recipient;
-    return (
-      reply.code < 500 && saysTooManyRecipients('rcpt', reply) && (first || /connection|session/i.test(reply.text))
-    );
+    const first = this.#open[0] === recipient && reply.code < 500;
+    return saysTooManyRecipients('rcpt', reply) && (first || /connection|session/i.test(reply.text));
   }
 
   /**

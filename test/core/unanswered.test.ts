@@ -96,3 +96,16 @@ t.test('one that somebody has in hand is in no way of the others', async (t) => 
   });
   t.equal(await noted(others[0]), true, 'and is noted once it is free');
 });
+
+t.test('a database that is silent is not asked about each', async (t) => {
+  const { db, claims } = await prepare(t, ['a@a.test', 'a@b.test', 'a@c.test']);
+  let asked = 0;
+  const silent: typeof db.transaction = () => {
+    asked += 1;
+    return Promise.reject(new Error('Query read timeout'));
+  };
+  const unanswered = new Unanswered({ ...db, transaction: silent });
+  const ends = await Promise.allSettled(claims.map((one) => unanswered.note(one, [one.recipients[0]?.address ?? ''])));
+  for (const end of ends) t.match(end, { status: 'rejected', reason: { message: 'Query read timeout' } });
+  t.ok(asked <= 3, `${asked} transactions for three`);
+});

@@ -55,6 +55,53 @@ t.test('those that a message has no room for are sent the next one at once', asy
   );
 });
 
+t.test('those that no message has room for any more wait, whatever the code says', async (t) => {
+  const to = Array.from({ length: 5 }, (_, at) => `r${at}@example.test`);
+  const most = 2;
+  for (const reply of [
+    '452 4.5.3 too many recipients',
+    '550 5.5.3 Too many recipients this hour',
+    '550 Too many recipients',
+    '552 Too many recipients',
+    '554 5.5.3 Too many recipients for this connection',
+  ]) {
+    let taken = 0;
+    const sink = await startSink({ onRecipient: () => (++taken > most ? reply : null) });
+    t.teardown(() => sink.close());
+    const { send } = await startScene(t, sink.port);
+    const delivery = await send({ to });
+    for (const [at, recipient] of to.entries())
+      t.match(
+        resultOf(delivery, recipient),
+        at < most ? { outcome: 'delivered' } : { outcome: 'deferred', class: 'rate' },
+        reply,
+      );
+    t.equal(delivery.sessions.flatMap(({ results }) => results).length, to.length, 'each once');
+  }
+});
+
+t.test('one connection carries as many of these messages as of any others', async (t) => {
+  let taken = 0;
+  const sink = await startSink({
+    onRecipient: () => (++taken > 1 ? '452 4.5.3 too many recipients' : null),
+    onMessage: () => {
+      taken = 0;
+      return null;
+    },
+  });
+  t.teardown(() => sink.close());
+  const { send } = await startScene(t, sink.port, {}, { pool: { maxTransactions: 3 } });
+  const delivery = await send({ to: Array.from({ length: 5 }, (_, at) => `r${at}@example.test`) });
+  t.equal(sink.messages.length, 3);
+  t.strictSame(
+    delivery.sessions
+      .flatMap(({ results }) => results)
+      .map(({ outcome }) => outcome)
+      .toSorted(),
+    ['deferred', 'deferred', 'delivered', 'delivered', 'delivered'],
+  );
+});
+
 t.test('a lost lease stops the transactions that would follow', async (t) => {
   const sink = await startSink();
   t.teardown(() => sink.close());

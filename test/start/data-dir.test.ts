@@ -54,12 +54,16 @@ t.test('secrets that are damaged or gone are not replaced', async (t) => {
   const whole = await readSecrets(dataDir);
   t.same(await readSecrets(dataDir), whole);
   t.same(await readdir(dataDir), ['secrets.json']);
-  const left = ['secrets.json.0123456789ab', 'secrets.json.ba9876543210', 'secrets.json.bak'];
+  const left = ['secrets.json.0123456789ab.writing', 'secrets.json.ba9876543210.writing', 'secrets.json.202611261355'];
   for (const name of left) await writeFile(join(dataDir, name), '');
   const hourAgo = new Date(Date.now() - 3_600_000);
   for (const name of [left[0], left[2]]) await utimes(join(dataDir, name ?? ''), hourAgo, hourAgo);
   t.same(await readSecrets(dataDir), whole);
-  t.same((await readdir(dataDir)).sort(), ['secrets.json', ...left.slice(1)], 'what a killed process left is gone');
+  t.same(
+    (await readdir(dataDir)).sort(),
+    ['secrets.json', ...left.slice(1)].sort(),
+    'what a killed process left is gone',
+  );
   for (const name of left.slice(1)) await rm(join(dataDir, name));
   const damaged: [string, RegExp][] = [
     ['', /it is not JSON/],
