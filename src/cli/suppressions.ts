@@ -21,9 +21,11 @@ export const importSuppressions: Command = {
     '',
     '  --account <account>  its id, or the email address of one of its users; without it that of the first admin',
     '',
-    'The file, or the standard input for -, has an address on each line, 40 MB at the most; it may be what was exported here or',
-    'elsewhere. Of each line the first field with an @ in it counts, and a field that is bounce, complaint, unsubscribe or manual;',
-    'without one it is manual. Where an address is wrong nothing of the file is taken.',
+    'The file, or the standard input for -, is CSV in UTF-8, 40 MB at the most, with an address in each record: in the field that',
+    'the first record calls email, address or recipient, or else in the only one with an @. It may be what was exported here or',
+    'elsewhere. A field such as bounce, complaint, unsubscribe or manual is the reason; without one it is manual. Where an address',
+    'is wrong nothing of the file is taken; a record without an address, or with several, is left out and counted. What is cut',
+    'short, as by Ctrl-C, has put some on the list; the same file can be imported again.',
   ].join('\n'),
   operands: ['file'],
   options: { account: { type: 'string' } },
@@ -41,7 +43,7 @@ export const importSuppressions: Command = {
         given.progress(`${at + some.length} of ${entries.length} addresses`);
       }
       const count = new Set(entries.map(({ address }) => comparable(address))).size;
-      const without = `${counted(leftOut, 'line has', 'lines have')} no address and ${leftOut === 1 ? 'was' : 'were'} left out.`;
+      const without = `${counted(leftOut, 'record has', 'records have')} no address, or several, and ${leftOut === 1 ? 'was' : 'were'} left out.`;
       return {
         json: { count, left_out: leftOut },
         text: `${counted(count, 'address is', 'addresses are')} on the list.${leftOut > 0 ? ` ${without}` : ''}`,

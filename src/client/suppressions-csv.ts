@@ -1,50 +1,83 @@
 import type { Suppression } from './types.ts';
 
-const reasons: readonly string[] = ['bounce', 'complaint', 'unsubscribe', 'manual'] satisfies Suppression['reason'][];
+type Reason = Suppression['reason'];
 
-/** The fields of a line of CSV (RFC 4180), be it with commas or semicolons; no field of ours has a line end in it. */
-function fieldsOf(line: string): string[] {
-  const fields = [''];
-  let quoted = false;
-  for (const character of line) {
-    if (character === '"') {
-      // Two within quotes are one that is meant.
-      quoted = !quoted;
-      if (quoted && fields.at(-1) !== '') fields.push(`${fields.pop()}"`);
-    } else if (!quoted && (character === ',' || character === ';')) {
-      fields.push('');
-    } else {
-      fields.push(`${fields.pop()}${character}`);
-    }
-  }
-  return fields.map((field) => field.trim());
-}
-
-/** What one line of a file asks for. */
+/** What one record of a file asks for. */
 export interface SuppressionEntry {
-  /** Where in the file it stands, from 1. */
+  /** Where in the file it begins, from 1. */
   line: number;
   address: string;
-  reason?: Suppression['reason'];
+  reason?: Reason;
+}
+
+/** As this service and others call them, in small letters alone. */
+const reasons = new Map<string, Reason>([
+  ...(['bounce', 'complaint', 'unsubscribe', 'manual'] as const).map((reason) => [reason, reason] as const),
+  ...['bounced', 'hardbounce', 'hardbounced', 'permanentbounce'].map((name) => [name, 'bounce'] as const),
+  ...['complained', 'spam', 'spamcomplaint', 'abuse'].map((name) => [name, 'complaint'] as const),
+  ...['unsubscribed', 'optout', 'optedout'].map((name) => [name, 'unsubscribe'] as const),
+]);
+
+const addressHeads = new Set(['address', 'email', 'emailaddress', 'recipient', 'recipientemail', 'mail']);
+
+const lettersOf = (text: string) => text.toLowerCase().replace(/[^a-z]/g, '');
+
+interface CsvRecord {
+  line: number;
+  fields: string[];
+}
+
+/** The records of CSV (RFC 4180), be it with commas, semicolons or tabs, and however lines end. */
+function recordsOf(text: string): CsvRecord[] {
+  const records: CsvRecord[] = [];
+  let [line, begin, from, isQuoted] = [1, 1, 0, false];
+  let fields: string[] = [];
+  const take = (to: number) => {
+    const field = text.slice(from, to).trim();
+    const isWithin = field.length > 1 && field.startsWith('"') && field.endsWith('"');
+    // Within quotes two of them are one that is meant.
+    fields.push(isWithin ? field.slice(1, -1).replaceAll('""', '"').trim() : field);
+    from = to + 1;
+  };
+  const end = (to: number) => {
+    take(to);
+    if (fields.some((field) => field !== '')) records.push({ line: begin, fields });
+    fields = [];
+  };
+  for (let at = 0; at < text.length; at += 1) {
+    const here = text[at];
+    const isEnd = here === '\n' || (here === '\r' && text[at + 1] !== '\n');
+    if (isEnd) line += 1;
+    // A quote in the middle of a field that did not begin with one is a character like any.
+    if (here === '"') isQuoted = !isQuoted && (text[at - 1] === '"' || text.slice(from, at).trim() === '');
+    else if (isQuoted) continue;
+    else if (isEnd) {
+      end(at);
+      begin = line;
+    } else if (here === ',' || here === ';' || here === '\t') take(at);
+  }
+  end(text.length);
+  return records;
 }
 
 /**
- * The addresses of a CSV file, such as an export of this service or of another one: of each line the first field with an `@`,
- * and the reason where another field is one. They are as written: the service says whether they are right.
+ * The addresses of a CSV file, such as an export of this service or of another one. Where the first record names the fields,
+ * the address is in the one that is called so; else it is the only one with an `@`. The reason is in any of the others.
+ * They are as written: the service says whether they are right.
  *
- * @returns leftOut: lines without an address, but for the one that names the fields
+ * @returns leftOut: records of which nobody can say whose address they are for, but for the one that names the fields
  */
 export function readSuppressionsCsv(text: string): { entries: SuppressionEntry[]; leftOut: number } {
-  const lines = text.split(/\r\n?|\n/);
-  const entries = lines.flatMap((line, index): SuppressionEntry[] => {
-    const fields = fieldsOf(line);
-    const address = fields.find((field) => field.includes('@'));
-    const reason = fields.map((field) => field.toLowerCase()).find((field) => reasons.includes(field));
-    if (!address) return [];
-    return [{ line: index + 1, address, ...(reason ? { reason: reason as Suppression['reason'] } : {}) }];
+  const records = recordsOf(text.replace(/^\ufeff/, ''));
+  const hasHead = records[0]?.fields.every((field) => !field.includes('@')) ?? false;
+  const named = hasHead ? (records[0]?.fields.findIndex((field) => addressHeads.has(lettersOf(field))) ?? -1) : -1;
+  const body = hasHead ? records.slice(1) : records;
+  const entries = body.flatMap(({ line, fields }): SuppressionEntry[] => {
+    const [one, ...others] = fields.filter((field) => field.includes('@'));
+    const address = fields[named]?.includes('@') ? fields[named] : others.length === 0 ? one : undefined;
+    if (address === undefined) return [];
+    const reason = fields.map((field) => reasons.get(lettersOf(field))).find((one) => one !== undefined);
+    return [{ line, address, ...(reason ? { reason } : {}) }];
   });
-  const written = lines.filter((line) => line.trim() !== '');
-  // What stands above all others, and is no address, says what each field is.
-  const head = written[0]?.includes('@') === false ? 1 : 0;
-  return { entries, leftOut: written.length - entries.length - head };
+  return { entries, leftOut: body.length - entries.length };
 }

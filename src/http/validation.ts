@@ -101,8 +101,12 @@ function misspeltMember(object: z.ZodObject, input: object): Misspelt | null {
     ...names.map((name) => [plainly(name), name] as const),
   ]);
   for (const name of unknown) {
-    const meant = known.get(plainly(name));
+    const plain = plainly(name);
+    const meant =
+      known.get(plain) ?? elsewhere.find((other) => other.plain === plain && names.includes(other.here))?.here;
     if (meant !== undefined) return { path: [name], message: `is called ${meant} here` };
+    if (plain === 'dryrun' && (names.includes('subject') || names.includes('emails')))
+      return { path: [name], message: 'is no field but a parameter of the call: POST /api/v1/emails?dry_run=true' };
   }
   for (const name of unknown.slice(0, mostTypingErrors)) {
     for (const [plain, meant] of known)
@@ -110,6 +114,15 @@ function misspeltMember(object: z.ZodObject, input: object): Misspelt | null {
   }
   return null;
 }
+
+/** What other services call something that would not be done here, or not so, if the name were passed over. */
+const elsewhere = [
+  { plain: 'sendat', here: 'scheduled_at' },
+  { plain: 'deliverat', here: 'scheduled_at' },
+  { plain: 'expiresin', here: 'expires_at' },
+  { plain: 'cid', here: 'content_id' },
+  { plain: 'fallback', here: 'fallback_value' },
+];
 
 /** The same for `replyTo`, `reply-to` and `reply_to`, for one and for several. */
 const plainly = (name: string) => name.slice(0, 60).toLowerCase().replaceAll(/[-_]/g, '').replace(/s$/, '');

@@ -33,7 +33,7 @@ t.test('a list of suppressions is imported from a file', async (t) => {
     await load('address,reason\r\nGone@one.test,bounce\r\n\r\n"Ann <a@two.test>";Unsubscribe\nnobody\nb@two.test'),
     {
       code: 0,
-      printed: '3 addresses are on the list. 1 line has no address and was left out.',
+      printed: '3 addresses are on the list. 1 record has no address, or several, and was left out.',
     },
   );
   t.strictSame(await list(), ['a@two.test unsubscribe', 'b@two.test manual', 'gone@one.test bounce']);

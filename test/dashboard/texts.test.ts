@@ -81,6 +81,22 @@ t.test('a file of addresses is read as other services write it', async (t) => {
     leftOut: 1,
   });
   t.equal(readSuppressionsCsv('a@b.test\nnobody\nno one').leftOut, 2);
+  const files: [text: string, entries: object[], leftOut?: number][] = [
+    ['sender,address,reason\nhello@a.test,b@b.test,bounce', [{ line: 2, address: 'b@b.test', reason: 'bounce' }]],
+    ['a@b.test,c@b.test', [], 1],
+    ['EmailAddress,SuppressionReason\na@b.test,HardBounce', [{ line: 2, address: 'a@b.test', reason: 'bounce' }]],
+    ['status,email\n"550 <a@b.test>: no",a@b.test', [{ line: 2, address: 'a@b.test' }]],
+    [
+      'a@b.test,"one\ntwo",spam\nc@b.test',
+      [
+        { line: 1, address: 'a@b.test', reason: 'complaint' },
+        { line: 3, address: 'c@b.test' },
+      ],
+    ],
+    ['a@b.test\tunsubscribed', [{ line: 1, address: 'a@b.test', reason: 'unsubscribe' }]],
+    ['5" pipe,a@b.test', [{ line: 1, address: 'a@b.test' }]],
+  ];
+  for (const [text, entries, leftOut = 0] of files) t.strictSame(readSuppressionsCsv(text), { entries, leftOut }, text);
   const addresses = readSuppressionsCsv('email\ra@b.test\rc@b.test\r').entries.map(({ address }) => address);
   t.strictSame(addresses, ['a@b.test', 'c@b.test'], 'as old programs end their lines');
 });

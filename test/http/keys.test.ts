@@ -114,6 +114,7 @@ t.test('API keys', async (t) => {
         [{ expiresAt: '2026-01-01T00:00:00Z' }, 'expiresAt: is called expires_at here'],
         [{ Domain: ['only.test'] }, 'Domain: is called domains here'],
         [{ expires: '2026-01-01T00:00:00Z' }, 'expires: is called expires_at here'],
+        [{ expires_in: '1d' }, 'expires_in: is called expires_at here'],
         [{ domans: ['only.test'] }, 'domans: is not known: is domains meant?'],
       ];
       for (const [body, detail] of table) {

@@ -82,6 +82,13 @@ t.test('batch', async (t) => {
       [{ emails: [item(), item({ subject: undefined })] }, /^emails\[1\]\.subject: is required$/],
       [{ emails: [item(), item({ replyTo: 'a@b.test' })] }, /^emails\[1\]\.replyTo: is called reply_to here$/],
       [
+        { emails: [item(), item({ send_at: '2031-01-01T00:00:00Z' })] },
+        /^emails\[1\]\.send_at: is called scheduled_at here$/,
+      ],
+      [{ emails: [item({ dry_run: true })] }, /^emails\[0\]\.dry_run: is no field but a parameter of the call: /],
+      [{ emails: [item()], dryRun: true }, /^dryRun: is no field but a parameter of the call: /],
+      [{ email: [item()] }, /^email: is called emails here$/],
+      [
         { emails: [item({ scheduledAt: '2030-01-01T00:00:00Z' })] },
         /^emails\[0\]\.scheduledAt: is called scheduled_at here$/,
       ],

@@ -36,6 +36,9 @@ export const releaseRequest = z.object({
 });
 export const move = z.object({ scheduled_at: scheduledAt.describe('When to send it instead, within a year.') });
 
+/** What stands beside the emails; they are looked at one by one. */
+const batchBody = z.object({ emails: z.unknown().optional() });
+
 /** Each has up to 20 MB of files. */
 const resendLimits: TurnLimits = { most: 3, mostOfAccount: 2, mostWaiting: 200, patienceMs: 10_000 };
 
@@ -59,6 +62,7 @@ export function sendingRoutes(router: Router, services: Services): void {
   router.post('/emails/batch', ...sender, async (ctx) => {
     const { value: body, escapes } = await readJsonObject(ctx, batchLimit, mostValuesInBatch, '{"emails": [...]}');
     // Counted before each is looked at: what is too much need not be read.
+    parse(batchBody, body);
     if (!Array.isArray(body.emails)) throw invalidRequest('emails: must be an array');
     if (body.emails.length === 0) throw invalidRequest('emails: must not be empty');
     if (body.emails.length > mostInBatch) throw invalidRequest(`emails: may have ${mostInBatch} entries at the most`);
