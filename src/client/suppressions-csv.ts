@@ -48,8 +48,9 @@ function recordsOf(text: string): CsvRecord[] {
     const here = text[at];
     const isEnd = here === '\n' || (here === '\r' && text[at + 1] !== '\n');
     if (isEnd) line += 1;
-    // A quote in the middle of a field that did not begin with one is a character like any.
-    if (here === '"') isQuoted = !isQuoted && (text[at - 1] === '"' || text.slice(from, at).trim() === '');
+    // A quote opens at the beginning of a field, or as the second of two within quotes.
+    if (here === '"') isQuoted = !isQuoted && (at === from || (text[from] === '"' && text[at - 1] === '"'));
+    else if (here === ' ' && at === from) from += 1;
     else if (isQuoted) continue;
     else if (isEnd) {
       end(at);

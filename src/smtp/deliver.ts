@@ -277,6 +277,7 @@ class Attempt {
       const decided = end.results.map((result) => saidAgain(result) ?? this.#judged(result));
       const goesOn =
         !limited &&
+        connection.lost === null &&
         performance.now() - begunAt < deadlines.transaction &&
         pool.mayCarry(connection, this.#request.perConnection);
       const next = decided.filter(({ recipient }) => goesOn && end.crowdedOut.includes(recipient));

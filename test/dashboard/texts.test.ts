@@ -95,6 +95,7 @@ t.test('a file of addresses is read as other services write it', async (t) => {
     ],
     ['a@b.test\tunsubscribed', [{ line: 1, address: 'a@b.test', reason: 'unsubscribe' }]],
     ['5" pipe,a@b.test', [{ line: 1, address: 'a@b.test' }]],
+    ['5"" pipe,a@b.test', [{ line: 1, address: 'a@b.test' }]],
   ];
   for (const [text, entries, leftOut = 0] of files) t.strictSame(readSuppressionsCsv(text), { entries, leftOut }, text);
   const addresses = readSuppressionsCsv('email\ra@b.test\rc@b.test\r').entries.map(({ address }) => address);

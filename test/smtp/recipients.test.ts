@@ -80,6 +80,18 @@ t.test('those that no message has room for any more wait, whatever the code says
   }
 });
 
+t.test('those that a message had no room for wait where the connection ends behind it', async (t) => {
+  const { send, mx } = await startScripted(t, async (peer) => {
+    await peer.greet();
+    await peer.message({ rcpt: ['250 ok', '452 4.5.3 too many recipients'], dot: null });
+    peer.socket.end('250 ok\r\n421 4.3.2 closing\r\n');
+  });
+  const delivery = await send({ to: ['r0@example.test', 'r1@example.test'] });
+  t.match(resultOf(delivery, 'r0@example.test'), { outcome: 'delivered' });
+  t.match(resultOf(delivery, 'r1@example.test'), { outcome: 'deferred', uncertain: false });
+  t.equal(mx.peers.length, 1);
+});
+
 t.test('one connection carries as many of these messages as of any others', async (t) => {
   let taken = 0;
   const sink = await startSink({
