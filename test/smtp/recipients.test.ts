@@ -1,5 +1,5 @@
-import t from 'tap';
-import { type Peer, startSink } from '../support/mx.ts';
+import t, { type Test } from 'tap';
+import { type Peer, type Sink, startSink } from '../support/mx.ts';
 import { eventually } from '../support/node.ts';
 import { message, resultOf, startMx, startScene, startScripted } from './scene.ts';
 
@@ -30,16 +30,22 @@ t.test('more than a hundred recipients are several transactions on one connectio
   t.equal(delivery.sessions[0]?.results.filter((result) => result.outcome === 'delivered').length, 249);
 });
 
-t.test('those that a message has no room for are sent the next one at once', async (t) => {
+/** One that takes so many recipients of each message. */
+async function startNarrowSink(t: Test, most: number): Promise<Sink> {
   let taken = 0;
   const sink = await startSink({
-    onRecipient: () => (++taken > 4 ? '452 4.5.3 Error: too many recipients' : null),
+    onRecipient: () => (++taken > most ? '452 4.5.3 Error: too many recipients' : null),
     onMessage: () => {
       taken = 0;
       return null;
     },
   });
   t.teardown(() => sink.close());
+  return sink;
+}
+
+t.test('those that a message has no room for are sent the next one at once', async (t) => {
+  const sink = await startNarrowSink(t, 4);
   const { send } = await startScene(t, sink.port);
   const to = Array.from({ length: 10 }, (_, at) => `r${at}@example.test`);
   const { sessions } = await send({ to });
@@ -93,15 +99,7 @@ t.test('those that a message had no room for wait where the connection ends behi
 });
 
 t.test('one connection carries as many of these messages as of any others', async (t) => {
-  let taken = 0;
-  const sink = await startSink({
-    onRecipient: () => (++taken > 1 ? '452 4.5.3 too many recipients' : null),
-    onMessage: () => {
-      taken = 0;
-      return null;
-    },
-  });
-  t.teardown(() => sink.close());
+  const sink = await startNarrowSink(t, 1);
   const { send } = await startScene(t, sink.port, {}, { pool: { maxTransactions: 3 } });
   const delivery = await send({ to: Array.from({ length: 5 }, (_, at) => `r${at}@example.test`) });
   t.equal(sink.messages.length, 3);
