@@ -35,9 +35,12 @@ export const dnsVerificationFailed = (detail: string, extra: { missing: string[]
   new ApiError(400, 'dns verification failed', { detail, extra });
 
 /** A key comes in a header of its own, for which there is no challenge (RFC 9110 section 11.6.1): it names the other way, a login. */
-export const unauthorized = () => new ApiError(401, 'unauthorized', { headers: { 'WWW-Authenticate': 'Bearer' } });
+export const unauthorized = (detail?: string) =>
+  new ApiError(401, 'unauthorized', { detail, headers: { 'WWW-Authenticate': 'Bearer' } });
 
-export const forbidden = (detail?: string) => new ApiError(403, 'forbidden', { detail });
+export const forbidden = (detail: string) => new ApiError(403, 'forbidden', { detail });
+
+export const accountSuspended = () => forbidden('the account is suspended: an operator of the server can resume it');
 
 export const notFound = (detail?: string) => new ApiError(404, 'not found', { detail });
 

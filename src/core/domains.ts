@@ -55,7 +55,8 @@ export async function add(
   const id = newId();
   const pair = await generateKeyPair();
   const inserted = await db.transaction(async (tx) => {
-    if (!(await allowsDomain(tx, accountId))) throw forbidden();
+    if (!(await allowsDomain(tx, accountId)))
+      throw forbidden('the plan allows no more domains: remove one, or ask an operator for another plan');
     return tx.query({
       text: `INSERT INTO domains (id, account_id, domain, verification_token, dkim_selector, dkim_private_key, dkim_public_key, next_check_at)
              VALUES ($1, $2, $3, $4, $5, $6, $7, now() + make_interval(secs => $8)) ON CONFLICT (account_id, domain) DO NOTHING RETURNING id`,

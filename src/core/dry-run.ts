@@ -1,5 +1,5 @@
 import type { Database } from '../db/client.ts';
-import { ApiError, forbidden, fromDomainNotVerified } from '../errors.ts';
+import { ApiError, fromDomainNotVerified } from '../errors.ts';
 import type { SuppressionReason } from '../generated/prisma/enums.ts';
 import { createReturnPath } from '../mail/token.ts';
 import { type SendingPools, type SourceOutlook, sourceOutlook } from '../sending-pools.ts';
@@ -15,7 +15,7 @@ import { demandOf } from './outgoing.ts';
 import { build, isPersonal, openKey, type Signing } from './outgoing-message.ts';
 import * as plans from './plans.ts';
 import type { Surroundings } from './record-checks.ts';
-import { maySendFrom } from './sender-domains.ts';
+import { demandSendFrom } from './sender-domains.ts';
 import type { TokenKeys } from './service-secrets.ts';
 import { askSpf } from './spf.ts';
 import * as suppressions from './suppressions.ts';
@@ -133,7 +133,7 @@ async function findSigning(
   sender: Sender,
   { from }: SendRequest,
 ): Promise<{ signing: Signing; domainTls: TlsLevel; pool: string | null }> {
-  if (!maySendFrom(sender, from.domain)) throw forbidden();
+  demandSendFrom(sender, from.domain);
   const row = await db.prisma.domain.findFirst({
     where: { accountId: sender.accountId, domain: from.domain, status: 'verified' },
     include: { dkimKeys: { where: { status: 'active' } } },

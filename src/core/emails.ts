@@ -1,5 +1,5 @@
 import type { Database, Sql } from '../db/client.ts';
-import { ApiError, forbidden, fromDomainNotVerified, quotaExceeded } from '../errors.ts';
+import { ApiError, fromDomainNotVerified, quotaExceeded } from '../errors.ts';
 import type { Email } from '../generated/prisma/client.ts';
 import type { Queue } from '../queue.ts';
 import { type Draft, draft, type SendRequest } from './draft.ts';
@@ -9,7 +9,7 @@ import * as idempotency from './idempotency.ts';
 import type { Sender } from './keys.ts';
 import { lineUp } from './mail-lines.ts';
 import * as plans from './plans.ts';
-import { maySendFrom, sendersNow } from './sender-domains.ts';
+import { refusalOfKey, sendersNow } from './sender-domains.ts';
 import * as suppressions from './suppressions.ts';
 import { resolve, type Sendable } from './template-sending.ts';
 import { type EmailEvent, emit } from './webhooks.ts';
@@ -122,7 +122,8 @@ async function acceptIn(
   const results = resolved.map((request): Drafted => {
     if (request instanceof ApiError) return { refusal: request };
     const name = request.from.domain;
-    if (!maySendFrom(sender, name)) return { refusal: forbidden() };
+    const refusal = refusalOfKey(sender, name);
+    if (refusal) return { refusal };
     const domainId = domains.get(name);
     if (!domainId) return { refusal: fromDomainNotVerified(name) };
     return { draft: draft(request, sender, domainId, suppressed, now) };

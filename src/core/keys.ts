@@ -3,7 +3,7 @@ import { Batcher } from '../batcher.ts';
 import type { Database } from '../db/client.ts';
 import { dueFromNow } from '../db/clocks.ts';
 import { type Part, taking } from '../db/part.ts';
-import { forbidden, invalidRequest, notFound, unauthorized } from '../errors.ts';
+import { accountSuspended, forbidden, invalidRequest, notFound, unauthorized } from '../errors.ts';
 import type { ApiKey } from '../generated/prisma/client.ts';
 import { isId, newId } from '../ids.ts';
 import { deriveKey } from '../seal.ts';
@@ -143,7 +143,7 @@ export async function authenticate(db: Database, key: string | undefined): Promi
   lookUps.set(db, lookUp);
   const row = await lookUp.add(digest(key));
   if (!row) throw unauthorized();
-  if (row.suspended) throw forbidden();
+  if (row.suspended) throw accountSuspended();
   const { id: keyId, account_id: accountId, plan, domains } = row;
   return { accountId, keyId, plan, scopes: new Set(row.scopes), domains };
 }
@@ -166,7 +166,7 @@ async function find(db: Database, hashes: Buffer[]): Promise<(KeyRow | null)[]> 
  * @throws ApiError 403 when the key lacks the scope
  */
 export function demandScope(holder: KeyHolder, scope: Scope): void {
-  if (!holder.scopes.has(scope) && !holder.scopes.has('send')) throw forbidden();
+  if (!holder.scopes.has(scope) && !holder.scopes.has('send')) throw forbidden(`the API key lacks the scope ${scope}`);
 }
 
 const digest = (key: string) => createHash('sha256').update(key).digest();

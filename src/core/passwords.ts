@@ -7,6 +7,8 @@ import * as loginAttempts from './login-attempts.ts';
 /** A hash takes a thread of four, which signatures and look-ups need as well, and 19 MiB. Those that wait do so for about a second. */
 const hashing = new Turns(2, 50);
 
+const notTheirs = () => forbidden('current_password is not the password of this user');
+
 /**
  * As `verifyPassword`, when its turn comes.
  *
@@ -32,7 +34,7 @@ export async function change(
     const known = await db.prisma.user.findUniqueOrThrow({ where: { id: userId } });
     return { ...known, isRight: await check(passwords.current, known.passwordHash) };
   });
-  if (!isRight) throw forbidden();
+  if (!isRight) throw notTheirs();
   await attempt.succeeded([subject]);
   const fresh = await hashing.take(() => hashPassword(passwords.next));
   // Each change is another time, whatever the clock does: tokens from before name the one before.
@@ -42,6 +44,6 @@ export async function change(
     values: [userId, passwordHash, fresh],
   });
   // Somebody else has just changed it.
-  if (!changed) throw forbidden();
+  if (!changed) throw notTheirs();
   return changed;
 }

@@ -1,11 +1,11 @@
 import type { Database, Sql } from '../db/client.ts';
-import { conflict, forbidden, notFound } from '../errors.ts';
+import { conflict, notFound } from '../errors.ts';
 import type { Email } from '../generated/prisma/client.ts';
 import { isId } from '../ids.ts';
 import { parseMailbox } from '../mail/address.ts';
 import * as log from './email-log.ts';
 import type { Sender } from './keys.ts';
-import { maySendFrom } from './sender-domains.ts';
+import { demandSendFrom } from './sender-domains.ts';
 
 /**
  * Cancels an email that waits for its scheduled time.
@@ -46,7 +46,7 @@ export async function demandOwn(db: Database, sender: Sender, id: string): Promi
   const where = { id, accountId: sender.accountId };
   const email = isId(id) && (await db.prisma.email.findFirst({ where, select: { from: true } }));
   if (!email) throw notFound();
-  if (!maySendFrom(sender, parseMailbox(email.from).domain)) throw forbidden();
+  demandSendFrom(sender, parseMailbox(email.from).domain);
 }
 
 /** Changes the recipients that have no job yet; when that is not all of them, the email is on its way and nothing changes. */

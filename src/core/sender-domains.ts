@@ -1,9 +1,18 @@
 import type { Sql } from '../db/client.ts';
+import { type ApiError, forbidden } from '../errors.ts';
 import type { Sender } from './keys.ts';
 
-/** Whether this sender's key is for mail from this domain, which may or may not be verified. */
-export const maySendFrom = ({ domains }: Pick<Sender, 'domains'>, domain: string) =>
-  domains.length === 0 || domains.includes(domain);
+/** The 403 for a sender whose key is not for mail from this domain, which may or may not be verified; null where it is. */
+export const refusalOfKey = ({ domains }: Pick<Sender, 'domains'>, domain: string): ApiError | null =>
+  domains.length === 0 || domains.includes(domain)
+    ? null
+    : forbidden('the API key is restricted to other sender domains');
+
+/** @throws ApiError 403 as `refusalOfKey` */
+export function demandSendFrom(sender: Pick<Sender, 'domains'>, domain: string): void {
+  const refusal = refusalOfKey(sender, domain);
+  if (refusal) throw refusal;
+}
 
 /** Those of these domain names, in their canonical form, that the account may send from, with their ids: the verified ones. */
 export async function senderDomains(db: Sql, accountId: string, names: string[]): Promise<Map<string, string>> {

@@ -1,5 +1,5 @@
 import type { Database } from '../db/client.ts';
-import { forbidden, unauthorized } from '../errors.ts';
+import { accountSuspended, unauthorized } from '../errors.ts';
 import type { Role } from '../generated/prisma/enums.ts';
 import { networkOf } from '../ip.ts';
 import { AddressError, parseMailbox } from '../mail/address.ts';
@@ -40,7 +40,7 @@ export async function login(db: Database, input: { email: string; password: stri
     const known = found.find((one) => one.email === written) ?? found[0];
     return { user: known, isRight: await passwords.check(input.password, known?.passwordHash ?? null) };
   });
-  if (!isRight || !user) throw unauthorized();
+  if (!isRight || !user) throw unauthorized('no user has this email and this password');
   await attempt.succeeded(own);
   return currentOf(user);
 }
@@ -81,7 +81,7 @@ type Row = Omit<User, 'account'> & { account: User['account'] & { suspendedAt: D
 
 /** @throws ApiError 403 when the account is suspended */
 function currentOf({ id, email, role, passwordChangedAt, account }: Row): User {
-  if (account.suspendedAt) throw forbidden();
+  if (account.suspendedAt) throw accountSuspended();
   const { id: accountId, name, plan } = account;
   return { id, email, role, account: { id: accountId, name, plan }, passwordChangedAt };
 }

@@ -5,9 +5,9 @@ import * as keys from '../core/keys.ts';
 import { currentUser, type User } from '../core/users.ts';
 import { forbidden, unauthorized } from '../errors.ts';
 import { isId, newId } from '../ids.ts';
+import { aboutCredential, type Wanted } from './credential.ts';
 import type { Services } from './services.ts';
 import { refuseForged, sessionToken } from './session-cookie.ts';
-import { aboutCredential, explained, explaining, suspendedAccount, type Wanted } from './what-to-do.ts';
 
 const issuer = 'sendwright';
 const audience = 'sendwright-api';
@@ -108,7 +108,7 @@ export function demandSession(
   return [sayingWhatToDo(verify, wanted), sayingWhatToDo(current, wanted)];
 }
 
-/** The same gate, whose own refusals say what to do. */
+/** The same gate, whose own 401s say what to do. */
 function sayingWhatToDo(gate: Middleware, wanted: Wanted): Middleware {
   return async function sayingWhatToDo(ctx, next) {
     let isIn = false;
@@ -118,8 +118,9 @@ function sayingWhatToDo(gate: Middleware, wanted: Wanted): Middleware {
         return next();
       });
     } catch (error) {
-      if (isIn) throw error;
-      throw explained(explained(error, 401, aboutCredential(ctx, wanted)), 403, suspendedAccount);
+      // koa-jwt throws errors of its own, so it is made anew.
+      const isRefused = !isIn && (error as { status?: unknown } | null)?.status === 401;
+      throw isRefused ? unauthorized(aboutCredential(ctx, wanted)) : error;
     }
   };
 }
@@ -141,7 +142,7 @@ export function demandKey({ db, limiter }: Pick<Gate, 'db' | 'limiter'>, scope: 
   return sayingWhatToDo(async function apiKey(ctx, next) {
     const holder = await keys.authenticate(db, ctx.get('X-API-Key') || undefined);
     limiter.count(ctx, holder.keyId);
-    await explaining(403, `the API key lacks the scope ${scope}`, async () => keys.demandScope(holder, scope));
+    keys.demandScope(holder, scope);
     ctx.state.holder = holder;
     await next();
   }, 'key or login');

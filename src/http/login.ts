@@ -5,7 +5,6 @@ import { login, type User } from '../core/users.ts';
 import type { Database } from '../db/client.ts';
 import { readJson } from './body.ts';
 import { line, parse, text } from './validation.ts';
-import { explaining, suspendedAccount } from './what-to-do.ts';
 
 const bodyLimit = 16 * 1024;
 
@@ -21,7 +20,7 @@ export const credentials = z.object({
  */
 export async function logIn(ctx: Context, db: Database): Promise<User> {
   const { email, password } = parse(credentials, await readJson(ctx, bodyLimit));
-  return explaining(403, suspendedAccount, () => login(db, { email, password, address: addressOf(ctx) }));
+  return login(db, { email, password, address: addressOf(ctx) });
 }
 
 /** The client's, as far as the proxies say so; whatever else they pass on is not an address. */

@@ -23,6 +23,7 @@ t.test('a 401 and a 403 say in a header what to do; their bodies are as they wer
   await buildVerifiedDomain(node.db, full.id, encryptionKey);
   const login = { body: { email: full.email, password: full.password } };
   const ofFull = (await node.call('POST', '/api/v1/auth/login', login)).body.token;
+  const passwordless = { email: account.email };
   const passwords = { current_password: 'wrong', new_password: 'a new password' };
   const cases: [method: string, path: string, options: CallOptions, status: number, said: RegExp][] = [
     ['GET', '/keys', {}, 401, /^there is no credential: this call takes the token of a login/],
@@ -37,6 +38,13 @@ t.test('a 401 and a 403 say in a header what to do; their bodies are as they wer
     ['POST', '/emails', { key: reader, body: fields }, 403, /^the API key lacks the scope send/],
     ['POST', '/emails', { key: restricted, body: fields }, 403, /^the API key is restricted to other sender domains/],
     ['GET', '/admin/accounts', { token }, 403, /^this is for operators of the server/],
+    [
+      'POST',
+      '/auth/login',
+      { body: { ...passwordless, password: 'wrong' } },
+      401,
+      /^no user has this email and this password/,
+    ],
     ['POST', '/auth/password', { token, body: passwords }, 403, /^current_password is not the password/],
     ['POST', '/domains', { token: ofFull, body: { domain: 'one.more.test' } }, 403, /^the plan allows no more domains/],
   ];

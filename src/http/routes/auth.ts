@@ -8,7 +8,6 @@ import * as present from '../present.ts';
 import type { Services } from '../services.ts';
 import { sessionToken, setSessionCookie } from '../session-cookie.ts';
 import { parse, password, text } from '../validation.ts';
-import { explaining } from '../what-to-do.ts';
 
 const bodyLimit = 16 * 1024;
 
@@ -23,9 +22,7 @@ export function authRoutes(router: Router, services: Services): void {
   router.post('/auth/password', ...demandLogin(services), async (ctx) => {
     const { current_password: current, new_password: next } = parse(passwordChange, await readJson(ctx, bodyLimit));
     const { user } = sessionOf(ctx);
-    const changed = await explaining(403, 'current_password is not the password of this user', () =>
-      passwords.change(db, user.id, { current, next }),
-    );
+    const changed = await passwords.change(db, user.id, { current, next });
     const { token, expiresAt } = issueToken(jwtSecret, { ...user, ...changed });
     // What came in a cookie stays where no script can read it.
     const isCookie = sessionToken(ctx) !== null;

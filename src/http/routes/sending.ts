@@ -1,5 +1,5 @@
 import type Router from '@koa/router';
-import type { Context, Middleware } from 'koa';
+import type { Context } from 'koa';
 import { z } from 'zod';
 import { AccountTurns, type TurnLimits } from '../../account-turns.ts';
 import { Acceptance } from '../../core/acceptance.ts';
@@ -18,7 +18,6 @@ import * as present from '../present.ts';
 import { scheduledAt, sendRequest, unescapedSendRequest } from '../send-request.ts';
 import type { Services } from '../services.ts';
 import { oneOf, parse } from '../validation.ts';
-import { explained, explaining, restrictedKey } from '../what-to-do.ts';
 
 /** 20 MB of attachments as base64, both bodies, and what JSON adds to them. */
 const singleLimit = 40 * 1024 * 1024;
@@ -47,11 +46,9 @@ export function sendingRoutes(router: Router, services: Services): void {
   const { db, queue, commitTurns, fresh } = services;
   const acceptance = new Acceptance(db, queue, commitTurns, fresh);
   const resends = new AccountTurns(resendLimits);
-  // Whoever was let in is forbidden nothing but the domain.
-  const withinDomains: Middleware = (_, next) => explaining(403, restrictedKey, next);
-  const sender = [demandLoginOrKey(services, 'send'), withinDomains];
+  const sender = demandLoginOrKey(services, 'send');
 
-  router.post('/emails', ...sender, async (ctx) => {
+  router.post('/emails', sender, async (ctx) => {
     const { dry_run: dry } = parse(sendQuery, ctx.query);
     const { value: body, escapes } = await readJsonObject(ctx, singleLimit);
     const request = parse(requestIn(escapes), body);
@@ -59,7 +56,7 @@ export function sendingRoutes(router: Router, services: Services): void {
     else await send(ctx, acceptance, body, [request], presentSingle);
   });
 
-  router.post('/emails/batch', ...sender, async (ctx) => {
+  router.post('/emails/batch', sender, async (ctx) => {
     const { value: body, escapes } = await readJsonObject(ctx, batchLimit, mostValuesInBatch, '{"emails": [...]}');
     // Counted before each is looked at: what is too much need not be read.
     parse(batchBody, body);
@@ -71,25 +68,25 @@ export function sendingRoutes(router: Router, services: Services): void {
     await send(ctx, acceptance, body, requests, presentBatch);
   });
 
-  router.delete('/emails/:id', ...sender, async (ctx) => {
+  router.delete('/emails/:id', sender, async (ctx) => {
     const holder = senderOf(ctx);
     ctx.body = { email: present.email(await scheduling.cancel(db, holder, ctx.params.id ?? '')) };
   });
 
-  router.patch('/emails/:id', ...sender, async (ctx) => {
+  router.patch('/emails/:id', sender, async (ctx) => {
     const holder = senderOf(ctx);
     const input = parse(move, await readJson(ctx, moveLimit));
     ctx.body = { email: present.email(await scheduling.move(db, holder, ctx.params.id ?? '', input.scheduled_at)) };
   });
 
-  router.post('/emails/:id/release', ...sender, async (ctx) => {
+  router.post('/emails/:id/release', sender, async (ctx) => {
     const holder = senderOf(ctx);
     const input = parse(releaseRequest, await readJson(ctx, moveLimit));
     const { email, released } = await release(db, queue, holder, ctx.params.id ?? '', input.as);
     ctx.body = { email: present.email(email), released };
   });
 
-  router.post('/emails/:id/resend', ...sender, async (ctx) => {
+  router.post('/emails/:id/resend', sender, async (ctx) => {
     const { accountId } = senderOf(ctx);
     await refuseFields(ctx);
     // Its files are in memory until it is answered, and the request has none of their bytes.
@@ -130,9 +127,7 @@ function presentBatch(results: Accepted[]) {
     emails: results.flatMap((result) => ('email' in result ? [present.email(result.email)] : [])),
     count: results.length,
     errors: results.flatMap((result, index) =>
-      'refusal' in result
-        ? [{ index, error: result.refusal.message, detail: explained(result.refusal, 403, restrictedKey).detail }]
-        : [],
+      'refusal' in result ? [{ index, error: result.refusal.message, detail: result.refusal.detail }] : [],
     ),
   };
 }

@@ -1,5 +1,4 @@
 import type { Context } from 'koa';
-import { type ApiError, forbidden, unauthorized } from '../errors.ts';
 
 /** Which credentials a call takes. */
 export type Wanted = 'login' | 'key or login';
@@ -26,23 +25,3 @@ export function aboutCredential(ctx: Context, wanted: Wanted): string {
     return 'the token is not valid, or its login has ended: POST /api/v1/auth/login gives another one';
   return `there is no credential: this call takes ${wantedWords[wanted]}`;
 }
-
-/** The error with words for a person, where it is a bare one of this status; any other as it is. */
-export function explained<Thrown>(error: Thrown, status: 401 | 403, detail: string): Thrown | ApiError {
-  const { status: own, detail: ownDetail } = (error ?? {}) as { status?: unknown; detail?: unknown };
-  if (own !== status || ownDetail !== undefined) return error;
-  // koa-jwt throws errors of its own, so it is made anew.
-  return status === 403 ? forbidden(detail) : Object.assign(unauthorized(), { detail });
-}
-
-/** Does it, with words for a refusal of this status that has none. */
-export async function explaining<Done>(status: 401 | 403, detail: string, act: () => Promise<Done>): Promise<Done> {
-  try {
-    return await act();
-  } catch (error) {
-    throw explained(error, status, detail);
-  }
-}
-
-export const restrictedKey = 'the API key is restricted to other sender domains';
-export const suspendedAccount = 'the account is suspended: an operator of the server can resume it';
