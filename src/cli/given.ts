@@ -54,8 +54,12 @@ export async function contentOf({ folder }: Given, file: string): Promise<string
       size += chunk.length;
       if (size > mostBytes) throw new Error('it is larger than 40 MB');
     }
-    return new TextDecoder('utf-8', { fatal: true }).decode(Buffer.concat(chunks));
   } catch (error) {
     throw new Misuse(`${named} cannot be read (${(error as Error).message})`);
+  }
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(Buffer.concat(chunks));
+  } catch {
+    throw new Misuse(`${named} is not UTF-8 text: save it as UTF-8 (a spreadsheet calls that CSV UTF-8)`);
   }
 }

@@ -32,7 +32,7 @@ export const importSuppressions: Command = {
   async run(env, say, given) {
     const [file = ''] = given.operands;
     const read = readSuppressionsCsv(await contentOf(given, file));
-    const [entries, leftOut] = [read.entries.map(takeEntry), read.leftOut];
+    const [entries, leftOut] = [takeEntries(read.entries), read.leftOut];
     if (entries.length === 0) throw new Misuse(`there is no address in ${file === '-' ? 'the standard input' : file}`);
     return withDatabase(env, say, async ({ db }) => {
       const { id: accountId } = await accountOf(db, textOf(given, 'account'));
@@ -57,13 +57,31 @@ interface Taken {
   reason: SuppressionReason;
 }
 
-/** @throws ApiError 400 that names the line whose address is wrong */
-function takeEntry({ line, address, reason }: SuppressionEntry): Taken {
+/** Of those that are wrong: whoever has more mends them all in the same way. */
+const mostNamed = 20;
+
+/** @throws ApiError 400 that names the lines whose addresses are wrong */
+function takeEntries(entries: SuppressionEntry[]): Taken[] {
+  const wrong: string[] = [];
+  const taken = entries.flatMap((entry) => {
+    const one = takeEntry(entry);
+    if (typeof one !== 'string') return [one];
+    wrong.push(one);
+    return [];
+  });
+  if (wrong.length === 0) return taken;
+  const rest = wrong.length - mostNamed;
+  const more = rest > 0 ? [`and ${counted(rest, 'line', 'lines')} more`] : [];
+  throw invalidRequest([...wrong.slice(0, mostNamed), ...more].join('\n'));
+}
+
+/** What is wrong with it, where it cannot be taken. */
+function takeEntry({ line, address, reason }: SuppressionEntry): Taken | string {
   try {
     const taken = parse(newSuppression, { address, reason });
     return { address: taken.address.address, reason: taken.reason ?? 'manual' };
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
-    throw invalidRequest(`line ${line}, ${JSON.stringify(address.slice(0, 100))}: ${error.detail ?? error.message}`);
+    return `line ${line}, ${JSON.stringify(address.slice(0, 100))}: ${error.detail ?? error.message}`;
   }
 }

@@ -9,12 +9,11 @@ import { longestValue, refuseHeader } from '../mail/headers.ts';
 import { tlsLevels } from '../smtp/tls-names.ts';
 import { templateUse } from './template-use.ts';
 import {
-  inOurWords,
+  examine,
   line,
   list,
   mailbox,
   mailboxes,
-  misspelt,
   oneOf,
   oneOrMore,
   text,
@@ -252,14 +251,9 @@ function either(withoutTemplate: typeof plain | typeof unescaped) {
       return z.NEVER;
     }
     const schema = template === null ? withoutTemplate : templated;
-    const result = schema.safeParse(input, { error: inOurWords });
-    if (result.success) {
-      const wrong = misspelt(schema, input);
-      if (!wrong) return result.data;
-      context.addIssue({ code: 'custom', path: wrong.path, message: wrong.message });
-      return z.NEVER;
-    }
-    for (const { path, message } of result.error.issues) context.addIssue({ code: 'custom', path, message });
+    const { fault, value } = examine(schema as z.ZodType<Sendable>, input);
+    if (!fault) return value;
+    context.addIssue({ code: 'custom', ...fault });
     return z.NEVER;
   });
 }

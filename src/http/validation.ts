@@ -13,27 +13,37 @@ import { parseTimestamp } from '../timestamp.ts';
  * @throws ApiError 400 whose detail names the field and the reason, such as `to[0]: not an email address`
  */
 export function parse<T extends z.ZodType>(schema: T, input: unknown, at: PropertyKey[] = []): z.output<T> {
-  const result = schema.safeParse(input, { error: inOurWords });
-  if (result.success) {
-    const wrong = misspelt(schema, input);
-    if (wrong) throw invalidRequest(`${nameOf([...at, ...wrong.path])}: ${wrong.message}`);
-    return result.data;
-  }
-  const issue = result.error.issues[0];
-  const path = nameOf([...at, ...(issue?.path ?? [])]);
-  throw invalidRequest(`${path ? `${path}: ` : ''}${issue?.message ?? notRight}`);
+  const { fault, value } = examine(schema, input);
+  if (!fault) return value;
+  const path = nameOf([...at, ...fault.path]);
+  throw invalidRequest(`${path ? `${path}: ` : ''}${fault.message}`);
 }
 
-const notRight = 'is not as the reference says';
-
-/** What is wrong, where the schema has no words of its own for it: those of zod are for whoever wrote the schema. */
-export const inOurWords = ({ code, expected }: { code: string; expected?: unknown }): string =>
-  code === 'invalid_type' && expected === 'object' ? 'must be an object' : notRight;
-
-interface Misspelt {
+/** What is wrong with an input, and with which of its members. */
+interface Fault {
   path: PropertyKey[];
   message: string;
 }
+
+/** What the schema makes of the input, or what is wrong with it first. */
+export function examine<T extends z.ZodType>(
+  schema: T,
+  input: unknown,
+): { fault: Fault; value?: never } | { fault: null; value: z.output<T> } {
+  const { success, data, error } = schema.safeParse(input, { error: inOurWords });
+  const { path = [], message = notRight } = error?.issues[0] ?? {};
+  // What is missing may be there by a name that is nearly right.
+  const misnamed = success || message.includes(isMissing) ? misspelt(schema, input) : null;
+  if (misnamed) return { fault: misnamed };
+  return success ? { fault: null, value: data } : { fault: { path, message } };
+}
+
+const isMissing = 'is required';
+const notRight = 'is not as the reference says';
+
+/** What is wrong, where the schema has no words of its own for it: those of zod are for whoever wrote the schema. */
+const inOurWords = ({ code, expected }: { code: string; expected?: unknown }): string =>
+  code === 'invalid_type' && expected === 'object' ? 'must be an object' : notRight;
 
 /**
  * Members that are not known are ignored, as clients of other services send some. But one that is meant for a member of ours,
@@ -41,7 +51,7 @@ interface Misspelt {
  *
  * @returns the first of those, of the input or of what is in it, and what is wrong with it; null where there is none
  */
-export function misspelt(schema: z.ZodType, input: unknown): Misspelt | null {
+function misspelt(schema: z.ZodType, input: unknown): Fault | null {
   const bare = withoutWrapping(schema);
   if (typeof input !== 'object' || input === null) return null;
   if (bare instanceof z.ZodArray && Array.isArray(input)) {
@@ -73,9 +83,9 @@ function membersWithin(object: z.ZodObject): [name: string, member: z.ZodType][]
 const hasMembers = (bare: z.ZodType): boolean =>
   bare instanceof z.ZodArray ? hasMembers(withoutWrapping(bare.element as z.ZodType)) : bare instanceof z.ZodObject;
 
-const within = (name: PropertyKey, wrong: Misspelt | null) => wrong && { ...wrong, path: [name, ...wrong.path] };
+const within = (name: PropertyKey, wrong: Fault | null) => wrong && { ...wrong, path: [name, ...wrong.path] };
 
-function firstOf<Item>(items: Iterable<Item>, look: (item: Item) => Misspelt | null): Misspelt | null {
+function firstOf<Item>(items: Iterable<Item>, look: (item: Item) => Fault | null): Fault | null {
   for (const item of items) {
     const wrong = look(item);
     if (wrong) return wrong;
@@ -90,7 +100,7 @@ function withoutWrapping(schema: z.ZodType): z.ZodType {
   return schema instanceof z.ZodPipe ? withoutWrapping(schema.in as z.ZodType) : schema;
 }
 
-function misspeltMember(object: z.ZodObject, input: object): Misspelt | null {
+function misspeltMember(object: z.ZodObject, input: object): Fault | null {
   const unknown = Object.keys(input).filter((name) => !Object.hasOwn(object.shape, name));
   if (unknown.length === 0) return null;
   const names = Object.keys(object.shape);
@@ -168,7 +178,7 @@ function nameOf(path: PropertyKey[]): string {
 }
 
 const typeError = (expected: string) => (issue: { input?: unknown }) =>
-  issue.input === undefined ? 'is required' : `must be ${expected}`;
+  issue.input === undefined ? isMissing : `must be ${expected}`;
 
 /** A string that fits a header or a label: no controls, no lone surrogates. */
 export function line(most: number): z.ZodType<string, string> {
@@ -219,7 +229,7 @@ export function list<T extends z.ZodType>(item: T, most: number): z.ZodArray<T> 
 
 export const oneOf = <const T extends readonly [string, ...string[]]>(values: T) =>
   z.enum(values, {
-    error: ({ input }) => (input === undefined ? 'is required' : `must be one of ${values.join(', ')}`),
+    error: ({ input }) => (input === undefined ? isMissing : `must be one of ${values.join(', ')}`),
   });
 
 /** An address has 254 octets at most; the rest is room for a name. */

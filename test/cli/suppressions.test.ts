@@ -50,6 +50,10 @@ t.test('a list of suppressions is imported from a file', async (t) => {
   const many = Array.from({ length: 12_000 }, (_, at) => `n${at}@three.test`);
   t.match(await load(`${many.join('\n')}\n${many[0]}`), { code: 0, printed: '12000 addresses are on the list.' });
   t.match(await load('address\n'), { code: 2, said: /there is no address in list\.csv/ });
-  t.match(await load(Buffer.from([0xff])), { code: 2, said: /list\.csv cannot be read/ });
+  t.match(await load(Buffer.from([0xff])), { code: 2, said: /list\.csv is not UTF-8 text: save it as UTF-8/ });
+  const wrong = Array.from({ length: 23 }, (_, at) => `a b${at}@three.test`);
+  const { code, said } = await load(['good@one.test', ...wrong].join('\n'));
+  t.match([code, said.match(/line \d+, "a b\d+@three\.test": .+/g)?.length], [1, 20], 'wrong lines are named');
+  t.match(said, /\nand 3 lines more/);
   t.match(await load('x@y.test,nonsense reason'), { code: 0 });
 });

@@ -93,6 +93,8 @@ t.test('names that are nearly right are found in what a request holds, too', asy
       'attachments[1].contentType: is called content_type here',
     ],
     [{ attachments: [{ ...file, cid: 'x' }] }, 'attachments[0].cid: is called content_id here'],
+    [{ from: undefined, form: fields.from }, 'form: is not known: is from meant?'],
+    [{ subject: undefined, subejct: 'x' }, 'subejct: is not known: is subject meant?'],
     [{ dry_run: true }, 'dry_run: is no field but a parameter of the call: POST /api/v1/emails?dry_run=true'],
     [{ attachments: [{ ...file, content_di: 'x' }] }, 'attachments[0].content_di: is not known: is content_id meant?'],
   ] as const)
