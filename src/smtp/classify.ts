@@ -24,6 +24,12 @@ export function saysTooManyRecipients(phase: Phase, reply: Reply): boolean {
   return ruleFor(phase, reply).tooMany ?? false;
 }
 
+/** True when it may be about how much came, or about this one connection, rather than about the message. */
+export function saysEnough(phase: Phase, reply: Reply): boolean {
+  const { slow, tooMany } = ruleFor(phase, reply);
+  return slow !== undefined || tooMany === true || /\b(connection|session)s?\b/i.test(reply.text);
+}
+
 const nothingKnown: Rule = { is: 'other', samples: [] };
 
 /** The rule that decides. */

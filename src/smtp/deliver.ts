@@ -1,7 +1,7 @@
-import { saysTooManyRecipients } from './classify.ts';
 import { greet, type Refusal, refused, refusedBy } from './connect.ts';
 import { attemptEnded, type Connection } from './connection.ts';
 import { type Content, prepareContent } from './content.ts';
+import { CrowdedOut } from './crowded-out.ts';
 import { assertEnvelope, type Envelope } from './envelope.ts';
 import { resolveDestination, resolveHost, type Unreachable } from './mx.ts';
 import { race, unreached } from './race.ts';
@@ -245,26 +245,20 @@ class Attempt {
     const begunAt = performance.now();
     let waiting = this.#open;
     let limited = false;
-    /** Whom the message before had no room for, and what was said of them then. */
-    let crowdedOut = new Map<string, RecipientResult>();
+    const crowdedOut = new CrowdedOut();
     while (waiting.length > 0 && connection.lost === null && !this.#stopped) {
       const recipients = waiting.slice(0, maxRecipients);
-      const end = await transact(connection, {
+      const transaction = await transact(connection, {
         envelope: { ...envelope, recipients },
         content: this.#content,
         beforeDot: (accepted) => beforeDot(accepted, session),
         afterDot,
         deadlines,
       });
+      const end = crowdedOut.amend(transaction);
       // What has carried nothing yet cannot have carried enough: it was this message that was put off.
       const carried = connection.transactions > 1 || end.results.some(({ outcome }) => outcome === 'delivered');
       limited ||= end.limited && carried;
-      // Said of the first, whom a 5xx would be a verdict on: it still means their number.
-      const saidAgain = ({ recipient, phase, reply }: RecipientResult) =>
-        reply !== null && saysTooManyRecipients(phase, reply) && !end.crowdedOut.includes(recipient)
-          ? crowdedOut.get(recipient)
-          : undefined;
-      limited ||= end.results.some(saidAgain);
       if (reused && results.length === 0 && !end.alive) return false;
       // It had carried mail before: that says nothing about a fresh connection.
       if (reused && results.length === 0 && limited && !end.begun && end.results.every(isOpenYet)) {
@@ -274,16 +268,14 @@ class Attempt {
         this.#leave(connection);
         return false;
       }
-      const decided = end.results.map((result) => saidAgain(result) ?? this.#judged(result));
       const goesOn =
         !limited &&
         connection.lost === null &&
         performance.now() - begunAt < deadlines.transaction &&
         pool.mayCarry(connection, this.#request.perConnection);
-      const next = decided.filter(({ recipient }) => goesOn && end.crowdedOut.includes(recipient));
-      crowdedOut = new Map(next.map((result) => [result.recipient, result]));
-      waiting = [...crowdedOut.keys(), ...waiting.slice(maxRecipients)];
-      results.push(...decided.filter(({ recipient }) => !crowdedOut.has(recipient)));
+      const next = goesOn ? crowdedOut.remember(end) : [];
+      waiting = [...next, ...waiting.slice(maxRecipients)];
+      results.push(...end.results.filter(({ recipient }) => !next.includes(recipient)).map((one) => this.#judged(one)));
       elsewhere.push(...end.elsewhere);
       this.#stopped ||= end.givenUp;
     }

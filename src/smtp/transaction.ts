@@ -1,4 +1,4 @@
-import { classify, saysTooManyRecipients, slowDown } from './classify.ts';
+import { classify, saysEnough, saysTooManyRecipients, slowDown } from './classify.ts';
 import { lostAt } from './connect.ts';
 import { type Connection, isLost, type Lost } from './connection.ts';
 import { type Content, finalDot } from './content.ts';
@@ -30,7 +30,7 @@ export interface TransactionEnd {
   crowdedOut: string[];
   /** False when the connection ended, or said 421, before it answered anything: it was dead when the transaction began. */
   alive: boolean;
-  /** True when the server may only have had enough of this connection: MAIL or DATA was put off, or it took nobody more. */
+  /** True when the server may only have had enough of this connection: MAIL or DATA was put off, it took nobody more, or says so. */
   limited: boolean;
   /** True when the content was begun. */
   begun: boolean;
@@ -160,7 +160,8 @@ class Transaction {
     const { reply } = answer;
     this.#alive ||= reply.code !== 421;
     this.#limited ||=
-      phase !== 'dot' && (reply.code === 421 || (phase !== 'rcpt' && Math.floor(reply.code / 100) === 4));
+      (phase !== 'dot' && (reply.code === 421 || (phase !== 'rcpt' && Math.floor(reply.code / 100) === 4))) ||
+      this.#isWorn(phase, reply);
     if (isSuccess(reply) && !refusedBy2xx) return true;
     if (reply.code === 421 || !isRefusal(reply)) {
       this.#leave(phase, reply);
@@ -184,8 +185,14 @@ class Transaction {
     return true;
   }
 
+  /** True for a 5xx that is no verdict on the message: the connection has carried others, and what is said may mean it alone. */
+  #isWorn(phase: Phase, reply: Reply): boolean {
+    return reply.code >= 500 && this.#connection.transactions > 1 && saysEnough(phase, reply);
+  }
+
   /** True for too many recipients where none was accepted in this transaction, or where it says that it means the connection. */
   #isFull(recipient: string, reply: Reply): boolean {
+    if (this.#isWorn('rcpt', reply)) return true;
     const first = this.#open[0] === recipient && reply.code < 500;
     return saysTooManyRecipients('rcpt', reply) && (first || /connection|session/i.test(reply.text));
   }
@@ -309,7 +316,7 @@ class Transaction {
     const reason = answered(this.#connection.target.host, reply, phase);
     const kind = classify(phase, reply, recipients);
     const tooMany = phase === 'rcpt' && this.#isOneTooMany(recipient, reply);
-    const permanent = reply.code >= 500 && !tooMany;
+    const permanent = reply.code >= 500 && !tooMany && !this.#isWorn(phase, reply);
     return failed(recipient, {
       phase,
       reply,

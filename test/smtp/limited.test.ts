@@ -17,6 +17,16 @@ const limits: Record<string, (peer: Peer) => Promise<unknown>> = {
     await peer.answer('250 ok');
     await peer.answer('421 4.7.0 closing');
   },
+  'MAIL refused for the session': (peer) => peer.answer('550 5.7.0 Only one message per session'),
+  'MAIL refused for the number': (peer) => peer.answer('554 5.7.1 Too many messages for this connection'),
+  'RCPT refused for the connection': async (peer) => {
+    await peer.answer('250 ok');
+    await peer.answer('554 5.5.3 Too many recipients for this connection');
+  },
+  'RCPT refused for the hour': async (peer) => {
+    await peer.answer('250 ok');
+    await peer.answer('550 5.7.1 Recipients per hour limit exceeded');
+  },
 };
 
 for (const [name, limit] of Object.entries(limits)) {
@@ -43,7 +53,8 @@ for (const [name, limit] of Object.entries(limits)) {
     });
     t.equal(resultOf(await send()).outcome, 'delivered');
     const { sessions } = await send();
-    t.match(sessions, [{ reused: false, results: [{ outcome: 'deferred' }] }]);
+    const outcome = name.includes('refused') ? 'bounced' : 'deferred';
+    t.match(sessions, [{ reused: false, results: [{ outcome }] }]);
     t.equal(sessions.length, 1);
     t.equal(mx.peers.length, 2, 'one more connection');
     t.equal(transport.pool.size, name === 'RCPT 421' ? 0 : 1, 'another message may go over it');

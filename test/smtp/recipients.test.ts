@@ -94,8 +94,47 @@ t.test('those that a message had no room for wait where the connection ends behi
   });
   const delivery = await send({ to: ['r0@example.test', 'r1@example.test'] });
   t.match(resultOf(delivery, 'r0@example.test'), { outcome: 'delivered' });
-  t.match(resultOf(delivery, 'r1@example.test'), { outcome: 'deferred', uncertain: false });
+  t.match(resultOf(delivery, 'r1@example.test'), crowdedOut);
+  t.equal(delivery.sessions.length, 1);
   t.equal(mx.peers.length, 1);
+});
+
+const crowdedOut = { outcome: 'deferred', class: 'rate', reply: { code: 452 }, uncertain: false } as const;
+
+for (const [at, ...answers] of [
+  ['MAIL', '550 5.7.0 Only one message per session'],
+  ['MAIL', '503 5.5.1 Maximum number of messages per connection reached'],
+  ['MAIL', '550 5.7.1 no more of that'],
+  ['RCPT', '250 ok', '550 5.7.1 Too many recipients received this hour, rate limit reached'],
+  ['RCPT', '250 ok', '550 5.7.1 Recipients per hour limit exceeded'],
+  ['DATA', '250 ok', '250 ok', '554 no valid recipients'],
+] as const)
+  t.test(
+    `those that a message had no room for wait where the next one is refused at ${at}: ${answers.at(-1)}`,
+    async (t) => {
+      const { send, transport } = await startScripted(t, async (peer) => {
+        await peer.greet();
+        await peer.message({ rcpt: ['250 ok', '452 4.5.3 too many recipients'] });
+        for (const answer of answers) await peer.answer(answer);
+      });
+      const delivery = await send({ to: ['r0@example.test', 'r1@example.test'] });
+      t.match(resultOf(delivery, 'r0@example.test'), { outcome: 'delivered' });
+      t.match(resultOf(delivery, 'r1@example.test'), crowdedOut);
+      t.equal(delivery.sessions.flatMap(({ results }) => results).length, 2, 'each once');
+      t.equal(transport.pool.size, 0, 'the connection is not kept');
+    },
+  );
+
+t.test('what the next message hears of a recipient, or of what it holds, is a verdict', async (t) => {
+  const to = ['r0@example.test', 'r1@example.test'];
+  for (const second of [{ rcpt: ['550 5.1.1 no such user'] }, { dot: '554 5.6.0 not this' }]) {
+    const { send } = await startScripted(t, async (peer) => {
+      await peer.greet();
+      await peer.message({ rcpt: ['250 ok', '452 4.5.3 too many recipients'] });
+      await peer.message(second);
+    });
+    t.match(resultOf(await send({ to }), 'r1@example.test'), { outcome: 'bounced', reply: { code: /^55/ } });
+  }
 });
 
 t.test('one connection carries as many of these messages as of any others', async (t) => {
