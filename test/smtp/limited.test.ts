@@ -13,6 +13,10 @@ const limits: Record<string, (peer: Peer) => Promise<unknown>> = {
     await peer.answer('250 ok');
     await peer.answer('452 4.1.0 Too many recipients for this connection. RL000003');
   },
+  'RCPT too many, at the first': async (peer) => {
+    await peer.answer('250 ok');
+    await peer.answer('452 4.5.3 Error: too many recipients');
+  },
   'RCPT 421': async (peer) => {
     await peer.answer('250 ok');
     await peer.answer('421 4.7.0 closing');

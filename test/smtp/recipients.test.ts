@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap';
 import { type Peer, type Sink, startSink } from '../support/mx.ts';
 import { eventually } from '../support/node.ts';
-import { message, resultOf, startMx, startScene, startScripted } from './scene.ts';
+import { message, resultOf, startMx, startScene, startScripted, twoHosts } from './scene.ts';
 
 const accept = async (peer: Peer) => {
   await peer.greet();
@@ -124,6 +124,19 @@ for (const [at, ...answers] of [
       t.equal(transport.pool.size, 0, 'the connection is not kept');
     },
   );
+
+t.test('those that a message had no room for are not taken to another host of the same people', async (t) => {
+  const mx = await startMx(t, async (peer) => {
+    await peer.greet();
+    await peer.message({ rcpt: ['250 ok', '452 4.5.3 too many recipients'] });
+    await peer.answer('421 4.3.2 closing');
+  });
+  const second = await startMx(t, accept, { host: '127.0.0.2', port: mx.port });
+  const { send } = await startScene(t, mx.port, twoHosts);
+  const delivery = await send({ to: ['r0@example.test', 'r1@example.test'] });
+  t.match(resultOf(delivery, 'r1@example.test'), crowdedOut);
+  t.equal(second.peers.length, 0);
+});
 
 t.test('what the next message hears of a recipient, or of what it holds, is a verdict', async (t) => {
   const to = ['r0@example.test', 'r1@example.test'];
