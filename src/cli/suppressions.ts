@@ -31,7 +31,7 @@ export const importSuppressions: Command = {
   options: { account: { type: 'string' } },
   async run(env, say, given) {
     const [file = ''] = given.operands;
-    const read = readSuppressionsCsv(await contentOf(given, file));
+    const read = readCsv(await contentOf(given, file));
     const [entries, leftOut] = [takeEntries(read.entries), read.leftOut];
     if (entries.length === 0) throw new Misuse(`there is no address in ${file === '-' ? 'the standard input' : file}`);
     return withDatabase(env, say, async ({ db }) => {
@@ -55,6 +55,15 @@ export const importSuppressions: Command = {
 interface Taken {
   address: string;
   reason: SuppressionReason;
+}
+
+/** @throws Misuse where it is no CSV */
+function readCsv(text: string): ReturnType<typeof readSuppressionsCsv> {
+  try {
+    return readSuppressionsCsv(text);
+  } catch (error) {
+    throw error instanceof SyntaxError ? new Misuse(error.message) : error;
+  }
 }
 
 /** Of those that are wrong: whoever has more mends them all in the same way. */

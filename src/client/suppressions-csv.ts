@@ -18,7 +18,11 @@ const reasons = new Map<string, Reason>([
   ...['unsubscribed', 'optout', 'optedout'].map((name) => [name, 'unsubscribe'] as const),
 ]);
 
-const addressHeads = new Set(['address', 'email', 'emailaddress', 'recipient', 'recipientemail', 'mail']);
+const addressHeads = new Set([
+  ...['address', 'email', 'emailaddress', 'emailadresse', 'mail', 'to', 'toaddress'],
+  ...['recipient', 'recipientemail', 'recipientaddress', 'rcpt'],
+]);
+const reasonHeads = new Set(['reason', 'type', 'status', 'event', 'category', 'suppressiontype', 'suppressionreason']);
 
 const lettersOf = (text: string) => text.toLowerCase().replace(/[^a-z]/g, '');
 
@@ -27,57 +31,110 @@ interface CsvRecord {
   fields: string[];
 }
 
-/** The records of CSV (RFC 4180), be it with commas, semicolons or tabs, and however lines end. */
-function recordsOf(text: string): CsvRecord[] {
-  const records: CsvRecord[] = [];
-  let [line, begin, from, isQuoted] = [1, 1, 0, false];
-  let fields: string[] = [];
-  const take = (to: number) => {
-    const field = text.slice(from, to).trim();
-    const isWithin = field.length > 1 && field.startsWith('"') && field.endsWith('"');
-    // Within quotes two of them are one that is meant.
-    fields.push(isWithin ? field.slice(1, -1).replaceAll('""', '"').trim() : field);
-    from = to + 1;
-  };
-  const end = (to: number) => {
-    take(to);
-    if (fields.some((field) => field !== '')) records.push({ line: begin, fields });
-    fields = [];
-  };
-  for (let at = 0; at < text.length; at += 1) {
-    const here = text[at];
-    const isEnd = here === '\n' || (here === '\r' && text[at + 1] !== '\n');
-    if (isEnd) line += 1;
-    // A quote opens at the beginning of a field, or as the second of two within quotes.
-    if (here === '"') isQuoted = !isQuoted && (at === from || (text[from] === '"' && text[at - 1] === '"'));
-    else if (here === ' ' && at === from) from += 1;
-    else if (isQuoted) continue;
-    else if (isEnd) {
-      end(at);
-      begin = line;
-    } else if (here === ',' || here === ';' || here === '\t') take(at);
+const separators = [',', ';', '\t'];
+
+/** What stands between fields: what the first line has most of; where it has none, any of them. */
+function separatorsOf(text: string): string {
+  const [first = ''] = /^[^\r\n]*/.exec(text) ?? [];
+  const unquoted = first.replace(/"[^"]*"/g, '');
+  const counts = separators.map((separator) => unquoted.split(separator).length - 1);
+  const most = Math.max(...counts);
+  return most === 0 ? separators.join('') : (separators[counts.indexOf(most)] ?? '');
+}
+
+/** Reads the records of CSV (RFC 4180), however its lines end. */
+class CsvReader {
+  readonly #text: string;
+  readonly #plain: RegExp;
+  #at = 0;
+  #line = 1;
+
+  constructor(text: string) {
+    this.#text = text;
+    this.#plain = new RegExp(`[^${separatorsOf(text)}\\r\\n]*`, 'y');
   }
-  end(text.length);
-  return records;
+
+  /** @throws SyntaxError that names the line where a quote is opened and not closed */
+  records(): CsvRecord[] {
+    const records: CsvRecord[] = [];
+    while (this.#at < this.#text.length) {
+      const record = { line: this.#line, fields: [this.#field()] };
+      while (this.#at < this.#text.length && !this.#isLineEnd) {
+        this.#at += 1;
+        record.fields.push(this.#field());
+      }
+      this.#at += this.#text.startsWith('\r\n', this.#at) ? 2 : 1;
+      this.#line += 1;
+      if (record.fields.some((field) => field !== '')) records.push(record);
+    }
+    return records;
+  }
+
+  get #isLineEnd(): boolean {
+    return this.#text[this.#at] === '\n' || this.#text[this.#at] === '\r';
+  }
+
+  /** The field that begins here, without the blanks around it; then stands before what ends it. */
+  #field(): string {
+    while (this.#text[this.#at] === ' ') this.#at += 1;
+    const begin = this.#at;
+    const quoted = this.#text[begin] === '"' ? this.#quoted() : null;
+    const rest = this.#unquoted();
+    if (quoted === null) return rest.trim();
+    const lines = quoted.split(/\r\n|\r|\n/).length - 1;
+    // As in `"Doe, John" <john@example.com>`; over several lines, it is a quote that was meant for itself.
+    if (rest.trim() !== '' && lines > 0) throw this.#unclosed();
+    this.#line += lines;
+    return rest.trim() === '' ? quoted.trim() : this.#text.slice(begin, this.#at).trim();
+  }
+
+  #unquoted(): string {
+    this.#plain.lastIndex = this.#at;
+    const [text = ''] = this.#plain.exec(this.#text) ?? [];
+    this.#at += text.length;
+    return text;
+  }
+
+  #quoted(): string {
+    const begin = this.#at + 1;
+    let end = this.#text.indexOf('"', begin);
+    // Two of them are one that is meant.
+    while (end !== -1 && this.#text[end + 1] === '"') end = this.#text.indexOf('"', end + 2);
+    if (end === -1) throw this.#unclosed();
+    this.#at = end + 1;
+    return this.#text.slice(begin, end).replaceAll('""', '"');
+  }
+
+  #unclosed(): SyntaxError {
+    return new SyntaxError(`line ${this.#line}: a quote is opened there, and not closed`);
+  }
 }
 
 /**
  * The addresses of a CSV file, such as an export of this service or of another one. Where the first record names the fields,
- * the address is in the one that is called so; else it is the only one with an `@`. The reason is in any of the others.
- * They are as written: the service says whether they are right.
+ * the address is in the one that is called so, and the reason in that of the reason; else the address is in the only one with
+ * an `@`, and the reason in any of the others. They are as written: the service says whether they are right.
  *
  * @returns leftOut: records of which nobody can say whose address they are for, but for the one that names the fields
+ * @throws SyntaxError that names the line where a quote is opened and not closed
  */
 export function readSuppressionsCsv(text: string): { entries: SuppressionEntry[]; leftOut: number } {
-  const records = recordsOf(text.replace(/^\ufeff/, ''));
-  const hasHead = records[0]?.fields.every((field) => !field.includes('@')) ?? false;
-  const named = hasHead ? (records[0]?.fields.findIndex((field) => addressHeads.has(lettersOf(field))) ?? -1) : -1;
+  const records = new CsvReader(text.replace(/^\ufeff/, '')).records();
+  const first = records[0]?.fields ?? [];
+  const hasHead = first.every((field) => !field.includes('@'));
+  const heads = hasHead ? first.map(lettersOf) : [];
+  const named = heads.findIndex((head) => addressHeads.has(head));
+  const hasReason = heads.some((head) => reasonHeads.has(head));
   const body = hasHead ? records.slice(1) : records;
   const entries = body.flatMap(({ line, fields }): SuppressionEntry[] => {
     const [one, ...others] = fields.filter((field) => field.includes('@'));
-    const address = fields[named]?.includes('@') ? fields[named] : others.length === 0 ? one : undefined;
-    if (address === undefined) return [];
-    const reason = fields.map((field) => reasons.get(lettersOf(field))).find((one) => one !== undefined);
+    // A record with more fields than there are names has a separator that is part of one: nobody knows which is which.
+    const isNamed = named !== -1 && fields.length <= heads.length;
+    const only = others.length === 0 ? one : undefined;
+    const address = isNamed ? fields[named] : only;
+    if (!address?.includes('@')) return [];
+    const mayTell = fields.filter((_, at) => !isNamed || !hasReason || reasonHeads.has(heads[at] ?? ''));
+    const reason = mayTell.map((field) => reasons.get(lettersOf(field))).find((one) => one !== undefined);
     return [{ line, address, ...(reason ? { reason } : {}) }];
   });
   return { entries, leftOut: body.length - entries.length };

@@ -112,10 +112,11 @@ function misspeltMember(object: z.ZodObject, input: object): Fault | null {
   ]);
   for (const name of unknown) {
     const plain = plainly(name);
-    const meant =
-      known.get(plain) ?? elsewhere.find((other) => other.plain === plain && names.includes(other.here))?.here;
+    const asks = ![null, undefined, false].includes((input as Record<string, null>)[name]);
+    const other = asks ? elsewhere.get(plain) : undefined;
+    const meant = known.get(plain) ?? (names.includes(other ?? '') ? other : undefined);
     if (meant !== undefined) return { path: [name], message: `is called ${meant} here` };
-    if (plain === 'dryrun' && (names.includes('subject') || names.includes('emails')))
+    if (asks && trials.has(plain) && (names.includes('to') || names.includes('emails')))
       return { path: [name], message: 'is no field but a parameter of the call: POST /api/v1/emails?dry_run=true' };
   }
   for (const name of unknown.slice(0, mostTypingErrors)) {
@@ -126,13 +127,17 @@ function misspeltMember(object: z.ZodObject, input: object): Fault | null {
 }
 
 /** What other services call something that would not be done here, or not so, if the name were passed over. */
-const elsewhere = [
-  { plain: 'sendat', here: 'scheduled_at' },
-  { plain: 'deliverat', here: 'scheduled_at' },
-  { plain: 'expiresin', here: 'expires_at' },
-  { plain: 'cid', here: 'content_id' },
-  { plain: 'fallback', here: 'fallback_value' },
-];
+const elsewhere = new Map([
+  ...['sendat', 'sendtime', 'sendafter', 'deliverat', 'deliverytime', 'o:deliverytime'].map(
+    (name) => [name, 'scheduled_at'] as const,
+  ),
+  ...['expiresin', 'expiry', 'expiration', 'ttl'].map((name) => [name, 'expires_at'] as const),
+  ['cid', 'content_id'],
+  ...['fallback', 'default', 'defaultvalue'].map((name) => [name, 'fallback_value'] as const),
+]);
+
+/** What asks that nothing be sent. */
+const trials = new Set(['dryrun', 'sandbox', 'sandboxmode', 'testmode']);
 
 /** The same for `replyTo`, `reply-to` and `reply_to`, for one and for several. */
 const plainly = (name: string) => name.slice(0, 60).toLowerCase().replaceAll(/[-_]/g, '').replace(/s$/, '');

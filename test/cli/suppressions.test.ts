@@ -24,13 +24,13 @@ t.test('a list of suppressions is imported from a file', async (t) => {
     return sendwright(env, 'suppressions', 'import', 'list.csv', '--account', account.id, ...more);
   };
 
-  t.match(await load('address,reason\r\nGone@one.test,bounce\r\n\r\n"a""b"@two.test;unsubscribe\n'), {
+  t.match(await load('address,reason\r\nGone@one.test,bounce\r\n\r\n"a""b"@two.test,unsubscribe\n'), {
     code: 1,
     said: /^sendwright: line 4, /,
   });
   t.strictSame(await list(), [], 'nothing of it is taken where a line is wrong');
   t.match(
-    await load('address,reason\r\nGone@one.test,bounce\r\n\r\n"Ann <a@two.test>";Unsubscribe\nnobody\nb@two.test'),
+    await load('address,reason\r\nGone@one.test,bounce\r\n\r\n"Ann <a@two.test>",Unsubscribe\nnobody\nb@two.test'),
     {
       code: 0,
       printed: '3 addresses are on the list. 1 record has no address, or several, and was left out.',
@@ -49,6 +49,7 @@ t.test('a list of suppressions is imported from a file', async (t) => {
 
   const many = Array.from({ length: 12_000 }, (_, at) => `n${at}@three.test`);
   t.match(await load(`${many.join('\n')}\n${many[0]}`), { code: 0, printed: '12000 addresses are on the list.' });
+  t.match(await load('a@b.test,"five\nc@d.test'), { code: 2, said: /line 1: a quote is opened there, and not closed/ });
   t.match(await load('address\n'), { code: 2, said: /there is no address in list\.csv/ });
   t.match(await load(Buffer.from([0xff])), { code: 2, said: /list\.csv is not UTF-8 text: save it as UTF-8/ });
   const wrong = Array.from({ length: 23 }, (_, at) => `a b${at}@three.test`);

@@ -62,7 +62,7 @@ t.test('a file of addresses is read as other services write it', async (t) => {
     '\ufeffemail,reason,created',
     'a@b.test',
     '"b@b.test","Bounce","2026-01-01, 09:00"',
-    'manual;c@b.test;x',
+    'c@b.test,manual,x',
     '  d@b.test , COMPLAINT ',
     'no address',
     ' ',
@@ -96,8 +96,28 @@ t.test('a file of addresses is read as other services write it', async (t) => {
     ['a@b.test\tunsubscribed', [{ line: 1, address: 'a@b.test', reason: 'unsubscribe' }]],
     ['5" pipe,a@b.test', [{ line: 1, address: 'a@b.test' }]],
     ['5"" pipe,a@b.test', [{ line: 1, address: 'a@b.test' }]],
+    ['"Doe, John" <a@b.test>,spam', [{ line: 1, address: '"Doe, John" <a@b.test>', reason: 'complaint' }]],
+    [
+      'sender,email\nhello@ours.test,\nhello@ours.test\nhello@ours.test,a@b.test',
+      [{ line: 4, address: 'a@b.test' }],
+      2,
+    ],
+    ['diagnostic,sender,email\nsmtp; 550 no,hello@ours.test,a@b.test', [{ line: 2, address: 'a@b.test' }]],
+    ['name,email\nDoe, John,a@b.test', [{ line: 2, address: 'a@b.test' }]],
+    ['email;note\na@b.test;one, two', [{ line: 2, address: 'a@b.test' }]],
+    ['email,first_name,reason\na@b.test,Manual,bounce', [{ line: 2, address: 'a@b.test', reason: 'bounce' }]],
+    ['\ufeff"email","reason"\n  "a@b.test" , "spam"', [{ line: 2, address: 'a@b.test', reason: 'complaint' }]],
+    [' "a, b",x@y.test', [{ line: 1, address: 'x@y.test' }]],
   ];
   for (const [text, entries, leftOut = 0] of files) t.strictSame(readSuppressionsCsv(text), { entries, leftOut }, text);
+  for (const [text, line] of [
+    ['email,note\na@b.test,"5 inch\nb@b.test,x\nc@b.test,x', 2],
+    ['email,note\n\na@b.test,"5 inch\nb@b.test,"5 inch\nc@b.test,x', 3],
+  ] as const)
+    t.throws(() => readSuppressionsCsv(text), {
+      name: 'SyntaxError',
+      message: `line ${line}: a quote is opened there, and not closed`,
+    });
   const addresses = readSuppressionsCsv('email\ra@b.test\rc@b.test\r').entries.map(({ address }) => address);
   t.strictSame(addresses, ['a@b.test', 'c@b.test'], 'as old programs end their lines');
 });

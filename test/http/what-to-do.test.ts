@@ -34,7 +34,10 @@ t.test('a 401 and a 403 say in a header what to do; their bodies are as they wer
     ['GET', '/emails', { key: token }, 401, /^a token is sent as Authorization: Bearer, not as X-API-Key/],
     ['GET', '/emails', { key: `${key}x` }, 401, /^the API key is none, was revoked, or has expired/],
     ['GET', '/emails', { token: `${token}x` }, 401, /^the token is not valid, or its login has ended/],
-    ['GET', '/emails', { headers: { Authorization: 'Basic eDp5' } }, 401, /^Authorization must be Bearer/],
+    ['GET', '/emails', { headers: { Authorization: 'Basic eDp5' } }, 401, /^Authorization must be Bearer and a token/],
+    ['GET', '/emails', { headers: { Authorization: 'Bearer ' } }, 401, /^Authorization must be Bearer and a token/],
+    ['GET', '/emails', { headers: { Cookie: '_ga=1' } }, 401, /^there is no credential/],
+    ['GET', '/emails', { key: `Bearer ${key}` }, 401, /^X-API-Key is the key alone, without Bearer/],
     ['POST', '/emails', { key: reader, body: fields }, 403, /^the API key lacks the scope send/],
     ['POST', '/emails', { key: restricted, body: fields }, 403, /^the API key is restricted to other sender domains/],
     ['GET', '/admin/accounts', { token }, 403, /^this is for operators of the server/],
@@ -95,11 +98,16 @@ t.test('names that are nearly right are found in what a request holds, too', asy
     [{ attachments: [{ ...file, cid: 'x' }] }, 'attachments[0].cid: is called content_id here'],
     [{ from: undefined, form: fields.from }, 'form: is not known: is from meant?'],
     [{ subject: undefined, subejct: 'x' }, 'subejct: is not known: is subject meant?'],
+    [{ o: 1, 'o:deliverytime': 'x' }, 'o:deliverytime: is called scheduled_at here'],
+    [{ sandbox_mode: true }, 'sandbox_mode: is no field but a parameter of the call: POST /api/v1/emails?dry_run=true'],
     [{ dry_run: true }, 'dry_run: is no field but a parameter of the call: POST /api/v1/emails?dry_run=true'],
     [{ attachments: [{ ...file, content_di: 'x' }] }, 'attachments[0].content_di: is not known: is content_id meant?'],
   ] as const)
     t.match(await send(changed), { status: 400, body: { detail } });
   t.equal((await send({ attachments: [{ ...file, disposition: 'inline' }] })).status, 200, 'others are left alone');
+  t.equal((await send({ dry_run: false, send_at: null })).status, 200, 'what asks for nothing changes nothing');
+  const named = { name: 'n', text: 't', dry_run: true };
+  t.equal((await node.call('POST', '/api/v1/templates', { key, body: named })).status, 201, 'a template is not sent');
   const emails = [fields, { ...fields, attachments: [{ ...file, contentId: 'x' }] }];
   t.match(await node.call('POST', '/api/v1/emails/batch', { key, body: { emails } }), {
     status: 400,

@@ -73,9 +73,9 @@ const columnsOf = (evidenceOf: (id: string, address: string) => string): Column<
 /** What one call takes. */
 const mostAtOnce = 10_000;
 
-/** Puts all addresses of a file on the list. @returns how many, and how many lines have none */
+/** Puts all addresses of a file on the list. @returns how many, and how many records have none, or several */
 export async function importCsv(file: File): Promise<{ added: number; leftOut: number }> {
-  const { entries, leftOut } = readSuppressionsCsv(await file.text());
+  const { entries, leftOut } = readCsv(await file.text());
   if (entries.length === 0) throw new CannotBeDone('There is no address in this file.');
   let added = 0;
   for (let at = 0; at < entries.length; at += mostAtOnce) {
@@ -90,6 +90,14 @@ export async function importCsv(file: File): Promise<{ added: number; leftOut: n
   return { added, leftOut };
 }
 
+function readCsv(text: string): ReturnType<typeof readSuppressionsCsv> {
+  try {
+    return readSuppressionsCsv(text);
+  } catch (error) {
+    throw error instanceof SyntaxError ? new CannotBeDone(`Nothing of the file was taken: ${error.message}.`) : error;
+  }
+}
+
 /** What was refused, by the line of the file that it is about. */
 function inFile(error: unknown, entries: SuppressionEntry[], added: number): unknown {
   const { field = '', words } = refusalOf(error) ?? {};
@@ -101,7 +109,7 @@ function inFile(error: unknown, entries: SuppressionEntry[], added: number): unk
 
 function wordsFor({ added, leftOut }: { added: number; leftOut: number }): string {
   const words = `${plural(added, 'address is', 'addresses are')} on the list.`;
-  return leftOut === 0 ? words : `${words} ${plural(leftOut, 'line')} without an address left out.`;
+  return leftOut === 0 ? words : `${words} ${plural(leftOut, 'record')} with no address, or several, left out.`;
 }
 
 /** Whom nothing is sent to. */
