@@ -4,6 +4,7 @@ import { Acceptance } from '../../src/core/acceptance.ts';
 import type { SendRequest } from '../../src/core/draft.ts';
 import type { Accepted, SendCall } from '../../src/core/emails.ts';
 import * as templates from '../../src/core/templates.ts';
+import { newId } from '../../src/ids.ts';
 import { parseMailbox } from '../../src/mail/address.ts';
 import { requestOf } from '../support/accept.ts';
 import { buildAccount, buildVerifiedDomain, holderOf } from '../support/build.ts';
@@ -35,6 +36,22 @@ t.test('calls of one key that come together', async (t) => {
   };
   const answer = (one: SendCall) => acceptance.answer(holder, one);
   const stored = async () => new Set((await db.prisma.email.findMany({ select: { id: true } })).map(({ id }) => id));
+
+  /** The database, and how many transactions were under way in it at the most. */
+  const watchedTransactions = () => {
+    let [running, most] = [0, 0];
+    const watched = {
+      ...db,
+      transaction: (async (work) => {
+        running += 1;
+        most = Math.max(most, running);
+        return db.transaction(work).finally(() => {
+          running -= 1;
+        });
+      }) as typeof db.transaction,
+    };
+    return { watched, most: () => most };
+  };
 
   t.test('are committed together, each with its own answer', async (t) => {
     transactions = 0;
@@ -138,22 +155,32 @@ t.test('calls of one key that come together', async (t) => {
   });
 
   t.test('leave connections for others, however many of them are batches', async (t) => {
-    let [running, most] = [0, 0];
-    const watched = {
-      ...db,
-      transaction: (async (work) => {
-        running += 1;
-        most = Math.max(most, running);
-        return db.transaction(work).finally(() => {
-          running -= 1;
-        });
-      }) as typeof db.transaction,
-    };
+    const { watched, most } = watchedTransactions();
     const crowded = new Acceptance(watched, queue, newTurns());
     const batch = (): SendCall => ({ ...call(), requests: [...call().requests, ...call().requests] });
     const answers = await Promise.all(Array.from({ length: 30 }, () => crowded.answer(holder, batch())));
     t.equal(answers.length, 30);
-    t.equal(most, 3);
+    t.equal(most(), 3);
+  });
+
+  t.test('take one connection of an account whose plan counts, however many keys it has', async (t) => {
+    const { watched, most } = watchedTransactions();
+    const counted = new Acceptance(watched, queue, newTurns());
+    const senders = Array.from({ length: 10 }, () => ({ ...holder, keyId: newId(), plan: 'free' }));
+    const busy = Promise.withResolvers<void>();
+    const locked = Promise.withResolvers<void>();
+    const lock = db.transaction(async (tx) => {
+      await tx.query({ text: 'SELECT FROM accounts WHERE id = $1 FOR UPDATE', values: [account.id] });
+      locked.resolve();
+      await busy.promise;
+    });
+    await locked.promise;
+    const answers = Promise.all(senders.map((sender) => counted.answer(sender, call())));
+    await db.query({ text: 'SELECT pg_sleep(0.2)' });
+    busy.resolve();
+    await lock;
+    t.equal((await answers).length, 10);
+    t.equal(most(), 1);
   });
 
   t.test('do not wait where they are light for what is heavy, nor are refused with it', async (t) => {
