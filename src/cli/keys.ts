@@ -10,12 +10,14 @@ import { accountOf } from './whose.ts';
 
 const shown = (key: ApiKey) => present.withAccount(present.apiKey(key), key);
 
-const heads = ['ID', 'ACCOUNT', 'NAME', 'KEY', 'SCOPES', 'STATE'];
+const heads = ['ID', 'ACCOUNT', 'NAME', 'KEY', 'SCOPES', 'DOMAINS', 'STATE'];
 
 function row(key: ApiKey): string[] {
   const over = key.expiresAt && key.expiresAt.getTime() <= Date.now();
-  const state = key.revokedAt ? 'revoked' : over ? 'expired' : 'active';
-  return [key.id, key.accountId, key.name, `${key.keyPrefix}…`, key.scopes.join(','), state];
+  const active = key.expiresAt ? `active until ${key.expiresAt.toISOString()}` : 'active';
+  const state = key.revokedAt ? 'revoked' : over ? 'expired' : active;
+  const domains = key.domains.length === 0 ? 'any' : key.domains.join(',');
+  return [key.id, key.accountId, key.name, `${key.keyPrefix}…`, key.scopes.join(','), domains, state];
 }
 
 const ofAccount =

@@ -133,7 +133,7 @@ function withoutCommand(args: string[], print: Terminal['print'], say: Terminal[
     return done;
   }
   const words = args.filter((word) => !word.startsWith('-'));
-  const group = Object.keys(commands).filter((name) => name.startsWith(`${words.join(' ')} `));
+  const group = Object.keys(commands).filter((name) => name.startsWith(`${words[0]} `));
   if (args.some((word) => word === '--help' || word === '-h')) {
     print(words.length > 0 && group.length > 0 ? usageOf(group) : usage);
     return done;

@@ -46,6 +46,10 @@ t.test('every command says how it is called, and none runs when it is called wro
   t.match(await sendwright({}, 'queue', '--help'), { code: 0, printed: /queue flush/ });
   t.match(await sendwright({}, 'help'), { code: 0, printed: /^Usage: / });
   t.match(await sendwright({}, 'help', 'queue', 'list'), { code: 0, printed: /^Usage: sendwright queue list/ });
+  const { code, said } = await sendwright({}, 'suppressions', 'list');
+  t.match(code, 2);
+  t.match(said, /there is no command "suppressions list"[\s\S]*suppressions import/);
+  t.notMatch(said, /queue flush/, 'of that group alone');
   t.match(await sendwright({}, 'constructor'), { code: 2, said: /there is no command "constructor"/ });
   t.match(await sendwright({ DATA_DIR: '/nowhere' }, 'accounts', 'list'), { code: 1, said: /^sendwright: DATA_DIR/ });
 });
