@@ -31,7 +31,7 @@ export interface Judgement {
   clock: Clock;
 }
 
-/** What to write down about a delivery. `cutShort`: what was not decided is due again at once, and does not count. */
+/** What to write down about a delivery. `cutShort`: what no server decided is due again at once, and does not count. */
 export function record(
   { policy, clock }: Judgement,
   claim: Claim,
@@ -40,28 +40,17 @@ export function record(
   cutShort: boolean,
 ): AttemptRecord {
   const now = clock.now();
+  // One draw for all: those who were put off together are one message again.
+  const draw = Math.random();
   const settlements = claim.recipients.map(({ position, address, attempts }): Settlement => {
-    const made = attempts + 1;
     const result = finalResult(delivery, address);
-    const outcome = decide(result, { attempts: made, dueAt: email?.dueAt ?? now }, policy, now);
-    // On the suppression list it is over, also where no server was asked: it would be counted again with each attempt.
-    const suppressed = isSuppressed(email, address);
-    const comesAgain = outcome.status === 'deferred' && !suppressed;
-    const held = result.uncertain && comesAgain && email?.onUncertain === 'hold';
-    const undone = cutShort && comesAgain && !result.uncertain;
     // Said for good: a server that says "later" for three days has not said that the mailbox does not exist.
     const nobodyThere = result.outcome === 'bounced' && saysNobodyThere(result.class);
+    const { nodeId, emailId, jobId } = claim;
     return {
-      nodeId: claim.nodeId,
-      emailId: claim.emailId,
-      position,
-      jobId: claim.jobId,
-      status: suppressed ? 'suppressed' : outcome.status,
-      attempts: undone ? attempts : made,
-      nextAttemptAt: suppressed ? null : undone ? now : held ? pausedUntil : outcome.nextAttemptAt,
-      waitingFor: held ? heldNote : null,
+      ...{ nodeId, emailId, position, jobId },
+      ...stepOf(result, { attempts, email, cutShort, isSuppressed: isSuppressed(email, address) }, policy, now, draw),
       uncertain: result.uncertain,
-      lastResponse: outcome.response,
       suppress: nobodyThere && email ? { accountId: email.accountId, address } : null,
     };
   });
@@ -74,6 +63,52 @@ export function record(
   );
   return { accountId: email?.accountId ?? null, settlements, attempts, ...verdictOf(delivery) };
 }
+
+/** What a recipient comes to by a result. */
+type Step = Pick<Settlement, 'status' | 'attempts' | 'nextAttemptAt' | 'waitingFor' | 'lastResponse'>;
+
+interface Before {
+  attempts: number;
+  email: Settled | undefined;
+  cutShort: boolean;
+  isSuppressed: boolean;
+}
+
+function stepOf(
+  result: RecipientResult,
+  { attempts, email, cutShort, isSuppressed }: Before,
+  policy: RetryPolicy,
+  now: Date,
+  draw: number,
+): Step {
+  const isOpen = result.outcome === 'deferred' && !isSuppressed;
+  const step: Step = {
+    status: 'deferred',
+    attempts: attempts + 1,
+    nextAttemptAt: now,
+    waitingFor: null,
+    lastResponse: responseOf(result),
+  };
+  // No time-out decides, the end of its time neither.
+  if (isOpen && result.uncertain && email?.onUncertain === 'hold')
+    return { ...step, nextAttemptAt: pausedUntil, waitingFor: heldNote };
+  // What this server left undone says nothing about the recipient's, and ends nothing.
+  if (isOpen && !result.uncertain && cutShort && result.reply === null) return { ...step, attempts };
+  if (isOpen && isGivenUpHere(result))
+    return { ...step, attempts, nextAttemptAt: new Date(now.getTime() + (policy.scheduleMs[0] ?? givenUpMs)) };
+  const history = { attempts: step.attempts, dueAt: email?.dueAt ?? now };
+  const { status, nextAttemptAt, response: lastResponse } = decide(result, history, policy, now, () => draw);
+  // On the suppression list it is over, also where no server was asked: it would be counted again with each attempt.
+  return isSuppressed
+    ? { ...step, status: 'suppressed', nextAttemptAt: null, lastResponse }
+    : { ...step, status, nextAttemptAt, lastResponse };
+}
+
+/** Where no schedule says it. */
+const givenUpMs = 60_000;
+
+/** True where this server ended the attempt before the dot, for reasons of its own. */
+const isGivenUpHere = ({ phase, class: kind }: RecipientResult) => phase === 'local' && kind === 'other';
 
 /** What is stored of what was said; a journal that was left behind has none of it. */
 function conversationOf({ conversation = [] }: Partial<Session>): AttemptRow['conversation'] {

@@ -1,0 +1,73 @@
+import t from 'tap';
+import type { Claim } from '../../src/core/recipients.ts';
+import { heldNote, pausedUntil } from '../../src/core/waiting-for.ts';
+import { record } from '../../src/delivery/attempt-record.ts';
+import type { RecipientResult, Session } from '../../src/smtp/deliver.ts';
+
+const now = new Date();
+const hoursMs = 3_600_000;
+const policy = { scheduleMs: [60_000, 300_000], forMs: 72 * hoursMs };
+
+const cutOff: RecipientResult = {
+  recipient: 'a@d.test',
+  outcome: 'deferred',
+  phase: 'ehlo',
+  reply: null,
+  reason: 'mx.d.test was left because this server ended the attempt.',
+  enhanced: null,
+  class: 'other',
+  uncertain: false,
+};
+const unanswered: RecipientResult = { ...cutOff, phase: 'dot', class: 'network', uncertain: true };
+const givenUp: RecipientResult = { ...cutOff, phase: 'local', reason: 'This server did not end the message.' };
+const later: RecipientResult = {
+  ...cutOff,
+  phase: 'rcpt',
+  reply: { code: 451, enhanced: null, text: 'later' },
+  reason: 'mx.d.test said "451 later".',
+};
+
+/** What is written down of one attempt, the eighth, of mail that was due so many hours ago. */
+function settle(
+  results: RecipientResult[],
+  { hours = 1, onUncertain = 'retry' as const as 'retry' | 'hold', cutShort = false, attempts = 7 } = {},
+) {
+  const session: Session = {
+    ...{ startedAt: now, durationMs: 1, host: 'mx.d.test', remoteAddress: null, localAddress: null, tls: null },
+    ...{ verification: 'none', reused: false, conversation: [], results },
+  };
+  const recipients = results.map(({ recipient: address }, position) => ({ position, address, attempts }));
+  const claim: Claim = { nodeId: 'n', jobId: 'j', emailId: 'e', destination: 'd.test', recipients };
+  const email = { accountId: 'x', dueAt: new Date(now.getTime() - hours * hoursMs), onUncertain };
+  return record({ policy, clock: { now: () => now } }, claim, { sessions: [session] }, email, cutShort).settlements;
+}
+
+t.test('what is to be held when nobody knows whether it arrived is held at the end of its time, too', async (t) => {
+  for (const hours of [1, 71, 72, 100]) {
+    const held = { status: 'deferred', nextAttemptAt: pausedUntil, waitingFor: heldNote, attempts: 8 };
+    t.match(settle([unanswered], { hours, onUncertain: 'hold' }), [held], `${hours} hours`);
+  }
+  t.match(settle([unanswered], { hours: 72 }), [{ status: 'failed', lastResponse: /^given up after 72 hours/ }]);
+});
+
+t.test('what this server ended by itself is no attempt, and ends nothing', async (t) => {
+  for (const hours of [1, 73]) {
+    const undone = { status: 'deferred', attempts: 7, waitingFor: null };
+    t.match(settle([cutOff], { hours, cutShort: true }), [{ ...undone, nextAttemptAt: now }], 'on its way out');
+    const [step] = settle([givenUp], { hours });
+    t.match(step, { ...undone, nextAttemptAt: new Date(now.getTime() + 60_000) }, 'before the dot');
+  }
+});
+
+t.test('what a server has said counts, also where the attempt was cut short', async (t) => {
+  t.match(settle([later], { hours: 73, cutShort: true }), [{ status: 'failed', attempts: 8 }]);
+  const [step] = settle([later], { cutShort: true });
+  t.match(step, { status: 'deferred', attempts: 8 });
+  t.ok(Number(step?.nextAttemptAt) > now.getTime() + 200_000, 'by the schedule');
+});
+
+t.test('those who were put off together come again together', async (t) => {
+  const names = Array.from({ length: 40 }, (_, at) => `r${at}@d.test`);
+  const steps = settle(names.map((recipient) => ({ ...later, recipient })));
+  t.equal(new Set(steps.map(({ nextAttemptAt }) => Number(nextAttemptAt))).size, 1);
+});
