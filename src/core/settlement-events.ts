@@ -2,6 +2,7 @@ import type { Sql } from '../db/client.ts';
 import { unseen } from '../db/prepared.ts';
 import type { EmailStatus } from '../generated/prisma/enums.ts';
 import type { Queue } from '../queue.ts';
+import { heldNote } from './waiting-for.ts';
 import { type EventAbout, type EventType, emitAbout } from './webhooks.ts';
 
 /** What a recipient can be after an attempt, or after somebody's word. */
@@ -24,7 +25,8 @@ export interface Settled {
  * @returns how many webhook deliveries follow; when there are any, call `queue.webhooks.wake()` after the commit
  */
 export async function tellOf(tx: Sql, queue: Queue, rows: (Settled | Ended)[]): Promise<number> {
-  return emitAbout(tx, queue, eventsOf(rows, await settledBefore(tx, rows), new Date()));
+  const known = { before: await settledBefore(tx, rows), held: await heldInDoubt(tx, rows) };
+  return emitAbout(tx, queue, eventsOf(rows, known, new Date()));
 }
 
 /** An email of which the last recipient was settled, and what it came to. */
@@ -69,8 +71,32 @@ async function settledBefore(tx: Sql, rows: (Settled | Ended)[]): Promise<Map<st
   return Map.groupBy(recipients, (one) => one.email_id);
 }
 
+/**
+ * Which of those that may have got the message are held until somebody decides, by `nameOf`: nobody will try them again, so they
+ * are not delayed. No statement where no attempt ended so, as hardly any does.
+ */
+async function heldInDoubt(tx: Sql, rows: (Settled | Ended)[]): Promise<Set<string>> {
+  const emailIds = rows.flatMap((row) => (row.address !== null && row.uncertain ? [row.email_id] : []));
+  if (emailIds.length === 0) return new Set();
+  const held = await tx.query<{ email_id: string; address: string }>({
+    name: 'settlement-held',
+    text: `SELECT email_id, address FROM recipients
+            WHERE email_id = ANY(${unseen('$1::uuid[]')}::uuid[]) AND waiting_for = $2`,
+    values: [emailIds, heldNote],
+  });
+  return new Set(held.map(nameOf));
+}
+
+const nameOf = ({ email_id, address }: { email_id: string; address: string }) => `${email_id} ${address}`;
+
+/** What has to be asked for beside what was settled. */
+interface Known {
+  before: Map<string, Named[]>;
+  held: Set<string>;
+}
+
 /** What there is to tell: each recipient that was reached or kept waiting for the first time, and each email that ended. */
-function eventsOf(rows: (Settled | Ended)[], before: Map<string, Named[]>, createdAt: Date): EventAbout[] {
+function eventsOf(rows: (Settled | Ended)[], { before, held }: Known, createdAt: Date): EventAbout[] {
   const settled = rows.filter((row) => row.address !== null);
   const ended = new Map(rows.flatMap((row) => (row.address === null ? [[row.email_id, row.status]] : [])));
   const event = (type: EventType, row: Settled, about: Named[]): EventAbout => ({
@@ -84,7 +110,7 @@ function eventsOf(rows: (Settled | Ended)[], before: Map<string, Named[]>, creat
     const single = about.flatMap((row) => {
       if (row.status === 'delivered') return [event('email.sent', row, [row])];
       const uncertain = row.uncertain ? [event('email.uncertain', row, [row])] : [];
-      const delayed = row.status === 'deferred' && row.attempts === 1;
+      const delayed = row.status === 'deferred' && row.attempts === 1 && !held.has(nameOf(row));
       return delayed ? [...uncertain, event('email.delayed', row, [row])] : uncertain;
     });
     const [first] = about;

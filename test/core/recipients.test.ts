@@ -5,6 +5,7 @@ import * as nodes from '../../src/core/nodes.ts';
 import { type Claim, claim, sweep } from '../../src/core/recipients.ts';
 import { type Settlement, settle } from '../../src/core/settlement.ts';
 import { release } from '../../src/core/uncertainty.ts';
+import { heldNote, pausedUntil } from '../../src/core/waiting-for.ts';
 import * as webhooks from '../../src/core/webhooks.ts';
 import { newId } from '../../src/ids.ts';
 import { Keyring } from '../../src/seal.ts';
@@ -312,6 +313,25 @@ t.test('rows and jobs', async (t) => {
       { event: 'email.sent', data: { recipients: [{ address: 'b@told.test' }] } },
       { event: 'email.delivered', data: { status: 'delivered' } },
     ]);
+
+    const doubted = await send('a@held.test', 'b@retried.test');
+    for (const one of await take(await node())) {
+      const isHeld = one.destination === 'held.test';
+      const waiting = isHeld ? { waitingFor: heldNote, nextAttemptAt: pausedUntil } : {};
+      await write({ ...outcome(one, 0, 'deferred', new Date(Date.now() + 3_600_000)), uncertain: true, ...waiting });
+    }
+    t.match(
+      (await told(doubted))
+        .slice(1)
+        .map(({ event, data }) => [event, data.recipients[0].address])
+        .sort(),
+      [
+        ['email.delayed', 'b@retried.test'],
+        ['email.uncertain', 'a@held.test'],
+        ['email.uncertain', 'b@retried.test'],
+      ],
+      'who is held until somebody decides is not delayed',
+    );
     await webhooks.remove(db, account.id, endpoint.webhook.id);
   });
 
