@@ -9,6 +9,7 @@ import { type Delivery, type RecipientResult, type Session, saysNobodyThere } fr
 import { decide, finalResult, responseOf, verdictOf } from './outcome.ts';
 import type { RetryPolicy } from './schedule.ts';
 import type { Verdict } from './throttle.ts';
+import type { Ending } from './winding-down.ts';
 
 /** What one attempt came to, ready to be written down. */
 export interface AttemptRecord {
@@ -31,13 +32,13 @@ export interface Judgement {
   clock: Clock;
 }
 
-/** What to write down about a delivery. `cutShort`: what no server decided is due again at once, and does not count. */
+/** What to write down about a delivery. @param ending of the node; null: it was not there when it was made */
 export function record(
   { policy, clock }: Judgement,
   claim: Claim,
   delivery: Delivery,
   email: Settled | undefined,
-  cutShort: boolean,
+  ending: Ending | null,
 ): AttemptRecord {
   const now = clock.now();
   // One draw for all: those who were put off together are one message again.
@@ -49,7 +50,7 @@ export function record(
     const { nodeId, emailId, jobId } = claim;
     return {
       ...{ nodeId, emailId, position, jobId },
-      ...stepOf(result, { attempts, email, cutShort, isSuppressed: isSuppressed(email, address) }, policy, now, draw),
+      ...stepOf(result, { attempts, email, ending, isSuppressed: isSuppressed(email, address) }, policy, now, draw),
       uncertain: result.uncertain,
       suppress: nobodyThere && email ? { accountId: email.accountId, address } : null,
     };
@@ -70,13 +71,13 @@ type Step = Pick<Settlement, 'status' | 'attempts' | 'nextAttemptAt' | 'waitingF
 interface Before {
   attempts: number;
   email: Settled | undefined;
-  cutShort: boolean;
+  ending: Ending | null;
   isSuppressed: boolean;
 }
 
 function stepOf(
   result: RecipientResult,
-  { attempts, email, cutShort, isSuppressed }: Before,
+  { attempts, email, ending, isSuppressed }: Before,
   policy: RetryPolicy,
   now: Date,
   draw: number,
@@ -93,9 +94,11 @@ function stepOf(
   if (isOpen && result.uncertain && email?.onUncertain === 'hold')
     return { ...step, nextAttemptAt: pausedUntil, waitingFor: heldNote };
   // What this server left undone says nothing about the recipient's, and ends nothing.
-  if (isOpen && !result.uncertain && cutShort && result.reply === null) return { ...step, attempts };
-  if (isOpen && isGivenUpHere(result))
-    return { ...step, attempts, nextAttemptAt: new Date(now.getTime() + (policy.scheduleMs[0] ?? givenUpMs)) };
+  const isCutShort = ending?.signal.aborted && result.reply === null && !result.uncertain;
+  if (isOpen && (isCutShort || isGivenUpHere(result))) {
+    const waitMs = ending?.begun ? 0 : (policy.scheduleMs[0] ?? givenUpMs);
+    return { ...step, attempts, nextAttemptAt: new Date(now.getTime() + waitMs) };
+  }
   const history = { attempts: step.attempts, dueAt: email?.dueAt ?? now };
   const { status, nextAttemptAt, response: lastResponse } = decide(result, history, policy, now, () => draw);
   // On the suppression list it is over, also where no server was asked: it would be counted again with each attempt.

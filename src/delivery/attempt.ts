@@ -18,6 +18,7 @@ import { finalResult, isBeforeMail } from './outcome.ts';
 import type { Site } from './providers.ts';
 import type { RetryPolicy } from './schedule.ts';
 import type { Source } from './source-addresses.ts';
+import type { Ending } from './winding-down.ts';
 
 /** What attempts need, the same for all of them. */
 export interface AttemptTools {
@@ -45,8 +46,8 @@ interface How {
   remark: string | null;
   /** What it leaves from; null: from whatever the system chooses. */
   source: Source | null;
-  /** Ends it early: what was not decided by then is due again at once, and the attempt does not count. */
-  signal: AbortSignal;
+  /** What it leaves undone as this node ends is due again at once, and the attempt does not count. */
+  ending: Ending;
 }
 
 /** An email that cannot be built here is tried this often: a defect may be mended, or belong to one node alone. */
@@ -64,7 +65,7 @@ export async function attempt(
   how: How,
 ): Promise<AttemptRecord> {
   const delivery = await tryDelivery(tools, claim, email, how);
-  return record(tools, claim, delivery, email, how.signal.aborted);
+  return record(tools, claim, delivery, email, how.ending);
 }
 
 async function tryDelivery(
@@ -90,6 +91,10 @@ async function tryDelivery(
     );
     sessions.push(...made.sessions);
     const rest = copies.slice(index + 1).flat();
+    if (rest.length > 0 && how.ending.begun) {
+      sessions.push(...atHome(addressesOf(rest), (address) => ({ ...refusal(address, stops), ...undecided })).sessions);
+      break;
+    }
     const result = rest[0] && readers[0] && finalResult(made, readers[0].address);
     if (!result || !isAboutAll(result, made)) continue;
     // The next copy would only hear the same.
@@ -98,6 +103,11 @@ async function tryDelivery(
   }
   return { sessions };
 }
+
+const addressesOf = (recipients: Claim['recipients']) => recipients.map(({ address }) => address);
+
+const stops = 'This server stopped before it was the turn of this recipient.';
+const undecided = { outcome: 'deferred', class: 'other' } as const;
 
 const gone = 'the sender domain was removed, or is no longer verified';
 
@@ -112,7 +122,7 @@ export function objectionTo(email: OutgoingEmail | undefined): string | null {
 export function withoutRoom(by: Judgement, claim: Claim, email: OutgoingEmail, reason: string): AttemptRecord {
   const all = claim.recipients.map(({ address }) => address);
   const waited = atHome(all, (address) => ({ ...refusal(address, reason), outcome: 'deferred' }));
-  return record(by, claim, waited, email, false);
+  return record(by, claim, waited, email, null);
 }
 
 /**
@@ -154,14 +164,14 @@ async function deliverCopy(
   tools: AttemptTools,
   claim: Claim,
   copy: Copy,
-  { site, remark, source, signal }: How,
+  { site, remark, source, ending }: How,
 ): Promise<Delivery> {
   const { email, signing, readers, personal } = copy;
   const recipients = readers.map(({ address }) => address);
   const [reader] = readers;
   const position = reader?.position ?? 0;
   const named = { position, alone: readers.length === 1 };
-  const mayGoOn = () => tools.lease.valid() && tools.lease.nodeId === claim.nodeId;
+  const mayGoOn = () => tools.lease.valid() && tools.lease.nodeId === claim.nodeId && !ending.late;
   return tools.messages.with(email, signing, (personal && reader) || null, (message) =>
     deliver(tools.transport, {
       destination: claim.destination,
@@ -182,7 +192,7 @@ async function deliverCopy(
       perConnection: site.perConnection ?? undefined,
       sendingIps: source?.addresses,
       remarks: [remark, source?.note ?? null].filter((text) => text !== null),
-      signal,
+      signal: ending.signal,
     }),
   );
 }

@@ -24,6 +24,7 @@ import { Slots } from './slots.ts';
 import type { Closed, Source, SourceAddresses } from './source-addresses.ts';
 import type { Standing } from './standing.ts';
 import type { Turn } from './throttle.ts';
+import { WindingDown } from './winding-down.ts';
 
 /** Claims, about. Taking few costs as much as taking many. */
 const takenAtOnce = 200;
@@ -37,9 +38,6 @@ const refillMs = 100;
 
 /** What goes out within this time is loaded ahead. */
 const soonMs = 500;
-
-/** Time for attempts under way to end by themselves on shutdown; then they are ended. */
-const drainMs = 20_000;
 
 /**
  * Takes jobs in batches and starts an attempt for each as soon as its site has room. Destinations that have work waiting
@@ -62,7 +60,7 @@ export class Dispatcher {
   readonly #held = new Set<Claim>();
   readonly #inDoubt: ClaimsInDoubt;
   readonly #preparation: Preparation;
-  readonly #abort = new AbortController();
+  readonly #windingDown = new WindingDown();
   /** The last time that jobs could be taken there was no room for them. */
   #full = false;
   /** As of the last time that there were some. */
@@ -115,6 +113,7 @@ export class Dispatcher {
   /** Takes no new work, hands back what has not begun, and waits for what has: at most about 25 seconds. */
   async stop(): Promise<void> {
     this.#stopping = true;
+    this.#windingDown.begin();
     this.#preparation.stop();
     clearInterval(this.#timer);
     this.#unsubscribe();
@@ -125,10 +124,9 @@ export class Dispatcher {
     await recipients.release(this.#db, untouched).catch((error: Error) => {
       this.#tools.log.warn({ error: error.message }, 'claims could not be handed back; others will take them over');
     });
-    const ender = setTimeout(() => this.#abort.abort(), drainMs);
-    this.#recorder.giveUpAfter(drainMs);
+    this.#recorder.giveUpAfter(this.#windingDown.drainMs);
     await this.#untilIdle();
-    clearTimeout(ender);
+    this.#windingDown.done();
     await this.#sources.giveBack().catch((error: Error) => {
       this.#tools.log.warn({ error: error.message }, 'what new addresses were not used for counts as sent today');
     });
@@ -338,7 +336,7 @@ export class Dispatcher {
       site: started.site,
       remark: started.remark,
       source,
-      signal: this.#abort.signal,
+      ending: this.#windingDown,
     });
     this.#tools.metrics.attempted(started.site.name, measureOf(outcome, email));
     const judged = this.#standing.judge(started.site, claim.destination, outcome);

@@ -103,7 +103,7 @@ async function writeDown({ db, queue, ...by }: Tools, dots: Dot[]): Promise<numb
   const records = dots.flatMap((dot) => {
     const { claim } = dot.pending;
     const email = emails.get(claim.emailId);
-    return email ? [record(by, claim, { sessions: [sessionOf(dot)] }, email, false)] : [];
+    return email ? [record(by, claim, { sessions: [sessionOf(dot)] }, email, null)] : [];
   });
   const made = records.flatMap((one) => one.attempts);
   const settlements = oneForEach(records.flatMap((one) => one.settlements));

@@ -280,7 +280,7 @@ class Transaction {
   #giveUp(): void {
     this.#givenUp = true;
     const reason =
-      'This server did not end the message: it had lost its right to send it, or could not note that it was about to.';
+      'This server did not end the message: it had lost its right to send it, could not note that it was about to, or was about to stop.';
     const failure: Failure = { phase: 'local', reply: null, reason, enhanced: null, class: 'other', permanent: false };
     for (const recipient of this.#open) this.#results.set(recipient, failed(recipient, failure));
     this.#connection.destroy();

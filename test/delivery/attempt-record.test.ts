@@ -30,16 +30,21 @@ const later: RecipientResult = {
 /** What is written down of one attempt, the eighth, of mail that was due so many hours ago. */
 function settle(
   results: RecipientResult[],
-  { hours = 1, onUncertain = 'retry' as const as 'retry' | 'hold', cutShort = false, attempts = 7 } = {},
+  { hours = 1, onUncertain = 'retry' as 'retry' | 'hold', cutShort = false, begun = false } = {},
 ) {
   const session: Session = {
     ...{ startedAt: now, durationMs: 1, host: 'mx.d.test', remoteAddress: null, localAddress: null, tls: null },
     ...{ verification: 'none', reused: false, conversation: [], results },
   };
-  const recipients = results.map(({ recipient: address }, position) => ({ position, address, attempts }));
+  const recipients = results.map(({ recipient: address }, position) => ({ position, address, attempts: 7 }));
   const claim: Claim = { nodeId: 'n', jobId: 'j', emailId: 'e', destination: 'd.test', recipients };
   const email = { accountId: 'x', dueAt: new Date(now.getTime() - hours * hoursMs), onUncertain };
-  return record({ policy, clock: { now: () => now } }, claim, { sessions: [session] }, email, cutShort).settlements;
+  const ending = {
+    begun: begun || cutShort,
+    late: cutShort,
+    signal: cutShort ? AbortSignal.abort() : new AbortController().signal,
+  };
+  return record({ policy, clock: { now: () => now } }, claim, { sessions: [session] }, email, ending).settlements;
 }
 
 t.test('what is to be held when nobody knows whether it arrived is held at the end of its time, too', async (t) => {
@@ -56,6 +61,7 @@ t.test('what this server ended by itself is no attempt, and ends nothing', async
     t.match(settle([cutOff], { hours, cutShort: true }), [{ ...undone, nextAttemptAt: now }], 'on its way out');
     const [step] = settle([givenUp], { hours });
     t.match(step, { ...undone, nextAttemptAt: new Date(now.getTime() + 60_000) }, 'before the dot');
+    t.match(settle([givenUp], { hours, begun: true }), [{ ...undone, nextAttemptAt: now }], 'before another copy');
   }
 });
 

@@ -13,6 +13,7 @@ import { attempt, withoutRoom } from '../../src/delivery/attempt.ts';
 import { Journal } from '../../src/delivery/journal.ts';
 import { Lease } from '../../src/delivery/lease.ts';
 import { MessageBuilder } from '../../src/delivery/message.ts';
+import { WindingDown } from '../../src/delivery/winding-down.ts';
 import { newId } from '../../src/ids.ts';
 import { silentLog } from '../../src/log.ts';
 import { Metrics } from '../../src/metrics.ts';
@@ -85,7 +86,6 @@ async function tryOnce(t: Test, db: Database, { beforeData, beforeDot, onUncerta
     policy: { scheduleMs: [60_000], forMs: 3_600_000 },
     returnPath: { key: randomBytes(32), host: 'out.test' },
   };
-  const { signal } = new AbortController();
   const made = await attempt(
     tools,
     claim,
@@ -94,7 +94,7 @@ async function tryOnce(t: Test, db: Database, { beforeData, beforeDot, onUncerta
       site: { perConnection: null },
       remark: null,
       source: null,
-      signal,
+      ending: new WindingDown(),
     },
   );
   const noted = readdirSync(folder).map((name) => readFileSync(join(folder, name), 'utf8').trim().split('\n').length);
@@ -120,7 +120,7 @@ t.test('a node whose claims were given to others writes no final dot: QUE-07', a
   ]);
   t.match(living, { accountId: String, settlements: [{ status: 'delivered' }], content: /\r\n\.\r\n$/ });
   const said =
-    'This server did not end the message: it had lost its right to send it, or could not note that it was about to.';
+    'This server did not end the message: it had lost its right to send it, could not note that it was about to, or was about to stop.';
   for (const [what, { settlements, content, noted }, dots] of [
     ['taken for dead, and back under a new name', buried, []],
     ['away for too long', over, []],
@@ -137,7 +137,7 @@ t.test('a node whose claims were given to others writes no final dot: QUE-07', a
 async function tryFor(
   t: Test,
   names: string[],
-  { email = emailOf(), keys = keyring, replies = {} as Record<string, string> } = {},
+  { email = emailOf(), keys = keyring, replies = {} as Record<string, string>, ending = new WindingDown() } = {},
 ) {
   const lease = { nodeId: newId(), valid: () => true } as unknown as Lease;
   const recipients = names.map((name, position) => ({ position, address: `${name}@example.test`, attempts: 0 }));
@@ -171,7 +171,7 @@ async function tryFor(
     returnPath: { key: randomBytes(32), host: 'out.test' },
     unanswered: { note: () => Promise.reject(new Error('a statement for an email that does not ask for it')) },
   };
-  const how = { site: { perConnection: null }, remark: null, source: null, signal: new AbortController().signal };
+  const how = { site: { perConnection: null }, remark: null, source: null, ending };
   return { ...(await attempt(tools, claim, email, how)), asked, claim, tools };
 }
 
@@ -195,6 +195,24 @@ t.test('what is about one mailbox decides for no other copy of a marketing email
     t.match(settlements, expected, reply);
     t.strictSame(asked, whom, reply);
   }
+});
+
+t.test('a node that winds down begins no copy for another reader, and at last ends no message', async (t) => {
+  const email = { ...emailOf(), type: 'marketing' as const };
+  const names = ['ann', 'bob', 'cid'];
+  const undone = { status: 'deferred', attempts: 0, uncertain: false };
+  const ending = new WindingDown();
+  t.teardown(() => ending.done());
+  ending.begin();
+  const first = await tryFor(t, names, { email, ending });
+  t.match(first.settlements, [{ status: 'delivered', attempts: 1 }, undone, undone]);
+  t.strictSame(first.asked, ['ann']);
+  const late = new WindingDown({ drainMs: 20_000, answerMs: 20_001 });
+  t.teardown(() => late.done());
+  late.begin();
+  const last = await tryFor(t, names, { email, ending: late });
+  t.match(last.settlements, [undone, undone, undone]);
+  for (const { nextAttemptAt } of last.settlements) t.ok(Number(nextAttemptAt) <= Date.now(), 'due at once');
 });
 
 t.test(
