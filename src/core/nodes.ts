@@ -1,6 +1,7 @@
 import type { Database, Sql } from '../db/client.ts';
 import type { Logger } from '../log.ts';
 import { letGo, type Queue } from '../queue.ts';
+import { givenBack } from './recipients.ts';
 import type { Settled } from './settlement-events.ts';
 import { holdUnanswered, tellUnanswered } from './unanswered.ts';
 import { crashedNote, pausedUntil } from './waiting-for.ts';
@@ -105,7 +106,8 @@ export async function retire(db: Database, nodeId: string, witness = nobody): Pr
     await tx.query({ text: 'DELETE FROM nodes WHERE id = $1', values: [nodeId] });
     // What could not be written down before it stopped.
     await holdMaybeSent(tx, [nodeId], witness);
-    for (const table of ['recipients', 'webhook_deliveries'] as const) await free(tx, table, [nodeId], letGo);
+    await free(tx, 'recipients', [nodeId], givenBack);
+    await free(tx, 'webhook_deliveries', [nodeId], letGo);
   });
 }
 

@@ -48,11 +48,14 @@ export async function claim(tx: Sql, nodeId: string, jobs: Placed<DeliverJob>[])
   return [...claims.values()].sort((a, b) => priorityOf(b) - priorityOf(a) || (a.emailId < b.emailId ? -1 : 1));
 }
 
+/** SQL: given back by a process that goes on, or stops as it should: no other one ended with them in a row with those before. */
+export const givenBack = `${letGo}, crashes = 0`;
+
 /** Gives claimed recipients back untouched, due at once, as on shutdown. */
 export async function release(db: Database, claims: Claim[]): Promise<void> {
   if (claims.length === 0) return;
   await db.query({
-    text: `UPDATE recipients r SET ${letGo}
+    text: `UPDATE recipients r SET ${givenBack}
              FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS c (email_id, job_id, node_id)
             WHERE r.email_id = c.email_id AND r.job_id ${isSame} c.job_id AND r.claimed_by = c.node_id`,
     values: [
@@ -96,7 +99,7 @@ async function putAside(db: Sql, claims: Claim[], until: Date | null, reason: st
   await db.query({
     name: 'recipients-put-aside',
     text: `UPDATE recipients r
-              SET ${letGo}, next_attempt_at = coalesce($4, ${dueFromNow}), waiting_for = $5
+              SET ${givenBack}, next_attempt_at = coalesce($4, ${dueFromNow}), waiting_for = $5
              FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS c (email_id, job_id, node_id)
             WHERE r.email_id = c.email_id AND r.job_id ${isSame} c.job_id AND r.claimed_by = c.node_id`,
     values: [
