@@ -78,6 +78,15 @@ export function connect(url: string, log: Logger, max = poolSize): Database {
   pool.on('error', (error) => {
     if (!closing) log.warn({ error: error.message }, 'a database connection was lost');
   });
+  // The pool listens to a connection until it hands it over, a moment before whoever waits has it. An end that comes then, or
+  // between two statements, is heard by nobody else, and would end the process. The next statement fails, and the pool throws
+  // away what is let go and has ended.
+  pool.on('connect', (client) => client.on('error', () => undefined));
+  // Prisma lets go what could not commit or roll back as if it had: the session is about to end, or still in its transaction.
+  pool.on('release', (error, client) => {
+    // Null on a new one that nobody waits for any more.
+    if (!error && (client.getTransactionStatus() ?? 'I') !== 'I') void client.end();
+  });
   const adapter = new PrismaPg(pool, {
     disposeExternalPool: false,
     onPoolError: () => undefined,
@@ -114,11 +123,6 @@ async function transact<T>(pool: pg.Pool, work: (tx: Sql) => Promise<T>): Promis
   for (let round = 1; ; round += 1) {
     const client = await pool.connect();
     let broken: Error | undefined;
-    // Between two statements nobody but us hears that the connection broke, and an error that nobody hears ends the process.
-    const onBreak = (error: Error) => {
-      broken = error;
-    };
-    client.on('error', onBreak);
     try {
       await client.query('BEGIN');
       const result = await work({ query: (statement) => run(client, statement) });
@@ -133,7 +137,6 @@ async function transact<T>(pool: pg.Pool, work: (tx: Sql) => Promise<T>): Promis
         });
       if (round >= 3 || !retryable.has(codeOf(error))) throw error;
     } finally {
-      if (!broken) client.off('error', onBreak);
       // A connection that could not roll back is thrown away instead of being handed on inside a transaction.
       client.release(broken);
     }
@@ -142,8 +145,6 @@ async function transact<T>(pool: pg.Pool, work: (tx: Sql) => Promise<T>): Promis
 
 async function alone<T>(pool: pg.Pool, work: (session: Sql) => Promise<T>, statementMs: number): Promise<T> {
   const client = await pool.connect();
-  // A statement that is under way rejects as well; in between nobody else would hear it.
-  client.on('error', () => undefined);
   try {
     if (statementMs !== statementTimeoutMs) await client.query(`SET statement_timeout = ${statementMs}`);
     const bound = { query_timeout: statementMs + silenceMs };
