@@ -31,15 +31,21 @@ interface CsvRecord {
   fields: string[];
 }
 
-const separators = [',', ';', '\t'];
+/** Up to what ends a field, for each that may stand between two. */
+const fieldUpTo: [separator: string, field: RegExp][] = [
+  [',', /[^,\r\n]*/y],
+  [';', /[^;\r\n]*/y],
+  ['\t', /[^\t\r\n]*/y],
+];
+const fieldUpToAny = /[^,;\t\r\n]*/y;
 
-/** What stands between fields: what the first line has most of; where it has none, any of them. */
-function separatorsOf(text: string): string {
+/** Fields end where there is what the first line has most of; where it has none, at any of them. */
+function fieldOf(text: string): RegExp {
   const [first = ''] = /^[^\r\n]*/.exec(text) ?? [];
   const unquoted = first.replace(/"[^"]*"/g, '');
-  const counts = separators.map((separator) => unquoted.split(separator).length - 1);
+  const counts = fieldUpTo.map(([separator]) => unquoted.split(separator).length - 1);
   const most = Math.max(...counts);
-  return most === 0 ? separators.join('') : (separators[counts.indexOf(most)] ?? '');
+  return (most > 0 && fieldUpTo[counts.indexOf(most)]?.[1]) || fieldUpToAny;
 }
 
 /** Reads the records of CSV (RFC 4180), however its lines end. */
@@ -51,7 +57,7 @@ class CsvReader {
 
   constructor(text: string) {
     this.#text = text;
-    this.#plain = new RegExp(`[^${separatorsOf(text)}\\r\\n]*`, 'y');
+    this.#plain = fieldOf(text);
   }
 
   /** @throws SyntaxError that names the line where a quote is opened and not closed */
