@@ -16,7 +16,7 @@ export interface SendOptions extends CallOptions {
 }
 
 export interface ClientOptions {
-  /** Where the service is, such as `https://send.example.com`. */
+  /** Where the service is, such as `https://send.example.com`, with `/api/v1` behind it or without. */
   baseUrl: string;
   /** For sending and reading emails, templates and statistics. */
   apiKey?: string | undefined;
@@ -83,7 +83,11 @@ export function connect(settings: ClientOptions): Call {
 
   return async (id, input, options = {}) => {
     const route: Route = routes[id];
-    const { param, query, body } = input as { param?: string; query?: object; body?: unknown };
+    demandKnown(options, id, route);
+    const asked = input as { param?: string; query?: object; body?: unknown };
+    const { param, query, body } = asked;
+    if ('body' in asked && body === undefined)
+      throw new TypeError(`what to ${route.method} to ${route.path} is missing: ${id} takes an object`);
     const url = `${base}${pathOf(route.path, param)}${queryOf(query)}`;
     const idempotencyKey = route.takesKey ? (options.idempotencyKey ?? newKey()) : null;
     // A redirect is not followed: it would take the credentials along.
@@ -105,12 +109,35 @@ export function connect(settings: ClientOptions): Call {
   };
 }
 
+const optionNames = ['timeoutMs', 'maxAttempts', 'signal', 'idempotencyKey'];
+
+/**
+ * A key by another name would be passed over, and a call that is made again would send again.
+ *
+ * @throws TypeError when there is an option that the call does not have
+ */
+function demandKnown(options: SendOptions, id: OperationId, { takesKey }: Route): void {
+  if (typeof options !== 'object' || options === null)
+    throw new TypeError(`the options of ${id} must be an object: ${options}`);
+  for (const [name, value] of Object.entries(options)) {
+    if (!optionNames.includes(name))
+      throw new TypeError(`${name} is no option of a call: there are ${optionNames.join(', ')}`);
+    if (name === 'idempotencyKey' && value !== undefined && !takesKey)
+      throw new TypeError(`${id} takes no idempotencyKey: it is for what is sent or added`);
+  }
+}
+
 const given = ({ timeoutMs, signal }: CallOptions) => ({ ...(timeoutMs === undefined ? {} : { timeoutMs }), signal });
 
-/** @throws TypeError when it is no address of a service */
+/**
+ * Without the `/api/v1` that the paths of the API begin with: people write down either.
+ *
+ * @throws TypeError when it is no address of a service
+ */
 function baseOf(baseUrl: string): string {
   const url = URL.canParse(baseUrl) ? new URL(baseUrl) : null;
-  if (url && /^https?:$/.test(url.protocol)) return `${url.origin}${url.pathname.replace(/\/{1,100}$/, '')}`;
+  if (url && /^https?:$/.test(url.protocol))
+    return `${url.origin}${url.pathname.replace(/(?:\/{1,100}api\/v1)?\/{0,100}$/, '')}`;
   throw new TypeError(`baseUrl must be the address of the service, such as https://send.example.com: ${baseUrl}`);
 }
 

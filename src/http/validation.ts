@@ -116,8 +116,12 @@ function misspeltMember(object: z.ZodObject, input: object): Fault | null {
     const other = asks ? elsewhere.get(plain) : undefined;
     const meant = known.get(plain) ?? (names.includes(other ?? '') ? other : undefined);
     if (meant !== undefined) return { path: [name], message: `is called ${meant} here` };
-    if (asks && trials.has(plain) && (names.includes('to') || names.includes('emails')))
+    const sends = names.includes('to') || names.includes('emails');
+    if (asks && sends && trials.has(plain))
       return { path: [name], message: 'is no field but a parameter of the call: POST /api/v1/emails?dry_run=true' };
+    // Credit that is added twice is money.
+    if (asks && plain === 'idempotencykey' && (sends || names.includes('amount')))
+      return { path: [name], message: 'is no field but a header: Idempotency-Key' };
   }
   for (const name of unknown.slice(0, mostTypingErrors)) {
     for (const [plain, meant] of known)

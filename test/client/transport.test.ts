@@ -245,4 +245,34 @@ t.test('addresses', async (t) => {
   t.equal(requests.length, 2);
   for (const wrong of ['', 'send.example.com', 'ftp://send.example.com', undefined] as string[])
     t.throws(() => new Sendwright({ baseUrl: wrong }), TypeError, wrong);
+  for (const base of ['/api/v1', '/api/v1/', '/mail/api/v1', '/mail//api/v1//'])
+    await new Sendwright({ baseUrl: `${baseUrl}${base}` }).emails.list();
+  t.strictSame(
+    requests.slice(2).map(({ url }) => url),
+    ['/api/v1/emails', '/api/v1/emails', '/mail/api/v1/emails', '/mail/api/v1/emails'],
+  );
+});
+
+t.test('what a call would pass over is refused before anything is sent', async (t) => {
+  const { client, requests } = await startMisbehaving(t, say(200, sent));
+  const refused: [options: object | string, words: RegExp][] = [
+    [{ idempotency_key: 'x' }, /^idempotency_key is no option of a call: there are .*idempotencyKey$/],
+    [{ timeout: 5 }, /^timeout is no option/],
+    ['order-7', /^the options of sendEmail must be an object: order-7$/],
+  ];
+  for (const [options, message] of refused)
+    await t.rejects(client.emails.send(email, options as object), { name: 'TypeError', message });
+  await t.rejects(client.emails.cancel('1', { idempotencyKey: 'x' } as object), {
+    name: 'TypeError',
+    message: /^cancelEmail takes no idempotencyKey/,
+  });
+  await t.rejects(client.emails.send(undefined as unknown as typeof email), {
+    name: 'TypeError',
+    message: 'what to POST to /api/v1/emails is missing: sendEmail takes an object',
+  });
+  t.equal(requests.length, 0);
+  const signal = AbortSignal.timeout(60_000);
+  await client.emails.send(email, { idempotencyKey: undefined, signal, timeoutMs: 9_000, maxAttempts: 1 });
+  await client.emails.list({}, { idempotencyKey: undefined } as object);
+  t.equal(requests.length, 2);
 });

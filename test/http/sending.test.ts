@@ -87,6 +87,11 @@ t.test('batch', async (t) => {
       ],
       [{ emails: [item({ dry_run: true })] }, /^emails\[0\]\.dry_run: is no field but a parameter of the call: /],
       [{ emails: [item()], dryRun: true }, /^dryRun: is no field but a parameter of the call: /],
+      [{ emails: [item()], idempotencyKey: 'x' }, /^idempotencyKey: is no field but a header: Idempotency-Key$/],
+      [
+        { emails: [item(), item({ idempotency_key: 'x' })] },
+        /^emails\[1\]\.idempotency_key: is no field but a header: Idempotency-Key$/,
+      ],
       [{ email: [item()] }, /^email: is called emails here$/],
       [
         { emails: [item({ scheduledAt: '2030-01-01T00:00:00Z' })] },

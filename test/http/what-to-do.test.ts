@@ -101,11 +101,17 @@ t.test('names that are nearly right are found in what a request holds, too', asy
     [{ o: 1, 'o:deliverytime': 'x' }, 'o:deliverytime: is called scheduled_at here'],
     [{ sandbox_mode: true }, 'sandbox_mode: is no field but a parameter of the call: POST /api/v1/emails?dry_run=true'],
     [{ dry_run: true }, 'dry_run: is no field but a parameter of the call: POST /api/v1/emails?dry_run=true'],
+    [{ idempotency_key: 'x' }, 'idempotency_key: is no field but a header: Idempotency-Key'],
+    [{ 'Idempotency-Key': 'x' }, 'Idempotency-Key: is no field but a header: Idempotency-Key'],
     [{ attachments: [{ ...file, content_di: 'x' }] }, 'attachments[0].content_di: is not known: is content_id meant?'],
   ] as const)
     t.match(await send(changed), { status: 400, body: { detail } });
   t.equal((await send({ attachments: [{ ...file, disposition: 'inline' }] })).status, 200, 'others are left alone');
-  t.equal((await send({ dry_run: false, send_at: null })).status, 200, 'what asks for nothing changes nothing');
+  t.equal(
+    (await send({ dry_run: false, send_at: null, idempotency_key: null })).status,
+    200,
+    'what asks for nothing changes nothing',
+  );
   const named = { name: 'n', text: 't', dry_run: true };
   t.equal((await node.call('POST', '/api/v1/templates', { key, body: named })).status, 201, 'a template is not sent');
   const emails = [fields, { ...fields, attachments: [{ ...file, contentId: 'x' }] }];
