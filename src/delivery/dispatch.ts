@@ -9,7 +9,7 @@ import { timeOf } from '../ids.ts';
 import type { Queue } from '../queue.ts';
 import { type AttemptTools, attempt, withoutRoom } from './attempt.ts';
 import type { AttemptRecord } from './attempt-record.ts';
-import { lastTries } from './last-tries.ts';
+import { lastTries, nextLastTryMs } from './last-tries.ts';
 import { defaultLimits, type Limits } from './limits.ts';
 import { type Line, Lines } from './lines.ts';
 import { measureOf } from './measure.ts';
@@ -292,13 +292,18 @@ export class Dispatcher {
     // None was due before it was accepted, so that only of the old ones it has to be read when they were.
     const kind = ({ emailId }: Claim) => (this.#isOver(timeOf(emailId)) ? 'old' : 'rest');
     const { old = [], rest: others = [] } = Object.groupBy(this.#lines.cut(line, 0), kind);
-    this.#park(others, until, reason);
-    if (old.length === 0) return;
-    void lastTries(this.#db, old, (dueAt) => this.#isOver(dueAt)).then(({ over, rest }) => {
-      const goesOn = !this.#stopping && !this.#tools.lease.onHold;
-      if (goesOn) for (const claim of over) this.#begin(line, claim);
-      this.#park(goesOn ? rest : old, until, reason);
-    });
+    // A rate holds for every message, the last one too.
+    this.#park(turn.by === 'rate' ? [...old, ...others] : others, until, reason);
+    if (turn.by === 'backoff' && old.length > 0) void this.#tryLast(line, old, until, reason);
+  }
+
+  /** Begins those whose time is over, as many as the site may have at once; the next of them soon. */
+  async #tryLast(line: Line, old: Claim[], until: Date, reason: string): Promise<void> {
+    const room = () => (this.#stopping || this.#tools.lease.onHold ? 0 : this.#standing.throttle.spare(line.site));
+    const { now, soon, rest } = await lastTries(this.#db, old, { isOver: (dueAt) => this.#isOver(dueAt), room });
+    for (const claim of now) this.#begin(line, claim);
+    this.#park(soon, new Date(Math.min(until.getTime(), this.#in(nextLastTryMs).getTime())), reason);
+    this.#park(rest, until, reason);
   }
 
   #parkPaused(line: Line): void {

@@ -21,7 +21,7 @@ const attemptsSooner = 3;
 /**
  * When to try next, or null when it is time to give up. Each delay is spread by a tenth, so that mail deferred together
  * does not come back together, and none comes before the time that was asked for; the last attempt is at the very end of
- * the time.
+ * the time. What was kept back for all of it, by a hold or a pause, has a second one.
  */
 export function nextAttempt(
   policy: RetryPolicy,
@@ -30,7 +30,8 @@ export function nextAttempt(
   random: () => number = Math.random,
 ): Date | null {
   const end = dueAt.getTime() + policy.forMs;
-  if (now.getTime() >= end) return null;
+  const [first = 0] = policy.scheduleMs;
+  if (now.getTime() >= end) return attempts === 1 && first <= policy.forMs ? new Date(now.getTime() + first) : null;
   const delay = policy.scheduleMs[Math.min(attempts, policy.scheduleMs.length) - 1] ?? 60_000;
   const scheduled = delay * (1 + spread * (2 * random() - 1));
   const asked = askedMs === null ? 0 : askedMs * (1 + spread * random());

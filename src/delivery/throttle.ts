@@ -3,8 +3,11 @@ import type { Site } from './providers.ts';
 /** What an attempt says about the site: it took or judged mail, it wants less, it was not reached, or nothing. */
 export type Verdict = 'fine' | 'slower' | 'unreachable' | 'nothing';
 
-/** Whether the site may get another message: now, when one under way ends, or at a time. */
-export type Turn = { when: 'now' } | { when: 'after another' } | { when: 'later'; at: number; reason: string };
+/** Whether the site may get another message: now, when one under way ends, or at a time, and whether that is for the site's own sake. */
+export type Turn =
+  | { when: 'now' }
+  | { when: 'after another' }
+  | { when: 'later'; at: number; by: 'rate' | 'backoff'; reason: string };
 
 export interface ThrottleOptions {
   /** The first wait for a site that is not reached, in ms; it doubles each time, up to `longestMs`. */
@@ -77,11 +80,13 @@ export class Throttle {
     const entry = this.#entry(site);
     const now = this.#options.now();
     if (entry.backoffUntil !== null && now < entry.backoffUntil) {
-      return { when: 'later', at: entry.backoffUntil, reason: entry.reason ?? 'the server could not be reached' };
+      const reason = entry.reason ?? 'the server could not be reached';
+      return { when: 'later', at: entry.backoffUntil, by: 'backoff', reason };
     }
     if (entry.running >= this.#windowOf(entry)) return { when: 'after another' };
     if (now < entry.nextAt) {
-      return { when: 'later', at: entry.nextAt, reason: `${site.name} gets ${site.perMinute} messages a minute` };
+      const reason = `${site.name} gets ${site.perMinute} messages a minute`;
+      return { when: 'later', at: entry.nextAt, by: 'rate', reason };
     }
     return { when: 'now' };
   }
@@ -91,6 +96,11 @@ export class Throttle {
     const entry = this.#entries.get(site.name);
     if (!entry) return { proven: false, running: 0 };
     return { proven: this.#options.now() - entry.fineAt < provenMs, running: entry.running };
+  }
+
+  /** How many more it could have at once at the most, whatever was seen of it. */
+  spare(site: Site): number {
+    return Math.max(0, this.#most(site) - this.#entry(site).running);
   }
 
   begin(site: Site): Ticket {

@@ -70,7 +70,7 @@ t.test('a site that is not reached is left alone, longer each time, and tried wi
   const first = fill();
   pass(100);
   end(first, 'unreachable');
-  t.same(throttle.turn(site), { when: 'later', at: 1_100, reason: 'the server could not be reached' });
+  t.same(throttle.turn(site), { when: 'later', at: 1_100, by: 'backoff', reason: 'the server could not be reached' });
   t.equal(state()?.backoffUntil, 1_100, 'five failures at the same time count once');
   const waits: number[] = [];
   for (let round = 0; round < 8; round += 1) {
