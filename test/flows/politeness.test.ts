@@ -169,6 +169,34 @@ t.test('an operator has a word in how much a provider gets', async (t) => {
   );
 });
 
+t.test('mail past its time keeps to the rate of a provider as any other', async (t) => {
+  const sink = await startSink();
+  t.teardown(() => sink.close());
+  const folder = t.testdir({
+    'providers.json': JSON.stringify([{ name: 'Slow', mx: ['mx.slow.test'], connections: 2, per_minute: 6 }]),
+  });
+  const zone = {
+    'old.test': { MX: [[10, 'mx.slow.test']] as [number, string][] },
+    'mx.slow.test': { A: ['127.0.0.1'] },
+  };
+  const env = { PROVIDERS_FILE: `${folder}/providers.json`, RETRY_FOR: '2s', RETRY_SCHEDULE: '1s' };
+  const node = await startDirectNode(t, { zone, mxPort: sink.port, env });
+  const token = await operator(node);
+  const order = (what: string) => node.call('POST', `/api/v1/admin/destinations/old.test/${what}`, { token });
+  t.equal((await order('pause')).status, 200);
+  await sleep(4_000);
+  await sendMany(node, 30, () => 'r@old.test');
+  await sleep(2_500);
+  t.equal(sink.messages.length, 0);
+  const resumedAt = performance.now();
+  t.equal((await order('resume')).status, 200);
+  await eventually(async () => sink.messages.length > 0);
+  await sleep(3_000);
+  const most = 1 + Math.floor((performance.now() - resumedAt) / 10_000);
+  t.ok(sink.messages.length <= most, `${sink.messages.length} of ${most}`);
+  t.equal(await node.db.prisma.email.count({ where: { status: 'failed' } }), 0);
+});
+
 t.test('a paused destination gets nothing until it is resumed, and others go on', async (t) => {
   const sink = await startSink();
   t.teardown(() => sink.close());
