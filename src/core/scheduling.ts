@@ -1,11 +1,13 @@
 import type { Database, Sql } from '../db/client.ts';
 import { conflict, notFound } from '../errors.ts';
 import type { Email } from '../generated/prisma/client.ts';
+import type { EmailStatus } from '../generated/prisma/enums.ts';
 import { isId } from '../ids.ts';
 import { parseMailbox } from '../mail/address.ts';
 import * as log from './email-log.ts';
 import type { Sender } from './keys.ts';
 import { demandSendFrom } from './sender-domains.ts';
+import { heldNotes } from './waiting-for.ts';
 
 /**
  * Cancels an email that waits for its scheduled time.
@@ -62,6 +64,27 @@ async function changeWaiting(tx: Sql, id: string, change: string, values: unknow
     text: `SELECT pending FROM emails WHERE id = $1 AND status = 'queued' AND scheduled_at > now() FOR UPDATE`,
     values: [id],
   });
-  if (!email || email.pending === 0 || waiting.length < email.pending)
-    throw conflict('the email is not waiting for a scheduled time any more');
+  if (!email || email.pending === 0 || waiting.length < email.pending) throw conflict(await whyNot(tx, id));
+}
+
+/**
+ * Why an email is neither canceled nor moved, for whoever asked for it.
+ *
+ * @throws ApiError 404 when it is gone meanwhile
+ */
+async function whyNot(tx: Sql, id: string): Promise<string> {
+  const [email] = await tx.query<{ status: EmailStatus; scheduled_at: Date | null; held: boolean }>({
+    text: `SELECT status, scheduled_at, EXISTS (SELECT FROM recipients WHERE email_id = $1 AND waiting_for = ANY($2)) AS held
+             FROM emails WHERE id = $1`,
+    values: [id, heldNotes],
+  });
+  if (!email) throw notFound();
+  const { status, scheduled_at, held } = email;
+  if (status === 'canceled') return 'the email is canceled already';
+  if (held) return 'the email is held until somebody decides about it: POST /api/v1/emails/:id/release does';
+  const special: Partial<Record<EmailStatus, string>> = { queued: 'is on its way', failed: 'failed already' };
+  const now = special[status] ?? `is ${status} already`;
+  return scheduled_at === null
+    ? `the email was never scheduled, and ${now}`
+    : `the email is not waiting for a scheduled time any more: it ${now}`;
 }

@@ -4,6 +4,7 @@ import { wakeDue } from '../../src/core/mail-lines.ts';
 import * as nodes from '../../src/core/nodes.ts';
 import { claim, parkForPause } from '../../src/core/recipients.ts';
 import { cancel, move } from '../../src/core/scheduling.ts';
+import { heldNote } from '../../src/core/waiting-for.ts';
 import { newId } from '../../src/ids.ts';
 import { accept, requestOf } from '../support/accept.ts';
 import { buildSender, holderOf } from '../support/build.ts';
@@ -31,8 +32,41 @@ t.test('what was due once is not canceled or moved, whatever it waits for since'
   const before = await read();
   t.match(before, { status: 'queued', attempts: 0, jobId: null, waitingFor: 'paused: x.test' });
 
-  const refused = { status: 409, message: 'conflict' };
+  const detail = 'the email is not waiting for a scheduled time any more: it is on its way';
+  const refused = { status: 409, message: 'conflict', detail };
   await t.rejects(move(db, holder, id, new Date(Date.now() + 3_600_000)), refused);
   await t.rejects(cancel(db, holder, id), refused);
   t.strictSame(await read(), before);
+});
+
+t.test('what is not canceled or moved says why', async (t) => {
+  const { db, queue } = await openQueue(t);
+  const sender = await buildSender(db, testKey(5));
+  const holder = holderOf(sender.account);
+  const send = async (scheduledAt: Date | null) => {
+    const request = requestOf(sender.from, ['ann@x.test'], { scheduledAt });
+    const [accepted] = await accept(db, queue, holder, [request]);
+    if (!accepted || !('email' in accepted)) throw new Error('not accepted');
+    return accepted.email.id;
+  };
+  const inAnHour = () => new Date(Date.now() + 3_600_000);
+  const refuses = async (id: string, detail: string) => {
+    const refused = { status: 409, message: 'conflict', detail };
+    await t.rejects(cancel(db, holder, id), refused);
+    await t.rejects(move(db, holder, id, inAnHour()), refused);
+  };
+  const once = await send(null);
+  await refuses(once, 'the email was never scheduled, and is on its way');
+  await db.prisma.recipient.updateMany({ where: { emailId: once }, data: { waitingFor: heldNote } });
+  await refuses(once, 'the email is held until somebody decides about it: POST /api/v1/emails/:id/release does');
+  await db.prisma.recipient.updateMany({ where: { emailId: once }, data: { waitingFor: null } });
+  await db.prisma.email.update({ where: { id: once }, data: { status: 'sent', pending: 0 } });
+  await refuses(once, 'the email was never scheduled, and is sent already');
+
+  const later = await send(inAnHour());
+  t.equal((await cancel(db, holder, later)).status, 'canceled');
+  await refuses(later, 'the email is canceled already');
+  const failed = await send(inAnHour());
+  await db.prisma.email.update({ where: { id: failed }, data: { status: 'failed', pending: 0 } });
+  await refuses(failed, 'the email is not waiting for a scheduled time any more: it failed already');
 });

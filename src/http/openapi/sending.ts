@@ -116,8 +116,8 @@ const recipientErased: Refusal = {
 const notWaiting: Refusal = {
   status: 409,
   error: 'conflict',
-  when: 'It is on its way already, or was never scheduled.',
-  detail: 'the email is not waiting for a scheduled time any more',
+  when: 'It is on its way already, was canceled, is held, or was never scheduled; `detail` says which.',
+  detail: 'the email is not waiting for a scheduled time any more: it is on its way',
 };
 
 const notHeld: Refusal = {
