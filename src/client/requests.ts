@@ -26,7 +26,7 @@ export type SendRequest = {
         /** The bytes as base64, 10 MB at the most. */ content: string;
         /** The MIME type, none of `multipart/`. Omitted, it is guessed from the end of the filename. */
         content_type?: string | null;
-        /** Shows it inside of the html, where `cid:` names it: ASCII letters, digits and `. _ + = @ -`. */
+        /** Shows it inside of the html, where `cid:` names it: ASCII letters, digits and `. _ + = @ -`. No two files have the same. */
         content_id?: string | null;
       }[]
     | null;

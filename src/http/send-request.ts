@@ -44,7 +44,9 @@ const attachment = z
         .describe('The MIME type, none of `multipart/`. Omitted, it is guessed from the end of the filename.'),
       content_id: line(200)
         .nullish()
-        .describe('Shows it inside of the html, where `cid:` names it: ASCII letters, digits and `. _ + = @ -`.'),
+        .describe(
+          'Shows it inside of the html, where `cid:` names it: ASCII letters, digits and `. _ + = @ -`. No two files have the same.',
+        ),
     },
     { error: 'must be an object' },
   )
@@ -261,12 +263,21 @@ function either(withoutTemplate: typeof plain | typeof unescaped) {
 /** Reports what is wrong between fields that are each right. */
 function refuse(request: ReturnType<typeof common>, context: z.RefinementCtx): void {
   const { to, cc, bcc, attachments, headers: custom } = request;
-  const issue = (path: string, message: string) => context.addIssue({ code: 'custom', path: [path], message });
+  const issueAt = (path: PropertyKey[], message: string) => context.addIssue({ code: 'custom', path, message });
+  const issue = (path: string, message: string) => issueAt([path], message);
   if (to.length === 0) issue('to', 'must name at least one recipient');
   if (to.length + cc.length + bcc.length > limits.recipients)
     issue('to', `to, cc and bcc together may have ${limits.recipients} addresses at the most`);
   if (attachments.reduce((sum, { content }) => sum + content.length, 0) > limits.attachmentsBytes)
     issue('attachments', 'are larger than 20 MB together');
+  const ids = attachments.map(({ contentId }) => contentId);
+  const second = ids.findIndex((id, index) => id !== null && ids.indexOf(id) < index);
+  // Mail programs show one of them in both places.
+  if (second >= 0)
+    issueAt(
+      ['attachments', second, 'content_id'],
+      `is that of attachments[${ids.indexOf(ids[second] ?? null)}] as well`,
+    );
   const names = custom.map(({ name }) => name.toLowerCase());
   if (new Set(names).size < names.length) issue('headers', 'name a header twice');
 }

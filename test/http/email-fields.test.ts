@@ -139,6 +139,12 @@ t.test('a field that is wrong is named, with the reason, and nothing is stored: 
     ...['<a@b>', 'a b', 'é', 'x'.repeat(201)].map(
       (id): Refusal => [attach({ content_id: id }), /^attachments\[0\](\.|: )content_id/],
     ),
+    [
+      {
+        attachments: ['one', null, 'two', 'one'].map((id) => ({ filename: 'a.txt', content: 'aGk=', content_id: id })),
+      },
+      'attachments[3].content_id: is that of attachments[0] as well',
+    ],
     ...[
       '!!!',
       '!!!aGVs',
