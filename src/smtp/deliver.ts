@@ -91,6 +91,8 @@ class Attempt {
   /** The recipients to try at the next host. */
   #open: string[];
   #addressesLeft = maxAddresses;
+  /** Of those, for hosts that are a worse choice than the one whose turn it is: they may be the ones that live. */
+  #addressesKept = 0;
   #sessionsLeft = maxSessions;
   #stopped = false;
   /** The last host that is out of the question, and whether another one may take the mail later. */
@@ -122,7 +124,7 @@ class Attempt {
   }
 
   get #goesOn(): boolean {
-    return this.#addressesLeft > 0 && this.#sessionsLeft > 0 && this.#isWanted;
+    return this.#addressesLeft > this.#addressesKept && this.#sessionsLeft > 0 && this.#isWanted;
   }
 
   /** True while somebody is left to try, and the attempt was not ended. */
@@ -139,6 +141,7 @@ class Attempt {
       this.#reports.remark(`mail exchangers of ${domain}: ${hosts.join(', ')}`);
       const policies = await this.#transport.tlsPolicies.forDestination(domain, tls);
       for (const host of destination.hosts) {
+        this.#addressesKept = destination.hosts.some(({ preference }) => preference > host.preference) ? 1 : 0;
         if (this.#goesOn) await this.#tryAllowed(host.name, policies);
       }
     } else {
@@ -214,7 +217,7 @@ class Attempt {
     const { conversation } = start;
     conversation.note(`TLS policy: ${policy.name}${tls ? '' : ', in clear as TLS failed'}`);
     const target = { host, port: mxPort, connect, serverName: policy.serverName ?? host, trust };
-    const runners = tls ? routes.slice(0, this.#addressesLeft) : routes;
+    const runners = tls ? routes.slice(0, this.#addressesLeft - this.#addressesKept) : routes;
     const end = await race(runners, { target, connectMs: deadlines.connect, conversation, signal });
     // One that was only slower may be dialled again, and counts then.
     if (tls) this.#addressesLeft -= end.losses.length + (end.winner === null ? 0 : 1);

@@ -57,6 +57,21 @@ t.test('MX-09: when the first host cannot, the second takes it in the same attem
   }
 });
 
+t.test('a host of lower preference has its turn, however many better ones do not answer', async (t) => {
+  const mx = await startMx(t, accept, { host: '127.0.0.9' });
+  const better = Array.from({ length: 3 }, (_, at): [number, string] => [10, `mx${at}.example.test`]);
+  const zone: Record<string, ZoneEntry> = {
+    'example.test': { MX: [...better, [20, 'backup.example.test']] },
+    ...Object.fromEntries(
+      better.map(([, name], at) => [name, { A: [`127.0.0.${2 * at + 2}`, `127.0.0.${2 * at + 3}`] }]),
+    ),
+    'backup.example.test': { A: ['127.0.0.9'] },
+  };
+  const { send } = await startScene(t, mx.port, zone);
+  const { sessions } = await send();
+  t.match(sessions.at(-1), { host: 'backup.example.test', results: [{ outcome: 'delivered' }] });
+});
+
 t.test('MX-09: an address that refuses the connection costs nothing', async (t) => {
   const mx = await startMx(t, accept, { host: '127.0.0.2' });
   const { send } = await startScene(t, mx.port, twoHosts);
