@@ -4,6 +4,7 @@ import { createQueue } from '../queue.ts';
 import { type Command, Misuse } from './command.ts';
 import { withDatabase } from './database.ts';
 import { textOf } from './given.ts';
+import { hears } from './queue.ts';
 import { counted } from './table.ts';
 
 export const beginHold: Command = {
@@ -20,7 +21,7 @@ export const beginHold: Command = {
       const waiting = await hold.countWaiting(db);
       return {
         json: { on_hold_since: since.toISOString(), waiting },
-        text: `On hold since ${since.toISOString()}; ${counted(waiting, 'recipient was due then and waits', 'recipients were due then and wait')}.`,
+        text: `On hold since ${since.toISOString()}; ${counted(waiting, 'recipient was due then and waits', 'recipients were due then and wait')}. ${hears('five seconds')}`,
       };
     }),
 };

@@ -56,6 +56,9 @@ export const listQueue: Command = {
   },
 };
 
+/** An order is written down here, and done by nodes. */
+export const hears = (time: string) => `Nodes hear of it within ${time}; what is under way ends by itself.`;
+
 const order = (name: orders.OrderName, summary: string, about: string): Command => ({
   summary,
   help: [
@@ -77,7 +80,7 @@ const order = (name: orders.OrderName, summary: string, about: string): Command 
         : '';
       return {
         json: present.orderGiven(name, { standing, woken }),
-        text: `${due}${rest}${table(heads, [row(standing)], '')}`,
+        text: `${due}${rest}${name === 'pause' ? `${hears('a second')}\n` : ''}${table(heads, [row(standing)], '')}`,
       };
     });
   },
@@ -86,7 +89,7 @@ const order = (name: orders.OrderName, summary: string, about: string): Command 
 export const pauseDestination = order(
   'pause',
   'tries nothing more at a destination until it is resumed',
-  'What is under way ends by itself; nodes hear of it within a second.',
+  hears('a second'),
 );
 export const resumeDestination = order(
   'resume',
