@@ -146,7 +146,7 @@ async function bringUp(config: Config, foundation: Foundation, stops: Stops): Pr
   const lease = new Lease(db, log, [...config.roles], siblings?.tellName, tellHeld(log, queue));
   if (!siblings) {
     await recoverJournals(config, foundation, { db, queue });
-    if (config.startOnHold) await hold.begin(db);
+    await hold.noteStart(db, config.startOnHold);
   }
   if (makesCalls) {
     await tellTime(db, lease.clock);

@@ -47,7 +47,7 @@ export async function startWorkers(
   const witness = nodes.tellHeld(log, opened.queue);
   const admin = await prepareAdmin(db, config.admin);
   await recoverJournals(config, foundation, opened);
-  if (config.startOnHold) await hold.begin(db);
+  await hold.noteStart(db, config.startOnHold);
   if (foundation.alone) await nodes.buryAll(db, witness);
   const ground: ToWorker = {
     kind: 'ground',

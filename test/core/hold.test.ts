@@ -58,3 +58,33 @@ t.test('who fails mail fails no more of it once somebody else has ended the hold
   });
   t.equal(failed, 500, 'those that had failed by then');
 });
+
+t.test('starts during a hold are known afterwards, and what was due by each', async (t) => {
+  const { db, queue } = await openQueue(t);
+  const sender = await buildSender(db, Buffer.alloc(32));
+  const becomesDue = async () => {
+    await sleep(5);
+    await scheduleMany(db, sender, { emails: 1, to: 'a.test', at: new Date() });
+    await sleep(5);
+  };
+  await hold.noteStart(db, false);
+  t.equal(await hold.beginnings(db), null, 'a start begins no hold by itself');
+  await becomesDue();
+  await hold.noteStart(db, true);
+  const since = await hold.find(db);
+  const one = { at: since, waiting: 1 };
+  t.strictSame(await hold.beginnings(db), { first: one, last: one, starts: [] });
+  await becomesDue();
+  await hold.noteStart(db, true);
+  t.strictSame(await hold.find(db), since, 'the hold goes on');
+  await becomesDue();
+  for (let start = 0; start < 30; start += 1) await hold.noteStart(db, false);
+  await becomesDue();
+  const found = await hold.beginnings(db);
+  t.match(found, { first: one, last: { waiting: 3 } });
+  t.equal(found?.starts.length, 20, 'the latest');
+  t.strictSame(found?.starts.at(-1), found?.last.at);
+  t.same(await hold.end(db, queue, 'fail', undefined, found?.last.at), { failed: 3 });
+  await hold.begin(db);
+  t.match(await hold.beginnings(db), { first: { waiting: 1 }, starts: [] }, 'the next hold knows nothing of them');
+});

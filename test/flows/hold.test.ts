@@ -7,8 +7,9 @@ import * as hold from '../../src/core/hold.ts';
 import { connect } from '../../src/db/client.ts';
 import { silentLog } from '../../src/log.ts';
 import { createQueue } from '../../src/queue.ts';
+import { sendwright, told } from '../cli/terminal.ts';
 import { createDatabase } from '../support/db.ts';
-import { eventually, startTestNode, type TestNode } from '../support/node.ts';
+import { eventually, startTestNode, type TestNode, testEnv } from '../support/node.ts';
 
 /** What a backup of this database, which nobody uses now, would be restored as. */
 async function restore(url: string): Promise<string> {
@@ -115,4 +116,69 @@ t.test('QUE-23: a database that was restored sends nothing by itself, and then w
   t.match(await statusOf(id), { status: 'queued' }, 'a node that runs hears of it');
   t.same(await hold.end(db, queue, 'send'), { failed: 0 });
   await eventually(async () => (await statusOf(id)).status === 'sent');
+});
+
+t.test('a backup from the midst of a hold, or a start that goes on with it: whoever ends it is asked', async (t) => {
+  const url = await createDatabase();
+  const first = await startTestNode(t, { DATABASE_URL: url, ...secrets });
+  const { token } = await credentials(first);
+  await first.call('POST', '/api/v1/domains', { token, body: { domain: 'shop.test' } });
+  const { domains } = (await first.call('GET', '/api/v1/domains', { token })).body;
+  await first.call('POST', `/api/v1/domains/${domains[0].id}/verify`, { token });
+  const { key } = (await first.call('POST', '/api/v1/keys', { token, body: { name: 'k' } })).body;
+  const send = async (node: TestNode, to: string) => {
+    const body = { from: 'a@shop.test', to, subject: 's', text: 't' };
+    return (await node.call('POST', '/api/v1/emails', { key, body })).body.email.id as string;
+  };
+  const statusOf = async (node: TestNode, id: string) =>
+    (await node.call('GET', `/api/v1/emails/${id}`, { key })).body.email;
+  await first.stop();
+
+  // On hold since before the email: so a node that has just started sees it at once.
+  const environment = (databaseUrl: string) => testEnv(databaseUrl, secrets);
+  t.match(await sendwright(environment(url), 'hold'), { code: 0, printed: /; 0 recipients were due/ });
+  const original = await startTestNode(t, { DATABASE_URL: url, ...secrets });
+  const duringHold = await send(original, 'during@anywhere.test');
+  await original.stop();
+  const copy = await restore(url);
+
+  await t.test('a start that goes on with it loses nothing', async (t) => {
+    const node = await startTestNode(t, { DATABASE_URL: url, START_ON_HOLD: 'true', ...secrets });
+    const afterStart = await send(node, 'after@anywhere.test');
+    const asked = await told(environment(url), 'release', '--waiting', 'fail');
+    t.match(asked, { code: 1, released: false, undecided: { waiting: 0, waiting_at_last_start: 1 } });
+    const { on_hold_since: since, starts } = asked.undecided;
+    t.equal(starts.length, 2);
+    const { printed } = await sendwright(environment(url), 'release', '--waiting', 'fail');
+    for (const time of [since, starts.at(-1)]) t.match(printed, `--due-by ${time}`);
+    t.match(await statusOf(node, duringHold), { status: 'queued' });
+
+    t.match(await told(environment(url), 'release', '--waiting', 'fail', '--due-by', since), { code: 0, failed: 0 });
+    for (const id of [duringHold, afterStart])
+      await eventually(async () => (await statusOf(node, id)).status === 'sent');
+    t.same((await arrived(node, token)).toSorted(), ['after@anywhere.test', 'during@anywhere.test']);
+    await node.stop();
+  });
+
+  await t.test('a start on a copy of before the release sends nothing twice', async (t) => {
+    const node = await startTestNode(t, { DATABASE_URL: copy, START_ON_HOLD: 'true', ...secrets });
+    const afterStart = await send(node, 'anew@anywhere.test');
+    const asked = await told(environment(copy), 'release', '--waiting', 'fail');
+    t.match(asked, { code: 1, released: false, undecided: { waiting: 0, waiting_at_last_start: 1 } });
+    const { on_hold_since: since, starts } = asked.undecided;
+    const misused: [string[], RegExp][] = [
+      [['fail', '--due-by', 'today'], /due-by: must be an RFC 3339 timestamp/],
+      [['send', '--due-by', since], /--due-by goes with --waiting fail alone/],
+      [['fail', '--due-by', '2020-01-01T00:00:00Z'], /must lie between 20.*, when the hold began, and now/],
+      [['fail', '--due-by', '9000-01-01T00:00:00Z'], /must lie between/],
+    ];
+    for (const [args, said] of misused)
+      t.match(await sendwright(environment(copy), 'release', '--waiting', ...args), { code: 2, said });
+
+    const released = await told(environment(copy), 'release', '--waiting', 'fail', '--due-by', starts.at(-1));
+    t.match(released, { code: 0, released: true, failed: 1 });
+    await eventually(async () => (await statusOf(node, afterStart)).status === 'sent');
+    t.match(await statusOf(node, duringHold), { status: 'failed', error: /may have been sent before/ });
+    t.same(await arrived(node, token), ['anew@anywhere.test']);
+  });
 });
