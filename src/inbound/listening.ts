@@ -41,16 +41,17 @@ export function hangUp(server: SMTPServer, session: SMTPServerSession, sentence?
 }
 
 /**
- * Offers no login before TLS (RFC 4954 section 4), as clients without it would send their password to be told so. To be called
- * once for a session, when it connects.
+ * Offers no login before TLS (RFC 4954 section 4), as clients without it would send their password to be told so, and says of mail
+ * that TLS comes first (RFC 3207 section 4): of a login they have not heard. To be called once for a session, when it connects.
  */
-export function hideLogin(server: SMTPServer, session: SMTPServerSession): void {
+export function demandTls(server: SMTPServer, session: SMTPServerSession): void {
   const connection = connectionOf(server, session);
   if (!connection || connection.secure) return;
   const send = connection.send.bind(connection);
   connection.send = (code, text, context) => {
     const isOffer = (line: string) => !connection.secure && line.startsWith('AUTH ');
-    send(code, Array.isArray(text) ? text.filter((line) => !isOffer(line)) : text, context);
+    if (code === 530 && !connection.secure) send(code, '5.7.0 Must issue a STARTTLS command first', context);
+    else send(code, Array.isArray(text) ? text.filter((line) => !isOffer(line)) : text, context);
   };
 }
 

@@ -9,7 +9,7 @@ import type { Queue } from '../queue.ts';
 import type { TokenBuckets } from '../rate-limit.ts';
 import type { TlsCertificate } from './certificate.ts';
 import { limitConnections } from './connection-limit.ts';
-import { close, common, hangUp, hideLogin, keepAddressesAsWritten, listen, unknownCommands } from './listening.ts';
+import { close, common, demandTls, hangUp, keepAddressesAsWritten, listen, unknownCommands } from './listening.ts';
 import { notNow, Refusal } from './refusal.ts';
 import { ContentRoom, largestMessage } from './submission-content.ts';
 import { SubmissionLogin } from './submission-login.ts';
@@ -124,7 +124,7 @@ function createListener(options: SubmissionOptions, shared: Shared, secure: bool
 
   const handlers: SMTPServerOptions = {
     onConnect(session, callback) {
-      hideLogin(server, session);
+      demandTls(server, session);
       keepAddressesAsWritten(server, session);
       logins.set(session, deadline(session, patience.loginMs, '4.7.0 nobody has logged in in time'));
       callback();
@@ -181,6 +181,7 @@ const fixed: SMTPServerOptions = {
   // A key is short; RFC 4954 allows an AUTH line more than we ever need.
   maxCommandLength: 4_096,
   authMethods: ['PLAIN', 'LOGIN'],
+  authRequiredMessage: '5.7.0 Authentication required: AUTH, with an API key as the password',
   disabledCommands: unknownCommands,
 };
 

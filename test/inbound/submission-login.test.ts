@@ -16,10 +16,12 @@ t.test('MAIL-02: without TLS there is no login, and without a login no mail', as
   for (const absent of ['AUTH', 'CHUNKING', 'XCLIENT', 'XFORWARD', 'DSN', 'REQUIRETLS']) t.notMatch(features, absent);
   t.match(await dialog.ask(`AUTH PLAIN ${plain(key)}`), /^538 /);
   t.match(await dialog.ask('AUTH LOGIN'), /^538 /);
-  t.match(await dialog.ask(`MAIL FROM:<${from}>`), /^530 /);
+  const tlsFirst = '530 5.7.0 Must issue a STARTTLS command first';
+  for (const command of [`MAIL FROM:<${from}>`, 'RCPT TO:<a@b.test>', 'DATA'])
+    t.equal(await dialog.ask(command), tlsFirst);
   await dialog.startTls();
   t.match(await dialog.ask('EHLO client.test'), /^250[ -]AUTH PLAIN LOGIN\r?$/m);
-  t.match(await dialog.ask(`MAIL FROM:<${from}>`), /^530 /);
+  t.match(await dialog.ask(`MAIL FROM:<${from}>`), /^530 5\.7\.0 Authentication required: /);
   t.match(await dialog.ask(`AUTH PLAIN ${plain(key)}`), /^235 /);
   t.match(await dialog.envelope(from), /^354 /);
 });
