@@ -194,7 +194,8 @@ async function readContent(tree: MimeTree): Promise<Pick<SubmittedMessage, 'html
   const visit = async (node: MimeTree, branch: Branch): Promise<Bodies> => {
     if (!('parts' in node)) return visitLeaf(node, branch);
     const bodies: Bodies[] = [];
-    for (const part of node.parts) {
+    const shown = node.isAlternative ? node.parts.filter((part) => !isForFew(part)) : [];
+    for (const part of shown.length > 0 ? shown : node.parts) {
       const own = node.isAlternative ? { hasBody: false } : branch;
       bodies.push(await visit(part, own));
       branch.hasBody ||= own.hasBody;
@@ -222,6 +223,12 @@ async function readContent(tree: MimeTree): Promise<Pick<SubmittedMessage, 'html
   const attachments = files.map(({ part, content }, index) => attachmentOf(part, content, searched, index));
   return { html, text: bodies.text || null, attachments };
 }
+
+/** AMP, and HTML for watches: readers that know neither would have it as a file, those that do have another alternative. */
+const isForFew = (node: MimeTree) =>
+  !('parts' in node) &&
+  node.disposition?.value !== 'attachment' &&
+  /^text\/(?:x-amp|watch)-html$/.test(node.type.value);
 
 /** The message, or one of several alternatives. */
 interface Branch {

@@ -1,3 +1,4 @@
+import MailComposer from 'nodemailer/lib/mail-composer';
 import t from 'tap';
 import { readSubmission } from '../../src/mail/submission.ts';
 
@@ -86,6 +87,27 @@ t.test('of alternatives the last that a reader can show counts (RFC 2046 section
     t.strictSame(bodies, shown, content);
     t.strictSame(files, []);
   }
+});
+
+t.test('alternatives for a few readers alone are no files', async (t) => {
+  const amp = 'Content-Type: text/x-amp-html; charset=utf-8\n\n<html amp4email>';
+  const watch = 'Content-Type: text/watch-html\n\n<b>short</b>';
+  const both = { html: '<p>', text: 't' };
+  t.strictSame(await read(multi('alternative', plain('t'), watch, amp, html('<p>'))), { ...both, files: [] });
+  // As nodemailer writes them.
+  const mail = { text: 't', html: '<p>', watchHtml: '<b>', amp: '<html amp4email>' };
+  for (const fields of [mail, { ...mail, attachments: [{ filename: 'a.bin', content: 'x' }] }]) {
+    const message = await new MailComposer({ from: 'a@b.test', ...fields, newline: '\r\n' }).compile().build();
+    const { html: shown, text, attachments } = await readSubmission(message);
+    t.strictSame(
+      [shown, text, attachments.map(({ filename }) => filename)],
+      ['<p>', 't', 'attachments' in fields ? ['a.bin'] : []],
+    );
+  }
+  const asFile = `${amp.replace('\n\n', '\nContent-Disposition: attachment; filename=a.html\n\n')}`;
+  t.strictSame(await read(multi('alternative', html('<p>'), asFile)), { html: '<p>', text: null, files: ['a.html'] });
+  t.strictSame((await read(multi('alternative', amp))).files.length, 1, 'what is all that there is stays');
+  t.strictSame((await read(multi('mixed', html('<p>'), amp))).files.length, 1);
 });
 
 t.test('the body of a message may have a name', async (t) => {
