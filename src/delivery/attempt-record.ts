@@ -56,7 +56,7 @@ export function record(
     };
   });
   const number = new Map(claim.recipients.map((recipient) => [recipient.address, recipient.attempts + 1]));
-  const attempts = delivery.sessions.flatMap((session) =>
+  const attempts = delivery.sessions.filter(isTried).flatMap((session) =>
     session.results.map((result, index) => ({
       ...rowOf(claim.emailId, session, result, number.get(result.recipient) ?? 1),
       conversation: index === 0 ? conversationOf(session) : null,
@@ -64,6 +64,9 @@ export function record(
   );
   return { accountId: email?.accountId ?? null, settlements, attempts, ...verdictOf(delivery) };
 }
+
+/** False for one of those whose turn did not come: nothing was tried. */
+const isTried = ({ host, results }: Session) => host !== null || !results.every(isGivenUpHere);
 
 /** What a recipient comes to by a result. */
 type Step = Pick<Settlement, 'status' | 'attempts' | 'nextAttemptAt' | 'waitingFor' | 'lastResponse'>;

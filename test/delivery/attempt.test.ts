@@ -211,6 +211,11 @@ t.test('a node that winds down begins no copy for another reader, and at last en
   ending.begin();
   const first = await tryFor(t, names, { email, ending });
   t.match(first.settlements, [{ status: 'delivered', attempts: 1 }, undone, undone]);
+  t.strictSame(
+    first.attempts.map(({ recipient }) => recipient),
+    ['ann@example.test'],
+    'those whose turn did not come were not tried',
+  );
   t.strictSame(first.asked, ['ann']);
   const late = new WindingDown({ drainMs: 20_000, answerMs: 20_001 });
   t.teardown(() => late.done());
