@@ -1,5 +1,6 @@
 import cluster from 'node:cluster';
 import { ConfigError, readConfig } from './config.ts';
+import { isUnavailable } from './db/client.ts';
 import { startErrorOf } from './db/failure.ts';
 import { createLog, type Logger } from './log.ts';
 import { start } from './start.ts';
@@ -20,42 +21,61 @@ async function main(): Promise<void> {
   const log = createLog(config.logLevel, process.stdout, worker ? { worker: worker.id } : null);
   const stops: Stops = [];
   if (worker) {
-    onSignal(stops, log, stopWithinMs);
+    onSignal(new Ending(stops, log, stopWithinMs));
     return runWorker(config, log, stops);
   }
-  const stopping = onSignal(stops, log, stopWithinMs + (config.workers > 1 ? stopWorkersMs : 0));
+  const ending = new Ending(stops, log, stopWithinMs + (config.workers > 1 ? stopWorkersMs : 0));
+  onSignal(ending);
   endWithLauncher();
-  await start(config, { log, say, stops }).catch(async (error: Error) => {
-    // A signal during the start takes its ground away, and whatever then fails is no error.
-    if (stopping()) return;
+  const onLost = (reason: string) => ending.begin('the database is lost', reason);
+  await start(config, { log, say, onLost, stops }).catch(async (error: Error) => {
+    // An end during the start takes its ground away, and whatever then fails is no error.
+    if (ending.isBegun) return;
     await stopAll(stops);
     throw error;
   });
 }
 
-/** Stops on the first signal, in the reverse order of the start; further ones change nothing. */
-function onSignal(stops: Stops, log: Logger, withinMs: number): () => boolean {
-  let stopping = false;
-  const stop = async (signal: string) => {
-    if (stopping) return;
-    stopping = true;
-    if (cluster.isPrimary) say(`\n${signal}: finishing what is under way`);
-    setTimeout(() => {
-      log.error('stopping took too long; what was under way is taken up at the next start');
-      process.exit(1);
-    }, withinMs).unref();
-    await stopAll(stops);
-    process.exit(0);
-  };
-  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
-    process.on(signal, () => {
-      stop(signal).catch((error: Error) => {
-        log.error({ error: error.stack }, 'stopping failed');
-        process.exit(1);
-      });
-    });
+/** Ends the process, once: stops what was started, in the reverse order. */
+class Ending {
+  readonly #stops: Stops;
+  readonly #log: Logger;
+  readonly #withinMs: number;
+  isBegun = false;
+
+  constructor(stops: Stops, log: Logger, withinMs: number) {
+    this.#stops = stops;
+    this.#log = log;
+    this.#withinMs = withinMs;
   }
-  return () => stopping;
+
+  /** @param failure what the operator reads last, where it is no end that somebody asked for: a supervisor is to start it again */
+  begin(why: string, failure?: string): void {
+    if (this.isBegun) return;
+    this.isBegun = true;
+    if (cluster.isPrimary) say(`\n${why}: finishing what is under way`);
+    const exit = (code: number) => {
+      if (failure) say(`sendwright: ${failure}`);
+      process.exit(failure ? 1 : code);
+    };
+    setTimeout(() => {
+      this.#log.error('stopping took too long; what was under way is taken up at the next start');
+      exit(1);
+    }, this.#withinMs).unref();
+    stopAll(this.#stops).then(
+      () => exit(0),
+      (error: Error) => {
+        // Without a database nothing says goodbye to it.
+        if (!failure || !isUnavailable(error)) this.#log.error({ error: error.stack }, 'stopping failed');
+        exit(1);
+      },
+    );
+  }
+}
+
+/** The first signal ends the process; further ones change nothing. */
+function onSignal(ending: Ending): void {
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => ending.begin(signal));
 }
 
 const launcherMs = 1_000;

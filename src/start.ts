@@ -23,6 +23,8 @@ export interface StartOptions {
   log: Logger;
   /** Sentences for the operator: progress, and at the end the first screen. */
   say: (sentence: string) => void;
+  /** Told, in a sentence for the operator, that the process cannot go on: the embedded database is lost. */
+  onLost?: (reason: string) => void;
   /** What is to be done, in reverse order, to stop what has been started so far; it grows during the start. */
   stops: Stops;
 }
@@ -32,8 +34,9 @@ export interface StartOptions {
  *
  * @throws StartError where the operator has to do something first, or whatever else failed; what had been started is for the caller to stop
  */
-export async function start(config: Config, { log, say, stops }: StartOptions): Promise<void> {
-  const { foundation, sandboxKey } = await lay(config, { log, say, stops });
+export async function start(config: Config, options: StartOptions): Promise<void> {
+  const { log, say, stops } = options;
+  const { foundation, sandboxKey } = await lay(config, options);
   if (config.workers > 1) {
     const node = await startWorkers(config, foundation, stops);
     await showMetrics(config, stops, node.measure);
@@ -66,7 +69,7 @@ async function showMetrics(
 /** The ground that a node stands on: the database that was named or the embedded one, and the secrets. */
 async function lay(
   config: Config,
-  { log, say, stops }: StartOptions,
+  { log, say, onLost, stops }: StartOptions,
 ): Promise<{ foundation: Foundation; sandboxKey: string | undefined }> {
   const { databaseUrl, jwtSecret, encryptionKey, nextEncryptionKey, dataDir, roles } = config;
   if (databaseUrl && jwtSecret && encryptionKey) {
@@ -80,7 +83,8 @@ async function lay(
   const secrets = await readSecrets(dataDir);
   say('Starting PostgreSQL');
   const settings = { max_connections: String(Math.max(usualConnections, connectionsOf(config.workers) + spare)) };
-  const starting = startEmbedded({ dataDir, password: secrets.databasePassword, log, onProgress: say, settings });
+  const password = secrets.databasePassword;
+  const starting = startEmbedded({ dataDir, password, log, onProgress: say, onLost, settings });
   // Before it is up: a signal in the middle of the start takes the server down again.
   stops.push(async () => (await starting).stop());
   const postgres = await starting.catch((error: Error) => {

@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import type { Logger } from '../log.ts';
 import { oneLine } from '../start-error.ts';
+import { codeOf } from './client.ts';
 import { type Binaries, findBinaries, runAs, serverUser } from './postgres-binaries.ts';
 import { type Cluster, createCluster, findCluster, OWNER, refuseOtherMajor } from './postgres-cluster.ts';
 import {
@@ -35,6 +36,8 @@ export interface EmbeddedOptions {
   log: Logger;
   /** Told what is going on when it takes seconds, as on the first start. */
   onProgress?: (sentence: string) => void;
+  /** Told, in a sentence for the operator, that the server has ended by itself or is another process's now: it does not come back. */
+  onLost?: ((reason: string) => void) | undefined;
   /** More server settings; tests switch fsync off. */
   settings?: Record<string, string>;
   /** When we are root: where things go that the server's user cannot reach in DATA_DIR or in the project. */
@@ -43,6 +46,8 @@ export interface EmbeddedOptions {
 
 const START_SECONDS = 30;
 const LOCK_SECONDS = 3;
+/** What PostgreSQL says while it reads its log again after a crash, and while it goes down. */
+const startingUp = '57P03';
 const LOCK = "hashtext('sendwright'), hashtext('data directory')";
 
 /**
@@ -165,7 +170,7 @@ class Server {
             `the database in ${this.#cluster.dir} has another password than the one kept in ${this.#options.dataDir}: put the secrets.json back that belongs to it`,
           );
         // It is recovering from a crash (or going down): that takes its time, and it says so.
-        if (code === '57P03') deadline = Date.now() + START_SECONDS * 1000;
+        if (code === startingUp) deadline = Date.now() + START_SECONDS * 1000;
         reason = message;
       }
     }
@@ -210,13 +215,18 @@ class Server {
 
   /**
    * The lock's session is gone, and we did not end it. PostgreSQL ends all sessions and goes on by itself when one of
-   * its processes crashes; then the lock is taken again. When the server itself is dead, that is for a person to see.
+   * its processes crashes; then the lock is taken again. When the server itself is dead, a new start is what brings it back.
    */
   async #recover(): Promise<void> {
-    const { log } = this.#options;
+    const { log, onLost } = this.#options;
     const postmaster = this.#postmaster ?? nobody;
-    for (let tries = 0; this.#stopped === undefined && tries < 60; tries++) {
-      if (!serves(postmaster.pid, this.#cluster.dir)) break;
+    const again = `start Sendwright again, and look at the end of ${this.#logFile} for what the database said`;
+    let reason = '';
+    for (let tries = 0; this.#stopped === undefined && tries < 60; ) {
+      if (!serves(postmaster.pid, this.#cluster.dir)) {
+        reason = `the embedded PostgreSQL has ended by itself: ${again}`;
+        break;
+      }
       try {
         this.#lock = await this.#connectAndLock(postmaster);
         this.#lock.once('end', () => void this.#recover());
@@ -224,15 +234,20 @@ class Server {
         else log.warn('the embedded PostgreSQL has ended all sessions after a crash of one of its processes');
         return;
       } catch (error) {
-        if (error instanceof InUse) break;
+        if (error instanceof InUse) {
+          reason = error.message;
+          // It is theirs to stop.
+          this.#postmaster = undefined;
+          break;
+        }
+        reason = `the embedded PostgreSQL lets nobody in (${(error as Error).message}): ${again}`;
+        if (codeOf(error) !== startingUp) tries += 1;
         await sleep(500);
       }
     }
     if (this.#stopped !== undefined) return;
-    log.error(
-      { pid: postmaster.pid, lastLines: lastLines(this.#logFile) },
-      'the embedded PostgreSQL has stopped by itself: restart Sendwright',
-    );
+    log.error({ pid: postmaster.pid, lastLines: lastLines(this.#logFile) }, 'the embedded PostgreSQL is lost');
+    onLost?.(reason);
   }
 }
 

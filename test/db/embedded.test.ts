@@ -180,7 +180,8 @@ t.test('the server crashes', async (t) => {
   const at = place(t);
   const lines: { level: number; msg: string }[] = [];
   const log = pino({}, { write: (line: string) => lines.push(JSON.parse(line)) });
-  const server = await startEmbedded({ ...at, log });
+  const lost: string[] = [];
+  const server = await startEmbedded({ ...at, log, onLost: (reason) => lost.push(reason) });
   const heard = async (pattern: RegExp) => {
     for (let waited = 0; waited < 10_000; waited += 50) {
       const line = lines.find(({ msg }) => pattern.test(msg));
@@ -202,8 +203,30 @@ t.test('the server crashes', async (t) => {
   t.equal((await locks()).length, 1, 'and is locked again');
 
   process.kill(findPostmaster(fs.realpathSync(path.join(at.dataDir, 'postgres')))?.pid ?? 0, 'SIGKILL');
-  t.match(await heard(/has stopped by itself: restart Sendwright/), { level: 50 });
+  t.match(await heard(/is lost/), { level: 50 });
+  t.match(lost, [/^the embedded PostgreSQL has ended by itself: start Sendwright again, .*postgres\.log/]);
   await server.stop();
+  t.equal(lost.length, 1, 'an end that was asked for is no loss');
+});
+
+t.test('another process takes the server over while the lock is free for a moment', async (t) => {
+  const at = place(t);
+  const lost = Promise.withResolvers<string>();
+  const server = await startEmbedded({ ...at, onLost: lost.resolve });
+  // The lock is of the database postgres.
+  const url = server.url.replace('/sendwright?', '/postgres?');
+  const other = new pg.Client(url);
+  await other.connect();
+  // Whoever waits for it gets it in the moment in which its session ends.
+  const taken = other.query("SELECT pg_advisory_lock(hashtext('sendwright'), hashtext('data directory'))");
+  const waits = "SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted";
+  while ((await query(url, waits)).length === 0) await sleep(20);
+  await query(url, "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted");
+  await taken;
+  t.match(await lost.promise, /is in use by another Sendwright process/);
+  await server.stop();
+  t.same(await query(url, 'SELECT 1 AS n'), [{ n: 1 }], 'whose server it is now, so it is left running');
+  await other.end();
 });
 
 t.test('as root, in a folder that only root can enter', { skip: !isRoot && 'needs root' }, async (t) => {
