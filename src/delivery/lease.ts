@@ -29,7 +29,15 @@ export class Sight {
   reached(now: number): void {
     this.#last = now;
   }
+
+  /** The clock of the database was set forward, or ours stood still, as of a machine that was suspended: who is alive looks as if not seen for long. */
+  jumped(now: number): void {
+    this.#clearFrom = now + nodes.deadAfterMs;
+  }
 }
+
+/** Two clocks that go right differ by less from one beat to the next: by an answer that was under way. */
+const jumpMs = 2_000;
 
 const never = { wall: 0, monotonic: 0 };
 
@@ -126,10 +134,17 @@ export class Lease {
   async #beat(): Promise<void> {
     // Counted from before the statement: while it was under way, the database's clock for us was running.
     const at = { wall: Date.now(), monotonic: performance.now() };
-    const isClear = this.#sight.isClear(at.monotonic);
+    const expected = this.clock.now().getTime();
     const nodeId = this.#nodeId;
+    let isClear = this.#sight.isClear(at.monotonic);
     const living = await this.clock.hear(() => nodes.beat(this.#db, nodeId));
     this.#sight.reached(at.monotonic);
+    const now = performance.now();
+    if (living && living.time.getTime() - expected > now - at.monotonic + jumpMs) {
+      this.#log.warn('the clock of the database jumped ahead of ours: no node is taken for dead for half a minute');
+      this.#sight.jumped(now);
+      isClear = false;
+    }
     // Another beat, which had waited for the database as well, has heard of it before: it is about a name of the past.
     if (nodeId !== this.#nodeId) return;
     if (living) {

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import * as nodes from '../../src/core/nodes.ts';
+import type { Database } from '../../src/db/client.ts';
 import { Lease, Sight } from '../../src/delivery/lease.ts';
 import { newId } from '../../src/ids.ts';
 import { silentLog } from '../../src/log.ts';
@@ -22,6 +23,43 @@ t.test('a node that was cut off itself takes nobody for dead until they had thei
   for (let at = 60_000; at < 90_000; at += 5_000) t.notOk(beat(at), `${at - 60_000} ms after it is back`);
   t.ok(beat(90_000));
 });
+
+t.test(
+  'who hears the clock of the database jump takes nobody for dead until they had their time to be seen',
+  async (t) => {
+    const sight = new Sight();
+    sight.reached(5_000);
+    sight.jumped(10_000);
+    for (let at = 10_000; at < 40_000; at += 5_000) {
+      t.notOk(sight.isClear(at), `${at - 10_000} ms after it`);
+      sight.reached(at);
+    }
+    t.ok(sight.isClear(40_000));
+
+    const db = await openDatabase(t);
+    let aheadMs = 0;
+    const query: Database['query'] = async (statement) => {
+      const rows = await db.query<{ time?: Date }>(statement);
+      return rows.map(({ time, ...row }) =>
+        time ? { ...row, time: new Date(time.getTime() + aheadMs) } : row,
+      ) as never;
+    };
+    const lease = new Lease({ ...db, query }, silentLog, ['mta']);
+    await lease.start(false);
+    t.teardown(() => lease.stop());
+    const living = newId();
+    await nodes.register(db, { id: living, hostname: 'test', roles: ['mta'] }, false);
+    await eventually(async () => lease.senders === 2);
+    // To all statements it looks as if nobody had been seen for a minute.
+    aheadMs = 60_000;
+    const before = lease.clock.now();
+    await db.query({ text: `UPDATE nodes SET seen_at = seen_at - interval '60 s'` });
+    await eventually(async () => lease.clock.now().getTime() - before.getTime() > 55_000);
+    // What the same beat buries is gone soon after it.
+    await sleep(1_000);
+    t.ok(await nodes.beat(db, living), 'the other one was not buried');
+  },
+);
 
 t.test('a silent node keeps its claims until it is buried', async (t) => {
   const db = await openDatabase(t);
