@@ -63,6 +63,7 @@ export interface ListEmailsQuery extends PageQuery {
   held?: 'true';
   /** Accepted at this time or later. */ created_after?: string;
   /** Accepted before this time. */ created_before?: string;
+  /** Only those that wait for the time of their `scheduled_at`. */ scheduled?: 'true';
 }
 
 export interface SendBatchBody {
@@ -232,8 +233,21 @@ export interface AddCreditBody {
   /** What is added to the credit, with two decimal places at the most. */ amount: number;
 }
 
-export interface ListAllEmailsQuery extends ListEmailsQuery {
+export interface ListAllEmailsQuery extends PageQuery {
   /** Only those of this account. */ account_id?: string;
+  /** The `next_cursor` of the page before: goes on behind it, and stays right while emails are added. */
+  cursor?: string;
+  /** The status it has now. */ status?: 'queued' | 'sent' | 'failed' | 'suppressed' | 'canceled';
+  /** What it was sent as. */ type?: 'transactional' | 'marketing';
+  /** A label that it carries. */ tag?: string;
+  /** The sender's address, without a name. */ from?: string;
+  /** The address of a recipient, be it in to, cc or bcc. */ to?: string;
+  /** The sender's domain. */ domain?: string;
+  /** Words that the subject has, all of them. */ q?: string;
+  /** Only those that wait for somebody to decide: they may have arrived already, or processes ended with them. */
+  held?: 'true';
+  /** Accepted at this time or later. */ created_after?: string;
+  /** Accepted before this time. */ created_before?: string;
 }
 
 export interface ExamineQuery {

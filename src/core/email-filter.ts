@@ -16,6 +16,8 @@ export interface Filter {
   q: string | null;
   /** Only those of which a recipient is held until somebody decides. */
   held?: boolean;
+  /** Only those that wait for their scheduled time. */
+  scheduled?: boolean;
   createdAfter: Date | null;
   createdBefore: Date | null;
 }
@@ -54,6 +56,7 @@ export function conditions(filter: Filter): { where: string; values: unknown[] }
   add(filter.to, (p) => `recipient_addresses @> ARRAY[${p}]`);
   add(filter.domain, (p) => `from_domain = ${p}`);
   if (filter.held) parts.push(`id = ANY(${heldIds(filter.accountId && '$1')})`);
+  if (filter.scheduled) parts.push(`status = 'queued' AND scheduled_at > now()`);
   add(filter.q, (p) => `to_tsvector('simple', subject) @@ plainto_tsquery('simple', ${p})`);
   // Ids are made in the order of time: a time is a place among them.
   add(filter.createdAfter && floorId(filter.createdAfter), (p) => `id >= ${p}::uuid`);

@@ -2,7 +2,7 @@ import type { Database } from '../db/client.ts';
 import { gone, notFound } from '../errors.ts';
 import type { Attempt, Email, Recipient, Return } from '../generated/prisma/client.ts';
 import type { ReturnKind } from '../generated/prisma/enums.ts';
-import { isId } from '../ids.ts';
+import { floorId, isId, timeOf } from '../ids.ts';
 import type { StoredAttachment } from './draft.ts';
 import * as counts from './email-counts.ts';
 import { conditions, type Filter, type Page } from './email-filter.ts';
@@ -28,7 +28,7 @@ export async function list(
   filter: Filter,
   page: Page,
 ): Promise<Count & { emails: Listed[]; nextCursor: string | null }> {
-  const stretches = await stretchesOf(db, filter);
+  const stretches = filter.scheduled ? null : await stretchesOf(db, filter);
   const ids = stretches === null ? await idsOf(db, filter, page) : await idsWithin(db, filter, page, stretches);
   const counted =
     stretches === null ? await countUpTo(db, filter) : stretches.reduce((sum, { emails }) => sum + emails, 0);
@@ -80,12 +80,53 @@ async function idsWithin(db: Database, filter: Filter, page: Page, stretches: co
 
 /** The ids of the page's emails, and of the one after. */
 async function idsOf(db: Database, filter: Filter, { cursor, limit, offset }: Page): Promise<string[]> {
+  if (filter.scheduled) return (await scheduledIds(db, filter, offset + limit + 1, cursor)).slice(offset);
   const { where, values } = conditions(filter);
   const after = values.length + 1;
   const rows = await db.query<{ id: string }>({
     text: `SELECT id FROM emails WHERE ${where} AND ($${after}::uuid IS NULL OR id < $${after})
             ORDER BY id DESC LIMIT $${after + 1} OFFSET $${after + 2}`,
     values: [...values, cursor, limit + 1, offset],
+  });
+  return rows.map((row) => row.id);
+}
+
+/**
+ * The newest of those that wait for their scheduled time, from the cursor on, `most` at the most. An account may have millions that
+ * were scheduled once, so they are looked for in those hours alone of which emails are queued, by the numbers that are kept.
+ */
+async function scheduledIds(db: Database, filter: Filter, most: number, cursor: string | null): Promise<string[]> {
+  const queued = { ...filter, status: 'queued' as const };
+  const hours = (await counts.byHour(db, '', queued, { from: null, to: null })).filter(
+    ({ from }) => cursor === null || from <= timeOf(cursor),
+  );
+  const ids: string[] = [];
+  // Most of what is queued may wait for something else: then more hours are looked through at once.
+  for (let emails = most; hours.length > 0 && ids.length < most; emails *= 4) {
+    const some: counts.Stretch[] = [];
+    for (let left = emails; left > 0 && hours[0]; left -= some.at(-1)?.emails ?? 0)
+      some.push(hours.shift() as counts.Stretch);
+    ids.push(...(await idsInHours(db, filter, some, { most: most - ids.length, cursor })));
+  }
+  return ids;
+}
+
+async function idsInHours(
+  db: Database,
+  filter: Filter,
+  hours: counts.Stretch[],
+  { most, cursor }: { most: number; cursor: string | null },
+): Promise<string[]> {
+  const { where, values } = conditions(filter);
+  const next = values.length + 1;
+  const rows = await db.query<{ id: string }>({
+    text: `SELECT found.id
+             FROM unnest($${next}::uuid[], $${next + 1}::uuid[]) AS hour (first, past)
+            CROSS JOIN LATERAL (
+                  SELECT id FROM emails WHERE ${where} AND id >= hour.first AND id < hour.past AND ($${next + 2}::uuid IS NULL OR id < $${next + 2})
+                   ORDER BY id DESC LIMIT $${next + 3}) found
+            ORDER BY found.id DESC LIMIT $${next + 3}`,
+    values: [...values, hours.map(({ from }) => floorId(from)), hours.map(({ to }) => floorId(to)), cursor, most],
   });
   return rows.map((row) => row.id);
 }
@@ -101,6 +142,7 @@ async function countOf(db: Database, filter: Filter): Promise<number> {
 
 /** One more than are counted where there are more. */
 async function countUpTo(db: Database, filter: Filter): Promise<number> {
+  if (filter.scheduled) return (await scheduledIds(db, filter, mostCounted(filter) + 1, null)).length;
   const { where, values } = conditions(filter);
   const rows = await db.transaction(async (tx) => {
     // What most emails match is counted soonest by reading them until there are enough.

@@ -59,7 +59,15 @@ function read(query: z.output<z.ZodObject<typeof fields>>) {
 }
 
 /** The query of the log: a page, and what to search by. */
-export const logQuery = z.object(fields).transform(read);
+export const logQuery = z
+  .object({
+    ...fields,
+    scheduled: oneOf(['true']).optional().describe('Only those that wait for the time of their `scheduled_at`.'),
+  })
+  .transform(({ scheduled, ...query }) => {
+    const { page: one, filter } = read(query);
+    return { page: one, filter: { ...filter, scheduled: scheduled !== undefined } };
+  });
 
 /** The same for the log of all accounts. */
 export const allLogsQuery = z

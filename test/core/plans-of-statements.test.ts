@@ -2,6 +2,7 @@ import t from 'tap';
 import { flush } from '../../src/core/destination-orders.ts';
 import * as destinations from '../../src/core/destinations.ts';
 import { conditions } from '../../src/core/email-filter.ts';
+import * as log from '../../src/core/email-log.ts';
 import * as hold from '../../src/core/hold.ts';
 import { wakeDue } from '../../src/core/mail-lines.ts';
 import { type Claim, claim, sweep } from '../../src/core/recipients.ts';
@@ -10,7 +11,7 @@ import { crashedNote, heldNote, pausedUntil } from '../../src/core/waiting-for.t
 import * as calls from '../../src/core/webhook-calls.ts';
 import type { Database, Sql } from '../../src/db/client.ts';
 import { analyzeFresh } from '../../src/db/partitions.ts';
-import { newId } from '../../src/ids.ts';
+import { floorId, newId } from '../../src/ids.ts';
 import type { DeliverJob, Placed } from '../../src/queue.ts';
 import { buildAccount, buildSender } from '../support/build.ts';
 import { openDatabase, openQueue } from '../support/db.ts';
@@ -315,3 +316,31 @@ t.test(
     }
   },
 );
+
+t.test('what is scheduled is found among all that was once, whatever the statistics say', async (t) => {
+  const db = await openDatabase(t);
+  const sender = await buildSender(db, Buffer.alloc(32));
+  const hourMs = 3_600_000;
+  const ago = (hours: number) => new Date(Date.now() - hours * hourMs);
+  await scheduleMany(db, sender, { emails: 1, to: 'later.test', at: ago(-1) });
+  // As if they had been accepted hours ago, and sent since.
+  await db.query({
+    text: `INSERT INTO emails (id, account_id, domain_id, type, "from", "to", cc, bcc, reply_to, subject, tags, from_address, from_domain,
+                               recipient_addresses, message_id, status, pending, created_at, scheduled_at)
+           SELECT ($1 || substr(uuidv7()::text, 14))::uuid, account_id, domain_id, type, "from", "to", cc, bcc, reply_to, subject, tags,
+                  from_address, from_domain, recipient_addresses, n || '@x', 'sent', 0, $2, $3 FROM emails, generate_series(1, 3000) n`,
+    values: [floorId(ago(5)).slice(0, 13), ago(5), ago(4)],
+  });
+  const none = { status: null, type: null, tag: null, from: null, to: null, domain: null, q: null };
+  const filter = { accountId: sender.account.id, ...none, scheduled: true, createdAfter: null, createdBefore: null };
+  for (const statistics of ['no', 'new']) {
+    if (statistics === 'new') await db.query({ text: 'ANALYZE emails' });
+    await db.transaction(async (tx) => {
+      const before = await read(tx, 'emails_%');
+      const within = { ...db, ...tx, transaction: (work: (one: Sql) => unknown) => work(tx) } as Database;
+      t.match(await log.list(within, filter, { limit: 50, offset: 0, cursor: null }), { count: 1, countExact: true });
+      const rows = (await read(tx, 'emails_%')) - before;
+      t.ok(rows < 10, `${rows} rows, with ${statistics} statistics`);
+    });
+  }
+});

@@ -139,7 +139,11 @@ t.test('the dashboard', inBrowser, async (t) => {
     const later = new Date(Date.now() + 86_400_000).toISOString();
     const body = { from: 'a@example.test', to: 'a@anywhere.test', subject: 'Tomorrow', text: 't', scheduled_at: later };
     const { email } = (await node.call('POST', '/api/v1/emails', { key: node.key, body })).body;
-    const { page } = await view(t, node, `/emails/${email.id}`);
+    const { page } = await view(t, node, '/emails');
+    await page.getByLabel('Status').selectOption('scheduled, for later');
+    await page.waitForURL(/\?scheduled=true$/);
+    await page.getByText('1 email', { exact: true }).waitFor();
+    await go(page, `/emails/${email.id}`, 'Tomorrow');
     await page.getByRole('button', { name: 'Cancel' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click();
     await page.locator('.page-head', { hasText: 'canceled' }).waitFor();

@@ -130,3 +130,39 @@ t.test('what is kept as a number is counted to the end, another search to 10,000
   for (const query of ['', 'tag=shop', 'status=sent', `domain=${domain}`, lately])
     t.strictSame(await counted(query), [10_003, true], query);
 });
+
+t.test('what waits for its scheduled time is listed, page by page, and nothing else', async (t) => {
+  const node = await sharedNode('api');
+  const { key, from } = await buildSender(node.db, encryptionKey);
+  const send = async (fields: object): Promise<string> => {
+    const body = { from, to: 'a@b.test', subject: 'subject', text: 't', ...fields };
+    return (await node.call('POST', '/api/v1/emails', { key, body })).body.email.id;
+  };
+  const later = { scheduled_at: new Date(Date.now() + 3_600_000).toISOString() };
+  const search = async (query: string) => {
+    const { status, body } = await node.call('GET', `/api/v1/emails?scheduled=true&${query}`, { key });
+    t.equal(status, 200);
+    return body;
+  };
+  t.match(await search(''), { emails: [], count: 0, next_cursor: null });
+  const waiting = [
+    await send(later),
+    await send({ ...later, tags: ['plan'] }),
+    await send({ ...later, tags: ['plan'] }),
+  ];
+  await send({ tags: ['plan'] });
+  await node.call('DELETE', `/api/v1/emails/${await send(later)}`, { key });
+  const passed = await send(later);
+  await node.db.prisma.email.update({ where: { id: passed }, data: { scheduledAt: new Date(Date.now() - 1_000) } });
+
+  const found = (body: { emails: { id: string }[] }) => body.emails.map(({ id }) => waiting.indexOf(id));
+  const first = await search('limit=2');
+  t.match([found(first), first.count, first.count_exact], [[2, 1], 3, true]);
+  t.match(found(await search(`limit=2&cursor=${first.next_cursor}`)), [0]);
+  t.strictSame(found(await search('limit=2&offset=1')), [1, 0]);
+  t.strictSame(found(await search('tag=plan')), [2, 1]);
+  t.strictSame(found(await search('status=queued&created_after=2026-01-01T00:00:00Z')), [2, 1, 0]);
+  t.strictSame(found(await search('status=sent')), []);
+  const refused = await node.call('GET', '/api/v1/emails?scheduled=false', { key });
+  t.match(refused, { status: 400, body: { detail: 'scheduled: must be one of true' } });
+});

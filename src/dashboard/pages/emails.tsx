@@ -22,6 +22,8 @@ const statuses = ['queued', 'sent', 'failed', 'suppressed', 'canceled'] as const
 
 /** No status of its own: a recipient waits until somebody decides. */
 const held = 'held';
+/** Nor is this: it is queued, until its time has come. */
+const scheduled = 'scheduled';
 
 /** How far back, as the address has it. */
 const times = [
@@ -31,7 +33,20 @@ const times = [
 ];
 const hours: Record<string, number> = { '1h': 1, '24h': 24, '7d': 168 };
 
-const names = ['to', 'q', 'status', 'held', 'tag', 'domain', 'type', 'time', 'before', 'accounts', 'page'] as const;
+const names = [
+  'to',
+  'q',
+  'status',
+  'held',
+  'scheduled',
+  'tag',
+  'domain',
+  'type',
+  'time',
+  'before',
+  'accounts',
+  'page',
+] as const;
 
 /** To the minute, so that what is asked for stays the same for a while. */
 function since(time: string | undefined): string | undefined {
@@ -175,6 +190,8 @@ export function Emails() {
     ...(state.domain ? { domain: state.domain } : {}),
     ...(state.status ? { status: state.status as Email['status'] } : {}),
     ...(state.held ? { held: 'true' } : {}),
+    // An account's own log has it alone.
+    ...(state.scheduled && !all ? { scheduled: 'true' } : {}),
     ...(state.type ? { type: state.type as Email['type'] } : {}),
     ...(after ? { created_after: after } : {}),
     ...(state.before ? { created_before: state.before } : {}),
@@ -205,12 +222,19 @@ export function Emails() {
         <ChoiceField
           label="Status"
           all="Any status"
-          choices={[...statuses, { value: held, label: 'held, to be decided' }]}
-          value={state.held ? held : state.status}
+          choices={[
+            ...statuses,
+            ...(all ? [] : [{ value: scheduled, label: 'scheduled, for later' }]),
+            { value: held, label: 'held, to be decided' },
+          ]}
+          value={state.held ? held : state.scheduled && !all ? scheduled : state.status}
           change={(value) =>
-            change(
-              value === held ? { status: null, held: 'true', page: null } : { status: value, held: null, page: null },
-            )
+            change({
+              status: value === held || value === scheduled ? null : value,
+              held: value === held ? 'true' : null,
+              scheduled: value === scheduled ? 'true' : null,
+              page: null,
+            })
           }
         />
         <ChoiceField label="Time" all="Any time" choices={times} value={state.time} change={search('time')} />
