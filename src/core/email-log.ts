@@ -80,7 +80,7 @@ async function idsWithin(db: Database, filter: Filter, page: Page, stretches: co
 
 /** The ids of the page's emails, and of the one after. */
 async function idsOf(db: Database, filter: Filter, { cursor, limit, offset }: Page): Promise<string[]> {
-  if (filter.scheduled) return (await scheduledIds(db, filter, offset + limit + 1, cursor)).slice(offset);
+  if (filter.scheduled) return (await findScheduled(db, filter, { cursor, limit: limit + 1, offset })).ids;
   const { where, values } = conditions(filter);
   const after = values.length + 1;
   const rows = await db.query<{ id: string }>({
@@ -92,43 +92,66 @@ async function idsOf(db: Database, filter: Filter, { cursor, limit, offset }: Pa
 }
 
 /**
- * The newest of those that wait for their scheduled time, from the cursor on, `most` at the most. An account may have millions that
- * were scheduled once, so they are looked for in those hours alone of which emails are queued, by the numbers that are kept.
+ * A page of those that wait for their scheduled time, newest first, and how many there are as far as its end. An account may have
+ * millions that were scheduled once, so they are looked for in those hours alone of which emails are queued, by the numbers that are kept.
  */
-async function scheduledIds(db: Database, filter: Filter, most: number, cursor: string | null): Promise<string[]> {
+async function findScheduled(db: Database, filter: Filter, page: Page): Promise<{ found: number; ids: string[] }> {
+  const { cursor, limit, offset } = page;
   const queued = { ...filter, status: 'queued' as const };
-  const hours = (await counts.byHour(db, '', queued, { from: null, to: null })).filter(
-    ({ from }) => cursor === null || from <= timeOf(cursor),
-  );
+  const hours = await counts.byHour(db, '', queued, { from: null, to: null });
+  const rest = cursor === null ? hours : hours.filter(({ from }) => from <= timeOf(cursor));
   const ids: string[] = [];
+  let found = 0;
   // Most of what is queued may wait for something else: then more hours are looked through at once.
-  for (let emails = most; hours.length > 0 && ids.length < most; emails *= 4) {
-    const some: counts.Stretch[] = [];
-    for (let left = emails; left > 0 && hours[0]; left -= some.at(-1)?.emails ?? 0)
-      some.push(hours.shift() as counts.Stretch);
-    ids.push(...(await idsInHours(db, filter, some, { most: most - ids.length, cursor })));
+  for (let emails = offset + limit; rest.length > 0 && found < offset + limit; emails *= 4) {
+    const some = takeFirst(rest, emails);
+    const skipped = Math.max(0, offset - found);
+    const part = await findInHours(db, filter, some, {
+      cursor,
+      limit: offset + limit - found - skipped,
+      offset: skipped,
+    });
+    ids.push(...part.ids);
+    found += part.found;
   }
-  return ids;
+  return { found, ids };
 }
 
-async function idsInHours(
+/** Takes the first hours out, of which so many emails are queued, or all. */
+function takeFirst(hours: counts.Stretch[], emails: number): counts.Stretch[] {
+  let [taken, left] = [0, emails];
+  for (; left > 0 && taken < hours.length; taken += 1) left -= hours[taken]?.emails ?? 0;
+  return hours.splice(0, taken);
+}
+
+async function findInHours(
   db: Database,
   filter: Filter,
   hours: counts.Stretch[],
-  { most, cursor }: { most: number; cursor: string | null },
-): Promise<string[]> {
+  { cursor, limit, offset }: Page,
+): Promise<{ found: number; ids: string[] }> {
   const { where, values } = conditions(filter);
-  const next = values.length + 1;
-  const rows = await db.query<{ id: string }>({
-    text: `SELECT found.id
-             FROM unnest($${next}::uuid[], $${next + 1}::uuid[]) AS hour (first, past)
-            CROSS JOIN LATERAL (
-                  SELECT id FROM emails WHERE ${where} AND id >= hour.first AND id < hour.past AND ($${next + 2}::uuid IS NULL OR id < $${next + 2})
-                   ORDER BY id DESC LIMIT $${next + 3}) found
-            ORDER BY found.id DESC LIMIT $${next + 3}`,
-    values: [...values, hours.map(({ from }) => floorId(from)), hours.map(({ to }) => floorId(to)), cursor, most],
+  const [first, past, after, most, skipped] = [1, 2, 3, 4, 5].map((place) => `$${values.length + place}`);
+  const [row] = await db.query<{ found: number; ids: string[] }>({
+    text: `WITH found AS (
+             SELECT of_hour.id
+               FROM unnest(${first}::uuid[], ${past}::uuid[]) AS hour (first, past)
+              CROSS JOIN LATERAL (
+                    SELECT id FROM emails
+                     WHERE ${where} AND id >= hour.first AND id < hour.past AND (${after}::uuid IS NULL OR id < ${after})
+                     ORDER BY id DESC LIMIT ${most}::bigint) of_hour
+              ORDER BY of_hour.id DESC LIMIT ${most}::bigint)
+           SELECT (SELECT count(*)::int FROM found) AS found, ARRAY(SELECT id FROM found ORDER BY id DESC OFFSET ${skipped}) AS ids`,
+    values: [
+      ...values,
+      hours.map(({ from }) => floorId(from)),
+      hours.map(({ to }) => floorId(to)),
+      cursor,
+      offset + limit,
+      offset,
+    ],
   });
-  return rows.map((row) => row.id);
+  return row ?? { found: 0, ids: [] };
 }
 
 async function countOf(db: Database, filter: Filter): Promise<number> {
@@ -142,7 +165,8 @@ async function countOf(db: Database, filter: Filter): Promise<number> {
 
 /** One more than are counted where there are more. */
 async function countUpTo(db: Database, filter: Filter): Promise<number> {
-  if (filter.scheduled) return (await scheduledIds(db, filter, mostCounted(filter) + 1, null)).length;
+  if (filter.scheduled)
+    return (await findScheduled(db, filter, { cursor: null, limit: 0, offset: mostCounted(filter) + 1 })).found;
   const { where, values } = conditions(filter);
   const rows = await db.transaction(async (tx) => {
     // What most emails match is counted soonest by reading them until there are enough.

@@ -1,5 +1,6 @@
 import { domainToASCII } from 'node:url';
 import t from 'tap';
+import { floorId } from '../../src/ids.ts';
 import { buildSender, buildVerifiedDomain } from '../support/build.ts';
 import { encryptionKey, sharedNode } from '../support/shared-node.ts';
 
@@ -160,9 +161,46 @@ t.test('what waits for its scheduled time is listed, page by page, and nothing e
   t.match([found(first), first.count, first.count_exact], [[2, 1], 3, true]);
   t.match(found(await search(`limit=2&cursor=${first.next_cursor}`)), [0]);
   t.strictSame(found(await search('limit=2&offset=1')), [1, 0]);
+  t.match(await search('offset=2000000000'), { emails: [], count: 3, next_cursor: null });
   t.strictSame(found(await search('tag=plan')), [2, 1]);
   t.strictSame(found(await search('status=queued&created_after=2026-01-01T00:00:00Z')), [2, 1, 0]);
   t.strictSame(found(await search('status=sent')), []);
   const refused = await node.call('GET', '/api/v1/emails?scheduled=false', { key });
   t.match(refused, { status: 400, body: { detail: 'scheduled: must be one of true' } });
 });
+
+t.test(
+  'what is scheduled is paged through whenever it was accepted, among what is queued for other reasons',
+  async (t) => {
+    const node = await sharedNode('api');
+    const { account, key, domain, domainId, from } = await buildSender(node.db, encryptionKey);
+    for (let hours = 1; hours <= 6; hours += 1) {
+      const at = new Date(Date.now() - hours * 3_600_000);
+      await node.db.query({
+        text: `INSERT INTO emails (id, account_id, domain_id, status, type, "from", "to", cc, bcc, reply_to, subject, tags, message_id, pending,
+                                 created_at, from_address, from_domain, recipient_addresses, scheduled_at)
+             SELECT ($5 || substr(uuidv7()::text, 14))::uuid, $1, $2, 'queued', 'transactional', $3, ARRAY['a@b.test'], '{}', '{}', '{}', 's', '{}',
+                    n || '@x', 1, $6, $3, $4, ARRAY['a@b.test'], CASE WHEN n % 4 = 0 THEN now() + interval '1 day' END
+               FROM generate_series(1, 12) n`,
+        values: [account.id, domainId, from, domain, floorId(at).slice(0, 13), at],
+      });
+    }
+    const search = async (query: string) =>
+      (await node.call('GET', `/api/v1/emails?scheduled=true&${query}`, { key })).body;
+    const idsOf = (body: { emails: { id: string }[] }) => body.emails.map(({ id }) => id);
+    const all = idsOf(await search(''));
+    t.equal(all.length, 18, 'three of each hour');
+    t.strictSame(all, all.toSorted().reverse());
+    for (const limit of [1, 4, 7]) {
+      const [paged, byOffset]: string[][] = [[], []];
+      for (let cursor: string | null = ''; cursor !== null; ) {
+        const body = await search(`limit=${limit}${cursor ? `&cursor=${cursor}` : ''}`);
+        t.equal(body.count, 18);
+        paged?.push(...idsOf(body));
+        byOffset?.push(...idsOf(await search(`limit=${limit}&offset=${byOffset.length}`)));
+        cursor = body.next_cursor;
+      }
+      t.strictSame([paged, byOffset], [all, all], `${limit} at a time`);
+    }
+  },
+);
