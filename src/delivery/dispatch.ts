@@ -158,7 +158,6 @@ export class Dispatcher {
     this.#pump();
   }
 
-  /** Gives back what has not begun. */
   #putDown(): void {
     const untouched = this.#lines.empty();
     if (untouched.length > 0) void this.#putBack(untouched, () => recipients.release(this.#db, untouched));
