@@ -40,8 +40,8 @@ export interface AttemptTools {
 
 /** How an attempt is made. */
 interface How {
-  /** Whose servers they are, and how many connections to them may be open. */
-  site: Pick<Site, 'name' | 'connections' | 'perConnection'>;
+  /** Whose servers they are. */
+  site: Pick<Site, 'perConnection'>;
   /** By which limits it goes now. */
   remark: string | null;
   /** What it leaves from; null: from whatever the system chooses. */
@@ -189,7 +189,6 @@ async function deliverCopy(
         return mayGoOn();
       },
       afterDot: (results) => tools.journal.answer(claim, results),
-      site,
       perConnection: site.perConnection ?? undefined,
       sendingIps: source?.addresses,
       remarks: [remark, source?.note ?? null].filter((text) => text !== null),

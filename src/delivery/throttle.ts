@@ -100,7 +100,7 @@ export class Throttle {
 
   /** How many more it could have at once at the most, whatever was seen of it. */
   spare(site: Site): number {
-    return Math.max(0, this.most(site) - this.#entry(site).running);
+    return Math.max(0, this.#most(site) - this.#entry(site).running);
   }
 
   begin(site: Site): Ticket {
@@ -123,7 +123,7 @@ export class Throttle {
   /** How much the site gets now, as one sentence. */
   describe(site: Site): string {
     const entry = this.#entry(site);
-    const most = this.most(site);
+    const most = this.#most(site);
     const rate = site.perMinute === null ? '' : `, ${site.perMinute} messages a minute`;
     return `${site.name}: ${entry.running} under way, ${this.#windowOf(entry)} at once for now, ${most} at the most${rate}`;
   }
@@ -165,7 +165,7 @@ export class Throttle {
     return [...this.#entries.values()].map((entry) => ({
       ...entry,
       window: this.#windowOf(entry),
-      most: this.most(entry.site),
+      most: this.#most(entry.site),
       backoffUntil: entry.backoffUntil !== null && now < entry.backoffUntil ? entry.backoffUntil : null,
     }));
   }
@@ -183,7 +183,7 @@ export class Throttle {
     entry.backoffUntil = null;
     entry.window = recovered ? firstWindow : entry.window + (entry.slowStart ? 1 : 1 / entry.window);
     entry.window = Math.min(entry.window, entry.site.connections);
-    if (entry.window >= this.most(entry.site)) entry.reason = null;
+    if (entry.window >= this.#most(entry.site)) entry.reason = null;
   }
 
   #halve(entry: Entry): void {
@@ -211,11 +211,10 @@ export class Throttle {
   }
 
   #windowOf(entry: Entry): number {
-    return Math.max(1, Math.min(Math.floor(entry.window), this.most(entry.site)));
+    return Math.max(1, Math.min(Math.floor(entry.window), this.#most(entry.site)));
   }
 
-  /** Connections that it may have at the most, as this node's share. */
-  most(site: Site): number {
+  #most(site: Site): number {
     return Math.max(1, Math.floor(site.connections / Math.max(1, this.#options.nodes())));
   }
 

@@ -4,7 +4,6 @@ import { type Content, prepareContent } from './content.ts';
 import { CrowdedOut } from './crowded-out.ts';
 import { assertEnvelope, type Envelope } from './envelope.ts';
 import { resolveDestination, resolveHost, type Unreachable } from './mx.ts';
-import type { SiteShare } from './pool.ts';
 import { race, unreached } from './race.ts';
 import { type Delivery, type Failure, failed, type RecipientResult, type Session } from './result.ts';
 import { type Route, routesTo, steadySources } from './routes.ts';
@@ -38,8 +37,6 @@ export interface DeliveryRequest {
   sendingIps?: readonly string[] | undefined;
   /** What is to be said first in the conversation's record: why now, and by which limits. */
   remarks?: string[];
-  /** Whose servers they are, where that bounds how many connections to them are open. */
-  site?: SiteShare | undefined;
   /** Messages that a connection carries before it is closed, where that is not as with all. */
   perConnection?: number | undefined;
   /** What the sender asks for; TLS where it is offered unless given. */
@@ -215,10 +212,9 @@ class Attempt {
   /** Greets the first of these addresses that answers. */
   async #tryRoutes(host: string, routes: Route[], { policy, published }: HostTls, tls = true): Promise<Tried> {
     const { ehloName, ownHosts, deadlines, mxPort, connect, trust, tlsResults } = this.#transport;
-    const { signal, site } = this.#request;
+    const { signal } = this.#request;
     const start = this.#reports.start();
     const { conversation } = start;
-    if (site) this.#transport.pool.makeRoom(site);
     conversation.note(`TLS policy: ${policy.name}${tls ? '' : ', in clear as TLS failed'}`);
     const target = { host, port: mxPort, connect, serverName: policy.serverName ?? host, trust };
     const runners = tls ? routes.slice(0, this.#addressesLeft - this.#addressesKept) : routes;
@@ -233,7 +229,6 @@ class Attempt {
     }
     const { connection, route } = end.winner;
     this.#connection = connection;
-    if (site) this.#transport.pool.opened(site, connection);
     const refusal = await greet(connection, { ehloName, ownHosts, tls, policy, deadlines });
     if (tls) tlsResults.session(published, connection, refusal);
     // One that a policy forbids is no session: the next host may be as it should be.

@@ -11,12 +11,6 @@ export interface PoolOptions {
   maxTransactions?: number;
 }
 
-/** Whose servers they are, and how many connections may be open to all of these at once, idle ones too. */
-export interface SiteShare {
-  name: string;
-  connections: number;
-}
-
 /**
  * Connections between two messages, by key (the MX host name). Bounded by number, idle time, age and messages carried.
  * One that breaks, or on which the server speaks without being asked, is forgotten at once.
@@ -25,8 +19,6 @@ export class ConnectionPool {
   readonly #idle = new Map<string, Set<Connection>>();
   readonly #timers = new Map<Connection, NodeJS.Timeout>();
   readonly #leaving = new Set<Promise<void>>();
-  /** By the name of their site, whatever they do. */
-  readonly #open = new Map<string, Set<Connection>>();
   readonly #options: Required<PoolOptions>;
   #closed = false;
 
@@ -46,28 +38,6 @@ export class ConnectionPool {
     this.#forget(key, connection);
     connection.wake();
     return connection;
-  }
-
-  /**
-   * Before a connection to this site is opened: where it has as many as it may have, those leave that waited longest for
-   * another message to one of its hosts.
-   */
-  makeRoom({ name, connections }: SiteShare): void {
-    const open = this.#open.get(name);
-    if (open === undefined || open.size < connections) return;
-    const idle = [...this.#timers.keys()].filter((connection) => open.has(connection));
-    for (const connection of idle.slice(0, open.size - connections + 1))
-      this.#retire(connection.target.host, connection);
-  }
-
-  /** A connection to this site was opened. */
-  opened({ name }: SiteShare, connection: Connection): void {
-    const open = this.#open.get(name) ?? new Set();
-    this.#open.set(name, open.add(connection));
-    connection.whenLost(() => {
-      open.delete(connection);
-      if (open.size === 0 && this.#open.get(name) === open) this.#open.delete(name);
-    });
   }
 
   /** Whether it may carry another message. @param maxTransactions as for `release` */

@@ -3,7 +3,6 @@ import type { PoolOptions } from '../../src/smtp/pool.ts';
 import type { Peer } from '../support/mx.ts';
 import { startSink } from '../support/mx.ts';
 import { eventually } from '../support/node.ts';
-import type { ZoneEntry } from '../support/zone.ts';
 import { resultOf, startScene, startScripted } from './scene.ts';
 
 const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
@@ -40,27 +39,6 @@ t.test('messages at once have a connection each', async (t) => {
   t.equal(sink.messages.length, 8);
   t.equal(sink.connections, 8);
   t.equal(transport.pool.size, 3, 'no more stay than may');
-});
-
-t.test('a site has no more connections open than it may have, those that wait for a message too', async (t) => {
-  const sink = await startSink();
-  t.teardown(() => sink.close());
-  const names = ['a.test', 'b.test', 'c.test', 'd.test'];
-  const zone = Object.fromEntries(names.map((name): [string, ZoneEntry] => [name, { MX: [[10, `mx.${name}`]] }]));
-  for (const name of names) zone[`mx.${name}`] = { A: ['127.0.0.1'] };
-  const { send, transport } = await startScene(t, sink.port, zone);
-  const site = { name: 'Provider', connections: 2 };
-  for (const destination of names) {
-    t.equal(
-      resultOf(await send({ destination, to: [`b@${destination}`], site }), `b@${destination}`).outcome,
-      'delivered',
-    );
-    t.ok(transport.pool.size <= 2, `${transport.pool.size} wait`);
-  }
-  const { sessions } = await send({ destination: 'd.test', to: ['b@d.test'], site });
-  t.match(sessions, [{ reused: true }], 'the last ones are kept');
-  await send({ destination: 'a.test', to: ['b@a.test'], site: { name: 'another', connections: 2 } });
-  t.equal(transport.pool.size, 3, 'another site has its own');
 });
 
 t.test('a connection is left after its number of messages, its idle time and its age', async (t) => {

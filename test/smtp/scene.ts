@@ -1,6 +1,5 @@
 import type { Test } from 'tap';
 import { type Delivery, deliver, type RecipientResult, type Transport } from '../../src/smtp/deliver.ts';
-import type { SiteShare } from '../../src/smtp/pool.ts';
 import type { TlsDemand } from '../../src/smtp/tls-policy.ts';
 import { createTransport, type TransportOptions } from '../../src/smtp/transport.ts';
 import { type Peer, type ScriptedMx, startScriptedMx } from '../support/mx.ts';
@@ -55,7 +54,6 @@ export interface SendOptions {
   signal?: AbortSignal;
   destination?: string;
   tls?: TlsDemand;
-  site?: SiteShare;
 }
 
 export interface Scene {
@@ -97,7 +95,6 @@ export async function startScene(
       beforeDot: rest.beforeDot ?? (() => true),
       ...(rest.signal ? { signal: rest.signal } : {}),
       ...(rest.tls ? { tls: rest.tls } : {}),
-      site: rest.site,
     });
   return { zone, transport, send };
 }
