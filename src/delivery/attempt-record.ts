@@ -98,12 +98,13 @@ function stepOf(
     return { ...step, nextAttemptAt: pausedUntil, waitingFor: heldNote };
   // What this server left undone says nothing about the recipient's, and ends nothing.
   const isCutShort = ending?.signal.aborted && result.reply === null && !result.uncertain;
-  if (isOpen && (isCutShort || isGivenUpHere(result))) {
-    const waitMs = ending?.begun ? 0 : (policy.scheduleMs[0] ?? givenUpMs);
-    return { ...step, attempts, nextAttemptAt: new Date(now.getTime() + waitMs) };
-  }
+  const isLeft = isOpen && isGivenUpHere(result);
+  if ((isOpen && isCutShort) || (isLeft && ending?.begun)) return { ...step, attempts };
   const history = { attempts: step.attempts, dueAt: email?.dueAt ?? now };
   const { status, nextAttemptAt, response: lastResponse } = decide(result, history, policy, now, () => draw);
+  // Counted, so that it comes less and less often where that goes on.
+  if (isLeft && status === 'failed')
+    return { ...step, nextAttemptAt: new Date(now.getTime() + (policy.scheduleMs.at(-1) ?? givenUpMs)) };
   // On the suppression list it is over, also where no server was asked: it would be counted again with each attempt.
   return isSuppressed
     ? { ...step, status: 'suppressed', nextAttemptAt: null, lastResponse }

@@ -51,6 +51,11 @@ export class Slots {
     return proven || this.#unproven < this.#limits.open * (running === 0 ? shareOfFirst : shareOfUnproven);
   }
 
+  /** How many of them this site may have now, about. */
+  roomFor(site: Site): number {
+    return this.freeFor(site) ? Math.min(this.#limits.running - this.#young, this.#limits.open - this.#all) : 0;
+  }
+
   take(site: Site): Started {
     this.#young += 1;
     this.#all += 1;

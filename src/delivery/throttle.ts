@@ -98,9 +98,12 @@ export class Throttle {
     return { proven: this.#options.now() - entry.fineAt < provenMs, running: entry.running };
   }
 
-  /** How many more it could have at once at the most, whatever was seen of it. */
+  /** How many more it could have now, whatever was seen of it: by its connections, and by its rate one after the other. */
   spare(site: Site): number {
-    return Math.max(0, this.#most(site) - this.#entry(site).running);
+    const { running, nextAt } = this.#entry(site);
+    const free = Math.max(0, this.#most(site) - running);
+    if (site.perMinute === null) return free;
+    return this.#options.now() < nextAt ? 0 : Math.min(free, 1);
   }
 
   begin(site: Site): Ticket {

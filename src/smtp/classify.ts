@@ -24,10 +24,16 @@ export function saysTooManyRecipients(phase: Phase, reply: Reply): boolean {
   return ruleFor(phase, reply).tooMany ?? false;
 }
 
-/** True when it may be about how much came, or about this one connection, rather than about the message. */
+const aboutMessage: Classification[] = ['bad_mailbox', 'bad_domain', 'mailbox_full', 'content'];
+
+/**
+ * True when it may be about how much came, or about this one connection, rather than about the message or a recipient: many
+ * name a session only to be found again.
+ */
 export function saysEnough(phase: Phase, reply: Reply): boolean {
-  const { slow, tooMany } = ruleFor(phase, reply);
-  return slow !== undefined || tooMany === true || /\b(connection|session)s?\b/i.test(reply.text);
+  const { is, slow, tooMany } = ruleFor(phase, reply);
+  if (slow !== undefined || tooMany) return true;
+  return phase !== 'dot' && !aboutMessage.includes(is) && /\b(connection|session)s?\b/i.test(reply.text);
 }
 
 const nothingKnown: Rule = { is: 'other', samples: [] };

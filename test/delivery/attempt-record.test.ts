@@ -55,14 +55,18 @@ t.test('what is to be held when nobody knows whether it arrived is held at the e
   t.match(settle([unanswered], { hours: 72 }), [{ status: 'failed', lastResponse: /^given up after 72 hours/ }]);
 });
 
-t.test('what this server ended by itself is no attempt, and ends nothing', async (t) => {
+t.test('what a stop of this server ended is no attempt, and ends nothing', async (t) => {
   for (const hours of [1, 73]) {
     const undone = { status: 'deferred', attempts: 7, waitingFor: null };
     t.match(settle([cutOff], { hours, cutShort: true }), [{ ...undone, nextAttemptAt: now }], 'on its way out');
-    const [step] = settle([givenUp], { hours });
-    t.match(step, { ...undone, nextAttemptAt: new Date(now.getTime() + 60_000) }, 'before the dot');
     t.match(settle([givenUp], { hours, begun: true }), [{ ...undone, nextAttemptAt: now }], 'before another copy');
   }
+});
+
+t.test('what this server gave up for another reason than its end comes again, and less and less often', async (t) => {
+  t.match(settle([givenUp], { hours: 1 }), [{ status: 'deferred', attempts: 8, nextAttemptAt: Date }]);
+  const last = { status: 'deferred', attempts: 8, nextAttemptAt: new Date(now.getTime() + 300_000) };
+  t.match(settle([givenUp], { hours: 73 }), [last], 'after its time, too');
 });
 
 t.test('what a server has said counts, also where the attempt was cut short', async (t) => {

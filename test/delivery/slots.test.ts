@@ -31,8 +31,11 @@ t.test(
       'one each, up to seven eighths',
     );
     t.ok(firsts.every((one) => one <= 1));
+    t.equal(slots.roomFor(site('silent.test')), 0);
+    t.equal(slots.roomFor(known), 10);
     t.equal(takeAll(known), 10, 'the rest is for those that took mail of late');
     t.notOk(slots.free);
+    t.equal(slots.roomFor(known), 0);
 
     for (const one of held.splice(70)) slots.give(one, 'fine', '250 taken');
     now = 900_000;

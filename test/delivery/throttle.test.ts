@@ -131,6 +131,11 @@ t.test('so many messages a minute are that many', async (t) => {
     shared.pass(50);
   }
   t.equal(half, 30, 'a half for each of two nodes');
+  const last = start();
+  t.equal(last.throttle.spare(slow), 1, 'one of those whose time is over');
+  last.throttle.begin(slow);
+  t.equal(last.throttle.spare(slow), 0, 'and no more within the time that the rate has between two');
+  t.equal(last.throttle.spare(site), 20);
   const spared = start();
   for (const ticket of spared.fill(slow)) spared.throttle.cancel(ticket);
   t.match(spared.throttle.turn(slow), { when: 'now' }, 'what was not sent after all does not count');

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { classify, slowDown } from '../../src/smtp/classify.ts';
+import { classify, saysEnough, slowDown } from '../../src/smtp/classify.ts';
 import type { Classification, Phase } from '../../src/smtp/deliver.ts';
 import { rules } from '../../src/smtp/rules.ts';
 import { replyOf, sampleReply } from './said.ts';
@@ -144,3 +144,20 @@ t.test('a wish for less says of what', async (t) => {
   ];
   for (const [line, expected] of cases) t.equal(slowDown('rcpt', replyOf(line)), expected, line);
 });
+
+t.test(
+  'what names a connection or a session is about it, but where it is about the message or a mailbox',
+  async (t) => {
+    const table: [phase: Phase, line: string, expected: boolean][] = [
+      ['mail', '550 5.7.0 Only one message per session', true],
+      ['mail', '503 5.5.1 Maximum number of messages per connection reached', true],
+      ['rcpt', '550 5.7.1 Recipients per hour limit exceeded', true],
+      ['rcpt', '550 5.1.1 User unknown (session a1b2)', false],
+      ['dot', '550 5.7.1 Message rejected as spam. Session: a1b2-c3', false],
+      ['dot', '554 5.7.1 refused, session a1b2', false],
+      ['mail', '550 5.7.1 no', false],
+    ];
+    for (const [phase, line, expected] of table)
+      t.equal(saysEnough(phase, replyOf(line)), expected, `${phase}: ${line}`);
+  },
+);
