@@ -298,8 +298,7 @@ export class Dispatcher {
 
   /** Begins those whose time is over, as many as the site may have at once; the next of them soon. */
   async #tryLast(line: Line, old: Claim[], until: Date, reason: string): Promise<void> {
-    const has = () => Math.min(this.#slots.roomFor(line.site), this.#standing.throttle.spare(line.site));
-    const room = () => (this.#stopping || this.#tools.lease.onHold ? 0 : has());
+    const room = () => (this.#stopping || this.#tools.lease.onHold ? 0 : this.#slots.roomFor(line.site));
     const { now, soon, rest } = await lastTries(this.#db, old, { isOver: (dueAt) => this.#isOver(dueAt), room });
     for (const claim of now) this.#begin(line, claim);
     this.#park(soon, new Date(Math.min(until.getTime(), this.#in(nextLastTryMs).getTime())), reason);

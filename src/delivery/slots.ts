@@ -51,9 +51,10 @@ export class Slots {
     return proven || this.#unproven < this.#limits.open * (running === 0 ? shareOfFirst : shareOfUnproven);
   }
 
-  /** How many of them this site may have now, about. */
+  /** How many of them this site may have now, about, whatever was seen of it. */
   roomFor(site: Site): number {
-    return this.freeFor(site) ? Math.min(this.#limits.running - this.#young, this.#limits.open - this.#all) : 0;
+    if (!this.freeFor(site)) return 0;
+    return Math.min(this.#limits.running - this.#young, this.#limits.open - this.#all, this.#throttle.spare(site));
   }
 
   take(site: Site): Started {
