@@ -43,6 +43,7 @@ export function record(
   const now = clock.now();
   // One draw for all: those who were put off together are one message again.
   const draw = Math.random();
+  const begunAt = delivery.sessions[0]?.startedAt ?? null;
   const settlements = claim.recipients.map(({ position, address, attempts }): Settlement => {
     const result = finalResult(delivery, address);
     // Said for good: a server that says "later" for three days has not said that the mailbox does not exist.
@@ -50,7 +51,13 @@ export function record(
     const { nodeId, emailId, jobId } = claim;
     return {
       ...{ nodeId, emailId, position, jobId },
-      ...stepOf(result, { attempts, email, ending, isSuppressed: isSuppressed(email, address) }, policy, now, draw),
+      ...stepOf(
+        result,
+        { attempts, email, ending, begunAt, isSuppressed: isSuppressed(email, address) },
+        policy,
+        now,
+        draw,
+      ),
       uncertain: result.uncertain,
       suppress: nobodyThere && email ? { accountId: email.accountId, address } : null,
     };
@@ -75,12 +82,13 @@ interface Before {
   attempts: number;
   email: Settled | undefined;
   ending: Ending | null;
+  begunAt: Date | null;
   isSuppressed: boolean;
 }
 
 function stepOf(
   result: RecipientResult,
-  { attempts, email, ending, isSuppressed }: Before,
+  { attempts, email, ending, begunAt, isSuppressed }: Before,
   policy: RetryPolicy,
   now: Date,
   draw: number,
@@ -100,7 +108,11 @@ function stepOf(
   const isCutShort = ending?.signal.aborted && result.reply === null && !result.uncertain;
   const isLeft = isOpen && isGivenUpHere(result);
   if ((isOpen && isCutShort) || (isLeft && ending?.begun)) return { ...step, attempts };
-  const history = { attempts: step.attempts, dueAt: email?.dueAt ?? now };
+  const history = {
+    attempts: step.attempts,
+    dueAt: email?.dueAt ?? now,
+    begunAt: result.phase === 'local' ? null : begunAt,
+  };
   const { status, nextAttemptAt, response: lastResponse } = decide(result, history, policy, now, () => draw);
   // Counted, so that it comes less and less often where that goes on.
   if (isLeft && status === 'failed')

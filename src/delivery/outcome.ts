@@ -26,7 +26,7 @@ export function finalResult(delivery: Delivery, recipient: string): RecipientRes
  */
 export function decide(
   result: RecipientResult,
-  history: { attempts: number; dueAt: Date },
+  history: { attempts: number; dueAt: Date; begunAt?: Date | null },
   policy: RetryPolicy,
   now: Date,
   random?: () => number,

@@ -12,6 +12,8 @@ export interface History {
   dueAt: Date;
   /** For how long it asked to wait, in ms; null when it did not say. */
   askedMs?: number | null;
+  /** When the attempt was begun that has just ended; null: no server was asked. */
+  begunAt?: Date | null;
 }
 
 const spread = 0.1;
@@ -25,13 +27,13 @@ const attemptsSooner = 3;
  */
 export function nextAttempt(
   policy: RetryPolicy,
-  { attempts, dueAt, askedMs = null }: History,
+  { attempts, dueAt, askedMs = null, begunAt = null }: History,
   now: Date,
   random: () => number = Math.random,
 ): Date | null {
   const end = dueAt.getTime() + policy.forMs;
-  const [first = 0] = policy.scheduleMs;
-  if (now.getTime() >= end) return attempts === 1 && first <= policy.forMs ? new Date(now.getTime() + first) : null;
+  const wasKeptBack = attempts === 1 && begunAt !== null && begunAt.getTime() >= end;
+  if (now.getTime() >= end) return wasKeptBack ? new Date(now.getTime() + (policy.scheduleMs[0] ?? 60_000)) : null;
   const delay = policy.scheduleMs[Math.min(attempts, policy.scheduleMs.length) - 1] ?? 60_000;
   const scheduled = delay * (1 + spread * (2 * random() - 1));
   const asked = askedMs === null ? 0 : askedMs * (1 + spread * random());

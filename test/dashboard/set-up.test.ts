@@ -264,7 +264,7 @@ t.test('setting up with the dashboard', inBrowser, async (t) => {
     const { page } = await view(t, node, '/suppressions');
     const csv = 'email;reason\r\n"One@example.net";complaint\r\nno address\r\ntwo@example.net\r\n';
     await page.setInputFiles('input[type=file]', { name: 'a.csv', mimeType: 'text/csv', buffer: Buffer.from(csv) });
-    await page.getByText('2 addresses are on the list. 1 line without an address left out.').waitFor();
+    await page.getByText('2 addresses are on the list. 1 record with no address, or several, left out.').waitFor();
     for (const line of [2, 3]) {
       const buffer = Buffer.from(`${'\n'.repeat(line - 1)}no-good@-\n`);
       await page.setInputFiles('input[type=file]', { name: `${line}.csv`, mimeType: 'text/csv', buffer });

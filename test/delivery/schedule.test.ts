@@ -54,9 +54,11 @@ t.test('whatever the schedule and the spread, times only grow, stay in bounds an
 
 t.test('mail that was kept back for all of its time does not end with its first attempt', async (t) => {
   const late = new Date(dueAt.getTime() + 100 * hour);
-  t.same(nextAttempt(policy, { attempts: 1, dueAt }, late), new Date(late.getTime() + minute));
-  t.equal(nextAttempt(policy, { attempts: 2, dueAt }, late), null);
-  t.equal(nextAttempt({ ...policy, forMs: 30_000 }, { attempts: 1, dueAt }, late), null, 'where one was all it has');
+  const begunAt = new Date(dueAt.getTime() + 72 * hour);
+  t.same(nextAttempt(policy, { attempts: 1, dueAt, begunAt }, late), new Date(late.getTime() + minute));
+  t.equal(nextAttempt(policy, { attempts: 2, dueAt, begunAt }, late), null);
+  t.equal(nextAttempt(policy, { attempts: 1, dueAt, begunAt: dueAt }, late), null, 'it was only slow');
+  t.equal(nextAttempt(policy, { attempts: 1, dueAt, begunAt: null }, late), null, 'no server was asked');
 });
 
 t.test(
