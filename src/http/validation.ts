@@ -33,12 +33,12 @@ export function examine<T extends z.ZodType>(
   const { success, data, error } = schema.safeParse(input, { error: inOurWords });
   const { path = [], message = notRight } = error?.issues[0] ?? {};
   // What is missing may be there by a name that is nearly right.
-  const misnamed = success || message.includes(isMissing) ? misspelt(schema, input) : null;
+  const misnamed = success || message.includes(requiredWords) ? misspelt(schema, input) : null;
   if (misnamed) return { fault: misnamed };
   return success ? { fault: null, value: data } : { fault: { path, message } };
 }
 
-const isMissing = 'is required';
+const requiredWords = 'is required';
 const notRight = 'is not as the reference says';
 
 /** What is wrong, where the schema has no words of its own for it: those of zod are for whoever wrote the schema. */
@@ -187,7 +187,7 @@ function nameOf(path: PropertyKey[]): string {
 }
 
 const typeError = (expected: string) => (issue: { input?: unknown }) =>
-  issue.input === undefined ? isMissing : `must be ${expected}`;
+  issue.input === undefined ? requiredWords : `must be ${expected}`;
 
 /** A string that fits a header or a label: no controls, no lone surrogates. */
 export function line(most: number): z.ZodType<string, string> {
@@ -238,7 +238,7 @@ export function list<T extends z.ZodType>(item: T, most: number): z.ZodArray<T> 
 
 export const oneOf = <const T extends readonly [string, ...string[]]>(values: T) =>
   z.enum(values, {
-    error: ({ input }) => (input === undefined ? isMissing : `must be one of ${values.join(', ')}`),
+    error: ({ input }) => (input === undefined ? requiredWords : `must be one of ${values.join(', ')}`),
   });
 
 /** An address has 254 octets at most; the rest is room for a name. */
