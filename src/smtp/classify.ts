@@ -27,12 +27,12 @@ export function saysTooManyRecipients(phase: Phase, reply: Reply): boolean {
 const aboutMessage: Classification[] = ['bad_mailbox', 'bad_domain', 'mailbox_full', 'content'];
 
 /**
- * True when it may be about how much came, or about this one connection, rather than about the message or a recipient: many
- * name a session only to be found again.
+ * True when it may be about how much came, or about this one connection, rather than about the message, a recipient or our
+ * name, which is the same on the next one: many name a session only to be found again.
  */
 export function saysEnough(phase: Phase, reply: Reply): boolean {
   const { is, slow, tooMany } = ruleFor(phase, reply);
-  if (slow !== undefined || tooMany) return true;
+  if ((slow !== undefined && is === 'rate') || tooMany) return true;
   return phase !== 'dot' && !aboutMessage.includes(is) && /\b(connection|session)s?\b/i.test(reply.text);
 }
 

@@ -156,6 +156,9 @@ t.test(
       ['dot', '550 5.7.1 Message rejected as spam. Session: a1b2-c3', false],
       ['dot', '554 5.7.1 refused, session a1b2', false],
       ['mail', '550 5.7.1 no', false],
+      ['mail', '554 5.7.1 Service unavailable; Client host [192.0.2.1] blocked using zen.spamhaus.org', false],
+      ['dot', '550 5.7.1 likely suspicious due to the very low reputation of the sending domain', false],
+      ['dot', '550 5.7.28 Our system has detected an unusual rate of mail', true],
     ];
     for (const [phase, line, expected] of table)
       t.equal(saysEnough(phase, replyOf(line)), expected, `${phase}: ${line}`);

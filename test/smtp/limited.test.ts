@@ -1,5 +1,6 @@
 import t from 'tap';
-import { resultOf, startScripted } from './scene.ts';
+import { startSink } from '../support/mx.ts';
+import { message, resultOf, startScene, startScripted } from './scene.ts';
 
 /** What it answers to the commands of the next message, one after the other. */
 const limits: Record<string, string[]> = {
@@ -62,3 +63,23 @@ t.test('a message that was begun on a kept connection is not begun again on a fr
   t.match(sessions, [{ reused: true, results: [{ outcome: 'deferred' }, { outcome: 'deferred' }] }]);
   t.equal(mx.peers.length, 1);
 });
+
+t.test(
+  'what is refused for our name is as final on a connection that has carried mail as on a fresh one',
+  async (t) => {
+    const isBad = (raw: Buffer) => raw.includes('buy now');
+    for (const reply of [
+      '554 5.7.1 [CS01] Message rejected due to local policy',
+      '550 5.7.1 likely suspicious due to the very low reputation of the sending domain',
+      '554 5.7.1 Message blocked using zen.spamhaus.org',
+    ]) {
+      const sink = await startSink({ onMessage: ({ raw }) => (isBad(raw) ? reply : null) });
+      t.teardown(() => sink.close());
+      const { send } = await startScene(t, sink.port);
+      t.match(resultOf(await send({ message: message('buy now\r\n') })), { outcome: 'bounced' }, `fresh: ${reply}`);
+      t.match(resultOf(await send()), { outcome: 'delivered' });
+      t.match(resultOf(await send({ message: message('buy now\r\n') })), { outcome: 'bounced' }, `kept: ${reply}`);
+      t.equal(sink.connections, 1);
+    }
+  },
+);
