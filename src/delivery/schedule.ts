@@ -33,12 +33,13 @@ export function nextAttempt(
 ): Date | null {
   const end = dueAt.getTime() + policy.forMs;
   const wasKeptBack = attempts === 1 && begunAt !== null && begunAt.getTime() >= end;
-  if (now.getTime() >= end) return wasKeptBack ? new Date(now.getTime() + (policy.scheduleMs[0] ?? 60_000)) : null;
+  if (now.getTime() >= end && !wasKeptBack) return null;
   const delay = policy.scheduleMs[Math.min(attempts, policy.scheduleMs.length) - 1] ?? 60_000;
   const scheduled = delay * (1 + spread * (2 * random() - 1));
   const asked = askedMs === null ? 0 : askedMs * (1 + spread * random());
   const wait = asked > 0 && attempts <= attemptsSooner ? asked : Math.max(asked, scheduled);
-  return new Date(Math.min(now.getTime() + wait, end));
+  const next = now.getTime() + wait;
+  return new Date(wasKeptBack ? next : Math.min(next, end));
 }
 
 /** True when mail that was due then is not tried any more. */

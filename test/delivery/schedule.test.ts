@@ -55,7 +55,12 @@ t.test('whatever the schedule and the spread, times only grow, stay in bounds an
 t.test('mail that was kept back for all of its time does not end with its first attempt', async (t) => {
   const late = new Date(dueAt.getTime() + 100 * hour);
   const begunAt = new Date(dueAt.getTime() + 72 * hour);
-  t.same(nextAttempt(policy, { attempts: 1, dueAt, begunAt }, late), new Date(late.getTime() + minute));
+  const second = (random: number, askedMs: number | null = null) =>
+    (nextAttempt(policy, { attempts: 1, dueAt, begunAt, askedMs }, late, () => random)?.getTime() ?? 0) -
+    late.getTime();
+  t.equal(second(0.5), minute);
+  t.equal(second(1) - second(0), 0.2 * minute, 'what was kept back together does not come back together');
+  t.equal(second(0, 20 * minute), 20 * minute, 'not before the time that the server named');
   t.equal(nextAttempt(policy, { attempts: 2, dueAt, begunAt }, late), null);
   t.equal(nextAttempt(policy, { attempts: 1, dueAt, begunAt: dueAt }, late), null, 'it was only slow');
   t.equal(nextAttempt(policy, { attempts: 1, dueAt, begunAt: null }, late), null, 'no server was asked');
