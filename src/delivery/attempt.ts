@@ -10,12 +10,12 @@ import { createReturnPath } from '../mail/token.ts';
 import type { Metrics } from '../metrics.ts';
 import { slowDown } from '../smtp/classify.ts';
 import { type Delivery, deliver, type RecipientResult, type Session, type Transport } from '../smtp/deliver.ts';
+import type { SiteLimits } from '../smtp/site-connections.ts';
 import { type AttemptRecord, isSuppressed, type Judgement, record } from './attempt-record.ts';
 import type { Journal } from './journal.ts';
 import type { Lease } from './lease.ts';
 import type { MessageBuilder } from './message.ts';
 import { finalResult, isBeforeMail } from './outcome.ts';
-import type { Site } from './providers.ts';
 import type { RetryPolicy } from './schedule.ts';
 import type { Source } from './source-addresses.ts';
 import type { Ending } from './winding-down.ts';
@@ -40,8 +40,8 @@ export interface AttemptTools {
 
 /** How an attempt is made. */
 interface How {
-  /** Whose servers they are. */
-  site: Pick<Site, 'perConnection'>;
+  /** Whose servers they are, and how much they get at a time now. */
+  site: SiteLimits;
   /** By which limits it goes now. */
   remark: string | null;
   /** What it leaves from; null: from whatever the system chooses. */
@@ -189,7 +189,7 @@ async function deliverCopy(
         return mayGoOn();
       },
       afterDot: (results) => tools.journal.answer(claim, results),
-      perConnection: site.perConnection ?? undefined,
+      site,
       sendingIps: source?.addresses,
       remarks: [remark, source?.note ?? null].filter((text) => text !== null),
       signal: ending.signal,

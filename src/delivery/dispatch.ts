@@ -337,7 +337,7 @@ export class Dispatcher {
 
   async #run({ claim, started }: Ready, email: OutgoingEmail | undefined, source: Source | null): Promise<void> {
     const outcome = await attempt(this.#tools, claim, email, {
-      site: started.site,
+      site: { ...started.site, connections: started.connections },
       remark: started.remark,
       source,
       ending: this.#windingDown,

@@ -14,6 +14,8 @@ export interface Started {
   ticket: Ticket;
   /** How much the site gets at the time. */
   remark: string;
+  /** Connections that the site may have at the time. */
+  connections: number;
   /** The site had taken no mail of late. */
   unproven: boolean;
   /** Null when it is not young any more. */
@@ -46,15 +48,23 @@ export class Slots {
 
   /** Whether this site may have one of them. One that has none under way is tried even where many like it wait for an answer. */
   freeFor(site: Site): boolean {
-    if (!this.free) return false;
-    const { proven, running } = this.#throttle.record(site);
-    return proven || this.#unproven < this.#limits.open * (running === 0 ? shareOfFirst : shareOfUnproven);
+    return this.free && this.#leftFor(site) > 0;
   }
 
   /** How many of them this site may have now, about, whatever was seen of it. */
   roomFor(site: Site): number {
-    if (!this.freeFor(site)) return 0;
-    return Math.min(this.#limits.running - this.#young, this.#limits.open - this.#all, this.#throttle.spare(site));
+    if (!this.free) return 0;
+    return Math.min(this.#limits.running - this.#young, this.#leftFor(site), this.#throttle.spare(site));
+  }
+
+  /** How many more this site may have under way. */
+  #leftFor(site: Site): number {
+    const left = this.#limits.open - this.#all;
+    const { proven, running } = this.#throttle.record(site);
+    if (proven) return left;
+    const upTo = (share: number) => Math.ceil(this.#limits.open * share) - this.#unproven;
+    const first = running === 0 ? Math.min(1, upTo(shareOfFirst)) : 0;
+    return Math.min(left, Math.max(0, first, upTo(shareOfUnproven)));
   }
 
   take(site: Site): Started {
@@ -63,7 +73,14 @@ export class Slots {
     const unproven = !this.#throttle.record(site).proven;
     if (unproven) this.#unproven += 1;
     const ticket = this.#throttle.begin(site);
-    const started: Started = { site, ticket, unproven, remark: this.#throttle.describe(site), ageing: null };
+    const started: Started = {
+      site,
+      ticket,
+      unproven,
+      remark: this.#throttle.describe(site),
+      connections: this.#throttle.connections(site),
+      ageing: null,
+    };
     started.ageing = setTimeout(() => {
       started.ageing = null;
       this.#change(() => (this.#young -= 1));

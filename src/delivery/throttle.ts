@@ -123,6 +123,11 @@ export class Throttle {
     entry.nextAt -= this.#stepOf(entry.site);
   }
 
+  /** How many connections it may have now, those that wait for a message too. */
+  connections(site: Site): number {
+    return this.#windowOf(this.#entry(site));
+  }
+
   /** How much the site gets now, as one sentence. */
   describe(site: Site): string {
     const entry = this.#entry(site);

@@ -27,16 +27,9 @@ export interface GreetOptions {
 
 /**
  * On an open connection: reads the greeting, says EHLO (HELO where that is unknown) and starts TLS when offered. Null when
- * the connection is ready for a transaction; otherwise it is closed.
+ * the connection is ready for a transaction; otherwise it is good for nothing.
  */
 export async function greet(connection: Connection, options: GreetOptions): Promise<Refusal | null> {
-  const refusal = await steps(connection, options);
-  // Nobody needs to wait for the good-bye.
-  if (refusal !== null) void connection.quit();
-  return refusal;
-}
-
-async function steps(connection: Connection, options: GreetOptions): Promise<Refusal | null> {
   const { deadlines } = options;
   const greeting = await connection.read(deadlines.greeting);
   if (isLost(greeting)) return refused(lostAt(connection, 'greeting', greeting));

@@ -103,6 +103,12 @@ export class Connection {
     return this.#lost;
   }
 
+  /** Has this done, once, when the connection is no more. */
+  whenLost(act: () => void): void {
+    if (this.#lost === null) this.#ends.add(act);
+    else act();
+  }
+
   /** True when the server has said something that was not read yet. */
   get pending(): boolean {
     return this.#replies.length > 0 || !this.#parser.empty;

@@ -3,11 +3,13 @@ import { attemptEnded, type Connection } from './connection.ts';
 import { type Content, prepareContent } from './content.ts';
 import { CrowdedOut } from './crowded-out.ts';
 import { assertEnvelope, type Envelope } from './envelope.ts';
+import { KeptConnections } from './kept-connections.ts';
 import { resolveDestination, resolveHost, type Unreachable } from './mx.ts';
 import { race, unreached } from './race.ts';
 import { type Delivery, type Failure, failed, type RecipientResult, type Session } from './result.ts';
 import { type Route, routesTo, steadySources } from './routes.ts';
 import { endpointsOf, SessionReports, type Start } from './session-reports.ts';
+import type { SiteLimits } from './site-connections.ts';
 import type { TlsPolicyName } from './tls-names.ts';
 import type { DestinationTls, HostTls } from './tls-policies.ts';
 import { opportunistic, type TlsDemand } from './tls-policy.ts';
@@ -37,8 +39,8 @@ export interface DeliveryRequest {
   sendingIps?: readonly string[] | undefined;
   /** What is to be said first in the conversation's record: why now, and by which limits. */
   remarks?: string[];
-  /** Messages that a connection carries before it is closed, where that is not as with all. */
-  perConnection?: number | undefined;
+  /** Whose servers they are, where these are to have no more than so much. */
+  site?: SiteLimits | undefined;
   /** What the sender asks for; TLS where it is offered unless given. */
   tls?: TlsDemand;
   /** Asked in each transaction just before the end of the message is written for these recipients; false gives it up. */
@@ -88,6 +90,7 @@ class Attempt {
   readonly #reports: SessionReports;
   /** One of each family at the most; empty: whatever the system chooses. */
   readonly #sendingIps: readonly string[];
+  readonly #kept: KeptConnections;
   /** The recipients to try at the next host. */
   #open: string[];
   #addressesLeft = maxAddresses;
@@ -106,6 +109,7 @@ class Attempt {
     this.#content = content;
     this.#open = request.envelope.recipients;
     this.#sendingIps = steadySources(request.sendingIps ?? transport.sendingIps, request.envelope.from);
+    this.#kept = new KeptConnections(transport.pool, this.#sendingIps, request.site);
     this.#reports = new SessionReports(transport, request.remarks ?? []);
   }
 
@@ -140,8 +144,12 @@ class Attempt {
       const hosts = destination.hosts.map(({ preference, name }) => `${preference} ${name}`);
       this.#reports.remark(`mail exchangers of ${domain}: ${hosts.join(', ')}`);
       const policies = await this.#transport.tlsPolicies.forDestination(domain, tls);
-      for (const host of destination.hosts) {
-        this.#addressesKept = destination.hosts.some(({ preference }) => preference > host.preference) ? 1 : 0;
+      let { hosts: left } = destination;
+      while (this.#isWanted) {
+        const host = await this.#kept.next(left, policies);
+        if (host === undefined) break;
+        left = left.filter((other) => other !== host);
+        this.#addressesKept = left.some(({ preference }) => preference > host.preference) ? 1 : 0;
         if (this.#goesOn) await this.#tryAllowed(host.name, policies);
       }
     } else {
@@ -192,14 +200,7 @@ class Attempt {
   /** True when an idle connection to the host answered; one that had died meanwhile leaves no trace. */
   async #tryIdle(host: string, { policy }: HostTls): Promise<boolean> {
     const start = this.#reports.start();
-    const from = this.#sendingIps;
-    const isOurs = ({ target }: Connection) => from.length === 0 || from.includes(target.localAddress ?? '');
-    // Whether a certificate is trusted was found out for the name that the server was asked for.
-    const isNamed = ({ target }: Connection) => !policy.needsTls || target.serverName === (policy.serverName ?? host);
-    const connection = this.#transport.pool.take(
-      host,
-      (kept) => isOurs(kept) && isNamed(kept) && policy.mayUseConnection(kept) === null,
-    );
+    const connection = this.#kept.take(host, policy);
     if (connection === null) return false;
     start.conversation.note(`a connection to ${host} (${connection.remoteAddress}) was open from an earlier message`);
     connection.conversation = start.conversation;
@@ -212,13 +213,14 @@ class Attempt {
   /** Greets the first of these addresses that answers. */
   async #tryRoutes(host: string, routes: Route[], { policy, published }: HostTls, tls = true): Promise<Tried> {
     const { ehloName, ownHosts, deadlines, mxPort, connect, trust, tlsResults } = this.#transport;
-    const { signal } = this.#request;
+    const { signal, site } = this.#request;
     const start = this.#reports.start();
     const { conversation } = start;
     conversation.note(`TLS policy: ${policy.name}${tls ? '' : ', in clear as TLS failed'}`);
     const target = { host, port: mxPort, connect, serverName: policy.serverName ?? host, trust };
     const runners = tls ? routes.slice(0, this.#addressesLeft - this.#addressesKept) : routes;
-    const end = await race(runners, { target, connectMs: deadlines.connect, conversation, signal });
+    const dial = () => race(runners, { target, connectMs: deadlines.connect, conversation, signal });
+    const end = await (site ? this.#transport.pool.open(site, dial) : dial());
     // One that was only slower may be dialled again, and counts then.
     if (tls) this.#addressesLeft -= end.losses.length + (end.winner === null ? 0 : 1);
     if (end.winner === null) {
@@ -233,14 +235,21 @@ class Attempt {
     if (tls) tlsResults.session(published, connection, refusal);
     // One that a policy forbids is no session: the next host may be as it should be.
     if (tls && (refusal === null || refusal.objection === null)) this.#sessionsLeft -= 1;
-    if (refusal === null) await this.#transactions(start, connection, policy.name, false);
-    else this.#fail(start, connection, refusal, refusal.objection === null ? undefined : policy.name);
+    if (refusal === null) {
+      await this.#transactions(start, connection, policy.name, false);
+    } else {
+      // Nobody needs to wait for the good-bye.
+      this.#transport.pool.dismiss(connection);
+      this.#connection = null;
+      this.#fail(start, connection, refusal, refusal.objection === null ? undefined : policy.name);
+    }
     return { refusal, winner: route, left: end.left };
   }
 
   async #transactions(start: Start, connection: Connection, held: TlsPolicyName, reused: boolean): Promise<boolean> {
     const { envelope, beforeDot, afterDot = () => undefined } = this.#request;
     const { deadlines, pool } = this.#transport;
+    const perConnection = this.#request.site?.perConnection ?? undefined;
     const verification = connection.tls === null ? 'none' : held;
     const session = { startedAt: start.startedAt, ...endpointsOf(connection), verification, reused } as const;
     const results: RecipientResult[] = [];
@@ -275,7 +284,7 @@ class Attempt {
         !limited &&
         connection.lost === null &&
         performance.now() - begunAt < deadlines.transaction &&
-        pool.mayCarry(connection, this.#request.perConnection);
+        pool.mayCarry(connection, perConnection);
       const next = goesOn ? crowdedOut.remember(end) : [];
       waiting = [...next, ...waiting.slice(maxRecipients)];
       results.push(...end.results.filter(({ recipient }) => !next.includes(recipient)).map((one) => this.#judged(one)));
@@ -288,8 +297,7 @@ class Attempt {
     if (limited) this.#leave(connection);
     this.#connection = null;
     connection.conversation = null;
-    if (!limited && connection.lost === null)
-      pool.release(connection.target.host, connection, this.#request.perConnection);
+    if (!limited && connection.lost === null) pool.release(connection.target.host, connection, perConnection);
     return true;
   }
 

@@ -1,4 +1,6 @@
 import type { Connection } from './connection.ts';
+import type { RaceEnd } from './race.ts';
+import { SiteConnections, type SiteLimits } from './site-connections.ts';
 
 export interface PoolOptions {
   /** Idle connections kept in all; the longest idle goes first. */
@@ -19,6 +21,7 @@ export class ConnectionPool {
   readonly #idle = new Map<string, Set<Connection>>();
   readonly #timers = new Map<Connection, NodeJS.Timeout>();
   readonly #leaving = new Set<Promise<void>>();
+  readonly #open = new SiteConnections();
   readonly #options: Required<PoolOptions>;
   #closed = false;
 
@@ -32,12 +35,37 @@ export class ConnectionPool {
   }
 
   /** The connection that waited least of those that fit, now the caller's; null when there is none. */
-  take(key: string, fits: (connection: Connection) => boolean = () => true): Connection | null {
+  take(key: string, fits: (connection: Connection) => boolean, site?: SiteLimits): Connection | null {
     const connection = [...(this.#idle.get(key) ?? [])].findLast(fits);
     if (connection === undefined) return null;
     this.#forget(key, connection);
     connection.wake();
+    if (site) this.#open.moved(site.name, connection);
     return connection;
+  }
+
+  /** Whether one that fits waits, or any at all. */
+  has(key: string, fits: (connection: Connection) => boolean = () => true): boolean {
+    return [...(this.#idle.get(key) ?? [])].some(fits);
+  }
+
+  /**
+   * Opens a connection to a site by `dial`. Where the site has as many as it may have, those say QUIT before that waited
+   * longest for another message to one of its hosts.
+   */
+  async open(site: SiteLimits, dial: () => Promise<RaceEnd>): Promise<RaceEnd> {
+    const { name } = site;
+    this.#makeRoom(site);
+    this.#open.taken(name);
+    let opened: Connection | undefined;
+    try {
+      const end = await dial();
+      opened = end.winner?.connection;
+      return end;
+    } finally {
+      if (opened) this.#open.opened(name, opened);
+      else this.#open.given(name);
+    }
   }
 
   /** Whether it may carry another message. @param maxTransactions as for `release` */
@@ -80,6 +108,13 @@ export class ConnectionPool {
     await Promise.all(this.#leaving);
   }
 
+  #makeRoom({ name, connections }: SiteLimits): void {
+    const tooMany = this.#open.of(name) + 1 - connections;
+    if (tooMany <= 0) return;
+    const waiting = [...this.#timers.keys()].filter((connection) => this.#open.isOf(name, connection));
+    for (const connection of waiting.slice(0, tooMany)) this.#retire(connection.target.host, connection);
+  }
+
   #dismissOldest(): void {
     const [oldest] = this.#timers.keys();
     const [key] = [...this.#idle].find(([, connections]) => oldest !== undefined && connections.has(oldest)) ?? [];
@@ -100,6 +135,7 @@ export class ConnectionPool {
   }
 
   #quit(connection: Connection): void {
+    this.#open.left(connection);
     const left = connection.quit().finally(() => this.#leaving.delete(left));
     this.#leaving.add(left);
   }

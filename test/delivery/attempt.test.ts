@@ -91,7 +91,7 @@ async function tryOnce(t: Test, db: Database, { beforeData, beforeDot, onUncerta
     claim,
     { ...emailOf(), onUncertain },
     {
-      site: { perConnection: null },
+      site: { name: 'example.test', connections: 20, perConnection: null },
       remark: null,
       source: null,
       ending: new WindingDown(),
@@ -171,7 +171,12 @@ async function tryFor(
     returnPath: { key: randomBytes(32), host: 'out.test' },
     unanswered: { note: () => Promise.reject(new Error('a statement for an email that does not ask for it')) },
   };
-  const how = { site: { perConnection: null }, remark: null, source: null, ending };
+  const how = {
+    site: { name: 'example.test', connections: 20, perConnection: null },
+    remark: null,
+    source: null,
+    ending,
+  };
   return { ...(await attempt(tools, claim, email, how)), asked, claim, tools };
 }
 

@@ -1,9 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { startDirectNode } from '../support/direct.ts';
-import { startScriptedMx, startSink } from '../support/mx.ts';
+import { type Peer, startScriptedMx, startSink } from '../support/mx.ts';
 import { eventually } from '../support/node.ts';
 import { freePort } from '../support/ports.ts';
+import type { ZoneEntry } from '../support/zone.ts';
 
 type Node = Awaited<ReturnType<typeof startDirectNode>>;
 
@@ -167,6 +168,34 @@ t.test('an operator has a word in how much a provider gets', async (t) => {
     }),
     { most_connections: 1, connections: 1 },
   );
+});
+
+t.test('a provider with a host for each customer has no more connections than it may have', async (t) => {
+  const peers: Peer[] = [];
+  let most = 0;
+  const mx = await startScriptedMx(async (peer) => {
+    peers.push(peer);
+    await peer.greet();
+    const isOpen = ({ socket, received }: Peer) => !socket.destroyed && !received.toString().includes('QUIT\r\n');
+    most = Math.max(most, peers.filter(isOpen).length);
+    for (;;) await peer.message();
+  });
+  t.teardown(() => mx.close());
+  const folder = t.testdir({
+    'providers.json': JSON.stringify([{ name: 'Ours', mx: ['hosted.test'], connections: 2 }]),
+  });
+  const customers = Array.from({ length: 10 }, (_, n) => `c${n}.test`);
+  const zone = Object.fromEntries(
+    customers.flatMap((name): [string, ZoneEntry][] => [
+      [name, { MX: [[10, `${name}.hosted.test`]] }],
+      [`${name}.hosted.test`, { A: ['127.0.0.1'] }],
+    ]),
+  );
+  const env = { PROVIDERS_FILE: `${folder}/providers.json` };
+  const node = await startDirectNode(t, { zone, mxPort: mx.port, env });
+  await sendMany(node, 60, (n) => `r@${customers[n % 10]}`);
+  await eventually(async () => (await node.db.prisma.email.count({ where: { status: 'sent' } })) === 60);
+  t.equal(most, 2);
 });
 
 t.test('mail past its time keeps to the rate of a provider as any other', async (t) => {

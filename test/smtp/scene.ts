@@ -1,5 +1,6 @@
 import type { Test } from 'tap';
 import { type Delivery, deliver, type RecipientResult, type Transport } from '../../src/smtp/deliver.ts';
+import type { SiteLimits } from '../../src/smtp/site-connections.ts';
 import type { TlsDemand } from '../../src/smtp/tls-policy.ts';
 import { createTransport, type TransportOptions } from '../../src/smtp/transport.ts';
 import { type Peer, type ScriptedMx, startScriptedMx } from '../support/mx.ts';
@@ -54,6 +55,7 @@ export interface SendOptions {
   signal?: AbortSignal;
   destination?: string;
   tls?: TlsDemand;
+  site?: SiteLimits;
 }
 
 export interface Scene {
@@ -95,6 +97,7 @@ export async function startScene(
       beforeDot: rest.beforeDot ?? (() => true),
       ...(rest.signal ? { signal: rest.signal } : {}),
       ...(rest.tls ? { tls: rest.tls } : {}),
+      site: rest.site,
     });
   return { zone, transport, send };
 }

@@ -1,0 +1,126 @@
+import t, { type Test } from 'tap';
+import type { SiteLimits } from '../../src/smtp/site-connections.ts';
+import type { Peer } from '../support/mx.ts';
+import type { ZoneEntry } from '../support/zone.ts';
+import { resultOf, startMx, startScene } from './scene.ts';
+
+const site = (connections: number, name = 'Provider'): SiteLimits => ({ name, connections, perConnection: null });
+const said = (peer: Peer, text: string) => peer.received.toString('latin1').includes(text);
+
+/** Servers on several loopback addresses, each with a host and a domain of its own, which say how many connections they had at once. */
+async function startProvider(t: Test, hosts: Record<string, string>, zoneOf: Record<string, ZoneEntry> = {}) {
+  let most = 0;
+  let port = 0;
+  const peers: Peer[] = [];
+  const script = async (peer: Peer) => {
+    peers.push(peer);
+    await peer.greet();
+    // Those that were left said QUIT before this one was dialled: by its EHLO that has been read.
+    most = Math.max(most, peers.filter((one) => !one.socket.destroyed && !said(one, 'QUIT\r\n')).length);
+    for (;;) await peer.message();
+  };
+  const zone: Record<string, ZoneEntry> = {};
+  for (const [name, address] of Object.entries(hosts)) {
+    ({ port } = await startMx(t, script, { host: address, port }));
+    zone[`mx.${name}`] = { A: [address] };
+    zone[name] = { MX: [[10, `mx.${name}`]] };
+  }
+  const scene = await startScene(t, port, { ...zone, ...zoneOf });
+  const sendTo = async (destination: string, limits: SiteLimits, outcome = 'delivered') => {
+    const to = `b@${destination}`;
+    const delivery = await scene.send({ destination, to: [to], site: limits });
+    t.equal(resultOf(delivery, to).outcome, outcome);
+    return delivery.sessions;
+  };
+  return { sendTo, peers, transport: scene.transport, most: () => most };
+}
+
+const customers = {
+  'a.test': '127.0.0.1',
+  'b.test': '127.0.0.2',
+  'c.test': '127.0.0.3',
+  'd.test': '127.0.0.4',
+};
+
+t.test(
+  'a site with a host for each customer has no more connections than it may have, those that wait too',
+  async (t) => {
+    const { sendTo, transport, most } = await startProvider(t, customers);
+    const names = Object.keys(customers);
+    // Two at a time, as the site may have: each goes through all of them, in another order.
+    const round = async (order: string[]) => {
+      for (const name of [...order, ...order, ...order]) await sendTo(name, site(2));
+    };
+    await Promise.all([round(names), round(names.toReversed())]);
+    t.equal(most(), 2);
+    t.ok(transport.pool.size <= 2, `${transport.pool.size} wait`);
+  },
+);
+
+t.test('what waited longest leaves; another site has its own', async (t) => {
+  const { sendTo, transport } = await startProvider(t, customers);
+  for (const name of ['a.test', 'b.test', 'c.test']) await sendTo(name, site(2));
+  t.equal(transport.pool.size, 2);
+  t.match(await sendTo('c.test', site(2)), [{ reused: true }]);
+  t.match(await sendTo('b.test', site(2)), [{ reused: true }]);
+  t.match(await sendTo('a.test', site(2)), [{ reused: false }], 'it had to leave');
+  await sendTo('d.test', site(2, 'Another'));
+  t.equal(transport.pool.size, 3);
+});
+
+t.test('a connection that another site takes over is one of its own from then on', async (t) => {
+  const { sendTo, transport } = await startProvider(t, customers);
+  await sendTo('a.test', site(1, 'First'));
+  t.match(await sendTo('a.test', site(1, 'Second')), [{ reused: true }]);
+  await sendTo('b.test', site(1, 'Second'));
+  t.equal(transport.pool.size, 1, 'it had to leave');
+  await sendTo('c.test', site(1, 'First'));
+  t.equal(transport.pool.size, 2, 'and the first has room again');
+});
+
+t.test('what was dialled in vain, refused or lost is none', async (t) => {
+  const busy = (peer: Peer) => void peer.socket.end('421 4.7.0 too busy\r\n');
+  const { sendTo, transport } = await startProvider(t, customers, {
+    'dead.test': { A: ['127.0.0.9'] },
+    'busy.test': { A: ['127.0.0.8'] },
+  });
+  await startMx(t, busy, { host: '127.0.0.8', port: transport.mxPort });
+  const limits = site(2);
+  for (const destination of ['dead.test', 'busy.test', 'dead.test', 'busy.test'])
+    await sendTo(destination, limits, 'deferred');
+  await sendTo('a.test', limits);
+  await sendTo('b.test', limits);
+  t.match(await sendTo('a.test', limits), [{ reused: true }], 'there was room for both');
+});
+
+t.test('of equal hosts the one comes first to which a connection is open', async (t) => {
+  const equal: ZoneEntry = { MX: Object.keys(customers).map((name) => [10, `mx.${name}`]) };
+  const { sendTo, peers, most } = await startProvider(t, customers, { 'all.test': equal });
+  const row = async () => {
+    for (let message = 0; message < 20; message += 1) await sendTo('all.test', site(2));
+  };
+  await Promise.all([row(), row()]);
+  t.equal(peers.length, 2);
+  t.equal(most(), 2);
+});
+
+t.test('opened ones are spread over equal hosts', async (t) => {
+  const equal: ZoneEntry = { MX: Object.keys(customers).map((name) => [10, `mx.${name}`]) };
+  const { sendTo, peers } = await startProvider(t, customers, { 'all.test': equal });
+  await Promise.all(Array.from({ length: 30 }, () => sendTo('all.test', site(40))));
+  const used = new Set(peers.map(({ socket }) => socket.localAddress));
+  t.equal(peers.length, 30);
+  t.ok(used.size >= 3, `${used.size} of 4`);
+});
+
+t.test('one that said QUIT takes no place, although its server has not hung up yet', async (t) => {
+  const { sendTo, transport } = await startProvider(t, customers, { 'deaf.test': { A: ['127.0.0.8'] } });
+  const deaf = async (peer: Peer) => {
+    await peer.greet();
+    await peer.message();
+    await peer.until('never');
+  };
+  await startMx(t, deaf, { host: '127.0.0.8', port: transport.mxPort });
+  for (const name of ['deaf.test', 'a.test', 'b.test', 'c.test']) await sendTo(name, site(2));
+  t.match(await sendTo('b.test', site(2)), [{ reused: true }]);
+});
