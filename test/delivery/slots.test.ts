@@ -23,7 +23,9 @@ t.test(
     const known = site('known.test');
     slots.give(slots.take(known), 'fine', '250 taken');
 
+    t.equal(slots.roomFor(site('silent.test')), 40, 'also of those whose time is over');
     t.equal(takeAll(site('silent.test')), 40, 'half of them');
+    t.equal(slots.roomFor(site('silent0.test')), 1);
     const firsts = Array.from({ length: 100 }, (_, n) => takeAll(site(`silent${n}.test`)));
     t.equal(
       firsts.reduce((sum, one) => sum + one),
