@@ -14,6 +14,8 @@ export interface Started {
   ticket: Ticket;
   /** How much the site gets at the time. */
   remark: string;
+  /** Connections that the site may have at the time. */
+  connections: number;
   /** The site had taken no mail of late. */
   unproven: boolean;
   /** Null when it is not young any more. */
@@ -71,7 +73,14 @@ export class Slots {
     const unproven = !this.#throttle.record(site).proven;
     if (unproven) this.#unproven += 1;
     const ticket = this.#throttle.begin(site);
-    const started: Started = { site, ticket, unproven, remark: this.#throttle.describe(site), ageing: null };
+    const started: Started = {
+      site,
+      ticket,
+      unproven,
+      remark: this.#throttle.describe(site),
+      connections: this.#throttle.connections(site),
+      ageing: null,
+    };
     started.ageing = setTimeout(() => {
       started.ageing = null;
       this.#change(() => (this.#young -= 1));
