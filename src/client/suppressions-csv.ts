@@ -22,7 +22,10 @@ const addressHeads = new Set([
   ...['address', 'email', 'emailaddress', 'emailadresse', 'mail', 'to', 'toaddress'],
   ...['recipient', 'recipientemail', 'recipientaddress', 'rcpt'],
 ]);
-const reasonHeads = new Set(['reason', 'type', 'status', 'event', 'category', 'suppressiontype', 'suppressionreason']);
+const reasonHeads = new Set([
+  ...['reason', 'type', 'status', 'event', 'category', 'source'],
+  ...['suppressiontype', 'suppressionreason'],
+]);
 
 const lettersOf = (text: string) => text.toLowerCase().replace(/[^a-z]/g, '');
 
@@ -118,8 +121,8 @@ class CsvReader {
 
 /**
  * The addresses of a CSV file, such as an export of this service or of another one. Where the first record names the fields,
- * the address is in the one that is called so, and the reason in that of the reason; else the address is in the only one with
- * an `@`, and the reason in any of the others. They are as written: the service says whether they are right.
+ * the address is in the first that is called so and has an `@`, and the reason in one of a reason; else the address is in the only
+ * one with an `@`, and the reason in any of the others. They are as written: the service says whether they are right.
  *
  * @returns leftOut: records of which nobody can say whose address they are for, but for the one that names the fields
  * @throws SyntaxError that names the line where a quote is opened and not closed
@@ -129,16 +132,17 @@ export function readSuppressionsCsv(text: string): { entries: SuppressionEntry[]
   const first = records[0]?.fields ?? [];
   const hasHead = first.every((field) => !field.includes('@'));
   const heads = hasHead ? first.map(lettersOf) : [];
-  const named = heads.findIndex((head) => addressHeads.has(head));
+  // `from,to,email` may be a time, a time and an address.
+  const named = heads.flatMap((head, at) => (addressHeads.has(head) ? [at] : []));
   const hasReason = heads.some((head) => reasonHeads.has(head));
   const body = hasHead ? records.slice(1) : records;
   const entries = body.flatMap(({ line, fields }): SuppressionEntry[] => {
     const [one, ...others] = fields.filter((field) => field.includes('@'));
     // A record with more fields than there are names has a separator that is part of one: nobody knows which is which.
-    const isNamed = named !== -1 && fields.length <= heads.length;
+    const isNamed = named.length > 0 && fields.length <= heads.length;
     const only = others.length === 0 ? one : undefined;
-    const address = isNamed ? fields[named] : only;
-    if (!address?.includes('@')) return [];
+    const address = isNamed ? named.map((at) => fields[at]).find((field) => field?.includes('@')) : only;
+    if (address === undefined) return [];
     const mayTell = fields.filter((_, at) => !isNamed || !hasReason || reasonHeads.has(heads[at] ?? ''));
     const reason = mayTell.map((field) => reasons.get(lettersOf(field))).find((one) => one !== undefined);
     return [{ line, address, ...(reason ? { reason } : {}) }];

@@ -103,6 +103,12 @@ t.test('a file of addresses is read as other services write it', async (t) => {
       2,
     ],
     ['diagnostic,sender,email\nsmtp; 550 no,hello@ours.test,a@b.test', [{ line: 2, address: 'a@b.test' }]],
+    ['from,to,email\n2026-01-01,2026-02-01,a@b.test', [{ line: 2, address: 'a@b.test' }]],
+    ['to,email\nc@b.test,a@b.test', [{ line: 2, address: 'c@b.test' }]],
+    [
+      'recipient,type,source\na@b.test,transactional,Spam Complaint',
+      [{ line: 2, address: 'a@b.test', reason: 'complaint' }],
+    ],
     ['name,email\nDoe, John,a@b.test', [{ line: 2, address: 'a@b.test' }]],
     ['email;note\na@b.test;one, two', [{ line: 2, address: 'a@b.test' }]],
     ['email,first_name,reason\na@b.test,Manual,bounce', [{ line: 2, address: 'a@b.test', reason: 'bounce' }]],
