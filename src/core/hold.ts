@@ -131,7 +131,8 @@ export async function end(
       onProgress(failed);
     });
   }
-  await db.query({ text: 'DELETE FROM service_hold' });
+  // Not one that somebody has begun since.
+  await db.query({ text: 'DELETE FROM service_hold WHERE since = $1', values: [since] });
   return { failed };
 }
 

@@ -57,6 +57,20 @@ t.test('who fails mail fails no more of it once somebody else has ended the hold
     if (ended.length === 0) ended.push(db.query({ text: 'DELETE FROM service_hold' }));
   });
   t.equal(failed, 500, 'those that had failed by then');
+  t.equal(await hold.find(db), null);
+  await hold.begin(db);
+  // Somebody ends it, and begins another one, while this one fails mail.
+  const begun: Promise<unknown>[] = [];
+  const again = async () => {
+    await db.query({ text: 'DELETE FROM service_hold' });
+    await sleep(5);
+    await hold.begin(db);
+  };
+  const late: Database = { ...db, transaction: (work) => Promise.all(begun).then(() => db.transaction(work)) };
+  await hold.end(late, queue, 'fail', () => {
+    if (begun.length === 0) begun.push(again());
+  });
+  t.not(await hold.find(db), null, 'the other hold goes on');
 });
 
 t.test('starts during a hold are known afterwards, and what was due by each', async (t) => {
