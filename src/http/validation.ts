@@ -141,7 +141,7 @@ const elsewhere = new Map([
 ]);
 
 /** What asks that nothing be sent. */
-const trials = new Set(['dryrun', 'sandbox', 'sandboxmode', 'testmode']);
+const trials = new Set(['dryrun', 'sandbox', 'sandboxmode', 'testmode', 'o:testmode']);
 
 /** The same for `replyTo`, `reply-to` and `reply_to`, for one and for several. */
 const plainly = (name: string) => name.slice(0, 60).toLowerCase().replaceAll(/[-_]/g, '').replace(/s$/, '');

@@ -100,6 +100,7 @@ t.test('names that are nearly right are found in what a request holds, too', asy
     [{ subject: undefined, subejct: 'x' }, 'subejct: is not known: is subject meant?'],
     [{ o: 1, 'o:deliverytime': 'x' }, 'o:deliverytime: is called scheduled_at here'],
     [{ sandbox_mode: true }, 'sandbox_mode: is no field but a parameter of the call: POST /api/v1/emails?dry_run=true'],
+    [{ 'o:testmode': 'yes' }, 'o:testmode: is no field but a parameter of the call: POST /api/v1/emails?dry_run=true'],
     [{ dry_run: true }, 'dry_run: is no field but a parameter of the call: POST /api/v1/emails?dry_run=true'],
     [{ idempotency_key: 'x' }, 'idempotency_key: is no field but a header: Idempotency-Key'],
     [{ 'Idempotency-Key': 'x' }, 'Idempotency-Key: is no field but a header: Idempotency-Key'],
