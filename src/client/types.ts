@@ -605,6 +605,7 @@ export interface EmailEvent {
     /** Its status then; `delivered` for `email.delivered`. */
     status: 'queued' | 'sent' | 'failed' | 'suppressed' | 'canceled' | 'delivered';
     /** When it was accepted. */ created_at: string;
+    /** Its labels; absent where it has none. */ tags?: string[];
     /** Whom it is about; absent where it was just accepted, or suppressed in place of that. */
     recipients?: {
       /** The recipient. */ address: string;

@@ -132,6 +132,7 @@ interface Payload {
   data: {
     to?: string[];
     subject?: string;
+    tags?: string[];
     recipients?: { address: string; status: string; response: string | null }[];
   };
 }
@@ -168,11 +169,12 @@ export async function eraseDeliveries(tx: Sql, { redaction }: Work, found: Found
 function withoutAddress(redaction: Redaction, found: Found | undefined, payload: string): string {
   const { mark = namelessMark, alone = true } = found ?? {};
   const told = JSON.parse(payload) as Payload;
-  const { to = [], subject = '', recipients } = told.data;
+  const { to = [], subject = '', tags, recipients } = told.data;
   const data = {
     ...told.data,
     to: redaction.redactList(to, mark),
     subject: alone ? '' : subject,
+    ...(tags ? { tags: tags.map((tag) => redaction.redactLabel(tag, namelessMark)) } : {}),
     ...(recipients
       ? { recipients: recipients.map((one) => (redaction.isOf(one.address) ? { ...one, response: null } : one)) }
       : {}),

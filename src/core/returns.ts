@@ -12,6 +12,7 @@ export interface ReturnedEmail {
   from: string;
   to: string[];
   subject: string;
+  tags: string[];
   status: EmailStatus;
   createdAt: Date;
   recipients: { position: number; address: string; destination: string }[];
@@ -34,6 +35,7 @@ interface Row {
   from: string;
   to: string[];
   subject: string;
+  tags: string[];
   status: EmailStatus;
   created_at: Date;
   recipients: ReturnedEmail['recipients'];
@@ -43,7 +45,7 @@ interface Row {
 export async function find(tx: Sql, emailId: string, withinDays: number | null): Promise<ReturnedEmail | null> {
   const [row] = await tx.query<Row>({
     name: 'returns-email',
-    text: `SELECT e.id, e.account_id, e."from", e."to", e.subject, e.status, e.created_at,
+    text: `SELECT e.id, e.account_id, e."from", e."to", e.subject, e.tags, e.status, e.created_at,
                   (SELECT json_agg(json_build_object('position', r.position, 'address', r.address, 'destination', r.destination)
                                    ORDER BY r.position)
                      FROM recipients r WHERE r.email_id = e.id) AS recipients

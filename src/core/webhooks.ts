@@ -30,7 +30,7 @@ export interface EmailEvent {
   type: EventType;
   accountId: string;
   createdAt: Date;
-  email: { id: string; from: string; to: string[]; subject: string; status: string; createdAt: Date };
+  email: { id: string; from: string; to: string[]; subject: string; tags: string[]; status: string; createdAt: Date };
   /** Whom it is about, where that says more than the email's status. */
   recipients?: { address: string; status: string; response: string | null }[];
 }
@@ -63,7 +63,7 @@ export async function emitAbout(tx: Sql, queue: Queue, events: EventAbout[]): Pr
   if (endpoints.length === 0) return 0;
   const emails = await tx.query<EmailEvent['email']>({
     name: 'webhooks-emails',
-    text: `SELECT id, "from", "to", subject, status, created_at AS "createdAt" FROM emails WHERE id = ANY(${unseen('$1::uuid[]')}::uuid[])`,
+    text: `SELECT id, "from", "to", subject, tags, status, created_at AS "createdAt" FROM emails WHERE id = ANY(${unseen('$1::uuid[]')}::uuid[])`,
     values: [[...new Set(events.map(({ emailId }) => emailId))]],
   });
   const byId = new Map(emails.map((email) => [email.id, email]));
@@ -123,6 +123,7 @@ function payloadOf({ type, createdAt, email, recipients }: EmailEvent): string {
       // "Delivered" is no status that an email has: it is `sent` then, and the event says it in the receiver's words.
       status: type === 'email.delivered' ? 'delivered' : email.status,
       created_at: email.createdAt.toISOString(),
+      ...(email.tags.length > 0 ? { tags: email.tags } : {}),
       ...(recipients ? { recipients } : {}),
     },
   });

@@ -101,7 +101,10 @@ t.test('emitting', async (t) => {
     const { id, accountId } = await scene.endpoint('https://example.com/');
     const recipients = [{ address: 'a@one.test', status: 'failed', response: '550 no' }];
     const delivered = event(accountId, 'email.delivered', { status: 'sent' });
-    const failed = { ...event(accountId, 'email.failed', { status: 'failed' }), recipients };
+    const failed = {
+      ...event(accountId, 'email.failed', { status: 'failed', tags: ['order', 'customer:42'] }),
+      recipients,
+    };
     await db.transaction((tx) => emit(tx, queue, [delivered, failed]));
     const payloads = (await scene.deliveries(id)).map(({ payload }) => payload);
     t.equal(
@@ -109,7 +112,8 @@ t.test('emitting', async (t) => {
       `{"type":"email.delivered","created_at":"${delivered.createdAt.toISOString()}","data":{"email_id":"${delivered.email.id}",` +
         '"from":"Shop <s@shop.test>","to":["a@one.test","b@two.test"],"subject":"Grüße ✓","status":"delivered","created_at":"2026-11-21T10:00:00.123Z"}}',
     );
-    t.match(JSON.parse(payloads[1] ?? ''), { type: 'email.failed', data: { status: 'failed', recipients } });
+    const data = { status: 'failed', tags: ['order', 'customer:42'], recipients };
+    t.match(JSON.parse(payloads[1] ?? ''), { type: 'email.failed', data });
   });
 
   t.test('keeps nothing when the transaction fails', async (t) => {

@@ -158,6 +158,9 @@ t.test('of an erased recipient nothing is left in any table, and all of others i
 
   const shown = async (emailId: string) => (await call('GET', `/emails/${emailId}`)).body.email;
   t.match(await shown(alone), { to: 'erased-1', subject: '', status: 'sent', tags: ['for-erased', 'kept'] });
+  const calls = await node.db.prisma.webhookDelivery.findMany({ where: { emailId: alone } });
+  t.ok(calls.length >= 3);
+  for (const { payload } of calls) t.strictSame(JSON.parse(payload).data.tags, ['for-erased', 'kept']);
   t.match(await shown(alone), { recipients: [{ address: 'erased-1', status: 'delivered', attempts: 1 }] });
   t.match(await shown(alone), { returns: [{ recipient: 'erased-1', kind: 'complaint', diagnostic: null }] });
   t.match(await shown(joint), { to: 'erased-1', reply_to: ['erased-1'], subject: 'For erased-1 and Bob' });

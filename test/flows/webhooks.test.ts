@@ -17,7 +17,7 @@ async function prepare(app: { baseUrl: string }, url: string, events: EventType[
   const { key } = await admin.keys.create({ name: 'hooked' });
   const { secret } = await admin.webhooks.create({ url, events });
   const { emails } = clientOf(app, { apiKey: key });
-  const send = async (fields: Pick<SendRequest, 'to' | 'bcc'>) => {
+  const send = async (fields: Pick<SendRequest, 'to' | 'bcc' | 'tags'>) => {
     const { email } = await emails.send({ from: 'Shop <s@hooked.test>', subject: 'Hello', text: 'Hello', ...fields });
     return email;
   };
@@ -35,7 +35,8 @@ t.test('an endpoint is told of what becomes of emails, and of neither bodies nor
 
   const to = ['Ann <ann@customers.test>', 'ben@customers.test'];
   const good = await send({ to, bcc: 'audit@elsewhere.test' });
-  const bad = await send({ to: 'bounced@customers.test' });
+  const tags = ['order', 'customer:42'];
+  const bad = await send({ to: 'bounced@customers.test', tags });
   await eventually(async () => about(hook, good.id).length === 2 && about(hook, bad.id).length === 2);
   const typesOf = (id: string) =>
     about(hook, id)
@@ -57,7 +58,8 @@ t.test('an endpoint is told of what becomes of emails, and of neither bodies nor
     },
   });
   t.match(byType(good.id, 'email.delivered'), { created_at: /Z$/, data: { status: 'delivered', to } });
-  t.match(byType(bad.id, 'email.failed'), { data: { status: 'failed', to: ['bounced@customers.test'] } });
+  t.match(byType(bad.id, 'email.queued'), { data: { status: 'queued', tags } });
+  t.match(byType(bad.id, 'email.failed'), { data: { status: 'failed', to: ['bounced@customers.test'], tags } });
   for (const call of hook.calls) {
     t.ok(isSigned(call, secret));
     t.strictSame(await verifyWebhook({ headers: call.headers, body: call.body, secret }), call.json);

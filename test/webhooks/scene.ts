@@ -67,6 +67,7 @@ export function event(accountId: string, type: webhooks.EventType, fields = {}):
     from: 'Shop <s@shop.test>',
     to: ['a@one.test', 'b@two.test'],
     subject: 'Grüße ✓',
+    tags: [],
     status: 'queued',
     createdAt: new Date('2026-11-21T10:00:00.123Z'),
   };

@@ -17,6 +17,7 @@ const event = z
         subject: words('Its subject.'),
         status: oneOf([...emailStatuses, 'delivered'], 'Its status then; `delivered` for `email.delivered`.'),
         created_at: time('When it was accepted.'),
+        tags: list(z.string(), 'Its labels; absent where it has none.').optional(),
         recipients: list(
           z.object({
             address: words('The recipient.'),

@@ -36,6 +36,7 @@ export const eventSamples = {
       subject: 'Your order',
       status: 'delivered',
       created_at: samples.createdAt,
+      tags: ['orders'],
       recipients: [{ address: samples.to, status: 'delivered', response: '250 2.0.0 Ok: queued as 4XyZ' }],
     },
   },
