@@ -130,12 +130,18 @@ function loop(connection: Connection): Failure {
 }
 
 function capabilitiesOf(lines: string[]): Capabilities {
-  const offered = new Map<string, string>();
+  const offered = new Map<string, string[]>();
   for (const line of lines.slice(1)) {
-    const [keyword = '', parameter = ''] = line.trim().split(/\s+/);
-    offered.set(keyword.toUpperCase(), parameter);
+    const [keyword = '', ...parameters] = line.trim().split(/\s+/);
+    offered.set(keyword.toUpperCase(), parameters);
   }
-  const size = Number(/^\d{1,15}$/.exec(offered.get('SIZE') ?? '')?.[0] ?? 0);
+  const size = Number(/^\d{1,15}$/.exec(offered.get('SIZE')?.[0] ?? '')?.[0] ?? 0);
+  // RFC 9422 section 4: six digits at the most, and no zero in front.
+  const limits = (offered.get('LIMITS') ?? []).map((limit) => /^([A-Z]+)=([1-9]\d{0,5})$/.exec(limit.toUpperCase()));
+  const limit = (name: string) => {
+    const found = limits.find((one) => one?.[1] === name);
+    return found ? Number(found[2]) : null;
+  };
   return {
     startTls: offered.has('STARTTLS'),
     pipelining: offered.has('PIPELINING'),
@@ -143,5 +149,7 @@ function capabilitiesOf(lines: string[]): Capabilities {
     smtpUtf8: offered.has('SMTPUTF8'),
     enhancedStatusCodes: offered.has('ENHANCEDSTATUSCODES'),
     size: size > 0 ? size : null,
+    mails: limit('MAILMAX'),
+    recipients: limit('RCPTMAX'),
   };
 }

@@ -28,6 +28,9 @@ export interface Capabilities {
   enhancedStatusCodes: boolean;
   /** The largest message in bytes, null when none was declared (RFC 1870). */
   size: number | null;
+  /** Messages that one connection carries, and recipients that one takes; null where that was not declared (LIMITS, RFC 9422). */
+  mails: number | null;
+  recipients: number | null;
 }
 
 export const noCapabilities: Capabilities = {
@@ -37,6 +40,8 @@ export const noCapabilities: Capabilities = {
   smtpUtf8: false,
   enhancedStatusCodes: false,
   size: null,
+  mails: null,
+  recipients: null,
 };
 
 export interface Target {

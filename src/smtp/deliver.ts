@@ -56,7 +56,7 @@ export type OpenSession = Omit<Session, 'durationMs' | 'results' | 'conversation
 
 const maxAddresses = 5;
 const maxSessions = 2;
-// RFC 5321 section 4.5.3.1.8: every server takes this many.
+// RFC 5321 section 4.5.3.1.8: every server takes this many, unless it says that it does not.
 const maxRecipients = 100;
 
 /**
@@ -254,12 +254,13 @@ class Attempt {
     const session = { startedAt: start.startedAt, ...endpointsOf(connection), verification, reused } as const;
     const results: RecipientResult[] = [];
     const elsewhere: string[] = [];
+    const atOnce = Math.min(maxRecipients, connection.capabilities.recipients ?? maxRecipients);
     const begunAt = performance.now();
     let waiting = this.#open;
     let limited = false;
     const crowdedOut = new CrowdedOut();
     while (waiting.length > 0 && connection.lost === null && !this.#stopped) {
-      const recipients = waiting.slice(0, maxRecipients);
+      const recipients = waiting.slice(0, atOnce);
       const transaction = await transact(connection, {
         envelope: { ...envelope, recipients },
         content: this.#content,
@@ -286,7 +287,7 @@ class Attempt {
         performance.now() - begunAt < deadlines.transaction &&
         pool.mayCarry(connection, perConnection);
       const next = goesOn ? crowdedOut.remember(end) : [];
-      waiting = [...next, ...waiting.slice(maxRecipients)];
+      waiting = [...next, ...waiting.slice(atOnce)];
       results.push(...end.results.filter(({ recipient }) => !next.includes(recipient)).map((one) => this.#judged(one)));
       elsewhere.push(...end.elsewhere);
       this.#stopped ||= end.givenUp;

@@ -69,8 +69,8 @@ export class ConnectionPool {
   }
 
   /** Whether it may carry another message. @param maxTransactions as for `release` */
-  mayCarry({ transactions }: Connection, maxTransactions = this.#options.maxTransactions): boolean {
-    return transactions < maxTransactions;
+  mayCarry({ transactions, capabilities }: Connection, maxTransactions = this.#options.maxTransactions): boolean {
+    return transactions < Math.min(maxTransactions, capabilities.mails ?? maxTransactions);
   }
 
   /**

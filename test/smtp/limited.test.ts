@@ -1,4 +1,4 @@
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { startSink } from '../support/mx.ts';
 import { message, resultOf, startScene, startScripted } from './scene.ts';
 
@@ -83,3 +83,52 @@ t.test(
     }
   },
 );
+
+/** Takes all that comes, and says how many recipients each message had. */
+async function startLimits(t: Test, limits: string) {
+  const sizes: number[] = [];
+  const scene = await startScripted(t, async (peer) => {
+    await peer.greet(limits, 'PIPELINING');
+    for (;;) {
+      await peer.answer('250 ok');
+      let size = 0;
+      let line = await peer.line();
+      for (; line.startsWith('RCPT'); line = await peer.line()) {
+        size += 1;
+        peer.send('250 ok\r\n');
+      }
+      sizes.push(size);
+      peer.send('354 go\r\n');
+      await peer.until('\r\n.\r\n');
+      peer.send('250 ok\r\n');
+    }
+  });
+  return { ...scene, sizes };
+}
+
+t.test('what a server says of its limits is kept to (LIMITS, RFC 9422)', async (t) => {
+  const to = Array.from({ length: 7 }, (_, at) => `r${at}@example.test`);
+  const { send, mx, sizes } = await startLimits(t, 'LIMITS RCPTMAX=3 MAILMAX=4');
+  const delivery = await send({ to });
+  for (const recipient of to) t.equal(resultOf(delivery, recipient).outcome, 'delivered');
+  t.same(sizes, [3, 3, 1]);
+  t.equal(mx.peers.length, 1);
+  t.match((await send()).sessions, [{ reused: true }], 'the fourth');
+  t.match((await send()).sessions, [{ reused: false }], 'the fifth');
+});
+
+t.test('what is no limit is none', async (t) => {
+  const to = Array.from({ length: 7 }, (_, at) => `r${at}@example.test`);
+  for (const words of [
+    'LIMITS',
+    'LIMITS RCPTMAX=0 MAILMAX=',
+    'LIMITS RCPTMAX=1000000 MAILMAX=1x',
+    'LIMITS RCPTMAX 3',
+  ]) {
+    const { send, mx, sizes } = await startLimits(t, words);
+    await send({ to });
+    await send();
+    t.same(sizes, [7, 1], words);
+    t.equal(mx.peers.length, 1);
+  }
+});
