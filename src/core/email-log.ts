@@ -91,11 +91,50 @@ async function idsOf(db: Database, filter: Filter, { cursor, limit, offset }: Pa
   return rows.map((row) => row.id);
 }
 
+/** A page of those that wait for their scheduled time, newest first, and how many there are as far as its end. */
+const findScheduled = async (db: Database, filter: Filter, page: Page): Promise<Found> =>
+  (await findAmongWaiting(db, filter, page)) ?? (await findAmongQueued(db, filter, page));
+
+interface Found {
+  found: number;
+  ids: string[];
+}
+
+/** Recipients of an account that are looked through at the most: to look for more of them one by one takes seconds. */
+const mostWaiting = 50_000;
+
 /**
- * A page of those that wait for their scheduled time, newest first, and how many there are as far as its end. An account may have
- * millions that were scheduled once, so they are looked for in those hours alone of which emails are queued, by the numbers that are kept.
+ * By the recipients that wait, however many emails were scheduled once.
+ *
+ * @returns null where too many wait
  */
-async function findScheduled(db: Database, filter: Filter, page: Page): Promise<{ found: number; ids: string[] }> {
+async function findAmongWaiting(db: Database, filter: Filter, { cursor, limit, offset }: Page): Promise<Found | null> {
+  if (filter.accountId === null) return null;
+  const { where, values } = conditions(filter);
+  const [account, after, most, skipped] = ['$1', ...[1, 2, 3].map((place) => `$${values.length + place}`)];
+  const [row] = await db.query<Found & { waiting: number }>({
+    text: `WITH waiting AS MATERIALIZED (
+             SELECT email_id, attempts FROM recipients
+              WHERE account_id = ${account} AND job_id IS NULL AND next_attempt_at > now() LIMIT ${mostWaiting + 1}),
+           untried AS (
+             SELECT DISTINCT email_id FROM waiting
+              WHERE attempts = 0 AND (SELECT count(*) FROM waiting) <= ${mostWaiting} AND (${after}::uuid IS NULL OR email_id < ${after})),
+           found AS (
+             SELECT newest.email_id AS id
+               FROM (SELECT email_id FROM untried ORDER BY email_id DESC) newest
+              CROSS JOIN LATERAL (SELECT FROM emails WHERE ${where} AND id = newest.email_id LIMIT 1) email
+              ORDER BY newest.email_id DESC LIMIT ${most}::bigint)
+           SELECT (SELECT count(*)::int FROM waiting) AS waiting, (SELECT count(*)::int FROM found) AS found,
+                  ARRAY(SELECT id FROM found ORDER BY id DESC OFFSET ${skipped}) AS ids`,
+    values: [...values, cursor, offset + limit, offset],
+  });
+  return row && row.waiting <= mostWaiting ? { found: row.found, ids: row.ids } : null;
+}
+
+/**
+ * By the hours of which emails are queued, as the numbers say that are kept: most of those that wait are in hours of which most do.
+ */
+async function findAmongQueued(db: Database, filter: Filter, page: Page): Promise<Found> {
   const { cursor, limit, offset } = page;
   const queued = { ...filter, status: 'queued' as const };
   const hours = await counts.byHour(db, '', queued, { from: null, to: null });
@@ -129,10 +168,10 @@ async function findInHours(
   filter: Filter,
   hours: counts.Stretch[],
   { cursor, limit, offset }: Page,
-): Promise<{ found: number; ids: string[] }> {
+): Promise<Found> {
   const { where, values } = conditions(filter);
   const [first, past, after, most, skipped] = [1, 2, 3, 4, 5].map((place) => `$${values.length + place}`);
-  const [row] = await db.query<{ found: number; ids: string[] }>({
+  const [row] = await db.query<Found>({
     text: `WITH found AS (
              SELECT of_hour.id
                FROM unnest(${first}::uuid[], ${past}::uuid[]) AS hour (first, past)

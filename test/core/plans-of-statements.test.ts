@@ -323,13 +323,20 @@ t.test('what is scheduled is found among all that was once, whatever the statist
   const hourMs = 3_600_000;
   const ago = (hours: number) => new Date(Date.now() - hours * hourMs);
   await scheduleMany(db, sender, { emails: 1, to: 'later.test', at: ago(-1) });
-  // As if they had been accepted hours ago, and sent since.
+  // As if they had been accepted hours ago, and nearly all sent since.
   await db.query({
     text: `INSERT INTO emails (id, account_id, domain_id, type, "from", "to", cc, bcc, reply_to, subject, tags, from_address, from_domain,
                                recipient_addresses, message_id, status, pending, created_at, scheduled_at)
            SELECT ($1 || substr(uuidv7()::text, 14))::uuid, account_id, domain_id, type, "from", "to", cc, bcc, reply_to, subject, tags,
-                  from_address, from_domain, recipient_addresses, n || '@x', 'sent', 0, $2, $3 FROM emails, generate_series(1, 3000) n`,
+                  from_address, from_domain, recipient_addresses, n || '@x',
+                  CASE WHEN n <= 3 THEN 'queued' ELSE 'sent' END::email_status, CASE WHEN n <= 3 THEN 1 ELSE 0 END, $2, $3 FROM emails, generate_series(1, 3000) n`,
     values: [floorId(ago(5)).slice(0, 13), ago(5), ago(4)],
+  });
+  // A few of them wait, to be tried again.
+  await db.query({
+    text: `INSERT INTO recipients (account_id, email_id, position, kind, address, destination, status, attempts, next_attempt_at)
+           SELECT account_id, id, 0, 'to', 'a@b.test', 'b.test', 'queued', 1, now() + interval '1 hour' FROM emails
+            WHERE message_id IN ('1@x', '2@x', '3@x')`,
   });
   const none = { status: null, type: null, tag: null, from: null, to: null, domain: null, q: null };
   const filter = { accountId: sender.account.id, ...none, scheduled: true, createdAfter: null, createdBefore: null };

@@ -185,22 +185,38 @@ t.test(
         values: [account.id, domainId, from, domain, floorId(at).slice(0, 13), at],
       });
     }
+    // As many of each as there are numbers.
+    const wait = (emails: string, numbers: number) =>
+      node.db.query({
+        text: `INSERT INTO recipients (account_id, email_id, position, kind, address, destination, status, attempts, next_attempt_at)
+             SELECT account_id, id, n, 'to', 'a@b.test', 'b.test', 'queued', CASE WHEN scheduled_at IS NULL THEN 1 ELSE 0 END,
+                    coalesce(scheduled_at, now() + interval '1 hour')
+               FROM (SELECT * FROM emails WHERE account_id = $1 AND ${emails}) e, generate_series(1, $2) n`,
+        values: [account.id, numbers],
+      });
     const search = async (query: string) =>
       (await node.call('GET', `/api/v1/emails?scheduled=true&${query}`, { key })).body;
     const idsOf = (body: { emails: { id: string }[] }) => body.emails.map(({ id }) => id);
-    const all = idsOf(await search(''));
-    t.equal(all.length, 18, 'three of each hour');
-    t.strictSame(all, all.toSorted().reverse());
-    for (const limit of [1, 4, 7]) {
-      const [paged, byOffset]: string[][] = [[], []];
-      for (let cursor: string | null = ''; cursor !== null; ) {
-        const body = await search(`limit=${limit}${cursor ? `&cursor=${cursor}` : ''}`);
-        t.equal(body.count, 18);
-        paged?.push(...idsOf(body));
-        byOffset?.push(...idsOf(await search(`limit=${limit}&offset=${byOffset.length}`)));
-        cursor = body.next_cursor;
+    for (const [waiting, emails, numbers] of [
+      ['few', 'true', 1],
+      ['too many to look through', `message_id IN ('1@x', '2@x', '3@x')`, 3_000],
+    ] as const) {
+      await node.db.query({ text: 'DELETE FROM recipients WHERE account_id = $1', values: [account.id] });
+      await wait(emails, numbers);
+      const all = idsOf(await search(''));
+      t.equal(all.length, 18, `three of each hour, where ${waiting} wait`);
+      t.strictSame(all, all.toSorted().reverse());
+      for (const limit of [1, 4, 7]) {
+        const [paged, byOffset]: string[][] = [[], []];
+        for (let cursor: string | null = ''; cursor !== null; ) {
+          const body = await search(`limit=${limit}${cursor ? `&cursor=${cursor}` : ''}`);
+          t.equal(body.count, 18);
+          paged?.push(...idsOf(body));
+          byOffset?.push(...idsOf(await search(`limit=${limit}&offset=${byOffset.length}`)));
+          cursor = body.next_cursor;
+        }
+        t.strictSame([paged, byOffset], [all, all], `${limit} at a time`);
       }
-      t.strictSame([paged, byOffset], [all, all], `${limit} at a time`);
     }
   },
 );
