@@ -11,7 +11,7 @@ const shownAs = {
   additionalProperties: { type: ['string', 'number', 'null'], maxLength: longestValue },
 };
 
-/** The values of a template's variables, by key: strings and numbers. Keys that no template asks for do not matter. */
+/** The values of a template's variables, by key: strings and numbers. Keys that no template asks for do not matter, unless they differ from one only in case, `_` or `-`. */
 export const templateVariables = z
   .custom<Record<string, unknown>>(
     (value) => typeof value === 'object' && value !== null && !Array.isArray(value),

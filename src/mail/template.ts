@@ -60,6 +60,9 @@ export class TemplateError extends Error {
   }
 }
 
+/** A longer key is nobody's way of writing one of 64. */
+const mostOfMisspelt = 80;
+
 // Every repetition is bounded, so that the time is linear whatever the text.
 const placeholder =
   /\{\{\{\s{0,9}([A-Za-z_][A-Za-z0-9_]{0,63})\s{0,9}\}\}\}|\{\{\s{0,9}([A-Za-z_][A-Za-z0-9_]{0,63})\s{0,9}\}\}/g;
@@ -218,6 +221,8 @@ function fill(
 class Values {
   #declared: ReadonlyMap<string, TemplateVariable>;
   #given: Record<string, unknown>;
+  /** What was given and is not declared, by how it is compared with keys; made when it is first asked for. */
+  #others: Map<string, string> | null = null;
   #plain = new Map<string, string>();
   #escaped = new Map<string, string>();
 
@@ -253,7 +258,8 @@ class Values {
   #find(key: string): string {
     const declared = this.#declared.get(key);
     // Own members only: a value named `constructor` is one that was given, not one that every object has.
-    const given = Object.hasOwn(this.#given, key) ? this.#given[key] : null;
+    const given = (Object.hasOwn(this.#given, key) ? this.#given[key] : null) ?? null;
+    if (given === null) this.#refuseMisspelt(key);
     const value = given ?? declared?.fallback ?? null;
     const place = `variables.${key}`;
     if (value === null) throw new TemplateError(place, 'is required');
@@ -262,7 +268,22 @@ class Values {
     if (typeof value === 'number' && !Number.isFinite(value)) throw new TemplateError(place, 'must be a finite number');
     return String(value);
   }
+
+  /** What is given as `name`, or `first-name`, is not to go out as the fallback of `NAME`, or `FIRST_NAME`. */
+  #refuseMisspelt(key: string): void {
+    this.#others ??= new Map(Object.keys(this.#given).flatMap((other) => this.#asKey(other)));
+    const other = this.#others.get(plainly(key));
+    if (other !== undefined && other !== key)
+      throw new TemplateError(`variables.${other}`, `is called ${key} in the template`);
+  }
+
+  #asKey(other: string): [plain: string, other: string][] {
+    const isKnown = other.length > mostOfMisspelt || this.#declared.has(other);
+    return isKnown || (this.#given[other] ?? null) === null ? [] : [[plainly(other), other]];
+  }
 }
+
+const plainly = (key: string) => key.toLowerCase().replaceAll(/[-_ ]/g, '');
 
 const entities: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' };
 
