@@ -266,6 +266,9 @@ class Values {
     if (declared ? typeof value !== declared.type : typeof value !== 'string' && typeof value !== 'number')
       throw new TemplateError(place, `must be a ${declared?.type ?? 'string or a number'}`);
     if (typeof value === 'number' && !Number.isFinite(value)) throw new TemplateError(place, 'must be a finite number');
+    // The digits that came are lost already: an order number would go out as that of another one.
+    if (typeof value === 'number' && Math.abs(value) > Number.MAX_SAFE_INTEGER)
+      throw new TemplateError(place, 'has more digits than a number holds: give it as a string');
     return String(value);
   }
 
