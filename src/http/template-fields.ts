@@ -1,9 +1,11 @@
 import { z } from 'zod';
 import { limits } from '../core/send-limits.ts';
 import {
+  hasLostDigits,
   holdsTooManyPlaceholders,
   isKey,
   longest,
+  lostDigits,
   mostPlaceholders,
   refuseMailboxPattern,
   refusePlaceholders,
@@ -53,6 +55,8 @@ const variable = z
     const fallback = given ?? null;
     if (fallback !== null && typeof fallback !== type)
       context.addIssue({ code: 'custom', path: ['fallback_value'], message: `must be a ${type}` });
+    if (typeof fallback === 'number' && hasLostDigits(fallback))
+      context.addIssue({ code: 'custom', path: ['fallback_value'], message: lostDigits });
     return { key, type, fallback };
   });
 

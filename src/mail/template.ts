@@ -60,6 +60,10 @@ export class TemplateError extends Error {
   }
 }
 
+/** Whether it may have come with other digits: an order number would go out as that of another one. */
+export const hasLostDigits = (value: number) => Math.abs(value) > Number.MAX_SAFE_INTEGER;
+export const lostDigits = 'has more digits than a number holds: give it as a string';
+
 /** A longer key is nobody's way of writing one of 64. */
 const mostOfMisspelt = 80;
 
@@ -266,9 +270,7 @@ class Values {
     if (declared ? typeof value !== declared.type : typeof value !== 'string' && typeof value !== 'number')
       throw new TemplateError(place, `must be a ${declared?.type ?? 'string or a number'}`);
     if (typeof value === 'number' && !Number.isFinite(value)) throw new TemplateError(place, 'must be a finite number');
-    // The digits that came are lost already: an order number would go out as that of another one.
-    if (typeof value === 'number' && Math.abs(value) > Number.MAX_SAFE_INTEGER)
-      throw new TemplateError(place, 'has more digits than a number holds: give it as a string');
+    if (typeof value === 'number' && hasLostDigits(value)) throw new TemplateError(place, lostDigits);
     return String(value);
   }
 

@@ -266,6 +266,10 @@ t.test('what is wrong is named, and nothing is stored', async (t) => {
       { variables: [{ key: 'K', type: 'number', fallback_value: '7' }] },
       'variables[0].fallback_value: must be a number',
     ],
+    [
+      { variables: [{ key: 'K', type: 'number', fallback_value: 2 ** 53 }] },
+      'variables[0].fallback_value: has more digits than a number holds: give it as a string',
+    ],
     [{ variables: [{ ...variable, fallback_value: {} }] }, 'variables[0].fallback_value: must be a string or a number'],
     [{ variables: [{ ...variable, fallback_value: 'x'.repeat(2_001) }] }, /^variables\[0\]\.fallback_value: /],
     [{ variables: [{ ...variable, fallback_value: 'a\0' }] }, /^variables\[0\]\.fallback_value: /],
