@@ -51,6 +51,10 @@ const groups: Record<Grouping, string> = {
 const providerOf = (destination: string) =>
   `coalesce((SELECT name FROM named WHERE named.destination = ${destination}), ${destination})`;
 
+/** SQL: where an attempt went to. Of an erased recipient the address is gone, and where it was stays. */
+const destinationOfAttempt = `coalesce(substring(a.recipient FROM '@([^@]*)$'),
+  (SELECT destination FROM recipients WHERE email_id = a.email_id AND address = a.recipient))`;
+
 /** What makes several rows of one email, each in another group. */
 const several: Partial<Record<Grouping, string>> = {
   tag: ', LATERAL (SELECT DISTINCT unnest(tags) AS tag) AS tagged',
@@ -110,7 +114,7 @@ export async function collect(
                FROM chosen c JOIN recipients r ON r.email_id = c.id${within('r.destination')} GROUP BY 1, 2),
            waited AS (
              SELECT c.start, c."group", count(*)::int AS deferrals
-               FROM chosen c JOIN attempts a ON a.email_id = c.id WHERE a.outcome = 'deferred'${within("substring(a.recipient FROM '[^@]*$')")} GROUP BY 1, 2),
+               FROM chosen c JOIN attempts a ON a.email_id = c.id WHERE a.outcome = 'deferred'${within(destinationOfAttempt)} GROUP BY 1, 2),
            -- What the last attempt for each was about, also where it was given up or decided by somebody.
            failed AS (
              SELECT c.start, c."group", coalesce(a.classification, 'other') AS classification, count(*)::int AS recipients
@@ -145,7 +149,7 @@ export async function collect(
 /** Who takes the mail of each destination that a server was found for. */
 async function findProviders(db: Database, time: string[], nameOf: ProviderOf) {
   const rows = await db.query<{ destination: string; host: string }>({
-    text: `SELECT substring(a.recipient FROM '[^@]*$') AS destination, max(a.mx_host) AS host
+    text: `SELECT ${destinationOfAttempt} AS destination, max(a.mx_host) AS host
              FROM emails e JOIN attempts a ON a.email_id = e.id
             WHERE e.account_id = $1 AND e.id >= $2 AND e.id < $3 AND a.mx_host IS NOT NULL
             GROUP BY 1`,

@@ -150,3 +150,48 @@ t.test('by destination each email counts where its recipients are, and with thos
   ]);
   t.equal(byProvider.length, 3);
 });
+
+t.test('the figures of a destination and of a provider stay what they were when a recipient is erased', async (t) => {
+  await dayLasting(60_000);
+  const { node, key, send } = await startMailer();
+  const { id } = (await send({ to: ['ann@one.test', 'bob@two.test'] })).body.email;
+  await node.db.query({
+    text: `UPDATE recipients SET status = 'failed', settled_at = now(), next_attempt_at = NULL, job_id = NULL WHERE email_id = $1`,
+    values: [id],
+  });
+  await node.db.query({
+    text: `UPDATE emails SET status = 'failed', pending = 0, failed = 2 WHERE id = $1`,
+    values: [id],
+  });
+  for (const [recipient, host] of [
+    ['ann@one.test', 'aspmx.l.google.com'],
+    ['bob@two.test', 'mx.two.test'],
+  ])
+    await node.db.query({
+      text: `INSERT INTO attempts (email_id, id, recipient, number, at, duration_ms, mx_host, phase, outcome, reason)
+             VALUES ($1, gen_random_uuid(), $2, 1, now(), 1, $3, 'dot', 'deferred', 'later')`,
+      values: [id, recipient, host],
+    });
+  const figures = async () => {
+    const of = async (by: string) => (await node.call('GET', `/api/v1/stats?group_by=${by}`, { key })).body.buckets;
+    return { destination: await of('destination'), provider: await of('provider') };
+  };
+  const before = await figures();
+  t.match(before, {
+    destination: [
+      { group: 'one.test', failed: 1, deferrals: 1 },
+      { group: 'two.test', failed: 1, deferrals: 1 },
+    ],
+    provider: [
+      { group: 'Google', failed: 1, deferrals: 1 },
+      { group: 'two.test', failed: 1, deferrals: 1 },
+    ],
+  });
+  const body = { address: 'ann@one.test' };
+  const { erasure } = (await node.call('POST', '/api/v1/recipients/erase', { key, body })).body;
+  await eventually(async () => {
+    const { status } = (await node.call('GET', `/api/v1/recipients/erasures/${erasure.id}`, { key })).body.erasure;
+    return status === 'done';
+  });
+  t.strictSame(await figures(), before);
+});
