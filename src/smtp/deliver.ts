@@ -4,7 +4,7 @@ import { type Content, prepareContent } from './content.ts';
 import { CrowdedOut } from './crowded-out.ts';
 import { assertEnvelope, type Envelope } from './envelope.ts';
 import { KeptConnections } from './kept-connections.ts';
-import { resolveDestination, resolveHost, type Unreachable } from './mx.ts';
+import { type MxHost, resolveDestination, resolveHost, type Unreachable } from './mx.ts';
 import { race, unreached } from './race.ts';
 import { type Delivery, type Failure, failed, type RecipientResult, type Session } from './result.ts';
 import { type Route, routesTo, steadySources } from './routes.ts';
@@ -55,6 +55,8 @@ export interface DeliveryRequest {
 export type OpenSession = Omit<Session, 'durationMs' | 'results' | 'conversation'>;
 
 const maxAddresses = 5;
+// The first choice has three, so that both families are tried.
+const mostKept = 2;
 const maxSessions = 2;
 // RFC 5321 section 4.5.3.1.8: every server takes this many, unless it says that it does not.
 const maxRecipients = 100;
@@ -94,7 +96,7 @@ class Attempt {
   /** The recipients to try at the next host. */
   #open: string[];
   #addressesLeft = maxAddresses;
-  /** Of those, for hosts that are a worse choice than the one whose turn it is: they may be the ones that live. */
+  /** Of those, for hosts that are a worse choice than those whose turn it is: they may be the ones that live. */
   #addressesKept = 0;
   #sessionsLeft = maxSessions;
   #stopped = false;
@@ -145,16 +147,25 @@ class Attempt {
       this.#reports.remark(`mail exchangers of ${domain}: ${hosts.join(', ')}`);
       const policies = await this.#transport.tlsPolicies.forDestination(domain, tls);
       let { hosts: left } = destination;
+      let turn: number | null = null;
       while (this.#isWanted) {
         const host = await this.#kept.next(left, policies);
         if (host === undefined) break;
         left = left.filter((other) => other !== host);
-        this.#addressesKept = left.some(({ preference }) => preference > host.preference) ? 1 : 0;
+        if (host.preference !== turn)
+          this.#keepAddresses(left.filter(({ preference }) => preference > host.preference));
+        turn = host.preference;
         if (this.#goesOn) await this.#tryAllowed(host.name, policies);
       }
     } else {
       this.#fail(start, null, unresolved(destination));
     }
+  }
+
+  /** One for each of the next two preferences, as far as there are any besides the one that these hosts may have. */
+  #keepAddresses(worse: MxHost[]): void {
+    const preferences = new Set(worse.map(({ preference }) => preference));
+    this.#addressesKept = Math.max(0, Math.min(preferences.size, mostKept, this.#addressesLeft - 1));
   }
 
   /** Tries a host unless a policy forbids it, or the attempt was ended meanwhile. */

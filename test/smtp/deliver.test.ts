@@ -72,6 +72,19 @@ t.test('a host of lower preference has its turn, however many better ones do not
   t.match(sessions.at(-1), { host: 'backup.example.test', results: [{ outcome: 'delivered' }] });
 });
 
+t.test('of three preferences each has its turn', async (t) => {
+  for (const alive of ['127.0.0.20', '127.0.0.30']) {
+    const mx = await startMx(t, accept, { host: alive });
+    const { send } = await startScene(t, mx.port, {
+      'example.test': { MX: [1, 2, 3].map((at) => [10 * at, `mx${at}.example.test`]) },
+      'mx1.example.test': { A: ['127.0.0.10', '127.0.0.11', '127.0.0.12', '127.0.0.13'] },
+      'mx2.example.test': { A: ['127.0.0.20', '127.0.0.21'] },
+      'mx3.example.test': { A: ['127.0.0.30'] },
+    });
+    t.match((await send()).sessions.at(-1), { remoteAddress: alive, results: [{ outcome: 'delivered' }] });
+  }
+});
+
 t.test('MX-09: an address that refuses the connection costs nothing', async (t) => {
   const mx = await startMx(t, accept, { host: '127.0.0.2' });
   const { send } = await startScene(t, mx.port, twoHosts);
