@@ -1,7 +1,14 @@
 import { isAlone } from '../db/alone.ts';
 import type { Database, Sql } from '../db/client.ts';
 import { noLater } from '../db/clocks.ts';
-import { detachPartition, dropPartition, listPartitions, type Partition, type Partitioned } from '../db/partitions.ts';
+import {
+  detachPartition,
+  dropPartition,
+  gapsOf,
+  listPartitions,
+  type Partition,
+  type Partitioned,
+} from '../db/partitions.ts';
 import { floorId } from '../ids.ts';
 import { forgetChanges } from './email-counts.ts';
 import { plans } from './plans.ts';
@@ -43,7 +50,7 @@ export async function dropOld(db: Database, now: Date): Promise<string[]> {
         for (const week of weeksOf(rest, ofWebhooks)) await dropWeek(db, week, ofWebhooks, until, dropped);
       },
     ]);
-    await forgetWhatHungOnThem(db);
+    await forgetWhatHungOnThem(db, until);
     return dropped;
   });
 }
@@ -116,11 +123,18 @@ async function isKept(session: Sql, week: Partition[], until: Date): Promise<boo
 }
 
 /** Forgets what belongs to emails that are gone. What an interruption left over goes with the next round. */
-async function forgetWhatHungOnThem(db: Database): Promise<void> {
-  const oldest = (await listPartitions(db)).find(({ table, state }) => table === 'emails' && state === 'attached');
+async function forgetWhatHungOnThem(db: Database, until: Date): Promise<void> {
+  const partitions = await listPartitions(db);
+  const oldest = partitions.find(({ table, state }) => table === 'emails' && state === 'attached');
   if (!oldest) return;
-  // What came back, and what the sandbox got: both have the email's place in time, or a later one.
-  await db.query({ text: 'DELETE FROM returns WHERE email_id < $1', values: [floorId(oldest.from)] });
+  const gaps = gapsOf(partitions, 'emails');
+  for (const table of ['returns', 'sandbox_messages'])
+    await db.query({
+      text: `DELETE FROM ${table} r USING unnest($1::uuid[], $2::uuid[]) AS gap (first, next)
+              WHERE r.email_id >= gap.first AND r.email_id < least(gap.next, $3)`,
+      values: [gaps.map(({ first }) => first), gaps.map(({ next }) => next), floorId(until)],
+    });
+  // What the sandbox got that is from nobody here.
   await db.query({ text: 'DELETE FROM sandbox_messages WHERE id < $1', values: [floorId(oldest.from)] });
   // Those of a week that had no partition of the numbers.
   await forgetChanges(db, { from: null, to: oldest.from });

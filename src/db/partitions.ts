@@ -149,6 +149,27 @@ export async function listPartitions(db: Sql): Promise<Partition[]> {
     .toSorted((a, b) => a.from.getTime() - b.from.getTime());
 }
 
+/** A stretch of time, by the ids that are made in it: from the first, and before the next. */
+export interface Gap {
+  first: string;
+  next: string;
+}
+
+/**
+ * Where the table has no week before its newest, oldest first: those were dropped, or nothing ran then. A week that is kept for
+ * long has others behind it that are not.
+ */
+export function gapsOf(partitions: Partition[], table: Partitioned): Gap[] {
+  let end = new Date(0);
+  return partitions
+    .filter((one) => one.table === table && one.state === 'attached')
+    .flatMap(({ from, to }) => {
+      const gap = { first: floorId(end), next: floorId(from) };
+      end = to;
+      return gap.first < gap.next ? [gap] : [];
+    });
+}
+
 /**
  * Makes a partition a table of its own: its rows are gone for all other statements, and none of them waits for that. (A
  * plain DROP would take a lock on the whole table, behind which all mail queues up as long as one transaction is open.)
