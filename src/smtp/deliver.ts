@@ -1,19 +1,18 @@
 import { greet, type Refusal, refused, refusedBy } from './connect.ts';
 import { attemptEnded, type Connection } from './connection.ts';
 import { type Content, prepareContent } from './content.ts';
-import { CrowdedOut } from './crowded-out.ts';
 import { assertEnvelope, type Envelope } from './envelope.ts';
 import { KeptConnections } from './kept-connections.ts';
 import { type MxHost, resolveDestination, resolveHost, type Unreachable } from './mx.ts';
 import { race, unreached } from './race.ts';
 import { type Delivery, type Failure, failed, type RecipientResult, type Session } from './result.ts';
 import { type Route, routesTo, steadySources } from './routes.ts';
+import { transactAll } from './series.ts';
 import { endpointsOf, SessionReports, type Start } from './session-reports.ts';
 import type { SiteLimits } from './site-connections.ts';
 import type { TlsPolicyName } from './tls-names.ts';
 import type { DestinationTls, HostTls } from './tls-policies.ts';
 import { opportunistic, type TlsDemand } from './tls-policy.ts';
-import { transact } from './transaction.ts';
 import type { Transport } from './transport.ts';
 
 export type { Reply } from './reply.ts';
@@ -58,9 +57,6 @@ const maxAddresses = 5;
 // The first choice has three, so that both families are tried.
 const mostKept = 2;
 const maxSessions = 2;
-// RFC 5321 section 4.5.3.1.8: every server takes this many, unless it says that it does not.
-const maxRecipients = 100;
-
 /**
  * Tries once to deliver a message: the destination's MX hosts in order, at most five addresses and two sessions. Every
  * recipient has exactly one final outcome afterwards. A recipient that a server has decided about, or may have taken
@@ -100,6 +96,8 @@ class Attempt {
   #addressesKept = 0;
   #sessionsLeft = maxSessions;
   #stopped = false;
+  /** The last connection carried as many messages as it may, and there is somebody left. */
+  #usedUp = false;
   /** The last host that is out of the question, and whether another one may take the mail later. */
   #dead: Failure | null = null;
   #hope = false;
@@ -174,9 +172,21 @@ class Attempt {
     const tls = await policies.forHost(host);
     if (!this.#goesOn) return;
     const objection = tls.policy.mayUseHost(host);
-    if (objection === null) return this.#tryHost(host, tls);
+    if (objection === null) return this.#tryHostInTurns(host, tls);
     this.#transport.tlsResults.host(tls.published, host, objection);
     this.#fail(start, host, refusedBy(tls.policy, host, 'dns', objection), tls.policy.name);
+  }
+
+  /** Over another connection for those whom the one before had no room for: it carried all that it may. */
+  async #tryHostInTurns(host: string, tls: HostTls): Promise<void> {
+    const begunAt = performance.now();
+    do {
+      const left = { addresses: this.#addressesLeft, sessions: this.#sessionsLeft };
+      this.#usedUp = false;
+      await this.#tryHost(host, tls);
+      // Each has carried mail, so that there are no more of them than recipients.
+      if (this.#usedUp) [this.#addressesLeft, this.#sessionsLeft] = [left.addresses, left.sessions];
+    } while (this.#usedUp && this.#isWanted && performance.now() - begunAt < this.#transport.deadlines.transaction);
   }
 
   async #tryHost(host: string, tls: HostTls): Promise<void> {
@@ -263,46 +273,24 @@ class Attempt {
     const perConnection = this.#request.site?.perConnection ?? undefined;
     const verification = connection.tls === null ? 'none' : held;
     const session = { startedAt: start.startedAt, ...endpointsOf(connection), verification, reused } as const;
-    const results: RecipientResult[] = [];
-    const elsewhere: string[] = [];
-    const atOnce = Math.min(maxRecipients, connection.capabilities.recipients ?? maxRecipients);
-    const begunAt = performance.now();
-    let waiting = this.#open;
-    let limited = false;
-    const crowdedOut = new CrowdedOut();
-    while (waiting.length > 0 && connection.lost === null && !this.#stopped) {
-      const recipients = waiting.slice(0, atOnce);
-      const transaction = await transact(connection, {
-        envelope: { ...envelope, recipients },
-        content: this.#content,
-        beforeDot: (accepted) => beforeDot(accepted, session),
-        afterDot,
-        deadlines,
-      });
-      const end = crowdedOut.amend(transaction);
-      // What has carried nothing yet cannot have carried enough: it was this message that was put off.
-      const carried = connection.transactions > 1 || end.results.some(({ outcome }) => outcome === 'delivered');
-      limited ||= end.limited && carried;
-      if (reused && results.length === 0 && !end.alive) return false;
-      // It had carried mail before: that says nothing about a fresh connection.
-      if (reused && results.length === 0 && limited && !end.begun && end.results.every(isOpenYet)) {
-        this.#reports.remark(
-          `the connection kept from before is left: ${end.results[0]?.reason ?? 'it puts mail off'}`,
-        );
-        this.#leave(connection);
-        return false;
-      }
-      const goesOn =
-        !limited &&
-        connection.lost === null &&
-        performance.now() - begunAt < deadlines.transaction &&
-        pool.mayCarry(connection, perConnection);
-      const next = goesOn ? crowdedOut.remember(end) : [];
-      waiting = [...next, ...waiting.slice(atOnce)];
-      results.push(...end.results.filter(({ recipient }) => !next.includes(recipient)).map((one) => this.#judged(one)));
-      elsewhere.push(...end.elsewhere);
-      this.#stopped ||= end.givenUp;
+    const series = await transactAll(connection, {
+      envelope: { ...envelope, recipients: this.#open },
+      content: this.#content,
+      beforeDot: (accepted) => beforeDot(accepted, session),
+      afterDot,
+      deadlines,
+      reused,
+      mayCarry: () => pool.mayCarry(connection, perConnection),
+    });
+    if ('stale' in series) {
+      if (series.stale === 'limited') this.#reports.remark(`the connection kept from before is left: ${series.reason}`);
+      this.#leave(connection);
+      return false;
     }
+    const { elsewhere, waiting, limited } = series;
+    const results = series.results.map((result) => this.#judged(result));
+    this.#usedUp = series.usedUp;
+    this.#stopped ||= series.givenUp;
     this.#reports.end(start, connection, results, { reused, verification });
     this.#open = [...elsewhere, ...waiting];
     this.#hope = true;
@@ -344,15 +332,12 @@ class Attempt {
     const unnamed = this.#request.envelope.recipients.filter((recipient) => !named.has(recipient));
     if (unnamed.length === 0) return;
     const reason = 'The attempt ended before it was the turn of this recipient.';
-    const failure: Failure = { phase: 'local', reply: null, reason, enhanced: null, class: 'other', permanent: false };
+    const kind = ended || this.#stopped ? 'other' : 'rate';
+    const failure: Failure = { phase: 'local', reply: null, reason, enhanced: null, class: kind, permanent: false };
     const results = unnamed.map((recipient) => failed(recipient, failure));
     this.#reports.end(this.#reports.start(), null, results, { reused: false, verification: 'none' });
   }
 }
-
-/** True for one that was put off before the dot. */
-const isOpenYet = ({ outcome, phase, uncertain }: RecipientResult) =>
-  outcome === 'deferred' && phase !== 'dot' && !uncertain;
 
 function unresolved({ kind, ...found }: Unreachable): Failure {
   return { ...found, phase: 'dns', reply: null, permanent: kind === 'permanent' };

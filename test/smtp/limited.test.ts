@@ -117,6 +117,33 @@ t.test('what a server says of its limits is kept to (LIMITS, RFC 9422)', async (
   t.match((await send()).sessions, [{ reused: false }], 'the fifth');
 });
 
+t.test('those whom a connection has no room for have another one to the same host', async (t) => {
+  const to = Array.from({ length: 9 }, (_, at) => `r${at}@example.test`);
+  const { send, mx, sizes } = await startLimits(t, 'LIMITS MAILMAX=2 RCPTMAX=2');
+  const delivery = await send({ to });
+  for (const recipient of to) t.equal(resultOf(delivery, recipient).outcome, 'delivered');
+  t.same(sizes, [2, 2, 2, 2, 1]);
+  t.equal(mx.peers.length, 3);
+});
+
+t.test('whose turn did not come as the server had enough waits for that', async (t) => {
+  const to = Array.from({ length: 9 }, (_, at) => `r${at}@example.test`);
+  const { send, mx } = await startScripted(t, async (peer) => {
+    await peer.greet('LIMITS RCPTMAX=2');
+    await peer.message({ rcpt: ['250 ok', '250 ok'] });
+    for (;;) await peer.answer('451 4.7.0 no more');
+  });
+  const delivery = await send({ to });
+  const results = to.map((recipient) => resultOf(delivery, recipient));
+  t.same(
+    results.map(({ outcome }) => outcome),
+    to.map((_, at) => (at < 2 ? 'delivered' : 'deferred')),
+  );
+  // Not `other`, which this server's own end of an attempt is: it would end nothing, and leave no trace.
+  for (const { class: kind } of results.slice(2)) t.not(kind, 'other');
+  t.equal(mx.peers.length, 1);
+});
+
 t.test('what is no limit is none', async (t) => {
   const to = Array.from({ length: 7 }, (_, at) => `r${at}@example.test`);
   for (const words of [

@@ -1,0 +1,80 @@
+import type { Connection } from './connection.ts';
+import { CrowdedOut } from './crowded-out.ts';
+import type { RecipientResult } from './result.ts';
+import { type TransactionRequest, transact } from './transaction.ts';
+
+export interface SeriesRequest extends TransactionRequest {
+  /** The connection has carried mail of others before. */
+  reused: boolean;
+  /** Whether the connection may carry another message. */
+  mayCarry: () => boolean;
+}
+
+export interface SeriesEnd {
+  /** Those that this connection decided about. */
+  results: RecipientResult[];
+  /** Those that another host may take now; what was said meanwhile is among the results. */
+  elsewhere: string[];
+  /** Those whose turn did not come. */
+  waiting: string[];
+  /** The server has had enough of this connection. */
+  limited: boolean;
+  /** The connection has carried all that it may, and somebody is left. */
+  usedUp: boolean;
+  /** `beforeDot` said no. */
+  givenUp: boolean;
+}
+
+/** A kept connection that says nothing about a fresh one: it had died, or has carried enough, in these words. */
+export interface Stale {
+  stale: 'dead' | 'limited';
+  reason: string;
+}
+
+// RFC 5321 section 4.5.3.1.8: every server takes this many, unless it says that it does not.
+const maxRecipients = 100;
+
+/**
+ * Sends a message to all of its recipients over one connection, as often as it takes: to those that one transaction has no
+ * room for in the next. No other is begun when the series has taken as long as a transaction may.
+ */
+export async function transactAll(connection: Connection, request: SeriesRequest): Promise<SeriesEnd | Stale> {
+  const { envelope, deadlines, reused, mayCarry } = request;
+  const atOnce = Math.min(maxRecipients, connection.capabilities.recipients ?? maxRecipients);
+  const begunAt = performance.now();
+  const crowdedOut = new CrowdedOut();
+  const series: SeriesEnd = {
+    results: [],
+    elsewhere: [],
+    waiting: envelope.recipients,
+    limited: false,
+    usedUp: false,
+    givenUp: false,
+  };
+  for (let goesOn = true; goesOn && series.waiting.length > 0; ) {
+    const recipients = series.waiting.slice(0, atOnce);
+    const end = crowdedOut.amend(await transact(connection, { ...request, envelope: { ...envelope, recipients } }));
+    // What has carried nothing yet cannot have carried enough: it was this message that was put off.
+    const carried = connection.transactions > 1 || end.results.some(({ outcome }) => outcome === 'delivered');
+    series.limited ||= end.limited && carried;
+    if (reused && series.results.length === 0) {
+      const reason = end.results[0]?.reason ?? 'it puts mail off';
+      if (!end.alive) return { stale: 'dead', reason };
+      if (series.limited && !end.begun && end.results.every(isOpenYet)) return { stale: 'limited', reason };
+    }
+    series.givenUp ||= end.givenUp;
+    const lives = !series.limited && connection.lost === null;
+    const inTime = performance.now() - begunAt < deadlines.transaction;
+    goesOn = lives && inTime && mayCarry() && !series.givenUp;
+    const next = goesOn ? crowdedOut.remember(end) : [];
+    series.waiting = [...next, ...series.waiting.slice(atOnce)];
+    series.usedUp = lives && !mayCarry() && series.waiting.length > 0;
+    series.results.push(...end.results.filter(({ recipient }) => !next.includes(recipient)));
+    series.elsewhere.push(...end.elsewhere);
+  }
+  return series;
+}
+
+/** True for one that was put off before the dot. */
+const isOpenYet = ({ outcome, phase, uncertain }: RecipientResult) =>
+  outcome === 'deferred' && phase !== 'dot' && !uncertain;
