@@ -5,7 +5,7 @@ import type { Keyring } from '../seal.ts';
 import { addUp, forgetZeros } from './email-counts.ts';
 import { Redaction, type Work } from './erased.ts';
 import { type Cleaned, cancelSome, eraseSome, isLeft } from './erasing-emails.ts';
-import { eraseAnswers, eraseSuppression } from './erasing-records.ts';
+import { areOutliving, eraseAnswers, eraseOutliving, eraseSuppression } from './erasing-records.ts';
 import { accountsWaiting, type Counts, lock, note, openErasure, type PendingErasure, pending } from './erasures.ts';
 
 const emailsAtOnce = 20;
@@ -112,9 +112,10 @@ async function* batches(
     if (isAway(error)) throw error;
     yield* each(erasing(1));
   }
+  yield* each<string>((tx, counts, place) => eraseOutliving(tx, work, counts, place));
   yield* each<string>((tx, counts, place) => eraseAnswers(tx, work, counts, place));
   // What is under way is waited for; before that there is no end to the numbers.
-  if (await isLeft(db, work)) return false;
+  if (await isAnyLeft(db, work)) return false;
   // A tag that named the address is counted under another name by now, and what is left of its number is nothing.
   await addUp(db, 'after another');
   await forgetZeros(db);
@@ -145,10 +146,13 @@ async function* repeat<Place>(
   } while (place !== null);
 }
 
+const isAnyLeft = async (tx: Sql, work: Work): Promise<boolean> =>
+  (await isLeft(tx, work)) || (await areOutliving(tx, work));
+
 async function finish(tx: Sql, work: Work): Promise<boolean> {
   const state = await lock(tx, work.id);
   if (!state) return true;
-  if (await isLeft(tx, work)) return false;
+  if (await isAnyLeft(tx, work)) return false;
   const { keepsSuppression, counts } = state;
   counts.suppressions += await eraseSuppression(tx, work, keepsSuppression);
   await note(tx, work.id, counts, true);

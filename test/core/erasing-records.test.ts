@@ -134,3 +134,45 @@ t.test('what is too much for one go, whatever says so, is done email by email', 
   await eraseDue(narrow, keyring, silentLog, new AbortController().signal);
   t.match(await get(), { doneAt: Date, counts: { emails: 3 } });
 });
+
+t.test('what webhooks were told late of an email, and is kept longer than that, loses the address too', async (t) => {
+  const { db, get, one } = await prepare(t, 1);
+  const gone = newId(new Date(Date.now() - 50 * 24 * 3_600_000));
+  const told = async (to: string[], fields: { accountId?: string; heard?: string; claimed?: boolean } = {}) => {
+    const { accountId = one.accountId, heard = null, claimed = false } = fields;
+    const id = newId();
+    const payload = JSON.stringify({ type: 'email.unsubscribed', data: { to, subject: 'For you' } });
+    const attempts = JSON.stringify([{ response_status: 200, response_body: heard }]);
+    await db.query({
+      text: `INSERT INTO webhook_deliveries (id, account_id, webhook_id, email_id, event, payload, status, attempts, claimed_by)
+             VALUES ($1, $2, $1, $3, 'email.unsubscribed', $4, 'succeeded', $5, CASE WHEN $6 THEN $1::uuid END)`,
+      values: [id, accountId, gone, payload, attempts, claimed],
+    });
+    return id;
+  };
+  const named = await told([`Ann <${person}>`, 'bob@x.test'], { heard: `thanks for ${person}` });
+  const answered = await told(['erased-1', 'bob@x.test'], { heard: `thanks for ${person}` });
+  const others = [
+    await told([`jo${person}`], { heard: 'thanks' }),
+    await told([person], { accountId: (await buildSender(db, testKey(5))).account.id, heard: person }),
+  ];
+  for (let n = 0; n < 30; n += 1) others.push(await told([`jo${person}`]));
+  const claimed = await told([person], { claimed: true });
+  const shown = () => db.prisma.webhookDelivery.findMany({ orderBy: { id: 'asc' } });
+  const those = async (ids: string[]) => (await shown()).filter(({ id }) => ids.includes(id));
+  const before = await those([...others, claimed]);
+
+  t.equal(await erase(db, one), false, 'one is being told');
+  t.strictSame(await those([...others, claimed]), before);
+  await db.query({ text: 'UPDATE webhook_deliveries SET claimed_by = NULL WHERE id = $1', values: [claimed] });
+  t.equal(await erase(db, one), true);
+  t.match(await get(), { doneAt: Date, counts: { emails: 1, webhook_deliveries: 3 } });
+  t.strictSame(await those(others), before.slice(0, -1));
+  const left = await those([named, answered, claimed]);
+  t.notMatch(JSON.stringify(left), person);
+  t.strictSame(
+    left.map(({ payload }) => JSON.parse(payload).data.to),
+    [['erased', 'bob@x.test'], ['erased-1', 'bob@x.test'], ['erased']],
+  );
+  t.match(left[0]?.attempts, [{ response_status: 200, response_body: null }]);
+});
