@@ -1,6 +1,6 @@
-import { decodeWords } from 'postal-mime';
 import { AddressError, type Mailbox, parseMailbox, quote } from './address.ts';
 import { refuseText } from './characters.ts';
+import { readWords } from './encoded-words.ts';
 import { MimeError } from './mime-error.ts';
 
 /**
@@ -30,9 +30,9 @@ function isLocal(entry: string): boolean {
 
 function parseEntry(field: string, entry: string): Mailbox {
   try {
-    const mailbox = parseMailbox(entry);
+    const mailbox = parseMailbox(inOneQuote(entry));
     if (mailbox.name === null) return mailbox;
-    const name = decodeWords(mailbox.name);
+    const name = readWords(mailbox.name);
     const refused = refuseText(name);
     if (refused) throw new AddressError(`the name ${refused}`);
     // Once more as a whole, as a name has rules of its own.
@@ -41,6 +41,23 @@ function parseEntry(field: string, entry: string): Mailbox {
     if (error instanceof AddressError) throw new MimeError(`${field}: ${error.message}`);
     throw error;
   }
+}
+
+/** A name is a phrase, of which any word may be in quotes (RFC 5322 section 3.2.5): `John "Johnny" Smith`. What needs quotes and has none stays as it is. */
+function inOneQuote(entry: string): string {
+  const open = entry.lastIndexOf('<');
+  const phrase = entry.slice(0, Math.max(0, open));
+  if (!phrase.includes('"')) return entry;
+  let name = '';
+  let quoted = false;
+  for (let i = 0; i < phrase.length; i++) {
+    const character = phrase[i] ?? '';
+    if (character === '"') quoted = !quoted;
+    else if (quoted) name += character === '\\' ? (phrase[++i] ?? '') : character;
+    else if (/[\\<>()[\],;:@]/.test(character)) return entry;
+    else name += character;
+  }
+  return quoted ? entry : `${quote(name)} ${entry.slice(open)}`;
 }
 
 /** The entries between commas, without comments and without the frames of groups. */

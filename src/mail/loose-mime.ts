@@ -1,4 +1,5 @@
 import { decodeWords } from 'postal-mime';
+import { decoderOf } from './charset.ts';
 import { parseParameters } from './parameters.ts';
 
 /**
@@ -157,7 +158,7 @@ function inCharset(octets: Buffer, charset: string): string {
   // What says that it is ASCII and is not, is UTF-8 as often as not.
   for (const name of [charset, 'utf-8']) {
     try {
-      return new TextDecoder(/^(us-)?ascii$/i.test(name) ? 'utf-8' : name, { fatal: name !== charset }).decode(octets);
+      return decoderOf(/^(us-)?ascii$/i.test(name) ? 'utf-8' : name, name !== charset).decode(octets);
     } catch {}
   }
   return octets.toString('latin1');

@@ -1,4 +1,5 @@
-import { decodeWords } from 'postal-mime';
+import { decoderOf } from './charset.ts';
+import { readWords } from './encoded-words.ts';
 import { MimeError } from './mime-error.ts';
 
 /** `value; name=value` of Content-Type or Content-Disposition. Value and names are in lower case, each name is there once. */
@@ -31,7 +32,7 @@ export function parseParameters(text: string, loosely = false): Parameterised {
   }
   const parameters = new Map<string, string>();
   for (const name of new Set([...raw.keys()].map((key) => key.split('*', 1)[0] ?? ''))) {
-    parameters.set(name, joined(raw, name, loosely) ?? decodeWords(raw.get(name) ?? ''));
+    parameters.set(name, joined(raw, name, loosely) ?? readWords(raw.get(name) ?? ''));
   }
   return { value: value.trim().toLowerCase(), parameters };
 }
@@ -96,7 +97,7 @@ function decode(sections: { text: string; encoded: boolean }[], loosely: boolean
     return percentDecoded(text.slice(start?.[0].length ?? 0));
   });
   try {
-    return new TextDecoder(charset, { fatal: true }).decode(Buffer.concat(bytes));
+    return decoderOf(charset, true).decode(Buffer.concat(bytes));
   } catch {
     if (loosely) return Buffer.concat(bytes).toString('latin1');
     throw new MimeError('a parameter holds bytes that are not of its charset, or that charset is not known');

@@ -1,9 +1,9 @@
 import { detectExtension } from 'nodemailer/lib/mime-funcs';
-import { decodeWords } from 'postal-mime';
 import { formatMailbox, isAscii, type Mailbox } from './address.ts';
 import { parseAddressList } from './address-list.ts';
 import { isContentId, isMediaType, type MessageAttachment, withoutPath } from './attachments.ts';
 import { refuseText } from './characters.ts';
+import { readWords } from './encoded-words.ts';
 import { type Header, holdsMailboxes, inAngles, longestValue, refuseHeader } from './headers.ts';
 import { leavesOf, type MimePart, type MimeTree, readParts } from './mime.ts';
 import { MimeError } from './mime-error.ts';
@@ -101,7 +101,7 @@ function readAddresses(fields: ReceivedField[], name: string): Mailbox[] {
 }
 
 function readText(name: string, value: string): string {
-  const text = decodeWords(value);
+  const text = readWords(value);
   const refused = refuseText(text);
   if (refused) throw new MimeError(`${name}: ${refused}`);
   return text;

@@ -1,3 +1,4 @@
+import { decoderOf } from './charset.ts';
 import { MimeError } from './mime-error.ts';
 import type { Parameterised } from './parameters.ts';
 import { longest } from './template.ts';
@@ -30,7 +31,7 @@ export function decodeText(bytes: Buffer, { parameters }: Parameterised): string
 
 function decode(bytes: Buffer, charset: string): string {
   try {
-    return new TextDecoder(charset).decode(bytes);
+    return decoderOf(charset).decode(bytes);
   } catch {
     throw new MimeError(`is in a charset that is not known: ${charset.slice(0, 40)}`);
   }

@@ -1,6 +1,9 @@
 import { setImmediate } from 'node:timers/promises';
 import { MimeError } from './mime-error.ts';
 
+/** Also in the words of scripts that name the charset here, as readers take them. */
+const notEncoded = /^(?:[78][ -]?bits?|binary|none|utf-?8|us-ascii|iso-8859-1|)$/;
+
 /** What is decoded in one go; in between, others get their turn. */
 const sliceLength = 1 << 20;
 
@@ -13,7 +16,7 @@ const sliceLength = 1 << 20;
 export async function decodeTransfer(body: Buffer, encoding: string): Promise<Buffer> {
   if (encoding === 'base64') return decodeBase64(body);
   if (encoding === 'quoted-printable') return decodeQuotedPrintable(body);
-  if (['', '7bit', '8bit', 'binary'].includes(encoding)) return body;
+  if (notEncoded.test(encoding)) return body;
   throw new MimeError('has a Content-Transfer-Encoding that is not known');
 }
 

@@ -1,0 +1,54 @@
+/** Code pages as `cp932`, `windows-936`, `ms949` or `ibm-874` name them, where the Encoding Standard knows them by another name. */
+const codePages: Record<string, string> = {
+  874: 'windows-874',
+  932: 'shift_jis',
+  936: 'gbk',
+  949: 'euc-kr',
+  950: 'big5',
+  20866: 'koi8-r',
+  50220: 'iso-2022-jp',
+  50221: 'iso-2022-jp',
+  50222: 'iso-2022-jp',
+  51932: 'euc-jp',
+  54936: 'gb18030',
+  65001: 'utf-8',
+};
+
+/** The same for names, without what separates their words. */
+const names: Record<string, string> = {
+  eucjp: 'euc-jp',
+  euckr: 'euc-kr',
+  iso2022jp: 'iso-2022-jp',
+  iso2022jp1: 'iso-2022-jp',
+  iso2022jp2: 'iso-2022-jp',
+  iso2022jpms: 'iso-2022-jp',
+  koi8u: 'koi8-u',
+  macroman: 'macintosh',
+  shiftjis: 'shift_jis',
+  tis620: 'windows-874',
+  utf16be: 'utf-16be',
+  utf16le: 'utf-16le',
+};
+
+/**
+ * What decodes text of this charset, also by names that the Encoding Standard does not have and programs write: `cp932`,
+ * `x-windows-949`, `latin-1`, `ISO8859_15`.
+ *
+ * @param fatal whether octets that are not of the charset are an error; otherwise they are U+FFFD
+ * @throws {RangeError} when it is not known
+ */
+export function decoderOf(charset: string, fatal = false): TextDecoder {
+  const label = charset.trim().toLowerCase();
+  try {
+    return new TextDecoder(label, { fatal });
+  } catch {
+    return new TextDecoder(knownAs(label), { fatal });
+  }
+}
+
+function knownAs(label: string): string {
+  const bare = label.replace(/^x-/, '').replaceAll(/[-_. ]/g, '');
+  const page = /^(?:cp|windows|win|ms|ibm)(\d{3,5})$/.exec(bare)?.[1];
+  if (page !== undefined) return codePages[page] ?? `cp${page}`;
+  return Object.hasOwn(names, bare) ? (names[bare] ?? bare) : bare;
+}

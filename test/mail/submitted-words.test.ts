@@ -1,0 +1,105 @@
+import t from 'tap';
+import { readSubmission } from '../../src/mail/submission.ts';
+
+const read = (header: string, body = 'x') =>
+  readSubmission(Buffer.from(`${header}\r\n\r\n${body}\r\n`.replaceAll(/\r?\n/g, '\r\n'), 'latin1'));
+const inBase64 = (text: string) => `=?utf-8?B?${Buffer.from(text).toString('base64')}?=`;
+
+t.test('INJ-02: line ends and tabs that a script encodes along with the words are white space', async (t) => {
+  const table: [written: string, read: string][] = [
+    // echo Störung | base64
+    [inBase64('Störung\n'), 'Störung'],
+    [inBase64('\r\nStörung\r\n\r\n'), 'Störung'],
+    [inBase64('a\tb\nc'), 'a b c'],
+    [inBase64(' a\n '), ' a  '],
+    [`${inBase64('a\n')} b`, 'a  b'],
+    [inBase64('\n'), ''],
+    [inBase64('a\r\nBcc: b@c.test'), 'a Bcc: b@c.test'],
+  ];
+  for (const [written, expected] of table) {
+    const { subject } = await read(`From: a@b.test\nSubject: ${written}`);
+    t.equal(subject, expected, written);
+  }
+  const { from, replyTo, headers } = await read(
+    `From: ${inBase64('Jörg\n')} <a@b.test>\nReply-To: ${inBase64('a@c.test>,\n')} <a@b.test>\nX-Note: ${inBase64('Größe\n')}\nX-Nothing: ${inBase64('\n')}`,
+  );
+  t.equal(from.name, 'Jörg');
+  t.match(replyTo, [{ name: 'a@c.test>,', address: 'a@b.test' }]);
+  t.strictSame(headers, [{ name: 'X-Note', value: 'Größe' }]);
+  const { attachments } = await read(
+    `From: a@b.test\nContent-Type: application/pdf\nContent-Disposition: attachment; filename="${inBase64('Größe.pdf\n')}"`,
+  );
+  t.match(attachments, [{ filename: 'Größe.pdf' }]);
+  for (const other of ['\0', '\x0b', '\x1b', '\x7f', '\u0085', '\u2028'])
+    await t.rejects(read(`From: a@b.test\nSubject: ${inBase64(`a${other}b`)}`), {
+      message: 'Subject: holds control characters',
+    });
+});
+
+t.test('some words of a name may be in quotes (RFC 5322 section 3.2.5)', async (t) => {
+  const table: [written: string, name: string][] = [
+    ['John "Johnny" Smith', 'John Johnny Smith'],
+    ['"J. R." Dobbs', 'J. R. Dobbs'],
+    ['Smith "(Sales)"', 'Smith (Sales)'],
+    ['"Doe, John" "of \\"X\\""', 'Doe, John of "X"'],
+    ['=?utf-8?Q?J=C3=B6rg?= "JJ" Meier', 'Jörg JJ Meier'],
+    ['John (the) "Johnny" Smith', 'John  Johnny Smith'],
+  ];
+  for (const [written, name] of table) {
+    const { from, to } = await read(`From: ${written} <a@b.test>\nTo: ${written} <c@d.test>, "E, F" <e@f.test>`);
+    t.match(from, { name, address: 'a@b.test' }, written);
+    t.match(to, [{ name, address: 'c@d.test' }, { name: 'E, F' }], written);
+  }
+  for (const bad of [
+    'a@b.test "x" <c@d.test>',
+    'A: "x" <c@d.test',
+    '"x" \\y <c@d.test>',
+    '"x" > <c@d.test>',
+    '"x" <a@b.test> y <c@d.test>',
+    '"a\u202eb" c <c@d.test>',
+  ])
+    await t.rejects(
+      readSubmission(Buffer.from(`From: a@b.test\r\nTo: ${bad}\r\n\r\nx`)),
+      { name: 'MimeError', message: /^To: / },
+      bad,
+    );
+});
+
+t.test('charsets go by more names than the Encoding Standard has', async (t) => {
+  const table: [charset: string, octets: string, text: string][] = [
+    ['cp932', '\x93\xfa\x96\x7b', '日本'],
+    ['windows-31J', '\x93\xfa\x96\x7b', '日本'],
+    ['Shift-JIS', '\x93\xfa\x96\x7b', '日本'],
+    ['x-windows-949', '\xc7\xd1', '한'],
+    ['CP949', '\xc7\xd1', '한'],
+    ['cp936', '\xd6\xd0', '中'],
+    ['MS950', '\xa4\xa4', '中'],
+    ['eucJP', '\xc6\xfc', '日'],
+    ['iso-2022-jp-2', '\x1b$B$3$s\x1b(B', 'こん'],
+    ['cp50220', '\x1b$B$3$s\x1b(B', 'こん'],
+    ['latin-1', 'Gr\xfc\xdfe', 'Grüße'],
+    ['ISO8859_15', '5 \xa4', '5 €'],
+    ['windows1252', '5 \x80', '5 €'],
+    ['utf_8', 'Gr\xc3\xbc', 'Grü'],
+    ['tis620', '\xa1', 'ก'],
+    ['macroman', '\x8a', 'ä'],
+  ];
+  for (const [charset, octets, text] of table) {
+    const got = await read(`From: a@b.test\nContent-Type: text/plain; charset="${charset}"`, octets);
+    t.equal(got.text, text, charset);
+  }
+  const file = `Content-Type: image/png\nContent-Disposition: attachment; filename*=cp932''%93%fa%96%7b.png`;
+  t.match((await read(`From: a@b.test\n${file}`)).attachments, [{ filename: '日本.png' }]);
+  for (const charset of ['cp437', 'utf-7', 'constructor', 'x-', 'cp99999', '__proto__'])
+    await t.rejects(read(`From: a@b.test\nContent-Type: text/plain; charset=${charset}`), {
+      name: 'MimeError',
+      message: /is in a charset that is not known/,
+    });
+});
+
+t.test('a body that is not encoded is one whatever word its client has for that', async (t) => {
+  for (const word of ['8-bit', '8 Bit', '7-bit', '7bits', '8BITS', 'none', 'utf-8', 'UTF8', 'us-ascii', 'iso-8859-1'])
+    t.equal((await read(`From: a@b.test\nContent-Transfer-Encoding: ${word}`, 'a=3D')).text, 'a=3D', word);
+  for (const word of ['base-64', 'quoted printable', 'uuencode', 'x-unknown'])
+    await t.rejects(read(`From: a@b.test\nContent-Transfer-Encoding: ${word}`), /Content-Transfer-Encoding/, word);
+});
