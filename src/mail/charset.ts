@@ -1,3 +1,5 @@
+import { TextDecoder } from 'node:util';
+
 /** Code pages as `cp932`, `windows-936`, `ms949` or `ibm-874` name them, where the Encoding Standard knows them by another name. */
 const codePages: Record<string, string> = {
   874: 'windows-874',

@@ -5,16 +5,14 @@ const read = (header: string, body = 'x') =>
   readSubmission(Buffer.from(`${header}\r\n\r\n${body}\r\n`.replaceAll(/\r?\n/g, '\r\n'), 'latin1'));
 const inBase64 = (text: string) => `=?utf-8?B?${Buffer.from(text).toString('base64')}?=`;
 
-t.test('INJ-02: line ends and tabs that a script encodes along with the words are white space', async (t) => {
+t.test('INJ-02: a line end that a script encodes behind the words says nothing, one within is refused', async (t) => {
   const table: [written: string, read: string][] = [
     // echo Störung | base64
     [inBase64('Störung\n'), 'Störung'],
     [inBase64('\r\nStörung\r\n\r\n'), 'Störung'],
-    [inBase64('a\tb\nc'), 'a b c'],
-    [inBase64(' a\n '), ' a  '],
-    [`${inBase64('a\n')} b`, 'a  b'],
+    [inBase64('a\tb\n'), 'a b'],
+    [inBase64(' a \n'), ' a '],
     [inBase64('\n'), ''],
-    [inBase64('a\r\nBcc: b@c.test'), 'a Bcc: b@c.test'],
   ];
   for (const [written, expected] of table) {
     const { subject } = await read(`From: a@b.test\nSubject: ${written}`);
@@ -30,7 +28,7 @@ t.test('INJ-02: line ends and tabs that a script encodes along with the words ar
     `From: a@b.test\nContent-Type: application/pdf\nContent-Disposition: attachment; filename="${inBase64('Größe.pdf\n')}"`,
   );
   t.match(attachments, [{ filename: 'Größe.pdf' }]);
-  for (const other of ['\0', '\x0b', '\x1b', '\x7f', '\u0085', '\u2028'])
+  for (const other of ['\r\n', '\n', '\r', '\0', '\x0b', '\x1b', '\x7f', '\u0085', '\u2028'])
     await t.rejects(read(`From: a@b.test\nSubject: ${inBase64(`a${other}b`)}`), {
       message: 'Subject: holds control characters',
     });
