@@ -64,6 +64,9 @@ const attemptsKept = 20;
 const disableAfterDays = 5;
 const notNewMs = 24 * 3_600_000;
 
+/** A call does not take as long: what began longer ago was under way while this machine stood still, or its clock went ahead. */
+const longestCall = '1 minute';
+
 interface ClaimRow {
   id: string;
   webhook_id: string;
@@ -162,18 +165,21 @@ export async function load(db: Database, deliveryIds: string[]): Promise<Map<str
 export async function settle(tx: Sql, outcomes: CallOutcome[]): Promise<Judgement> {
   // In one order on every node, so that no two wait for each other in a circle.
   const ordered = outcomes.toSorted((a, b) => (a.claim.deliveryId < b.claim.deliveryId ? -1 : 1));
+  const isHolder = 'd.claimed_by = s.node_id AND d.job_id = s.job_id';
+  // An erasure waits for who holds it alone: what an endpoint said to somebody else would bring the address back.
+  const attempt = `CASE WHEN ${isHolder} THEN s.attempt ELSE s.attempt || '{"response_body": null}' END`;
   await tx.query({
     name: 'webhook-deliveries-settle',
     text: `UPDATE webhook_deliveries d
               SET status = s.status, next_attempt_at = s.next_attempt_at, attempt_count = s.attempt_count, error = s.error,
                   attempts = CASE WHEN s.attempt IS NULL THEN d.attempts
-                                  WHEN jsonb_array_length(d.attempts) < ${attemptsKept} THEN d.attempts || s.attempt
-                                  ELSE (d.attempts - 0) || s.attempt END,
+                                  WHEN jsonb_array_length(d.attempts) < ${attemptsKept} THEN d.attempts || ${attempt}
+                                  ELSE (d.attempts - 0) || ${attempt} END,
                   ${letGo}
              FROM unnest(${unseen('$1::uuid[]')}, $2::uuid[], $3::uuid[], $4::webhook_delivery_status[], $5::timestamptz[], $6::smallint[], $7::jsonb[], $8::text[])
                   AS s (id, job_id, node_id, status, next_attempt_at, attempt_count, attempt, error)
             WHERE d.id = s.id AND d.next_attempt_at IS NOT NULL
-              AND ((d.claimed_by = s.node_id AND d.job_id = s.job_id) OR s.status = 'succeeded')`,
+              AND ((${isHolder}) OR s.status = 'succeeded')`,
     values: [
       ordered.map(({ claim }) => claim.deliveryId),
       ordered.map(({ claim }) => claim.jobId),
@@ -244,7 +250,7 @@ async function judge(tx: Sql, outcomes: CallOutcome[]): Promise<Judgement> {
   const rows = await tx.query<{ id: string; failing: boolean; answering: boolean }>({
     name: 'webhooks-judge',
     text: `UPDATE webhooks w
-              SET failing_since = CASE WHEN NOT v.works THEN coalesce(w.failing_since, v.since) END,
+              SET failing_since = CASE WHEN NOT v.works THEN coalesce(w.failing_since, greatest(v.since, now() - interval '${longestCall}')) END,
                   answered_at = CASE WHEN v.works THEN now() ELSE w.answered_at END,
                   status = CASE WHEN v.ending IS NULL THEN w.status ELSE 'disabled' END,
                   disabled_reason = CASE WHEN v.ending IS NULL THEN w.disabled_reason ELSE v.ending END

@@ -258,7 +258,7 @@ t.test('crashes', async (t) => {
     await lines.wakeDue(db, queue);
     const living = await take(newId());
     t.equal(living.length, 2);
-    const attempt = { at: new Date(), responseStatus: 200, responseBody: null, error: null, durationMs: 1 };
+    const attempt = { at: new Date(), responseStatus: 200, responseBody: 'thanks', error: null, durationMs: 1 };
     const outcome = (claim: calls.Claim, status: 'succeeded' | 'failed') => ({
       ...{ claim, status, attempt, attemptCount: 1, nextAttemptAt: null, error: null },
       ...{ endpoint: 'unknown' as const, url: null, timesEnabled: 0 },
@@ -268,7 +268,31 @@ t.test('crashes', async (t) => {
     await settle(outcome(of(zombie, 0), 'failed'), outcome(of(zombie, 1), 'succeeded'));
     t.same((await scene.deliveries(id)).map(({ status }) => status).sort(), ['pending', 'succeeded']);
     await settle(...living.map((claim) => outcome(claim, 'failed')));
-    t.same((await scene.deliveries(id)).map(({ status }) => status).sort(), ['failed', 'succeeded']);
+    const both = await scene.deliveries(id);
+    t.same(both.map(({ status }) => status).sort(), ['failed', 'succeeded']);
+    const heard = (wanted: string) => both.find(({ status }) => status === wanted)?.attempts;
+    t.match(heard('failed'), [{ response_body: 'thanks' }]);
+    // Whom it names may have been erased since: that waits for those who hold a delivery alone.
+    t.match(heard('succeeded'), [{ response_status: 200, response_body: null }]);
+  });
+
+  t.test('a call that was under way while all stood still says nothing of the time in between', async (t) => {
+    const { id: webhookId, accountId } = await scene.endpoint('http://127.0.0.1:1024/');
+    const days = (count: number) => new Date(Date.now() - count * 86_400_000);
+    const claim = { nodeId: newId(), jobId: newId(), deliveryId: newId(days(6)), webhookId, accountId, failing: false };
+    const attempt = { responseStatus: null, responseBody: null, error: 'no answer', durationMs: 15_000 };
+    for (const at of [days(6), new Date()])
+      await db.transaction((tx) =>
+        calls.settle(tx, [
+          {
+            ...{ claim, status: 'pending', attemptCount: 1, nextAttemptAt: new Date(), error: null },
+            ...{ attempt: { ...attempt, at }, endpoint: 'fails', url: 'http://127.0.0.1:1024/', timesEnabled: 0 },
+          },
+        ]),
+      );
+    const { status, failingSince } = await webhooks.get(db, accountId, webhookId);
+    t.equal(status, 'enabled');
+    t.ok(failingSince && failingSince > days(1), `${failingSince}`);
   });
 
   t.test('without a valid lease nothing is sent', async (t) => {
