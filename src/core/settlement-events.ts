@@ -17,6 +17,8 @@ export interface Settled {
   attempts: number;
   last_response: string;
   uncertain: boolean;
+  /** The attempt is none of `attempts`. */
+  undone: boolean;
 }
 
 /**
@@ -110,7 +112,7 @@ function eventsOf(rows: (Settled | Ended)[], { before, held }: Known, createdAt:
     const single = about.flatMap((row) => {
       if (row.status === 'delivered') return [event('email.sent', row, [row])];
       const uncertain = row.uncertain ? [event('email.uncertain', row, [row])] : [];
-      const delayed = row.status === 'deferred' && row.attempts === 1 && !held.has(nameOf(row));
+      const delayed = row.status === 'deferred' && row.attempts === 1 && !row.undone && !held.has(nameOf(row));
       return delayed ? [...uncertain, event('email.delayed', row, [row])] : uncertain;
     });
     const [first] = about;

@@ -13,6 +13,8 @@ export interface Settlement {
   jobId: string;
   status: SettledStatus;
   attempts: number;
+  /** The attempt is none of those: this server ended it. */
+  undone?: boolean;
   /** By the database's clock; null when settled for good. */
   nextAttemptAt: Date | null;
   /** Why it waits, where that is not because an attempt did not succeed. */
@@ -57,11 +59,11 @@ export async function settle(
                 SET status = s.status, attempts = s.attempts, next_attempt_at = s.next_attempt_at, last_response = s.response, waiting_for = s.waiting_for,
                     ${letGo}, crashes = 0,
                     settled_at = CASE WHEN s.next_attempt_at IS NULL THEN now() END
-               FROM unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::uuid[], $5::recipient_status[], $6::smallint[], $7::timestamptz[], $8::text[], $9::text[], $10::boolean[])
-                    AS s (node_id, email_id, position, job_id, status, attempts, next_attempt_at, response, waiting_for, uncertain)
+               FROM unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::uuid[], $5::recipient_status[], $6::smallint[], $7::timestamptz[], $8::text[], $9::text[], $10::boolean[], $11::boolean[])
+                    AS s (node_id, email_id, position, job_id, status, attempts, next_attempt_at, response, waiting_for, uncertain, undone)
               WHERE r.email_id = s.email_id AND r.position = s.position AND r.next_attempt_at IS NOT NULL
                 AND ((r.claimed_by = s.node_id AND r.job_id = s.job_id) OR s.status = 'delivered')
-          RETURNING r.account_id, r.email_id, r.address, r.status, r.attempts, r.last_response, s.uncertain),
+          RETURNING r.account_id, r.email_id, r.address, r.status, r.attempts, r.last_response, s.uncertain, s.undone),
            totals AS (
              SELECT email_id, count(*) AS done, count(*) FILTER (WHERE status = 'failed') AS failed,
                     count(*) FILTER (WHERE status = 'suppressed') AS suppressed,
@@ -78,9 +80,9 @@ export async function settle(
              FROM totals t WHERE e.id = t.email_id
         RETURNING e.id, e.status, e.pending, cardinality(e.recipient_addresses) > t.done OR coalesce(e.erased_at > 'epoch', false) AS more)
            -- Not joined: without statistics of what it has just written PostgreSQL would compare each row with each.
-           SELECT account_id, email_id, address, status::text AS status, attempts, last_response, uncertain, NULL AS more FROM settled
+           SELECT account_id, email_id, address, status::text AS status, attempts, last_response, uncertain, undone, NULL AS more FROM settled
            UNION ALL
-           SELECT NULL, id, NULL, status::text, NULL, NULL, NULL, more FROM updated WHERE pending = 0`,
+           SELECT NULL, id, NULL, status::text, NULL, NULL, NULL, NULL, more FROM updated WHERE pending = 0`,
     values: [
       ordered.map((entry) => entry.nodeId),
       ordered.map((entry) => entry.emailId),
@@ -92,6 +94,7 @@ export async function settle(
       ordered.map((entry) => entry.lastResponse),
       ordered.map((entry) => entry.waitingFor),
       ordered.map((entry) => entry.uncertain),
+      ordered.map((entry) => entry.undone ?? false),
     ],
   });
   await holdStill(tx, rows, [...settlements, ...made]);

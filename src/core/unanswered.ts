@@ -103,7 +103,7 @@ export async function holdUnanswered(tx: Sql, nodeIds: string[]): Promise<Settle
     text: `UPDATE recipients
               SET status = 'deferred', attempts = attempts + 1, next_attempt_at = $3, waiting_for = $4, last_response = $5, ${letGo}, crashes = 0
             WHERE job_id IS NOT NULL AND claimed_by = ANY($1) AND waiting_for = $2
-        RETURNING account_id, email_id, address, status::text AS status, attempts, last_response, true AS uncertain`,
+        RETURNING account_id, email_id, address, status::text AS status, attempts, last_response, true AS uncertain, false AS undone`,
     values: [nodeIds, unansweredNote, pausedUntil, heldNote, lastResponse],
   });
 }

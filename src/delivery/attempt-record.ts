@@ -76,7 +76,7 @@ export function record(
 const isTried = ({ host, results }: Session) => host !== null || !results.every(isGivenUpHere);
 
 /** What a recipient comes to by a result. */
-type Step = Pick<Settlement, 'status' | 'attempts' | 'nextAttemptAt' | 'waitingFor' | 'lastResponse'>;
+type Step = Pick<Settlement, 'status' | 'attempts' | 'undone' | 'nextAttemptAt' | 'waitingFor' | 'lastResponse'>;
 
 interface Before {
   attempts: number;
@@ -107,7 +107,7 @@ function stepOf(
   // What this server left undone says nothing about the recipient's, and ends nothing.
   const isCutShort = ending?.signal.aborted && result.reply === null && !result.uncertain;
   const isLeft = isOpen && isGivenUpHere(result);
-  if ((isOpen && isCutShort) || (isLeft && ending?.begun)) return { ...step, attempts };
+  if ((isOpen && isCutShort) || (isLeft && ending?.begun)) return { ...step, attempts, undone: true };
   const history = {
     attempts: step.attempts,
     dueAt: email?.dueAt ?? now,

@@ -1,4 +1,5 @@
 import t from 'tap';
+import * as lines from '../../src/core/mail-lines.ts';
 import * as nodes from '../../src/core/nodes.ts';
 import { claim } from '../../src/core/recipients.ts';
 import { type Settlement, settle } from '../../src/core/settlement.ts';
@@ -19,12 +20,18 @@ t.test('the end of an email names those whom it came to, whoever of its recipien
   const nodeId = newId();
   await nodes.register(db, { id: nodeId, hostname: 'test', roles: [] }, false);
 
+  const send = async (to: string[]) => {
+    const [accepted] = await accept(db, queue, holderOf(account), [requestOf(`s@${domain}`, to)]);
+    if (!accepted || !('email' in accepted)) throw new Error('not accepted');
+    return accepted.email.id;
+  };
+  const claimDue = () => db.transaction(async (tx) => claim(tx, nodeId, await queue.take(tx, 100, [])));
+
   /** Sends to a recipient for each of these outcomes, settles these groups of them one after the other, and gives the last event. */
   async function end(outcomes: Settlement['status'][], groups: number[][]) {
     const to = outcomes.map((_, index) => `r${index}@d${index}.test`);
-    const [accepted] = await accept(db, queue, holderOf(account), [requestOf(`s@${domain}`, to)]);
-    if (!accepted || !('email' in accepted)) throw new Error('not accepted');
-    const held = await db.transaction(async (tx) => claim(tx, nodeId, await queue.take(tx, 100, [])));
+    const id = await send(to);
+    const held = await claimDue();
     const settlements = held.flatMap(({ jobId, emailId, recipients }) =>
       recipients.map(
         ({ position }): Settlement => ({
@@ -51,7 +58,7 @@ t.test('the end of an email names those whom it came to, whoever of its recipien
     const rows = await db.query<{ event: string; payload: string }>({
       text: `SELECT event, payload FROM webhook_deliveries WHERE email_id = $1
               AND event IN ('email.delivered', 'email.failed', 'email.suppressed')`,
-      values: [accepted.email.id],
+      values: [id],
     });
     return {
       told: rows.map(({ event, payload }) => [event, JSON.parse(payload).data.recipients]),
@@ -79,4 +86,24 @@ t.test('the end of an email names those whom it came to, whoever of its recipien
     loads: 0,
   });
   t.strictSame(await end(['delivered'], [[0]]), { told: [['email.delivered', [named(0, 'delivered')]]], loads: 0 });
+
+  t.test('a delay is told once, though an attempt that does not count follows', async (t) => {
+    const id = await send(['a@slow.test']);
+    for (const attempt of [{ attempts: 1 }, { attempts: 1, undone: true }, { attempts: 2 }]) {
+      await lines.wakeDue(db, queue);
+      const [held] = await claimDue();
+      if (!held) throw new Error('nothing is due');
+      const { jobId, emailId } = held;
+      const settlement: Settlement = {
+        ...{ nodeId, jobId, emailId, position: 0, status: 'deferred', nextAttemptAt: new Date(Date.now() - 1_000) },
+        ...{ waitingFor: null, uncertain: false, suppress: null, lastResponse: '451 later', ...attempt },
+      };
+      await db.transaction((tx) => settle(tx, queue, [settlement], []));
+    }
+    const told = await db.prisma.webhookDelivery.findMany({ where: { emailId: id }, orderBy: { id: 'asc' } });
+    t.strictSame(
+      told.map(({ event }) => event),
+      ['email.queued', 'email.delayed'],
+    );
+  });
 });

@@ -205,7 +205,7 @@ t.test('what is about one mailbox decides for no other copy of a marketing email
 t.test('a node that winds down begins no copy for another reader, and at last ends no message', async (t) => {
   const email = { ...emailOf(), type: 'marketing' as const };
   const names = ['ann', 'bob', 'cid'];
-  const undone = { status: 'deferred', attempts: 0, uncertain: false };
+  const undone = { status: 'deferred', attempts: 0, undone: true, uncertain: false };
   const ending = new WindingDown();
   t.teardown(() => ending.done());
   ending.begin();
