@@ -14,7 +14,7 @@ import { recheckDue } from '../core/verification.ts';
 import * as warmUp from '../core/warm-up.ts';
 import type { Database } from '../db/client.ts';
 import { completeIndexes } from '../db/indexes.ts';
-import { analyzeFresh, ensurePartitions } from '../db/partitions.ts';
+import { analyzeFresh, keepingPartitions } from '../db/partitions.ts';
 import type { Logger } from '../log.ts';
 import { sweeping } from '../queue.ts';
 import type { Rounds } from '../rounds.ts';
@@ -29,7 +29,8 @@ export function addChores(
   surroundings: Surroundings,
   { sandbox, log }: { sandbox: boolean; log: Logger },
 ): void {
-  rounds.every(6 * 60 * minuteMs, 'partitions', () => ensurePartitions(db, new Date()));
+  const keepPartitions = keepingPartitions(db);
+  rounds.every(5 * secondMs, 'partitions', () => keepPartitions(new Date()));
   rounds.every(minuteMs, 'indexes', (stop) => completeIndexes(db, stop));
   rounds.every(5 * secondMs, 'statistics of a new week', () => analyzeFresh(db, new Date()));
   rounds.every(5 * secondMs, 'done jobs', sweeping(db));

@@ -89,6 +89,21 @@ export async function ensurePartitions(db: Sql, now: Date): Promise<void> {
   }
 }
 
+const againMs = 6 * 3_600_000;
+
+/**
+ * Makes them each time that the clock is six hours from where it was when they were made: a machine that was asleep for weeks, or
+ * whose clock was set, accepts nothing before there are some for the week that it wakes up in. To be given the time often.
+ */
+export function keepingPartitions(db: Sql): (now: Date) => Promise<void> {
+  let madeAt = Number.NEGATIVE_INFINITY;
+  return async (now) => {
+    if (Math.abs(now.getTime() - madeAt) < againMs) return;
+    await ensurePartitions(db, now);
+    madeAt = now.getTime();
+  };
+}
+
 /** @param condition SQL, looked at when nobody else makes partitions */
 async function makePartition(db: Sql, table: Partitioned, week: Date, condition = 'true'): Promise<void> {
   const name = nameOf(table, week);
