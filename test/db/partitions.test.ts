@@ -1,0 +1,50 @@
+import t from 'tap';
+import type { Sql, Statement } from '../../src/db/client.ts';
+import { keepingPartitions, listPartitions } from '../../src/db/partitions.ts';
+import { newId } from '../../src/ids.ts';
+import { openDatabase } from '../support/db.ts';
+
+const hourMs = 3_600_000;
+const weekMs = 7 * 24 * hourMs;
+
+t.test('there are partitions at once where a machine wakes up, or its clock is set to', async (t) => {
+  const db = await openDatabase(t);
+  let refuses = false;
+  let asked = 0;
+  const counted: Sql = {
+    async query<Row>(statement: Statement) {
+      asked += 1;
+      if (refuses) throw new Error('not now');
+      return db.query<Row>(statement);
+    },
+  };
+  const keep = keepingPartitions(counted);
+  const start = Date.now();
+  const at = (ms: number) => new Date(start + ms);
+  const takes = async (moment: Date) => {
+    const insert = { text: `INSERT INTO email_contents (email_id, text) VALUES ($1, 't')`, values: [newId(moment)] };
+    return db.query(insert).then(
+      () => true,
+      () => false,
+    );
+  };
+  await keep(at(0));
+  asked = 0;
+  await keep(at(5 * hourMs));
+  t.equal(asked, 0, 'most of the time there is nothing to do');
+
+  for (const awake of [at(10 * weekMs), at(-10 * weekMs)]) {
+    t.notOk(await takes(awake));
+    refuses = true;
+    await t.rejects(keep(awake));
+    refuses = false;
+    await keep(awake);
+    t.ok(await takes(awake), `${awake.toISOString()}`);
+    t.ok(await takes(new Date(awake.getTime() + weekMs)));
+  }
+
+  // Those of one week are there together, and none twice.
+  const names = (await listPartitions(db)).map(({ name }) => name);
+  t.equal(new Set(names).size, names.length);
+  t.equal(names.length % 6, 0);
+});
