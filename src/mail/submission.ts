@@ -1,16 +1,14 @@
-import { detectExtension } from 'nodemailer/lib/mime-funcs';
 import { formatMailbox, isAscii, type Mailbox } from './address.ts';
 import { parseAddressList } from './address-list.ts';
-import { isContentId, isMediaType, type MessageAttachment, withoutPath } from './attachments.ts';
+import type { MessageAttachment } from './attachments.ts';
 import { refuseText } from './characters.ts';
 import { readWords } from './encoded-words.ts';
 import { type Header, holdsMailboxes, inAngles, longestValue, refuseHeader } from './headers.ts';
 import { leavesOf, type MimePart, type MimeTree, readParts } from './mime.ts';
 import { MimeError } from './mime-error.ts';
-import type { Parameterised } from './parameters.ts';
 import { mostHops, only, type ReceivedField, readFields } from './received-fields.ts';
 import { amongAlternatives, type Bodies, inSequence } from './submitted-bodies.ts';
-import { longest } from './template.ts';
+import { type SubmittedFile, withFiles } from './submitted-files.ts';
 import { decodeText } from './text-part.ts';
 import { decodeTransfer } from './transfer-encoding.ts';
 
@@ -189,7 +187,7 @@ function readControls(fields: ReceivedField[]): SubmittedMessage['controls'] {
 
 /** Every part that is no body, or a part of one, is a file. */
 async function readContent(tree: MimeTree): Promise<Pick<SubmittedMessage, 'html' | 'text' | 'attachments'>> {
-  const files: { part: MimePart; content: Buffer }[] = [];
+  const files: SubmittedFile[] = [];
   const leaves = leavesOf(tree);
   const visit = async (node: MimeTree, branch: Branch): Promise<Bodies> => {
     if (!('parts' in node)) return visitLeaf(node, branch);
@@ -217,11 +215,7 @@ async function readContent(tree: MimeTree): Promise<Pick<SubmittedMessage, 'html
     return { html: null, text: null, [kind]: own };
   };
   const bodies = await visit(tree, { hasBody: false });
-  const html = bodies.html || null;
-  // What is longer is no body of an email, and would be searched once for each file.
-  const searched = html !== null && html.length <= longest.body ? html : null;
-  const attachments = files.map(({ part, content }, index) => attachmentOf(part, content, searched, index));
-  return { html, text: bodies.text || null, attachments };
+  return { text: bodies.text || null, ...withFiles(bodies.html || null, files) };
 }
 
 /** AMP, and HTML for watches: readers that know neither would have it as a file, those that do have another alternative. */
@@ -251,36 +245,4 @@ function bodyKind({ type, disposition }: MimePart, { hasBody }: Branch): 'html' 
   if (disposition?.value === 'attachment' || (name && hasBody)) return null;
   if (type.value === 'text/html') return 'html';
   return type.value === 'text/plain' ? 'text' : null;
-}
-
-function attachmentOf(part: MimePart, content: Buffer, html: string | null, index: number): MessageAttachment {
-  const { type, disposition, contentId } = part;
-  const given = disposition?.parameters.get('filename') ?? type.parameters.get('name') ?? '';
-  return {
-    filename: withoutPath(given) || `attachment-${index + 1}.${extensionOf(type.value)}`,
-    contentType: contentTypeOf(type),
-    contentId: contentId !== null && isShown(contentId, disposition, html) ? contentId : null,
-    content,
-  };
-}
-
-function extensionOf(type: string): string {
-  if (type === 'message/rfc822') return 'eml';
-  const extension = detectExtension(type);
-  // What the library has for application/octet-stream, and no system for a name.
-  return extension === '*' ? 'bin' : extension;
-}
-
-/** Some clients give every file an id; those that the HTML does not name stay files. */
-function isShown(contentId: string, disposition: Parameterised | null, html: string | null): boolean {
-  if (html?.includes(`cid:${contentId}`)) return true;
-  return disposition?.value !== 'attachment' && isContentId(contentId);
-}
-
-/** With its parameters, but for the name, which is in the disposition. */
-function contentTypeOf({ value, parameters }: Parameterised): string {
-  const rest = [...parameters].filter(([name]) => name !== 'name');
-  const written = rest.map(([name, each]) => (/^[\w.+-]+$/.test(each) ? `${name}=${each}` : `${name}="${each}"`));
-  const whole = [value, ...written].join('; ');
-  return isMediaType(whole) ? whole : isMediaType(value) ? value : 'application/octet-stream';
 }

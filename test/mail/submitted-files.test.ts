@@ -1,0 +1,65 @@
+import t from 'tap';
+import { refuseAttachment } from '../../src/mail/attachments.ts';
+import { readSubmission } from '../../src/mail/submission.ts';
+import { composed, message } from './parts.ts';
+
+const multi = (kind: string, ...parts: string[]) =>
+  `Content-Type: multipart/${kind}; boundary=b-${kind}\n\n${parts.map((part) => `--b-${kind}\n${part}\n`).join('')}--b-${kind}--\n`;
+const html = (text: string) => `Content-Type: text/html\n\n${text}`;
+const image = (id: string, more = '') => `Content-Type: image/png; name=x.png\nContent-ID: ${id}${more}\n\n\x89PNG`;
+const read = (content: string) =>
+  readSubmission(Buffer.from(`From: a@b.test\nSubject: s\n${content}`.replaceAll('\n', '\r\n'), 'latin1'));
+
+t.test('an image is shown where its program put it, whatever its id is made of', async (t) => {
+  const table: [id: string, named: string][] = [
+    // Outlook Express and Windows Mail.
+    ['<000501c2bd3f$5c1b8900$6401a8c0@pc>', '000501c2bd3f$5c1b8900$6401a8c0@pc'],
+    ['<Company Logo.png>', 'Company%20Logo.png'],
+    ['<{1A-2B}/img~1>', '{1A-2B}/img~1'],
+    ['<a&b!>', 'a&amp;b!'],
+    ['<größe 1@x>', 'gr%C3%B6%C3%9Fe%201%40x'],
+  ];
+  for (const [id, named] of table) {
+    const octets = Buffer.from(id).toString('latin1');
+    const content = multi(
+      'related',
+      html(`<img src="cid:${named}"><b>cid:</b><img src='cid:${named}'>`),
+      image(octets),
+    );
+    const { html: shown, attachments } = await read(content);
+    const [file] = attachments;
+    if (!file) throw new Error('there is no file');
+    t.equal(refuseAttachment(file), null, id);
+    t.ok(file.contentId, id);
+    t.equal(shown, `<img src="cid:${file.contentId}"><b>cid:</b><img src='cid:${file.contentId}'>`);
+    t.match((await read(content)).attachments, [{ contentId: file.contentId }], 'the same each time');
+  }
+  const both = multi('related', html('<img src=cid:a$b><img src=cid:a$bc>'), image('<a$b>'), image('<a$bc>'));
+  const { html: shown, attachments } = await read(both);
+  t.equal(shown, `<img src=cid:${attachments[0]?.contentId}><img src=cid:${attachments[1]?.contentId}>`);
+  const unnamed = await read(multi('related', html('<p>cid:"'), image('<a$b>'), image('<">'), image('< >')));
+  t.equal(unnamed.html, '<p>cid:"');
+  t.strictSame(
+    unnamed.attachments.map(({ contentId }) => contentId),
+    [null, null, null],
+  );
+});
+
+t.test('what the HTML does not name is a file, but for images', async (t) => {
+  const inline = '\nContent-Disposition: inline; filename=a.pdf';
+  const pdf = `Content-Type: application/pdf\nContent-ID: <8A6E@apple>${inline}\n\n%PDF`;
+  const ids = async (content: string) => (await read(content)).attachments.map(({ contentId }) => contentId);
+  t.strictSame(await ids(multi('mixed', html('<p>'), pdf)), [null], 'as Apple Mail sends a PDF');
+  t.strictSame(await ids(multi('mixed', html('<object data="cid:8A6E@apple">'), pdf)), ['8A6E@apple']);
+  t.strictSame(await ids(multi('mixed', html('<p>'), image('<i@d>'))), ['i@d']);
+  t.strictSame(await ids(multi('mixed', html('<p>'), image('<i@d>', '\nContent-Disposition: attachment'))), [null]);
+});
+
+t.test('an invitation with an id, as many programs in Java send it, is one', async (t) => {
+  const calendar = 'Content-Type: text/calendar; method=REQUEST; charset=UTF-8\nContent-ID: calendar_message\n\nBEGIN';
+  const { text, attachments } = await read(multi('alternative', 'Content-Type: text/plain\n\nhi', calendar));
+  t.match(attachments, [{ contentId: null }]);
+  const sent = String(await composed(message({ text, attachments })));
+  t.match(sent, /^Content-Type: multipart\/alternative;/m);
+  t.notMatch(sent, 'Content-Disposition');
+});
