@@ -1,4 +1,4 @@
-import type { Database } from '../db/client.ts';
+import type { Database, Sql } from '../db/client.ts';
 import { hasPartition } from '../db/partitions.ts';
 import type { EmailStatus } from '../generated/prisma/enums.ts';
 import { timeOf } from '../ids.ts';
@@ -139,22 +139,33 @@ async function addUpSome(db: Database, waits: boolean): Promise<number> {
         : `SELECT pg_try_advisory_xact_lock(${addingUp}) AS mine`,
     });
     if (!lock?.mine) return 0;
-    const [row] = await tx.query<{ moved: number }>({
+    const [row] = await tx.query<{ moved: number; zeros: string | null }>({
       text: `WITH moved AS (
                DELETE FROM email_count_changes WHERE ctid = ANY (ARRAY(
                  SELECT ctid FROM email_count_changes WHERE ${canGo} LIMIT $1)) RETURNING *),
              kept AS (
                INSERT INTO email_counts
                SELECT facet, account_id, hour, status, type, sum(emails) FROM moved GROUP BY 1, 2, 3, 4, 5 HAVING sum(emails) <> 0
-               ON CONFLICT (facet, account_id, hour, status, type) DO UPDATE SET emails = email_counts.emails + excluded.emails)
-             SELECT count(*)::int AS moved FROM moved`,
+               ON CONFLICT (facet, account_id, hour, status, type) DO UPDATE SET emails = email_counts.emails + excluded.emails RETURNING *)
+             SELECT (SELECT count(*)::int FROM moved) AS moved, (SELECT json_agg(kept)::text FROM kept WHERE emails = 0) AS zeros`,
       values: [batchSize],
     });
+    if (row?.zeros) await forget(tx, row.zeros);
     return row?.moved ?? 0;
   });
 }
 
-/** Removes what has come down to nothing: hours of which no email is queued any more. */
+/** Removes numbers that have come down to nothing: hours of which no email is queued any more. @param zeros as JSON */
+async function forget(tx: Sql, zeros: string): Promise<void> {
+  await tx.query({
+    text: `DELETE FROM email_counts c
+            USING json_to_recordset($1::json) AS z (facet text, account_id uuid, hour timestamptz, status email_status, type email_type)
+            WHERE c.facet = z.facet AND c.account_id = z.account_id AND c.hour = z.hour AND c.status = z.status AND c.type = z.type AND c.emails = 0`,
+    values: [zeros],
+  });
+}
+
+/** Removes those that nodes of the release before left behind, which added up alone. */
 export async function forgetZeros(db: Database): Promise<void> {
   // A transaction is tried again where it meets another that adds up.
   await db.transaction((tx) => tx.query({ text: 'DELETE FROM email_counts WHERE emails = 0' }));

@@ -2,7 +2,7 @@ import { isAlone } from '../db/alone.ts';
 import { type Database, isAway, type Sql } from '../db/client.ts';
 import type { Logger } from '../log.ts';
 import type { Keyring } from '../seal.ts';
-import { addUp, forgetZeros } from './email-counts.ts';
+import { addUp } from './email-counts.ts';
 import { Redaction, type Work } from './erased.ts';
 import { type Cleaned, cancelSome, eraseSome, isLeft } from './erasing-emails.ts';
 import { areOutliving, eraseAnswers, eraseOutliving, eraseSuppression } from './erasing-records.ts';
@@ -116,9 +116,8 @@ async function* batches(
   yield* each<string>((tx, counts, place) => eraseAnswers(tx, work, counts, place));
   // What is under way is waited for; before that there is no end to the numbers.
   if (await isAnyLeft(db, work)) return false;
-  // A tag that named the address is counted under another name by now, and what is left of its number is nothing.
+  // A tag that named the address is counted under another name by now, and its number comes down to nothing.
   await addUp(db, 'after another');
-  await forgetZeros(db);
   return db.transaction((tx) => finish(tx, work));
 }
 
