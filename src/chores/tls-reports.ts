@@ -3,6 +3,7 @@ import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import { BatchWriter } from '../batch-writer.ts';
 import { type Clock, systemClock } from '../clock.ts';
+import * as hold from '../core/hold.ts';
 import { keysFor } from '../core/own-signing.ts';
 import { type Claim, claim, lastSettledDay, load, type Outcome, plan, settle } from '../core/tls-reports.ts';
 import { type Database, isAway } from '../db/client.ts';
@@ -144,6 +145,8 @@ export class TlsReports {
 
   async #claim(kind: Parameters<typeof claim>[1], room: number): Promise<Claim[]> {
     if (room <= 0 || this.#stop.signal.aborted) return [];
+    // What this is a copy of may have sent them.
+    if ((await hold.find(this.#db)) !== null) return [];
     return claim(this.#db, kind, room, this.#clock.now());
   }
 

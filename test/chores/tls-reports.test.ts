@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import t from 'tap';
+import * as hold from '../../src/core/hold.ts';
 import { claim } from '../../src/core/tls-reports.ts';
 import { forgetOld, record } from '../../src/core/tls-results.ts';
 import { deliver } from '../../src/smtp/deliver.ts';
@@ -238,4 +239,19 @@ t.test('what is refused is tried again with growing pauses, and given up after a
   clock.forward(24 * hourMs);
   await reports.round();
   t.equal(host.posts.length, 9);
+});
+
+t.test('none is sent while the service is on hold, nor looked up where to', async (t) => {
+  const host = await startReportHost(t, 201);
+  const { db, zone, clock, node, tasks } = await startScene(t, { 'a.test': [`v=TLSRPTv1; rua=${host.url}a`] });
+  await addResults(db, ['a.test']);
+  await hold.begin(db);
+  const reports = node();
+  await reports.round();
+  t.strictSame([host.posts.length, zone.queries.length, await tasks()], [0, 0, []]);
+  await db.query({ text: 'DELETE FROM service_hold' });
+  clock.forward(hourMs);
+  await reports.round();
+  t.equal(host.posts.length, 1);
+  t.match(await tasks(), [{ state: 'done', tries: 1 }]);
 });
