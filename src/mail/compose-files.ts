@@ -18,15 +18,15 @@ export interface BodyWithFiles {
 }
 
 /**
- * An invitation, or an answer to one (RFC 6047). Mail programs offer to accept it where it is another form of the message;
- * beside the message it is a file like any.
+ * An invitation, or an answer to one (RFC 6047). Mail programs offer to accept it where it is another form of the message, or all
+ * of it; beside the message it is a file like any.
  */
 const isInvitation = ({ contentType, contentId }: MessageAttachment) =>
   contentId === null && /^text\/calendar;.*\bmethod=/i.test(contentType);
 
 /** The body of a message with files. Its MIME tree is by nodemailer, the base64 in it ours. The same parts give the same bytes. */
 export async function composeFiles({ text, html, attachments, messageId }: BodyWithFiles): Promise<Body> {
-  const invitation = text || html ? attachments.find(isInvitation) : undefined;
+  const invitation = text || html || attachments.length === 1 ? attachments.find(isInvitation) : undefined;
   const files = attachments.filter((attachment) => attachment !== invitation);
   const encoded: Encoded[] = [];
   const stoodIn = (attachment: MessageAttachment) => {

@@ -43,29 +43,48 @@ function split(text: string): string[] {
   let piece = '';
   // Of the piece: to look into what is still being put together takes as long as it is.
   let last = '';
+  let begun = false;
   let quoted = false;
-  let depth = 0;
   for (let i = 0; i < text.length; i++) {
     const character = text[i] ?? '';
-    const escaped = character === '\\' && (quoted || depth > 0);
+    const escaped = character === '\\' && quoted;
     const taken = escaped ? character + (text[++i] ?? '') : character;
     if (escaped || quoted) {
-      if (depth === 0) [piece, last] = [piece + taken, taken.slice(-1)];
+      [piece, last] = [piece + taken, taken.slice(-1)];
       if (taken === '"') quoted = false;
-    } else if (depth > 0) {
-      depth += character === '(' ? 1 : character === ')' ? -1 : 0;
     } else if (character === '(' && (last === '' || last === ' ')) {
-      // Behind anything else it belongs to the value: `name=Invoice(1).pdf`.
-      depth = 1;
+      // Behind anything else it belongs to the value: `name=Invoice(1).pdf`. So does what is within one: `name=Invoice (1).pdf`.
+      const end = endOfComment(text, i);
+      if (begun && !isBehindValue(text, end)) [piece, last] = [piece + text.slice(i, end), ')'];
+      i = end - 1;
     } else if (character === ';') {
       pieces.push(piece);
-      [piece, last] = ['', ''];
+      [piece, last, begun] = ['', '', false];
     } else {
       quoted = character === '"';
       [piece, last] = [piece + character, character];
+      if (character !== ' ') begun = character !== '=';
     }
   }
   return [...pieces, piece];
+}
+
+/** The offset behind a comment that begins at the parenthesis here; the length of the text where it does not end. */
+function endOfComment(text: string, start: number): number {
+  let depth = 0;
+  for (let i = start; i < text.length; i++) {
+    if (text[i] === '\\') i++;
+    else if (text[i] === '(') depth++;
+    else if (text[i] === ')' && --depth === 0) return i + 1;
+  }
+  return text.length;
+}
+
+/** Whether nothing more of a name or a value comes here: the next one, or another comment. */
+function isBehindValue(text: string, from: number): boolean {
+  let at = from;
+  while (text[at] === ' ') at++;
+  return at >= text.length || ';=('.includes(text[at] ?? '');
 }
 
 function unquote(value: string): string {

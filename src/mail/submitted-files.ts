@@ -76,10 +76,13 @@ function isShown(contentId: string, { type, disposition }: MimePart, html: strin
   return disposition?.value !== 'attachment' && type.value.startsWith('image/');
 }
 
-/** With its parameters, but for the name, which is in the disposition. */
+/** With its parameters, as far as they can be sent, but for the name, which is in the disposition. */
 function contentTypeOf({ value, parameters }: Parameterised): string {
-  const rest = [...parameters].filter(([name]) => name !== 'name');
-  const written = rest.map(([name, each]) => (/^[\w.+-]+$/.test(each) ? `${name}=${each}` : `${name}="${each}"`));
-  const whole = [value, ...written].join('; ');
-  return isMediaType(whole) ? whole : isMediaType(value) ? value : 'application/octet-stream';
+  if (!isMediaType(value)) return 'application/octet-stream';
+  let whole = value;
+  for (const [name, each] of parameters) {
+    const longer = `${whole}; ${name}=${/^[\w.+-]+$/.test(each) ? each : `"${each}"`}`;
+    if (name !== 'name' && isMediaType(longer)) whole = longer;
+  }
+  return whole;
 }

@@ -95,7 +95,15 @@ t.test('an invitation is another form of the message, which mail programs offer 
       ...['application/octet-stream', 'attachment', 'text/calendar', 'attachment', 'end'],
     ],
   );
-  t.match(await typesOf({ text: null, attachments: [invitation] }), ['attachment', 'text/calendar']);
+  t.strictSame(
+    await typesOf({ text: null, attachments: [invitation] }),
+    ['text/calendar'],
+    'the message, where it is all',
+  );
+  t.match(await typesOf({ text: null, attachments: [invitation, file()] }), [
+    'multipart/mixed',
+    ...['text/calendar', 'attachment', 'application/octet-stream', 'attachment', 'end'],
+  ]);
   const plain = file({ filename: 'holidays.ics', contentType: 'text/calendar' });
   t.match(await typesOf({ attachments: [plain] }), [
     'multipart/mixed',

@@ -63,3 +63,31 @@ t.test('an invitation with an id, as many programs in Java send it, is one', asy
   t.match(sent, /^Content-Type: multipart\/alternative;/m);
   t.notMatch(sent, 'Content-Disposition');
 });
+
+t.test('a name without quotes may hold parentheses, and what is behind a value is a comment', async (t) => {
+  const names = async (disposition: string) =>
+    (await read(`Content-Type: application/pdf\nContent-Disposition: ${disposition}\n\n%PDF`)).attachments[0]?.filename;
+  const table: [disposition: string, name: string | undefined][] = [
+    // 'attachment; filename= %s' % name
+    ['attachment; filename= Report (1).pdf', 'Report (1).pdf'],
+    ['attachment; filename=a (b (c)) d (e).pdf; size=1', 'a (b (c)) d (e).pdf'],
+    ['attachment; filename=a.pdf (a comment)', 'a.pdf'],
+    ['attachment; filename=a.pdf (one) (two) ; size=1', 'a.pdf'],
+    ['attachment (one); (two) filename (three) = (four) a.pdf', 'a.pdf'],
+    ['attachment; filename=a.pdf (not closed', 'a.pdf'],
+  ];
+  for (const [disposition, name] of table) t.equal(await names(disposition), name, disposition);
+});
+
+t.test('a parameter of a type that cannot be sent takes no other one with it', async (t) => {
+  const typeOf = async (type: string) =>
+    (await read(`Content-Type: ${type}; name=x\nContent-Disposition: attachment\n\nx`)).attachments[0]?.contentType;
+  t.equal(
+    await typeOf('text/csv; charset=iso-8859-1; title="a \\"b\\""; header=present'),
+    'text/csv; charset=iso-8859-1; header=present',
+  );
+  t.equal(
+    await typeOf(`text/csv; charset=koi8-r${Array.from({ length: 12 }, (_, n) => `; x${n}=1`).join('')}`),
+    'text/csv; charset=koi8-r; x0=1; x1=1; x2=1; x3=1; x4=1; x5=1; x6=1',
+  );
+});
