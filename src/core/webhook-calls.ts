@@ -60,7 +60,10 @@ export interface CallOutcome {
 /** How many attempts of one delivery the log keeps. */
 const attemptsKept = 20;
 
-/** An endpoint that only failed for this long is disabled, once a delivery that is itself this old fails. */
+/**
+ * An endpoint that only failed for this long is disabled, once a delivery that is itself this old is given up: after a time in which
+ * nothing was called, as on hold, its first failure is no proof.
+ */
 const disableAfterDays = 5;
 const notNewMs = 24 * 3_600_000;
 
@@ -210,7 +213,7 @@ interface Verdict {
   gone: boolean;
   /** When the first of the failures began. */
   since: Date;
-  /** A delivery failed that has waited for long already. */
+  /** A delivery was given up that has waited for long. */
   old: boolean;
 }
 
@@ -225,7 +228,7 @@ export interface Judgement {
 async function judge(tx: Sql, outcomes: CallOutcome[]): Promise<Judgement> {
   const verdicts = new Map<string, Verdict>();
   const now = Date.now();
-  for (const { claim, endpoint, attempt, url, timesEnabled } of outcomes) {
+  for (const { claim, status, endpoint, attempt, url, timesEnabled } of outcomes) {
     if (endpoint === 'unknown' || !attempt || url === null) continue;
     const { webhookId } = claim;
     const called = `${webhookId} ${timesEnabled} ${url}`;
@@ -240,7 +243,7 @@ async function judge(tx: Sql, outcomes: CallOutcome[]): Promise<Judgement> {
     };
     verdict.works ||= endpoint === 'works';
     verdict.gone ||= endpoint === 'gone';
-    verdict.old ||= endpoint === 'fails' && timeOf(claim.deliveryId).getTime() < now - notNewMs;
+    verdict.old ||= endpoint === 'fails' && status === 'failed' && timeOf(claim.deliveryId).getTime() < now - notNewMs;
     if (attempt.at < verdict.since) verdict.since = attempt.at;
     verdicts.set(called, verdict);
   }

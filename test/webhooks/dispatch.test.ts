@@ -117,6 +117,19 @@ t.test('calls', async (t) => {
     });
   });
 
+  t.test('not so by the first call after a time in which none was made', async (t) => {
+    const hook = await startHook(t, () => 500);
+    const { id, accountId } = await scene.endpoint(hook.url);
+    const days = (count: number) => new Date(Date.now() - count * 86_400_000);
+    // It failed, and the service was stopped or on hold for six days.
+    await db.prisma.webhook.update({ where: { id }, data: { failingSince: days(6) } });
+    const draft = { accountId, webhookId: id, emailId: null, event: 'email.sent', payload: '{}', woken: true };
+    await db.transaction((tx) => lines.insert(tx, queue, [{ ...draft, id: newId(days(6)) }]));
+    await scene.start(t, { schedule: [1, 60_000] });
+    await scene.attempted(id, 2);
+    t.match(await webhooks.get(db, accountId, id), { status: 'enabled', failingSince: Date });
+  });
+
   t.test('one success clears the failures', async (t) => {
     const hook = await startHook(t);
     const { id, accountId } = await scene.endpoint(hook.url);
@@ -285,7 +298,7 @@ t.test('crashes', async (t) => {
       await db.transaction((tx) =>
         calls.settle(tx, [
           {
-            ...{ claim, status: 'pending', attemptCount: 1, nextAttemptAt: new Date(), error: null },
+            ...{ claim, status: 'failed', attemptCount: 9, nextAttemptAt: null, error: null },
             ...{ attempt: { ...attempt, at }, endpoint: 'fails', url: 'http://127.0.0.1:1024/', timesEnabled: 0 },
           },
         ]),
