@@ -96,7 +96,8 @@ function unquote(value: string): string {
 /** The sections `name*0`, `name*1*`, ... in order, or `name*`; null when the parameter is not written so. */
 function joined(raw: Map<string, string>, name: string, loosely: boolean): string | null {
   const extended = raw.get(`${name}*`);
-  if (extended !== undefined) return decode([{ text: extended, encoded: true }], loosely);
+  const plainly = raw.get(name);
+  if (extended !== undefined) return decode([{ text: extended, encoded: true }], loosely, plainly);
   const sections: { text: string; encoded: boolean }[] = [];
   for (;;) {
     const plain = raw.get(`${name}*${sections.length}`);
@@ -104,10 +105,15 @@ function joined(raw: Map<string, string>, name: string, loosely: boolean): strin
     if (plain === undefined && encoded === undefined) break;
     sections.push({ text: encoded ?? plain ?? '', encoded: encoded !== undefined });
   }
-  return sections.length > 0 ? decode(sections, loosely) : null;
+  return sections.length > 0 ? decode(sections, loosely, plainly) : null;
 }
 
-function decode(sections: { text: string; encoded: boolean }[], loosely: boolean): string {
+/** @param plainly what is there for older clients. @returns null where that has to do */
+function decode(
+  sections: { text: string; encoded: boolean }[],
+  loosely: boolean,
+  plainly: string | undefined,
+): string | null {
   let charset = 'utf-8';
   const bytes = sections.map(({ text, encoded }, index) => {
     if (!encoded) return Buffer.from(text);
@@ -115,10 +121,12 @@ function decode(sections: { text: string; encoded: boolean }[], loosely: boolean
     if (start?.[1]) charset = start[1];
     return percentDecoded(text.slice(start?.[0].length ?? 0));
   });
+  const whole = Buffer.concat(bytes);
   try {
-    return decoderOf(charset, true).decode(Buffer.concat(bytes));
+    return decoderOf(charset, true).decode(whole);
   } catch {
-    if (loosely) return Buffer.concat(bytes).toString('latin1');
+    if (loosely || whole.every((byte) => byte < 0x80)) return whole.toString('latin1');
+    if (plainly !== undefined) return null;
     throw new MimeError('a parameter holds bytes that are not of its charset, or that charset is not known');
   }
 }

@@ -91,3 +91,23 @@ t.test('a parameter of a type that cannot be sent takes no other one with it', a
     'text/csv; charset=koi8-r; x0=1; x1=1; x2=1; x3=1; x4=1; x5=1; x6=1',
   );
 });
+
+t.test(
+  'a name in octets that its charset does not have gives way to the plain one, and ASCII needs no charset',
+  async (t) => {
+    const of = (parameters: string) =>
+      read(`Content-Type: application/pdf\nContent-Disposition: attachment; ${parameters}\n\n%PDF`);
+    for (const [parameters, filename] of [
+      ["filename*=UTF-8''%E4.pdf; filename=a.pdf", 'a.pdf'],
+      ['filename="=?utf-8?Q?=C3=A4?=.pdf"; filename*=x-none\'\'%E4.pdf', 'ä.pdf'],
+      ["filename*=ansi-x3.4-1968''a%20b.pdf", 'a b.pdf'],
+      ["filename*0*=x-none''a; filename*1=b.pdf", 'ab.pdf'],
+    ] as const)
+      t.match((await of(parameters)).attachments, [{ filename }], parameters);
+    for (const parameters of ["filename*=UTF-8''%E4.pdf", "filename*=x-none''%E4.pdf"])
+      await t.rejects(of(parameters), { name: 'MimeError', message: /^a parameter holds bytes/ });
+    // mutt 1.3
+    const { text } = await read("Content-Type: text/plain; charset*=ansi-x3.4-1968''us-ascii\n\nx\n");
+    t.equal(text, 'x');
+  },
+);
