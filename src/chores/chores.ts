@@ -6,6 +6,7 @@ import { forgetExpired } from '../core/idempotency.ts';
 import * as loginAttempts from '../core/login-attempts.ts';
 import type { Surroundings } from '../core/record-checks.ts';
 import { dropOld } from '../core/retention.ts';
+import { thinOut } from '../core/retention-of-kept-weeks.ts';
 import { trim } from '../core/sandbox-messages.ts';
 import * as sessions from '../core/sessions.ts';
 import * as tlsPolicies from '../core/tls-policies.ts';
@@ -35,6 +36,7 @@ export function addChores(
   rounds.every(5 * secondMs, 'statistics of a new week', () => analyzeFresh(db, new Date()));
   rounds.every(5 * secondMs, 'done jobs', sweeping(db));
   rounds.every(60 * minuteMs, 'retention', async () => void (await dropOld(db, new Date())));
+  rounds.every(60 * minuteMs, 'retention of kept weeks', async (stop) => void (await thinOut(db, new Date(), stop)));
   rounds.every(60 * minuteMs, 'old contents', async (stop) => void (await pruneContents(db, new Date(), { stop })));
   rounds.every(secondMs, 'erasures', (stop) => eraseDue(db, surroundings.keyring, log, stop));
   rounds.every(2 * secondMs, 'email counts', () => addUp(db));

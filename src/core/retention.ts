@@ -18,6 +18,9 @@ const dayMs = 24 * 3_600_000;
 /** Partitions hold the emails of all accounts: they stay as long as the plan that keeps its log the longest. */
 const keptDays = Math.max(...Object.values(plans).map(({ logDays }) => logDays));
 
+/** What ended before this is not kept any more. */
+export const keptFrom = (now: Date): Date => new Date(now.getTime() - keptDays * dayMs);
+
 /** The log of an email begins with `emails`: whatever happens in between, it is either there or not found. */
 const ofEmails: Partitioned[] = ['emails', 'email_counts', 'recipients', 'attempts', 'email_contents'];
 const ofWebhooks: Partitioned[] = ['webhook_deliveries'];
@@ -36,7 +39,7 @@ const stretchSize = 1_000;
 export async function dropOld(db: Database, now: Date): Promise<string[]> {
   return db.session(async (session) => {
     if (!(await isAlone(session, 'retention'))) return [];
-    const until = new Date((await noLater(session, now)).getTime() - keptDays * dayMs);
+    const until = keptFrom(await noLater(session, now));
     const over = (await listPartitions(session)).filter((one) => one.to <= until);
     const dropped: string[] = [];
     // PostgreSQL lets only one leave a table at a time.
@@ -97,7 +100,7 @@ async function drop(session: Sql, partition: Partition, dropped: string[]): Prom
 }
 
 /** What these tables have of each week, in their order, oldest week first. */
-function weeksOf(partitions: Partition[], tables: Partitioned[]): Partition[][] {
+export function weeksOf(partitions: Partition[], tables: Partitioned[]): Partition[][] {
   const weeks = Map.groupBy(
     partitions.filter(({ table }) => tables.includes(table)),
     ({ from }) => from.getTime(),
@@ -106,7 +109,7 @@ function weeksOf(partitions: Partition[], tables: Partitioned[]): Partition[][] 
 }
 
 /** Whether anything of the week still waits, or was due since. */
-async function isKept(session: Sql, week: Partition[], until: Date): Promise<boolean> {
+export async function isKept(session: Sql, week: Partition[], until: Date): Promise<boolean> {
   const conditions = week.flatMap(({ table, name, state }) => {
     if (state !== 'attached') return [];
     const reasons: string[] = [];

@@ -3,6 +3,7 @@ import { erase, eraseDue } from '../../src/core/erasing.ts';
 import * as erasures from '../../src/core/erasures.ts';
 import { tokenKeys } from '../../src/core/service-secrets.ts';
 import type { Database, Sql } from '../../src/db/client.ts';
+import { ensurePartitions, listPartitions } from '../../src/db/partitions.ts';
 import { floorId, newId } from '../../src/ids.ts';
 import { silentLog } from '../../src/log.ts';
 import { Keyring } from '../../src/seal.ts';
@@ -137,16 +138,25 @@ t.test('what is too much for one go, whatever says so, is done email by email', 
 
 t.test('what webhooks were told late of an email, and is kept longer than that, loses the address too', async (t) => {
   const { db, get, one } = await prepare(t, 1);
-  const gone = newId(new Date(Date.now() - 50 * 24 * 3_600_000));
-  const told = async (to: string[], fields: { accountId?: string; heard?: string; claimed?: boolean } = {}) => {
-    const { accountId = one.accountId, heard = null, claimed = false } = fields;
+  const daysAgo = (days: number) => new Date(Date.now() - days * 24 * 3_600_000);
+  const gone = newId(daysAgo(90));
+  // Others of its week wait and are kept.
+  const thinnedOut = newId(daysAgo(50));
+  await ensurePartitions(db, daysAgo(50));
+  for (const { table, name, to } of await listPartitions(db))
+    if (table === 'webhook_deliveries' && to < daysAgo(30)) await db.query({ text: `DROP TABLE ${name}` });
+  const told = async (
+    to: string[],
+    fields: { accountId?: string; emailId?: string; heard?: string; claimed?: boolean } = {},
+  ) => {
+    const { accountId = one.accountId, emailId = gone, heard = null, claimed = false } = fields;
     const id = newId();
     const payload = JSON.stringify({ type: 'email.unsubscribed', data: { to, subject: 'For you' } });
     const attempts = JSON.stringify([{ response_status: 200, response_body: heard }]);
     await db.query({
       text: `INSERT INTO webhook_deliveries (id, account_id, webhook_id, email_id, event, payload, status, attempts, claimed_by)
              VALUES ($1, $2, $1, $3, 'email.unsubscribed', $4, 'succeeded', $5, CASE WHEN $6 THEN $1::uuid END)`,
-      values: [id, accountId, gone, payload, attempts, claimed],
+      values: [id, accountId, emailId, payload, attempts, claimed],
     });
     return id;
   };
@@ -157,7 +167,7 @@ t.test('what webhooks were told late of an email, and is kept longer than that, 
     await told([person], { accountId: (await buildSender(db, testKey(5))).account.id, heard: person }),
   ];
   for (let n = 0; n < 30; n += 1) others.push(await told([`jo${person}`]));
-  const claimed = await told([person], { claimed: true });
+  const claimed = await told([person], { emailId: thinnedOut, claimed: true });
   const shown = () => db.prisma.webhookDelivery.findMany({ orderBy: { id: 'asc' } });
   const those = async (ids: string[]) => (await shown()).filter(({ id }) => ids.includes(id));
   const before = await those([...others, claimed]);

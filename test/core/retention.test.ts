@@ -2,6 +2,7 @@ import t, { type Test } from 'tap';
 import * as counts from '../../src/core/email-counts.ts';
 import { list } from '../../src/core/email-log.ts';
 import { dropOld } from '../../src/core/retention.ts';
+import { thinOut } from '../../src/core/retention-of-kept-weeks.ts';
 import type { Database, Sql } from '../../src/db/client.ts';
 import { ensurePartitions, listPartitions } from '../../src/db/partitions.ts';
 import { newId } from '../../src/ids.ts';
@@ -179,6 +180,45 @@ t.test(
     t.equal((await list(db, anyTime, firstPage)).count, 1);
   },
 );
+
+t.test("DOS-16: one email that waits for a year keeps nobody else's log", async (t) => {
+  const db = await openDatabase(t);
+  const accountId = await prepare(db);
+  const kept = [
+    await add(db, accountId, 0, { waiting: { jobId: null } }),
+    await add(db, accountId, 1, { scheduledAt: new Date(Date.now() - 29 * dayMs) }),
+    await add(db, accountId, 10),
+  ];
+  for (let n = 0; n < 1_200; n += 1) await add(db, accountId, n % 2);
+  await add(db, accountId, 2);
+  await counts.addUp(db);
+  t.equal(await thinOut(db, new Date(), AbortSignal.abort()), 0);
+  t.equal(await thinOut(db, weekOf(1)), 0, 'too early');
+  t.equal(await thinOut(db, new Date()), 1_200, 'a week that nothing keeps is not its matter');
+  await dropOld(db, new Date());
+  t.equal(await thinOut(db, new Date()), 0);
+
+  t.match(await rowsOf(db), {
+    emails: 3,
+    email_contents: 3,
+    recipients: 3,
+    attempts: 3,
+    returns: 3,
+    sandbox_messages: 3,
+  });
+  for (const when of ['before', 'after they are added up']) {
+    for (const filter of [{}, { tag: 'all' }, { status: 'sent' as const }]) {
+      const { emails, count } = await list(db, { ...anyTime, ...filter }, firstPage);
+      const wanted = kept.slice('status' in filter ? 1 : 0).toReversed();
+      t.strictSame([emails.map(({ id }) => id), count], [wanted, wanted.length], `${when}: ${JSON.stringify(filter)}`);
+    }
+    await counts.addUp(db);
+  }
+
+  await db.query({ text: 'UPDATE recipients SET next_attempt_at = NULL' });
+  await dropOld(db, new Date());
+  t.match(await rowsOf(db), { emails: 2 }, 'what it waited with goes with its week');
+});
 
 t.test('mail does not wait for it, however long somebody reads', async (t) => {
   const db = await openDatabase(t);
