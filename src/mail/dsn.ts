@@ -43,9 +43,14 @@ export function readNotice(bytes: Uint8Array, nullSender = true): Notice {
   return { kind: kindOf(recipients), recipients };
 }
 
-/** True when a program wrote it by itself or on somebody's request, and not as an answer (RFC 3834 section 5). */
-export const isGenerated = (bytes: Uint8Array): boolean =>
-  /^auto-generated/i.test(readLoosely(bytes).header.get('auto-submitted'));
+/**
+ * True when a program wrote it by itself or on somebody's request, and not as an answer (RFC 3834 section 5). Apple Mail calls the mail
+ * an answer with which its users unsubscribe, and has a field of its own in it.
+ */
+export function isGenerated(bytes: Uint8Array): boolean {
+  const { header } = readLoosely(bytes);
+  return /^auto-generated/i.test(header.get('auto-submitted')) || /^true/i.test(header.get('x-apple-unsubscribe'));
+}
 
 const nothing = (kind: 'auto_reply' | 'unknown'): Notice => ({ kind, recipients: [] });
 

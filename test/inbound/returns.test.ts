@@ -319,4 +319,11 @@ t.test('a mail to the address in List-Unsubscribe unsubscribes', async (t) => {
   t.match(await deliver(unsubscribeAddress(id, 0), written, 'ann@example.com'), taken);
   t.equal((await suppressed()).length, 2, 'a mail program may say that it is one');
   t.equal((await events()).length, 2);
+  // As iCloud sends it for Apple Mail.
+  const apple = mail('Auto-Submitted: auto-replied\nX-Apple-Unsubscribe: true\n');
+  const byApple = await send('eve@example.com', { type: 'marketing' });
+  t.match(await deliver(unsubscribeAddress(byApple, 0), apple, ''), taken);
+  t.equal((await suppressed()).length, 2);
+  t.match(await deliver(unsubscribeAddress(byApple, 0), apple, 'eve@example.com'), taken);
+  t.equal((await suppressed()).length, 3, 'Apple Mail calls that an answer');
 });
