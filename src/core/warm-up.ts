@@ -1,4 +1,5 @@
 import type { Database } from '../db/client.ts';
+import { noLater } from '../db/clocks.ts';
 import { dayOf, type SendingAddress, type WarmUp, warmUpOn } from '../sending-pools.ts';
 
 /** Nodes whose clocks differ may still ask about yesterday; the rest is for whoever looks. */
@@ -59,9 +60,13 @@ export async function giveBack(db: Database, unused: Unused[]): Promise<void> {
   });
 }
 
-/** Lets go of days that nobody sends on any more. */
+/**
+ * Lets go of days that nobody sends on any more.
+ *
+ * @param now where the database's clock is behind it, that one counts: a wrong clock must not have today counted anew
+ */
 export async function forgetOld(db: Database, now: Date = new Date()): Promise<void> {
-  const before = dayOf(new Date(now.getTime() - keptDays * 86_400_000));
+  const before = dayOf(new Date((await noLater(db, now)).getTime() - keptDays * 86_400_000));
   await db.query({ text: 'DELETE FROM warm_up_days WHERE day < $1::date', values: [before] });
 }
 

@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap';
 import { parsePlan, parseSendingIps, parseWarmUp, withWarmUp } from '../../src/config-sending-ips.ts';
 import * as nodes from '../../src/core/nodes.ts';
-import { list } from '../../src/core/warm-up.ts';
+import { forgetOld, list } from '../../src/core/warm-up.ts';
 import type { Database, Statement } from '../../src/db/client.ts';
 import { type Ruling, type Source, SourceAddresses, type Want } from '../../src/delivery/source-addresses.ts';
 import { WarmUpBudget } from '../../src/delivery/warm-up-budget.ts';
@@ -224,4 +224,18 @@ t.test('a full node leaves the rest to one that has room', async (t) => {
   told.now = new Date(told.now.getTime() + 6_000);
   await fresh.exchange(nodeId);
   t.match(closings(await fresh.grant(wants(1))), [{ opensAt: new Date('2026-11-21T00:00:00Z') }]);
+});
+
+t.test('a node whose clock is a year ahead makes no new day of today', async (t) => {
+  const { db, told, node } = await scene(t);
+  told.now = new Date();
+  const today = told.now.toISOString().slice(0, 10);
+  const config = pools('127.0.0.6', `127.0.0.6=${today}`, '3');
+  t.equal(sources(await node(config).grant(wants(3))).length, 3);
+  await db.query({
+    text: `INSERT INTO warm_up_days (ip, day, cap, messages, granted) VALUES ('127.0.0.6', now() - interval '40 days', 3, 3, 3)`,
+  });
+  await forgetOld(db, new Date(Date.now() + 365 * 86_400_000));
+  t.equal(sources(await node(config).grant(wants(1))).length, 0);
+  t.equal((await db.query({ text: 'SELECT FROM warm_up_days' })).length, 1, 'old ones are gone');
 });
