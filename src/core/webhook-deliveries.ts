@@ -123,9 +123,10 @@ export async function sendTest(
   db: Database,
   queue: Queue,
   accountId: string,
-  webhookId: string,
+  askedFor: string,
 ): Promise<WebhookDelivery> {
-  await webhooks.get(db, accountId, webhookId);
+  // An id may be written in capitals: jobs go by the one that is stored, and the endpoint is told that.
+  const { id: webhookId } = await webhooks.get(db, accountId, askedFor);
   const id = newId();
   const payload = JSON.stringify({
     type: testEvent,

@@ -1,10 +1,11 @@
 import t from 'tap';
 import * as dkimKeys from '../../src/core/dkim-keys.ts';
 import * as domains from '../../src/core/domains.ts';
+import * as deliveries from '../../src/core/webhook-deliveries.ts';
 import * as webhooks from '../../src/core/webhooks.ts';
 import { Keyring, open } from '../../src/seal.ts';
 import { buildAccount, buildVerifiedDomain } from '../support/build.ts';
-import { openDatabase } from '../support/db.ts';
+import { openDatabase, openQueue } from '../support/db.ts';
 
 const encryptionKey = Buffer.alloc(32);
 const keyring = new Keyring(encryptionKey);
@@ -17,6 +18,17 @@ t.test('a secret that is renewed by an id in capitals signs calls as well', asyn
   const { secret } = await webhooks.rotateSecret(db, accountId, webhook.id.toUpperCase(), { keyring });
   const { secret: sealed } = await webhooks.get(db, accountId, webhook.id);
   t.equal(webhooks.openSecret(keyring, webhook.id, sealed), secret);
+});
+
+t.test('an endpoint that is tested by an id in capitals hears of its own', async (t) => {
+  const { db, queue } = await openQueue(t);
+  const { id: accountId } = await buildAccount(db);
+  const input = { url: 'https://one.test/', events: ['email.sent' as const] };
+  const { webhook } = await webhooks.create(db, accountId, input, { keyring });
+  const { payload } = await deliveries.sendTest(db, queue, accountId, webhook.id.toUpperCase());
+  t.equal(JSON.parse(payload).data.webhook_id, webhook.id);
+  const jobs = await db.query({ text: `SELECT group_id FROM pgboss.job WHERE name = 'webhook'` });
+  t.strictSame(jobs, [{ group_id: webhook.id }]);
 });
 
 t.test('a DKIM key of a domain that is named in capitals signs as well', async (t) => {
