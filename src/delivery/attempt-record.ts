@@ -24,7 +24,8 @@ export interface AttemptRecord {
 }
 
 /** What is to be known about an email to write an attempt down. */
-type Settled = Pick<OutgoingEmail, 'accountId' | 'dueAt' | 'onUncertain'> & Partial<Pick<OutgoingEmail, 'suppressed'>>;
+export type Settled = Pick<OutgoingEmail, 'accountId' | 'dueAt' | 'onUncertain'> &
+  Partial<Pick<OutgoingEmail, 'suppressed'>>;
 
 /** By which schedule and whose time the next attempt is named. */
 export interface Judgement {

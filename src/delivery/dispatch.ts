@@ -5,11 +5,10 @@ import type { OutgoingEmail } from '../core/outgoing.ts';
 import type { Claim } from '../core/recipients.ts';
 import * as recipients from '../core/recipients.ts';
 import type { Database } from '../db/client.ts';
-import { timeOf } from '../ids.ts';
 import type { Queue } from '../queue.ts';
 import { type AttemptTools, attempt, withoutRoom } from './attempt.ts';
 import type { AttemptRecord } from './attempt-record.ts';
-import { lastTries, nextLastTryMs } from './last-tries.ts';
+import { LastTries } from './last-tries.ts';
 import { defaultLimits, type Limits } from './limits.ts';
 import { type Line, Lines } from './lines.ts';
 import { measureOf } from './measure.ts';
@@ -56,6 +55,7 @@ export class Dispatcher {
   readonly #limits: Limits;
   readonly #lines = new Lines();
   readonly #putOff: PutOff;
+  readonly #lastTries: LastTries;
   readonly #slots: Slots;
   readonly #held = new Set<Claim>();
   readonly #inDoubt: ClaimsInDoubt;
@@ -89,6 +89,7 @@ export class Dispatcher {
     this.#recorder = recorder;
     this.#limits = limits;
     this.#putOff = new PutOff(db);
+    this.#lastTries = new LastTries(db, tools);
     this.#inDoubt = new ClaimsInDoubt(db, 'recipients');
     this.#preparation = new Preparation(db, tools, sources, {
       run: (ready, email, source) => this.#run(ready, email, source),
@@ -286,23 +287,21 @@ export class Dispatcher {
       this.#lines.wakeIn(line, ms, () => this.#serve(line.site.name));
       return;
     }
-    const until = this.#in(ms * (1 + Math.random() / 10));
+    const backMs = ms * (1 + Math.random() / 10);
     const reason = `${line.site.name}: ${turn.reason}`;
-    // None was due before it was accepted, so that only of the old ones it has to be read when they were.
-    const kind = ({ emailId }: Claim) => (this.#isOver(timeOf(emailId)) ? 'old' : 'rest');
-    const { old = [], rest: others = [] } = Object.groupBy(this.#lines.cut(line, 0), kind);
+    const claims = this.#lines.cut(line, 0);
     // A rate holds for every message, the last one too.
-    this.#park(turn.by === 'rate' ? [...old, ...others] : others, until, reason);
-    if (turn.by === 'backoff' && old.length > 0) void this.#tryLast(line, old, until, reason);
+    if (turn.by === 'rate') this.#park(claims, this.#in(backMs), reason);
+    else void this.#tryLast(line, claims, backMs, reason);
   }
 
   /** Begins those whose time is over, as many as the site may have at once; the next of them soon. */
-  async #tryLast(line: Line, old: Claim[], until: Date, reason: string): Promise<void> {
+  async #tryLast(line: Line, claims: Claim[], backMs: number, reason: string): Promise<void> {
     const room = () => (this.#stopping || this.#tools.lease.onHold ? 0 : this.#slots.roomFor(line.site));
-    const { now, soon, rest } = await lastTries(this.#db, old, { isOver: (dueAt) => this.#isOver(dueAt), room });
+    const { now, known, later } = await this.#lastTries.sort(claims, backMs, room);
     for (const claim of now) this.#begin(line, claim);
-    this.#park(soon, new Date(Math.min(until.getTime(), this.#in(nextLastTryMs).getTime())), reason);
-    this.#park(rest, until, reason);
+    for (const { claim, outcome } of known) void this.#finish(claim, outcome);
+    for (const { ms, claims } of later) this.#park(claims, this.#in(ms), reason);
   }
 
   #parkPaused(line: Line): void {
@@ -343,6 +342,7 @@ export class Dispatcher {
       ending: this.#windingDown,
     });
     this.#tools.metrics.attempted(started.site.name, measureOf(outcome, email));
+    if (this.#sources.areOne) this.#lastTries.heard(claim.destination, outcome);
     const judged = this.#standing.judge(started.site, claim.destination, outcome);
     this.#slots.give(started, judged.verdict, outcome.reply);
     if (judged.moved) this.#move(started.site, claim.destination);

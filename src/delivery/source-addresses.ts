@@ -94,6 +94,12 @@ export class SourceAddresses {
     this.#budget = new WarmUpBudget(db);
   }
 
+  /** Whether all mail leaves from the same addresses: one of each family at the most. */
+  get areOne(): boolean {
+    const families = this.#pools.addresses.map(({ ip }) => isIPv6(ip));
+    return new Set(families).size === families.length;
+  }
+
   /** False while no pool of this node is known to have had all that it may today. */
   get someClosed(): boolean {
     return [...this.#today().values()].some((families) => this.#isFull(families));

@@ -1,0 +1,112 @@
+import t, { type Test } from 'tap';
+import type { Claim } from '../../src/core/recipients.ts';
+import type { AttemptRecord } from '../../src/delivery/attempt-record.ts';
+import { LastTries } from '../../src/delivery/last-tries.ts';
+import { newId } from '../../src/ids.ts';
+import { accept, requestOf } from '../support/accept.ts';
+import { buildSender, holderOf } from '../support/build.ts';
+import { openQueue } from '../support/db.ts';
+import { testKey } from '../support/keys.ts';
+
+const hour = 3_600_000;
+
+/** Emails that were accepted now, looked at by a clock of which the test says how late it is. */
+async function scene(t: Test) {
+  const { db, queue } = await openQueue(t);
+  const sender = await buildSender(db, testKey(1));
+  let passed = 0;
+  const clock = { now: () => new Date(Date.now() + passed) };
+  const tries = new LastTries(db, { policy: { scheduleMs: [60_000], forMs: hour }, clock }, () => passed);
+  const claimOf = async (destination: string, attempts = 1, request = {}): Promise<Claim> => {
+    const address = `a@${destination}`;
+    const [result] = await accept(db, queue, holderOf(sender.account), [
+      { ...requestOf(sender.from, [address]), ...request },
+    ]);
+    if (!result || !('email' in result)) throw new Error('not accepted');
+    const recipients = [{ position: 0, address, attempts }];
+    return { emailId: result.email.id, jobId: newId(), nodeId: newId(), destination, recipients };
+  };
+  const unreached = (): Pick<AttemptRecord, 'verdict' | 'reply' | 'attempts'> => ({
+    verdict: 'unreachable',
+    reply: 'mx.test did not accept the connection in time.',
+    attempts: [{ at: clock.now() } as AttemptRecord['attempts'][number]],
+  });
+  return {
+    ...{ tries, claimOf, unreached, clock },
+    later(ms: number) {
+      passed += ms;
+    },
+  };
+}
+
+t.test('what is past its time is tried as there is room, the others of it soon, and what is not waits', async (t) => {
+  const { tries, claimOf, clock, later } = await scene(t);
+  const old = await Promise.all(Array.from({ length: 9 }, () => claimOf('a.test')));
+  const due = await claimOf('a.test', 0, { scheduledAt: new Date(Date.now() + 1.5 * hour) });
+  later(2 * hour);
+  t.ok(clock.now().getTime() > Date.now() + hour);
+  const sorted = await tries.sort([...old, due], 600_000, () => 2);
+  t.strictSame(sorted.now, old.slice(0, 2));
+  t.strictSame(sorted.known, []);
+  t.strictSame(
+    sorted.later.map(({ ms, claims }) => [ms, claims]),
+    [
+      [30_000, old.slice(2, 4)],
+      [45_000, old.slice(4, 6)],
+      [60_000, old.slice(6, 8)],
+      [75_000, old.slice(8)],
+      [600_000, [due]],
+    ],
+  );
+  const sooner = await tries.sort(old, 40_000, () => 0);
+  t.strictSame(sooner.now, []);
+  t.same(
+    sooner.later.map(({ ms }) => ms),
+    [30_000, 40_000, 40_000],
+  );
+});
+
+t.test('one that nobody was there for speaks for the others to its destination, for a while', async (t) => {
+  const { tries, claimOf, unreached, later } = await scene(t);
+  const early = await claimOf('a.test');
+  const [tried, first, other] = [await claimOf('a.test'), await claimOf('a.test', 0), await claimOf('b.test')];
+  const sort = () => tries.sort([tried, first, other], 600_000, () => 10);
+  tries.heard('a.test', unreached());
+  later(2 * hour);
+  t.strictSame((await sort()).known, [], 'not one of before their time was over');
+  tries.heard('a.test', unreached());
+  later(40_000);
+  const { now, known } = await sort();
+  t.strictSame(now, [other]);
+  t.strictSame(
+    known.map(({ claim }) => claim),
+    [tried, first],
+  );
+  const words =
+    /^given up after 60 minutes; the last answer was: Not tried by itself, as its time was over when mail to a\.test was tried at 20.*Z: mx\.test did not accept the connection in time\.$/;
+  t.match(known[0]?.outcome, {
+    settlements: [{ emailId: tried.emailId, status: 'failed', attempts: 2, lastResponse: words, suppress: null }],
+    attempts: [{ number: 2, recipient: 'a@a.test', mxHost: null, outcome: 'deferred', classification: 'network' }],
+  });
+  t.match(
+    known[1]?.outcome.settlements,
+    [{ status: 'deferred', attempts: 1, nextAttemptAt: Date }],
+    'what was kept back for all of its time has a second one, which is another one',
+  );
+  later(10_000);
+  t.strictSame((await sort()).now, [tried, first, other]);
+  tries.heard('a.test', unreached());
+  tries.heard('a.test', { ...unreached(), verdict: 'fine', reply: '250 ok' });
+  t.strictSame((await tries.sort([early], 600_000, () => 10)).now, [early], 'somebody is there again');
+});
+
+t.test('where it cannot be read when mail was due, none is over', async (t) => {
+  const { tries, claimOf, later } = await scene(t);
+  const claim = { ...(await claimOf('a.test')), emailId: newId() };
+  later(2 * hour);
+  t.strictSame(await tries.sort([claim], 1_000, () => 10), {
+    now: [],
+    known: [],
+    later: [{ ms: 1_000, claims: [claim] }],
+  });
+});
