@@ -35,7 +35,7 @@ export function addChores(
   rounds.every(minuteMs, 'indexes', (stop) => completeIndexes(db, stop));
   rounds.every(5 * secondMs, 'statistics of a new week', () => analyzeFresh(db, new Date()));
   rounds.every(5 * secondMs, 'done jobs', sweeping(db));
-  rounds.every(60 * minuteMs, 'retention', async () => void (await dropOld(db, new Date())));
+  rounds.every(60 * minuteMs, 'retention', async (stop) => void (await dropOld(db, new Date(), stop)));
   rounds.every(60 * minuteMs, 'retention of kept weeks', async (stop) => void (await thinOut(db, new Date(), stop)));
   rounds.every(60 * minuteMs, 'old contents', async (stop) => void (await pruneContents(db, new Date(), { stop })));
   rounds.every(secondMs, 'erasures', (stop) => eraseDue(db, surroundings.keyring, log, stop));

@@ -34,26 +34,30 @@ const stretchSize = 1_000;
  * several nodes at once: one does it, the others go on.
  *
  * @param now where the database's clock is behind it, that one counts: nobody's wrong clock costs mail
+ * @param stop ends it after a week, or a stretch of what hung on them
  * @returns the names of the tables that were dropped
  */
-export async function dropOld(db: Database, now: Date): Promise<string[]> {
+export async function dropOld(db: Database, now: Date, stop?: AbortSignal): Promise<string[]> {
   return db.session(async (session) => {
     if (!(await isAlone(session, 'retention'))) return [];
     const until = keptFrom(await noLater(session, now));
     const over = (await listPartitions(session)).filter((one) => one.to <= until);
     const dropped: string[] = [];
     // PostgreSQL lets only one leave a table at a time.
-    for (const partition of over.filter(({ state }) => state === 'leaving')) await drop(session, partition, dropped);
+    for (const partition of over.filter(({ state }) => state === 'leaving'))
+      if (!stop?.aborted) await drop(session, partition, dropped);
     const rest = over.filter(({ state }) => state !== 'leaving');
     await all([
       async () => {
-        for (const week of weeksOf(rest, ofEmails)) await dropWeek(db, week, ofEmails, until, dropped);
+        for (const week of weeksOf(rest, ofEmails))
+          if (!stop?.aborted) await dropWeek(db, week, ofEmails, until, dropped);
       },
       async () => {
-        for (const week of weeksOf(rest, ofWebhooks)) await dropWeek(db, week, ofWebhooks, until, dropped);
+        for (const week of weeksOf(rest, ofWebhooks))
+          if (!stop?.aborted) await dropWeek(db, week, ofWebhooks, until, dropped);
       },
     ]);
-    await forgetWhatHungOnThem(db, until);
+    if (!stop?.aborted) await forgetWhatHungOnThem(db, until, stop);
     return dropped;
   });
 }
@@ -126,7 +130,7 @@ export async function isKept(session: Sql, week: Partition[], until: Date): Prom
 }
 
 /** Forgets what belongs to emails that are gone. What an interruption left over goes with the next round. */
-async function forgetWhatHungOnThem(db: Database, until: Date): Promise<void> {
+async function forgetWhatHungOnThem(db: Database, until: Date, stop?: AbortSignal): Promise<void> {
   const partitions = await listPartitions(db);
   const oldest = partitions.find(({ table, state }) => table === 'emails' && state === 'attached');
   if (!oldest) return;
@@ -141,16 +145,16 @@ async function forgetWhatHungOnThem(db: Database, until: Date): Promise<void> {
   await db.query({ text: 'DELETE FROM sandbox_messages WHERE id < $1', values: [floorId(oldest.from)] });
   // Those of a week that had no partition of the numbers.
   await forgetChanges(db, { from: null, to: oldest.from });
-  await forgetAttachments(db, new Date(oldest.from.getTime() - dayMs));
+  await forgetAttachments(db, new Date(oldest.from.getTime() - dayMs), stop);
 }
 
 /** Those that no email was accepted with, or due with, since then. A time asked for may be a little before the email itself. */
-async function forgetAttachments(db: Database, before: Date): Promise<void> {
+async function forgetAttachments(db: Database, before: Date, stop?: AbortSignal): Promise<void> {
   let after: { account_id: string; sha256: Buffer } | undefined = {
     account_id: floorId(new Date(0)),
     sha256: Buffer.alloc(0),
   };
-  while (after) {
+  while (after && !stop?.aborted) {
     const [last]: (typeof after)[] = await db.query({
       text: `WITH stretch AS (
                SELECT account_id, sha256 FROM attachments WHERE (account_id, sha256) > ($1, $2) ORDER BY 1, 2 LIMIT $3),

@@ -239,6 +239,33 @@ t.test('mail does not wait for it, however long somebody reads', async (t) => {
   t.match(await rowsOf(db), { emails: 1, recipients: 1 });
 });
 
+t.test('a stop is not kept waiting for all that is over', async (t) => {
+  const db = await openDatabase(t);
+  const accountId = await prepare(db);
+  for (const week of [0, 1, 2, 3]) await add(db, accountId, week);
+  await db.query({
+    text: `INSERT INTO attachments SELECT $1, sha256(n::text::bytea), 'b', $2 FROM generate_series(1, 5000) n`,
+    values: [accountId, weekOf(0)],
+  });
+  t.strictSame(await dropOld(db, new Date(), AbortSignal.abort()), []);
+  t.match(await rowsOf(db), { emails: 4, returns: 4, attachments: 5_004 });
+
+  const stopping = new AbortController();
+  const stopped: Database = {
+    ...db,
+    async query<Row>(statement: Parameters<Sql['query']>[0]) {
+      const rows = await db.query<Row>(statement);
+      if (/DELETE FROM attachments/.test(statement.text)) stopping.abort();
+      return rows;
+    },
+  };
+  t.ok((await dropOld(stopped, new Date(), stopping.signal)).length > 0);
+  t.match(await rowsOf(db), { emails: 0, returns: 0 });
+  t.ok(((await rowsOf(db)).attachments ?? 0) > 3_000, 'of what hung on them a stretch');
+  await dropOld(db, new Date());
+  t.strictSame(await rowsOf(db), all(0));
+});
+
 t.test('what was interrupted is finished', async (t) => {
   const db = await openDatabase(t);
   const accountId = await prepare(db);
