@@ -17,7 +17,9 @@ const anywhere =
 /** Whoever reports, and who sent: not who was not reached. */
 const notRecipients = /^(?:mailer-daemon|postmaster|abuse|bounces?\+|hostmaster)/i;
 const notIntroductions =
-  /^\W{0,20}(?:from|von|de|da|reply-to|sender|message-id|reporting-mta|subject|betreff|cc)\s?[:：]/i;
+  /^\W{0,20}(?:from|von|de|da|reply-to|sender|message-id|reporting-mta|subject|betreff|cc)\s?[:：]|\bmail[ -]from\s?[:：]/i;
+/** Whom a message was for, of which some may have got it. */
+const copied = /^\W{0,20}(?:to|an|para|宛先)\s?[:：]/i;
 
 const delayed =
   /\b(?:delay(?:ed)?|still (?:trying|being|in the queue|undelivered)|will (?:be|continue to be) (?:re)?tried|will (?:keep|continue) (?:trying|to try|attempts)|(?:not|n't) (?:yet )?(?:been )?(?:delivered|sent)(?: yet)? (?:after|for|within|in)\b.{0,60}|warning message only|do not need to resend|no action is required|have not yet|not yet been|temporar\w{1,3} (?:fail|problem|error)\w*.{0,60}(?:again|retr)|verz[öo]gert|retard[ée]e?|diff[ée]r[ée]e?|retrasad[oa]|demora|atrasad[oa]|adiad[oa]|ritard|vertraagd|op[óo][źz]nion|задерж|отложен)|遅延|延迟|延遲|まだ配信/i;
@@ -54,20 +56,22 @@ function ownLines(text: string): string[] {
   return end === -1 ? lines : lines.slice(0, end);
 }
 
-/** Each address at the beginning of a line, with the words up to the next one. */
+/** Each address at the beginning of a line, with the words up to the next one. Those of a copied header count where there are no others. */
 function sections(lines: string[]): { address: string; words: string }[] {
   const found = new Map<string, { address: string; words: string }>();
+  const others = new Set<string>();
   let current: { address: string; words: string } | undefined;
   for (const line of lines) {
     const address = notIntroductions.test(line) ? undefined : introduced.exec(line)?.[1]?.replace(/[.…]{1,9}$/, '');
     if (address?.includes('.', address.indexOf('@')) && !notRecipients.test(address)) {
       const key = address.toLowerCase();
+      if (!copied.test(line)) others.add(key);
       current = found.get(key) ?? { address, words: '' };
       if (!found.has(key) && found.size < mostRecipients) found.set(key, current);
     }
     if (current && current.words.length < longestDiagnostic) current.words += `${line}\n`;
   }
-  return [...found.values()];
+  return [...found].flatMap(([key, one]) => (others.size === 0 || others.has(key) ? one : []));
 }
 
 const same = (a: string, b: string) => a.toLowerCase() === b.toLowerCase();

@@ -70,7 +70,9 @@ export function readLoosely(message: Uint8Array): LooseMessage {
   const visit = (part: LoosePart, depth: number): void => {
     const boundary = part.type.startsWith('multipart/') ? part.parameters.get('boundary') : undefined;
     const inner = boundary && depth < deepest ? split(part.content, boundary) : [];
-    if (inner.length === 0) parts.push(part);
+    // Without its boundary all of it is text, as other readers show it.
+    const isText = inner.length === 0 && depth < deepest && part.type.startsWith('multipart/');
+    if (inner.length === 0) parts.push(isText ? { ...part, type: 'text/plain' } : part);
     for (const content of inner) {
       seen += 1;
       if (seen > mostParts) return;
@@ -97,7 +99,13 @@ export function readHeader(text: string): { header: LooseHeader; body: string } 
     const last = fields.at(-1);
     if (field && fields.length < mostFields) {
       fields.push({ name: (field[1] ?? '').toLowerCase(), value: line.slice(field[0].length).trim() });
-    } else if (!field && last && /^[ \t]/.test(line) && last.value.length < longestValue) {
+    } else if (
+      !field &&
+      last &&
+      (/^[ \t]/.test(line) || last.value.endsWith(';')) &&
+      last.value.length < longestValue
+    ) {
+      // Some leave the indent out where they go on with a parameter.
       last.value += ` ${line.trim()}`;
     } else if (!field && fields.length === 0 && !line.startsWith('From ') && !line.startsWith('>From ')) {
       // It has none: all of it is text.
@@ -154,7 +162,9 @@ export function textOf(part: LoosePart, most: number): string {
   return part.type === 'text/html' ? withoutTags(text) : text;
 }
 
-function inCharset(octets: Buffer, charset: string): string {
+function inCharset(octets: Buffer, given: string): string {
+  // Without a charset these two octets are the beginning of ISO-2022-JP.
+  const charset = given === '' && octets.includes('\x1b$') ? 'iso-2022-jp' : given;
   // What says that it is ASCII and is not, is UTF-8 as often as not.
   for (const name of [charset, 'utf-8']) {
     try {

@@ -1,4 +1,5 @@
 import type { Bounce } from './build.ts';
+import { elsewhere } from './elsewhere.ts';
 import { languages } from './languages.ts';
 import { microsoft } from './microsoft.ts';
 import { more } from './more.ts';
@@ -17,4 +18,5 @@ export const bounces: Bounce[] = [
   ...languages,
   ...relays,
   ...more,
+  ...elsewhere,
 ];

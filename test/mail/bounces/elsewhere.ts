@@ -1,0 +1,155 @@
+import { type Bounce, plain, raw, report } from './build.ts';
+
+const exim = {
+  from: 'Mail Delivery System <Mailer-Daemon@relay.test>',
+  subject: 'Mail delivery failed: returning message to sender',
+};
+const eximOf = (lines: string) => `
+This message was created automatically by mail delivery software.
+
+A message that you sent could not be delivered to one or more of its
+recipients. This is a permanent error. The following address(es) failed:
+
+  jane@example.com
+    host mx.example.com [192.0.2.1]
+${lines}
+
+------ This is a copy of the message, including all the headers. ------
+`;
+
+/** Where the words about somebody or something else stand beside those about the recipient. */
+export const elsewhere: Bounce[] = [
+  plain(
+    'Exim: the sender was refused, as the relay had written it anew (SRS)',
+    'bounce',
+    ['jane@example.com', 'sender', true],
+    {
+      ...exim,
+      header: 'X-Failed-Recipients: jane@example.com',
+      text: eximOf(`    SMTP error from remote mail server after MAIL FROM:<SRS0=aaaa=BB=sender.test=bounces@relay.test>:
+    550 User unknown`),
+    },
+  ),
+  plain('the same without the field', 'bounce', ['jane@example.com', 'sender', true], {
+    ...exim,
+    text: eximOf(`    SMTP error from remote mail server after pipelined MAIL FROM:<prvs=1234=shop@relay.test> SIZE=1200:
+    550 5.1.7 Mailbox not found.`),
+  }),
+  plain(
+    'Exchange 5.5: one of two, both of whom the copied header names',
+    'bounce',
+    ['bob@example.com', 'bad_mailbox', true],
+    {
+      from: 'System Administrator <postmaster@example.com>',
+      subject: 'Undeliverable: Your order',
+      text: `
+Your message
+
+  To:      ann@example.com; bob@example.com
+  Subject: Your order
+  Sent:    Sat, 21 Nov 2026 09:00:00 +0000
+
+did not reach the following recipient(s):
+
+bob@example.com on Sat, 21 Nov 2026 09:00:01 +0000
+    The recipient name is not recognized
+    MSEXCH:IMS:Example:Site:MX 0 (000C05A6) Unknown Recipient
+`,
+    },
+  ),
+  plain('the same where nobody else is named', 'bounce', ['bob@example.com', 'mailbox_full', true], {
+    from: 'System Administrator <postmaster@example.com>',
+    subject: 'Undeliverable: Your order',
+    text: `
+Your message
+
+  To: bob@example.com
+  Subject: Your order
+
+was not delivered: 552 5.2.2 the mailbox is full.
+`,
+  }),
+  raw(
+    'a report whose boundary is not the one that it names',
+    'bounce',
+    ['jane@example.com', 'bad_mailbox', true],
+    `
+From: MAILER-DAEMON@mx.relay.test (Mail Delivery System)
+Subject: Undelivered Mail Returned to Sender
+Content-Type: multipart/report; report-type=delivery-status; boundary="one/mx.relay.test"
+
+--two/mx.relay.test
+Content-Type: text/plain
+
+<jane@example.com>: host mx.example.com[192.0.2.1] said: 550 5.1.1 no such user
+
+--two/mx.relay.test
+Content-Type: message/delivery-status
+
+Reporting-MTA: dns; mx.relay.test
+
+Final-Recipient: rfc822; jane@example.com
+Action: failed
+Status: 5.1.1
+Diagnostic-Code: smtp; 550 5.1.1 no such user
+
+--two/mx.relay.test
+Content-Type: message/rfc822
+
+From: Shop <hello@sender.test>
+To: other@elsewhere.test
+`,
+  ),
+  report('Domino, in Japanese, in fields without a charset', 'bounce', ['jane@example.com', 'bad_mailbox', true], {
+    from: 'Postmaster@example.com',
+    subject: 'DELIVERY FAILURE',
+    text: 'Your message was not delivered to: jane@example.com\n',
+    // 宛先のユーザーが見つかりません
+    fields: `Final-Recipient: rfc822;jane@example.com
+Action: failed
+Status: 5.0.0
+Diagnostic-Code: X-Notes; \x1b$B08@h$N%f!<%6!<$,8+$D$+$j$^$;$s\x1b(B (jane@example.com)`,
+  }),
+  raw(
+    'a gateway to telephones, whose header is folded without an indent',
+    'bounce',
+    ['5551234@sms.example.com', 'bad_mailbox', true],
+    `
+From: post_master@sms.example.com
+Subject: Re:Your order
+Content-Type: multipart/mixed; boundary="one"
+
+--one
+Content-Type: multipart/alternative;
+boundary="two"
+
+--two
+Content-Type: text/plain; charset=us-ascii
+
+Error: Invalid user address
+
+Error message below:
+550 - Requested action not taken: no such user here
+
+Message details:
+  Subject: Your order
+  MAIL FROM: bounces+x@mail.sender.test
+  RCPT TO: 5551234@sms.example.com
+  From: hello@sender.test
+
+--two--
+--one--
+`,
+  ),
+  plain('KDDI, from an address that says nothing', 'bounce', ['jane@dion.example.jp', 'mailbox_full', true], {
+    from: 'no-reply@x1.dion.example.jp',
+    subject: 'メールエラー通知',
+    text: `
+送信先のメールボックスが一杯のため、送信できませんでした。
+
+Your mail sent on: Sat, 21 Nov 2026 09:00:00 +0900
+     Could not be delivered to: <jane@dion.example.jp>
+     As their mailbox is full.
+`,
+  }),
+];
