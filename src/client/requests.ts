@@ -158,7 +158,7 @@ export interface ExportAccountQuery {
   attachments?: 'included' | 'referenced';
 }
 
-export interface AddDomainBody {
+export interface AddDomainBody extends ChangeDomainBody {
   /** The name, such as `shop.example.com`. A subdomain is a domain of its own. */ domain: string;
 }
 

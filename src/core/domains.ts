@@ -9,6 +9,7 @@ import { AddressError, normalizeDomain } from '../mail/address.ts';
 import { type DkimAlgorithm, dnsValue, generateKeyPair } from '../mail/dkim.ts';
 import { type Keyring, seal } from '../seal.ts';
 import { type SendingPools, type SourceOutlook, sourceOutlook } from '../sending-pools.ts';
+import type { TlsLevel } from '../smtp/tls-names.ts';
 import { sealingKey } from './encryption-key.ts';
 import { allowsDomain } from './plans.ts';
 import * as wakings from './wakings.ts';
@@ -45,7 +46,7 @@ export const firstCheckMs = 60_000;
 export async function add(
   db: Database,
   accountId: string,
-  input: { domain: string },
+  input: { domain: string; tls?: TlsLevel | undefined; pool?: string | null | undefined },
   keys: { keyring: Keyring },
 ): Promise<Domain> {
   const domain = parseName(input.domain);
@@ -58,8 +59,8 @@ export async function add(
     if (!(await allowsDomain(tx, accountId)))
       throw forbidden('the plan allows no more domains: remove one, or ask an operator for another plan');
     return tx.query({
-      text: `INSERT INTO domains (id, account_id, domain, verification_token, dkim_selector, dkim_private_key, dkim_public_key, next_check_at)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, now() + make_interval(secs => $8)) ON CONFLICT (account_id, domain) DO NOTHING RETURNING id`,
+      text: `INSERT INTO domains (id, account_id, domain, verification_token, dkim_selector, dkim_private_key, dkim_public_key, next_check_at, tls, pool)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, now() + make_interval(secs => $8), $9, $10) ON CONFLICT (account_id, domain) DO NOTHING RETURNING id`,
       values: [
         id,
         accountId,
@@ -69,6 +70,8 @@ export async function add(
         seal(await sealingKey(tx, keys.keyring), pair.privateKey, sealContext(id)),
         pair.publicKey,
         firstCheckMs / 1_000,
+        input.tls ?? 'opportunistic',
+        input.pool ?? null,
       ],
     });
   });

@@ -183,3 +183,21 @@ t.test('registering a domain', async (t) => {
   t.equal((await call('POST', '', { domain: names[0] })).status, 200, 'and it can be registered again');
   t.ok(await node.db.prisma.domain.count({ where: { accountId } }));
 });
+
+t.test('a domain has its settings from the beginning, and no key that goes elsewhere', async (t) => {
+  const node = await sharedNode('api');
+  const { call } = await manageDomains(node);
+  const before = await node.db.prisma.domain.count();
+  const { status, body } = await call('POST', '', { domain: 'strict.test', tls: 'required', pool: null });
+  t.match([status, body.domain], [200, { tls: 'required', pool: null }]);
+  t.match((await call('GET', `/${body.domain.id}`)).body.domain, { tls: 'required' });
+  for (const [fields, detail] of [
+    [{ tls: 'nonsense' }, /^tls: /],
+    [{ pool: 5 }, 'pool: must be a string or null'],
+    [{ pool: 'bulk' }, /^pool: bulk is not configured on this node/],
+    [{ private_key: 'x' }, 'private_key: goes to POST /api/v1/domains/:id/rotate-dkim, once the domain is there'],
+    [{ selector: 's1' }, /^selector: goes to/],
+  ] as const)
+    t.match(await call('POST', '', { domain: 'other.test', ...fields }), { status: 400, body: { detail } });
+  t.equal(await node.db.prisma.domain.count(), before + 1, 'nothing is stored');
+});

@@ -55,7 +55,7 @@ export function goodBodies(from: string, template: { id: string; alias: string }
     importSuppressions: [() => ({ suppressions: [{ address: 'gone@b.test', reason: 'manual' }] })],
     eraseRecipient: [() => ({ address: 'nobody@b.test', suppression: 'remove' })],
     changeDomain: [() => ({ tls: 'required', pool: null })],
-    addDomain: [() => ({ domain: `${fresh()}.example.com` })],
+    addDomain: [() => ({ domain: `${fresh()}.example.com`, tls: 'required', pool: null })],
     rotateDkim: [() => ({ algorithm: 'ed25519', private_key: pem, selector: fresh() })],
     createKey: [
       () => ({ name: 'n', scopes: ['send'], domains: [from.slice(from.indexOf('@') + 1)], expires_at: at(3_600_000) }),

@@ -16,10 +16,6 @@ import { line, oneOf, parse, part, text } from '../validation.ts';
 
 const bodyLimit = 16 * 1024;
 
-export const newDomain = z.object({
-  domain: line(1_000).describe('The name, such as `shop.example.com`. A subdomain is a domain of its own.'),
-});
-
 export const newDkimKey = z.object({
   algorithm: oneOf(dkimAlgorithms)
     .describe(
@@ -39,26 +35,31 @@ export const newDkimKey = z.object({
     .optional(),
 });
 
-export const domainChange = z
-  .object({
-    tls: oneOf(tlsLevels)
-      .optional()
-      .describe(
-        '`opportunistic` encrypts where it can; `required` waits rather than go in clear; `verified` waits for a valid certificate too.',
-      ),
-    pool: z
-      .string({ error: 'must be a string or null' })
-      .regex(poolName, 'must be 1 to 32 of a-z, 0-9 and -')
-      .nullable()
-      .optional()
-      .describe(
-        'The pool of sending addresses that its mail leaves from, one of those in `SENDING_IPS`; null: the one for that kind of mail.',
-      ),
-  })
-  .refine(({ tls, pool }) => tls !== undefined || pool !== undefined, {
-    path: ['tls'],
-    message: 'is required, or pool is',
-  });
+/** How its mail goes out. */
+const settings = z.object({
+  tls: oneOf(tlsLevels)
+    .optional()
+    .describe(
+      '`opportunistic` encrypts where it can; `required` waits rather than go in clear; `verified` waits for a valid certificate too.',
+    ),
+  pool: z
+    .string({ error: 'must be a string or null' })
+    .regex(poolName, 'must be 1 to 32 of a-z, 0-9 and -')
+    .nullable()
+    .optional()
+    .describe(
+      'The pool of sending addresses that its mail leaves from, one of those in `SENDING_IPS`; null: the one for that kind of mail.',
+    ),
+});
+
+export const newDomain = settings.extend({
+  domain: line(1_000).describe('The name, such as `shop.example.com`. A subdomain is a domain of its own.'),
+});
+
+export const domainChange = settings.refine(({ tls, pool }) => tls !== undefined || pool !== undefined, {
+  path: ['tls'],
+  message: 'is required, or pool is',
+});
 
 /** `POST`, `GET`, `GET /:id`, `PATCH /:id`, `POST /:id/verify`, `POST /:id/rotate-dkim` and `DELETE /domains`; `DELETE /dkim-keys/:id`. */
 export function domainRoutes(router: Router, services: Services): void {
@@ -73,7 +74,10 @@ export function domainRoutes(router: Router, services: Services): void {
 
   router.post('/domains', ...loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
-    const input = parse(newDomain, await readJson(ctx, bodyLimit));
+    const body = await readJson(ctx, bodyLimit);
+    const input = parse(newDomain, body);
+    refuseKeys(body);
+    if (input.pool) demandPool(services.sendingPools, input.pool);
     ctx.body = await withRecords(await domains.add(db, accountId, input, { keyring }));
   });
 
@@ -124,6 +128,14 @@ export function domainRoutes(router: Router, services: Services): void {
     const domain = await domains.remove(db, accountId, ctx.params.id ?? '');
     ctx.body = { message: `domain ${domain.domain} was removed` };
   });
+}
+
+/** One of its own would sign, beside a record that says the other. */
+function refuseKeys(body: unknown): void {
+  for (const name of Object.keys(newDkimKey.shape)) {
+    if (typeof body === 'object' && body !== null && (body as Record<string, unknown>)[name])
+      throw invalidRequest(`${name}: goes to POST /api/v1/domains/:id/rotate-dkim, once the domain is there`);
+  }
 }
 
 function demandPool({ addresses }: SendingPools, name: string): void {
