@@ -122,13 +122,17 @@ function decode(
     return percentDecoded(text.slice(start?.[0].length ?? 0));
   });
   const whole = Buffer.concat(bytes);
+  let text: string;
   try {
-    return decoderOf(charset, true).decode(whole);
+    text = decoderOf(charset).decode(whole);
   } catch {
     if (loosely || whole.every((byte) => byte < 0x80)) return whole.toString('latin1');
     if (plainly !== undefined) return null;
-    throw new MimeError('a parameter holds bytes that are not of its charset, or that charset is not known');
+    throw new MimeError(`a parameter is in a charset that is not known: ${charset.slice(0, 40)}`);
   }
+  if (!text.includes('\ufffd')) return text;
+  if (loosely) return whole.toString('latin1');
+  return plainly === undefined ? text : null;
 }
 
 function percentDecoded(text: string): Buffer {

@@ -113,7 +113,8 @@ const openPgpKey = /^autocrypt(?:-gossip)?$/;
 const longestKey = 10 * 1024;
 
 /** Nobody's mail is refused for what it can do without: keys, and what filters on its way noted. */
-const dispensable = /^(?:autocrypt|x-ms-exchange-|x-microsoft-|x-forefront-|x-spam-)/;
+const dispensable =
+  /^(?:autocrypt|x-ms-exchange-|x-microsoft-|x-forefront-|x-spam-|x-ymail-|x-gm-|x-google-|(?:x-)?ironport-|x-proofpoint-|x-barracuda-|x-mimecast-)/;
 
 function readOthers(fields: ReceivedField[]): Header[] {
   const headers = fields.flatMap(({ name, value: raw }) => {

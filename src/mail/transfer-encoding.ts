@@ -1,8 +1,8 @@
 import { setImmediate } from 'node:timers/promises';
 import { MimeError } from './mime-error.ts';
 
-/** Also in the words of scripts that name the charset here, as readers take them. */
-const notEncoded = /^(?:[78][ -]?bits?|binary|none|utf-?8|us-ascii|iso-8859-1|)$/;
+/** Also in the words of scripts that name the charset or the type here, as readers take them. */
+const notEncoded = /^(?:[78][ -]?bits?|binary|none|plain|text\/(?:plain|html)|utf-?8|us-ascii|iso-8859-1|)$/;
 
 /** What is decoded in one go; in between, others get their turn. */
 const sliceLength = 1 << 20;

@@ -96,7 +96,20 @@ t.test('charsets go by more names than the Encoding Standard has', async (t) => 
 });
 
 t.test('a body that is not encoded is one whatever word its client has for that', async (t) => {
-  for (const word of ['8-bit', '8 Bit', '7-bit', '7bits', '8BITS', 'none', 'utf-8', 'UTF8', 'us-ascii', 'iso-8859-1'])
+  for (const word of [
+    '8-bit',
+    '8 Bit',
+    '7-bit',
+    '7bits',
+    '8BITS',
+    'none',
+    'utf-8',
+    'UTF8',
+    'us-ascii',
+    'iso-8859-1',
+    'plain',
+    'text/html',
+  ])
     t.equal((await read(`From: a@b.test\nContent-Transfer-Encoding: ${word}`, 'a=3D')).text, 'a=3D', word);
   for (const word of ['base-64', 'quoted printable', 'uuencode', 'x-unknown'])
     await t.rejects(read(`From: a@b.test\nContent-Transfer-Encoding: ${word}`), /Content-Transfer-Encoding/, word);
