@@ -2,6 +2,7 @@ import { dkimVerify } from 'mailauth/lib/dkim/verify.js';
 import type { Domain } from '../generated/prisma/client.ts';
 import { parsePrivateKey, publishedKey, sign } from '../mail/dkim.ts';
 import { type Keyring, open } from '../seal.ts';
+import { sameName } from '../smtp/host-name.ts';
 import { cleanRemoteText } from '../smtp/reply.ts';
 import type { Resolve } from '../smtp/resolver.ts';
 import * as domains from './domains.ts';
@@ -129,7 +130,9 @@ async function checkSpf(domain: Domain, where: Surroundings): Promise<Check> {
       resolve: known
         ? resolve
         : async (name, type) =>
-            name === where.mailHostname && type === 'TXT' ? [[`v=spf1 ip4:${standIn} -all`]] : resolve(name, type),
+            sameName(name, where.mailHostname) && type === 'TXT'
+              ? [[`v=spf1 ip4:${standIn} -all`]]
+              : resolve(name, type),
     });
     const include = `include:${where.mailHostname}`;
     if (verdict === 'pass') continue;

@@ -62,6 +62,17 @@ t.test('a domain that is removed while it is verified takes the name from nobody
   t.match(await read(db, holder.id), { status: 'verified', dnsWarning: null });
 });
 
+t.test('where our addresses are not known any form of our name counts in an SPF policy', async (t) => {
+  const { db, zone, surroundings, publish } = await prepare(t);
+  const { id: accountId } = await buildAccount(db);
+  const { id } = await domains.add(db, accountId, { domain: 'shop.test' }, surroundings);
+  await publish(id);
+  for (const name of [mailHostname, mailHostname.toUpperCase(), `${mailHostname}.`]) {
+    zone.set('shop.test', { TXT: [`v=spf1 include:${name} -all`] });
+    t.match((await verify(db, accountId, id, surroundings)).checks.spf, { ok: true, problem: null }, name);
+  }
+});
+
 t.test('a process that ends while it looks again has passed over no domain but the one it looked at', async (t) => {
   const { db, surroundings } = await prepare(t);
   const { id: accountId } = await buildAccount(db);
