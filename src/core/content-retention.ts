@@ -1,3 +1,4 @@
+import { byWeight } from '../by-weight.ts';
 import { isAlone } from '../db/alone.ts';
 import type { Database, Sql } from '../db/client.ts';
 import { noLater } from '../db/clocks.ts';
@@ -7,8 +8,11 @@ import { planOf, plans } from './plans.ts';
 
 const dayMs = 24 * 3_600_000;
 
-/** Of emails that are looked at with one statement; each that goes takes its bodies along. */
+/** Of emails, or files, that are looked at with one statement. */
 const stretchSize = 500;
+
+/** Of bytes that go with one statement, but for what is larger by itself: after a time of standing still all that is looked at goes. */
+const heaviestStretch = 64 * 1024 * 1024;
 
 export interface PruningOptions {
   /** For how many days the plan of each name keeps content; one that is not there is as `free`. */
@@ -68,14 +72,19 @@ async function pruneStretch(
   pruned: Pruned,
 ): Promise<string | null> {
   const [row] = await session.query<{ gone: number; last: string | null }>({
-    text: `WITH stretch AS MATERIALIZED (
-             SELECT email_id FROM email_contents WHERE email_id > $4 AND email_id < $5 ORDER BY email_id LIMIT $6),
+    // How long a text is stands in its row, wherever the text itself is.
+    text: `WITH looked AS MATERIALIZED (
+             SELECT email_id, sum(bytes) OVER (ORDER BY email_id) - bytes AS before
+               FROM (SELECT email_id, coalesce(octet_length(html), 0) + coalesce(octet_length(text), 0) AS bytes
+                       FROM email_contents WHERE email_id > $4 AND email_id < $5 ORDER BY email_id LIMIT $6) one),
+           stretch AS MATERIALIZED (SELECT email_id FROM looked WHERE before < ${heaviestStretch}),
            old AS (
              SELECT e.id FROM stretch s JOIN emails e ON e.id = s.email_id JOIN accounts a ON a.id = e.account_id
               WHERE e.pending = 0 AND ${isOver('coalesce(e.scheduled_at, e.created_at)', 'a')}),
            gone AS (DELETE FROM email_contents c USING old WHERE c.email_id = old.id RETURNING 1)
            SELECT (SELECT count(*)::int FROM gone) AS gone,
-                  (SELECT email_id FROM stretch ORDER BY email_id OFFSET $6 - 1) AS last`,
+                  (SELECT email_id FROM stretch WHERE (SELECT count(*) FROM looked) = $6 OR EXISTS (SELECT FROM looked WHERE before >= ${heaviestStretch})
+                    ORDER BY email_id DESC LIMIT 1) AS last`,
     values: [now, days, otherwise, after, until, stretchSize],
   });
   pruned.contents += row?.gone ?? 0;
@@ -96,13 +105,14 @@ async function pruneFiles(
   { now, days, otherwise }: Keeps,
   pruned: Pruned,
 ): Promise<FilePlace | null> {
-  const rows = await db.query<FilePlace & { over: boolean }>({
-    text: `SELECT f.account_id, f.sha256, ${isOver('f.last_used_at', 'a')} AS over
-             FROM (SELECT account_id, sha256, last_used_at FROM attachments WHERE (account_id, sha256) > ($4, $5)
+  const looked = await db.query<FilePlace & { over: boolean; bytes: number }>({
+    text: `SELECT f.account_id, f.sha256, f.bytes, ${isOver('f.last_used_at', 'a')} AS over
+             FROM (SELECT account_id, sha256, last_used_at, octet_length(content) AS bytes FROM attachments WHERE (account_id, sha256) > ($4, $5)
                     ORDER BY account_id, sha256 LIMIT $6) f JOIN accounts a ON a.id = f.account_id
             ORDER BY f.account_id, f.sha256`,
     values: [now, days, otherwise, after.account_id, after.sha256, stretchSize],
   });
+  const [rows = []] = byWeight(looked, heaviestStretch, ({ over, bytes }) => (over ? bytes : 0));
   const byAccount = Map.groupBy(
     rows.filter(({ over }) => over),
     (row) => row.account_id,
@@ -111,5 +121,5 @@ async function pruneFiles(
     const hashes = files.map(({ sha256 }) => sha256.toString('hex'));
     pruned.attachments += await db.transaction((tx) => dropUnneeded(tx, accountId, hashes));
   }
-  return rows.length < stretchSize ? null : (rows.at(-1) ?? null);
+  return rows.length === looked.length && looked.length < stretchSize ? null : (rows.at(-1) ?? null);
 }

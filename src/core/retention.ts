@@ -25,8 +25,11 @@ export const keptFrom = (now: Date): Date => new Date(now.getTime() - keptDays *
 const ofEmails: Partitioned[] = ['emails', 'email_counts', 'recipients', 'attempts', 'email_contents'];
 const ofWebhooks: Partitioned[] = ['webhook_deliveries'];
 
-/** Of attachments that are looked at with one statement; each that goes takes its bytes along. */
+/** Of attachments that are looked at with one statement. */
 const stretchSize = 1_000;
+
+/** Of bytes that go with one statement, but for what is larger by itself. */
+const heaviestStretch = 64 * 1024 * 1024;
 
 /**
  * Drops the weeks of emails, and those of webhook deliveries, that are over for longer than the log is kept. A week stays
@@ -156,12 +159,17 @@ async function forgetAttachments(db: Database, before: Date, stop?: AbortSignal)
   };
   while (after && !stop?.aborted) {
     const [last]: (typeof after)[] = await db.query({
-      text: `WITH stretch AS (
-               SELECT account_id, sha256 FROM attachments WHERE (account_id, sha256) > ($1, $2) ORDER BY 1, 2 LIMIT $3),
+      text: `WITH looked AS MATERIALIZED (
+               SELECT account_id, sha256, sum(bytes) OVER (ORDER BY account_id, sha256) - bytes AS before
+                 FROM (SELECT account_id, sha256, CASE WHEN last_used_at < $4 THEN octet_length(content) ELSE 0 END AS bytes
+                         FROM attachments WHERE (account_id, sha256) > ($1, $2) ORDER BY 1, 2 LIMIT $3) one),
+             stretch AS MATERIALIZED (SELECT account_id, sha256 FROM looked WHERE before < ${heaviestStretch}),
              gone AS (
                DELETE FROM attachments a USING stretch s
                 WHERE a.account_id = s.account_id AND a.sha256 = s.sha256 AND a.last_used_at < $4)
-             SELECT account_id, sha256 FROM stretch ORDER BY 1, 2 OFFSET $3 - 1`,
+             SELECT account_id, sha256 FROM stretch
+              WHERE (SELECT count(*) FROM looked) = $3 OR EXISTS (SELECT FROM looked WHERE before >= ${heaviestStretch})
+              ORDER BY 1 DESC, 2 DESC LIMIT 1`,
       values: [after.account_id, after.sha256, stretchSize, before],
     });
     after = last;

@@ -145,3 +145,27 @@ t.test('however many there are, one node does it, in stretches, and reads nothin
   });
   t.equal((await kept(db)).length, 2_003);
 });
+
+t.test('what is much goes a few megabytes at a time', async (t) => {
+  const db = await openDatabase(t);
+  const { short } = await prepare(db);
+  for (let n = 0; n < 8; n += 1) await add(db, short, ago(12), { files: [`file ${n}`] });
+  await db.query({ text: `UPDATE email_contents SET text = repeat('0123456789abcdef', 1024 * 1024)` });
+  await db.query({
+    text: `UPDATE attachments SET content = convert_to(repeat('0123456789abcdef', 1024 * 1024), 'UTF8')`,
+  });
+  /** Says that it is time to stop at the first time that it is asked, for this many stretches not. */
+  const after = (stretches: number): AbortSignal => {
+    let asked = 0;
+    return Object.defineProperty(new AbortController().signal, 'aborted', { get: () => asked++ >= stretches });
+  };
+  const left = async () => ({
+    contents: (await kept(db)).length,
+    files: (await db.query({ text: 'SELECT FROM attachments' })).length,
+  });
+  await pruneContents(db, new Date(), { contentDays: shortAndLong, stop: after(1) });
+  t.strictSame(await left(), { contents: 4, files: 8 });
+  await pruneContents(db, new Date(), { contentDays: shortAndLong, stop: after(2) });
+  t.strictSame(await left(), { contents: 0, files: 4 });
+  t.strictSame(await pruneContents(db, new Date(), { contentDays: shortAndLong }), { contents: 0, attachments: 4 });
+});

@@ -266,6 +266,32 @@ t.test('a stop is not kept waiting for all that is over', async (t) => {
   t.strictSame(await rowsOf(db), all(0));
 });
 
+t.test('files go a few megabytes with a statement', async (t) => {
+  const db = await openDatabase(t);
+  const accountId = await prepare(db);
+  const large = 40 * 1024 * 1024;
+  await db.query({
+    text: `INSERT INTO attachments SELECT $1, sha256(('large' || n)::bytea), convert_to(repeat('b', ${large}), 'UTF8'), $2 FROM generate_series(1, 3) n`,
+    values: [accountId, weekOf(0)],
+  });
+  let heaviest = 0;
+  const sizes = { text: `SELECT coalesce(sum(octet_length(content)), 0)::int AS bytes FROM attachments` };
+  const weighed: Database = {
+    ...db,
+    async query<Row>(statement: Parameters<Sql['query']>[0]) {
+      if (!/DELETE FROM attachments/.test(statement.text)) return db.query<Row>(statement);
+      const [before] = await db.query<{ bytes: number }>(sizes);
+      const rows = await db.query<Row>(statement);
+      const [after] = await db.query<{ bytes: number }>(sizes);
+      heaviest = Math.max(heaviest, (before?.bytes ?? 0) - (after?.bytes ?? 0));
+      return rows;
+    },
+  };
+  await dropOld(weighed, new Date());
+  t.strictSame(await rowsOf(db), all(0));
+  t.equal(heaviest, 2 * large);
+});
+
 t.test('what was interrupted is finished', async (t) => {
   const db = await openDatabase(t);
   const accountId = await prepare(db);
