@@ -111,6 +111,11 @@ function policyAdviceFor({ phase, verification, reason }: Attempt): string | nul
 const warmUpAdvice =
   'New sending addresses may send a little more each day (WARM_UP_PLAN). An operator sees them at /api/v1/admin/destinations, and can add an address to the pool or give the domain another one.';
 
+/** The way to the recipient leads back here (RFC 3463 section 3.5). */
+const isLoop = ({ classification, enhancedCode }: Attempt) => classification === 'sender' && enhancedCode === '5.4.6';
+const loopAdvice =
+  'The MX records of the recipient’s domain lead to this server, which keeps no mailboxes: they belong to the server that does.';
+
 const uncertainAdvice =
   'The server may have taken the message although its answer never came. Each attempt has the same Message-ID, by which most receivers show a second copy only once.';
 
@@ -304,7 +309,9 @@ function adviceOf(cause: Cause, last: Attempt | null): string | null {
     ? uncertainAdvice
     : last?.phase === 'dns' && last.reason.includes('ALLOW_PRIVATE_NETWORKS')
       ? 'This server does not deliver to private addresses; its operator can let it with ALLOW_PRIVATE_NETWORKS.'
-      : ((last && policyAdviceFor(last)) ?? `${meaning} ${advice}`);
+      : last && isLoop(last)
+        ? loopAdvice
+        : ((last && policyAdviceFor(last)) ?? `${meaning} ${advice}`);
   if (cause === 'retrying') return `${about} It is tried again by itself.`;
   if (cause === 'refused' && saysNobodyThere(classification))
     return `${about} The address went onto the suppression list.`;

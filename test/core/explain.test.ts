@@ -7,10 +7,24 @@ import { rules } from '../../src/smtp/rules.ts';
 const at = new Date('2026-11-21T09:00:00Z');
 const email = { status: 'queued', createdAt: at, scheduledAt: null } as Email;
 
-function adviceFor(classification: Classification, outcome: 'bounced' | 'deferred', status: Recipient['status']) {
+function adviceFor(
+  classification: Classification,
+  outcome: 'bounced' | 'deferred',
+  status: Recipient['status'],
+  fields: Partial<Attempt> = {},
+) {
   const address = 'jane@example.com';
   const recipient = { address, status, attempts: 1, destination: 'example.com', claimedBy: null, waitingFor: null };
-  const attempt = { recipient: address, number: 1, at, outcome, classification, reply: '550 no', reason: 'no' };
+  const attempt = {
+    recipient: address,
+    number: 1,
+    at,
+    outcome,
+    classification,
+    reply: '550 no',
+    reason: 'no',
+    ...fields,
+  };
   const { recipients } = explain(
     { email, recipients: [recipient as Recipient], attempts: [attempt as Attempt] },
     3_600_000,
@@ -34,4 +48,10 @@ t.test('suppression is told of where it happens', async (t) => {
   );
   t.same(told, ['bad_mailbox', 'bad_domain']);
   t.notMatch(adviceFor('bad_mailbox', 'deferred', 'failed'), /suppression list/);
+});
+
+t.test('who has the MX of a domain lead here is told that this is it', async (t) => {
+  const told = adviceFor('sender', 'bounced', 'failed', { phase: 'dns', reply: null, enhancedCode: '5.4.6' });
+  t.match(told, /^The MX records of the recipient’s domain lead to this server, which keeps no mailboxes: /);
+  t.match(adviceFor('sender', 'bounced', 'failed'), /Verify the sending domain again/);
 });
