@@ -25,8 +25,8 @@ export function addUpkeep(
   log: Logger,
   supplied: () => Iterable<string> = () => [],
 ): void {
-  rounds.every(wakeEveryMs, 'wake', async () => {
-    while ((await lines.wakeDue(db, queue)).more);
+  rounds.every(wakeEveryMs, 'wake', async (stop) => {
+    while ((await lines.wakeDue(db, queue)).more && !stop.aborted);
   });
 
   const wakePast = lines.wakingPast(db, queue);

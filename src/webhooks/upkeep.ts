@@ -12,8 +12,8 @@ const minuteMs = 60_000;
 
 /** Keeps rows and jobs together: wakes deliveries whose time has come, and finds those whose job was lost. */
 export function addUpkeep(rounds: Rounds, db: Database, queue: Queue, log: Logger): void {
-  rounds.every(wakeEveryMs, 'wake webhooks', async () => {
-    while ((await lines.wakeDue(db, queue)).more);
+  rounds.every(wakeEveryMs, 'wake webhooks', async (stop) => {
+    while ((await lines.wakeDue(db, queue)).more && !stop.aborted);
   });
 
   let sweptTo: lines.Place | null = null;
