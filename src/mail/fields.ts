@@ -11,8 +11,8 @@ const columns = 76;
  */
 export function writeOther(name: string, value: string): string {
   const isStructured = holdsAddresses(name) || holdsMailboxes(name);
-  // What was taken before it was refused, and has waited since, goes out as it did then.
-  if (!isStructured || refuseHeader(name, value) !== null)
+  // What was taken before it was refused, and has waited since, goes out as it did then. How long it may be is not asked here.
+  if (!isStructured || refuseHeader(name, value, value.length) !== null)
     return writeText(name, isStructured ? value.trim() : value, false);
   const read = holdsMailboxes(name) ? value : value.replaceAll(inAngles, ' ');
   if (!needsEncoding(read)) return writeField(name, runsOf(value));

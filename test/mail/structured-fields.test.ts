@@ -75,6 +75,16 @@ t.test('what cannot be written so is refused, and what has waited goes out', asy
   }
 });
 
+t.test('a thread that is longer than other values has its ids as they are', async (t) => {
+  const ids = Array.from({ length: 90 }, (_, n) => `<${n}=?utf-8?Q?x?=@mail.example.com>`);
+  const value = `${ids.slice(0, 45).join(' ')}  ${ids.slice(45).join(' ')}`;
+  t.ok(value.length > 2_000);
+  t.equal(refuseHeader('References', value, 10_000), null);
+  const field = writeOther('References', value);
+  t.strictSame(field.trim().split(/\s+/).slice(1), ids);
+  t.ok(field.split('\r\n').every((line) => line.length <= 76));
+});
+
 t.test('a submission: names of encoded-words, and ids that others made', async (t) => {
   const read = async (field: string) => {
     const { headers } = await readSubmission(Buffer.from(`From: a@b.test\r\n${field}\r\n\r\nx`));
