@@ -5,6 +5,7 @@ import { AddressError, type Mailbox, normalizeDomain, parseMailbox } from '../ma
 import { refuseText } from '../mail/characters.ts';
 import { isGuessable } from '../password.ts';
 import { parseTimestamp } from '../timestamp.ts';
+import { type Fault, misspelt } from './misspelt.ts';
 
 /**
  * Parses untrusted input, once; everything behind it takes the result at its word.
@@ -17,12 +18,6 @@ export function parse<T extends z.ZodType>(schema: T, input: unknown, at: Proper
   if (!fault) return value;
   const path = nameOf([...at, ...fault.path]);
   throw invalidRequest(`${path ? `${path}: ` : ''}${fault.message}`);
-}
-
-/** What is wrong with an input, and with which of its members. */
-interface Fault {
-  path: PropertyKey[];
-  message: string;
 }
 
 /** What the schema makes of the input, or what is wrong with it first. */
@@ -44,123 +39,6 @@ const notRight = 'is not as the reference says';
 /** What is wrong, where the schema has no words of its own for it: those of zod are for whoever wrote the schema. */
 const inOurWords = ({ code, expected }: { code: string; expected?: unknown }): string =>
   code === 'invalid_type' && expected === 'object' ? 'must be an object' : notRight;
-
-/**
- * Members that are not known are ignored, as clients of other services send some. But one that is meant for a member of ours,
- * such as `scheduledAt`, or `scope` for `scopes`, would do something else than was asked for.
- *
- * @returns the first of those, of the input or of what is in it, and what is wrong with it; null where there is none
- */
-function misspelt(schema: z.ZodType, input: unknown): Fault | null {
-  const bare = withoutWrapping(schema);
-  if (typeof input !== 'object' || input === null) return null;
-  if (bare instanceof z.ZodArray && Array.isArray(input)) {
-    const element = bare.element as z.ZodType;
-    return firstOf(input.entries(), ([index, item]) => within(index, misspelt(element, item)));
-  }
-  if (!(bare instanceof z.ZodObject)) return null;
-  return (
-    misspeltMember(bare, input) ??
-    firstOf(membersWithin(bare), ([name, member]) =>
-      within(name, misspelt(member, (input as Record<string, unknown>)[name])),
-    )
-  );
-}
-
-const searched = new WeakMap<z.ZodObject, [name: string, member: z.ZodType][]>();
-
-/** Those of its members that are objects or lists of such: found once, as every email is looked through. */
-function membersWithin(object: z.ZodObject): [name: string, member: z.ZodType][] {
-  const found =
-    searched.get(object) ??
-    Object.entries(object.shape as Record<string, z.ZodType>).filter(([, member]) =>
-      hasMembers(withoutWrapping(member)),
-    );
-  searched.set(object, found);
-  return found;
-}
-
-const hasMembers = (bare: z.ZodType): boolean =>
-  bare instanceof z.ZodArray ? hasMembers(withoutWrapping(bare.element as z.ZodType)) : bare instanceof z.ZodObject;
-
-const within = (name: PropertyKey, wrong: Fault | null) => wrong && { ...wrong, path: [name, ...wrong.path] };
-
-function firstOf<Item>(items: Iterable<Item>, look: (item: Item) => Fault | null): Fault | null {
-  for (const item of items) {
-    const wrong = look(item);
-    if (wrong) return wrong;
-  }
-  return null;
-}
-
-/** What the input has to be as it comes, before it may be left out and before it is made into something else. */
-function withoutWrapping(schema: z.ZodType): z.ZodType {
-  if (schema instanceof z.ZodOptional || schema instanceof z.ZodNullable)
-    return withoutWrapping(schema.unwrap() as z.ZodType);
-  return schema instanceof z.ZodPipe ? withoutWrapping(schema.in as z.ZodType) : schema;
-}
-
-function misspeltMember(object: z.ZodObject, input: object): Fault | null {
-  const unknown = Object.keys(input).filter((name) => !Object.hasOwn(object.shape, name));
-  if (unknown.length === 0) return null;
-  const names = Object.keys(object.shape);
-  // Not the other way round: who sends back what was answered has `suspended_at` beside `suspended`.
-  const untimed = names.filter((name) => name.endsWith('_at')).map((name) => name.slice(0, -'_at'.length));
-  const known = new Map([
-    ...untimed.map((name) => [plainly(name), `${name}_at`] as const),
-    ...names.map((name) => [plainly(name), name] as const),
-  ]);
-  for (const name of unknown) {
-    const plain = plainly(name);
-    const asks = ![null, undefined, false].includes((input as Record<string, null>)[name]);
-    const other = asks ? elsewhere.get(plain) : undefined;
-    const meant = known.get(plain) ?? (names.includes(other ?? '') ? other : undefined);
-    if (meant !== undefined) return { path: [name], message: `is called ${meant} here` };
-    const sends = names.includes('to') || names.includes('emails');
-    if (asks && sends && trials.has(plain))
-      return { path: [name], message: 'is no field but a parameter of the call: POST /api/v1/emails?dry_run=true' };
-    // Credit that is added twice is money.
-    if (asks && plain === 'idempotencykey' && (sends || names.includes('amount')))
-      return { path: [name], message: 'is no field but a header: Idempotency-Key' };
-  }
-  for (const name of unknown.slice(0, mostTypingErrors)) {
-    for (const [plain, meant] of known)
-      if (isTypingErrorOf(plain, plainly(name))) return { path: [name], message: `is not known: is ${meant} meant?` };
-  }
-  return null;
-}
-
-/** What other services call something that would not be done here, or not so, if the name were passed over. */
-const elsewhere = new Map([
-  ...['sendat', 'sendtime', 'sendafter', 'deliverat', 'deliverytime', 'o:deliverytime'].map(
-    (name) => [name, 'scheduled_at'] as const,
-  ),
-  ...['expiresin', 'expiry', 'expiration', 'ttl'].map((name) => [name, 'expires_at'] as const),
-  ['cid', 'content_id'],
-  ...['fallback', 'default', 'defaultvalue'].map((name) => [name, 'fallback_value'] as const),
-]);
-
-/** What asks that nothing be sent. */
-const trials = new Set(['dryrun', 'sandbox', 'sandboxmode', 'testmode', 'o:testmode']);
-
-/** The same for `replyTo`, `reply-to` and `reply_to`, for one and for several. */
-const plainly = (name: string) => name.slice(0, 60).toLowerCase().replaceAll(/[-_]/g, '').replace(/s$/, '');
-
-/** Names that are looked at for them: whoever sends more of his own did not mistype one. */
-const mostTypingErrors = 50;
-/** One letter of a shorter name makes another word of it, as `test` of `text`. */
-const shortestMistyped = 5;
-
-/** Whether one letter is missing, too many or another one, or two have changed places. */
-function isTypingErrorOf(known: string, written: string): boolean {
-  let same = 0;
-  while (same < known.length && known[same] === written[same]) same += 1;
-  const [rest, other] = [known.slice(same), written.slice(same)];
-  if (rest.length === other.length && rest[0] === other[1] && rest[1] === other[0] && rest.length > 1)
-    return rest.slice(2) === other.slice(2);
-  if (known.length < shortestMistyped) return false;
-  return rest.slice(1) === other.slice(1) || rest.slice(1) === other || rest === other.slice(1);
-}
 
 /** The query names something that the call does not have. */
 export const unknownParameter = (name: string) => invalidRequest(`${nameOf([name])}: is not a parameter of this call`);

@@ -1,4 +1,5 @@
 import t from 'tap';
+import { newId } from '../../src/ids.ts';
 import { buildAccount, buildKey, buildSender } from '../support/build.ts';
 import type { TestNode } from '../support/node.ts';
 import { encryptionKey, sharedNode } from '../support/shared-node.ts';
@@ -116,14 +117,36 @@ t.test('API keys', async (t) => {
         [{ expires: '2026-01-01T00:00:00Z' }, 'expires: is called expires_at here'],
         [{ expires_in: '1d' }, 'expires_in: is called expires_at here'],
         [{ domans: ['only.test'] }, 'domans: is not known: is domains meant?'],
+        [{ permissions: ['read'] }, 'permissions: is called scopes here: a list of send and read'],
+        [{ permission: { emails: 'read' } }, 'permission: is called scopes here: a list of send and read'],
+        [{ role: 'read' }, 'role: is called scopes here: a list of send and read'],
+        [{ access: 'viewer' }, 'access: is called scopes here: a list of send and read'],
+        [{ readOnly: true }, 'readOnly: is called scopes here: a list of send and read'],
+        [
+          { permission: 'sending_access', domain_id: newId() },
+          'domain_id: is called domains here: a list of their names',
+        ],
+        [{ restrict_to: 'shop.test' }, 'restrict_to: is called domains here: a list of their names'],
+        [{ allowedDomains: ['shop.test'] }, 'allowedDomains: is called domains here: a list of their names'],
       ];
       for (const [body, detail] of table) {
         const answer = await node.call('POST', '/api/v1/keys', { token, body: { name: 'k', ...body } });
         t.strictSame([answer.status, answer.body], [400, { error: 'invalid request', detail }]);
       }
       t.equal(await node.db.prisma.apiKey.count(), before, 'nothing is stored');
-      const other = await node.call('POST', '/api/v1/keys', { token, body: { name: 'k', permission: 'full_access' } });
-      t.equal(other.status, 200, 'what is meant for nothing here is ignored');
+      for (const body of [
+        { permission: 'full_access' },
+        { permission: 'sending_access' },
+        { permissions: ['send', 'read'], read_only: false, domain_id: null, restrict_to: [] },
+        { role: 'read', scopes: ['read'] },
+        { domain_id: 7, domains: [domain] },
+      ]) {
+        const other = await node.call('POST', '/api/v1/keys', { token, body: { name: 'k', ...body } });
+        t.equal(other.status, 200, `what asks for nothing else than is done is ignored: ${JSON.stringify(body)}`);
+      }
+      const { api_key: answered } = (await node.call('POST', '/api/v1/keys', { token, body: { name: 'k' } })).body;
+      const again = { ...answered, domains: null };
+      t.equal((await node.call('POST', '/api/v1/keys', { token, body: again })).status, 200, 'and what was answered');
     },
   );
 

@@ -127,6 +127,34 @@ t.test('names that are nearly right are found in what a request holds, too', asy
   });
 });
 
+t.test('what another service calls a field is refused where something else would be done without it', async (t) => {
+  const { node, send, token, domainId } = await startMember();
+  const stream = 'is called type here: transactional or marketing';
+  for (const [changed, detail] of [
+    [{ MessageStream: 'broadcast' }, `MessageStream: ${stream}`],
+    [{ message_stream: 'Weekly-Newsletter' }, `message_stream: ${stream}`],
+  ] as const)
+    t.match(await send(changed), { status: 400, body: { detail } });
+  for (const same of [
+    { MessageStream: 'outbound' },
+    { MessageStream: 'receipts' },
+    { MessageStream: 'broadcast', type: 'marketing' },
+    { stream: { broadcast: 'x' } },
+  ])
+    t.equal((await send(same)).status, 200, JSON.stringify(same));
+  const rotate = (body: unknown) => node.call('POST', `/api/v1/domains/${domainId}/rotate-dkim`, { token, body });
+  const algorithm = 'is called algorithm here: rsa or ed25519';
+  for (const [body, detail] of [
+    [{ type: 'foo' }, `type: ${algorithm}`],
+    [{ key_type: 'ed25519' }, `key_type: ${algorithm}`],
+    [{ algorithm: 'foo' }, /^algorithm: /],
+    [{ type: 'rsa', private_key: 'x' }, `type: ${algorithm}`],
+  ] as const)
+    t.match(await rotate(body), { status: 400, body: { detail } });
+  for (const body of [{ type: 'RSA' }, { type: 'x', algorithm: 'ed25519' }])
+    t.equal((await rotate(body)).status, 200, JSON.stringify(body));
+});
+
 t.test('a change of a template that changes nothing leaves its time', async (t) => {
   const { node, key } = await startMember();
   const { template } = (await node.call('POST', '/api/v1/templates', { key, body: { name: 'n', text: 't' } })).body;
