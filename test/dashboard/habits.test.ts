@@ -16,7 +16,14 @@ t.test('what people do without thinking', inBrowser, async (t) => {
     await eventually(async () => (await count(`to=${to}`)) > 0);
     await page.getByText('Accepted. It is being delivered.').first().waitFor();
     await page.getByRole('link', { name: 'Your first email' }).first().click();
+    await page
+      .getByText(/^Delivered to /)
+      .first()
+      .waitFor();
     await page.getByRole('button', { name: 'Resend' }).dblclick();
+    await page.getByRole('dialog').getByText(`recipients: ${to} would have it twice.`).waitFor();
+    t.equal(await count(`to=${to}`), 1, 'it asks first');
+    await page.getByRole('dialog').getByRole('button', { name: 'Resend' }).dblclick();
     await eventually(async () => (await count(`to=${to}`)) === 2);
     await page.waitForTimeout(300);
     t.equal(await count(`to=${to}`), 2);

@@ -1,7 +1,7 @@
 import { Button, Group } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useLocation, useParams } from 'wouter';
-import type { EmailWithRecipients, Explanation } from '../../client/index.ts';
+import type { Email, EmailWithRecipients, Explanation } from '../../client/index.ts';
 import { api, CannotBeDone, isUnshown, whileThere } from '../api.ts';
 import { copyText } from '../clipboard.ts';
 import { sameEmail, whyNoCall } from '../commands.ts';
@@ -78,12 +78,6 @@ const isHeld = ({ cause }: Explanation) => cause === 'uncertain' || cause === 'c
 
 function EmailActions({ email, held }: { email: EmailWithRecipients; held: boolean }) {
   const { service } = useSession();
-  const [, navigate] = useLocation();
-  const resend = useAction(
-    () => api.emails.resend(email.id),
-    ({ email: again }) => whatBecame(again, service.on_hold_since !== null),
-    ({ email: again }) => navigate(`/emails/${again.id}`),
-  );
   const release = useAction((as: 'retry' | 'delivered' | 'failed') => api.emails.release(email.id, { as }), 'Decided.');
   const copy = useAction(async () => {
     const content = await api.emails.content(email.id);
@@ -120,12 +114,33 @@ function EmailActions({ email, held }: { email: EmailWithRecipients; held: boole
       <Button variant="default" loading={copy.isPending} onClick={() => copy.mutate(undefined)}>
         Copy as curl
       </Button>
-      <Button variant="default" loading={resend.isPending} onClick={() => resend.mutate(undefined)}>
-        Resend
-      </Button>
+      <Resend email={email} />
     </Group>
   );
 }
+
+/** Asks first where somebody would have it twice. */
+function Resend({ email }: { email: EmailWithRecipients }) {
+  const { service } = useSession();
+  const [, navigate] = useLocation();
+  const act = () => api.emails.resend(email.id);
+  const done = ({ email: again }: { email: Email }) => whatBecame(again, service.on_hold_since !== null);
+  const then = ({ email: again }: { email: Email }) => navigate(`/emails/${again.id}`);
+  const resend = useAction(act, done, then);
+  const twice = email.recipients.filter(({ status }) => mayHaveIt.has(status)).map(({ address }) => address);
+  if (twice.length === 0)
+    return (
+      <Button variant="default" loading={resend.isPending} onClick={() => resend.mutate(undefined)}>
+        Resend
+      </Button>
+    );
+  return <Confirmed name="Resend" words={twiceIn(twice)} {...{ act, done, then }} />;
+}
+
+const mayHaveIt = new Set(['delivered', 'queued', 'deferred']);
+
+const twiceIn = ([first, ...others]: string[]) =>
+  `Another email with the same content goes to all of its recipients: ${first}${others.length > 0 ? ` and ${others.length} more` : ''} would have it twice.`;
 
 function RecipientLine({ recipient }: { recipient: Explanation }) {
   const { address, status, sentence, advice, next_attempt_at: next, gives_up_at: end } = recipient;

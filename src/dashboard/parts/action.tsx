@@ -64,22 +64,22 @@ export function useAction<Input, Output>(
   });
 }
 
-interface Asked extends ButtonProps {
+interface Asked<Output> extends ButtonProps {
   /** The button's words. */
   name: string;
   /** What will happen. */
   words: ReactNode;
-  act: () => Promise<unknown>;
-  done: string;
-  then?: () => void;
+  act: () => Promise<Output>;
+  done: string | ((output: Output) => string | null);
+  then?: ((output: Output) => void) | undefined;
 }
 
 /** A button for what cannot be taken back: it asks first. */
-export function Confirmed({ name, words, act, done, then, ...button }: Asked) {
+export function Confirmed<Output>({ name, words, act, done, then, ...button }: Asked<Output>) {
   const [asked, setAsked] = useState(false);
-  const action = useAction(act, done, () => {
+  const action = useAction(act, done, (output) => {
     setAsked(false);
-    then?.();
+    then?.(output);
   });
   return (
     <>
