@@ -70,16 +70,20 @@ const weekMs = 7 * 24 * 3_600_000;
 const weeksAhead = 2;
 
 /**
- * Makes the weekly partitions from last week to two weeks ahead where they are missing, and then the numbers' of every older
- * week with emails: nodes of the release before made none. A week begins on Monday 00:00 UTC and is cut on the ids of that
- * moment, or on the moment. Safe to call from several nodes at once.
+ * Makes the weekly partitions from last week to two weeks ahead, by this time and by the database's, where they are missing,
+ * and then the numbers' of every older week with emails: nodes of the release before made none. A week begins on Monday 00:00
+ * UTC and is cut on the ids of that moment, or on the moment. Safe to call from several nodes at once.
  */
 export async function ensurePartitions(db: Sql, now: Date): Promise<void> {
   const there = await listPartitions(db);
+  const [clock] = await db.query<{ time: Date }>({ text: 'SELECT now() AS time' });
+  // Emails have their place by the database's time, and calls to webhooks by that of the node.
+  const both = [...weeks(now), ...weeks(clock?.time ?? now)];
+  const wanted = [...new Map(both.map((week) => [week.getTime(), week])).values()];
   const existing = new Set(there.map(({ name }) => name));
   const missing = (table: Partitioned, week: Date) => !existing.has(nameOf(table, week));
   for (const table of partitioned) {
-    for (const week of weeks(now)) if (missing(table, week)) await makePartition(db, table, week);
+    for (const week of wanted) if (missing(table, week)) await makePartition(db, table, week);
   }
   for (const { table, from, name, state } of there) {
     if (table !== 'emails' || state !== 'attached' || !missing('email_counts', from)) continue;

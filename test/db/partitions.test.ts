@@ -48,3 +48,14 @@ t.test('there are partitions at once where a machine wakes up, or its clock is s
   t.equal(new Set(names).size, names.length);
   t.equal(names.length % 6, 0);
 });
+
+t.test('a node whose clock is months behind makes those that emails need, too', async (t) => {
+  const db = await openDatabase(t);
+  for (const { name } of await listPartitions(db)) await db.query({ text: `DROP TABLE ${name}` });
+  const insert = (at: Date) =>
+    db.query({ text: `INSERT INTO email_contents (email_id, text) VALUES ($1, 't')`, values: [newId(at)] });
+  await t.rejects(insert(new Date()));
+  await keepingPartitions(db)(new Date(Date.now() - 20 * weekMs));
+  await t.resolves(insert(new Date()));
+  await t.resolves(insert(new Date(Date.now() - 20 * weekMs)));
+});
