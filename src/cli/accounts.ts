@@ -106,11 +106,13 @@ const change = (
 });
 
 export const suspendAccount = change(
-  'stops an account: no logins, no new mail, and none of what it has queued',
+  'stops an account: no logins, no new mail, and what comes due fails',
   [
     'Usage: sendwright accounts suspend <account>',
     '',
-    'Nobody of the account can log in or send any more, and what it has queued fails when its turn comes.',
+    'Nobody of the account can log in or send any more. What it has queued fails for good when its turn comes, and stays',
+    'failed afterwards. For mail that is to wait there are sendwright queue pause <destination> and sendwright hold,',
+    'which are for all accounts.',
     'sendwright accounts resume <account> lets it in again. The account of the only admin is refused.',
   ],
   'The account is suspended.',

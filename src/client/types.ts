@@ -16,7 +16,7 @@ export type EventType =
 /** An email in the log. */
 export interface Email {
   /** Its id. */ id: string;
-  /** `queued` until each recipient is settled; `sent`: delivered to all; `failed`: at least one failed for good; `suppressed`: a recipient is on the suppression list; `canceled` before its time. */
+  /** `queued` until each recipient is settled; `sent`: delivered to all; `failed`: at least one failed for good; `suppressed`: a recipient is on the suppression list, so that nobody got it or, where the address came onto the list while it waited, all others; `canceled` before its time. */
   status: 'queued' | 'sent' | 'failed' | 'suppressed' | 'canceled';
   /** The sender. */ from: string;
   /** The first recipient. */ to: string;
@@ -235,7 +235,8 @@ export interface Bucket {
   /** The sender domain, tag, type, the recipients' domain or who runs its mail servers; null without a grouping. */
   group: string | null;
   /** Emails that were accepted in it. */ accepted: number;
-  /** Emails of which a recipient is on the suppression list. */ suppressed: number;
+  /** Emails of which a recipient is on the suppression list; others may have got it, where the address came onto it later. */
+  suppressed: number;
   /** Emails that put a recipient onto the suppression list by a complaint. */ complaints: number;
   /** Recipients that were delivered to. */ delivered: number;
   /** Recipients that are not settled. */ pending: number;
@@ -411,7 +412,8 @@ export interface Webhook {
   /** Its id. */ id: string;
   /** What is called. */ url: string;
   /** What it is called for. */ events: EventType[];
-  /** A disabled one is not called. */ status: 'enabled' | 'disabled';
+  /** A disabled one is not called, and what happens meanwhile is not kept for it. */
+  status: 'enabled' | 'disabled';
   /** Why it was disabled; null when its owner did it. */ disabled_reason: string | null;
   /** Since when every call fails; null when they succeed. */ failing_since: string | null;
   /** When it was created. */ created_at: string;

@@ -109,7 +109,7 @@ function Tiles({ buckets, queued }: { buckets: Bucket[]; queued: number }) {
     ['Delivered', compact(delivered), `${percent(delivered, delivered + failed)} of settled recipients`],
     ['Deferred', compact(sum((one) => one.deferrals)), 'answers of “later”'],
     ['Failed', compact(failed), `${percent(failed, delivered + failed)} of settled recipients`],
-    ['Suppressed', compact(sum((one) => one.suppressed)), 'emails not sent'],
+    ['Suppressed', compact(sum((one) => one.suppressed)), 'emails not sent, or not to all'],
     ['In the queue', compact(queued), 'emails now'],
     ['Delivery time', latest ? duration(latest.p95) : '–', 'p95, in the latest stretch'],
   ];

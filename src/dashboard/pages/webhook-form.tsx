@@ -13,7 +13,7 @@ const events: [name: EventType, words: string][] = [
   ['email.delivered', 'all recipients have it'],
   ['email.delayed', 'a server said “later”'],
   ['email.failed', 'it failed for good'],
-  ['email.suppressed', 'not sent: a recipient is suppressed'],
+  ['email.suppressed', 'not sent, or not to all: a recipient is suppressed'],
   ['email.uncertain', 'it may have arrived'],
   ['email.bounced', 'it came back later'],
   ['email.complained', 'its reader calls it spam'],

@@ -120,7 +120,8 @@ export const adminGroup: Group = {
       method: 'patch',
       path: '/api/v1/admin/accounts/:id',
       summary: 'Change an account',
-      description: 'Renames it, changes its plan, suspends it or lets it go on. At least one of them must be given.',
+      description:
+        'Renames it, changes its plan, suspends it or lets it go on. Mail that comes due while it is suspended fails for good, and stays failed afterwards; for mail that is to wait pause destinations instead, which is for all accounts. At least one of them must be given.',
       access: 'admin',
       params,
       body: { schema: change, example: { plan: 'unlimited' } },

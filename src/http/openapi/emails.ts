@@ -15,7 +15,7 @@ const emailFields = {
   id: id('Its id.'),
   status: oneOf(
     emailStatuses,
-    '`queued` until each recipient is settled; `sent`: delivered to all; `failed`: at least one failed for good; `suppressed`: a recipient is on the suppression list; `canceled` before its time.',
+    '`queued` until each recipient is settled; `sent`: delivered to all; `failed`: at least one failed for good; `suppressed`: a recipient is on the suppression list, so that nobody got it or, where the address came onto the list while it waited, all others; `canceled` before its time.',
   ),
   from: words('The sender.'),
   to: words('The first recipient.'),

@@ -40,8 +40,8 @@ const test = z
   .meta({ id: 'WebhookTest', description: 'What `POST /api/v1/webhooks/:id/test` posts to an endpoint.' });
 
 const description = `An endpoint is called with a \`POST\` for each event that it registered. Any 2xx within 15 seconds is a success. Anything
-else, a redirect too, is tried again after 5 s, 1 min, 5 min, 30 min, 2 h, 6 h, 12 h and 24 h; \`410\` disables the endpoint. An event
-may come more than once and out of order.
+else, a redirect too, is tried again after 5 s, 1 min, 5 min, 30 min, 2 h, 6 h, 12 h and 24 h; \`410\` disables the endpoint, and
+what happens while it is disabled is not kept for it. An event may come more than once and out of order.
 
 \`X-Service-Webhook-Signature\` is \`v1=\` and the HMAC-SHA256, in lower-case hex and keyed with the endpoint's whole secret, of the id, a
 dot, the timestamp, a dot and the raw body. Right after a rotation it has one for each of the two secrets, separated by a space. The

@@ -146,7 +146,7 @@ export const sendingGroup: Group = {
       path: '/api/v1/emails',
       summary: 'Send an email',
       description:
-        'Answers once the email is stored for good. It is delivered afterwards: read it, or register a webhook, to learn what became of it. A recipient on the suppression list makes it `suppressed`, which is a 200. With `dry_run=true` it says what would happen, and does nothing. The body may have 40 MB.',
+        'Answers once the email is stored for good. It is delivered afterwards: read it, or register a webhook, to learn what became of it. A recipient on the suppression list makes it `suppressed`, which is a 200, and nobody gets it; one that comes onto the list while it waits is left out alone. With `dry_run=true` it says what would happen, and does nothing. The body may have 40 MB.',
       access: { key: 'send', orLogin: true },
       query: sendQuery,
       idempotent: true,

@@ -12,7 +12,9 @@ const bucket = z
       "The sender domain, tag, type, the recipients' domain or who runs its mail servers; null without a grouping.",
     ).nullable(),
     accepted: integer('Emails that were accepted in it.'),
-    suppressed: integer('Emails of which a recipient is on the suppression list.'),
+    suppressed: integer(
+      'Emails of which a recipient is on the suppression list; others may have got it, where the address came onto it later.',
+    ),
     complaints: integer('Emails that put a recipient onto the suppression list by a complaint.'),
     delivered: integer('Recipients that were delivered to.'),
     pending: integer('Recipients that are not settled.'),

@@ -22,7 +22,7 @@ const example = { address: samples.to, reason: 'bounce', email_id: samples.email
 export const suppressionGroup: Group = {
   name: 'Suppressions',
   description:
-    'Addresses that are not sent to. One whose server says that it does not exist, and one whose owner complains, come onto the list by themselves.',
+    'Addresses that are not sent to. One whose server says that it does not exist, and one whose owner complains, come onto the list by themselves. One that is on it as an email is accepted stops the whole email; one that comes onto it while the email waits is left out alone.',
   operations: [
     {
       id: 'listSuppressions',

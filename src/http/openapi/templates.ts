@@ -94,7 +94,7 @@ export const templateGroup: Group = {
       path: '/api/v1/templates',
       summary: 'Create a template',
       description:
-        'It is a draft until it is published. What stands in two or three braces and is no key, such as `{{user.name}}`, is refused, as it would go out as it is; braces around nothing, single ones and those that do not close are text.',
+        'It is a draft until it is published. What stands in two or three braces and is no key, such as `{{user.name}}`, is refused, as it would go out as it is; braces around nothing, single ones and those that do not close are text, and of `{{{KEY}}` the first one is.',
       access: { key: 'send', orLogin: true },
       body: { schema: newTemplate, example: { name: 'Shipped', ...content } },
       answer: {

@@ -13,7 +13,10 @@ const webhook = z
     id: id('Its id.'),
     url: words('What is called.'),
     events: list(z.enum(eventTypes), 'What it is called for.'),
-    status: oneOf(['enabled', 'disabled'], 'A disabled one is not called.'),
+    status: oneOf(
+      ['enabled', 'disabled'],
+      'A disabled one is not called, and what happens meanwhile is not kept for it.',
+    ),
     disabled_reason: words('Why it was disabled; null when its owner did it.').nullable(),
     failing_since: time('Since when every call fails; null when they succeed.').nullable(),
     created_at: time('When it was created.'),
@@ -214,7 +217,7 @@ export const webhookGroup: Group = {
       path: '/api/v1/webhooks/:id/replay',
       summary: 'Send a time range again',
       description:
-        'Everything that was made for the endpoint in that time, what succeeded too, under the same ids and oldest first. One call takes on 10,000, and those of the same millisecond as the last of them.',
+        'Everything that was made for the endpoint in that time, what succeeded too, under the same ids and oldest first. What happened while it was disabled was not made for it: list the emails of that time instead. One call takes on 10,000, and those of the same millisecond as the last of them.',
       access: 'login',
       params,
       body: { schema: range, example: { since: '2026-11-20T00:00:00Z', until: '2026-11-21T00:00:00Z' } },
