@@ -24,6 +24,9 @@ const kinds = new Map<string, Complaint['kind']>([
 
 const mostTokens = 50;
 
+/** The sender of the envelope, as servers note it that check it (RFC 8601 section 2.7.2, RFC 7208 section 9.1). */
+const notedSender = /\b(?:smtp\.mailfrom|envelope-from)="?<?([^\s<>;"]{1,320})/i;
+
 /** Reads a feedback report; null for anything else, and for reports that are no complaint (`not-spam`, `auth-failure`). */
 export function readComplaint(bytes: Uint8Array): Complaint | null {
   const message = readLoosely(bytes);
@@ -40,6 +43,9 @@ export function readComplaint(bytes: Uint8Array): Complaint | null {
   ];
   for (const name of ['return-path', 'list-unsubscribe', 'x-original-return-path', 'errors-to'])
     places.push(original?.all(name) ?? []);
+  // Microsoft returns the message without its Return-Path.
+  for (const name of ['authentication-results', 'received-spf'])
+    places.push((original?.all(name) ?? []).flatMap((value) => value.match(notedSender)?.slice(1) ?? []));
   const said = [...report.all('original-rcpt-to'), ...report.all('removal-recipient'), ...hotmail(original)];
   return {
     kind,

@@ -76,6 +76,20 @@ t.test('a report of Microsoft is the message alone', async (t) => {
   const recipient = 'X-HmXmrOriginalRecipient: jane@hotmail.com\n';
   t.match(readComplaint(jmrp(subject, recipient)), { kind: 'complaint', recipients: ['jane@hotmail.com'] });
   t.equal(readComplaint(jmrp(subject, '')), null);
+  const bare = Buffer.from(
+    jmrp(
+      subject,
+      `${recipient}Authentication-Results: hotmail.com; spf=pass (sender IP is 192.0.2.1; identity
+ alignment result is pass) smtp.mailfrom=bounces+dddd@mail.sender.test; dkim=pass header.d=sender.test;
+ x-hmca=pass header.id=hello@sender.test
+Received-SPF: pass (x: domain of sender.test) client-ip=192.0.2.1; envelope-from="bounces+eeee@mail.sender.test";
+`,
+    )
+      .toString()
+      .replace(header, 'Subject: Your order'),
+  );
+  const tokens = ['bounces+dddd@mail.sender.test', 'bounces+eeee@mail.sender.test'];
+  t.match(readComplaint(bare), { tokens, recipients: ['jane@hotmail.com'] }, 'the return path, where it was noted');
   t.equal(readComplaint(jmrp('Fwd: Your order', recipient)), null);
 });
 
