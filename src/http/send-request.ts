@@ -59,8 +59,9 @@ const attachment = z
   .superRefine((value, context) => {
     if (value.content.length > limits.attachmentBytes)
       context.addIssue({ code: 'custom', path: ['content'], message: 'is larger than 10 MB' });
-    const refused = refuseAttachment(value);
-    if (refused) context.addIssue(refused);
+    // Its words begin with the member.
+    const [member = '', ...words] = refuseAttachment(value)?.split(' ') ?? [];
+    if (words.length > 0) context.addIssue({ code: 'custom', path: [member], message: words.join(' ') });
   });
 
 /** Characters of base64 that are compared in one go, of whole groups of four. */
@@ -278,6 +279,10 @@ function refuse(request: ReturnType<typeof common>, context: z.RefinementCtx): v
       ['attachments', second, 'content_id'],
       `is that of attachments[${ids.indexOf(ids[second] ?? null)}] as well`,
     );
-  const names = custom.map(({ name }) => name.toLowerCase());
-  if (new Set(names).size < names.length) issue('headers', 'name a header twice');
+  const first = new Map<string, string>();
+  for (const { name } of custom) {
+    const before = first.get(name.toLowerCase());
+    if (before !== undefined) issueAt(['headers', name], `is the same header as ${before}`);
+    first.set(name.toLowerCase(), name);
+  }
 }

@@ -126,19 +126,30 @@ const longestMailbox = 1_000;
 const mailboxLength = { minLength: 1, maxLength: longestMailbox };
 
 /** One address, or `Name <address>`. */
-export const mailbox = z
-  .string({ error: typeError('a string') })
-  .max(longestMailbox, { error: `may have ${longestMailbox} characters at the most`, abort: true })
-  .meta(mailboxLength)
-  .transform((value, context): Mailbox => {
-    try {
-      return parseMailbox(value);
-    } catch (error) {
-      if (!(error instanceof AddressError)) throw error;
-      context.addIssue(error.message);
-      return z.NEVER;
-    }
-  });
+export const mailbox = oneMailbox((_, fault) => fault);
+
+/** One of several. */
+const memberMailbox = oneMailbox((value, fault) =>
+  value.split(/[,;]/).filter((part) => part.includes('@')).length > 1 ? severalInOne : fault,
+);
+
+const severalInOne = 'is more than one address: several are an array, ["a@b.example", "c@d.example"]';
+
+function oneMailbox(wordsFor: (value: string, fault: string) => string) {
+  return z
+    .string({ error: typeError('a string') })
+    .max(longestMailbox, { error: `may have ${longestMailbox} characters at the most`, abort: true })
+    .meta(mailboxLength)
+    .transform((value, context): Mailbox => {
+      try {
+        return parseMailbox(value);
+      } catch (error) {
+        if (!(error instanceof AddressError)) throw error;
+        context.addIssue(wordsFor(value, error.message));
+        return z.NEVER;
+      }
+    });
+}
 
 /** The name of a domain or a host, in lower case and as A-labels. */
 export const domainName = line(253).transform((value, context) => {
@@ -157,7 +168,7 @@ export const mailboxes = (most: number) =>
     .preprocess(
       (value) => (typeof value === 'string' ? [value] : value),
       z
-        .array(mailbox, { error: typeError('a string or an array of strings') })
+        .array(memberMailbox, { error: typeError('a string or an array of strings') })
         .max(most, `may have ${most} addresses at the most`),
     )
     .meta(oneOrMore(most));
