@@ -40,7 +40,8 @@ export async function resolve(db: Sql, accountId: string, requests: Sendable[]):
   let room = mostCharacters;
   const complete = (request: TemplatedRequest): SendRequest | ApiError => {
     const template = found.next().value ?? null;
-    if (template === null) return invalidRequest('template: there is no such published template');
+    if (template === null) return unknown(request.template.ref);
+    if (template === 'draft') return invalidRequest(neverPublished);
     if (template === 'too large' || room === 0) return tooLarge();
     const known = compiled.get(template) ?? compile(template.content);
     compiled.set(template, known);
@@ -80,6 +81,12 @@ function fillIn(request: TemplatedRequest, template: CompiledTemplate): SendRequ
     throw error;
   }
 }
+
+const unknown = (ref: TemplateRef) =>
+  invalidRequest(`template.${'id' in ref ? 'id' : 'alias'}: no template of this account has it`);
+
+const neverPublished =
+  'template: it is a draft that was never published: POST /api/v1/templates/:id/publish makes it what is sent';
 
 const tooLarge = () =>
   payloadTooLarge(`template: the emails of one call may have ${mostCharacters} characters at the most`);

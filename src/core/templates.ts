@@ -196,20 +196,25 @@ export async function preview(
 
 /**
  * The published versions of these templates, with one statement, in order; the same object where one is named again. Null:
- * the account has no such published template. `too large`: those before it have used up `mostCharacters`.
+ * the account has no such template. `draft`: it was never published. `too large`: those before it have used up
+ * `mostCharacters`.
  */
 export async function findPublished(
   db: Sql,
   accountId: string,
   refs: TemplateRef[],
   mostCharacters: number,
-): Promise<(PublishedTemplate | 'too large' | null)[]> {
-  const rows = await db.query<{ id: string; alias: string | null; content: TemplateContent | null }>({
+): Promise<(PublishedTemplate | 'too large' | 'draft' | null)[]> {
+  const rows = await db.query<{
+    id: string;
+    alias: string | null;
+    content: TemplateContent | null;
+    isDraft: boolean;
+  }>({
     name: 'templates-published',
-    text: `SELECT id, alias, CASE WHEN total <= $4 THEN published END AS content
+    text: `SELECT id, alias, CASE WHEN total <= $4 THEN published END AS content, published IS NULL AS "isDraft"
              FROM (SELECT id, alias, published, sum(published_characters) OVER (ORDER BY id) AS total
-                     FROM templates
-                    WHERE account_id = $1 AND (id = ANY($2) OR alias = ANY($3)) AND published IS NOT NULL) named`,
+                     FROM templates WHERE account_id = $1 AND (id = ANY($2) OR alias = ANY($3))) named`,
     values: [
       accountId,
       [...new Set(refs.flatMap((ref) => ('id' in ref && isId(ref.id) ? [ref.id] : [])))],
@@ -217,8 +222,8 @@ export async function findPublished(
       mostCharacters,
     ],
   });
-  const found = rows.map(({ id, alias, content }) => {
-    const template = content ? { id, content } : ('too large' as const);
+  const found = rows.map(({ id, alias, content, isDraft }) => {
+    const template = content ? { id, content } : isDraft ? ('draft' as const) : ('too large' as const);
     return { id, alias, template };
   });
   const byId = new Map(found.map(({ id, template }) => [id, template]));

@@ -50,9 +50,9 @@ t.test('sending with a template', async (t) => {
   t.test('one that does not fit its template is refused on its own', async (t) => {
     const before = await stored();
     const wrong: [template: object, detail: string][] = [
-      [{ id: noId }, 'template: there is no such published template'],
-      [{ id: 'nonsense' }, 'template: there is no such published template'],
-      [{ alias: 'unknown' }, 'template: there is no such published template'],
+      [{ id: noId }, 'template.id: no template of this account has it'],
+      [{ id: 'nonsense' }, 'template.id: no template of this account has it'],
+      [{ alias: 'unknown' }, 'template.alias: no template of this account has it'],
       [{ id }, 'template.variables.N: is required'],
       [{ id, variables: { N: 'Ann', M: null } }, 'template.variables.M: is required'],
       ...['a\r\nBcc: x@evil.test', 'a\nb', 'a\rb', 'a\u2028b'].map((N): [object, string] => [

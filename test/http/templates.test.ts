@@ -61,7 +61,8 @@ t.test('from a draft to an email, and from an edit to the next', async (t) => {
     node.call('POST', '/api/v1/emails', { key, body: { to: 'ann@customers.test', template, ...more } });
   t.match((await send(use)).body, {
     error: 'invalid request',
-    detail: 'template: there is no such published template',
+    detail:
+      'template: it is a draft that was never published: POST /api/v1/templates/:id/publish makes it what is sent',
   });
 
   const drafted = await node.call('POST', `${path}/render`, { key, body: { variables: values } });
@@ -107,7 +108,7 @@ t.test('from a draft to an email, and from an edit to the next', async (t) => {
 
   t.match((await node.call('DELETE', path, { token })).body, { message: String });
   t.equal((await node.call('GET', path, { token })).status, 404);
-  t.match((await send(use)).body.detail, 'template: there is no such published template');
+  t.match((await send(use)).body.detail, 'template.alias: no template of this account has it');
 
   const arrived = await eventually(async () => {
     const { body } = await node.call('GET', '/api/v1/sandbox/messages', { token });
@@ -154,7 +155,7 @@ t.test('who may do what', async (t) => {
       key: other.key,
       body: { from: other.from, to: 'a@b.test', subject: 's', template: { id: mine.id } },
     });
-    t.strictSame([sent.status, sent.body.detail], [400, 'template: there is no such published template']);
+    t.strictSame([sent.status, sent.body.detail], [400, 'template.id: no template of this account has it']);
     const listed = await node.call('GET', '/api/v1/templates', { key: other.key });
     t.strictSame([listed.body.count, listed.body.templates.map(({ id }: { id: string }) => id)], [1, [theirs.id]]);
     const { template } = (await node.call('GET', `/api/v1/templates/${mine.id}`, { token })).body;
