@@ -28,6 +28,8 @@ t.test('many addresses are put on the list with one call, or none of them', asyn
   const entries = Array.from({ length: 5_100 }, (_, n) => ({ address: `U${n}@shop.test`, reason: 'complaint' }));
   const added = await call('POST', '/suppressions/import', { suppressions: [...entries, { address: 'u1@shop.test' }] });
   t.strictSame(added.body, { message: '5100 addresses are on the list', count: 5_100 });
+  const again = await call('POST', '/suppressions/import', { suppressions: [entries[0], { address: 'u0@SHOP.test' }] });
+  t.strictSame(again.body, { message: '1 address is on the list', count: 1 });
   t.match((await call('GET', '/suppressions?address=u77@')).body, {
     count: 1,
     suppressions: [{ reason: 'complaint' }],

@@ -68,7 +68,8 @@ export function suppressionRoutes(router: Router, services: Services): void {
     }));
     await services.commitTurns.take(accountId, () => suppressions.addAll(db, entries));
     const addresses = new Set(entries.map(({ address }) => comparable(address)));
-    ctx.body = { message: `${addresses.size} addresses are on the list`, count: addresses.size };
+    const { size } = addresses;
+    ctx.body = { message: `${size} ${size === 1 ? 'address is' : 'addresses are'} on the list`, count: size };
   });
 
   router.get('/suppressions/export', ...loggedIn, async (ctx) => {
