@@ -51,10 +51,10 @@ t.test('templates for sending', async (t) => {
     ];
     const find = (most: number) => templates.findPublished(db, accountId, refs, most);
     const all = await find(200);
-    t.match(all, [{ id: second }, { id: first }, null, null, null, { id: second }]);
+    t.match(all, [{ id: second }, { id: first }, null, 'draft', 'draft', { id: second }]);
     t.equal(all[0], all[5], 'the same object');
-    t.match(await find(199), ['too large', { id: first }, null, null, null, 'too large']);
-    t.match(await find(99), ['too large', 'too large', null, null, null, 'too large']);
+    t.match(await find(199), ['too large', { id: first }, null, 'draft', 'draft', 'too large']);
+    t.match(await find(99), ['too large', 'too large', null, 'draft', 'draft', 'too large']);
   });
 
   t.test('cost one statement, however many emails name however many of them', async (t) => {
