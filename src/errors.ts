@@ -55,6 +55,8 @@ export const payloadTooLarge = (detail: string) => new ApiError(413, 'payload to
 
 export const unsupportedMediaType = (detail: string) => new ApiError(415, 'unsupported media type', { detail });
 
+export const headersTooLarge = (detail: string) => new ApiError(431, 'headers too large', { detail });
+
 export const rateLimited = (retryAfterSeconds: number, detail: string) =>
   new ApiError(429, 'rate limited', { detail, headers: { 'Retry-After': String(retryAfterSeconds) } });
 

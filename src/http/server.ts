@@ -1,6 +1,7 @@
-import { createServer, type RequestListener } from 'node:http';
+import { createServer, maxHeaderSize, type RequestListener, STATUS_CODES } from 'node:http';
 import { type AddressInfo, Socket } from 'node:net';
 import type Koa from 'koa';
+import { type ApiError, headersTooLarge, invalidRequest } from '../errors.ts';
 import { newId } from '../ids.ts';
 
 export interface HttpServer {
@@ -54,14 +55,14 @@ export async function listen(app: Koa, host: string, port: number, patience = us
   );
   // What else than `100-continue` is expected is nothing to us, and need not be (RFC 9110 section 10.1.1).
   server.on('checkExpectation', answer);
-  server.on('clientError', (_error, socket) => {
+  server.on('clientError', (error: BrokenRequest, socket) => {
     // Browsers keep connections ahead: an answer that waits in one would be taken for that to the first request of later.
     const isUnused = socket instanceof Socket && socket.bytesRead === 0;
     if (!socket.writable || isUnused) {
       socket.destroy();
       return;
     }
-    socket.end(refusal());
+    socket.end(refusal(whatIsWrong(error)));
     // A client that never ends its side, and sends on, would keep the connection for as long as it likes.
     const enough = setTimeout(() => socket.destroy(), patience.lingerMs).unref();
     socket.once('close', () => clearTimeout(enough));
@@ -85,15 +86,25 @@ export async function listen(app: Koa, host: string, port: number, patience = us
   };
 }
 
-/** The answer to what is not HTTP, or did not come in time. No request of ours exists then, so it is written by hand. */
-function refusal(): string {
-  const body = '{"error":"invalid request"}';
+/** What Node says of a request that is not HTTP, or did not come in time: `reason` is the parser's. */
+type BrokenRequest = Error & { code?: string; reason?: string };
+
+function whatIsWrong({ code, reason }: BrokenRequest): ApiError {
+  if (code === 'HPE_HEADER_OVERFLOW')
+    return headersTooLarge(`the path and the headers of a request may have ${maxHeaderSize} bytes together`);
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return invalidRequest('the request did not come in time');
+  return invalidRequest(`this is not HTTP/1.1${reason === undefined ? '' : `: ${reason}`}`);
+}
+
+/** The answer to such a request. None of ours exists then, so it is written by hand. */
+function refusal({ status, message, detail }: ApiError): string {
+  const body = JSON.stringify({ error: message, detail });
   return [
-    'HTTP/1.1 400 Bad Request',
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
     `X-Request-Id: ${newId()}`,
     'X-Content-Type-Options: nosniff',
     'Content-Type: application/json; charset=utf-8',
-    `Content-Length: ${body.length}`,
+    `Content-Length: ${Buffer.byteLength(body)}`,
     'Connection: close',
     '',
     body,

@@ -349,14 +349,16 @@ t.test('every answer has an id and its security headers, and an error nothing bu
 
   const close = 'Host: evil.example\r\nX-Forwarded-Host: evil.example\r\nConnection: close\r\n';
   const noHost = /^HTTP\/1\.1 400 .*\{"error":"invalid request","detail":"Host: must be there, once"\}$/s;
+  const noHttp = /^HTTP\/1\.1 400 .*\r\n\r\n\{"error":"invalid request","detail":"this is not HTTP\/1\.1[^"]*"\}$/s;
+  const tooLarge =
+    /^HTTP\/1\.1 431 Request Header .*\{"error":"headers too large","detail":"[^"]* may have 16384 bytes [^"]*"\}$/s;
   for (const [request, answered] of [
     [`GET / HTTP/1.1\r\n${close}\r\n`, /^HTTP\/1\.1 200 /],
-    [`NONSENSE / HTTP/1.1\r\n${close}\r\n`, /^HTTP\/1\.1 400 .*\r\n\r\n\{"error":"invalid request"\}$/s],
-    ['\x16\x03\x01\0\xa5', /^HTTP\/1\.1 400 .*\r\n\r\n\{"error":"invalid request"\}$/s],
-    [
-      `GET / HTTP/1.1\r\n${close}X: ${'x'.repeat(20_000)}\r\n\r\n`,
-      /^HTTP\/1\.1 400 .*\r\n\r\n\{"error":"invalid request"\}$/s,
-    ],
+    [`NONSENSE / HTTP/1.1\r\n${close}\r\n`, noHttp],
+    ['\x16\x03\x01\0\xa5', noHttp],
+    [`GET / HTTP/1.1\r\n${close}X: ${'x'.repeat(20_000)}\r\n\r\n`, tooLarge],
+    [`GET /?${'x'.repeat(20_000)} HTTP/1.1\r\n${close}\r\n`, tooLarge],
+    [`GET / HTTP/1.1\r\n${close}X y: z\r\n\r\n`, noHttp],
     [
       `POST /api/v1/emails HTTP/1.1\r\n${close}Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`,
       /^HTTP\/1\.1 400 /,

@@ -39,7 +39,7 @@ Emails are sent and read with an API key in \`X-API-Key\`, or the token of a log
 else is managed with the token. What belongs to another account is answered as if it did not exist.
 
 Every answer has an \`X-Request-Id\`, under which the server's log has it. A path with another method is 405
-\`method not allowed\`.`;
+\`method not allowed\`; a path and headers of more than 16 KB together are 431 \`headers too large\`.`;
 
 const groups: Group[] = [
   sendingGroup,
