@@ -28,6 +28,9 @@ export interface DnsRecords {
   spf: DnsRecord;
 }
 
+/** The one that asks for nothing. */
+export const dmarcPolicy = 'v=DMARC1; p=none';
+
 /** What the longest name that we ask for, the DKIM record's, leaves of the 253 characters of a name. */
 const longestDomain = 253 - 'sw00000000._domainkey.'.length;
 
@@ -204,7 +207,7 @@ export function recommendedRecords(domain: Domain, mailHostname: string): (DnsRe
     {
       name: `_dmarc.${domain.domain}`,
       type: 'TXT',
-      value: 'v=DMARC1; p=none',
+      value: dmarcPolicy,
       purpose: 'DMARC: large mailbox providers want a policy, if only this one, from whoever sends in bulk',
     },
     {

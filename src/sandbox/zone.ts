@@ -1,4 +1,5 @@
 import { isIPv6 } from 'node:net';
+import { dmarcPolicy } from '../core/domains.ts';
 import type { Database } from '../db/client.ts';
 import { dnsValue } from '../mail/dkim.ts';
 import type { Answer } from './dns.ts';
@@ -12,7 +13,7 @@ const ttl = 1;
 
 /**
  * The sandbox's internet. Every domain has the built-in mailbox as its mail exchanger, and whatever records the service
- * asked its users to publish are published at once. `nxdomain.test` does not exist, `nullmx.test` takes no mail, and the
+ * asked its users to publish, and those that it recommends for a domain, are published at once. `nxdomain.test` does not exist, `nullmx.test` takes no mail, and the
  * mail exchanger of `no-tls.test` and of all `no-tls.*` has no STARTTLS, so that these can be tried too.
  *
  * @param hosts the address of each host, asked for with each question
@@ -56,6 +57,9 @@ async function texts(db: Database, name: string, mailHostname: string): Promise<
       ...others.map((row) => dnsValue(row.publicKey, row.algorithm)),
     ];
   }
-  const registered = await db.prisma.domain.findFirst({ where: { domain: name }, select: { id: true } });
-  return registered ? [`v=spf1 include:${mailHostname} ~all`] : [];
+  const [, ofPolicy] = /^_dmarc\.(.+)$/.exec(name) ?? [];
+  const domain = ofPolicy ?? name;
+  const registered = await db.prisma.domain.findFirst({ where: { domain }, select: { id: true } });
+  if (!registered) return [];
+  return [ofPolicy === undefined ? `v=spf1 include:${mailHostname} ~all` : dmarcPolicy];
 }

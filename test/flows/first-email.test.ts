@@ -39,6 +39,11 @@ t.test('the way of a new user through the sandbox, with the client alone', async
   const verified = await admin.domains.verify(added.domain.id);
   t.equal(verified.domain.status, 'verified');
 
+  const { findings } = await admin.admin.doctor.examine();
+  const others = findings.filter(({ check }) => check === 'domain' || check === 'dmarc');
+  t.equal(others.length, 4);
+  for (const { health, subject } of others) t.equal(health, 'ok', `${subject}: what is recommended is published, too`);
+
   const { email: sent } = await shop.emails.send(email);
   t.match(sent, {
     status: 'queued',
