@@ -83,7 +83,7 @@ export function firstScreen(
   const { baseUrl, admin } = node;
   const { sandboxKey, password } = shown;
   const login = password
-    ? `${admin.email} / ${password}   (generated now, shown only this once)`
+    ? `${admin.email} / ${password}   (generated now, shown at no later start)`
     : `${admin.email} / ${admin.password === 'configured' ? '(ADMIN_PASSWORD)' : 'the password from the first start'}`;
   const served = [`    Dashboard    ${baseUrl}`, `    Reference    ${baseUrl}/docs`];
   const next = sandboxKey ? firstEmail(baseUrl, sandboxKey) : firstDomain(baseUrl);

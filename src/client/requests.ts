@@ -226,7 +226,8 @@ export interface ChangeAccountBody {
   /** What people call it. */ name?: string;
   /** What it may send: `free` 100 emails a day and 3,000 a month from one domain, `pro` 50,000 a month from ten and more for credit, `unlimited` what it likes. Days and months are those of UTC. */
   plan?: 'free' | 'pro' | 'unlimited';
-  /** `true`: nobody of it may log in or send, and what it has queued is not sent. */ suspended?: boolean;
+  /** `true`: nobody of it may log in or send, and what it has queued fails for good as it comes due. */
+  suspended?: boolean;
 }
 
 export interface AddCreditBody {

@@ -41,10 +41,11 @@ export interface Ended {
 }
 
 /** What is told of an email that ended, and of which of its recipients. */
-const finalEvents: Partial<Record<EmailStatus, { type: EventType; of: SettledStatus }>> = {
-  sent: { type: 'email.delivered', of: 'delivered' },
-  failed: { type: 'email.failed', of: 'failed' },
-  suppressed: { type: 'email.suppressed', of: 'suppressed' },
+const finalEvents: Partial<Record<EmailStatus, { type: EventType; of: string[] }>> = {
+  sent: { type: 'email.delivered', of: ['delivered'] },
+  // Who was left out meanwhile is named nowhere else.
+  failed: { type: 'email.failed', of: ['failed', 'suppressed'] },
+  suppressed: { type: 'email.suppressed', of: ['suppressed'] },
 };
 
 /** A recipient as an event names it. */
@@ -119,7 +120,7 @@ function eventsOf(rows: (Settled | Ended)[], { before, held }: Known, createdAt:
     const status = ended.get(emailId);
     const final = status && finalEvents[status];
     if (!first || !final) return single;
-    const concerned = (before.get(emailId) ?? about).filter((one) => one.status === final.of);
+    const concerned = (before.get(emailId) ?? about).filter(({ status }) => final.of.includes(status));
     return [...single, event(final.type, first, concerned)];
   });
 }

@@ -85,6 +85,10 @@ t.test('the end of an email names those whom it came to, whoever of its recipien
     told: [['email.failed', [named(0, 'failed')]]],
     loads: 0,
   });
+  t.strictSame(await end(['failed', 'delivered', 'suppressed'], [[2], [0, 1]]), {
+    told: [['email.failed', [named(0, 'failed'), named(2, 'suppressed')]]],
+    loads: 1,
+  });
   t.strictSame(await end(['delivered'], [[0]]), { told: [['email.delivered', [named(0, 'delivered')]]], loads: 0 });
 
   t.test('a delay is told once, though an attempt that does not count follows', async (t) => {

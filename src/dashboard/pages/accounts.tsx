@@ -89,7 +89,7 @@ function Suspension({ account }: { account: Account }) {
     <Confirmed
       name="Suspend"
       size="compact-xs"
-      words={`Nobody of “${account.name}” can log in or send, and what it has queued is not sent, until you let it.`}
+      words={`Nobody of “${account.name}” can log in or send, and mail of it that comes due meanwhile fails for good.`}
       act={() => api.admin.accounts.update(account.id, { suspended: true })}
       done="Suspended."
     />

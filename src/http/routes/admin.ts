@@ -39,7 +39,7 @@ export const change = z
     suspended: z
       .boolean({ error: 'must be true or false' })
       .optional()
-      .describe('`true`: nobody of it may log in or send, and what it has queued is not sent.'),
+      .describe('`true`: nobody of it may log in or send, and what it has queued fails for good as it comes due.'),
   })
   .refine((input) => Object.values(input).some((value) => value !== undefined), 'name, plan or suspended is required');
 
