@@ -99,6 +99,25 @@ t.test('unsubscribing', async (t) => {
     t.strictSame(await written(), []);
   });
 
+  t.test('a reader in front of a browser sees a page that says so, and programs what they know', async (t) => {
+    const good = linkTo(await post({ to: 'reader@example.com' }));
+    await written();
+    const browser = 'text/html,application/xhtml+xml,application/xml;q=0.9,image/webp,*/*;q=0.8';
+    for (const path of [good.slice(0, -1), linkTo(newId()), '/unsubscribe/x', '/unsubscribe/%00'])
+      for (const method of ['GET', 'POST']) {
+        const { status, headers, body } = await node.call(method, path, { headers: { Accept: browser } });
+        t.equal(status, 404, `${method} ${path}`);
+        t.match(headers.get('content-type'), /^text\/html; charset=utf-8/);
+        t.match(headers.get('content-security-policy'), /default-src 'none'; style-src 'sha256-\S+'; /);
+        t.match(body, /<h1>This link does not work<\/h1>/);
+        t.notMatch(body, '<form');
+        for (const accept of ['*/*', 'application/json', 'application/json, text/html'])
+          t.strictSame((await node.call(method, path, { headers: { Accept: accept } })).body, { error: 'not found' });
+      }
+    t.equal((await node.call('GET', good, { headers: { Accept: browser } })).status, 200);
+    t.strictSame(await written(), []);
+  });
+
   t.test('however old the email is', async (t) => {
     const id = await post({ to: 'old@example.com' });
     await node.db.query({

@@ -9,6 +9,8 @@ export interface Refusal {
   /** When it comes. */
   when: string;
   detail?: string;
+  /** It is a page for whoever prefers one. */
+  orPage?: true;
   /** Where the body has more than `error` and `detail`. */
   body?: { schema: z.ZodType; example: object };
 }
@@ -126,6 +128,9 @@ function inline(refusals: Refusal[], named: Record<string, JsonSchema>): JsonSch
         schema: others.length > 0 ? { anyOf: [plain, ...others] } : plain,
         examples: Object.fromEntries(refusals.map((one, index) => [exampleName(one, index), example(one)])),
       },
+      ...(refusals.some(({ orPage }) => orPage)
+        ? { 'text/html': { schema: { type: 'string' }, example: '<!doctype html>…' } }
+        : {}),
     },
   };
 }

@@ -71,7 +71,17 @@ const htmlPage = (path: `/${string}`, id: string, summary: string): Operation =>
   answer: { description: 'The page.', schema: 'text/html', example: '<!doctype html>…' },
 });
 
-const unsubscribing = { token: 'From the link, made for one recipient of one email.' };
+const unsubscribing: Pick<Operation, 'params' | 'refusals'> = {
+  params: { token: 'From the link, made for one recipient of one email.' },
+  refusals: [
+    {
+      status: 404,
+      error: 'not found',
+      when: 'A browser that asks for `text/html` gets a page that says so.',
+      orPage: true,
+    },
+  ],
+};
 
 export const serviceGroup: Group = {
   name: 'Login and service',
@@ -218,14 +228,14 @@ export const serviceGroup: Group = {
     {
       ...htmlPage('/unsubscribe/:token', 'showUnsubscribe', 'Ask who wants no more marketing mail'),
       description: 'The page behind the link in marketing mail. Looking at it changes nothing.',
-      params: unsubscribing,
+      ...unsubscribing,
     },
     {
       ...htmlPage('/unsubscribe/:token', 'unsubscribe', 'Unsubscribe'),
       method: 'post',
       description:
         'Puts the recipient onto the suppression list, for marketing mail: with one click in a mail program (RFC 8058), or from the page. What is in the body does not matter, and again is as good as once.',
-      params: unsubscribing,
+      ...unsubscribing,
     },
   ],
 };

@@ -11,23 +11,29 @@ import type { Services } from '../services.ts';
  * `POST`: unsubscribes, from that button or from a mail program (RFC 8058), which has no login and reads no answer.
  */
 export function unsubscribeRoutes(router: Router, { db, queue, tokenKeys }: Services): void {
-  const named = (ctx: Context & { params: Record<string, string> }) => {
-    const found = parseUnsubscribeLink(tokenKeys.unsubscribe, ctx.params.token ?? '');
-    if (!found) throw notFound();
-    return found;
-  };
+  const named = (ctx: Context & { params: Record<string, string> }) =>
+    parseUnsubscribeLink(tokenKeys.unsubscribe, ctx.params.token ?? '');
 
   router.get('/unsubscribe/:token', async (ctx) => {
-    const subscription = await lookUp(db, named(ctx));
-    if (!subscription) throw notFound();
-    show(ctx, 'Unsubscribe', question(subscription));
+    const link = named(ctx);
+    const subscription = link && (await lookUp(db, link));
+    if (subscription) show(ctx, 'Unsubscribe', question(subscription));
+    else showNone(ctx);
   });
 
   router.post('/unsubscribe/:token', async (ctx) => {
-    const subscription = await unsubscribe(db, queue, named(ctx));
-    if (!subscription) throw notFound();
-    show(ctx, 'Unsubscribed', answer(subscription));
+    const link = named(ctx);
+    const subscription = link && (await unsubscribe(db, queue, link));
+    if (subscription) show(ctx, 'Unsubscribed', answer(subscription));
+    else showNone(ctx);
   });
+}
+
+/** @throws ApiError 404 to whatever has no better use for a page, as a mail program */
+function showNone(ctx: Context): void {
+  if (ctx.accepts('json', 'html') !== 'html') throw notFound();
+  ctx.status = 404;
+  show(ctx, 'This link does not work', nowhere);
 }
 
 const style = `
@@ -57,6 +63,9 @@ const question = ({
   from,
 }: Subscription) => html`<p>No more newsletters from ${sender(from)} to <b>${masked(address)}</b>?</p>
 <form method="post"><button name="List-Unsubscribe" value="One-Click">Unsubscribe</button></form>`;
+
+const nowhere = html`<p>It is not all there, or the message that it was in is not known here any more.</p>
+<p>Please open it from the message again, or answer the message and ask for no more of them.</p>`;
 
 const answer = ({
   address,
