@@ -45,8 +45,8 @@ export function judge(recipient: ReturnedRecipient): Judged {
   const enhanced = specific !== null && Number(specific[0]) === Math.floor(code / 100) ? specific : null;
   const text = words(diagnostic ?? '', code);
   const isReply = recipient.code !== null;
-  // A server that refuses for its policy says no more of a domain than that it does not like ours.
-  const isOurs = isReply && (ofServers.test(text) || specific?.split('.')[1] === '7');
+  // A server that refuses for its policy, or our sender, says no more of a domain than that it does not like ours.
+  const isOurs = phase === 'mail' || (isReply && (ofServers.test(text) || specific?.split('.')[1] === '7'));
   const own = isOurs ? undefined : ofMailers.find((one) => one.text.test(text));
   const is = own?.is ?? classify(phase, { code, enhanced: enhanced ?? substitute(status, code), text });
   // Google says 4.0.0 of a domain that does not exist, when it gives up at once.

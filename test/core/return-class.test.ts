@@ -1,0 +1,12 @@
+import t from 'tap';
+import { judge } from '../../src/core/return-class.ts';
+
+const said = (diagnostic: string, phase: 'mail' | 'rcpt') =>
+  judge({ address: 'jane@example.com', aliases: [], action: 'failed', status: null, code: 550, diagnostic, phase });
+
+t.test('what is said of the sender says nothing of the recipient', async (t) => {
+  for (const words of ['Unknown domain relay.test', 'Host unknown', '5.1.7 No such domain relay.test', 'User unknown'])
+    t.equal(said(`550 ${words}`, 'mail').classification, 'sender', words);
+  t.equal(said('550 Host unknown', 'rcpt').classification, 'bad_domain');
+  t.equal(said('550 User unknown', 'rcpt').classification, 'bad_mailbox');
+});
