@@ -214,7 +214,7 @@ interface ContentRow {
   html: string | null;
   text: string | null;
   headers: unknown;
-  attachments: unknown;
+  attachments: { filename: string }[];
 }
 
 /** Read and written back where it names the address: PostgreSQL takes seconds to look through megabytes for all spellings. */
@@ -225,7 +225,10 @@ async function eraseShared(tx: Sql, redaction: Redaction, marks: Map<string, str
   });
   const changed = rows.flatMap((row) => {
     const { id, ...content } = row;
-    const clean = redaction.redactAll(content, marks.get(id) ?? namelessMark) as Omit<ContentRow, 'id'>;
+    const mark = marks.get(id) ?? namelessMark;
+    const clean = redaction.redactAll(content, mark) as Omit<ContentRow, 'id'>;
+    // What stands before the ending of a file's name looks like a part of its domain.
+    for (const file of clean.attachments) file.filename = redaction.redactLabel(file.filename, mark);
     return JSON.stringify(clean) === JSON.stringify(content) ? [] : [{ id, ...clean }];
   });
   await tx.query({

@@ -52,7 +52,7 @@ t.test('of an erased recipient nothing is left in any table, and all of others i
     t.equal(answer.status, 200, JSON.stringify(answer.body));
     return answer.body.email.id as string;
   };
-  const files = (text: string) => [{ filename: 'a.txt', content: Buffer.from(text).toString('base64') }];
+  const files = (text: string, filename = 'a.txt') => [{ filename, content: Buffer.from(text).toString('base64') }];
   const secrets = ['secret subject 7731', 'secret text 7731', 'secret file 7731', 'secret later 7731'];
   const [subject, text, file, later] = secrets as [string, string, string, string];
   const alone = await send(
@@ -66,7 +66,7 @@ t.test('of an erased recipient nothing is left in any table, and all of others i
     html: `<a href="https://x.test/?e=${encodeURIComponent(person)}">joint text 5521</a> &lt;${spellings[1]}&gt;`,
     text: `joint text 5521 for ${person}`,
     headers: { 'X-For': `<${person}>` },
-    attachments: files('joint file 5521'),
+    attachments: files('joint file 5521', `${spellings[1]}.txt`),
   });
   const blind = await send(
     { to: 'bob@customers.test', bcc: person, text: 'joint text 5521' },
@@ -170,7 +170,7 @@ t.test('of an erased recipient nothing is left in any table, and all of others i
     text: `joint text 5521 for erased-1`,
     html: '<a href="https://x.test/?e=erased-1">joint text 5521</a> &lt;erased-1&gt;',
     headers: [{ name: 'X-For', value: '<erased-1>' }],
-    attachments: [{ size: 15 }],
+    attachments: [{ filename: 'erased-1.txt', size: 15 }],
   });
   t.strictSame(await content(alone), {
     error: 'gone',
