@@ -97,6 +97,7 @@ t.test('a field that is wrong is named, with the reason, and nothing is stored: 
       'Mime-Version',
       'X-Sendwright-Id',
     ].map((name): Refusal => [own({ [name]: 'x' }), `headers.${name}: is set by Sendwright`]),
+    [own({ 'Idempotency-key': 'x' }), 'headers.Idempotency-key: is a header of the call, not of the email'],
     ...['X A', 'X:A', 'X\r\nY', 'X\0', 'X\u00e9', 'x'.repeat(77)].map(
       (name): Refusal => [own({ [name]: 'x' }), /^headers(\.\S.*)?: is not a header name$/],
     ),
