@@ -88,7 +88,7 @@ const longestReferences = 10_000;
 const mostOf = (name: string) => (name.toLowerCase() === 'references' ? longestReferences : longestValue);
 
 /** One that is meant for the call would go out to readers, and the email twice. */
-const refuse = (name: string, value: string) =>
+const refuseOwnHeader = (name: string, value: string) =>
   name.toLowerCase() === 'idempotency-key'
     ? 'is a header of the call, not of the email'
     : refuseHeader(name, value, mostOf(name));
@@ -104,7 +104,7 @@ const headers = z
       return z.NEVER;
     }
     return Object.entries(value).flatMap(([name, content]) => {
-      const refused = typeof content === 'string' ? refuse(name, content) : 'must be a string';
+      const refused = typeof content === 'string' ? refuseOwnHeader(name, content) : 'must be a string';
       if (refused) context.addIssue({ code: 'custom', path: [name], message: refused });
       return typeof content === 'string' ? [{ name, value: content }] : [];
     });
