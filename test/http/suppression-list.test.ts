@@ -39,6 +39,12 @@ t.test('many addresses are put on the list with one call, or none of them', asyn
   });
   t.match(refused.body, { error: 'invalid request', detail: /^suppressions\[1\]\.address: / });
   t.equal((await call('GET', '/suppressions?address=x@y')).body.count, 0);
+  const star = 'is one address: a star stands for no others';
+  t.equal((await call('POST', '/suppressions', { address: '*@spam.test' })).body.detail, `address: ${star}`);
+  t.equal(
+    (await call('POST', '/suppressions/import', { suppressions: [{ address: '*@spam.test' }] })).body.detail,
+    `suppressions[0].address: ${star}`,
+  );
   const tooMany = Array.from({ length: 10_001 }, () => ({ address: 'a@b.test' }));
   t.match(
     (await call('POST', '/suppressions/import', { suppressions: tooMany })).body.detail,

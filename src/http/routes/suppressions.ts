@@ -14,10 +14,16 @@ import { line, list, mailbox, oneOf, page, parse } from '../validation.ts';
 const bodyLimit = 16 * 1024;
 const reasons = ['bounce', 'complaint', 'unsubscribe', 'manual'] as const;
 
-export const newSuppression = z.object({
-  address: mailbox.describe('The address that is not to be sent to, in any case.'),
-  reason: oneOf(reasons).nullish().describe('`manual` where it is omitted. `unsubscribe` stops marketing only.'),
-});
+export const newSuppression = z
+  .object({
+    address: mailbox.describe('The address that is not to be sent to, in any case.'),
+    reason: oneOf(reasons).nullish().describe('`manual` where it is omitted. `unsubscribe` stops marketing only.'),
+  })
+  // A local part that nobody has, of whoever wants to stop a domain: it would stop nothing.
+  .refine(({ address }) => !address.address.startsWith('*@'), {
+    path: ['address'],
+    message: 'is one address: a star stands for no others',
+  });
 export const suppressionQuery = z.object({
   ...page,
   reason: oneOf(reasons).optional().describe('Only those with this reason.'),
