@@ -194,7 +194,8 @@ export const sendingGroup: Group = {
       method: 'patch',
       path: '/api/v1/emails/:id',
       summary: 'Move a scheduled email',
-      description: 'Gives an email that waits for its time another one.',
+      description:
+        'Gives an email that waits for its time another one. The rest of it stays: what names a part of it, and is not as it was accepted, is a 400.',
       access: { key: 'send', orLogin: true },
       params,
       body: { schema: move, example: { scheduled_at: samples.scheduledAt } },

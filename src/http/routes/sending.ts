@@ -13,6 +13,7 @@ import { invalidRequest } from '../../errors.ts';
 import { givingWay } from '../../give-way.ts';
 import { clientGone, demandLoginOrKey, senderOf } from '../auth.ts';
 import { readJson, readJsonObject, refuseFields } from '../body.ts';
+import { refuseFixedFields } from '../fixed-fields.ts';
 import { readIdempotency } from '../idempotency.ts';
 import * as present from '../present.ts';
 import { scheduledAt, sendRequest, unescapedSendRequest } from '../send-request.ts';
@@ -33,6 +34,7 @@ export const sendQuery = z.object({
 export const releaseRequest = z.object({
   as: oneOf(releases).describe('`retry`: send it again, now; `delivered` or `failed`: take it for that.'),
 });
+/** The rest of an email stays as it is. */
 export const move = z.object({ scheduled_at: scheduledAt.describe('When to send it instead, within a year.') });
 
 /** What stands beside the emails; they are looked at one by one. */
@@ -75,8 +77,11 @@ export function sendingRoutes(router: Router, services: Services): void {
 
   router.patch('/emails/:id', sender, async (ctx) => {
     const holder = senderOf(ctx);
-    const input = parse(move, await readJson(ctx, moveLimit));
-    ctx.body = { email: present.email(await scheduling.move(db, holder, ctx.params.id ?? '', input.scheduled_at)) };
+    const id = ctx.params.id ?? '';
+    const body = await readJson(ctx, moveLimit);
+    await refuseFixedFields(db, holder.accountId, id, body);
+    const { scheduled_at: scheduledAt } = parse(move, body);
+    ctx.body = { email: present.email(await scheduling.move(db, holder, id, scheduledAt)) };
   });
 
   router.post('/emails/:id/release', sender, async (ctx) => {

@@ -1,6 +1,7 @@
 import type Router from '@koa/router';
 import { z } from 'zod';
 import * as templates from '../../core/templates.ts';
+import { invalidRequest } from '../../errors.ts';
 import { demandLoginOrKey, senderOf } from '../auth.ts';
 import { readJson, readOptionalJson } from '../body.ts';
 import * as present from '../present.ts';
@@ -21,7 +22,9 @@ export function templateRoutes(router: Router, services: Services): void {
   const reader = demandLoginOrKey(services, 'read');
 
   router.post('/templates', writer, async (ctx) => {
-    const input = parse(newTemplate, await readJson(ctx, bodyLimit));
+    const body = await readJson(ctx, bodyLimit);
+    const input = parse(newTemplate, body);
+    refusePublishing(body, (status) => status === 'draft' || isRecord(body));
     const template = await templates.create(db, senderOf(ctx).accountId, {
       name: input.name,
       alias: input.alias ?? null,
@@ -41,9 +44,18 @@ export function templateRoutes(router: Router, services: Services): void {
   });
 
   router.patch('/templates/:id', writer, async (ctx) => {
-    const input = parse(templateChanges, await readJson(ctx, bodyLimit));
+    const body = await readJson(ctx, bodyLimit);
+    const input = parse(templateChanges, body);
     const changes = { name: input.name, alias: input.alias, content: givenContent(input) };
     const [accountId, id] = [senderOf(ctx).accountId, ctx.params.id ?? ''];
+    if (asksForStatus(body)) {
+      const { publishedAt, changed } = await templates.get(db, accountId, id);
+      const isPublished = publishedAt !== null;
+      const isWhatIsSent = isRecord(body) || (!changed && Object.keys(changes.content).length === 0);
+      refusePublishing(body, (status) =>
+        status === 'draft' ? !isPublished || isRecord(body) : status === 'published' && isPublished && isWhatIsSent,
+      );
+    }
     const template = Object.values(input).every((value) => value === undefined)
       ? await templates.get(db, accountId, id)
       : await templates.update(db, accountId, id, changes);
@@ -69,4 +81,24 @@ export function templateRoutes(router: Router, services: Services): void {
     });
     ctx.body = present.renderedTemplate(rendered);
   });
+}
+
+/** What was answered with may be sent back, also when something was published meanwhile. */
+const isRecord = (body: Record<string, unknown>) => 'published_at' in body;
+
+const asksForStatus = ({ status, published, publish }: Record<string, unknown>) =>
+  typeof status === 'string' || published === true || publish === true;
+
+/**
+ * A status is not written, but comes of publishing.
+ *
+ * @param isSo whether a template with such a status is what comes of the call anyway
+ */
+function refusePublishing(body: Record<string, unknown>, isSo: (status: string) => boolean): void {
+  const refuse = (name: string) =>
+    invalidRequest(
+      `${name}: is not changed here: POST /api/v1/templates/:id/publish publishes what the template says, and nothing takes that back`,
+    );
+  if (typeof body.status === 'string' && !isSo(body.status)) throw refuse('status');
+  for (const name of ['published', 'publish']) if (body[name] === true) throw refuse(name);
 }
