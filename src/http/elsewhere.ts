@@ -29,7 +29,9 @@ const isMarketing: Elsewhere = {
   meant: 'type',
   takes: 'transactional or marketing',
   asks: (value, { type }) =>
-    !given(type) && typeof value === 'string' && /broadcast|marketing|newsletter|promotion|bulk/i.test(value),
+    !given(type) &&
+    typeof value === 'string' &&
+    /broadcast|marketing|newsletter|promotion|bulk/i.test(value.slice(0, longestWord)),
 };
 
 const ofKey: Elsewhere = {
