@@ -12,7 +12,7 @@ import {
   type TemplateContent,
 } from '../mail/template.ts';
 import { templateVariables } from './template-use.ts';
-import { label, line, list, oneOf, oneOrMore, text, timestamp } from './validation.ts';
+import { label, line, list, oneOf, oneOrMore, text, timestamp, wordsForMember } from './validation.ts';
 
 const mostVariables = 50;
 const longestFallback = 2_000;
@@ -27,10 +27,17 @@ const holdGoodPlaceholders = (value: string, context: z.RefinementCtx) => {
 const body = text(longest.body).superRefine(holdGoodPlaceholders);
 
 /** One address or `Name <address>`, either of them with placeholders. */
-const mailboxPattern = line(1_000).superRefine((value, context) => {
-  const refused = refusePlaceholders(value) ?? refuseMailboxPattern(value);
-  if (refused) context.addIssue(refused);
-});
+const mailboxPattern = patternOf((_, fault) => fault);
+const memberPattern = patternOf(wordsForMember);
+
+function patternOf(wordsFor: typeof wordsForMember) {
+  return line(1_000).superRefine((value, context) => {
+    const badPlaceholder = refusePlaceholders(value);
+    const badMailbox = badPlaceholder === null ? refuseMailboxPattern(value) : null;
+    if (badPlaceholder !== null) context.addIssue(badPlaceholder);
+    if (badMailbox !== null) context.addIssue(wordsFor(value, badMailbox));
+  });
+}
 
 const variable = z
   .object(
@@ -85,7 +92,7 @@ const content = {
     .preprocess(
       (value) => (typeof value === 'string' ? [value] : value),
       z
-        .array(mailboxPattern, { error: 'must be a string or an array of strings' })
+        .array(memberPattern, { error: 'must be a string or an array of strings' })
         .max(limits.recipients, `may have ${limits.recipients} addresses at the most`),
     )
     .meta(oneOrMore(limits.recipients))

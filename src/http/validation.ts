@@ -129,9 +129,12 @@ const mailboxLength = { minLength: 1, maxLength: longestMailbox };
 export const mailbox = oneMailbox((_, fault) => fault);
 
 /** One of several. */
-const memberMailbox = oneMailbox((value, fault) =>
-  value.split(/[,;]/).filter((part) => part.includes('@')).length > 1 ? severalInOne : fault,
-);
+const memberMailbox = oneMailbox(wordsForMember);
+
+/** What is wrong with one of several addresses, where `fault` is what is wrong with it as one. */
+export function wordsForMember(value: string, fault: string): string {
+  return value.split(/[,;]/).filter((part) => part.includes('@')).length > 1 ? severalInOne : fault;
+}
 
 const severalInOne = 'is more than one address: several are an array, ["a@b.example", "c@d.example"]';
 
