@@ -137,7 +137,7 @@ t.test('who may call what', async (t) => {
       // It hangs up while the rest is being written.
       request.on('error', () => {});
       const [response] = (await once(request, 'response')) as [http.IncomingMessage];
-      t.equal(response.statusCode, 400);
+      t.equal(response.statusCode, 431);
       response.resume();
       costs.push(process.cpuUsage(before).user);
     }
@@ -195,8 +195,12 @@ t.test('who may call what', async (t) => {
     t.equal((await node.call('POST', `${path}/publish`, { token })).status, 200);
     const send = (credentials: CallOptions, sender: string, template: object) =>
       node.call('POST', '/api/v1/emails', { ...credentials, body: { from: sender, to: 'a@b.test', template } });
-    const unknown = await send({ key: theirs.key }, theirs.from, { id: newId() });
-    for (const template of [{ id: nouns.templates }, { alias: 'ours' }]) {
+    for (const [template, none] of [
+      [{ id: nouns.templates }, { id: newId() }],
+      [{ alias: 'ours' }, { alias: 'nobodys' }],
+    ] as const) {
+      const unknown = await send({ key: theirs.key }, theirs.from, none);
+      t.equal(unknown.status, 400);
       t.equal((await send({ key }, from, template)).status, 200);
       t.strictSame((await send({ key: theirs.key }, theirs.from, template)).body, unknown.body);
     }

@@ -24,7 +24,8 @@ export function templateRoutes(router: Router, services: Services): void {
   router.post('/templates', writer, async (ctx) => {
     const body = await readJson(ctx, bodyLimit);
     const input = parse(newTemplate, body);
-    refusePublishing(body, (status) => status === 'draft' || isRecord(body));
+    const asked = statusAsked(body);
+    if (asked?.published && !asked.isAnswer) throw notChanged(asked.name);
     const template = await templates.create(db, senderOf(ctx).accountId, {
       name: input.name,
       alias: input.alias ?? null,
@@ -48,13 +49,13 @@ export function templateRoutes(router: Router, services: Services): void {
     const input = parse(templateChanges, body);
     const changes = { name: input.name, alias: input.alias, content: givenContent(input) };
     const [accountId, id] = [senderOf(ctx).accountId, ctx.params.id ?? ''];
-    if (asksForStatus(body)) {
+    const asked = statusAsked(body);
+    if (asked) {
       const { publishedAt, changed } = await templates.get(db, accountId, id);
-      const isPublished = publishedAt !== null;
-      const isWhatIsSent = isRecord(body) || (!changed && Object.keys(changes.content).length === 0);
-      refusePublishing(body, (status) =>
-        status === 'draft' ? !isPublished || isRecord(body) : status === 'published' && isPublished && isWhatIsSent,
-      );
+      const isSent =
+        publishedAt !== null && (asked.isAnswer || (!changed && Object.keys(changes.content).length === 0));
+      const isDraft = publishedAt === null || asked.isAnswer;
+      if (asked.published ? !isSent : !isDraft) throw notChanged(asked.name);
     }
     const template = Object.values(input).every((value) => value === undefined)
       ? await templates.get(db, accountId, id)
@@ -83,22 +84,28 @@ export function templateRoutes(router: Router, services: Services): void {
   });
 }
 
-/** What was answered with may be sent back, also when something was published meanwhile. */
-const isRecord = (body: Record<string, unknown>) => 'published_at' in body;
+const wordsForPublished = new Set(['published', 'active', 'live']);
+const wordsForDraft = new Set(['draft', 'unpublished', 'inactive', 'archived']);
 
-const asksForStatus = ({ status, published, publish }: Record<string, unknown>) =>
-  typeof status === 'string' || published === true || publish === true;
-
-/**
- * A status is not written, but comes of publishing.
- *
- * @param isSo whether a template with such a status is what comes of the call anyway
- */
-function refusePublishing(body: Record<string, unknown>, isSo: (status: string) => boolean): void {
-  const refuse = (name: string) =>
-    invalidRequest(
-      `${name}: is not changed here: POST /api/v1/templates/:id/publish publishes what the template says, and nothing takes that back`,
-    );
-  if (typeof body.status === 'string' && !isSo(body.status)) throw refuse('status');
-  for (const name of ['published', 'publish']) if (body[name] === true) throw refuse(name);
+/** A status is not written, but comes of publishing: whether a template is to be published, or to be none that is. */
+interface StatusAsked {
+  /** The member that says so. */
+  name: string;
+  published: boolean;
+  /** It is one of ours that is sent back, from before or after something was published. */
+  isAnswer: boolean;
 }
+
+/** Null where the body says nothing of it. */
+function statusAsked(body: Record<string, unknown>): StatusAsked | null {
+  const status = typeof body.status === 'string' ? body.status.toLowerCase() : '';
+  if (wordsForPublished.has(status) || wordsForDraft.has(status))
+    return { name: 'status', published: wordsForPublished.has(status), isAnswer: 'published_at' in body };
+  const name = ['published', 'publish'].find((one) => body[one] === true);
+  return name === undefined ? null : { name, published: true, isAnswer: false };
+}
+
+const notChanged = (name: string) =>
+  invalidRequest(
+    `${name}: is not changed here: POST /api/v1/templates/:id/publish publishes what the template says, and nothing takes that back`,
+  );
