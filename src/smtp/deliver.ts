@@ -184,7 +184,7 @@ class Attempt {
       const left = { addresses: this.#addressesLeft, sessions: this.#sessionsLeft };
       this.#usedUp = false;
       await this.#tryHost(host, tls);
-      // Each has carried mail, so that there are no more of them than recipients.
+      // Each has decided about somebody, so that there are no more of them than recipients.
       if (this.#usedUp) [this.#addressesLeft, this.#sessionsLeft] = [left.addresses, left.sessions];
     } while (this.#usedUp && this.#isWanted && performance.now() - begunAt < this.#transport.deadlines.transaction);
   }

@@ -40,7 +40,10 @@ export class ConnectionPool {
     if (connection === undefined) return null;
     this.#forget(key, connection);
     connection.wake();
-    if (site) this.#open.moved(site.name, connection);
+    if (site && !this.#open.isOf(site.name, connection)) {
+      this.#makeRoom(site);
+      this.#open.moved(site.name, connection);
+    }
     return connection;
   }
 

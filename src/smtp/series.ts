@@ -19,7 +19,7 @@ export interface SeriesEnd {
   waiting: string[];
   /** The server has had enough of this connection. */
   limited: boolean;
-  /** The connection has carried all that it may, and somebody is left. */
+  /** The connection has carried all that it may, putting off none of it, and somebody is left. */
   usedUp: boolean;
   /** `beforeDot` said no. */
   givenUp: boolean;
@@ -68,9 +68,10 @@ export async function transactAll(connection: Connection, request: SeriesRequest
     goesOn = lives && inTime && mayCarry() && !series.givenUp;
     const next = goesOn ? crowdedOut.remember(end) : [];
     series.waiting = [...next, ...series.waiting.slice(atOnce)];
-    series.usedUp = lives && !mayCarry() && series.waiting.length > 0;
     series.results.push(...end.results.filter(({ recipient }) => !next.includes(recipient)));
     series.elsewhere.push(...end.elsewhere);
+    // Where it put off what it was to carry, the next one to this host would hear the same, again and again.
+    series.usedUp = lives && !mayCarry() && series.waiting.length > 0 && series.elsewhere.length === 0;
   }
   return series;
 }

@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap';
 import { startSink } from '../support/mx.ts';
-import { message, resultOf, startScene, startScripted } from './scene.ts';
+import { message, resultOf, startMx, startScene, startScripted, twoHosts } from './scene.ts';
 
 /** What it answers to the commands of the next message, one after the other. */
 const limits: Record<string, string[]> = {
@@ -125,6 +125,29 @@ t.test('those whom a connection has no room for have another one to the same hos
   t.same(sizes, [2, 2, 2, 2, 1]);
   t.equal(mx.peers.length, 3);
 });
+
+t.test(
+  'a host that puts mail off is not asked again over another connection, however little each may carry',
+  async (t) => {
+    const to = Array.from({ length: 4 }, (_, at) => `r${at}@example.test`);
+    for (const answers of [['451 4.3.0 local error'], ['250 ok', '250 ok', '451 4.3.0 local error']]) {
+      const first = await startMx(t, async (peer) => {
+        await peer.greet('LIMITS MAILMAX=1 RCPTMAX=1');
+        for (const answer of answers) await peer.answer(answer);
+      });
+      const { port } = first;
+      const other = await startSink({ host: '127.0.0.2', port });
+      t.teardown(() => other.close());
+      const alone = await startScene(t, port);
+      t.equal((await alone.send({ to })).sessions.length, 2, 'one, and that the turn of the others did not come');
+      t.equal(first.peers.length, 1);
+      const { send } = await startScene(t, port, twoHosts);
+      const delivery = await send({ to });
+      for (const recipient of to) t.equal(resultOf(delivery, recipient).outcome, 'delivered');
+      t.equal(first.peers.length, 2);
+    }
+  },
+);
 
 t.test('whose turn did not come as the server had enough waits for that', async (t) => {
   const to = Array.from({ length: 9 }, (_, at) => `r${at}@example.test`);

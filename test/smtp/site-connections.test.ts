@@ -78,6 +78,14 @@ t.test('a connection that another site takes over is one of its own from then on
   t.equal(transport.pool.size, 2, 'and the first has room again');
 });
 
+t.test('for a connection that another site takes over that one makes room as for one of its own', async (t) => {
+  const { sendTo, transport } = await startProvider(t, customers);
+  await sendTo('a.test', site(1, 'First'));
+  await sendTo('b.test', site(1, 'Second'));
+  t.match(await sendTo('a.test', site(1, 'Second')), [{ reused: true }]);
+  t.equal(transport.pool.size, 1, 'the one to the other host had to leave');
+});
+
 t.test('what was dialled in vain, refused or lost is none', async (t) => {
   const busy = (peer: Peer) => void peer.socket.end('421 4.7.0 too busy\r\n');
   const { sendTo, transport } = await startProvider(t, customers, {
