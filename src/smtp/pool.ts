@@ -40,9 +40,9 @@ export class ConnectionPool {
     if (connection === undefined) return null;
     this.#forget(key, connection);
     connection.wake();
-    if (site && !this.#open.isOf(site.name, connection)) {
-      this.#makeRoom(site);
+    if (site) {
       this.#open.moved(site.name, connection);
+      this.#keepTo(site);
     }
     return connection;
   }
@@ -52,14 +52,11 @@ export class ConnectionPool {
     return [...(this.#idle.get(key) ?? [])].some(fits);
   }
 
-  /**
-   * Opens a connection to a site by `dial`. Where the site has as many as it may have, those say QUIT before that waited
-   * longest for another message to one of its hosts.
-   */
+  /** Opens a connection to a site by `dial`, for which others make room that wait for a message to one of its hosts. */
   async open(site: SiteLimits, dial: () => Promise<RaceEnd>): Promise<RaceEnd> {
     const { name } = site;
-    this.#makeRoom(site);
     this.#open.taken(name);
+    this.#keepTo(site);
     let opened: Connection | undefined;
     try {
       const end = await dial();
@@ -111,8 +108,9 @@ export class ConnectionPool {
     await Promise.all(this.#leaving);
   }
 
-  #makeRoom({ name, connections }: SiteLimits): void {
-    const tooMany = this.#open.of(name) + 1 - connections;
+  /** Where the site has more than it may have now, those say QUIT that waited longest. */
+  #keepTo({ name, connections }: SiteLimits): void {
+    const tooMany = this.#open.of(name) - connections;
     if (tooMany <= 0) return;
     const waiting = [...this.#timers.keys()].filter((connection) => this.#open.isOf(name, connection));
     for (const connection of waiting.slice(0, tooMany)) this.#retire(connection.target.host, connection);

@@ -86,6 +86,16 @@ t.test('for a connection that another site takes over that one makes room as for
   t.equal(transport.pool.size, 1, 'the one to the other host had to leave');
 });
 
+t.test('a site that gets less at a time than before keeps no more than that, also where none is opened', async (t) => {
+  const { sendTo, transport } = await startProvider(t, customers);
+  for (const name of ['a.test', 'b.test', 'c.test']) await sendTo(name, site(3));
+  t.equal(transport.pool.size, 3);
+  t.match(await sendTo('a.test', site(2)), [{ reused: true }]);
+  t.equal(transport.pool.size, 2);
+  t.match(await sendTo('c.test', site(1)), [{ reused: true }], 'the one that waited longest had left');
+  t.equal(transport.pool.size, 1);
+});
+
 t.test('what was dialled in vain, refused or lost is none', async (t) => {
   const busy = (peer: Peer) => void peer.socket.end('421 4.7.0 too busy\r\n');
   const { sendTo, transport } = await startProvider(t, customers, {
