@@ -14,8 +14,8 @@ export interface Started {
   ticket: Ticket;
   /** How much the site gets at the time. */
   remark: string;
-  /** Connections that the site may have at the time. */
-  connections: number;
+  /** Connections that the site may have now: with each success it is one more, also while an email is read and built. */
+  readonly connections: number;
   /** The site had taken no mail of late. */
   unproven: boolean;
   /** Null when it is not young any more. */
@@ -72,13 +72,16 @@ export class Slots {
     this.#all += 1;
     const unproven = !this.#throttle.record(site).proven;
     if (unproven) this.#unproven += 1;
-    const ticket = this.#throttle.begin(site);
+    const throttle = this.#throttle;
+    const ticket = throttle.begin(site);
     const started: Started = {
       site,
       ticket,
       unproven,
-      remark: this.#throttle.describe(site),
-      connections: this.#throttle.connections(site),
+      remark: throttle.describe(site),
+      get connections() {
+        return throttle.connections(site);
+      },
       ageing: null,
     };
     started.ageing = setTimeout(() => {

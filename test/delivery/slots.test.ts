@@ -46,3 +46,13 @@ t.test(
     t.equal(takeAll(known), 5);
   },
 );
+
+t.test('how many connections a site may have is said as of now, not as of when the slot was taken', async (t) => {
+  const throttle = new Throttle({ backoffMs: 1_000, longestMs: 1_000 });
+  const slots = new Slots({ running: 10, open: 10 }, throttle, () => undefined);
+  const [first, second] = [slots.take(site('a.test')), slots.take(site('a.test'))];
+  const before = second.connections;
+  slots.give(first, 'fine', '250 ok');
+  t.equal(second.connections, before + 1);
+  slots.cancel(second);
+});
