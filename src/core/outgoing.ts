@@ -112,6 +112,10 @@ export interface Wanted {
   most?: number;
 }
 
+/** SQL: which recipients of an email are on the list, in its form: what lower() makes of an address differs with the database's locale. */
+const suppressedOf = `ARRAY(SELECT x.address FROM suppressions x WHERE x.account_id = e.account_id AND x.address = ANY(e.recipient_addresses)
+                             AND (x.reason <> 'unsubscribe' OR e.type = 'marketing'))`;
+
 /** SQL: how many bytes the files have that an email lists. */
 const sizeOfFiles = `SELECT coalesce(sum(octet_length(f.content)), 0)::integer FROM jsonb_to_recordset(c.attachments) AS listed (sha256 text)
                       CROSS JOIN LATERAL ${rowOf('attachments', "account_id = e.account_id AND sha256 = decode(listed.sha256, 'hex')")} f`;
@@ -136,11 +140,7 @@ export async function load(db: Database, wanted: Wanted[], fresh?: FreshBodies):
                   e.scheduled_at IS NOT NULL AND coalesce(k.revoked_at < now(), false) AS revoked,
                   a.suspended_at IS NOT NULL AS suspended,
                   -- Whoever is tried for the first time and at once was looked up when the email was accepted.
-                  CASE WHEN wanted.tried OR e.scheduled_at IS NOT NULL OR e.created_at < now() - interval '${atOnce}' THEN ARRAY(
-                    SELECT x.address FROM suppressions x
-                     -- In the form of the list already: what lower() makes of an address differs with the database's locale.
-                     WHERE x.account_id = e.account_id AND x.address = ANY(e.recipient_addresses)
-                       AND (x.reason <> 'unsubscribe' OR e.type = 'marketing')) ELSE '{}' END AS suppressed
+                  CASE WHEN wanted.tried OR e.scheduled_at IS NOT NULL OR e.created_at < now() - interval '${atOnce}' THEN ${suppressedOf} ELSE '{}' END AS suppressed
              FROM unnest(${unseen('$1::uuid[]')}, ${unseen('$2::boolean[]')}, ${unseen('$3::boolean[]')}, ${unseen('$4::xid[]')}, ${unseen('$5::integer[]')}) AS wanted (id, tried, ahead, version, most)
             CROSS JOIN LATERAL ${rowOf('emails', 'id = wanted.id')} e
             CROSS JOIN LATERAL ${rowOf('email_contents', 'email_id = wanted.id', '*, xmin AS version')} c
@@ -190,6 +190,15 @@ export async function loadDue(
   return new Map(
     rows.map((row) => [row.id, { accountId: row.account_id, dueAt: row.due_at, onUncertain: row.on_uncertain }]),
   );
+}
+
+/** Which recipients of these emails are on the suppression list by now. */
+export async function loadSuppressed(db: Database, emailIds: string[]): Promise<Map<string, ReadonlySet<string>>> {
+  const rows = await db.query<{ id: string; suppressed: string[] }>({
+    text: `SELECT e.id, ${suppressedOf} AS suppressed FROM emails e WHERE e.id = ANY($1)`,
+    values: [emailIds],
+  });
+  return new Map(rows.map(({ id, suppressed }) => [id, new Set(suppressed)]));
 }
 
 /** What decides which pool emails leave from, and until when they may wait, of those that may be sent. */

@@ -1,9 +1,9 @@
-import { loadDue } from '../core/outgoing.ts';
+import { loadDue, loadSuppressed } from '../core/outgoing.ts';
 import type { Claim } from '../core/recipients.ts';
 import type { Database } from '../db/client.ts';
 import { timeOf } from '../ids.ts';
 import type { Delivery } from '../smtp/deliver.ts';
-import { type AttemptRecord, type Judgement, record, type Settled } from './attempt-record.ts';
+import { type AttemptRecord, isSuppressed, type Judgement, record, type Settled } from './attempt-record.ts';
 import { isOver } from './schedule.ts';
 
 /** In ms, until those come again that there was no room for, and over how long they are spread. */
@@ -74,15 +74,26 @@ export class LastTries {
     const { policy, clock } = this.#judgement;
     // None was due before it was accepted, so that only of the old ones it has to be read when they were.
     const old = claims.filter(({ emailId }) => isOver(policy, timeOf(emailId), clock.now()));
-    const emails = await this.#read(old);
-    const known: Sorted['known'] = [];
+    const emails = await this.#read(old, loadDue);
+    const unasked: { claim: Claim; email: Settled; said: Unreached }[] = [];
     const over: Claim[] = [];
     for (const claim of old) {
       const email = emails.get(claim.emailId);
       const said = this.#saidOf(claim.destination);
       if (!email || !isOver(policy, email.dueAt, clock.now())) continue;
       if (!said || !isOver(policy, email.dueAt, said.begunAt)) over.push(claim);
-      else known.push({ claim, outcome: record(this.#judgement, claim, unasked(claim, said), email, null) });
+      else unasked.push({ claim, email, said });
+    }
+    const suppressed = await this.#read(
+      unasked.map(({ claim }) => claim),
+      loadSuppressed,
+    );
+    const known: Sorted['known'] = [];
+    for (const { claim, email, said } of unasked) {
+      const now = { suppressed: suppressed.get(claim.emailId) ?? new Set<string>() };
+      // For whom came onto the list meanwhile no server is asked anyway.
+      if (claim.recipients.some(({ address }) => isSuppressed(now, address))) over.push(claim);
+      else known.push({ claim, outcome: record(this.#judgement, claim, asTried(claim, said), email, null) });
     }
     const many = room();
     const ended = new Set([...over, ...known.map(({ claim }) => claim)]);
@@ -90,9 +101,9 @@ export class LastTries {
     return { now: over.slice(0, many), known, later: later.filter(({ claims }) => claims.length > 0) };
   }
 
-  async #read(claims: Claim[]): Promise<Map<string, Settled>> {
-    if (claims.length === 0) return new Map();
-    return loadDue(this.#db, [...new Set(claims.map(({ emailId }) => emailId))]).catch(() => new Map());
+  async #read<Value>(claims: Claim[], load: (db: Database, ids: string[]) => Promise<Map<string, Value>>) {
+    if (claims.length === 0) return new Map<string, Value>();
+    return load(this.#db, [...new Set(claims.map(({ emailId }) => emailId))]).catch(() => new Map<string, Value>());
   }
 
   #saidOf(destination: string): Unreached | null {
@@ -110,7 +121,7 @@ function soon(claims: Claim[], mostMs: number): Sorted['later'] {
 }
 
 /** As the attempt that was made would have come out for these, too. */
-function unasked({ destination, recipients }: Claim, { begunAt, reason: said }: Unreached): Delivery {
+function asTried({ destination, recipients }: Claim, { begunAt, reason: said }: Unreached): Delivery {
   const reason = `Not tried by itself, as its time was over when mail to ${destination} was tried at ${begunAt.toISOString()}: ${said}`;
   const results = recipients.map(({ address: recipient }) => ({
     ...{ recipient, outcome: 'deferred' as const, phase: 'connect' as const, reply: null, reason },

@@ -1,5 +1,6 @@
 import t, { type Test } from 'tap';
 import type { Claim } from '../../src/core/recipients.ts';
+import * as suppressions from '../../src/core/suppressions.ts';
 import type { AttemptRecord } from '../../src/delivery/attempt-record.ts';
 import { LastTries } from '../../src/delivery/last-tries.ts';
 import { newId } from '../../src/ids.ts';
@@ -32,7 +33,7 @@ async function scene(t: Test) {
     attempts: [{ at: clock.now() } as AttemptRecord['attempts'][number]],
   });
   return {
-    ...{ tries, claimOf, unreached, clock },
+    ...{ db, accountId: sender.account.id, tries, claimOf, unreached, clock },
     later(ms: number) {
       passed += ms;
     },
@@ -98,6 +99,16 @@ t.test('one that nobody was there for speaks for the others to its destination, 
   tries.heard('a.test', unreached());
   tries.heard('a.test', { ...unreached(), verdict: 'fine', reply: '250 ok' });
   t.strictSame((await tries.sort([early], 600_000, () => 10)).now, [early], 'somebody is there again');
+});
+
+t.test('who came onto the suppression list meanwhile is no failure of the destination', async (t) => {
+  const { db, accountId, tries, claimOf, unreached, later } = await scene(t);
+  const claims = [await claimOf('a.test'), await claimOf('a.test')];
+  later(2 * hour);
+  tries.heard('a.test', unreached());
+  await suppressions.add(db, accountId, { address: 'a@a.test', reason: 'manual' });
+  const { now, known } = await tries.sort(claims, 600_000, () => 10);
+  t.strictSame([now, known], [claims, []]);
 });
 
 t.test('where it cannot be read when mail was due, none is over', async (t) => {
