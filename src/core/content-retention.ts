@@ -12,7 +12,7 @@ const dayMs = 24 * 3_600_000;
 const stretchSize = 500;
 
 /** Of bytes that go with one statement, but for what is larger by itself: after a time of standing still all that is looked at goes. */
-const heaviestStretch = 64 * 1024 * 1024;
+export const heaviestStretch = 64 * 1024 * 1024;
 
 export interface PruningOptions {
   /** For how many days the plan of each name keeps content; one that is not there is as `free`. */

@@ -183,13 +183,16 @@ async function checkDmarc(domain: string, where: Surroundings): Promise<Finding>
   if (policies.kind === 'none')
     return problem(
       'There is no policy, which large receivers ask of whoever sends in bulk.',
-      `Publish the TXT record "v=DMARC1; p=none" at _dmarc.${domain}.`,
+      `Publish the TXT record "${domains.dmarcPolicy}" at _dmarc.${domain}.`,
     );
   const { name, records } = policies;
   const [policy = '', ...others] = records;
   if (others.length > 0)
     return problem(`There is more than one policy at ${name}, which counts as none.`, 'Remove all but one.');
   if (!/;\s*p\s*=\s*(none|quarantine|reject)\s*(;|$)/i.test(policy))
-    return problem(`The policy at ${name} has no valid p=.`, 'Write it as "v=DMARC1; p=none", or a stricter one.');
+    return problem(
+      `The policy at ${name} has no valid p=.`,
+      `Write it as "${domains.dmarcPolicy}", or a stricter one.`,
+    );
   return ok(`The policy is ${cleanRemoteText(policy, 200)}`);
 }

@@ -10,6 +10,7 @@ import {
   type Partitioned,
 } from '../db/partitions.ts';
 import { floorId } from '../ids.ts';
+import { heaviestStretch } from './content-retention.ts';
 import { forgetChanges } from './email-counts.ts';
 import { plans } from './plans.ts';
 
@@ -27,9 +28,6 @@ const ofWebhooks: Partitioned[] = ['webhook_deliveries'];
 
 /** Of attachments that are looked at with one statement. */
 const stretchSize = 1_000;
-
-/** Of bytes that go with one statement, but for what is larger by itself. */
-const heaviestStretch = 64 * 1024 * 1024;
 
 /**
  * Drops the weeks of emails, and those of webhook deliveries, that are over for longer than the log is kept. A week stays
