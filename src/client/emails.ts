@@ -87,9 +87,12 @@ export class Emails extends Resource {
     return this.call('releaseEmail', { param: id, body }, options);
   }
 
-  /** Sends another with the same content to the same recipients. */
-  resend(id: string, options?: SendOptions): Promise<{ email: Email }> {
-    return this.call('resendEmail', { param: id }, options);
+  /** Sends another with the same content to the same recipients, or to those of them that are named. */
+  resend(
+    id: string,
+    { recipients, ...options }: requests.ResendEmailBody & SendOptions = {},
+  ): Promise<{ email: Email }> {
+    return this.call('resendEmail', { param: id, body: recipients ? { recipients } : {} }, options);
   }
 
   /** Gives one that waits for its time another one. */

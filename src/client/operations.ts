@@ -32,6 +32,7 @@ import type {
   RenderTemplateBody,
   ReplayWebhookBody,
   RescheduleEmailBody,
+  ResendEmailBody,
   RotateDkimBody,
   SendBatchBody,
   SendEmailQuery,
@@ -192,7 +193,7 @@ export interface Operations {
     };
   };
   /** Send an email again */
-  resendEmail: { answer: { email: Email } };
+  resendEmail: { body: ResendEmailBody; answer: { email: Email } };
   /** List delivery attempts */
   listAttempts: { answer: { /** Oldest first. */ attempts: Attempt[] } };
   /** Get what an email says */

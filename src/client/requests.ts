@@ -79,6 +79,11 @@ export interface ReleaseEmailBody {
   as: 'retry' | 'delivered' | 'failed';
 }
 
+export interface ResendEmailBody {
+  /** Only these of its recipients, such as those that it failed for. Omitted: all. */
+  recipients?: string | string[];
+}
+
 export interface GetStatsQuery {
   /** From when on. Omitted: 30 days before `to`, or one by hours. */ from?: string;
   /** Until when. Omitted: now. From `from`, 92 days at the most, or 7 by hours. */ to?: string;

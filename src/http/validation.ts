@@ -43,9 +43,9 @@ const inOurWords = ({ code, expected }: { code: string; expected?: unknown }): s
 /** The query names something that the call does not have. */
 export const unknownParameter = (name: string) => invalidRequest(`${nameOf([name])}: is not a parameter of this call`);
 
-/** The body names something, and the call takes nothing. */
-export const noSuchField = (name: string) =>
-  invalidRequest(`${nameOf([name])}: is no field of this call, which takes none`);
+/** The body names something, and the call takes something else or nothing. */
+export const noSuchField = (name: string, names: string[]) =>
+  invalidRequest(`${nameOf([name])}: is no field of this call, which takes ${names.join(', ') || 'none'}`);
 
 /** Which of the two is meant is anybody's guess. */
 export const givenTwice = (name: string) => invalidRequest(`${nameOf([name])}: may be given once`);

@@ -24,7 +24,7 @@ const calls: ((client: Sendwright) => unknown)[] = [
   ({ emails }) => emails.explain('id'),
   ({ emails }) => emails.cancel('id'),
   ({ emails }) => emails.content('id'),
-  ({ emails }) => emails.resend('id'),
+  ({ emails }) => emails.resend('id', { recipients: ['b@c.test'] }),
   ({ emails }) => emails.release('id', { as: 'retry' }),
   ({ emails }) => emails.reschedule('id', { scheduled_at: '2027-01-01T00:00:00Z' }),
   ({ stats }) => stats.get({ interval: 'hour', group_by: 'tag' }),

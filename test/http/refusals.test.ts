@@ -113,10 +113,10 @@ t.test('every answer that the reference has is given', async (t) => {
       ['sendEmail 409 conflict', { body: { ...email, subject: 'other' }, headers: once }],
       ['sendEmail 400 from domain not verified'],
       ['sendEmail 429 quota exceeded', theirLast],
-      ['resendEmail 429 quota exceeded', { key: poor.key, id: sent }],
+      ['resendEmail 429 quota exceeded', { key: poor.key, id: sent, body: {} }],
       ['sendBatch 409 conflict', { headers: once }],
-      ['resendEmail 200'],
-      ['resendEmail 409 conflict', { headers: once }],
+      ['resendEmail 200', { body: {} }],
+      ['resendEmail 409 conflict', { headers: once, body: {} }],
       ['sendBatch 200'],
       ['rescheduleEmail 200'],
       ['releaseEmail 409 conflict'],
@@ -183,7 +183,7 @@ t.test('every answer that the reference has is given', async (t) => {
       ),
     );
     // The domain of what was sent is gone by now.
-    await hold([['resendEmail 400 from domain not verified']]);
+    await hold([['resendEmail 400 from domain not verified', { body: {} }]]);
     await hold([
       ['changePassword 403 forbidden'],
       ['changePassword 200', { body: { current_password: builtPassword, new_password: 'a new password' } }],

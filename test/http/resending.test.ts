@@ -37,6 +37,38 @@ t.test('what an email says can be read, and sent again', async (t) => {
   t.equal(replayed.body.email.id, body.email.id, 'pressing the button twice sends it once');
 });
 
+t.test('it is sent again to those of its recipients that are named', async (t) => {
+  const { node, key, send } = await startMailer();
+  const sent = { to: ['Ann <Ann@b.test>', 'bob@b.test'], cc: ['c@d.test'], bcc: ['d@d.test', 'e@d.test'] };
+  const { id } = (await send(sent)).body.email;
+  const resend = (recipients: unknown, headers = {}) =>
+    node.call('POST', `/api/v1/emails/${id}/resend`, { key, body: { recipients }, headers });
+  const sentTo = async (recipients: unknown) => {
+    const { status, body } = await resend(recipients);
+    t.equal(status, 200, JSON.stringify(body));
+    const read = (await node.call('GET', `/api/v1/emails/${body.email.id}`, { key })).body.email;
+    const all = read.recipients.map(({ kind, address }: { kind: string; address: string }) => `${kind} ${address}`);
+    return [all, read.to, read.cc, read.bcc];
+  };
+  t.strictSame(await sentTo(['ann@B.test', 'E@d.test']), [
+    ['to Ann@b.test', 'bcc e@d.test'],
+    'Ann <Ann@b.test>',
+    [],
+    ['e@d.test'],
+  ]);
+  t.strictSame(await sentTo('c@d.test'), [['cc c@d.test'], 'c@d.test', ['c@d.test'], []]);
+  for (const [named, detail] of [
+    [[], 'recipients: must name at least one recipient'],
+    [['bob@b.test', 'x@b.test'], 'recipients[1]: is no recipient of this email'],
+    [['bob'], /^recipients\[0\]: not an email address/],
+    [7, 'recipients: must be a string or an array of strings'],
+  ] as const)
+    t.match(await resend(named), { status: 400, body: { error: 'invalid request', detail } });
+  const once = { 'Idempotency-Key': 'some' };
+  t.equal((await resend(['bob@b.test'], once)).status, 200);
+  t.equal((await resend(['c@d.test'], once)).status, 409, 'to somebody else it is another call');
+});
+
 t.test('a user sends, moves and cancels as a key does', async (t) => {
   const { node, account, fields } = await startMailer();
   const login = { body: { email: account.email, password: account.password } };

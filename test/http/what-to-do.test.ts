@@ -75,8 +75,12 @@ t.test('a call that takes no fields refuses those that it is given', async (t) =
     status: 400,
     body: { error: 'invalid request', detail: 'to: is no field of this call, which takes none' },
   };
-  t.match(await post(`/emails/${id}/resend`, { key, body }), refused);
-  t.match(await post(`/emails/${id}/resend`, { key, body: [1] }), { status: 400, body: { detail: /takes no body/ } });
+  t.match(await post(`/emails/${id}/resend`, { key, body }), {
+    status: 400,
+    body: { error: 'invalid request', detail: 'to: is no field of this call, which takes recipients' },
+  });
+  const endpointTest = `/webhooks/${newId()}/test`;
+  t.match(await post(endpointTest, { token, body: [1] }), { status: 400, body: { detail: /takes no body/ } });
   for (const empty of [{}, { body: {} }]) t.equal((await post(`/emails/${id}/resend`, { key, ...empty })).status, 200);
   for (const path of [
     '/domains/?/verify',

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { mostInBatch, move, releaseRequest, sendQuery } from '../routes/sending.ts';
+import { mostInBatch, move, releaseRequest, resendRequest, sendQuery } from '../routes/sending.ts';
 import { shownSendRequest } from '../send-request.ts';
 import { contentGone, email, emailExample, source, tlsOutlook } from './emails.ts';
 import type { Group } from './operation.ts';
@@ -246,9 +246,10 @@ export const sendingGroup: Group = {
       path: '/api/v1/emails/:id/resend',
       summary: 'Send an email again',
       description:
-        'Accepts another email with the same sender, recipients, content and files, to be sent now. It is looked at as any other: by the suppression list, the plan, and whether the domain is verified.',
+        'Accepts another email with the same sender, recipients, content and files, to be sent now; with `recipients` to some of them, and only those are named in it. It is looked at as any other: by the suppression list, the plan, and whether the domain is verified.',
       access: { key: 'send', orLogin: true },
       params,
+      body: { schema: resendRequest, example: { recipients: ['bob@anywhere.test'] }, optional: true },
       idempotent: true,
       answer: { description: 'The new one.', schema: sent, example: { email: emailExample } },
       refusals: [notVerified, recipientErased, keyUsed, quotaExceeded, contentGone],

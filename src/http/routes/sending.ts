@@ -7,18 +7,19 @@ import { dryRun } from '../../core/dry-run.ts';
 import type { Accepted } from '../../core/emails.ts';
 import { resendable } from '../../core/resending.ts';
 import * as scheduling from '../../core/scheduling.ts';
+import { limits } from '../../core/send-limits.ts';
 import type { Sendable } from '../../core/template-sending.ts';
 import { release, releases } from '../../core/uncertainty.ts';
 import { invalidRequest } from '../../errors.ts';
 import { givingWay } from '../../give-way.ts';
 import { clientGone, demandLoginOrKey, senderOf } from '../auth.ts';
-import { readJson, readJsonObject, refuseFields } from '../body.ts';
+import { readJson, readJsonObject, readOptionalJson, refuseOthers } from '../body.ts';
 import { refuseFixedFields } from '../fixed-fields.ts';
 import { readIdempotency } from '../idempotency.ts';
 import * as present from '../present.ts';
 import { scheduledAt, sendRequest, unescapedSendRequest } from '../send-request.ts';
 import type { Services } from '../services.ts';
-import { oneOf, parse } from '../validation.ts';
+import { mailboxes, oneOf, oneOrMore, parse } from '../validation.ts';
 
 /** 20 MB of attachments as base64, both bodies, and what JSON adds to them. */
 const singleLimit = 40 * 1024 * 1024;
@@ -36,6 +37,14 @@ export const releaseRequest = z.object({
 });
 /** The rest of an email stays as it is. */
 export const move = z.object({ scheduled_at: scheduledAt.describe('When to send it instead, within a year.') });
+
+export const resendRequest = z.object({
+  recipients: mailboxes(limits.recipients)
+    .refine((named) => named.length > 0, 'must name at least one recipient')
+    .meta(oneOrMore(limits.recipients, 1))
+    .describe('Only these of its recipients, such as those that it failed for. Omitted: all.')
+    .optional(),
+});
 
 /** What stands beside the emails; they are looked at one by one. */
 const batchBody = z.object({ emails: z.unknown().optional() });
@@ -93,15 +102,19 @@ export function sendingRoutes(router: Router, services: Services): void {
 
   router.post('/emails/:id/resend', sender, async (ctx) => {
     const { accountId } = senderOf(ctx);
-    await refuseFields(ctx);
+    const body = await readOptionalJson(ctx, moveLimit);
+    // With another `to` it would go to those that it went to before.
+    refuseOthers(body, Object.keys(resendRequest.shape));
+    const { recipients } = parse(resendRequest, body);
     // Its files are in memory until it is answered, and the request has none of their bytes.
     await resends.take(accountId, async () => {
       if (ctx.req.socket.destroyed) {
         ctx.status = clientGone;
         return;
       }
-      const request = await resendable(db, accountId, ctx.params.id ?? '');
-      await send(ctx, acceptance, null, [request], presentSingle);
+      const request = await resendable(db, accountId, ctx.params.id ?? '', recipients);
+      // As a call of a release before, without a body, was remembered.
+      await send(ctx, acceptance, recipients ? body : null, [request], presentSingle);
     });
   });
 }
