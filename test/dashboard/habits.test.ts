@@ -36,6 +36,21 @@ t.test('what people do without thinking', inBrowser, async (t) => {
     t.equal(await keys(), 1);
   });
 
+  t.test('what failed for one of two is sent again to that one', async (t) => {
+    const [reached, missed] = ['reached@anywhere.test', 'full@anywhere.test'];
+    const body = { from: 'hello@example.test', to: [reached, missed], subject: 'For two', text: 'Hello' };
+    const { email } = (await node.call('POST', '/api/v1/emails', { key: node.key, body })).body;
+    const read = async () => (await node.call('GET', `/api/v1/emails/${email.id}`, { key: node.key })).body.email;
+    await eventually(async () => (await read()).status === 'failed');
+    const { page } = await view(t, node, `/emails/${email.id}`);
+    await page.getByRole('button', { name: 'Resend to all' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByText(`${reached} would have it twice.`).waitFor();
+    await dialog.getByRole('button', { name: 'Only to the one that failed' }).click();
+    await eventually(async () => (await count(`to=${missed}`)) === 2);
+    t.equal(await count(`to=${reached}`), 1);
+  });
+
   t.test('a second click is not taken for what the first one brought', async (t) => {
     const { page } = await view(t, node, '/destinations');
     const asked: string[] = [];

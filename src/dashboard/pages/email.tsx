@@ -1,7 +1,7 @@
 import { Button, Group } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useLocation, useParams } from 'wouter';
-import type { Email, EmailWithRecipients, Explanation } from '../../client/index.ts';
+import type { Email, EmailWithRecipients, Explanation, Recipient } from '../../client/index.ts';
 import { api, CannotBeDone, isUnshown, whileThere } from '../api.ts';
 import { copyText } from '../clipboard.ts';
 import { sameEmail, whyNoCall } from '../commands.ts';
@@ -119,25 +119,40 @@ function EmailActions({ email, held }: { email: EmailWithRecipients; held: boole
   );
 }
 
-/** Asks first where somebody would have it twice. */
+/** Asks first where somebody would have it twice; where others have none it can go to those alone. */
 function Resend({ email }: { email: EmailWithRecipients }) {
   const { service } = useSession();
   const [, navigate] = useLocation();
   const act = () => api.emails.resend(email.id);
+  const missed = email.recipients.filter((recipient) => hasNone(email, recipient)).map(({ address }) => address);
   const done = ({ email: again }: { email: Email }) => whatBecame(again, service.on_hold_since !== null);
   const then = ({ email: again }: { email: Email }) => navigate(`/emails/${again.id}`);
   const resend = useAction(act, done, then);
-  const twice = email.recipients.filter(({ status }) => mayHaveIt.has(status)).map(({ address }) => address);
+  const twice = email.recipients
+    .filter(({ status, address }) => mayHaveIt.has(status) && !missed.includes(address))
+    .map(({ address }) => address);
   if (twice.length === 0)
     return (
       <Button variant="default" loading={resend.isPending} onClick={() => resend.mutate(undefined)}>
         Resend
       </Button>
     );
-  return <Confirmed name="Resend" words={twiceIn(twice)} {...{ act, done, then }} />;
+  const less = missed.length > 0 ? toMissed(email.id, missed) : undefined;
+  return <Confirmed name={less ? 'Resend to all' : 'Resend'} words={twiceIn(twice)} {...{ act, done, then, less }} />;
 }
 
 const mayHaveIt = new Set(['delivered', 'queued', 'deferred']);
+
+/** It was given up, left out, or came back. */
+const hasNone = ({ returns }: EmailWithRecipients, { status, address }: Recipient) =>
+  status === 'failed' ||
+  status === 'suppressed' ||
+  returns.some(({ kind, recipient }) => kind === 'bounce' && recipient === address);
+
+const toMissed = (id: string, recipients: string[]) => ({
+  name: recipients.length === 1 ? 'Only to the one that failed' : `Only to the ${recipients.length} that failed`,
+  act: () => api.emails.resend(id, { recipients }),
+});
 
 const twiceIn = ([first, ...others]: string[]) =>
   `Another email with the same content goes to all of its recipients: ${first}${others.length > 0 ? ` and ${others.length} more` : ''} would have it twice.`;

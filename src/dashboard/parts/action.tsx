@@ -72,15 +72,21 @@ interface Asked<Output> extends ButtonProps {
   act: () => Promise<Output>;
   done: string | ((output: Output) => string | null);
   then?: ((output: Output) => void) | undefined;
+  /** What does less, and may be what is meant. */
+  less?: { name: string; act: () => Promise<Output> } | undefined;
 }
 
 /** A button for what cannot be taken back: it asks first. */
-export function Confirmed<Output>({ name, words, act, done, then, ...button }: Asked<Output>) {
+export function Confirmed<Output>({ name, words, act, done, then, less, ...button }: Asked<Output>) {
   const [asked, setAsked] = useState(false);
-  const action = useAction(act, done, (output) => {
-    setAsked(false);
-    then?.(output);
-  });
+  const action = useAction(
+    (chosen: () => Promise<Output>) => chosen(),
+    done,
+    (output) => {
+      setAsked(false);
+      then?.(output);
+    },
+  );
   return (
     <>
       <Button variant="default" {...button} onClick={() => setAsked(true)}>
@@ -95,7 +101,12 @@ export function Confirmed<Output>({ name, words, act, done, then, ...button }: A
             <Button variant="default" onClick={() => setAsked(false)}>
               No
             </Button>
-            <Button color="red" loading={action.isPending} onClick={() => action.mutate(undefined)} data-autofocus>
+            {less && (
+              <Button loading={action.isPending} onClick={() => action.mutate(less.act)} data-autofocus>
+                {less.name}
+              </Button>
+            )}
+            <Button color="red" loading={action.isPending} onClick={() => action.mutate(act)} data-autofocus={!less}>
               {name}
             </Button>
           </Group>
