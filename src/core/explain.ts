@@ -325,6 +325,9 @@ function summarize(email: Email, recipients: RecipientExplanation[]): string {
   const open = recipients.find((recipient) => recipient.nextAttemptAt !== null);
   const failed = recipients.find((recipient) => recipient.status === 'failed');
   const held = recipients.find(({ cause }) => isHeld(cause));
-  const detail = recipients.length === 1 ? recipients[0]?.sentence : (held ?? failed ?? open)?.sentence;
+  const concerned = held ?? failed ?? open;
+  const detail = recipients.length === 1 ? recipients[0]?.sentence : concerned && ofOne(concerned);
   return `${email.status}: ${recipients.length} recipient${recipients.length === 1 ? '' : 's'} (${parts}).${detail ? ` ${detail}` : ''}`;
 }
+
+const ofOne = ({ address, sentence }: RecipientExplanation) => `${address}: ${sentence}`;

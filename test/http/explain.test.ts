@@ -64,6 +64,14 @@ t.test('why an email is where it is', async (t) => {
     ],
   });
 
+  const mixed = await node.send({ to: ['fine@receiver.test', 'gone.too@receiver.test'] });
+  await eventually(async () => (await node.read(mixed.id)).status === 'failed');
+  t.match(
+    (await explain(mixed.id)).body.summary,
+    /^failed: 2 recipients \(1 delivered, 1 failed\)\. gone\.too@receiver\.test: Refused for good: .* 550 5\.1\.1/,
+    'it names whom it is about',
+  );
+
   const full = await node.send({ to: 'busy@receiver.test' });
   const waiting = await settled(full.id, 'deferred');
   t.match(waiting.recipients[0], {
