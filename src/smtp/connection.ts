@@ -84,6 +84,8 @@ export class Connection {
   transactions = 0;
   /** True from MAIL until a message was accepted: the next transaction starts with RSET. */
   needsReset = false;
+  /** True once a message was accepted. */
+  tookMail = false;
   /** Where what is said is written down, while there is somebody who wants to know. */
   conversation: Conversation | null = null;
   remoteAddress: string | null = null;

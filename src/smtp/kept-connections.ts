@@ -24,18 +24,19 @@ export class KeptConnections {
   }
 
   /**
-   * The host to try next: of those with the first one's preference one to which a connection is open, else the first. What
-   * is opened is spread over them as RFC 5321 section 5.1 asks for, by the order in which they come.
+   * The host to try next: of those with the first one's preference one to which a connection is open that has taken mail,
+   * else the first. What is opened is spread over them as RFC 5321 section 5.1 asks for, by the order in which they come.
    */
   async next(hosts: MxHost[], policies: DestinationTls): Promise<MxHost | undefined> {
     const [first] = hosts;
     const equal = hosts.filter(({ preference }) => preference === first?.preference);
     if (equal.length < 2) return first;
     for (const host of equal) {
-      if (!this.#pool.has(host.name)) continue;
+      if (!this.#pool.has(host.name, hasTaken)) continue;
       const { policy } = await policies.forHost(host.name);
-      if (policy.mayUseHost(host.name) === null && this.#pool.has(host.name, this.#fits(host.name, policy)))
-        return host;
+      const fits = this.#fits(host.name, policy);
+      const isOne = (kept: Connection) => hasTaken(kept) && fits(kept);
+      if (policy.mayUseHost(host.name) === null && this.#pool.has(host.name, isOne)) return host;
     }
     return first;
   }
@@ -48,3 +49,6 @@ export class KeptConnections {
     return (kept) => isOurs(kept) && isNamed(kept) && policy.mayUseConnection(kept) === null;
   }
 }
+
+/** Those to a host that puts mail off wait far longer than those that are in use: all would come to them. */
+const hasTaken = ({ tookMail }: Connection) => tookMail;

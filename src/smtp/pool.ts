@@ -47,8 +47,8 @@ export class ConnectionPool {
     return connection;
   }
 
-  /** Whether one that fits waits, or any at all. */
-  has(key: string, fits: (connection: Connection) => boolean = () => true): boolean {
+  /** Whether one that fits waits. */
+  has(key: string, fits: (connection: Connection) => boolean): boolean {
     return [...(this.#idle.get(key) ?? [])].some(fits);
   }
 

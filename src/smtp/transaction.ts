@@ -269,6 +269,7 @@ class Transaction {
   #accept(reply: Reply): void {
     this.#accepted = true;
     this.#connection.needsReset = false;
+    this.#connection.tookMail = true;
     const reason = answered(this.#connection.target.host, reply, 'dot');
     const { enhanced } = reply;
     for (const recipient of this.#open) {

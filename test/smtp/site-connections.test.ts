@@ -122,6 +122,35 @@ t.test('of equal hosts the one comes first to which a connection is open', async
   t.equal(most(), 2);
 });
 
+t.test('an open connection to an equal host that puts mail off draws none to it', async (t) => {
+  const putOff = await startMx(t, async (peer) => {
+    await peer.greet();
+    for (;;) await peer.answer('451 4.3.0 local error');
+  });
+  const { port } = putOff;
+  await startMx(
+    t,
+    async (peer) => {
+      await peer.greet();
+      for (;;) await peer.message();
+    },
+    { host: '127.0.0.2', port },
+  );
+  const equal: ZoneEntry = {
+    MX: [
+      [10, 'mx.a.test'],
+      [10, 'mx.b.test'],
+    ],
+  };
+  const zone = { 'all.test': equal, 'mx.a.test': { A: ['127.0.0.1'] }, 'mx.b.test': { A: ['127.0.0.2'] } };
+  // With the same draw for all they come in the order in which they are written.
+  const { send } = await startScene(t, port, zone, { random: () => 0 });
+  const sendOne = async () => (await send({ destination: 'all.test', to: ['b@all.test'] })).sessions;
+  t.match(await sendOne(), [{ host: 'mx.a.test' }, { host: 'mx.b.test', results: [{ outcome: 'delivered' }] }]);
+  t.match(await sendOne(), [{ host: 'mx.b.test', reused: true, results: [{ outcome: 'delivered' }] }]);
+  t.equal(putOff.peers.length, 1);
+});
+
 t.test('opened ones are spread over equal hosts', async (t) => {
   const equal: ZoneEntry = { MX: Object.keys(customers).map((name) => [10, `mx.${name}`]) };
   const { sendTo, peers } = await startProvider(t, customers, { 'all.test': equal });
