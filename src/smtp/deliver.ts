@@ -181,11 +181,15 @@ class Attempt {
   async #tryHostInTurns(host: string, tls: HostTls): Promise<void> {
     const begunAt = performance.now();
     do {
-      const left = { addresses: this.#addressesLeft, sessions: this.#sessionsLeft };
+      const before = { addresses: this.#addressesLeft, sessions: this.#sessionsLeft, hope: this.#hope };
       this.#usedUp = false;
       await this.#tryHost(host, tls);
       // Each has decided about somebody, so that there are no more of them than recipients.
-      if (this.#usedUp) [this.#addressesLeft, this.#sessionsLeft] = [left.addresses, left.sessions];
+      if (this.#usedUp) {
+        [this.#addressesLeft, this.#sessionsLeft] = [before.addresses, before.sessions];
+        // What this host is not able to take it will not take over the next one either.
+        this.#hope = before.hope;
+      }
     } while (this.#usedUp && this.#isWanted && performance.now() - begunAt < this.#transport.deadlines.transaction);
   }
 

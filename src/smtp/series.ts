@@ -57,25 +57,29 @@ export async function transactAll(connection: Connection, request: SeriesRequest
     // What has carried nothing yet cannot have carried enough: it was this message that was put off.
     const carried = connection.transactions > 1 || end.results.some(({ outcome }) => outcome === 'delivered');
     series.limited ||= end.limited && carried;
-    if (reused && series.results.length === 0) {
+    if (reused && series.results.every(isUnasked)) {
       const reason = end.results[0]?.reason ?? 'it puts mail off';
       if (!end.alive) return { stale: 'dead', reason };
       if (series.limited && !end.begun && end.results.every(isOpenYet)) return { stale: 'limited', reason };
     }
     series.givenUp ||= end.givenUp;
-    const lives = !series.limited && connection.lost === null;
+    series.elsewhere.push(...end.elsewhere);
     const inTime = performance.now() - begunAt < deadlines.transaction;
-    goesOn = lives && inTime && mayCarry() && !series.givenUp;
-    const next = goesOn ? crowdedOut.remember(end) : [];
+    const lives = !series.limited && connection.lost === null && inTime && !series.givenUp;
+    goesOn = lives && mayCarry();
+    // Where it put off what it was to carry, the next one to this host would hear the same, again and again.
+    const another = lives && !goesOn && !end.limited && series.elsewhere.length === 0;
+    const next = goesOn || another ? crowdedOut.remember(end) : [];
     series.waiting = [...next, ...series.waiting.slice(atOnce)];
     series.results.push(...end.results.filter(({ recipient }) => !next.includes(recipient)));
-    series.elsewhere.push(...end.elsewhere);
-    // Where it put off what it was to carry, the next one to this host would hear the same, again and again.
-    series.usedUp = lives && !mayCarry() && series.waiting.length > 0 && series.elsewhere.length === 0;
+    series.usedUp = another && series.waiting.length > 0;
   }
   return series;
 }
 
-/** True for one that was put off before the dot. */
-const isOpenYet = ({ outcome, phase, uncertain }: RecipientResult) =>
-  outcome === 'deferred' && phase !== 'dot' && !uncertain;
+/** True for one that the server was not asked to take. */
+const isUnasked = ({ phase }: RecipientResult) => phase === 'local';
+
+/** True for one that was put off before the dot, or not asked for: a fresh connection may offer more. */
+const isOpenYet = (result: RecipientResult) =>
+  isUnasked(result) || (result.outcome === 'deferred' && result.phase !== 'dot' && !result.uncertain);

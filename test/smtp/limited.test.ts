@@ -149,6 +149,67 @@ t.test(
   },
 );
 
+t.test('a host that asks for less is not dialled for each of those whose turn did not come', async (t) => {
+  const to = Array.from({ length: 5 }, (_, at) => `r${at}@example.test`);
+  for (const answers of [
+    ['451 4.7.1 rate limit exceeded, try again later'],
+    ['250 ok', '452 4.5.3 too many recipients'],
+    ['250 ok', '250 ok', '451 4.7.1 rate limit exceeded, try again later'],
+  ]) {
+    const { send, mx } = await startScripted(t, async (peer) => {
+      await peer.greet('LIMITS MAILMAX=1 RCPTMAX=1');
+      for (const answer of answers) await peer.answer(answer);
+    });
+    const delivery = await send({ to });
+    for (const recipient of to) t.match(resultOf(delivery, recipient), { outcome: 'deferred', class: 'rate' });
+    t.equal(mx.peers.length, 1, answers.join());
+  }
+});
+
+t.test('those whom the last message of a connection had no room for have another connection', async (t) => {
+  const to = ['a@example.test', 'b@example.test', 'c@example.test'];
+  const { send, mx } = await startScripted(t, async (peer, number) => {
+    await peer.greet('LIMITS MAILMAX=1');
+    await peer.message({ rcpt: number === 0 ? ['250 ok', '250 ok', '452 4.5.3 too many recipients'] : ['250 ok'] });
+  });
+  const delivery = await send({ to });
+  for (const recipient of to) t.equal(resultOf(delivery, recipient).outcome, 'delivered');
+  t.equal(mx.peers.length, 2);
+});
+
+t.test('whom a host is not able to take it is not asked for again, over however many connections', async (t) => {
+  const { send } = await startScripted(t, async (peer) => {
+    await peer.greet('LIMITS MAILMAX=1 RCPTMAX=1');
+    await peer.message();
+  });
+  const delivery = await send({ to: ['a@example.test', 'ü@example.test', 'b@example.test'] });
+  t.equal(resultOf(delivery, 'a@example.test').outcome, 'delivered');
+  t.equal(resultOf(delivery, 'b@example.test').outcome, 'delivered');
+  t.match(resultOf(delivery, 'ü@example.test'), { outcome: 'bounced', phase: 'local' });
+});
+
+t.test(
+  'a kept connection that had enough is left for a fresh one, also where it could not take one of them',
+  async (t) => {
+    for (const limits of ['X', 'LIMITS RCPTMAX=1']) {
+      const first = await startMx(t, async (peer) => {
+        await peer.greet(limits);
+        await peer.message();
+        await peer.answer('451 4.7.0 message limit reached');
+      });
+      const worse = await startSink({ host: '127.0.0.2', port: first.port });
+      t.teardown(() => worse.close());
+      const { send } = await startScene(t, first.port, twoHosts);
+      t.equal(resultOf(await send()).outcome, 'delivered');
+      const delivery = await send({ to: ['ü@example.test', 'b@example.test'] });
+      t.match(resultOf(delivery), { outcome: 'delivered' });
+      t.match(resultOf(delivery, 'ü@example.test'), { outcome: 'bounced', phase: 'local' });
+      t.equal(first.peers.length, 2);
+      t.equal(worse.connections, 0, 'nothing was said against the first host');
+    }
+  },
+);
+
 t.test('whose turn did not come as the server had enough waits for that', async (t) => {
   const to = Array.from({ length: 9 }, (_, at) => `r${at}@example.test`);
   const { send, mx } = await startScripted(t, async (peer) => {
