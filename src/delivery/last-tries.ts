@@ -4,14 +4,14 @@ import type { Database } from '../db/client.ts';
 import { timeOf } from '../ids.ts';
 import type { Delivery } from '../smtp/deliver.ts';
 import { type AttemptRecord, isSuppressed, type Judgement, record, type Settled } from './attempt-record.ts';
-import { isOver } from './schedule.ts';
+import { isOver, soonestMs } from './schedule.ts';
 
 /** In ms, until those come again that there was no room for, and over how long they are spread. */
 const againMs = 30_000;
 const spreadMs = 60_000;
 const spreadOver = 4;
 
-/** For so long an attempt speaks for others to its destination, in ms: a second try is to be another one. */
+/** For so long an attempt speaks for others to its destination, in ms. */
 const speaksMs = 45_000;
 const mostRemembered = 10_000;
 
@@ -40,6 +40,7 @@ export class LastTries {
   readonly #db: Database;
   readonly #judgement: Judgement;
   readonly #now: () => number;
+  readonly #speaksMs: number;
   readonly #unreached = new Map<string, Unreached>();
 
   /** @param now milliseconds on a clock that does not jump */
@@ -47,6 +48,8 @@ export class LastTries {
     this.#db = db;
     this.#judgement = judgement;
     this.#now = now;
+    // The second try of what was kept back is to be another one than the first.
+    this.#speaksMs = Math.min(speaksMs, soonestMs(judgement.policy));
   }
 
   /** Remembers what an attempt says about its destination, for mail that leaves from the same addresses. */
@@ -108,7 +111,7 @@ export class LastTries {
 
   #saidOf(destination: string): Unreached | null {
     const said = this.#unreached.get(destination);
-    return said && this.#now() - said.heardAt < speaksMs ? said : null;
+    return said && this.#now() - said.heardAt < this.#speaksMs ? said : null;
   }
 }
 

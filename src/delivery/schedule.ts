@@ -17,6 +17,8 @@ export interface History {
 }
 
 const spread = 0.1;
+/** Where no schedule says it. */
+const unsaidMs = 60_000;
 /** After so many attempts a server cannot have the next one sooner than the schedule, however short a time it names. */
 const attemptsSooner = 3;
 
@@ -34,13 +36,16 @@ export function nextAttempt(
   const end = dueAt.getTime() + policy.forMs;
   const wasKeptBack = attempts === 1 && begunAt !== null && begunAt.getTime() >= end;
   if (now.getTime() >= end && !wasKeptBack) return null;
-  const delay = policy.scheduleMs[Math.min(attempts, policy.scheduleMs.length) - 1] ?? 60_000;
+  const delay = policy.scheduleMs[Math.min(attempts, policy.scheduleMs.length) - 1] ?? unsaidMs;
   const scheduled = delay * (1 + spread * (2 * random() - 1));
   const asked = askedMs === null ? 0 : askedMs * (1 + spread * random());
   const wait = asked > 0 && attempts <= attemptsSooner ? asked : Math.max(asked, scheduled);
   const next = now.getTime() + wait;
   return new Date(wasKeptBack ? next : Math.min(next, end));
 }
+
+/** The shortest time from a first attempt to a second, where the server asks for none, in ms. */
+export const soonestMs = ({ scheduleMs }: RetryPolicy): number => (scheduleMs[0] ?? unsaidMs) * (1 - spread);
 
 /** True when mail that was due then is not tried any more. */
 export const isOver = ({ forMs }: RetryPolicy, dueAt: Date, now: Date): boolean =>

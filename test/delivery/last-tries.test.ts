@@ -12,12 +12,12 @@ import { testKey } from '../support/keys.ts';
 const hour = 3_600_000;
 
 /** Emails that were accepted now, looked at by a clock of which the test says how late it is. */
-async function scene(t: Test) {
+async function scene(t: Test, firstDelayMs = 60_000) {
   const { db, queue } = await openQueue(t);
   const sender = await buildSender(db, testKey(1));
   let passed = 0;
   const clock = { now: () => new Date(Date.now() + passed) };
-  const tries = new LastTries(db, { policy: { scheduleMs: [60_000], forMs: hour }, clock }, () => passed);
+  const tries = new LastTries(db, { policy: { scheduleMs: [firstDelayMs], forMs: hour }, clock }, () => passed);
   const claimOf = async (destination: string, attempts = 1, request = {}): Promise<Claim> => {
     const address = `a@${destination}`;
     const [result] = await accept(db, queue, holderOf(sender.account), [
@@ -99,6 +99,19 @@ t.test('one that nobody was there for speaks for the others to its destination, 
   tries.heard('a.test', unreached());
   tries.heard('a.test', { ...unreached(), verdict: 'fine', reply: '250 ok' });
   t.strictSame((await tries.sort([early], 600_000, () => 10)).now, [early], 'somebody is there again');
+});
+
+t.test('a second try is another one than the first, however soon it is', async (t) => {
+  const firstDelayMs = 10_000;
+  const { tries, claimOf, unreached, later } = await scene(t, firstDelayMs);
+  const claim = await claimOf('a.test', 0);
+  later(2 * hour);
+  tries.heard('a.test', unreached());
+  const { known } = await tries.sort([claim], 600_000, () => 10);
+  t.match(known[0]?.outcome.settlements, [{ status: 'deferred', attempts: 1, nextAttemptAt: Date }]);
+  later(firstDelayMs);
+  const again = { ...claim, recipients: claim.recipients.map((one) => ({ ...one, attempts: 1 })) };
+  t.strictSame((await tries.sort([again], 600_000, () => 10)).now, [again]);
 });
 
 t.test('who came onto the suppression list meanwhile is no failure of the destination', async (t) => {
