@@ -20,6 +20,7 @@ const notIntroductions =
   /^\W{0,20}(?:from|von|de|da|reply-to|sender|message-id|reporting-mta|subject|betreff|cc)\s?[:：]|\bmail[ -]from\s?[:：]/i;
 /** Whom a message was for, of which some may have got it. */
 const copied = /^\W{0,20}(?:to|an|para|宛先)\s?[:：]/i;
+const quotedSender = /\bmail[ -]from\s?[:：]\s{0,8}\S{1,400}/gi;
 
 const delayed =
   /\b(?:delay(?:ed)?|still (?:trying|being|in the queue|undelivered)|will (?:be|continue to be) (?:re)?tried|will (?:keep|continue) (?:trying|to try|attempts)|(?:not|n't) (?:yet )?(?:been )?(?:delivered|sent)(?: yet)? (?:after|for|within|in)\b.{0,60}|warning message only|do not need to resend|no action is required|have not yet|not yet been|temporar\w{1,3} (?:fail|problem|error)\w*.{0,60}(?:again|retr)|verz[öo]gert|retard[ée]e?|diff[ée]r[ée]e?|retrasad[oa]|demora|atrasad[oa]|adiad[oa]|ritard|vertraagd|op[óo][źz]nion|задерж|отложен)|遅延|延迟|延遲|まだ配信/i;
@@ -35,13 +36,17 @@ export function readBounceText(subject: string, text: string, failed: string[] =
   const lines = ownLines(text);
   const own = lines.join('\n');
   const action = actionOf(subject, own);
-  const named = sections(lines).filter(({ address }) => failed.length === 0 || includes(failed, address));
+  const told = withoutSeveral(lines);
+  const named = sections(told).filter(({ address }) => failed.length === 0 || includes(failed, address));
   const missing = failed.filter((address) => !named.some((one) => same(one.address, address)));
   const everything = missing.map((address) => ({ address, words: own }));
   const found = [...named, ...everything].slice(0, mostRecipients);
   if (found.length > 0)
     return found.map(({ address, words }) => recipientOf(address, words, found.length === 1 ? own : words, action));
-  const somewhere = [...new Set(own.match(anywhere) ?? [])].filter((address) => !notRecipients.test(address));
+  const rest = told.map((line) => line.replaceAll(quotedSender, ' ')).filter((line) => !notIntroductions.test(line));
+  const somewhere = [...new Set(rest.join('\n').match(anywhere) ?? [])].filter(
+    (address) => !notRecipients.test(address),
+  );
   // Of several, nobody says which it is.
   const [only = null] = somewhere.length === 1 ? somewhere : [];
   return [{ ...recipientOf(only, own, own, action), aliases: only === null ? somewhere.slice(0, mostRecipients) : [] }];
@@ -56,13 +61,29 @@ function ownLines(text: string): string[] {
   return end === -1 ? lines : lines.slice(0, end);
 }
 
+/** Without copied headers that name several, or one where another got a copy: which of them it is about they do not say. */
+function withoutSeveral(lines: string[]): string[] {
+  const hasCopies = lines.some((line) => /^\W{0,20}cc\s?[:：].*@/i.test(line));
+  const kept: string[] = [];
+  for (let start = 0, end = 1; start < lines.length; start = end++) {
+    const isCopied = copied.test(lines[start] ?? '');
+    while (isCopied && end < lines.length && /[,;]\s?$/.test(lines[end - 1] ?? '')) end++;
+    const field = lines.slice(start, end);
+    const named = isCopied ? (field.join(' ').match(anywhere)?.length ?? 0) : 0;
+    if (named === 0 || (named === 1 && !hasCopies)) kept.push(...field);
+  }
+  return kept;
+}
+
 /** Each address at the beginning of a line, with the words up to the next one. Those of a copied header count where there are no others. */
 function sections(lines: string[]): { address: string; words: string }[] {
   const found = new Map<string, { address: string; words: string }>();
   const others = new Set<string>();
   let current: { address: string; words: string } | undefined;
   for (const line of lines) {
-    const address = notIntroductions.test(line) ? undefined : introduced.exec(line)?.[1]?.replace(/[.…]{1,9}$/, '');
+    const [before = '', written = ''] = introduced.exec(line) ?? [];
+    const isOther = notIntroductions.test(before.slice(0, before.length - written.length));
+    const address = isOther ? undefined : written.replace(/[.…]{1,9}$/, '');
     if (address?.includes('.', address.indexOf('@')) && !notRecipients.test(address)) {
       const key = address.toLowerCase();
       if (!copied.test(line)) others.add(key);

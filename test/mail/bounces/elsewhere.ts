@@ -69,6 +69,73 @@ Your message
 was not delivered: 552 5.2.2 the mailbox is full.
 `,
   }),
+  plain('Exim 3: the refused sender on the line of the recipient', 'bounce', ['jane@example.com', 'sender', true], {
+    ...exim,
+    text: `
+A message that you sent could not be delivered to all of its recipients.
+The following address(es) failed:
+
+  jane@example.com: SMTP error from remote mailer after MAIL FROM:<SRS0=aaaa=BB=sender.test=bounces@relay.test> SIZE=1200: host mx.example.com [192.0.2.1]: 550 5.1.7 sender rejected
+`,
+  }),
+  plain('the sender behind the words about the recipient', 'bounce', ['jane@example.com', 'bad_mailbox', true], {
+    subject: 'failure notice',
+    text: `
+Hi. This is the mail server at mx.relay.test.
+
+We could not deliver to jane@example.com (mail from: <shop@relay.test>):
+550 5.1.1 no such user
+`,
+  }),
+  plain('of two that the copied header names nobody says which it was', 'bounce', [null, 'bad_mailbox', true], {
+    subject: 'failure notice',
+    text: `
+Your message could not be delivered: 550 5.1.1 user unknown
+
+From: Shop <hello@sender.test>
+To: ann@example.com, bob@example.com
+Subject: Your order
+`,
+  }),
+  plain('the same over two lines', 'bounce', [null, 'bad_mailbox', true], {
+    subject: 'failure notice',
+    text: `
+Your message could not be delivered: 550 5.1.1 user unknown
+
+From: Shop <hello@sender.test>
+To: Ann <ann@example.com>,
+  bob@example.com
+Subject: Your order
+`,
+  }),
+  plain('the same with one that got a copy', 'bounce', [null, 'bad_mailbox', true], {
+    subject: 'failure notice',
+    text: `
+Your message could not be delivered: 550 5.1.1 user unknown
+
+From: Shop <hello@sender.test>
+To: ann@example.com
+Cc: bob@example.com
+Subject: Your order
+`,
+  }),
+  plain(
+    'two, each introduced by To',
+    'bounce',
+    [
+      ['ann@example.com', 'bad_mailbox', true],
+      ['bob@example.com', 'mailbox_full', true],
+    ],
+    {
+      subject: 'failure notice',
+      text: `
+To: ann@example.com
+550 5.1.1 user unknown
+To: bob@example.com
+552 5.2.2 mailbox full
+`,
+    },
+  ),
   raw(
     'a report whose boundary is not the one that it names',
     'bounce',
