@@ -1,6 +1,5 @@
 import { byWeight } from '../by-weight.ts';
 import type { Sql } from '../db/client.ts';
-import { gapsOf, listPartitions } from '../db/partitions.ts';
 import { givingWay } from '../give-way.ts';
 import { type Found, namelessMark, type Redaction, type Work } from './erased.ts';
 import type { Counts } from './erasures.ts';
@@ -108,7 +107,7 @@ interface DeliveryRow {
 }
 
 /** SQL: what is read of a delivery, its id and the like included. */
-const bytesOf = 'octet_length(payload) + 200';
+export const bytesOf = 'octet_length(payload) + 200';
 
 /** How many bytes are read of what webhooks were told of each of these emails. @param but without these deliveries */
 export async function weighDeliveries(tx: Sql, emailIds: string[], but: string[]): Promise<Map<string, number>> {
@@ -129,7 +128,8 @@ export async function lockDeliveries(tx: Sql, emailIds: string[]): Promise<Deliv
   });
 }
 
-interface Payload {
+/** As it is written to `payload`, of what events say of an email. */
+export interface Payload {
   data: {
     to?: string[];
     subject?: string;
@@ -181,94 +181,6 @@ function withoutAddress(redaction: Redaction, found: Found | undefined, payload:
       : {}),
   };
   return JSON.stringify(redaction.redactAll({ ...told, data }, mark));
-}
-
-/** Each may have a megabyte. */
-const outlivingAtOnce = 20;
-
-interface Outliving {
-  id: string;
-  claimed: boolean;
-  named: boolean;
-}
-
-/**
- * Deliveries of the account that are kept longer than the email they tell of, by which the others are found: what happened to
- * it late was told in a later week.
- *
- * @returns those that may name the address, with whether they do
- */
-async function outliving(tx: Sql, { accountId, redaction }: Work, after: string | null): Promise<Outliving[]> {
-  const partitions = await listPartitions(tx);
-  const told = partitions.filter(({ table, state }) => table === 'webhook_deliveries' && state === 'attached');
-  const weeks = new Set(told.map(({ from }) => from.getTime()));
-  // Of a week that is kept for some emails others may be gone; what was told of them at the time is by then.
-  const gaps = gapsOf(
-    partitions.filter(({ table, from }) => table === 'emails' && weeks.has(from.getTime())),
-    'emails',
-  );
-  const rows = await tx.query<Omit<Outliving, 'named'> & { payload: string; attempts: Heard[] }>({
-    text: `SELECT d.id, d.payload, d.attempts, d.claimed_by IS NOT NULL AS claimed
-             FROM unnest($1::uuid[], $2::uuid[]) AS gap (first, next)
-             JOIN webhook_deliveries d ON d.email_id >= gap.first AND d.email_id < gap.next
-            WHERE d.account_id = $3 AND ($4::uuid IS NULL OR d.id > $4) AND NOT EXISTS (SELECT FROM emails e WHERE e.id = d.email_id)
-              AND strpos(lower(d.payload || d.attempts::text), $5) > 0
-            ORDER BY d.id LIMIT $6 FOR UPDATE OF d`,
-    values: [
-      gaps.map(({ first }) => first),
-      gaps.map(({ next }) => next),
-      accountId,
-      after,
-      redaction.part,
-      outlivingAtOnce,
-    ],
-  });
-  return givingWay(rows, ({ id, claimed, payload, attempts }) => {
-    const isHeard = attempts.some((one) => redaction.isIn(one.response_body ?? null));
-    return { id, claimed, named: isHeard || isNamed(redaction, payload) };
-  });
-}
-
-interface Heard {
-  response_body?: string | null;
-}
-
-function isNamed(redaction: Redaction, payload: string): boolean {
-  const told = JSON.parse(payload) as Payload;
-  const { to = [], tags = [] } = told.data;
-  return (
-    to.some((mailbox) => redaction.isOf(mailbox)) ||
-    tags.some((tag) => redaction.isInLabel(tag)) ||
-    JSON.stringify(redaction.redactAll(told, namelessMark)) !== JSON.stringify(told)
-  );
-}
-
-/** Whether there are such deliveries that name the address. */
-export async function areOutliving(tx: Sql, work: Work): Promise<boolean> {
-  for (let after: string | null = null; ; ) {
-    const rows: Outliving[] = await outliving(tx, work, after);
-    if (rows.some(({ named }) => named)) return true;
-    if (rows.length < outlivingAtOnce) return false;
-    after = rows.at(-1)?.id ?? null;
-  }
-}
-
-/**
- * Erases from a stretch of them, but from those that are being told now.
- *
- * @param after where the last call ended; null: at the beginning
- * @returns where this one ended; null at the end
- */
-export async function eraseOutliving(
-  tx: Sql,
-  work: Work,
-  counts: Counts,
-  after: string | null,
-): Promise<string | null> {
-  const rows = await outliving(tx, work, after);
-  const ids = rows.filter(({ named, claimed }) => named && !claimed).map(({ id }) => id);
-  counts.webhook_deliveries += await eraseDeliveries(tx, work, [], ids);
-  return rows.length < outlivingAtOnce ? null : (rows.at(-1)?.id ?? null);
 }
 
 /** The answer to a batch can have a megabyte. */

@@ -5,7 +5,8 @@ import type { Keyring } from '../seal.ts';
 import { addUp } from './email-counts.ts';
 import { Redaction, type Work } from './erased.ts';
 import { type Cleaned, cancelSome, eraseSome, isLeft } from './erasing-emails.ts';
-import { areOutliving, eraseAnswers, eraseOutliving, eraseSuppression } from './erasing-records.ts';
+import { areOutliving, eraseOutliving, type Place } from './erasing-outliving.ts';
+import { eraseAnswers, eraseSuppression } from './erasing-records.ts';
 import { accountsWaiting, type Counts, lock, note, openErasure, type PendingErasure, pending } from './erasures.ts';
 
 const emailsAtOnce = 20;
@@ -112,7 +113,7 @@ async function* batches(
     if (isAway(error)) throw error;
     yield* each(erasing(1));
   }
-  yield* each<string>((tx, counts, place) => eraseOutliving(tx, work, counts, place));
+  yield* each<Place>((tx, counts, place) => eraseOutliving(tx, work, counts, place));
   yield* each<string>((tx, counts, place) => eraseAnswers(tx, work, counts, place));
   // What is under way is waited for; before that there is no end to the numbers.
   if (await isAnyLeft(db, work)) return false;

@@ -186,3 +186,36 @@ t.test('what webhooks were told late of an email, and is kept longer than that, 
   );
   t.match(left[0]?.attempts, [{ response_status: 200, response_body: null }]);
 });
+
+t.test(
+  'also where the week of the email is kept for others, as what waits is; a few megabytes at a time',
+  async (t) => {
+    const { db, tell, get, one } = await prepare(t, 1);
+    const at = (days: number, ms = 0) => new Date(Date.now() - days * 24 * 3_600_000 + ms);
+    await ensurePartitions(db, at(50));
+    const [first, gone] = [newId(at(50)), newId(at(50, 1))];
+    // Those of another account are in the way.
+    await db.query({
+      text: `INSERT INTO webhook_deliveries (id, account_id, webhook_id, email_id, event, payload, status)
+           SELECT id, $2, $2, $3, 'email.sent', '{"data":{"to":["' || $4 || '"]}}', 'succeeded' FROM unnest($1::uuid[]) id`,
+      values: [Array.from({ length: 2_100 }, () => newId(at(50))), newId(), first, person],
+    });
+    await tell(gone, 100, () => newId(at(50)));
+    await db.query({
+      text: `UPDATE webhook_deliveries SET status = 'pending', next_attempt_at = now() WHERE email_id = $1`,
+      values: [gone],
+    });
+    let heaviest = 0;
+    const weighed = around(db, async (tx, statement) => {
+      const rows = await tx.query(statement);
+      heaviest = Math.max(heaviest, JSON.stringify(rows).length);
+      return rows;
+    });
+    t.equal(await erase(weighed, one), true);
+    t.match(await get(), { doneAt: Date, counts: { emails: 1, webhook_deliveries: 100 } });
+    const naming = (emailId: string) =>
+      db.prisma.webhookDelivery.count({ where: { emailId, payload: { contains: person } } });
+    t.strictSame([await naming(gone), await naming(first)], [0, 2_100]);
+    t.ok(heaviest < 4 * 1024 * 1024, `${heaviest}`);
+  },
+);
