@@ -6,11 +6,14 @@ import type { Started } from './slots.ts';
 /** Bytes that are read together, but for an email that is larger by itself. */
 const heaviestRead = 4 * 1024 * 1024;
 
-/** Of the room, and of the places to wait in, for one account; of the room for all sites that took no mail of late. */
+/** Of the room, and of the places to wait in, in all and at a site, for one account; of the room for all sites that took no mail of late. */
 const part = 1 / 2;
 
 /** Claims that wait here have a slot, which small mail needs as well. */
 const mostWaiting = 250;
+
+/** Of a site's connections, for claims that wait here for room: they have them in hand, and send nothing. */
+const partOfSite = 1 / 2;
 
 /** What is put back comes again as if so many bytes went out in a second: neither all at once nor long after there is room. */
 const bytesPerSecond = 50 * 1024 * 1024;
@@ -18,7 +21,7 @@ const shortestMs = 5_000;
 
 /** A claim that has a slot. */
 interface WithSlot {
-  started: Pick<Started, 'unproven'>;
+  started: Pick<Started, 'unproven' | 'connections'> & { site: { name: string } };
 }
 
 /** An email that is yet to be read, with all that wait for it. */
@@ -56,14 +59,42 @@ export class LargeEmails<Ready extends WithSlot> {
     this.#prepare = prepare;
   }
 
-  /** Whether more would wait here, of this account or in all, than should. */
-  isCrowdedFor(accountId: string): boolean {
+  /** Whether more would wait here than should: of this account, of its site's connections, or in all. */
+  isCrowdedFor(ready: Ready, { id, accountId }: OutgoingEmail, unread: Unread): boolean {
     let [own, all] = [0, 0];
     for (const { accountId: other, ready } of this.#waiting.values()) {
       all += ready.length;
       if (other === accountId) own += ready.length;
     }
-    return all >= mostWaiting || own >= mostWaiting * part;
+    if (all >= mostWaiting || own >= mostWaiting * part) return true;
+    const last = { id, accountId, unread, ready: [ready] };
+    const lacking = this.#lackingRoom(last);
+    if (!lacking.has(last)) return false;
+    const { site, connections } = ready.started;
+    let [ownOfSite, allOfSite] = [0, 0];
+    for (const { accountId: other, ready } of lacking) {
+      const many = ready.filter(({ started }) => started.site.name === site.name).length;
+      allOfSite += many;
+      if (other === accountId) ownOfSite += many;
+    }
+    const most = connections * partOfSite;
+    return allOfSite > Math.max(1, most) || ownOfSite > Math.max(1, most * part);
+  }
+
+  /** Those for which there is no room behind those before them, with this one as the last. */
+  #lackingRoom(last: Large<Ready>): Set<Large<Ready>> {
+    const lacking = new Set<Large<Ready>>();
+    const full = new Set<string>();
+    const before = new Tally<string>();
+    for (const large of [...this.#waiting.values(), last]) {
+      const name = this.#fullFor(large, full, before);
+      if (name === null) for (const holder of this.#holdersOf(large)) before.add(holder.name, weightOf(large));
+      else {
+        full.add(name);
+        lacking.add(large);
+      }
+    }
+    return lacking;
   }
 
   add(ready: Ready, { id, accountId }: OutgoingEmail, unread: Unread): void {
@@ -108,11 +139,10 @@ export class LargeEmails<Ready extends WithSlot> {
     const filesOfSome = new Set<string>();
     let left = heaviestRead;
     for (const large of this.#waiting.values()) {
-      const holders = this.#holdersOf(large);
-      const lacking = holders.find(({ name, most }) => full.has(name) || !this.#fits(name, weightOf(large), most));
-      if (lacking) {
+      const lacking = this.#fullFor(large, full);
+      if (lacking !== null) {
         // Nobody goes past who has to wait for the same room: there would never be enough for the largest.
-        full.add(lacking.name);
+        full.add(lacking);
         continue;
       }
       const { bodies, files, filesKey } = large.unread;
@@ -122,10 +152,20 @@ export class LargeEmails<Ready extends WithSlot> {
       left -= Math.min(bytes, heaviestRead / 2);
       filesOfSome.add(filesKey);
       some.push(large);
-      for (const { name } of holders) this.#taken.add(name, weightOf(large));
+      for (const { name } of this.#holdersOf(large)) this.#taken.add(name, weightOf(large));
     }
     for (const { id } of some) this.#waiting.delete(id);
     return some;
+  }
+
+  /** Whose room is full for it; null: it has room. @param before what others are to take before it, besides what is taken */
+  #fullFor(large: Large<Ready>, full: Set<string>, before?: Tally<string>): string | null {
+    const lacking = this.#holdersOf(large).find(({ name, most }) => {
+      const taken = this.#taken.of(name) + (before?.of(name) ?? 0);
+      // One that is larger than all of it has it alone.
+      return full.has(name) || (taken > 0 && taken + weightOf(large) > most);
+    });
+    return lacking?.name ?? null;
   }
 
   /** Whose room an email takes, and how much of it they may have; who has the least first. */
@@ -136,11 +176,5 @@ export class LargeEmails<Ready extends WithSlot> {
       ...(unproven ? [{ name: 'unproven', most: this.#room * part }] : []),
       { name: 'all', most: this.#room },
     ];
-  }
-
-  /** One that is larger than all of it has it alone. */
-  #fits(name: string, bytes: number, most: number): boolean {
-    const taken = this.#taken.of(name);
-    return taken === 0 || taken + bytes <= most;
   }
 }

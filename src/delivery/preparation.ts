@@ -197,7 +197,7 @@ export class Preparation {
     const lane = this.#lanes.find(({ upTo }) => unread.bodies + unread.files <= upTo)?.emails;
     const now = clock.now();
     // Whose time is over has its last look now.
-    if (lane?.isCrowdedFor(email.accountId) && !isOver(policy, email.dueAt, now)) {
+    if (lane?.isCrowdedFor(ready, email, unread) && !isOver(policy, email.dueAt, now)) {
       const closed = { opensAt: lane.backAt(unread, now), reason: 'large emails go a few at a time' };
       this.#outcomes.keepBack(ready, email, closed);
     } else lane?.add(ready, email, unread);

@@ -5,6 +5,7 @@ import type { OutgoingEmail } from '../../src/core/outgoing.ts';
 import type { Claim } from '../../src/core/recipients.ts';
 import { MessageBuilder } from '../../src/delivery/message.ts';
 import { Preparation, type Ready } from '../../src/delivery/preparation.ts';
+import type { Site } from '../../src/delivery/providers.ts';
 import { Slots } from '../../src/delivery/slots.ts';
 import { type Closed, SourceAddresses } from '../../src/delivery/source-addresses.ts';
 import { Throttle } from '../../src/delivery/throttle.ts';
@@ -95,17 +96,20 @@ async function scene(t: Test) {
     return [claim, ...ids.map((emailId) => ({ ...claim, emailId }))];
   };
   const site = { name: 'b.test', connections: 1_000, perMinute: null, perConnection: null };
-  slots.give(slots.take(site), 'fine', '250 taken');
-  const readyFor = (claim: Claim): Ready => {
-    const slot = slots.take(site);
+  // With each that it takes it has one more, until it has all of them.
+  for (let n = 0; n < site.connections; n += 1) slots.give(slots.take(site), 'fine', '250 taken');
+  const few = { ...site, name: 'few.test', connections: 8 };
+  for (let n = 0; n < few.connections; n += 1) slots.give(slots.take(few), 'fine', '250 taken');
+  const readyFor = (claim: Claim, of: Site): Ready => {
+    const slot = slots.take(of);
     t.teardown(() => slots.cancel(slot));
     return { claim, started: slot };
   };
-  const add = (claims: Claim[]) => {
-    for (const claim of claims) preparation.add(readyFor(claim));
+  const add = (claims: Claim[], of: Site = site) => {
+    for (const claim of claims) preparation.add(readyFor(claim, of));
   };
   const under = () => started.map(({ id }) => id);
-  return { db, store, copies, add, started, under, back, lease, preparation, now };
+  return { db, store, copies, add, few, started, under, back, lease, preparation, now };
 }
 
 const idsOf = (claims: Claim[]) => claims.map(({ emailId }) => emailId);
@@ -168,6 +172,29 @@ t.test('large emails beyond those that may wait come again as fast as they go', 
     Array.from({ length: 10 }, (_, n) => 5_000 + 180 * (n + 1)),
   );
 });
+
+t.test(
+  'of the connections of a site those that wait for room have a few, and the others are for what goes',
+  async (t) => {
+    const { copies, add, few, started, under, back } = await scene(t);
+    const films = await copies(12, withFile(9 * megabyte));
+    const others = await copies(2, withFile(9 * megabyte));
+    add(films, few);
+    await eventually(async () => started.length === 7 && back.length > 0, 30_000);
+    t.strictSame(under(), idsOf(films.slice(0, 7)), 'for which there is room');
+    t.strictSame(
+      back.map(({ id }) => id),
+      idsOf(films.slice(9)),
+      'but for two of its eight, who wait',
+    );
+    t.match(back[0]?.closed, { reason: 'large emails go a few at a time' });
+    add(others);
+    started.shift()?.end();
+    await eventually(async () => started.length === 7);
+    t.strictSame(under().at(-1), films[7]?.emailId, 'in their turn');
+    t.equal(back.length, 3, 'at another site they wait as well');
+  },
+);
 
 t.test('what waits for room while sending is put on hold, or ends, is handed back', async (t) => {
   for (const end of ['hold', 'stop'] as const) {
