@@ -9,6 +9,7 @@ import type { Metrics } from '../metrics.ts';
 import type { Queue } from '../queue.ts';
 import type { Keyring } from '../seal.ts';
 import { Tally } from '../tally.ts';
+import type { Answered } from './endpoint-room.ts';
 import { decide, defaultSchedule, undone, withoutEndpoint } from './outcome.ts';
 import { type Poster, post } from './post.ts';
 import { createRecorder, type Recorder } from './record.ts';
@@ -224,7 +225,7 @@ export class WebhookDispatcher {
       } catch (error) {
         this.#tools.log.warn({ error: (error as Error).message }, 'webhook calls could not be loaded');
         for (const claim of claims) {
-          this.#freeSlot(claim);
+          this.#freeSlot(claim, null);
           void this.#giveBack([claim]);
         }
       }
@@ -235,7 +236,7 @@ export class WebhookDispatcher {
   async #run(claim: calls.Claim, call: calls.Call | undefined): Promise<void> {
     const outcome = call ? await this.#call(claim, call) : withoutEndpoint(claim);
     if (outcome.attempt) this.#tools.metrics.called(outcome.status, outcome.attempt.durationMs);
-    this.#freeSlot(claim);
+    this.#freeSlot(claim, answeredBy(outcome));
     const failing = await this.#recorder.add(outcome);
     this.#letGo(claim);
     const line = failing ? (this.#waiting.get(claim.webhookId) ?? []) : [];
@@ -283,8 +284,8 @@ export class WebhookDispatcher {
     }
   }
 
-  #freeSlot(claim: calls.Claim): void {
-    this.#slots.give(claim);
+  #freeSlot(claim: calls.Claim, answered: Answered | null): void {
+    this.#slots.give(claim, answered);
     this.#admitAll();
   }
 
@@ -304,3 +305,6 @@ export class WebhookDispatcher {
     this.#checkIdle();
   }
 }
+
+const answeredBy = ({ attempt, endpoint }: calls.CallOutcome): Answered | null =>
+  attempt && endpoint !== 'unknown' ? { works: endpoint === 'works', durationMs: attempt.durationMs } : null;

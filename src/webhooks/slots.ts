@@ -1,5 +1,6 @@
 import { callsAtOnce } from '../core/webhook-lines.ts';
 import { Tally } from '../tally.ts';
+import { type Answered, EndpointRoom } from './endpoint-room.ts';
 
 /** How much a node calls at once. */
 export interface Limits {
@@ -9,7 +10,10 @@ export interface Limits {
   open: number;
   /** Of these, calls to endpoints that are failing: a crowd of dead ones leaves room for the living. */
   openToFailing: number;
+  /** To an endpoint of which nothing is known yet, or that fails. */
   perEndpoint: number;
+  /** To one that goes on answering well. */
+  perGoodEndpoint: number;
   /** Claims held in all, running or waiting for their endpoint. */
   held: number;
 }
@@ -19,6 +23,7 @@ export const defaultLimits: Limits = {
   open: 2_000,
   openToFailing: 50,
   perEndpoint: callsAtOnce,
+  perGoodEndpoint: 32,
   held: 5_000,
 };
 
@@ -40,6 +45,7 @@ export class Slots {
   readonly #limits: Limits;
   readonly #onAged: () => void;
   readonly #ofEndpoint = new Tally<string>();
+  readonly #room: EndpointRoom;
   /** Those that have just begun. */
   readonly #young = new Map<Caller, NodeJS.Timeout>();
   #open = 0;
@@ -49,6 +55,7 @@ export class Slots {
   /** @param onAged called when a call has gone on for so long that another one may begin */
   constructor(limits: Limits, onAged: () => void) {
     this.#limits = limits;
+    this.#room = new EndpointRoom(limits.perEndpoint, limits.perGoodEndpoint);
     this.#onAged = onAged;
   }
 
@@ -61,7 +68,7 @@ export class Slots {
   hasRoomFor({ webhookId, accountId, failing }: Caller): boolean {
     return (
       this.free &&
-      this.#ofEndpoint.of(webhookId) < this.#limits.perEndpoint &&
+      this.#ofEndpoint.of(webhookId) < this.#room.of(webhookId) &&
       (!failing || this.#failingOfAccount.of(accountId) < this.#limits.openToFailing - this.#openToFailing)
     );
   }
@@ -77,9 +84,14 @@ export class Slots {
     this.#young.set(caller, setTimeout(age, youngMs));
   }
 
-  /** @param caller the very one that was taken for */
-  give(caller: Caller): void {
-    this.#ofEndpoint.add(caller.webhookId, -1);
+  /**
+   * @param caller the very one that was taken for
+   * @param answered what became of it, where that says something about the endpoint
+   */
+  give(caller: Caller, answered: Answered | null): void {
+    const { webhookId } = caller;
+    if (answered) this.#room.learn(webhookId, answered, this.#ofEndpoint.of(webhookId));
+    this.#ofEndpoint.add(webhookId, -1);
     this.#open -= 1;
     if (caller.failing) this.#countFailing(caller, -1);
     clearTimeout(this.#young.get(caller));

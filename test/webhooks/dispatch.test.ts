@@ -337,7 +337,7 @@ t.test('crashes', async (t) => {
     const { accountId, id } = await scene.endpoint(hook.url);
     for (let n = 0; n < 10; n++) await scene.emit(accountId, 'email.sent', 'email.failed', 'email.delivered');
     const lease = { nodeId: newId(), onHold: false, valid: () => true };
-    await scene.start(t, { lease, limits: { perEndpoint: 2 } });
+    await scene.start(t, { lease, limits: { perEndpoint: 2, perGoodEndpoint: 2 } });
     await eventually(async () => hook.calls.length === 2);
     lease.onHold = true;
     held.resolve();
@@ -360,7 +360,7 @@ t.test('crashes', async (t) => {
     const hook = await startHook(t, () => new Promise<number>((resolve) => (answer = resolve)));
     const { accountId, id } = await scene.endpoint(hook.url);
     await scene.emit(accountId, 'email.sent', 'email.failed', 'email.delivered');
-    const worker = await scene.start(t, { limits: { perEndpoint: 1 } });
+    const worker = await scene.start(t, { limits: { perEndpoint: 1, perGoodEndpoint: 1 } });
     await eventually(async () => hook.calls.length === 1);
     const stopped = worker.stop();
     await sleep(100);

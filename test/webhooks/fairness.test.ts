@@ -60,6 +60,27 @@ t.test('fairness', async (t) => {
     await dead.close();
   });
 
+  t.test('one that goes on answering well gets more than four at once', async (t) => {
+    let open = 0;
+    let most = 0;
+    // For so long that what this machine takes for a call is little beside it.
+    const far = await startHook(t, async () => {
+      open += 1;
+      most = Math.max(most, open);
+      await sleep(300);
+      open -= 1;
+      return 200;
+    });
+    const { accountId } = await scene.endpoint(far.url);
+    const worker = await scene.start(t);
+    await eventually(async () => {
+      if (open < 4) await scene.emit(accountId, ...Array.from({ length: 40 }, () => 'email.sent' as const));
+      return most >= 12;
+    });
+    await worker.stop();
+    t.ok(most <= 32, `${most}`);
+  });
+
   t.test('a crowd of endpoints that are known to fail leaves room for the others', async (t) => {
     const dead = await startHook(t, hang);
     const living = await startHook(t);
