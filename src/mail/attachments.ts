@@ -1,5 +1,5 @@
-import { decodeWords } from 'postal-mime';
 import { holdsBidiControl, refuseText } from './characters.ts';
+import { decodeWords } from './encoded-words.ts';
 import { findWireDefect } from './wire.ts';
 
 /** One file of a message. With a `contentId`, the HTML shows it as `cid:<contentId>`. */
@@ -15,22 +15,34 @@ const mediaType = new RegExp(
   `^${token}{1,127}/${token}{1,127}(?:; ?${token}{1,60}=(?:${token}{1,200}|"[ !#-[\\]-~]{0,200}")){0,8}$`,
 );
 
-/**
- * Why a client may not send an attachment with this name, type and id, or null when it may. The words name the member, as
- * in `attachments[0]: content_type is not a media type`.
- */
-export function refuseAttachment(attachment: Omit<MessageAttachment, 'content'>): string | null {
+/** What a client may not send, by the member of the API that says it; the reason are words that follow its name. */
+export interface AttachmentRefusal {
+  member: 'filename' | 'content_type' | 'content_id';
+  reason: string;
+}
+
+/** Why a client may not send an attachment with this name, type and id, or null when it may. */
+export function refuseAttachment(attachment: Omit<MessageAttachment, 'content'>): AttachmentRefusal | null {
   const { filename, contentType, contentId } = attachment;
-  if (filename === '') return 'filename is empty';
-  if (filename.length > 255) return 'filename is longer than 255 characters';
-  const refused = refuseText(filename);
-  if (refused) return `filename ${refused}`;
-  if (holdsBidiControl(filename)) return 'filename holds characters that reverse the direction of text';
-  if (!isMediaType(contentType)) return 'content_type is not a media type';
-  if (/^multipart\//i.test(contentType)) return 'content_type is a multipart type';
-  if (contentId !== null && !isContentId(contentId))
-    return 'content_id is not an id of ASCII letters, digits and . _ + = @ -';
-  return null;
+  const name = refuseFilename(filename);
+  if (name !== null) return { member: 'filename', reason: name };
+  const type = refuseType(contentType);
+  if (type !== null) return { member: 'content_type', reason: type };
+  if (contentId === null || isContentId(contentId)) return null;
+  return { member: 'content_id', reason: 'is not an id of ASCII letters, digits and . _ + = @ -' };
+}
+
+function refuseFilename(filename: string): string | null {
+  if (filename === '') return 'is empty';
+  if (filename.length > 255) return 'is longer than 255 characters';
+  return (
+    refuseText(filename) ?? (holdsBidiControl(filename) ? 'holds characters that reverse the direction of text' : null)
+  );
+}
+
+function refuseType(contentType: string): string | null {
+  if (!isMediaType(contentType)) return 'is not a media type';
+  return /^multipart\//i.test(contentType) ? 'is a multipart type' : null;
 }
 
 /** Nobody writes an encoded-word in an encoded-word, but to hide something. */

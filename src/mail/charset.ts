@@ -1,4 +1,5 @@
 import { TextDecoder } from 'node:util';
+import { KoreanDecoder } from './korean.ts';
 
 /** Code pages as `cp932`, `windows-936`, `ms949` or `ibm-874` name them, where the Encoding Standard knows them by another name. */
 const codePages: Record<string, string> = {
@@ -28,9 +29,15 @@ const names: Record<string, string> = {
   macroman: 'macintosh',
   shiftjis: 'shift_jis',
   tis620: 'windows-874',
+  uhc: 'euc-kr',
   utf16be: 'utf-16be',
   utf16le: 'utf-16le',
 };
+
+/** What text is decoded with. */
+export interface Decoder {
+  decode(octets: Uint8Array): string;
+}
 
 /**
  * What decodes text of this charset, also by names that the Encoding Standard does not have and programs write: `cp932`,
@@ -39,13 +46,21 @@ const names: Record<string, string> = {
  * @param fatal whether octets that are not of the charset are an error; otherwise they are U+FFFD
  * @throws {RangeError} when it is not known
  */
-export function decoderOf(charset: string, fatal = false): TextDecoder {
+export function decoderOf(charset: string, fatal = false): Decoder {
   const label = charset.trim().toLowerCase();
+  // By its first character, as Java writes it (RFC 2781 section 4.3).
+  if (label === 'utf-16')
+    return {
+      decode: (octets) =>
+        new TextDecoder(octets[0] === 0xfe && octets[1] === 0xff ? 'utf-16be' : 'utf-16le', { fatal }).decode(octets),
+    };
+  let decoder: TextDecoder;
   try {
-    return new TextDecoder(label, { fatal });
+    decoder = new TextDecoder(label, { fatal });
   } catch {
-    return new TextDecoder(knownAs(label), { fatal });
+    decoder = new TextDecoder(knownAs(label), { fatal });
   }
+  return decoder.encoding === 'euc-kr' ? new KoreanDecoder(fatal) : decoder;
 }
 
 function knownAs(label: string): string {

@@ -1,4 +1,17 @@
-import { decodeWords } from 'postal-mime';
+import { isUtf8 } from 'node:buffer';
+import { type Decoder, decoderOf } from './charset.ts';
+
+/** A language may stand behind the charset (RFC 2231 section 5). The text may hold spaces, as readers take it. */
+const word = /=\?([^?\s*]{1,60})(?:\*[^?\s]{0,60})?\?([QqBb])\?([^?]*)\?=/g;
+
+/** Of one text; whoever names more means to keep us busy. */
+const mostCharsets = 20;
+
+/** Words of one charset that stand next to each other: some programs divide a character between two. */
+interface Run {
+  charset: string;
+  octets: Buffer[];
+}
 
 /**
  * Text with its encoded-words decoded (RFC 2047). Tabs that were encoded along with it are spaces, as they are in a header, and line
@@ -15,3 +28,53 @@ export function readWords(text: string): string {
 }
 
 const isLineEnd = (character: string | undefined) => character === '\r' || character === '\n';
+
+/** The same as it stands there, in time that its length alone decides. Octets of a charset that is not known are UTF-8 or windows-1252. */
+export function decodeWords(text: string): string {
+  const pieces: (string | Run)[] = [];
+  let at = 0;
+  for (const { 0: whole, 1: label = '', 2: method, 3: encoded = '', index } of text.matchAll(word)) {
+    const between = text.slice(at, index);
+    const last = pieces.at(-1);
+    const octets = /b/i.test(method ?? '') ? Buffer.from(encoded, 'base64') : fromQ(encoded);
+    const charset = label.toLowerCase();
+    // White space between two words is none of the text.
+    const isNext = typeof last === 'object' && /^[ \t\r\n]*$/.test(between);
+    if (!isNext) pieces.push(between);
+    if (isNext && last.charset === charset) last.octets.push(octets);
+    else pieces.push({ charset, octets: [octets] });
+    at = index + whole.length;
+  }
+  const decoders = new Map<string, Decoder>();
+  return (
+    pieces.map((piece) => (typeof piece === 'string' ? piece : decoded(piece, decoders))).join('') + text.slice(at)
+  );
+}
+
+/** Together, unless that loses what each has by itself: some charsets begin anew with each word. */
+function decoded({ charset, octets }: Run, decoders: Map<string, Decoder>): string {
+  const decoder = decoders.get(charset) ?? known(decoders.size < mostCharsets ? charset : '');
+  decoders.set(charset, decoder);
+  const together = decoder.decode(Buffer.concat(octets));
+  const lost = lostIn(together);
+  if (lost === 0 || octets.length === 1) return together;
+  const apart = octets.map((each) => decoder.decode(each)).join('');
+  return lostIn(apart) < lost ? apart : together;
+}
+
+function known(charset: string): Decoder {
+  try {
+    if (!/^(?:us-)?ascii$/.test(charset)) return decoderOf(charset);
+  } catch {}
+  return { decode: (octets) => decoderOf(isUtf8(octets) ? 'utf-8' : 'windows-1252').decode(octets) };
+}
+
+const lostIn = (text: string) => text.split('\ufffd').length - 1;
+
+function fromQ(encoded: string): Buffer {
+  const octets = Buffer.from(encoded.replaceAll(/[_\s]/g, ' ')).toString('latin1');
+  const plain = octets.replaceAll(/=([0-9A-Fa-f]{2})/g, (_, hex: string) =>
+    String.fromCharCode(Number.parseInt(hex, 16)),
+  );
+  return Buffer.from(plain, 'latin1');
+}

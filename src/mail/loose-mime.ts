@@ -1,5 +1,5 @@
-import { decodeWords } from 'postal-mime';
 import { decoderOf } from './charset.ts';
+import { decodeWords } from './encoded-words.ts';
 import { parseParameters } from './parameters.ts';
 
 /**

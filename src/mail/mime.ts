@@ -45,7 +45,7 @@ export function readParts(fields: ReceivedField[], body: Buffer): MimeTree {
     const parts = split(content, boundaryOf(type)).map((raw) => {
       count += 1;
       if (count > mostParts) throw new MimeError(`the message has more than ${mostParts} parts`);
-      const { fields: ofPart, body: start } = readFields(raw, `the header of part ${count}`);
+      const { fields: ofPart, body: start } = readFields(raw, count);
       return visit(ofPart, raw.subarray(start), depth + 1, subtype === 'digest' ? 'message/rfc822' : 'text/plain');
     });
     return { isAlternative: subtype === 'alternative', parts };

@@ -8,6 +8,8 @@ export interface ReceivedField {
 }
 
 const longestHeader = 256 * 1024;
+/** A part's says what is in it and what it is called. A hundred longer ones would be read for seconds, while all others wait. */
+const longestOfPart = 32 * 1024;
 
 /** Each server on the way adds a `Received`; a message with more of them goes in circles (RFC 5321 section 6.3). */
 export const mostHops = 25;
@@ -17,12 +19,13 @@ const mostFields = 500;
 /**
  * Reads the header of a message or of one of its parts, with CRLF line ends and no others. Octets above 127 are UTF-8 (RFC 6532).
  *
- * @param what names it in an error, such as `the header`
+ * @param part of which it is, counted from one; null where it is the message's
  * @throws {MimeError} when it is too long, or something in it is not a field
  */
-export function readFields(message: Buffer, what = 'the header'): { fields: ReceivedField[]; body: number } {
-  const { fields, body } = readHeader(message.subarray(0, longestHeader + 1));
-  if (body > longestHeader) throw new MimeError(`${what} has more than ${longestHeader} octets`);
+export function readFields(message: Buffer, part: number | null = null): { fields: ReceivedField[]; body: number } {
+  const [what, most] = part === null ? ['the header', longestHeader] : [`the header of part ${part}`, longestOfPart];
+  const { fields, body } = readHeader(message.subarray(0, most + 1));
+  if (body > most) throw new MimeError(`${what} has more than ${most} octets`);
   if (fields.length > mostFields) throw new MimeError(`${what} has more than ${mostFields} fields`);
   return { fields: fields.map(({ name, raw }) => readField(name, raw, what)), body };
 }

@@ -1,0 +1,66 @@
+import { TextDecoder } from 'node:util';
+
+const firstLead = 0x81;
+const firstTrail = 0x41;
+const trails = 0xff - firstTrail;
+const notKnown = 0xfffd;
+
+/**
+ * Decodes EUC-KR as the Encoding Standard has it, which is the code page 949 of Windows. Node's decoder lacks the 8,822 syllables
+ * that this adds, such as the first of `똠방각하`, and makes a control character and a letter of each.
+ */
+export class KoreanDecoder {
+  readonly #fatal: boolean;
+
+  /** @param fatal whether octets that are not of it are an error; otherwise they are U+FFFD */
+  constructor(fatal: boolean) {
+    this.#fatal = fatal;
+  }
+
+  decode(octets: Uint8Array): string {
+    const units = new Uint16Array(octets.length);
+    let length = 0;
+    for (let i = 0; i < octets.length; i++) {
+      const lead = octets[i] ?? 0;
+      const trail = octets[i + 1] ?? 0;
+      const unit = lead < 0x80 ? lead : pairOf(lead, trail);
+      if (unit === notKnown && this.#fatal) throw new TypeError('the octets are not of euc-kr');
+      // What is ASCII behind half of a character stands for itself.
+      if (lead >= firstLead && (unit !== notKnown || trail >= 0x80)) i++;
+      units[length++] = unit;
+    }
+    return Buffer.from(units.buffer, 0, 2 * length).toString('utf16le');
+  }
+}
+
+let pairs: Uint16Array | null = null;
+
+function pairOf(lead: number, trail: number): number {
+  pairs ??= allPairs();
+  const isPair = lead >= firstLead && lead < 0xff && trail >= firstTrail && trail < 0xff;
+  return (isPair && pairs[(lead - firstLead) * trails + trail - firstTrail]) || notKnown;
+}
+
+/** What two octets stand for, by the first and then by the second. */
+function allPairs(): Uint16Array {
+  const all = new Uint16Array((0xff - firstLead) * trails);
+  const standard = new TextDecoder('euc-kr');
+  const known = new Set<number>();
+  for (let lead = 0xa1; lead < 0xff; lead++)
+    for (let trail = 0xa1; trail < 0xff; trail++) {
+      const code = standard.decode(Uint8Array.of(lead, trail)).charCodeAt(0);
+      all[(lead - firstLead) * trails + trail - firstTrail] = code;
+      known.add(code);
+    }
+  // The other syllables in the order of Unicode, where the first octet or the second is too low for EUC-KR.
+  let code = 0xac00;
+  for (let lead = firstLead; lead <= 0xc6; lead++)
+    for (let trail = firstTrail; trail < (lead < 0xa1 ? 0xff : 0xa1); trail++) {
+      if ((trail > 0x5a && trail < 0x61) || (trail > 0x7a && trail < 0x81)) continue;
+      while (known.has(code)) code++;
+      if (code <= 0xd7a3) all[(lead - firstLead) * trails + trail - firstTrail] = code++;
+    }
+  all[(0xa2 - firstLead) * trails + 0xe6 - firstTrail] = 0x20ac;
+  all[(0xa2 - firstLead) * trails + 0xe7 - firstTrail] = 0x00ae;
+  return all;
+}
