@@ -1,11 +1,11 @@
 import { isAlone } from '../db/alone.ts';
-import type { Database, Sql } from '../db/client.ts';
+import { type Database, isAway, type Sql } from '../db/client.ts';
 import { noLater } from '../db/clocks.ts';
-import { listPartitions } from '../db/partitions.ts';
+import { listPartitions, type Partition } from '../db/partitions.ts';
 import { floorId } from '../ids.ts';
-import { isKept, keptFrom, weeksOf } from './retention.ts';
+import { all, isKept, keptFrom, type Limits, weeksOf } from './retention.ts';
 
-/** Of emails that are looked at together, each of which takes all its rows along; and of calls to webhooks. */
+/** Of emails that are looked at together at the most, each of which takes all its rows along; and of calls to webhooks. */
 const stretchSize = 500;
 
 /** What hangs on an email and has its id. The email itself goes last. */
@@ -28,32 +28,55 @@ export async function thinOut(db: Database, now: Date, stop?: AbortSignal): Prom
   const gone = { emails: 0, deliveries: 0 };
   await db.session(async (session) => {
     if (!(await isAlone(session, 'retention of kept weeks'))) return;
-    const until = keptFrom(await noLater(session, now));
-    const over = (await listPartitions(session)).filter(({ state, to }) => state === 'attached' && to <= until);
-    const walks = [
-      { tables: ['emails', 'recipients'] as const, remove: removeEmails, kind: 'emails' as const },
-      { tables: ['webhook_deliveries'] as const, remove: removeDeliveries, kind: 'deliveries' as const },
-    ];
-    for (const { tables, remove, kind } of walks)
-      for (const week of weeksOf(over, [...tables])) {
-        const [first] = week;
-        // What is not kept is dropped whole.
-        if (first?.table !== tables[0] || !(await isKept(db, week, until))) continue;
-        const end = floorId(first.to);
-        for (let from: string | null = floorId(first.from); from !== null && !stop?.aborted; ) {
-          const done: Removed = await remove(db, { from, end, until });
-          gone[kind] += done.gone;
-          from = done.next;
-        }
-      }
+    const limits = { until: keptFrom(await noLater(session, now)), stop };
+    const over = (await listPartitions(session)).filter(({ state, to }) => state === 'attached' && to <= limits.until);
+    // What keeps the one from going on does not keep the other.
+    await all([
+      async () => {
+        for (const week of weeksOf(over, ['emails', 'recipients']))
+          if (week[0]?.table === 'emails')
+            await thinOutWeek(db, week, limits, removeEmails, (count) => (gone.emails += count));
+      },
+      async () => {
+        for (const week of weeksOf(over, ['webhook_deliveries']))
+          await thinOutWeek(db, week, limits, removeDeliveries, (count) => (gone.deliveries += count));
+      },
+    ]);
   });
   return gone;
+}
+
+/** @param onGone told how many, after each stretch */
+async function thinOutWeek(
+  db: Database,
+  week: Partition[],
+  limits: Limits,
+  remove: (db: Database, stretch: Stretch) => Promise<Removed>,
+  onGone: (count: number) => void,
+): Promise<void> {
+  const [first] = week;
+  // What is not kept is dropped whole.
+  if (!first || !(await isKept(db, week, limits))) return;
+  const end = floorId(first.to);
+  let size = stretchSize;
+  for (let from: string | null = floorId(first.from); from !== null && !limits.stop?.aborted; ) {
+    try {
+      const done: Removed = await remove(db, { from, end, until: limits.until, size });
+      onGone(done.gone);
+      from = done.next;
+    } catch (error) {
+      // Some have thousands of attempts each, or megabytes: together they can take longer than a statement may.
+      if (size === 1 || isAway(error)) throw error;
+      size = Math.ceil(size / 8);
+    }
+  }
 }
 
 interface Stretch {
   from: string;
   end: string;
   until: Date;
+  size: number;
 }
 
 interface Removed {
@@ -62,28 +85,29 @@ interface Removed {
   next: string | null;
 }
 
-async function removeDeliveries(db: Database, { from, end }: Stretch): Promise<Removed> {
+async function removeDeliveries(db: Database, { from, end, size }: Stretch): Promise<Removed> {
   const [row] = await db.query<Removed>({
     text: `WITH stretch AS MATERIALIZED (SELECT id FROM webhook_deliveries WHERE id >= $1 AND id < $2 ORDER BY id LIMIT $3 + 1),
                 gone AS (
              DELETE FROM webhook_deliveries d USING (SELECT id FROM stretch ORDER BY id LIMIT $3) s
               WHERE d.id = s.id AND d.job_id IS NULL AND d.next_attempt_at IS NULL RETURNING 1)
            SELECT (SELECT count(*)::int FROM gone) AS gone, (SELECT id FROM stretch ORDER BY id OFFSET $3) AS next`,
-    values: [from, end, stretchSize],
+    values: [from, end, size],
   });
   return row ?? { gone: 0, next: null };
 }
 
-async function removeEmails(db: Database, { from, end, until }: Stretch): Promise<Removed> {
+async function removeEmails(db: Database, { from, end, until, size }: Stretch): Promise<Removed> {
   return db.transaction(async (tx) => {
     const rows = await tx.query<{ id: string; over: boolean }>({
       text: `SELECT id, pending = 0 AND coalesce(scheduled_at, created_at) <= $3
-                        AND NOT EXISTS (SELECT FROM recipients r WHERE r.email_id = e.id AND (r.job_id IS NOT NULL OR r.next_attempt_at IS NOT NULL)) AS over
+                        AND NOT EXISTS (SELECT FROM recipients r WHERE r.email_id = e.id
+                                           AND (r.job_id IS NOT NULL OR r.next_attempt_at IS NOT NULL OR r.settled_at > $3)) AS over
                FROM emails e WHERE id >= $1 AND id < $2 ORDER BY id LIMIT $4`,
-      values: [from, end, until, stretchSize + 1],
+      values: [from, end, until, size + 1],
     });
-    const next = rows[stretchSize]?.id ?? null;
-    const ids = rows.slice(0, stretchSize).flatMap(({ id, over }) => (over ? [id] : []));
+    const next = rows[size]?.id ?? null;
+    const ids = rows.slice(0, size).flatMap(({ id, over }) => (over ? [id] : []));
     if (ids.length > 0) await remove(tx, ids);
     return { gone: ids.length, next };
   });

@@ -29,10 +29,13 @@ const ofWebhooks: Partitioned[] = ['webhook_deliveries'];
 /** Of attachments that are looked at with one statement. */
 const stretchSize = 1_000;
 
+/** Of recipients that are looked at with one statement, for when they were done. */
+const recipientsAtOnce = 10_000;
+
 /**
  * Drops the weeks of emails, and those of webhook deliveries, that are over for longer than the log is kept. A week stays
- * while anything in it still waits, or was due within that time, as what was scheduled long ahead. Safe to call from
- * several nodes at once: one does it, the others go on.
+ * while anything in it still waits, or was due or done within that time, as what was scheduled long ahead, or held for long.
+ * Safe to call from several nodes at once: one does it, the others go on.
  *
  * @param now where the database's clock is behind it, that one counts: nobody's wrong clock costs mail
  * @param stop ends it after a week, or a stretch of what hung on them
@@ -51,11 +54,11 @@ export async function dropOld(db: Database, now: Date, stop?: AbortSignal): Prom
     await all([
       async () => {
         for (const week of weeksOf(rest, ofEmails))
-          if (!stop?.aborted) await dropWeek(db, week, ofEmails, until, dropped);
+          if (!stop?.aborted) await dropWeek(db, week, ofEmails, { until, stop }, dropped);
       },
       async () => {
         for (const week of weeksOf(rest, ofWebhooks))
-          if (!stop?.aborted) await dropWeek(db, week, ofWebhooks, until, dropped);
+          if (!stop?.aborted) await dropWeek(db, week, ofWebhooks, { until, stop }, dropped);
       },
     ]);
     if (!stop?.aborted) await forgetWhatHungOnThem(db, until, stop);
@@ -71,14 +74,14 @@ async function dropWeek(
   db: Database,
   week: Partition[],
   tables: Partitioned[],
-  until: Date,
+  limits: Limits,
   dropped: string[],
 ): Promise<void> {
   const [first] = week;
   if (!first) return;
   // Where its first part has gone there is nothing left to decide: dropping it was interrupted.
   const begun = first.state === 'left' || first.table !== tables[0];
-  if (!begun && (await isKept(db, week, until))) return;
+  if (!begun && (await isKept(db, week, limits))) return;
   const removed = await db.session((session) => detachPartition(session, first));
   // Another node may have made one that was missing, which it does not any more.
   const others = (await listPartitions(db)).filter(
@@ -94,7 +97,7 @@ async function dropWeek(
 }
 
 /** Does all of these at the same time, and is over when the last of them is; throws what the first that failed did. */
-async function all(work: (() => Promise<void>)[]): Promise<void> {
+export async function all(work: (() => Promise<void>)[]): Promise<void> {
   const ends = await Promise.allSettled(work.map((one) => one()));
   for (const end of ends) if (end.status === 'rejected') throw end.reason;
 }
@@ -113,21 +116,44 @@ export function weeksOf(partitions: Partition[], tables: Partitioned[]): Partiti
   return [...weeks.values()].map((week) => week.toSorted((a, b) => tables.indexOf(a.table) - tables.indexOf(b.table)));
 }
 
-/** Whether anything of the week still waits, or was due since. */
-export async function isKept(session: Sql, week: Partition[], until: Date): Promise<boolean> {
-  const conditions = week.flatMap(({ table, name, state }) => {
-    if (state !== 'attached') return [];
+export interface Limits {
+  /** What was over before this goes. */
+  until: Date;
+  stop: AbortSignal | undefined;
+}
+
+/** Whether anything of the week still waits, or was due or done since. A stop leaves all as it is. */
+export async function isKept(db: Sql, week: Partition[], { until, stop }: Limits): Promise<boolean> {
+  const attached = week.filter(({ state }) => state === 'attached');
+  const conditions = attached.flatMap(({ table, name }) => {
     const reasons: string[] = [];
     if (table === 'emails') reasons.push('scheduled_at IS NOT NULL AND scheduled_at > $1');
     if (table === 'recipients' || table === 'webhook_deliveries')
       reasons.push('job_id IS NOT NULL', 'job_id IS NULL AND next_attempt_at IS NOT NULL');
     return reasons.map((reason) => `EXISTS (SELECT FROM ${name} WHERE ${reason})`);
   });
-  const [row] = await session.query<{ kept: boolean }>({
+  const [row] = await db.query<{ kept: boolean }>({
     text: `SELECT $1::timestamptz IS NULL OR ${['false', ...conditions].join(' OR ')} AS kept`,
     values: [until],
   });
-  return row?.kept ?? true;
+  const recipients = attached.find(({ table }) => table === 'recipients');
+  return (row?.kept ?? true) || (recipients !== undefined && (await isAnyDoneSince(db, recipients, { until, stop })));
+}
+
+/** No index leads to them, and a week is looked through once: then it goes, or ends up with those alone. */
+async function isAnyDoneSince(db: Sql, { name, from }: Partition, { until, stop }: Limits): Promise<boolean> {
+  for (let next: string | null = floorId(from); next !== null; ) {
+    if (stop?.aborted) return true;
+    const [row]: { late: boolean; next: string | null }[] = await db.query({
+      text: `WITH stretch AS MATERIALIZED (
+               SELECT email_id, settled_at FROM ${name} WHERE email_id >= $1 ORDER BY email_id, position LIMIT $3 + 1)
+             SELECT coalesce(bool_or(settled_at > $2), false) AS late, (SELECT email_id FROM stretch OFFSET $3) AS next FROM stretch`,
+      values: [next, until, recipientsAtOnce],
+    });
+    if (row?.late) return true;
+    next = row?.next ?? null;
+  }
+  return false;
 }
 
 /** Forgets what belongs to emails that are gone. What an interruption left over goes with the next round. */

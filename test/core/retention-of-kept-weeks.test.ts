@@ -1,0 +1,121 @@
+import t from 'tap';
+import * as counts from '../../src/core/email-counts.ts';
+import { list } from '../../src/core/email-log.ts';
+import { dropOld } from '../../src/core/retention.ts';
+import { thinOut } from '../../src/core/retention-of-kept-weeks.ts';
+import type { Database, Sql } from '../../src/db/client.ts';
+import { newId } from '../../src/ids.ts';
+import { openDatabase } from '../support/db.ts';
+import { add, anyTime, dayMs, firstPage, prepare, rowsOf, weekOf } from './retention-scene.ts';
+
+t.test("DOS-16: one email that waits for a year keeps nobody else's log", async (t) => {
+  const db = await openDatabase(t);
+  const accountId = await prepare(db);
+  const kept = [
+    await add(db, accountId, 0, { waiting: { jobId: null } }),
+    await add(db, accountId, 1, { scheduledAt: new Date(Date.now() - 29 * dayMs) }),
+    await add(db, accountId, 10),
+  ];
+  for (let n = 0; n < 1_200; n += 1) await add(db, accountId, n % 2);
+  await add(db, accountId, 2);
+  await counts.addUp(db);
+  const [id] = kept;
+  await db.query({ text: `UPDATE webhook_deliveries SET next_attempt_at = now() WHERE email_id = $1`, values: [id] });
+  const nothing = { emails: 0, deliveries: 0 };
+  t.strictSame(await thinOut(db, new Date(), AbortSignal.abort()), nothing);
+  t.strictSame(await thinOut(db, weekOf(1)), nothing, 'too early');
+  const gone = await thinOut(db, new Date());
+  t.strictSame(gone, { emails: 1_200, deliveries: 600 }, 'a week that nothing keeps is not its matter');
+  await dropOld(db, new Date());
+  t.strictSame(await thinOut(db, new Date()), nothing);
+
+  t.match(await rowsOf(db), {
+    emails: 3,
+    email_contents: 3,
+    recipients: 3,
+    attempts: 3,
+    returns: 3,
+    sandbox_messages: 3,
+    webhook_deliveries: 2,
+  });
+  for (const when of ['before', 'after they are added up']) {
+    for (const filter of [{}, { tag: 'all' }, { status: 'sent' as const }]) {
+      const { emails, count } = await list(db, { ...anyTime, ...filter }, firstPage);
+      const wanted = kept.slice('status' in filter ? 1 : 0).toReversed();
+      t.strictSame([emails.map(({ id }) => id), count], [wanted, wanted.length], `${when}: ${JSON.stringify(filter)}`);
+    }
+    await counts.addUp(db);
+  }
+
+  await db.query({ text: 'UPDATE recipients SET next_attempt_at = NULL' });
+  await dropOld(db, new Date());
+  t.match(await rowsOf(db), { emails: 2 }, 'what it waited with goes with its week');
+});
+
+t.test(
+  'what ended late, as after a long hold, is kept for 30 days from then on, and nothing else for its sake',
+  async (t) => {
+    const db = await openDatabase(t);
+    const accountId = await prepare(db);
+    const ended = (id: string, days: number) =>
+      db.query({
+        text: 'UPDATE recipients SET settled_at = now() - make_interval(days => $2) WHERE email_id = $1',
+        values: [id, days],
+      });
+    await add(db, accountId, 0);
+    // Before the last one of the week there are more than are looked at with one statement.
+    await db.query({
+      text: `INSERT INTO recipients (account_id, email_id, position, kind, address, destination, status, settled_at)
+           SELECT $1, id, 0, 'to', 'c@d.test', 'd.test', 'delivered', now() - interval '60 days' FROM unnest($2::uuid[]) id`,
+      values: [accountId, Array.from({ length: 12_000 }, () => newId(weekOf(0)))],
+    });
+    const late = await add(db, accountId, 0);
+    await ended(late, 29);
+    await ended(await add(db, accountId, 1), 31);
+    const shown = async () => (await list(db, anyTime, firstPage)).emails.map(({ id }) => id);
+
+    await dropOld(db, new Date());
+    t.equal((await shown()).length, 2);
+    t.strictSame(await thinOut(db, new Date()), { emails: 1, deliveries: 0 });
+    t.strictSame(await shown(), [late]);
+    t.match(await rowsOf(db), { email_contents: 1, attempts: 1, returns: 1, sandbox_messages: 1 });
+    t.strictSame(await dropOld(db, new Date(), AbortSignal.abort()), []);
+
+    await ended(late, 31);
+    await dropOld(db, new Date());
+    t.match(await rowsOf(db), { emails: 0, recipients: 0, returns: 0 });
+  },
+);
+
+t.test('what is too much for one go is done in smaller ones', async (t) => {
+  const db = await openDatabase(t);
+  const accountId = await prepare(db);
+  await add(db, accountId, 0, { waiting: { jobId: null } });
+  for (let n = 0; n < 40; n += 1) await add(db, accountId, 0);
+  await db.query({
+    text: 'UPDATE webhook_deliveries SET next_attempt_at = now() WHERE id = (SELECT id FROM webhook_deliveries ORDER BY id LIMIT 1)',
+  });
+  const sizes: Record<string, number[]> = { attempts: [], webhook_deliveries: [] };
+  const narrow = (tx: Sql): Sql => ({
+    async query<Row>(statement: Parameters<Sql['query']>[0]) {
+      const [, table = ''] = /DELETE FROM (attempts|webhook_deliveries)/.exec(statement.text) ?? [];
+      const size = [statement.values?.[0], statement.values?.[2]].map((one) => (Array.isArray(one) ? one.length : one));
+      const many = Number(size[table === 'attempts' ? 0 : 1]);
+      sizes[table]?.push(many);
+      if (table && many > 10) throw Object.assign(new Error('canceling statement'), { code: '57014' });
+      return tx.query<Row>(statement);
+    },
+  });
+  const slow: Database = { ...db, ...narrow(db), transaction: (work) => db.transaction((tx) => work(narrow(tx))) };
+  t.strictSame(await thinOut(slow, new Date()), { emails: 40, deliveries: 40 });
+  for (const [table, [first = 0, ...others]] of Object.entries(sizes))
+    t.ok(first >= 40 && others.filter((many) => many > 10).length < 3, `${table}: ${[first, ...others]}`);
+  t.match(await rowsOf(db), { emails: 1, attempts: 1, webhook_deliveries: 1 });
+
+  const away: Database = {
+    ...db,
+    transaction: () => Promise.reject(Object.assign(new Error('gone'), { code: '08006' })),
+  };
+  await add(db, accountId, 0);
+  await t.rejects(thinOut(away, new Date()), { message: 'gone' });
+});
