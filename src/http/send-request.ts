@@ -59,9 +59,8 @@ const attachment = z
   .superRefine((value, context) => {
     if (value.content.length > limits.attachmentBytes)
       context.addIssue({ code: 'custom', path: ['content'], message: 'is larger than 10 MB' });
-    // Its words begin with the member.
-    const [member = '', ...words] = refuseAttachment(value)?.split(' ') ?? [];
-    if (words.length > 0) context.addIssue({ code: 'custom', path: [member], message: words.join(' ') });
+    const refused = refuseAttachment(value);
+    if (refused) context.addIssue({ code: 'custom', path: [refused.member], message: refused.reason });
   });
 
 /** Characters of base64 that are compared in one go, of whole groups of four. */

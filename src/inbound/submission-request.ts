@@ -71,7 +71,7 @@ function refuseAttachments(attachments: SendRequest['attachments']): void {
     throw badContent(`the message may have ${limits.attachments} attachments at the most`);
   for (const [index, attachment] of attachments.entries()) {
     const refused = refuseAttachment(attachment);
-    if (refused) throw badContent(`attachment ${index + 1}: ${refused}`);
+    if (refused) throw badContent(`attachment ${index + 1}: ${refused.member} ${refused.reason}`);
     if (attachment.content.length > limits.attachmentBytes)
       throw tooLarge(`attachment ${index + 1}: is larger than 10 MB`);
   }

@@ -15,7 +15,7 @@ const mediaType = new RegExp(
   `^${token}{1,127}/${token}{1,127}(?:; ?${token}{1,60}=(?:${token}{1,200}|"[ !#-[\\]-~]{0,200}")){0,8}$`,
 );
 
-/** What a client may not send, by the member of the API that says it; the reason are words that follow its name. */
+/** What a client may not send, by the member of the API that says it. `reason`: words that follow its name. */
 export interface AttachmentRefusal {
   member: 'filename' | 'content_type' | 'content_id';
   reason: string;
