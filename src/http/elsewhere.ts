@@ -1,86 +1,70 @@
+import { isDeepStrictEqual } from 'node:util';
+import { detectMimeType } from 'nodemailer/lib/mime-funcs';
+import { pastToleranceMs } from '../core/send-limits.ts';
+
+type Input = Record<string, unknown>;
+/** Whether what is given asks for something else than is done without it. */
+type Asks = (value: unknown, input: Input) => boolean;
+/** Whether an object with members of these names is one in which the name means something. */
+type Where = (names: string[]) => boolean;
+
 /** What other services call a member of ours, which would not be done here, or not so, if the name were passed over. */
 interface Elsewhere {
-  /** Our name. */
-  meant: string;
-  /** What ours takes, where that is something else than theirs. */
-  takes?: string;
-  /** Whether what is given asks for something else than is done without it; omitted, whatever is given does. */
-  asks?: (value: unknown, input: Record<string, unknown>) => boolean;
+  where: Where;
+  /** What to do instead. */
+  words: string;
+  asks: Asks;
 }
 
-const same = (meant: string, ...names: string[]) => names.map((name) => [name, { meant }] as const);
+const isGiven = (value: unknown) => value !== undefined && value !== null;
 
-/** Who may only look, or only do something that is not known here. What we give without it may send, and look. */
-const mayLess: Elsewhere = {
-  meant: 'scopes',
-  takes: 'a list of send and read',
-  asks: (value, { scopes }) =>
-    !given(scopes) && !wordsOf(value).some((word) => /send|full|admin|write|^all$|[*]/.test(word)),
-};
+/** What asks for nothing: many clients send every field that they know. */
+export const isNothing = (value: unknown): boolean =>
+  !isGiven(value) ||
+  value === false ||
+  value === '' ||
+  (typeof value === 'object' && Object.keys(value as object).length === 0);
 
-const fewerDomains: Elsewhere = {
-  meant: 'domains',
-  takes: 'a list of their names',
-  asks: (value, { domains }) => !given(domains) && value !== '' && !(Array.isArray(value) && value.length === 0),
-};
+const asksAtAll: Asks = (value) => !isNothing(value);
 
-/** Where it says `marketing` itself, or nothing about it, there is nothing to say. */
-const isMarketing: Elsewhere = {
-  meant: 'type',
-  takes: 'transactional or marketing',
-  asks: (value, { type }) =>
-    !given(type) &&
-    typeof value === 'string' &&
-    /broadcast|marketing|newsletter|promotion|bulk/i.test(value.slice(0, longestWord)),
-};
+const isText = (value: unknown, pattern = /./s): value is string =>
+  typeof value === 'string' && pattern.test(value.slice(0, longestWord));
 
-const ofKey: Elsewhere = {
-  meant: 'algorithm',
-  takes: 'rsa or ed25519',
-  // An `rsa` key is what is made where nothing is said.
-  asks: (value, { algorithm, private_key: ours }) => !given(algorithm) && (given(ours) || wordsOf(value)[0] !== 'rsa'),
-};
+const isFilled = (value: unknown) => typeof value === 'object' && !Array.isArray(value) && !isNothing(value);
 
-const all = (what: Elsewhere, ...names: string[]) => names.map((name) => [name, what] as const);
+/** Yes in a word, as of a form or of a variable of the environment. */
+const isYes: Asks = (value) => asksAtAll(value, {}) && value !== 0 && !isText(value, /^(false|no|off|0|none|never)$/i);
 
-/** By their names in lower case without `_`, `-` and an `s` at the end. */
-const known: (readonly [name: string, what: Elsewhere])[] = [
-  ...same('scheduled_at', 'sendat', 'sendtime', 'sendafter', 'deliverat', 'deliverytime', 'o:deliverytime'),
-  ...same('expires_at', 'expiresin', 'expiry', 'expiration', 'ttl'),
-  ...same('content_id', 'cid'),
-  ...same('fallback_value', 'fallback', 'default', 'defaultvalue'),
-  ...same('url', 'endpoint', 'endpointurl', 'webhookurl', 'callbackurl'),
-  ...same('events', 'eventtype', 'enabledevent', 'filtertype'),
-  ...all(mayLess, 'permission', 'role', 'acces', 'accesslevel', 'readonly'),
-  ...all(fewerDomains, 'domainid', 'domainname', 'alloweddomain', 'sendingdomain', 'senderdomain'),
-  ...all(fewerDomains, 'restrictto', 'restrictedto', 'restriction'),
-  ...all(isMarketing, 'messagestream', 'stream', 'messagetype', 'emailtype'),
-  ...all(ofKey, 'type', 'keytype', 'alg', 'keyalgorithm'),
-];
+const has =
+  (...known: string[]): Where =>
+  (names) =>
+    known.every((name) => names.includes(name));
 
-const byName = Map.groupBy(known, ([name]) => name);
+const hasAny =
+  (...known: string[]): Where =>
+  (names) =>
+    known.some((name) => names.includes(name));
 
-/**
- * The member that is meant by a name that is not known, and what it takes, in words.
- *
- * @param plain the name in lower case without `_`, `-` and an `s` at the end
- * @param names those that are known
- */
-export function calledElsewhere(
-  plain: string,
-  value: unknown,
-  { names, input }: { names: string[]; input: Record<string, unknown> },
-): string | null {
-  const candidates = byName.get(plain) ?? [];
-  const [, what] = candidates.find(([, { meant }]) => names.includes(meant)) ?? [];
-  if (!what || what.asks?.(value, input) === false) return null;
-  return `is called ${what.meant} here${what.takes === undefined ? '' : `: ${what.takes}`}`;
-}
+/** Who gives ours as well has said what he means. */
+const unless =
+  (ours: string, asks: Asks = asksAtAll): Asks =>
+  (value, input) =>
+    isNothing(input[ours]) && asks(value, input);
 
-const given = (value: unknown) => value !== undefined && value !== null;
+/** For a change, which may begin with what was answered: ours is there, and is not what is asked for. */
+const differs =
+  (ours: string): Asks =>
+  (value, input) =>
+    !isNothing(value) && !isDeepStrictEqual(value, input[ours]);
 
-const mostWords = 100;
+const called = (ours: string, { takes = '', where = has(ours), asks = unless(ours) } = {}): Elsewhere => ({
+  where,
+  words: `is called ${ours} here${takes && ': '}${takes}`,
+  asks,
+});
+
 const longestWord = 200;
+const mostWords = 100;
 
 /** The strings in a value, in a list, or in an object and its names; of a long one its beginning. */
 function wordsOf(value: unknown): string[] {
@@ -88,3 +72,185 @@ function wordsOf(value: unknown): string[] {
   const words = found.filter((one): one is string => typeof one === 'string');
   return words.slice(0, mostWords).map((word) => word.slice(0, longestWord).toLowerCase());
 }
+
+/** A time that has come means at once, which is what is done. Seconds and milliseconds since 1970 are told apart by their size. */
+function isAhead(value: unknown): boolean {
+  const number = isText(value, /^\d{9,13}$/) ? Number(value) : value;
+  const seconds = typeof number === 'number' && number < 1e11;
+  const ms = isText(number) ? Date.parse(number.slice(0, longestWord)) : Number(number) * (seconds ? 1_000 : 1);
+  return !isNothing(value) && !(ms <= Date.now() + pastToleranceMs);
+}
+
+/** Who may only look, or only do something that is not known here. What we give without it may send, and look. */
+const mayLess = called('scopes', {
+  takes: 'a list of send and read',
+  asks: (value, { scopes }) =>
+    !isGiven(scopes) &&
+    (asksAtAll(value, {}) || typeof value === 'object') &&
+    isGiven(value) &&
+    !wordsOf(value).some((word) => /send|full|admin|write|^all$|[*]/.test(word)),
+});
+
+const fewerDomains = called('domains', {
+  takes: 'a list of their names',
+  asks: (value, { domains }) => !isGiven(domains) && asksAtAll(value, {}),
+});
+
+/** Not `newsletter-confirmation`, and not `non-marketing`. */
+const marketing =
+  /^(?!(.*[-_ .])?no[nt]?[-_ .])(.*[-_ .])?(broadcasts?|marketing|newsletters?|promo(tion(s|al)?)?|bulk)([-_ .](e?mails?|messages?|stream|campaigns?))?$/i;
+
+/** Where it says `marketing` itself, or nothing about it, there is nothing to say. */
+const isMarketing = called('type', {
+  takes: 'transactional or marketing',
+  asks: unless('type', (value) => isText(value) && value.length <= longestWord && marketing.test(value)),
+});
+
+/** An `rsa` key is what is made where nothing is said. */
+const ofKey = called('algorithm', {
+  takes: 'rsa or ed25519',
+  asks: unless('algorithm', (value, { private_key: ours }) => {
+    return asksAtAll(value, {}) && (isGiven(ours) || wordsOf(value)[0] !== 'rsa');
+  }),
+});
+
+/** A domain has its own from the beginning, which would sign, beside a record that says the other. */
+const keyOfDomain: Elsewhere = {
+  where: has('pool'),
+  words: 'goes to POST /api/v1/domains/:id/rotate-dkim, once the domain is there',
+  asks: asksAtAll,
+};
+
+const moreTls = called('tls', {
+  takes: 'required or verified',
+  asks: unless('tls', (value) => value === true || isText(value, /requ|enforce|mandat|strict|verif|^(yes|true|1)$/i)),
+});
+
+/** A body of the other kind goes out, and alone. */
+const otherBody = (ours: string) =>
+  called(ours, { asks: unless(ours, (value, { template }) => isText(value) && !isGiven(template)) });
+
+const inTemplate: Elsewhere = {
+  where: has('template'),
+  words: 'is called template.variables here',
+  asks: (value, { template }) => isFilled(value) && isGiven(template) && isNothing((template as Input).variables),
+};
+
+/** Of a name that says nothing the type cannot be guessed; else it is what is meant, or another word for it. */
+const typeOfFile = called('content_type', {
+  asks: unless(
+    'content_type',
+    (value, { filename }) => isText(value, /\//) && detectMimeType(String(filename)) === 'application/octet-stream',
+  ),
+});
+
+const sends = hasAny('to', 'emails');
+
+const trial: Elsewhere = {
+  where: sends,
+  words: 'is no field but a parameter of the call: POST /api/v1/emails?dry_run=true',
+  asks: isYes,
+};
+
+/** Credit that is added twice is money. */
+const idempotencyKey: Elsewhere = {
+  where: hasAny('to', 'emails', 'amount'),
+  words: 'is no field but a header: Idempotency-Key',
+  asks: asksAtAll,
+};
+
+/** By their names in lower case without `_`, `-`, blanks and an `s` at the end. */
+const known: (readonly [what: Elsewhere, ...names: string[]])[] = [
+  [
+    called('scheduled_at', { asks: unless('scheduled_at', isAhead) }),
+    ...['sendat', 'sendtime', 'sendafter', 'sendon', 'deliverat', 'deliverytime', 'o:deliverytime', 'deliverafter'],
+    ...['scheduledfor', 'schedulefor', 'scheduledtime', 'scheduletime', 'scheduleddate', 'notbefore'],
+  ],
+  [called('expires_at'), 'expiresin', 'expiry', 'expiration', 'ttl'],
+  [called('content_id'), 'cid'],
+  [
+    called('fallback_value', { asks: (value, { fallback_value: ours }) => isGiven(value) && !isGiven(ours) }),
+    ...['fallback', 'default', 'defaultvalue'],
+  ],
+  [called('url', { asks: differs('url') }), 'endpoint', 'endpointurl', 'webhookurl', 'callbackurl'],
+  [called('events', { asks: differs('events') }), 'eventtype', 'enabledevent', 'filtertype'],
+  [
+    {
+      where: has('url', 'events'),
+      words: 'is made by the service: the answer of this call has it',
+      asks: (value, { id }) => isText(value) && !isGiven(id),
+    },
+    ...['secret', 'signingsecret'],
+  ],
+  [mayLess, 'permission', 'role', 'acces', 'accesslevel', 'readonly'],
+  [fewerDomains, 'domainid', 'domainname', 'alloweddomain', 'sendingdomain', 'senderdomain'],
+  [fewerDomains, 'restrictto', 'restrictedto', 'restriction'],
+  [isMarketing, 'messagestream', 'stream', 'messagetype', 'emailtype'],
+  [ofKey, 'type', 'keytype', 'alg', 'keyalgorithm'],
+  [called('private_key', { asks: unless('private_key', (value) => isText(value, /PRIVATE KEY/)) }), 'key', 'pem'],
+  [called('private_key'), 'dkimprivatekey'],
+  [called('selector'), 'dkimselector'],
+  [keyOfDomain, 'algorithm', 'privatekey', 'selector'],
+  [called('domain'), 'name', 'domainname'],
+  [moreTls, 'requiretl', 'tlsrequired', 'o:requiretl', 'forcetl', 'tlspolicy'],
+  [called('reply_to'), 'replytoaddres', 'replytoaddresse', 'replytoemail', 'replytolist', 'h:replyto'],
+  [called('cc'), 'ccaddres', 'ccaddresse', 'ccemail'],
+  [called('bcc'), 'bccaddres', 'bccaddresse', 'bccemail'],
+  [called('headers'), 'customheader', 'extraheader', 'additionalheader'],
+  [called('attachments', { asks: unless('attachments', Array.isArray) }), 'file', 'attachedfile'],
+  [otherBody('html'), 'htmlbody', 'bodyhtml', 'htmlcontent', 'htmlpart'],
+  [otherBody('text'), 'textbody', 'bodytext', 'textcontent', 'textpart', 'plaintext', 'plain'],
+  [
+    called('template', {
+      where: has('to', 'html'),
+      takes: '{"id": "…", "variables": {…}}',
+      // Beside a text it is a label of one's own.
+      asks: unless('template', (value, { html, text }) => asksAtAll(value, {}) && isNothing(html) && isNothing(text)),
+    }),
+    ...['templateid', 'templatealia', 'templatename'],
+  ],
+  [inTemplate, 'variable', 'templatevariable', 'templatedata', 'templatemodel', 'dynamictemplatedata', 'mergevar'],
+  [
+    {
+      where: (names) => names.includes('variables') && !names.includes('html'),
+      words: 'is called variables here',
+      asks: unless('variables', isFilled),
+    },
+    ...['data', 'value', 'param', 'parameter', 'model', 'var', 'mergevar', 'substitution'],
+  ],
+  [called('filename', { where: has('content_id') }), 'name'],
+  [typeOfFile, 'type', 'mimetype', 'mediatype'],
+  [called('address', { where: has('address', 'reason') }), 'email', 'emailaddres', 'recipient'],
+  [
+    called('reason', {
+      where: has('address', 'reason'),
+      asks: unless('reason', (value) => isText(value, /bounce|complain|spam|unsub/i)),
+    }),
+    ...['type', 'suppressionreason', 'suppressiontype'],
+  ],
+  [trial, 'dryrun', 'sandbox', 'sandboxmode', 'testmode', 'o:testmode'],
+  [idempotencyKey, 'idempotencykey'],
+];
+
+const byName = Map.groupBy(
+  known.flatMap(([what, ...names]) => names.map((name) => ({ name, what }))),
+  ({ name }) => name,
+);
+
+/**
+ * What to do about a name that is not known, in words; null where it may be passed over.
+ *
+ * @param plain the name in lower case without `_`, `-`, blanks and an `s` at the end
+ * @param names those that are known
+ */
+export function calledElsewhere(
+  plain: string,
+  value: unknown,
+  { names, input }: { names: string[]; input: Input },
+): string | null {
+  const meant = byName.get(plain)?.find(({ what }) => what.where(names) && what.asks(value, input));
+  return meant?.what.words ?? null;
+}
+
+/** Whether an object with members of these names is an email to be sent, or holds some: null counts as absent there. */
+export const isToBeSent = sends;

@@ -1,5 +1,7 @@
+import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
-import { calledElsewhere } from './elsewhere.ts';
+import { plainly } from '../spelling.ts';
+import { calledElsewhere, isNothing, isToBeSent } from './elsewhere.ts';
 
 /** What is wrong with an input, and with which of its members. */
 export interface Fault {
@@ -11,20 +13,22 @@ export interface Fault {
  * Members that are not known are ignored, as clients of other services send some. But one that is meant for a member of ours,
  * such as `scheduledAt`, or `scope` for `scopes`, would do something else than was asked for.
  *
+ * @param isSent whether it is a part of an email to be sent
  * @returns the first of those, of the input or of what is in it, and what is wrong with it; null where there is none
  */
-export function misspelt(schema: z.ZodType, input: unknown): Fault | null {
+export function misspelt(schema: z.ZodType, input: unknown, isSent = false): Fault | null {
   const bare = withoutWrapping(schema);
   if (typeof input !== 'object' || input === null) return null;
   if (bare instanceof z.ZodArray && Array.isArray(input)) {
     const element = bare.element as z.ZodType;
-    return firstOf(input.entries(), ([index, item]) => within(index, misspelt(element, item)));
+    return firstOf(input.entries(), ([index, item]) => within(index, misspelt(element, item, isSent)));
   }
   if (!(bare instanceof z.ZodObject)) return null;
+  const sends = isSent || isToBeSent(Object.keys(bare.shape));
   return (
-    misspeltMember(bare, input) ??
+    misspeltMember(bare, input, sends) ??
     firstOf(membersWithin(bare), ([name, member]) =>
-      within(name, misspelt(member, (input as Record<string, unknown>)[name])),
+      within(name, misspelt(member, (input as Record<string, unknown>)[name], sends)),
     )
   );
 }
@@ -62,43 +66,42 @@ function withoutWrapping(schema: z.ZodType): z.ZodType {
   return schema instanceof z.ZodPipe ? withoutWrapping(schema.in as z.ZodType) : schema;
 }
 
-function misspeltMember(object: z.ZodObject, input: object): Fault | null {
-  const unknown = Object.keys(input).filter((name) => !Object.hasOwn(object.shape, name));
-  if (unknown.length === 0) return null;
+function misspeltMember(object: z.ZodObject, given: object, isSent: boolean): Fault | null {
+  const input = given as Record<string, unknown>;
   const names = Object.keys(object.shape);
+  // Null and the like are what an email is sent with anyway; in a change they may clear something.
+  const unknown = Object.keys(input).filter(
+    (name) => !Object.hasOwn(object.shape, name) && !(isSent && isNothing(input[name])),
+  );
+  if (unknown.length === 0) return null;
+  const known = new Map(names.map((name) => [singular(name), name] as const));
   // Not the other way round: who sends back what was answered has `suspended_at` beside `suspended`.
-  const untimed = names.filter((name) => name.endsWith('_at')).map((name) => name.slice(0, -'_at'.length));
-  const known = new Map([
-    ...untimed.map((name) => [plainly(name), `${name}_at`] as const),
-    ...names.map((name) => [plainly(name), name] as const),
-  ]);
+  const untimed = new Map(
+    names.flatMap((name) => (name.endsWith('_at') ? [[singular(name.slice(0, -'_at'.length)), name] as const] : [])),
+  );
   for (const name of unknown) {
-    const plain = plainly(name);
-    const value = (input as Record<string, unknown>)[name];
-    const asks = value !== null && value !== undefined && value !== false;
+    const [plain, value] = [singular(name), input[name]];
     const meant = known.get(plain);
-    if (meant !== undefined) return { path: [name], message: `is called ${meant} here` };
-    const other = asks ? calledElsewhere(plain, value, { names, input: input as Record<string, unknown> }) : null;
-    if (other !== null) return { path: [name], message: other };
-    const sends = names.includes('to') || names.includes('emails');
-    if (asks && sends && trials.has(plain))
-      return { path: [name], message: 'is no field but a parameter of the call: POST /api/v1/emails?dry_run=true' };
-    // Credit that is added twice is money.
-    if (asks && plain === 'idempotencykey' && (sends || names.includes('amount')))
-      return { path: [name], message: 'is no field but a header: Idempotency-Key' };
+    // Who writes for several services gives it by each of their names.
+    if (meant !== undefined && !isDeepStrictEqual(value, input[meant]))
+      return { path: [name], message: `is called ${meant} here` };
+    const timed = untimed.get(plain);
+    // A flag of one's own beside the time, or one that says that there is none.
+    if (timed !== undefined && !isNothing(value) && isNothing(input[timed]))
+      return { path: [name], message: `is called ${timed} here` };
+    const words = calledElsewhere(plain, value, { names, input });
+    if (words !== null) return { path: [name], message: words };
   }
   for (const name of unknown.slice(0, mostTypingErrors)) {
-    for (const [plain, meant] of known)
-      if (isTypingErrorOf(plain, plainly(name))) return { path: [name], message: `is not known: is ${meant} meant?` };
+    for (const [plain, meant] of [...untimed, ...known])
+      if (isNothing(input[meant]) && isTypingErrorOf(plain, singular(name)))
+        return { path: [name], message: `is not known: is ${meant} meant?` };
   }
   return null;
 }
 
-/** What asks that nothing be sent. */
-const trials = new Set(['dryrun', 'sandbox', 'sandboxmode', 'testmode', 'o:testmode']);
-
-/** The same for `replyTo`, `reply-to` and `reply_to`, for one and for several. */
-const plainly = (name: string) => name.slice(0, 60).toLowerCase().replaceAll(/[-_]/g, '').replace(/s$/, '');
+/** The same for one and for several. */
+const singular = (name: string) => plainly(name).replace(/s$/, '');
 
 /** Names that are looked at for them: whoever sends more of his own did not mistype one. */
 const mostTypingErrors = 50;

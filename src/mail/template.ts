@@ -1,3 +1,4 @@
+import { plainly } from '../spelling.ts';
 import { AddressError, type Mailbox, parseMailbox, quote } from './address.ts';
 import { refuseText } from './characters.ts';
 
@@ -287,8 +288,6 @@ class Values {
     return isKnown || (this.#given[other] ?? null) === null ? [] : [[plainly(other), other]];
   }
 }
-
-const plainly = (key: string) => key.toLowerCase().replaceAll(/[-_ ]/g, '');
 
 const entities: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' };
 

@@ -74,9 +74,7 @@ export function domainRoutes(router: Router, services: Services): void {
 
   router.post('/domains', ...loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
-    const body = await readJson(ctx, bodyLimit);
-    const input = parse(newDomain, body);
-    refuseKeys(body);
+    const input = parse(newDomain, await readJson(ctx, bodyLimit));
     if (input.pool) demandPool(services.sendingPools, input.pool);
     ctx.body = await withRecords(await domains.add(db, accountId, input, { keyring }));
   });
@@ -128,14 +126,6 @@ export function domainRoutes(router: Router, services: Services): void {
     const domain = await domains.remove(db, accountId, ctx.params.id ?? '');
     ctx.body = { message: `domain ${domain.domain} was removed` };
   });
-}
-
-/** One of its own would sign, beside a record that says the other. */
-function refuseKeys(body: unknown): void {
-  for (const name of Object.keys(newDkimKey.shape)) {
-    if (typeof body === 'object' && body !== null && (body as Record<string, unknown>)[name])
-      throw invalidRequest(`${name}: goes to POST /api/v1/domains/:id/rotate-dkim, once the domain is there`);
-  }
 }
 
 function demandPool({ addresses }: SendingPools, name: string): void {

@@ -17,7 +17,7 @@ export const newKey = z
       .nullish()
       .describe('`send` allows everything with emails and templates, `read` only looking. Omitted: `["send"]`.'),
     domains: list(domainName, 100)
-      .min(1, 'must name at least one domain')
+      .min(1, 'must name at least one domain; null: all of the account')
       .nullish()
       .describe(
         'The sender domains of the account, verified or not, that it may send from, and cancel and move mail of; it reads the whole log. Omitted: all of the account.',

@@ -7,6 +7,7 @@ import { refuseUrl } from '../../endpoint.ts';
 import { invalidRequest } from '../../errors.ts';
 import type { WebhookDelivery } from '../../generated/prisma/client.ts';
 import type { PrivateNetworks } from '../../ip.ts';
+import { plainly } from '../../spelling.ts';
 import { demandLogin, sessionOf } from '../auth.ts';
 import { readJson, refuseFields } from '../body.ts';
 import * as present from '../present.ts';
@@ -171,7 +172,7 @@ const [on, off] = [new Set(['enabled', 'enable', 'active']), new Set(['disabled'
 /** The first member that means the status by such a name, and which status that is. */
 function switchIn(body: Record<string, unknown>): { name: string; status: string } | null {
   for (const [name, value] of Object.entries(body)) {
-    const plain = name.toLowerCase().replaceAll(/[-_]/g, '').replace(/^is/, '');
+    const plain = plainly(name).replace(/^is/, '');
     if (typeof value === 'boolean' && (on.has(plain) || off.has(plain)))
       return { name, status: on.has(plain) === value ? 'enabled' : 'disabled' };
   }
