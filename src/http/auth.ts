@@ -186,6 +186,12 @@ function inTurn({ readTurns }: Pick<Gate, 'readTurns'>): Middleware {
   };
 }
 
+/** After `demandLoginOrKey`: lets in whoever may act for all domains of the account, as what is done reaches into each. */
+export const demandWholeAccount: Middleware = async function wholeAccount(ctx, next) {
+  if (senderOf(ctx).domains.length > 0) throw forbidden('the API key is restricted to some sender domains');
+  await next();
+};
+
 /** Who is logged in, after `demandLogin` or `demandSession`. */
 export const sessionOf = (ctx: Context): Session => ctx.state.session as Session;
 

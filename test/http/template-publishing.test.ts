@@ -1,5 +1,5 @@
 import t from 'tap';
-import { buildSender } from '../support/build.ts';
+import { buildKey, buildSender } from '../support/build.ts';
 import { encryptionKey, sharedNode } from '../support/shared-node.ts';
 
 t.test('what has changed since it was looked at is not published', async (t) => {
@@ -28,4 +28,24 @@ t.test('what has changed since it was looked at is not published', async (t) => 
   await node.call('PATCH', path, { token, body: { html: null } });
   const { updated_at: emptied } = (await node.call('GET', path, { token })).body.template;
   t.match(await publish({ updated_at: emptied }), { status: 400, body: { detail: /^html: / } });
+});
+
+t.test('a key that is restricted to a domain does not write what is sent from others', async (t) => {
+  const node = await sharedNode('api,mta');
+  const { account, domain, key } = await buildSender(node.db, encryptionKey);
+  const restricted = await buildKey(node.db, account.id, { domains: [domain] });
+  const content = { name: 'n', html: 'as it was' };
+  const { template } = (await node.call('POST', '/api/v1/templates', { key, body: content })).body;
+  const path = `/api/v1/templates/${template.id}`;
+  for (const [method, where, body] of [
+    ['POST', '/api/v1/templates', content],
+    ['PATCH', path, { html: 'changed' }],
+    ['POST', `${path}/publish`, {}],
+    ['DELETE', path, undefined],
+  ] as const)
+    t.match(await node.call(method, where, { key: restricted, ...(body && { body }) }), {
+      status: 403,
+      body: { error: 'forbidden' },
+    });
+  t.match((await node.call('GET', path, { key: restricted })).body.template, { html: 'as it was', status: 'draft' });
 });

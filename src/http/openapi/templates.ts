@@ -94,7 +94,7 @@ export const templateGroup: Group = {
       path: '/api/v1/templates',
       summary: 'Create a template',
       description:
-        'It is a draft until it is published. What stands in two or three braces and is no key, such as `{{user.name}}`, is refused, as it would go out as it is; braces around nothing, single ones and those that do not close are text, and of `{{{KEY}}` the first one is.',
+        'It is a draft until it is published. What stands in two or three braces and is no key, such as `{{user.name}}`, is refused, as it would go out as it is; braces around nothing, single ones and those that do not close are text, and of `{{{KEY}}` the first one is. A key that is restricted to domains may not.',
       access: { key: 'send', orLogin: true },
       body: { schema: newTemplate, example: { name: 'Shipped', ...content } },
       answer: {
@@ -135,7 +135,7 @@ export const templateGroup: Group = {
       path: '/api/v1/templates/:id',
       summary: 'Change a template',
       description:
-        'What is not given stays, and `null` clears. Changes the draft; name and alias change at once. Emails are made from what is published, as before.',
+        'What is not given stays, and `null` clears. Changes the draft; name and alias change at once. Emails are made from what is published, as before. A key that is restricted to domains may not.',
       access: { key: 'send', orLogin: true },
       params,
       body: { schema: templateChanges, example: { subject: 'Order {{{ORDER}}} was sent' } },
@@ -151,7 +151,8 @@ export const templateGroup: Group = {
       method: 'delete',
       path: '/api/v1/templates/:id',
       summary: 'Remove a template',
-      description: 'Emails that were accepted with it are sent all the same.',
+      description:
+        'Emails that were accepted with it are sent all the same. A key that is restricted to domains may not.',
       access: { key: 'send', orLogin: true },
       params,
       answer: { description: 'It is removed.', schema: message, example: { message: 'the template was removed' } },
@@ -161,7 +162,7 @@ export const templateGroup: Group = {
       method: 'post',
       path: '/api/v1/templates/:id/publish',
       summary: 'Publish a template',
-      description: 'Emails are made from the draft as it is now.',
+      description: 'Emails are made from the draft as it is now. A key that is restricted to domains may not.',
       access: { key: 'send', orLogin: true },
       params,
       body: { schema: publishRequest, example: { updated_at: summaryExample.updated_at }, optional: true },

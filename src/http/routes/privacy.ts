@@ -3,9 +3,8 @@ import type Router from '@koa/router';
 import { z } from 'zod';
 import * as accounts from '../../core/accounts.ts';
 import * as erasures from '../../core/erasures.ts';
-import { forbidden } from '../../errors.ts';
 import { accountLines } from '../account-lines.ts';
-import { demandLogin, demandLoginOrKey, senderOf, sessionOf } from '../auth.ts';
+import { demandLogin, demandLoginOrKey, demandWholeAccount, senderOf, sessionOf } from '../auth.ts';
 import { readJson } from '../body.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
@@ -38,10 +37,8 @@ export function privacyRoutes(router: Router, services: Services): void {
   const { db } = services;
   const reader = demandLoginOrKey(services, 'read');
 
-  router.post('/recipients/erase', demandLoginOrKey(services, 'send'), async (ctx) => {
-    const { accountId, domains } = senderOf(ctx);
-    // What was sent from its other domains is none of the business of such a key.
-    if (domains.length > 0) throw forbidden('the API key is restricted to some sender domains');
+  router.post('/recipients/erase', demandLoginOrKey(services, 'send'), demandWholeAccount, async (ctx) => {
+    const { accountId } = senderOf(ctx);
     const { address, suppression } = parse(erasureRequest, await readJson(ctx, bodyLimit));
     const input = { address: address.address, keepsSuppression: suppression !== 'remove' };
     ctx.body = { erasure: present.erasure(await erasures.ask(db, accountId, input, services)) };

@@ -2,7 +2,7 @@ import type Router from '@koa/router';
 import { z } from 'zod';
 import * as templates from '../../core/templates.ts';
 import { invalidRequest } from '../../errors.ts';
-import { demandLoginOrKey, senderOf } from '../auth.ts';
+import { demandLoginOrKey, demandWholeAccount, senderOf } from '../auth.ts';
 import { readJson, readOptionalJson } from '../body.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
@@ -18,10 +18,11 @@ const empty = { from: null, subject: null, replyTo: [], html: null, text: null, 
 /** `POST`, `GET`, `GET /:id`, `PATCH`, `DELETE`, `POST /:id/publish` and `POST /:id/render` of `/templates`. */
 export function templateRoutes(router: Router, services: Services): void {
   const { db } = services;
-  const writer = demandLoginOrKey(services, 'send');
+  // Whatever domain an email is from, it may be made of any of them.
+  const writer = [demandLoginOrKey(services, 'send'), demandWholeAccount];
   const reader = demandLoginOrKey(services, 'read');
 
-  router.post('/templates', writer, async (ctx) => {
+  router.post('/templates', ...writer, async (ctx) => {
     const body = await readJson(ctx, bodyLimit);
     const input = parse(newTemplate, body);
     const asked = statusAsked(body);
@@ -44,7 +45,7 @@ export function templateRoutes(router: Router, services: Services): void {
     ctx.body = { template: present.template(await templates.get(db, senderOf(ctx).accountId, ctx.params.id ?? '')) };
   });
 
-  router.patch('/templates/:id', writer, async (ctx) => {
+  router.patch('/templates/:id', ...writer, async (ctx) => {
     const body = await readJson(ctx, bodyLimit);
     const input = parse(templateChanges, body);
     const changes = { name: input.name, alias: input.alias, content: givenContent(input) };
@@ -63,12 +64,12 @@ export function templateRoutes(router: Router, services: Services): void {
     ctx.body = { template: present.template(template) };
   });
 
-  router.delete('/templates/:id', writer, async (ctx) => {
+  router.delete('/templates/:id', ...writer, async (ctx) => {
     await templates.remove(db, senderOf(ctx).accountId, ctx.params.id ?? '');
     ctx.body = { message: 'the template was removed' };
   });
 
-  router.post('/templates/:id/publish', writer, async (ctx) => {
+  router.post('/templates/:id/publish', ...writer, async (ctx) => {
     const { updated_at: seen } = parse(publishRequest, await readOptionalJson(ctx, publishLimit));
     const published = await templates.publish(db, senderOf(ctx).accountId, ctx.params.id ?? '', seen ?? null);
     ctx.body = { template: present.template(published) };
