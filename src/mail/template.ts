@@ -33,6 +33,8 @@ export interface CompiledTemplate {
   html: Piece[] | null;
   text: Piece[] | null;
   variables: ReadonlyMap<string, TemplateVariable>;
+  /** What is declared, and what stands in one of the texts. */
+  keys: ReadonlySet<string>;
 }
 
 interface Rendered {
@@ -126,13 +128,20 @@ export function refuseMailboxPattern(text: string): string | null {
 
 export function compile(content: TemplateContent): CompiledTemplate {
   const { from, subject, replyTo, html, text, variables } = content;
-  return {
+  const parts = {
     from: from === null ? null : compileMailbox(from),
     subject: subject === null ? null : compileText(subject),
     replyTo: replyTo.map(compileMailbox),
     html: html === null ? null : compileText(html),
     text: text === null ? null : compileText(text),
+  };
+  const mailboxes = [parts.from, ...parts.replyTo].flatMap((one) => [one?.name, one?.address]);
+  const pieces = [parts.subject, parts.html, parts.text, ...mailboxes].flatMap((one) => one ?? []);
+  const used = pieces.flatMap((piece) => (typeof piece === 'string' ? [] : [piece.key]));
+  return {
+    ...parts,
     variables: new Map(variables.map((variable) => [variable.key, variable])),
+    keys: new Set([...used, ...variables.map(({ key }) => key)]),
   };
 }
 
@@ -146,7 +155,7 @@ export function compile(content: TemplateContent): CompiledTemplate {
  * @throws {TemplateError} naming the variable that is missing or does not fit, or the field that came out wrong
  */
 export function render(template: CompiledTemplate, variables: Record<string, unknown>): Rendered {
-  const values = new Values(template.variables, variables);
+  const values = new Values(template, variables);
   return {
     from: template.from && renderMailbox('from', template.from, values),
     subject: template.subject && renderSubject(template.subject, values),
@@ -225,14 +234,16 @@ function fill(
 /** The values of one rendering, each looked at once. */
 class Values {
   #declared: ReadonlyMap<string, TemplateVariable>;
+  #keys: ReadonlySet<string>;
   #given: Record<string, unknown>;
-  /** What was given and is not declared, by how it is compared with keys; made when it is first asked for. */
+  /** What was given and is no key of the template, by how it is compared with keys; made when it is first asked for. */
   #others: Map<string, string> | null = null;
   #plain = new Map<string, string>();
   #escaped = new Map<string, string>();
 
-  constructor(declared: ReadonlyMap<string, TemplateVariable>, given: Record<string, unknown>) {
-    this.#declared = declared;
+  constructor({ variables, keys }: CompiledTemplate, given: Record<string, unknown>) {
+    this.#declared = variables;
+    this.#keys = keys;
     this.#given = given;
   }
 
@@ -284,7 +295,7 @@ class Values {
   }
 
   #asKey(other: string): [plain: string, other: string][] {
-    const isKnown = other.length > mostOfMisspelt || this.#declared.has(other);
+    const isKnown = other.length > mostOfMisspelt || this.#keys.has(other);
     return isKnown || (this.#given[other] ?? null) === null ? [] : [[plainly(other), other]];
   }
 }

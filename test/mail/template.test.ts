@@ -145,6 +145,17 @@ t.test('a value comes from the caller, else from the fallback, else it is an err
   );
 });
 
+t.test('a value that the template has a place for is meant for no other key', async (t) => {
+  const content = {
+    subject: '{{name}}',
+    text: '{{NAME}}',
+    variables: [{ key: 'NAME', type: 'string', fallback: 'there' } as const],
+  };
+  t.match(problem(content, { name: 'Ann' }), { subject: 'Ann', text: 'there' });
+  t.equal(problem(content, { Name: 'Ann' }), 'variables.Name: is called name in the template');
+  t.equal(problem({ text: '{{A}} {{a}}' }, { a: 'x' }), 'variables.A: is required');
+});
+
 t.test('only what was given is a value: DOS-05', async (t) => {
   for (const key of ['__proto__', 'constructor', 'toString', 'hasOwnProperty', 'valueOf', '__defineGetter__']) {
     t.equal(problem({ html: `{{${key}}}` }), `variables.${key}: is required`);
