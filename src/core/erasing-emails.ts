@@ -214,7 +214,7 @@ interface ContentRow {
   html: string | null;
   text: string | null;
   headers: unknown;
-  attachments: { filename: string }[];
+  attachments: { filename: string; contentType: string }[];
 }
 
 /** Read and written back where it names the address: PostgreSQL takes seconds to look through megabytes for all spellings. */
@@ -227,8 +227,11 @@ async function eraseShared(tx: Sql, redaction: Redaction, marks: Map<string, str
     const { id, ...content } = row;
     const mark = marks.get(id) ?? namelessMark;
     const clean = redaction.redactAll(content, mark) as Omit<ContentRow, 'id'>;
-    // What stands before the ending of a file's name looks like a part of its domain.
-    for (const file of clean.attachments) file.filename = redaction.redactLabel(file.filename, mark);
+    for (const file of clean.attachments) {
+      // What stands before the ending of a file's name looks like a part of its domain; a type may have the name as well.
+      file.filename = redaction.redactLabel(file.filename, mark);
+      file.contentType = redaction.redactLabel(file.contentType, mark);
+    }
     return JSON.stringify(clean) === JSON.stringify(content) ? [] : [{ id, ...clean }];
   });
   await tx.query({

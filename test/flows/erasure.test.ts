@@ -66,7 +66,10 @@ t.test('of an erased recipient nothing is left in any table, and all of others i
     html: `<a href="https://x.test/?e=${encodeURIComponent(person)}">joint text 5521</a> &lt;${spellings[1]}&gt;`,
     text: `joint text 5521 for ${person}`,
     headers: { 'X-For': `<${person}>` },
-    attachments: files('joint file 5521', `${spellings[1]}.txt`),
+    attachments: files('joint file 5521', `${spellings[1]}.txt`).map((one) => ({
+      ...one,
+      content_type: `text/plain; name="${person}.txt"`,
+    })),
   });
   const blind = await send(
     { to: 'bob@customers.test', bcc: person, text: 'joint text 5521' },
@@ -170,7 +173,7 @@ t.test('of an erased recipient nothing is left in any table, and all of others i
     text: `joint text 5521 for erased-1`,
     html: '<a href="https://x.test/?e=erased-1">joint text 5521</a> &lt;erased-1&gt;',
     headers: [{ name: 'X-For', value: '<erased-1>' }],
-    attachments: [{ filename: 'erased-1.txt', size: 15 }],
+    attachments: [{ filename: 'erased-1.txt', content_type: 'text/plain; name="erased-1.txt"', size: 15 }],
   });
   t.strictSame(await content(alone), {
     error: 'gone',
