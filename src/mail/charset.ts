@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import { TextDecoder } from 'node:util';
 import { KoreanDecoder } from './korean.ts';
 
@@ -32,6 +33,7 @@ const names: Record<string, string> = {
   uhc: 'euc-kr',
   utf16be: 'utf-16be',
   utf16le: 'utf-16le',
+  utf8mb4: 'utf-8',
 };
 
 /** What text is decoded with. */
@@ -47,20 +49,25 @@ export interface Decoder {
  * @throws {RangeError} when it is not known
  */
 export function decoderOf(charset: string, fatal = false): Decoder {
-  const label = charset.trim().toLowerCase();
-  // By its first character, as Java writes it (RFC 2781 section 4.3).
-  if (label === 'utf-16')
-    return {
-      decode: (octets) =>
-        new TextDecoder(octets[0] === 0xfe && octets[1] === 0xff ? 'utf-16be' : 'utf-16le', { fatal }).decode(octets),
-    };
+  const label = charset
+    .trim()
+    .toLowerCase()
+    .replace(/^'(.*)'$/, '$1');
   let decoder: TextDecoder;
   try {
     decoder = new TextDecoder(label, { fatal });
   } catch {
     decoder = new TextDecoder(knownAs(label), { fatal });
   }
+  if (decoder.encoding === 'utf-16le') return { decode: (octets) => decodeUtf16(octets, fatal) };
   return decoder.encoding === 'euc-kr' ? new KoreanDecoder(fatal) : decoder;
+}
+
+/** Its first character says the order, as in what Java writes (RFC 2781 section 4.3). Without any zero it is UTF-8 that was called so. */
+function decodeUtf16(octets: Uint8Array, fatal: boolean): string {
+  const isBigEndian = octets[0] === 0xfe && octets[1] === 0xff;
+  const name = isBigEndian ? 'utf-16be' : !octets.includes(0) && isUtf8(octets) ? 'utf-8' : 'utf-16le';
+  return new TextDecoder(name, { fatal }).decode(octets);
 }
 
 function knownAs(label: string): string {

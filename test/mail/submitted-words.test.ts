@@ -87,6 +87,9 @@ t.test('charsets go by more names than the Encoding Standard has', async (t) => 
     ['win1251', '\xcf', 'П'],
     ['koi8u', '\xb4', 'Є'],
     ['cp65001', '\xc3\xbc', 'ü'],
+    ["'utf-8'", '\xc3\xbc', 'ü'],
+    ['utf8mb4', '\xc3\xbc', 'ü'],
+    ['unicode', '\xc3\xbc a', 'ü a'],
   ];
   for (const [charset, octets, text] of table) {
     const got = await read(`From: a@b.test\nContent-Type: text/plain; charset="${charset}"`, octets);
