@@ -1,5 +1,6 @@
 import { addresses } from './addresses.ts';
 import { bodies } from './bodies.ts';
+import { deliveries } from './deliveries.ts';
 import { dkim } from './dkim.ts';
 import { headers } from './headers.ts';
 import { idempotency } from './idempotency.ts';
@@ -17,6 +18,7 @@ export const targets: Target[] = [
   addresses,
   headers,
   replies,
+  deliveries,
   mime,
   dkim,
   returned,
