@@ -135,7 +135,7 @@ export const scheduledAt = timestamp.superRefine((at, context) => {
 const omitted = z.null({ error: 'must be omitted when a template is used' }).optional();
 
 /** Null counts as absent: many clients send every field that they know. */
-const fields = z.object({
+export const fields = z.object({
   from: mailbox.describe('The sender, on a verified domain: `a@b.c` or `Name <a@b.c>`.'),
   to: mailboxes(limits.recipients)
     .meta(oneOrMore(limits.recipients, 1))

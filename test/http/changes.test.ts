@@ -62,6 +62,48 @@ t.test('of an email only the time can be changed, and who asks for more is told 
   }
 });
 
+t.test('the request that an email was accepted with may be sent back with another time', async (t) => {
+  const { call, node, key, domain } = await startMember();
+  const file = { filename: 'a.txt', content: 'aGk=', content_id: 'logo' };
+  const request = {
+    from: `"Shop" <hello@${domain.toUpperCase()}>`,
+    to: ['Ann <ann@B.test>', 'c@d.test'],
+    cc: [],
+    bcc: 'e@f.test',
+    reply_to: '<r@f.test>',
+    subject: 'Grüße',
+    html: '<p>Hi</p>',
+    text: 't',
+    headers: { 'X-A': 'b', 'X-C': 'd' },
+    tags: ['x'],
+    attachments: [file],
+    scheduled_at: at(3_600_000),
+    type: 'transactional',
+  };
+  const { email } = (await node.call('POST', '/api/v1/emails', { key, body: request })).body;
+  const path = `/emails/${email.id}`;
+  const scheduledAt = at(7_200_000);
+  for (const same of [request, { html: request.html }, { headers: request.headers, attachments: [file] }])
+    t.match(await call('PATCH', path, { ...same, scheduled_at: scheduledAt }), {
+      status: 200,
+      body: { email: { scheduled_at: scheduledAt } },
+    });
+  for (const [name, value] of [
+    ['html', '<p>Ho</p>'],
+    ['headers', { 'X-A': 'c' }],
+    ['attachments', [{ ...file, content: 'aG8=' }]],
+    ['attachments', [file, file]],
+    ['attachments', ['a.txt']],
+    ['from', `Other <hello@${domain}>`],
+    ['to', ['ann@b.test', 'c@d.test']],
+  ] as const) {
+    const { status, body } = await call('PATCH', path, { ...request, scheduled_at: at(9_000_000), [name]: value });
+    t.match([status, body.detail], [400, `${name}: stays as it was accepted: `], JSON.stringify(value));
+  }
+  t.match((await call('GET', path)).body.email, { scheduled_at: scheduledAt });
+  t.equal((await call('PATCH', '/emails/01a2001a-7976-7081-b3d3-f5117420f571', request)).status, 404);
+});
+
 t.test('a template is published by a call of its own, and who sets its status is told so', async (t) => {
   const { call } = await startMember();
   const detail = (name: string) =>
