@@ -191,7 +191,7 @@ export interface CreateKeyBody {
   /** What people call it. */ name: string;
   /** `send` allows everything with emails and templates, `read` only looking. Omitted: `["send"]`. */
   scopes?: ('send' | 'read')[] | null;
-  /** The sender domains of the account, verified or not, that it may send from, and cancel and move mail of; it reads the whole log. Omitted: all of the account. */
+  /** The sender domains of the account, verified or not, that it may send from, and cancel and move mail of; it reads the whole log. Omitted or null: all of the account. An empty list is refused, also that of a key as it is listed: one that came out empty is not to mean all. */
   domains?: string[] | null;
   /** From when on it is refused. Omitted: never. */ expires_at?: string | null;
 }

@@ -20,7 +20,7 @@ export const newKey = z
       .min(1, 'must name at least one domain; null: all of the account')
       .nullish()
       .describe(
-        'The sender domains of the account, verified or not, that it may send from, and cancel and move mail of; it reads the whole log. Omitted: all of the account.',
+        'The sender domains of the account, verified or not, that it may send from, and cancel and move mail of; it reads the whole log. Omitted or null: all of the account. An empty list is refused, also that of a key as it is listed: one that came out empty is not to mean all.',
       ),
     expires_at: timestamp
       .refine((at) => at.getTime() > Date.now(), 'is in the past')
