@@ -342,7 +342,7 @@ export class Dispatcher {
       ending: this.#windingDown,
     });
     this.#tools.metrics.attempted(started.site.name, measureOf(outcome, email));
-    if (this.#sources.areOne) this.#lastTries.heard(claim.destination, outcome);
+    if (this.#sources.areOne) this.#lastTries.heard(claim.destination, outcome, source);
     const judged = this.#standing.judge(started.site, claim.destination, outcome);
     this.#slots.give(started, judged.verdict, outcome.reply);
     if (judged.moved) this.#move(started.site, claim.destination);

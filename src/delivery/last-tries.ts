@@ -5,6 +5,7 @@ import { timeOf } from '../ids.ts';
 import type { Delivery } from '../smtp/deliver.ts';
 import { type AttemptRecord, isSuppressed, type Judgement, record, type Settled } from './attempt-record.ts';
 import { isOver, soonestMs } from './schedule.ts';
+import type { Source } from './source-addresses.ts';
 
 /** In ms, until those come again that there was no room for, and over how long they are spread. */
 const againMs = 30_000;
@@ -52,14 +53,19 @@ export class LastTries {
     this.#speaksMs = Math.min(speaksMs, soonestMs(judgement.policy));
   }
 
-  /** Remembers what an attempt says about its destination, for mail that leaves from the same addresses. */
+  /**
+   * Remembers what an attempt says about its destination, for mail that leaves from the same addresses.
+   *
+   * @param source what it left from: where addresses of one family were left out, mail that has them may reach somebody
+   */
   heard(
     destination: string,
     { verdict, reply, attempts }: Pick<AttemptRecord, 'verdict' | 'reply' | 'attempts'>,
+    source: Pick<Source, 'closed'> | null,
   ): void {
     this.#unreached.delete(destination);
     const [first] = attempts;
-    if (verdict !== 'unreachable' || !first) return;
+    if (verdict !== 'unreachable' || !first || source?.closed) return;
     const [oldest] = this.#unreached.keys();
     if (oldest !== undefined && this.#unreached.size >= mostRemembered) this.#unreached.delete(oldest);
     const reason = reply ?? 'it could not be reached';

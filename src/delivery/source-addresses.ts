@@ -94,10 +94,11 @@ export class SourceAddresses {
     this.#budget = new WarmUpBudget(db);
   }
 
-  /** Whether all mail leaves from the same addresses: one of each family at the most. */
+  /** Whether all mail leaves from the same addresses: one pool, with one of each family at the most. */
   get areOne(): boolean {
-    const families = this.#pools.addresses.map(({ ip }) => isIPv6(ip));
-    return new Set(families).size === families.length;
+    const { addresses } = this.#pools;
+    const families = new Set(addresses.map(({ ip }) => isIPv6(ip)));
+    return families.size === addresses.length && new Set(addresses.map(({ pool }) => pool)).size < 2;
   }
 
   /** False while no pool of this node is known to have had all that it may today. */

@@ -72,10 +72,10 @@ t.test('one that nobody was there for speaks for the others to its destination, 
   const early = await claimOf('a.test');
   const [tried, first, other] = [await claimOf('a.test'), await claimOf('a.test', 0), await claimOf('b.test')];
   const sort = () => tries.sort([tried, first, other], 600_000, () => 10);
-  tries.heard('a.test', unreached());
+  tries.heard('a.test', unreached(), null);
   later(2 * hour);
   t.strictSame((await sort()).known, [], 'not one of before their time was over');
-  tries.heard('a.test', unreached());
+  tries.heard('a.test', unreached(), null);
   later(40_000);
   const { now, known } = await sort();
   t.strictSame(now, [other]);
@@ -96,8 +96,8 @@ t.test('one that nobody was there for speaks for the others to its destination, 
   );
   later(10_000);
   t.strictSame((await sort()).now, [tried, first, other]);
-  tries.heard('a.test', unreached());
-  tries.heard('a.test', { ...unreached(), verdict: 'fine', reply: '250 ok' });
+  tries.heard('a.test', unreached(), null);
+  tries.heard('a.test', { ...unreached(), verdict: 'fine', reply: '250 ok' }, null);
   t.strictSame((await tries.sort([early], 600_000, () => 10)).now, [early], 'somebody is there again');
 });
 
@@ -106,7 +106,7 @@ t.test('a second try is another one than the first, however soon it is', async (
   const { tries, claimOf, unreached, later } = await scene(t, firstDelayMs);
   const claim = await claimOf('a.test', 0);
   later(2 * hour);
-  tries.heard('a.test', unreached());
+  tries.heard('a.test', unreached(), null);
   const { known } = await tries.sort([claim], 600_000, () => 10);
   t.match(known[0]?.outcome.settlements, [{ status: 'deferred', attempts: 1, nextAttemptAt: Date }]);
   later(firstDelayMs);
@@ -114,11 +114,19 @@ t.test('a second try is another one than the first, however soon it is', async (
   t.strictSame((await tries.sort([again], 600_000, () => 10)).now, [again]);
 });
 
+t.test('one that left from a part of the addresses speaks for none that leaves from all of them', async (t) => {
+  const { tries, claimOf, unreached, clock, later } = await scene(t);
+  const claim = await claimOf('a.test');
+  later(2 * hour);
+  tries.heard('a.test', unreached(), { closed: { opensAt: clock.now(), reason: 'its IPv4 address has sent enough' } });
+  t.strictSame((await tries.sort([claim], 600_000, () => 10)).now, [claim]);
+});
+
 t.test('who came onto the suppression list meanwhile is no failure of the destination', async (t) => {
   const { db, accountId, tries, claimOf, unreached, later } = await scene(t);
   const claims = [await claimOf('a.test'), await claimOf('a.test')];
   later(2 * hour);
-  tries.heard('a.test', unreached());
+  tries.heard('a.test', unreached(), null);
   await suppressions.add(db, accountId, { address: 'a@a.test', reason: 'manual' });
   const { now, known } = await tries.sort(claims, 600_000, () => 10);
   t.strictSame([now, known], [claims, []]);
