@@ -3,7 +3,7 @@ import { parseAddressList } from './address-list.ts';
 import type { MessageAttachment } from './attachments.ts';
 import { refuseText } from './characters.ts';
 import { readWords } from './encoded-words.ts';
-import { type Header, holdsMailboxes, inAngles, longestValue, refuseHeader } from './headers.ts';
+import { type Header, holdsAddresses, holdsMailboxes, inAngles, longestValue, refuseHeader } from './headers.ts';
 import { leavesOf, type MimePart, type MimeTree, readParts } from './mime.ts';
 import { MimeError } from './mime-error.ts';
 import { mostHops, only, type ReceivedField, readFields } from './received-fields.ts';
@@ -140,7 +140,7 @@ function readOthers(fields: ReceivedField[]): Header[] {
 
 function otherValue(name: string, raw: string): string {
   if (holdsMailboxes(name)) return readMailboxes(name, raw) ?? readText(name, raw);
-  const text = readText(name, raw);
+  const text = holdsAddresses(name) ? readAround(name, raw) : readText(name, raw);
   if (!/^(?:in-reply-to|references)$/i.test(name)) return text;
   // An id that is not ASCII was made by others, and nobody's answer is refused for it (RFC 6532 section 3.7).
   const ids = text
@@ -148,6 +148,14 @@ function otherValue(name: string, raw: string): string {
     .replace(/ +/g, ' ')
     .trim();
   return /^references$/i.test(name) ? shortened(ids) : ids;
+}
+
+/** An id or a URL that looks like an encoded-word is none (RFC 2047 section 5); one within a word is read with it. */
+function readAround(name: string, raw: string): string {
+  const within = raw.match(inAngles) ?? [];
+  if (!within.some((one) => one.includes('=?'))) return readText(name, raw);
+  const around = raw.split(inAngles).map((text) => readText(name, text));
+  return around.map((text, index) => text + (within[index] ?? '')).join('');
 }
 
 /** As text that is read again, as a name of encoded-words may hold a comma; null where it holds anything else than addresses. */

@@ -3,6 +3,7 @@ import { decodeWords as postalMime } from 'postal-mime';
 import t from 'tap';
 import { decodeWords } from '../../src/mail/encoded-words.ts';
 import { readSubmission } from '../../src/mail/submission.ts';
+import { composed, message } from './parts.ts';
 
 const read = (header: string, body = 'x') =>
   readSubmission(Buffer.from(`${header}\r\n\r\n${body}\r\n`.replaceAll(/\r?\n/g, '\r\n'), 'latin1'));
@@ -196,4 +197,23 @@ t.test('encoded-words are decoded as another implementation does it', (t) => {
     'ß\ufffd日',
   );
   t.end();
+});
+
+t.test('an id or a URL that looks like an encoded-word stays as it is', async (t) => {
+  const { headers } = await read(
+    'From: a@b.test\nIn-Reply-To: <=?utf-8?Q?a?=@x.test>\nReferences: <0@x.test>\n <=?utf-8?Q?a?=@x.test>\nList-Unsubscribe: <https://x.test/?q==?utf-8?Q?a?=>\nList-Id: =?utf-8?Q?Gr=C3=BC=C3=9Fe?= <a.x.test>',
+  );
+  t.strictSame(
+    headers.map(({ value }) => value),
+    [
+      '<=?utf-8?Q?a?=@x.test>',
+      '<0@x.test> <=?utf-8?Q?a?=@x.test>',
+      '<https://x.test/?q==?utf-8?Q?a?=>',
+      'Grüße <a.x.test>',
+    ],
+  );
+  const sent = String(await composed(message({ headers })));
+  t.match(sent, /^References: <0@x\.test> <=\?utf-8\?Q\?a\?=@x\.test>\r$/m);
+  const whole = await read('From: a@b.test\nReferences: =?utf-8?Q?<0@x.test>_<1@x.test>?=');
+  t.match(whole.headers, [{ value: '<0@x.test> <1@x.test>' }], 'as some servers write the whole field');
 });
