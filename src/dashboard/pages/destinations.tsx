@@ -13,6 +13,7 @@ import { Moment } from '../parts/moment.tsx';
 import { PageHead, Panel } from '../parts/page.tsx';
 import { Pager, PastEnd, pageSize } from '../parts/pager.tsx';
 import { Status } from '../parts/status.tsx';
+import { isStalled } from './destination-standing.ts';
 
 type State = Destination['state'];
 
@@ -41,7 +42,9 @@ const columns: Column<Destination>[] = [
     header: 'Now',
     kind: 'narrow',
     plain: true,
-    cell: ({ state }) => <Status value={spaced(state)} tone={tones[state]} />,
+    cell: (one) => (
+      <Status value={spaced(one.state)} tone={one.state === 'open' && isStalled(one) ? 'mute' : tones[one.state]} />
+    ),
   },
   { id: 'queued', header: 'Queued', kind: 'number', cell: ({ queued }) => count(queued) },
   { id: 'deferred', header: 'Deferred', kind: 'number', cell: ({ deferred }) => count(deferred) },
@@ -63,9 +66,9 @@ const columns: Column<Destination>[] = [
     header: 'Why, and what it said last',
     cell: ({ reason, waiting_for: waiting, last_reply: reply }) => (
       <>
-        {(reason ?? waiting) && <div className="cut several">{reason ?? waiting}</div>}
+        {(reason ?? waiting) && <div className="cut several why">{reason ?? waiting}</div>}
         {reply && (
-          <span className="cut dim mono" title={reply}>
+          <span className={`cut why dim mono${reason || waiting ? ' whole' : ''}`} title={reply}>
             {reply}
           </span>
         )}
@@ -78,7 +81,7 @@ const columns: Column<Destination>[] = [
     kind: 'narrow',
     cell: ({ backoff_until: backoff, next_attempt_at: next }) => {
       const at = backoff ?? next;
-      return at ? <Moment at={at} ahead /> : <span className="dim">–</span>;
+      return at ? <Moment at={at} ahead="try" /> : <span className="dim">–</span>;
     },
   },
   { id: 'act', header: '', kind: 'acts', cell: (one) => <Orders destination={one} /> },

@@ -22,7 +22,7 @@ const columns: Column<Domain>[] = [
     header: 'Domain',
     cell: ({ id, domain }) => (
       <Link href={`/domains/${id}`} className="row-link" data-row>
-        <span className="cut" title={domain}>
+        <span className="cut name" title={domain}>
           {domain}
         </span>
       </Link>

@@ -7,6 +7,7 @@ import { Failure } from '../parts/failure.tsx';
 import { Panel } from '../parts/page.tsx';
 import { Status } from '../parts/status.tsx';
 import { useSession } from '../session.ts';
+import { causeAt, isStalled, waitingAt } from './destination-standing.ts';
 
 interface Concern {
   urgent: boolean;
@@ -20,6 +21,8 @@ const worryingFailures = 0.1;
 const worryingComplaints = 0.001;
 /** Of fewer emails a share says little. */
 const fewest = 20;
+/** When nothing can be reached all destinations would be listed, and hide the rest. */
+const mostDestinations = 5;
 
 /** What somebody should do something about, in words. */
 export function Concerns({ buckets }: { buckets: Bucket[] }) {
@@ -28,19 +31,14 @@ export function Concerns({ buckets }: { buckets: Bucket[] }) {
   const { data, error } = useQuery({
     queryKey: ['concerns', isAdmin],
     queryFn: async () => {
-      const stopped = isAdmin ? (['paused', 'backing_off'] as const) : [];
-      const [{ domains }, { webhooks }, ...sites] = await Promise.all([
+      const [{ domains }, { webhooks }, destinations] = await Promise.all([
         api.domains.list(),
         api.webhooks.list(),
-        ...stopped.map((state) => api.admin.destinations.list({ state })),
+        isAdmin ? stoppedDestinations() : [],
       ]);
-      return [
-        ...ofDomains(domains),
-        ...ofWebhooks(webhooks),
-        ...sites.flatMap(({ destinations }) => ofDestinations(destinations)),
-      ];
+      return [...ofDestinations(destinations), ...ofDomains(domains), ...ofWebhooks(webhooks)];
     },
-    refetchInterval: 15_000,
+    refetchInterval: 30_000,
   });
   // Not as often: it reads through what waits for a pause to end as well.
   const held = useQuery({
@@ -111,16 +109,38 @@ function ofWebhooks(webhooks: Webhook[]): Concern[] {
   });
 }
 
+/** Those that get no mail, or take none, the most waiting first. */
+async function stoppedDestinations(): Promise<Destination[]> {
+  const [paused, backing, busiest] = await Promise.all([
+    api.admin.destinations.list({ state: 'paused' }),
+    api.admin.destinations.list({ state: 'backing_off' }),
+    api.admin.destinations.list(),
+  ]);
+  const found = [
+    ...paused.destinations,
+    // Of what nobody is written to there is nothing to decide.
+    ...backing.destinations.filter((one) => waitingAt(one) > 0),
+    ...busiest.destinations.filter((one) => isStalled(one)),
+  ];
+  // One that changed between two of the answers is in both.
+  const stopped = new Map(found.map((one) => [one.site, one]));
+  return [...stopped.values()].sort((a, b) => waitingAt(b) - waitingAt(a));
+}
+
 function ofDestinations(destinations: Destination[]): Concern[] {
-  return destinations.flatMap(({ site, queued, deferred, state, reason }): Concern[] => {
-    const waiting = queued + deferred;
+  const shown = destinations.slice(0, mostDestinations).map((destination): Concern => {
+    const { site, state } = destination;
+    const waiting = `${plural(waitingAt(destination), 'recipient')} waiting`;
     const seen = { href: `/destinations?q=${encodeURIComponent(site)}`, link: 'Show it' };
-    if (state === 'paused')
-      return [{ urgent: false, words: `${site} is paused, ${plural(waiting, 'recipient')} waiting.`, ...seen }];
-    if (state === 'backing_off')
-      return [{ urgent: true, words: `${site} gets nothing for now: ${reason ?? 'it does not answer'}.`, ...seen }];
-    return [];
+    if (state === 'paused') return { urgent: false, words: `${site} is paused, ${waiting}.`, ...seen };
+    const what = state === 'backing_off' ? 'gets nothing for now' : 'has taken nothing for a while';
+    const cause = causeAt(destination) ?? 'it does not answer';
+    return { urgent: true, words: `${site} ${what}, ${waiting}: ${cause}.`, ...seen };
   });
+  const others = destinations.length - shown.length;
+  if (others === 0) return shown;
+  const words = `${plural(others, 'more destination')} ${others === 1 ? 'gets' : 'get'} nothing.`;
+  return [...shown, { urgent: true, words, href: '/destinations', link: 'Show all' }];
 }
 
 function ofNumbers(buckets: Bucket[]): Concern[] {

@@ -87,14 +87,14 @@ export function Overview() {
         </div>
       )}
       {data?.any && (
-        <>
+        <div className="overview">
           <Tiles buckets={data.buckets} queued={data.queued} />
           <Charts times={data.times} buckets={data.buckets} />
-          <div className="columns">
+          <div className="columns pressing">
             <Concerns buckets={data.buckets} />
             <Providers rows={data.byProvider} />
           </div>
-        </>
+        </div>
       )}
     </>
   );

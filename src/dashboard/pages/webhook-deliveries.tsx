@@ -81,7 +81,7 @@ export function Deliveries({ webhook }: { webhook: Webhook }) {
       id: 'next',
       header: 'Next try',
       kind: 'narrow',
-      cell: ({ next_attempt_at: at }) => (at ? <Moment at={at} ahead /> : <span className="dim">–</span>),
+      cell: ({ next_attempt_at: at }) => (at ? <Moment at={at} ahead="try" /> : <span className="dim">–</span>),
     },
     { id: 'created', header: 'When', kind: 'narrow', cell: ({ created_at: at }) => <Moment at={at} /> },
   ];

@@ -49,7 +49,12 @@ const columns: Column<Webhook>[] = [
       </span>
     ),
   },
-  { id: 'events', header: 'Events', cell: ({ events }) => <span title={events.join(', ')}>{events.length}</span> },
+  {
+    id: 'events',
+    header: 'Events',
+    kind: 'narrow',
+    cell: ({ events }) => <span title={events.join(', ')}>{events.length}</span>,
+  },
   { id: 'created', header: 'Added', kind: 'narrow', cell: ({ created_at: at }) => <Moment at={at} /> },
 ];
 
