@@ -59,6 +59,10 @@ export function bytes(size: number): string {
   return size < 1_000_000 ? `${(size / 1_000).toFixed(1)} kB` : `${(size / 1_000_000).toFixed(1)} MB`;
 }
 
+/** Whether it waits for the time that it was scheduled for, and for nothing else. */
+export const isForLater = ({ status, scheduled_at: later }: Pick<Email, 'status' | 'scheduled_at'>): boolean =>
+  status === 'queued' && Boolean(later) && new Date(later ?? 0) > new Date();
+
 /**
  * What became of an email as soon as it was sent.
  *

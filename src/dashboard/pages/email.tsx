@@ -5,7 +5,7 @@ import type { Email, EmailWithRecipients, Explanation, Recipient } from '../../c
 import { api, CannotBeDone, isUnshown, whileThere } from '../api.ts';
 import { copyText } from '../clipboard.ts';
 import { sameEmail, whyNoCall } from '../commands.ts';
-import { forPeople, shownSubject, whatBecame } from '../format.ts';
+import { forPeople, isForLater, shownSubject, whatBecame } from '../format.ts';
 import { Confirmed, tell, useAction } from '../parts/action.tsx';
 import { Unshown, Waiting } from '../parts/failure.tsx';
 import { Moment } from '../parts/moment.tsx';
@@ -15,6 +15,7 @@ import { useSession } from '../session.ts';
 import { Attempts } from './email-attempts.tsx';
 import { EmailContentPanel } from './email-content.tsx';
 import { EmailWebhooks } from './email-webhooks.tsx';
+import { OnTheList } from './suppression-standing.tsx';
 
 /** One email: where it is and why, each attempt, what it says, and whom we told. */
 export function EmailPage() {
@@ -41,6 +42,7 @@ export function EmailPage() {
     );
   if (!data) return <Waiting bars={7} />;
   const { email, explained } = data;
+  const asked = explained.recipients.filter(({ status }) => mayBeListed.has(status)).slice(0, mostAsked);
   return (
     <>
       <PageHead
@@ -48,7 +50,8 @@ export function EmailPage() {
         back={back}
         words={
           <>
-            <Status value={email.status} /> {explained.recipients.some(isHeld) && <Status value="held" />} &nbsp;
+            <Status value={isForLater(email) ? 'scheduled' : email.status} />{' '}
+            {explained.recipients.some(isHeld) && <Status value="held" />} &nbsp;
             {forPeople(explained.summary.replace(`${email.status}: `, ''))}
           </>
         }
@@ -58,7 +61,7 @@ export function EmailPage() {
         <div>
           <Panel title={`Recipients (${email.recipients.length})`}>
             {explained.recipients.map((recipient) => (
-              <RecipientLine key={recipient.address} recipient={recipient} />
+              <RecipientLine key={recipient.address} recipient={recipient} listed={asked.includes(recipient)} />
             ))}
           </Panel>
           {email.returns.length > 0 && <Returns email={email} />}
@@ -87,7 +90,6 @@ function EmailActions({ email, held }: { email: EmailWithRecipients; held: boole
     await copyText(sameEmail(service.base_url, to, email, content));
     tell('Copied as curl: put your key into it.');
   }, null);
-  const waits = email.status === 'queued' && email.scheduled_at && new Date(email.scheduled_at) > new Date();
   return (
     <Group gap={6} wrap="nowrap">
       {held && (
@@ -103,7 +105,7 @@ function EmailActions({ email, held }: { email: EmailWithRecipients; held: boole
           </Button>
         </>
       )}
-      {waits && (
+      {isForLater(email) && (
         <Confirmed
           name="Cancel"
           words="It is not sent, and stays in the log as canceled."
@@ -157,7 +159,12 @@ const toMissed = (id: string, recipients: string[]) => ({
 const twiceIn = ([first, ...others]: string[]) =>
   `Another email with the same content goes to all of its recipients: ${first}${others.length > 0 ? ` and ${others.length} more` : ''} would have it twice.`;
 
-function RecipientLine({ recipient }: { recipient: Explanation }) {
+const mayBeListed = new Set(['suppressed', 'failed']);
+/** A question for each. */
+const mostAsked = 5;
+
+/** @param props.listed whether to say what the suppression list has of it */
+function RecipientLine({ recipient, listed }: { recipient: Explanation; listed: boolean }) {
   const { address, status, sentence, advice, next_attempt_at: next, gives_up_at: end } = recipient;
   return (
     <div className="recipient">
@@ -169,7 +176,7 @@ function RecipientLine({ recipient }: { recipient: Explanation }) {
         {recipient.classification && <span className="tag">{recipient.classification.replaceAll('_', ' ')}</span>}
         {next && (
           <span className="dim">
-            next try <Moment at={next} ahead />
+            next try <Moment at={next} ahead="try" />
           </span>
         )}
         {end && (
@@ -180,6 +187,7 @@ function RecipientLine({ recipient }: { recipient: Explanation }) {
       </div>
       <p>{forPeople(sentence)}</p>
       {advice && <p className="dim">{forPeople(advice)}</p>}
+      {listed && <OnTheList address={address} />}
       {recipient.tls && recipient.tls.notes.length > 0 && <p className="dim">TLS: {recipient.tls.notes.join(' ')}</p>}
     </div>
   );

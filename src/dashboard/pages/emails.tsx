@@ -6,7 +6,7 @@ import type { Email, ListEmailsQuery, ListedEmail } from '../../client/index.ts'
 import { pageOf, pageState, useAddressState } from '../address-state.ts';
 import { api } from '../api.ts';
 import { firstEmail } from '../commands.ts';
-import { count, shownSubject } from '../format.ts';
+import { count, isForLater, shownSubject } from '../format.ts';
 import { Connected } from '../live.ts';
 import { type Column, DataTable } from '../parts/data-table.tsx';
 import { Empty } from '../parts/empty.tsx';
@@ -17,6 +17,7 @@ import { PageHead } from '../parts/page.tsx';
 import { Pager, PastEnd, pageSize } from '../parts/pager.tsx';
 import { Status, Tags } from '../parts/status.tsx';
 import { useSession } from '../session.ts';
+import { OnTheList } from './suppression-standing.tsx';
 
 const statuses = ['queued', 'sent', 'failed', 'suppressed', 'canceled'] as const;
 
@@ -110,10 +111,10 @@ const columns: Column<Row>[] = [
     header: 'Status',
     kind: 'narrow',
     plain: true,
-    cell: ({ status, error, scheduled_at, returned, held }) => {
-      const isLater = status === 'queued' && scheduled_at && new Date(scheduled_at) > new Date();
+    cell: (row) => {
+      const { status, error, returned, held } = row;
       const shown = [
-        isLater ? 'scheduled' : status,
+        isForLater(row) ? 'scheduled' : status,
         ...(held ? ['held'] : []),
         ...returned.map((kind) => returnedAs[kind]),
       ].map((value) => (
@@ -269,6 +270,7 @@ export function Emails() {
           Emails of other accounts are listed, and not opened: what they say, and each attempt, is for their own users.
         </p>
       )}
+      {state.to && !all && <OnTheList address={state.to} />}
       {error ? (
         <Failure error={error} retry={() => void refetch()} />
       ) : (

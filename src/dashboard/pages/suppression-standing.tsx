@@ -1,0 +1,30 @@
+import { useQuery } from '@tanstack/react-query';
+import { Link } from 'wouter';
+import { api } from '../api.ts';
+import { Moment } from '../parts/moment.tsx';
+import { Status } from '../parts/status.tsx';
+
+/** Why an address gets no mail, since when, and where that is ended; nothing for one that is not on the list. */
+export function OnTheList({ address }: { address: string }) {
+  const sought = address.trim().toLowerCase();
+  const { data } = useQuery({
+    queryKey: ['suppressions', 'of', sought],
+    // The search is for parts of addresses; the one that is meant is not the latest of those.
+    queryFn: () => api.suppressions.list({ address: sought, limit: 100 }),
+    enabled: sought.includes('@'),
+  });
+  const found = data?.suppressions.find((one) => one.address.toLowerCase() === sought);
+  if (!found) return null;
+  return (
+    <p className="on-the-list wrap-anywhere">
+      <Status value={found.reason} />{' '}
+      <span>
+        {found.address} is on the suppression list since <Moment at={found.created_at} />, which stops{' '}
+        {found.reason === 'unsubscribe' ? 'marketing' : 'all mail'}.{' '}
+        <Link href={`/suppressions?q=${encodeURIComponent(found.address)}`} className="link">
+          Show it there
+        </Link>
+      </span>
+    </p>
+  );
+}

@@ -1,0 +1,139 @@
+import t from 'tap';
+import { newId } from '../../src/ids.ts';
+import { go, inBrowser, startDashboard, view, whole } from './browser.ts';
+
+/** Of what is shown: how wide it would be, how wide it is, and how high. */
+const sizes = (shown: object) => {
+  const { scrollWidth = 0, clientWidth = 0, clientHeight = 0 } = shown as Record<string, number>;
+  return { needs: scrollWidth, has: clientWidth, height: clientHeight };
+};
+
+t.test('at night, when something is wrong', inBrowser, async (t) => {
+  // Nothing is delivered here: what waits stays as it is.
+  const node = await startDashboard(t, { ROLES: 'api' });
+  const send = async (fields: object) => {
+    const body = { from: 'a@example.test', subject: 'Your order', text: 't', ...fields };
+    return (await node.call('POST', '/api/v1/emails', { key: node.key, body })).body.email;
+  };
+  const login = { email: 'admin@example.test', password: node.adminPassword };
+  const { token } = (await node.call('POST', '/api/v1/auth/login', { body: login })).body;
+  const other = newId();
+  // One that delivers, and was seen just now for as long as this takes.
+  await node.db.query({
+    text: `INSERT INTO nodes (id, hostname, roles, seen_at) VALUES ($1, 'other', '{mta}', now() + interval '1 hour')`,
+    values: [other],
+  });
+  const suppress = (address: string, reason: string) =>
+    node.call('POST', '/api/v1/suppressions', { token, body: { address, reason } });
+  const reply = `451 4.7.650 The mail server has been rate limited. ${'For information see https://postmaster.test. '.repeat(4)}`;
+  const report = (
+    site: string,
+    { backingOff = false, reason = null as string | null, success = null as string | null } = {},
+  ) =>
+    node.db.query({
+      text: `INSERT INTO destination_reports (node_id, site, destinations, running, waiting, connections, most_connections, backoff_until, reason, last_reply, last_success_at)
+             SELECT $6::uuid, $1, ARRAY[$1], 0, 1, 1, 1, CASE WHEN $2 THEN now() + interval '1 hour' END, $3, $4, now() - $5::interval`,
+      values: [site, backingOff, reason, reply, success, other],
+    });
+  const putOff = (destinations: string[], waitingFor: string) =>
+    node.db.query({
+      text: `UPDATE recipients SET next_attempt_at = now() + interval '1 hour', job_id = NULL, attempts = 1, waiting_for = $2
+              WHERE destination = ANY ($1)`,
+      values: [destinations, waitingFor],
+    });
+
+  t.test('who gets no mail is named with how much waits, also between two tries', async (t) => {
+    const small = ['one', 'two', 'three', 'four', 'five'].map((name) => `${name}.test`);
+    await send({ to: ['a@later.test', 'b@later.test', 'c@later.test'] });
+    await send({ to: ['a@silent.test', 'b@silent.test'] });
+    await send({ to: [...small, 'taking.test'].map((domain) => `a@${domain}`) });
+    await report('later.test', { backingOff: true, reason: 'the server wants less mail at a time' });
+    await report('empty.test', { backingOff: true, reason: 'the server could not be reached' });
+    await report('silent.test');
+    await report('taking.test', { success: '1 minute' });
+    for (const site of small) await report(site, { success: '1 hour' });
+    await putOff(['later.test'], 'later.test: the server wants less mail at a time');
+    await putOff(['silent.test', ...small], 'silent.test: the server could not be reached');
+    await putOff(['taking.test'], 'taking.test: so many connections are open already');
+    const { page, complaints } = await view(t, node, '/overview');
+    await whole(page, 'recipients waiting');
+    const said = await page.locator('.concerns li').allTextContents();
+    t.strictSame(said.slice(0, 2), [
+      'nowlater.test gets nothing for now, 3 recipients waiting: the server wants less mail at a time. Show it',
+      'nowsilent.test has taken nothing for a while, 2 recipients waiting: the server could not be reached. Show it',
+    ]);
+    t.equal(said[5], 'now2 more destinations get nothing. Show all');
+    t.notMatch(said.join(), /taking[.]test|empty[.]test/);
+    await page.setViewportSize({ width: 390, height: 844 });
+    const [concerns, volume, tiles, last] = await page.evaluate<number[]>(`[
+      ...['What needs attention', 'Volume'].map((title) =>
+        [...document.querySelectorAll('h2')].find((one) => one.textContent === title).getBoundingClientRect().top),
+      ...['.tiles', '.tile:last-child'].map((one) => Math.round(document.querySelector(one).getBoundingClientRect().right)),
+    ]`);
+    t.ok((concerns ?? 0) < (volume ?? 0), 'on a phone that is seen before the lines');
+    t.ok((tiles ?? 0) - (last ?? 0) <= 1, 'there is no hole among the numbers');
+    t.strictSame(complaints, []);
+  });
+
+  t.test('what it said last is read without a pointer, and what waits is not green', async (t) => {
+    const { page } = await view(t, node, '/destinations');
+    const row = page.getByRole('row', { name: /^silent[.]test/ });
+    await row.waitFor();
+    t.equal(await row.locator('.status').getAttribute('data-tone'), 'mute');
+    const taking = page.getByRole('row', { name: /^taking[.]test/ });
+    t.equal(await taking.locator('.status').getAttribute('data-tone'), 'good');
+    for (const width of [1280, 390]) {
+      await page.setViewportSize({ width, height: 844 });
+      const words = row.getByText('451 4.7.650');
+      const { needs, has, height } = await words.evaluate(sizes);
+      t.ok(needs <= has && height > 50, `${width}: ${needs} px in ${has}, ${height} high`);
+    }
+    const { height } = (await row.getByRole('button', { name: 'Pause' }).boundingBox()) ?? { height: 0 };
+    t.ok(height >= 32, 'a button on a phone has room for a finger');
+  });
+
+  t.test('why somebody gets no mail is said where their emails are looked for', async (t) => {
+    await suppress('maria@anywhere.test', 'complaint');
+    await suppress('also-maria@anywhere.test', 'bounce');
+    await suppress('reader@anywhere.test', 'unsubscribe');
+    const email = await send({ to: ['maria@anywhere.test', 'other@anywhere.test'] });
+    const { page, complaints } = await view(t, node, '/emails?to=Maria@anywhere.test');
+    const line = page.locator('.on-the-list');
+    await line.waitFor();
+    t.match(
+      await line.textContent(),
+      /^complaint maria@anywhere.test is on the suppression list since .*, which stops all/,
+    );
+    await go(page, '/emails?to=reader@anywhere.test', 'which stops marketing');
+    await go(page, '/emails?to=other@anywhere.test', '1 email');
+    t.equal(await line.count(), 0);
+    await go(page, `/emails/${email.id}`, 'is on the suppression list since');
+    t.equal(await line.count(), 1, 'of those who get it nothing is said');
+    await line.getByRole('link', { name: 'Show it there' }).click();
+    await page.getByRole('row', { name: /^maria@anywhere[.]test complaint all mail/ }).waitFor();
+    t.strictSame(complaints, []);
+  });
+
+  t.test('what is scheduled is called so on its page too, and what is due is not past', async (t) => {
+    const later = await send({ to: 'a@anywhere.test', scheduled_at: new Date(Date.now() + 3_600_000).toISOString() });
+    const { page } = await view(t, node, `/emails/${later.id}`);
+    await page.getByText('Waits for its scheduled time').first().waitFor();
+    t.equal(await page.locator('.page-head .status').textContent(), 'scheduled');
+    const due = await send({ to: 'a@anywhere.test' });
+    await go(page, `/emails/${due.id}`, 'next try due');
+  });
+
+  t.test('a warning leaves the name of the domain to be read', async (t) => {
+    const domain = 'newsletter.of-a-shop.example';
+    await node.call('POST', '/api/v1/domains', { token, body: { domain } });
+    await node.db.query({
+      text: `UPDATE domains SET status = 'verified', verified_at = now(), dns_warning = $2 WHERE domain = $1`,
+      values: [domain, 'dkim: there is no TXT record; '.repeat(12)],
+    });
+    const { page } = await view(t, node, '/domains');
+    const name = page.getByText(domain, { exact: true });
+    await name.waitFor();
+    const { needs, has } = await name.evaluate(sizes);
+    t.ok(needs <= has, `${needs} px in ${has}`);
+  });
+});
