@@ -54,7 +54,7 @@ function split(text: string): string[] {
       if (taken === '"') quoted = false;
     } else if (character === '(' && (last === '' || last === ' ')) {
       // Behind anything else it belongs to the value: `name=Invoice(1).pdf`. So does what is within one: `name=Invoice (1).pdf`.
-      const end = endOfComment(text, i);
+      const end = endOfComments(text, i);
       if (begun && !isBehindValue(text, end)) [piece, last] = [piece + text.slice(i, end), ')'];
       i = end - 1;
     } else if (character === ';') {
@@ -69,22 +69,24 @@ function split(text: string): string[] {
   return [...pieces, piece];
 }
 
-/** The offset behind a comment that begins at the parenthesis here; the length of the text where it does not end. */
-function endOfComment(text: string, start: number): number {
+/** The offset behind the comment that begins at the parenthesis here, and those that follow it; the length of the text where one does not end. */
+function endOfComments(text: string, start: number): number {
   let depth = 0;
+  let end = text.length;
   for (let i = start; i < text.length; i++) {
-    if (text[i] === '\\') i++;
+    if (text[i] === '\\' && depth > 0) i++;
     else if (text[i] === '(') depth++;
-    else if (text[i] === ')' && --depth === 0) return i + 1;
+    else if (depth === 0 && text[i] !== ' ') return end;
+    else if (text[i] === ')' && --depth === 0) end = i + 1;
   }
-  return text.length;
+  return depth === 0 ? end : text.length;
 }
 
-/** Whether nothing more of a name or a value comes here: the next one, or another comment. */
+/** Whether nothing more of a name or a value comes here. */
 function isBehindValue(text: string, from: number): boolean {
   let at = from;
   while (text[at] === ' ') at++;
-  return at >= text.length || ';=('.includes(text[at] ?? '');
+  return at >= text.length || ';='.includes(text[at] ?? '');
 }
 
 function unquote(value: string): string {

@@ -71,6 +71,7 @@ t.test('a name without quotes may hold parentheses, and what is behind a value i
     // 'attachment; filename= %s' % name
     ['attachment; filename= Report (1).pdf', 'Report (1).pdf'],
     ['attachment; filename=a (b (c)) d (e).pdf; size=1', 'a (b (c)) d (e).pdf'],
+    ['attachment; filename=Report (1) (2).pdf', 'Report (1) (2).pdf'],
     ['attachment; filename=a.pdf (a comment)', 'a.pdf'],
     ['attachment; filename=a.pdf (one) (two) ; size=1', 'a.pdf'],
     ['attachment (one); (two) filename (three) = (four) a.pdf', 'a.pdf'],
