@@ -46,7 +46,9 @@ export class KeptConnections {
     const isOurs = ({ target }: Connection) => from.length === 0 || from.includes(target.localAddress ?? '');
     // Whether a certificate is trusted was found out for the name that the server was asked for.
     const isNamed = ({ target }: Connection) => !policy.needsTls || target.serverName === (policy.serverName ?? host);
-    return (kept) => isOurs(kept) && isNamed(kept) && policy.mayUseConnection(kept) === null;
+    // It may have carried mail of a site that gets more of them.
+    const isFresh = (kept: Connection) => this.#pool.mayCarry(kept, this.#site?.perConnection ?? undefined);
+    return (kept) => isOurs(kept) && isNamed(kept) && isFresh(kept) && policy.mayUseConnection(kept) === null;
   }
 }
 

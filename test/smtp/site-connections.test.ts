@@ -86,6 +86,16 @@ t.test('for a connection that another site takes over that one makes room as for
   t.equal(transport.pool.size, 1, 'the one to the other host had to leave');
 });
 
+t.test('a connection that another site has used carries no more than it may for this one', async (t) => {
+  const { sendTo } = await startProvider(t, customers);
+  const few = { ...site(5, 'Second'), perConnection: 2 };
+  await sendTo('a.test', site(5, 'First'));
+  t.match(await sendTo('a.test', few), [{ reused: true }]);
+  for (let count = 0; count < 2; count += 1) await sendTo('b.test', site(5, 'First'));
+  t.match(await sendTo('b.test', few), [{ reused: false }]);
+  t.match(await sendTo('b.test', site(5, 'First')), [{ reused: true }]);
+});
+
 t.test('a site that gets less at a time than before keeps no more than that, also where none is opened', async (t) => {
   const { sendTo, transport } = await startProvider(t, customers);
   for (const name of ['a.test', 'b.test', 'c.test']) await sendTo(name, site(3));
