@@ -80,12 +80,14 @@ export const revokeKey: Command = {
   help: [
     'Usage: sendwright keys revoke <id>',
     '',
+    'The id is the one that keys list shows; the key itself does as well, as it was found where it should not be.',
     'The key is refused from now on. One that is revoked already stays as it was.',
   ].join('\n'),
   operands: ['id'],
-  async run(env, say, { operands: [id = ''] }) {
+  async run(env, say, { operands: [named = ''] }) {
     return withDatabase(env, say, async ({ db }) => {
-      const revoked = await keys.revoke(db, await keys.accountOf(db, id), id);
+      const { id, accountId } = await keys.findNamed(db, named);
+      const revoked = await keys.revoke(db, accountId, id);
       return { json: { api_key: shown(revoked) }, text: table(heads, [row(revoked)], '') };
     });
   },

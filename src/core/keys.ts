@@ -106,14 +106,16 @@ export async function revoke(db: Database, accountId: string, id: string): Promi
 }
 
 /**
- * Whose key it is, for operators.
+ * Which key it is, and whose, for operators.
  *
+ * @param named its id, or the key itself: whoever finds one where it does not belong has that alone
  * @throws ApiError 404
  */
-export async function accountOf(db: Database, id: string): Promise<string> {
-  const key = isId(id) ? await db.prisma.apiKey.findUnique({ where: { id }, select: { accountId: true } }) : null;
+export async function findNamed(db: Database, named: string): Promise<{ id: string; accountId: string }> {
+  const where = isId(named) ? { id: named } : { keyHash: new Uint8Array(digest(named)) };
+  const key = await db.prisma.apiKey.findUnique({ where, select: { id: true, accountId: true } });
   if (!key) throw notFound();
-  return key.accountId;
+  return key;
 }
 
 interface KeyRow {

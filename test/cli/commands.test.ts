@@ -159,6 +159,10 @@ t.test('keys: a new one works at once, a revoked one does not', async (t) => {
   t.notMatch(JSON.stringify(keys), made.printed);
   t.match(await told(env, 'keys', 'revoke', keys[0].id), { api_key: { revoked_at: String } });
   t.equal(await call(), 401);
+  // Whoever finds a key in a repository knows neither its id nor whose it is.
+  const leaked = (await sendwright(env, 'keys', 'create', '--name', 'leaked', ...mine)).printed;
+  t.match(await told(env, 'keys', 'revoke', leaked), { api_key: { name: 'leaked', revoked_at: String } });
+  t.equal((await node.call('GET', '/api/v1/emails', { key: leaked })).status, 401);
   t.match(await sendwright(env, 'keys', 'revoke', 'x'), { code: 1, said: 'sendwright: "x": not found' });
   t.match(await sendwright(env, 'keys', 'create', '--name', 'a', '--scope', 'all'), { code: 2, said: /scopes\[0\]/ });
 });
