@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { type ApiError, invalidRequest } from '../errors.ts';
 import type {
   Email,
   EmailType,
@@ -12,6 +13,8 @@ import { newId } from '../ids.ts';
 import { comparable, formatMailbox, type Mailbox } from '../mail/address.ts';
 import { cutText } from '../mail/characters.ts';
 import type { Header } from '../mail/headers.ts';
+import { saysHowToUnsubscribe } from '../mail/list-unsubscribe.ts';
+import { holdsUnsubscribePlace } from '../mail/unsubscribe-place.ts';
 import type { Sender } from './keys.ts';
 import * as suppressions from './suppressions.ts';
 
@@ -44,6 +47,16 @@ export interface StoredAttachment {
   filename: string;
   contentType: string;
   contentId: string | null;
+}
+
+/** A 400 where a body has a place for our link to unsubscribe, and nobody gets one: the email says itself how to. Null: all is well. */
+export function refusalOfPlace({ type, headers, html, text }: SendRequest): ApiError | null {
+  if (type !== 'marketing' || !saysHowToUnsubscribe(headers.map(({ name }) => name))) return null;
+  const field = holdsUnsubscribePlace(html) ? 'html' : holdsUnsubscribePlace(text) ? 'text' : null;
+  return (
+    field &&
+    invalidRequest(`${field}: has a place for the link to unsubscribe, and the email a List-Unsubscribe of its own`)
+  );
 }
 
 /** An email with all its rows, before any of them is written. */

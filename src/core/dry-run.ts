@@ -9,7 +9,7 @@ import type { TlsLevel, TlsPolicyName } from '../smtp/tls-names.ts';
 import type { TlsPolicies } from '../smtp/tls-policies.ts';
 import type { TlsDemand } from '../smtp/tls-policy.ts';
 import { findDmarc, isAligned } from './dmarc.ts';
-import { draft, type SendRequest } from './draft.ts';
+import { draft, refusalOfPlace, type SendRequest } from './draft.ts';
 import type { Sender } from './keys.ts';
 import { demandOf } from './outgoing.ts';
 import { build, isPersonal, openKey, type Signing } from './outgoing-message.ts';
@@ -71,6 +71,8 @@ const spfTimeoutMs = 10_000;
 export async function dryRun(db: Database, sender: Sender, sendable: Sendable, tools: DryRunTools): Promise<DryRun> {
   const [request] = await resolve(db, sender.accountId, [sendable]);
   if (!request || request instanceof ApiError) throw request ?? new Error('no request was resolved');
+  const refusal = refusalOfPlace(request);
+  if (refusal) throw refusal;
   const { signing, domainTls, pool } = await findSigning(db, sender, request);
   const tls = demandOf(request.tls, signing.domain, domainTls);
   const addresses = [...request.to, ...request.cc, ...request.bcc].map((mailbox) => mailbox.address);

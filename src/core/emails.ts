@@ -2,7 +2,7 @@ import type { Database, Sql } from '../db/client.ts';
 import { ApiError, fromDomainNotVerified, quotaExceeded } from '../errors.ts';
 import type { Email } from '../generated/prisma/client.ts';
 import type { Queue } from '../queue.ts';
-import { type Draft, draft, type SendRequest } from './draft.ts';
+import { type Draft, draft, refusalOfPlace, type SendRequest } from './draft.ts';
 import { store } from './draft-rows.ts';
 import type { FreshBodies } from './fresh-bodies.ts';
 import * as idempotency from './idempotency.ts';
@@ -122,7 +122,7 @@ async function acceptIn(
   const results = resolved.map((request): Drafted => {
     if (request instanceof ApiError) return { refusal: request };
     const name = request.from.domain;
-    const refusal = refusalOfKey(sender, name);
+    const refusal = refusalOfKey(sender, name) ?? refusalOfPlace(request);
     if (refusal) return { refusal };
     const domainId = domains.get(name);
     if (!domainId) return { refusal: fromDomainNotVerified(name) };

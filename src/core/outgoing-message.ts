@@ -2,7 +2,13 @@ import { parseMailbox } from '../mail/address.ts';
 import type { Body } from '../mail/body.ts';
 import { compose } from '../mail/compose.ts';
 import { type DkimKey, parsePrivateKey, signHeader } from '../mail/dkim.ts';
-import { listUnsubscribe, saysHowToUnsubscribe, type UnsubscribePlaces } from '../mail/list-unsubscribe.ts';
+import {
+  listUnsubscribe,
+  saysHowToUnsubscribe,
+  type UnsubscribePlaces,
+  unsubscribeUrl,
+} from '../mail/list-unsubscribe.ts';
+import { holdsUnsubscribePlace, withUnsubscribeUrl } from '../mail/unsubscribe-place.ts';
 import { type Keyring, open } from '../seal.ts';
 import { sealContext } from './domains.ts';
 import type { OutgoingEmail, SealedKey } from './outgoing.ts';
@@ -29,6 +35,10 @@ export interface CopyFor {
   places: UnsubscribePlaces;
 }
 
+/** True when the body is another one for each reader of a personal email. */
+export const hasPersonalBody = ({ html, text }: Pick<MessageSource, 'html' | 'text'>): boolean =>
+  holdsUnsubscribePlace(html) || holdsUnsubscribePlace(text);
+
 /** A message, cut behind line ends; the first piece has its whole header. */
 export type MessagePieces = [first: Buffer, ...rest: Buffer[]];
 
@@ -39,7 +49,7 @@ const inOnePiece = 16_384;
  * The signed bytes of an email as they go over the wire: the same each time, so that a second copy is recognised as one.
  *
  * @param copy null for an email that is the same for all
- * @param body where it was made for another email with the same texts, and without files, too
+ * @param body where it was made for another email with the same texts, and without files, too; not of one that is personal itself
  */
 export async function build(
   email: MessageSource,
@@ -48,17 +58,20 @@ export async function build(
   body?: Body,
 ): Promise<MessagePieces> {
   const { id: emailId, accountId } = email;
-  const own = copy
-    ? listUnsubscribe(copy.places, { accountId, emailId, position: copy.position, address: copy.address })
-    : [];
+  const reader = copy && { accountId, emailId, position: copy.position, address: copy.address };
+  const own = reader ? listUnsubscribe(copy.places, reader) : [];
+  const textFor = (text: string | null) =>
+    reader && text !== null && holdsUnsubscribePlace(text)
+      ? withUnsubscribeUrl(text, unsubscribeUrl(copy.places, reader))
+      : text;
   const parts = {
     from: parseMailbox(email.from),
     to: email.to.map(parseMailbox),
     cc: email.cc.map(parseMailbox),
     replyTo: email.replyTo.map(parseMailbox),
     subject: email.subject,
-    html: email.html,
-    text: email.text,
+    html: textFor(email.html),
+    text: textFor(email.text),
     headers: [...email.headers.map(([name, value]) => ({ name, value })), ...own],
     attachments: email.attachments,
     messageId: email.messageId,

@@ -3,6 +3,7 @@ import { ApiError, invalidRequest, payloadTooLarge } from '../errors.ts';
 import { givingWay } from '../give-way.ts';
 import type { Mailbox } from '../mail/address.ts';
 import { type CompiledTemplate, compile, render, TemplateError } from '../mail/template.ts';
+import { unsubscribeKeys } from '../mail/unsubscribe-place.ts';
 import type { SendRequest } from './draft.ts';
 import { findPublished, type PublishedTemplate, type TemplateRef } from './templates.ts';
 
@@ -67,6 +68,7 @@ function fillIn(request: TemplatedRequest, template: CompiledTemplate): SendRequ
         replyTo: request.replyTo.length > 0 ? [] : template.replyTo,
       },
       use.variables,
+      request.type === 'marketing' ? unsubscribeKeys : undefined,
     );
     const from = request.from ?? rendered.from;
     const subject = request.subject ?? rendered.subject;
@@ -77,10 +79,15 @@ function fillIn(request: TemplatedRequest, template: CompiledTemplate): SendRequ
     if (!html && !text) return invalidRequest('template: html and text are both empty when rendered');
     return { ...rest, from, subject, replyTo, html, text };
   } catch (error) {
-    if (error instanceof TemplateError) return invalidRequest(`template.${error.message}`);
+    if (error instanceof TemplateError) return invalidRequest(`template.${error.message}${hintFor(error)}`);
     throw error;
   }
 }
+
+const isForLink = new Set([...unsubscribeKeys].map((key) => `variables.${key}`));
+
+const hintFor = ({ place }: TemplateError) =>
+  isForLink.has(place) ? ' (in mail of the type marketing it is the link to unsubscribe)' : '';
 
 const unknown = (ref: TemplateRef) =>
   invalidRequest(`template.${'id' in ref ? 'id' : 'alias'}: no template of this account has it`);

@@ -2,6 +2,7 @@ import { codeOf, type Database, type Sql } from '../db/client.ts';
 import { conflict, invalidRequest, notFound } from '../errors.ts';
 import { isId, newId } from '../ids.ts';
 import { compile, refusePlaceholders, render, type TemplateContent, TemplateError } from '../mail/template.ts';
+import { unsubscribeKeys } from '../mail/unsubscribe-place.ts';
 
 /** What lists say of a template. */
 export interface TemplateSummary {
@@ -187,7 +188,7 @@ export async function preview(
   if (!row) throw notFound();
   if (!row.content) throw invalidRequest('version: the template was never published');
   try {
-    return render(compile(row.content), input.variables);
+    return render(compile(row.content), input.variables, unsubscribeKeys);
   } catch (error) {
     if (error instanceof TemplateError) throw invalidRequest(error.message);
     throw error;

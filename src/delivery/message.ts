@@ -1,5 +1,12 @@
 import type { OutgoingEmail, SealedKey } from '../core/outgoing.ts';
-import { build, type CopyFor, type MessagePieces, openKey, type Signing } from '../core/outgoing-message.ts';
+import {
+  build,
+  type CopyFor,
+  hasPersonalBody,
+  type MessagePieces,
+  openKey,
+  type Signing,
+} from '../core/outgoing-message.ts';
 import { type Body, composeBody } from '../mail/body.ts';
 import type { DkimKey } from '../mail/dkim.ts';
 import type { UnsubscribePlaces } from '../mail/list-unsubscribe.ts';
@@ -110,7 +117,8 @@ export class MessageBuilder {
     use: (pieces: MessagePieces) => Promise<T>,
   ): Promise<T> {
     const copy = reader && { position: reader.position, address: reader.address, places: this.#places };
-    const make = () => this.#withBody(email, (body) => build(email, this.#keysOf(signing), copy, body));
+    const built = (body?: Body) => build(email, this.#keysOf(signing), copy, body);
+    const make = () => (copy && hasPersonalBody(email) ? built() : this.#withBody(email, built));
     return share(this.#messages, name, email, make, use);
   }
 

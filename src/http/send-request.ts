@@ -158,7 +158,9 @@ export const fields = z.object({
   scheduled_at: scheduledAt.nullish().describe('When to send it, within a year; omitted, at once.'),
   type: oneOf(['transactional', 'marketing'])
     .nullish()
-    .describe('`transactional` where it is omitted. Who unsubscribed gets no `marketing`.'),
+    .describe(
+      '`transactional` where it is omitted. Who unsubscribed gets no `marketing`, of which each recipient gets a copy: with a link to unsubscribe in its header, and wherever a body has `{{{UNSUBSCRIBE_URL}}}`.',
+    ),
   on_uncertain: oneOf(uncertainPolicies)
     .nullish()
     .describe(

@@ -12,7 +12,7 @@ export interface UnsubscribePlaces {
 }
 
 /** The page at which this reader can unsubscribe, and to which a mail program posts, for as long as the account is there. */
-function unsubscribeUrl({ key, baseUrl }: UnsubscribePlaces, reader: Reader): string {
+export function unsubscribeUrl({ key, baseUrl }: UnsubscribePlaces, reader: Reader): string {
   return `${baseUrl}/unsubscribe/${sealReader(key, reader)}`;
 }
 

@@ -57,9 +57,12 @@ interface MailboxPattern {
 /** Why a template cannot be rendered with these values; the message begins with the place, as in `variables.NAME: is required`. */
 export class TemplateError extends Error {
   override readonly name = 'TemplateError';
+  /** Such as `variables.NAME`. */
+  readonly place: string;
 
   constructor(place: string, reason: string) {
     super(`${place}: ${reason}`);
+    this.place = place;
   }
 }
 
@@ -152,16 +155,24 @@ export function compile(content: TemplateContent): CompiledTemplate {
  *
  * The results are within `longest` and fit where they go: no value can add a header, a recipient or a second address.
  *
+ * @param left keys whose places in `html` and `text` stay as they are where nothing else says what they are
  * @throws {TemplateError} naming the variable that is missing or does not fit, or the field that came out wrong
  */
-export function render(template: CompiledTemplate, variables: Record<string, unknown>): Rendered {
+export function render(
+  template: CompiledTemplate,
+  variables: Record<string, unknown>,
+  left: ReadonlySet<string> = new Set(),
+): Rendered {
   const values = new Values(template, variables);
+  const orLeft = (key: string, find: () => string) => (left.has(key) && !values.has(key) ? `{{{${key}}}}` : find());
   return {
     from: template.from && renderMailbox('from', template.from, values),
     subject: template.subject && renderSubject(template.subject, values),
     replyTo: template.replyTo.map((pattern) => renderMailbox('reply_to', pattern, values)),
-    html: template.html && fill('html', template.html, longest.body, ({ key, raw }) => values.html(key, raw)),
-    text: template.text && fill('text', template.text, longest.body, ({ key }) => values.plain(key)),
+    html:
+      template.html &&
+      fill('html', template.html, longest.body, ({ key, raw }) => orLeft(key, () => values.html(key, raw))),
+    text: template.text && fill('text', template.text, longest.body, ({ key }) => orLeft(key, () => values.plain(key))),
   };
 }
 
@@ -247,6 +258,13 @@ class Values {
     this.#given = given;
   }
 
+  /** Whether there is one, or should be. @throws {TemplateError} where one is given by a name that is nearly right */
+  has(key: string): boolean {
+    if (this.#declared.has(key) || this.#own(key) !== null) return true;
+    this.#refuseMisspelt(key);
+    return false;
+  }
+
   plain(key: string): string {
     const known = this.#plain.get(key);
     if (known !== undefined) return known;
@@ -273,8 +291,7 @@ class Values {
 
   #find(key: string): string {
     const declared = this.#declared.get(key);
-    // Own members only: a value named `constructor` is one that was given, not one that every object has.
-    const given = (Object.hasOwn(this.#given, key) ? this.#given[key] : null) ?? null;
+    const given = this.#own(key);
     if (given === null) this.#refuseMisspelt(key);
     const value = given ?? declared?.fallback ?? null;
     const place = `variables.${key}`;
@@ -284,6 +301,11 @@ class Values {
     if (typeof value === 'number' && !Number.isFinite(value)) throw new TemplateError(place, 'must be a finite number');
     if (typeof value === 'number' && hasLostDigits(value)) throw new TemplateError(place, lostDigits);
     return String(value);
+  }
+
+  /** Own members only: a value named `constructor` is one that was given, not one that every object has. */
+  #own(key: string): unknown {
+    return (Object.hasOwn(this.#given, key) ? this.#given[key] : null) ?? null;
   }
 
   /** What is given as `name`, or `first-name`, is not to go out as the fallback of `NAME`, or `FIRST_NAME`. */

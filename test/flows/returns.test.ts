@@ -135,6 +135,57 @@ t.test('each reader of marketing mail has a link of their own, signed, that work
   t.equal((await arrived(5)).length, 5, 'what is not marketing still comes');
 });
 
+/** What a reader sees of quoted-printable that is ASCII (RFC 2045 section 6.7). */
+const unquoted = (raw: string) => raw.replaceAll('=\r\n', '').replaceAll('=3D', '=');
+
+t.test('where the body has a place for the link each reader finds theirs', async (t) => {
+  const { node, key, emails, send, arrived } = await startSandboxed(t);
+  const html = '<a href="{{{UNSUBSCRIBE_URL}}}">No more</a> or <a href="{{{ RESEND_UNSUBSCRIBE_URL }}}">this</a>';
+  const text = 'No more: {{ UNSUBSCRIBE_URL }} {{{pm:unsubscribe}}}, and {{{NAME}}}';
+  const file = { filename: 'a.txt', content: 'aGk=' };
+  const templates = { key, body: { name: 'News', alias: 'news', subject: 's', html: `${html} {{NAME}}`, text: null } };
+  const { template } = (await node.call('POST', '/api/v1/templates', templates)).body;
+  await node.call('POST', `/api/v1/templates/${template.id}/publish`, { key });
+  const readers = ['ann@one.test', 'bob@one.test'];
+  const ids = [
+    await send(readers, { type: 'marketing', html, text }),
+    await send(readers, { type: 'marketing', html, text, attachments: [file] }),
+  ];
+  const use = { template: { alias: 'news', variables: { NAME: 'you' } }, type: 'marketing' as const };
+  const { from } = (await emails.get(ids[0] ?? '')).email;
+  ids.push((await emails.send({ from, to: readers, ...use })).email.id);
+  const found: string[] = [];
+  for (const { raw, rcpt_to: readersOf, dkim } of await arrived(6)) {
+    const read = unquoted(raw);
+    const [, url = ''] = /^List-Unsubscribe: <([^>]*)>/m.exec(raw) ?? [];
+    t.match(url, /^https:\/\/send\.test\/unsubscribe\/[\w-]+$/);
+    t.match(read, `<a href="${url}">No more</a> or <a href="${url}">this</a>`);
+    if (read.includes('{{{')) t.match(read, `No more: ${url} ${url}, and {{{NAME}}}`, 'what is none stays');
+    t.notMatch(read, /UNSUBSCRIBE_URL|pm:/);
+    t.match(dkim, [{ result: 'pass' }]);
+    found.push(`${readersOf[0]} ${url}`);
+  }
+  t.equal(new Set(found).size, 6, 'of each reader, in each email');
+  t.match((await emails.content(ids[0] ?? '')).html, html, 'the log has it as it was accepted');
+  const dry = await emails.dryRun({ from, to: readers, subject: 's', html, type: 'marketing' });
+  t.match(unquoted(dry.message.raw), /<a href="https:\/\/send\.test\/unsubscribe\//);
+
+  await t.rejects(
+    send(readers, { type: 'marketing', html, headers: { 'List-Unsubscribe': '<https://shop.test/bye>' } }),
+    { message: /html: has a place for the link to unsubscribe, and the email a List-Unsubscribe of its own$/ },
+  );
+  await t.rejects(emails.send({ from, to: readers, ...use, type: 'transactional' }), {
+    message: /template\.variables\.UNSUBSCRIBE_URL: is required \(in mail of the type marketing it is the link/,
+  });
+  const own = { ...use.template.variables, UNSUBSCRIBE_URL: 'https://shop.test/bye', RESEND_UNSUBSCRIBE_URL: 'x' };
+  await emails.send({ from, to: readers[0] ?? '', ...use, template: { alias: 'news', variables: own } });
+  const [latest] = await arrived(7);
+  t.match(unquoted(latest?.raw ?? ''), '<a href="https://shop.test/bye">No more</a>', 'a value of its own comes first');
+  await send('cid@one.test', { text });
+  const [other] = await arrived(8);
+  t.match(unquoted(other?.raw ?? ''), 'No more: {{ UNSUBSCRIBE_URL }}', 'other mail is left as it is');
+});
+
 t.test('what says by itself how to unsubscribe, and what is not marketing, is left alone', async (t) => {
   const { send, arrived } = await startSandboxed(t);
   const own = { 'List-Unsubscribe': '<https://shop.test/bye>' };

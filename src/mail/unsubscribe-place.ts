@@ -1,0 +1,16 @@
+/**
+ * Where the bodies of marketing mail have the reader's own link to unsubscribe: `{{{UNSUBSCRIBE_URL}}}`. What Resend and
+ * Postmark call it is read too, as it would otherwise go out as it is.
+ */
+const place =
+  /\{\{\{ {0,3}(?:(?:RESEND_)?UNSUBSCRIBE_URL|pm:unsubscribe(?:_url)?) {0,3}\}\}\}|\{\{ {0,3}(?:(?:RESEND_)?UNSUBSCRIBE_URL|pm:unsubscribe(?:_url)?) {0,3}\}\}/g;
+
+/** Keys of a template that stand for the link where no value is given. */
+export const unsubscribeKeys: ReadonlySet<string> = new Set(['UNSUBSCRIBE_URL', 'RESEND_UNSUBSCRIBE_URL']);
+
+/** Whether this reader's text differs from everybody else's. */
+export const holdsUnsubscribePlace = (text: string | null): boolean =>
+  text?.includes('{{') === true && text.search(place) >= 0;
+
+/** The text as this reader gets it. A URL of ours needs no escaping in HTML. */
+export const withUnsubscribeUrl = (text: string, url: string): string => text.replaceAll(place, () => url);
