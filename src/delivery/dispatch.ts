@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { ClaimsInDoubt } from '../core/claims-in-doubt.ts';
 import { mostInJob } from '../core/mail-lines.ts';
 import type { OutgoingEmail } from '../core/outgoing.ts';
@@ -8,6 +7,7 @@ import type { Database } from '../db/client.ts';
 import type { Queue } from '../queue.ts';
 import { type AttemptTools, attempt, withoutRoom } from './attempt.ts';
 import type { AttemptRecord } from './attempt-record.ts';
+import { ClaimsInHand } from './claims-in-hand.ts';
 import { LastTries } from './last-tries.ts';
 import { defaultLimits, type Limits } from './limits.ts';
 import { type Line, Lines } from './lines.ts';
@@ -57,7 +57,7 @@ export class Dispatcher {
   readonly #putOff: PutOff;
   readonly #lastTries: LastTries;
   readonly #slots: Slots;
-  readonly #held = new Set<Claim>();
+  readonly #inHand: ClaimsInHand;
   readonly #inDoubt: ClaimsInDoubt;
   readonly #preparation: Preparation;
   readonly #windingDown = new WindingDown();
@@ -70,7 +70,6 @@ export class Dispatcher {
   #stopping = false;
   #timer: NodeJS.Timeout | undefined;
   #unsubscribe: () => void = () => undefined;
-  #idle: (() => void) | undefined;
 
   constructor(
     db: Database,
@@ -88,6 +87,7 @@ export class Dispatcher {
     this.#sources = sources;
     this.#recorder = recorder;
     this.#limits = limits;
+    this.#inHand = new ClaimsInHand(db, tools.clock, () => this.#takeAgain());
     this.#putOff = new PutOff(db);
     this.#lastTries = new LastTries(db, tools);
     this.#inDoubt = new ClaimsInDoubt(db, 'recipients');
@@ -102,7 +102,7 @@ export class Dispatcher {
 
   /** Claims that are running or wait for their site. */
   get held(): number {
-    return this.#held.size;
+    return this.#inHand.size;
   }
 
   start(): void {
@@ -114,6 +114,7 @@ export class Dispatcher {
   /** Takes no new work, hands back what has not begun, and waits for what has: at most about 25 seconds. */
   async stop(): Promise<void> {
     this.#stopping = true;
+    this.#inHand.stop();
     this.#windingDown.begin();
     this.#preparation.stop();
     clearInterval(this.#timer);
@@ -121,27 +122,16 @@ export class Dispatcher {
     // What is being taken now would come into lines that nobody looks at any more.
     await this.#pumping;
     const untouched = this.#lines.empty();
-    for (const claim of untouched) this.#held.delete(claim);
+    this.#inHand.letGo(untouched);
     await recipients.release(this.#db, untouched).catch((error: Error) => {
       this.#tools.log.warn({ error: error.message }, 'claims could not be handed back; others will take them over');
     });
     this.#recorder.giveUpAfter(this.#windingDown.drainMs);
-    await this.#untilIdle();
+    await this.#inHand.none();
     this.#windingDown.done();
     await this.#sources.giveBack().catch((error: Error) => {
       this.#tools.log.warn({ error: error.message }, 'what new addresses were not used for counts as sent today');
     });
-  }
-
-  #untilIdle(): Promise<void> {
-    return new Promise((resolve) => {
-      this.#idle = resolve;
-      this.#checkIdle();
-    });
-  }
-
-  #checkIdle(): void {
-    if (this.#stopping && this.#held.size === 0) this.#idle?.();
   }
 
   #tick(): void {
@@ -161,7 +151,7 @@ export class Dispatcher {
 
   #putDown(): void {
     const untouched = this.#lines.empty();
-    if (untouched.length > 0) void this.#putBack(untouched, () => recipients.release(this.#db, untouched));
+    if (untouched.length > 0) void this.#inHand.putBack(untouched, () => recipients.release(this.#db, untouched));
   }
 
   #pump(): void {
@@ -175,12 +165,12 @@ export class Dispatcher {
   }
 
   async #takeAll(): Promise<void> {
-    const freed = await this.#inDoubt.free(this.#tools.lease.nodeId, this.#held);
+    const freed = await this.#inDoubt.free(this.#tools.lease.nodeId, this.#inHand.all);
     if (freed > 0)
       this.#tools.log.warn({ recipients: freed }, 'a claim was committed without an answer; it is free again');
     while (this.#pumpAgain && !this.#stopping) {
       this.#pumpAgain = false;
-      const room = Math.min(takenAtOnce, this.#limits.held - this.#held.size);
+      const room = Math.min(takenAtOnce, this.#limits.held - this.#inHand.size);
       const jobs = Math.ceil(room / this.#claimsPerJob);
       this.#full = room <= 0 || !this.#slots.free || !this.#tools.lease.valid();
       if (this.#full || this.#tools.lease.onHold) return;
@@ -201,7 +191,7 @@ export class Dispatcher {
     });
     const { taken, claims } = await this.#inDoubt.watch(claiming);
     if (taken > 0) this.#claimsPerJob = Math.max(1, claims.length / taken);
-    for (const claim of claims) this.#held.add(claim);
+    this.#inHand.add(claims);
     const placed = await this.#withRoom(claims);
     for (const [destination, some] of Map.groupBy(placed, (claim) => claim.destination))
       void this.#place(destination, some);
@@ -265,12 +255,12 @@ export class Dispatcher {
     // What a fast site has waiting here it will have soon.
     if (this.#standing.throttle.waitFor(line.site, line.claims.length) < patienceMs) return;
     // Many such sites together must not be all that this node has in hand.
-    const most = this.#held.size < this.#limits.held / 2 ? this.#limits.line : this.#limits.crowded;
+    const most = this.#inHand.size < this.#limits.held / 2 ? this.#limits.line : this.#limits.crowded;
     const beyond = this.#lines.cut(line, most);
     if (beyond.length === 0) return;
     const wait = this.#standing.throttle.waitFor(line.site, most + beyond.length);
-    const until = this.#in(putOffMs(wait));
-    void this.#putBack(beyond, () => this.#putOff.park(line.site, beyond, until));
+    const until = new Date(this.#tools.clock.now().getTime() + putOffMs(wait));
+    void this.#inHand.putBack(beyond, () => this.#putOff.park(line.site, beyond, until));
   }
 
   /** Once a site has nothing to do soon, what was too much for it is not any more. */
@@ -291,7 +281,7 @@ export class Dispatcher {
     const reason = `${line.site.name}: ${turn.reason}`;
     const claims = this.#lines.cut(line, 0);
     // A rate holds for every message, the last one too.
-    if (turn.by === 'rate') this.#park(claims, this.#in(backMs), reason);
+    if (turn.by === 'rate') this.#inHand.parkFor(backMs, claims, reason);
     else void this.#tryLast(line, claims, backMs, reason);
   }
 
@@ -301,7 +291,7 @@ export class Dispatcher {
     const { now, known, later } = await this.#lastTries.sort(claims, backMs, room);
     for (const claim of now) this.#begin(line, claim);
     for (const { claim, outcome } of known) void this.#finish(claim, outcome);
-    for (const { ms, claims } of later) this.#park(claims, this.#in(ms), reason);
+    for (const { ms, claims } of later) this.#inHand.parkFor(ms, claims, reason);
   }
 
   #parkPaused(line: Line): void {
@@ -310,7 +300,7 @@ export class Dispatcher {
     for (const [name, claims] of paused) {
       if (name === null) continue;
       this.#lines.remove(line, claims);
-      void this.#putBack(claims, () => recipients.parkForPause(this.#db, claims, name));
+      void this.#inHand.putBack(claims, () => recipients.parkForPause(this.#db, claims, name));
     }
   }
 
@@ -321,7 +311,7 @@ export class Dispatcher {
   #handBack(some: Ready[]): void {
     for (const { started } of some) this.#slots.cancel(started);
     const claims = some.map(({ claim }) => claim);
-    void this.#putBack(claims, () => recipients.release(this.#db, claims));
+    void this.#inHand.putBack(claims, () => recipients.release(this.#db, claims));
   }
 
   /** The claims behind these whose turn comes soon, about so many of all sites together. */
@@ -364,36 +354,19 @@ export class Dispatcher {
 
   async #finish(claim: Claim, outcome: AttemptRecord): Promise<void> {
     if (await this.#recorder.add(outcome)) this.#tools.journal.recorded(claim);
-    this.#letGo([claim]);
+    this.#inHand.letGo([claim]);
   }
 
   #parkClosed(waiting: Waiting[]): void {
-    for (const { claims, until, reason } of waits(this.#tools, waiting)) this.#park(claims, until, reason);
+    for (const { claims, until, reason } of waits(this.#tools, waiting)) this.#inHand.park(claims, until, reason);
   }
 
   #isOver(dueAt: Date): boolean {
     return isOver(this.#tools.policy, dueAt, this.#tools.clock.now());
   }
 
-  #in(ms: number): Date {
-    return new Date(this.#tools.clock.now().getTime() + ms);
-  }
-
-  #park(claims: Claim[], until: Date, reason: string): void {
-    if (claims.length === 0) return;
-    void this.#putBack(claims, () => recipients.park(this.#db, claims, until, reason));
-  }
-
-  async #putBack(claims: Claim[], work: () => Promise<void>): Promise<void> {
-    // A node that stops with claims in its name loses them all when it retires or is found dead.
-    const isDone = async () => (await Promise.allSettled([work()]))[0].status === 'fulfilled';
-    while (!this.#stopping && !(await isDone())) await sleep(tickEveryMs);
-    this.#letGo(claims);
-  }
-
-  #letGo(claims: Claim[]): void {
-    for (const claim of claims) this.#held.delete(claim);
-    this.#checkIdle();
-    if (this.#full && this.#held.size < this.#limits.held / 2) this.#pump();
+  /** Once half of them have gone that there was no room beside. */
+  #takeAgain(): void {
+    if (this.#full && this.#inHand.size < this.#limits.held / 2) this.#pump();
   }
 }
