@@ -24,9 +24,12 @@ export interface BodyWithFiles {
 const isInvitation = ({ contentType, contentId }: MessageAttachment) =>
   contentId === null && /^text\/calendar;.*\bmethod=/i.test(contentType);
 
+/** What goes along with an invitation for programs that open it as a file. */
+const isCalendar = ({ contentType }: MessageAttachment) => /^(?:text\/calendar|application\/ics)\b/i.test(contentType);
+
 /** The body of a message with files. Its MIME tree is by nodemailer, the base64 in it ours. The same parts give the same bytes. */
 export async function composeFiles({ text, html, attachments, messageId }: BodyWithFiles): Promise<Body> {
-  const invitation = text || html || attachments.length === 1 ? attachments.find(isInvitation) : undefined;
+  const invitation = text || html || attachments.every(isCalendar) ? attachments.find(isInvitation) : undefined;
   const files = attachments.filter((attachment) => attachment !== invitation);
   const encoded: Encoded[] = [];
   const stoodIn = (attachment: MessageAttachment) => {

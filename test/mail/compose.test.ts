@@ -100,6 +100,12 @@ t.test('an invitation is another form of the message, which mail programs offer 
     ['text/calendar'],
     'the message, where it is all',
   );
+  const again = file({ filename: 'invite.ics', contentType: 'application/ics' });
+  t.strictSame(
+    await typesOf({ text: null, attachments: [invitation, again] }),
+    ['multipart/mixed', 'text/calendar', 'application/ics', 'attachment', 'end'],
+    'as nodemailer writes one without words',
+  );
   t.match(await typesOf({ text: null, attachments: [invitation, file()] }), [
     'multipart/mixed',
     ...['text/calendar', 'attachment', 'application/octet-stream', 'attachment', 'end'],
