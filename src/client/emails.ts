@@ -92,7 +92,9 @@ export class Emails extends Resource {
     id: string,
     { recipients, ...options }: requests.ResendEmailBody & SendOptions = {},
   ): Promise<{ email: Email }> {
-    return this.call('resendEmail', { param: id, body: recipients ? { recipients } : {} }, options);
+    // What names nobody is refused by the service: it is not to go to all.
+    const body = recipients === undefined ? {} : { recipients };
+    return this.call('resendEmail', { param: id, body }, options);
   }
 
   /** Gives one that waits for its time another one. */

@@ -31,7 +31,7 @@ export type SendRequest = {
       }[]
     | null;
   /** When to send it, within a year; omitted, at once. */ scheduled_at?: string | null;
-  /** `transactional` where it is omitted. Who unsubscribed gets no `marketing`. */
+  /** `transactional` where it is omitted. Who unsubscribed gets no `marketing`, of which each recipient gets a copy: with a link to unsubscribe in its header, and wherever a body has `{{{UNSUBSCRIBE_URL}}}`. */
   type?: 'transactional' | 'marketing' | null;
   /** When a server may have taken it and its answer never came: `retry`, where it is omitted, sends it again, with the same Message-ID; `hold` waits until `POST /api/v1/emails/:id/release` says what to do. */
   on_uncertain?: 'retry' | 'hold' | null;
@@ -43,7 +43,7 @@ export type SendRequest = {
     /** The template's alias. Required when `id` is omitted. */ alias?: string | null;
     /** The values of its variables, by key. */ variables?: Record<string, string | number | null> | null;
   } | null;
-} & (Given<'from' | 'subject' | 'html'> | Given<'from' | 'subject' | 'text'> | Given<'template'>);
+} & (Given<'template'> | Given<'from' | 'subject' | 'html'> | Given<'from' | 'subject' | 'text'>);
 
 export interface SendEmailQuery {
   /** `true`: says what would happen, and sends nothing. */ dry_run?: 'true' | 'false';

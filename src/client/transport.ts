@@ -2,7 +2,7 @@ import { type Failure, SendwrightError } from './errors.ts';
 import { type Operations, routes } from './operations.ts';
 
 export interface CallOptions {
-  /** How long one attempt may take, its whole answer included; 30 s where it is omitted. */
+  /** How long one attempt may take, its whole answer included; 30 s where it is omitted, 24 days at the most. */
   timeoutMs?: number | undefined;
   /** How often a call is made at the most; 3 where it is omitted, 1 for never again. */
   maxAttempts?: number | undefined;
@@ -98,9 +98,14 @@ export function connect(settings: ClientOptions): Call {
       redirect: 'manual',
     };
     const mayRepeat = route.method !== 'POST' || idempotencyKey !== null || repeatable.includes(id);
+    const timeoutMs = timeoutOf(options.timeoutMs ?? settings.timeoutMs);
     const mostAttempts = options.maxAttempts ?? settings.maxAttempts ?? 3;
     for (let attempts = 1; ; attempts += 1) {
-      const outcome = await attempt(url, request, route.isText === true, { ...settings, ...given(options) });
+      const outcome = await attempt(url, request, route.isText === true, {
+        ...settings,
+        timeoutMs,
+        signal: options.signal,
+      });
       if ('answer' in outcome) return outcome.answer as never;
       const wait = attempts < mostAttempts ? waitAfter(outcome, attempts, mayRepeat, settings.backoffMs ?? 500) : null;
       if (wait === null) throw new SendwrightError({ ...outcome, idempotencyKey, attempts });
@@ -127,7 +132,14 @@ function demandKnown(options: SendOptions, id: OperationId, { takesKey }: Route)
   }
 }
 
-const given = ({ timeoutMs, signal }: CallOptions) => ({ ...(timeoutMs === undefined ? {} : { timeoutMs }), signal });
+/** A timer that is to wait for longer, or without an end, is over at once. */
+const longestTimeoutMs = 2 ** 31 - 1;
+
+/** @throws TypeError when it is over before anything was sent */
+function timeoutOf(ms: number | null = 30_000): number {
+  if (Number(ms) > 0) return Math.min(Number(ms), longestTimeoutMs);
+  throw new TypeError(`timeoutMs must be a number above 0: ${ms}`);
+}
 
 /**
  * Without the `/api/v1` that the paths of the API begin with: people write down either.
@@ -159,22 +171,33 @@ function headersOf(
   { apiKey, token }: ClientOptions,
   { route, hasBody, idempotencyKey }: { route: Route; hasBody: boolean; idempotencyKey: string | null },
 ): Headers {
-  const headers = new Headers({ Accept: route.isText ? 'text/html' : 'application/json' });
-  if (apiKey !== undefined) headers.set('X-API-Key', apiKey);
-  if (token !== undefined) headers.set('Authorization', `Bearer ${token}`);
+  // A page that there is none of would be another page, for whoever prefers one.
+  const headers = new Headers({ Accept: route.isText ? 'application/json, */*;q=0.9' : 'application/json' });
+  const set = (name: string, what: string, value: string) => {
+    try {
+      headers.set(name, value);
+    } catch {
+      // What the platform says shows the value.
+      throw new TypeError(`${what} holds characters that no header can have, such as a line end`);
+    }
+  };
+  if (isGiven(apiKey)) set('X-API-Key', 'apiKey', apiKey);
+  if (isGiven(token)) set('Authorization', 'token', `Bearer ${token}`);
   if (hasBody) headers.set('Content-Type', 'application/json');
-  if (idempotencyKey !== null) headers.set('Idempotency-Key', idempotencyKey);
+  if (idempotencyKey !== null) set('Idempotency-Key', 'idempotencyKey', idempotencyKey);
   return headers;
 }
+
+const isGiven = <Value>(value: Value | null | undefined): value is Value => value !== undefined && value !== null;
 
 /** @throws the reason of the caller's signal; any other failure is an outcome */
 async function attempt(
   url: string,
   request: RequestInit,
   isText: boolean,
-  settings: ClientOptions & { signal: AbortSignal | undefined },
+  settings: ClientOptions & { timeoutMs: number; signal: AbortSignal | undefined },
 ): Promise<Outcome> {
-  const { signal, timeoutMs = 30_000, maxAnswerBytes = 64 * 1024 * 1024 } = settings;
+  const { signal, timeoutMs, maxAnswerBytes = 64 * 1024 * 1024 } = settings;
   signal?.throwIfAborted();
   const controller = new AbortController();
   const stop = () => controller.abort();

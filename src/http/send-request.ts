@@ -198,10 +198,11 @@ export const shownSendRequest = fields
     id: 'SendRequest',
     description:
       'One email. Without a template it has `from`, `subject`, and `html` or `text`; with one, what the template lacks.',
+    // Of these a compiler names the last to whoever has none of them.
     anyOf: [
+      { required: ['template'] },
       { required: ['from', 'subject', 'html'] },
       { required: ['from', 'subject', 'text'] },
-      { required: ['template'] },
     ],
   });
 

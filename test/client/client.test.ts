@@ -54,6 +54,26 @@ t.test('sending: one, again, and many', async (t) => {
   });
 });
 
+t.test('sent again to those that are named, and to all only where nobody is', async (t) => {
+  const { node, key, from } = await startMailer();
+  const { emails } = clientOf(node, { apiKey: key });
+  const { email } = await emails.send({ from, to: ['a@b.test', 'c@d.test'], subject: 's', text: 't' });
+  t.equal((await emails.resend(email.id, { recipients: 'c@d.test' })).email.to, 'c@d.test');
+  for (const recipients of ['', [], null] as unknown as string[])
+    t.match(await failure(emails.resend(email.id, { recipients })), { status: 400, detail: /^recipients/ });
+  t.equal((await emails.list()).count, 2);
+  const all = await emails.resend(email.id, { idempotencyKey: 'k' });
+  t.strictSame(await emails.resend(email.id, { idempotencyKey: 'k', ...({ recipients: undefined } as object) }), all);
+  t.equal((await emails.get(all.email.id)).email.recipients.length, 2);
+});
+
+t.test('a page that there is none of is an error of the service', async (t) => {
+  const { node } = await startMailer();
+  const { service } = clientOf(node);
+  for (const call of [service.unsubscribePage('nonsense'), service.unsubscribe('nonsense')])
+    t.match(await failure(call), { status: 404, error: 'not found', attempts: 1 });
+});
+
 t.test('the whole log, page by page', async (t) => {
   const { node, key, from } = await startMailer();
   const pages: string[] = [];

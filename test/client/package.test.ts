@@ -51,6 +51,38 @@ export async function run(sendwright: Sendwright) {
 export const isRefused = (error: unknown) => error instanceof SendwrightError && error.status === 400;
 `;
 
+/** What is wrong, and what the compiler has to say about it. */
+const mistakes: [program: string, words: RegExp][] = [
+  [`emails.send({ from: 'a@b.c', to: 'd@e.f', subject: 's' })`, /Property 'text' is missing/],
+  [`emails.send({ from: 'a@b.c', to: 'd@e.f', text: 't' })`, /Property 'subject' is missing/],
+  [`emails.send({ from: 'a@b.c', subject: 's', text: 't' })`, /Property 'to' is missing/],
+  [`emails.send({ from: 'a@b.c', to: 'd@e.f', subject: 's', text: 't', replyTo: 'x' })`, /mean to write 'reply_to'/],
+  [`emails.send({ to: 'd@e.f', template: { alias: 'x', variables: { A: true } } })`, /'true' is not assignable/],
+  [`emails.resend('id', { idempotency_key: 'x' })`, /'idempotency_key' does not exist/],
+];
+
+t.test('what is wrong is said by the compiler as it is', async (t) => {
+  const folder = project(t);
+  const head = `import { Sendwright } from 'sendwright/client';\nconst { emails } = new Sendwright({ baseUrl: 'https://a.test' });\n`;
+  writeFileSync(join(folder, 'wrong.ts'), head + mistakes.map(([program]) => `void ${program};\n`).join(''));
+  const settings = [
+    '--strict',
+    '--noEmit',
+    '--module',
+    'esnext',
+    '--moduleResolution',
+    'bundler',
+    '--target',
+    'es2022',
+  ];
+  const { stdout } = spawnSync(process.execPath, [tsc, ...settings, 'wrong.ts'], { cwd: folder, encoding: 'utf8' });
+  for (const [index, [program, words]] of mistakes.entries()) {
+    const [, said = ''] = new RegExp(`^wrong\\.ts\\(${index + 3},.*((?:\\n .*)*)`, 'm').exec(stdout) ?? [];
+    const [line = ''] = new RegExp(`^wrong\\.ts\\(${index + 3},.*`, 'm').exec(stdout) ?? [];
+    t.match(line + said, words, program);
+  }
+});
+
 t.test('what is built can be installed, run and compiled against', async (t) => {
   const folder = project(t);
   writeFileSync(

@@ -164,6 +164,46 @@ t.test('an attempt has its time, for all of its answer', async (t) => {
   t.match(error, { status: null, error: 'timeout', detail: /100 ms/, attempts: 2 });
 });
 
+t.test('a time that no timer has ends no attempt before it has begun', async (t) => {
+  const { client, requests, baseUrl } = await startMisbehaving(t, say(200, sent));
+  const longest = [Number.POSITIVE_INFINITY, 30 * 86_400_000, undefined, null as unknown as undefined];
+  for (const timeoutMs of longest)
+    t.strictSame(await client.emails.send(email, { timeoutMs, maxAttempts: 1 }), sent, `${timeoutMs}`);
+  const patient = new Sendwright({ baseUrl, timeoutMs: Number.POSITIVE_INFINITY });
+  t.strictSame(await patient.emails.send(email, { timeoutMs: undefined }), sent);
+  t.equal(requests.length, 5);
+  for (const timeoutMs of [0, -1, Number.NaN, '5s' as unknown as number])
+    await t.rejects(client.emails.send(email, { timeoutMs }), {
+      name: 'TypeError',
+      message: `timeoutMs must be a number above 0: ${timeoutMs}`,
+    });
+  t.equal(requests.length, 5);
+});
+
+t.test('what no header can have is named, and not shown', async (t) => {
+  const { client, requests, baseUrl } = await startMisbehaving(t, say(200, sent));
+  const message = (name: string) => `${name} holds characters that no header can have, such as a line end`;
+  for (const [name, options] of [
+    ['apiKey', { apiKey: 'sk_live_secret\nX-A: b' }],
+    ['apiKey', { apiKey: 'sk_live_secret✓' }],
+    ['token', { token: 'a\0secret' }],
+  ] as const) {
+    const error = await new Sendwright({ baseUrl, ...options }).emails.get('1').catch((error) => error);
+    t.match(error, { name: 'TypeError', message: message(name) });
+    t.notMatch(inspect(error, { showHidden: true }), /secret/);
+  }
+  for (const idempotencyKey of ['Größe ✓', 'a\nb'])
+    await t.rejects(client.emails.send(email, { idempotencyKey }), {
+      name: 'TypeError',
+      message: message('idempotencyKey'),
+    });
+  t.equal(requests.length, 0);
+  const absent = null as unknown as undefined;
+  await new Sendwright({ baseUrl, apiKey: absent, token: 'jwt\n' }).emails.get('1');
+  t.match(requests, [{ headers: { authorization: 'Bearer jwt' } }], 'a line end behind it is none of it');
+  t.notOk(requests[0]?.headers['x-api-key']);
+});
+
 t.test('the signal of the caller ends a call, and the wait between two', async (t) => {
   const silent = await startMisbehaving(t, () => undefined);
   const limited = await startMisbehaving(t, say(429, { error: 'rate limited' }, { 'Retry-After': '30' }));
