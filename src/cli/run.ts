@@ -16,6 +16,7 @@ import { rotateEncryption } from './rotate-encryption.ts';
 import { send } from './send.ts';
 import { start } from './start.ts';
 import { importSuppressions } from './suppressions.ts';
+import { addUser, listUsers, removeUser, setPassword } from './users.ts';
 
 export const commands: Record<string, Command> = {
   start,
@@ -28,6 +29,10 @@ export const commands: Record<string, Command> = {
   'accounts plan': changePlan,
   'accounts export': exportAccount,
   'accounts erase-recipient': eraseRecipient,
+  'users list': listUsers,
+  'users add': addUser,
+  'users password': setPassword,
+  'users remove': removeUser,
   'keys list': listKeys,
   'keys create': createKey,
   'keys revoke': revokeKey,

@@ -24,15 +24,13 @@ export interface User {
  * @throws ApiError 401, 403 when the account is suspended, or 429
  */
 export async function login(db: Database, input: { email: string; password: string; address: string }): Promise<User> {
-  const written = input.email.toLowerCase();
   // Failures count for the one form that all spellings of an email have.
-  const email = canonical(input.email);
+  const [written, email] = emailsOf(input.email);
   // An email is tried from one address ten times; whoever knows the email alone cannot keep its owner out so easily.
   const network = networkOf(input.address);
   const own: Subject[] = [`pair:${network} ${email}`, `email:${email}`];
   const attempt = await loginAttempts.begin(db, [...own, `address:${network}`]);
   const { user, isRight } = await attempt.look(async () => {
-    // The first admin's email is stored as it was configured, which need not be an address in its A-labels.
     const found = await db.prisma.user.findMany({
       where: { email: { in: [written, email] } },
       include: { account: true },
@@ -44,6 +42,12 @@ export async function login(db: Database, input: { email: string; password: stri
   await attempt.succeeded(own);
   return currentOf(user);
 }
+
+/** As it may be stored: the first admin's as it was configured, which need not be an address in its A-labels; and all others'. */
+export const emailsOf = (email: string): [written: string, canonical: string] => [
+  email.toLowerCase(),
+  canonical(email),
+];
 
 /** As a new user's email is stored: a domain in its A-labels. What is no address, as admin@localhost, is just in lower case. */
 function canonical(email: string): string {

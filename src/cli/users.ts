@@ -1,0 +1,131 @@
+import { z } from 'zod';
+import * as accounts from '../core/accounts.ts';
+import * as members from '../core/members.ts';
+import { mailbox, page, password } from '../http/validation.ts';
+import { newPassword } from '../password.ts';
+import type { Command, Given, Told } from './command.ts';
+import { withDatabase } from './database.ts';
+import { contentOf, isSet, read, required, textOf } from './given.ts';
+import { table } from './table.ts';
+
+const heads = ['EMAIL', 'ROLE', 'ACCOUNT', 'SINCE'];
+
+const row = ({ email, role, accountId, createdAt }: members.Member) => [
+  email,
+  role,
+  accountId,
+  createdAt.toISOString().slice(0, 10),
+];
+
+const present = ({ id, accountId, email, role, createdAt }: members.Member) => ({
+  id,
+  account_id: accountId,
+  email,
+  role,
+  created_at: createdAt,
+});
+
+const newUser = z.object({ email: mailbox, password });
+
+/** One from the standard input, or one that is made and shown this once. */
+async function passwordFrom(given: Given): Promise<{ value: string; isMade: boolean }> {
+  if (!isSet(given, 'password-stdin')) return { value: newPassword(), isMade: true };
+  const value = (await contentOf(given, '-')).replace(/\r?\n$/, '');
+  return { value: read(z.object({ password }), { password: value }).password, isMade: false };
+}
+
+function tell(user: members.Member, { value, isMade }: { value: string; isMade: boolean }): Told {
+  return {
+    json: { user: { ...present(user), ...(isMade ? { password: value } : {}) } },
+    text: `${user.email} can log in${isMade ? ` with ${value}, shown this once` : ''}.`,
+  };
+}
+
+const passwordHelp =
+  '  --password-stdin     takes the password from the standard input; without it one is made, and shown once';
+
+export const listUsers: Command = {
+  summary: 'who can log in, of all accounts or of one',
+  help: [
+    'Usage: sendwright users list [--account <account>] [--limit <n>] [--offset <n>]',
+    '',
+    '  --account <account>  its id, or the email address of one of its users',
+  ].join('\n'),
+  options: { account: { type: 'string' }, limit: { type: 'string' }, offset: { type: 'string' } },
+  async run(env, say, given) {
+    const asked = read(z.object(page), { limit: textOf(given, 'limit') ?? '100', offset: textOf(given, 'offset') });
+    return withDatabase(env, say, async ({ db }) => {
+      const name = textOf(given, 'account');
+      const account = name === undefined ? null : await accounts.find(db, name);
+      const { users, count } = await members.list(db, account?.id ?? null, asked);
+      const nothing = count === 0 ? 'There are no users here.' : `None is on this page; users in all: ${count}.`;
+      return { json: { users: users.map(present), count }, text: table(heads, users.map(row), nothing) };
+    });
+  },
+};
+
+export const addUser: Command = {
+  summary: 'another user of an account',
+  help: [
+    'Usage: sendwright users add <account> --email <address> [--admin] [--password-stdin]',
+    '',
+    'The user may do all that others of the account may. The account is named by its id, or by the email address of one of',
+    'its users.',
+    '',
+    '  --admin              an operator of the server, who sees every account',
+    passwordHelp,
+  ].join('\n'),
+  operands: ['account'],
+  options: { email: { type: 'string' }, admin: { type: 'boolean' }, 'password-stdin': { type: 'boolean' } },
+  async run(env, say, given) {
+    const email = required(given, 'email');
+    const made = await passwordFrom(given);
+    const input = read(newUser, { email, password: made.value });
+    return withDatabase(env, say, async ({ db }) => {
+      const { id } = await accounts.find(db, given.operands[0] ?? '');
+      const user = await members.add(db, id, {
+        email: input.email.address.toLowerCase(),
+        password: made.value,
+        role: isSet(given, 'admin') ? 'admin' : 'member',
+      });
+      return tell(user, made);
+    });
+  },
+};
+
+export const setPassword: Command = {
+  summary: 'another password for a user, as after one that was lost',
+  help: [
+    'Usage: sendwright users password <email> [--password-stdin]',
+    '',
+    'Gives the user another password, whatever the one before was. Every login of the user ends at once, and who has tried',
+    'too often may try again.',
+    '',
+    passwordHelp,
+  ].join('\n'),
+  operands: ['email'],
+  options: { 'password-stdin': { type: 'boolean' } },
+  async run(env, say, given) {
+    const made = await passwordFrom(given);
+    return withDatabase(env, say, async ({ db }) =>
+      tell(await members.setPassword(db, given.operands[0] ?? '', made.value), made),
+    );
+  },
+};
+
+export const removeUser: Command = {
+  summary: 'a user can log in no more',
+  help: [
+    'Usage: sendwright users remove <email>',
+    '',
+    'Every login of the user ends at once. The account stays with all that it has, its API keys too: revoke those that the',
+    'user knows. The only admin is refused.',
+  ].join('\n'),
+  operands: ['email'],
+  async run(env, say, { operands: [email = ''] }) {
+    return withDatabase(env, say, async ({ db }) => {
+      const user = await members.remove(db, email);
+      return { json: { user: present(user) }, text: `${user.email} can log in no more.` };
+    });
+  },
+};

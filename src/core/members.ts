@@ -1,0 +1,102 @@
+import { codeOf, type Database, type Sql } from '../db/client.ts';
+import { invalidRequest, notFound } from '../errors.ts';
+import type { Role } from '../generated/prisma/enums.ts';
+import { newId } from '../ids.ts';
+import { hashPassword } from '../password.ts';
+import { emailsOf } from './users.ts';
+
+/** A user as operators see it. */
+export interface Member {
+  id: string;
+  accountId: string;
+  email: string;
+  role: Role;
+  createdAt: Date;
+}
+
+const shown = { id: true, accountId: true, email: true, role: true, createdAt: true } as const;
+
+/** One page of the users of an account, or of all, oldest first. */
+export async function list(
+  db: Database,
+  accountId: string | null,
+  page: { limit: number; offset: number },
+): Promise<{ users: Member[]; count: number }> {
+  const where = accountId === null ? {} : { accountId };
+  const [take, skip] = [page.limit, page.offset];
+  const users = await db.prisma.user.findMany({ where, orderBy: { id: 'asc' }, take, skip, select: shown });
+  return { users, count: await db.prisma.user.count({ where }) };
+}
+
+/** @throws ApiError 400 when the email belongs to a user already, of whichever account */
+export async function add(
+  db: Database,
+  accountId: string,
+  { email, password, role }: { email: string; password: string; role: Role },
+): Promise<Member> {
+  const passwordHash = await hashPassword(password);
+  try {
+    return await db.prisma.user.create({ data: { id: newId(), accountId, email, passwordHash, role }, select: shown });
+  } catch (error) {
+    if (codeOf(error) === 'P2002') throw invalidRequest('email: belongs to a user already');
+    throw error;
+  }
+}
+
+/**
+ * Gives a user another password, whatever the one before was, and ends every login. Who has tried too often may try again.
+ *
+ * @throws ApiError 404
+ */
+export async function setPassword(db: Database, email: string, password: string): Promise<Member> {
+  const { id } = await find(db, email);
+  const passwordHash = await hashPassword(password);
+  return db.transaction(async (tx) => {
+    const [user] = await tx.query<Member>({
+      text: `UPDATE users SET password_hash = $2, password_changed_at = greatest(now(), password_changed_at + interval '1 ms')
+              WHERE id = $1 RETURNING id, account_id AS "accountId", email, role, created_at AS "createdAt"`,
+      values: [id, passwordHash],
+    });
+    if (!user) throw nobody(email);
+    await tx.query({
+      text: `DELETE FROM login_failures
+              WHERE subject IN ('email:' || $1, 'password:' || $2) OR (subject LIKE 'pair:%' AND right(subject, length($1) + 1) = ' ' || $1)`,
+      values: [emailsOf(user.email)[1], user.id],
+    });
+    return user;
+  });
+}
+
+/**
+ * Removes a user, whose logins end at once. What the account has stays, its API keys too.
+ *
+ * @throws ApiError 404, or 400 where nobody could log in as an admin any more
+ */
+export async function remove(db: Database, email: string): Promise<Member> {
+  const user = await find(db, email);
+  await db.transaction(async (tx) => {
+    if (user.role === 'admin') await demandAnotherAdmin(tx, user.id);
+    await tx.query({ text: 'DELETE FROM users WHERE id = $1', values: [user.id] });
+  });
+  return user;
+}
+
+async function find(db: Database, email: string): Promise<Member> {
+  const [written, canonical] = emailsOf(email);
+  const found = await db.prisma.user.findMany({ where: { email: { in: [written, canonical] } }, select: shown });
+  const user = found.find((one) => one.email === written) ?? found[0];
+  if (!user) throw nobody(email);
+  return user;
+}
+
+const nobody = (email: string) => notFound(`user: nobody logs in with ${JSON.stringify(email)}`);
+
+async function demandAnotherAdmin(tx: Sql, userId: string): Promise<void> {
+  // Locked, in one order: two who remove each other at the same moment must not both succeed.
+  const admins = await tx.query<{ id: string }>({
+    text: `SELECT u.id FROM users u JOIN accounts a ON a.id = u.account_id
+            WHERE u.role = 'admin' AND u.password_hash <> '' AND a.suspended_at IS NULL ORDER BY a.id, u.id FOR NO KEY UPDATE`,
+  });
+  if (!admins.some(({ id }) => id !== userId))
+    throw invalidRequest('this is the only admin: add another one first, with sendwright users add --admin');
+}

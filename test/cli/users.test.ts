@@ -1,0 +1,63 @@
+import t from 'tap';
+import { buildSender } from '../support/build.ts';
+import { createDatabase } from '../support/db.ts';
+import { adminPassword, startTestNode, testEnv } from '../support/node.ts';
+import { encryptionKey } from '../support/shared-node.ts';
+import { sendwright, told } from './terminal.ts';
+
+t.test('users: added, given another password, listed and removed', async (t) => {
+  const databaseUrl = await createDatabase();
+  const node = await startTestNode(t, { DATABASE_URL: databaseUrl, ENCRYPTION_KEY: encryptionKey.toString('hex') });
+  const env = testEnv(databaseUrl, { ENCRYPTION_KEY: encryptionKey.toString('hex') });
+  const { account } = await buildSender(node.db, encryptionKey);
+  const logIn = (email: string, password: string) =>
+    node.call('POST', '/api/v1/auth/login', { body: { email, password } });
+  const domains = async (token: string) => (await node.call('GET', '/api/v1/domains', { token })).status;
+
+  const added = await told(env, 'users', 'add', account.email, '--email', 'Ann@Bücher.test');
+  t.match(added, { code: 0, user: { email: 'ann@xn--bcher-kva.test', role: 'member', account_id: account.id } });
+  const { body } = await logIn('ann@bücher.test', added.user.password);
+  t.match(body, { account: { id: account.id }, user: { role: 'member' } }, 'the same account');
+  t.equal(await domains(body.token), 200);
+  t.match(await sendwright(env, 'users', 'add', account.id, '--email', 'ann@bücher.test'), {
+    code: 1,
+    said: 'sendwright: email: belongs to a user already',
+  });
+  t.match(await sendwright(env, 'users', 'add', 'nobody@a.test', '--email', 'b@a.test'), {
+    code: 1,
+    said: /account: /,
+  });
+  t.match(await sendwright(env, 'users', 'add', account.id, '--email', 'b'), { code: 2, said: /email: / });
+
+  for (let n = 0; n < 10; n += 1) await logIn('ann@bücher.test', 'wrong');
+  t.equal((await logIn('ann@bücher.test', added.user.password)).status, 429);
+  const other = await told(env, 'users', 'password', 'ann@Bücher.test');
+  t.not(other.user.password, added.user.password);
+  t.equal(await domains(body.token), 401, 'logins from before are over');
+  t.equal((await logIn('ann@bücher.test', added.user.password)).status, 401);
+  const { token } = (await logIn('ann@bücher.test', other.user.password)).body;
+  t.equal(await domains(token), 200, 'although it was tried too often');
+  t.match(await sendwright(env, 'users', 'password', 'x@a.test'), {
+    code: 1,
+    said: 'sendwright: user: nobody logs in with "x@a.test"',
+  });
+
+  const found = await told(env, 'users', 'list', '--account', account.id);
+  t.match(found, { count: 2, users: [{ email: account.email }, { email: 'ann@xn--bcher-kva.test' }] });
+  t.notMatch(JSON.stringify(found), /password|hash/);
+  t.match(
+    (await sendwright(env, 'users', 'list', '--limit', '1')).printed,
+    /^EMAIL +ROLE[\s\S]*admin@example\.test +admin/,
+  );
+  t.match(await told(env, 'users', 'remove', 'ann@bücher.test'), { code: 0, user: { id: added.user.id } });
+  t.equal(await domains(token), 401);
+  t.equal((await logIn('ann@bücher.test', other.user.password)).status, 401);
+
+  const onlyAdmin = /this is the only admin: add another one first/;
+  t.match(await sendwright(env, 'users', 'remove', 'admin@example.test'), { code: 1, said: onlyAdmin });
+  const second = await told(env, 'users', 'add', account.id, '--email', 'ops@a.test', '--admin');
+  t.match((await logIn('ops@a.test', second.user.password)).body, { user: { role: 'admin' } });
+  t.match(await told(env, 'users', 'remove', 'admin@example.test'), { code: 0 });
+  t.equal((await logIn('admin@example.test', adminPassword)).status, 401);
+  t.match(await sendwright(env, 'users', 'remove', 'ops@a.test'), { code: 1, said: onlyAdmin });
+});
