@@ -5,7 +5,7 @@ import { type Database, isUnavailable } from '../db/client.ts';
 import type { Logger } from '../log.ts';
 import { normalizeDomain } from '../mail/address.ts';
 import { type Complaint, readComplaint } from '../mail/arf.ts';
-import { isGenerated, readNotice } from '../mail/dsn.ts';
+import { isGenerated, isReport, readNotice } from '../mail/dsn.ts';
 import { readLoosely } from '../mail/loose-mime.ts';
 import { mostHops } from '../mail/received-fields.ts';
 import { type NamedRecipient, parseReturnPath, parseUnsubscribeAddress, type ReturnPath } from '../mail/token.ts';
@@ -110,8 +110,9 @@ async function applyMessage(
     const news = isNotice ? await bounces.bounced(db, queue, path, recipients) : [];
     return { was: kind, emailId: path.emailId, changed: news.length };
   }
-  // A mail program writes on behalf of a person, in whose name no bounce and no autoresponder asks for anything.
-  const asks = !nullSender && (kind === 'unknown' || (kind === 'auto_reply' && isGenerated(message)));
+  // A mail program writes on behalf of a person, in whose name no report and no autoresponder asks for anything.
+  const mayAsk = !nullSender && !isReport(message);
+  const asks = mayAsk && (kind === 'unknown' || (kind === 'auto_reply' && isGenerated(message)));
   if (mailbox.is !== 'unsubscribe' || !asks) return { was: kind, changed: 0 };
   const { named } = mailbox;
   const found = await unsubscribe(db, queue, named);

@@ -52,6 +52,9 @@ export function isGenerated(bytes: Uint8Array): boolean {
   return /^auto-generated/i.test(header.get('auto-submitted')) || /^true/i.test(header.get('x-apple-unsubscribe'));
 }
 
+/** True for what is written for programs (RFC 6522), such as that a message was no spam. */
+export const isReport = (bytes: Uint8Array): boolean => readLoosely(bytes).type === 'multipart/report';
+
 const nothing = (kind: 'auto_reply' | 'unknown'): Notice => ({ kind, recipients: [] });
 
 function kindOf(recipients: ReturnedRecipient[]): Notice['kind'] {
