@@ -191,6 +191,7 @@ class Attempt {
         this.#hope = before.hope;
       }
     } while (this.#usedUp && this.#isWanted && performance.now() - begunAt < this.#transport.deadlines.transaction);
+    this.#hope ||= this.#usedUp;
   }
 
   async #tryHost(host: string, tls: HostTls): Promise<void> {

@@ -210,6 +210,22 @@ t.test(
   },
 );
 
+t.test(
+  'a host that takes mail is a hope for those whose turn it could not come to, although no other is',
+  async (t) => {
+    const slow = 300;
+    const { port } = await startMx(t, async (peer) => {
+      await new Promise((resolve) => setTimeout(resolve, slow + 50));
+      await peer.greet('LIMITS MAILMAX=1 RCPTMAX=1');
+      await peer.message();
+    });
+    const zone = { ...twoHosts, 'mx2.example.test': 'NXDOMAIN' as const };
+    const { send } = await startScene(t, port, zone, { deadlines: { transaction: slow } });
+    const delivery = await send({ to: ['a@example.test', 'b@example.test'] });
+    t.equal(resultOf(delivery).outcome, 'deferred');
+  },
+);
+
 t.test('whose turn did not come as the server had enough waits for that', async (t) => {
   const to = Array.from({ length: 9 }, (_, at) => `r${at}@example.test`);
   const { send, mx } = await startScripted(t, async (peer) => {
