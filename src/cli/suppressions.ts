@@ -23,7 +23,8 @@ export const importSuppressions: Command = {
     '',
     'The file, or the standard input for -, is CSV in UTF-8, 40 MB at the most, with an address in each record: in the field that',
     'the first record calls email, address or recipient, or else in the only one with an @. It may be what was exported here or',
-    'elsewhere. A field such as bounce, complaint, unsubscribe or manual is the reason; without one it is manual. Where an address',
+    'elsewhere. A field such as bounce, complaint, unsubscribe or manual is the reason; without one it is manual. Of a list of',
+    'contacts with a column called unsubscribed those are taken who have, for the reason unsubscribe. Where an address',
     'is wrong nothing of the file is taken; a record without an address, or with several, is left out and counted. What is cut',
     'short, as by Ctrl-C, has put some on the list; the same file can be imported again.',
   ].join('\n'),
@@ -32,8 +33,10 @@ export const importSuppressions: Command = {
   async run(env, say, given) {
     const [file = ''] = given.operands;
     const read = readCsv(await contentOf(given, file));
-    const [entries, leftOut] = [takeEntries(read.entries), read.leftOut];
-    if (entries.length === 0) throw new Misuse(`there is no address in ${file === '-' ? 'the standard input' : file}`);
+    const [entries, { leftOut, subscribed }] = [takeEntries(read.entries), read];
+    const named = file === '-' ? 'the standard input' : file;
+    if (entries.length === 0 && subscribed > 0) throw new Misuse(`nobody in ${named} has unsubscribed`);
+    if (entries.length === 0) throw new Misuse(`there is no address in ${named}`);
     return withDatabase(env, say, async ({ db }) => {
       const { id: accountId } = await accountOf(db, textOf(given, 'account'));
       for (let at = 0; at < entries.length; at += addedAtOnce) {
@@ -44,10 +47,13 @@ export const importSuppressions: Command = {
       }
       const count = new Set(entries.map(({ address }) => comparable(address))).size;
       const without = `${counted(leftOut, 'record has', 'records have')} no address, or several, and ${leftOut === 1 ? 'was' : 'were'} left out.`;
-      return {
-        json: { count, left_out: leftOut },
-        text: `${counted(count, 'address is', 'addresses are')} on the list.${leftOut > 0 ? ` ${without}` : ''}`,
-      };
+      const still = `${counted(subscribed, 'contact has', 'contacts have')} not unsubscribed, and ${subscribed === 1 ? 'is' : 'are'} not on it.`;
+      const text = [
+        `${counted(count, 'address is', 'addresses are')} on the list.`,
+        ...(subscribed > 0 ? [still] : []),
+        ...(leftOut > 0 ? [without] : []),
+      ];
+      return { json: { count, left_out: leftOut, subscribed }, text: text.join(' ') };
     });
   },
 };

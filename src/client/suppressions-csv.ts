@@ -27,6 +27,10 @@ const reasonHeads = new Set([
   ...['suppressiontype', 'suppressionreason'],
 ]);
 
+/** What lists of contacts have, in which others than those on it are still written to. */
+const flagHeads = new Set(['unsubscribed', 'unsubscribedat', 'isunsubscribed', 'optout', 'optedout', 'optouttime']);
+const no = new Set(['', '0', 'false', 'no', 'n', 'f', 'null']);
+
 const lettersOf = (text: string) => text.toLowerCase().replace(/[^a-z]/g, '');
 
 interface CsvRecord {
@@ -122,12 +126,18 @@ class CsvReader {
 /**
  * The addresses of a CSV file, such as an export of this service or of another one. Where the first record names the fields,
  * the address is in the first that is called so and has an `@`, and the reason in one of a reason; else the address is in the only
- * one with an `@`, and the reason in any of the others. They are as written: the service says whether they are right.
+ * one with an `@`, and the reason in any of the others. They are as written: the service says whether they are right. Of a list
+ * of contacts with a field that says who has unsubscribed, those are taken who have.
  *
- * @returns leftOut: records of which nobody can say whose address they are for, but for the one that names the fields
+ * @returns leftOut: records of which nobody can say whose address they are for, but for the one that names the fields;
+ *   subscribed: those of contacts who have not unsubscribed
  * @throws SyntaxError that names the line where a quote is opened and not closed
  */
-export function readSuppressionsCsv(text: string): { entries: SuppressionEntry[]; leftOut: number } {
+export function readSuppressionsCsv(text: string): {
+  entries: SuppressionEntry[];
+  leftOut: number;
+  subscribed: number;
+} {
   const records = new CsvReader(text.replace(/^\ufeff/, '')).records();
   const first = records[0]?.fields ?? [];
   const hasHead = first.every((field) => !field.includes('@'));
@@ -135,6 +145,8 @@ export function readSuppressionsCsv(text: string): { entries: SuppressionEntry[]
   // `from,to,email` may be a time, a time and an address.
   const named = heads.flatMap((head, at) => (addressHeads.has(head) ? [at] : []));
   const hasReason = heads.some((head) => reasonHeads.has(head));
+  const flag = heads.findIndex((head) => flagHeads.has(head));
+  let subscribed = 0;
   const body = hasHead ? records.slice(1) : records;
   const entries = body.flatMap(({ line, fields }): SuppressionEntry[] => {
     const [one, ...others] = fields.filter((field) => field.includes('@'));
@@ -144,8 +156,14 @@ export function readSuppressionsCsv(text: string): { entries: SuppressionEntry[]
     const address = isNamed ? named.map((at) => fields[at]).find((field) => field?.includes('@')) : only;
     if (address === undefined) return [];
     const mayTell = fields.filter((_, at) => !isNamed || !hasReason || reasonHeads.has(heads[at] ?? ''));
-    const reason = mayTell.map((field) => reasons.get(lettersOf(field))).find((one) => one !== undefined);
+    const told = mayTell.map((field) => reasons.get(lettersOf(field))).find((one) => one !== undefined);
+    const says = flag >= 0 && fields.length <= heads.length ? !no.has((fields[flag] ?? '').toLowerCase()) : null;
+    const reason = told ?? (says ? 'unsubscribe' : undefined);
+    if (says === false && !reason) {
+      subscribed += 1;
+      return [];
+    }
     return [{ line, address, ...(reason ? { reason } : {}) }];
   });
-  return { entries, leftOut: body.length - entries.length };
+  return { entries, leftOut: body.length - entries.length - subscribed, subscribed };
 }

@@ -58,3 +58,38 @@ t.test('a list of suppressions is imported from a file', async (t) => {
   t.match(said, /\nand 3 lines more/);
   t.match(await load('x@y.test,nonsense reason'), { code: 0 });
 });
+
+t.test('of a list of contacts those are taken who have unsubscribed', async (t) => {
+  const node = await sharedNode('api,mta');
+  const account = await buildAccount(node.db);
+  const folder = await makeFolder(t);
+  const env = testEnv(node.databaseUrl, {
+    ENCRYPTION_KEY: encryptionKey.toString('hex'),
+    SENDWRIGHT_CALLED_IN: folder,
+  });
+  const load = async (text: string) => {
+    await writeFile(join(folder, 'contacts.csv'), text);
+    return sendwright(env, 'suppressions', 'import', 'contacts.csv', '--account', account.id);
+  };
+  const head = 'id,email,unsubscribed,first_name\n';
+  t.match(
+    await load(`${head}1,ann@bar.test,true,Ann\n2,bob@bar.test,false,Bob\n3,cid@bar.test,,C\n4,dora@bar.test,TRUE,D`),
+    {
+      code: 0,
+      printed: '2 addresses are on the list. 2 contacts have not unsubscribed, and are not on it.',
+    },
+  );
+  t.match(await load(`${head}2,bob@bar.test,false,Bob`), { code: 2, said: /nobody in contacts\.csv has unsubscribed/ });
+  t.match(await load('email;unsubscribed_at;reason\neve@bar.test;;bounce\nfay@bar.test;2026-01-02;\n'), {
+    code: 0,
+    printed: '2 addresses are on the list.',
+  });
+  const rows = await node.db.prisma.suppression.findMany({
+    where: { accountId: account.id },
+    orderBy: { address: 'asc' },
+  });
+  t.strictSame(
+    rows.map(({ address, reason }) => `${address} ${reason}`),
+    ['ann@bar.test unsubscribe', 'dora@bar.test unsubscribe', 'eve@bar.test bounce', 'fay@bar.test unsubscribe'],
+  );
+});

@@ -73,9 +73,20 @@ const columnsOf = (evidenceOf: (id: string, address: string) => string): Column<
 /** What one call takes. */
 const mostAtOnce = 10_000;
 
-/** Puts all addresses of a file on the list. @returns how many, and how many records have none, or several */
-export async function importCsv(file: File): Promise<{ added: number; leftOut: number }> {
-  const { entries, leftOut } = readCsv(await file.text());
+/** What became of a file. */
+interface Imported {
+  added: number;
+  /** Records with no address, or several. */
+  leftOut: number;
+  /** Contacts who have not unsubscribed. */
+  subscribed: number;
+}
+
+/** Puts all addresses of a file on the list. */
+export async function importCsv(file: File): Promise<Imported> {
+  const { entries, leftOut, subscribed } = readCsv(await file.text());
+  if (entries.length === 0 && subscribed > 0)
+    throw new CannotBeDone('Nobody in this file has unsubscribed: nothing of it was taken.');
   if (entries.length === 0) throw new CannotBeDone('There is no address in this file.');
   let added = 0;
   for (let at = 0; at < entries.length; at += mostAtOnce) {
@@ -87,7 +98,7 @@ export async function importCsv(file: File): Promise<{ added: number; leftOut: n
       throw inFile(error, some, added);
     }
   }
-  return { added, leftOut };
+  return { added, leftOut, subscribed };
 }
 
 function readCsv(text: string): ReturnType<typeof readSuppressionsCsv> {
@@ -107,9 +118,15 @@ function inFile(error: unknown, entries: SuppressionEntry[], added: number): unk
   return new CannotBeDone(`Line ${entry.line}, “${entry.address}”: ${words}. ${rest}`);
 }
 
-function wordsFor({ added, leftOut }: { added: number; leftOut: number }): string {
-  const words = `${plural(added, 'address is', 'addresses are')} on the list.`;
-  return leftOut === 0 ? words : `${words} ${plural(leftOut, 'record')} with no address, or several, left out.`;
+function wordsFor({ added, leftOut, subscribed }: Imported): string {
+  const words = [
+    `${plural(added, 'address is', 'addresses are')} on the list.`,
+    ...(subscribed > 0
+      ? [`${plural(subscribed, 'contact has', 'contacts have')} not unsubscribed, and stayed off it.`]
+      : []),
+    ...(leftOut > 0 ? [`${plural(leftOut, 'record')} with no address, or several, left out.`] : []),
+  ];
+  return words.join(' ');
 }
 
 /** Whom nothing is sent to. */
