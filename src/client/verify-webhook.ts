@@ -59,10 +59,11 @@ export async function verifyWebhook(received: ReceivedWebhook): Promise<WebhookE
   const { body, secret, toleranceSeconds = 300, now = new Date() } = received;
   if (typeof body !== 'string' && !(body instanceof Uint8Array))
     refuse('the body must be a string or bytes, as it came: what was parsed and written again has another signature');
-  const secrets = (typeof secret === 'string' ? [secret] : (secret ?? [])).filter(Boolean);
+  // A file ends with a line end, which is no part of what is in it.
+  const secrets = (typeof secret === 'string' ? [secret] : (secret ?? [])).map((one) => one?.trim()).filter(Boolean);
   if (secrets.length === 0) refuse('there is no secret to verify it with');
 
-  const headers = collect(received.headers);
+  const headers = collect(received.headers ?? {});
   const scheme = schemes.find(({ prefix }) => headers.has(`${prefix}signature`));
   if (!scheme) refuse('it has no signature header');
   const id = only(headers, `${scheme.prefix}id`, /^[\x21-\x2d\x2f-\x7e]{1,256}$/);

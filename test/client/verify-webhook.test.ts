@@ -114,10 +114,15 @@ t.test('what is too old, or from the future', async (t) => {
   await refused(t, { now: undefined }, /not within/, 'now, where no time is given');
 });
 
+t.test('without headers nothing is genuine', async (t) => {
+  for (const headers of [{}, undefined, null]) await refused(t, { headers }, /no signature header/);
+});
+
 t.test('several signatures, and several secrets', async (t) => {
   const headers = signatureHeaders(vector, [other, secret]);
+  // One that comes out of a file has a line end behind it.
   for (const one of [headers, only(headers, 'webhook-'), only(headers, 'x')])
-    for (const given of [secret, other, [secret], ['whsec_AAAA', secret]])
+    for (const given of [secret, other, [secret], ['whsec_AAAA', secret], `${secret}\n`])
       t.strictSame(await verifyWebhook({ ...good, headers: one, secret: given }), event);
   await refused(t, { headers, secret: ['whsec_AAAA'] }, /not made with this secret/);
   const many = `${'v1=00 '.repeat(3)}v2=ab ${own['X-Service-Webhook-Signature']}`;
@@ -129,7 +134,7 @@ t.test('several signatures, and several secrets', async (t) => {
 });
 
 t.test('without a secret nothing is genuine', async (t) => {
-  for (const none of ['', undefined, null, [], ['']]) await refused(t, { secret: none }, /no secret/);
+  for (const none of ['', undefined, null, [], [''], [null]]) await refused(t, { secret: none }, /no secret/);
   for (const odd of ['whsec_', 'whsec_***']) await refused(t, { headers: standard, secret: odd }, /with whsec_/);
 });
 
