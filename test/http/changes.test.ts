@@ -153,6 +153,7 @@ t.test('a webhook is switched by its status, and who calls that by another name 
     ['disabled', true],
     ['is_active', false],
     ['status', 'disabled'],
+    ['status', 'Inactive'],
   ] as const) {
     const refused = await call('POST', '/webhooks', { ...hook, [name]: value });
     t.match(refused, { status: 400, body: { detail: `${name}: ${off}` } }, `${name} ${value}`);

@@ -200,4 +200,10 @@ t.test('a domain has its settings from the beginning, and no key that goes elsew
   ] as const)
     t.match(await call('POST', '', { domain: 'other.test', ...fields }), { status: 400, body: { detail } });
   t.equal(await node.db.prisma.domain.count(), before + 1, 'nothing is stored');
+  const change = (fields: object) => call('PATCH', `/${body.domain.id}`, fields);
+  t.match(await change({ tls: 'verified', algorithm: 'ed25519' }), {
+    status: 400,
+    body: { detail: /^algorithm: goes/ },
+  });
+  t.match(await change({ ...body.domain, tls: 'verified' }), { status: 200, body: { domain: { tls: 'verified' } } });
 });

@@ -85,7 +85,7 @@ export function webhookRoutes(router: Router, services: Services): void {
     const body = await readJson(ctx, bodyLimit);
     const input = parse(creation, body);
     // What was answered with makes another one.
-    const isOff = body.status === 'disabled' && !('id' in body);
+    const isOff = typeof body.status === 'string' && off.has(plainly(body.status)) && !('id' in body);
     const asked = isOff ? { name: 'status', status: 'disabled' } : switchIn(body);
     if (asked?.status === 'disabled') throw invalidRequest(`${asked.name}: ${bornEnabled}`);
     const { webhook, secret } = await webhooks.create(db, accountId, input, { keyring });
