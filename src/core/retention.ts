@@ -4,6 +4,7 @@ import { noLater } from '../db/clocks.ts';
 import {
   detachPartition,
   dropPartition,
+  type Gap,
   gapsOf,
   listPartitions,
   type Partition,
@@ -28,6 +29,9 @@ const ofWebhooks: Partitioned[] = ['webhook_deliveries'];
 
 /** Of attachments that are looked at with one statement. */
 const stretchSize = 1_000;
+
+/** Of rows that go with one statement, of tables that have no weeks. */
+const rowsAtOnce = 5_000;
 
 /** Of recipients that are looked at with one statement, for when they were done. */
 const recipientsAtOnce = 10_000;
@@ -161,18 +165,28 @@ async function forgetWhatHungOnThem(db: Database, until: Date, stop?: AbortSigna
   const partitions = await listPartitions(db);
   const oldest = partitions.find(({ table, state }) => table === 'emails' && state === 'attached');
   if (!oldest) return;
-  const gaps = gapsOf(partitions, 'emails');
-  for (const table of ['returns', 'sandbox_messages'])
-    await db.query({
-      text: `DELETE FROM ${table} r USING unnest($1::uuid[], $2::uuid[]) AS gap (first, next)
-              WHERE r.email_id >= gap.first AND r.email_id < least(gap.next, $3)`,
-      values: [gaps.map(({ first }) => first), gaps.map(({ next }) => next), floorId(until)],
-    });
+  for (const { first, next } of gapsOf(partitions, 'emails'))
+    for (const table of ['returns', 'sandbox_messages'] as const)
+      await forgetOf(db, table, { first, next: next < floorId(until) ? next : floorId(until) }, stop);
   // What the sandbox got that is from nobody here.
   await db.query({ text: 'DELETE FROM sandbox_messages WHERE id < $1', values: [floorId(oldest.from)] });
   // Those of a week that had no partition of the numbers.
   await forgetChanges(db, { from: null, to: oldest.from });
   await forgetAttachments(db, new Date(oldest.from.getTime() - dayMs), stop);
+}
+
+/** What this table has of the emails of a stretch of time. */
+async function forgetOf(db: Database, table: 'returns' | 'sandbox_messages', { first, next }: Gap, stop?: AbortSignal) {
+  for (let gone = rowsAtOnce; gone === rowsAtOnce && !stop?.aborted; ) {
+    const [row] = await db.query<{ gone: number }>({
+      text: `WITH gone AS (
+               DELETE FROM ${table} WHERE ctid = ANY (ARRAY(
+                 SELECT ctid FROM ${table} WHERE email_id >= $1 AND email_id < $2 LIMIT $3)) RETURNING 1)
+             SELECT count(*)::int AS gone FROM gone`,
+      values: [first, next, rowsAtOnce],
+    });
+    gone = row?.gone ?? 0;
+  }
 }
 
 /** Those that no email was accepted with, or due with, since then. A time asked for may be a little before the email itself. */

@@ -151,6 +151,32 @@ t.test('a stop is not kept waiting for all that is over', async (t) => {
   t.strictSame(await rowsOf(db), all(0));
 });
 
+t.test('what came back goes some thousands at a time, and a stop ends it', async (t) => {
+  const db = await openDatabase(t);
+  const accountId = await prepare(db);
+  await add(db, accountId, 10);
+  await db.query({
+    text: `INSERT INTO returns (account_id, email_id, recipient, kind) SELECT $1, $2, n || '@d.test', 'bounce' FROM generate_series(1, 12000) n`,
+    values: [accountId, newId(weekOf(-5))],
+  });
+  const left = async () => (await rowsOf(db)).returns;
+  const stopping = new AbortController();
+  const seen: (number | undefined)[] = [];
+  const watched: Database = {
+    ...db,
+    async query<Row>(statement: Parameters<Database['query']>[0]) {
+      const rows = await db.query<Row>(statement);
+      if (/DELETE FROM returns/.test(statement.text)) seen.push(await left());
+      if (seen.length === 2) stopping.abort();
+      return rows;
+    },
+  };
+  await dropOld(watched, new Date(), stopping.signal);
+  t.strictSame(seen, [7_001, 2_001]);
+  await dropOld(db, new Date());
+  t.equal(await left(), 1);
+});
+
 t.test('files go a few megabytes with a statement', async (t) => {
   const db = await openDatabase(t);
   const accountId = await prepare(db);
