@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import { type Decoder, decoderOf } from './charset.ts';
 
 /** A language may stand behind the charset (RFC 2231 section 5). The text may hold spaces, as readers take it. */
-const word = /=\?([^?\s*]{1,60})(?:\*[^?\s]{0,60})?\?([QqBb])\?([^?]*)\?=/g;
+const word = /=\?([^?\s]+)\?([QqBb])\?([^?]*)\?=/g;
 
 /** Of one text; whoever names more means to keep us busy. */
 const mostCharsets = 20;
@@ -37,7 +37,7 @@ export function decodeWords(text: string): string {
     const between = text.slice(at, index);
     const last = pieces.at(-1);
     const octets = /b/i.test(method ?? '') ? Buffer.from(encoded, 'base64') : fromQ(encoded);
-    const charset = label.toLowerCase();
+    const charset = label.split('*', 1)[0]?.toLowerCase() ?? '';
     // White space between two words is none of the text.
     const isNext = typeof last === 'object' && /^[ \t\r\n]*$/.test(between);
     if (!isNext) pieces.push(between);
@@ -53,7 +53,7 @@ export function decodeWords(text: string): string {
 
 /** Together, unless that loses what each has by itself: some charsets begin anew with each word. */
 function decoded({ charset, octets }: Run, decoders: Map<string, Decoder>): string {
-  const decoder = decoders.get(charset) ?? known(decoders.size < mostCharsets ? charset : '');
+  const decoder = decoders.get(charset) ?? (decoders.size < mostCharsets ? known(charset) : guessing);
   decoders.set(charset, decoder);
   const together = decoder.decode(Buffer.concat(octets));
   const lost = lostIn(together);
@@ -64,10 +64,15 @@ function decoded({ charset, octets }: Run, decoders: Map<string, Decoder>): stri
 
 function known(charset: string): Decoder {
   try {
-    if (!/^(?:us-)?ascii$/.test(charset)) return decoderOf(charset);
-  } catch {}
-  return { decode: (octets) => decoderOf(isUtf8(octets) ? 'utf-8' : 'windows-1252').decode(octets) };
+    return /^(?:us-)?ascii$/.test(charset) ? guessing : decoderOf(charset);
+  } catch {
+    return guessing;
+  }
 }
+
+const guessing: Decoder = {
+  decode: (octets) => new TextDecoder(isUtf8(octets) ? 'utf-8' : 'windows-1252').decode(octets),
+};
 
 const lostIn = (text: string) => text.split('\ufffd').length - 1;
 

@@ -164,6 +164,9 @@ t.test('encoded-words are decoded as another implementation does it', (t) => {
   const written = fc.constantFrom(
     '=?utf-8?Q?Gr=C3=BC=C3=9Fe_x?=',
     '=?UTF-8*de?q?=C3?=',
+    '=?UTF-8*de?q?a?=',
+    '=?*de?q?a?=',
+    `=?${'x'.repeat(100)}?q?a?=`,
     '=?utf-8?Q?=9Fe?=',
     '=?utf-8?b?w7zDnw==?=',
     '=?utf-8?B?5pel?=',
