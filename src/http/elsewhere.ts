@@ -230,6 +230,12 @@ const known: (readonly [what: Elsewhere, ...names: string[]])[] = [
     }),
     ...['type', 'suppressionreason', 'suppressiontype'],
   ],
+  [
+    called('suspended', { asks: (value, { suspended }) => typeof value === 'boolean' && !isGiven(suspended) }),
+    ...['suspend', 'issuspended'],
+  ],
+  [called('since'), 'from', 'start', 'after'],
+  [called('until', { where: has('since', 'until') }), 'to', 'end', 'before'],
   [trial, 'dryrun', 'sandbox', 'sandboxmode', 'testmode', 'o:testmode'],
   [idempotencyKey, 'idempotencykey'],
 ];

@@ -1,10 +1,11 @@
 import t from 'tap';
 import type { z } from 'zod';
 import { ApiError } from '../../src/errors.ts';
+import { change } from '../../src/http/routes/admin.ts';
 import { newDkimKey, newDomain } from '../../src/http/routes/domains.ts';
 import { newKey } from '../../src/http/routes/keys.ts';
 import { newSuppression } from '../../src/http/routes/suppressions.ts';
-import { newWebhook } from '../../src/http/routes/webhooks.ts';
+import { newWebhook, range } from '../../src/http/routes/webhooks.ts';
 import { sendRequest } from '../../src/http/send-request.ts';
 import { newTemplate, previewRequest } from '../../src/http/template-fields.ts';
 import { parse } from '../../src/http/validation.ts';
@@ -71,6 +72,8 @@ t.test('what asks for nothing else than is done is no reason to refuse an email'
     { template_id: 'welcome', templateAlias: 'welcome' },
     { attachments: [{ ...file, filename: 'a.pdf', type: 'application/x-pdf', name: 'A', disposition: 'attachment' }] },
     { track_opens: true, Metadata: { a: 'b' }, priority: 'high', topic_id: 'x' },
+    { id: 'x', name: 'n', key: 'k', kind: 'k', email: 'x', body: 'b', title: 't', version: 1, test: true, reason: 'x' },
+    { data: { a: 1 }, context: { a: 1 }, template_name: 'w', recipients: [], from_name: 'Shop', domain: 'x' },
   ];
   for (const fields of taken) t.equal(refusalOf(sendRequest, { ...email, ...fields }), null, JSON.stringify(fields));
 });
@@ -132,6 +135,12 @@ t.test('what is set up would be otherwise than it is meant, too', async (t) => {
     [newSuppression, { email: 'a@b.test' }, 'email: is called address here'],
     [newSuppression, { address: 'a@b.test', type: 'unsubscribe' }, 'type: is called reason here'],
     [newSuppression, { address: 'a@b.test', type: 'address', email: 'a@b.test' }, null],
+    [change, { name: 'n', suspend: true }, 'suspend: is called suspended here'],
+    [change, { plan: 'pro', is_suspended: false }, 'is_suspended: is called suspended here'],
+    [change, { suspended: true, suspended_at: at(-1_000), is_suspended: false }, null],
+    [range, { from: at(-1_000) }, 'from: is called since here'],
+    [range, { since: at(-2_000), to: at(-1_000) }, 'to: is called until here'],
+    [range, { since: at(-2_000), until: at(-1_000), to: at(-1_000), event: 'email.sent' }, null],
     [webhook, { ...hook, secret: 'whsec_x' }, 'secret: is made by the service: the answer of this call has it'],
     [webhook, { ...hook, id: 'x', secret: 'whsec_x', endpoint: hook.url }, null],
   ];
