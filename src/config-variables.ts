@@ -158,7 +158,7 @@ export const variables: Variable[] = [
   {
     name: 'PROVIDERS_FILE',
     fallback: 'unset',
-    meaning: 'JSON file with limits per provider, before those that are built in (see Politeness in the README)',
+    meaning: 'JSON file with limits per provider, before those that are built in (see docs/delivery.md)',
   },
   {
     name: 'RATE_LIMIT',

@@ -51,7 +51,7 @@ t.test('every variable and every command that a document names is one that there
   t.pass();
 });
 
-/** The calls that a row of the README's table names: `…` stands for the path before, or for what that is below. */
+/** The calls that a row of the table names: `…` stands for the path before, or for what that is below. */
 function callsOf(row: string): string[] {
   const [cell = ''] = row.split(' | ');
   const calls: string[] = [];
@@ -74,16 +74,16 @@ function callsOf(row: string): string[] {
   return calls;
 }
 
-t.test('the table of calls in the README has every one that the reference has', async (t) => {
-  const readme = textOf('README.md');
-  const named = new Set(readme.split('\n').flatMap((line) => (line.startsWith('| `') ? callsOf(line) : [])));
+t.test('the table of calls has every one that the reference has', async (t) => {
+  const page = textOf('docs/calls.md');
+  const named = new Set(page.split('\n').flatMap((line) => (line.startsWith('| `') ? callsOf(line) : [])));
   const missing = operations
     .map(({ method, path }) => `${method} ${path.replaceAll(/\{(\w+)\}/g, ':$1')}`)
     .filter((call) => !named.has(call));
   t.strictSame(missing, []);
   const stats = operations.find(({ operation }) => operation.operationId === 'getStats');
   const groups = stats?.operation.parameters?.find(({ name }) => name === 'group_by')?.schema.enum as string[];
-  const row = readme.split('\n').find((line) => line.startsWith('| `GET /api/v1/stats`')) ?? '';
+  const row = page.split('\n').find((line) => line.startsWith('| `GET /api/v1/stats`')) ?? '';
   t.strictSame(
     groups.filter((group) => !row.includes(`\`${group}\``)),
     [],
