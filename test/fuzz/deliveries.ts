@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { type Delivery, deliver } from '../../src/smtp/deliver.ts';
+import { type Delivery, deliver, type RecipientResult } from '../../src/smtp/deliver.ts';
 import { createTransport, type Transport } from '../../src/smtp/transport.ts';
 import { type Peer, startScriptedMx } from '../support/mx.ts';
 import { startZone } from '../support/zone.ts';
@@ -30,6 +30,7 @@ const atMost = fc.option(fc.integer({ min: 1, max: 3 }), { nil: null });
 /** A host: what it offers, and what it says, one after the other, to connections and to commands; afterwards yes. */
 const someHost = fc.record({
   preference: fc.constantFrom(10, 20),
+  hasAddress: fc.constantFrom(true, true, true, false),
   mails: atMost,
   recipients: atMost,
   pipelining: fc.boolean(),
@@ -150,7 +151,8 @@ async function openHosts(closing: Pick<Closing, 'teardown'>) {
   }
   return async (found: Host[], work: (transport: Transport, seen: Seen) => Promise<void>) => {
     seen = new Seen(found);
-    zone.set('a.test', { MX: found.map(({ preference }, at) => [preference, `mx${at}.test`]) });
+    const nameOf = ({ hasAddress }: Host, at: number) => (hasAddress ? `mx${at}.test` : `none${at}.test`);
+    zone.set('a.test', { MX: found.map((host, at) => [host.preference, nameOf(host, at)]) });
     const options = { ehloName: 'out.test', resolver: zone.resolver, mxPort: port, allowPrivate: true };
     // With one draw for all, equal hosts come as they are written.
     const transport = createTransport({ ...options, random: () => 0 });
@@ -161,7 +163,14 @@ async function openHosts(closing: Pick<Closing, 'teardown'>) {
 
 const message = [Buffer.from('From: a@out.test\r\nSubject: s\r\n\r\nHello.\r\n')];
 
-function holdOutcomes({ sessions }: Delivery, to: string[], from: string, { taken }: Seen): void {
+/** Whether there was a reason to fail for good: that it was refused, or that no host can take it, whatever comes. */
+function isGrounded({ phase, reply }: RecipientResult, recipient: string, hosts: Host[]): boolean {
+  if (phase === 'dns') return !hosts.some(({ hasAddress }) => hasAddress);
+  if (phase === 'local') return recipient.startsWith('ü') && hosts.some(({ smtpUtf8 }) => !smtpUtf8);
+  return reply !== null && reply.code >= 500;
+}
+
+function holdOutcomes({ sessions }: Delivery, to: string[], from: string, { taken, hosts }: Seen): void {
   for (const one of to) {
     const results = sessions.flatMap(({ results }) => results.filter(({ recipient }) => recipient === one));
     const last = results.at(-1);
@@ -175,10 +184,7 @@ function holdOutcomes({ sessions }: Delivery, to: string[], from: string, { take
         .every(({ outcome, uncertain, phase }) => phase === 'local' || (outcome === 'deferred' && !uncertain)),
       'it was tried again after somebody had decided',
     );
-    hold(
-      last.outcome !== 'bounced' || last.phase === 'local' || (last.reply?.code ?? 0) >= 500,
-      'it bounced unrefused',
-    );
+    if (last.outcome === 'bounced') hold(isGrounded(last, one, hosts), `it bounced: ${last.reason}`);
   }
 }
 
