@@ -1,6 +1,7 @@
 import { ActionIcon, Tooltip, useComputedColorScheme, useMantineColorScheme } from '@mantine/core';
 import { type ReactNode, useEffect, useRef } from 'react';
 import { Link, useLocation } from 'wouter';
+import { useBeginning } from './beginning.ts';
 import { HoldBanner } from './hold.tsx';
 import { Icon, Logo } from './icons.tsx';
 import { leaveBy } from './leaving.ts';
@@ -17,6 +18,7 @@ export function Shell({ children }: { children: ReactNode }) {
   const { user, account, service } = useSession();
   const connected = useLive();
   const [location] = useLocation();
+  useBeginning(location);
   const pages = useRef<HTMLElement>(null);
   // Where there is room for some of them only the one that is shown should be among those.
   useEffect(() => {

@@ -70,6 +70,31 @@ t.test('with the keyboard alone', inBrowser, async (t) => {
     t.equal(await page.getByLabel('The body as HTML').inputValue(), '<p>an hour of work');
   });
 
+  t.test('each page begins at its top, and the way back leads to where one was', async (t) => {
+    const send = { from: 'a@example.test', to: 'a@anywhere.test', subject: 'At the end of a list', text: 't' };
+    for (let n = 0; n < 12; n++) await node.call('POST', '/api/v1/emails', { key: node.key, body: send });
+    const { page } = await view(t, node, '/emails?q=At+the+end');
+    await page.setViewportSize({ width: 390, height: 500 });
+    const scrolled = () => page.evaluate<number>('Math.round(scrollY)');
+    const row = page.locator('[data-row]').nth(10);
+    // The second time all of it is there at once.
+    for (const time of ['once', 'again']) {
+      await row.focus();
+      const before = await scrolled();
+      t.ok(before > 200, `the list is scrolled by ${before} px`);
+      await page.keyboard.press('Enter');
+      await page.getByRole('heading', { name: 'Recipients (1)' }).waitFor();
+      t.equal(await scrolled(), 0, time);
+      t.equal(await page.evaluate('document.activeElement.id'), 'main', 'which is read out');
+      await page.keyboard.press('Tab');
+      t.match(await focused(page), /Emails$/, 'and gone on from');
+      await page.goBack();
+      await row.waitFor();
+      await page.waitForFunction('scrollY > 0');
+      t.equal(await scrolled(), before, `${time}: the list is where it was`);
+    }
+  });
+
   t.test('its place in a list that changes stays', async (t) => {
     const { page } = await view(t, node, '/accounts');
     const change = page.getByRole('button', { name: 'Change Admin', exact: true });

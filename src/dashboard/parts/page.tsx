@@ -1,5 +1,6 @@
 import { type ReactNode, useEffect } from 'react';
 import { Link } from 'wouter';
+import { useArrival } from '../beginning.ts';
 
 /** The head of a page: what it is, what it is for, and what can be done. */
 export function PageHead(props: {
@@ -12,6 +13,7 @@ export function PageHead(props: {
   useEffect(() => {
     document.title = `${title} · Sendwright`;
   }, [title]);
+  useArrival();
   return (
     <>
       {back && (
