@@ -43,7 +43,7 @@ export function addChores(
   rounds.every(60 * minuteMs, 'email counts of nothing', () => forgetZeros(db));
   rounds.every(15 * minuteMs, 'login failures', () => loginAttempts.forgetOld(db));
   rounds.every(60 * minuteMs, 'ended sessions', () => sessions.forgetExpired(db));
-  rounds.every(15 * minuteMs, 'idempotency keys', () => forgetExpired(db));
+  rounds.every(15 * minuteMs, 'idempotency keys', (stop) => forgetExpired(db, stop));
   rounds.every(minuteMs, 'domain checks', (stop) => recheckDue(db, surroundings, stop));
   rounds.every(60 * minuteMs, 'expired TLS policies', () => tlsPolicies.forgetExpired(db));
   rounds.every(6 * 60 * minuteMs, 'old TLS results', () => tlsResults.forgetOld(db));

@@ -1,4 +1,5 @@
 import type { Sql } from '../db/client.ts';
+import { deleteRows } from '../db/stretches.ts';
 import { type ApiError, conflict } from '../errors.ts';
 
 /** A call that must happen once, however often and however parallel it is made. */
@@ -84,7 +85,9 @@ export async function keep(
   });
 }
 
+/** Of keys that go with one statement: the answer to a batch can have a megabyte. */
+const forgottenAtOnce = 1_000;
+
 /** Forgets what is over. */
-export async function forgetExpired(db: Sql): Promise<void> {
-  await db.query({ text: 'DELETE FROM idempotency_keys WHERE expires_at <= now()' });
-}
+export const forgetExpired = (db: Sql, stop?: AbortSignal): Promise<void> =>
+  deleteRows(db, { table: 'idempotency_keys', where: 'expires_at <= now()', atOnce: forgottenAtOnce }, stop);

@@ -4,12 +4,12 @@ import { noLater } from '../db/clocks.ts';
 import {
   detachPartition,
   dropPartition,
-  type Gap,
   gapsOf,
   listPartitions,
   type Partition,
   type Partitioned,
 } from '../db/partitions.ts';
+import { deleteRows } from '../db/stretches.ts';
 import { floorId } from '../ids.ts';
 import { heaviestStretch } from './content-retention.ts';
 import { forgetChanges } from './email-counts.ts';
@@ -166,27 +166,22 @@ async function forgetWhatHungOnThem(db: Database, until: Date, stop?: AbortSigna
   const oldest = partitions.find(({ table, state }) => table === 'emails' && state === 'attached');
   if (!oldest) return;
   for (const { first, next } of gapsOf(partitions, 'emails'))
-    for (const table of ['returns', 'sandbox_messages'] as const)
-      await forgetOf(db, table, { first, next: next < floorId(until) ? next : floorId(until) }, stop);
+    for (const table of ['returns', 'sandbox_messages'])
+      await deleteRows(
+        db,
+        {
+          table,
+          where: 'email_id >= $1 AND email_id < least($2, $3::uuid)',
+          values: [first, next, floorId(until)],
+          atOnce: rowsAtOnce,
+        },
+        stop,
+      );
   // What the sandbox got that is from nobody here.
   await db.query({ text: 'DELETE FROM sandbox_messages WHERE id < $1', values: [floorId(oldest.from)] });
   // Those of a week that had no partition of the numbers.
   await forgetChanges(db, { from: null, to: oldest.from });
   await forgetAttachments(db, new Date(oldest.from.getTime() - dayMs), stop);
-}
-
-/** What this table has of the emails of a stretch of time. */
-async function forgetOf(db: Database, table: 'returns' | 'sandbox_messages', { first, next }: Gap, stop?: AbortSignal) {
-  for (let gone = rowsAtOnce; gone === rowsAtOnce && !stop?.aborted; ) {
-    const [row] = await db.query<{ gone: number }>({
-      text: `WITH gone AS (
-               DELETE FROM ${table} WHERE ctid = ANY (ARRAY(
-                 SELECT ctid FROM ${table} WHERE email_id >= $1 AND email_id < $2 LIMIT $3)) RETURNING 1)
-             SELECT count(*)::int AS gone FROM gone`,
-      values: [first, next, rowsAtOnce],
-    });
-    gone = row?.gone ?? 0;
-  }
 }
 
 /** Those that no email was accepted with, or due with, since then. A time asked for may be a little before the email itself. */
