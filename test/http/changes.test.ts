@@ -114,6 +114,7 @@ t.test('a template is published by a call of its own, and who sets its status is
     ['status', 'active'],
     ['published', true],
     ['publish', true],
+    ['isPublished', true],
   ] as const) {
     const refused = await call('POST', '/templates', { ...content, [name]: value });
     t.match(refused, { status: 400, body: { detail: detail(name) } }, `${name} ${value}`);

@@ -2,6 +2,7 @@ import type Router from '@koa/router';
 import { z } from 'zod';
 import * as templates from '../../core/templates.ts';
 import { invalidRequest } from '../../errors.ts';
+import { plainly } from '../../spelling.ts';
 import { demandLoginOrKey, demandWholeAccount, senderOf } from '../auth.ts';
 import { readJson, readOptionalJson } from '../body.ts';
 import * as present from '../present.ts';
@@ -102,7 +103,7 @@ function statusAsked(body: Record<string, unknown>): StatusAsked | null {
   const status = typeof body.status === 'string' ? body.status.toLowerCase() : '';
   if (wordsForPublished.has(status) || wordsForDraft.has(status))
     return { name: 'status', published: wordsForPublished.has(status), isAnswer: 'published_at' in body };
-  const name = ['published', 'publish'].find((one) => body[one] === true);
+  const name = Object.keys(body).find((one) => body[one] === true && /^(is)?publish(ed)?$/.test(plainly(one)));
   return name === undefined ? null : { name, published: true, isAnswer: false };
 }
 
