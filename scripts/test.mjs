@@ -33,12 +33,19 @@ const said = path.join(os.tmpdir(), `sendwright-said-${process.pid}.tap`);
 if (!process.stdout.isTTY && !asked) {
   process.argv.push(`--output-file=${said}`);
   process.on('exit', showEnd);
+  setInterval(showLife, 60_000).unref();
 }
 
 await import('../node_modules/tap/dist/esm/run.mjs');
 
 const mostShown = 20;
 const linesOfOne = 30;
+
+/** Whoever sees nothing for minutes takes it for stuck. */
+function showLife() {
+  const passed = fs.existsSync(said) ? (fs.readFileSync(said, 'utf8').match(/^ *ok \d/gm) ?? []) : [];
+  fs.writeSync(2, `after ${Math.round(process.uptime() / 60)} min: ${passed.length} checks are through\n`);
+}
 
 /** What failed, and tap's own totals. */
 function showEnd() {
