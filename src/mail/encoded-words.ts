@@ -70,9 +70,9 @@ function known(charset: string): Decoder {
   }
 }
 
-const guessing: Decoder = {
-  decode: (octets) => new TextDecoder(isUtf8(octets) ? 'utf-8' : 'windows-1252').decode(octets),
-};
+const utf8 = new TextDecoder();
+const western = new TextDecoder('windows-1252');
+const guessing: Decoder = { decode: (octets) => (isUtf8(octets) ? utf8 : western).decode(octets) };
 
 const lostIn = (text: string) => text.split('\ufffd').length - 1;
 
