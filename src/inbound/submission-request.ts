@@ -51,6 +51,7 @@ export function toSubmission(message: SubmittedMessage, envelope: Mailbox[]): Su
     scheduledAt: readTime(controls.scheduledAt),
   };
   refuseExcess(request);
+  refuseElsewhere(message);
   return { request, idempotency: readIdempotency(controls.idempotencyKey, request) };
 }
 
@@ -64,6 +65,24 @@ function refuseExcess(request: SendRequest): void {
   if (headers.length > limits.headers)
     throw badContent(`the header may have ${limits.headers} fields of its own at the most`);
   refuseAttachments(attachments);
+}
+
+type Control = keyof SubmittedMessage['controls'];
+
+/** What other services call a control of ours: passed over, mail would go out twice, at once, or to who wants no more of it. */
+const elsewhere: { name: string; ours: Control; meant: string; asks?: RegExp }[] = [
+  { name: 'resend-idempotency-key', ours: 'idempotencyKey', meant: 'X-Sendwright-Idempotency-Key' },
+  { name: 'idempotency-key', ours: 'idempotencyKey', meant: 'X-Sendwright-Idempotency-Key' },
+  { name: 'x-mailgun-deliver-at', ours: 'scheduledAt', meant: 'X-Sendwright-Scheduled-At' },
+  { name: 'x-pm-message-stream', ours: 'type', meant: 'X-Sendwright-Type', asks: /^broadcasts?$/i },
+];
+
+function refuseElsewhere({ headers, controls }: SubmittedMessage): void {
+  for (const { name, value } of headers) {
+    const other = elsewhere.find((one) => one.name === name.toLowerCase());
+    if (other && controls[other.ours] === undefined && (other.asks?.test(value.trim()) ?? true))
+      throw badContent(`${name}: is called ${other.meant} here`);
+  }
 }
 
 function refuseAttachments(attachments: SendRequest['attachments']): void {

@@ -33,6 +33,7 @@ t.test('what the REST API takes as fields are headers here, and are taken off', 
     headers: {
       'X-Sendwright-Tags': 'welcome, Größe one,, ',
       'X-Sendwright-Type': 'marketing',
+      'X-PM-Message-Stream': 'broadcast',
       'X-Sendwright-Scheduled-At': when,
       'X-Entity-Ref-ID': '42',
       'List-Unsubscribe': '<https://b.test/u>, <mailto:u@b.test>',
@@ -55,6 +56,7 @@ t.test('what the REST API takes as fields are headers here, and are taken off', 
   t.strictSame(content?.headers.sort(), [
     ['List-Unsubscribe', '<https://b.test/u>, <mailto:u@b.test>'],
     ['X-Entity-Ref-ID', '42'],
+    ['X-Pm-Message-Stream', 'broadcast'],
   ]);
 });
 
@@ -144,6 +146,11 @@ t.test('what the REST API refuses is refused with a sentence that names the head
     [{ subject: 'x'.repeat(999) }, '554 5.6.0 Subject: may have 998 characters at the most'],
     [{ headers: { 'X-Sendwright-TLS': 'yes' } }, /X-Sendwright-TLS: must be one of opportunistic, required, verified$/],
     [{ headers: { 'X-Sendwright-On-Uncertain': 'x' } }, /X-Sendwright-On-Uncertain: must be one of retry, hold$/],
+    [
+      { headers: { 'X-PM-Message-Stream': 'broadcast' } },
+      /^554 5\.6\.0 X-PM-Message-Stream: is called X-Sendwright-Type here$/i,
+    ],
+    [{ headers: { 'Resend-Idempotency-Key': '1' } }, /is called X-Sendwright-Idempotency-Key here$/],
     [{ headers: { 'X-Sendwright-Type': 'spam' } }, /^554 5\.6\.0 X-Sendwright-Type: must be one of/],
     [
       { headers: { 'X-Sendwright-Scheduled-At': 'tomorrow' } },
