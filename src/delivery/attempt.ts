@@ -48,6 +48,8 @@ interface How {
   source: Source | null;
   /** What it leaves undone as this node ends is due again at once, and the attempt does not count. */
   ending: Ending;
+  /** Told of each message that is sent, of which one attempt can have several. */
+  onMessage?: () => void;
 }
 
 /** An email that cannot be built here is tried this often: a defect may be mended, or belong to one node alone. */
@@ -164,7 +166,7 @@ async function deliverCopy(
   tools: AttemptTools,
   claim: Claim,
   copy: Copy,
-  { site, remark, source, ending }: How,
+  { site, remark, source, ending, onMessage }: How,
 ): Promise<Delivery> {
   const { email, signing, readers, personal } = copy;
   const recipients = readers.map(({ address }) => address);
@@ -186,7 +188,9 @@ async function deliverCopy(
       beforeDot: async (accepted, session) => {
         if (!mayGoOn() || !(await noteIfHeld(tools, claim, email, accepted))) return false;
         await tools.journal.dot(claim, accepted, session);
-        return mayGoOn();
+        if (!mayGoOn()) return false;
+        onMessage?.();
+        return true;
       },
       afterDot: (results) => tools.journal.answer(claim, results),
       site,

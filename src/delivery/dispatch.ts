@@ -325,16 +325,18 @@ export class Dispatcher {
   }
 
   async #run({ claim, started }: Ready, email: OutgoingEmail | undefined, source: Source | null): Promise<void> {
+    let messages = 0;
     const outcome = await attempt(this.#tools, claim, email, {
       site: { ...started.site, connections: started.connections },
       remark: started.remark,
       source,
       ending: this.#windingDown,
+      onMessage: () => (messages += 1),
     });
     this.#tools.metrics.attempted(started.site.name, measureOf(outcome, email));
     if (this.#sources.areOne) this.#lastTries.heard(claim.destination, outcome, source);
     const judged = this.#standing.judge(started.site, claim.destination, outcome);
-    this.#slots.give(started, judged.verdict, outcome.reply);
+    this.#slots.give(started, judged.verdict, outcome.reply, messages);
     if (judged.moved) this.#move(started.site, claim.destination);
     this.#serve(started.site.name);
     this.#callBack(started.site);

@@ -91,8 +91,9 @@ export class Slots {
     return started;
   }
 
-  give(started: Started, verdict: Verdict, reply: string | null): void {
-    this.#throttle.end(started.ticket, verdict, reply);
+  /** @param messages that were sent in the attempt */
+  give(started: Started, verdict: Verdict, reply: string | null, messages = 1): void {
+    this.#throttle.end(started.ticket, verdict, reply, messages);
     this.#free(started);
   }
 

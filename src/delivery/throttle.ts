@@ -136,8 +136,11 @@ export class Throttle {
     return `${site.name}: ${entry.running} under way, ${this.#windowOf(entry)} at once for now, ${most} at the most${rate}`;
   }
 
-  /** @param reply what the server said, or why it said nothing */
-  end(ticket: Ticket, verdict: Verdict, reply: string | null): void {
+  /**
+   * @param reply what the server said, or why it said nothing
+   * @param messages that were sent: for all but one, which it began with, the next waits the longer
+   */
+  end(ticket: Ticket, verdict: Verdict, reply: string | null, messages = 1): void {
     const entry = this.#entries.get(ticket.name);
     if (!entry) return;
     const now = this.#options.now();
@@ -146,6 +149,8 @@ export class Throttle {
     const rate = 1_000 / Math.max(1, now - entry.endedAt);
     entry.perSecond += (Math.min(rate, 10_000) - entry.perSecond) / 20;
     entry.endedAt = now;
+    if (messages > 1 && entry.site.perMinute !== null)
+      entry.nextAt = Math.max(entry.nextAt, now) + (messages - 1) * this.#stepOf(entry.site);
     if (reply !== null) entry.lastReply = reply;
     if (verdict === 'nothing') return;
     if (verdict === 'fine') {

@@ -141,6 +141,23 @@ t.test('so many messages a minute are that many', async (t) => {
   t.match(spared.throttle.turn(slow), { when: 'now' }, 'what was not sent after all does not count');
 });
 
+t.test('the messages of an email that is one for each reader count one by one', async (t) => {
+  const slow: Site = { name: 'slow.test', connections: 20, perMinute: 60, perConnection: null };
+  const { fill, pass, throttle } = start();
+  const [ticket] = fill(slow);
+  if (!ticket) throw new Error('none may begin');
+  pass(200);
+  throttle.end(ticket, 'fine', null, 10);
+  pass(9_700);
+  t.strictSame(fill(slow), [], 'ten of them have ten seconds');
+  pass(100);
+  t.equal(fill(slow).length, 1);
+  const [fast] = fill();
+  if (!fast) throw new Error('none may begin');
+  throttle.end(fast, 'fine', null, 10);
+  t.match(throttle.turn(site), { when: 'now' }, 'where there is no rate nothing waits');
+});
+
 t.test('sites that nobody sends to are forgotten after an hour', async (t) => {
   const { fill, end, pass, throttle } = start();
   end(fill(), 'fine');

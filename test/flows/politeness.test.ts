@@ -226,6 +226,27 @@ t.test('mail past its time keeps to the rate of a provider as any other', async 
   t.equal(await node.db.prisma.email.count({ where: { status: 'failed' } }), 0);
 });
 
+t.test('each copy of an email that is one for each reader counts for the rate of a provider', async (t) => {
+  const sink = await startSink();
+  t.teardown(() => sink.close());
+  const folder = t.testdir({
+    'providers.json': JSON.stringify([{ name: 'Slow', mx: ['mx.slow.test'], connections: 2, per_minute: 30 }]),
+  });
+  const zone = {
+    'readers.test': { MX: [[10, 'mx.slow.test']] as [number, string][] },
+    'mx.slow.test': { A: ['127.0.0.1'] },
+  };
+  const env = { PROVIDERS_FILE: `${folder}/providers.json` };
+  const node = await startDirectNode(t, { zone, mxPort: sink.port, env });
+  const begunAt = performance.now();
+  await node.send({ to: Array.from({ length: 6 }, (_, n) => `r${n}@readers.test`), type: 'marketing' });
+  await eventually(async () => sink.messages.length === 6);
+  await node.send({ to: 'r@readers.test' });
+  await sleep(4_000);
+  const most = 1 + Math.floor((performance.now() - begunAt) / 2_000);
+  t.ok(sink.messages.length <= Math.max(6, most), `${sink.messages.length} of ${most}`);
+});
+
 t.test('a paused destination gets nothing until it is resumed, and others go on', async (t) => {
   const sink = await startSink();
   t.teardown(() => sink.close());
