@@ -161,17 +161,39 @@ const idempotencyKey: Elsewhere = {
   asks: asksAtAll,
 };
 
+/** What is said once for many, where each says it: those that do not would go without. */
+const ofEach = (list: string, ours: string, asks = asksAtAll): Elsewhere => ({
+  where: has(list),
+  words: `is a field of each of ${list}, not of all of them`,
+  asks: (value, input) => {
+    const all = input[list];
+    return asks(value, input) && Array.isArray(all) && all.some((one) => isNothing((one as Input | null)?.[ours]));
+  },
+});
+
+const times = [
+  ...['sendat', 'sendtime', 'sendafter', 'sendon', 'deliverat', 'deliverytime', 'o:deliverytime', 'deliverafter'],
+  ...['scheduledfor', 'schedulefor', 'scheduledtime', 'scheduletime', 'scheduleddate', 'notbefore'],
+];
+
 /** By their names in lower case without `_`, `-`, blanks and an `s` at the end. */
 const known: (readonly [what: Elsewhere, ...names: string[]])[] = [
-  [
-    called('scheduled_at', { asks: unless('scheduled_at', isAhead) }),
-    ...['sendat', 'sendtime', 'sendafter', 'sendon', 'deliverat', 'deliverytime', 'o:deliverytime', 'deliverafter'],
-    ...['scheduledfor', 'schedulefor', 'scheduledtime', 'scheduletime', 'scheduleddate', 'notbefore'],
-  ],
+  [called('scheduled_at', { asks: unless('scheduled_at', isAhead) }), ...times],
+  [ofEach('emails', 'scheduled_at', isAhead), 'scheduledat', 'scheduled', ...times],
+  [ofEach('emails', 'type', (value) => value === 'marketing'), 'type'],
+  [ofEach('emails', 'tls', (value) => isText(value, /requ|verif/i)), 'tl'],
+  [ofEach('emails', 'cc'), 'cc'],
+  [ofEach('emails', 'bcc'), 'bcc'],
+  [ofEach('emails', 'reply_to'), 'replyto'],
+  [ofEach('emails', 'headers'), 'header'],
+  [ofEach('emails', 'attachments'), 'attachment'],
+  [ofEach('suppressions', 'reason', (value) => isText(value)), 'reason'],
   [called('expires_at'), 'expiresin', 'expiry', 'expiration', 'ttl'],
   [called('content_id'), 'cid'],
   [
-    called('fallback_value', { asks: (value, { fallback_value: ours }) => isGiven(value) && !isGiven(ours) }),
+    called('fallback_value', {
+      asks: (value, { fallback_value: ours }) => isGiven(value) && value !== false && !isGiven(ours),
+    }),
     ...['fallback', 'default', 'defaultvalue'],
   ],
   [called('url', { asks: differs('url') }), 'endpoint', 'endpointurl', 'webhookurl', 'callbackurl'],
@@ -219,6 +241,14 @@ const known: (readonly [what: Elsewhere, ...names: string[]])[] = [
       asks: unless('variables', isFilled),
     },
     ...['data', 'value', 'param', 'parameter', 'model', 'var', 'mergevar', 'substitution'],
+  ],
+  [
+    {
+      where: (names) => names.includes('alias') && !names.includes('html'),
+      words: 'is not chosen here: what is published is sent',
+      asks: (value) => value === 'draft',
+    },
+    'version',
   ],
   [called('filename', { where: has('content_id') }), 'name'],
   [typeOfFile, 'type', 'mimetype', 'mediatype'],

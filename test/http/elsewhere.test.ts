@@ -4,7 +4,8 @@ import { ApiError } from '../../src/errors.ts';
 import { change } from '../../src/http/routes/admin.ts';
 import { newDkimKey, newDomain } from '../../src/http/routes/domains.ts';
 import { newKey } from '../../src/http/routes/keys.ts';
-import { newSuppression } from '../../src/http/routes/suppressions.ts';
+import { batchBody } from '../../src/http/routes/sending.ts';
+import { newSuppression, suppressionImport } from '../../src/http/routes/suppressions.ts';
 import { newWebhook, range } from '../../src/http/routes/webhooks.ts';
 import { sendRequest } from '../../src/http/send-request.ts';
 import { newTemplate, previewRequest } from '../../src/http/template-fields.ts';
@@ -106,11 +107,50 @@ t.test('an email that would go out otherwise than it is meant is refused', async
     [{ require_tls: true }, 'require_tls: is called tls here: required or verified'],
     [{ 'o:require-tls': 'yes' }, 'o:require-tls: is called tls here: required or verified'],
     [{ tlsPolicy: 'Require' }, 'tlsPolicy: is called tls here: required or verified'],
+    [
+      { text: undefined, template: { id: 'x', version: 'draft' } },
+      'template.version: is not chosen here: what is published is sent',
+    ],
     [{ attachments: [{ ...file, type: 'application/pdf' }] }, 'attachments[0].type: is called content_type here'],
     [{ attachments: [{ name: 'a.pdf', content: 'aGk=' }] }, 'attachments[0].name: is called filename here'],
   ];
   for (const [fields, detail] of refused)
     t.equal(refusalOf(sendRequest, { ...email, ...fields }), detail, JSON.stringify(fields));
+});
+
+t.test('what is said once for many emails would hold for none of them', async (t) => {
+  const later = { scheduled_at: at(3_600_000) };
+  const refused: Fields[] = [
+    later,
+    { send_at: at(3_600_000) },
+    { type: 'marketing' },
+    { tls: 'verified' },
+    { cc: 'a@b.test' },
+    { bcc: ['a@b.test'] },
+    { reply_to: 'a@b.test' },
+    { headers: { 'X-A': 'b' } },
+    { attachments: [file] },
+  ];
+  const own = (Object.assign as (...all: Fields[]) => Fields)({}, ...refused);
+  for (const fields of refused) {
+    const words = `${Object.keys(fields)}: is a field of each of emails, not of all of them`;
+    const name = JSON.stringify(fields);
+    t.equal(refusalOf(batchBody, { ...fields, emails: [email] }), words, name);
+    t.equal(refusalOf(batchBody, { ...fields, emails: [{ ...email, ...own }, email] }), words, name);
+    t.equal(refusalOf(batchBody, { ...fields, emails: [{ ...email, ...own }] }), null, name);
+  }
+  for (const fields of [
+    { scheduled_at: null },
+    { type: 'batch' },
+    { tls: 'opportunistic' },
+    { cc: [] },
+    { tags: ['x'] },
+  ])
+    t.equal(refusalOf(batchBody, { ...fields, emails: [email] }), null, JSON.stringify(fields));
+  const suppressions = [{ address: 'a@b.test', reason: 'bounce' }, { address: 'c@d.test' }];
+  const words = 'reason: is a field of each of suppressions, not of all of them';
+  t.equal(refusalOf(suppressionImport, { reason: 'unsubscribe', suppressions }), words);
+  t.equal(refusalOf(suppressionImport, { reason: 'unsubscribe', suppressions: suppressions.slice(0, 1) }), null);
 });
 
 t.test('what is set up would be otherwise than it is meant, too', async (t) => {

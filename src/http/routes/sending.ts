@@ -47,7 +47,7 @@ export const resendRequest = z.object({
 });
 
 /** What stands beside the emails; they are looked at one by one. */
-const batchBody = z.object({ emails: z.unknown().optional() });
+export const batchBody = z.object({ emails: z.unknown().optional() });
 
 /** Each has up to 20 MB of files. */
 const resendLimits: TurnLimits = { most: 3, mostOfAccount: 2, mostWaiting: 200, patienceMs: 10_000 };
