@@ -50,6 +50,25 @@ t.test('with a server that is slow, or away for a moment', inBrowser, async (t) 
     await page.getByRole('row', { name: /made meanwhile/ }).waitFor();
   });
 
+  t.test('what is listed stays while it is away, with what is typed in it', async (t) => {
+    const { page } = await view(t, node, '/accounts');
+    await page.getByRole('button', { name: 'Change Admin', exact: true }).click();
+    const amount = page.getByRole('dialog').getByLabel('Add to its credit');
+    await amount.fill('12.50');
+    const lists = '**/api/v1/admin/accounts?*';
+    await page.route(lists, (route) => route.abort());
+    await page.waitForTimeout(5_100);
+    await page.evaluate("window.dispatchEvent(new Event('visibilitychange'))");
+    await page.getByText('What is below is as it was before').waitFor();
+    t.equal(await amount.inputValue(), '12.50');
+    await page.unroute(lists);
+    await page.keyboard.press('Escape');
+    await page.getByRole('button', { name: 'Try again' }).click();
+    await page.getByText('What is below is as it was before').waitFor({ state: 'detached' });
+    await page.route('**/api/v1/stats?*', (route) => route.abort());
+    await go(page, '/overview', 'This cannot be shown');
+  });
+
   t.test('what was chosen is shown while it is saved', async (t) => {
     const { domain } = (await node.call('POST', '/api/v1/domains', { token, body: { domain: 'slow.test' } })).body;
     const { page } = await view(t, node, '/settings');

@@ -8,7 +8,7 @@ import { count } from '../format.ts';
 import { Confirmed, useAction } from '../parts/action.tsx';
 import { type Column, DataTable } from '../parts/data-table.tsx';
 import { Dialog } from '../parts/dialog.tsx';
-import { Failure } from '../parts/failure.tsx';
+import { Known } from '../parts/failure.tsx';
 import { Form, TextField } from '../parts/form.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { PageHead } from '../parts/page.tsx';
@@ -154,9 +154,7 @@ export function Accounts() {
         words="Who sends with this server, and how much they may."
         actions={<Button onClick={() => change({ new: '1' })}>New account</Button>}
       />
-      {error ? (
-        <Failure error={error} retry={() => void refetch()} />
-      ) : (
+      <Known data={data} error={error} retry={() => void refetch()}>
         <DataTable
           label="Accounts"
           columns={columns}
@@ -165,7 +163,7 @@ export function Accounts() {
           // Whoever looks is of one of them.
           empty={<PastEnd go={(to) => change(pageState(to))} />}
         />
-      )}
+      </Known>
       {data && <Pager page={page} total={data.count} go={(to) => change(pageState(to))} />}
       {state.new === '1' && <NewAccount close={() => change({ new: null })} />}
     </>

@@ -7,7 +7,7 @@ import { count, plural, spaced } from '../format.ts';
 import { useAction } from '../parts/action.tsx';
 import { type Column, DataTable } from '../parts/data-table.tsx';
 import { Empty } from '../parts/empty.tsx';
-import { Failure } from '../parts/failure.tsx';
+import { Known } from '../parts/failure.tsx';
 import { ChoiceField, ClearFilters, SearchField } from '../parts/filters.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { PageHead, Panel } from '../parts/page.tsx';
@@ -160,9 +160,7 @@ export function Destinations() {
           </span>
         )}
       </search>
-      {error ? (
-        <Failure error={error} retry={() => void refetch()} />
-      ) : (
+      <Known data={data} error={error} retry={() => void refetch()}>
         <DataTable
           label="Destinations"
           columns={columns}
@@ -181,7 +179,7 @@ export function Destinations() {
             )
           }
         />
-      )}
+      </Known>
       {data && <Pager page={page} total={data.count} go={go} />}
       <div style={{ height: 16 }} />
       {data && <Addresses addresses={data.sending_ips} />}

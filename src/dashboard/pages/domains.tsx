@@ -8,7 +8,7 @@ import { useAction } from '../parts/action.tsx';
 import { type Column, DataTable } from '../parts/data-table.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { Empty } from '../parts/empty.tsx';
-import { Failure } from '../parts/failure.tsx';
+import { Known } from '../parts/failure.tsx';
 import { NameAndStatus } from '../parts/filters.tsx';
 import { Form, TextField } from '../parts/form.tsx';
 import { Moment } from '../parts/moment.tsx';
@@ -67,9 +67,7 @@ export function Domains() {
       {data && data.domains.length > 0 && (
         <NameAndStatus name="Name" all="Any status" statuses={['verified', 'pending']} state={state} change={change} />
       )}
-      {error ? (
-        <Failure error={error} retry={() => void refetch()} />
-      ) : (
+      <Known data={data} error={error} retry={() => void refetch()}>
         <DataTable
           label="Domains"
           columns={columns}
@@ -88,7 +86,7 @@ export function Domains() {
             )
           }
         />
-      )}
+      </Known>
       {state.new === '1' && <AddDomain close={() => change({ new: null })} />}
     </>
   );

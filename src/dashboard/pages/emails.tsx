@@ -10,7 +10,7 @@ import { count, isForLater, shownSubject } from '../format.ts';
 import { Connected } from '../live.ts';
 import { type Column, DataTable } from '../parts/data-table.tsx';
 import { Empty } from '../parts/empty.tsx';
-import { Failure } from '../parts/failure.tsx';
+import { Known } from '../parts/failure.tsx';
 import { ChoiceField, ClearFilters, SearchField } from '../parts/filters.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { PageHead } from '../parts/page.tsx';
@@ -271,9 +271,7 @@ export function Emails() {
         </p>
       )}
       {state.to && !all && <OnTheList address={state.to} />}
-      {error ? (
-        <Failure error={error} retry={() => void refetch()} />
-      ) : (
+      <Known data={data} error={error} retry={() => void refetch()}>
         <DataTable
           label="Emails"
           columns={[recipient(hrefOf), ...(all ? [account] : []), ...columns]}
@@ -296,7 +294,7 @@ export function Emails() {
             )
           }
         />
-      )}
+      </Known>
       {data && <Pager page={page} total={data.count} exact={data.count_exact} go={(to) => change(pageState(to))} />}
     </>
   );

@@ -10,7 +10,7 @@ import { Command } from '../parts/copy.tsx';
 import { type Column, DataTable } from '../parts/data-table.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { Empty } from '../parts/empty.tsx';
-import { Failure } from '../parts/failure.tsx';
+import { Known } from '../parts/failure.tsx';
 import { NameAndStatus } from '../parts/filters.tsx';
 import { Form, TextField } from '../parts/form.tsx';
 import { Moment } from '../parts/moment.tsx';
@@ -98,9 +98,7 @@ export function Keys() {
           change={change}
         />
       )}
-      {error ? (
-        <Failure error={error} retry={() => void refetch()} />
-      ) : (
+      <Known data={data} error={error} retry={() => void refetch()}>
         <DataTable
           label="API keys"
           columns={columns}
@@ -118,7 +116,7 @@ export function Keys() {
             )
           }
         />
-      )}
+      </Known>
       {state.new === '1' && <NewKey close={() => change({ new: null })} />}
     </>
   );

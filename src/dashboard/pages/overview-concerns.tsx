@@ -54,7 +54,7 @@ export function Concerns({ buckets }: { buckets: Bucket[] }) {
   ].sort((a, b) => Number(b.urgent) - Number(a.urgent));
   return (
     <Panel title="What needs attention">
-      {error && <Failure error={error} />}
+      {error && <Failure error={error} isBelow={data !== undefined} />}
       {data && concerns.length === 0 && (
         <div className="body soft" style={{ fontSize: 13 }}>
           Nothing that is known here: domains are in order, and webhooks answer.

@@ -51,32 +51,22 @@ export function Overview() {
     placeholderData: keepPreviousData,
     refetchInterval: 30_000,
   });
-  const head = (
-    <PageHead
-      title="Overview"
-      words="How sending goes, and what needs somebody."
-      actions={
-        <SegmentedControl
-          aria-label="How far back"
-          value={range}
-          data={Object.entries(ranges).map(([value, { label }]) => ({ value, label }))}
-          onChange={(value) => change({ range: value === 'day' ? null : value })}
-        />
-      }
-    />
-  );
-  if (error) {
-    return (
-      <>
-        {head}
-        <Failure error={error} retry={() => void refetch()} />
-      </>
-    );
-  }
   return (
     <>
-      {head}
-      {!data && <Waiting bars={8} />}
+      <PageHead
+        title="Overview"
+        words="How sending goes, and what needs somebody."
+        actions={
+          <SegmentedControl
+            aria-label="How far back"
+            value={range}
+            data={Object.entries(ranges).map(([value, { label }]) => ({ value, label }))}
+            onChange={(value) => change({ range: value === 'day' ? null : value })}
+          />
+        }
+      />
+      {error && <Failure error={error} retry={() => void refetch()} isBelow={data !== undefined} />}
+      {!data && !error && <Waiting bars={8} />}
       {data && !data.any && (
         <div className="table-box">
           <Empty

@@ -35,8 +35,7 @@ export function Start() {
     ({ key }) => setNewKey(key),
   );
   const error = domains.error ?? keys.error ?? latest.error;
-  if (error) return <Failure error={error} />;
-  if (!domains.data || !keys.data || !latest.data) return <Waiting />;
+  if (!domains.data || !keys.data || !latest.data) return error ? <Failure error={error} /> : <Waiting />;
   const verified = domains.data.domains.find(({ status }) => status === 'verified');
   const pending = domains.data.domains.find(({ status }) => status === 'pending');
   const key = keys.data.api_keys.find((one) => standing(one) === 'active' && one.scopes.includes('send'));
@@ -48,6 +47,7 @@ export function Start() {
         title="Start"
         words="Three steps from nothing to a delivered email. They notice by themselves when they are done."
       />
+      {error && <Failure error={error} isBelow />}
       <ol className="steps">
         <Step number={1} title="A sending domain" done={verified !== undefined}>
           {verified ? (
@@ -156,7 +156,7 @@ function SendOne({ from }: { from: string }) {
   };
   return (
     <Form action={send} submit={submit}>
-      <Group gap="xs" mt="sm">
+      <Group gap="xs" mt="sm" align="flex-start">
         <TextField
           name="to"
           aria-label="Send to"
@@ -168,7 +168,7 @@ function SendOne({ from }: { from: string }) {
           Send a test email
         </Button>
         {sandbox && (
-          <span className="dim" style={{ fontSize: 12.5 }}>
+          <span className="dim" style={{ fontSize: 12.5, lineHeight: '30px' }}>
             Try bounced@, deferred@ or complained@anywhere.test, too.
           </span>
         )}

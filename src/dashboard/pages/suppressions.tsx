@@ -10,7 +10,7 @@ import { Confirmed, useAction } from '../parts/action.tsx';
 import { type Column, DataTable } from '../parts/data-table.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { Empty } from '../parts/empty.tsx';
-import { Failure } from '../parts/failure.tsx';
+import { Known } from '../parts/failure.tsx';
 import { ChoiceField, ClearFilters, SearchField } from '../parts/filters.tsx';
 import { Form, TextField } from '../parts/form.tsx';
 import { Moment } from '../parts/moment.tsx';
@@ -200,9 +200,7 @@ export function Suppressions() {
           </span>
         )}
       </search>
-      {error ? (
-        <Failure error={error} retry={() => void refetch()} />
-      ) : (
+      <Known data={data} error={error} retry={() => void refetch()}>
         <DataTable
           label="Suppressions"
           columns={columnsOf(evidenceOf)}
@@ -222,7 +220,7 @@ export function Suppressions() {
             )
           }
         />
-      )}
+      </Known>
       {data && <Pager page={page} total={data.count} go={(to) => change(pageState(to))} />}
       {state.new === '1' && <AddAddress close={() => change({ new: null })} />}
       {state.evidence && (

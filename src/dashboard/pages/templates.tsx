@@ -8,7 +8,7 @@ import { useAction } from '../parts/action.tsx';
 import { type Column, DataTable } from '../parts/data-table.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { Empty } from '../parts/empty.tsx';
-import { Failure } from '../parts/failure.tsx';
+import { Known } from '../parts/failure.tsx';
 import { Form, TextField } from '../parts/form.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { PageHead } from '../parts/page.tsx';
@@ -67,9 +67,7 @@ export function Templates() {
         words="Texts to make emails from. Programs name them, and fill in the variables."
         actions={<Button onClick={() => change({ new: '1' })}>New template</Button>}
       />
-      {error ? (
-        <Failure error={error} retry={() => void refetch()} />
-      ) : (
+      <Known data={data} error={error} retry={() => void refetch()}>
         <DataTable
           label="Templates"
           columns={columns}
@@ -88,7 +86,7 @@ export function Templates() {
             )
           }
         />
-      )}
+      </Known>
       {data && <Pager page={page} total={data.count} go={(to) => change(pageState(to))} />}
       {state.new === '1' && <NewTemplate close={() => change({ new: null })} />}
     </>

@@ -10,7 +10,7 @@ import { useAction } from '../parts/action.tsx';
 import { type Column, DataTable } from '../parts/data-table.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { Empty } from '../parts/empty.tsx';
-import { Failure, Waiting } from '../parts/failure.tsx';
+import { Failure, Known, Waiting } from '../parts/failure.tsx';
 import { ChoiceField } from '../parts/filters.tsx';
 import { Form, TextField } from '../parts/form.tsx';
 import { Moment } from '../parts/moment.tsx';
@@ -105,9 +105,7 @@ export function Deliveries({ webhook }: { webhook: Webhook }) {
           />
         </search>
       </div>
-      {error ? (
-        <Failure error={error} />
-      ) : (
+      <Known data={data} error={error}>
         <DataTable
           label="Calls"
           columns={columns}
@@ -127,7 +125,7 @@ export function Deliveries({ webhook }: { webhook: Webhook }) {
             )
           }
         />
-      )}
+      </Known>
       {data && (
         <div style={{ padding: '0 14px 10px' }}>
           <Pager page={page} total={data.count} go={(to) => change(pageState(to))} />

@@ -7,7 +7,7 @@ import { api } from '../api.ts';
 import { webhookCall } from '../commands.ts';
 import { type Column, DataTable } from '../parts/data-table.tsx';
 import { Empty } from '../parts/empty.tsx';
-import { Failure } from '../parts/failure.tsx';
+import { Known } from '../parts/failure.tsx';
 import { NameAndStatus } from '../parts/filters.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { PageHead } from '../parts/page.tsx';
@@ -83,9 +83,7 @@ export function Webhooks() {
           change={change}
         />
       )}
-      {error ? (
-        <Failure error={error} retry={() => void refetch()} />
-      ) : (
+      <Known data={data} error={error} retry={() => void refetch()}>
         <DataTable
           label="Webhooks"
           columns={columns}
@@ -104,7 +102,7 @@ export function Webhooks() {
             )
           }
         />
-      )}
+      </Known>
       {state.new === '1' && <NewWebhook close={() => change({ new: null })} />}
     </>
   );

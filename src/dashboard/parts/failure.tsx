@@ -1,15 +1,26 @@
 import { Alert, Button, Skeleton, Stack } from '@mantine/core';
 import { Component, type ReactNode } from 'react';
 import { Link } from 'wouter';
-import { isStatus, wordsOf } from '../api.ts';
+import { isStatus, isUnshown, wordsOf } from '../api.ts';
 import { Empty } from './empty.tsx';
 import { PageHead } from './page.tsx';
 
-/** What went wrong in words, and a way to try again. */
-export function Failure({ error, retry }: { error: unknown; retry?: (() => void) | undefined }) {
+/**
+ * What went wrong in words, and a way to try again.
+ *
+ * @param props.isBelow what there was before is shown all the same
+ */
+export function Failure(props: { error: unknown; retry?: (() => void) | undefined; isBelow?: boolean }) {
+  const { error, retry, isBelow = false } = props;
   const words = isStatus(error, 404) ? 'There is none here, or it belongs to another account.' : wordsOf(error);
   return (
-    <Alert color="red" variant="light" title="This cannot be shown" role="alert">
+    <Alert
+      color="red"
+      variant="light"
+      title={isBelow ? 'What is below is as it was before' : 'This cannot be shown'}
+      role="alert"
+      mb={isBelow ? 'sm' : 0}
+    >
       {words}
       {retry && (
         <div>
@@ -19,6 +30,23 @@ export function Failure({ error, retry }: { error: unknown; retry?: (() => void)
         </div>
       )}
     </Alert>
+  );
+}
+
+/** What is known, or in its place why it is not: while the server is away what there was stays, with what is open in it. */
+export function Known(props: {
+  data: unknown;
+  error: Error | null;
+  retry?: (() => void) | undefined;
+  children: ReactNode;
+}) {
+  const { data, error, retry, children } = props;
+  const isNothing = isUnshown(data, error);
+  return (
+    <>
+      {error && <Failure error={error} retry={retry} isBelow={!isNothing} />}
+      {!isNothing && children}
+    </>
   );
 }
 
