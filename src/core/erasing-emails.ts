@@ -16,15 +16,24 @@ interface RecipientRow {
   waits: boolean;
 }
 
-/** Of emails that are looked at for whether they are being sent now. */
-const mostLookedAt = 2_000;
+/** Of emails that are looked for together: whoever gets alarms has a hundred thousand, all of which the database reads to find the first. */
+const mostLookedFor = 2_000;
 const canceledAtOnce = 200;
 
 /** In bytes: what webhooks were told of one email can have hundreds of megabytes. */
 const deliveriesAtOnce = 2 * 1024 * 1024;
 
-/** Deliveries that are erased, by id, of emails that are not yet; and whether those were for nobody else by then. */
-export type Cleaned = ReadonlyMap<string, boolean>;
+/** Where an erasure of emails is. */
+export interface Progress {
+  /** Those that were found and have not been come to. */
+  ahead: readonly string[];
+  /** Whether any was erased since they were found. */
+  any: boolean;
+  /** Deliveries that are erased, by id, of emails that are not yet; and whether those were for nobody else by then. */
+  cleaned: ReadonlyMap<string, boolean>;
+}
+
+export const beginning: Progress = { ahead: [], any: false, cleaned: new Map() };
 
 /** The account's emails that name the address among their recipients, oldest first. */
 async function emailsOf(
@@ -40,6 +49,22 @@ async function emailsOf(
              SELECT id FROM emails WHERE account_id = $1 AND recipient_addresses @> ARRAY[$2::text] AND ${only})
            SELECT id FROM found WHERE $3::uuid IS NULL OR id > $3 ORDER BY id LIMIT $4`,
     values: [accountId, redaction.address, after, limit],
+  });
+  return rows.map(({ id }) => id);
+}
+
+/** The next of them that no node holds. */
+async function findFree(tx: Sql, work: Work): Promise<string[]> {
+  const all = await emailsOf(tx, work, 'true', null, mostLookedFor);
+  const busy = await busyOf(tx, all);
+  return all.filter((id) => !busy.has(id));
+}
+
+/** Those of these emails that name the address still: what was found a while ago may be erased by another node, or gone. */
+async function naming(tx: Sql, { redaction }: Work, ids: string[]): Promise<string[]> {
+  const rows = await tx.query<{ id: string }>({
+    text: 'SELECT id FROM emails WHERE id = ANY($1) AND $2 = ANY(recipient_addresses) ORDER BY id',
+    values: [ids, redaction.address],
   });
   return rows.map(({ id }) => id);
 }
@@ -104,7 +129,7 @@ async function cancel(tx: Sql, rows: RecipientRow[], counts: Counts): Promise<vo
  * that, until the rest is small. Those that are being sent now, to whomever, or told of to a webhook, are left for later:
  * what is written down about that has to be there first.
  *
- * @param cleaned where the last call ended
+ * @param progress where the last call ended
  * @returns where this one ended; null: nothing was left
  */
 export async function eraseSome(
@@ -112,13 +137,15 @@ export async function eraseSome(
   work: Work,
   counts: Counts,
   limit: number,
-  cleaned: Cleaned,
-): Promise<Cleaned | null> {
-  const all = await emailsOf(tx, work, 'true', null, mostLookedAt);
-  const busy = await busyOf(tx, all);
-  const free = all.filter((id) => !busy.has(id)).slice(0, limit);
+  { ahead, any, cleaned }: Progress,
+): Promise<Progress | null> {
+  const isFirst = ahead.length === 0;
+  const known = isFirst ? await findFree(tx, work) : ahead;
+  const free = await naming(tx, work, known.slice(0, limit));
   const weights = await weighDeliveries(tx, free, [...cleaned.keys()]);
   const [chosen = []] = byWeight(free, deliveriesAtOnce, (id) => weights.get(id) ?? 0);
+  const last = chosen.length === free.length ? known.slice(0, limit).at(-1) : chosen.at(-1);
+  const rest = last === undefined ? [] : known.slice(known.indexOf(last) + 1);
   const rows = await lockRecipients(tx, chosen);
   const deliveries = await lockDeliveries(tx, chosen);
   const claimed = new Set([...rows, ...deliveries].flatMap((row) => (row.claimed ? [row.email_id] : [])));
@@ -133,7 +160,9 @@ export async function eraseSome(
     const alone = recipients.every((one) => one === own || isErased(one.address));
     return { id, address: own.address, position: own.position, mark: markOf(own.position), alone };
   });
-  if (found.length === 0) return null;
+  // Held by a node by now, or gone: those behind them may be free, and after those who else is left.
+  if (found.length === 0)
+    return rest.length > 0 || (any && !isFirst) ? { ahead: rest, any: any && !isFirst, cleaned } : null;
   const alone = new Map(found.map((one) => [one.id, one.alone]));
   // One that came meanwhile is among them, whatever its id.
   const theirs = deliveries.filter((row) => alone.has(row.email_id) && cleaned.get(row.id) !== alone.get(row.email_id));
@@ -144,8 +173,10 @@ export async function eraseSome(
     found,
     stretch.map(({ id }) => id),
   );
-  if (others.length > 0)
-    return new Map([...cleaned, ...stretch.map((row) => [row.id, alone.get(row.email_id) === true] as const)]);
+  if (others.length > 0) {
+    const erased = stretch.map((row) => [row.id, alone.get(row.email_id) === true] as const);
+    return { ahead: known, any: true, cleaned: new Map([...cleaned, ...erased]) };
+  }
   const recipients = [...byEmail.values()].flat();
   await cancel(tx, recipients.filter(isOwn), counts);
   await eraseRecipients(tx, work, found, recipients);
@@ -163,7 +194,7 @@ export async function eraseSome(
   counts.emails += found.length;
   counts.recipients += found.length;
   const gone = new Set(deliveries.map(({ id }) => id));
-  return new Map([...cleaned].filter(([id]) => !gone.has(id)));
+  return { ahead: rest, any: true, cleaned: new Map([...cleaned].filter(([id]) => !gone.has(id))) };
 }
 
 /** Those that a node holds, for a recipient or a webhook. */

@@ -4,7 +4,7 @@ import type { Logger } from '../log.ts';
 import type { Keyring } from '../seal.ts';
 import { addUp } from './email-counts.ts';
 import { Redaction, type Work } from './erased.ts';
-import { type Cleaned, cancelSome, eraseSome, isLeft } from './erasing-emails.ts';
+import { beginning, cancelSome, eraseSome, isLeft, type Progress } from './erasing-emails.ts';
 import { areOutliving, eraseOutliving, type Place } from './erasing-outliving.ts';
 import { eraseAnswers, eraseSuppression } from './erasing-records.ts';
 import { accountsWaiting, type Counts, lock, note, openErasure, type PendingErasure, pending } from './erasures.ts';
@@ -102,9 +102,9 @@ async function* batches(
   const work: Work = { id, accountId, redaction: new Redaction(address) };
   const each = <Place>(step: Step<Place>) => repeat(db, id, step, onProgress);
   const erasing =
-    (most: number): Step<Cleaned> =>
+    (most: number): Step<Progress> =>
     (tx, counts, place) =>
-      eraseSome(tx, work, counts, most, place ?? new Map());
+      eraseSome(tx, work, counts, most, place ?? beginning);
   yield* each<string>((tx, counts, place) => cancelSome(tx, work, counts, place));
   try {
     yield* each(erasing(emailsAtOnce));

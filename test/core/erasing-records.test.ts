@@ -219,3 +219,29 @@ t.test(
     t.ok(heaviest < 4 * 1024 * 1024, `${heaviest}`);
   },
 );
+
+t.test('the emails of somebody who gets very many are found once, not for each batch', async (t) => {
+  const { db, emailIds, get, one } = await prepare(t, 100);
+  let [lookups, locked] = [0, false];
+  const watched = around(db, async (tx, statement) => {
+    if (/^WITH found/.test(statement.text) && Number(statement.values?.at(-1)) > 200) lookups += 1;
+    // Meanwhile one of those that were found is being sent, and another one goes with its week.
+    if (/^UPDATE emails e SET "to"/.test(statement.text) && !locked) {
+      locked = true;
+      await db.query({
+        text: 'UPDATE recipients SET claimed_by = $2 WHERE email_id = $1',
+        values: [emailIds[50], newId()],
+      });
+      for (const table of ['recipients', 'email_contents'])
+        await db.query({ text: `DELETE FROM ${table} WHERE email_id = $1`, values: [emailIds[70]] });
+      await db.query({ text: 'DELETE FROM emails WHERE id = $1', values: [emailIds[70]] });
+    }
+    return tx.query(statement);
+  });
+  t.equal(await erase(watched, one), false);
+  t.equal(lookups, 2);
+  t.match(await get(), { doneAt: null, counts: { emails: 98 } });
+  await db.query({ text: 'UPDATE recipients SET claimed_by = NULL' });
+  t.equal(await erase(db, one), true);
+  t.match(await get(), { doneAt: Date, counts: { emails: 99 } });
+});
