@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { z } from 'zod';
 import * as log from '../core/email-log.ts';
 import type { Database } from '../db/client.ts';
-import { invalidRequest } from '../errors.ts';
+import { ApiError, invalidRequest } from '../errors.ts';
 import { formatMailbox, type Mailbox } from '../mail/address.ts';
 import { isNothing } from './elsewhere.ts';
 import { fields } from './send-request.ts';
@@ -20,7 +20,7 @@ type Given = z.output<typeof some>;
  * For a change of an email, of which what was accepted stays: who names a part of that wants it otherwise. Not so where it is
  * as it was accepted: the request, or what was answered, may be sent back with another time.
  *
- * @throws ApiError 400 that names the first, 404, or 410 where what it said is not kept
+ * @throws ApiError 400 that names the first, or 404
  */
 export async function refuseFixedFields(
   db: Database,
@@ -46,7 +46,7 @@ export async function refuseFixedFields(
 
 async function storedFields(db: Database, accountId: string, id: string, withContent: boolean) {
   const { email } = await log.get(db, accountId, id);
-  const content = withContent ? await log.content(db, accountId, id) : null;
+  const content = withContent ? await log.content(db, accountId, id).catch(noneWhereGone) : null;
   return {
     ...email,
     reply_to: email.replyTo,
@@ -56,6 +56,12 @@ async function storedFields(db: Database, accountId: string, id: string, withCon
     headers: content?.headers,
     attachments: content?.attachments.map(({ size: _, ...file }) => file),
   };
+}
+
+/** Nobody can say any more that it is the same. */
+function noneWhereGone(error: unknown): null {
+  if (error instanceof ApiError && error.status === 410) return null;
+  throw error;
 }
 
 function asStored({ from, to, cc, bcc, reply_to: replyTo, attachments, ...rest }: Given) {

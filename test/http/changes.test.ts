@@ -101,6 +101,8 @@ t.test('the request that an email was accepted with may be sent back with anothe
     t.match([status, body.detail], [400, `${name}: stays as it was accepted: `], JSON.stringify(value));
   }
   t.match((await call('GET', path)).body.email, { scheduled_at: scheduledAt });
+  await node.db.query({ text: 'DELETE FROM email_contents WHERE email_id = $1', values: [email.id] });
+  t.match(await call('PATCH', path, request), { status: 400, body: { detail: /^html: stays/ } }, 'it is not kept');
   t.equal((await call('PATCH', '/emails/01a2001a-7976-7081-b3d3-f5117420f571', request)).status, 404);
 });
 
