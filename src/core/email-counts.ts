@@ -1,5 +1,5 @@
 import type { Database, Sql } from '../db/client.ts';
-import { hasPartition } from '../db/partitions.ts';
+import { hasPartition, listPartitions } from '../db/partitions.ts';
 import type { EmailStatus } from '../generated/prisma/enums.ts';
 import { timeOf } from '../ids.ts';
 import type { Filter, Page } from './email-filter.ts';
@@ -167,6 +167,15 @@ async function forget(tx: Sql, zeros: string): Promise<void> {
 
 /** Removes those that nodes of the release before left behind, which added up alone. */
 export async function forgetZeros(db: Database): Promise<void> {
-  // A transaction is tried again where it meets another that adds up.
-  await db.transaction((tx) => tx.query({ text: 'DELETE FROM email_counts WHERE emails = 0' }));
+  const weeks = (await listPartitions(db)).filter(
+    ({ table, state }) => table === 'email_counts' && state === 'attached',
+  );
+  // All weeks are read for it, each with a statement. A transaction is tried again where it meets another that adds up.
+  for (const { from, to } of weeks)
+    await db.transaction((tx) =>
+      tx.query({
+        text: 'DELETE FROM email_counts WHERE emails = 0 AND hour >= $1 AND hour < $2',
+        values: [from, to],
+      }),
+    );
 }

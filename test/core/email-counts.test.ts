@@ -2,7 +2,7 @@ import t from 'tap';
 import * as counts from '../../src/core/email-counts.ts';
 import type { Filter } from '../../src/core/email-filter.ts';
 import { list } from '../../src/core/email-log.ts';
-import type { Database } from '../../src/db/client.ts';
+import type { Database, Sql } from '../../src/db/client.ts';
 import { newId } from '../../src/ids.ts';
 import { openDatabase } from '../support/db.ts';
 
@@ -134,8 +134,23 @@ t.test('the numbers are those of the rows, whatever happens to them', async (t) 
   const zeros = { text: 'SELECT FROM email_counts WHERE emails = 0' };
   t.equal((await db.query(zeros)).length, 0, 'what comes down to nothing goes as it is added up');
   await db.query({ text: 'UPDATE email_counts SET emails = 0 WHERE account_id = $1', values: [mine] });
-  await counts.forgetZeros(db);
+  const weeksRead: number[] = [];
+  const watched: Database = {
+    ...db,
+    transaction: (work) =>
+      db.transaction((tx) =>
+        work({
+          async query<Row>(statement: Parameters<Sql['query']>[0]) {
+            const plan = JSON.stringify(await tx.query({ ...statement, text: `EXPLAIN ${statement.text}` }));
+            weeksRead.push(new Set(plan.match(/ on email_counts_\d{8}/g)).size);
+            return tx.query<Row>(statement);
+          },
+        }),
+      ),
+  };
+  await counts.forgetZeros(watched);
   t.equal((await db.query(zeros)).length, 0);
+  t.ok(weeksRead.length > 1 && weeksRead.every((weeks) => weeks === 1), `weeks that a statement reads: ${weeksRead}`);
 });
 
 t.test('every page of every filter, by offset and by cursor, is the part of the whole that it should be', async (t) => {
