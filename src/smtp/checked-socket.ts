@@ -1,4 +1,4 @@
-import { type ClientRequest, type IncomingMessage, request } from 'node:http';
+import { type Agent, type ClientRequest, type IncomingMessage, type RequestOptions, request } from 'node:http';
 import { isIP, connect as netConnect, type Socket } from 'node:net';
 import { connect as tlsConnect } from 'node:tls';
 import { hostOf, isLocalhost, loopback, portOf } from '../endpoint.ts';
@@ -136,14 +136,39 @@ export interface Call {
 }
 
 /** Sends one request over a socket that is ready for it, and has the answer as soon as it begins; nothing is followed or kept open. */
-export function exchange(
-  socket: Socket,
+export const exchange = (socket: Socket, url: URL, call: Call, signal: AbortSignal): Promise<IncomingMessage> =>
+  answerTo(requestOver({ createConnection: () => socket }, url, call), call, signal);
+
+/**
+ * The same over a connection of this agent, which may be one that another call has used, and is kept for the next once the answer was read.
+ *
+ * @throws LostConnection where that broke before the answer: what it was used for may have arrived, or not
+ */
+export async function exchangeAgain(
+  way: { agent: Agent },
   url: URL,
-  { headers, body }: Call,
+  call: Call,
   signal: AbortSignal,
 ): Promise<IncomingMessage> {
-  const sent = request({
-    createConnection: () => socket,
+  const sent = requestOver({ ...way, signal }, url, {
+    ...call,
+    headers: { ...call.headers, Connection: 'keep-alive' },
+  });
+  try {
+    return await answerTo(sent, call, signal);
+  } catch (error) {
+    throw sent.reusedSocket && !signal.aborted && isBreak(error) ? new LostConnection() : error;
+  }
+}
+
+/** A connection that was kept was not there any more. */
+export class LostConnection extends Error {}
+
+const isBreak = (error: unknown) => ['ECONNRESET', 'EPIPE'].includes(String((error as { code?: unknown }).code));
+
+function requestOver(way: RequestOptions, url: URL, { headers, body }: Call): ClientRequest {
+  return request({
+    ...way,
     host: hostOf(url),
     method: body ? 'POST' : 'GET',
     path: `${url.pathname}${url.search}`,
@@ -157,20 +182,19 @@ export function exchange(
       ...headers,
     },
   });
-  const answered = answerTo(sent);
-  sent.end(body);
-  return before(signal, answered);
 }
 
 /** The answer to a request that is about to be sent, as soon as it begins. */
-function answerTo(sent: ClientRequest): Promise<IncomingMessage> {
-  return new Promise((resolve, reject) => {
+function answerTo(sent: ClientRequest, { body }: Call, signal: AbortSignal): Promise<IncomingMessage> {
+  const answered = new Promise<IncomingMessage>((resolve, reject) => {
     sent.once('response', resolve);
     // What breaks after the answer has begun is seen by whoever reads it.
     sent.on('error', reject);
     // An answer that asks for another protocol is followed by nothing.
     sent.once('close', () => reject(closed()));
   });
+  sent.end(body);
+  return before(signal, answered);
 }
 
 const closed = () => Object.assign(new Error('closed'), { code: 'ECONNRESET' });

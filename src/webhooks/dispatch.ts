@@ -10,6 +10,7 @@ import type { Queue } from '../queue.ts';
 import type { Keyring } from '../seal.ts';
 import { Tally } from '../tally.ts';
 import type { Answered } from './endpoint-room.ts';
+import { KeptSockets } from './kept-sockets.ts';
 import { decide, defaultSchedule, undone, withoutEndpoint } from './outcome.ts';
 import { type Poster, post } from './post.ts';
 import { createRecorder, type Recorder } from './record.ts';
@@ -49,6 +50,7 @@ export class WebhookDispatcher {
   readonly #recorder: Recorder;
   readonly #limits: Limits;
   readonly #slots: Slots;
+  readonly #kept = new KeptSockets();
   readonly #waiting = new Map<string, calls.Claim[]>();
   readonly #held = new Set<calls.Claim>();
   readonly #heldOf = new Tally<string>();
@@ -101,6 +103,7 @@ export class WebhookDispatcher {
       this.#checkIdle();
     });
     clearTimeout(ender);
+    this.#kept.destroy();
   }
 
   #tick(): void {
@@ -271,7 +274,13 @@ export class WebhookDispatcher {
       // A process that was frozen and taken for dead: others make this call. On hold nobody does.
       if (!lease.valid() || lease.nodeId !== claim.nodeId || lease.onHold) return undone(claim, call, clock.now());
       const headers = signatureHeaders(signed, secrets);
-      const answer = await post(poster, { url: call.url, headers, body }, this.#abort.signal);
+      const others = this.#waiting.has(claim.webhookId) || this.#slots.of(claim.webhookId) > 1;
+      const answer = await post(
+        { ...poster, kept: this.#kept },
+        { url: call.url, headers, body },
+        this.#abort.signal,
+        others,
+      );
       return answer.status === null && this.#abort.signal.aborted
         ? undone(claim, call, clock.now())
         : decide(claim, call, { ...answer, startedAt }, clock.now(), { schedule });

@@ -7,9 +7,12 @@ import {
   type CheckedLookUp,
   endAfter,
   exchange,
+  exchangeAgain,
+  LostConnection,
   openSocket,
   sentenceOf,
 } from '../smtp/checked-socket.ts';
+import type { KeptSockets, Way } from './kept-sockets.ts';
 
 /** What came of one call. Either there is a status, or an error that says why there is none. */
 export interface Answer {
@@ -23,10 +26,19 @@ export interface Answer {
 }
 
 export interface Poster extends CheckedLookUp {
+  /** Connections for calls that others follow; without it each call has one of its own. */
+  kept?: KeptSockets;
   /** For all of it: look-up, connection, TLS, answer. */
   timeoutMs?: number;
   /** Trusted instead of the usual certification authorities, in PEM. */
   ca?: string;
+}
+
+/** One POST to an endpoint. */
+export interface PostedCall {
+  url: string;
+  headers: Record<string, string>;
+  body: Buffer;
 }
 
 const defaultTimeoutMs = 15_000;
@@ -36,15 +48,13 @@ const mostKept = 2_048;
 /**
  * Posts a body once, and does not throw. The host is resolved once, every address that it has is checked, and the
  * connection goes to one of those: nothing is looked up in between. No redirect is followed, no proxy asked, nothing
- * decompressed or kept open. What counts is the status line: a body that does not end is cut off.
+ * decompressed. What counts is the status line: a body that does not end is cut off.
  *
  * @param signal ends it early
+ * @param others follow soon: the connection may be one that was kept, and is kept for them. Where one that was kept turns out to be
+ *   gone it is posted once more, as nobody can say whether it had arrived
  */
-export async function post(
-  poster: Poster,
-  call: { url: string; headers: Record<string, string>; body: Buffer },
-  signal: AbortSignal,
-): Promise<Answer> {
+export async function post(poster: Poster, call: PostedCall, signal: AbortSignal, others = false): Promise<Answer> {
   const start = performance.now();
   const timeoutMs = poster.timeoutMs ?? defaultTimeoutMs;
   const end = endAfter(timeoutMs, signal);
@@ -58,10 +68,12 @@ export async function post(
     const url = new URL(call.url);
     const refused = refuseUrl(url, poster.allowPrivate);
     if (refused) throw new CallError(`the URL ${refused}`);
-    const addresses = await addressesOf(hostOf(url), poster, end.signal);
-    const socket = await openSocket(url, addresses, poster.ca, end.signal);
+    const open = async () => openSocket(url, await addressesOf(hostOf(url), poster, end.signal), poster.ca, end.signal);
+    const again = others && poster.kept ? await askAgain(poster.kept, open, url, call, end.signal) : null;
+    if (again) return done(again);
+    const socket = await open();
     try {
-      return done(await ask(socket, url, call, end.signal));
+      return done(await answerOf(await exchange(socket, url, requestOf(call), end.signal), end.signal));
     } finally {
       socket.destroy();
     }
@@ -75,14 +87,31 @@ export async function post(
   }
 }
 
-async function ask(
-  socket: Socket,
+type Said = Pick<Answer, 'status' | 'body' | 'retryAfter' | 'error'>;
+
+/** @returns null where a connection that was kept was gone */
+async function askAgain(
+  agent: KeptSockets,
+  open: () => Promise<Socket>,
   url: URL,
-  call: { headers: Record<string, string>; body: Buffer },
+  call: PostedCall,
   signal: AbortSignal,
-): Promise<Pick<Answer, 'status' | 'body' | 'retryAfter' | 'error'>> {
-  const headers = { 'Content-Type': 'application/json', ...call.headers };
-  const response = await exchange(socket, url, { headers, body: call.body }, signal);
+): Promise<Said | null> {
+  const way: Way = { agent, origin: url.origin, open };
+  try {
+    return await answerOf(await exchangeAgain(way, url, requestOf(call), signal), signal);
+  } catch (error) {
+    if (error instanceof LostConnection) return null;
+    throw error;
+  }
+}
+
+const requestOf = ({ headers, body }: PostedCall) => ({
+  headers: { 'Content-Type': 'application/json', ...headers },
+  body,
+});
+
+async function answerOf(response: IncomingMessage, signal: AbortSignal): Promise<Said> {
   const status = response.statusCode ?? 0;
   const redirect = status >= 300 && status < 400;
   return {
@@ -110,7 +139,8 @@ async function read(response: IncomingMessage, signal: AbortSignal): Promise<Buf
     response.once('end', stop);
     response.on('error', stop);
   });
-  response.destroy();
+  // One that was read to its end has given its connection back.
+  if (!response.readableEnded) response.destroy();
   return Buffer.concat(chunks);
 }
 

@@ -59,6 +59,11 @@ export class Slots {
     this.#onAged = onAged;
   }
 
+  /** How many calls to this endpoint are under way. */
+  of(webhookId: string): number {
+    return this.#ofEndpoint.of(webhookId);
+  }
+
   /** Whether any call may begin. */
   get free(): boolean {
     return this.#young.size < this.#limits.running && this.#open < this.#limits.open;

@@ -7,6 +7,7 @@ import { selfSignedCertificate } from '../../src/certificate.ts';
 import { parseNetwork } from '../../src/ip.ts';
 import { startDnsServer } from '../../src/sandbox/dns.ts';
 import { createResolver } from '../../src/smtp/resolver.ts';
+import { KeptSockets } from '../../src/webhooks/kept-sockets.ts';
 import { type Poster, post } from '../../src/webhooks/post.ts';
 import { startHook } from '../support/hook.ts';
 import { freePort } from '../support/ports.ts';
@@ -294,3 +295,70 @@ t.test(
     t.equal(inside.connections, 0);
   },
 );
+
+t.test('a call that others follow leaves its connection to them', async (t) => {
+  const hook = await startHook(t, (_call, number) =>
+    number === 2 ? { status: 500, body: 'x'.repeat(4_000_000) } : 202,
+  );
+  const asked: string[] = [];
+  const { resolver, ...poster } = await posterFor(t, { 'hooks.test': { A: ['127.0.0.1'] } });
+  const counted = {
+    ...poster,
+    resolver: {
+      resolve4: (host: string) => {
+        asked.push(host);
+        return resolver.resolve4(host);
+      },
+      resolve6: resolver.resolve6,
+    },
+    kept: new KeptSockets(),
+  };
+  t.teardown(async () => counted.kept.destroy());
+  const call = async (others: boolean) =>
+    (await post(counted, { url: `http://hooks.test:${hook.port}/`, headers: {}, body }, never, others)).status;
+  t.strictSame([await call(true), await call(true)], [202, 202]);
+  t.strictSame([hook.connections, asked.length], [1, 1], 'one connection, one look-up');
+  t.equal(await call(true), 500, 'of which the body is not read to its end');
+  t.equal(await call(true), 202);
+  t.equal(hook.connections, 2, 'so that connection is not kept');
+  t.equal(await call(false), 202);
+  t.equal(hook.connections, 3, 'the last one closes its own');
+  t.strictSame(
+    hook.calls.map(({ headers }) => headers.connection),
+    ['keep-alive', 'keep-alive', 'keep-alive', 'keep-alive', 'close'],
+  );
+  t.ok(hook.calls.every((one) => one.body === body.toString()));
+});
+
+t.test('where a connection that was kept is gone the call is made over another one', async (t) => {
+  let seen = 0;
+  const raw = await startRaw(t, (socket) => {
+    const answer = (text: string) => socket.write(`HTTP/1.1 ${text}\r\nContent-Length: 0\r\n\r\n`);
+    seen += 1;
+    answer(seen === 1 ? '200 OK' : '201 Created');
+    // The second request breaks it, without an answer.
+    socket.once('data', () => socket.destroy());
+  });
+  const poster = { ...(await posterFor(t, {})), kept: new KeptSockets() };
+  t.teardown(async () => poster.kept.destroy());
+  const call = () => post(poster, { url: raw.url, headers: {}, body }, never, true);
+  t.match(await call(), { status: 200 });
+  t.match(await call(), { status: 201, error: null });
+  t.equal(seen, 2);
+});
+
+t.test('a kept connection goes on being one to the same origin, and TLS is checked for each name', async (t) => {
+  const certificate = selfSignedCertificate('hooks.test');
+  const hook = await startHook(t, undefined, { ...certificate, host: 'hooks.test' });
+  const zone = { 'hooks.test': { A: ['127.0.0.1'] }, 'other.test': { A: ['127.0.0.1'] } };
+  const poster = { ...(await posterFor(t, zone, { ca: certificate.cert })), kept: new KeptSockets() };
+  t.teardown(async () => poster.kept.destroy());
+  const call = (host: string) => post(poster, { url: `https://${host}:${hook.port}/`, headers: {}, body }, never, true);
+  t.match([await call('hooks.test'), await call('hooks.test')], [{ status: 200 }, { status: 200 }]);
+  t.equal(hook.connections, 1);
+  t.match(await call('other.test'), { status: null, error: /certificate/ });
+  const strict = { ...poster, allowPrivate: false, kept: new KeptSockets() };
+  t.match(await post(strict, { url: `https://hooks.test:${hook.port}/`, headers: {}, body }, never, true), {
+    error: 'the endpoint is not on the public internet',
+  });
+});
