@@ -33,6 +33,8 @@ export function readNotice(bytes: Uint8Array, nullSender = true): Notice {
   if (reported.length > 0) return { kind: kindOf(reported), recipients: reported };
   // A receipt (RFC 8098) says what a person, or a program for one, did with a message that had arrived.
   if (message.parameters.get('report-type') === 'disposition-notification') return nothing('auto_reply');
+  // One that is no complaint, as of a message that was not authentic (RFC 6591): it may well have arrived.
+  if (message.parts.some(isFeedback)) return nothing('unknown');
   if (!hasFailed(marks) && isAutoReply(marks)) return nothing('auto_reply');
   if (!looksReturned(marks)) return nothing('unknown');
   const failed = header
@@ -53,7 +55,12 @@ export function isGenerated(bytes: Uint8Array): boolean {
 }
 
 /** True for what is written for programs (RFC 6522), such as that a message was no spam. */
-export const isReport = (bytes: Uint8Array): boolean => readLoosely(bytes).type === 'multipart/report';
+export function isReport(bytes: Uint8Array): boolean {
+  const { type, parts } = readLoosely(bytes);
+  return type === 'multipart/report' || parts.some(isFeedback);
+}
+
+const isFeedback = ({ type }: LoosePart) => type === 'message/feedback-report';
 
 const nothing = (kind: 'auto_reply' | 'unknown'): Notice => ({ kind, recipients: [] });
 

@@ -137,6 +137,32 @@ To: bob@example.com
     },
   ),
   raw(
+    'a report that a message was not authentic, which is no bounce',
+    'unknown',
+    null,
+    `
+From: Postmaster <postmaster@provider.test>
+Subject: DMARC failure report
+Content-Type: multipart/report; report-type=feedback-report; boundary=b
+
+--b
+Content-Type: text/plain
+
+This message failed DMARC and was rejected: user unknown to the policy.
+
+--b
+Content-Type: message/feedback-report
+
+Feedback-Type: auth-failure
+Version: 1
+Original-Mail-From: <bounces+x@mail.sender.test>
+Original-Rcpt-To: <jane@example.com>
+Delivery-Result: reject
+
+--b--
+`,
+  ),
+  raw(
     'a report whose boundary is not the one that it names',
     'bounce',
     ['jane@example.com', 'bad_mailbox', true],
