@@ -77,10 +77,12 @@ function wordsOf(value: unknown): string[] {
 
 /** A time that has come means at once, which is what is done. Seconds and milliseconds since 1970 are told apart by their size. */
 function isAhead(value: unknown): boolean {
+  if (isNothing(value)) return false;
   const number = isText(value, /^\d{9,13}$/) ? Number(value) : value;
-  const seconds = typeof number === 'number' && number < 1e11;
-  const ms = isText(number) ? Date.parse(number.slice(0, longestWord)) : Number(number) * (seconds ? 1_000 : 1);
-  return !isNothing(value) && !(ms <= Date.now() + pastToleranceMs);
+  let ms = Number.NaN;
+  if (typeof number === 'number') ms = number < 1e11 ? number * 1_000 : number;
+  else if (isText(number)) ms = Date.parse(number.slice(0, longestWord));
+  return !(ms <= Date.now() + pastToleranceMs);
 }
 
 /** Who may only look, or only do something that is not known here. What we give without it may send, and look. */
@@ -88,8 +90,8 @@ const mayLess = called('scopes', {
   takes: 'a list of send and read',
   asks: (value, { scopes }) =>
     !isGiven(scopes) &&
-    (asksAtAll(value, {}) || typeof value === 'object') &&
-    isGiven(value) &&
+    // An empty list of permissions is less than any.
+    (Array.isArray(value) || asksAtAll(value, {})) &&
     !wordsOf(value).some((word) => /send|full|admin|write|^all$|[*]/.test(word)),
 });
 
@@ -142,7 +144,8 @@ const inTemplate: Elsewhere = {
 const typeOfFile = called('content_type', {
   asks: unless(
     'content_type',
-    (value, { filename }) => isText(value, /\//) && detectMimeType(String(filename)) === 'application/octet-stream',
+    (value, { filename }) =>
+      isText(value, /\//) && isText(filename) && detectMimeType(filename) === 'application/octet-stream',
   ),
 });
 

@@ -118,6 +118,48 @@ t.test('an email that would go out otherwise than it is meant is refused', async
     t.equal(refusalOf(sendRequest, { ...email, ...fields }), detail, JSON.stringify(fields));
 });
 
+t.test('whatever a value is, the answer is a refusal at the most', async (t) => {
+  const odd: unknown[] = [
+    { toString: 1, valueOf: 1 },
+    [[]],
+    [null],
+    'x'.repeat(100_000),
+    1e308,
+    -1,
+    true,
+    { length: -1 },
+  ];
+  const names = [
+    'send_at',
+    'role',
+    'tls_policy',
+    'message_type',
+    'template_id',
+    'variables',
+    'html_body',
+    'files',
+    'type',
+  ];
+  const schemas = [sendRequest, newKey, newDomain, newDkimKey, newTemplate, previewRequest, newSuppression, webhook];
+  for (const value of odd) {
+    const fields = Object.fromEntries(
+      [...names, 'key', 'secret', 'default', 'version', 'data'].map((name) => [name, value]),
+    );
+    for (const name of Object.keys(fields))
+      for (const schema of schemas)
+        for (const ours of [{}, { filename: value, template: value, emails: value, private_key: value }]) {
+          const files = [
+            { ...file, [name]: value },
+            { content: 'aGk=', ...ours, [name]: value },
+          ];
+          const body = { ...email, subject: undefined, attachments: files, ...ours, [name]: value };
+          t.type(refusalOf(schema, body) ?? '', 'string', name);
+        }
+    t.type(refusalOf(batchBody, { emails: value, send_at: value, cc: value }) ?? '', 'string');
+    t.type(refusalOf(batchBody, { emails: [value], send_at: value, cc: value }) ?? '', 'string');
+  }
+});
+
 t.test('what is said once for many emails would hold for none of them', async (t) => {
   const later = { scheduled_at: at(3_600_000) };
   const refused: Fields[] = [
@@ -159,6 +201,7 @@ t.test('what is set up would be otherwise than it is meant, too', async (t) => {
   const cases: [schema: z.ZodType, body: Fields, detail: string | null][] = [
     [newKey, { name: 'n', domains: [] }, 'domains: must name at least one domain; null: all of the account'],
     [newKey, { name: 'n', role: null, permission: '', read_only: false, domain_id: '' }, null],
+    [newKey, { name: 'n', permissions: [] }, 'permissions: is called scopes here: a list of send and read'],
     [newDomain, { name: 'shop.test' }, 'name: is called domain here'],
     [newDomain, { domain: 'shop.test', name: 'Shop', region: 'eu-west-1', dkim_selector: 'sw1' }, null],
     [newDomain, { domain: 'shop.test', privateKey: pem }, `privateKey: ${goes}`],
