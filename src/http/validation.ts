@@ -43,6 +43,9 @@ const inOurWords = ({ code, expected }: { code: string; expected?: unknown }): s
 /** The query names something that the call does not have. */
 export const unknownParameter = (name: string) => invalidRequest(`${nameOf([name])}: is not a parameter of this call`);
 
+/** A member that is refused by what stands in others, or in the database. */
+export const refusedField = (name: string, words: string) => invalidRequest(`${nameOf([name])}: ${words}`);
+
 /** The body names something, and the call takes something else or nothing. */
 export const noSuchField = (name: string, names: string[]) =>
   invalidRequest(`${nameOf([name])}: is no field of this call, which takes ${names.join(', ') || 'none'}`);

@@ -169,6 +169,8 @@ t.test('a webhook is switched by its status, and who calls that by another name 
     t.equal((await patch(same)).status, 200, JSON.stringify(same));
   await refuse({ enabled: false }, 'enabled: is called status here: "disabled"');
   await refuse({ Active: false }, 'Active: is called status here: "disabled"');
+  const long = `enabled${'-'.repeat(93)}${'é\n'.repeat(1_000)}`;
+  t.match((await patch({ [long]: false })).body.detail, /^enabled-+[?]+: is called status here: [ -~]+$/);
   await refuse({ paused: true }, 'paused: is called status here: "disabled"');
   await refuse({ endpoint: 'https://other.example.com/' }, 'endpoint: is called url here');
   await refuse({ event_types: ['email.failed'] }, 'event_types: is called events here');

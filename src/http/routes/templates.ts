@@ -1,14 +1,13 @@
 import type Router from '@koa/router';
 import { z } from 'zod';
 import * as templates from '../../core/templates.ts';
-import { invalidRequest } from '../../errors.ts';
 import { plainly } from '../../spelling.ts';
 import { demandLoginOrKey, demandWholeAccount, senderOf } from '../auth.ts';
 import { readJson, readOptionalJson } from '../body.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
 import { givenContent, newTemplate, previewRequest, publishRequest, templateChanges } from '../template-fields.ts';
-import { page, parse } from '../validation.ts';
+import { page, parse, refusedField } from '../validation.ts';
 
 /** Both bodies, and what JSON adds to them. */
 const bodyLimit = 40 * 1024 * 1024;
@@ -108,6 +107,7 @@ function statusAsked(body: Record<string, unknown>): StatusAsked | null {
 }
 
 const notChanged = (name: string) =>
-  invalidRequest(
-    `${name}: is not changed here: POST /api/v1/templates/:id/publish publishes what the template says, and nothing takes that back`,
+  refusedField(
+    name,
+    'is not changed here: POST /api/v1/templates/:id/publish publishes what the template says, and nothing takes that back',
   );

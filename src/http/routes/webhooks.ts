@@ -4,7 +4,6 @@ import { z } from 'zod';
 import * as deliveries from '../../core/webhook-deliveries.ts';
 import * as webhooks from '../../core/webhooks.ts';
 import { refuseUrl } from '../../endpoint.ts';
-import { invalidRequest } from '../../errors.ts';
 import type { WebhookDelivery } from '../../generated/prisma/client.ts';
 import type { PrivateNetworks } from '../../ip.ts';
 import { plainly } from '../../spelling.ts';
@@ -12,7 +11,7 @@ import { demandLogin, sessionOf } from '../auth.ts';
 import { readJson, refuseFields } from '../body.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
-import { id, line, list, oneOf, page, parse, part, timestamp } from '../validation.ts';
+import { id, line, list, oneOf, page, parse, part, refusedField, timestamp } from '../validation.ts';
 
 const bodyLimit = 64 * 1024;
 
@@ -87,7 +86,7 @@ export function webhookRoutes(router: Router, services: Services): void {
     // What was answered with makes another one.
     const isOff = typeof body.status === 'string' && off.has(plainly(body.status)) && !('id' in body);
     const asked = isOff ? { name: 'status', status: 'disabled' } : switchIn(body);
-    if (asked?.status === 'disabled') throw invalidRequest(`${asked.name}: ${bornEnabled}`);
+    if (asked?.status === 'disabled') throw refusedField(asked.name, bornEnabled);
     const { webhook, secret } = await webhooks.create(db, accountId, input, { keyring });
     ctx.status = 201;
     ctx.body = { webhook: present.webhook(webhook), secret };
@@ -111,7 +110,7 @@ export function webhookRoutes(router: Router, services: Services): void {
     const input = parse(changes, body);
     const asked = input.status === undefined ? switchIn(body) : null;
     if (asked && (await webhooks.get(db, accountId, id)).status !== asked.status)
-      throw invalidRequest(`${asked.name}: is called status here: "${asked.status}"`);
+      throw refusedField(asked.name, `is called status here: "${asked.status}"`);
     ctx.body = { webhook: present.webhook(await webhooks.change(db, accountId, id, input)) };
   });
 
