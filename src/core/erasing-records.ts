@@ -183,8 +183,9 @@ function withoutAddress(redaction: Redaction, found: Found | undefined, payload:
   return JSON.stringify(redaction.redactAll({ ...told, data }, mark));
 }
 
-/** The answer to a batch can have a megabyte. */
-const answersAtOnce = 20;
+/** Of keys that are looked at together, and of bytes, as they are stored, of their answers: that to a batch can have a megabyte. */
+const keysAtOnce = 500;
+const answersAtOnce = 1024 * 1024;
 
 interface EmailAnswer {
   to?: string;
@@ -207,12 +208,19 @@ export async function eraseAnswers(
   counts: Counts,
   after: string | null,
 ): Promise<string | null> {
+  const looked = await tx.query<{ key: string; bytes: number }>({
+    text: `SELECT key, coalesce(pg_column_size(response), 0) AS bytes FROM idempotency_keys
+            WHERE account_id = $1 AND ($2::text IS NULL OR key > $2) ORDER BY key LIMIT $3`,
+    values: [accountId, after, keysAtOnce],
+  });
+  const [stretch = []] = byWeight(looked, answersAtOnce, ({ bytes }) => bytes);
   const rows = await tx.query<{ key: string; said: string | null; named: boolean }>({
     // The regular expression is for what is short, or has a part of the address in it.
-    text: `SELECT key, CASE WHEN strpos(lower(response::text), $5) > 0 THEN response::text END AS said, key ~* $4 AS named
-             FROM (SELECT * FROM idempotency_keys WHERE account_id = $1 AND ($2::text IS NULL OR key > $2) ORDER BY key LIMIT $3) stretch
-            ORDER BY key`,
-    values: [accountId, after, answersAtOnce, redaction.labelSource, redaction.part],
+    text: `SELECT * FROM (
+             SELECT key, CASE WHEN strpos(lower(response::text), $4) > 0 THEN response::text END AS said, key ~* $3 AS named
+               FROM idempotency_keys WHERE account_id = $1 AND key = ANY($2)) heard
+            WHERE said IS NOT NULL OR named`,
+    values: [accountId, stretch.map(({ key }) => key), redaction.labelSource, redaction.part],
   });
   const named = rows.filter((row) => row.named).map(({ key }) => key);
   const said = rows.flatMap((row) =>
@@ -230,7 +238,8 @@ export async function eraseAnswers(
     values: [accountId, said.map(({ key }) => key), said.map(({ response }) => response)],
   });
   counts.idempotency_keys += named.length + said.length;
-  return rows.length < answersAtOnce ? null : (rows.at(-1)?.key ?? null);
+  const isLast = looked.length < keysAtOnce && stretch.length === looked.length;
+  return isLast ? null : (stretch.at(-1)?.key ?? null);
 }
 
 /** The answer of a single send or of a batch: an email that names the address tells nobody what it was about. */

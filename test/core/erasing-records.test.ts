@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import t, { type Test } from 'tap';
 import { erase, eraseDue } from '../../src/core/erasing.ts';
 import * as erasures from '../../src/core/erasures.ts';
@@ -244,4 +245,35 @@ t.test('the emails of somebody who gets very many are found once, not for each b
   await db.query({ text: 'UPDATE recipients SET claimed_by = NULL' });
   t.equal(await erase(db, one), true);
   t.match(await get(), { doneAt: Date, counts: { emails: 99 } });
+});
+
+t.test('answers kept for idempotency keys are looked through hundreds at a time, and a few megabytes', async (t) => {
+  const { db, get, one } = await prepare(t, 1);
+  const keep = (key: string, many: number, answer: object) =>
+    db.query({
+      text: `INSERT INTO idempotency_keys (account_id, key, fingerprint, response, expires_at)
+             SELECT $1, $2 || lpad(n::text, 4, '0'), '', $4, now() + interval '1 day' FROM generate_series(1, $3::int) n`,
+      values: [one.accountId, key, many, JSON.stringify(answer)],
+    });
+  await keep('a', 1_200, { email: { to: 'bob@x.test' } });
+  // As a batch is answered, in bytes that cannot be made fewer.
+  await keep('b', 10, { emails: [{ to: person, subject: randomBytes(300_000).toString('base64') }] });
+  await keep('c', 1_200, { email: { to: 'bob@x.test' } });
+  await keep(`to ${person} `, 1, {});
+  let [stretches, heaviest] = [0, 0];
+  const watched = around(db, async (tx, statement) => {
+    const rows = await tx.query(statement);
+    if (/FROM idempotency_keys/.test(statement.text)) heaviest = Math.max(heaviest, JSON.stringify(rows).length);
+    if (/^UPDATE idempotency_keys/.test(statement.text)) stretches += 1;
+    return rows;
+  });
+  t.equal(await erase(watched, one), true);
+  t.match(await get(), { counts: { idempotency_keys: 11 } });
+  t.ok(stretches > 5 && stretches < 20, `${stretches} stretches`);
+  t.ok(heaviest < 3 * 1024 * 1024, `${heaviest}`);
+  const [left] = await db.query<{ keys: number; naming: number }>({
+    text: `SELECT count(*)::int AS keys, (count(*) FILTER (WHERE strpos(key || response::text, $1) > 0))::int AS naming FROM idempotency_keys`,
+    values: [person],
+  });
+  t.strictSame(left, { keys: 2_410, naming: 0 });
 });

@@ -22,7 +22,7 @@ t.test('accounts take turns: what one has much of keeps nobody else waiting, whe
   const [large, small, late] = [await asker(), await asker(), await asker()];
   await db.query({
     text: `INSERT INTO idempotency_keys (account_id, key, fingerprint, response, expires_at)
-           SELECT $1, 'order-' || n, '', '{}', now() + interval '1 day' FROM generate_series(1, 2000) n`,
+           SELECT $1, 'order-' || n, '', '{}', now() + interval '1 day' FROM generate_series(1, 40000) n`,
     values: [large.id],
   });
   for (const address of ['ann@x.test', 'bob@x.test', 'cy@x.test']) await large.ask(address);
