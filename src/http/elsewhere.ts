@@ -230,7 +230,7 @@ const known: (readonly [what: Elsewhere, ...names: string[]])[] = [
   [
     called('template', {
       where: has('to', 'html'),
-      takes: '{"id": "…", "variables": {…}}',
+      takes: '{"id": "...", "variables": {...}}',
       // Beside a text it is a label of one's own.
       asks: unless('template', (value, { html, text }) => asksAtAll(value, {}) && isNothing(html) && isNothing(text)),
     }),

@@ -25,8 +25,9 @@ function refusalOf(schema: z.ZodType, body: Fields): string | null | undefined {
     parse(schema, JSON.parse(JSON.stringify(body)));
     return null;
   } catch (error) {
-    if (error instanceof ApiError) return error.detail;
-    throw error;
+    if (!(error instanceof ApiError)) throw error;
+    t.match(error.detail, /^[ -~]{1,300}$/);
+    return error.detail;
   }
 }
 
@@ -100,7 +101,7 @@ t.test('an email that would go out otherwise than it is meant is refused', async
     [{ html_body: '<p>Hi' }, 'html_body: is called html here'],
     [{ text: undefined, html: '<p>Hi', plain_text: 'Hi' }, 'plain_text: is called text here'],
     [{ text: undefined, body_text: 'Hi' }, 'body_text: is called text here'],
-    [{ text: undefined, template_id: 'x' }, 'template_id: is called template here: {"id": "…", "variables": {…}}'],
+    [{ text: undefined, template_id: 'x' }, 'template_id: is called template here: {"id": "...", "variables": {...}}'],
     [{ ...use, variables: { A: 'b' } }, 'variables: is called template.variables here'],
     [{ ...use, dynamic_template_data: { A: 'b' } }, 'dynamic_template_data: is called template.variables here'],
     [{ text: undefined, template: { id: 'x', data: { A: 'b' } } }, 'template.data: is called variables here'],
