@@ -14,7 +14,7 @@ import { keptFrom } from './retention.ts';
  */
 
 /** Of deliveries, of whatever account, that are looked at with one statement; and of bytes that are read of the account's. */
-const lookedAtAtOnce = 2_000;
+const lookedAtAtOnce = 10_000;
 const readAtOnce = 2 * 1024 * 1024;
 
 const nil = floorId(new Date(0));
@@ -57,9 +57,13 @@ async function outliving(
   const [gap, following] = gaps.filter(({ next }) => after === null || next > after.emailId);
   if (!gap) return { rows: [], next: null };
   const from = after && after.emailId >= gap.first ? after : { emailId: gap.first, id: nil };
-  const looked = await tx.query<Place & { own: boolean; bytes: number }>({
-    text: `SELECT id, email_id AS "emailId", account_id = $1 AS own, ${bytesOf} AS bytes FROM webhook_deliveries
-            WHERE email_id >= $2 AND email_id < $3 AND (email_id > $2 OR id > $4) ORDER BY email_id, id LIMIT $5`,
+  // Of others' the last alone: it says where to go on.
+  const looked = await tx.query<Place & { own: boolean; bytes: number; number: number }>({
+    text: `SELECT * FROM (
+             SELECT *, row_number() OVER (ORDER BY "emailId", id)::int AS number
+               FROM (SELECT id, email_id AS "emailId", account_id = $1 AS own, ${bytesOf} AS bytes FROM webhook_deliveries
+                      WHERE email_id >= $2 AND email_id < $3 AND (email_id > $2 OR id > $4) ORDER BY email_id, id LIMIT $5) stretch) numbered
+            WHERE own OR number = $5 ORDER BY number`,
     values: [accountId, from.emailId, gap.next, from.id, lookedAtAtOnce],
   });
   const [some = []] = byWeight(looked, readAtOnce, ({ own, bytes }) => (own ? bytes : 0));
@@ -71,7 +75,8 @@ async function outliving(
             ORDER BY d.id FOR UPDATE OF d`,
     values: [some.flatMap(({ own, id }) => (own ? [id] : [])), redaction.part],
   });
-  const last = some.length < lookedAtAtOnce && some.length === looked.length ? null : some.at(-1);
+  const isEnd = some.length === looked.length && looked.at(-1)?.number !== lookedAtAtOnce;
+  const last = isEnd ? null : some.at(-1);
   return {
     rows: await givingWay(rows, ({ id, claimed, payload, attempts }) => {
       const isHeard = attempts.some((one) => redaction.isIn(one.response_body ?? null));
