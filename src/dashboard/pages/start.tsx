@@ -103,7 +103,7 @@ export function Start() {
           ) : (
             <p>
               {verified
-                ? 'Paste this into a terminal, or send one from here.'
+                ? `Paste this into a terminal${newKey ? '' : ', with your key in it'}, or send one from here.`
                 : 'Once a domain is verified, paste this.'}{' '}
               What becomes of it is shown at once.
             </p>
