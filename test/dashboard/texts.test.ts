@@ -79,6 +79,7 @@ t.test('a file of addresses is read as other services write it', async (t) => {
     ],
     // Not the head, and not those that are empty.
     leftOut: 1,
+    subscribed: 0,
   });
   t.equal(readSuppressionsCsv('a@b.test\nnobody\nno one').leftOut, 2);
   const files: [text: string, entries: object[], leftOut?: number][] = [
@@ -115,7 +116,8 @@ t.test('a file of addresses is read as other services write it', async (t) => {
     ['\ufeff"email","reason"\n  "a@b.test" , "spam"', [{ line: 2, address: 'a@b.test', reason: 'complaint' }]],
     [' "a, b",x@y.test', [{ line: 1, address: 'x@y.test' }]],
   ];
-  for (const [text, entries, leftOut = 0] of files) t.strictSame(readSuppressionsCsv(text), { entries, leftOut }, text);
+  for (const [text, entries, leftOut = 0] of files)
+    t.strictSame(readSuppressionsCsv(text), { entries, leftOut, subscribed: 0 }, text);
   for (const [text, line] of [
     ['email,note\na@b.test,"5 inch\nb@b.test,x\nc@b.test,x', 2],
     ['email,note\n\na@b.test,"5 inch\nb@b.test,"5 inch\nc@b.test,x', 3],
