@@ -1,6 +1,6 @@
 import t from 'tap';
 import { newId } from '../../src/ids.ts';
-import { go, inBrowser, startDashboard, view, whole } from './browser.ts';
+import { barriersInBoth, go, inBrowser, startDashboard, view, whole } from './browser.ts';
 
 /** Of what is shown: how wide it would be, how wide it is, and how high. */
 const sizes = (shown: object) => {
@@ -104,6 +104,7 @@ t.test('at night, when something is wrong', inBrowser, async (t) => {
       await line.textContent(),
       /^complaint maria@anywhere.test is on the suppression list since .*, which stops all/,
     );
+    t.strictSame(await barriersInBoth(page), []);
     await go(page, '/emails?to=reader@anywhere.test', 'which stops marketing');
     await go(page, '/emails?to=other@anywhere.test', '1 email');
     t.equal(await line.count(), 0);
