@@ -87,6 +87,11 @@ export class Emails extends Resource {
     return this.call('releaseEmail', { param: id, body }, options);
   }
 
+  /** Gives up those recipients who wait; a `conflict` where nobody does. */
+  stop(id: string, options?: CallOptions) {
+    return this.call('stopEmail', { param: id }, options);
+  }
+
   /** Sends another with the same content to the same recipients, or to those of them that are named. */
   resend(
     id: string,

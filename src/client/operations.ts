@@ -80,6 +80,7 @@ export const routes = {
   cancelEmail: { method: 'DELETE', path: '/api/v1/emails/{id}' },
   getEmail: { method: 'GET', path: '/api/v1/emails/{id}' },
   releaseEmail: { method: 'POST', path: '/api/v1/emails/{id}/release' },
+  stopEmail: { method: 'POST', path: '/api/v1/emails/{id}/stop' },
   resendEmail: { method: 'POST', path: '/api/v1/emails/{id}/resend', takesKey: true },
   listAttempts: { method: 'GET', path: '/api/v1/emails/{id}/attempts' },
   getEmailContent: { method: 'GET', path: '/api/v1/emails/{id}/content' },
@@ -190,6 +191,14 @@ export interface Operations {
     answer: {
       email: Email;
       /** How many recipients were held. */ released: number;
+    };
+  };
+  /** Give up an email that waits */
+  stopEmail: {
+    answer: {
+      email: Email;
+      /** How many recipients were given up. */ stopped: number;
+      /** How many were being delivered just then, and are settled by that. */ in_hand: number;
     };
   };
   /** Send an email again */

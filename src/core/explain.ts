@@ -1,6 +1,7 @@
 import type { Attempt, Email, Recipient, Return } from '../generated/prisma/client.ts';
 import { type Classification, saysNobodyThere } from '../smtp/deliver.ts';
 import { tlsSetting } from './outgoing.ts';
+import { stoppedNote } from './stopping.ts';
 import type { TlsOutlook } from './tls-outlook.ts';
 import { crashedNote, heldNote, warmUpOf } from './waiting-for.ts';
 
@@ -182,7 +183,8 @@ function explainOne({
     classification,
     sentence:
       sentenceOf({ email, recipient, last, cause, onHoldSince }) + (mayHaveArrived ? ` ${doubt(attempts)}` : ''),
-    advice: cause === null ? null : isWarmUp ? warmUpAdvice : adviceOf(cause, last),
+    advice:
+      cause === null || recipient.lastResponse === stoppedNote ? null : isWarmUp ? warmUpAdvice : adviceOf(cause, last),
     attempts: recipient.attempts,
     lastAttempt: last && {
       at: last.at,
@@ -266,7 +268,7 @@ function sentenceOf({ email, recipient, last, cause, onHoldSince }: Told): strin
     case 'retrying':
       return `Attempt ${recipient.attempts} did not succeed: ${said}. The next one is due at ${next}.`;
     case 'refused':
-      return `${last?.phase === 'local' ? 'Not sent' : 'Refused for good'}: ${said || recipient.lastResponse}.`;
+      return `${last === null || last.phase === 'local' ? 'Not sent' : 'Refused for good'}: ${said || recipient.lastResponse}.`;
     case 'given_up':
       return `Tried ${times(recipient.attempts)} and ${withoutFullStop(recipient.lastResponse ?? '')}.`;
     case 'suppressed':

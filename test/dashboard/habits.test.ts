@@ -51,6 +51,28 @@ t.test('what people do without thinking', inBrowser, async (t) => {
     t.equal(await count(`to=${reached}`), 1);
   });
 
+  t.test('what waits for another attempt is given up, once somebody is sure', async (t) => {
+    const call = (method: string, path: string, given = {}) => node.call(method, path, { key: node.key, ...given });
+    const at = new Date(Date.now() + 3_600_000).toISOString();
+    const fields = { from: 'hello@example.test', to: 'me@anywhere.test', subject: 'Not any more', text: 'Hello' };
+    const { email } = (await call('POST', '/api/v1/emails', { body: { ...fields, scheduled_at: at } })).body;
+    const read = async () => (await call('GET', `/api/v1/emails/${email.id}`)).body.email;
+    // As after an attempt that was put off for an hour: servers of the sandbox put nothing off for longer than a moment.
+    const values = [email.id];
+    await node.db.query({
+      text: `UPDATE recipients SET status = 'deferred', attempts = 1 WHERE email_id = $1`,
+      values,
+    });
+    await node.db.query({ text: 'UPDATE emails SET scheduled_at = NULL WHERE id = $1', values });
+    const { page } = await view(t, node, `/emails/${email.id}`);
+    await page.getByRole('button', { name: 'Give up' }).click();
+    t.equal((await read()).status, 'queued');
+    await page.getByRole('dialog').getByRole('button', { name: 'Give up' }).click();
+    await page.getByText('1 recipient is given up.').waitFor();
+    t.equal((await read()).status, 'failed');
+    t.equal(await page.getByRole('button', { name: 'Give up' }).count(), 0);
+  });
+
   t.test('a second click is not taken for what the first one brought', async (t) => {
     const { page } = await view(t, node, '/destinations');
     const asked: string[] = [];

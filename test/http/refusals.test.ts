@@ -107,6 +107,7 @@ t.test('every answer that the reference has is given', async (t) => {
       text: 'UPDATE recipients SET waiting_for = $2, next_attempt_at = $3, job_id = NULL WHERE email_id = $1',
       values: [held, heldNote, pausedUntil],
     });
+    const { id: waiting } = (await node.call('POST', '/api/v1/emails', { key, body: email })).body.email;
     const once = { 'Idempotency-Key': 'once' };
     await hold([
       ['sendEmail 200', { body: email, headers: once }],
@@ -121,6 +122,8 @@ t.test('every answer that the reference has is given', async (t) => {
       ['rescheduleEmail 200'],
       ['releaseEmail 409 conflict'],
       ['releaseEmail 200', { id: held }],
+      ['stopEmail 200', { id: waiting }],
+      ['stopEmail 409 conflict', { id: waiting }],
       ['cancelEmail 200'],
       ['cancelEmail 409 conflict'],
       ['rescheduleEmail 409 conflict'],

@@ -5,7 +5,7 @@ import type { Email, EmailWithRecipients, Explanation, Recipient } from '../../c
 import { api, CannotBeDone, isUnshown, whileThere } from '../api.ts';
 import { copyText } from '../clipboard.ts';
 import { sameEmail, whyNoCall } from '../commands.ts';
-import { forPeople, isForLater, shownSubject, whatBecame } from '../format.ts';
+import { forPeople, isForLater, plural, shownSubject, whatBecame } from '../format.ts';
 import { Confirmed, tell, useAction } from '../parts/action.tsx';
 import { Unshown, Waiting } from '../parts/failure.tsx';
 import { Moment } from '../parts/moment.tsx';
@@ -111,6 +111,14 @@ function EmailActions({ email, held }: { email: EmailWithRecipients; held: boole
           words="It is not sent, and stays in the log as canceled."
           act={() => api.emails.cancel(email.id)}
           done="Canceled."
+        />
+      )}
+      {email.status === 'queued' && !isForLater(email) && !held && (
+        <Confirmed
+          name="Give up"
+          words="Whoever of its recipients still waits fails for good, and is not tried again. What is being sent at this moment is not stopped."
+          act={() => api.emails.stop(email.id)}
+          done={({ stopped }) => `${plural(stopped, 'recipient is', 'recipients are')} given up.`}
         />
       )}
       <Button variant="default" loading={copy.isPending} onClick={() => copy.mutate(undefined)}>

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { stoppedNote } from '../../core/stopping.ts';
 import { mostInBatch, move, releaseRequest, resendRequest, sendQuery } from '../routes/sending.ts';
 import { shownSendRequest } from '../send-request.ts';
 import { contentGone, email, emailExample, source, tlsOutlook } from './emails.ts';
@@ -127,6 +128,13 @@ const notHeld: Refusal = {
   detail: 'no recipient of the email is held',
 };
 
+const nothingWaits: Refusal = {
+  status: 409,
+  error: 'conflict',
+  when: 'Nobody of it waits: all are settled, held, in hand, or wait for the scheduled time.',
+  detail: 'nobody of the email waits any more',
+};
+
 const quotaExceeded: Refusal = {
   status: 429,
   error: 'quota exceeded',
@@ -239,6 +247,26 @@ export const sendingGroup: Group = {
         example: { email: { ...emailExample, status: 'sent' }, released: 1 },
       },
       refusals: [notHeld],
+    },
+    {
+      id: 'stopEmail',
+      method: 'post',
+      path: '/api/v1/emails/:id/stop',
+      summary: 'Give up an email that waits',
+      description:
+        'Whoever of its recipients waits, in the queue or for another attempt, fails for good and is not tried again. Whom a server has in hand at this moment is left alone, as the message may be on its way; `in_hand` counts them. One that waits for its scheduled time is canceled with `DELETE`.',
+      access: { key: 'send', orLogin: true },
+      params,
+      answer: {
+        description: 'They are given up.',
+        schema: z.object({
+          email,
+          stopped: integer('How many recipients were given up.'),
+          in_hand: integer('How many were being delivered just then, and are settled by that.'),
+        }),
+        example: { email: { ...emailExample, status: 'failed', error: stoppedNote }, stopped: 1, in_hand: 0 },
+      },
+      refusals: [nothingWaits],
     },
     {
       id: 'resendEmail',

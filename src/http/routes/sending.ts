@@ -8,12 +8,13 @@ import type { Accepted } from '../../core/emails.ts';
 import { resendable } from '../../core/resending.ts';
 import * as scheduling from '../../core/scheduling.ts';
 import { limits } from '../../core/send-limits.ts';
+import { stop } from '../../core/stopping.ts';
 import type { Sendable } from '../../core/template-sending.ts';
 import { release, releases } from '../../core/uncertainty.ts';
 import { invalidRequest } from '../../errors.ts';
 import { givingWay } from '../../give-way.ts';
 import { clientGone, demandLoginOrKey, senderOf } from '../auth.ts';
-import { readJson, readJsonObject, readOptionalJson, refuseOthers } from '../body.ts';
+import { readJson, readJsonObject, readOptionalJson, refuseFields, refuseOthers } from '../body.ts';
 import { refuseFixedFields } from '../fixed-fields.ts';
 import { readIdempotency } from '../idempotency.ts';
 import * as present from '../present.ts';
@@ -52,7 +53,7 @@ export const batchBody = z.object({ emails: z.unknown().optional() });
 /** Each has up to 20 MB of files. */
 const resendLimits: TurnLimits = { most: 3, mostOfAccount: 2, mostWaiting: 200, patienceMs: 10_000 };
 
-/** `POST /emails`, `POST /emails/batch`, `DELETE` and `PATCH /emails/:id` of what is scheduled, `POST /emails/:id/release` and `…/resend`. */
+/** `POST /emails`, `POST /emails/batch`, `DELETE` and `PATCH /emails/:id` of what is scheduled, `POST /emails/:id/release`, `…/stop` and `…/resend`. */
 export function sendingRoutes(router: Router, services: Services): void {
   const { db, queue, commitTurns, fresh } = services;
   const acceptance = new Acceptance(db, queue, commitTurns, fresh);
@@ -98,6 +99,12 @@ export function sendingRoutes(router: Router, services: Services): void {
     const input = parse(releaseRequest, await readJson(ctx, moveLimit));
     const { email, released } = await release(db, queue, holder, ctx.params.id ?? '', input.as);
     ctx.body = { email: present.email(email), released };
+  });
+
+  router.post('/emails/:id/stop', sender, async (ctx) => {
+    await refuseFields(ctx);
+    const { email, stopped, inHand } = await stop(db, queue, senderOf(ctx), ctx.params.id ?? '');
+    ctx.body = { email: present.email(email), stopped, in_hand: inHand };
   });
 
   router.post('/emails/:id/resend', sender, async (ctx) => {

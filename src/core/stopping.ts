@@ -1,0 +1,72 @@
+import type { Database, Sql } from '../db/client.ts';
+import { conflict } from '../errors.ts';
+import type { Email } from '../generated/prisma/client.ts';
+import { newId } from '../ids.ts';
+import type { Queue } from '../queue.ts';
+import * as log from './email-log.ts';
+import type { Sender } from './keys.ts';
+import { demandOwn } from './scheduling.ts';
+import { settleAs } from './settlement.ts';
+import { heldNotes } from './waiting-for.ts';
+
+/** The last response of a recipient that was not tried any more because somebody said so. */
+export const stoppedNote = 'stopped before it was delivered, as was asked for';
+
+/**
+ * Gives up those recipients of an email that wait, in the queue or for another attempt: they fail for good, and are not tried
+ * again. Whom a node has in hand just now it leaves alone, as the message may be on its way.
+ *
+ * @returns the email, how many were given up, and how many were in hand
+ * @throws ApiError 404, 403 when the key may not send from its domain, or 409 when there is nothing to stop, or it is stopped otherwise
+ */
+export async function stop(
+  db: Database,
+  queue: Queue,
+  sender: Sender,
+  id: string,
+): Promise<{ email: Email; stopped: number; inHand: number }> {
+  await demandOwn(db, sender, id);
+  const { stopped, inHand, told } = await db.transaction(async (tx) => {
+    const standing = await standingOf(tx, id);
+    if (standing.scheduled)
+      throw conflict('the email waits for its scheduled time: DELETE /api/v1/emails/:id cancels it');
+    // As if a node had claimed them, so that the one way to settle recipients serves here as well. Jobs that woke them find nothing.
+    const claim = { nodeId: newId(), jobId: newId() };
+    const waiting = await tx.query<{ position: number; attempts: number }>({
+      text: `UPDATE recipients SET claimed_by = $2, job_id = $3, claimed_at = now(), waiting_for = NULL
+              WHERE email_id = $1 AND next_attempt_at IS NOT NULL AND claimed_by IS NULL AND NOT coalesce(waiting_for = ANY($4), false)
+          RETURNING position, attempts`,
+      values: [id, claim.nodeId, claim.jobId, heldNotes],
+    });
+    if (waiting.length === 0) throw conflict(whyNot(standing));
+    const recipients = waiting.map((recipient) => ({ ...recipient, emailId: id }));
+    const told = await settleAs(tx, queue, claim, recipients, { status: 'failed', lastResponse: stoppedNote });
+    return { stopped: waiting.length, inHand: standing.in_hand, told };
+  });
+  if (told > 0) queue.webhooks.wake();
+  return { email: (await log.get(db, sender.accountId, id)).email, stopped, inHand };
+}
+
+interface Standing {
+  scheduled: boolean;
+  held: number;
+  in_hand: number;
+}
+
+async function standingOf(tx: Sql, id: string): Promise<Standing> {
+  const [standing] = await tx.query<Standing>({
+    text: `SELECT coalesce(bool_or(e.scheduled_at > now()), false) AS scheduled,
+                  count(*) FILTER (WHERE r.waiting_for = ANY($2))::int AS held,
+                  count(*) FILTER (WHERE r.claimed_by IS NOT NULL)::int AS in_hand
+             FROM emails e JOIN recipients r ON r.email_id = e.id
+            WHERE e.id = $1 AND e.status = 'queued' AND r.next_attempt_at IS NOT NULL`,
+    values: [id, heldNotes],
+  });
+  return standing ?? { scheduled: false, held: 0, in_hand: 0 };
+}
+
+function whyNot({ held, in_hand: inHand }: Standing): string {
+  if (held > 0) return 'the email is held until somebody decides about it: POST /api/v1/emails/:id/release does';
+  if (inHand > 0) return 'the email is being delivered at this moment: ask again in a while';
+  return 'nobody of the email waits any more';
+}

@@ -1,0 +1,76 @@
+import t from 'tap';
+import { heldNote, pausedUntil } from '../../src/core/waiting-for.ts';
+import { newId } from '../../src/ids.ts';
+import { startDirectNode } from '../support/direct.ts';
+import { startHook } from '../support/hook.ts';
+import { startSink } from '../support/mx.ts';
+import { eventually } from '../support/node.ts';
+
+t.test('an email that waits for another attempt is given up', async (t) => {
+  let letGo = () => {};
+  const held = new Promise<void>((resolve) => (letGo = resolve));
+  const sink = await startSink({
+    onRecipient: (address) => (address.startsWith('busy') ? '451 4.7.1 later' : null),
+    onMessage: async ({ to }) => {
+      if (to[0]?.startsWith('slow')) await held;
+      return null;
+    },
+  });
+  t.teardown(() => sink.close());
+  const zone = { 'receiver.test': { A: ['127.0.0.1'] }, 'other.test': { A: ['127.0.0.1'] } };
+  const node = await startDirectNode(t, { zone, mxPort: sink.port, env: { RETRY_SCHEDULE: '1h' } });
+  const hook = await startHook(t);
+  const { token } = (await node.call('POST', '/api/v1/auth/login', { body: node.account })).body;
+  const endpoint = { url: hook.url, events: ['email.failed'] };
+  t.equal((await node.call('POST', '/api/v1/webhooks', { token, body: endpoint })).status, 201);
+  const stop = (id: string, body?: object) =>
+    node.call('POST', `/api/v1/emails/${id}/stop`, { key: node.key, ...(body && { body }) });
+  const statuses = async (id: string) =>
+    (await node.read(id)).recipients.map(({ status }: { status: string }) => status);
+
+  const waiting = await node.send({ to: ['fine@receiver.test', 'busy@receiver.test', 'busy@other.test'] });
+  await eventually(async () => String(await statuses(waiting.id)) === 'delivered,deferred,deferred');
+  t.match(await stop(waiting.id), {
+    status: 200,
+    body: {
+      stopped: 2,
+      in_hand: 0,
+      email: { id: waiting.id, status: 'failed', error: /^stopped before it was delivered/ },
+    },
+  });
+  t.strictSame(await statuses(waiting.id), ['delivered', 'failed', 'failed']);
+  const { recipients } = (await node.call('GET', `/api/v1/emails/${waiting.id}/explain`, { key: node.key })).body;
+  t.match(recipients[1], {
+    sentence: /^Tried once and stopped before it was delivered/,
+    advice: null,
+    next_attempt_at: null,
+  });
+  await eventually(async () => hook.calls.length === 1);
+  t.match(hook.calls[0]?.json, { type: 'email.failed', data: { email_id: waiting.id, recipients: { length: 2 } } });
+  t.match(await stop(waiting.id), { status: 409, body: { detail: 'nobody of the email waits any more' } });
+  t.equal((await node.call('GET', '/api/v1/suppressions', { token })).body.count, 0, 'whose address is good');
+
+  const slow = await node.send({ to: ['slow@receiver.test', 'busy@other.test'] });
+  await eventually(async () => String(await statuses(slow.id)).endsWith('deferred') && sink.messages.length >= 0);
+  await eventually(async () => {
+    const { body } = await node.call('GET', `/api/v1/emails/${slow.id}/explain`, { key: node.key });
+    return body.recipients[0].cause === 'being_delivered';
+  });
+  t.match(await stop(slow.id), { body: { stopped: 1, in_hand: 1, email: { status: 'queued' } } });
+  t.match(await stop(slow.id), { status: 409, body: { detail: /being delivered at this moment/ } });
+  letGo();
+  await eventually(async () => String(await statuses(slow.id)) === 'delivered,failed');
+
+  const at = new Date(Date.now() + 3_600_000).toISOString();
+  const later = await node.send({ to: 'fine@receiver.test', scheduled_at: at });
+  t.match(await stop(later.id), { status: 409, body: { detail: /DELETE \/api\/v1\/emails\/:id cancels it$/ } });
+  const doubted = await node.send({ to: 'busy@receiver.test' });
+  await eventually(async () => String(await statuses(doubted.id)) === 'deferred');
+  await node.db.query({
+    text: 'UPDATE recipients SET waiting_for = $2, next_attempt_at = $3 WHERE email_id = $1',
+    values: [doubted.id, heldNote, pausedUntil],
+  });
+  t.match(await stop(doubted.id), { status: 409, body: { detail: /release does$/ } });
+  t.match(await stop(later.id, { to: 'x@y.test' }), { status: 400 });
+  t.equal((await stop(newId())).status, 404);
+});
