@@ -12,6 +12,12 @@ t.test('an address is found however it is written, and within no other', async (
     ['ann@x.test', 'at ann@x.test.', 'at *.'],
     ['ann@x.test', 'RCPT TO:<Ann@x.test> NOTIFY=NEVER', 'RCPT TO:<*> NOTIFY=NEVER'],
     ['ann@x.test', '/?e=ann%40x.test&f=%3Cann%40X.test%3E#ann@x%2etest', '/?e=*&f=%3C*%3E#*'],
+    // A link in a link, as whoever counts clicks writes them.
+    [
+      'ann+a@x.test',
+      `/?to=${encodeURIComponent('https://x.test/?e=ann%2Ba%40x.test&f=1')}&u=%2525253Dann%2525252Ba%25252540x.test`,
+      `/?to=${encodeURIComponent('https://x.test/?e=')}*%26f%3D1&u=%2525253D*`,
+    ],
     ['ann@x.test', '&lt;ann&#64;x.test&gt; ann&commat;x&#x2E;test', '&lt;*&gt; *'],
     ['a+b&c@x.test', 'a%2Bb%26c@x.test a&plus;b&amp;c@x.test a+b&c@x.test', '* * *'],
     ['jürgen@xn--bcher-kva.test', 'JÜRGEN@BÜCHER.test j%C3%BCrgen@xn--bcher-kva.test', '* *'],
