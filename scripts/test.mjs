@@ -44,7 +44,9 @@ const linesOfOne = 30;
 /** Whoever sees nothing for minutes takes it for stuck. */
 function showLife() {
   const passed = fs.existsSync(said) ? (fs.readFileSync(said, 'utf8').match(/^ *ok \d/gm) ?? []) : [];
-  fs.writeSync(2, `after ${Math.round(process.uptime() / 60)} min: ${passed.length} checks are through\n`);
+  // tap hands over a group when all of it is through.
+  const how = passed.length > 0 ? `${passed.length} checks are through` : 'the first groups of tests are under way';
+  fs.writeSync(2, `after ${Math.round(process.uptime() / 60)} min: ${how}\n`);
 }
 
 /** What failed, and tap's own totals. */

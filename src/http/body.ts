@@ -66,13 +66,8 @@ export async function refuseFields(ctx: Context): Promise<void> {
     throw error instanceof ApiError && error.status !== 503 ? noBodyTaken() : error;
   });
   if (typeof value !== 'object' || value === null || Array.isArray(value)) throw noBodyTaken();
-  refuseOthers(value, []);
-}
-
-/** The same for a call that takes these. @throws ApiError 400 that names the first other one */
-export function refuseOthers(body: object, names: string[]): void {
-  const other = Object.keys(body).find((name) => !names.includes(name));
-  if (other !== undefined) throw noSuchField(other, names);
+  const [name] = Object.keys(value);
+  if (name !== undefined) throw noSuchField(name, 'none');
 }
 
 const noBodyTaken = () => invalidRequest('this call takes no body');

@@ -46,9 +46,9 @@ export const unknownParameter = (name: string) => invalidRequest(`${nameOf([name
 /** A member that is refused by what stands in others, or in the database. */
 export const refusedField = (name: string, words: string) => invalidRequest(`${nameOf([name])}: ${words}`);
 
-/** The body names something, and the call takes something else or nothing. */
-export const noSuchField = (name: string, names: string[]) =>
-  invalidRequest(`${nameOf([name])}: is no field of this call, which takes ${names.join(', ') || 'none'}`);
+/** The body names something, and the call takes nothing, or something else. */
+export const noSuchField = (name: string, taken: string) =>
+  invalidRequest(`${nameOf([name])}: is no field of this call, which takes ${taken}`);
 
 /** Which of the two is meant is anybody's guess. */
 export const givenTwice = (name: string) => invalidRequest(`${nameOf([name])}: may be given once`);

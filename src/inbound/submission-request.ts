@@ -41,7 +41,7 @@ export function toSubmission(message: SubmittedMessage, envelope: Mailbox[]): Su
     subject: message.subject,
     html: message.html,
     text: message.text,
-    headers: message.headers,
+    headers: message.headers.filter(({ name }) => !controlOf(name)),
     attachments: message.attachments,
     tags: readTags(controls.tags),
     type: readChoice('X-Sendwright-Type', ['transactional', 'marketing'], controls.type, 'transactional'),
@@ -77,9 +77,12 @@ const elsewhere: { name: string; ours: Control; meant: string; asks?: RegExp }[]
   { name: 'x-pm-message-stream', ours: 'type', meant: 'X-Sendwright-Type', asks: /^broadcasts?$/i },
 ];
 
+const controlOf = (name: string) => elsewhere.find((one) => one.name === name.toLowerCase());
+
+/** Where ours is there as well it holds; either is for the service that is sent through, and goes no further. */
 function refuseElsewhere({ headers, controls }: SubmittedMessage): void {
   for (const { name, value } of headers) {
-    const other = elsewhere.find((one) => one.name === name.toLowerCase());
+    const other = controlOf(name);
     if (other && controls[other.ours] === undefined && (other.asks?.test(value.trim()) ?? true))
       throw badContent(`${name}: is called ${other.meant} here`);
   }

@@ -14,13 +14,13 @@ import { release, releases } from '../../core/uncertainty.ts';
 import { invalidRequest } from '../../errors.ts';
 import { givingWay } from '../../give-way.ts';
 import { clientGone, demandLoginOrKey, senderOf } from '../auth.ts';
-import { readJson, readJsonObject, readOptionalJson, refuseFields, refuseOthers } from '../body.ts';
+import { readJson, readJsonObject, readOptionalJson, refuseFields } from '../body.ts';
 import { refuseFixedFields } from '../fixed-fields.ts';
 import { readIdempotency } from '../idempotency.ts';
 import * as present from '../present.ts';
-import { scheduledAt, sendRequest, unescapedSendRequest } from '../send-request.ts';
+import { fields, scheduledAt, sendRequest, unescapedSendRequest } from '../send-request.ts';
 import type { Services } from '../services.ts';
-import { mailboxes, oneOf, oneOrMore, parse } from '../validation.ts';
+import { mailboxes, noSuchField, oneOf, oneOrMore, parse } from '../validation.ts';
 
 /** 20 MB of attachments as base64, both bodies, and what JSON adds to them. */
 const singleLimit = 40 * 1024 * 1024;
@@ -111,7 +111,8 @@ export function sendingRoutes(router: Router, services: Services): void {
     const { accountId } = senderOf(ctx);
     const body = await readOptionalJson(ctx, moveLimit);
     // With another `to` it would go to those that it went to before.
-    refuseOthers(body, Object.keys(resendRequest.shape));
+    const asked = Object.keys(fields.shape).find((name) => name in body);
+    if (asked) throw noSuchField(asked, 'recipients');
     const { recipients } = parse(resendRequest, body);
     // Its files are in memory until it is answered, and the request has none of their bytes.
     await resends.take(accountId, async () => {
