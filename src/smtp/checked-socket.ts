@@ -142,7 +142,7 @@ export const exchange = (socket: Socket, url: URL, call: Call, signal: AbortSign
 /**
  * The same over a connection of this agent, which may be one that another call has used, and is kept for the next once the answer was read.
  *
- * @throws LostConnection where that broke before the answer: what it was used for may have arrived, or not
+ * @throws LostConnection where that broke before a byte of the answer: what it was used for may have arrived, or not
  */
 export async function exchangeAgain(
   way: { agent: Agent },
@@ -154,10 +154,13 @@ export async function exchangeAgain(
     ...call,
     headers: { ...call.headers, Connection: 'keep-alive' },
   });
+  let heard = 0;
+  sent.once('socket', (socket) => (heard = -socket.bytesRead));
   try {
     return await answerTo(sent, call, signal);
   } catch (error) {
-    throw sent.reusedSocket && !signal.aborted && isBreak(error) ? new LostConnection() : error;
+    heard += sent.socket?.bytesRead ?? 0;
+    throw sent.reusedSocket && heard === 0 && !signal.aborted && isBreak(error) ? new LostConnection() : error;
   }
 }
 

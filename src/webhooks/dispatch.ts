@@ -279,7 +279,7 @@ export class WebhookDispatcher {
         { ...poster, kept: this.#kept },
         { url: call.url, headers, body },
         this.#abort.signal,
-        others,
+        others ? claim.webhookId : null,
       );
       return answer.status === null && this.#abort.signal.aborted
         ? undone(claim, call, clock.now())

@@ -11,8 +11,8 @@ const mostIdle = 500;
 /** How a call gets its connection. */
 export interface Way {
   agent: KeptSockets;
-  /** Scheme, host and port. */
-  origin: string;
+  /** Of those who share connections: all of it goes to one scheme, host and port. */
+  name: string;
   /** Opens one to an address that was checked. */
   open: () => Promise<Socket>;
 }
@@ -29,7 +29,7 @@ export class KeptSockets extends Agent {
   }
 
   override getName(options?: ClientRequestArgs & Partial<Way>): string {
-    return options?.origin ?? '';
+    return options?.name ?? '';
   }
 
   override createConnection(

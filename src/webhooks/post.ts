@@ -51,10 +51,15 @@ const mostKept = 2_048;
  * decompressed. What counts is the status line: a body that does not end is cut off.
  *
  * @param signal ends it early
- * @param others follow soon: the connection may be one that was kept, and is kept for them. Where one that was kept turns out to be
- *   gone it is posted once more, as nobody can say whether it had arrived
+ * @param line of calls that follow soon: the connection may be one that was kept of these, and is kept for them. Where one that was
+ *   kept turns out to be gone, without a word, it is posted once more, as nobody can say whether it had arrived
  */
-export async function post(poster: Poster, call: PostedCall, signal: AbortSignal, others = false): Promise<Answer> {
+export async function post(
+  poster: Poster,
+  call: PostedCall,
+  signal: AbortSignal,
+  line: string | null = null,
+): Promise<Answer> {
   const start = performance.now();
   const timeoutMs = poster.timeoutMs ?? defaultTimeoutMs;
   const end = endAfter(timeoutMs, signal);
@@ -69,7 +74,9 @@ export async function post(poster: Poster, call: PostedCall, signal: AbortSignal
     const refused = refuseUrl(url, poster.allowPrivate);
     if (refused) throw new CallError(`the URL ${refused}`);
     const open = async () => openSocket(url, await addressesOf(hostOf(url), poster, end.signal), poster.ca, end.signal);
-    const again = others && poster.kept ? await askAgain(poster.kept, open, url, call, end.signal) : null;
+    // What an endpoint has done to a connection must not be of concern to another account's, on the same host.
+    const way = line !== null && poster.kept ? { agent: poster.kept, name: `${line} ${url.origin}`, open } : null;
+    const again = way && (await askAgain(way, url, call, end.signal));
     if (again) return done(again);
     const socket = await open();
     try {
@@ -90,14 +97,7 @@ export async function post(poster: Poster, call: PostedCall, signal: AbortSignal
 type Said = Pick<Answer, 'status' | 'body' | 'retryAfter' | 'error'>;
 
 /** @returns null where a connection that was kept was gone */
-async function askAgain(
-  agent: KeptSockets,
-  open: () => Promise<Socket>,
-  url: URL,
-  call: PostedCall,
-  signal: AbortSignal,
-): Promise<Said | null> {
-  const way: Way = { agent, origin: url.origin, open };
+async function askAgain(way: Way, url: URL, call: PostedCall, signal: AbortSignal): Promise<Said | null> {
   try {
     return await answerOf(await exchangeAgain(way, url, requestOf(call), signal), signal);
   } catch (error) {
@@ -139,8 +139,10 @@ async function read(response: IncomingMessage, signal: AbortSignal): Promise<Buf
     response.once('end', stop);
     response.on('error', stop);
   });
-  // One that was read to its end has given its connection back.
   if (!response.readableEnded) response.destroy();
+  // One that was read to its end has given its connection back, unless the endpoint has not taken all of the request yet.
+  const socket: Socket | null = response.socket;
+  socket?.destroy();
   return Buffer.concat(chunks);
 }
 

@@ -315,7 +315,8 @@ t.test('a call that others follow leaves its connection to them', async (t) => {
   };
   t.teardown(async () => counted.kept.destroy());
   const call = async (others: boolean) =>
-    (await post(counted, { url: `http://hooks.test:${hook.port}/`, headers: {}, body }, never, others)).status;
+    (await post(counted, { url: `http://hooks.test:${hook.port}/`, headers: {}, body }, never, others ? 'a' : null))
+      .status;
   t.strictSame([await call(true), await call(true)], [202, 202]);
   t.strictSame([hook.connections, asked.length], [1, 1], 'one connection, one look-up');
   t.equal(await call(true), 500, 'of which the body is not read to its end');
@@ -341,7 +342,7 @@ t.test('where a connection that was kept is gone the call is made over another o
   });
   const poster = { ...(await posterFor(t, {})), kept: new KeptSockets() };
   t.teardown(async () => poster.kept.destroy());
-  const call = () => post(poster, { url: raw.url, headers: {}, body }, never, true);
+  const call = () => post(poster, { url: raw.url, headers: {}, body }, never, 'a');
   t.match(await call(), { status: 200 });
   t.match(await call(), { status: 201, error: null });
   t.equal(seen, 2);
@@ -353,12 +354,12 @@ t.test('a kept connection goes on being one to the same origin, and TLS is check
   const zone = { 'hooks.test': { A: ['127.0.0.1'] }, 'other.test': { A: ['127.0.0.1'] } };
   const poster = { ...(await posterFor(t, zone, { ca: certificate.cert })), kept: new KeptSockets() };
   t.teardown(async () => poster.kept.destroy());
-  const call = (host: string) => post(poster, { url: `https://${host}:${hook.port}/`, headers: {}, body }, never, true);
+  const call = (host: string) => post(poster, { url: `https://${host}:${hook.port}/`, headers: {}, body }, never, 'a');
   t.match([await call('hooks.test'), await call('hooks.test')], [{ status: 200 }, { status: 200 }]);
   t.equal(hook.connections, 1);
   t.match(await call('other.test'), { status: null, error: /certificate/ });
   const strict = { ...poster, allowPrivate: false, kept: new KeptSockets() };
-  t.match(await post(strict, { url: `https://hooks.test:${hook.port}/`, headers: {}, body }, never, true), {
+  t.match(await post(strict, { url: `https://hooks.test:${hook.port}/`, headers: {}, body }, never, 'a'), {
     error: 'the endpoint is not on the public internet',
   });
 });

@@ -1,0 +1,161 @@
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { createServer as createTlsServer } from 'node:tls';
+import t, { type Test } from 'tap';
+import { selfSignedCertificate } from '../../src/certificate.ts';
+import { createResolver } from '../../src/smtp/resolver.ts';
+import { KeptSockets } from '../../src/webhooks/kept-sockets.ts';
+import { type Poster, post } from '../../src/webhooks/post.ts';
+import { startZone } from '../support/zone.ts';
+
+const never = new AbortController().signal;
+const ok = 'HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n';
+
+/** An endpoint that is told of each piece of what it gets, with the connection's number and the piece's on that. */
+async function startEndpoint(
+  t: Test,
+  act: (socket: Socket, connection: number, piece: number) => void,
+  tls?: { key: string; cert: string },
+) {
+  const sockets: Socket[] = [];
+  const take = (socket: Socket) => {
+    const connection = sockets.push(socket);
+    let pieces = 0;
+    socket.on('error', () => {}).on('data', () => act(socket, connection, ++pieces));
+  };
+  const server = tls ? createTlsServer(tls, take) : createServer({ allowHalfOpen: true }, take);
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(async () => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  return { port: (server.address() as AddressInfo).port, sockets };
+}
+
+function posterOf(t: Test, options: Partial<Poster> = {}) {
+  const kept = new KeptSockets();
+  t.teardown(async () => kept.destroy());
+  const poster = { resolver: createResolver(['127.0.0.1:9']), allowPrivate: true, timeoutMs: 15_000, kept, ...options };
+  return {
+    kept,
+    call: (url: string, line = 'a', body = Buffer.from('{}')) => post(poster, { url, headers: {}, body }, never, line),
+  };
+}
+
+t.test('an endpoint that answers before it has taken the request keeps no connection', async (t) => {
+  const { port, sockets } = await startEndpoint(t, (socket) => {
+    socket.pause();
+    socket.write(ok);
+  });
+  const { call } = posterOf(t);
+  // More than any system holds for a connection that nobody reads.
+  const body = Buffer.alloc(64 * 1024 * 1024, 'x');
+  t.match(await call(`http://127.0.0.1:${port}/`, 'a', body), { status: 200 });
+  const [socket] = sockets as [Socket];
+  socket.removeAllListeners('data').resume();
+  await once(socket, 'end').catch(() => undefined);
+  t.ok(socket.bytesRead < body.length, 'and is sent no more of it');
+});
+
+t.test('what has begun to be answered is not posted again', async (t) => {
+  for (const begun of [
+    'HTTP/1.1 20',
+    'HTTP/1.1 100 Continue\r\n\r\n',
+    'HTTP/1.1 103 Early Hints\r\nLink: </>\r\n\r\n',
+    'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n',
+  ]) {
+    const { port, sockets } = await startEndpoint(t, (socket, _connection, piece) => {
+      if (piece === 1) socket.write(ok);
+      else if (piece === 2) socket.end(begun);
+    });
+    const { call } = posterOf(t);
+    t.match(await call(`http://127.0.0.1:${port}/`), { status: 200 });
+    t.match(await call(`http://127.0.0.1:${port}/`), { status: null, error: /before an answer came/ }, begun);
+    t.equal(sockets.length, 1, begun);
+  }
+});
+
+t.test('what a connection over TLS ends without a word is posted again, once', async (t) => {
+  const certificate = selfSignedCertificate('hooks.test');
+  const { port, sockets } = await startEndpoint(
+    t,
+    (socket, connection, piece) => {
+      if (connection === 1 && piece === 1) socket.write(ok);
+      else socket.end();
+    },
+    certificate,
+  );
+  const { resolver, close } = await startZone({ 'hooks.test': { A: ['127.0.0.1'] } });
+  t.teardown(close);
+  const { call } = posterOf(t, { resolver, ca: certificate.cert });
+  t.match(await call(`https://hooks.test:${port}/`), { status: 200 });
+  t.match(await call(`https://hooks.test:${port}/`), { status: null, error: /before an answer came/ });
+  t.equal(sockets.length, 2);
+});
+
+t.test('an answer that nobody has asked for is of no concern to the next call', async (t) => {
+  const forged = 'HTTP/1.1 299 Forged\r\nContent-Length: 0\r\n\r\n';
+  for (const [what, act] of [
+    ['at once', (socket: Socket) => socket.write(ok + forged)],
+    ['later', (socket: Socket) => socket.write(ok, () => setTimeout(() => socket.write(forged), 20))],
+  ] as const) {
+    const { port, sockets } = await startEndpoint(t, (socket) => void act(socket));
+    const { call, kept } = posterOf(t);
+    t.equal((await call(`http://127.0.0.1:${port}/`)).status, 200);
+    // Until the connection that spoke is gone.
+    while (Object.keys(kept.freeSockets).length > 0) await new Promise((resume) => setTimeout(resume, 5));
+    t.equal((await call(`http://127.0.0.1:${port}/`)).status, 200, what);
+    t.equal(sockets.length, 2, what);
+  }
+});
+
+t.test('endpoints on the same host share no connection', async (t) => {
+  const { port, sockets } = await startEndpoint(t, (socket) => void socket.write(ok));
+  const { call } = posterOf(t);
+  for (const line of ['a', 'b', 'a', 'b']) t.equal((await call(`http://127.0.0.1:${port}/${line}`, line)).status, 200);
+  t.equal(sockets.length, 2);
+});
+
+t.test('what is kept and what is not', async (t) => {
+  const fields = (lines: string) => `HTTP/1.1 200 OK\r\n${lines}Content-Length: 0\r\n\r\n`;
+  for (const [what, text, ends, connections] of [
+    ['an answer that says nothing of it', ok, false, 1],
+    ['a short time', fields('Keep-Alive: timeout=1\r\n'), false, 3],
+    ['a longer time', fields('Keep-Alive: timeout=30\r\n'), false, 1],
+    ['close', fields('Connection: close\r\n'), false, 3],
+    ['HTTP/1.0', 'HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n', false, 3],
+    ['no length', 'HTTP/1.1 200 OK\r\n\r\nx', true, 3],
+    ['a length that is not reached', 'HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx', true, 3],
+    ['interim answers before it', `HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\n\r\n${ok}`, false, 1],
+    ['the other half closed', ok, true, 3],
+  ] as const) {
+    const { port, sockets } = await startEndpoint(t, (socket) => void (ends ? socket.end(text) : socket.write(text)));
+    const { call, kept } = posterOf(t);
+    for (let n = 0; n < 3; n += 1) t.match(await call(`http://127.0.0.1:${port}/`), { status: 200, error: null }, what);
+    t.equal(sockets.length, connections, what);
+    kept.destroy();
+  }
+});
+
+t.test('a connection that is used again and again gathers no listeners', async (t) => {
+  const warnings: Error[] = [];
+  const warn = (warning: Error) => void warnings.push(warning);
+  process.on('warning', warn);
+  t.teardown(async () => void process.off('warning', warn));
+  const { port, sockets } = await startEndpoint(t, (socket) => void socket.write(ok));
+  const { call, kept } = posterOf(t);
+  const listeners = () => {
+    const [socket] = Object.values(kept.freeSockets).flat();
+    return socket?.eventNames().reduce((sum, name) => sum + socket.listenerCount(name), 0);
+  };
+  await call(`http://127.0.0.1:${port}/`);
+  await new Promise((resume) => setImmediate(resume));
+  const before = listeners();
+  t.ok(before);
+  for (let n = 0; n < 50; n += 1) await call(`http://127.0.0.1:${port}/`);
+  await new Promise((resume) => setImmediate(resume));
+  t.equal(sockets.length, 1);
+  t.equal(listeners(), before);
+  t.strictSame(warnings, []);
+});
