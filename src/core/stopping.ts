@@ -30,18 +30,17 @@ export async function stop(
     const standing = await standingOf(tx, id);
     if (standing.scheduled)
       throw conflict('the email waits for its scheduled time: DELETE /api/v1/emails/:id cancels it');
+    if (standing.waiting.length === 0) throw conflict(whyNot(standing));
     // As if a node had claimed them, so that the one way to settle recipients serves here as well. Jobs that woke them find nothing.
     const claim = { nodeId: newId(), jobId: newId() };
     const waiting = await tx.query<{ position: number; attempts: number }>({
-      text: `UPDATE recipients SET claimed_by = $2, job_id = $3, claimed_at = now(), waiting_for = NULL
-              WHERE email_id = $1 AND next_attempt_at IS NOT NULL AND claimed_by IS NULL AND NOT coalesce(waiting_for = ANY($4), false)
-          RETURNING position, attempts`,
-      values: [id, claim.nodeId, claim.jobId, heldNotes],
+      text: `UPDATE recipients SET claimed_by = $3, job_id = $4, claimed_at = now(), waiting_for = NULL
+              WHERE email_id = $1 AND position = ANY($2) RETURNING position, attempts`,
+      values: [id, standing.waiting, claim.nodeId, claim.jobId],
     });
-    if (waiting.length === 0) throw conflict(whyNot(standing));
     const recipients = waiting.map((recipient) => ({ ...recipient, emailId: id }));
     const told = await settleAs(tx, queue, claim, recipients, { status: 'failed', lastResponse: stoppedNote });
-    return { stopped: waiting.length, inHand: standing.in_hand, told };
+    return { stopped: waiting.length, inHand: standing.inHand, told };
   });
   if (told > 0) queue.webhooks.wake();
   return { email: (await log.get(db, sender.accountId, id)).email, stopped, inHand };
@@ -49,23 +48,36 @@ export async function stop(
 
 interface Standing {
   scheduled: boolean;
+  /** The positions of those that can be given up. */
+  waiting: number[];
   held: number;
-  in_hand: number;
+  inHand: number;
 }
 
+/** Where the email's recipients are, and stay until the transaction ends. */
 async function standingOf(tx: Sql, id: string): Promise<Standing> {
-  const [standing] = await tx.query<Standing>({
-    text: `SELECT coalesce(bool_or(e.scheduled_at > now()), false) AS scheduled,
-                  count(*) FILTER (WHERE r.waiting_for = ANY($2))::int AS held,
-                  count(*) FILTER (WHERE r.claimed_by IS NOT NULL)::int AS in_hand
-             FROM emails e JOIN recipients r ON r.email_id = e.id
-            WHERE e.id = $1 AND e.status = 'queued' AND r.next_attempt_at IS NOT NULL`,
+  // Locked before anything is said of them, as a node may claim some at this moment; in the order in which all others settle them.
+  const recipients = await tx.query<{ position: number; in_hand: boolean; held: boolean }>({
+    text: `SELECT position, claimed_by IS NOT NULL AS in_hand, coalesce(waiting_for = ANY($2), false) AS held FROM recipients
+            WHERE email_id = $1 AND next_attempt_at IS NOT NULL ORDER BY position FOR NO KEY UPDATE`,
     values: [id, heldNotes],
   });
-  return standing ?? { scheduled: false, held: 0, in_hand: 0 };
+  // A statement of its own: it sees to when somebody moved the email meanwhile.
+  const [email] = await tx.query<{ scheduled: boolean }>({
+    text: 'SELECT coalesce(scheduled_at > now(), false) AS scheduled FROM emails WHERE id = $1',
+    values: [id],
+  });
+  const inHand = recipients.filter(({ in_hand }) => in_hand);
+  const free = recipients.filter(({ in_hand }) => !in_hand);
+  return {
+    scheduled: recipients.length > 0 && email?.scheduled === true,
+    waiting: free.flatMap(({ held, position }) => (held ? [] : [position])),
+    held: free.filter(({ held }) => held).length,
+    inHand: inHand.length,
+  };
 }
 
-function whyNot({ held, in_hand: inHand }: Standing): string {
+function whyNot({ held, inHand }: Standing): string {
   if (held > 0) return 'the email is held until somebody decides about it: POST /api/v1/emails/:id/release does';
   if (inHand > 0) return 'the email is being delivered at this moment: ask again in a while';
   return 'nobody of the email waits any more';

@@ -1,0 +1,109 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import t, { type Test } from 'tap';
+import { claim } from '../../src/core/recipients.ts';
+import { stop } from '../../src/core/stopping.ts';
+import type { Database, Sql } from '../../src/db/client.ts';
+import { newId } from '../../src/ids.ts';
+import { accept, requestOf } from '../support/accept.ts';
+import { buildAccount, buildVerifiedDomain, holderOf } from '../support/build.ts';
+import { openQueue } from '../support/db.ts';
+
+/** An email to two destinations that waits in the queue. */
+async function prepare(t: Test) {
+  const { db, queue } = await openQueue(t);
+  const account = await buildAccount(db);
+  const { domain } = await buildVerifiedDomain(db, account.id, Buffer.alloc(32));
+  const sender = holderOf(account);
+  const [accepted] = await accept(db, queue, sender, [requestOf(`s@${domain}`, ['a@a.test', 'b@b.test'])]);
+  if (!accepted || !('email' in accepted)) throw new Error('it was refused');
+  return { db, queue, sender, id: accepted.email.id };
+}
+
+/** Returns once somebody waits for what another transaction has locked. */
+async function untilOneWaits(db: Database): Promise<void> {
+  for (;;) {
+    const waiting = await db.query({
+      text: `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`,
+    });
+    if (waiting.length > 0) return;
+    await sleep(5);
+  }
+}
+
+t.test('whom a node claims while it is being stopped is counted as in hand', async (t) => {
+  const { db, queue, sender, id } = await prepare(t);
+  let stopping: Promise<unknown> = Promise.resolve();
+  await db.transaction(async (tx) => {
+    const jobs = await queue.take(tx, 100, []);
+    await claim(
+      tx,
+      newId(),
+      jobs.filter(({ destination }) => destination === 'a.test'),
+    );
+    stopping = stop(db, queue, sender, id);
+    await untilOneWaits(db);
+  });
+  t.match(await stopping, { stopped: 1, inHand: 1, email: { status: 'queued', pending: 1 } });
+  t.match(await stop(db, queue, sender, id).catch((error: unknown) => error), {
+    detail: /being delivered at this moment/,
+  });
+});
+
+t.test('whom nodes claim altogether meanwhile is said to be on the way', async (t) => {
+  const { db, queue, sender, id } = await prepare(t);
+  let stopping: Promise<unknown> = Promise.resolve();
+  await db.transaction(async (tx) => {
+    await claim(tx, newId(), await queue.take(tx, 100, []));
+    stopping = stop(db, queue, sender, id).catch((error: unknown) => error);
+    await untilOneWaits(db);
+  });
+  t.match(await stopping, { detail: /being delivered at this moment/ });
+});
+
+t.test('recipients are locked in the order in which others settle them', async (t) => {
+  const { db, queue, sender, id } = await prepare(t);
+  // Sooner than PostgreSQL finds out that two wait in a circle.
+  const lock = (tx: Sql, position: number) =>
+    tx.query({
+      text: `SET LOCAL lock_timeout = '200ms'; SELECT FROM recipients WHERE email_id = '${id}' AND position = ${position} FOR NO KEY UPDATE`,
+    });
+  // The first one lies behind the second, as after a change of it.
+  await db.query({ text: 'UPDATE recipients SET job_id = gen_random_uuid() WHERE position = 0' });
+  let stopping: Promise<unknown> = Promise.resolve();
+  // Read as they lie, as the planner may choose to.
+  const bare: Database = {
+    ...db,
+    transaction: (work) =>
+      db.transaction(async (tx) => {
+        await tx.query({ text: 'SET LOCAL enable_indexscan = off' });
+        return work(tx);
+      }),
+  };
+  await db.transaction(async (tx) => {
+    await lock(tx, 0);
+    stopping = stop(bare, queue, sender, id);
+    await untilOneWaits(db);
+    await lock(tx, 1);
+  });
+  t.match(await stopping, { stopped: 2, inHand: 0, email: { status: 'failed', pending: 0 } });
+});
+
+t.test('one that is moved to another time meanwhile is scheduled', async (t) => {
+  const { db, queue, sender, id } = await prepare(t);
+  const changeTo = async (tx: Sql, at: string) => {
+    await tx.query({
+      text: `UPDATE recipients SET job_id = NULL, next_attempt_at = ${at} WHERE email_id = $1`,
+      values: [id],
+    });
+    await tx.query({ text: `UPDATE emails SET scheduled_at = ${at} WHERE id = $1`, values: [id] });
+  };
+  // Its time came after whoever moves it had looked.
+  await changeTo(db, `now() - interval '1 second'`);
+  let stopping: Promise<unknown> = Promise.resolve();
+  await db.transaction(async (tx) => {
+    await changeTo(tx, `now() + interval '1 hour'`);
+    stopping = stop(db, queue, sender, id).catch((error: unknown) => error);
+    await untilOneWaits(db);
+  });
+  t.match(await stopping, { detail: /waits for its scheduled time/ });
+});
