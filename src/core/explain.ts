@@ -171,20 +171,23 @@ function explainOne({
   now,
 }: One): Omit<RecipientExplanation, 'tls'> {
   const last = attempts.at(-1) ?? null;
-  const cause = causeOf(email, recipient, last, { onHoldSince, now });
+  // What a process knew that was killed comes when it is started again, and may have been given up, or decided about, by then.
+  const arrived = attempts.findLast(({ outcome }) => outcome === 'delivered') ?? null;
+  const cause = causeOf(email, recipient, arrived ?? last, { onHoldSince, now });
   const isWarmUp = cause === 'held_back' && (recipient.waitingFor?.startsWith(warmUpOf('')) ?? false);
   const classification = last?.outcome === 'delivered' ? null : (last?.classification ?? null);
   const waits = isHeld(cause);
-  const mayHaveArrived = cause !== null && attempts.some((attempt) => attempt.uncertain);
+  const mayHaveArrived = cause !== null && arrived === null && attempts.some((attempt) => attempt.uncertain);
+  const isStopped = recipient.lastResponse === stoppedNote && arrived === null;
   return {
     address: recipient.address,
     status: recipient.status,
     cause,
     classification,
     sentence:
-      sentenceOf({ email, recipient, last, cause, onHoldSince }) + (mayHaveArrived ? ` ${doubt(attempts)}` : ''),
-    advice:
-      cause === null || recipient.lastResponse === stoppedNote ? null : isWarmUp ? warmUpAdvice : adviceOf(cause, last),
+      sentenceOf({ email, recipient, last: arrived ?? last, cause, onHoldSince }) +
+      (mayHaveArrived ? ` ${doubt(attempts)}` : ''),
+    advice: cause === null || isStopped ? null : isWarmUp ? warmUpAdvice : adviceOf(cause, arrived ?? last),
     attempts: recipient.attempts,
     lastAttempt: last && {
       at: last.at,
@@ -228,7 +231,7 @@ function causeOf(
 ): Cause | null {
   if (status === 'delivered') return null;
   if (status === 'suppressed' || status === 'canceled') return status;
-  if (status === 'failed') return last?.outcome === 'deferred' ? 'given_up' : 'refused';
+  if (status === 'failed') return last === null || last.outcome === 'bounced' ? 'refused' : 'given_up';
   if (claimedBy) return 'being_delivered';
   if (waitingFor === heldNote) return 'uncertain';
   if (waitingFor === crashedNote) return 'crashed';
@@ -270,7 +273,9 @@ function sentenceOf({ email, recipient, last, cause, onHoldSince }: Told): strin
     case 'refused':
       return `${last === null || last.phase === 'local' ? 'Not sent' : 'Refused for good'}: ${said || recipient.lastResponse}.`;
     case 'given_up':
-      return `Tried ${times(recipient.attempts)} and ${withoutFullStop(recipient.lastResponse ?? '')}.`;
+      return last?.outcome === 'delivered'
+        ? `Counts as failed (${withoutFullStop(recipient.lastResponse ?? '')}), but arrived, as was known only later: ${said}.`
+        : `Tried ${times(Math.max(recipient.attempts, last?.number ?? 0))} and ${withoutFullStop(recipient.lastResponse ?? '')}.`;
     case 'suppressed':
       return `Nothing was sent: ${recipient.address} is on the suppression list.`;
     case 'canceled':
@@ -294,6 +299,7 @@ function doubt(attempts: Attempt[]): string {
 }
 
 function adviceOf(cause: Cause, last: Attempt | null): string | null {
+  if (cause === 'given_up' && last?.outcome === 'delivered') return 'There is no need to send it anew.';
   if (cause === 'suppressed') return 'If the address works again, take it off the suppression list and send anew.';
   if (cause === 'scheduled' || cause === 'being_delivered' || cause === 'canceled') return null;
   if (cause === 'uncertain')

@@ -1,5 +1,6 @@
 import t from 'tap';
 import { explain, meanings } from '../../src/core/explain.ts';
+import { stoppedNote } from '../../src/core/stopping.ts';
 import type { Attempt, Email, Recipient } from '../../src/generated/prisma/client.ts';
 import type { Classification } from '../../src/smtp/deliver.ts';
 import { rules } from '../../src/smtp/rules.ts';
@@ -54,4 +55,37 @@ t.test('who has the MX of a domain lead here is told that this is it', async (t)
   const told = adviceFor('sender', 'bounced', 'failed', { phase: 'dns', reply: null, enhancedCode: '5.4.6' });
   t.match(told, /^The MX records of the recipient’s domain lead to this server, which keeps no mailboxes: /);
   t.match(adviceFor('sender', 'bounced', 'failed'), /Verify the sending domain again/);
+});
+
+t.test('what arrived is not sent again because it was given up before anybody knew', async (t) => {
+  const address = 'jane@example.com';
+  const recipient = {
+    address,
+    status: 'failed',
+    attempts: 0,
+    destination: 'example.com',
+    claimedBy: null,
+    waitingFor: null,
+  };
+  const attempt = { recipient: address, number: 1, at, mxHost: 'mx.example.com', classification: 'other' };
+  const delivered = { ...attempt, outcome: 'delivered', reply: '250 taken', reason: '', uncertain: false };
+  const doubtful = { ...attempt, outcome: 'deferred', reply: null, reason: 'stopped', uncertain: true };
+  for (const lastResponse of [stoppedNote, 'taken for not delivered, as was decided']) {
+    const told = (attempts: object[]) =>
+      explain(
+        { email, recipients: [{ ...recipient, lastResponse } as Recipient], attempts: attempts as Attempt[] },
+        3_600_000,
+        at,
+      ).recipients[0];
+    for (const attempts of [[delivered], [delivered, { ...doubtful, number: 2 }]])
+      t.match(told(attempts), {
+        cause: 'given_up',
+        sentence: `Counts as failed (${lastResponse}), but arrived, as was known only later: mx.example.com answered: 250 taken.`,
+        advice: 'There is no need to send it anew.',
+      });
+    t.match(told([doubtful]), {
+      cause: 'given_up',
+      sentence: /^Tried once and .* so it may have arrived all the same\.$/,
+    });
+  }
 });
