@@ -14,7 +14,11 @@ import { comparable, formatMailbox, type Mailbox } from '../mail/address.ts';
 import { cutText } from '../mail/characters.ts';
 import type { Header } from '../mail/headers.ts';
 import { saysHowToUnsubscribe } from '../mail/list-unsubscribe.ts';
-import { holdsUnsubscribePlace } from '../mail/unsubscribe-place.ts';
+import {
+  hasTooManyUnsubscribePlaces,
+  holdsUnsubscribePlace,
+  mostUnsubscribePlaces,
+} from '../mail/unsubscribe-place.ts';
 import type { Sender } from './keys.ts';
 import * as suppressions from './suppressions.ts';
 
@@ -49,14 +53,22 @@ export interface StoredAttachment {
   contentId: string | null;
 }
 
-/** A 400 where a body has a place for our link to unsubscribe, and nobody gets one: the email says itself how to. Null: all is well. */
+/**
+ * A 400 where a body of marketing mail has places for our link to unsubscribe, and nobody gets one, as the email says itself how
+ * to; or where it has too many of them. Null: all is well.
+ */
 export function refusalOfPlace({ type, headers, html, text }: SendRequest): ApiError | null {
-  if (type !== 'marketing' || !saysHowToUnsubscribe(headers.map(({ name }) => name))) return null;
-  const field = holdsUnsubscribePlace(html) ? 'html' : holdsUnsubscribePlace(text) ? 'text' : null;
-  return (
-    field &&
-    invalidRequest(`${field}: has a place for the link to unsubscribe, and the email a List-Unsubscribe of its own`)
-  );
+  if (type !== 'marketing') return null;
+  const bodies = Object.entries({ html, text });
+  const fieldWhere = (is: (text: string | null) => boolean) => bodies.find(([, body]) => is(body))?.[0];
+  if (saysHowToUnsubscribe(headers.map(({ name }) => name))) {
+    const field = fieldWhere(holdsUnsubscribePlace);
+    const why = 'has a place for the link to unsubscribe, and the email a List-Unsubscribe of its own';
+    return field === undefined ? null : invalidRequest(`${field}: ${why}`);
+  }
+  const field = fieldWhere(hasTooManyUnsubscribePlaces);
+  const why = `may have ${mostUnsubscribePlaces} places for the link to unsubscribe at the most`;
+  return field === undefined ? null : invalidRequest(`${field}: ${why}`);
 }
 
 /** An email with all its rows, before any of them is written. */

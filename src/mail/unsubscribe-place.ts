@@ -12,5 +12,11 @@ export const unsubscribeKeys: ReadonlySet<string> = new Set(['UNSUBSCRIBE_URL', 
 export const holdsUnsubscribePlace = (text: string | null): boolean =>
   text?.includes('{{') === true && text.search(place) >= 0;
 
+/** The most places in one text: each is six times as long once the link stands there, and every reader gets a text of their own. */
+export const mostUnsubscribePlaces = 1_000;
+
+export const hasTooManyUnsubscribePlaces = (text: string | null): boolean =>
+  text?.includes('{{') === true && (text.match(place)?.length ?? 0) > mostUnsubscribePlaces;
+
 /** The text as this reader gets it. A URL of ours needs no escaping in HTML. */
 export const withUnsubscribeUrl = (text: string, url: string): string => text.replaceAll(place, () => url);

@@ -1,0 +1,16 @@
+import t from 'tap';
+import { refusalOfPlace } from '../../src/core/draft.ts';
+import { mostUnsubscribePlaces } from '../../src/mail/unsubscribe-place.ts';
+import { requestOf } from '../support/accept.ts';
+
+t.test('a body grows only so far by the links to unsubscribe in it', async (t) => {
+  const refused = (fields: Parameters<typeof requestOf>[2]) =>
+    refusalOfPlace(requestOf('s@shop.test', ['a@a.test'], { type: 'marketing', ...fields }))?.detail ?? null;
+  const places = (count: number) => '{{UNSUBSCRIBE_URL}}'.repeat(count);
+  t.equal(refused({ html: places(mostUnsubscribePlaces), text: places(mostUnsubscribePlaces) }), null);
+  const atMost = 'may have 1000 places for the link to unsubscribe at the most';
+  t.equal(refused({ html: places(mostUnsubscribePlaces + 1) }), `html: ${atMost}`);
+  t.equal(refused({ text: '{{{pm:unsubscribe}}}'.repeat(250_000) }), `text: ${atMost}`);
+  t.equal(refused({ text: places(5_000), type: 'transactional' }), null, 'where it is text as any');
+  t.equal(refused({ text: '{{ NAME }}'.repeat(5_000) }), null);
+});
