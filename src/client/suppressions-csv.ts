@@ -31,6 +31,8 @@ const reasonHeads = new Set([
 const flagHeads = new Set(['unsubscribed', 'unsubscribedat', 'isunsubscribed', 'optout', 'optedout', 'optouttime']);
 const no = new Set(['', '0', 'false', 'no', 'n', 'f', 'null']);
 
+const saysYes = (field = '') => !no.has(field.toLowerCase());
+
 const lettersOf = (text: string) => text.toLowerCase().replace(/[^a-z]/g, '');
 
 interface CsvRecord {
@@ -129,7 +131,8 @@ class CsvReader {
  * one with an `@`, and the reason in any of the others. They are as written: the service says whether they are right. Of a list
  * of contacts with a field that says who has unsubscribed, those are taken who have.
  *
- * @returns leftOut: records of which nobody can say whose address they are for, but for the one that names the fields;
+ * @returns leftOut: records of which nobody can say whose address they are for, or whether they unsubscribed, but for the one
+ *   that names the fields;
  *   subscribed: those of contacts who have not unsubscribed
  * @throws SyntaxError that names the line where a quote is opened and not closed
  */
@@ -145,19 +148,25 @@ export function readSuppressionsCsv(text: string): {
   // `from,to,email` may be a time, a time and an address.
   const named = heads.flatMap((head, at) => (addressHeads.has(head) ? [at] : []));
   const hasReason = heads.some((head) => reasonHeads.has(head));
-  const flag = heads.findIndex((head) => flagHeads.has(head));
+  const flags = heads.flatMap((head, at) => (flagHeads.has(head) ? [at] : []));
   let subscribed = 0;
   const body = hasHead ? records.slice(1) : records;
   const entries = body.flatMap(({ line, fields }): SuppressionEntry[] => {
     const [one, ...others] = fields.filter((field) => field.includes('@'));
     // A record with more fields than there are names has a separator that is part of one: nobody knows which is which.
-    const isNamed = named.length > 0 && fields.length <= heads.length;
+    const isAligned = fields.length <= heads.length;
+    const isNamed = named.length > 0 && isAligned;
     const only = others.length === 0 ? one : undefined;
     const address = isNamed ? named.map((at) => fields[at]).find((field) => field?.includes('@')) : only;
     if (address === undefined) return [];
     const mayTell = fields.filter((_, at) => !isNamed || !hasReason || reasonHeads.has(heads[at] ?? ''));
-    const told = mayTell.map((field) => reasons.get(lettersOf(field))).find((one) => one !== undefined);
-    const says = flag >= 0 && fields.length <= heads.length ? !no.has((fields[flag] ?? '').toLowerCase()) : null;
+    const told = mayTell
+      .map((field) => reasons.get(lettersOf(field)))
+      // How a contact came onto a list, as by hand, is not why there is to be no mail for it.
+      .find((one) => one !== undefined && (flags.length === 0 || one !== 'manual'));
+    // Where nobody knows which field is which, nobody knows who has unsubscribed.
+    const says = isAligned && flags.length > 0 ? flags.some((at) => saysYes(fields[at])) : null;
+    if (flags.length > 0 && says === null && !told) return [];
     const reason = told ?? (says ? 'unsubscribe' : undefined);
     if (says === false && !reason) {
       subscribed += 1;

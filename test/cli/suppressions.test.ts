@@ -92,4 +92,23 @@ t.test('of a list of contacts those are taken who have unsubscribed', async (t) 
     rows.map(({ address, reason }) => `${address} ${reason}`),
     ['ann@bar.test unsubscribe', 'dora@bar.test unsubscribe', 'eve@bar.test bounce', 'fay@bar.test unsubscribe'],
   );
+  // How a contact came onto the list is no reason, and two fields of which one says it are enough.
+  t.match(
+    await load(
+      'email,source,opt_out,unsubscribed_at\ngus@bar.test,manual,,\nhal@bar.test,manual,,2026-01-02\nida@bar.test,Smith, Jane,,\nkim@bar.test,,yes,',
+    ),
+    {
+      code: 0,
+      printed:
+        '2 addresses are on the list. 1 contact has not unsubscribed, and is not on it. 1 record has no address, or several, and was left out.',
+    },
+  );
+  const later = await node.db.prisma.suppression.findMany({
+    where: { accountId: account.id, address: { in: ['gus', 'hal', 'ida', 'kim'].map((name) => `${name}@bar.test`) } },
+    orderBy: { address: 'asc' },
+  });
+  t.strictSame(
+    later.map(({ address, reason }) => `${address} ${reason}`),
+    ['hal@bar.test unsubscribe', 'kim@bar.test unsubscribe'],
+  );
 });
