@@ -1,3 +1,4 @@
+import { domainToUnicode } from 'node:url';
 import { codeOf, type Database, type Sql } from '../db/client.ts';
 import { invalidRequest, notFound } from '../errors.ts';
 import type { Role } from '../generated/prisma/enums.ts';
@@ -35,10 +36,11 @@ export async function add(
   { email, password, role }: { email: string; password: string; role: Role },
 ): Promise<Member> {
   const passwordHash = await hashPassword(password);
+  if (await findAs(db, email)) throw taken();
   try {
     return await db.prisma.user.create({ data: { id: newId(), accountId, email, passwordHash, role }, select: shown });
   } catch (error) {
-    if (codeOf(error) === 'P2002') throw invalidRequest('email: belongs to a user already');
+    if (codeOf(error) === 'P2002') throw taken();
     throw error;
   }
 }
@@ -82,12 +84,21 @@ export async function remove(db: Database, email: string): Promise<Member> {
 }
 
 async function find(db: Database, email: string): Promise<Member> {
-  const [written, canonical] = emailsOf(email);
-  const found = await db.prisma.user.findMany({ where: { email: { in: [written, canonical] } }, select: shown });
-  const user = found.find((one) => one.email === written) ?? found[0];
+  const user = await findAs(db, email);
   if (!user) throw nobody(email);
   return user;
 }
+
+/** Whoever logs in with this email, in any spelling of its domain: the first admin's is stored as it was configured. */
+async function findAs(db: Database, email: string): Promise<Member | null> {
+  const [written, canonical] = emailsOf(email);
+  const at = canonical.lastIndexOf('@') + 1;
+  const spelt = canonical.slice(0, at) + domainToUnicode(canonical.slice(at));
+  const found = await db.prisma.user.findMany({ where: { email: { in: [written, canonical, spelt] } }, select: shown });
+  return found.find((one) => one.email === written) ?? found[0] ?? null;
+}
+
+const taken = () => invalidRequest('email: belongs to a user already');
 
 const nobody = (email: string) => notFound(`user: nobody logs in with ${JSON.stringify(email)}`);
 

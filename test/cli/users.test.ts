@@ -61,3 +61,20 @@ t.test('users: added, given another password, listed and removed', async (t) => 
   t.equal((await logIn('admin@example.test', adminPassword)).status, 401);
   t.match(await sendwright(env, 'users', 'remove', 'ops@a.test'), { code: 1, said: onlyAdmin });
 });
+
+t.test('users: a first admin with an email outside of ASCII is one user in all spellings', async (t) => {
+  const databaseUrl = await createDatabase();
+  const more = { ENCRYPTION_KEY: encryptionKey.toString('hex'), ADMIN_EMAIL: 'admin@bücher.test' };
+  const node = await startTestNode(t, { DATABASE_URL: databaseUrl, ...more });
+  const env = testEnv(databaseUrl, more);
+  const { account } = await buildSender(node.db, encryptionKey);
+  for (const email of ['admin@bücher.test', 'admin@xn--bcher-kva.test'])
+    t.match(await sendwright(env, 'users', 'add', account.id, '--email', email), {
+      code: 1,
+      said: 'sendwright: email: belongs to a user already',
+    });
+  const { user } = await told(env, 'users', 'password', 'admin@xn--bcher-kva.test');
+  t.equal(user.email, 'admin@bücher.test');
+  const body = { email: 'admin@bücher.test', password: user.password };
+  t.match(await node.call('POST', '/api/v1/auth/login', { body }), { status: 200, body: { user: { role: 'admin' } } });
+});
