@@ -79,15 +79,19 @@ function fillIn(request: TemplatedRequest, template: CompiledTemplate): SendRequ
     if (!html && !text) return invalidRequest('template: html and text are both empty when rendered');
     return { ...rest, from, subject, replyTo, html, text };
   } catch (error) {
-    if (error instanceof TemplateError) return invalidRequest(`template.${error.message}${hintFor(error)}`);
+    if (error instanceof TemplateError) return invalidRequest(`template.${error.message}${hintFor(error, request)}`);
     throw error;
   }
 }
 
 const isForLink = new Set([...unsubscribeKeys].map((key) => `variables.${key}`));
 
-const hintFor = ({ place }: TemplateError) =>
-  isForLink.has(place) ? ' (in mail of the type marketing it is the link to unsubscribe)' : '';
+function hintFor({ place }: TemplateError, { type }: TemplatedRequest): string {
+  if (!isForLink.has(place)) return '';
+  return type === 'marketing'
+    ? ' (it is the link to unsubscribe where the template declares no variable of that name)'
+    : ' (in mail of the type marketing it is the link to unsubscribe)';
+}
 
 const unknown = (ref: TemplateRef) =>
   invalidRequest(`template.${'id' in ref ? 'id' : 'alias'}: no template of this account has it`);

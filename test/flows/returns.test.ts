@@ -181,6 +181,17 @@ t.test('where the body has a place for the link each reader finds theirs', async
   await emails.send({ from, to: readers[0] ?? '', ...use, template: { alias: 'news', variables: own } });
   const [latest] = await arrived(7);
   t.match(unquoted(latest?.raw ?? ''), '<a href="https://shop.test/bye">No more</a>', 'a value of its own comes first');
+  const variables = [{ key: 'UNSUBSCRIBE_URL', type: 'string', fallback_value: null }];
+  const declaring = {
+    key,
+    body: { name: 'Own', alias: 'own', subject: 's', html: '{{{UNSUBSCRIBE_URL}}}', variables },
+  };
+  const declared = (await node.call('POST', '/api/v1/templates', declaring)).body.template;
+  await node.call('POST', `/api/v1/templates/${declared.id}/publish`, { key });
+  await t.rejects(emails.send({ from, to: readers, template: { alias: 'own' }, type: 'marketing' }), {
+    message:
+      /UNSUBSCRIBE_URL: is required \(it is the link to unsubscribe where the template declares no variable of that/,
+  });
   await send('cid@one.test', { text });
   const [other] = await arrived(8);
   t.match(unquoted(other?.raw ?? ''), 'No more: {{ UNSUBSCRIBE_URL }}', 'other mail is left as it is');
