@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { parseMailbox } from '../mail/address.ts';
 import type { Body } from '../mail/body.ts';
 import { compose } from '../mail/compose.ts';
@@ -39,6 +40,17 @@ export interface CopyFor {
 export const hasPersonalBody = ({ html, text }: Pick<MessageSource, 'html' | 'text'>): boolean =>
   holdsUnsubscribePlace(html) || holdsUnsubscribePlace(text);
 
+/** Characters of a personal body from which on it is made in a turn of its own. */
+const ownTurnFrom = 50_000;
+
+let turns: Promise<unknown> = Promise.resolve();
+
+/** A newsletter to a hundred destinations has as many bodies that are wanted at once, and everything else would wait for all of them. */
+function ownTurn(): Promise<unknown> {
+  turns = turns.then(() => nextTurn());
+  return turns;
+}
+
 /** A message, cut behind line ends; the first piece has its whole header. */
 export type MessagePieces = [first: Buffer, ...rest: Buffer[]];
 
@@ -64,6 +76,8 @@ export async function build(
     reader && text !== null && holdsUnsubscribePlace(text)
       ? withUnsubscribeUrl(text, unsubscribeUrl(copy.places, reader))
       : text;
+  const isLarge = (email.html?.length ?? 0) + (email.text?.length ?? 0) >= ownTurnFrom;
+  if (reader && isLarge && hasPersonalBody(email)) await ownTurn();
   const parts = {
     from: parseMailbox(email.from),
     to: email.to.map(parseMailbox),

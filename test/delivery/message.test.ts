@@ -1,5 +1,5 @@
 import { generateKeyPairSync, randomBytes } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { sealContext } from '../../src/core/domains.ts';
 import type { OutgoingEmail } from '../../src/core/outgoing.ts';
@@ -121,3 +121,39 @@ t.test('a selector that comes back with another key signs with that one', async 
   for (const by of [signing, signingAnew(), signingAnew()])
     t.equal(await signed(running, by), await signed(new MessageBuilder(keyring, places), by));
 });
+
+t.test(
+  'large bodies of which each reader has one are made one after the other, and others have their turns',
+  async (t) => {
+    const builder = new MessageBuilder(keyring, places);
+    const { email } = emailOf('');
+    let turn = 0;
+    let isOver = false;
+    const counting = (async () => {
+      for (; !isOver; turn += 1) await nextTurn();
+    })();
+    const seen = new Set<number>();
+    const html = `<a href="{{{UNSUBSCRIBE_URL}}}">${'no more '.repeat(10_000)}</a>`;
+    const newsletter = Object.defineProperty({ ...email, type: 'marketing' as const }, 'html', {
+      get() {
+        seen.add(turn);
+        return html;
+      },
+    });
+    const readers = Array.from({ length: 20 }, (_, position) => ({ position, address: `r${position}@one.test` }));
+    const urls = await Promise.all(
+      readers.map((reader) =>
+        builder.with(newsletter, signing, reader, async (pieces) => {
+          const bytes = Buffer.concat(pieces).toString('latin1').replaceAll('=\r\n', '').replaceAll('=3D', '=');
+          const [, url = ''] = /^List-Unsubscribe: <([^>]*)>/m.exec(bytes) ?? [];
+          t.match(bytes, `<a href="${url}">`);
+          return url;
+        }),
+      ),
+    );
+    isOver = true;
+    await counting;
+    t.equal(new Set(urls).size, readers.length);
+    t.ok(seen.size >= readers.length, `it was looked at in ${seen.size} turns`);
+  },
+);
