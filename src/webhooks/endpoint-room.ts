@@ -25,6 +25,8 @@ const crowdedFrom = 2;
  * take more than twice as long as the quickest.
  */
 const usualOf = 48;
+/** Without so many nothing is known: the first that are answered are the quickest of those that were asked together. */
+const leastKnown = 24;
 /** What one answer changes: a quarter more with each round of good ones, so that `usual` can follow. */
 const step = 0.25;
 /** Then it begins anew: among many calls at once nobody sees how long one takes by itself, and that may have changed. */
@@ -66,8 +68,7 @@ export class EndpointRoom {
   #after(known: Known, durationMs: number, underWay: number): Known {
     const count = known.count + 1;
     const usual = known.usual + (Math.log(Math.max(1, durationMs)) - known.usual) / Math.min(count, usualOf);
-    // The first that are answered are the quickest of those that were asked together.
-    if (count < usualOf) return { ...known, count, usual };
+    if (count < leastKnown) return { ...known, count, usual };
     const best = Math.min(usual, known.best);
     const isCrowded = usual > Math.max(Math.log(soonMs), best + Math.log(crowdedFrom));
     const isUsed = underWay >= Math.floor(known.room);
