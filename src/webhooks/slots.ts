@@ -49,6 +49,7 @@ export class Slots {
   /** Those that have just begun. */
   readonly #young = new Map<Caller, NodeJS.Timeout>();
   #open = 0;
+  readonly #openOfAccount = new Tally<string>();
   #openToFailing = 0;
   readonly #failingOfAccount = new Tally<string>();
 
@@ -69,11 +70,15 @@ export class Slots {
     return this.#young.size < this.#limits.running && this.#open < this.#limits.open;
   }
 
-  /** An account may have as many calls to failing endpoints as are left to others, so that there are always some left. */
+  /**
+   * An account may have as many calls under way as are left to others, and as many of those to failing endpoints, so that there are
+   * always some left: twenty endpoints with 32 each that take all the time that they are given are a third of all.
+   */
   hasRoomFor({ webhookId, accountId, failing }: Caller): boolean {
     return (
       this.free &&
       this.#ofEndpoint.of(webhookId) < this.#room.of(webhookId) &&
+      this.#openOfAccount.of(accountId) < this.#limits.open - this.#open &&
       (!failing || this.#failingOfAccount.of(accountId) < this.#limits.openToFailing - this.#openToFailing)
     );
   }
@@ -81,6 +86,7 @@ export class Slots {
   take(caller: Caller): void {
     this.#ofEndpoint.add(caller.webhookId, 1);
     this.#open += 1;
+    this.#openOfAccount.add(caller.accountId, 1);
     if (caller.failing) this.#countFailing(caller, 1);
     const age = () => {
       this.#young.delete(caller);
@@ -98,6 +104,7 @@ export class Slots {
     if (answered) this.#room.learn(webhookId, answered, this.#ofEndpoint.of(webhookId));
     this.#ofEndpoint.add(webhookId, -1);
     this.#open -= 1;
+    this.#openOfAccount.add(caller.accountId, -1);
     if (caller.failing) this.#countFailing(caller, -1);
     clearTimeout(this.#young.get(caller));
     this.#young.delete(caller);

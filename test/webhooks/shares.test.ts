@@ -46,18 +46,34 @@ t.test('an account with endpoints that are known to fail leaves calls to those o
   await dead.close();
 });
 
+t.test('an account whose endpoints take their time leaves calls to the others', async (t) => {
+  const scene = await openScene(t);
+  const slow = await startHook(t, () => undefined);
+  const living = await startHook(t);
+  const { accountId } = await scene.endpoint(slow.url);
+  for (let n = 0; n < 2; n += 1) await scene.endpoint(slow.url, { accountId });
+  await scene.emit(accountId, ...Array.from({ length: 4 }, () => 'email.sent' as const));
+  await scene.start(t, { poster: patient, limits: { open: 8 } });
+  await eventually(async () => slow.calls.length >= 4);
+  const other = await scene.endpoint(living.url);
+  await scene.emit(other.accountId, 'email.queued', 'email.sent', 'email.delivered');
+  t.equal((await scene.settled(other.id)).length, 3);
+  t.equal(slow.calls.length, 4, 'half of what there is for one');
+  await slow.close();
+});
+
 t.test('endpoints take turns at the calls that a node makes', async (t) => {
   const scene = await openScene(t);
   const { db } = scene;
   const open: ServerResponse[] = [];
   const slow = await startHook(t, (_call, _number, response) => void open.push(response));
   const living = await startHook(t);
-  const crowd = await Promise.all(Array.from({ length: 2 }, () => scene.endpoint(slow.url)));
-  const { id, accountId } = await scene.endpoint(living.url);
-  for (const one of crowd) await scene.emit(one.accountId, ...Array.from({ length: 20 }, () => 'email.sent' as const));
-  const { nodeId } = await scene.start(t, { poster: patient, limits: { open: 4 } });
+  const { id, accountId } = await scene.endpoint(living.url, { events: ['email.failed'] });
+  for (let n = 0; n < 2; n += 1) await scene.endpoint(slow.url, { accountId, events: ['email.sent'] });
+  await scene.emit(accountId, ...Array.from({ length: 20 }, () => 'email.sent' as const));
+  const { nodeId } = await scene.start(t, { poster: patient, limits: { open: 8 } });
   await eventually(async () => open.length === 4);
-  await scene.emit(accountId, 'email.sent');
+  await scene.emit(accountId, 'email.failed');
   const claimed = () => db.prisma.webhookDelivery.count({ where: { webhookId: id, claimedBy: nodeId } });
   await eventually(async () => (await claimed()) === 1);
   let answered = 0;
