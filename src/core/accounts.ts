@@ -6,6 +6,7 @@ import { hashPassword } from '../password.ts';
 import type { Idempotency } from './idempotency.ts';
 import * as idempotency from './idempotency.ts';
 import type { PlanName } from './plans.ts';
+import { emailsOf } from './users.ts';
 
 /** The user that a new database begins with. */
 export interface Admin {
@@ -25,7 +26,8 @@ export async function ensureAdmin(db: Database, email: string): Promise<Admin> {
     // Two nodes that start on one empty database must not both create an admin.
     await tx.query({ text: `SELECT pg_advisory_xact_lock(hashtext('sendwright first admin'))` });
     await tx.query({
-      text: `UPDATE users SET email = $1 WHERE role = 'admin' AND password_hash = '' AND email <> $1`,
+      text: `UPDATE users SET email = $1
+              WHERE role = 'admin' AND password_hash = '' AND email <> $1 AND NOT EXISTS (SELECT FROM users o WHERE o.email = $1)`,
       values: [email],
     });
     const [admin] = await tx.query<Admin>({
@@ -112,7 +114,7 @@ export async function list(
 export async function find(db: Database, name: string | null): Promise<Account> {
   if (name !== null && isId(name)) return get(db, name);
   const user = await db.prisma.user.findFirst({
-    where: name === null ? { role: 'admin' } : { email: name.toLowerCase() },
+    where: name === null ? { role: 'admin' } : { email: { in: emailsOf(name) } },
     orderBy: { id: 'asc' },
     include: { account: true },
   });
@@ -152,7 +154,11 @@ export async function change(
   return get(db, account.id);
 }
 
+/** Those who take an admin away come one after the other: each has to see what the one before has left. */
+export const turnOfLastAdmin = { text: `SELECT pg_advisory_xact_lock(hashtext('sendwright last admin'))` };
+
 async function demandOtherAdmin(tx: Sql, accountId: string): Promise<void> {
+  await tx.query(turnOfLastAdmin);
   // Locked in one order: two admins who suspend each other at the same moment must not both succeed.
   const admins = await tx.query<{ id: string; active: boolean }>({
     text: `SELECT id, suspended_at IS NULL AS active FROM accounts a

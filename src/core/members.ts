@@ -4,6 +4,7 @@ import { invalidRequest, notFound } from '../errors.ts';
 import type { Role } from '../generated/prisma/enums.ts';
 import { newId } from '../ids.ts';
 import { hashPassword } from '../password.ts';
+import { turnOfLastAdmin } from './accounts.ts';
 import { emailsOf } from './users.ts';
 
 /** A user as operators see it. */
@@ -103,10 +104,10 @@ const taken = () => invalidRequest('email: belongs to a user already');
 const nobody = (email: string) => notFound(`user: nobody logs in with ${JSON.stringify(email)}`);
 
 async function demandAnotherAdmin(tx: Sql, userId: string): Promise<void> {
-  // Locked, in one order: two who remove each other at the same moment must not both succeed.
+  await tx.query(turnOfLastAdmin);
   const admins = await tx.query<{ id: string }>({
     text: `SELECT u.id FROM users u JOIN accounts a ON a.id = u.account_id
-            WHERE u.role = 'admin' AND u.password_hash <> '' AND a.suspended_at IS NULL ORDER BY a.id, u.id FOR NO KEY UPDATE`,
+            WHERE u.role = 'admin' AND u.password_hash <> '' AND a.suspended_at IS NULL`,
   });
   if (!admins.some(({ id }) => id !== userId))
     throw invalidRequest('this is the only admin: add another one first, with sendwright users add --admin');

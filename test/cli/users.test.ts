@@ -1,4 +1,7 @@
 import t from 'tap';
+import * as accounts from '../../src/core/accounts.ts';
+import * as members from '../../src/core/members.ts';
+
 import { buildSender } from '../support/build.ts';
 import { createDatabase } from '../support/db.ts';
 import { adminPassword, startTestNode, testEnv } from '../support/node.ts';
@@ -78,3 +81,39 @@ t.test('users: a first admin with an email outside of ASCII is one user in all s
   const body = { email: 'admin@bücher.test', password: user.password };
   t.match(await node.call('POST', '/api/v1/auth/login', { body }), { status: 200, body: { user: { role: 'admin' } } });
 });
+
+t.test(
+  'users: whose email the first admin was to have stays, and so does one admin whoever goes at once',
+  async (t) => {
+    const databaseUrl = await createDatabase();
+    const node = await startTestNode(t, { DATABASE_URL: databaseUrl, ENCRYPTION_KEY: encryptionKey.toString('hex') });
+    const { db } = node;
+    const first = await db.prisma.user.findFirstOrThrow({ where: { role: 'admin' } });
+    const { account } = await buildSender(db, encryptionKey);
+    const member = { email: 'ann@a.test', password: 'a long password', role: 'member' } as const;
+    await members.add(db, account.id, member);
+    await db.prisma.user.update({ where: { id: first.id }, data: { passwordHash: '' } });
+    t.match(await accounts.ensureAdmin(db, 'ann@a.test'), { email: first.email, hasPassword: false });
+    t.match(await accounts.ensureAdmin(db, 'new@a.test'), { email: 'new@a.test' });
+    t.match(await accounts.find(db, 'ANN@A.test'), { id: account.id });
+
+    await members.setPassword(db, 'new@a.test', 'a long password');
+    for (let round = 0; round < 10; round += 1) {
+      const email = `ops${round}@a.test`;
+      await members.add(db, account.id, { email, password: 'a long password', role: 'admin' });
+      await Promise.allSettled([
+        members.remove(db, email),
+        accounts.change(db, first.accountId, { suspended: true }),
+        members.remove(db, 'new@a.test'),
+      ]);
+      const left = await db.prisma.user.count({ where: { role: 'admin', account: { suspendedAt: null } } });
+      t.ok(left > 0, `${left} can log in`);
+      await accounts.change(db, first.accountId, { suspended: false });
+      await members.remove(db, email).catch(() => undefined);
+      await members
+        .add(db, first.accountId, { email: 'new@a.test', password: 'a long password', role: 'admin' })
+        .catch(() => undefined);
+      await members.remove(db, email).catch(() => undefined);
+    }
+  },
+);
