@@ -1,5 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { OutgoingEmail, Unread } from '../core/outgoing.ts';
+import { isPersonal } from '../core/outgoing-message.ts';
+import type { Claim } from '../core/recipients.ts';
 import { Tally } from '../tally.ts';
 import type { Started } from './slots.ts';
 
@@ -21,12 +23,13 @@ const shortestMs = 5_000;
 
 /** A claim that has a slot. */
 interface WithSlot {
+  claim: Pick<Claim, 'destination' | 'jobId'>;
   started: Pick<Started, 'unproven' | 'connections'> & { site: { name: string } };
 }
 
-/** An email that is yet to be read, with all that wait for it. */
+/** An email that is yet to be read, with all that wait for it; of one that is personal a single claim, as each copy is made for itself. */
 interface Large<Ready> {
-  id: string;
+  name: string;
   accountId: string;
   unread: Unread;
   ready: Ready[];
@@ -34,6 +37,9 @@ interface Large<Ready> {
 
 /** Reads these and has them go on, each until it is told of as gone. */
 type Prepare<Ready> = (some: Ready[], gone: (ready: Ready) => void) => Promise<void>;
+
+const nameOf = (email: OutgoingEmail, { claim }: WithSlot) =>
+  isPersonal(email) ? `${email.id} ${claim.destination} ${claim.jobId}` : email.id;
 
 const weightOf = ({ unread: { bodies, files } }: { unread: Unread }) => bodies + files;
 
@@ -44,7 +50,7 @@ const weightOf = ({ unread: { bodies, files } }: { unread: Unread }) => bodies +
 export class LargeEmails<Ready extends WithSlot> {
   readonly #room: number;
   readonly #prepare: Prepare<Ready>;
-  /** By the email's id, the first to come first. */
+  /** By their names, the first to come first. */
   readonly #waiting = new Map<string, Large<Ready>>();
   /** In bytes, by who has them. */
   readonly #taken = new Tally<string>();
@@ -60,14 +66,15 @@ export class LargeEmails<Ready extends WithSlot> {
   }
 
   /** Whether more would wait here than should: of this account, of its site's connections, or in all. */
-  isCrowdedFor(ready: Ready, { id, accountId }: OutgoingEmail, unread: Unread): boolean {
+  isCrowdedFor(ready: Ready, email: OutgoingEmail, unread: Unread): boolean {
+    const { accountId } = email;
     let [own, all] = [0, 0];
     for (const { accountId: other, ready } of this.#waiting.values()) {
       all += ready.length;
       if (other === accountId) own += ready.length;
     }
     if (all >= mostWaiting || own >= mostWaiting * part) return true;
-    const last = { id, accountId, unread, ready: [ready] };
+    const last = { name: nameOf(email, ready), accountId, unread, ready: [ready] };
     const lacking = this.#lackingRoom(last);
     if (!lacking.has(last)) return false;
     const { site, connections } = ready.started;
@@ -97,10 +104,12 @@ export class LargeEmails<Ready extends WithSlot> {
     return lacking;
   }
 
-  add(ready: Ready, { id, accountId }: OutgoingEmail, unread: Unread): void {
-    const large = this.#waiting.get(id) ?? { id, accountId, unread, ready: [] };
+  add(ready: Ready, email: OutgoingEmail, unread: Unread): void {
+    const { accountId } = email;
+    const name = nameOf(email, ready);
+    const large = this.#waiting.get(name) ?? { name, accountId, unread, ready: [] };
     large.ready.push(ready);
-    this.#waiting.set(id, large);
+    this.#waiting.set(name, large);
     if (!this.#reading) void this.#readAll();
   }
 
@@ -154,7 +163,7 @@ export class LargeEmails<Ready extends WithSlot> {
       some.push(large);
       for (const { name } of this.#holdersOf(large)) this.#taken.add(name, weightOf(large));
     }
-    for (const { id } of some) this.#waiting.delete(id);
+    for (const { name } of some) this.#waiting.delete(name);
     return some;
   }
 

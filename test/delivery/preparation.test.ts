@@ -140,6 +140,23 @@ t.test('a small email is not behind large ones, of which no more are in memory t
   t.strictSame(back, []);
 });
 
+t.test(
+  'of a large email of which each reader has a copy no more are made at once than there is room for',
+  async (t) => {
+    const { store, add, started } = await scene(t);
+    const [one] = await store([{ ...withFile(9 * megabyte), type: 'marketing' }]);
+    if (!one) throw new Error('not stored');
+    add(Array.from({ length: 20 }, (_, n) => ({ ...one, destination: `b${n}.test`, jobId: newId() })));
+    await eventually(async () => started.length >= 7, 30_000);
+    await new Promise((resume) => setTimeout(resume, 500));
+    t.equal(started.length, 7, 'one account has 64 MB for them');
+    for (let ended = 7; ended < 20; ended += 7) {
+      for (const { end } of started.splice(0)) end();
+      await eventually(async () => started.length === Math.min(7, 20 - ended), 10_000);
+    }
+  },
+);
+
 t.test('what cannot be read is put off by itself, whatever it came with', async (t) => {
   const { db, store, add, started, under, back, now } = await scene(t);
   const sizes = [1_000, 1_000, 1_000, 300_000, 300_000, 300_000, 5 * megabyte, 5 * megabyte];
