@@ -71,11 +71,9 @@ export async function build(
 ): Promise<MessagePieces> {
   const { id: emailId, accountId } = email;
   const reader = copy && { accountId, emailId, position: copy.position, address: copy.address };
-  const own = reader ? listUnsubscribe(copy.places, reader) : [];
-  const textFor = (text: string | null) =>
-    reader && text !== null && holdsUnsubscribePlace(text)
-      ? withUnsubscribeUrl(text, unsubscribeUrl(copy.places, reader))
-      : text;
+  const url = reader && unsubscribeUrl(copy.places, reader);
+  const own = reader && url !== null ? listUnsubscribe(copy.places, reader, url) : [];
+  const textFor = (text: string | null) => (url !== null && text !== null ? withUnsubscribeUrl(text, url) : text);
   const isLarge = (email.html?.length ?? 0) + (email.text?.length ?? 0) >= ownTurnFrom;
   if (reader && isLarge && hasPersonalBody(email)) await ownTurn();
   const parts = {

@@ -19,13 +19,15 @@ export function unsubscribeUrl({ key, baseUrl }: UnsubscribePlaces, reader: Read
 /**
  * The two fields that let a mail program unsubscribe this reader with one click (RFC 2369, RFC 8058). The address in them
  * is good for as long as the email is kept: a local part has 64 octets.
+ *
+ * @param url this reader's
  */
-export function listUnsubscribe(places: UnsubscribePlaces, reader: Reader): Header[] {
+export function listUnsubscribe(places: UnsubscribePlaces, reader: Reader, url: string): Header[] {
   const address = createUnsubscribeAddress(places.key, reader, places.host);
   return [
     {
       name: 'List-Unsubscribe',
-      value: `<${unsubscribeUrl(places, reader)}>, <mailto:${address}?subject=unsubscribe>`,
+      value: `<${url}>, <mailto:${address}?subject=unsubscribe>`,
     },
     { name: 'List-Unsubscribe-Post', value: 'List-Unsubscribe=One-Click' },
   ];

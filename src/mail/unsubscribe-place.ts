@@ -19,4 +19,5 @@ export const hasTooManyUnsubscribePlaces = (text: string | null): boolean =>
   text?.includes('{{') === true && (text.match(place)?.length ?? 0) > mostUnsubscribePlaces;
 
 /** The text as this reader gets it. A URL of ours needs no escaping in HTML. */
-export const withUnsubscribeUrl = (text: string, url: string): string => text.replaceAll(place, () => url);
+export const withUnsubscribeUrl = (text: string, url: string): string =>
+  text.includes('{{') ? text.replaceAll(place, () => url) : text;
