@@ -72,7 +72,7 @@ export class WebhookDispatcher {
   constructor(db: Database, queue: Queue, tools: CallTools, limits: Limits = defaultLimits) {
     this.#db = db;
     this.#queue = queue;
-    this.#tools = tools;
+    this.#tools = { ...tools, poster: { ...tools.poster, kept: this.#kept } };
     this.#recorder = createRecorder(db, queue, tools.log);
     this.#limits = limits;
     this.#slots = new Slots(limits, () => this.#admitAll());
@@ -276,7 +276,7 @@ export class WebhookDispatcher {
       const headers = signatureHeaders(signed, secrets);
       const others = this.#waiting.has(claim.webhookId) || this.#slots.of(claim.webhookId) > 1;
       const answer = await post(
-        { ...poster, kept: this.#kept },
+        poster,
         { url: call.url, headers, body },
         this.#abort.signal,
         others ? claim.webhookId : null,
