@@ -5,10 +5,10 @@ import type { Account } from '../generated/prisma/client.ts';
 import * as present from '../http/present.ts';
 import { newAccount } from '../http/routes/admin.ts';
 import { oneOf, page } from '../http/validation.ts';
-import { newPassword } from '../password.ts';
 import type { Command, Told } from './command.ts';
 import { withDatabase } from './database.ts';
-import { contentOf, isSet, read, required, textOf } from './given.ts';
+import { read, required, textOf } from './given.ts';
+import { canLogIn, passwordFrom, shownOnce } from './given-password.ts';
 import { table } from './table.ts';
 
 const heads = ['ID', 'NAME', 'PLAN', 'TODAY', 'MONTH', 'CREDIT', 'STATE'];
@@ -69,19 +69,17 @@ export const createAccount: Command = {
   },
   async run(env, say, given) {
     const wanted = { name: required(given, 'name'), email: required(given, 'email'), plan: textOf(given, 'plan') };
-    const password = isSet(given, 'password-stdin') ? (await contentOf(given, '-')).replace(/\r?\n$/, '') : null;
-    const input = read(newAccount, { ...wanted, password });
+    const input = read(newAccount, wanted);
+    const password = await passwordFrom(given);
     return withDatabase(env, say, async ({ db, config }) => {
-      const made = password ?? newPassword();
       const email = input.email.address.toLowerCase();
       const account = await accounts.create(db, {
         name: input.name,
         plan: input.plan ?? config.defaultPlan,
-        user: { email, password: made },
+        user: { email, password: password.value },
       });
-      const shown = password === null ? { password: made } : {};
-      const told = tell(account, `${email} can log in${password === null ? ` with ${made}, shown this once` : ''}.`);
-      return { ...told, json: { account: present.account(account), user: { email, ...shown } } };
+      const told = tell(account, canLogIn(email, password));
+      return { ...told, json: { account: present.account(account), user: { email, ...shownOnce(password) } } };
     });
   },
 };

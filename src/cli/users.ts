@@ -2,10 +2,10 @@ import { z } from 'zod';
 import * as accounts from '../core/accounts.ts';
 import * as members from '../core/members.ts';
 import { mailbox, page, password } from '../http/validation.ts';
-import { newPassword } from '../password.ts';
-import type { Command, Given, Told } from './command.ts';
+import type { Command, Told } from './command.ts';
 import { withDatabase } from './database.ts';
-import { contentOf, isSet, read, required, textOf } from './given.ts';
+import { isSet, read, required, textOf } from './given.ts';
+import { canLogIn, type GivenPassword, passwordFrom, shownOnce } from './given-password.ts';
 import { table } from './table.ts';
 
 const heads = ['EMAIL', 'ROLE', 'ACCOUNT', 'SINCE'];
@@ -27,19 +27,10 @@ const present = ({ id, accountId, email, role, createdAt }: members.Member) => (
 
 const newUser = z.object({ email: mailbox, password });
 
-/** One from the standard input, or one that is made and shown this once. */
-async function passwordFrom(given: Given): Promise<{ value: string; isMade: boolean }> {
-  if (!isSet(given, 'password-stdin')) return { value: newPassword(), isMade: true };
-  const value = (await contentOf(given, '-')).replace(/\r?\n$/, '');
-  return { value: read(z.object({ password }), { password: value }).password, isMade: false };
-}
-
-function tell(user: members.Member, { value, isMade }: { value: string; isMade: boolean }): Told {
-  return {
-    json: { user: { ...present(user), ...(isMade ? { password: value } : {}) } },
-    text: `${user.email} can log in${isMade ? ` with ${value}, shown this once` : ''}.`,
-  };
-}
+const tell = (user: members.Member, made: GivenPassword): Told => ({
+  json: { user: { ...present(user), ...shownOnce(made) } },
+  text: canLogIn(user.email, made),
+});
 
 const passwordHelp =
   '  --password-stdin     takes the password from the standard input; without it one is made, and shown once';

@@ -6,7 +6,7 @@ import { hashPassword } from '../password.ts';
 import type { Idempotency } from './idempotency.ts';
 import * as idempotency from './idempotency.ts';
 import type { PlanName } from './plans.ts';
-import { emailsOf } from './users.ts';
+import { emailsOf, emailTaken } from './users.ts';
 
 /** The user that a new database begins with. */
 export interface Admin {
@@ -90,7 +90,7 @@ export async function create(db: Database, input: NewAccount): Promise<Account> 
   try {
     return await db.prisma.account.create({ data: { id: newId(), name, plan, users: { create: user } } });
   } catch (error) {
-    if (codeOf(error) === 'P2002') throw invalidRequest('email: belongs to a user already');
+    if (codeOf(error) === 'P2002') throw emailTaken();
     throw error;
   }
 }

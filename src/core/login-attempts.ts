@@ -1,4 +1,4 @@
-import type { Database } from '../db/client.ts';
+import type { Database, Sql } from '../db/client.ts';
 import { rateLimited } from '../errors.ts';
 import { Turns } from '../turns.ts';
 
@@ -72,6 +72,15 @@ function count(db: Database, subjects: Subject[]): Promise<{ wait: number | null
       values: [subjects],
     });
     return { wait: null, ids: rows.map((row) => row.id) };
+  });
+}
+
+/** Lets a user try again, from wherever. @param user the email in the form in which failures count for it */
+export async function forgetAllOf(db: Sql, user: { email: string; userId: string }): Promise<void> {
+  await db.query({
+    text: `DELETE FROM login_failures
+            WHERE subject IN ('email:' || $1, 'password:' || $2) OR (subject LIKE 'pair:%' AND right(subject, length($1) + 1) = ' ' || $1)`,
+    values: [user.email, user.userId],
   });
 }
 

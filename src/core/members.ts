@@ -5,7 +5,9 @@ import type { Role } from '../generated/prisma/enums.ts';
 import { newId } from '../ids.ts';
 import { hashPassword } from '../password.ts';
 import { turnOfLastAdmin } from './accounts.ts';
-import { emailsOf } from './users.ts';
+import * as loginAttempts from './login-attempts.ts';
+import { changedNow } from './passwords.ts';
+import { emailsOf, emailTaken } from './users.ts';
 
 /** A user as operators see it. */
 export interface Member {
@@ -37,11 +39,11 @@ export async function add(
   { email, password, role }: { email: string; password: string; role: Role },
 ): Promise<Member> {
   const passwordHash = await hashPassword(password);
-  if (await findAs(db, email)) throw taken();
+  if (await findAs(db, email)) throw emailTaken();
   try {
     return await db.prisma.user.create({ data: { id: newId(), accountId, email, passwordHash, role }, select: shown });
   } catch (error) {
-    if (codeOf(error) === 'P2002') throw taken();
+    if (codeOf(error) === 'P2002') throw emailTaken();
     throw error;
   }
 }
@@ -56,16 +58,12 @@ export async function setPassword(db: Database, email: string, password: string)
   const passwordHash = await hashPassword(password);
   return db.transaction(async (tx) => {
     const [user] = await tx.query<Member>({
-      text: `UPDATE users SET password_hash = $2, password_changed_at = greatest(now(), password_changed_at + interval '1 ms')
+      text: `UPDATE users SET password_hash = $2, password_changed_at = ${changedNow}
               WHERE id = $1 RETURNING id, account_id AS "accountId", email, role, created_at AS "createdAt"`,
       values: [id, passwordHash],
     });
     if (!user) throw nobody(email);
-    await tx.query({
-      text: `DELETE FROM login_failures
-              WHERE subject IN ('email:' || $1, 'password:' || $2) OR (subject LIKE 'pair:%' AND right(subject, length($1) + 1) = ' ' || $1)`,
-      values: [emailsOf(user.email)[1], user.id],
-    });
+    await loginAttempts.forgetAllOf(tx, { email: emailsOf(user.email)[1], userId: user.id });
     return user;
   });
 }
@@ -98,8 +96,6 @@ async function findAs(db: Database, email: string): Promise<Member | null> {
   const found = await db.prisma.user.findMany({ where: { email: { in: [written, canonical, spelt] } }, select: shown });
   return found.find((one) => one.email === written) ?? found[0] ?? null;
 }
-
-const taken = () => invalidRequest('email: belongs to a user already');
 
 const nobody = (email: string) => notFound(`user: nobody logs in with ${JSON.stringify(email)}`);
 

@@ -17,6 +17,9 @@ const notTheirs = () => forbidden('current_password is not the password of this 
 export const check = (password: string, stored: string | null): Promise<boolean> =>
   hashing.take(() => verifyPassword(password, stored));
 
+/** SQL: each change is another time, whatever the clock does, as tokens from before name the one before. */
+export const changedNow = `greatest(now(), password_changed_at + interval '1 ms')`;
+
 /**
  * Gives a user another password, which ends every login that there is, on all nodes.
  *
@@ -37,9 +40,8 @@ export async function change(
   if (!isRight) throw notTheirs();
   await attempt.succeeded([subject]);
   const fresh = await hashing.take(() => hashPassword(passwords.next));
-  // Each change is another time, whatever the clock does: tokens from before name the one before.
   const [changed] = await db.query<{ passwordChangedAt: Date }>({
-    text: `UPDATE users SET password_hash = $3, password_changed_at = greatest(now(), password_changed_at + interval '1 ms')
+    text: `UPDATE users SET password_hash = $3, password_changed_at = ${changedNow}
             WHERE id = $1 AND password_hash = $2 RETURNING password_changed_at AS "passwordChangedAt"`,
     values: [userId, passwordHash, fresh],
   });

@@ -1,5 +1,5 @@
 import type { Database } from '../db/client.ts';
-import { accountSuspended, unauthorized } from '../errors.ts';
+import { accountSuspended, invalidRequest, unauthorized } from '../errors.ts';
 import type { Role } from '../generated/prisma/enums.ts';
 import { networkOf } from '../ip.ts';
 import { AddressError, parseMailbox } from '../mail/address.ts';
@@ -42,6 +42,9 @@ export async function login(db: Database, input: { email: string; password: stri
   await attempt.succeeded(own);
   return currentOf(user);
 }
+
+/** An email is one user's, of whichever account. */
+export const emailTaken = () => invalidRequest('email: belongs to a user already');
 
 /** As it may be stored: the first admin's as it was configured, which need not be an address in its A-labels; and all others'. */
 export const emailsOf = (email: string): [written: string, canonical: string] => [

@@ -1,13 +1,14 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { buildAccount } from '../support/build.ts';
 import { testEnv } from '../support/node.ts';
 import { encryptionKey, sharedNode } from '../support/shared-node.ts';
 import { makeFolder } from '../support/start.ts';
 import { sendwright, told } from './terminal.ts';
 
-t.test('a list of suppressions is imported from a file', async (t) => {
+/** An account, and a folder in which an operator types commands. */
+async function scene(t: Test) {
   const node = await sharedNode('api,mta');
   const account = await buildAccount(node.db);
   const folder = await makeFolder(t);
@@ -15,6 +16,11 @@ t.test('a list of suppressions is imported from a file', async (t) => {
     ENCRYPTION_KEY: encryptionKey.toString('hex'),
     SENDWRIGHT_CALLED_IN: folder,
   });
+  return { node, account, folder, env };
+}
+
+t.test('a list of suppressions is imported from a file', async (t) => {
+  const { node, account, folder, env } = await scene(t);
   const list = async (id = account.id) => {
     const rows = await node.db.prisma.suppression.findMany({ where: { accountId: id }, orderBy: { address: 'asc' } });
     return rows.map(({ address, reason }) => `${address} ${reason}`);
@@ -60,13 +66,7 @@ t.test('a list of suppressions is imported from a file', async (t) => {
 });
 
 t.test('of a list of contacts those are taken who have unsubscribed', async (t) => {
-  const node = await sharedNode('api,mta');
-  const account = await buildAccount(node.db);
-  const folder = await makeFolder(t);
-  const env = testEnv(node.databaseUrl, {
-    ENCRYPTION_KEY: encryptionKey.toString('hex'),
-    SENDWRIGHT_CALLED_IN: folder,
-  });
+  const { node, account, folder, env } = await scene(t);
   const load = async (text: string) => {
     await writeFile(join(folder, 'contacts.csv'), text);
     return sendwright(env, 'suppressions', 'import', 'contacts.csv', '--account', account.id);
