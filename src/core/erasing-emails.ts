@@ -17,7 +17,7 @@ interface RecipientRow {
 }
 
 /** Of emails that are looked for together: whoever gets alarms has a hundred thousand, all of which the database reads to find the first. */
-const mostLookedFor = 2_000;
+const mostLookedFor = 10_000;
 const canceledAtOnce = 200;
 
 /** In bytes: what webhooks were told of one email can have hundreds of megabytes. */
@@ -73,21 +73,34 @@ async function naming(tx: Sql, { redaction }: Work, ids: string[]): Promise<stri
 export const isLeft = async (tx: Sql, work: Work): Promise<boolean> =>
   (await emailsOf(tx, work, 'true', null, 1)).length > 0;
 
+/** Where canceling what waits is. */
+export interface Waiting {
+  /** Those that were found and have not been come to. */
+  ahead: readonly string[];
+  /** The last that was come to: an email waits for its others still. */
+  after: string;
+}
+
 /**
  * Cancels what waits to be sent to the address, but what a node holds at this moment.
  *
- * @param after where the last call ended; null: at the beginning
+ * @param place where the last call ended; null: at the beginning
  * @returns where this one ended; null at the end
  */
-export async function cancelSome(tx: Sql, work: Work, counts: Counts, after: string | null): Promise<string | null> {
-  const ids = await emailsOf(tx, work, 'pending > 0', after, canceledAtOnce);
+export async function cancelSome(tx: Sql, work: Work, counts: Counts, place: Waiting | null): Promise<Waiting | null> {
+  const found = place?.ahead.length
+    ? place.ahead
+    : await emailsOf(tx, work, 'pending > 0', place?.after ?? null, mostLookedFor);
+  const ids = found.slice(0, canceledAtOnce);
+  const after = ids.at(-1);
+  if (after === undefined) return null;
   const rows = await lockRecipients(tx, ids);
   await cancel(
     tx,
     rows.filter(({ address }) => comparable(address) === work.redaction.address),
     counts,
   );
-  return ids.length < canceledAtOnce ? null : (ids.at(-1) ?? null);
+  return { ahead: found.slice(ids.length), after };
 }
 
 async function lockRecipients(tx: Sql, ids: string[]): Promise<RecipientRow[]> {

@@ -4,7 +4,7 @@ import type { Logger } from '../log.ts';
 import type { Keyring } from '../seal.ts';
 import { addUp } from './email-counts.ts';
 import { Redaction, type Work } from './erased.ts';
-import { beginning, cancelSome, eraseSome, isLeft, type Progress } from './erasing-emails.ts';
+import { beginning, cancelSome, eraseSome, isLeft, type Progress, type Waiting } from './erasing-emails.ts';
 import { areOutliving, eraseOutliving, type Place } from './erasing-outliving.ts';
 import { eraseAnswers, eraseSuppression } from './erasing-records.ts';
 import { accountsWaiting, type Counts, lock, note, openErasure, type PendingErasure, pending } from './erasures.ts';
@@ -105,7 +105,7 @@ async function* batches(
     (most: number): Step<Progress> =>
     (tx, counts, place) =>
       eraseSome(tx, work, counts, most, place ?? beginning);
-  yield* each<string>((tx, counts, place) => cancelSome(tx, work, counts, place));
+  yield* each<Waiting>((tx, counts, place) => cancelSome(tx, work, counts, place));
   try {
     yield* each(erasing(emailsAtOnce));
   } catch (error) {
