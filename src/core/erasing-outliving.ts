@@ -1,5 +1,6 @@
 import { byWeight } from '../by-weight.ts';
 import type { Sql } from '../db/client.ts';
+import { databaseTime } from '../db/clocks.ts';
 import { type Gap, gapsOf, listPartitions } from '../db/partitions.ts';
 import { givingWay } from '../give-way.ts';
 import { floorId } from '../ids.ts';
@@ -33,8 +34,7 @@ interface Outliving {
 
 /** Where emails may be gone, oldest first: weeks that are not there, and those that are over and kept for others. */
 async function whereEmailsAreGone(tx: Sql): Promise<Gap[]> {
-  const [clock] = await tx.query<{ time: Date }>({ text: 'SELECT now() AS time' });
-  const until = keptFrom(clock?.time ?? new Date());
+  const until = keptFrom(await databaseTime(tx));
   const partitions = await listPartitions(tx);
   return gapsOf(
     partitions.filter(({ to }) => to > until),

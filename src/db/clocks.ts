@@ -15,11 +15,15 @@ export async function tellTime(db: Database, clock: DatabaseClock): Promise<void
   });
 }
 
+/** What time it is for the database. */
+export async function databaseTime(db: Sql): Promise<Date> {
+  const [row] = await db.query<{ time: Date }>({ text: 'SELECT now() AS time' });
+  if (!row) throw new Error('the database does not say what time it is');
+  return row.time;
+}
+
 /** This time, or that of the database where it is not as late yet. */
 export async function noLater(db: Sql, time: Date): Promise<Date> {
-  const [row] = await db.query<{ time: Date }>({
-    text: 'SELECT least($1::timestamptz, now()) AS time',
-    values: [time],
-  });
-  return row?.time ?? time;
+  const there = await databaseTime(db);
+  return there < time ? there : time;
 }

@@ -1,5 +1,6 @@
 import { floorId } from '../ids.ts';
 import type { Sql } from './client.ts';
+import { databaseTime } from './clocks.ts';
 
 /** Whoever writes to one may at once write to those before it. */
 const partitioned = [
@@ -76,9 +77,8 @@ const weeksAhead = 2;
  */
 export async function ensurePartitions(db: Sql, now: Date): Promise<void> {
   const there = await listPartitions(db);
-  const [clock] = await db.query<{ time: Date }>({ text: 'SELECT now() AS time' });
   // Emails have their place by the database's time, and calls to webhooks by that of the node.
-  const both = [...weeks(now), ...weeks(clock?.time ?? now)];
+  const both = [...weeks(now), ...weeks(await databaseTime(db))];
   const wanted = [...new Map(both.map((week) => [week.getTime(), week])).values()];
   const existing = new Set(there.map(({ name }) => name));
   const missing = (table: Partitioned, week: Date) => !existing.has(nameOf(table, week));
@@ -96,15 +96,18 @@ export async function ensurePartitions(db: Sql, now: Date): Promise<void> {
 const againMs = 6 * 3_600_000;
 
 /**
- * Makes them each time that the clock is six hours from where it was when they were made: a machine that was asleep for weeks, or
- * whose clock was set, accepts nothing before there are some for the week that it wakes up in. To be given the time often.
+ * Makes them each time that this clock, or the database's, is six hours from where it was when they were made: a machine that was
+ * asleep for weeks, or whose clock was set, accepts nothing before there are some for the week that it wakes up in; nor does one
+ * whose database was taken over by a server with another time. To be given the time often.
  */
 export function keepingPartitions(db: Sql): (now: Date) => Promise<void> {
-  let madeAt = Number.NEGATIVE_INFINITY;
+  let madeAt: Date[] = [];
   return async (now) => {
-    if (Math.abs(now.getTime() - madeAt) < againMs) return;
+    const times = [now, await databaseTime(db)];
+    const isNear = (time: Date, index: number) => Math.abs(time.getTime() - Number(madeAt[index])) < againMs;
+    if (times.every(isNear)) return;
     await ensurePartitions(db, now);
-    madeAt = now.getTime();
+    madeAt = times;
   };
 }
 

@@ -1,8 +1,10 @@
 import t from 'tap';
 import type { Sql, Statement } from '../../src/db/client.ts';
+import { connect } from '../../src/db/client.ts';
 import { keepingPartitions, listPartitions } from '../../src/db/partitions.ts';
 import { newId } from '../../src/ids.ts';
-import { openDatabase } from '../support/db.ts';
+import { silentLog } from '../../src/log.ts';
+import { createDatabase, openDatabase } from '../support/db.ts';
 
 const hourMs = 3_600_000;
 const weekMs = 7 * 24 * hourMs;
@@ -31,7 +33,7 @@ t.test('there are partitions at once where a machine wakes up, or its clock is s
   await keep(at(0));
   asked = 0;
   await keep(at(5 * hourMs));
-  t.equal(asked, 0, 'most of the time there is nothing to do');
+  t.equal(asked, 1, 'most of the time there is nothing to do but to look at the clock');
 
   for (const awake of [at(10 * weekMs), at(-10 * weekMs)]) {
     t.notOk(await takes(awake));
@@ -58,4 +60,32 @@ t.test('a node whose clock is months behind makes those that emails need, too', 
   await keepingPartitions(db)(new Date(Date.now() - 20 * weekMs));
   await t.resolves(insert(new Date()));
   await t.resolves(insert(new Date(Date.now() - 20 * weekMs)));
+});
+
+t.test('there are partitions at once where another database takes over, whose clock is weeks off', async (t) => {
+  const url = await createDatabase();
+  const open = () => {
+    const db = connect(url, silentLog, 2);
+    t.teardown(() => db.close());
+    return db;
+  };
+  let db = open();
+  const keep = keepingPartitions({ query: (statement) => db.query(statement) });
+  const insert = `INSERT INTO email_contents (email_id, text)
+    VALUES ((lpad(to_hex((extract(epoch FROM now()) * 1000)::bigint), 12, '0') || '70008000000000000000')::uuid, 't')`;
+  await keep(new Date());
+  for (const weeks of [10, -10]) {
+    // By this one's clock, whoever asks.
+    await db.query({
+      text: `CREATE OR REPLACE FUNCTION public.now() RETURNS timestamptz LANGUAGE sql STABLE AS
+               $$ SELECT pg_catalog.now() + make_interval(weeks => ${weeks}) $$`,
+    });
+    await db.query({
+      text: `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET search_path = public, pg_catalog', current_database()); END $$`,
+    });
+    db = open();
+    await t.rejects(db.query({ text: insert }), { code: '23514' });
+    await keep(new Date());
+    await t.resolves(db.query({ text: insert }), `${weeks} weeks`);
+  }
 });
