@@ -14,6 +14,7 @@ import * as tlsResults from '../core/tls-results.ts';
 import { recheckDue } from '../core/verification.ts';
 import * as warmUp from '../core/warm-up.ts';
 import type { Database } from '../db/client.ts';
+import { noLater } from '../db/clocks.ts';
 import { completeIndexes } from '../db/indexes.ts';
 import { analyzeFresh, keepingPartitions } from '../db/partitions.ts';
 import type { Logger } from '../log.ts';
@@ -46,7 +47,10 @@ export function addChores(
   rounds.every(15 * minuteMs, 'idempotency keys', (stop) => forgetExpired(db, stop));
   rounds.every(minuteMs, 'domain checks', (stop) => recheckDue(db, surroundings, stop));
   rounds.every(60 * minuteMs, 'expired TLS policies', () => tlsPolicies.forgetExpired(db));
-  rounds.every(6 * 60 * minuteMs, 'old TLS results', () => tlsResults.forgetOld(db));
+  // The wrong clock of one node must not cost days that are still to be reported.
+  rounds.every(6 * 60 * minuteMs, 'old TLS results', async () =>
+    tlsResults.forgetOld(db, await noLater(db, new Date())),
+  );
   rounds.every(6 * 60 * minuteMs, 'days of warm-up', () => warmUp.forgetOld(db));
   rounds.every(60 * minuteMs, 'retired DKIM keys', () => forgetRetired(db));
   if (sandbox) rounds.every(minuteMs, 'sandbox messages', () => trim(db));
