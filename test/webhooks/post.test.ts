@@ -199,9 +199,8 @@ t.test('an answer that breaks off counts by its status', async (t) => {
 });
 
 t.test('it ends early when it is told to', async (t) => {
-  const raw = await startRaw(t, () => {});
   const stop = new AbortController();
-  setTimeout(() => stop.abort(), 50);
+  const raw = await startRaw(t, () => stop.abort());
   const answer = await send(await posterFor(t, {}), raw.url, stop.signal);
   t.match(answer, { status: null, error: 'the call was cut short by this server' });
   await raw.closed;
