@@ -130,14 +130,14 @@ t.test('what was refused as too much is repeated after the time that the service
   const client = new Sendwright({ baseUrl, token: 'jwt', backoffMs: 1, maxAttempts: 7 });
   t.strictSame(await client.keys.create({ name: 'k' }), { key: 'k' }, 'a POST too: it was not done');
   const [longest = 0, ...others] = requests.slice(1).map(({ at }, index) => at - Number(requests[index]?.at));
-  t.ok(longest >= 1_000, `${longest} ms`);
+  // A timer may be a little early.
+  t.ok(longest > 950, `${longest} ms`);
   t.ok(Math.min(...others) < 900, `${others} ms`);
 
   const date = new Date(Date.now() + 3_000).toUTCString();
   const dated = await startMisbehaving(t, say(503, { error: 'unavailable' }, { 'Retry-After': date }), say(200, sent));
   await dated.client.emails.get('1');
   const late = Number(dated.requests[1]?.at) - Date.parse(date);
-  // A timer may be a little early.
   t.ok(late > -50 && late < 3_000, `${late} ms after the date`);
 });
 
