@@ -140,15 +140,16 @@ t.test('an export has all that the account has, and no secret', async (t) => {
   for (const trace of [account.id, email.id, account.email, 'them@b.test']) t.notOk(theirs.body.includes(trace));
 });
 
-/** How often contents were read so far. */
-function countReads(node: TestNode): () => number {
+/** How often contents were read so far, and how many statements are under way. */
+function countReads(node: TestNode): { reads: () => number; underWay: () => number } {
   const { query } = node.db;
-  let reads = 0;
-  node.db.query = (statement) => {
+  let [reads, underWay] = [0, 0];
+  node.db.query = async (statement) => {
     if (statement.text.startsWith('SELECT email_id AS "emailId", html')) reads += 1;
-    return query(statement);
+    underWay += 1;
+    return query<never>(statement).finally(() => (underWay -= 1));
   };
-  return () => reads;
+  return { reads: () => reads, underWay: () => underWay };
 }
 
 t.test('an export is read as fast as its client reads, and ends when that is gone', async (t) => {
@@ -160,7 +161,7 @@ t.test('an export is read as fast as its client reads, and ends when that is gon
   t.teardown(() => {
     node.db.query = query;
   });
-  const reads = countReads(node);
+  const { reads, underWay } = countReads(node);
   const token = await logIn(mailer);
   const open = async (): Promise<IncomingMessage> => {
     const asked = request(`${node.baseUrl}/api/v1/account/export`, { headers: { Authorization: `Bearer ${token}` } });
@@ -168,10 +169,13 @@ t.test('an export is read as fast as its client reads, and ends when that is gon
     return response as IncomingMessage;
   };
   const idle = await open();
+  // Where the database or this process stands still for a moment that is no end: it is looked twice, and at what is under way.
   const steady = async () => {
     const before = reads();
     await pause(300);
-    return reads() === before;
+    const between = reads() === before && underWay() === 0;
+    await pause(300);
+    return between && reads() === before && underWay() === 0;
   };
   await eventually(async () => reads() > 0 && (await steady()));
   const paused = reads();
