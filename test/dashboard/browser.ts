@@ -6,7 +6,7 @@ import { type Browser, type BrowserContext, chromium, type Page } from 'playwrig
 import t, { type Test } from 'tap';
 import { prepareSandbox } from '../../src/first-screen.ts';
 import { readDashboard } from '../../src/http/dashboard-files.ts';
-import { adminPassword, startTestNode, type TestNode } from '../support/node.ts';
+import { adminPassword, eventually, startTestNode, type TestNode } from '../support/node.ts';
 
 const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium';
 
@@ -153,6 +153,25 @@ export async function go(page: Page, path: string, holds?: string): Promise<void
   await page.evaluate(`history.pushState(null, '', ${JSON.stringify(path)})`);
   await whole(page, holds);
 }
+
+/** Runs in the page: whether it asks for this path when it is looked at again. What it is asking for just then it does not ask for twice. */
+const asksFor = (path: string) => `new Promise((resolve) => {
+  const ask = window.fetch;
+  let asked = false;
+  window.fetch = (input, init) => {
+    asked ||= new URL(input.url ?? input, location).pathname === ${JSON.stringify(path)};
+    return ask(input, init);
+  };
+  window.dispatchEvent(new Event('visibilitychange'));
+  setTimeout(() => {
+    window.fetch = ask;
+    resolve(asked);
+  });
+})`;
+
+/** As it is looked at again, until it has asked for that, as it shall: what is younger than five seconds it does not ask for. */
+export const lookAgain = (page: Page, path = '/api/v1/session') =>
+  eventually(() => page.evaluate<boolean>(asksFor(path)));
 
 /** Keys that mean something within a second of each other: a busy machine may take longer than that from one call to the next. */
 export async function pressAtOnce(page: Page, ...keys: string[]): Promise<void> {

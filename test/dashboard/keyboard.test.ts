@@ -1,6 +1,7 @@
 import type { Page } from 'playwright-core';
 import t from 'tap';
-import { go, inBrowser, pressAtOnce, sharedDashboard, view } from './browser.ts';
+import { eventually } from '../support/node.ts';
+import { go, inBrowser, lookAgain, pressAtOnce, sharedDashboard, view, whole } from './browser.ts';
 
 const focused = (page: Page) =>
   page.evaluate<string>('document.activeElement.getAttribute("aria-label") ?? document.activeElement.textContent');
@@ -73,8 +74,12 @@ t.test('with the keyboard alone', inBrowser, async (t) => {
   t.test('each page begins at its top, and the way back leads to where one was', async (t) => {
     const send = { from: 'a@example.test', to: 'a@anywhere.test', subject: 'At the end of a list', text: 't' };
     for (let n = 0; n < 12; n++) await node.call('POST', '/api/v1/emails', { key: node.key, body: send });
+    // What is still being delivered changes its row, and what is below it.
+    const sent = async () => (await node.call('GET', '/api/v1/emails?q=At+the+end&status=sent', { token })).body.count;
+    await eventually(async () => (await sent()) === 12);
     const { page } = await view(t, node, '/emails?q=At+the+end');
     await page.setViewportSize({ width: 390, height: 500 });
+    await whole(page, '12 emails');
     const scrolled = () => page.evaluate<number>('Math.round(scrollY)');
     const row = page.locator('[data-row]').nth(10);
     // The second time all of it is there at once.
@@ -101,8 +106,7 @@ t.test('with the keyboard alone', inBrowser, async (t) => {
     await change.focus();
     const account = { name: 'One more', email: 'one-more@accounts.test' };
     await node.call('POST', '/api/v1/admin/accounts', { token, body: account });
-    await page.waitForTimeout(5_100);
-    await page.evaluate("window.dispatchEvent(new Event('visibilitychange'))");
+    await lookAgain(page, '/api/v1/admin/accounts');
     await page.getByRole('row', { name: /One more/ }).waitFor();
     t.equal(await focused(page), 'Change Admin');
   });

@@ -2,7 +2,7 @@ import t from 'tap';
 import { buildAccount } from '../support/build.ts';
 import { startHook } from '../support/hook.ts';
 import { eventually } from '../support/node.ts';
-import { barriers, go, inBrowser, logIn, pressAtOnce, sharedDashboard, view } from './browser.ts';
+import { barriers, go, inBrowser, logIn, lookAgain, pressAtOnce, sharedDashboard, view } from './browser.ts';
 
 t.test('setting up with the dashboard', inBrowser, async (t) => {
   const node = await sharedDashboard();
@@ -141,7 +141,7 @@ t.test('setting up with the dashboard', inBrowser, async (t) => {
       const subject = page.getByLabel('Subject');
       const endElsewhere = async () => {
         await context.clearCookies();
-        await page.evaluate("window.dispatchEvent(new Event('visibilitychange'))");
+        await lookAgain(page);
         await page.getByText('Your login has ended').waitFor();
       };
       await logIn(page, 'admin@example.test', node.adminPassword);

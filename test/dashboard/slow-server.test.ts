@@ -1,6 +1,6 @@
 import type { Page } from 'playwright-core';
 import t from 'tap';
-import { go, inBrowser, sharedDashboard, view } from './browser.ts';
+import { go, inBrowser, lookAgain, sharedDashboard, view } from './browser.ts';
 
 /** Holds back the answers to some requests, until it is called. */
 async function holdBack(
@@ -57,8 +57,7 @@ t.test('with a server that is slow, or away for a moment', inBrowser, async (t) 
     await amount.fill('12.50');
     const lists = '**/api/v1/admin/accounts?*';
     await page.route(lists, (route) => route.abort());
-    await page.waitForTimeout(5_100);
-    await page.evaluate("window.dispatchEvent(new Event('visibilitychange'))");
+    await lookAgain(page, '/api/v1/admin/accounts');
     await page.getByText('What is below is as it was before').waitFor();
     t.equal(await amount.inputValue(), '12.50');
     await page.unroute(lists);

@@ -1,28 +1,9 @@
-import type { Page } from 'playwright-core';
 import t from 'tap';
 import { buildAccount } from '../support/build.ts';
-import { adminPassword, eventually } from '../support/node.ts';
-import { go, inBrowser, logIn, sharedDashboard, view } from './browser.ts';
+import { adminPassword } from '../support/node.ts';
+import { go, inBrowser, logIn, lookAgain, sharedDashboard, view } from './browser.ts';
 
 const admin = 'admin@example.test';
-
-/** Runs in the page: whether it asks for this path when it is looked at again. What it is asking for just then it does not ask for twice. */
-const asksFor = (path: string) => `new Promise((resolve) => {
-  const ask = window.fetch;
-  let asked = false;
-  window.fetch = (input, init) => {
-    asked ||= new URL(input.url ?? input, location).pathname === ${JSON.stringify(path)};
-    return ask(input, init);
-  };
-  window.dispatchEvent(new Event('visibilitychange'));
-  setTimeout(() => {
-    window.fetch = ask;
-    resolve(asked);
-  });
-})`;
-
-/** As it is looked at again, until it has asked for that, as it shall. */
-const lookAgain = (page: Page, path = '/api/v1/session') => eventually(() => page.evaluate<boolean>(asksFor(path)));
 
 t.test('two tabs', inBrowser, async (t) => {
   const node = await sharedDashboard();
