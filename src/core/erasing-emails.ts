@@ -23,6 +23,11 @@ const canceledAtOnce = 200;
 /** In bytes: what webhooks were told of one email can have hundreds of megabytes. */
 const deliveriesAtOnce = 2 * 1024 * 1024;
 
+interface FoundEmail extends Found {
+  /** What a server said of the recipient alone: it may name somebody in other words than an address. */
+  ownWords: string | null;
+}
+
 /** Where an erasure of emails is. */
 export interface Progress {
   /** Those that were found and have not been come to. */
@@ -167,11 +172,19 @@ export async function eraseSome(
     (row) => row.email_id,
   );
   const isOwn = ({ address }: RecipientRow) => comparable(address) === work.redaction.address;
-  const found = [...byEmail].map(([id, recipients]): Found => {
+  const found = [...byEmail].map(([id, recipients]): FoundEmail => {
     const own = recipients.find(isOwn);
     if (!own) throw new Error(`email ${id} names a recipient that it has not`);
-    const alone = recipients.every((one) => one === own || isErased(one.address));
-    return { id, address: own.address, position: own.position, mark: markOf(own.position), alone };
+    const others = recipients.filter((one) => one !== own);
+    const isSaidOfOthers = others.some((one) => one.last_response === own.last_response);
+    return {
+      id,
+      address: own.address,
+      position: own.position,
+      mark: markOf(own.position),
+      alone: others.every((one) => isErased(one.address)),
+      ownWords: isSaidOfOthers ? null : own.last_response,
+    };
   });
   // Held by a node by now, or gone: those behind them may be free, and after those who else is left.
   if (found.length === 0)
@@ -294,6 +307,7 @@ async function eraseShared(tx: Sql, redaction: Redaction, marks: Map<string, str
 
 interface EmailRow {
   id: string;
+  from: string;
   to: string[];
   cc: string[];
   bcc: string[];
@@ -305,25 +319,28 @@ interface EmailRow {
 }
 
 /** The record itself, last: with that it is found no more. */
-async function eraseEmails(tx: Sql, { redaction }: Work, found: Found[]): Promise<void> {
+async function eraseEmails(tx: Sql, { redaction }: Work, found: FoundEmail[]): Promise<void> {
   const rows = await tx.query<EmailRow>({
-    text: `SELECT id, "to", cc, bcc, reply_to, recipient_addresses, subject, tags, error FROM emails WHERE id = ANY($1) FOR UPDATE`,
+    text: `SELECT id, "from", "to", cc, bcc, reply_to, recipient_addresses, subject, tags, error FROM emails WHERE id = ANY($1) FOR UPDATE`,
     values: [found.map(({ id }) => id)],
   });
   const by = new Map(found.map((one) => [one.id, one]));
   const cleaned = rows.map((row) => {
-    const { mark = namelessMark, alone = true } = by.get(row.id) ?? {};
+    const { mark = namelessMark, alone = true, ownWords = null } = by.get(row.id) ?? {};
+    // Others may have the address for a name.
+    const list = (mailboxes: string[]) =>
+      redaction.redactList(mailboxes, mark).map((mailbox) => redaction.redact(mailbox, mark));
     return {
       id: row.id,
-      to: redaction.redactList(row.to, mark),
-      cc: redaction.redactList(row.cc, mark),
-      bcc: redaction.redactList(row.bcc, mark),
-      reply_to: redaction.redactList(row.reply_to, mark),
+      from: redaction.isOf(row.from) ? row.from : redaction.redact(row.from, mark),
+      to: list(row.to),
+      cc: list(row.cc),
+      bcc: list(row.bcc),
+      reply_to: list(row.reply_to),
       recipient_addresses: row.recipient_addresses.filter((address) => address !== redaction.address),
       subject: alone ? '' : redaction.redact(row.subject, mark),
       tags: row.tags.map((tag) => redaction.redactLabel(tag, namelessMark)),
-      // In the words of some server, who may say more of somebody than an address.
-      error: alone || redaction.isIn(row.error) ? null : row.error,
+      error: alone || row.error === ownWords || redaction.isIn(row.error) ? null : row.error,
     };
   });
   await moveCounts(
@@ -334,9 +351,9 @@ async function eraseEmails(tx: Sql, { redaction }: Work, found: Found[]): Promis
     }),
   );
   await tx.query({
-    text: `UPDATE emails e SET "to" = c."to", cc = c.cc, bcc = c.bcc, reply_to = c.reply_to, recipient_addresses = c.recipient_addresses,
+    text: `UPDATE emails e SET "from" = c."from", "to" = c."to", cc = c.cc, bcc = c.bcc, reply_to = c.reply_to, recipient_addresses = c.recipient_addresses,
                   subject = c.subject, tags = c.tags, error = c.error, erased_at = now()
-             FROM json_to_recordset($1::json) AS c (id uuid, "to" text[], cc text[], bcc text[], reply_to text[], recipient_addresses text[],
+             FROM json_to_recordset($1::json) AS c (id uuid, "from" text, "to" text[], cc text[], bcc text[], reply_to text[], recipient_addresses text[],
                   subject text, tags text[], error text)
             WHERE e.id = c.id`,
     values: [JSON.stringify(cleaned)],

@@ -7,6 +7,7 @@ import type { Database, Sql } from '../../src/db/client.ts';
 import { ensurePartitions, listPartitions } from '../../src/db/partitions.ts';
 import { floorId, newId } from '../../src/ids.ts';
 import { silentLog } from '../../src/log.ts';
+import { parseMailbox } from '../../src/mail/address.ts';
 import { Keyring } from '../../src/seal.ts';
 import { accept, requestOf } from '../support/accept.ts';
 import { buildSender, holderOf } from '../support/build.ts';
@@ -232,7 +233,7 @@ t.test('the emails of somebody who gets very many are found once, not for each b
     )
       lookups += 1;
     // Meanwhile one of those that were found is being sent, and another one goes with its week.
-    if (/^UPDATE emails e SET "to"/.test(statement.text) && !locked) {
+    if (/^UPDATE emails e SET "from"/.test(statement.text) && !locked) {
       locked = true;
       await db.query({
         text: 'UPDATE recipients SET claimed_by = $2 WHERE email_id = $1',
@@ -271,6 +272,45 @@ t.test('what waits for somebody is found once, not for each batch, and canceled 
   await db.query({ text: 'UPDATE recipients SET claimed_by = NULL' });
   t.equal(await erase(watched, one), true);
   t.match(await get(), { doneAt: Date, counts: { canceled: 650, emails: 650 } });
+});
+
+t.test('nobody is named in the names of others, nor in the words of a server that were about them alone', async (t) => {
+  const { db, queue } = await openQueue(t);
+  const { account, from } = await buildSender(db, testKey(5));
+  const named = (name: string, address: string) => parseMailbox(`"${name}" <${address}>`);
+  const request = (to: string[]) => ({
+    ...requestOf(from, to),
+    from: named(`${person} via Shop`, from),
+    cc: [named(`for ${person}`, 'cy@x.test')],
+    replyTo: [named(person.toUpperCase(), 'ticket-1@shop.test')],
+  });
+  const accepted = await accept(db, queue, holderOf(account), [
+    request([person, 'bob@x.test']),
+    request([person, 'bob@x.test']),
+  ]);
+  const [first, second] = accepted.flatMap((one) => ('email' in one ? [one.email.id] : []));
+  const say = (id: string | undefined, whose: string, words: string) =>
+    db.query({
+      text: `WITH said AS (UPDATE recipients SET last_response = $3 WHERE email_id = $1 AND address = ANY($2))
+             UPDATE emails SET error = $3 WHERE id = $1`,
+      values: [id, whose.split(' '), words],
+    });
+  await say(first, person, '550 5.1.1 Ann Example has left');
+  await say(second, `${person} bob@x.test`, '550 5.7.1 no mail from you');
+  const keys = { keyring, tokenKeys: await tokenKeys(db, keyring) };
+  const { id } = await erasures.ask(db, account.id, { address: person, keepsSuppression: true }, keys);
+  t.equal(await erase(db, { id, accountId: account.id, address: person }), true);
+  const left = await db.prisma.email.findMany({ orderBy: { id: 'asc' } });
+  t.strictSame(
+    left.map(({ from, to, cc, replyTo, error }) => [from, to, cc, replyTo, error]),
+    [null, '550 5.7.1 no mail from you'].map((error) => [
+      `"erased-1 via Shop" <${from}>`,
+      ['erased-1', 'bob@x.test'],
+      ['"for erased-1" <cy@x.test>'],
+      ['"erased-1" <ticket-1@shop.test>'],
+      error,
+    ]),
+  );
 });
 
 t.test('answers kept for idempotency keys are looked through hundreds at a time, and a few megabytes', async (t) => {
