@@ -160,9 +160,10 @@ export interface Operations {
     answer: {
       /** The page. */ emails: ListedEmail[];
       /** How many match in all, whatever `limit` and `offset` are. */ count: number;
-      /** False where more match than `count` says: a search by words, by recipient or by several of tag, sender and domain at once counts to 10,000, one by words to 1,000. */
+      /** False where more may match than `count` says: a search by recipient or by several of tag, sender and domain at once counts to 10,000, one by words or by the domain of recipients to 1,000. */
       count_exact: boolean;
-      /** The `cursor` of the next page; null on the last. */ next_cursor: string | null;
+      /** The `cursor` of the next page; null on the last. A search by the domain of recipients goes through 100,000 emails at a time, so its page may be short, or empty, and another follow. */
+      next_cursor: string | null;
     };
   };
   /** Send many emails */
@@ -434,9 +435,10 @@ export interface Operations {
     answer: {
       /** The page. */ emails: AccountEmail[];
       /** How many match in all, whatever `limit` and `offset` are. */ count: number;
-      /** False where more match than `count` says: a search by words, by recipient or by several of tag, sender and domain at once counts to 10,000, one by words to 1,000. */
+      /** False where more may match than `count` says: a search by recipient or by several of tag, sender and domain at once counts to 10,000, one by words or by the domain of recipients to 1,000. */
       count_exact: boolean;
-      /** The `cursor` of the next page; null on the last. */ next_cursor: string | null;
+      /** The `cursor` of the next page; null on the last. A search by the domain of recipients goes through 100,000 emails at a time, so its page may be short, or empty, and another follow. */
+      next_cursor: string | null;
     };
   };
   /** Look at all that mail depends on */

@@ -56,7 +56,8 @@ export interface ListEmailsQuery extends PageQuery {
   /** What it was sent as. */ type?: 'transactional' | 'marketing';
   /** A label that it carries. */ tag?: string;
   /** The sender's address, without a name. */ from?: string;
-  /** The address of a recipient, be it in to, cc or bcc. */ to?: string;
+  /** The address of a recipient, be it in to, cc or bcc; `@example.com` is whoever has one at that domain. */
+  to?: string;
   /** The sender's domain. */ domain?: string;
   /** Words that the subject has, all of them. */ q?: string;
   /** Only those that wait for somebody to decide: they may have arrived already, or processes ended with them. */
@@ -247,7 +248,8 @@ export interface ListAllEmailsQuery extends PageQuery {
   /** What it was sent as. */ type?: 'transactional' | 'marketing';
   /** A label that it carries. */ tag?: string;
   /** The sender's address, without a name. */ from?: string;
-  /** The address of a recipient, be it in to, cc or bcc. */ to?: string;
+  /** The address of a recipient, be it in to, cc or bcc; `@example.com` is whoever has one at that domain. */
+  to?: string;
   /** The sender's domain. */ domain?: string;
   /** Words that the subject has, all of them. */ q?: string;
   /** Only those that wait for somebody to decide: they may have arrived already, or processes ended with them. */

@@ -27,7 +27,9 @@ const fields = {
   type: oneOf(['transactional', 'marketing']).optional().describe('What it was sent as.'),
   tag: line(256).optional().describe('A label that it carries.'),
   from: address.optional().describe("The sender's address, without a name."),
-  to: address.optional().describe('The address of a recipient, be it in to, cc or bcc.'),
+  to: address
+    .optional()
+    .describe('The address of a recipient, be it in to, cc or bcc; `@example.com` is whoever has one at that domain.'),
   domain: line(253).transform(asStored).optional().describe("The sender's domain."),
   q: lower(998).optional().describe('Words that the subject has, all of them.'),
   held: oneOf(['true'])

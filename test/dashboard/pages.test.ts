@@ -3,7 +3,8 @@ import { request } from 'node:http';
 import t from 'tap';
 import { builtPages } from '../../src/http/dashboard-files.ts';
 import { newId } from '../../src/ids.ts';
-import { barriers, barriersInBoth, go, inBrowser, pressAtOnce, sharedDashboard, view } from './browser.ts';
+import { buildAccount } from '../support/build.ts';
+import { barriers, barriersInBoth, go, inBrowser, logIn, pressAtOnce, sharedDashboard, view } from './browser.ts';
 
 const names = ['start', 'overview', 'emails', 'sandbox', 'templates', 'suppressions', 'domains', 'keys'];
 const all = [...names, 'webhooks', 'destinations', 'accounts', 'doctor', 'settings'];
@@ -172,6 +173,33 @@ t.test('the pages', inBrowser, async (t) => {
     await page.getByRole('button', { name: 'Clear' }).click();
     await page.getByText(/^12\d destinations$/).waitFor();
     await go(page, '/destinations?page=9', 'Nothing is on this page');
+
+    const body = { from: 'a@example.test', to: 'ann@site99.test', subject: 'To site99', text: 't' };
+    t.equal((await node.call('POST', '/api/v1/emails', { key: node.key, body })).status, 200);
+    await go(page, '/destinations?q=site99.test', 'site99.test');
+    await page.getByRole('link', { name: 'site99.test' }).click();
+    await page.getByRole('row', { name: /To site99/ }).waitFor();
+    await page.getByText(/^1 email$/).waitFor();
+    t.equal(await page.getByLabel('Recipient, or @domain').inputValue(), '@site99.test');
+  });
+
+  t.test('behind 100,000 emails for others those of a domain are found further back', async (t) => {
+    const other = await buildAccount(node.db);
+    await node.db.query({
+      text: `INSERT INTO emails (id, account_id, domain_id, "from", "to", cc, bcc, reply_to, subject, tags, message_id, status, pending,
+                                 created_at, from_address, from_domain, recipient_addresses)
+             SELECT uuidv7(CASE n WHEN 0 THEN interval '-1 hour' ELSE '0' END), $1, uuidv7(), 'a@b.test', address, '{}', '{}', '{}', 'Number ' || n, '{}',
+                    '', 'sent', 0, now(), 'a@b.test', 'b.test', address
+               FROM generate_series(0, 100000) n, LATERAL (SELECT ARRAY['x@' || CASE n WHEN 0 THEN 'rare' ELSE 'common' END || '.test'] AS address) one`,
+      values: [other.id],
+    });
+    const { page } = await view(t, node, '/emails?to=@rare.test', { loggedIn: false });
+    await logIn(page, other.email, other.password);
+    await page.getByText('None of the newest matches').waitFor();
+    await page.getByRole('button', { name: 'Look further back' }).click();
+    await page.getByRole('row', { name: /Number 0/ }).waitFor();
+    await page.getByText(/^1 email$/).waitFor();
+    t.equal(await page.getByRole('button', { name: 'Look further back' }).count(), 0);
   });
 
   t.test('something is seen within a second', async (t) => {

@@ -1,5 +1,7 @@
 import { Button, Group, Tooltip } from '@mantine/core';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
+import { Fragment } from 'react';
+import { Link } from 'wouter';
 import type { Destination, SendingAddress } from '../../client/index.ts';
 import { pageOf, pageState, useAddressState } from '../address-state.ts';
 import { api } from '../api.ts';
@@ -20,22 +22,41 @@ type State = Destination['state'];
 const tones = { paused: 'wait', backing_off: 'bad', slowed: 'wait', open: 'good' } as const;
 const states = Object.keys(tones) as State[];
 
+/** What was sent there lately, by whomever. */
+const EmailsTo = ({ domain }: { domain: string }) => (
+  <Link
+    href={`/emails?accounts=all&to=${encodeURIComponent(`@${domain}`)}`}
+    title={`Emails to ${domain}`}
+    className="link"
+  >
+    {domain}
+  </Link>
+);
+
 const columns: Column<Destination>[] = [
   {
     id: 'site',
     header: 'Destination',
-    cell: ({ site, destinations }) => (
-      <>
-        <b className="cut" style={{ fontWeight: 550 }} title={site}>
-          {site}
-        </b>
-        {destinations.length > 0 && destinations.join() !== site && (
-          <span className="cut dim" title={destinations.join(', ')}>
-            {destinations.join(', ')}
-          </span>
-        )}
-      </>
-    ),
+    cell: ({ site, destinations }) => {
+      const isItself = destinations.join() === site;
+      return (
+        <>
+          <b className="cut" style={{ fontWeight: 550 }} title={site}>
+            {isItself ? <EmailsTo domain={site} /> : site}
+          </b>
+          {destinations.length > 0 && !isItself && (
+            <span className="cut dim" title={destinations.join(', ')}>
+              {destinations.map((domain, place) => (
+                <Fragment key={domain}>
+                  {place > 0 && ', '}
+                  <EmailsTo domain={domain} />
+                </Fragment>
+              ))}
+            </span>
+          )}
+        </>
+      );
+    },
   },
   {
     id: 'standing',

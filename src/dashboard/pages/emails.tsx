@@ -1,22 +1,20 @@
-import { Tooltip } from '@mantine/core';
+import { Button } from '@mantine/core';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
-import { Fragment, useContext } from 'react';
-import { Link } from 'wouter';
-import type { Email, ListEmailsQuery, ListedEmail } from '../../client/index.ts';
+import { useContext } from 'react';
+import type { Email, ListEmailsQuery } from '../../client/index.ts';
 import { pageOf, pageState, useAddressState } from '../address-state.ts';
 import { api } from '../api.ts';
 import { firstEmail } from '../commands.ts';
-import { count, isForLater, shownSubject } from '../format.ts';
+import { count } from '../format.ts';
 import { Connected } from '../live.ts';
-import { type Column, DataTable } from '../parts/data-table.tsx';
+import { DataTable } from '../parts/data-table.tsx';
 import { Empty } from '../parts/empty.tsx';
 import { Known } from '../parts/failure.tsx';
 import { ChoiceField, ClearFilters, SearchField } from '../parts/filters.tsx';
-import { Moment } from '../parts/moment.tsx';
 import { PageHead } from '../parts/page.tsx';
 import { Pager, PastEnd, pageSize } from '../parts/pager.tsx';
-import { Status, Tags } from '../parts/status.tsx';
 import { useSession } from '../session.ts';
+import { account, columns, type Row, recipient } from './emails-columns.tsx';
 import { OnTheList } from './suppression-standing.tsx';
 
 const statuses = ['queued', 'sent', 'failed', 'suppressed', 'canceled'] as const;
@@ -55,124 +53,8 @@ function since(time: string | undefined): string | undefined {
   return back === undefined ? undefined : new Date(Math.floor(Date.now() / 60_000 - back * 60) * 60_000).toISOString();
 }
 
-type Row = ListedEmail & { account_id?: string };
-
-/** How many more than the one that is shown. */
-const others = ({ recipient_count: recipients }: Row) =>
-  recipients > 1 && <span className="dim"> +{count(recipients - 1)}</span>;
-
-/** What belongs to other accounts is listed for operators, and opened by its owners alone. */
-const recipient = (hrefOf: (row: Row) => string | null): Column<Row> => ({
-  id: 'to',
-  header: 'To',
-  cell: (row) => {
-    const href = hrefOf(row);
-    const words = (
-      <span className="cut wide with-more" title={row.to}>
-        <span>{row.to}</span>
-        {others(row)}
-      </span>
-    );
-    return href === null ? (
-      words
-    ) : (
-      <Link href={href} className="row-link" data-row>
-        {words}
-      </Link>
-    );
-  },
-});
-
-const account: Column<Row> = {
-  id: 'account',
-  header: 'Account',
-  cell: ({ account_id: id = '' }) => <AccountName id={id} />,
-};
-
-function AccountName({ id }: { id: string }) {
-  const { data } = useQuery({
-    queryKey: ['accounts', 'one', id],
-    queryFn: () => api.admin.accounts.get(id),
-    staleTime: 300_000,
-  });
-  return (
-    <span className="cut soft" title={id}>
-      {data?.account.name ?? '…'}
-    </span>
-  );
-}
-
-/** What came back, as the events call it. */
-const returnedAs = { bounce: 'bounced', delay: 'delayed', complaint: 'complained', unsubscribe: 'unsubscribed' };
-
-const columns: Column<Row>[] = [
-  {
-    id: 'status',
-    header: 'Status',
-    kind: 'narrow',
-    plain: true,
-    cell: (row) => {
-      const { status, error, returned, held } = row;
-      const shown = [
-        isForLater(row) ? 'scheduled' : status,
-        ...(held ? ['held'] : []),
-        ...returned.map((kind) => returnedAs[kind]),
-      ].map((value) => (
-        <Fragment key={value}>
-          <Status value={value} />{' '}
-        </Fragment>
-      ));
-      return error ? (
-        <Tooltip label={error.slice(0, 300)} multiline maw={420}>
-          <span>{shown}</span>
-        </Tooltip>
-      ) : (
-        shown
-      );
-    },
-  },
-  {
-    id: 'subject',
-    header: 'Subject',
-    plain: true,
-    cell: ({ subject }) => (
-      <span className="cut wide" title={subject}>
-        {shownSubject(subject)}
-      </span>
-    ),
-  },
-  {
-    id: 'from',
-    header: 'From',
-    spare: true,
-    cell: ({ from }) => (
-      <span className="cut soft" title={from}>
-        {from}
-      </span>
-    ),
-  },
-  {
-    id: 'tags',
-    header: 'Tags',
-    spare: true,
-    cell: ({ tags }) =>
-      tags.length > 0 && (
-        <span className="cut several">
-          <Tags tags={tags.slice(0, 3)} />
-        </span>
-      ),
-  },
-  {
-    id: 'created',
-    header: 'Accepted',
-    kind: 'narrow',
-    cell: ({ created_at }) => (
-      <span className="soft">
-        <Moment at={created_at} />
-      </span>
-    ),
-  },
-];
+/** To the millisecond of an email, which is how its id begins; others of the same one are shown again. */
+const justAfter = (id: string) => new Date(Number.parseInt(id.replaceAll('-', '').slice(0, 12), 16) + 1).toISOString();
 
 /** The delivery log. */
 export function Emails() {
@@ -205,6 +87,7 @@ export function Emails() {
   const hrefOf = ({ id, account_id: owner = own.id }: Row) => (owner === own.id ? `/emails/${id}` : null);
   const search = (name: (typeof names)[number]) => (value: string | null) => change({ [name]: value, page: null });
   const isFiltered = names.some((name) => name !== 'page' && name !== 'accounts' && state[name]);
+  const furtherBack = data && data.emails.length < pageSize ? data.next_cursor : null;
   const clear = () => change(Object.fromEntries(names.map((name) => [name, null])));
   return (
     <>
@@ -218,7 +101,7 @@ export function Emails() {
         }
       />
       <search className="filters">
-        <SearchField label="Recipient, whole address" value={state.to} change={search('to')} first width={200} />
+        <SearchField label="Recipient, or @domain" value={state.to} change={search('to')} first width={200} />
         <SearchField label="Subject" value={state.q} change={search('q')} width={130} />
         <ChoiceField
           label="Status"
@@ -270,7 +153,7 @@ export function Emails() {
           Emails of other accounts are listed, and not opened: what they say, and each attempt, is for their own users.
         </p>
       )}
-      {state.to && !all && <OnTheList address={state.to} />}
+      {state.to?.includes('@', 1) && !all && <OnTheList address={state.to} />}
       <Known data={data} error={error} retry={() => void refetch()}>
         <DataTable
           label="Emails"
@@ -279,7 +162,9 @@ export function Emails() {
           idOf={({ id }) => id}
           hrefOf={hrefOf}
           empty={
-            data && data.count > 0 ? (
+            furtherBack ? (
+              <Empty title="None of the newest matches" words="Older ones have not been looked at yet." />
+            ) : data && data.count > 0 ? (
               <PastEnd go={(to) => change(pageState(to))} />
             ) : isFiltered ? (
               <Empty title="No email matches" words="Take a filter off, or look further back.">
@@ -295,6 +180,11 @@ export function Emails() {
           }
         />
       </Known>
+      {furtherBack && (
+        <Button variant="default" mt={10} onClick={() => change({ before: justAfter(furtherBack), page: null })}>
+          Look further back
+        </Button>
+      )}
       {data && <Pager page={page} total={data.count} exact={data.count_exact} go={(to) => change(pageState(to))} />}
     </>
   );

@@ -244,9 +244,11 @@ const attemptExample = {
 export const besideEmails = {
   count: total,
   count_exact: flag(
-    'False where more match than `count` says: a search by words, by recipient or by several of tag, sender and domain at once counts to 10,000, one by words to 1,000.',
+    'False where more may match than `count` says: a search by recipient or by several of tag, sender and domain at once counts to 10,000, one by words or by the domain of recipients to 1,000.',
   ),
-  next_cursor: id('The `cursor` of the next page; null on the last.').nullable(),
+  next_cursor: id(
+    'The `cursor` of the next page; null on the last. A search by the domain of recipients goes through 100,000 emails at a time, so its page may be short, or empty, and another follow.',
+  ).nullable(),
 };
 
 const params = { id: "The email's id." };

@@ -110,6 +110,8 @@ const queriesOf = (domain: string): Record<string, string> => ({
   'tag=all, status=failed (1 %)': 'tag=all&status=failed',
   'tag=all and domain (100 %)': `tag=all&domain=${domain}`,
   'to (5 emails)': 'to=r4711@x.test',
+  'to=@x.test (100 %)': 'to=@x.test',
+  'to=@y.test (none)': 'to=@y.test',
   'q=customer 42 (200)': 'q=customer%2042',
   'q=customer (100 %)': 'q=customer',
   'q=order, tag=tag7 (2 %)': 'q=order&tag=tag7',
