@@ -1,5 +1,5 @@
 import { isAlone } from '../db/alone.ts';
-import { type Database, isAway, type Sql } from '../db/client.ts';
+import { codeOf, type Database, isAway, type Sql } from '../db/client.ts';
 import { noLater } from '../db/clocks.ts';
 import { listPartitions, type Partition } from '../db/partitions.ts';
 import { floorId } from '../ids.ts';
@@ -46,6 +46,19 @@ export async function thinOut(db: Database, now: Date, stop?: AbortSignal): Prom
   return gone;
 }
 
+/** Of PostgreSQL: there is no such table. */
+const undefinedTable = '42P01';
+
+/** Whether the week stays: what is not kept is dropped whole, perhaps by another node at this moment. */
+async function stays(db: Sql, week: Partition[], limits: Limits): Promise<boolean> {
+  try {
+    return await isKept(db, week, limits);
+  } catch (error) {
+    if (codeOf(error) === undefinedTable) return false;
+    throw error;
+  }
+}
+
 /** @param onGone told how many, after each stretch */
 async function thinOutWeek(
   db: Database,
@@ -55,8 +68,7 @@ async function thinOutWeek(
   onGone: (count: number) => void,
 ): Promise<void> {
   const [first] = week;
-  // What is not kept is dropped whole.
-  if (!first || !(await isKept(db, week, limits))) return;
+  if (!first || !(await stays(db, week, limits))) return;
   const end = floorId(first.to);
   let size = stretchSize;
   for (let from: string | null = floorId(first.from); from !== null && !limits.stop?.aborted; ) {

@@ -6,7 +6,7 @@ import { thinOut } from '../../src/core/retention-of-kept-weeks.ts';
 import type { Database, Sql } from '../../src/db/client.ts';
 import { newId } from '../../src/ids.ts';
 import { openDatabase } from '../support/db.ts';
-import { add, anyTime, dayMs, firstPage, prepare, rowsOf, weekOf } from './retention-scene.ts';
+import { add, anyTime, dayMs, firstPage, nameOf, prepare, rowsOf, weekOf } from './retention-scene.ts';
 
 t.test("DOS-16: one email that waits for a year keeps nobody else's log", async (t) => {
   const db = await openDatabase(t);
@@ -118,4 +118,23 @@ t.test('what is too much for one go is done in smaller ones', async (t) => {
   };
   await add(db, accountId, 0);
   await t.rejects(thinOut(away, new Date()), { message: 'gone' });
+});
+
+t.test('a week that another node drops meanwhile keeps none of the later ones from being looked through', async (t) => {
+  const db = await openDatabase(t);
+  const accountId = await prepare(db);
+  await add(db, accountId, 0);
+  await add(db, accountId, 1, { waiting: { jobId: null } });
+  await db.query({ text: 'UPDATE webhook_deliveries SET next_attempt_at = now()' });
+  await add(db, accountId, 1);
+  let dropped: string[] = [];
+  const meanwhile: Database = {
+    ...db,
+    async query<Row>(statement: Parameters<Sql['query']>[0]) {
+      if (dropped.length === 0 && / AS kept$/.test(statement.text)) dropped = await dropOld(db, new Date());
+      return db.query<Row>(statement);
+    },
+  };
+  t.match(await thinOut(meanwhile, new Date()), { emails: 1 });
+  t.ok(dropped.includes(nameOf('emails', 0)));
 });
