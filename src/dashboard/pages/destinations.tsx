@@ -33,6 +33,9 @@ const EmailsTo = ({ domain }: { domain: string }) => (
   </Link>
 );
 
+/** A provider has up to fifty, which nobody wants to tab through. */
+const mostLinked = 3;
+
 const columns: Column<Destination>[] = [
   {
     id: 'site',
@@ -46,12 +49,13 @@ const columns: Column<Destination>[] = [
           </b>
           {destinations.length > 0 && !isItself && (
             <span className="cut dim" title={destinations.join(', ')}>
-              {destinations.map((domain, place) => (
+              {destinations.slice(0, mostLinked).map((domain, place) => (
                 <Fragment key={domain}>
                   {place > 0 && ', '}
                   <EmailsTo domain={domain} />
                 </Fragment>
               ))}
+              {destinations.length > mostLinked && ` +${destinations.length - mostLinked}`}
             </span>
           )}
         </>
