@@ -65,8 +65,9 @@ export async function refuseFields(ctx: Context): Promise<void> {
   const value = await readAll(ctx, strayLimit, (bytes) => parse(bytes, usualValues)).catch((error: unknown) => {
     throw error instanceof ApiError && error.status !== 503 ? noBodyTaken() : error;
   });
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw noBodyTaken();
-  const [name] = Object.keys(value);
+  const object = asObject(value);
+  if (!object) throw noBodyTaken();
+  const [name] = Object.keys(object);
   if (name !== undefined) throw noSuchField(name, 'none');
 }
 
@@ -95,9 +96,15 @@ export async function readJsonObject(
     value: await parse(bytes, mostValues),
     escapes: await hasEscapes(bytes),
   }));
-  if (typeof value !== 'object' || value === null || Array.isArray(value))
-    throw invalidRequest(`the body must be a JSON object${shape === undefined ? '' : `: ${shape}`}`);
-  return { value: value as Record<string, unknown>, escapes };
+  const object = asObject(value);
+  if (!object) throw invalidRequest(`the body must be a JSON object${shape === undefined ? '' : `: ${shape}`}`);
+  return { value: object, escapes };
+}
+
+/** Null for what is none. PHP writes one without members as `[]`. */
+function asObject(value: unknown): Record<string, unknown> | null {
+  if (Array.isArray(value)) return value.length === 0 ? {} : null;
+  return typeof value === 'object' ? (value as Record<string, unknown> | null) : null;
 }
 
 /** @param use gets all of it, and has no use for it any more when it is done */
