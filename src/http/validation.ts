@@ -5,7 +5,7 @@ import { AddressError, type Mailbox, normalizeDomain, parseMailbox } from '../ma
 import { refuseText } from '../mail/characters.ts';
 import { isGuessable } from '../password.ts';
 import { parseTimestamp } from '../timestamp.ts';
-import { type Fault, misspelt } from './misspelt.ts';
+import { type Fault, passedOver } from './unknown-members.ts';
 
 /**
  * Parses untrusted input, once; everything behind it takes the result at its word.
@@ -27,10 +27,8 @@ export function examine<T extends z.ZodType>(
 ): { fault: Fault; value?: never } | { fault: null; value: z.output<T> } {
   const { success, data, error } = schema.safeParse(input, { error: inOurWords });
   const { path = [], message = notRight } = error?.issues[0] ?? {};
-  // What is missing may be there by a name that is nearly right.
-  const misnamed = success || message.includes(requiredWords) ? misspelt(schema, input) : null;
-  if (misnamed) return { fault: misnamed };
-  return success ? { fault: null, value: data } : { fault: { path, message } };
+  const fault = success ? passedOver(schema, input) : { path, message };
+  return fault ? { fault } : { fault: null, value: data as z.output<T> };
 }
 
 const requiredWords = 'is required';

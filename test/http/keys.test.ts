@@ -95,7 +95,7 @@ t.test('API keys', async (t) => {
       ],
       [{ name: 'a', expires_at: '2020-01-01T00:00:00Z' }, 'expires_at: is in the past'],
       [{ name: 'a', expires_at: 'tomorrow' }, 'expires_at: must be an RFC 3339 timestamp such as 2027-01-31T09:00:00Z'],
-      [[], 'the body must be a JSON object'],
+      [[1], 'the body must be a JSON object'],
       ['{', 'the body is not JSON'],
     ] as const) {
       const before = await node.db.prisma.apiKey.count();
@@ -111,36 +111,19 @@ t.test('API keys', async (t) => {
     async (t) => {
       const before = await node.db.prisma.apiKey.count();
       const table: [body: object, detail: string][] = [
-        [{ scope: ['read'] }, 'scope: is called scopes here'],
-        [{ expiresAt: '2026-01-01T00:00:00Z' }, 'expiresAt: is called expires_at here'],
-        [{ Domain: ['only.test'] }, 'Domain: is called domains here'],
-        [{ expires: '2026-01-01T00:00:00Z' }, 'expires: is called expires_at here'],
-        [{ expires_in: '1d' }, 'expires_in: is called expires_at here'],
-        [{ domans: ['only.test'] }, 'domans: is not known: is domains meant?'],
-        [{ permissions: ['read'] }, 'permissions: is called scopes here: a list of send and read'],
-        [{ permission: { emails: 'read' } }, 'permission: is called scopes here: a list of send and read'],
-        [{ role: 'read' }, 'role: is called scopes here: a list of send and read'],
-        [{ access: 'viewer' }, 'access: is called scopes here: a list of send and read'],
-        [{ readOnly: true }, 'readOnly: is called scopes here: a list of send and read'],
+        [{ permissions: ['read'] }, 'permissions: is called scopes here: else the key may send'],
         [
           { permission: 'sending_access', domain_id: newId() },
-          'domain_id: is called domains here: a list of their names',
+          'domain_id: is called domains here: else the key is for all of them',
         ],
-        [{ restrict_to: 'shop.test' }, 'restrict_to: is called domains here: a list of their names'],
-        [{ allowedDomains: ['shop.test'] }, 'allowedDomains: is called domains here: a list of their names'],
+        [{ expires_in: '1d' }, 'expires_in: is called expires_at here: else the key is good for ever'],
       ];
       for (const [body, detail] of table) {
         const answer = await node.call('POST', '/api/v1/keys', { token, body: { name: 'k', ...body } });
         t.strictSame([answer.status, answer.body], [400, { error: 'invalid request', detail }]);
       }
       t.equal(await node.db.prisma.apiKey.count(), before, 'nothing is stored');
-      for (const body of [
-        { permission: 'full_access' },
-        { permission: 'sending_access' },
-        { permissions: ['send', 'read'], read_only: false, domain_id: null, restrict_to: [] },
-        { role: 'read', scopes: ['read'] },
-        { domain_id: 7, domains: [domain] },
-      ]) {
+      for (const body of [{ permission: 'sending_access' }, { domain_id: 7, domains: [domain] }]) {
         const other = await node.call('POST', '/api/v1/keys', { token, body: { name: 'k', ...body } });
         t.equal(other.status, 200, `what asks for nothing else than is done is ignored: ${JSON.stringify(body)}`);
       }

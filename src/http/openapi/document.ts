@@ -31,8 +31,8 @@ export interface OpenApiDocument {
 
 const description = `Sends email, and says of each one what became of it and why.
 
-Bodies are JSON in UTF-8. Fields that are not known are ignored, but for one that is nearly the name of another, such
-as \`replyTo\`, or what other services call something that would not be done, which is 400 \`invalid request\`; \`null\` counts as omitted where it is taken. Ids are UUIDs in the order of time, and lists begin with the newest. Times are ISO 8601 in UTC.
+Bodies are JSON in UTF-8. Fields that are not known are ignored. One that is meant for another, such as \`replyTo\` or
+\`send_at\`, is 400 \`invalid request\` where an email would otherwise go to others, twice, in clear, at another time or without its files, or a key could do more; \`null\` counts as omitted where it is taken. Ids are UUIDs in the order of time, and lists begin with the newest. Times are ISO 8601 in UTC.
 A query parameter that an operation does not have, or that is not percent-encoded UTF-8, is 400 \`invalid request\`.
 
 Emails are sent and read with an API key in \`X-API-Key\`, or the token of a login in \`Authorization: Bearer\`; everything

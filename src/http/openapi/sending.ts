@@ -203,7 +203,7 @@ export const sendingGroup: Group = {
       path: '/api/v1/emails/:id',
       summary: 'Move a scheduled email',
       description:
-        'Gives an email that waits for its time another one. The rest of it stays: what names a part of it, and is not as it was accepted, is a 400.',
+        'Gives an email that waits for its time another one. The rest of it stays: what names a part of it, and is not as its record has it, is a 400.',
       access: { key: 'send', orLogin: true },
       params,
       body: { schema: move, example: { scheduled_at: samples.scheduledAt } },

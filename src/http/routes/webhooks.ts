@@ -6,12 +6,11 @@ import * as webhooks from '../../core/webhooks.ts';
 import { refuseUrl } from '../../endpoint.ts';
 import type { WebhookDelivery } from '../../generated/prisma/client.ts';
 import type { PrivateNetworks } from '../../ip.ts';
-import { plainly } from '../../spelling.ts';
 import { demandLogin, sessionOf } from '../auth.ts';
 import { readJson, refuseFields } from '../body.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
-import { id, line, list, oneOf, page, parse, part, refusedField, timestamp } from '../validation.ts';
+import { id, line, list, oneOf, page, parse, part, timestamp } from '../validation.ts';
 
 const bodyLimit = 64 * 1024;
 
@@ -81,12 +80,7 @@ export function webhookRoutes(router: Router, services: Services): void {
 
   router.post('/webhooks', ...loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
-    const body = await readJson(ctx, bodyLimit);
-    const input = parse(creation, body);
-    // What was answered with makes another one.
-    const isOff = typeof body.status === 'string' && off.has(plainly(body.status)) && !('id' in body);
-    const asked = isOff ? { name: 'status', status: 'disabled' } : switchIn(body);
-    if (asked?.status === 'disabled') throw refusedField(asked.name, bornEnabled);
+    const input = parse(creation, await readJson(ctx, bodyLimit));
     const { webhook, secret } = await webhooks.create(db, accountId, input, { keyring });
     ctx.status = 201;
     ctx.body = { webhook: present.webhook(webhook), secret };
@@ -105,13 +99,8 @@ export function webhookRoutes(router: Router, services: Services): void {
 
   router.patch('/webhooks/:id', ...loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
-    const id = ctx.params.id ?? '';
-    const body = await readJson(ctx, bodyLimit);
-    const input = parse(changes, body);
-    const asked = input.status === undefined ? switchIn(body) : null;
-    if (asked && (await webhooks.get(db, accountId, id)).status !== asked.status)
-      throw refusedField(asked.name, `is called status here: "${asked.status}"`);
-    ctx.body = { webhook: present.webhook(await webhooks.change(db, accountId, id, input)) };
+    const input = parse(changes, await readJson(ctx, bodyLimit));
+    ctx.body = { webhook: present.webhook(await webhooks.change(db, accountId, ctx.params.id ?? '', input)) };
   });
 
   router.delete('/webhooks/:id', ...loggedIn, async (ctx) => {
@@ -161,21 +150,6 @@ export function webhookRoutes(router: Router, services: Services): void {
     const delivery = await deliveries.retry(db, services.queue, accountId, ctx.params.id ?? '');
     ctx.body = { delivery: present.webhookDeliveryWithPayload(delivery) };
   });
-}
-
-const bornEnabled = 'a new endpoint is enabled; PATCH /api/v1/webhooks/:id {"status":"disabled"} disables it';
-
-/** What other services call it that an endpoint is called, and that it is not, without an `is` before it. */
-const [on, off] = [new Set(['enabled', 'enable', 'active']), new Set(['disabled', 'disable', 'inactive', 'paused'])];
-
-/** The first member that means the status by such a name, and which status that is. */
-function switchIn(body: Record<string, unknown>): { name: string; status: string } | null {
-  for (const [name, value] of Object.entries(body)) {
-    const plain = plainly(name).replace(/^is/, '');
-    if (typeof value === 'boolean' && (on.has(plain) || off.has(plain)))
-      return { name, status: on.has(plain) === value ? 'enabled' : 'disabled' };
-  }
-  return null;
 }
 
 /** The delivery when its only attempt was made; still pending when that took too long. */

@@ -1,0 +1,174 @@
+import { z } from 'zod';
+import { pastToleranceMs } from '../core/send-limits.ts';
+import { plainly } from '../spelling.ts';
+
+/** What is wrong with an input, and with which of its members. */
+export interface Fault {
+  path: PropertyKey[];
+  message: string;
+}
+
+type Input = Record<string, unknown>;
+
+/** What must not be passed over where it is there by another name. */
+interface Guarded {
+  ours: string;
+  /** What would become of it, if it were. */
+  otherwise: string;
+  /** What other services call it, as `plainly` says it. */
+  elsewhere?: string[];
+  /** Whether a value asks for something else than is done anyway. */
+  asks?: (value: unknown) => boolean;
+  /** The list whose items have it: what stands once beside that holds for none of them. */
+  each?: 'emails' | 'suppressions';
+  /** For what is no member: what it is, and members of which one is there where it is meant. */
+  not?: { words: string; beside: string[] };
+}
+
+const guarded: Guarded[] = [
+  {
+    ours: 'scheduled_at',
+    otherwise: 'it goes out at once',
+    // SendGrid, Mandrill, MailerSend and Nylas; OneSignal; Mailgun; Unosend.
+    elsewhere: ['sendat', 'sendafter', 'o:deliverytime', 'deliverytime', 'scheduledfor', 'scheduled'],
+    asks: isAhead,
+    each: 'emails',
+  },
+  { ours: 'cc', otherwise: 'they get no copy', each: 'emails' },
+  { ours: 'bcc', otherwise: 'they get no copy', each: 'emails' },
+  {
+    ours: 'reply_to',
+    otherwise: 'answers go to the sender',
+    // SendGrid, Amazon SES, Mailgun.
+    elsewhere: ['replytolist', 'replytoaddresses', 'h:replyto'],
+    each: 'emails',
+  },
+  { ours: 'attachments', otherwise: 'it goes without the files', each: 'emails' },
+  {
+    ours: 'type',
+    otherwise: 'who has unsubscribed gets it too',
+    // Postmark.
+    elsewhere: ['messagestream', 'messagetype', 'emailtype'],
+    asks: (value) => isWord(value, marketing),
+    each: 'emails',
+  },
+  {
+    ours: 'tls',
+    otherwise: 'it may go in clear',
+    // nodemailer, Mailgun.
+    elsewhere: ['requiretls', 'o:requiretls'],
+    asks: (value) => value === true || isWord(value, /^(yes|true)$|requ|enforce|verif/i),
+    each: 'emails',
+  },
+  { ours: 'on_uncertain', otherwise: 'it may arrive twice', each: 'emails' },
+  {
+    ours: 'dry_run',
+    otherwise: 'it goes out',
+    // Mailgun, Mailjet.
+    elsewhere: ['o:testmode', 'testmode', 'sandboxmode'],
+    not: { words: 'a parameter of the call, POST /api/v1/emails?dry_run=true', beside: ['to', 'emails'] },
+  },
+  {
+    ours: 'idempotency_key',
+    otherwise: 'it happens twice when it is tried again',
+    not: { words: 'the header Idempotency-Key', beside: ['to', 'emails', 'recipients', 'amount'] },
+  },
+  { ours: 'recipients', otherwise: 'all of them get it again' },
+  {
+    ours: 'scopes',
+    otherwise: 'the key may send',
+    // Resend has the first.
+    elsewhere: ['permission', 'permissions', 'role', 'access', 'readonly'],
+    // Who may only look, or only do something that is not known here.
+    asks: (value) => !/send|full|admin|write|\ball\b|[*]/i.test(JSON.stringify(value)),
+  },
+  {
+    ours: 'domains',
+    otherwise: 'the key is for all of them',
+    // Resend has the first.
+    elsewhere: ['domainid', 'alloweddomains', 'restrictto'],
+  },
+  {
+    ours: 'expires_at',
+    otherwise: 'the key is good for ever',
+    elsewhere: ['expires', 'expiresin', 'expiry', 'expiration', 'ttl'],
+  },
+  { ours: 'reason', otherwise: 'it gets no mail of any kind', each: 'suppressions' },
+];
+
+/** Not `newsletter-confirmation`, and not `non-marketing`. */
+const marketing = /(?<!no[nt][-_ .])(?<![a-z])(broadcast|marketing|newsletter)s?([-_ .]e?mails?)?$/i;
+
+/** A time that has come means at once. Seconds and milliseconds since 1970 are told apart by their size. */
+function isAhead(value: unknown): boolean {
+  const ms = typeof value === 'number' ? value * (value < 1e11 ? 1_000 : 1) : Number.NaN;
+  const at = typeof value === 'string' ? Date.parse(value.slice(0, longestWord)) : ms;
+  return !(at <= Date.now() + pastToleranceMs);
+}
+
+const longestWord = 100;
+
+const isWord = (value: unknown, pattern: RegExp) =>
+  typeof value === 'string' && value.length <= longestWord && pattern.test(value);
+
+export function isEmpty(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return !value;
+  // Its names are not listed: it may have very many.
+  for (const _ in value) return false;
+  return true;
+}
+
+/** What asks for nothing: many clients send every field that they know. */
+const isNothing = (value: unknown) => isEmpty(value) || isWord(value, /^(0|false|no|never|now|off)$/i);
+
+/**
+ * Members that are not known are ignored, as clients of other services send some. But one that is meant for one of those above,
+ * by its name elsewhere or by one that is nearly ours, is refused where mail would go to others, twice, in clear or at another
+ * time, or a key could do more than was asked for. Who gives ours as well has said what he means.
+ *
+ * @returns the first of those
+ */
+export function passedOver(schema: z.ZodType, input: unknown): Fault | null {
+  const members = membersOf(schema);
+  if (members.length === 0 || typeof input !== 'object' || input === null) return null;
+  for (const [name, value] of Object.entries(input)) {
+    if (members.includes(name) || isNothing(value)) continue;
+    const plain = plainly(name);
+    for (const row of guarded.filter((one) => isMeantFor(one, plain) && (one.asks?.(value) ?? true))) {
+      const words = refusal(row, members, input as Input);
+      if (words !== null) return { path: [name], message: `${words}: else ${row.otherwise}` };
+    }
+  }
+  return null;
+}
+
+/** Why a member that is meant for that row is refused; null where there is nothing to say. */
+function refusal({ ours, each, not }: Guarded, members: string[], input: Input): string | null {
+  const lacks = (one: unknown) => isNothing((one as Input | null)?.[ours]);
+  if (members.includes(ours)) return lacks(input) ? `is called ${ours} here` : null;
+  if (not?.beside.some((name) => members.includes(name))) return `is no field but ${not.words}`;
+  const items = each !== undefined && members.includes(each) ? input[each] : null;
+  return Array.isArray(items) && items.some(lacks) ? `is a field of each of ${each}, not of all of them` : null;
+}
+
+/** What an object has to look like as it comes, before it is made into something else. */
+function membersOf(schema: z.ZodType): string[] {
+  if (schema instanceof z.ZodPipe) return membersOf(schema.in as z.ZodType);
+  return schema instanceof z.ZodObject ? Object.keys(schema.shape) : [];
+}
+
+const isMeantFor = ({ ours, elsewhere }: Guarded, plain: string) =>
+  elsewhere?.includes(plain) || isNearly(ours.replace('_', ''), plain);
+
+/** One letter more or less makes another word of a shorter one. */
+const shortestMistyped = 5;
+
+/** Whether it is the same, or one letter is missing, too many or another one, or two have changed places. */
+function isNearly(ours: string, written: string): boolean {
+  if (ours.length < shortestMistyped || Math.abs(ours.length - written.length) > 1) return ours === written;
+  let same = 0;
+  while (same < ours.length && ours[same] === written[same]) same += 1;
+  const [rest, other] = [ours.slice(same), written.slice(same)];
+  const swapped = rest[0] === other[1] && rest[1] === other[0] && rest.slice(2) === other.slice(2);
+  return swapped || rest.slice(1) === other.slice(1) || rest.slice(1) === other || rest === other.slice(1);
+}

@@ -1,0 +1,275 @@
+import t from 'tap';
+import type { z } from 'zod';
+import { ApiError } from '../../src/errors.ts';
+import { topUp } from '../../src/http/routes/admin.ts';
+import { newDomain } from '../../src/http/routes/domains.ts';
+import { newKey } from '../../src/http/routes/keys.ts';
+import { batchBody, resendRequest } from '../../src/http/routes/sending.ts';
+import { newSuppression, suppressionImport } from '../../src/http/routes/suppressions.ts';
+import { sendRequest } from '../../src/http/send-request.ts';
+import { newTemplate } from '../../src/http/template-fields.ts';
+import { parse } from '../../src/http/validation.ts';
+import { at, type Fields } from './scene.ts';
+
+const email = { from: 'shop@example.com', to: ['a@b.test'], subject: 's', text: 't' };
+const file = { filename: 'a.pdf', content: 'aGk=' };
+const logo = { filename: 'logo.png', content: 'aGk=' };
+
+/** What a body is refused with; null where it is taken. */
+function refusalOf(schema: z.ZodType, body: Fields): string | null | undefined {
+  try {
+    // As it comes, without what is `undefined`.
+    parse(schema, JSON.parse(JSON.stringify(body)));
+    return null;
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    t.match(error.detail, /^[ -~]{1,300}$/);
+    return error.detail;
+  }
+}
+
+t.test('what programs for other services send is taken', async (t) => {
+  const now = Math.floor(Date.now() / 1000);
+  const taken: Record<string, Fields[]> = {
+    'the SDK of Resend: 4.0 writes camelCase within files': [
+      { attachments: [{ ...file, contentType: 'application/pdf' }] },
+      { attachments: [{ ...logo, contentType: 'image/png', inlineContentId: 'logo' }], html: '<img src="cid:logo">' },
+      { attachments: [{ ...logo, contentId: 'logo', path: 'https://example.com/logo.png' }] },
+      { attachments: [{ ...logo, content_type: 'image/png', inline_content_id: 'logo' }] },
+      { topic_id: 'b6d24b8e-af0b-4c3c-be0c-359bbd97381e', react: null },
+    ],
+    nodemailer: [
+      { attachments: [{ ...file, encoding: 'base64', contentType: 'application/pdf', contentDisposition: 'inline' }] },
+      { attachments: [{ ...logo, cid: 'logo' }], sender: 'a@b.test', priority: 'high', date: at(0) },
+      { messageId: '<a@b.test>', inReplyTo: '<c@d.test>', references: ['<c@d.test>'], encoding: 'base64' },
+      { envelope: { from: 'a@b.test', to: 'c@d.test' }, list: { help: 'x' }, dsn: { id: 'x' }, alternatives: [] },
+      { icalEvent: { method: 'request', content: 'x' }, amp: '<!doctype html>', watchHtml: '<b>', requireTLS: false },
+    ],
+    Postmark: [
+      { Tag: 'order', Metadata: { a: '1' }, MessageStream: 'outbound', TrackOpens: true, TrackLinks: 'None' },
+      { Cc: null, Bcc: '', ReplyTo: null, Headers: [], Attachments: [], MessageStream: 'receipts' },
+      { TemplateAlias: 'welcome', TemplateModel: { a: 1 }, InlineCss: true, HtmlBody: '<p>', TextBody: 't' },
+      { attachments: [{ ...file, Name: 'a.pdf', ContentType: 'application/pdf', ContentID: 'cid:a' }] },
+      { MessageStream: 'broadcast', type: 'marketing' },
+    ],
+    'Postal, Mailgun, SendGrid': [
+      { tag: 'order', sender: 'a@b.test', bounce: false, attachments: [{ ...file, name: 'a.pdf', data: 'aGk=' }] },
+      {
+        'o:tag': ['a'],
+        'o:tracking': 'yes',
+        'h:X-A': 'b',
+        'v:order': '7',
+        'recipient-variables': {},
+        't:version': '2',
+      },
+      { 'o:testmode': 'no', 'o:require-tls': 'False', 'o:deliverytime': new Date().toUTCString() },
+      { categories: ['a'], customArgs: { a: 'b' }, asm: { groupId: 1 }, sendAt: 1_500_077_141, substitutions: {} },
+      {
+        attachments: [{ ...file, type: 'application/pdf', disposition: 'attachment' }],
+        templateId: 'd-1',
+        sections: {},
+      },
+    ],
+    others: [
+      { htmlContent: '<p>', params: { a: 'b' }, templateId: 5, batchId: 'x', messageVersions: [] },
+      { important: false, track_opens: null, async: false, merge_vars: [], from_name: 'Shop', send_at: null },
+      { campaign_id: 'x', options: { sandbox: true }, substitution_data: { a: 1 }, return_path: 'a@b.test' },
+      { custom_headers: [{ header: 'X-A', value: 'b' }], html_body: '<p>', version: 1, variables: { a: 'b' } },
+      { ConfigurationSetName: 'x', Tags: [{ Name: 'a', Value: 'b' }], ReturnPath: 'a@b.test' },
+      { body: '<p>', data: { a: 1 }, subscribed: true, name: 'Shop', category: 'test', custom_variables: { a: '1' } },
+      { SandboxMode: false, CustomID: 'x', send_at: 0, meta: { a: 1 }, additional_headers: [{ key: 'a', value: 'b' }] },
+    ],
+    'what a program has of its own': [
+      {
+        form: 'contact',
+        name: 'Ann',
+        email: 'ann@b.test',
+        message: 'Hi',
+        header: 'News',
+        files: ['a.pdf'],
+        test: true,
+      },
+      {
+        id: 7,
+        status: 'pending',
+        delay: 0,
+        locale: 'de',
+        created_at: at(0),
+        deleted_at: null,
+        role: 'user',
+        domain: 'x',
+      },
+      { schedule: 'weekly', scheduler: 'cron', delivery: 'express', delivery_date: '2031-01-01', send: true, ttl: 60 },
+      { email_type: 'signup', message_type: 'newsletter-confirmation', MessageStream: 'non-marketing', reason: 'x' },
+    ],
+    'what asks for nothing, or is there by our name too': [
+      { replyTo: null, scheduledAt: '', dry_run: 'false', idempotency_key: '', tls_required: false, scheduled: false },
+      { send_at: now, send_after: 'now', deliveryTime: at(-1_000), sandbox_mode: 0 },
+      { reply_to: 'r@b.test', replyTo: 'r@b.test', scheduled_at: at(3_600_000), send_at: now + 3_600, scheduled: true },
+    ],
+  };
+  for (const [service, bodies] of Object.entries(taken))
+    for (const fields of bodies)
+      t.equal(refusalOf(sendRequest, { ...email, ...fields }), null, `${service}: ${JSON.stringify(fields)}`);
+});
+
+const scheduled = 'is called scheduled_at here: else it goes out at once';
+const answers = 'is called reply_to here: else answers go to the sender';
+const copies = (name: string) => `is called ${name} here: else they get no copy`;
+const type = 'is called type here: else who has unsubscribed gets it too';
+const tls = 'is called tls here: else it may go in clear';
+const dryRun = 'is no field but a parameter of the call, POST /api/v1/emails?dry_run=true: else it goes out';
+const twice = 'is no field but the header Idempotency-Key: else it happens twice when it is tried again';
+
+t.test('an email that would go to others, twice, in clear or at another time is refused', async (t) => {
+  const refused: [fields: Fields, words: string][] = [
+    [{ scheduledAt: at(3_600_000) }, scheduled],
+    [{ send_at: Math.floor(Date.now() / 1000) + 3_600 }, scheduled],
+    [{ sendAt: 'in 1 hour' }, scheduled],
+    [{ scheduled: true }, scheduled],
+    [{ scheduled_for: at(3_600_000) }, scheduled],
+    [{ schedule_at: at(3_600_000) }, scheduled],
+    [{ sheduled_at: at(3_600_000) }, scheduled],
+    [{ scheduled_ta: at(3_600_000) }, scheduled],
+    [{ 'o:deliverytime': new Date(Date.now() + 3_600_000).toUTCString() }, scheduled],
+    [{ replyTo: 'r@b.test' }, answers],
+    [{ 'reply to': 'r@b.test' }, answers],
+    [{ ReplyToAddresses: ['r@b.test'] }, answers],
+    [{ 'h:Reply-To': 'r@b.test' }, answers],
+    [{ Cc: 'c@b.test' }, copies('cc')],
+    [{ BCC: ['c@b.test'] }, copies('bcc')],
+    [{ Attachments: [file] }, 'is called attachments here: else it goes without the files'],
+    [{ attachment: [file] }, 'is called attachments here: else it goes without the files'],
+    [{ MessageStream: 'broadcast' }, type],
+    [{ message_stream: 'Weekly-Newsletter' }, type],
+    [{ email_type: 'marketing-emails' }, type],
+    [{ Type: 'marketing' }, type],
+    [{ requireTLS: true }, tls],
+    [{ 'o:require-tls': 'yes' }, tls],
+    [{ TLS: 'required' }, tls],
+    [{ onUncertain: 'hold' }, 'is called on_uncertain here: else it may arrive twice'],
+    [{ dry_run: true }, dryRun],
+    [{ 'o:testmode': 'yes' }, dryRun],
+    [{ SandboxMode: true }, dryRun],
+    [{ idempotencyKey: 'order-1' }, twice],
+    [{ 'Idempotency-Key': 'order-1' }, twice],
+  ];
+  for (const [fields, words] of refused) {
+    const name = Object.keys(fields)[0];
+    t.equal(refusalOf(sendRequest, { ...email, ...fields }), `${name}: ${words}`, JSON.stringify(fields));
+  }
+});
+
+t.test('what is said once for many would hold for none of them', async (t) => {
+  const refused: [fields: Fields, otherwise: string][] = [
+    [{ scheduled_at: at(3_600_000) }, 'it goes out at once'],
+    [{ send_at: at(3_600_000) }, 'it goes out at once'],
+    [{ type: 'marketing' }, 'who has unsubscribed gets it too'],
+    [{ tls: 'verified' }, 'it may go in clear'],
+    [{ on_uncertain: 'hold' }, 'it may arrive twice'],
+    [{ cc: 'a@b.test' }, 'they get no copy'],
+    [{ bcc: ['a@b.test'] }, 'they get no copy'],
+    [{ reply_to: 'a@b.test' }, 'answers go to the sender'],
+    [{ attachments: [file] }, 'it goes without the files'],
+  ];
+  const own = (Object.assign as (...all: Fields[]) => Fields)({}, ...refused.map(([fields]) => fields));
+  for (const [fields, otherwise] of refused) {
+    const words = `${Object.keys(fields)}: is a field of each of emails, not of all of them: else ${otherwise}`;
+    const name = JSON.stringify(fields);
+    t.equal(refusalOf(batchBody, { ...fields, emails: [email] }), words, name);
+    t.equal(refusalOf(batchBody, { ...fields, emails: [{ ...email, ...own }, email] }), words, name);
+    t.equal(refusalOf(batchBody, { ...fields, emails: [{ ...email, ...own }] }), null, name);
+  }
+  for (const fields of [
+    { scheduled_at: null },
+    { type: 'batch' },
+    { tls: 'opportunistic' },
+    { cc: [] },
+    { tags: ['x'] },
+  ])
+    t.equal(refusalOf(batchBody, { ...fields, emails: [email] }), null, JSON.stringify(fields));
+  for (const [name, words] of [
+    ['dryRun', dryRun],
+    ['idempotency_key', twice],
+  ] as const)
+    t.equal(refusalOf(batchBody, { emails: [email], [name]: 'x' }), `${name}: ${words}`);
+  const suppressions = [{ address: 'a@b.test', reason: 'bounce' }, { address: 'c@d.test' }];
+  const words = 'reason: is a field of each of suppressions, not of all of them: else it gets no mail of any kind';
+  t.equal(refusalOf(suppressionImport, { reason: 'unsubscribe', suppressions }), words);
+  t.equal(refusalOf(suppressionImport, { reason: 'unsubscribe', suppressions: suppressions.slice(0, 1) }), null);
+});
+
+t.test('a key that could do more, and what else holds for mail to come', async (t) => {
+  const mayLess = 'is called scopes here: else the key may send';
+  const ofAll = 'is called domains here: else the key is for all of them';
+  const endless = 'is called expires_at here: else the key is good for ever';
+  const key = { name: 'k' };
+  const cases: [schema: z.ZodType, body: Fields, detail: string | null][] = [
+    [newKey, { ...key, scope: ['read'] }, `scope: ${mayLess}`],
+    [newKey, { ...key, permissions: ['read'] }, `permissions: ${mayLess}`],
+    [newKey, { ...key, permission: { emails: 'read' } }, `permission: ${mayLess}`],
+    [newKey, { ...key, role: 'read' }, `role: ${mayLess}`],
+    [newKey, { ...key, access: 'viewer' }, `access: ${mayLess}`],
+    [newKey, { ...key, permission: 'none' }, `permission: ${mayLess}`],
+    [newKey, { ...key, readOnly: true }, `readOnly: ${mayLess}`],
+    [newKey, { ...key, Domain: ['shop.test'] }, `Domain: ${ofAll}`],
+    [newKey, { ...key, domans: ['shop.test'] }, `domans: ${ofAll}`],
+    [newKey, { ...key, permission: 'sending_access', domain_id: '4dd369bc' }, `domain_id: ${ofAll}`],
+    [newKey, { ...key, restrict_to: 'shop.test' }, `restrict_to: ${ofAll}`],
+    [newKey, { ...key, expiresAt: at(1) }, `expiresAt: ${endless}`],
+    [newKey, { ...key, expires_in: '1d' }, `expires_in: ${endless}`],
+    [newKey, { ...key, domains: [] }, 'domains: must name at least one domain; null: all of the account'],
+    [newKey, { ...key, permission: 'full_access', domain_id: null, expires: 'never' }, null],
+    [newKey, { ...key, permissions: ['send', 'read'], read_only: false }, null],
+    [newKey, { ...key, role: 'read', scopes: ['read'] }, null],
+    [newDomain, { domain: 'shop.test', requireTls: true }, `requireTls: ${tls}`],
+    [newDomain, { domain: 'shop.test', name: 'Shop', region: 'eu-west-1', custom_return_path: 'send' }, null],
+    [newTemplate, { name: 'n', text: 't', replyTo: 'r@b.test' }, `replyTo: ${answers}`],
+    [newTemplate, { name: 'n', text: 't', dry_run: true, status: 'draft', data: { A: 'b' } }, null],
+    [
+      newSuppression,
+      { address: 'a@b.test', Reason: 'unsubscribe' },
+      'Reason: is called reason here: else it gets no mail of any kind',
+    ],
+    [newSuppression, { address: 'a@b.test', type: 'address', email: 'a@b.test' }, null],
+    [resendRequest, { recipient: 'a@b.test' }, 'recipient: is called recipients here: else all of them get it again'],
+    [resendRequest, { idempotency_key: 'x' }, `idempotency_key: ${twice}`],
+    [topUp, { amount: 5, idempotencyKey: 'x' }, `idempotencyKey: ${twice}`],
+  ];
+  for (const [schema, body, detail] of cases) t.equal(refusalOf(schema, body), detail, JSON.stringify(body));
+});
+
+t.test('whatever a value is, the answer is a refusal at the most', async (t) => {
+  const odd: unknown[] = [
+    { toString: 1, valueOf: 1 },
+    [[]],
+    [null],
+    'x'.repeat(100_000),
+    1e308,
+    -1,
+    true,
+    { length: -1 },
+  ];
+  const names = [
+    'send_at',
+    'role',
+    'Tls',
+    'message_type',
+    'ReplyTo',
+    'domain_id',
+    'ttl',
+    'dry_run',
+    '__proto__',
+    'x'.repeat(1_000),
+  ];
+  for (const value of odd)
+    for (const name of names) {
+      for (const schema of [sendRequest, newKey, newDomain, newTemplate, newSuppression])
+        t.type(
+          refusalOf(schema, { ...email, name: 'n', domain: 'b.test', address: 'a@b.test', [name]: value }) ?? '',
+          'string',
+        );
+      for (const emails of [value, [value], [email]])
+        t.type(refusalOf(batchBody, { emails, cc: value, [name]: value }) ?? '', 'string');
+    }
+});
