@@ -11,6 +11,7 @@ import type { Keyring } from '../seal.ts';
 import { Tally } from '../tally.ts';
 import type { Answered } from './endpoint-room.ts';
 import { KeptSockets } from './kept-sockets.ts';
+import { Lines } from './lines.ts';
 import { decide, defaultSchedule, undone, withoutEndpoint } from './outcome.ts';
 import { type Poster, post } from './post.ts';
 import { createRecorder, type Recorder } from './record.ts';
@@ -51,7 +52,7 @@ export class WebhookDispatcher {
   readonly #limits: Limits;
   readonly #slots: Slots;
   readonly #kept = new KeptSockets();
-  readonly #waiting = new Map<string, calls.Claim[]>();
+  readonly #lines = new Lines();
   readonly #held = new Set<calls.Claim>();
   readonly #heldOf = new Tally<string>();
   /** Endpoints whose jobs were left in the queue, as calls to them waited here. */
@@ -75,7 +76,7 @@ export class WebhookDispatcher {
     this.#tools = { ...tools, poster: { ...tools.poster, kept: this.#kept } };
     this.#recorder = createRecorder(db, queue, tools.log);
     this.#limits = limits;
-    this.#slots = new Slots(limits, () => this.#admitAll());
+    this.#slots = new Slots(limits, () => this.#beginAll());
     this.#inDoubt = new ClaimsInDoubt(db, 'webhook_deliveries');
   }
 
@@ -109,7 +110,7 @@ export class WebhookDispatcher {
   #tick(): void {
     if (this.#tools.lease.onHold) this.#putDown();
     // A hold that was over before it was seen here has left lines that nothing else would look at.
-    else this.#admitAll();
+    else this.#beginAll();
     this.#pump();
   }
 
@@ -120,10 +121,8 @@ export class WebhookDispatcher {
   }
 
   #emptyLines(): calls.Claim[] {
-    const untouched = [...this.#waiting.values()].flat();
-    this.#waiting.clear();
     this.#leftOut.clear();
-    return untouched;
+    return this.#lines.empty();
   }
 
   #checkIdle(): void {
@@ -165,10 +164,11 @@ export class WebhookDispatcher {
   /** Taking and claiming are one transaction: a delivery has a job or a node that holds it. */
   async #take(limit: number): Promise<number> {
     const { nodeId } = this.#tools.lease;
-    for (const webhookId of this.#waiting.keys()) this.#leftOut.add(webhookId);
+    const waiting = this.#lines.endpoints;
+    for (const webhookId of waiting) this.#leftOut.add(webhookId);
     const holdingMost = this.#heldOf.having(this.#left);
     const claiming = this.#db.transaction(async (tx) => {
-      const without = [...this.#waiting.keys(), ...(await calls.endpointsOf(tx, holdingMost))];
+      const without = [...waiting, ...(await calls.endpointsOf(tx, holdingMost))];
       const jobs = await this.#queue.webhooks.take(tx, limit, without);
       if (jobs.length === 0) return { taken: 0, claims: [] };
       return { taken: jobs.length, claims: await calls.claim(tx, nodeId, jobs) };
@@ -177,40 +177,22 @@ export class WebhookDispatcher {
     for (const claim of claims) {
       this.#held.add(claim);
       this.#heldOf.add(claim.accountId, 1);
-      const line = this.#waiting.get(claim.webhookId);
-      if (line) line.push(claim);
-      else this.#waiting.set(claim.webhookId, [claim]);
+      this.#lines.add(claim);
     }
-    for (const webhookId of new Set(claims.map((claim) => claim.webhookId))) this.#admit(webhookId);
+    this.#beginAll();
     return taken;
   }
 
-  /** Moves claims of this endpoint from waiting to running while there is room, and none while the service is on hold. */
-  #admit(webhookId: string): void {
-    if (this.#tools.lease.onHold) return;
-    const line = this.#waiting.get(webhookId);
-    let begun = false;
-    for (let next = line?.[0]; line && next && this.#slots.hasRoomFor(next); next = line[0]) {
-      line.shift();
-      this.#slots.take(next);
-      this.#ready.push(next);
-      begun = true;
-    }
-    if (line?.length === 0) this.#endLine(webhookId);
-    else if (line && begun) {
-      // The others come before its next turn.
-      this.#waiting.delete(webhookId);
-      this.#waiting.set(webhookId, line);
+  /** Begins what there is room for, and nothing while the service is on hold. */
+  #beginAll(): void {
+    if (this.#tools.lease.onHold || !this.#slots.free) return;
+    for (const claim of this.#lines.inTurn((next) => this.#slots.hasRoomFor(next))) {
+      this.#slots.take(claim);
+      this.#ready.push(claim);
+      if (!this.#lines.has(claim)) this.#lookForMore(claim);
+      if (!this.#slots.free) break;
     }
     if (this.#ready.length > 0 && !this.#loading) void this.#loadReady();
-  }
-
-  /** A slot of the whole node may be what any line waits for. */
-  #admitAll(): void {
-    for (const webhookId of this.#waiting.keys()) {
-      if (!this.#slots.free) return;
-      this.#admit(webhookId);
-    }
   }
 
   /** Loads all calls that became ready together with one statement: late, so that the endpoint is as it is now. */
@@ -242,9 +224,9 @@ export class WebhookDispatcher {
     this.#freeSlot(claim, answeredBy(outcome));
     const failing = await this.#recorder.add(outcome);
     this.#letGo(claim);
-    const line = failing ? (this.#waiting.get(claim.webhookId) ?? []) : [];
+    const line = failing ? this.#lines.cut(claim) : [];
     if (line.length > 0) {
-      this.#endLine(claim.webhookId);
+      this.#lookForMore(claim);
       await this.#giveBack(line);
     }
     this.#checkIdle();
@@ -256,8 +238,7 @@ export class WebhookDispatcher {
   }
 
   /** No call to this endpoint waits here any more: more of them may be in the queue. */
-  #endLine(webhookId: string): void {
-    this.#waiting.delete(webhookId);
+  #lookForMore({ webhookId }: calls.Claim): void {
     if (this.#leftOut.delete(webhookId)) this.#pump();
   }
 
@@ -274,7 +255,7 @@ export class WebhookDispatcher {
       // A process that was frozen and taken for dead: others make this call. On hold nobody does.
       if (!lease.valid() || lease.nodeId !== claim.nodeId || lease.onHold) return undone(claim, call, clock.now());
       const headers = signatureHeaders(signed, secrets);
-      const others = this.#waiting.has(claim.webhookId) || this.#slots.of(claim.webhookId) > 1;
+      const others = this.#lines.has(claim) || this.#slots.of(claim.webhookId) > 1;
       const answer = await post(
         poster,
         { url: call.url, headers, body },
@@ -295,7 +276,7 @@ export class WebhookDispatcher {
 
   #freeSlot(claim: calls.Claim, answered: Answered | null): void {
     this.#slots.give(claim, answered);
-    this.#admitAll();
+    this.#beginAll();
   }
 
   /** Until it succeeds, or the node stops: what it holds then is free when it retires or is found dead. */

@@ -113,6 +113,22 @@ t.test('fairness', async (t) => {
     await slow.close();
   });
 
+  t.test('an account with many endpoints has no more turns than one with a single one', async (t) => {
+    const hook = await startHook(t);
+    const first = await scene.endpoint(`${hook.url}/many`);
+    const { accountId } = first;
+    for (let n = 1; n < 20; n += 1) await scene.endpoint(`${hook.url}/many`, { accountId });
+    await scene.emit(accountId, 'email.queued', 'email.sent');
+    const single = await scene.endpoint(`${hook.url}/single`);
+    await scene.emit(single.accountId, 'email.queued', 'email.sent', 'email.delivered');
+    await scene.start(t, { limits: { running: 1 } });
+    await scene.settled(single.id);
+    const before = hook.calls.findLastIndex(({ path }) => path === '/single');
+    // In turn it is the sixth, or on a slow machine one of those that were begun with it.
+    t.ok(before < 20, `${before} calls of both came before its last`);
+    await eventually(async () => hook.calls.length === 43);
+  });
+
   t.test('an endpoint that fails is given four calls at a time, those that were asked for first', async (t) => {
     const { id, accountId } = await scene.endpoint('http://127.0.0.1:1024/');
     await scene.emit(accountId, ...Array.from({ length: 30 }, () => 'email.sent' as const));
