@@ -33,8 +33,8 @@ const stretchSize = 1_000;
 /** Of rows that go with one statement, of tables that have no weeks. */
 const rowsAtOnce = 5_000;
 
-/** Of recipients that are looked at with one statement, for when they were done. */
-const recipientsAtOnce = 10_000;
+/** Of rows that are looked at with one statement, for when they were due or done. */
+const rowsLookedAtAtOnce = 10_000;
 
 /**
  * Drops the weeks of emails, and those of webhook deliveries, that are over for longer than the log is kept. A week stays
@@ -127,32 +127,41 @@ export interface Limits {
 }
 
 /** Whether anything of the week still waits, or was due or done since. A stop leaves all as it is. */
-export async function isKept(db: Sql, week: Partition[], { until, stop }: Limits): Promise<boolean> {
-  const attached = week.filter(({ state }) => state === 'attached');
-  const conditions = attached.flatMap(({ table, name }) => {
-    const reasons: string[] = [];
-    if (table === 'emails') reasons.push('scheduled_at IS NOT NULL AND scheduled_at > $1');
-    if (table === 'recipients' || table === 'webhook_deliveries')
-      reasons.push('job_id IS NOT NULL', 'job_id IS NULL AND next_attempt_at IS NOT NULL');
-    return reasons.map((reason) => `EXISTS (SELECT FROM ${name} WHERE ${reason})`);
-  });
-  const [row] = await db.query<{ kept: boolean }>({
-    text: `SELECT $1::timestamptz IS NULL OR ${['false', ...conditions].join(' OR ')} AS kept`,
-    values: [until],
-  });
-  const recipients = attached.find(({ table }) => table === 'recipients');
-  return (row?.kept ?? true) || (recipients !== undefined && (await isAnyDoneSince(db, recipients, { until, stop })));
+export async function isKept(db: Sql, week: Partition[], limits: Limits): Promise<boolean> {
+  const find = (table: Partitioned) => week.find((one) => one.table === table && one.state === 'attached');
+  const [emails, recipients, deliveries] = [find('emails'), find('recipients'), find('webhook_deliveries')];
+  if (
+    await isAny(db, [recipients, deliveries], ['job_id IS NOT NULL', 'job_id IS NULL AND next_attempt_at IS NOT NULL'])
+  )
+    return true;
+  const isDue = emails && (await isAny(db, [emails], ['scheduled_at IS NOT NULL']));
+  if (isDue && (await isAnySince(db, emails, ['id', 'scheduled_at'], limits))) return true;
+  return recipients !== undefined && isAnySince(db, recipients, ['email_id', 'settled_at'], limits);
 }
 
-/** No index leads to them, and a week is looked through once: then it goes, or ends up with those alone. */
-async function isAnyDoneSince(db: Sql, { name, from }: Partition, { until, stop }: Limits): Promise<boolean> {
+/** @param conditions SQL; an index has all that fulfil one, and nothing else */
+async function isAny(db: Sql, partitions: (Partition | undefined)[], conditions: string[]): Promise<boolean> {
+  const each = partitions.flatMap((one) =>
+    one ? conditions.map((condition) => `EXISTS (SELECT FROM ${one.name} WHERE ${condition})`) : [],
+  );
+  const [row] = await db.query<{ any: boolean }>({ text: `SELECT ${['false', ...each].join(' OR ')} AS any` });
+  return row?.any ?? true;
+}
+
+/** No index leads to them, and a week is looked through once, piece by piece: then it goes, or ends up with those alone. */
+async function isAnySince(
+  db: Sql,
+  { name, from }: Partition,
+  [id, moment]: ['id', 'scheduled_at'] | ['email_id', 'settled_at'],
+  { until, stop }: Limits,
+): Promise<boolean> {
   for (let next: string | null = floorId(from); next !== null; ) {
     if (stop?.aborted) return true;
     const [row]: { late: boolean; next: string | null }[] = await db.query({
       text: `WITH stretch AS MATERIALIZED (
-               SELECT email_id, settled_at FROM ${name} WHERE email_id >= $1 ORDER BY email_id, position LIMIT $3 + 1)
-             SELECT coalesce(bool_or(settled_at > $2), false) AS late, (SELECT email_id FROM stretch OFFSET $3) AS next FROM stretch`,
-      values: [next, until, recipientsAtOnce],
+               SELECT ${id}, ${moment} FROM ${name} WHERE ${id} >= $1 ORDER BY ${id} LIMIT $3 + 1)
+             SELECT coalesce(bool_or(${moment} > $2), false) AS late, (SELECT ${id} FROM stretch OFFSET $3) AS next FROM stretch`,
+      values: [next, until, rowsLookedAtAtOnce],
     });
     if (row?.late) return true;
     next = row?.next ?? null;
