@@ -94,6 +94,35 @@ t.test('what a connection over TLS ends without a word is posted again, once', a
   t.equal(sockets.length, 2);
 });
 
+t.test('one that breaks while a request is being written is posted again, once', async (t) => {
+  const body = Buffer.alloc(16 * 1024 * 1024, 'x');
+  const { port, sockets } = await startEndpoint(t, (socket, connection, piece) => {
+    if (connection === 1 && piece === 1) socket.write(ok);
+    // Most of it is still to be written, as nobody reads that.
+    else socket.resetAndDestroy();
+  });
+  const { call } = posterOf(t);
+  t.match(await call(`http://127.0.0.1:${port}/`), { status: 200 });
+  t.match(await call(`http://127.0.0.1:${port}/`, 'a', body), { status: null, error: /before an answer came/ });
+  t.equal(sockets.length, 2);
+});
+
+t.test('each connection goes to an address that was checked, whatever one before went to', async (t) => {
+  const { port, sockets } = await startEndpoint(t, (socket) => void socket.write(ok));
+  const zone = await startZone({ 'hooks.test': { A: ['127.0.0.1'] } });
+  t.teardown(() => zone.close());
+  const poster = { resolver: zone.resolver, allowPrivate: true, kept: new KeptSockets() };
+  t.teardown(async () => poster.kept.destroy());
+  const url = `http://hooks.test:${port}/`;
+  const call = () => post(poster, { url, headers: {}, body: Buffer.from('{}') }, never, 'a');
+  t.match(await call(), { status: 200 });
+  poster.allowPrivate = false;
+  sockets[0]?.end();
+  await once(sockets[0] as Socket, 'close');
+  t.match(await call(), { status: null, error: /not on the public internet/ });
+  t.equal(sockets.length, 1);
+});
+
 t.test('an answer that nobody has asked for is of no concern to the next call', async (t) => {
   const forged = 'HTTP/1.1 299 Forged\r\nContent-Length: 0\r\n\r\n';
   for (const [what, act] of [
