@@ -113,10 +113,10 @@ async function* batches(
     if (isAway(error)) throw error;
     yield* each(erasing(1));
   }
+  // What is under way is waited for; all that is looked through otherwise would be, once a second, for nothing.
+  if (await isLeft(db, work)) return false;
   yield* each<Place>((tx, counts, place) => eraseOutliving(tx, work, counts, place));
   yield* each<string>((tx, counts, place) => eraseAnswers(tx, work, counts, place));
-  // What is under way is waited for; before that there is no end to the numbers.
-  if (await isAnyLeft(db, work)) return false;
   // A tag that named the address is counted under another name by now, and its number comes down to nothing.
   await addUp(db, 'after another');
   return db.transaction((tx) => finish(tx, work));
@@ -146,13 +146,10 @@ async function* repeat<Place>(
   } while (place !== null);
 }
 
-const isAnyLeft = async (tx: Sql, work: Work): Promise<boolean> =>
-  (await isLeft(tx, work)) || (await areOutliving(tx, work));
-
 async function finish(tx: Sql, work: Work): Promise<boolean> {
   const state = await lock(tx, work.id);
   if (!state) return true;
-  if (await isAnyLeft(tx, work)) return false;
+  if ((await isLeft(tx, work)) || (await areOutliving(tx, work))) return false;
   const { keepsSuppression, counts } = state;
   counts.suppressions += await eraseSuppression(tx, work, keepsSuppression);
   await note(tx, work.id, counts, true);
