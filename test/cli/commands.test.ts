@@ -271,6 +271,8 @@ t.test('send: where nothing runs that delivers, or all is on hold, it says so an
   t.match(waited, { code: 1, printed: / is queued$/, said: /^No node that delivers mail is running/ });
   t.strictSame(waited.progress, [''], 'it does not begin to wait');
   await register(db, { id: newId(), hostname: 'h', roles: ['mta'] }, false);
+  // And was seen just now for as long as this takes.
+  await db.query({ text: `UPDATE nodes SET seen_at = now() + interval '1 hour'` });
   const stopping = sendwright(env, 'send', ...hello, ...waiting);
   await eventually(async () => (await db.prisma.email.count()) === 4);
   // By then it waits.
