@@ -1,6 +1,7 @@
 import t from 'tap';
 import { MimeError } from '../../src/mail/mime-error.ts';
 import { readSubmission } from '../../src/mail/submission.ts';
+import { least } from '../support/linear.ts';
 
 const message = (content: string, encoding: BufferEncoding = 'latin1') =>
   Buffer.from(`From: a@b.test\r\nSubject: s\r\n${content.replaceAll(/\r?\n/g, '\r\n')}`, encoding);
@@ -112,29 +113,34 @@ t.test('a message whose parts are many, deep or endless is refused, and quickly'
       ? 'Content-Type: text/plain\n\nx'
       : `Content-Type: multipart/mixed; boundary=b${n}\n\n--b${n}\n${deep(n - 1)}`;
   t.equal((await read(deep(10))).text, 'x');
-  const before = process.cpuUsage();
-  await refused(t, deep(11), 'the parts are nested more than 10 deep');
-  await refused(t, multi('mixed', ...Array(101).fill(part('', 'x'))), 'the message has more than 100 parts');
-  await refused(t, multi('mixed', '--b\n\n'.repeat(1_000_000)), 'the message has more than 100 parts');
-  await refused(t, multi('mixed', `${'--b '.repeat(2_000_000)}`), 'multipart without a part');
-  await refused(
-    t,
-    multi('mixed', part(`X-A: ${'x'.repeat(33_000)}`, 'x')),
-    'the header of part 1 has more than 32768 octets',
-  );
-  await refused(t, `X-A: ${'x'.repeat(300_000)}\n\nx`, 'the header has more than 262144 octets');
-  // To join the words one by one took as long as the square of their number, and half a minute for the largest message.
-  for (const words of ['=?utf-8?B?AAAA?='.repeat(1_900), '=?utf-8?Q?a?='.repeat(2_300), `a ${'(b) c '.repeat(5_000)}`])
-    await read(
-      multi('mixed', ...Array(99).fill(part(`Content-Disposition: attachment; filename="${words}"`, 'x'))),
-    ).then(({ attachments }) => t.equal(attachments.length, 99));
-  await refused(t, `X-A: ${'=?utf-8?B?AAAA?='.repeat(16_000)}\n\nx`, 'X-A: holds control characters');
-  await refused(t, `${'X-A: x\n'.repeat(501)}\nx`, 'the header has more than 500 fields');
-  await refused(t, `Content-Type: text/plain${'; a=b'.repeat(101)}\n\nx`, 'more than 100 parameters');
-  await refused(t, 'Content-Type: multipart/mixed\n\nx', 'multipart without a boundary');
-  for (const kind of ['signed', 'encrypted', 'report'])
-    await refused(t, multi(kind, part('', 'x')), `multipart/${kind} is a kind of message that cannot be sent here`);
-  t.ok(process.cpuUsage(before).user < 5_000_000, 'five seconds are far more than it needs');
+  const readAll = async () => {
+    await refused(t, deep(11), 'the parts are nested more than 10 deep');
+    await refused(t, multi('mixed', ...Array(101).fill(part('', 'x'))), 'the message has more than 100 parts');
+    await refused(t, multi('mixed', '--b\n\n'.repeat(1_000_000)), 'the message has more than 100 parts');
+    await refused(t, multi('mixed', `${'--b '.repeat(2_000_000)}`), 'multipart without a part');
+    await refused(
+      t,
+      multi('mixed', part(`X-A: ${'x'.repeat(33_000)}`, 'x')),
+      'the header of part 1 has more than 32768 octets',
+    );
+    await refused(t, `X-A: ${'x'.repeat(300_000)}\n\nx`, 'the header has more than 262144 octets');
+    // To join the words one by one took as long as the square of their number, and half a minute for the largest message.
+    for (const words of [
+      '=?utf-8?B?AAAA?='.repeat(1_900),
+      '=?utf-8?Q?a?='.repeat(2_300),
+      `a ${'(b) c '.repeat(5_000)}`,
+    ])
+      await read(
+        multi('mixed', ...Array(99).fill(part(`Content-Disposition: attachment; filename="${words}"`, 'x'))),
+      ).then(({ attachments }) => t.equal(attachments.length, 99));
+    await refused(t, `X-A: ${'=?utf-8?B?AAAA?='.repeat(16_000)}\n\nx`, 'X-A: holds control characters');
+    await refused(t, `${'X-A: x\n'.repeat(501)}\nx`, 'the header has more than 500 fields');
+    await refused(t, `Content-Type: text/plain${'; a=b'.repeat(101)}\n\nx`, 'more than 100 parameters');
+    await refused(t, 'Content-Type: multipart/mixed\n\nx', 'multipart without a boundary');
+    for (const kind of ['signed', 'encrypted', 'report'])
+      await refused(t, multi(kind, part('', 'x')), `multipart/${kind} is a kind of message that cannot be sent here`);
+  };
+  t.ok((await least(readAll, 5_000, 3)) < 5_000, 'five seconds are far more than it needs');
 });
 
 t.test('a text longer than any body is left as it is, not worked on', async (t) => {
