@@ -61,7 +61,7 @@ export class WebhookDispatcher {
   readonly #abort = new AbortController();
   #ready: calls.Claim[] = [];
   #loading = false;
-  #pumping = false;
+  #pumping: Promise<void> | null = null;
   #pumpAgain = false;
   /** There was no room for what may be in the queue. */
   #full = false;
@@ -98,6 +98,8 @@ export class WebhookDispatcher {
     this.#unsubscribe();
     const ender = setTimeout(() => this.#abort.abort(), drainMs);
     this.#recorder.giveUpAfter(drainMs);
+    // Of what is being taken now nothing is begun either.
+    await this.#pumping;
     await this.#giveBack(this.#emptyLines());
     await new Promise<void>((resolve) => {
       this.#idle = resolve;
@@ -126,18 +128,16 @@ export class WebhookDispatcher {
   }
 
   #checkIdle(): void {
-    if (this.#stopping && this.#held.size === 0 && !this.#pumping) this.#idle?.();
+    if (this.#stopping && this.#held.size === 0) this.#idle?.();
   }
 
   #pump(): void {
     this.#pumpAgain = true;
     if (this.#pumping || this.#stopping) return;
-    this.#pumping = true;
-    void this.#takeAll()
+    this.#pumping = this.#takeAll()
       .catch((error: Error) => this.#tools.log.warn({ error: error.message }, 'no webhook jobs could be taken'))
       .finally(() => {
-        this.#pumping = false;
-        this.#checkIdle();
+        this.#pumping = null;
       });
   }
 
@@ -183,9 +183,9 @@ export class WebhookDispatcher {
     return taken;
   }
 
-  /** Begins what there is room for, and nothing while the service is on hold. */
+  /** Begins what there is room for, and nothing while the service is on hold, or when it stops. */
   #beginAll(): void {
-    if (this.#tools.lease.onHold || !this.#slots.free) return;
+    if (this.#stopping || this.#tools.lease.onHold || !this.#slots.free) return;
     for (const claim of this.#lines.inTurn((next) => this.#slots.hasRoomFor(next))) {
       this.#slots.take(claim);
       this.#ready.push(claim);

@@ -372,4 +372,22 @@ t.test('crashes', async (t) => {
     for (const delivery of all) t.match(delivery, { jobId: null, claimedBy: null });
     t.equal(hook.calls.length, 1);
   });
+
+  t.test('a stop hands back what is being taken just then', async (t) => {
+    const hook = await startHook(t);
+    const { accountId, id } = await scene.endpoint(hook.url);
+    await scene.emit(accountId, 'email.sent', 'email.failed');
+    const claiming = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE 'WITH woken%'`;
+    let stopped: Promise<void> | undefined;
+    await db.transaction(async (tx) => {
+      await tx.query({ text: 'SELECT FROM webhook_deliveries WHERE webhook_id = $1 FOR UPDATE', values: [id] });
+      const worker = await scene.start(t, { wakes: false });
+      await eventually(async () => (await db.query({ text: claiming })).length > 0);
+      stopped = worker.stop();
+    });
+    await stopped;
+    for (const delivery of await scene.deliveries(id))
+      t.match(delivery, { status: 'pending', jobId: null, claimedBy: null });
+    t.equal(hook.calls.length, 0);
+  });
 });
