@@ -29,8 +29,8 @@ const guarded: Guarded[] = [
   {
     ours: 'scheduled_at',
     otherwise: 'it goes out at once',
-    // SendGrid, Mandrill, MailerSend and Nylas; OneSignal; Mailgun; Unosend.
-    elsewhere: ['sendat', 'sendafter', 'o:deliverytime', 'deliverytime', 'scheduledfor', 'scheduled'],
+    // SendGrid, Mandrill, MailerSend and Nylas; Mailgun; Unosend.
+    elsewhere: ['sendat', 'o:deliverytime', 'scheduledfor', 'scheduled'],
     asks: isAhead,
     each: 'emails',
   },
@@ -48,7 +48,7 @@ const guarded: Guarded[] = [
     ours: 'type',
     otherwise: 'who has unsubscribed gets it too',
     // Postmark.
-    elsewhere: ['messagestream', 'messagetype', 'emailtype'],
+    elsewhere: ['messagestream', 'emailtype'],
     asks: (value) => isWord(value, marketing),
     each: 'emails',
   },
@@ -65,7 +65,7 @@ const guarded: Guarded[] = [
     ours: 'dry_run',
     otherwise: 'it goes out',
     // Mailgun, Mailjet.
-    elsewhere: ['o:testmode', 'testmode', 'sandboxmode'],
+    elsewhere: ['o:testmode', 'sandboxmode'],
     not: { words: 'a parameter of the call, POST /api/v1/emails?dry_run=true', beside: ['to', 'emails'] },
   },
   {
@@ -86,7 +86,7 @@ const guarded: Guarded[] = [
     ours: 'domains',
     otherwise: 'the key is for all of them',
     // Resend has the first.
-    elsewhere: ['domainid', 'alloweddomains', 'restrictto'],
+    elsewhere: ['domainid', 'restrictto'],
   },
   {
     ours: 'expires_at',
@@ -97,7 +97,7 @@ const guarded: Guarded[] = [
 ];
 
 /** Not `newsletter-confirmation`, and not `non-marketing`. */
-const marketing = /(?<!no[nt][-_ .])(?<![a-z])(broadcast|marketing|newsletter)s?([-_ .]e?mails?)?$/i;
+const marketing = /(?<!no[nt][-_ .]?)(broadcast|marketing|newsletter)s?([-_ .]e?mails?)?$/i;
 
 /** A time that has come means at once. Seconds and milliseconds since 1970 are told apart by their size. */
 function isAhead(value: unknown): boolean {
