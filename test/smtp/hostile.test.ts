@@ -132,26 +132,36 @@ t.test('DOS-10: no server can hold a delivery beyond its deadlines', async (t) =
 });
 
 t.test('DOS-10: a transaction has a deadline of its own', async (t) => {
-  const { send } = await startScripted(
-    t,
-    async (peer) => {
-      await peer.greet();
-      for (;;) {
-        await peer.line();
-        await new Promise((resolve) => setTimeout(resolve, 300));
-        peer.send('250 ok\r\n');
-      }
-    },
-    { deadlines: { transaction: 1_500 } },
-  );
-  const started = performance.now();
   const to = Array.from({ length: 50 }, (_, at) => `r${at}@example.test`);
-  t.match(resultOf(await send({ to }), 'r49@example.test'), { outcome: 'deferred', phase: 'rcpt' });
-  t.ok(performance.now() - started < 10_000, 'far less than fifty replies take');
+  const once = async (ms: number) => {
+    let answered = 0;
+    const { send } = await startScripted(
+      t,
+      async (peer) => {
+        await peer.greet();
+        for (;;) {
+          await peer.line();
+          await new Promise((resolve) => setTimeout(resolve, ms / 5));
+          peer.send('250 ok\r\n');
+          answered += 1;
+        }
+      },
+      { deadlines: { transaction: ms } },
+    );
+    return { result: resultOf(await send({ to }), 'r49@example.test'), answered };
+  };
+  let ms = 1_500;
+  let seen = await once(ms);
+  // Where the machine stood still it may be over before the first recipient.
+  for (; ms < 10_000 && seen.result.phase !== 'rcpt'; ms *= 3) seen = await once(3 * ms);
+  t.match(seen.result, { outcome: 'deferred', phase: 'rcpt' });
+  t.ok(seen.answered < 10, `${seen.answered} of fifty replies`);
 });
 
 t.test('DOS-10: two hundred hostile servers do not slow down a good one', async (t) => {
-  const hostile = await startScripted(t, (peer) => drip(peer, '220-hello\r\n', 20));
+  // They hold on for as long as it takes.
+  const forAsLong = { deadlines: { greeting: 600_000 } };
+  const hostile = await startScripted(t, (peer) => drip(peer, '220-hello\r\n', 20), forAsLong);
   const good = await startScripted(t, async (peer) => {
     await peer.greet();
     await peer.message();
