@@ -121,7 +121,7 @@ t.test('a small email is not behind large ones, of which no more are in memory t
   const long = await store([{ text: 'x'.repeat(300_000) }]);
   const small = await store([{}, withFile(1_000)]);
   add([...films, ...bills, ...long, ...small]);
-  await eventually(async () => started.length === 7 + 8 + 1 + 2, 30_000);
+  await eventually(async () => started.length === 7 + 8 + 1 + 2);
   t.strictSame(under().slice(0, 2), idsOf(small), 'small ones first');
   t.ok(idsOf([...bills, ...long]).every((id) => under().includes(id)));
   t.strictSame(
@@ -134,7 +134,7 @@ t.test('a small email is not behind large ones, of which no more are in memory t
   await eventually(async () => under().includes(idsOf(later)[0] ?? ''));
 
   for (const { end } of started.splice(0)) end();
-  await eventually(async () => started.length === 7, 10_000);
+  await eventually(async () => started.length === 7);
   t.strictSame(under(), idsOf(films.slice(7, 14)), 'they go on where others have gone');
   t.ok(started.every(({ email }) => email?.attachments[0]?.content.length === 9 * megabyte));
   t.strictSame(back, []);
@@ -147,12 +147,12 @@ t.test(
     const [one] = await store([{ ...withFile(9 * megabyte), type: 'marketing' }]);
     if (!one) throw new Error('not stored');
     add(Array.from({ length: 20 }, (_, n) => ({ ...one, destination: `b${n}.test`, jobId: newId() })));
-    await eventually(async () => started.length >= 7, 30_000);
+    await eventually(async () => started.length >= 7);
     await new Promise((resume) => setTimeout(resume, 500));
     t.equal(started.length, 7, 'one account has 64 MB for them');
     for (let ended = 7; ended < 20; ended += 7) {
       for (const { end } of started.splice(0)) end();
-      await eventually(async () => started.length === Math.min(7, 20 - ended), 10_000);
+      await eventually(async () => started.length === Math.min(7, 20 - ended));
     }
   },
 );
@@ -169,7 +169,7 @@ t.test('what cannot be read is put off by itself, whatever it came with', async 
   const small = await store(Array.from({ length: 20 }, () => ({})));
   add([...claims, ...small]);
   const fine = [...claims, ...small].map(({ emailId }) => emailId).filter((id) => !broken.includes(id));
-  await eventually(async () => started.length === fine.length && back.length === broken.length, 30_000);
+  await eventually(async () => started.length === fine.length && back.length === broken.length);
   t.strictSame(under().sort(), fine.sort());
   t.strictSame(back.map(({ id }) => id).sort(), broken.sort());
   for (const { closed } of back) {
@@ -181,7 +181,7 @@ t.test('what cannot be read is put off by itself, whatever it came with', async 
 t.test('large emails beyond those that may wait come again as fast as they go', async (t) => {
   const { copies, add, back, now } = await scene(t);
   add(await copies(7 + 125 + 10, withFile(9 * megabyte)));
-  await eventually(async () => back.length === 10, 10_000);
+  await eventually(async () => back.length === 10);
   const times = back.map(({ closed }) => (closed?.opensAt.getTime() ?? 0) - now.getTime());
   t.match(back, Array(10).fill({ closed: { reason: 'large emails go a few at a time' } }));
   t.same(
@@ -197,7 +197,7 @@ t.test(
     const films = await copies(12, withFile(9 * megabyte));
     const others = await copies(2, withFile(9 * megabyte));
     add(films, few);
-    await eventually(async () => started.length === 7 && back.length > 0, 30_000);
+    await eventually(async () => started.length === 7 && back.length > 0);
     t.strictSame(under(), idsOf(films.slice(0, 7)), 'for which there is room');
     t.strictSame(
       back.map(({ id }) => id),
@@ -218,7 +218,7 @@ t.test('what waits for room while sending is put on hold, or ends, is handed bac
     const { copies, add, started, back, lease, preparation } = await scene(t);
     const claims = await copies(3, withFile(35 * megabyte));
     add(claims);
-    await eventually(async () => started.length === 1, 30_000);
+    await eventually(async () => started.length === 1);
     if (end === 'hold') lease.onHold = true;
     else preparation.stop();
     started[0]?.end();
