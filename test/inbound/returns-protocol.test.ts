@@ -345,15 +345,18 @@ t.test('whoever is answered with errors, or talks of nothing, is hung up on afte
 });
 
 t.test('nobody holds a connection for ever, or all of them: DOS-09', async (t) => {
-  const hasty = await startReturns(t, { patience: { idleMs: 1_000, contentMs: 1_800, visitMs: 3_000 } });
-  const idle = await hasty.dial();
+  const patient = { idleMs: 60_000, contentMs: 60_000, visitMs: 60_000 };
+  // Each to one of its own: where the machine stands still who says little is one who says nothing.
+  const dialOf = async (patience: Partial<typeof patient>) =>
+    (await startReturns(t, { patience: { ...patient, ...patience } })).dial();
+  const idle = await dialOf({ idleMs: 1_000 });
   t.match(await idle.rest(), /^421 /, 'says nothing');
-  const slow = await hasty.dial();
+  const slow = await dialOf({ contentMs: 1_800 });
   await slow.envelope('', [`fbl@${host}`]);
   const drip = setInterval(() => slow.send('x'), 50);
   t.match(await slow.rest(), /^421 4\.4\.2 the message took too long/, 'sends one byte after the other');
   clearInterval(drip);
-  const busy = await hasty.dial();
+  const busy = await dialOf({ visitMs: 3_000 });
   const noise = setInterval(() => busy.send('NOOP\r\n'), 100);
   t.match(await busy.rest(), /421 4\.4\.2 that took too long\r\n$/, 'comes to no end');
   clearInterval(noise);
