@@ -25,7 +25,7 @@ export async function prepare(db: Database): Promise<string> {
 }
 
 /** An email of that week's Wednesday with all its rows, as delivery leaves them. */
-export async function add(db: Database, accountId: string, week: number, { scheduledAt, waiting }: Fields = {}) {
+export async function add(db: Sql, accountId: string, week: number, { scheduledAt, waiting }: Fields = {}) {
   const at = new Date(weekOf(week).getTime() + 2.5 * dayMs);
   const id = newId(at);
   const insert = (text: string, ...values: unknown[]) => db.query({ text, values });

@@ -117,8 +117,10 @@ t.test('mail does not wait for it, however long somebody reads', async (t) => {
     const leaving = async () =>
       (await listPartitions(db)).some(({ table, state }) => table === 'emails' && state === 'leaving');
     t.ok(await eventually(leaving), 'it waits for the reader');
-    await db.query({ text: `SET lock_timeout = '100ms'` });
-    await add(db, accountId, 10);
+    await db.transaction(async (tx) => {
+      await tx.query({ text: `SET LOCAL lock_timeout = '100ms'` });
+      await add(tx, accountId, 10);
+    });
     t.equal((await db.query({ text: 'SELECT FROM emails' })).length, 1, 'what comes later goes past it');
     t.strictSame(await dropOld(db, new Date()), [], 'another node leaves it alone');
   });

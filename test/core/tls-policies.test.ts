@@ -168,10 +168,11 @@ t.test('the longest of policies is counted as fast as any, and written down a fe
   const results = new TlsResults();
   for (let n = 0; n < 1_500; n += 1) results.host(long, `evil${String(n).padStart(4, '0')}.test`, stranger);
   const counted = results.take();
-  const began = performance.now();
+  // Of the processor, as the machine may stand still meanwhile.
+  const began = process.cpuUsage();
   results.giveBack(counted);
-  const took = performance.now() - began;
-  t.ok(took < 1_000, `${took} ms`);
+  const { user, system } = process.cpuUsage(began);
+  t.ok(user + system < 1_000_000, `${(user + system) / 1_000} ms`);
 
   const some = new TlsResults();
   some.giveBack(results.take().slice(0, 300));

@@ -183,7 +183,7 @@ t.test('the server crashes', async (t) => {
   const lost: string[] = [];
   const server = await startEmbedded({ ...at, log, onLost: (reason) => lost.push(reason) });
   const heard = async (pattern: RegExp) => {
-    for (let waited = 0; waited < 10_000; waited += 50) {
+    for (let waited = 0; waited < 60_000; waited += 50) {
       const line = lines.find(({ msg }) => pattern.test(msg));
       if (line) return line;
       await sleep(50);
@@ -199,7 +199,7 @@ t.test('the server crashes', async (t) => {
   t.match(await heard(/has ended all sessions/), { level: 40 });
   t.same(await query(server.url, 'SELECT 1 AS n'), [{ n: 1 }], 'it goes on by itself after one of its processes died');
   const locks = () => query(server.url, "SELECT FROM pg_locks WHERE locktype = 'advisory'");
-  for (let waited = 0; waited < 20_000 && (await locks()).length === 0; waited += 50) await sleep(50);
+  for (let waited = 0; waited < 60_000 && (await locks()).length === 0; waited += 50) await sleep(50);
   t.equal((await locks()).length, 1, 'and is locked again');
 
   process.kill(findPostmaster(fs.realpathSync(path.join(at.dataDir, 'postgres')))?.pid ?? 0, 'SIGKILL');
