@@ -4,7 +4,8 @@ import { comparable } from '../mail/address.ts';
 import { dropUnneeded } from './attachments.ts';
 import { readable } from './content-reads.ts';
 import { type Found, isErased, markOf, namelessMark, type Redaction, type Work } from './erased.ts';
-import { eraseAttempts, eraseDeliveries, eraseReturns, lockDeliveries, weighDeliveries } from './erasing-records.ts';
+import { deliveriesAtOnce, eraseDeliveries, lockDeliveries, weighDeliveries } from './erasing-deliveries.ts';
+import { eraseAttempts, eraseReturns } from './erasing-records.ts';
 import type { Counts } from './erasures.ts';
 
 interface RecipientRow {
@@ -19,9 +20,7 @@ interface RecipientRow {
 /** Of emails that are looked for together: whoever gets alarms has a hundred thousand, all of which the database reads to find the first. */
 const mostLookedFor = 10_000;
 const canceledAtOnce = 200;
-
-/** In bytes: what webhooks were told of one email can have hundreds of megabytes. */
-const deliveriesAtOnce = 2 * 1024 * 1024;
+const emailsAtOnce = 20;
 
 interface FoundEmail extends Found {
   /** What a server said of the recipient alone: it may name somebody in other words than an address. */
@@ -29,7 +28,7 @@ interface FoundEmail extends Found {
 }
 
 /** Where an erasure of emails is. */
-export interface Progress {
+interface Progress {
   /** Those that were found and have not been come to. */
   ahead: readonly string[];
   /** Whether any was erased since they were found. */
@@ -38,7 +37,7 @@ export interface Progress {
   cleaned: ReadonlyMap<string, boolean>;
 }
 
-export const beginning: Progress = { ahead: [], any: false, cleaned: new Map() };
+const beginning: Progress = { ahead: [], any: false, cleaned: new Map() };
 
 /** The account's emails that name the address among their recipients, oldest first. */
 async function emailsOf(
@@ -79,7 +78,7 @@ export const isLeft = async (tx: Sql, work: Work): Promise<boolean> =>
   (await emailsOf(tx, work, 'true', null, 1)).length > 0;
 
 /** Where canceling what waits is. */
-export interface Waiting {
+interface Waiting {
   /** Those that were found and have not been come to. */
   ahead: readonly string[];
   /** The last that was come to: an email waits for its others still. */
@@ -92,7 +91,12 @@ export interface Waiting {
  * @param place where the last call ended; null: at the beginning
  * @returns where this one ended; null at the end
  */
-export async function cancelSome(tx: Sql, work: Work, counts: Counts, place: Waiting | null): Promise<Waiting | null> {
+export async function cancelWaiting(
+  tx: Sql,
+  work: Work,
+  counts: Counts,
+  place: Waiting | null,
+): Promise<Waiting | null> {
   const found = place?.ahead.length
     ? place.ahead
     : await emailsOf(tx, work, 'pending > 0', place?.after ?? null, mostLookedFor);
@@ -147,16 +151,17 @@ async function cancel(tx: Sql, rows: RecipientRow[], counts: Counts): Promise<vo
  * that, until the rest is small. Those that are being sent now, to whomever, or told of to a webhook, are left for later:
  * what is written down about that has to be there first.
  *
- * @param progress where the last call ended
+ * @param place where the last call ended; null: at the beginning
  * @returns where this one ended; null: nothing was left
  */
-export async function eraseSome(
+export async function eraseFromEmails(
   tx: Sql,
   work: Work,
   counts: Counts,
-  limit: number,
-  { ahead, any, cleaned }: Progress,
+  place: Progress | null,
+  limit = emailsAtOnce,
 ): Promise<Progress | null> {
+  const { ahead, any, cleaned } = place ?? beginning;
   const isFirst = ahead.length === 0;
   const known = isFirst ? await findFree(tx, work) : ahead;
   const free = await naming(tx, work, known.slice(0, limit));
@@ -222,6 +227,14 @@ export async function eraseSome(
   const gone = new Set(deliveries.map(({ id }) => id));
   return { ahead: rest, any: true, cleaned: new Map([...cleaned].filter(([id]) => !gone.has(id))) };
 }
+
+/** The same for one email, where several are too much together. */
+export const eraseFromOneEmail = (
+  tx: Sql,
+  work: Work,
+  counts: Counts,
+  place: Progress | null,
+): Promise<Progress | null> => eraseFromEmails(tx, work, counts, place, 1);
 
 /** Those that a node holds, for a recipient or a webhook. */
 async function busyOf(tx: Sql, ids: string[]): Promise<Set<string>> {

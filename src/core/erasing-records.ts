@@ -98,91 +98,6 @@ export async function eraseReturns(tx: Sql, { redaction }: Work, found: Found[])
   return rows.length;
 }
 
-interface DeliveryRow {
-  id: string;
-  email_id: string;
-  /** Of what is read of it. */
-  bytes: number;
-  claimed: boolean;
-}
-
-/** SQL: what is read of a delivery, its id and the like included. */
-export const bytesOf = 'octet_length(payload) + 200';
-
-/** How many bytes are read of what webhooks were told of each of these emails. @param but without these deliveries */
-export async function weighDeliveries(tx: Sql, emailIds: string[], but: string[]): Promise<Map<string, number>> {
-  const rows = await tx.query<{ id: string; bytes: number }>({
-    text: `SELECT email_id AS id, sum(${bytesOf})::float8 AS bytes
-             FROM webhook_deliveries WHERE email_id = ANY($1) AND id <> ALL($2::uuid[]) GROUP BY email_id`,
-    values: [emailIds, but],
-  });
-  return new Map(rows.map(({ id, bytes }) => [id, bytes]));
-}
-
-/** What webhooks were told of these emails, or are to be. */
-export async function lockDeliveries(tx: Sql, emailIds: string[]): Promise<DeliveryRow[]> {
-  return tx.query<DeliveryRow>({
-    text: `SELECT id, email_id, ${bytesOf} AS bytes, claimed_by IS NOT NULL AS claimed
-             FROM webhook_deliveries WHERE email_id = ANY($1) ORDER BY id FOR UPDATE`,
-    values: [emailIds],
-  });
-}
-
-/** As it is written to `payload`, of what events say of an email. */
-export interface Payload {
-  data: {
-    to?: string[];
-    subject?: string;
-    tags?: string[];
-    recipients?: { address: string; status: string; response: string | null }[];
-  };
-}
-
-/**
- * What an endpoint answered may repeat what it was told. What waits is sent without the address.
- *
- * @param ids of a few megabytes
- * @returns how many had something of it
- */
-export async function eraseDeliveries(tx: Sql, { redaction }: Work, found: Found[], ids: string[]): Promise<number> {
-  const by = new Map(found.map((one) => [one.id, one]));
-  const rows = await tx.query<{ id: string; email_id: string; payload: string; answered: boolean }>({
-    text: `SELECT id, email_id, payload, jsonb_path_exists(attempts, '$[*].response_body ? (@ != null)') AS answered
-             FROM webhook_deliveries WHERE id = ANY($1)`,
-    values: [ids],
-  });
-  const cleaned = await givingWay(rows, ({ id, email_id: emailId, payload, answered }) => {
-    const clean = withoutAddress(redaction, by.get(emailId), payload);
-    return clean !== payload || answered ? [{ id, payload: clean }] : [];
-  });
-  const changed = cleaned.flat();
-  await tx.query({
-    text: `UPDATE webhook_deliveries d
-              SET payload = c.payload,
-                  attempts = coalesce((SELECT jsonb_agg(one || '{"response_body": null}' ORDER BY place)
-                                         FROM jsonb_array_elements(d.attempts) WITH ORDINALITY AS a (one, place)), d.attempts)
-             FROM unnest($1::uuid[], $2::text[]) AS c (id, payload) WHERE d.id = c.id`,
-    values: [changed.map(({ id }) => id), changed.map(({ payload }) => payload)],
-  });
-  return changed.length;
-}
-
-function withoutAddress(redaction: Redaction, found: Found | undefined, payload: string): string {
-  const { mark = namelessMark, alone = true } = found ?? {};
-  const told = JSON.parse(payload) as Payload;
-  const { to = [], subject = '', tags, recipients } = told.data;
-  const data = {
-    ...told.data,
-    to: redaction.redactList(to, mark),
-    subject: alone ? '' : subject,
-    ...(tags ? { tags: tags.map((tag) => redaction.redactLabel(tag, namelessMark)) } : {}),
-    ...(recipients
-      ? { recipients: recipients.map((one) => (redaction.isOf(one.address) ? { ...one, response: null } : one)) }
-      : {}),
-  };
-  return JSON.stringify(redaction.redactAll({ ...told, data }, mark));
-}
-
 /** Of keys that are looked at together, and of bytes, as they are stored, of their answers: that to a batch can have a megabyte. */
 const keysAtOnce = 500;
 const answersAtOnce = 1024 * 1024;
@@ -266,15 +181,4 @@ function clean(redaction: Redaction, said: string): string {
       namelessMark,
     ),
   );
-}
-
-/** A suppression goes on holding, and forgets which email it came from; or goes as well. @returns how many there were */
-export async function eraseSuppression(tx: Sql, { accountId, redaction }: Work, keeps: boolean): Promise<number> {
-  const rows = await tx.query({
-    text: keeps
-      ? 'UPDATE suppressions SET email_id = NULL WHERE account_id = $1 AND address = $2 RETURNING 1'
-      : 'DELETE FROM suppressions WHERE account_id = $1 AND address = $2 RETURNING 1',
-    values: [accountId, redaction.address],
-  });
-  return keeps ? 0 : rows.length;
 }

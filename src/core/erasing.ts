@@ -4,12 +4,10 @@ import type { Logger } from '../log.ts';
 import type { Keyring } from '../seal.ts';
 import { addUp } from './email-counts.ts';
 import { Redaction, type Work } from './erased.ts';
-import { beginning, cancelSome, eraseSome, isLeft, type Progress, type Waiting } from './erasing-emails.ts';
-import { areOutliving, eraseOutliving, type Place } from './erasing-outliving.ts';
-import { eraseAnswers, eraseSuppression } from './erasing-records.ts';
+import { areOutliving, eraseOutliving } from './erasing-deliveries.ts';
+import { cancelWaiting, eraseFromEmails, eraseFromOneEmail, isLeft } from './erasing-emails.ts';
+import { eraseAnswers } from './erasing-records.ts';
 import { accountsWaiting, type Counts, lock, note, openErasure, type PendingErasure, pending } from './erasures.ts';
-
-const emailsAtOnce = 20;
 
 /**
  * Erases what was asked for, as far as that can be done now: what is being sent at this moment is waited for, by the next
@@ -100,45 +98,41 @@ async function* batches(
   onProgress?: ErasingOptions['onProgress'],
 ): AsyncGenerator<void, boolean> {
   const work: Work = { id, accountId, redaction: new Redaction(address) };
-  const each = <Place>(step: Step<Place>) => repeat(db, id, step, onProgress);
-  const erasing =
-    (most: number): Step<Progress> =>
-    (tx, counts, place) =>
-      eraseSome(tx, work, counts, most, place ?? beginning);
-  yield* each<Waiting>((tx, counts, place) => cancelSome(tx, work, counts, place));
+  const each = <Place>(step: Step<Place>) => repeat(db, work, step, onProgress);
+  yield* each(cancelWaiting);
   try {
-    yield* each(erasing(emailsAtOnce));
+    yield* each(eraseFromEmails);
   } catch (error) {
     // Many megabytes each can be too much together, for a statement or for us.
     if (isAway(error)) throw error;
-    yield* each(erasing(1));
+    yield* each(eraseFromOneEmail);
   }
   // What is under way is waited for; all that is looked through otherwise would be, once a second, for nothing.
   if (await isLeft(db, work)) return false;
-  yield* each<Place>((tx, counts, place) => eraseOutliving(tx, work, counts, place));
-  yield* each<string>((tx, counts, place) => eraseAnswers(tx, work, counts, place));
+  yield* each(eraseOutliving);
+  yield* each(eraseAnswers);
   // A tag that named the address is counted under another name by now, and its number comes down to nothing.
   await addUp(db, 'after another');
   return db.transaction((tx) => finish(tx, work));
 }
 
 /** @param place where the last one ended; null: at the beginning. @returns where this one ended; null: it was the last */
-type Step<Place> = (tx: Sql, counts: Counts, place: Place | null) => Promise<Place | null>;
+type Step<Place> = (tx: Sql, work: Work, counts: Counts, place: Place | null) => Promise<Place | null>;
 
 /** Does steps, each in a transaction with what it counts, until one was the last, or the erasure is done. */
 async function* repeat<Place>(
   db: Database,
-  id: string,
+  work: Work,
   step: Step<Place>,
   onProgress?: ErasingOptions['onProgress'],
 ): AsyncGenerator<void, void> {
   let place: Place | null = null;
   do {
     place = await db.transaction(async (tx): Promise<Place | null> => {
-      const state = await lock(tx, id);
+      const state = await lock(tx, work.id);
       if (!state) return null;
-      const next = await step(tx, state.counts, place);
-      await note(tx, id, state.counts, false);
+      const next = await step(tx, work, state.counts, place);
+      await note(tx, work.id, state.counts, false);
       onProgress?.(state.counts);
       return next;
     });
@@ -154,4 +148,15 @@ async function finish(tx: Sql, work: Work): Promise<boolean> {
   counts.suppressions += await eraseSuppression(tx, work, keepsSuppression);
   await note(tx, work.id, counts, true);
   return true;
+}
+
+/** A suppression goes on holding, and forgets which email it came from; or goes as well. @returns how many there were */
+async function eraseSuppression(tx: Sql, { accountId, redaction }: Work, keeps: boolean): Promise<number> {
+  const rows = await tx.query({
+    text: keeps
+      ? 'UPDATE suppressions SET email_id = NULL WHERE account_id = $1 AND address = $2 RETURNING 1'
+      : 'DELETE FROM suppressions WHERE account_id = $1 AND address = $2 RETURNING 1',
+    values: [accountId, redaction.address],
+  });
+  return keeps ? 0 : rows.length;
 }

@@ -4,28 +4,113 @@ import { databaseTime } from '../db/clocks.ts';
 import { type Gap, gapsOf, listPartitions } from '../db/partitions.ts';
 import { givingWay } from '../give-way.ts';
 import { floorId } from '../ids.ts';
-import { namelessMark, type Redaction, type Work } from './erased.ts';
-import { bytesOf, eraseDeliveries, type Payload } from './erasing-records.ts';
+import { type Found, namelessMark, type Redaction, type Work } from './erased.ts';
 import type { Counts } from './erasures.ts';
 import { keptFrom } from './retention.ts';
 
-/**
- * Deliveries that are kept longer than the email they tell of, by which the others are found: what happened to it late was
- * told in a later week, and what waits stays although its email is over.
- */
+/** In bytes, of deliveries that are read together: what webhooks were told of one email can have hundreds of megabytes. */
+export const deliveriesAtOnce = 2 * 1024 * 1024;
 
-/** Of deliveries, of whatever account, that are looked at with one statement; and of bytes that are read of the account's. */
+interface DeliveryRow {
+  id: string;
+  email_id: string;
+  /** Of what is read of it. */
+  bytes: number;
+  claimed: boolean;
+}
+
+/** SQL: what is read of a delivery, its id and the like included. */
+const bytesOf = 'octet_length(payload) + 200';
+
+/** How many bytes are read of what webhooks were told of each of these emails. @param but without these deliveries */
+export async function weighDeliveries(tx: Sql, emailIds: string[], but: string[]): Promise<Map<string, number>> {
+  const rows = await tx.query<{ id: string; bytes: number }>({
+    text: `SELECT email_id AS id, sum(${bytesOf})::float8 AS bytes
+             FROM webhook_deliveries WHERE email_id = ANY($1) AND id <> ALL($2::uuid[]) GROUP BY email_id`,
+    values: [emailIds, but],
+  });
+  return new Map(rows.map(({ id, bytes }) => [id, bytes]));
+}
+
+/** What webhooks were told of these emails, or are to be. */
+export async function lockDeliveries(tx: Sql, emailIds: string[]): Promise<DeliveryRow[]> {
+  return tx.query<DeliveryRow>({
+    text: `SELECT id, email_id, ${bytesOf} AS bytes, claimed_by IS NOT NULL AS claimed
+             FROM webhook_deliveries WHERE email_id = ANY($1) ORDER BY id FOR UPDATE`,
+    values: [emailIds],
+  });
+}
+
+/** As it is written to `payload`, of what events say of an email. */
+interface Payload {
+  data: {
+    to?: string[];
+    subject?: string;
+    tags?: string[];
+    recipients?: { address: string; status: string; response: string | null }[];
+  };
+}
+
+/**
+ * What an endpoint answered may repeat what it was told. What waits is sent without the address.
+ *
+ * @param ids of a few megabytes
+ * @returns how many had something of it
+ */
+export async function eraseDeliveries(tx: Sql, { redaction }: Work, found: Found[], ids: string[]): Promise<number> {
+  const by = new Map(found.map((one) => [one.id, one]));
+  const rows = await tx.query<{ id: string; email_id: string; payload: string; answered: boolean }>({
+    text: `SELECT id, email_id, payload, jsonb_path_exists(attempts, '$[*].response_body ? (@ != null)') AS answered
+             FROM webhook_deliveries WHERE id = ANY($1)`,
+    values: [ids],
+  });
+  const cleaned = await givingWay(rows, ({ id, email_id: emailId, payload, answered }) => {
+    const clean = withoutAddress(redaction, by.get(emailId), payload);
+    return clean !== payload || answered ? [{ id, payload: clean }] : [];
+  });
+  const changed = cleaned.flat();
+  await tx.query({
+    text: `UPDATE webhook_deliveries d
+              SET payload = c.payload,
+                  attempts = coalesce((SELECT jsonb_agg(one || '{"response_body": null}' ORDER BY place)
+                                         FROM jsonb_array_elements(d.attempts) WITH ORDINALITY AS a (one, place)), d.attempts)
+             FROM unnest($1::uuid[], $2::text[]) AS c (id, payload) WHERE d.id = c.id`,
+    values: [changed.map(({ id }) => id), changed.map(({ payload }) => payload)],
+  });
+  return changed.length;
+}
+
+function withoutAddress(redaction: Redaction, found: Found | undefined, payload: string): string {
+  const { mark = namelessMark, alone = true } = found ?? {};
+  const told = JSON.parse(payload) as Payload;
+  const { to = [], subject = '', tags, recipients } = told.data;
+  const data = {
+    ...told.data,
+    to: redaction.redactList(to, mark),
+    subject: alone ? '' : subject,
+    ...(tags ? { tags: tags.map((tag) => redaction.redactLabel(tag, namelessMark)) } : {}),
+    ...(recipients
+      ? { recipients: recipients.map((one) => (redaction.isOf(one.address) ? { ...one, response: null } : one)) }
+      : {}),
+  };
+  return JSON.stringify(redaction.redactAll({ ...told, data }, mark));
+}
+
+/** Of deliveries, of whatever account, that are looked at with one statement. */
 const lookedAtAtOnce = 10_000;
-const readAtOnce = 2 * 1024 * 1024;
 
 const nil = floorId(new Date(0));
 
 /** A delivery, in the order of the emails that they tell of. */
-export interface Place {
+interface Place {
   emailId: string;
   id: string;
 }
 
+/**
+ * A delivery that is kept longer than the email it tells of, by which the others are found: what happened to it late was told
+ * in a later week, and what waits stays although its email is over.
+ */
 interface Outliving {
   id: string;
   claimed: boolean;
@@ -66,7 +151,7 @@ async function outliving(
             WHERE own OR number = $5 ORDER BY number`,
     values: [accountId, from.emailId, gap.next, from.id, lookedAtAtOnce],
   });
-  const [some = []] = byWeight(looked, readAtOnce, ({ own, bytes }) => (own ? bytes : 0));
+  const [some = []] = byWeight(looked, deliveriesAtOnce, ({ own, bytes }) => (own ? bytes : 0));
   const rows = await tx.query<Omit<Outliving, 'named'> & { payload: string; attempts: Heard[] }>({
     text: `SELECT d.id, d.payload, d.attempts, d.claimed_by IS NOT NULL AS claimed
              FROM webhook_deliveries d
@@ -100,7 +185,7 @@ function isNamed(redaction: Redaction, payload: string): boolean {
   );
 }
 
-/** Whether there are such deliveries that name the address. */
+/** Whether there are deliveries that outlive their email and name the address. */
 export async function areOutliving(tx: Sql, work: Work): Promise<boolean> {
   for (let after: Place | null = null; ; ) {
     const { rows, next }: Awaited<ReturnType<typeof outliving>> = await outliving(tx, work, after);
@@ -111,7 +196,7 @@ export async function areOutliving(tx: Sql, work: Work): Promise<boolean> {
 }
 
 /**
- * Erases from a stretch of them, but from those that are being told now.
+ * Erases from a stretch of those that outlive their email, but from those that are being told now.
  *
  * @param after where the last call ended; null: at the beginning
  * @returns where this one ended; null at the end
