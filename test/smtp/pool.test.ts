@@ -32,7 +32,15 @@ t.test('a connection carries the next message to the same host, also for another
 });
 
 t.test('messages at once have a connection each', async (t) => {
-  const sink = await startSink();
+  const allHere = Promise.withResolvers<null>();
+  let here = 0;
+  // None of them is over before the last has come.
+  const onMessage = () => {
+    here += 1;
+    if (here === 8) allHere.resolve(null);
+    return allHere.promise;
+  };
+  const sink = await startSink({ onMessage });
   t.teardown(() => sink.close());
   const { send, transport } = await startScene(t, sink.port, {}, { pool: { maxIdle: 3 } });
   await Promise.all(Array.from({ length: 8 }, () => send()));

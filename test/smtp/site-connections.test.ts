@@ -8,12 +8,18 @@ const site = (connections: number, name = 'Provider'): SiteLimits => ({ name, co
 const said = (peer: Peer, text: string) => peer.received.toString('latin1').includes(text);
 
 /** Servers on several loopback addresses, each with a host and a domain of its own, which say how many connections they had at once. */
-async function startProvider(t: Test, hosts: Record<string, string>, zoneOf: Record<string, ZoneEntry> = {}) {
+async function startProvider(
+  t: Test,
+  hosts: Record<string, string>,
+  zoneOf: Record<string, ZoneEntry> = {},
+  beforeGreeting = async (_peers: Peer[]) => {},
+) {
   let most = 0;
   let port = 0;
   const peers: Peer[] = [];
   const script = async (peer: Peer) => {
     peers.push(peer);
+    await beforeGreeting(peers);
     await peer.greet();
     // Those that were left said QUIT before this one was dialled: by its EHLO that has been read.
     most = Math.max(most, peers.filter((one) => !one.socket.destroyed && !said(one, 'QUIT\r\n')).length);
@@ -163,7 +169,12 @@ t.test('an open connection to an equal host that puts mail off draws none to it'
 
 t.test('opened ones are spread over equal hosts', async (t) => {
   const equal: ZoneEntry = { MX: Object.keys(customers).map((name) => [10, `mx.${name}`]) };
-  const { sendTo, peers } = await startProvider(t, customers, { 'all.test': equal });
+  const allHere = Promise.withResolvers<void>();
+  // None is greeted before the last has come: whose message were over, would have the next one.
+  const { sendTo, peers } = await startProvider(t, customers, { 'all.test': equal }, async ({ length }) => {
+    if (length === 30) allHere.resolve();
+    await allHere.promise;
+  });
   await Promise.all(Array.from({ length: 30 }, () => sendTo('all.test', site(40))));
   const used = new Set(peers.map(({ socket }) => socket.localAddress));
   t.equal(peers.length, 30);
