@@ -34,7 +34,7 @@ export async function stop(
     // As if a node had claimed them, so that the one way to settle recipients serves here as well. Jobs that woke them find nothing.
     const claim = { nodeId: newId(), jobId: newId() };
     const waiting = await tx.query<{ position: number; attempts: number }>({
-      text: `UPDATE recipients SET claimed_by = $3, job_id = $4, claimed_at = now(), waiting_for = NULL
+      text: `UPDATE recipients SET claimed_by = $3, job_id = $4
               WHERE email_id = $1 AND position = ANY($2) RETURNING position, attempts`,
       values: [id, standing.waiting, claim.nodeId, claim.jobId],
     });
