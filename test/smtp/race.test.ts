@@ -30,9 +30,14 @@ const both = { 'mx.example.test': { AAAA: ['::1'], A: ['127.0.0.1'] } };
 
 /** A server on IPv4 and one on IPv6, at the same port. */
 async function startBoth(t: Test, on4: (peer: Peer) => Promise<void> | void, on6 = on4) {
-  const v4 = await startMx(t, on4);
-  const v6 = await startMx(t, on6, { host: '::1', port: v4.port });
-  return { v4, v6, port: v4.port };
+  for (;;) {
+    const v4 = await startMx(t, on4);
+    // What is free for one may be taken for the other, by whoever asked for any.
+    const v6 = await startMx(t, on6, { host: '::1', port: v4.port }).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EADDRINUSE') throw error;
+    });
+    if (v6) return { v4, v6, port: v4.port };
+  }
 }
 
 const notesOf = (delivery: { sessions: { conversation: { by: string; text: string }[] }[] }, session = 0) =>
