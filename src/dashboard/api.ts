@@ -33,7 +33,7 @@ export function wordsOf(error: unknown): string {
   const [code, detail] = [error.error, error.detail];
   if (code === 'network error' || code === 'timeout') return 'The server does not answer. Is it running?';
   if (isStatus(error, 401)) return 'Your login has ended: log in again.';
-  if (isStatus(error, 403) && !detail) return 'You may not do this: it is for others, or the account is suspended.';
+  if (isStatus(error, 403) && !detail) return 'You are not allowed to do this, or the account is suspended.';
   return detail ? `${code[0]?.toUpperCase()}${code.slice(1)}: ${detail}` : `${code[0]?.toUpperCase()}${code.slice(1)}.`;
 }
 

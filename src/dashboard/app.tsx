@@ -116,7 +116,7 @@ function Home() {
 function Nowhere() {
   return (
     <>
-      <PageHead title="No such page" words="Nothing is at this address: it may be mistyped, or of another version." />
+      <PageHead title="No such page" words="There is no page at this address. It may be mistyped." />
       <Link href="/">Go to the first page</Link>
     </>
   );

@@ -28,11 +28,11 @@ export function HoldBanner({ since }: { since: string }) {
       </p>
       <div className="columns">
         <div>
-          <p className="hold-words">It fails, and nothing is sent twice:</p>
+          <p className="hold-words">Let it fail, and nothing is sent twice:</p>
           <Command text={endOfHold('fail')} what="the command that lets it fail" />
         </div>
         <div>
-          <p className="hold-words">It is sent, a second time where it was sent before:</p>
+          <p className="hold-words">Send it, a second time if it was sent before:</p>
           <Command text={endOfHold('send')} what="the command that sends it" />
         </div>
       </div>

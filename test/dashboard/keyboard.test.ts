@@ -46,7 +46,7 @@ t.test('with the keyboard alone', inBrowser, async (t) => {
     await page.waitForTimeout(100);
     t.ok(await key.isVisible());
     t.match(new URL(page.url()).pathname, '/keys');
-    t.match(await focused(page), /It is shown only this once/, 'it is what is read out');
+    t.match(await focused(page), /It is shown only once/, 'it is what is read out');
     await page.getByRole('button', { name: 'I have kept it' }).click();
     await pressAtOnce(page, 'g', 'e');
     await page.getByRole('heading', { name: 'Emails', level: 1 }).waitFor();

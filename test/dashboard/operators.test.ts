@@ -21,7 +21,10 @@ t.test('what operators see', inBrowser, async (t) => {
     await node.call('POST', '/api/v1/emails', { key: node.key, body: { ...body, from: 'a@example.test' } });
     const { page, complaints } = await view(t, node, '/overview');
     await page.getByText('What needs attention').waitFor();
-    t.match(await page.locator('.concerns li').first().textContent(), /^nowNothing is sent since .* is on hold\./);
+    t.match(
+      await page.locator('.concerns li').first().textContent(),
+      /^nowNothing has been sent since .* is on hold\./,
+    );
     await go(page, '/settings');
     const banner = page.getByRole('region', { name: 'The service is on hold' });
     await banner.getByRole('link', { name: '2 emails are queued' }).waitFor();
@@ -43,7 +46,7 @@ t.test('what operators see', inBrowser, async (t) => {
       .getByRole('row', { name: /Of the shop/ })
       .first()
       .waitFor();
-    await page.getByText('is for their own users').waitFor();
+    await page.getByText('their own users can open them').waitFor();
     const { emails } = (await node.call('GET', '/api/v1/emails', { key: node.key })).body;
     const links = await page.evaluate(
       "[...document.querySelectorAll('tbody a')].map((one) => one.getAttribute('href'))",
@@ -59,7 +62,7 @@ t.test('what operators see', inBrowser, async (t) => {
   t.test('before going live they are told what is wrong and what to do, to pass on as text', async (t) => {
     const { page, context, complaints } = await view(t, node, '/doctor');
     await context.grantPermissions(['clipboard-read', 'clipboard-write']);
-    await page.getByText('Not looked at yet').waitFor();
+    await page.getByText('Not checked yet').waitFor();
     await page.getByRole('button', { name: 'Look now' }).click();
     const first = page.locator('.concerns li').first();
     await first.waitFor();

@@ -125,7 +125,7 @@ t.test('the pages', inBrowser, async (t) => {
       [/^FromAcceptedDelivered/, /^FromHalf of them within/],
       'a chart is a table for who does not see it',
     );
-    await go(page, `/emails/${newId()}`, 'There is none here');
+    await go(page, `/emails/${newId()}`, 'It does not exist, or it belongs');
     t.strictSame(await barriersInBoth(page), [], 'what went wrong');
     await go(page, '/keys');
     await page.getByRole('button', { name: 'Revoke' }).first().click();
@@ -195,7 +195,7 @@ t.test('the pages', inBrowser, async (t) => {
     });
     const { page } = await view(t, node, '/emails?to=@rare.test', { loggedIn: false });
     await logIn(page, other.email, other.password);
-    await page.getByText('None of the newest matches').waitFor();
+    await page.getByText('No match among the newest emails').waitFor();
     await page.getByRole('button', { name: 'Look further back' }).click();
     await page.getByRole('row', { name: /Number 0/ }).waitFor();
     await page.getByText(/^1 email$/).waitFor();

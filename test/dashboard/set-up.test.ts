@@ -73,7 +73,7 @@ t.test('setting up with the dashboard', inBrowser, async (t) => {
       .waitFor();
     t.strictSame(await barriers(page), []);
     await page.getByRole('button', { name: 'Publish', exact: true }).click();
-    await page.getByRole('button', { name: 'Send what is published' }).click();
+    await page.getByRole('button', { name: 'Send the published version' }).click();
     await page.getByRole('heading', { name: 'Hello Ann' }).waitFor();
     await page.frameLocator('iframe').getByText('Here').waitFor();
     await page.getByText('Delivered', { exact: true }).waitFor();
@@ -128,7 +128,7 @@ t.test('setting up with the dashboard', inBrowser, async (t) => {
     const read = async () => (await node.call('GET', `/api/v1/templates/${template.id}`, { token })).body.template;
     t.equal((await read()).status, 'draft');
     await publish.click();
-    await page.getByText('Published: emails are made from it').waitFor();
+    await page.getByText('Published: emails use it').waitFor();
     t.match(await read(), { status: 'published', html: '<p>theirs' });
   });
 
@@ -210,7 +210,7 @@ t.test('setting up with the dashboard', inBrowser, async (t) => {
     await go(page, `/webhooks/${webhook.id}`, 'Calls (0)');
     await node.call('DELETE', `/api/v1/webhooks/${webhook.id}`, { token });
     await page.clock.runFor(16_000);
-    await page.getByText('This webhook does not exist any more').waitFor();
+    await page.getByText('This webhook no longer exists').waitFor();
     t.strictSame(await barriers(page), []);
     const asked: string[] = [];
     page.on('request', (request) => asked.push(request.url()));
@@ -225,7 +225,7 @@ t.test('setting up with the dashboard', inBrowser, async (t) => {
     await go(page, `/domains/${domain.id}`, 'away.test');
     await node.call('DELETE', `/api/v1/domains/${domain.id}`, { token });
     await page.getByRole('button', { name: 'Check the records now' }).click();
-    await page.getByText('This domain does not exist any more').waitFor();
+    await page.getByText('This domain no longer exists').waitFor();
   });
 
   t.test('the preview asks for the values that a template cannot do without, and then shows it', async (t) => {
@@ -270,7 +270,7 @@ t.test('setting up with the dashboard', inBrowser, async (t) => {
       await page.setInputFiles('input[type=file]', { name: `${line}.csv`, mimeType: 'text/csv', buffer });
       await page.getByText(`Line ${line}, “no-good@-”: `).waitFor();
       t.equal(await page.locator('input[type=file]').inputValue(), '', 'so that the same file can be chosen again');
-      t.equal(await page.getByText('Nothing of the file was taken.').count(), 1, 'what is over is said no more');
+      t.equal(await page.getByText('Nothing in the file was imported.').count(), 1, 'what is over is said no more');
     }
     await page.getByRole('row', { name: /one@example\.net complaint all mail/ }).waitFor();
     await page
@@ -302,15 +302,15 @@ t.test('setting up with the dashboard', inBrowser, async (t) => {
     t.equal(await page.getByRole('link', { name: 'Destinations' }).count(), 0);
     t.equal(await page.getByRole('link', { name: 'Accounts' }).count(), 0);
     await page.getByRole('link', { name: 'Settings' }).click();
-    await page.getByLabel('The one you have').fill('some other one');
-    await page.getByLabel('A new one').fill('another long one');
-    await page.getByLabel('The new one again').fill('another long one');
+    await page.getByLabel('Current password').fill('some other one');
+    await page.getByLabel('New password', { exact: true }).fill('another long one');
+    await page.getByLabel('Repeat the new password').fill('another long one');
     await page.getByRole('button', { name: 'Change the password' }).click();
-    await page.getByText('The password is another one.').waitFor();
-    t.equal(await page.getByLabel('The one you have').getAttribute('aria-invalid'), 'true');
-    await page.getByLabel('The one you have').fill(password);
+    await page.getByText('This is not your current password.').waitFor();
+    t.equal(await page.getByLabel('Current password').getAttribute('aria-invalid'), 'true');
+    await page.getByLabel('Current password').fill(password);
     await page.getByRole('button', { name: 'Change the password' }).click();
-    await page.getByText('The password is changed').waitFor();
+    await page.getByText('The password was changed').waitFor();
     await page.getByRole('link', { name: 'Emails' }).click();
     await page.getByText('No emails yet').waitFor();
     const own = (await node.call('POST', '/api/v1/auth/login', { body: { email, password: 'another long one' } })).body;

@@ -58,14 +58,14 @@ t.test('with a server that is slow, or away for a moment', inBrowser, async (t) 
     const lists = '**/api/v1/admin/accounts?*';
     await page.route(lists, (route) => route.abort());
     await lookAgain(page, '/api/v1/admin/accounts');
-    await page.getByText('What is below is as it was before').waitFor();
+    await page.getByText('What you see below may be out of date').waitFor();
     t.equal(await amount.inputValue(), '12.50');
     await page.unroute(lists);
     await page.keyboard.press('Escape');
     await page.getByRole('button', { name: 'Try again' }).click();
-    await page.getByText('What is below is as it was before').waitFor({ state: 'detached' });
+    await page.getByText('What you see below may be out of date').waitFor({ state: 'detached' });
     await page.route('**/api/v1/stats?*', (route) => route.abort());
-    await go(page, '/overview', 'This cannot be shown');
+    await go(page, '/overview', 'This could not be loaded');
   });
 
   t.test('what was chosen is shown while it is saved', async (t) => {
@@ -73,12 +73,12 @@ t.test('with a server that is slow, or away for a moment', inBrowser, async (t) 
     const { page } = await view(t, node, '/settings');
     await go(page, `/domains/${domain.id}`, 'slow.test');
     const held = await holdBack(page, `**/api/v1/domains/${domain.id}`, 'PATCH');
-    const tls = page.getByLabel('What all of its mail asks of the connection');
+    const tls = page.getByLabel('Minimum for all mail from this domain');
     await tls.selectOption('verified');
     await held.answered;
     t.equal(await tls.inputValue(), 'verified');
     held.let();
-    await page.getByText('Changed, for what is queued too.').waitFor();
+    await page.getByText('Changed, also for mail that is queued.').waitFor();
     t.equal(await tls.inputValue(), 'verified');
     await node.call('DELETE', `/api/v1/domains/${domain.id}`, { token });
   });

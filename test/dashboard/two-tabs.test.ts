@@ -86,7 +86,7 @@ t.test('two tabs', inBrowser, async (t) => {
     const value = /^sendwright_session=([^;]+)/.exec(headers.get('set-cookie') ?? '')?.[1] ?? '';
     await context.addCookies([{ name: 'sendwright_session', value, url: node.baseUrl }]);
     await lookAgain(third);
-    await third.getByText('There is none here').waitFor();
+    await third.getByText('It does not exist, or it belongs').waitFor();
     t.strictSame(asked, []);
   });
 

@@ -52,7 +52,7 @@ const columns: Column<Account>[] = [
     kind: 'narrow',
     spare: true,
     cell: ({ retention: { log_days: log, content_days: content } }) => (
-      <span title="The log of its emails, and what they say">
+      <span title="Its email log, and what the emails say">
         {log === content ? `${log} days` : `${log}, ${content} days`}
       </span>
     ),
@@ -77,7 +77,7 @@ function Orders({ account }: { account: Account }) {
 }
 
 function Suspension({ account }: { account: Account }) {
-  const resume = useAction(() => api.admin.accounts.update(account.id, { suspended: false }), 'It may send again.');
+  const resume = useAction(() => api.admin.accounts.update(account.id, { suspended: false }), 'It can send again.');
   if (account.suspended_at) {
     return (
       <Button variant="default" size="compact-xs" loading={resume.isPending} onClick={() => resume.mutate(undefined)}>
@@ -89,7 +89,7 @@ function Suspension({ account }: { account: Account }) {
     <Confirmed
       name="Suspend"
       size="compact-xs"
-      words={`Nobody of “${account.name}” can log in or send, and mail of it that comes due meanwhile fails for good.`}
+      words={`Nobody from “${account.name}” can log in or send, and its mail that comes due meanwhile fails for good.`}
       act={() => api.admin.accounts.update(account.id, { suspended: true })}
       done="Suspended."
     />
@@ -151,7 +151,7 @@ export function Accounts() {
     <>
       <PageHead
         title="Accounts"
-        words="Who sends with this server, and how much they may."
+        words="Who sends with this server, and how much they may send."
         actions={<Button onClick={() => change({ new: '1' })}>New account</Button>}
       />
       <Known data={data} error={error} retry={() => void refetch()}>
@@ -183,10 +183,10 @@ function NewAccount({ close }: { close: () => void }) {
     ({ user }) => setMade(user),
   );
   return (
-    <Dialog close={close} stays={made !== null || create.isPending} title={made ? 'Pass this login on' : 'New account'}>
+    <Dialog close={close} stays={made !== null || create.isPending} title={made ? 'Pass on this login' : 'New account'}>
       {made ? (
         <ShownOnce
-          words="The password is shown only this once. Its user can change it in the settings."
+          words="The password is shown only once. The user can change it in the settings."
           text={`${made.email}\n${made.password}`}
           what="the login"
           close={close}

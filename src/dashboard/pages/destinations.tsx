@@ -161,7 +161,7 @@ export function Destinations() {
     <>
       <PageHead
         title="Destinations"
-        words="Where mail goes, by whose servers take it: what waits, how much each gets at a time, and why."
+        words="Where mail goes, grouped by who runs the servers: what waits, how much is sent at a time, and why."
       />
       <search className="filters">
         <SearchField
@@ -195,11 +195,11 @@ export function Destinations() {
             data && data.count > 0 ? (
               <PastEnd go={go} />
             ) : isFiltered ? (
-              <Empty title="No destination matches" words="Take a filter off." />
+              <Empty title="No destination matches" words="Remove a filter to see more." />
             ) : (
               <Empty
                 title="No mail is under way"
-                words="Whoever mail waits for, was sent to within the hour, or that is paused, stands here."
+                words="Destinations are listed if mail waits for them, if they got some within the hour, or if they are paused."
               />
             )
           }
@@ -244,7 +244,7 @@ function Addresses({ addresses }: { addresses: SendingAddress[] }) {
         empty={
           <Empty
             title="The system chooses the address"
-            words="Name the addresses of this machine in SENDING_IPS to share them out to pools, and to warm up new ones."
+            words="List this machine's addresses in SENDING_IPS to assign them to pools and to warm up new ones."
             command="SENDING_IPS=198.51.100.7,marketing=203.0.113.6 npm start"
           />
         }

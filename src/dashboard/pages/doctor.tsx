@@ -62,8 +62,8 @@ export function DoctorPage() {
       {!isFetching && !error && !data && (
         <div className="panel">
           <Empty
-            title="Not looked at yet"
-            words="It takes up to 25 seconds, and connects to nobody but the one MX host. The same in a terminal:"
+            title="Not checked yet"
+            words="This takes up to 25 seconds, and connects to nothing but the one MX host. The same in a terminal:"
             command="npm run -s sendwright -- doctor"
           />
         </div>

@@ -41,7 +41,7 @@ export function DkimKeys({ domainId, keys }: { domainId: string; keys: DKIMKey[]
               <Confirmed
                 name="Remove"
                 size="compact-xs"
-                words="It signs no more. Its record can be taken out of DNS once nobody reads mail that it signed."
+                words="It no longer signs. Remove its record from DNS once the mail that it signed has been received."
                 act={() => api.domains.removeDkimKey(id)}
                 done="The key was removed."
               />

@@ -61,7 +61,7 @@ export function DomainPage() {
                 since <Moment at={domain.verified_at} />
               </>
             ) : (
-              'It is looked up by itself, less and less often for two days; or now, by hand.'
+              'Its records are checked automatically, less and less often, for two days. You can also check them now.'
             )}
             {domain.dns_warning && <span style={{ color: 'var(--bad)' }}> {domain.dns_warning}</span>}
           </>
@@ -92,13 +92,13 @@ export function DomainPage() {
 function Ways({ domain }: { domain: Domain }) {
   const change = useAction(
     (tls: Domain['tls']) => api.domains.change(domain.id, { tls }),
-    'Changed, for what is queued too.',
+    'Changed, also for mail that is queued.',
   );
   return (
     <Panel title="TLS">
       <div className="body">
         <NativeSelect
-          label="What all of its mail asks of the connection, at least"
+          label="Minimum for all mail from this domain"
           maw={420}
           // Until it is saved, what was chosen.
           value={change.isPending ? change.variables : domain.tls}

@@ -63,7 +63,7 @@ export function Domains() {
   const add = <Button onClick={() => change({ new: '1' })}>Add a domain</Button>;
   return (
     <>
-      <PageHead title="Domains" words="What mail can be sent from, once its DNS records are found." actions={add} />
+      <PageHead title="Domains" words="What you can send from, once the DNS records are found." actions={add} />
       {data && data.domains.length > 0 && (
         <NameAndStatus name="Name" all="Any status" statuses={['verified', 'pending']} state={state} change={change} />
       )}
@@ -76,7 +76,7 @@ export function Domains() {
           hrefOf={({ id }) => `/domains/${id}`}
           empty={
             data && data.domains.length > 0 ? (
-              <Empty title="No domain matches" words="Take a filter off." />
+              <Empty title="No domain matches" words="Remove a filter to see more." />
             ) : (
               <Empty
                 title="No domain yet"

@@ -116,7 +116,7 @@ function EmailActions({ email, held }: { email: EmailWithRecipients; held: boole
       {email.status === 'queued' && !isForLater(email) && !held && (
         <Confirmed
           name="Give up"
-          words="Whoever of its recipients still waits fails for good, and is not tried again. What is being sent at this moment is not stopped."
+          words="Recipients that still wait fail for good, and are not tried again. What is being sent right now is not stopped."
           act={() => api.emails.stop(email.id)}
           done={({ stopped }) => `${plural(stopped, 'recipient is', 'recipients are')} given up.`}
         />

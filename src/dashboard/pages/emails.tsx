@@ -150,7 +150,7 @@ export function Emails() {
       </search>
       {all && (
         <p className="dim" style={{ margin: '0 0 10px', fontSize: 12.5 }}>
-          Emails of other accounts are listed, and not opened: what they say, and each attempt, is for their own users.
+          Emails of other accounts are listed only: their own users can open them.
         </p>
       )}
       {state.to?.includes('@', 1) && !all && <OnTheList address={state.to} />}
@@ -163,11 +163,11 @@ export function Emails() {
           hrefOf={hrefOf}
           empty={
             furtherBack ? (
-              <Empty title="None of the newest matches" words="Older ones have not been looked at yet." />
+              <Empty title="No match among the newest emails" words="Older ones have not been searched yet." />
             ) : data && data.count > 0 ? (
               <PastEnd go={(to) => change(pageState(to))} />
             ) : isFiltered ? (
-              <Empty title="No email matches" words="Take a filter off, or look further back.">
+              <Empty title="No email matches" words="Remove a filter, or look further back.">
                 <ClearFilters clear={clear} />
               </Empty>
             ) : (

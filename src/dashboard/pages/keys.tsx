@@ -64,7 +64,7 @@ const columns: Column<ApiKey>[] = [
         <Confirmed
           name="Revoke"
           size="compact-xs"
-          words={`Whatever uses “${key.name}” is refused from that moment on.`}
+          words={`Anything that uses “${key.name}” is refused from then on.`}
           act={() => api.keys.revoke(key.id)}
           done="Revoked."
         />
@@ -86,7 +86,7 @@ export function Keys() {
     <>
       <PageHead
         title="API keys"
-        words="What programs send with, over HTTP or as the password of SMTP."
+        words="What your programs send with: over HTTP, or as the SMTP password."
         actions={<Button onClick={() => change({ new: '1' })}>Make a key</Button>}
       />
       {data && data.api_keys.length > 0 && (
@@ -106,7 +106,7 @@ export function Keys() {
           idOf={({ id }) => id}
           empty={
             data && data.api_keys.length > 0 ? (
-              <Empty title="No key matches" words="Take a filter off." />
+              <Empty title="No key matches" words="Remove a filter to see more." />
             ) : (
               <Empty
                 title="No key yet"
@@ -156,12 +156,7 @@ function NewKey({ close }: { close: () => void }) {
       size="lg"
     >
       {made ? (
-        <ShownOnce
-          words="It is shown only this once: we keep no copy that could be read."
-          text={made}
-          what="the key"
-          close={close}
-        >
+        <ShownOnce words="It is shown only once: no readable copy is kept." text={made} what="the key" close={close}>
           <p className="soft" style={{ fontSize: 13 }}>
             Try it:
           </p>
@@ -181,16 +176,16 @@ function NewKey({ close }: { close: () => void }) {
           <Group grow mt="sm">
             <NativeSelect
               name="scope"
-              label="It may"
+              label="Permissions"
               data={[
                 { value: 'send', label: 'send and read' },
                 { value: 'read', label: 'read only' },
               ]}
             />
-            <NativeSelect name="days" label="It ends" data={lifetimes} />
+            <NativeSelect name="days" label="Expires" data={lifetimes} />
           </Group>
           {domains.data && domains.data.domains.length > 1 && (
-            <Checkbox.Group label="Only from these domains" description="None chosen: from all of them." mt="sm">
+            <Checkbox.Group label="Only from these domains" description="None chosen: from all domains." mt="sm">
               <Group gap="md" mt={6}>
                 {domains.data.domains.map(({ domain }) => (
                   <Checkbox key={domain} size="xs" name="domain" value={domain} label={domain} />

@@ -19,9 +19,9 @@ export function LogIn({ ended }: { ended: boolean }) {
     attempt.mutate({ email: String(form.get('email')), password: String(form.get('password')) });
   };
   const why = isStatus(attempt.error, 401)
-    ? 'There is no such login, or the password is another one.'
+    ? 'Wrong email or password.'
     : isStatus(attempt.error, 403)
-      ? 'This account is suspended: whoever operates the server can let it in again.'
+      ? 'This account is suspended. Ask the operator of this server.'
       : null;
   return (
     <main className="login">
@@ -31,11 +31,11 @@ export function LogIn({ ended }: { ended: boolean }) {
         </div>
         <h1>Log in to Sendwright</h1>
         <p className="dim" style={{ margin: '0 0 18px', fontSize: 13 }}>
-          The first login is in the terminal that started it.
+          The first login was printed in the terminal that started Sendwright.
         </p>
         {ended && !attempt.isError && (
           <Alert color="orange" variant="light" mb="md" p="xs" role="status">
-            Your login has ended: it was ended elsewhere, or its time was over.
+            Your login has ended: it expired, or was ended elsewhere.
           </Alert>
         )}
         <TextInput

@@ -57,7 +57,7 @@ export function Concerns({ buckets }: { buckets: Bucket[] }) {
       {error && <Failure error={error} isBelow={data !== undefined} />}
       {data && concerns.length === 0 && (
         <div className="body soft" style={{ fontSize: 13 }}>
-          Nothing that is known here: domains are in order, and webhooks answer.
+          Nothing: domains are in order, and webhooks answer.
         </div>
       )}
       <ul className="concerns">
@@ -79,7 +79,7 @@ export function Concerns({ buckets }: { buckets: Bucket[] }) {
 
 function ofHold(since: string | null, isAdmin: boolean): Concern[] {
   if (since === null) return [];
-  const words = `Nothing is sent since ${exact(new Date(since))}: the service is on hold${isAdmin ? '' : ' until its operators end it'}.`;
+  const words = `Nothing has been sent since ${exact(new Date(since))}: the service is on hold${isAdmin ? '' : ' until its operators end it'}.`;
   const waiting = isAdmin ? '/emails?status=queued&accounts=all' : '/emails?status=queued';
   return [{ urgent: true, words, href: waiting, link: 'Show what waits' }];
 }

@@ -55,7 +55,7 @@ export function Overview() {
     <>
       <PageHead
         title="Overview"
-        words="How sending goes, and what needs somebody."
+        words="How sending is going, and what needs attention."
         actions={
           <SegmentedControl
             aria-label="How far back"
@@ -70,8 +70,8 @@ export function Overview() {
       {data && !data.any && (
         <div className="table-box">
           <Empty
-            title="Nothing was sent yet"
-            words="Once there is mail, this page says how it fares."
+            title="Nothing has been sent yet"
+            words="Once there is mail, this page shows how it is doing."
             command={firstEmail(service.base_url, service.sandbox ? 'example.test' : 'your-domain.example')}
           />
         </div>

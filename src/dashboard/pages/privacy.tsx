@@ -69,7 +69,7 @@ function Ask() {
         name="Erase"
         color="red"
         disabled={!address.includes('@')}
-        words={`What is stored about ${address} is erased, and mail that waits for it is not sent. This cannot be taken back.`}
+        words={`What is stored about ${address} is erased, and mail that waits for it is not sent. This cannot be undone.`}
         act={() => api.erasures.ask({ address: address.trim(), suppression: removes ? 'remove' : 'keep' })}
         done="It is being erased."
         then={() => setAddress('')}

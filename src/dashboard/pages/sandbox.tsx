@@ -29,7 +29,7 @@ export function Sandbox() {
     <>
       <PageHead
         title="Sandbox mailbox"
-        words="Mail to any address arrives here, through the real mail server. None leaves this machine. The latest 1,000 are kept, of all accounts together."
+        words="Mail to any address arrives here through the real MTA; none leaves this machine. The latest 1,000 messages of all accounts are kept."
       />
       {error && <Failure error={error} />}
       {!data && !error && <Waiting />}
@@ -37,7 +37,7 @@ export function Sandbox() {
         <div className="table-box">
           <Empty
             title="Nothing has arrived yet"
-            words="Send to any address. bounced@, deferred@, full@, slow@ and others act as such mailboxes do."
+            words="Send to any address. bounced@, deferred@, full@, slow@ and others behave as their names say."
             command={firstEmail(service.base_url, 'example.test')}
           />
         </div>

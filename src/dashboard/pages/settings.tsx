@@ -24,7 +24,7 @@ export function Settings() {
   });
   return (
     <>
-      <PageHead title="Settings" words="Who you are here, how it looks, and what is kept." />
+      <PageHead title="Settings" words="Your login, the look of this dashboard, and your data." />
       <div className="columns">
         <div>
           <Panel title="You">
@@ -94,14 +94,14 @@ export function Settings() {
 function Password() {
   const change = useAction(
     async ({ again, ...body }: { current_password: string; new_password: string; again: string }) => {
-      if (again !== body.new_password) throw new FieldRefused('again', 'It is not the same as the new one.');
+      if (again !== body.new_password) throw new FieldRefused('again', 'The two passwords differ.');
       try {
         await api.changePassword(body);
       } catch (error) {
-        throw isStatus(error, 403) ? new FieldRefused('current_password', 'The password is another one.') : error;
+        throw isStatus(error, 403) ? new FieldRefused('current_password', 'This is not your current password.') : error;
       }
     },
-    'The password is changed, and every other login is over.',
+    'The password was changed, and all other logins have ended.',
   );
   const submit = (fields: FormData, form: HTMLFormElement) => {
     const [current_password = '', new_password = '', again = ''] = ['current_password', 'new_password', 'again'].map(
@@ -113,9 +113,9 @@ function Password() {
   return (
     <Panel title="Password">
       <Form className="body" action={change} submit={submit}>
-        <PasswordField name="current_password" label="The one you have" autoComplete="current-password" {...shown} />
-        <PasswordField name="new_password" label="A new one" autoComplete="new-password" mt="sm" {...shown} />
-        <PasswordField name="again" label="The new one again" autoComplete="new-password" mt="sm" {...shown} />
+        <PasswordField name="current_password" label="Current password" autoComplete="current-password" {...shown} />
+        <PasswordField name="new_password" label="New password" autoComplete="new-password" mt="sm" {...shown} />
+        <PasswordField name="again" label="Repeat the new password" autoComplete="new-password" mt="sm" {...shown} />
         <Button type="submit" mt="md" loading={change.isPending}>
           Change the password
         </Button>

@@ -43,10 +43,7 @@ export function Start() {
   const from = verified?.domain ?? 'your-domain.example';
   return (
     <>
-      <PageHead
-        title="Start"
-        words="Three steps from nothing to a delivered email. They notice by themselves when they are done."
-      />
+      <PageHead title="Start" words="Three steps to your first delivered email. Each is ticked off automatically." />
       {error && <Failure error={error} isBelow />}
       <ol className="steps">
         <Step number={1} title="A sending domain" done={verified !== undefined}>
@@ -59,7 +56,7 @@ export function Start() {
             <>
               <p>
                 {pending
-                  ? `${pending.domain} waits for its DNS records. They are looked up again and again; a check by hand says what is missing.`
+                  ? `${pending.domain} is waiting for its DNS records. They are checked automatically; check them yourself to see what is missing.`
                   : 'Add a domain that you own, and publish three DNS records.'}
               </p>
               <Link href={pending ? `/domains/${pending.id}` : '/domains?new=1'} className="link">
@@ -71,7 +68,7 @@ export function Start() {
         <Step number={2} title="An API key" done={key !== undefined}>
           {newKey ? (
             <>
-              <p>Keep it now: it is shown only this once.</p>
+              <p>Keep it now: it is shown only once.</p>
               <Command text={newKey} what="the key" />
             </>
           ) : (
@@ -105,7 +102,7 @@ export function Start() {
               {verified
                 ? `Paste this into a terminal${newKey ? '' : ', with your key in it'}, or send one from here.`
                 : 'Once a domain is verified, paste this.'}{' '}
-              What becomes of it is shown at once.
+              You see at once what becomes of it.
             </p>
           )}
           <Command text={firstEmail(service.base_url, from, newKey ?? someKey)} />
@@ -200,7 +197,7 @@ function Received({ emailId }: { emailId: string | undefined }) {
       ) : (
         <div className="empty">
           <h2 className="empty-title">Nothing yet</h2>
-          <p>Mail to any address arrives here, through the real mail server, and none leaves this machine.</p>
+          <p>Mail to any address arrives here through the real MTA, and none leaves this machine.</p>
         </div>
       )}
     </Panel>

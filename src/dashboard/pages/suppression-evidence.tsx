@@ -20,7 +20,7 @@ export function Evidence({ emailId, address, close }: { emailId: string; address
     <Dialog close={close} title={address} size="lg">
       {error &&
         (isStatus(error, 404) ? (
-          <p className="soft">The email that it comes from is past the time that the log is kept.</p>
+          <p className="soft">The email behind this entry is no longer in the log.</p>
         ) : (
           <Failure error={error} />
         ))}

@@ -62,9 +62,9 @@ const columnsOf = (evidenceOf: (id: string, address: string) => string): Column<
       <Confirmed
         name="Take off"
         size="compact-xs"
-        words={`${address} is sent to again. If it bounces or complains once more it comes back.`}
+        words={`${address} gets mail again. If it bounces or complains, it comes back onto the list.`}
         act={() => api.suppressions.remove(address)}
-        done="It is sent to again."
+        done="It gets mail again."
       />
     ),
   },
@@ -86,7 +86,7 @@ interface Imported {
 export async function importCsv(file: File): Promise<Imported> {
   const { entries, leftOut, subscribed } = readCsv(await file.text());
   if (entries.length === 0 && subscribed > 0)
-    throw new CannotBeDone('Nobody in this file has unsubscribed: nothing of it was taken.');
+    throw new CannotBeDone('Nobody in this file has unsubscribed, so nothing was imported.');
   if (entries.length === 0) throw new CannotBeDone('There is no address in this file.');
   let added = 0;
   for (let at = 0; at < entries.length; at += mostAtOnce) {
@@ -105,7 +105,9 @@ function readCsv(text: string): ReturnType<typeof readSuppressionsCsv> {
   try {
     return readSuppressionsCsv(text);
   } catch (error) {
-    throw error instanceof SyntaxError ? new CannotBeDone(`Nothing of the file was taken: ${error.message}.`) : error;
+    throw error instanceof SyntaxError
+      ? new CannotBeDone(`Nothing in the file was imported: ${error.message}.`)
+      : error;
   }
 }
 
@@ -114,7 +116,8 @@ function inFile(error: unknown, entries: SuppressionEntry[], added: number): unk
   const { field = '', words } = refusalOf(error) ?? {};
   const entry = entries[Number(/^suppressions\[(\d+)\]/.exec(field)?.[1] ?? Number.NaN)];
   if (!entry) return error;
-  const rest = added === 0 ? 'Nothing of the file was taken.' : `Of the lines before, ${count(added)} were taken.`;
+  const rest =
+    added === 0 ? 'Nothing in the file was imported.' : `${count(added)} of the lines before it were imported.`;
   return new CannotBeDone(`Line ${entry.line}, “${entry.address}”: ${words}. ${rest}`);
 }
 
@@ -161,7 +164,7 @@ export function Suppressions() {
     <>
       <PageHead
         title="Suppressions"
-        words="Addresses that nothing is sent to: who bounced, complained or unsubscribed comes here by itself."
+        words="Addresses that get no mail. Bounces, complaints and unsubscribes are added automatically."
         actions={
           <Group gap={6} wrap="nowrap">
             <FileButton accept=".csv,text/csv,text/plain" onChange={take} resetRef={resetFile}>
@@ -210,11 +213,11 @@ export function Suppressions() {
             data && data.count > 0 ? (
               <PastEnd go={(to) => change(pageState(to))} />
             ) : isFiltered ? (
-              <Empty title="No address matches" words="Take a filter off." />
+              <Empty title="No address matches" words="Remove a filter to see more." />
             ) : (
               <Empty
                 title="Nobody is suppressed"
-                words="Bring along the list of the service that you used before: a CSV file with an address, and if you like a reason, on each line."
+                words="Import the list of your previous service: a CSV file with an address, and optionally a reason, on each line."
                 command={`curl ${service.base_url}/api/v1/suppressions -H 'Authorization: Bearer <token>' -H 'Content-Type: application/json' \\\n  -d '{"address": "gone@example.net", "reason": "bounce"}'`}
               />
             )

@@ -105,7 +105,7 @@ function SendOne({ template, values }: { template: Template; values: Values }) {
   );
   const isReady = template.status === 'published' && (template.from !== null || from !== undefined);
   return (
-    <Panel title="Send one to look at">
+    <Panel title="Send a test">
       <Form className="body" action={send} submit={(fields) => send.mutate(String(fields.get('to')).trim())}>
         <Group gap={8}>
           <TextField
@@ -117,12 +117,12 @@ function SendOne({ template, values }: { template: Template; values: Values }) {
             required
           />
           <Button type="submit" disabled={!isReady} loading={send.isPending}>
-            Send what is published
+            Send the published version
           </Button>
         </Group>
         {template.status === 'draft' && (
           <div className="dim" style={{ fontSize: 12.5, marginTop: 6 }}>
-            Publish it first: emails are made from what is published alone.
+            Publish it first: only the published version is sent.
           </div>
         )}
       </Form>

@@ -58,7 +58,7 @@ function Editor({ template }: { template: Template }) {
   // What somebody else has saved since is not published unseen.
   const publish = useAction(
     () => api.templates.publish(id, { updated_at: template.updated_at }),
-    'Published: emails are made from it from now on.',
+    'Published: emails use it from now on.',
   );
   const canPublish = !isChanged && (template.status === 'draft' || template.has_unpublished_changes);
   return (

@@ -64,7 +64,7 @@ export function Templates() {
     <>
       <PageHead
         title="Templates"
-        words="Texts to make emails from. Programs name them, and fill in the variables."
+        words="Texts for your emails. Programs name a template, and fill in its variables."
         actions={<Button onClick={() => change({ new: '1' })}>New template</Button>}
       />
       <Known data={data} error={error} retry={() => void refetch()}>

@@ -116,11 +116,11 @@ export function Deliveries({ webhook }: { webhook: Webhook }) {
             data && data.count > 0 ? (
               <PastEnd go={(to) => change(pageState(to))} />
             ) : state.status || state.event ? (
-              <Empty title="No call matches" words="Take a filter off." />
+              <Empty title="No call matches" words="Remove a filter to see more." />
             ) : (
               <Empty
                 title="No calls"
-                words="They are made when something happens to an email; a test call is made now."
+                words="Calls are made when something happens to an email. You can also make a test call."
               />
             )
           }
@@ -230,7 +230,7 @@ function Replay({ webhook }: { webhook: Webhook }) {
               name="since"
               type="datetime-local"
               size="sm"
-              label="Make every call again since"
+              label="Repeat every call since"
               description="Those that succeeded too, with the same ids: a receiver that keeps them notices."
               defaultValue={local(new Date(Date.now() - 3_600_000))}
               required

@@ -40,7 +40,7 @@ export function EventChoice({ value, change }: { value: EventType[]; change: (va
 export function Secret({ secret, close }: { secret: string; close: () => void }) {
   return (
     <ShownOnce
-      words="Calls are signed with this secret. It is shown only this once; another one can be made at any time."
+      words="Calls are signed with this secret. It is shown only once; you can make another one at any time."
       text={secret}
       what="the secret"
       close={close}

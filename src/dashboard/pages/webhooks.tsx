@@ -71,7 +71,7 @@ export function Webhooks() {
     <>
       <PageHead
         title="Webhooks"
-        words="Your program is called when something happens to an email, signed, and again until it answers."
+        words="Sendwright calls your program when something happens to an email. Calls are signed, and repeated until they are answered."
         actions={<Button onClick={() => change({ new: '1' })}>Add a webhook</Button>}
       />
       {data && data.webhooks.length > 0 && (
@@ -92,11 +92,11 @@ export function Webhooks() {
           hrefOf={({ id }) => `/webhooks/${id}`}
           empty={
             data && data.webhooks.length > 0 ? (
-              <Empty title="No webhook matches" words="Take a filter off." />
+              <Empty title="No webhook matches" words="Remove a filter to see more." />
             ) : (
               <Empty
                 title="No webhook yet"
-                words="Give an address that takes a POST. Its secret, shown once, is what calls are signed with."
+                words="Add a URL that accepts POST. Calls are signed with a secret that is shown once."
                 command={webhookCall(service.base_url)}
               />
             )

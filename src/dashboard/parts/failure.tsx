@@ -12,12 +12,12 @@ import { PageHead } from './page.tsx';
  */
 export function Failure(props: { error: unknown; retry?: (() => void) | undefined; isBelow?: boolean }) {
   const { error, retry, isBelow = false } = props;
-  const words = isStatus(error, 404) ? 'There is none here, or it belongs to another account.' : wordsOf(error);
+  const words = isStatus(error, 404) ? 'It does not exist, or it belongs to another account.' : wordsOf(error);
   return (
     <Alert
       color="red"
       variant="light"
-      title={isBelow ? 'What is below is as it was before' : 'This cannot be shown'}
+      title={isBelow ? 'What you see below may be out of date' : 'This could not be loaded'}
       role="alert"
       mb={isBelow ? 'sm' : 0}
     >
@@ -68,7 +68,7 @@ export function Unshown(props: {
       <PageHead title={name ?? kind} back={back} />
       {name !== undefined && isStatus(error, 404) ? (
         <div className="table-box" role="alert">
-          <Empty title={`This ${kind.toLowerCase()} does not exist any more`} words="It was removed.">
+          <Empty title={`This ${kind.toLowerCase()} no longer exists`} words="It was removed.">
             <Link href={back.href} className="link">
               All {back.name.toLowerCase()}
             </Link>
