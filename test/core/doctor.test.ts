@@ -142,7 +142,7 @@ t.test('the doctor comes to an end whatever does not answer', async (t) => {
   const healthy = (found: Finding[]) => found.filter(({ health }) => health === 'ok').map(({ check }) => check);
   let found: Finding[] = [];
   // However short the time is, it ends; what needs no name server may need more of it on a full machine.
-  for (let withinMs = 200; withinMs < 4_000 && !healthy(found).includes('clock'); withinMs *= 2)
+  for (let withinMs = 200; withinMs < 4_000 && healthy(found).length < 2; withinMs *= 2)
     found = ofNames(await examine(patient, null, { withinMs }));
   t.notOk(isWell(found), 'what nobody could say is not well');
   t.strictSame(
