@@ -47,27 +47,27 @@ export interface Explanation {
 /** What each class of failure means to a person, and what they can do. */
 export const meanings: Record<Classification, { meaning: string; advice: string }> = {
   bad_mailbox: {
-    meaning: 'The server knows no such mailbox.',
-    advice: 'Look for a typing error before the @, or ask its owner for the address in use.',
+    meaning: 'The mailbox does not exist.',
+    advice: 'Check the part before the @ for typing errors, or ask the recipient for their current address.',
   },
   bad_domain: {
     meaning: 'The domain does not exist or takes no mail.',
-    advice: 'Look for a typing error after the @.',
+    advice: 'Check the part after the @ for typing errors.',
   },
   mailbox_full: {
     meaning: 'The mailbox is full.',
-    advice: 'Only its owner can make room: reach them another way.',
+    advice: 'Only its owner can free space: contact them another way.',
   },
   content: {
     meaning:
       'The server objects to the message itself: its size, its form, an attachment, a link, or words that look like spam.',
-    advice: 'Look at the reply for which it is; send one without the attachment or the links to find out.',
+    advice: 'The reply may say which. To find out, send one without the attachment or the links.',
   },
   policy: {
     meaning:
-      'The server does not take mail from here, or not yet: a blocklist, a poor reputation, greylisting or a rule of its own.',
+      'The server does not accept mail from here, or not yet: because of a blocklist, a poor reputation, greylisting or a rule of its own.',
     advice:
-      'Where the reply names a blocklist or a page, look the sending address up there; otherwise ask the postmaster of the receiving side.',
+      'If the reply names a blocklist or a page, look up the sending address there; otherwise ask the postmaster of the receiving side.',
   },
   authentication: {
     meaning:
@@ -76,31 +76,32 @@ export const meanings: Record<Classification, { meaning: string; advice: string 
       'Verify the sending domain again, publish a DMARC record, and give the sending address a reverse DNS name that leads back to it.',
   },
   rate: {
-    meaning: 'The server wants less mail at a time.',
-    advice: 'Spread large mailings over hours; this server slows down by itself.',
+    meaning: 'The server wants to receive less mail at a time.',
+    advice: 'Spread large mailings over several hours; this server slows down automatically.',
   },
   network: {
-    meaning: 'The receiving side was not reached, or has trouble of its own.',
+    meaning: 'The receiving side could not be reached, or has a problem of its own.',
     advice:
-      'That is for the receiving side to mend, unless mail to other domains fails in the same way: then look at the network and the resolver here.',
+      'The receiving side has to fix this, unless mail to other domains fails in the same way: then check the network and the resolver here.',
   },
   protocol: {
     meaning: 'The conversation with the server went wrong.',
-    advice: 'When it happens again, tell its postmaster; the attempt log has what was said.',
+    advice: 'If it happens again, tell its postmaster; the attempt log shows what was said.',
   },
   sender: {
     meaning: 'Something on the sending side stands in the way: the sender’s address or domain, the key or the account.',
-    advice: 'Verify the sending domain again, and see that its records and those of this server can be looked up.',
+    advice:
+      'Verify the sending domain again, and check that its DNS records and those of this server can be looked up.',
   },
   other: {
-    meaning: 'The server gave no reason that is known here.',
-    advice: 'The words of the reply may name one.',
+    meaning: 'The server gave no reason that we recognize.',
+    advice: 'The text of the reply may name one.',
   },
 };
 
 const policyAdvice = {
   own: 'The sending side asks for this: with less in `tls`, of the email or of its domain, it would be sent.',
-  theirs: 'The receiving domain asks for this itself, and only its operators can mend it.',
+  theirs: 'The receiving domain demands this itself, and only its operators can fix it.',
 };
 
 /** Whom to turn to where a policy forbade the connection; null: none did. */
@@ -257,15 +258,15 @@ function sentenceOf({ email, recipient, last, cause, onHoldSince }: Told): strin
     case 'scheduled':
       return `Waits for its scheduled time, ${email.scheduledAt?.toISOString()}.`;
     case 'in_queue':
-      return `Waits in the queue since ${email.createdAt.toISOString()}; no attempt was made yet.`;
+      return `Has been in the queue since ${email.createdAt.toISOString()}; no attempt has been made yet.`;
     case 'on_hold':
-      return `Waits, as this whole service sends nothing: it is on hold since ${onHoldSince?.toISOString() ?? 'just now'}.`;
+      return `Waits, because the whole service is on hold and sends nothing since ${onHoldSince?.toISOString() ?? 'just now'}.`;
     case 'being_delivered':
-      return `Is being delivered since ${recipient.claimedAt?.toISOString() ?? 'just now'}.`;
+      return `Has been in delivery since ${recipient.claimedAt?.toISOString() ?? 'just now'}.`;
     case 'uncertain':
-      return 'Is not tried again until somebody says so, as `on_uncertain` is `hold`.';
+      return 'Is not tried again until somebody decides, because `on_uncertain` is `hold`.';
     case 'crashed':
-      return `Is not tried again until somebody says so: ${recipient.crashes} times in a row a process of this service ended while it had it.`;
+      return `Is not tried again until somebody decides: ${recipient.crashes} times in a row a process of this service ended while it was delivering it.`;
     case 'held_back':
       return `Waits without using up an attempt. ${withoutFullStop(recipient.waitingFor ?? '')}.`;
     case 'retrying':
@@ -299,31 +300,31 @@ function doubt(attempts: Attempt[]): string {
 }
 
 function adviceOf(cause: Cause, last: Attempt | null): string | null {
-  if (cause === 'given_up' && last?.outcome === 'delivered') return 'There is no need to send it anew.';
-  if (cause === 'suppressed') return 'If the address works again, take it off the suppression list and send anew.';
+  if (cause === 'given_up' && last?.outcome === 'delivered') return 'There is no need to send it again.';
+  if (cause === 'suppressed') return 'If the address works again, take it off the suppression list and send again.';
   if (cause === 'scheduled' || cause === 'being_delivered' || cause === 'canceled') return null;
   if (cause === 'uncertain')
-    return 'Ask the recipient, or the postmaster of the receiving side, for its Message-ID; then say retry, delivered or failed with POST /api/v1/emails/:id/release.';
+    return 'Ask the recipient, or the postmaster of the receiving side, whether its Message-ID arrived; then choose retry, delivered or failed with POST /api/v1/emails/:id/release.';
   if (cause === 'crashed')
-    return 'The log of the service, or of what starts it, says why it ended, such as for want of memory. When that is mended say retry with POST /api/v1/emails/:id/release; or failed.';
+    return 'The log of the service, or of whatever starts it, says why it ended; it may have run out of memory. Once that is fixed, choose retry with POST /api/v1/emails/:id/release, or failed.';
   if (cause === 'on_hold')
     return 'An operator ends the hold with `sendwright release --waiting send`, or `--waiting fail` where what waits is not to be sent.';
   if (cause === 'held_back')
     return 'An operator sees the destination, and can resume or flush it, at /api/v1/admin/destinations.';
-  if (cause === 'in_queue') return 'When this lasts, look whether a node with the role mta is running.';
+  if (cause === 'in_queue') return 'If this lasts, check that a node with the role mta is running.';
   const classification = (last?.classification ?? 'other') as Classification;
   const { meaning, advice } = meanings[classification];
   const about = last?.uncertain
     ? uncertainAdvice
     : last?.phase === 'dns' && last.reason.includes('ALLOW_PRIVATE_NETWORKS')
-      ? 'This server does not deliver to private addresses; its operator can let it with ALLOW_PRIVATE_NETWORKS.'
+      ? 'This server does not deliver to private addresses; its operator can allow it with ALLOW_PRIVATE_NETWORKS.'
       : last && isLoop(last)
         ? loopAdvice
         : ((last && policyAdviceFor(last)) ?? `${meaning} ${advice}`);
-  if (cause === 'retrying') return `${about} It is tried again by itself.`;
+  if (cause === 'retrying') return `${about} It is tried again automatically.`;
   if (cause === 'refused' && saysNobodyThere(classification))
     return `${about} The address went onto the suppression list.`;
-  return `${about} It is not tried again; send it anew when that is mended.`;
+  return `${about} It is not tried again; send it again once that is fixed.`;
 }
 
 function summarize(email: Email, recipients: RecipientExplanation[]): string {

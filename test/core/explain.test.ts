@@ -38,8 +38,8 @@ t.test('each class that a rule can give says what it means and what can be done'
   for (const kind of new Set(rules.map((rule) => rule.is))) {
     const { meaning, advice } = meanings[kind];
     for (const text of [meaning, advice]) t.match(text, /^[A-Z].{15,}\.$/, kind);
-    t.equal(adviceFor(kind, 'deferred', 'deferred'), `${meaning} ${advice} It is tried again by itself.`);
-    t.match(adviceFor(kind, 'deferred', 'failed'), /It is not tried again; send it anew when that is mended\.$/);
+    t.equal(adviceFor(kind, 'deferred', 'deferred'), `${meaning} ${advice} It is tried again automatically.`);
+    t.match(adviceFor(kind, 'deferred', 'failed'), /It is not tried again; send it again once that is fixed\.$/);
   }
 });
 
@@ -81,7 +81,7 @@ t.test('what arrived is not sent again because it was given up before anybody kn
       t.match(told(attempts), {
         cause: 'given_up',
         sentence: `Counts as failed (${lastResponse}), but arrived, as was known only later: mx.example.com answered: 250 taken.`,
-        advice: 'There is no need to send it anew.',
+        advice: 'There is no need to send it again.',
       });
     t.match(told([doubtful]), {
       cause: 'given_up',

@@ -128,7 +128,7 @@ t.test('the dashboard', inBrowser, async (t) => {
     const concern = page.locator('.concerns li', { hasText: '1 email waits until you decide' });
     await concern.getByRole('link', { name: 'Show it' }).click();
     await page.getByRole('link', { name: to }).click();
-    await page.getByText('Is not tried again until somebody says so').first().waitFor();
+    await page.getByText('Is not tried again until somebody decides').first().waitFor();
     t.notMatch(await page.locator('main .recipient').first().textContent(), /`|POST|\dT\d\d:/);
     await page.getByRole('button', { name: 'It arrived' }).click();
     await page.locator('.page-head .status', { hasText: 'sent' }).waitFor();

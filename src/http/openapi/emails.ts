@@ -371,7 +371,7 @@ export const emailGroup: Group = {
               classification: 'policy',
               sentence:
                 'Attempt 1 did not succeed: mx.example.net answered: 451 4.7.1 try again later. The next one is due at 2026-11-21T09:05:00.000Z.',
-              advice: `${meanings.policy.meaning} ${meanings.policy.advice} It is tried again by itself.`,
+              advice: `${meanings.policy.meaning} ${meanings.policy.advice} It is tried again automatically.`,
               attempts: 1,
               last_attempt: {
                 at: '2026-11-21T09:00:00.120Z',
