@@ -77,7 +77,8 @@ export async function remove(db: Database, email: string): Promise<Member> {
   const user = await find(db, email);
   await db.transaction(async (tx) => {
     if (user.role === 'admin') await demandAnotherAdmin(tx, user.id);
-    await tx.query({ text: 'DELETE FROM users WHERE id = $1', values: [user.id] });
+    const gone = await tx.query({ text: 'DELETE FROM users WHERE id = $1 RETURNING id', values: [user.id] });
+    if (gone.length === 0) throw nobody(email);
   });
   return user;
 }

@@ -4,7 +4,7 @@ import * as members from '../../src/core/members.ts';
 
 import { buildSender } from '../support/build.ts';
 import { createDatabase } from '../support/db.ts';
-import { adminPassword, startTestNode, testEnv } from '../support/node.ts';
+import { adminPassword, eventually, startTestNode, testEnv } from '../support/node.ts';
 import { encryptionKey } from '../support/shared-node.ts';
 import { sendwright, told } from './terminal.ts';
 
@@ -96,6 +96,16 @@ t.test(
     t.match(await accounts.ensureAdmin(db, 'ann@a.test'), { email: first.email, hasPassword: false });
     t.match(await accounts.ensureAdmin(db, 'new@a.test'), { email: 'new@a.test' });
     t.match(await accounts.find(db, 'ANN@A.test'), { id: account.id });
+
+    // Of two who remove the same user one has done it.
+    const waits = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
+    const second = await db.transaction(async (tx) => {
+      await tx.query({ text: `DELETE FROM users WHERE email = 'ann@a.test'` });
+      const removal = Promise.allSettled([members.remove(db, 'ann@a.test')]);
+      await eventually(async () => (await db.query({ text: waits })).length > 0);
+      return { removal };
+    });
+    t.match(await second.removal, [{ status: 'rejected', reason: { status: 404 } }]);
 
     await members.setPassword(db, 'new@a.test', 'a long password');
     for (let round = 0; round < 10; round += 1) {
