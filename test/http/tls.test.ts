@@ -132,7 +132,7 @@ t.test('SMG-07: an MTA-STS policy that any node has fetched is enforced after a 
     const answer = await get(`${id}/explain`);
     return answer.recipients[0].status === 'deferred' && answer;
   });
-  t.match(recipients, [{ tls: { policy: 'mta-sts' }, advice: /^The receiving domain asks for this itself/ }]);
+  t.match(recipients, [{ tls: { policy: 'mta-sts' }, advice: /^The receiving domain demands this itself/ }]);
 });
 
 t.test('what a node has counted is written down when it stops', async (t) => {

@@ -44,7 +44,7 @@ t.test('a late bounce is written down, suppresses, and is told: once', async (t)
   t.match(recipients, [
     { status: 'delivered', classification: 'bad_mailbox', sentence: /It came back on .*: 550 5\.1\.1 no such user\.$/ },
   ]);
-  t.match(recipients[0].advice, /knows no such mailbox/);
+  t.match(recipients[0].advice, /The mailbox does not exist/);
 
   t.match(await deliver(returnPath(id), bounce({})), taken, 'S14: again');
   await Promise.all([1, 2, 3].map(() => deliver(returnPath(id), bounce({ said: '550 5.1.1 other words' }))));
