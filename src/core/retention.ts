@@ -130,12 +130,10 @@ export interface Limits {
 export async function isKept(db: Sql, week: Partition[], limits: Limits): Promise<boolean> {
   const find = (table: Partitioned) => week.find((one) => one.table === table && one.state === 'attached');
   const [emails, recipients, deliveries] = [find('emails'), find('recipients'), find('webhook_deliveries')];
-  if (
-    await isAny(db, [recipients, deliveries], ['job_id IS NOT NULL', 'job_id IS NULL AND next_attempt_at IS NOT NULL'])
-  )
-    return true;
-  const isDue = emails && (await isAny(db, [emails], ['scheduled_at IS NOT NULL']));
-  if (isDue && (await isAnySince(db, emails, ['id', 'scheduled_at'], limits))) return true;
+  const waiting = ['job_id IS NOT NULL', 'job_id IS NULL AND next_attempt_at IS NOT NULL'];
+  if (await isAny(db, [recipients, deliveries], waiting)) return true;
+  const isSomeScheduled = emails && (await isAny(db, [emails], ['scheduled_at IS NOT NULL']));
+  if (isSomeScheduled && (await isAnySince(db, emails, ['id', 'scheduled_at'], limits))) return true;
   return recipients !== undefined && isAnySince(db, recipients, ['email_id', 'settled_at'], limits);
 }
 
