@@ -159,7 +159,9 @@ t.test('mail that cannot be built fails after five tries, says so and keeps no o
       .map((one: { at: string }) => Date.parse(one.at))
       .sort();
     t.equal(times.length, 5);
-    t.ok(times[4] - times[0] > 3_000, `by the schedule: within ${times[4] - times[0]} ms`);
+    // One try of the first was brought forward.
+    const least = id === poison[0] ? 2_000 : 3_000;
+    t.ok(times[4] - times[0] > least, `by the schedule: within ${times[4] - times[0]} ms`);
   }
   await eventually(async () => hook.calls.length === 3);
   for (const { json } of hook.calls) t.match([json.type, json.data.recipients[0].response], ['email.failed', error]);
