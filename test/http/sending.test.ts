@@ -274,10 +274,14 @@ t.test('scheduling', async (t) => {
     const suspend = (suspended: boolean) =>
       node.call('PATCH', `/api/v1/admin/accounts/${sender.account.id}`, { token: admin, body: { suspended } });
     t.equal((await suspend(true)).status, 200);
+    // What was under way before is over.
+    const inHand = { emailId: tried, claimedBy: { not: null } };
+    await eventually(async () => (await node.db.prisma.recipient.count({ where: inHand })) === 0);
     // From here on nothing is in the way of either but that.
     node.zone.set('away.test', { A: ['127.0.0.1'] });
     await node.db.query({
-      text: 'UPDATE recipients SET next_attempt_at = now() - make_interval(secs => 1) WHERE email_id = ANY($1)',
+      text: `UPDATE recipients SET next_attempt_at = now() - make_interval(secs => 1)
+              WHERE email_id = ANY($1) AND status IN ('queued', 'deferred')`,
       values: [[tried, scheduled]],
     });
     await eventually(async () => {
