@@ -5,20 +5,20 @@ import { selfSignedCertificate } from '../certificate.ts';
 import { makeDataDir, unusableDataDir } from '../data-dir.ts';
 import { StartError } from '../start-error.ts';
 
-/** What a TLS server shows, as PEM. */
+/** A TLS server's certificate and its private key, as PEM. */
 export interface TlsCertificate {
   key: string;
   cert: string;
 }
 
-/** One that is about to end is made anew at a start, so that it lasts until the next. */
+/** A start replaces a certificate that expires sooner, so that it lasts until the next start. */
 const renewMs = 90 * 86_400_000;
 
 /**
- * The certificate of the SMTP servers: the operator's, or one that we signed ourselves and keep in DATA_DIR, readable by
- * its owner alone.
+ * The certificate of the SMTP servers: the operator's, or a self-signed one that we keep in DATA_DIR, readable only by its
+ * owner.
  *
- * @param files paths of PEM files; `cert` may hold the chain, the server's own first. Null: none was given
+ * @param files paths of PEM files; `cert` may hold the chain, the server's own certificate first. Null: none was given
  * @throws StartError naming the variable, when a file cannot be read or the two do not belong together
  */
 export async function readCertificate(options: {
@@ -70,7 +70,7 @@ async function ownCertificate(dataDir: string, host: string): Promise<TlsCertifi
   } catch (error) {
     throw unusableDataDir(dataDir, error as Error);
   }
-  // Of two that do this at once, both use the one that stayed.
+  // If two processes do this at once, both use the file that was renamed last.
   return apart(await readFile(file, 'utf8'));
 }
 
@@ -85,7 +85,7 @@ function isUsable(pem: string, host: string): boolean {
   }
 }
 
-/** One file holds both, so that they are replaced in one step. */
+/** Splits the file: key and certificate share one, so that both are replaced in one step. */
 function apart(pem: string): TlsCertificate {
   const at = pem.indexOf('-----BEGIN CERTIFICATE-----');
   return { key: pem.slice(0, at), cert: pem.slice(at) };

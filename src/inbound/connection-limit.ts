@@ -2,12 +2,12 @@ import type { Server, Socket } from 'node:net';
 import { networkOf } from '../ip.ts';
 
 /**
- * Counts the connections of a server from their first packet on, so that handshakes count too, and lets no more in than
- * `mostInAll`, nor from one network than `mostOfOne`. To one too many it says `busy` and hangs up.
+ * Counts a server's connections from their first packet, so that TLS handshakes count too. It admits at most `mostInAll`, and
+ * at most `mostOfOne` from one network; it sends any further one `busy` and hangs up.
  *
- * To be called after the server has got its own listener: that one sees only what is let in.
+ * Call it once the server has its own listener, which then sees only the admitted connections.
  *
- * @returns how many more it would let in now
+ * @returns a function that says how many more connections it would admit now
  */
 export function limitConnections(
   server: Server,
@@ -18,14 +18,14 @@ export function limitConnections(
   if (!serve) throw new Error('the server has no listener yet');
   server.removeAllListeners('connection');
   server.on('connection', (socket: Socket) => {
-    // Gone already, and with it who it was.
+    // The client has already gone, and its address is no longer known.
     if (!socket.remoteAddress) {
       socket.destroy();
       return;
     }
     const network = networkOf(socket.remoteAddress);
     let ofOne = 0;
-    // Looked at, not listened to: smtp-server takes every listener off a socket that goes on with STARTTLS.
+    // Checked here rather than on 'close': smtp-server removes every listener of a socket that it upgrades with STARTTLS.
     for (const [other, its] of open) {
       if (other.destroyed) open.delete(other);
       else if (its === network) ofOne += 1;

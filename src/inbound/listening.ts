@@ -2,23 +2,23 @@ import type { AddressInfo } from 'node:net';
 import type { SMTPServer, SMTPServerOptions, SMTPServerSession } from 'smtp-server';
 import { portError } from '../start-error.ts';
 
-/** What all of our SMTP servers have in common. */
+/** Options shared by all of our SMTP servers. */
 export const common: SMTPServerOptions = {
   disableReverseLookup: true,
-  // Its own codes would stand before ours.
+  // smtp-server would put its own codes in front of ours.
   hideENHANCEDSTATUSCODES: true,
   logger: false,
 };
 
-/** Commands of other times and of proxies. */
+/** Obsolete commands, and those for proxies. */
 export const unknownCommands = ['XCLIENT', 'XFORWARD', 'WIZ', 'SHELL', 'KILL', 'HELP'];
 
 /**
- * Listens, on all addresses where `host` is null.
+ * Listens on `host`, or on all addresses if it is null.
  *
- * @param variable what the port was set with
- * @returns the port, which is a free one where 0 was asked for
- * @throws StartError
+ * @param variable the environment variable that sets the port
+ * @returns the port; for port 0, the free one that was chosen
+ * @throws StartError when the port cannot be listened on
  */
 export async function listen(server: SMTPServer, variable: string, host: string | null, port: number): Promise<number> {
   await new Promise<void>((resolve, reject) => {
@@ -33,7 +33,7 @@ export async function listen(server: SMTPServer, variable: string, host: string 
   return (server.server.address() as AddressInfo).port;
 }
 
-/** Ends the connection of a session that has said its last word. */
+/** Closes a session's connection, after a 421 with the sentence if there is one. */
 export function hangUp(server: SMTPServer, session: SMTPServerSession, sentence?: string): void {
   const connection = connectionOf(server, session);
   if (sentence) connection?.send(421, sentence);
@@ -41,8 +41,9 @@ export function hangUp(server: SMTPServer, session: SMTPServerSession, sentence?
 }
 
 /**
- * Offers no login before TLS (RFC 4954 section 4), as clients without it would send their password to be told so, and says of mail
- * that TLS comes first (RFC 3207 section 4): of a login they have not heard. To be called once for a session, when it connects.
+ * Hides AUTH before TLS (RFC 4954 section 4): otherwise clients without TLS would send their password in clear text just to be
+ * refused. Answers MAIL before TLS with "STARTTLS first" (RFC 3207 section 4), as no login was offered. Call it once per
+ * session, on connect.
  */
 export function demandTls(server: SMTPServer, session: SMTPServerSession): void {
   const connection = connectionOf(server, session);
@@ -55,14 +56,14 @@ export function demandTls(server: SMTPServer, session: SMTPServerSession): void 
   };
 }
 
-/** The path of MAIL and RCPT (RFC 5321 section 4.1.2): a source route, which is left out, the address, and the parameters behind it. */
+/** The path of MAIL and RCPT (RFC 5321 section 4.1.2): a source route, which is dropped, the address, and its parameters. */
 const pathOf = /^([^:]*):\s*<(?:@[^\s,:@<>"]+(?:,@[^\s,:@<>"]+)*:)?((?:"(?:[^"\\]|\\.)*"|[^\s<>"])*)>(?=\s|$)(.*)$/s;
-// No part of any address, and where one is shown or logged another line or another address; U+FFFD stands for what is not UTF-8.
+// No address contains these; shown or logged, they would fake another line or address. U+FFFD stands for what is not UTF-8.
 const unsafe = /[\u0000-\u001f\u007f-\u009f\u200b\u2060\ufeff\ufffd]/;
 
 /**
- * Gives handlers every address as the client wrote it, and leaves it to them which are good: smtp-server decodes A-labels, also those
- * that are none, and refuses local parts that are in use. To be called once for a session, when it connects.
+ * Passes every address to the handlers as the client wrote it and lets them decide which are valid: smtp-server decodes
+ * A-labels, even invalid ones, and refuses local parts that are in use. Call it once per session, on connect.
  */
 export function keepAddressesAsWritten(server: SMTPServer, session: SMTPServerSession): void {
   const connection = connectionOf(server, session);
@@ -77,8 +78,8 @@ export function keepAddressesAsWritten(server: SMTPServer, session: SMTPServerSe
 }
 
 /**
- * Hangs up on a session that has had so many errors for an answer, or so many answers at all, since it began or last had a message
- * taken. To be called once for a session, when it connects.
+ * Hangs up on a session that exceeds this many error replies, or replies of any kind, since it began or since its last accepted
+ * message. Call it once per session, on connect.
  */
 export function limitReplies(
   server: SMTPServer,
@@ -89,7 +90,7 @@ export function limitReplies(
   if (!connection) return;
   const send = connection.send.bind(connection);
   let count = { errors: 0, replies: 0 };
-  // Every answer passes here, also to what no handler hears of: commands out of order, unknown, or about nothing.
+  // Every reply passes here, also those that no handler sees: to commands that are unknown, out of order or no-ops.
   connection.send = (code, text, context) => {
     count = { errors: count.errors + (code >= 400 ? 1 : 0), replies: count.replies + 1 };
     if (context === 'DATA_OK') count = { errors: 0, replies: 0 };
@@ -99,7 +100,7 @@ export function limitReplies(
   };
 }
 
-/** Closes the server. Whoever is not in the middle of a message goes at once, the others within `graceMs`. */
+/** Closes the server: sessions that are not in the middle of a message at once, the others within `graceMs`. */
 export function close(
   server: SMTPServer,
   graceMs: number,
@@ -114,7 +115,7 @@ export function close(
   });
 }
 
-/** Undefined when it is gone. */
+/** Undefined when the connection is gone. */
 function connectionOf(server: SMTPServer, session: SMTPServerSession) {
   return [...server.connections].find(({ id }) => id === session.id);
 }

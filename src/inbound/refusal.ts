@@ -1,7 +1,7 @@
-/** A refusal as the client reads it: the code, then the enhanced code (RFC 3463) and a sentence. */
+/** A refusal as the client reads it: the reply code, the enhanced code (RFC 3463) and a sentence. */
 export class Refusal extends Error {
   override readonly name = 'Refusal';
-  /** Where smtp-server looks for it. */
+  /** smtp-server reads the code from this property. */
   readonly responseCode: number;
 
   constructor(code: number, enhanced: string, sentence: string) {
@@ -13,9 +13,9 @@ export class Refusal extends Error {
 export const badContent = (sentence: string) => new Refusal(554, '5.6.0', sentence);
 export const inCircles = (sentence: string) => new Refusal(554, '5.4.6', sentence);
 export const tooLarge = (sentence: string) => new Refusal(552, '5.3.4', sentence);
-/** For what is over soon, with or without anybody's doing: the client keeps the message. */
+/** For a temporary condition: the client keeps the message and tries again. */
 export const notNow = (sentence = 'the service cannot be reached now, try again') =>
   new Refusal(451, '4.3.0', sentence);
 
-/** What fits a line of 512 octets (RFC 5321 section 4.5.3.1.5); clients quote it in logs and on terminals. */
+/** Fits a reply line of 512 octets (RFC 5321 section 4.5.3.1.5), and is safe to quote in logs and on terminals. */
 const printable = (text: string) => text.replaceAll(/[^ -~]/g, '?').slice(0, 400);

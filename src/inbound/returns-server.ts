@@ -17,7 +17,7 @@ export interface ReturnsServerOptions extends ReturnTools {
 
 export interface ReturnsServer {
   port: number;
-  /** Takes no new messages; what is being written down is brought to its end. Within `graceMs` and the end of a transaction. */
+  /** Takes no new messages, and finishes those being stored. Takes at most `graceMs`, and until the last transaction ends. */
   close(graceMs: number): Promise<void>;
 }
 
@@ -25,29 +25,29 @@ export interface ReturnsServer {
 export interface Patience {
   /** For the next bytes. */
   idleMs: number;
-  /** From DATA to the final dot, however the bytes trickle. */
+  /** From DATA to the final dot, however slowly the bytes arrive. */
   contentMs: number;
-  /** For all of a connection, which a server that has something to say needs for seconds. */
+  /** For the whole connection; a server with something to report needs only seconds. */
   visitMs: number;
 }
 
 const usualPatience: Patience = { idleMs: 2 * 60_000, contentMs: 10 * 60_000, visitMs: 15 * 60_000 };
 const most = { mostInAll: 200, mostOfOne: 20 };
-/** A message takes some 20 replies, with ten recipients and STARTTLS before it. */
+/** A message with ten recipients takes some 20 replies, STARTTLS included. */
 const mostReplies = { errors: 20, replies: 100 };
 const MB = 1024 * 1024;
 /**
- * Many servers return the whole message. Of ours that is, at the most, all files and both bodies with three octets a character, as
- * base64 in lines of 76, and a megabyte each for our header and for the words around it.
+ * Many servers return the whole message. Ours has at most all files and both bodies at three octets per character, as base64 in
+ * lines of 76, plus a megabyte each for our header and for the text of the bounce around it.
  */
 export const largestMessage = Math.ceil((limits.attachmentsBytes + 2 * 3 * limits.body) / 57) * 78 + 2 * MB;
-/** What is read of a message: reports stand at its beginning. The rest is counted and dropped, so 200 connections hold 200 MB. */
+/** Only the beginning is kept, where reports are. The rest is counted and dropped, so 200 connections hold at most 200 MB. */
 const mostKept = MB;
 const mostRecipients = 10;
 
 /**
- * The server for what comes back: bounces, complaints and who unsubscribes by mail. It takes mail for addresses with a token of
- * ours, and feedback reports; it relays nothing and sends nothing. A 250 to the final dot says that it is written down.
+ * The server for what comes back: bounces, complaints and unsubscribe requests by mail. It accepts mail for addresses with one
+ * of our tokens, and feedback reports; it relays nothing and sends nothing. A 250 to the final dot means that it is committed.
  *
  * @throws StartError when the port cannot be listened on
  */
@@ -126,7 +126,7 @@ async function accept(
   const beginning = new Beginning();
   let size = 0;
   try {
-    // To its end, also when it is going to be refused: the client reads no reply before.
+    // Read to the end even if it will be refused: the client reads no reply before that.
     for await (const chunk of stream as AsyncIterable<Buffer>) {
       beginning.add(chunk);
       size += chunk.length;
@@ -138,7 +138,7 @@ async function accept(
   return receive(tools, mailboxes, beginning.octets, nullSender);
 }
 
-/** The first octets of a stream, copied: kept as they arrive, chunks of one octet would take a hundred times as much. */
+/** The first octets of a stream, copied: kept as chunks, a stream of one-octet chunks would take a hundred times the memory. */
 class Beginning {
   #buffer = Buffer.alloc(0);
   #length = 0;

@@ -17,7 +17,7 @@ export interface ReturnTools {
   db: Database;
   queue: Queue;
   log: Logger;
-  /** The host of our return path, and the keys of the tokens. */
+  /** The host of our return path, and the keys that sign the tokens. */
   host: string;
   keys: { returnPath: Buffer; unsubscribe: Buffer };
 }
@@ -26,15 +26,15 @@ export interface ReturnTools {
 export type Mailbox =
   | { is: 'return path'; path: ReturnPath }
   | { is: 'unsubscribe'; named: NamedRecipient }
-  /** Where providers send feedback reports. Nobody reads anything else there. */
+  /** Providers send feedback reports here. Nobody reads anything else. */
   | { is: 'feedback' };
 
-/** What is looked at of a header, in octets. */
+/** How much of a header is read, in octets. */
 const mostHeader = 64 * 1024;
 
 const feedback = ['fbl', 'abuse', 'postmaster'];
 
-/** The mailbox of this address. Only we can have made those with a token. @throws Refusal for any other address: nothing is relayed */
+/** The mailbox of this address, if it has a token of ours or takes reports. @throws Refusal for any other: nothing is relayed */
 export function mailboxOf({ host, keys }: ReturnTools, written: string): Mailbox {
   const address = withALabels(written);
   const path = parseReturnPath(keys.returnPath, address, host);
@@ -42,13 +42,13 @@ export function mailboxOf({ host, keys }: ReturnTools, written: string): Mailbox
   const named = parseUnsubscribeAddress(keys.unsubscribe, address, host);
   if (named) return { is: 'unsubscribe', named };
   const lower = address.toLowerCase();
-  // RFC 5321 section 4.5.1: with no domain it is ours.
+  // RFC 5321 section 4.5.1: without a domain it is ours.
   if (lower === 'postmaster') return { is: 'feedback' };
   if (feedback.some((local) => lower === `${local}@${host.toLowerCase()}`)) return { is: 'feedback' };
   throw new Refusal(550, '5.7.1', 'no such address here, and nothing is relayed');
 }
 
-/** Servers that know SMTPUTF8 may write our name as it is shown (RFC 6531 section 3.2). What is no domain stays, and is not ours. */
+/** Servers with SMTPUTF8 may write our host in Unicode (RFC 6531 section 3.2). An invalid domain is kept, and is not ours. */
 function withALabels(address: string): string {
   const at = address.lastIndexOf('@') + 1;
   try {
@@ -59,12 +59,12 @@ function withALabels(address: string): string {
 }
 
 /**
- * Does what a message asks for, and is done when that is committed: the same message again changes nothing. What it does not
- * ask for in a way that is known is taken and forgotten; no answer is ever sent.
+ * Carries out what a message asks for, and returns once that is committed; the same message again changes nothing. A message
+ * that asks for nothing we recognize is accepted and dropped. No answer is ever sent.
  *
- * @param nullSender whether it came without a sender, as what programs write does
+ * @param nullSender whether the envelope sender is empty, as in mail from programs
  * @returns the reply
- * @throws Refusal 451 while the database is away, 554 for what is no report at an address for reports, or goes in circles
+ * @throws Refusal 451 while the database is away; 554 if it loops, or is no report and was sent only to addresses for reports
  */
 export async function receive(
   tools: ReturnTools,
@@ -110,7 +110,7 @@ async function applyMessage(
     const news = isNotice ? await bounces.bounced(db, queue, path, recipients) : [];
     return { was: kind, emailId: path.emailId, changed: news.length };
   }
-  // A mail program writes on behalf of a person, in whose name no report and no autoresponder asks for anything.
+  // A mail program unsubscribes on behalf of a person; reports and autoresponders do not.
   const mayAsk = !nullSender && !isReport(message);
   const asks = mayAsk && (kind === 'unknown' || (kind === 'auto_reply' && isGenerated(message)));
   if (mailbox.is !== 'unsubscribe' || !asks) return { was: kind, changed: 0 };
@@ -127,7 +127,10 @@ async function applyComplaint(tools: ReturnTools, mailbox: Mailbox, complaint: C
   return { was: `${kind} (${type}), by ${evidence.by}`, emailId: bounces.emailOf(evidence), changed: news.length };
 }
 
-/** The best of what names an email: a token of one recipient, or one of a transaction. Nothing else does, as whoever was shown a message knows it. */
+/**
+ * The best evidence of which email it is about: a token of one recipient, otherwise one of a transaction. A Message-ID is no
+ * evidence, because anyone who was shown the message or a reply to it knows it.
+ */
 function evidenceOf({ host, keys }: ReturnTools, mailbox: Mailbox, { tokens }: Complaint): bounces.Evidence | null {
   const written = tokens.map((token) => token.replace(/^mailto:/i, '').split('?', 1)[0] ?? '');
   const first = <T>(parse: (text: string) => T | null) => written.map(parse).find((found) => found !== null) ?? null;

@@ -3,18 +3,18 @@ import { LineEnds } from '../mail/line-ends.ts';
 import { MemoryRoom } from '../memory-room.ts';
 import { badContent, notNow, Refusal, tooLarge } from './refusal.ts';
 
-/** 20 MB of attachments as base64, both bodies, and what MIME adds to them. */
+/** 20 MB of attachments as base64, both bodies, and the MIME overhead. */
 export const largestMessage = 40 * 1024 * 1024;
 
-/** The memory for messages that are being received and accepted, shared by all connections of a node; each is there decoded as well. */
+/** Limits the memory for messages being received and accepted on a node. Each message is also in memory decoded, uncounted. */
 export class ContentRoom {
   readonly #memory = new MemoryRoom();
 
   /**
-   * Reads the content of one DATA to its end, also when it is going to be refused, as the client reads no reply before.
-   * What has been refused is not kept.
+   * Reads the content of one DATA to its end, even if it will be refused, because the client reads no reply before that.
+   * Refused content is not kept.
    *
-   * @param use does its work while the room is taken
+   * @param use runs while the memory is reserved
    * @throws Refusal 552, 554 or 451, or 421 when the client has left
    */
   async read<T>(accountId: string, stream: SMTPServerDataStream, use: (message: Buffer) => Promise<T>): Promise<T> {
@@ -52,7 +52,7 @@ async function* whole(stream: SMTPServerDataStream): AsyncGenerator<Buffer> {
   try {
     yield* stream as AsyncIterable<Buffer>;
   } catch {
-    // Nobody reads it; what it says is in the log.
+    // The client is gone and will not read this; it is for the log.
     throw new Refusal(421, '4.4.2', 'the connection broke off before the final dot');
   }
 }

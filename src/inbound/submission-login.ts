@@ -6,7 +6,7 @@ import { TokenBuckets } from '../rate-limit.ts';
 import { notNow, Refusal } from './refusal.ts';
 import { badCredentials } from './submission-replies.ts';
 
-/** Failed logins of one network: ten at once, and ten more in 15 minutes. */
+/** Failed logins per network: a burst of ten, refilled at ten per 15 minutes. */
 const failures = { perSecond: 10 / (15 * 60), burst: 10 };
 const mostOfConnection = 3;
 
@@ -20,16 +20,16 @@ export class SubmissionLogin {
   }
 
   /**
-   * Whether a connection may try again after this many failed logins, the last one counted in: three times, but only once
-   * where many failed from its network lately. A good key is let in nevertheless, or one forgotten program with an old key
-   * would keep all others of its host out.
+   * Whether a connection may try again after this many failed logins, including the last: it has three attempts, or only one
+   * if many have failed from its network lately. A valid key is always let in; otherwise one forgotten program with an old
+   * key would lock out all others on its host.
    */
   mayTryAgain(failed: number, address: string): boolean {
     return this.#failures.take(networkOf(address)).waitSeconds === 0 && failed < mostOfConnection;
   }
 
   /**
-   * Who holds the key, as the database has it now: a connection may be older than the key's end.
+   * Who holds the key, according to the database now: the key may have ended after the connection logged in.
    *
    * @throws Refusal 535, or 451 when the database is away
    */

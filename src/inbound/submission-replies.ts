@@ -12,8 +12,8 @@ export const tooManyConnections = () =>
   new Refusal(421, '4.7.0', 'this account has too many connections, try again later');
 
 /**
- * The reply for what may go wrong while a message is accepted; null for a defect of ours. Temporary (4xx) is what may pass
- * with the same message: a quota, the database.
+ * The reply to an error while a message is accepted; null for a defect of ours. It is temporary (4xx) if the same message may
+ * succeed later, as with a quota or the database.
  *
  * @param domain the sender's, for the sentence
  */

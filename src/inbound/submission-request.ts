@@ -10,23 +10,23 @@ import { tlsLevels } from '../smtp/tls-names.ts';
 import { parseTimestamp } from '../timestamp.ts';
 import { badContent, tooLarge } from './refusal.ts';
 
-/** What the REST API would have been asked for. */
+/** The equivalent REST API request. */
 export interface Submission {
   request: SendRequest;
   idempotency: Idempotency | null;
 }
 
 /**
- * Who gets it is the envelope's word: of `To` and `Cc` those are kept that are in it, whoever else is in it gets a blind
- * copy. An address that is shown but not in the envelope is left out, as the record and the message say the same.
- * A message needs no subject and no text, as with any other mail server.
+ * The envelope decides who gets the message: addresses of `To` and `Cc` are kept if they are in it, and everyone else in it
+ * gets a blind copy. Other addresses in `To` and `Cc` are dropped, so that the record and the message agree.
+ * As with any other mail server, a message needs no subject and no text.
  *
  * @throws Refusal naming the header
  */
 export function toSubmission(message: SubmittedMessage, envelope: Mailbox[]): Submission {
   const { controls } = message;
   const left = new Map(envelope.map((mailbox) => [mailbox.address.toLowerCase(), mailbox]));
-  // As the envelope writes it, which is how its server was told; the name is the header's.
+  // The address as RCPT TO spelled it, with the name from the header.
   const taken = ({ name, address }: Mailbox): Mailbox[] => {
     const recipient = left.get(address.toLowerCase());
     left.delete(address.toLowerCase());
@@ -45,7 +45,7 @@ export function toSubmission(message: SubmittedMessage, envelope: Mailbox[]): Su
     attachments: message.attachments,
     tags: readTags(controls.tags),
     type: readChoice('X-Sendwright-Type', ['transactional', 'marketing'], controls.type, 'transactional'),
-    // What the domain asks for holds here too.
+    // The domain's own setting applies here too.
     tls: readChoice('X-Sendwright-TLS', tlsLevels, controls.tls, 'opportunistic'),
     onUncertain: readChoice('X-Sendwright-On-Uncertain', uncertainPolicies, controls.onUncertain, 'retry'),
     scheduledAt: readTime(controls.scheduledAt),
@@ -69,7 +69,7 @@ function refuseExcess(request: SendRequest): void {
 
 type Control = keyof SubmittedMessage['controls'];
 
-/** What other services call a control of ours: passed over, mail would go out twice, at once, or to who wants no more of it. */
+/** Other services' names for our controls. Ignored, they would let mail go out twice, too early, or to people who opted out. */
 const elsewhere: { name: string; ours: Control; meant: string; asks?: RegExp }[] = [
   { name: 'resend-idempotency-key', ours: 'idempotencyKey', meant: 'X-Sendwright-Idempotency-Key' },
   { name: 'idempotency-key', ours: 'idempotencyKey', meant: 'X-Sendwright-Idempotency-Key' },
@@ -79,7 +79,7 @@ const elsewhere: { name: string; ours: Control; meant: string; asks?: RegExp }[]
 
 const controlOf = (name: string) => elsewhere.find((one) => one.name === name.toLowerCase());
 
-/** Where ours is there as well it holds; either is for the service that is sent through, and goes no further. */
+/** If our control is there as well, it counts. Neither is sent on: both are meant for the service that sends the mail. */
 function refuseElsewhere({ headers, controls }: SubmittedMessage): void {
   for (const { name, value } of headers) {
     const other = controlOf(name);
@@ -130,8 +130,8 @@ function readTime(text: string | undefined): Date | null {
 }
 
 /**
- * Two submissions are the same when they say the same: a client that sends again makes other boundaries, another Date and
- * maybe another Message-ID.
+ * Two submissions are the same if their content is: a client that sends again makes new boundaries, a new Date and maybe a new
+ * Message-ID.
  */
 function readIdempotency(key: string | undefined, request: SendRequest): Idempotency | null {
   if (key === undefined) return null;

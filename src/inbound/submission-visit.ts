@@ -14,7 +14,7 @@ import type { SubmissionLogin } from './submission-login.ts';
 import { badSender, refusalOf, tooManyConnections, tooManyRequests } from './submission-replies.ts';
 import { type Submission, toSubmission } from './submission-request.ts';
 
-/** Accepting looks at the sender's domain again, in its transaction. */
+/** Being this stale is safe: accepting checks the sender's domain again in its transaction. */
 const freshMs = 1_000;
 
 interface Tools {
@@ -24,29 +24,29 @@ interface Tools {
   limiter: TokenBuckets;
   login: SubmissionLogin;
   room: ContentRoom;
-  /** Whether this account may have one connection more. */
+  /** Whether this account may have one more connection. */
   mayStay: (accountId: string) => boolean;
 }
 
-/** What the answer to an idempotent submission is kept as. */
+/** The stored answer to an idempotent submission. */
 interface Kept {
   emailId: string;
   status: string;
 }
 
-/** One client's connection, from its login on. Every method throws a Refusal for what the client is told. */
+/** One client's connection, from its login on. Every method throws a Refusal if the client is to be refused. */
 export class SubmissionVisit {
-  /** Whose it is, once it has logged in. */
+  /** Empty until the client has logged in. */
   accountId = '';
-  /** The last login failed, and there is to be no other one. */
+  /** The last login failed, and the client may not try again. */
   isOver = false;
-  /** A message is on its way in. */
+  /** A message is being received or accepted. */
   busy = false;
   readonly #tools: Tools;
   readonly #session: SMTPServerSession;
   #key = '';
   #failedLogins = 0;
-  /** What was found out last, for the messages that come at once after the first. */
+  /** The last verified domain, for messages that follow right after the first. */
   #verified = { accountId: '', domain: '', until: 0 };
 
   constructor(tools: Tools, session: SMTPServerSession) {
@@ -54,7 +54,7 @@ export class SubmissionVisit {
     this.#session = session;
   }
 
-  /** @returns the name that the connection goes by */
+  /** @returns the user name for the session: the key's id */
   async logIn(password: string | null | undefined): Promise<string> {
     const { keyId, accountId } = await this.#holderOf(password);
     if (!this.#tools.mayStay(accountId)) {
@@ -79,12 +79,12 @@ export class SubmissionVisit {
     }
   }
 
-  /** The envelope's sender has to be the account's as well, or none at all. */
+  /** The envelope sender must belong to the account too, or be empty. */
   async mailFrom(address: string, envelope: SMTPServerEnvelope): Promise<void> {
     try {
       await this.#admit(address, envelope);
     } catch (error) {
-      // smtp-server keeps the parameters of a MAIL that was refused, and would take them for those of the next one.
+      // smtp-server keeps the parameters of a refused MAIL and would apply them to the next one.
       Object.assign(envelope, { requireTLS: false, smtpUtf8: false });
       throw error;
     }
@@ -104,16 +104,12 @@ export class SubmissionVisit {
     parseAddress(address, envelope, '5.1.3');
   }
 
-  /**
-   * Takes the message in.
-   *
-   * @returns the text of the 250: everything is committed
-   */
+  /** @returns the text of the 250, when everything is committed */
   async accept(stream: SMTPServerDataStream): Promise<string> {
     const { log, room } = this.#tools;
     const started = performance.now();
     this.busy = true;
-    // The session's is emptied when the client leaves or begins anew.
+    // Copied now: smtp-server empties the session's envelope when the client leaves or starts over.
     const { rcptTo } = this.#session.envelope;
     const recipients = rcptTo.map(({ address }) => parseMailbox(address));
     try {
@@ -175,7 +171,7 @@ function kept([accepted]: Accepted[]): Kept {
   return { emailId: accepted.email.id, status: accepted.email.status };
 }
 
-/** As strict as the REST API: what is checked here is what the RCPT to the destination carries. */
+/** As strict as the REST API: the RCPT to the destination carries exactly the address checked here. */
 function parseAddress(text: string, { smtpUtf8 }: SMTPServerEnvelope, enhanced: string): Mailbox {
   let mailbox: Mailbox;
   try {

@@ -18,19 +18,19 @@ import { SubmissionVisit } from './submission-visit.ts';
 export interface SubmissionOptions {
   db: Database;
   queue: Queue;
-  /** Has the bodies of what is accepted, for those who send it soon. */
+  /** Keeps the bodies of accepted emails for the delivery that soon follows. */
   fresh?: FreshBodies;
-  /** When what an account asks of the database is done. */
+  /** Limits how much of the database one account uses at once. */
   commitTurns: AccountTurns;
   log: Logger;
   /** The address to listen on; null: all. */
   host: string | null;
-  /** `submission` begins in clear text and demands STARTTLS, `submissions` begins with TLS (RFC 8314); 0: any free port; null: off. */
+  /** `submission` requires STARTTLS, `submissions` begins with TLS (RFC 8314); 0: any free port; null: off. */
   ports: { submission: number | null; submissions: number | null };
-  /** How the server names itself. */
+  /** The host name in the greeting. */
   name: string;
   tls: TlsCertificate;
-  /** Counts messages as the REST API counts requests: given the same one, a key has one budget for both. */
+  /** Counts messages as the REST API counts requests; pass the API's own limiter to give each key one budget for both. */
   limiter: TokenBuckets;
   patience?: Patience;
   /** Connections to one port: in all, and from one network. */
@@ -39,7 +39,7 @@ export interface SubmissionOptions {
 
 export interface SubmissionServer {
   ports: { submission: number | null; submissions: number | null };
-  /** Takes no new messages; what is being accepted is brought to its end. Within `graceMs` and the end of a transaction. */
+  /** Takes no new messages, and finishes those being accepted. Takes at most `graceMs`, and until the last transaction ends. */
   close(graceMs: number): Promise<void>;
 }
 
@@ -49,7 +49,7 @@ export interface Patience {
   idleMs: number;
   /** From the greeting to a successful AUTH. */
   loginMs: number;
-  /** From DATA to the final dot, however the bytes trickle. */
+  /** From DATA to the final dot, however slowly the bytes arrive. */
   contentMs: number;
 }
 
@@ -57,8 +57,8 @@ const usualPatience: Patience = { idleMs: 5 * 60_000, loginMs: 60_000, contentMs
 const usualMost = { mostInAll: 500, mostOfOne: 50 };
 
 /**
- * Message submission (RFC 6409): a logged-in client's message goes the same way as an email from the REST API, and the
- * reply to its final dot says under which id, after that is committed.
+ * Message submission (RFC 6409): a message from a logged-in client takes the same path as an email from the REST API. The
+ * reply to its final dot names the email's id, once that is committed.
  *
  * @throws StartError when a port cannot be listened on
  */
@@ -96,7 +96,7 @@ interface Shared {
   acceptance: Acceptance;
   login: SubmissionLogin;
   room: ContentRoom;
-  /** What has to end before the database may go away. */
+  /** Work that must finish before the database is closed. */
   underWay: Set<Promise<unknown>>;
 }
 
@@ -108,7 +108,7 @@ interface Listener {
 function createListener(options: SubmissionOptions, shared: Shared, secure: boolean): Listener {
   const { patience = usualPatience, most = usualMost } = options;
   const visits = new WeakMap<SMTPServerSession, SubmissionVisit>();
-  // As many as it leaves to others: so there are always some, however many accounts take all they can get.
+  // An account may have as many connections as are still free: some are always left, however many accounts take all they can.
   const mayStay = (accountId: string) => {
     const own = [...server.connections].filter(({ session }) => visits.get(session)?.accountId === accountId);
     return own.length < left();
@@ -178,14 +178,14 @@ const fixed: SMTPServerOptions = {
   banner: 'Sendwright submission',
   size: largestMessage,
   maxRecipients: limits.recipients,
-  // A key is short; RFC 4954 allows an AUTH line more than we ever need.
+  // A key is short: this is less than RFC 4954 allows for an AUTH line, and more than we need.
   maxCommandLength: 4_096,
   authMethods: ['PLAIN', 'LOGIN'],
   authRequiredMessage: '5.7.0 Authentication required: AUTH, with an API key as the password',
   disabledCommands: unknownCommands,
 };
 
-/** Remembers the work until it is over. */
+/** Keeps the work in `underWay` until it ends. */
 function track<T>({ underWay }: Shared, work: Promise<T>): Promise<T> {
   underWay.add(work);
   const forget = () => underWay.delete(work);
@@ -200,7 +200,7 @@ function answer(work: Promise<void>, callback: (error?: Error | null) => void, l
   );
 }
 
-/** What is no refusal is a defect, and the client's message may be good. */
+/** Any error other than a Refusal is a defect of ours, so the client may try again: its message may be fine. */
 function replyFor(error: unknown, log: Logger): Refusal {
   if (error instanceof Refusal) return error;
   log.error({ error: (error as Error).stack }, 'a submission failed');
