@@ -3,7 +3,7 @@ import ipaddr from 'ipaddr.js';
 import { cleanRemoteText } from './reply.ts';
 import { type Answer, ask, type Resolver } from './resolver.ts';
 
-/** Whether an address is on a list; `unknown`: the list did not say, or answers nobody who asks the way that we do. */
+/** Whether an address is on a list; `unknown`: the list did not answer, or does not answer queries from our resolver. */
 export type Listing =
   | { kind: 'clean' }
   | { kind: 'listed'; code: string; reason: string | null }
@@ -12,9 +12,9 @@ export type Listing =
 const reasonLength = 300;
 
 /**
- * Looks an address up in a DNS blocklist (RFC 5782). An answer counts only where the list knows the test address that
- * every working list has (section 5): one that is dead, or that answers nobody who asks through this resolver, would call
- * everything clean. A code that says that the query was refused is no listing.
+ * Looks an address up in a DNS blocklist (RFC 5782). An answer counts only if the list also returns the test address that
+ * every working list has (section 5): a dead list, or one that ignores queries from this resolver, would otherwise call
+ * everything clean. A code that means "query refused" is not a listing.
  */
 export async function lookUp(zone: string, ip: string, resolver: Resolver): Promise<Listing> {
   const [answer, test] = await Promise.all([
@@ -32,7 +32,7 @@ export async function lookUp(zone: string, ip: string, resolver: Resolver): Prom
 
 const addressesOf = (name: string, resolver: Resolver) => ask(() => resolver.resolve4(name));
 
-/** Listings are in 127.0.0.0/24 from .2 on; 127.0.0.1 and 127.255.255.0/24 say that we may not ask, others are not from a list. */
+/** A listing is in 127.0.0.0/8, but 127.0.0.1 and 127.255.255.0/24 mean that the query was refused; no list answers otherwise. */
 function refusalIn(answer: Answer<string>): string | null {
   if (answer.kind === 'temporary') return answer.reason;
   if (answer.kind !== 'records') return null;
@@ -42,7 +42,7 @@ function refusalIn(answer: Answer<string>): string | null {
   return strange === undefined ? null : `its answer ${cleanRemoteText(strange, 50)} is none of a blocklist`;
 }
 
-/** The address as its name in DNS begins: octets, or nibbles, from the last to the first. */
+/** The reversed octets or nibbles that the address's name in DNS begins with. */
 export function reversed(ip: string): string {
   const address = ipaddr.parse(ip);
   if (address.kind() === 'ipv4') return [...address.toByteArray()].reverse().join('.');

@@ -3,16 +3,16 @@ import type { RecipientResult } from './result.ts';
 import type { TransactionEnd } from './transaction.ts';
 
 /**
- * Those of a connection's recipients whom a message had no room for (RFC 5321 section 4.5.3.1.10), and what was said of each
- * then: the next message is for them.
+ * The recipients of a connection that the last message had no room for (RFC 5321 section 4.5.3.1.10), and what the server
+ * said about each. The next message is for them.
  */
 export class CrowdedOut {
   #said = new Map<string, RecipientResult>();
 
   /**
-   * The end of a message as it counts for those whom the one before had no room for. That one was accepted, from the same
-   * sender, so only a verdict on them or on the content is about them; whatever else keeps the next one from being sent is
-   * about the connection, and they wait by what was said at first.
+   * Corrects a message's results for the recipients that the previous one had no room for. The server accepted that one from
+   * the same sender, so only a verdict on these recipients or on the content is about them. Any other obstacle is about
+   * the connection, and they keep the result they had.
    */
   amend(end: TransactionEnd): TransactionEnd {
     const waiting = new Map(
@@ -30,7 +30,7 @@ export class CrowdedOut {
     };
   }
 
-  /** Remembers whom this message had no room for, and says who that is. */
+  /** Remembers the recipients that this message had no room for, and returns them. */
   remember({ crowdedOut, results }: TransactionEnd): string[] {
     this.#said = new Map(
       results.flatMap((result) => (crowdedOut.includes(result.recipient) ? [[result.recipient, result] as const] : [])),
@@ -39,7 +39,7 @@ export class CrowdedOut {
   }
 }
 
-/** True where it was sent, or refused for what it holds or for the recipient's sake, or is not to be sent by us any more. */
+/** True if it was sent, was refused for its content or its recipient, or we decided ourselves not to send it. */
 function isAboutThem({ outcome, uncertain, phase, reply }: RecipientResult): boolean {
   if (outcome === 'delivered' || uncertain || phase === 'dot' || phase === 'local') return true;
   return phase === 'rcpt' && reply !== null && reply.code !== 421 && classify(phase, reply) !== 'rate';

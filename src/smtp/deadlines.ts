@@ -1,4 +1,4 @@
-/** How long each step of a session may take in all, in milliseconds, and how slow a link may be. */
+/** How long each step of a session may take in total, in milliseconds, and how slow a link may be. */
 export interface Deadlines {
   connect: number;
   greeting: number;
@@ -9,17 +9,17 @@ export interface Deadlines {
   rcpt: number;
   /** The 354. */
   data: number;
-  /** Handing over the message, besides the time that `minBytesPerSecond` grants for its size, here and in `transaction`. */
+  /** Sending the message. Here and in `transaction`, `minBytesPerSecond` grants more time by the message's size. */
   content: number;
   /** The reply to the final dot. */
   dot: number;
-  /** One transaction with all of its steps up to the final dot, whose answer has its own time. */
+  /** One transaction with all its steps up to the final dot; the reply to the dot has its own deadline. */
   transaction: number;
   /** The slowest link on which a message of any size is still sent. */
   minBytesPerSecond: number;
 }
 
-/** RFC 5321 section 4.5.3.2 asks for minutes at each step; only the dot, where a lost reply costs a second copy, has them. */
+/** RFC 5321 section 4.5.3.2 asks for minutes at each step; only the dot gets them all: a lost reply there means a duplicate. */
 export const defaultDeadlines: Deadlines = {
   connect: 30_000,
   greeting: 60_000,

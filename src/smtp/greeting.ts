@@ -2,7 +2,7 @@ import { cutText } from '../mail/characters.ts';
 import { Connection, isLost } from './connection.ts';
 import { type LookUpOptions, resolveHost } from './mx.ts';
 
-/** Whether a host could be talked to, and what it said first; `unresolved`: it has no address that could be found. */
+/** Whether a host answered, and its greeting; `unresolved`: no address of it could be found. */
 export type Greeted =
   | { kind: 'greeted'; address: string; greeting: string }
   | { kind: 'silent'; reason: string }
@@ -12,8 +12,8 @@ const connectMs = 8_000;
 const greetingMs = 5_000;
 
 /**
- * Connects to an MX host, waits for its greeting, and says QUIT: whether mail could leave from here at all. Addresses are
- * chosen as for a delivery, one of the family of `from`, where that is given.
+ * Connects to an MX host, waits for its greeting, and says QUIT: a check that mail can leave from here at all. Uses the
+ * addresses that a delivery would use, of the same family as `from` if that is given.
  */
 export async function greetedBy(
   host: string,

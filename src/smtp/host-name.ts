@@ -1,4 +1,4 @@
-/** A domain name as names are compared: in lower case, without the dot that stands for the root. */
+/** A domain name in the form used for comparison: lower case, no trailing dot. */
 export const comparableName = (name: string) => name.toLowerCase().replace(/\.$/, '');
 
 export const sameName = (one: string, other: string) => comparableName(one) === comparableName(other);

@@ -5,27 +5,27 @@ import type { SiteLimits } from './site-connections.ts';
 import type { DestinationTls } from './tls-policies.ts';
 import type { TlsPolicy } from './tls-policy.ts';
 
-/** Of the connections that wait for a message, those that this one may go over. */
+/** The pool's idle connections, filtered by whether this message may use them. */
 export class KeptConnections {
   readonly #pool: ConnectionPool;
   readonly #sendingIps: readonly string[];
   readonly #site: SiteLimits | undefined;
 
-  /** @param sendingIps what the message may leave from; empty: from anything */
+  /** @param sendingIps addresses that the message may leave from; empty: any */
   constructor(pool: ConnectionPool, sendingIps: readonly string[], site: SiteLimits | undefined) {
     this.#pool = pool;
     this.#sendingIps = sendingIps;
     this.#site = site;
   }
 
-  /** One to this host, now the caller's; null when there is none. */
+  /** Takes a connection to this host out of the pool; null if none fits. */
   take(host: string, policy: TlsPolicy): Connection | null {
     return this.#pool.take(host, this.#fits(host, policy), this.#site);
   }
 
   /**
-   * The host to try next: of those with the first one's preference one to which a connection is open that has taken mail,
-   * else the first. What is opened is spread over them as RFC 5321 section 5.1 asks for, by the order in which they come.
+   * The host to try next: one with the first host's preference that has an open connection which has taken mail, else the
+   * first host. New connections still spread over equal hosts as RFC 5321 section 5.1 asks, because `hosts` is shuffled.
    */
   async next(hosts: MxHost[], policies: DestinationTls): Promise<MxHost | undefined> {
     const [first] = hosts;
@@ -44,13 +44,13 @@ export class KeptConnections {
   #fits(host: string, policy: TlsPolicy): (kept: Connection) => boolean {
     const from = this.#sendingIps;
     const isOurs = ({ target }: Connection) => from.length === 0 || from.includes(target.localAddress ?? '');
-    // Whether a certificate is trusted was found out for the name that the server was asked for.
+    // The certificate was validated for the server name asked for at the handshake.
     const isNamed = ({ target }: Connection) => !policy.needsTls || target.serverName === (policy.serverName ?? host);
-    // It may have carried mail of a site that gets more of them.
+    // It may have carried mail of another site with a higher limit per connection.
     const isFresh = (kept: Connection) => this.#pool.mayCarry(kept, this.#site?.perConnection ?? undefined);
     return (kept) => isOurs(kept) && isNamed(kept) && isFresh(kept) && policy.mayUseConnection(kept) === null;
   }
 }
 
-/** Those to a host that puts mail off wait far longer than those that are in use: all would come to them. */
+/** A host that defers mail leaves more connections idle than one that takes it, and would attract all mail. */
 const hasTaken = ({ tookMail }: Connection) => tookMail;

@@ -10,8 +10,8 @@ export interface MxHost {
 }
 
 /**
- * Why mail has nowhere to go. `enhanced` is an RFC 3463 code; the reason is one sentence. Only `bad_domain` says that
- * the domain itself takes no mail; `network` is a mistake in its records, `sender` a way that leads back to us.
+ * Why mail cannot be routed. `enhanced` is an RFC 3463 code; the reason is one sentence. Only `bad_domain` says that
+ * the domain itself takes no mail; `network` is a mistake in its records, `sender` a route that leads back to us.
  */
 export type Unreachable =
   | { kind: 'permanent'; enhanced: string; class: 'bad_domain' | 'network' | 'sender'; reason: string }
@@ -20,7 +20,7 @@ export type Unreachable =
 /** Where a domain's mail goes. */
 export type Destination = { kind: 'hosts'; hosts: MxHost[] } | Unreachable;
 
-/** How an MX host can be reached. `ours`: one of its addresses is, so that hosts of worse preference would bring the mail back. */
+/** How to reach an MX host. `ours`: one of its addresses is our own, so hosts of worse preference would loop mail back. */
 export type HostAddresses = ({ kind: 'addresses'; addresses: string[] } | Unreachable) & { ours: boolean };
 
 export interface LookUpOptions {
@@ -41,7 +41,7 @@ const maxAddresses = 10;
 /**
  * The hosts to try for a domain, in order (RFC 5321 section 5.1): by preference, equal ones shuffled, the domain itself
  * when it has no MX. Ten at most. A null MX (RFC 7505), a name that does not exist, records that name no host and a list
- * that leads back to us are permanent; whatever DNS could not answer is temporary.
+ * that leads back to us are permanent; anything that DNS could not answer is temporary.
  */
 export async function resolveDestination(domain: string, options: LookUpOptions): Promise<Destination> {
   const { resolver, cache = new DnsCache(), ownHosts = [], random = Math.random } = options;
@@ -79,15 +79,15 @@ async function implicitMx(name: string, options: LookUpOptions): Promise<Destina
 }
 
 /**
- * The addresses of an MX host, IPv6 and IPv4 in turn, ten at most. Addresses outside the public internet are left out
- * unless `allowPrivate` lets them in, and our own unless it lets in everything. When only private ones are left that is temporary: the setting may be what is
- * wrong, and must not cost anybody their mail.
+ * The addresses of an MX host, IPv6 and IPv4 alternating, ten at most. Leaves out addresses outside the public internet
+ * unless `allowPrivate` permits them, and our own unless it permits everything. If only private ones are left, the result
+ * is temporary: a wrong setting must not cost anybody their mail.
  */
 export async function resolveHost(host: string, options: LookUpOptions): Promise<HostAddresses> {
   const name = comparableName(host);
   const answers = await lookUpAddresses(name, options);
   const families = answers.map((answer) => (answer.kind === 'records' ? answer.records : []));
-  // An IPv4-mapped address is another way to write one of IPv4, which is compared with our own in its usual form.
+  // An IPv4-mapped address is an IPv4 address in disguise, and would escape the comparison with our own.
   const found = interleave(families).filter((address) => isIP(address) !== 0 && !/^::ffff:/i.test(address));
   const { allowPrivate = false } = options;
   const own = new Set(allowPrivate === true ? [] : options.ownAddresses);

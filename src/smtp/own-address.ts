@@ -1,6 +1,6 @@
 import { createServer } from 'node:net';
 
-/** Whether connections can be made from this address: whether TCP lets us have a port of it. */
+/** Whether connections can be made from this address: whether TCP can bind a port on it. */
 export function isOwnAddress(address: string): Promise<boolean> {
   return new Promise((resolve) => {
     const server = createServer();

@@ -25,27 +25,27 @@ const CR = 13;
 
 /**
  * Takes a server's bytes in any segmentation and returns whole replies. Memory is bounded: a line over 8 kB or a reply
- * over 64 kB is an error. Where the over-long line is the last of its reply, the code is known and the reply is still
- * returned, cut: a wordy 250 to the final dot must not become a second copy.
+ * over 64 kB is an error. If the over-long line is the last of its reply, the code is known and the reply is still
+ * returned, truncated: a wordy 250 to the final dot must not cause a duplicate.
  */
 export class ReplyParser {
   /** Set once the stream broke the protocol; nothing is parsed after that. */
   error: string | null = null;
-  /** What is kept of a line that is not complete, with room for more of it. */
+  /** The start of an incomplete line, with room to grow. */
   #line = Buffer.allocUnsafeSlow(0);
   #kept = 0;
-  /** How long that line is. */
+  /** The length of that line so far, including bytes that were not kept. */
   #lineBytes = 0;
   #replyBytes = 0;
   #code = 0;
   #lines: string[] = [];
 
-  /** True when no part of a reply is waiting for its rest. */
+  /** True when no partial reply is buffered. */
   get empty(): boolean {
     return this.#replyBytes === 0 && this.error === null;
   }
 
-  /** The replies that this chunk completes, in order. Look at `error` afterwards. Nothing of the chunk is kept. */
+  /** Returns the replies that this chunk completes, in order. Check `error` afterwards. Keeps no reference to the chunk. */
   feed(chunk: Buffer): ParsedReply[] {
     const replies: ParsedReply[] = [];
     let start = 0;
@@ -53,7 +53,7 @@ export class ReplyParser {
       const end = chunk.indexOf(LF, start);
       const part = chunk.subarray(start, end === -1 ? chunk.length : end);
       start = end === -1 ? chunk.length : end + 1;
-      // What is kept and when it is judged must not depend on where the network cut the bytes.
+      // The result must not depend on how the network segmented the bytes.
       const piece = part.subarray(0, Math.max(0, maxLine - this.#lineBytes));
       this.#lineBytes += part.length;
       this.#replyBytes += part.length + (end === -1 ? 0 : 1);
@@ -68,7 +68,7 @@ export class ReplyParser {
     return replies;
   }
 
-  /** In memory of its own: a small piece of what Node shares out would keep all of that. */
+  /** Copies into memory of its own: a small slice would keep the whole of Node's shared buffer alive. */
   #keep(piece: Buffer): void {
     const end = this.#kept + piece.length;
     if (end > this.#line.length) {
@@ -86,7 +86,7 @@ export class ReplyParser {
     this.#lineBytes = 0;
     const match = /^([2-5]\d\d)([ -]|$)/.exec(line.toString('latin1', 0, 4));
     const code = Number(match?.[1]);
-    // RFC 5321 section 4.2.1 wants one code; where it is of one kind all the same, the last one counts.
+    // RFC 5321 section 4.2.1 requires one code on all lines; different ones of the same class are tolerated: the last counts.
     if (match === null || (this.#lines.length > 0 && kindOf(code) !== kindOf(this.#code))) {
       const shown = cleanRemoteText(line, 80);
       this.error =
@@ -118,15 +118,16 @@ function enhancedCode(code: number, text: string): string | null {
 }
 
 /**
- * Text from a remote party, fit for a database row, a log field and a page: UTF-8 (else Latin-1), line ends (U+2028 and
- * U+2029 too) and tabs as spaces, without other control characters (C0, DEL, C1) and lone surrogates, at most `max` UTF-16 units.
+ * Text from a remote party, made safe for a database row, a log field and a page: decoded as UTF-8 (else Latin-1), line ends
+ * (U+2028 and U+2029 too) and tabs turned into spaces, other control characters (C0, DEL, C1) and lone surrogates removed, at
+ * most `max` UTF-16 units.
  */
 export function cleanRemoteText(remote: Uint8Array | string, max = 2_000): string {
   const text =
     typeof remote === 'string'
       ? remote.slice(0, max * 2)
       : decode(remote.subarray(0, max * 4), remote.length > max * 4);
-  // As nearly all of it is.
+  // The fast path: nearly all text is plain ASCII.
   if (/^[\x20-\x7e]*$/.test(text)) return text.slice(0, max).trim();
   const plain = text.replace(/[\r\n\t\u2028\u2029]+/g, ' ').replace(/[\x00-\x1f\x7f-\x9f]|\p{Surrogate}/gu, '');
   return cutText(plain, max).trim();
@@ -135,7 +136,7 @@ export function cleanRemoteText(remote: Uint8Array | string, max = 2_000): strin
 function decode(bytes: Uint8Array, cut: boolean): string {
   if (isAscii(bytes)) return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1');
   try {
-    // As a stream, a character that was cut in two is dropped instead of failing the rest.
+    // In streaming mode a character that was cut in two is dropped instead of failing the whole text.
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes, { stream: cut });
   } catch {
     return Buffer.from(bytes).toString('latin1');

@@ -4,14 +4,14 @@ import { ask, type Resolver } from './resolver.ts';
 /** Where a domain wants its TLS reports. */
 export type ReportPlace = { by: 'https'; url: URL } | { by: 'mail'; to: Mailbox };
 
-/** What a look-up came to: places in their canonical form, none where no reports are wanted; or that it is not known now. */
+/** The result of a look-up: URIs in canonical form, empty if the domain wants no reports; or why it is not known now. */
 export type ReportUris = { uris: string[] } | { failure: string };
 
 const longestRecord = 4_096;
 const longestUri = 1_000;
 const mostUris = 4;
 
-/** Where a domain wants its TLS reports (RFC 8460 section 3). It does not throw for what DNS says. */
+/** Looks up where a domain wants its TLS reports (RFC 8460 section 3). DNS errors are returned, not thrown. */
 export async function findReportUris(resolver: Pick<Resolver, 'resolveTxt'>, domain: string): Promise<ReportUris> {
   const answer = await ask(() => resolver.resolveTxt(`_smtp._tls.${domain}`));
   if (answer.kind === 'temporary') return { failure: answer.reason };
@@ -20,15 +20,15 @@ export async function findReportUris(resolver: Pick<Resolver, 'resolveTxt'>, dom
 }
 
 /**
- * The places in the TXT records at `_smtp._tls`, in canonical form and each once; none where there are two records or one
- * that is not well formed. Places that nothing can be sent to are passed over, as are those after the first four.
+ * The places in the TXT records at `_smtp._tls`, in canonical form and without duplicates; none if there are two records or
+ * a malformed one. Skips places that cannot be reported to, and all after the first four.
  */
 export function readReportUris(records: string[]): string[] {
   const [record, ...more] = records.filter((text) => /^v=TLSRPTv1[ \t]*;/.test(text));
   if (record === undefined || more.length > 0 || record.length > longestRecord) return [];
   const fields = record.split(';').slice(1);
   if (fields.at(-1)?.trim() === '') fields.pop();
-  // Fields of later versions may be there too.
+  // Fields of later versions are allowed.
   const parsed = fields.map((field) => /^[ \t]*([A-Za-z0-9][\w.-]{0,31})=([!-~ \t]+)$/.exec(field));
   if (parsed.length === 0 || parsed.includes(null)) return [];
   const uris = parsed.flatMap((field) => (field?.[1] === 'rua' ? (field[2] ?? '').split(',') : []));
@@ -37,9 +37,9 @@ export function readReportUris(records: string[]): string[] {
   return [...new Set(written)].slice(0, mostUris);
 }
 
-/** Null for what is neither an https address nor one mailbox. */
+/** Null unless it is an https address or exactly one mailbox. */
 export function parseReportUri(uri: string): ReportPlace | null {
-  // RFC 8460 section 3 wants an exclamation mark encoded.
+  // RFC 8460 section 3: an exclamation mark must be percent-encoded.
   if (uri.length > longestUri || /[^"-~]/.test(uri)) return null;
   const mail = /^mailto:([^?#]+)/i.exec(uri)?.[1];
   if (mail !== undefined) {

@@ -1,6 +1,6 @@
 import { Resolver as NodeResolver } from 'node:dns/promises';
 
-/** The look-ups that sending mail needs; `node:dns/promises`'s Resolver has them all. Errors carry c-ares's `code`. */
+/** The look-ups that sending mail needs; the Resolver of `node:dns/promises` has them all. Errors carry c-ares's `code`. */
 export interface Resolver {
   resolveMx(name: string): Promise<{ exchange: string; priority: number }[]>;
   resolve4(name: string): Promise<string[]>;
@@ -10,8 +10,8 @@ export interface Resolver {
 }
 
 /**
- * A resolver that asks these servers (`ip`, `ip:port` or `[v6]:port`), or the system's for null. It never reads the
- * hosts file. A query is tried twice, with 5 seconds for the first try, and over after 10 seconds unless told otherwise.
+ * A resolver that asks these servers (`ip`, `ip:port` or `[v6]:port`), or the system's if null. It never reads the
+ * hosts file. By default a query is tried twice, the first try lasts 5 seconds, and the query fails after 10 seconds.
  */
 export function createResolver(
   servers: string[] | null,
@@ -28,7 +28,7 @@ export function createResolver(
   };
 }
 
-/** Asks for records of any type as mailauth does: the answers are those of `node:dns/promises`, with its own idea of their type. */
+/** Asks for records of any type, as mailauth does: the answers are typed loosely, as `node:dns/promises` returns them. */
 export type Resolve = (name: string, type: string) => Promise<string[][]>;
 
 export const resolveWith =
@@ -36,7 +36,7 @@ export const resolveWith =
   async (name, type) =>
     (await resolver.resolve(name, type)) as string[][];
 
-/** c-ares takes longer for each try, and all of it for each server. What comes later is thrown away. */
+/** c-ares gives each try more time than the one before, for each server anew. Later answers are discarded. */
 async function within<T>(ms: number, answer: Promise<T>): Promise<T> {
   const { promise: late, reject } = Promise.withResolvers<never>();
   const timer = setTimeout(() => reject(Object.assign(new Error('queryTimeout'), { code: 'ETIMEOUT' })), ms);
@@ -47,14 +47,14 @@ async function within<T>(ms: number, answer: Promise<T>): Promise<T> {
   }
 }
 
-/** What DNS says about a name: records, that there are none of this type, that there is no such name, or nothing. */
+/** What DNS says about a name: records, none of this type, no such name, or no answer. */
 export type Answer<T> =
   | { kind: 'records'; records: T[] }
   | { kind: 'nodata' }
   | { kind: 'nxdomain' }
   | { kind: 'temporary'; reason: string };
 
-/** Runs one look-up and turns c-ares's errors into an answer. Only defects are thrown. */
+/** Runs one look-up and turns c-ares's errors into an answer. Throws only errors without a code, which are defects. */
 export async function ask<T>(lookUp: () => Promise<T[]>): Promise<Answer<T>> {
   try {
     const records = await lookUp();
@@ -81,8 +81,8 @@ const positiveMs = 60_000;
 const negativeMs = 10_000;
 
 /**
- * Answers of DNS kept in this process: records for 60 seconds, "there is none" for 10, failures not at all. Look-ups
- * of one key that overlap share one query. The oldest entries go when there are more than `maxEntries`.
+ * Caches DNS answers in this process: records for 60 seconds, "there is none" for 10, failures not at all. Concurrent
+ * look-ups of one key share one query. Evicts the oldest entries beyond `maxEntries`.
  */
 export class DnsCache {
   readonly #entries = new Map<string, { answer: Answer<unknown>; until: number }>();
@@ -98,7 +98,7 @@ export class DnsCache {
     this.#now = now;
   }
 
-  /** The kept answer for this key, or that of `lookUp`. One key must always stand for one type of record. */
+  /** The cached answer for this key, else that of `lookUp`. A key must always stand for the same record type. */
   async get<T>(key: string, lookUp: () => Promise<T[]>): Promise<Answer<T>> {
     const kept = this.#entries.get(key);
     if (kept !== undefined && kept.until > this.#now()) return kept.answer as Answer<T>;

@@ -10,8 +10,8 @@ export interface Route {
 }
 
 /**
- * The addresses that this machine can send to, in the order given. With `sendingIps` each gets the first of its own
- * family, and a family without one is left out; without, public IPv6 is left out where this machine has none itself.
+ * The addresses that this machine can send to, in the given order. With `sendingIps`, each address gets the first sending
+ * IP of its family, and addresses without one are dropped. Otherwise public IPv6 is dropped if this machine has none itself.
  */
 export function routesTo(addresses: string[], sendingIps: readonly string[]): Route[] {
   if (sendingIps.length === 0) {
@@ -25,8 +25,8 @@ export function routesTo(addresses: string[], sendingIps: readonly string[]): Ro
 }
 
 /**
- * One of these addresses for each family, the same for the same sender: who greylists knows us by both. Where an address
- * is added or taken away, only its own share moves (rendezvous hashing).
+ * Picks one of these addresses per family, always the same for a sender: greylisting servers go by the pair. Adding
+ * or removing an address moves only that address's share of the senders (rendezvous hashing).
  */
 export function steadySources(sendingIps: readonly string[], sender: string): string[] {
   const few =

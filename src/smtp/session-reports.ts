@@ -3,26 +3,26 @@ import { Conversation, type SpokenLine } from './conversation.ts';
 import type { RecipientResult, Session } from './result.ts';
 import type { Transport } from './transport.ts';
 
-/** When a session began, for its report. */
+/** When a session began, and what has been said in it. */
 export interface Start {
   startedAt: Date;
   tick: number;
   conversation: Conversation;
 }
 
-/** What one attempt reports: its sessions, in the order that they ended. */
+/** Collects the sessions of one attempt, in the order that they ended. */
 export class SessionReports {
   readonly all: Session[] = [];
   readonly #transport: Pick<Transport, 'clock' | 'log'>;
   #remarks: string[];
 
-  /** @param remarks what the first report begins with */
+  /** @param remarks notes that the first report begins with */
   constructor(transport: Pick<Transport, 'clock' | 'log'>, remarks: string[]) {
     this.#transport = transport;
     this.#remarks = [...remarks];
   }
 
-  /** What the next report is to begin with as well. */
+  /** Adds a note to the beginning of the next report. */
   remark(text: string): void {
     this.#remarks.push(text);
   }
@@ -31,7 +31,7 @@ export class SessionReports {
     return { startedAt: this.#transport.clock.now(), tick: performance.now(), conversation: new Conversation() };
   }
 
-  /** @param at the host where there was no connection to it, or not a single one; null where there was no host */
+  /** @param at the connection, or the host if there was no connection or more than one; null if there was no host */
   end(
     start: Start,
     at: Connection | string | null,

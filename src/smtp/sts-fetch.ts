@@ -14,22 +14,22 @@ import { readStsFile, type StsFile, StsFileError } from './mta-sts.ts';
 import { cleanRemoteText } from './reply.ts';
 import type { Objection } from './tls-policy.ts';
 
-/** How policy files are fetched. */
+/** How to fetch policy files. */
 export interface StsFetchOptions extends CheckedLookUp {
-  /** For all of it: look-up, connection, TLS, answer. */
+  /** For everything together: look-up, connection, TLS, answer. */
   timeoutMs?: number;
   /** Trusted instead of the usual certification authorities, in PEM. */
   ca?: string;
   port?: number;
 }
 
-/** Mail waits for it, and a node that is told to stop waits for the mail. */
+/** Mail waits for the fetch, and a node that is shutting down waits for the mail. */
 const defaultTimeoutMs = 10_000;
 const mostBytes = 64 * 1024;
 
 /**
  * Fetches the policy file of a domain (RFC 8461 section 3.3): over HTTPS from its `mta-sts` host, whose certificate must be
- * valid, at an address that was checked. No redirect is followed, no proxy asked; a file over 64 kB is none.
+ * valid, at an address that was checked. Follows no redirect and uses no proxy; a file over 64 kB is invalid.
  *
  * @param signal ends it early
  * @returns the file, or why there is none; it does not throw
@@ -66,14 +66,14 @@ async function get(socket: Socket, url: URL, signal: AbortSignal): Promise<strin
   if (response.statusCode !== 200) {
     throw new CallError(`the status was ${response.statusCode}, not 200, and redirects are not followed`);
   }
-  // Where users may store files of their own, only this type tells the server's word from theirs.
+  // If users can upload files to that host, only the content type tells the operator's policy from an uploaded file.
   const type = response.headers['content-type']?.split(';', 1)[0]?.trim().toLowerCase();
   if (type !== 'text/plain') throw new StsFileError('is not of the type text/plain');
   if ((response.headers['content-encoding'] ?? 'identity') !== 'identity') throw new StsFileError('is compressed');
   return (await before(signal, readAll(response))).toString('latin1');
 }
 
-/** The whole body: the first half of a list of hosts would be a policy too. */
+/** Reads the whole body: a truncated list of hosts would still parse as a policy. */
 async function readAll(response: IncomingMessage): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let size = 0;

@@ -3,7 +3,7 @@ import { expiresAt, readStsId, type StsFile, type StsPolicy } from './mta-sts.ts
 import { ask, type Resolver } from './resolver.ts';
 import type { Objection } from './tls-policy.ts';
 
-/** Where policies outlive the process: whoever can hide a domain's record must not make us forget its policy. */
+/** Keeps policies beyond the process's life: an attacker who hides a domain's record must not make us forget its policy. */
 export interface StsStore {
   load(domain: string): Promise<StsPolicy | null>;
   save(domain: string, policy: StsPolicy): Promise<void>;
@@ -14,14 +14,14 @@ export interface StsPoliciesOptions {
   /** Fetches a domain's policy file; does not throw. */
   fetch: (domain: string, signal: AbortSignal) => Promise<StsFile | Objection>;
   store: StsStore;
-  /** In milliseconds, as Date has it. */
+  /** In milliseconds since the epoch. */
   now?: () => number;
   log?: Logger;
-  /** The most domains that are known at a time. */
+  /** How many domains are kept in memory at most. */
   maxEntries?: number;
 }
 
-/** What is known of a domain: its policy or that it has none, and what stood in the way of learning a newer one. */
+/** What is known about a domain: its policy, or that it has none; and why a newer one could not be learned. */
 export interface StsFinding {
   policy: StsPolicy | null;
   problem: Objection | null;
@@ -39,8 +39,8 @@ const failurePauseMs = 300_000;
 const lookUpMs = 5_000;
 
 /**
- * The MTA-STS policies of domains, looked up again each minute by their TXT record and fetched when its id is another one, or
- * half of `max_age` is over. One that has not expired stays in force whatever DNS and the web server say.
+ * The MTA-STS policies of domains. Each domain's TXT record is looked up again after a minute; the policy is fetched when
+ * the id has changed or half of `max_age` is over. An unexpired policy stays in force whatever DNS and the web server say.
  */
 export class StsPolicies {
   readonly #options: Required<StsPoliciesOptions>;
@@ -52,9 +52,9 @@ export class StsPolicies {
     this.#options = { now: Date.now, log: silentLog, maxEntries: 10_000, ...options };
   }
 
-  /** @throws whatever the store throws: what a domain's policy is cannot be told then */
+  /** @throws whatever the store throws; the domain's policy is then unknown */
   async find(domain: string): Promise<StsFinding> {
-    // Before what is known: a message must not pass a policy that is being fetched for another.
+    // Before the cache: a message must not get past a policy that is still being fetched for another message.
     const running = this.#running.get(domain);
     if (running !== undefined) return running;
     const known = this.#entries.get(domain);
@@ -64,14 +64,14 @@ export class StsPolicies {
     return check;
   }
 
-  /** Ends what is being fetched. */
+  /** Aborts fetches under way. */
   close(): void {
     this.#closing.abort();
   }
 
   async #check(domain: string, known: Entry | null): Promise<StsFinding> {
     const { now, store } = this.#options;
-    // What is not known here may have been fetched by another node since.
+    // Another node may have fetched it since.
     const policy = (known && this.#inForce(known).policy) ?? (await store.load(domain));
     const entry: Entry = { policy, problem: null, checkedAt: now(), failed: known?.failed ?? null };
     this.#keep(domain, entry);
@@ -88,7 +88,7 @@ export class StsPolicies {
     return this.#inForce(entry);
   }
 
-  /** Null when there is no policy, or none to be heard of now: both leave the one that is known in force. */
+  /** Null if there is no policy or DNS gave no answer: in both cases the known policy stays in force. */
   async #lookUpId(domain: string): Promise<string | null> {
     const { resolver } = this.#options;
     let timer: NodeJS.Timeout | undefined;
@@ -114,7 +114,7 @@ export class StsPolicies {
     await store.save(domain, policy).catch((error: Error) => {
       log.warn({ domain, error: error.message }, 'an MTA-STS policy is known to this process only');
     });
-    // Even one with a max_age of nothing is good for the mail that it was fetched for.
+    // Even a policy with a max_age of zero applies to the mail that it was fetched for.
     return { policy, problem: null };
   }
 

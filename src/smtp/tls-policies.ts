@@ -4,32 +4,32 @@ import type { StsFinding, StsPolicies } from './sts-policies.ts';
 import type { TlsPolicyName } from './tls-names.ts';
 import { allOf, type Objection, policyOf, type TlsDemand, type TlsPolicy, unknownPolicy } from './tls-policy.ts';
 
-/** What the domain of a host has published, as TLS-RPT counts sessions by it (RFC 8460 section 4.2). */
+/** The policy that a host's domain publishes; TLS-RPT groups sessions by it (RFC 8460 section 4.2). */
 export interface PublishedPolicy {
   type: 'tlsa' | 'sts' | 'no-policy-found';
   domain: string;
-  /** The policy as it was found, line by line. */
+  /** The policy as found, line by line. */
   lines: string[];
   /** The hosts that it names. */
   mx: string[];
-  /** What a session is judged by, whether it is enforced or not; null: by nothing but that there is TLS. */
+  /** What a session is judged by, enforced or not; null: only whether it has TLS. */
   rule: TlsPolicy | null;
-  /** Why there is no policy although one was announced. */
+  /** Why there is no policy although the domain announced one. */
   problem: Objection | null;
 }
 
-/** What holds for one host of a destination. */
+/** The rules for one host of a destination. */
 export interface HostTls {
   policy: TlsPolicy;
   published: PublishedPolicy;
 }
 
-/** What holds for a destination, host by host. */
+/** The rules for a destination, host by host. */
 export interface DestinationTls {
   forHost(host: string): Promise<HostTls>;
 }
 
-/** For a person: what is in force for a destination, who asks for it, and what else there is to say. */
+/** For people: the policy in force for a destination, who asks for it, and remarks. */
 export interface TlsDescription {
   policy: TlsPolicyName;
   source: string;
@@ -42,14 +42,14 @@ const insecure: DaneDestination = { kind: 'insecure' };
 const noFinding: StsFinding = { policy: null, problem: null };
 
 /**
- * Brings together what the sender asks for and what the receiving domain has published. The strictest wins; where TLSA
- * records authenticate a host, that is enough for `verified` too, and MTA-STS has no say in it (RFC 8461 section 2).
+ * Combines what the sender demands with what the receiving domain publishes. The strictest wins. If TLSA records
+ * authenticate a host, that satisfies `verified` too, and MTA-STS is ignored (RFC 8461 section 2).
  */
 export class TlsPolicies {
   readonly #sts: Pick<StsPolicies, 'find'> | null;
   readonly #dane: DanePolicies | null;
 
-  /** Without `sts` or `dane` nothing is looked up for it. */
+  /** If `sts` or `dane` is missing, its records are not looked up. */
   constructor({ sts, dane }: { sts?: Pick<StsPolicies, 'find'> | null; dane?: DanePolicies | null } = {}) {
     this.#sts = sts ?? null;
     this.#dane = dane ?? null;
@@ -60,7 +60,7 @@ export class TlsPolicies {
     return { forHost: (host) => this.#forHost(domain, demand, sts, dane, host) };
   }
 
-  /** What would hold for these hosts of a destination; the description is of the first. */
+  /** The rules that would apply to these hosts of a destination; name and source are those of the first host. */
   async describe(domain: string, demand: TlsDemand, hosts: string[]): Promise<TlsDescription> {
     const sts = await this.#findSts(domain);
     const dane = (await this.#dane?.forDestination(domain)) ?? insecure;
@@ -89,7 +89,7 @@ export class TlsPolicies {
     if (this.#dane === null) yield 'DANE is not looked at: no validating resolver is configured.';
   }
 
-  /** An objection where it cannot be told whether there is a policy. */
+  /** Returns an objection if it is unknown whether there is a policy. */
   async #findSts(domain: string): Promise<StsFinding | Objection> {
     try {
       return (await this.#sts?.find(domain)) ?? noFinding;

@@ -10,25 +10,25 @@ import { TlsPolicies } from './tls-policies.ts';
 import { TlsResults } from './tls-results.ts';
 
 export interface TransportOptions {
-  /** The name to say EHLO with; it should resolve to the sending address and back. */
+  /** The EHLO name; it should resolve to the sending address and back. */
   ehloName: string;
-  /** The system's name servers unless given. */
+  /** Default: the system's name servers. */
   resolver?: Resolver;
-  /** The port of every MX; 25 unless given. */
+  /** The port of every MX; 25 by default. */
   mxPort?: number;
-  /** Lets mail go to addresses outside the public internet. */
+  /** Allows addresses outside the public internet. */
   allowPrivate?: PrivateNetworks;
-  /** Local addresses to send from, for each envelope sender always the same. None leaves it to the system. */
+  /** Local addresses to send from; an envelope sender always gets the same one. If empty, the system chooses. */
   sendingIps?: string[];
   /** Our own MX host names, besides `ehloName`. */
   ownHosts?: string[];
   /** Our own public addresses, besides `sendingIps`; no MX host may have them unless `allowPrivate` is true. */
   ownAddresses?: string[];
-  /** What TLS is held to; what the sender asks for unless given. */
+  /** Which TLS to require; by default only what the sender asks for. */
   tlsPolicies?: TlsPolicies;
-  /** Where the sessions are counted. */
+  /** Counts the sessions for TLS reports. */
   tlsResults?: TlsResults;
-  /** Trusted instead of the usual certification authorities, in PEM. */
+  /** Certification authorities to trust instead of the usual ones, in PEM. */
   ca?: string;
   deadlines?: Partial<Deadlines>;
   pool?: PoolOptions;
@@ -38,7 +38,7 @@ export interface TransportOptions {
   log?: Logger;
 }
 
-/** All that deliveries share: settings, DNS answers and idle connections. One for a process. */
+/** What all deliveries of a process share: settings, DNS answers and idle connections. */
 export interface Transport {
   readonly ehloName: string;
   readonly resolver: Resolver;
@@ -58,11 +58,11 @@ export interface Transport {
   readonly random: () => number;
   readonly connect: ((options: TcpNetConnectOpts) => Socket) | undefined;
   readonly log: Logger;
-  /** Closes the idle connections. Deliveries under way finish; their connections are not kept. */
+  /** Closes idle connections. Deliveries under way finish, and their connections are not kept. */
   close(): Promise<void>;
 }
 
-/** Throws when `ehloName` could not be said: it must be a host name or an address literal. */
+/** @throws Error if `ehloName` is neither a host name nor an address literal */
 export function createTransport(options: TransportOptions): Transport {
   const { ehloName, sendingIps = [], ownHosts = [], ownAddresses = [] } = options;
   if (!/^(?:[A-Za-z0-9_.-]{1,253}|\[[A-Fa-f0-9.:IPv]{1,60}\])$/.test(ehloName)) {
