@@ -4,21 +4,21 @@ import { type AddressInfo, createServer, type Server, type Socket } from 'node:n
 import dnsPacket, { type DecodedPacket, type Packet, type StringAnswer } from 'dns-packet';
 import { comparableName } from '../smtp/host-name.ts';
 
-/** One record of an answer: `data` in the form of dns-packet; a TXT's text may be of any length. `ttl` in seconds. */
+/** One record of an answer: `data` as dns-packet takes it, except that a TXT's text may have any length; `ttl` in seconds. */
 export interface AnswerRecord {
   type: string;
   data: unknown;
   ttl: number;
-  /** The record's owner, when it is not the name that was asked for: the end of a CNAME chain. */
+  /** The record's owner, if it is not the queried name, as at the end of a CNAME chain. */
   name?: string;
 }
 
-/** `drop` sends nothing. NOERROR without records says that the name has none of this type. */
+/** `drop` sends nothing. NOERROR without records means that the name has none of this type. */
 export type Answer =
   | {
       rcode: 'NOERROR' | 'NXDOMAIN' | 'SERVFAIL' | 'REFUSED';
       records: AnswerRecord[];
-      /** Says that the answer was validated (the AD bit), to those who ask. */
+      /** Sets the AD bit (the answer was validated) if the query asks for it. */
       authentic?: boolean;
     }
   | 'drop';
@@ -37,8 +37,8 @@ const maxTcpConnections = 100;
 
 /**
  * A small authoritative DNS server on loopback. `answer` gets the name in lower case without a trailing dot, and the
- * type in capitals; if it throws, the answer is SERVFAIL. Answers too long for UDP are cut and asked again over TCP.
- * Packets that are no question are ignored.
+ * type in capitals; if it throws, the answer is SERVFAIL. Answers too long for UDP are truncated, so that the client asks
+ * again over TCP. Packets that are not a query are ignored.
  */
 export async function startDnsServer(options: {
   answer: (name: string, type: string) => Promise<Answer> | Answer;
@@ -74,7 +74,7 @@ export async function startDnsServer(options: {
   };
 }
 
-/** A TCP server and a UDP socket at the same port, which is a free one if it is 0. Throws what Node does when they cannot be had. */
+/** A TCP server and a UDP socket on one port; 0: any that is free for both. Throws Node's error when it cannot listen. */
 export async function listenOnBoth(host: string, port: number): Promise<{ tcp: Server; udp: UdpSocket }> {
   // A free TCP port may be taken for UDP.
   for (let left = 10; ; left--) {

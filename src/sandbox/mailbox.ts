@@ -18,21 +18,21 @@ export interface MailboxOptions {
   db: Database;
   log: Logger;
   returns: Returns;
-  /** Names the email that a message belongs to. */
+  /** To find the email that a message belongs to. */
   returnPath: { key: Buffer; host: string };
-  /** Where the signatures' keys are looked up. */
+  /** Looks up the keys of DKIM signatures. */
   resolve: Resolve;
 }
 
 export interface Mailbox {
   port: number;
-  /** Where the server without STARTTLS listens, at the same port; null: this machine has no second loopback address. */
+  /** The address of the server without STARTTLS, on the same port; null: this machine has no second loopback address. */
   noTlsAddress: string | null;
   close(): Promise<void>;
 }
 
 interface Place {
-  /** Its name; `noTlsHost` offers no STARTTLS. */
+  /** The server's name; `noTlsHost` offers no STARTTLS. */
   name: typeof mailboxHost | typeof noTlsHost;
   host: string;
   port: number;
@@ -43,8 +43,8 @@ const secondAddresses = ['127.0.0.2', '::1'];
 const portsToTry = 5;
 
 /**
- * The sandbox's mailbox: real SMTP servers on loopback that take mail for anybody, as MX hosts on the internet would. One
- * offers STARTTLS and the other does not; all else is the same.
+ * The sandbox's mailbox: two real SMTP servers on loopback that accept mail for any address, in place of MX hosts on the
+ * internet. One offers STARTTLS and the other does not; otherwise they are the same.
  */
 export async function startMailbox(options: MailboxOptions): Promise<Mailbox> {
   for (let left = portsToTry; ; left -= 1) {
@@ -66,7 +66,7 @@ export async function startMailbox(options: MailboxOptions): Promise<Mailbox> {
   }
 }
 
-/** Null when there is no address where the port is free. */
+/** Null when no second address has this port free. */
 async function serveWithoutTls(port: number, options: MailboxOptions): Promise<Listening | null> {
   for (const host of secondAddresses) {
     const server = await serve({ name: noTlsHost, host, port }, options).catch(() => null);
@@ -91,7 +91,7 @@ async function serve({ name, host, port }: Place, options: MailboxOptions): Prom
     authOptional: true,
     disabledCommands: offersTls ? ['AUTH'] : ['AUTH', 'STARTTLS'],
     disableReverseLookup: true,
-    // Its own codes would stand before ours.
+    // smtp-server would put its own codes in front of ours.
     hideENHANCEDSTATUSCODES: true,
     closeTimeout: 1_000,
     onRcptTo: (address, session, callback) => {
@@ -132,7 +132,7 @@ async function act(
   options: MailboxOptions,
 ): Promise<Error | null> {
   const actor = actorOf(recipient);
-  // Taking it inside TLS would look as if mail without TLS had been tried.
+  // Accepting it over TLS would look as if delivery without TLS had been tested.
   if (actor === 'no-tls' && offersTls)
     return refusal(554, '5.3.0 no-tls@ acts at no-tls.test and other no-tls domains');
   if (actor === 'slow') await sleep(slowMs);
@@ -149,7 +149,7 @@ const refusals: Record<string, [code: number, message: string] | undefined> = {
   blocked: [554, '5.7.1 blocked: the sending address is listed at dnsbl.example.test'],
 };
 
-/** By the log and not from memory: a restart does not make it a stranger again. */
+/** Looks in the log rather than in memory, so that a message is still known after a restart. */
 async function isKnown(recipient: string, session: SMTPServerSession, options: MailboxOptions): Promise<boolean> {
   const sender = session.envelope.mailFrom === false ? '' : session.envelope.mailFrom.address;
   const emailId = parseReturnPath(options.returnPath.key, sender, options.returnPath.host)?.emailId;
@@ -158,7 +158,7 @@ async function isKnown(recipient: string, session: SMTPServerSession, options: M
 
 const actorOf = (recipient: string) => recipient.split('@')[0]?.split('+')[0]?.toLowerCase() ?? '';
 
-/** Who takes a message and has something to say about it afterwards. */
+/** Local parts that accept a message and report something about it afterwards. */
 const afterwards: Record<string, ReturnKind | undefined> = { 'late-bounce': 'late bounce', complained: 'complaint' };
 
 const refusal = (responseCode: number, message: string) => Object.assign(new Error(message), { responseCode });
@@ -211,5 +211,5 @@ async function verdicts(raw: Buffer, options: MailboxOptions): Promise<Arrival['
   }));
 }
 
-/** PostgreSQL takes no NUL in a text. */
+/** PostgreSQL stores neither NUL nor lone surrogates in a text. */
 const storable = (text: string | undefined) => (text ?? '').replaceAll('\0', '').toWellFormed();

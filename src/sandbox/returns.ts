@@ -3,10 +3,10 @@ import { createTransport } from 'nodemailer';
 import type { Logger } from '../log.ts';
 import { mailboxHost } from './zone.ts';
 
-/** What the sandbox's mailbox sends back after it has taken a message. */
+/** What the sandbox's mailbox sends back after it has accepted a message. */
 export type ReturnKind = 'late bounce' | 'complaint';
 
-/** Later than the delivery is written down, as it is on the internet. */
+/** Long enough for the delivery to be recorded first, as on the internet. */
 const afterMs = 1_000;
 const timeoutMs = 10_000;
 
@@ -22,19 +22,19 @@ export interface Came {
   raw: Buffer;
 }
 
-/** Sends bounces and complaints about what arrived, by SMTP, to the server that the return path is for. */
+/** Sends bounces and complaints about arrived messages, by SMTP, to the server of their return path. */
 export class Returns {
   readonly #log: Logger;
   readonly #underWay = new Set<Promise<void>>();
   readonly #stopping = new AbortController();
-  /** Where that server listens; null: nowhere, and nothing is sent. */
+  /** Where that server listens; null: there is none, and nothing is sent. */
   place: ReturnPlace | null = null;
 
   constructor(log: Logger) {
     this.#log = log;
   }
 
-  /** Sends it a second later, in the background and once: what cannot be sent then is a line in the log. */
+  /** Sends it a second later, in the background. It is tried once; a failure is only logged. */
   send(kind: ReturnKind, came: Came): void {
     if (this.place === null || came.returnPath === '') return;
     const work = this.#send(kind, came, this.place).catch((error: Error) => {
@@ -55,7 +55,7 @@ export class Returns {
     const transport = createTransport({
       ...place,
       name: mailboxHost,
-      // Its certificate is signed by itself, as most MX hosts' are not checked by anybody.
+      // The server's certificate is self-signed; most senders do not check those of MX hosts either.
       tls: { rejectUnauthorized: false },
       connectionTimeout: timeoutMs,
       greetingTimeout: timeoutMs,
@@ -74,7 +74,7 @@ export class Returns {
   }
 }
 
-/** A delivery status notification (RFC 3464), as from a server that has taken a message before it looked for the mailbox. */
+/** A delivery status notification (RFC 3464), as from a server that accepts a message before it looks for the mailbox. */
 function bounce({ returnPath, recipient, raw }: Came): Buffer {
   return report('delivery-status', {
     from: `Mail Delivery System <MAILER-DAEMON@${mailboxHost}>`,
@@ -94,7 +94,7 @@ function bounce({ returnPath, recipient, raw }: Came): Buffer {
   });
 }
 
-/** A feedback report (RFC 5965), as providers send when a reader presses "spam". Few of them say who it was. */
+/** A feedback report (RFC 5965), as providers send when a reader presses "spam". Like most, it does not name the reader. */
 function complaint({ returnPath, raw }: Came): Buffer {
   return report('feedback-report', {
     from: `Feedback Loop <feedback@${mailboxHost}>`,
@@ -124,7 +124,7 @@ interface Report {
 
 const boundary = 'sandbox=_returned';
 
-/** A `multipart/report` (RFC 6522) with the header of the message. */
+/** A `multipart/report` (RFC 6522) that includes the message's header. */
 function report(kind: string, { from, to, subject, text, type, fields, raw }: Report): Buffer {
   const end = raw.indexOf('\r\n\r\n');
   const lines = [

@@ -7,10 +7,10 @@ import { type ReturnPlace, Returns } from './returns.ts';
 import { loopback, mailboxHost, noTlsHost, sandboxZone } from './zone.ts';
 
 export interface Sandbox {
-  /** Asks the sandbox's own DNS and no other. */
+  /** Asks only the sandbox's own DNS. */
   resolver: Resolver;
   mxPort: number;
-  /** Where bounces and complaints are sent to; nobody hears them before. */
+  /** Sets where bounces and complaints are sent; before this call none are sent. */
   sendReturnsTo(place: ReturnPlace): void;
   stop(): Promise<void>;
 }

@@ -4,7 +4,7 @@ import type { Database } from '../db/client.ts';
 import { dnsValue } from '../mail/dkim.ts';
 import type { Answer } from './dns.ts';
 
-/** The name of the mail exchanger of the sandbox's internet, and of the one that offers no STARTTLS. */
+/** The name of the sandbox's mail exchanger, and of the one that offers no STARTTLS. */
 export const mailboxHost = 'mx.sandbox.test';
 export const noTlsHost = 'mx-no-tls.sandbox.test';
 
@@ -12,11 +12,11 @@ export const loopback = '127.0.0.1';
 const ttl = 1;
 
 /**
- * The sandbox's internet. Every domain has the built-in mailbox as its mail exchanger, and whatever records the service
- * asked its users to publish, and those that it recommends for a domain, are published at once. `nxdomain.test` does not exist, `nullmx.test` takes no mail, and the
- * mail exchanger of `no-tls.test` and of all `no-tls.*` has no STARTTLS, so that these can be tried too.
+ * The sandbox's internet. Every domain has the built-in mailbox as its mail exchanger, and the records that the service
+ * requires or recommends for a domain are published at once. To try other cases, `nxdomain.test` does not exist, `nullmx.test`
+ * accepts no mail, and the mail exchanger of `no-tls.test` and of every `no-tls.*` has no STARTTLS.
  *
- * @param hosts the address of each host, asked for with each question
+ * @param hosts the address of each host; read for each query, so that hosts may be added later
  */
 export function sandboxZone(
   db: Database,
