@@ -20,7 +20,7 @@ async function withoutRecord(db: Database, work: () => Promise<void>) {
   });
 }
 
-/** Resolves when somebody is about to settle the recipient. */
+/** Resolves when somebody is about to settle the recipient, and cannot go on. */
 const beingSettled = (db: Database) =>
   eventually(async () => {
     const free = await db.query({ text: 'SELECT FROM recipients FOR NO KEY UPDATE SKIP LOCKED' });
@@ -76,8 +76,10 @@ async function openScene(t: Test) {
   const sending = await start({ DATA_DIR });
   const [node] = await db.query<{ id: string }>({ text: `SELECT id FROM nodes WHERE 'mta' = ANY(roles)` });
   const body = { from: 'a@killed.test', to: 'b@receiver.test', subject: 'stopped', text: 'stopped' };
-  const { id } = (await other.call('POST', '/api/v1/emails', { key, body })).body.email;
+  let id = '';
   await withoutRecord(db, async () => {
+    ({ id } = (await other.call('POST', '/api/v1/emails', { key, body })).body.email);
+    await eventually(async () => received.length === 1);
     await beingSettled(db);
     await sending.end('SIGKILL');
     // Its COMMIT may be on the way already.
@@ -86,6 +88,10 @@ async function openScene(t: Test) {
       return (await db.query({ text: 'SELECT FROM recipients FOR NO KEY UPDATE SKIP LOCKED' })).length > 0;
     });
   });
+  const seen = (when: string) =>
+    db.query({ text: `UPDATE nodes SET seen_at = now() + interval '${when}' WHERE id = $1`, values: [node?.id] });
+  // It is found dead when that is asked for, however long this takes.
+  await seen('1 hour');
   return {
     ...{ db, other, received, hook, DATA_DIR },
     stop: () => other.call('POST', `/api/v1/emails/${id}/stop`, { key }),
@@ -94,8 +100,7 @@ async function openScene(t: Test) {
     startAgain: (): Promise<SendwrightProcess> => start({ DATA_DIR }),
     /** Has it found dead, as if so long had passed without a sign of its life. */
     async bury() {
-      const seen = { text: `UPDATE nodes SET seen_at = now() - interval '40 s' WHERE id = $1`, values: [node?.id] };
-      await db.query(seen);
+      await seen('-40 s');
       const free = { text: 'SELECT FROM recipients WHERE claimed_by IS NULL' };
       await eventually(async () => (await db.query(free)).length > 0);
     },
