@@ -209,10 +209,8 @@ export class WebhookDispatcher {
         for (const claim of claims) void this.#run(claim, loaded.get(claim.deliveryId));
       } catch (error) {
         this.#tools.log.warn({ error: (error as Error).message }, 'webhook calls could not be loaded');
-        for (const claim of claims) {
-          this.#freeSlot(claim, null);
-          void this.#giveBack([claim]);
-        }
+        for (const claim of claims) this.#freeSlot(claim, null);
+        void this.#giveBack(claims);
       }
     }
     this.#loading = false;
