@@ -32,7 +32,7 @@ export async function lookUp(zone: string, ip: string, resolver: Resolver): Prom
 
 const addressesOf = (name: string, resolver: Resolver) => ask(() => resolver.resolve4(name));
 
-/** A listing is in 127.0.0.0/8, but 127.0.0.1 and 127.255.255.0/24 mean that the query was refused; no list answers otherwise. */
+/** Listings are in 127.0.0.0/8; 127.0.0.1 and 127.255.255.0/24 mean that the query was refused; no list answers otherwise. */
 function refusalIn(answer: Answer<string>): string | null {
   if (answer.kind === 'temporary') return answer.reason;
   if (answer.kind !== 'records') return null;

@@ -5,10 +5,10 @@ import { hostOf, isLocalhost, loopback, portOf } from '../endpoint.ts';
 import { isReachable, type PrivateNetworks } from '../ip.ts';
 import { ask, type Resolver } from './resolver.ts';
 
-/** How the host of a URL that others name is looked up. */
+/** How to look up the host of a URL that somebody else chose. */
 export interface CheckedLookUp {
   resolver: Pick<Resolver, 'resolve4' | 'resolve6'>;
-  /** Lets calls go to addresses outside the public internet. */
+  /** Allows addresses outside the public internet. */
   allowPrivate: PrivateNetworks;
 }
 
@@ -18,7 +18,7 @@ export class CallError extends Error {}
 const connectTimeoutMs = 5_000;
 const mostAddresses = 4;
 
-/** A signal that aborts after a time, or with the other one; `clear` lets go of both. */
+/** A signal that aborts after `ms` or when `other` does; `clear` releases both. */
 export function endAfter(ms: number, other: AbortSignal): { signal: AbortSignal; clear(): void } {
   const controller = new AbortController();
   const stop = () => controller.abort(new CallError('the host cannot be reached'));
@@ -37,7 +37,7 @@ export function endAfter(ms: number, other: AbortSignal): { signal: AbortSignal;
 /**
  * The addresses of a host, looked up once.
  *
- * @throws CallError where it has none, or one that may not be talked to
+ * @throws CallError if it has none, or any that may not be called
  */
 export async function addressesOf(host: string, poster: CheckedLookUp, signal: AbortSignal): Promise<string[]> {
   const isAllowed = (address: string) => isReachable(address, poster.allowPrivate);
@@ -46,7 +46,7 @@ export async function addressesOf(host: string, poster: CheckedLookUp, signal: A
     : isLocalhost(host)
       ? loopback.filter(isAllowed)
       : await lookUp(host, poster, signal);
-  // One inward address is enough: whoever mixes them hopes that we take the wrong one.
+  // One internal address is enough to refuse: a mix of both is an attempt to make us call the internal one.
   if (found.length === 0 || !found.every(isAllowed)) {
     throw new CallError('the endpoint is not on the public internet');
   }
@@ -65,10 +65,10 @@ async function lookUp(host: string, { resolver }: CheckedLookUp, signal: AbortSi
 }
 
 /**
- * A connection to the first of the addresses that takes one, ready for the request.
+ * Connects to the first address that accepts, ready for the request.
  *
- * @param ca trusted instead of the usual certification authorities, in PEM
- * @param anyCertificate lets the server show a certificate that nobody vouches for
+ * @param ca certification authorities to trust instead of the usual ones, in PEM
+ * @param anyCertificate accepts certificates that nobody vouches for
  */
 export async function openSocket(
   url: URL,
@@ -107,7 +107,7 @@ async function secure(
     ...(isIP(host) ? {} : { servername: host }),
     ...(ca === undefined ? {} : { ca }),
     ALPNProtocols: ['http/1.1'],
-    // Said although it is the default, because an environment variable can change that.
+    // Set although it is the default, because an environment variable can change the default.
     rejectUnauthorized: !anyCertificate,
   });
   try {
@@ -119,7 +119,7 @@ async function secure(
   }
 }
 
-/** The result of the work, or a rejection as soon as the signal says so. */
+/** The result of the work, or a rejection as soon as the signal aborts. */
 export function before<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     const stop = () => reject(signal.reason);
@@ -129,20 +129,21 @@ export function before<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
   });
 }
 
-/** What is asked over a socket; without a body it is a GET, with one a POST. */
+/** The request to send over a socket: a POST if it has a body, else a GET. */
 export interface Call {
   headers?: Record<string, string>;
   body?: Buffer;
 }
 
-/** Sends one request over a socket that is ready for it, and has the answer as soon as it begins; nothing is followed or kept open. */
+/** Sends one request over a ready socket, and resolves when the answer begins. Follows no redirect; keeps nothing open. */
 export const exchange = (socket: Socket, url: URL, call: Call, signal: AbortSignal): Promise<IncomingMessage> =>
   answerTo(requestOver({ createConnection: () => socket }, url, call), call, signal);
 
 /**
- * The same over a connection of this agent, which may be one that another call has used, and is kept for the next once the answer was read.
+ * Like `exchange`, but over a connection of this agent. Another call may have used it before; it is kept for the next one
+ * once the answer has been read.
  *
- * @throws LostConnection where that broke before a byte of the answer: what it was used for may have arrived, or not
+ * @throws LostConnection if a reused connection broke before the first byte of the answer: the request may have arrived
  */
 export async function exchangeAgain(
   way: { agent: Agent },
@@ -164,7 +165,7 @@ export async function exchangeAgain(
   }
 }
 
-/** A connection that was kept was not there any more. */
+/** A kept connection turned out to be closed. */
 export class LostConnection extends Error {}
 
 const isBreak = (error: unknown) => ['ECONNRESET', 'EPIPE'].includes(String((error as { code?: unknown }).code));
@@ -187,13 +188,13 @@ function requestOver(way: RequestOptions, url: URL, { headers, body }: Call): Cl
   });
 }
 
-/** The answer to a request that is about to be sent, as soon as it begins. */
+/** Sends the request and resolves when its answer begins. */
 function answerTo(sent: ClientRequest, { body }: Call, signal: AbortSignal): Promise<IncomingMessage> {
   const answered = new Promise<IncomingMessage>((resolve, reject) => {
     sent.once('response', resolve);
-    // What breaks after the answer has begun is seen by whoever reads it.
+    // Errors after the answer has begun surface where its body is read.
     sent.on('error', reject);
-    // An answer that asks for another protocol is followed by nothing.
+    // An answer that switches protocols emits no response event, only close.
     sent.once('close', () => reject(closed()));
   });
   sent.end(body);
@@ -207,7 +208,7 @@ function happens(socket: Socket, event: 'connect' | 'secureConnect', signal: Abo
     signal,
     new Promise((resolve, reject) => {
       socket.once(event, () => resolve());
-      // It stays: a socket that breaks between two steps must not end the process.
+      // Stays attached: a socket that breaks between two steps must not end the process.
       socket.on('error', reject);
       socket.once('close', () => reject(closed()));
     }),
@@ -223,7 +224,7 @@ const sentences: Record<string, string> = {
   ETIMEDOUT: 'the host cannot be reached',
 };
 
-/** What went wrong, for a person; it never says what a name resolved to. */
+/** What went wrong, for people; never reveals what a name resolved to. */
 export function sentenceOf(error: unknown): string {
   if (error instanceof CallError) return error.message;
   const { code, message } = error as { code?: unknown; message?: string };

@@ -4,22 +4,22 @@ import type { EnhancedPattern, Rule } from './rules/rule.ts';
 import { rules } from './rules.ts';
 
 /**
- * What a refusal is about, so that only "this recipient does not exist" can stop mail to a recipient and a refusal
- * that is about us never does.
+ * What a refusal is about. Only "this recipient does not exist" may stop mail to a recipient; a refusal that is about us
+ * must never do so.
  *
- * @param recipients how many the reply is for: one answer to a message for several does not say which of them it means
+ * @param recipients how many the reply is for: one reply to a message for several does not say which of them it means
  */
 export function classify(phase: Phase, reply: Reply, recipients = 1): Classification {
   const { is } = ruleFor(phase, reply);
   return saysNobodyThere(is) && phase !== 'rcpt' && recipients > 1 ? 'other' : is;
 }
 
-/** What the destination wants less of, if anything: connections at a time, or mail in a time. */
+/** What the destination wants less of, if anything: concurrent connections, or mail per time. */
 export function slowDown(phase: Phase, reply: Reply): 'connections' | 'rate' | null {
   return ruleFor(phase, reply).slow ?? null;
 }
 
-/** True when there are too many recipients, in one message or in a time, and nothing is said of any of them. */
+/** True if there are too many recipients, per message or per time, without a verdict on any of them. */
 export function saysTooManyRecipients(phase: Phase, reply: Reply): boolean {
   return ruleFor(phase, reply).tooMany ?? false;
 }
@@ -27,8 +27,8 @@ export function saysTooManyRecipients(phase: Phase, reply: Reply): boolean {
 const aboutMessage: Classification[] = ['bad_mailbox', 'bad_domain', 'mailbox_full', 'content'];
 
 /**
- * True when it may be about how much came, or about this one connection, rather than about the message, a recipient or our
- * name, which is the same on the next one: many name a session only to be found again.
+ * True if the reply may be about the volume or this one connection, rather than about the message, a recipient or our
+ * reputation, which is the same on the next connection. (Many replies mention a session only as a reference for support.)
  */
 export function saysEnough(phase: Phase, reply: Reply): boolean {
   const { is, slow, tooMany } = ruleFor(phase, reply);
@@ -38,7 +38,7 @@ export function saysEnough(phase: Phase, reply: Reply): boolean {
 
 const nothingKnown: Rule = { is: 'other', samples: [] };
 
-/** The rule that decides. */
+/** The first rule that fits. */
 export function ruleFor(phase: Phase, reply: Reply): Rule {
   const text = comparable(reply.text);
   const enhanced = (reply.enhanced ?? quotedCode(reply))?.slice(2) ?? null;
@@ -55,15 +55,15 @@ function meets(pattern: EnhancedPattern, enhanced: string | null): boolean {
   return pattern === enhanced || (enhanced !== null && pattern === enhanced.replace(/\.\d+$/, '.x'));
 }
 
-/** qmail and IronPort write the enhanced code as `#5.1.1`, in front or behind. */
+/** qmail and IronPort write the enhanced code as `#5.1.1`, before or after the text. */
 function quotedCode({ code, text }: Reply): string | null {
   const found = /(?:^|[\s(])#([245]\.\d{1,3}\.\d{1,3})(?!\S{0,1}\d)/.exec(text)?.[1] ?? null;
   return found !== null && Number(found[0]) === Math.floor(code / 100) ? found : null;
 }
 
 /**
- * A reply's text as rules meet it. Addresses are taken out, because `spam@` and `unknown@` are names too, and accents of
- * Latin letters, because servers write with and without. The time is linear in the text.
+ * A reply's text in the form that rules match. Addresses are removed, because `spam@` and `unknown@` are names too, and so
+ * are accents on Latin letters, because servers write with and without them. Takes time linear in the text.
  */
 export function comparable(text: string): string {
   return text

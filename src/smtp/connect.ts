@@ -5,18 +5,18 @@ import type { ParsedReply } from './reply.ts';
 import { answered, type Failure, type Phase } from './result.ts';
 import { noTls, type Objection, type TlsPolicy } from './tls-policy.ts';
 
-/** A connection that did not come to the point of taking mail. */
+/** Why a connection did not become ready to take mail. */
 export interface Refusal extends Failure {
-  /** True when TLS was to blame and the same host may still take mail in clear. */
+  /** True if TLS was to blame and the same host may still take mail in clear. */
   tryClear: boolean;
-  /** What the policy objected to; null when it was something else. */
+  /** The policy's objection; null if the cause was something else. */
   objection: Objection | null;
 }
 
 export interface GreetOptions {
   /** The name to say EHLO with. */
   ehloName: string;
-  /** Names that are ours: a server that greets with one of them is ourselves. */
+  /** Our own names: a server that greets with one of them is this server. */
   ownHosts: string[];
   /** False keeps the session in clear whatever is offered. */
   tls: boolean;
@@ -26,8 +26,8 @@ export interface GreetOptions {
 }
 
 /**
- * On an open connection: reads the greeting, says EHLO (HELO where that is unknown) and starts TLS when offered. Null when
- * the connection is ready for a transaction; otherwise it is good for nothing.
+ * On an open connection: reads the greeting, says EHLO (HELO if the server does not know EHLO) and starts TLS if offered.
+ * Returns null if the connection is ready for a transaction; otherwise the connection is of no further use.
  */
 export async function greet(connection: Connection, options: GreetOptions): Promise<Refusal | null> {
   const { deadlines } = options;
@@ -51,7 +51,7 @@ export async function greet(connection: Connection, options: GreetOptions): Prom
   return sayHello(connection, options);
 }
 
-/** Waits for the host to mend it: not the fault of the message, nor of the way to the host. */
+/** Temporary until the host is fixed: neither the message nor the network is to blame. */
 export function refusedBy(policy: TlsPolicy, host: string, phase: Phase, { reason }: Objection): Failure {
   const sentence = `${host} ${reason}: refused by ${policy.source}.`;
   return { phase, reply: null, reason: sentence, enhanced: '4.7.0', class: 'protocol', permanent: false };
@@ -63,7 +63,7 @@ function objected(connection: Connection, policy: TlsPolicy, objection: Objectio
 
 function withoutClear(broken: Refusal, policy: TlsPolicy): Refusal {
   const reason = `${broken.reason.replace(/\.$/, '')}, and clear text is ruled out by ${policy.source}.`;
-  // Of the class `network` it would hold back everybody's mail for the host.
+  // The class `network` would hold back everybody's mail for the host.
   const kind = broken.class === 'network' ? 'protocol' : broken.class;
   const objection: Objection = { failure: 'validation-failure', reason: broken.reason };
   return { ...broken, reason, class: kind, tryClear: false, objection };
@@ -90,22 +90,22 @@ async function startTls(connection: Connection, deadlines: Deadlines): Promise<R
   const go = await connection.read(deadlines.starttls);
   if (isLost(go)) return brokenTls(connection, go);
   if (go.reply.code !== 220) return { ...refused(refusedAt(connection, 'starttls', go)), tryClear: true };
-  // What the server said before TLS does not count (RFC 3207 section 4.2).
+  // Discard what the server offered before TLS (RFC 3207 section 4.2).
   connection.capabilities = noCapabilities;
   const broken = await connection.secure(deadlines.starttls);
   return broken === null ? null : brokenTls(connection, broken);
 }
 
 function brokenTls(connection: Connection, lost: Lost): Refusal {
-  // Who breaks the protocol here tries to smuggle; who ends the attempt wants no other.
+  // A server that breaks the protocol here may be smuggling; an aborted attempt needs no other connection.
   const tryClear = lost.lost === 'timeout' || lost.lost === 'closed';
   return { ...refused(lostAt(connection, 'starttls', lost)), tryClear };
 }
 
-/** A refusal that neither TLS nor a policy is to blame for. */
+/** A refusal for which neither TLS nor a policy is to blame. */
 export const refused = (failure: Failure): Refusal => ({ ...failure, tryClear: false, objection: null });
 
-/** The failure of a phase in which the connection was lost. */
+/** The failure of a phase during which the connection was lost. */
 export function lostAt(connection: Connection, phase: Phase, { lost, reason }: Lost): Failure {
   return {
     phase,
@@ -117,7 +117,7 @@ export function lostAt(connection: Connection, phase: Phase, { lost, reason }: L
   };
 }
 
-/** Before a transaction every refusal is temporary: another host, or this one later, may take the mail. */
+/** Before a transaction every refusal is temporary: another host may take the mail, or this one later. */
 function refusedAt(connection: Connection, phase: Phase, { reply }: ParsedReply): Failure {
   const { host } = connection.target;
   const reason = answered(host, reply, phase);
@@ -136,7 +136,7 @@ function capabilitiesOf(lines: string[]): Capabilities {
     offered.set(keyword.toUpperCase(), parameters);
   }
   const size = Number(/^\d{1,15}$/.exec(offered.get('SIZE')?.[0] ?? '')?.[0] ?? 0);
-  // RFC 9422 section 4: six digits at the most, and no zero in front.
+  // RFC 9422 section 4: six digits at most, no leading zero.
   const limits = (offered.get('LIMITS') ?? []).map((limit) => /^([A-Z]+)=([1-9]\d{0,5})$/.exec(limit.toUpperCase()));
   const limit = (name: string) => {
     const found = limits.find((one) => one?.[1] === name);

@@ -11,7 +11,7 @@ import type { Conversation } from './conversation.ts';
 import { cleanRemoteText, type ParsedReply, ReplyParser } from './reply.ts';
 import type { TlsInfo } from './result.ts';
 
-/** Why a session cannot go on. `reason` is the rest of a sentence that starts with the host's name. */
+/** Why a session cannot go on. `reason` completes a sentence that starts with the host's name. */
 export interface Lost {
   lost: 'timeout' | 'closed' | 'protocol' | 'aborted';
   reason: string;
@@ -28,7 +28,7 @@ export interface Capabilities {
   enhancedStatusCodes: boolean;
   /** The largest message in bytes, null when none was declared (RFC 1870). */
   size: number | null;
-  /** Messages that one connection carries, and recipients that one takes; null where that was not declared (LIMITS, RFC 9422). */
+  /** Messages per connection and recipients per message; null if not declared (LIMITS, RFC 9422). */
   mails: number | null;
   recipients: number | null;
 }
@@ -45,20 +45,20 @@ export const noCapabilities: Capabilities = {
 };
 
 export interface Target {
-  /** The MX host name: for SNI, for reports, and the pool's key. */
+  /** The MX host name: for SNI, for reports, and as the pool's key. */
   host: string;
   /** An IP address, already checked. */
   address: string;
   port: number;
   localAddress?: string | undefined;
-  /** The name to ask the server's certificate for; the host unless given. */
+  /** The name to ask the server's certificate for; default: the host. */
   serverName?: string | undefined;
-  /** Whom to trust; the system's authorities unless given. */
+  /** Whom to trust; default: the system's authorities. */
   trust?: SecureContext | undefined;
   connect?: ((options: TcpNetConnectOpts) => Socket) | undefined;
 }
 
-/** Why a connection was closed in the middle, where that is this server's own doing. */
+/** Why this server closed a connection in the middle of an attempt. */
 export const attemptEnded = 'was left because this server ended the attempt';
 
 const maxWaitingReplies = 256;
@@ -67,26 +67,26 @@ const quitMs = 1_000;
 
 let context: SecureContext | null = null;
 
-/** All connections in clear read into this, one after the other: what came is parsed before anything else is read. */
+/** Shared by all plaintext connections: each chunk is parsed before the next one is read. */
 const readBuffer = Buffer.allocUnsafeSlow(65_536);
 
 /**
- * One TCP connection to an SMTP server: bytes, replies and deadlines. Whatever ends it is a `Lost` value, given to
- * every reader and writer from then on; nothing here throws for what the server does. Deadlines are for the whole
- * reply or write, so that a server that drips bytes gains nothing.
+ * One TCP connection to an SMTP server: bytes, replies and deadlines. Whatever ends it becomes a `Lost` value, which
+ * every reader and writer gets from then on; nothing the server does is thrown. A deadline covers the whole reply or
+ * write, so a server gains nothing by dripping bytes.
  */
 export class Connection {
   readonly target: Target;
   readonly openedAt = performance.now();
   capabilities: Capabilities = noCapabilities;
   tls: TlsInfo | null = null;
-  /** Messages that this connection was asked to carry. */
+  /** How many messages this connection was asked to carry. */
   transactions = 0;
-  /** True from MAIL until a message was accepted: the next transaction starts with RSET. */
+  /** True from MAIL until a message is accepted: the next transaction starts with RSET. */
   needsReset = false;
   /** True once a message was accepted. */
   tookMail = false;
-  /** Where what is said is written down, while there is somebody who wants to know. */
+  /** Records what is said, while somebody wants to know. */
   conversation: Conversation | null = null;
   remoteAddress: string | null = null;
   localAddress: string | null = null;
@@ -105,28 +105,28 @@ export class Connection {
     this.target = target;
   }
 
-  /** Why the connection is no more, or null while it lives. */
+  /** Why the connection ended, or null while it lives. */
   get lost(): Lost | null {
     return this.#lost;
   }
 
-  /** Has this done, once, when the connection is no more. */
+  /** Calls `act` once when the connection has ended; at once if it has. */
   whenLost(act: () => void): void {
     if (this.#lost === null) this.#ends.add(act);
     else act();
   }
 
-  /** True when the server has said something that was not read yet. */
+  /** True if the server has said something that was not read yet. */
   get pending(): boolean {
     return this.#replies.length > 0 || !this.#parser.empty;
   }
 
-  /** Caps all deadlines together from now on, in milliseconds, in place of the cap before. */
+  /** Caps all deadlines together, in milliseconds from now; replaces the previous cap. */
   limit(ms: number): void {
     this.#limit = performance.now() + ms;
   }
 
-  /** Opens the TCP connection. Null when it was accepted. */
+  /** Opens the TCP connection. Null if it was accepted. */
   async open(ms: number): Promise<Lost | null> {
     if (this.#lost !== null) return this.#lost;
     const { address, port, localAddress, connect = netConnect } = this.target;
@@ -152,7 +152,7 @@ export class Connection {
     return null;
   }
 
-  /** Sends one command or a group of pipelined ones, without CRLF at the end. Throws for what cannot be a command. */
+  /** Sends one command or several pipelined ones, given without the final CRLF. @throws Error for control characters */
   send(...commands: string[]): void {
     for (const command of commands) {
       if (/[\x00-\x1f\x7f-\x9f]/.test(command)) throw new Error('a control character in an SMTP command');
@@ -162,7 +162,7 @@ export class Connection {
     this.#socket?.write(`${commands.join('\r\n')}\r\n`, 'utf8');
   }
 
-  /** The next reply of the server. */
+  /** Waits for the server's next reply. */
   async read(ms: number): Promise<ParsedReply | Lost> {
     if (this.#replies.length === 0 && this.#lost === null) {
       await this.#until(ms, 'did not answer in time', (done) => {
@@ -174,8 +174,8 @@ export class Connection {
   }
 
   /**
-   * Hands bytes to the operating system and waits until it has taken all of them, or until the server says something
-   * (`pending`), for it may have stopped reading. Null unless the connection was lost.
+   * Hands bytes to the operating system and waits until it has taken them all, or until the server says something
+   * (`pending`), since it may have stopped reading. Null unless the connection was lost.
    */
   async write(parts: Uint8Array[], ms: number): Promise<Lost | null> {
     if (this.#lost !== null) return this.#lost;
@@ -190,7 +190,7 @@ export class Connection {
     return this.#lost;
   }
 
-  /** Hands over the last bytes of a message in one piece; the reply tells what became of them. */
+  /** Hands over the last bytes of a message in one piece. Does not wait: the reply tells whether they arrived. */
   finish(...parts: Uint8Array[]): void {
     if (this.#lost === null) this.#hand(parts);
   }
@@ -203,8 +203,8 @@ export class Connection {
   }
 
   /**
-   * Begins TLS, after the 220 to STARTTLS. Any clear text that came with that 220 was put there to be taken for a reply
-   * inside TLS and ends the session. The certificate is judged (`tls.authorized`), never required.
+   * Starts TLS after the 220 to STARTTLS. Clear text that came along with the 220 was injected to pass for a reply inside
+   * TLS, and ends the session. The certificate is judged (`tls.authorized`) but not required.
    */
   async secure(ms: number): Promise<Lost | null> {
     const plain = this.#socket;
@@ -212,7 +212,7 @@ export class Connection {
     if (this.pending) return this.#lose({ lost: 'protocol', reason: 'sent clear text after its reply to STARTTLS' });
     this.#detach();
     const { host, serverName = host, trust } = this.target;
-    // Building one reads all root certificates.
+    // Created once: creating a context reads all root certificates.
     if (trust === undefined) context ??= createSecureContext();
     const secure = tlsConnect({
       socket: plain,
@@ -237,15 +237,15 @@ export class Connection {
     return null;
   }
 
-  /** What the server showed in the handshake: its own certificate first, then those that issued it. */
+  /** The certificates from the handshake: the server's own first, then its issuers. */
   certificates(): X509Certificate[] {
     if (this.#certificates !== null || !(this.#socket instanceof TLSSocket)) return this.#certificates ?? [];
     const chain: X509Certificate[] = [];
-    // Not getPeerX509Certificate, which takes the certificates away from OpenSSL: it answers only once.
+    // Not getPeerX509Certificate: it takes the certificates away from OpenSSL, so it works only once.
     let next: DetailedPeerCertificate | undefined = this.#socket.getPeerCertificate(true);
     while (next?.raw !== undefined && chain.length < maxCertificates) {
       chain.push(new X509Certificate(next.raw));
-      // One that issued itself is its own issuer.
+      // A self-signed certificate is its own issuer.
       next = next.issuerCertificate === next ? undefined : next.issuerCertificate;
     }
     this.#certificates = chain;
@@ -253,8 +253,8 @@ export class Connection {
   }
 
   /**
-   * Marks the connection as waiting for its next message; from now on any word or end of the server loses it and is
-   * told to `onEnd`. False when it cannot wait because it is lost or the server has said too much.
+   * Marks the connection as idle until its next message. If the server meanwhile says anything or closes, the connection is
+   * lost and `onEnd` is called. Returns false if the connection cannot wait: it is lost, or has unread replies.
    */
   rest(onEnd: () => void): boolean {
     if (this.pending) this.#lose({ lost: 'protocol', reason: 'sent a reply that nobody asked for' });
@@ -269,7 +269,7 @@ export class Connection {
     this.#onIdleEnd = null;
   }
 
-  /** Says QUIT as far as the server listens, and closes within a second. */
+  /** Says QUIT if the server still listens, and closes within a second. */
   async quit(): Promise<void> {
     this.#onIdleEnd = null;
     const socket = this.#socket;
@@ -279,7 +279,7 @@ export class Connection {
     this.destroy();
   }
 
-  /** Closes at once. Whoever waits gets `aborted`. */
+  /** Closes at once. Pending reads and writes get `aborted`. */
   destroy(reason = 'was left by this server'): void {
     this.#lose({ lost: 'aborted', reason });
   }
@@ -290,7 +290,7 @@ export class Connection {
     const onEnd = () => this.#lose({ lost: 'closed', reason: 'closed the connection' });
     socket.on('data', onData).on('end', onEnd).on('close', onEnd);
     this.#detach = () => socket.off('data', onData).off('end', onEnd).off('close', onEnd);
-    // Stays to the end, for a socket's error that nobody listens to ends the process.
+    // Stays attached: an unhandled socket error would end the process.
     socket.on('error', (error) => {
       this.#lose({ lost: 'closed', reason: `${this.#brokenWhile(socket)} (${describe(error)})` });
     });
@@ -314,7 +314,7 @@ export class Connection {
     if (this.#replies.length > 0) this.#awaitReply?.();
   }
 
-  /** Waits for `start`'s callback, the end of the connection, or the deadline, which ends the connection. */
+  /** Waits for `start`'s callback, the connection's end, or the deadline, which ends the connection. */
   async #until(ms: number, late: string, start: (done: () => void) => void): Promise<void> {
     const left = Math.max(0, Math.min(ms, this.#limit - performance.now()));
     const { promise, resolve } = Promise.withResolvers<void>();

@@ -6,11 +6,11 @@ const DOT = 46;
 
 /** A message in the form that DATA carries. */
 export interface Content {
-  /** Dot-stuffed, ending in CRLF, without the final dot: these one after the other. */
+  /** Consecutive pieces, dot-stuffed, ending in CRLF, without the final dot. */
   wire: Buffer[];
-  /** The message's own size, as SIZE counts it (RFC 1870: without what dot-stuffing adds). */
+  /** The message's size as SIZE counts it (RFC 1870: without the dots that stuffing adds). */
   size: number;
-  /** True when a byte is not ASCII. */
+  /** True if any byte is not ASCII. */
   eightBit: boolean;
 }
 
@@ -18,11 +18,11 @@ export interface Content {
 export const finalDot = Buffer.from('.\r\n');
 
 /**
- * Prepares a message for DATA (RFC 5321 section 4.5.2). Nothing is copied when no line starts with a dot. Throws when
- * the message holds a CR or LF outside CRLF: some servers would see the end of the message there, and take what follows
- * for commands.
+ * Prepares a message for DATA (RFC 5321 section 4.5.2). Copies nothing unless a line starts with a dot.
  *
- * @param pieces the message, cut behind line ends
+ * @param pieces the message, cut after line ends
+ * @throws Error if the message has a CR or LF outside CRLF: some servers would take it for the end of the message, and
+ *   what follows for commands
  */
 export function prepareContent(pieces: readonly Buffer[]): Content {
   if (pieces.slice(0, -1).some((piece) => piece.at(-1) !== LF)) throw new Error('a message was cut within a line');
@@ -39,7 +39,7 @@ function stuff(message: Buffer): Buffer {
   const whole = message.byteOffset % 4 === 0 ? message.length >> 2 : 0;
   const words = new Int32Array(message.buffer, whole > 0 ? message.byteOffset : 0, whole);
   for (let at = 0; at < message.length; ) {
-    // Nearly all octets are of four that hold no control character, which is seen with one look at them.
+    // The fast path: nearly all groups of four octets hold no control character, which one comparison shows.
     if ((at & 3) === 0) {
       let word = at >> 2;
       while (word < whole && !hasControls(words[word] as number)) word++;
@@ -56,7 +56,7 @@ function stuff(message: Buffer): Buffer {
   return dots.length === 0 && ended ? message : stuffed(message, dots, ended ? 0 : 2);
 }
 
-/** True when one of four octets is below 14, or perhaps one behind such a one. */
+/** True if one of the four octets is below 14; false positives are possible in the octets after it. */
 const hasControls = (word: number) => ((word - 0x0e0e0e0e) & ~word & 0x80808080) !== 0;
 
 function stuffed(message: Buffer, dots: number[], endBytes: number): Buffer {

@@ -1,9 +1,9 @@
 import { cutText } from '../mail/characters.ts';
 
-/** Who said it: we, the server, or nobody, where it is a remark of ours. */
+/** Who said it: we, the server, or nobody (a note of ours). */
 export type Speaker = 'us' | 'server' | 'note';
 
-/** One line of a conversation, and how many milliseconds after its beginning. */
+/** One line of a conversation, and how many milliseconds after the start it was said. */
 export interface SpokenLine {
   ms: number;
   by: Speaker;
@@ -14,22 +14,19 @@ const mostLines = 200;
 const longestLine = 500;
 const mostCharacters = 16_000;
 
-/**
- * What was said in one session, without the content of messages. Bounded: what a server says beyond that is counted and
- * left out.
- */
+/** What was said in one session, without message content. Bounded: lines beyond the bounds are only counted. */
 export class Conversation {
   readonly #lines: SpokenLine[] = [];
   readonly #start = performance.now();
   #characters = 0;
   #leftOut = 0;
 
-  /** Commands of ours. */
+  /** Records our commands. */
   said(commands: readonly string[]): void {
     for (const command of commands) this.#add('us', command);
   }
 
-  /** A reply, each line of it with its code; the lines are cleaned already. */
+  /** Records a reply, with the code on each line; the lines must be cleaned already. */
   heard(code: number, lines: readonly string[]): void {
     for (const [index, line] of lines.entries()) {
       this.#add('server', `${code}${index < lines.length - 1 ? '-' : ' '}${line}`);

@@ -5,21 +5,21 @@ import type { TlsPolicy } from './tls-policy.ts';
 import { unknownPolicy } from './tls-policy.ts';
 import type { SecureAnswer, ValidatingResolver } from './validating-resolver.ts';
 
-/** What DANE says about a host; `authenticates` is false where its records only say that there is TLS. */
+/** What DANE says about a host; `authenticates` is false if its records only promise TLS. */
 export interface DaneFinding {
   policy: TlsPolicy;
   authenticates: boolean;
-  /** The records, as text: 20 at the most, and a whole certificate only by its beginning. */
+  /** The records as text: 20 at most, whole certificates truncated. */
   records: string[];
 }
 
-/** Whether a domain's MX records are vouched for, and then for which hosts; `unknown` says why that cannot be told. */
+/** Whether DNSSEC vouches for a domain's MX records, and for which hosts; `unknown` says why that cannot be determined. */
 export type DaneDestination =
   | { kind: 'insecure' }
   | { kind: 'secure'; hosts: string[] }
   | { kind: 'unknown'; reason: string };
 
-/** The DANE rules of MX hosts (RFC 7672), by what a validating resolver says. */
+/** The DANE rules of MX hosts (RFC 7672), based on the answers of a validating resolver. */
 export class DanePolicies {
   readonly #resolver: ValidatingResolver;
   readonly #port: number;
@@ -29,7 +29,7 @@ export class DanePolicies {
     this.#port = port;
   }
 
-  /** Only MX records that DNSSEC vouches for lead to hosts whose TLSA records mean anything (RFC 7672 section 2.2.1). */
+  /** TLSA records count only for hosts named by MX records that DNSSEC vouches for (RFC 7672 section 2.2.1). */
   async forDestination(domain: string): Promise<DaneDestination> {
     const found = await this.#ask(domain, 'MX');
     if ('reason' in found) return { kind: 'unknown', reason: found.reason };
@@ -38,7 +38,7 @@ export class DanePolicies {
     return { kind: 'secure', hosts: hosts.length > 0 ? hosts : [domain] };
   }
 
-  /** The rule for one host of a domain; null where DANE has nothing to say about it. */
+  /** The rule for one host of a domain; null if DANE has nothing to say about it. */
   async forHost(domain: string, destination: DaneDestination, host: string): Promise<DaneFinding | null> {
     if (destination.kind === 'insecure') return null;
     if (destination.kind === 'unknown') return refuse(`DNSSEC for ${domain}`, `its MX records: ${destination.reason}`);
@@ -56,14 +56,14 @@ export class DanePolicies {
     return null;
   }
 
-  /** The names that may have TLSA records, the one that aliases lead to first (RFC 7672 section 2.2.2). */
+  /** The names that may have TLSA records, the end of the alias chain first (RFC 7672 section 2.2.2). */
   async #bases(host: string): Promise<string[] | { reason: string }> {
     const found = await this.#ask(host, 'A');
     if ('reason' in found) return found;
     const expanded = followAliases(found.records, host);
     if (found.secure) return sameName(expanded, host) ? [host] : [expanded, host];
     if (sameName(expanded, host)) return [];
-    // The alias may be vouched for where what it leads to is not.
+    // The alias itself may be signed although its target is not.
     const alias = await this.#ask(host, 'CNAME');
     return 'reason' in alias ? alias : alias.secure ? [host] : [];
   }
@@ -85,7 +85,7 @@ function findingOf(host: string, records: TlsaRecord[], names: [string, ...strin
   };
 }
 
-/** What cannot be looked up may be hidden by whoever wants the mail (RFC 7672 section 2.1.2). */
+/** An attacker who wants the mail may be blocking the look-up (RFC 7672 section 2.1.2). */
 function refuse(source: string, reason: string): DaneFinding {
   const objection = { failure: 'dnssec-invalid' as const, reason: `may not be used (${reason})` };
   return { policy: unknownPolicy('dane', source, objection), authenticates: true, records: [] };

@@ -20,7 +20,7 @@ const hashes: Record<number, { name: 'sha256' | 'sha512'; bytes: number }> = {
 };
 const mostRecords = 40;
 
-/** Those that SMTP can use (RFC 7672 section 3.1): usages 2 and 3, with digests of their right length. */
+/** The records that SMTP can use (RFC 7672 section 3.1): usages 2 and 3, with digests of the right length. */
 export function usable(records: TlsaRecord[]): TlsaRecord[] {
   const fit = records.filter(({ usage, selector, matchingType, certificate }) => {
     const length = matchingType === 0 ? certificate.length > 0 : certificate.length === hashes[matchingType]?.bytes;
@@ -30,14 +30,14 @@ export function usable(records: TlsaRecord[]): TlsaRecord[] {
   return fit.slice(0, mostRecords);
 }
 
-/** As zone files have it. */
+/** In the presentation format of zone files. */
 export const writeTlsa = ({ usage, selector, matchingType, certificate }: TlsaRecord) =>
   `${usage} ${selector} ${matchingType} ${certificate.toString('hex')}`;
 
 /**
- * The rule that usable records make for a host: TLS, with a certificate that one of them vouches for.
+ * The rule that a host's usable records make: TLS, with a certificate that one of the records matches.
  *
- * @param names what a certificate under a trust anchor may be for; the first is what the server is asked for (RFC 7672
+ * @param names names that a certificate under a trust anchor may be for; the first is sent as SNI (RFC 7672
  *   sections 3.2.2 and 8.1)
  */
 export function daneRule(host: string, records: TlsaRecord[], names: [string, ...string[]]): TlsPolicy {
@@ -51,14 +51,14 @@ export function daneRule(host: string, records: TlsaRecord[], names: [string, ..
       try {
         return object(connection, records, names);
       } catch {
-        // Of a kind of key that is not known here.
+        // Its kind of key is unknown here.
         return { failure: 'certificate-not-trusted', reason: 'showed a certificate that cannot be read' };
       }
     },
   };
 }
 
-/** Records of which none can be used still say that there is TLS (RFC 7672 section 2.2). */
+/** Records that are all unusable still promise TLS (RFC 7672 section 2.2). */
 export function encryptOnly(host: string): TlsPolicy {
   return {
     name: 'required',
@@ -76,7 +76,7 @@ function object(connection: SecuredConnection, records: TlsaRecord[], names: str
   const [own] = chain;
   const matches = (certificate: X509Certificate, usage: number) =>
     records.some((record) => record.usage === usage && isNamedBy(record, certificate));
-  // DNSSEC says what the key is: names and dates in the certificate do not count (RFC 7672 section 3.1.1).
+  // DNSSEC vouches for the key: the certificate's names and dates are ignored (RFC 7672 section 3.1.1).
   if (own !== undefined && matches(own, endEntity)) return null;
   const anchor = chain.findIndex((certificate, at) => at > 0 && matches(certificate, trustAnchor));
   if (own === undefined || anchor === -1) {
@@ -92,7 +92,7 @@ function isNamedBy({ selector, matchingType, certificate: named }: TlsaRecord, c
   return (hash === undefined ? bytes : createHash(hash.name).update(bytes).digest()).equals(named);
 }
 
-/** What is wrong with a path whose last certificate is the trust anchor; null: nothing. */
+/** Validates a path whose last certificate is the trust anchor; null: valid. */
 function objectToPath(path: X509Certificate[], names: string[]): Objection | null {
   const now = Date.now();
   for (const [at, certificate] of path.entries()) {

@@ -19,7 +19,7 @@ export interface Deadlines {
   minBytesPerSecond: number;
 }
 
-/** RFC 5321 section 4.5.3.2 asks for minutes at each step; only the dot gets them all: a lost reply there means a duplicate. */
+/** RFC 5321 section 4.5.3.2 asks for minutes at each step; only the dot gets them: a lost reply there means a duplicate. */
 export const defaultDeadlines: Deadlines = {
   connect: 30_000,
   greeting: 60_000,

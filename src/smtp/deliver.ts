@@ -34,36 +34,36 @@ export interface DeliveryRequest {
   envelope: Envelope;
   /** The complete message with CRLF line ends, in one or more pieces of whole lines. */
   message: readonly Buffer[];
-  /** Which of the transport's addresses it may leave from, one for each sender; any of them unless given. */
+  /** Which of the transport's addresses the message may leave from, one picked per sender; default: all. */
   sendingIps?: readonly string[] | undefined;
-  /** What is to be said first in the conversation's record: why now, and by which limits. */
+  /** The first notes of the conversation's record: why now, and by which limits. */
   remarks?: string[];
-  /** Whose servers they are, where these are to have no more than so much. */
+  /** The site that the servers belong to, if its connections are limited. */
   site?: SiteLimits | undefined;
-  /** What the sender asks for; TLS where it is offered unless given. */
+  /** What the sender asks for; default: opportunistic TLS. */
   tls?: TlsDemand;
-  /** Asked in each transaction just before the end of the message is written for these recipients; false gives it up. */
+  /** Asked in each transaction for these recipients just before the end of the message is written; false gives it up. */
   beforeDot: (recipients: string[], session: OpenSession) => boolean | Promise<boolean>;
-  /** Told what became of those recipients as soon as that is known, before the attempt is over. */
+  /** Told those recipients' results as soon as they are known, before the attempt is over. */
   afterDot?: (results: RecipientResult[]) => void;
-  /** Ends the attempt: what is undecided is deferred, and uncertain if the final dot was written. */
+  /** Ends the attempt: undecided recipients are deferred, and uncertain if the final dot was written. */
   signal?: AbortSignal;
 }
 
-/** A session of which the end is not known yet. */
+/** A session whose end is not known yet. */
 export type OpenSession = Omit<Session, 'durationMs' | 'results' | 'conversation'>;
 
 const maxAddresses = 5;
-// The first choice has three, so that both families are tried.
+// The first choice gets three, so that both families are tried.
 const mostKept = 2;
 const maxSessions = 2;
 /**
  * Tries once to deliver a message: the destination's MX hosts in order, at most five addresses and two sessions. Every
- * recipient has exactly one final outcome afterwards. A recipient that a server has decided about, or may have taken
- * the message for, is not tried again; one whose turn was cut short, or that nothing was said about when MAIL or DATA was
- * put off, is tried at the next host.
+ * recipient has exactly one final outcome afterwards. A recipient that a server has decided about, or may have accepted
+ * the message for, is not tried again. A recipient whose turn was cut short, or about whom nothing was said when MAIL or
+ * DATA was deferred, is tried at the next host.
  *
- * Throws only for our own defects, such as a message with a bare LF or an address that no command can hold.
+ * @throws only for our own defects, such as a message with a bare LF or an address that no command can hold
  */
 export async function deliver(transport: Transport, request: DeliveryRequest): Promise<Delivery> {
   const envelope = { ...request.envelope, recipients: [...new Set(request.envelope.recipients)] };
@@ -71,13 +71,13 @@ export async function deliver(transport: Transport, request: DeliveryRequest): P
   return new Attempt(transport, { ...request, envelope }, prepareContent(request.message)).run();
 }
 
-/** What became of some addresses of a host. */
+/** The result of trying some addresses of a host. */
 interface Tried {
-  /** Null when there was a transaction. */
+  /** Null if there was a transaction. */
   refusal: Refusal | null;
-  /** The one that answered. */
+  /** The route that answered. */
   winner: Route | null;
-  /** Those to try next. */
+  /** The routes to try next. */
   left: Route[];
 }
 
@@ -86,19 +86,19 @@ class Attempt {
   readonly #request: DeliveryRequest;
   readonly #content: Content;
   readonly #reports: SessionReports;
-  /** One of each family at the most; empty: whatever the system chooses. */
+  /** At most one per family; empty: whatever the system chooses. */
   readonly #sendingIps: readonly string[];
   readonly #kept: KeptConnections;
   /** The recipients to try at the next host. */
   #open: string[];
   #addressesLeft = maxAddresses;
-  /** Of those, for hosts that are a worse choice than those whose turn it is: they may be the ones that live. */
+  /** How many of them are reserved for less preferred hosts, which may be the ones that are alive. */
   #addressesKept = 0;
   #sessionsLeft = maxSessions;
   #stopped = false;
-  /** The last connection carried as many messages as it may, and there is somebody left. */
+  /** The last connection carried as many messages as it may, and recipients are left. */
   #usedUp = false;
-  /** The last host that is out of the question, and whether another one may take the mail later. */
+  /** The last host that is ruled out for good, and (`#hope`) whether another one may take the mail later. */
   #dead: Failure | null = null;
   #hope = false;
   #connection: Connection | null = null;
@@ -131,7 +131,7 @@ class Attempt {
     return this.#addressesLeft > this.#addressesKept && this.#sessionsLeft > 0 && this.#isWanted;
   }
 
-  /** True while somebody is left to try, and the attempt was not ended. */
+  /** True while recipients are left to try and the attempt has not been ended. */
   get #isWanted(): boolean {
     return this.#open.length > 0 && !this.#stopped && !this.#request.signal?.aborted;
   }
@@ -160,13 +160,13 @@ class Attempt {
     }
   }
 
-  /** One for each of the next two preferences, as far as there are any besides the one that these hosts may have. */
+  /** Reserves an address for each of the next two preferences, if they exist; these hosts keep at least one. */
   #keepAddresses(worse: MxHost[]): void {
     const preferences = new Set(worse.map(({ preference }) => preference));
     this.#addressesKept = Math.max(0, Math.min(preferences.size, mostKept, this.#addressesLeft - 1));
   }
 
-  /** Tries a host unless a policy forbids it, or the attempt was ended meanwhile. */
+  /** Tries a host unless a policy forbids it or the attempt was ended meanwhile. */
   async #tryAllowed(host: string, policies: DestinationTls): Promise<void> {
     const start = this.#reports.start();
     const tls = await policies.forHost(host);
@@ -177,17 +177,17 @@ class Attempt {
     this.#fail(start, host, refusedBy(tls.policy, host, 'dns', objection), tls.policy.name);
   }
 
-  /** Over another connection for those whom the one before had no room for: it carried all that it may. */
+  /** Tries a host again on a new connection while recipients are left and the last one carried all the messages it may. */
   async #tryHostInTurns(host: string, tls: HostTls): Promise<void> {
     const begunAt = performance.now();
     do {
       const before = { addresses: this.#addressesLeft, sessions: this.#sessionsLeft, hope: this.#hope };
       this.#usedUp = false;
       await this.#tryHost(host, tls);
-      // Each has decided about somebody, so that there are no more of them than recipients.
+      // Each round has decided about somebody, so there are no more rounds than recipients.
       if (this.#usedUp) {
         [this.#addressesLeft, this.#sessionsLeft] = [before.addresses, before.sessions];
-        // What this host is not able to take it will not take over the next one either.
+        // What this host is unable to take, it will not take over the next connection either.
         this.#hope = before.hope;
       }
     } while (this.#usedUp && this.#isWanted && performance.now() - begunAt < this.#transport.deadlines.transaction);
@@ -212,18 +212,18 @@ class Attempt {
       const tried = await this.#tryRoutes(host, routes, tls);
       const { winner, left } = tried;
       let { refusal } = tried;
-      // The two count once, so that the last session that an attempt has can be in clear as well.
+      // With and without TLS count as one session, so that the last session of an attempt can also fall back to clear.
       if (winner !== null && refusal?.tryClear && this.#isWanted) {
         ({ refusal } = await this.#tryRoutes(host, [winner], tls, false));
       }
       if (refusal === null) return;
-      // It greeted as ourselves.
+      // The host greeted as this server itself.
       if (refusal.permanent) this.#stopped = true;
       routes = left;
     }
   }
 
-  /** True when an idle connection to the host answered; one that had died meanwhile leaves no trace. */
+  /** True if an idle connection to the host answered; one that had died meanwhile leaves no trace. */
   async #tryIdle(host: string, { policy }: HostTls): Promise<boolean> {
     const start = this.#reports.start();
     const connection = this.#kept.take(host, policy);
@@ -236,7 +236,7 @@ class Attempt {
     return answered;
   }
 
-  /** Greets the first of these addresses that answers. */
+  /** Connects to the first of these routes that answers, greets it and sends the message. */
   async #tryRoutes(host: string, routes: Route[], { policy, published }: HostTls, tls = true): Promise<Tried> {
     const { ehloName, ownHosts, deadlines, mxPort, connect, trust, tlsResults } = this.#transport;
     const { signal, site } = this.#request;
@@ -247,7 +247,7 @@ class Attempt {
     const runners = tls ? routes.slice(0, this.#addressesLeft - this.#addressesKept) : routes;
     const dial = () => race(runners, { target, connectMs: deadlines.connect, conversation, signal });
     const end = await (site ? this.#transport.pool.open(site, dial) : dial());
-    // One that was only slower may be dialled again, and counts then.
+    // A route that was only slower may be dialled again, and counts then.
     if (tls) this.#addressesLeft -= end.losses.length + (end.winner === null ? 0 : 1);
     if (end.winner === null) {
       const failure = unreached(end.losses);
@@ -259,12 +259,12 @@ class Attempt {
     this.#connection = connection;
     const refusal = await greet(connection, { ehloName, ownHosts, tls, policy, deadlines });
     if (tls) tlsResults.session(published, connection, refusal);
-    // One that a policy forbids is no session: the next host may be as it should be.
+    // A session that the policy forbids does not count: the next host may comply.
     if (tls && (refusal === null || refusal.objection === null)) this.#sessionsLeft -= 1;
     if (refusal === null) {
       await this.#transactions(start, connection, policy.name, false);
     } else {
-      // Nobody needs to wait for the good-bye.
+      // Do not wait for the reply to QUIT.
       this.#transport.pool.dismiss(connection);
       this.#connection = null;
       this.#fail(start, connection, refusal, refusal.objection === null ? undefined : policy.name);
@@ -312,12 +312,15 @@ class Attempt {
     if (connection.lost === null) this.#transport.pool.dismiss(connection);
   }
 
-  /** What this host is not able to take a host may take that said "later", or was not reached. */
+  /** What this host is unable to take, a host that said "later" or was not reached may still take. */
   #judged(result: RecipientResult): RecipientResult {
     return this.#hope && result.phase === 'local' ? { ...result, outcome: 'deferred' } : result;
   }
 
-  /** Notes that a host, or the whole destination, took nothing. That is permanent only when all of them were asked and never will. */
+  /**
+   * Records that a host, or the whole destination, took nothing. That is permanent only if all hosts were asked and none
+   * will ever take it.
+   */
   #fail(start: Start, at: Connection | string | null, failure: Failure, forbiddenBy?: TlsPolicyName): void {
     if (failure.permanent) this.#dead = failure;
     else this.#hope = true;
@@ -327,7 +330,7 @@ class Attempt {
 
   #conclude(): void {
     const last = this.#reports.all.at(-1);
-    // An attempt that was ended has not asked every host, and those may well take it.
+    // An attempt that was ended early has not asked every host; the others may well take it.
     const ended = this.#request.signal?.aborted ?? false;
     if (this.#dead !== null && !this.#hope && !ended && last !== undefined) {
       const failure = this.#dead;

@@ -4,11 +4,11 @@ export interface Envelope {
   /** Empty for the null sender. */
   from: string;
   recipients: string[];
-  /** True when the sender's address or a header needs RFC 6531, whoever it is for; a recipient's own address may as well. */
+  /** True if the sender's address or a header needs RFC 6531, for any recipient; a recipient's address may need it as well. */
   smtpUtf8: boolean;
 }
 
-/** Throws for an address that would not stay within its own command. */
+/** @throws Error for an address that could break out of its command, or an envelope that contradicts itself */
 export function assertEnvelope({ from, recipients, smtpUtf8 }: Envelope): void {
   for (const address of [from, ...recipients]) {
     if (/[\x00-\x20\x7f-\x9f<>]|\p{Surrogate}/u.test(address))
@@ -18,5 +18,5 @@ export function assertEnvelope({ from, recipients, smtpUtf8 }: Envelope): void {
   if (recipients.length === 0 || recipients.includes('')) throw new Error('an envelope without a recipient');
 }
 
-/** True for one that only a server with SMTPUTF8 can be told (RFC 6531). */
+/** True if only a server with SMTPUTF8 can take this address (RFC 6531). */
 export const needsUtf8 = (recipient: string) => !isAscii(recipient);

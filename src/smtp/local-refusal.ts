@@ -3,7 +3,7 @@ import type { Content } from './content.ts';
 import { type Envelope, needsUtf8 } from './envelope.ts';
 import { type Failure, failed, type RecipientResult } from './result.ts';
 
-/** Those that the server is known, by what it said to EHLO, not to be able to take this message for. */
+/** Refuses the recipients that the server cannot take this message for, judging by its reply to EHLO. */
 export function refuseLocally(
   connection: Connection,
   envelope: Envelope,
@@ -21,9 +21,9 @@ export function refuseLocally(
   }
   const noUtf8 = `${host} does not take internationalised addresses (SMTPUTF8).`;
   if (envelope.smtpUtf8 && !smtpUtf8) return refuse(all, '5.6.7', noUtf8);
-  // RFC 6531 section 3.1: who takes SMTPUTF8 takes 8 bits as well.
+  // RFC 6531 section 3.1: a server with SMTPUTF8 also takes 8-bit content.
   if (content.eightBit && !eightBitMime && !smtpUtf8)
     return refuse(all, '5.6.3', `${host} does not take 8-bit content (8BITMIME).`);
-  // For the others it is a message like any: one such address among them must not cost them their mail.
+  // For the others it is an ordinary message: one such address among them must not cost them their mail.
   return smtpUtf8 ? new Map() : refuse(all.filter(needsUtf8), '5.6.7', noUtf8);
 }

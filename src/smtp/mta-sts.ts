@@ -4,32 +4,32 @@ import { noTls, objectToCertificate } from './tls-policy.ts';
 
 /** A domain's policy (RFC 8461 section 3.2). */
 export interface StsPolicy {
-  /** What the domain's TXT record called it when it was fetched. */
+  /** The id in the domain's TXT record when the policy was fetched. */
   id: string;
   mode: 'enforce' | 'testing' | 'none';
-  /** Host names in lower case, of which the first label may be `*`. */
+  /** Host names in lower case; the first label may be `*`. */
   mx: string[];
   maxAgeSeconds: number;
   fetchedAt: Date;
 }
 
-/** What the file says, without where and when it was found. */
+/** The content of the policy file, without its id and when it was fetched. */
 export type StsFile = Pick<StsPolicy, 'mode' | 'mx' | 'maxAgeSeconds'>;
 
-/** A policy file that says nothing that may be relied on; the message is the rest of a sentence about it. */
+/** An invalid policy file; the message completes a sentence about it. */
 export class StsFileError extends Error {}
 
 /** RFC 8461 section 3.2: about a year. */
 const mostSeconds = 31_557_600;
 const mostHosts = 200;
 
-/** When the policy is not to be relied on any more unless it is fetched again. */
+/** When the policy expires unless it is fetched again. */
 export const expiresAt = ({ fetchedAt, maxAgeSeconds }: StsPolicy) =>
   new Date(fetchedAt.getTime() + maxAgeSeconds * 1_000);
 
 /**
- * The id in a domain's TXT records at `_mta-sts`; null where there is no policy, as it is when there are two records or
- * one that is not well formed (RFC 8461 section 3.1).
+ * The id in a domain's TXT records at `_mta-sts`; null if there is no policy, two records or a malformed one (RFC 8461
+ * section 3.1).
  */
 export function readStsId(records: string[]): string | null {
   const [record, ...more] = records.filter((text) => /^v=STSv1\s*;/.test(text));
@@ -39,8 +39,8 @@ export function readStsId(records: string[]): string | null {
 }
 
 /**
- * Reads a policy file (RFC 8461 section 3.2): of what is there twice the first counts, except for `mx`; names that are
- * not known are passed over.
+ * Reads a policy file (RFC 8461 section 3.2). The first of duplicate fields counts, except for `mx`; unknown fields are
+ * ignored.
  *
  * @throws StsFileError
  */
@@ -82,7 +82,7 @@ export function namesHost({ mx }: Pick<StsPolicy, 'mx'>, host: string): boolean 
   );
 }
 
-/** The policy as a rule for deliveries to the domain: a host that it names, with a certificate valid for that host. */
+/** The policy as a rule for deliveries to the domain: only hosts that it names, with a certificate valid for the host. */
 export function stsRule(domain: string, policy: Pick<StsPolicy, 'mx'>): TlsPolicy {
   const stranger: Objection = { failure: 'validation-failure', reason: 'is not a host that it names' };
   return {

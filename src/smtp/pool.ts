@@ -3,19 +3,19 @@ import type { RaceEnd } from './race.ts';
 import { SiteConnections, type SiteLimits } from './site-connections.ts';
 
 export interface PoolOptions {
-  /** Idle connections kept in all; the longest idle goes first. */
+  /** Idle connections kept in total; beyond that the longest idle one goes. */
   maxIdle?: number;
-  /** How long one may wait for its next message, in milliseconds. */
+  /** How long a connection may wait for its next message, in milliseconds. */
   idleMs?: number;
-  /** How old one may get, in milliseconds. */
+  /** How old a connection may get, in milliseconds. */
   maxAgeMs?: number;
-  /** How many transactions one may carry. */
+  /** How many transactions a connection may carry. */
   maxTransactions?: number;
 }
 
 /**
- * Connections between two messages, by key (the MX host name). Bounded by number, idle time, age and messages carried.
- * One that breaks, or on which the server speaks without being asked, is forgotten at once.
+ * Idle connections by key (the MX host name), bounded by number, idle time, age and messages carried. A connection that
+ * breaks, or on which the server speaks unasked, is forgotten at once.
  */
 export class ConnectionPool {
   readonly #idle = new Map<string, Set<Connection>>();
@@ -29,12 +29,12 @@ export class ConnectionPool {
     this.#options = { maxIdle, idleMs, maxAgeMs, maxTransactions };
   }
 
-  /** How many connections wait. */
+  /** How many connections are idle. */
   get size(): number {
     return this.#timers.size;
   }
 
-  /** The connection that waited least of those that fit, now the caller's; null when there is none. */
+  /** The most recently idle connection that fits, now the caller's; null if there is none. */
   take(key: string, fits: (connection: Connection) => boolean, site?: SiteLimits): Connection | null {
     const connection = [...(this.#idle.get(key) ?? [])].findLast(fits);
     if (connection === undefined) return null;
@@ -47,12 +47,12 @@ export class ConnectionPool {
     return connection;
   }
 
-  /** Whether one that fits waits. */
+  /** Whether a connection that fits is idle. */
   has(key: string, fits: (connection: Connection) => boolean): boolean {
     return [...(this.#idle.get(key) ?? [])].some(fits);
   }
 
-  /** Opens a connection to a site by `dial`, for which others make room that wait for a message to one of its hosts. */
+  /** Opens a connection to a site by `dial`; closes idle ones to the site first if that would exceed its limit. */
   async open(site: SiteLimits, dial: () => Promise<RaceEnd>): Promise<RaceEnd> {
     const { name } = site;
     this.#open.taken(name);
@@ -68,15 +68,15 @@ export class ConnectionPool {
     }
   }
 
-  /** Whether it may carry another message. @param maxTransactions as for `release` */
+  /** Whether the connection may carry another message. @param maxTransactions as for `release` */
   mayCarry({ transactions, capabilities }: Connection, maxTransactions = this.#options.maxTransactions): boolean {
     return transactions < Math.min(maxTransactions, capabilities.mails ?? maxTransactions);
   }
 
   /**
-   * Keeps a connection for its next message, or says QUIT when it has served long enough.
+   * Keeps a connection for its next message, or says QUIT if it has served long enough.
    *
-   * @param maxTransactions how many it may carry, where that is not as with all
+   * @param maxTransactions how many it may carry, if not the usual number
    */
   release(key: string, connection: Connection, maxTransactions = this.#options.maxTransactions): void {
     const { maxIdle, idleMs, maxAgeMs } = this.#options;
@@ -94,12 +94,12 @@ export class ConnectionPool {
     if (this.#timers.size > maxIdle) this.#dismissOldest();
   }
 
-  /** Says QUIT on a connection that is not to carry another message. */
+  /** Says QUIT on a connection that should carry no more messages. */
   dismiss(connection: Connection): void {
     this.#quit(connection);
   }
 
-  /** Says QUIT to all, waits for them to be closed (a second at most), and keeps none from now on. */
+  /** Says QUIT to all, waits until they are closed (a second at most), and keeps none from now on. */
   async close(): Promise<void> {
     this.#closed = true;
     for (const [key, connections] of this.#idle) {
@@ -108,7 +108,7 @@ export class ConnectionPool {
     await Promise.all(this.#leaving);
   }
 
-  /** Where the site has more than it may have now, those say QUIT that waited longest. */
+  /** Retires the longest idle connections of a site that has more than it may have now. */
   #keepTo({ name, connections }: SiteLimits): void {
     const tooMany = this.#open.of(name) - connections;
     if (tooMany <= 0) return;

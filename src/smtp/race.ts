@@ -8,34 +8,34 @@ import type { Route } from './routes.ts';
 const attemptDelayMs = 250;
 
 export interface RaceOptions {
-  /** What the connections have in common. */
+  /** What all connections have in common. */
   target: Omit<Target, 'address' | 'localAddress'>;
   /** How long each may take, in milliseconds. */
   connectMs: number;
-  /** Where it is noted which addresses answered, which did not, and after how long. */
+  /** Records which addresses answered, which did not, and after how long. */
   conversation: Conversation;
   signal?: AbortSignal | undefined;
 }
 
 interface Winner {
-  /** Open, with nothing said on it yet. */
+  /** Open; nothing has been said on it yet. */
   connection: Connection;
   route: Route;
 }
 
 export interface RaceEnd {
-  /** Null when nobody answered. */
+  /** Null if no address answered. */
   winner: Winner | null;
-  /** Those that did not. */
+  /** The connections that failed. */
   losses: { connection: Connection; lost: Lost }[];
-  /** What may still be tried: the routes that were not dialled, then those that were only slower. */
+  /** Routes still worth trying: those not dialled first, then those that were merely slower. */
   left: Route[];
 }
 
 /**
- * Connects to a host by the first of several routes that answers (Happy Eyeballs, RFC 8305 section 5). They are dialled
- * in their order, each 250 ms after the one before, or at once when one fails. The first connection that is accepted
- * wins; the others are closed without a word.
+ * Connects to a host by the first of several routes that answers (Happy Eyeballs, RFC 8305 section 5). Dials them in
+ * order, each 250 ms after the previous one, or at once when one fails. The first connection that is accepted wins; the
+ * others are closed silently.
  */
 export function race(routes: Route[], options: RaceOptions): Promise<RaceEnd> {
   return new Race(routes, options).run();
@@ -84,7 +84,7 @@ class Race {
     const connection = new Connection({ ...target, ...route });
     this.#running.set(connection, route);
     const lost = await connection.open(connectMs);
-    // Another one was first.
+    // Another connection has won.
     if (!this.#running.delete(connection)) return;
     if (lost === null) return this.#win({ connection, route });
     this.#losses.push({ connection, lost });

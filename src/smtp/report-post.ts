@@ -10,21 +10,21 @@ import {
 } from './checked-socket.ts';
 import { cleanRemoteText } from './reply.ts';
 
-/** How reports are posted. */
+/** How to post reports. */
 export interface ReportPostOptions extends CheckedLookUp {
-  /** For all of it: look-up, connection, TLS, answer. */
+  /** For everything together: look-up, connection, TLS, answer. */
   timeoutMs?: number;
 }
 
 const defaultTimeoutMs = 30_000;
 
 /**
- * Posts a TLS report that is packed (RFC 8460 section 5.4), to an address that was checked. Any certificate will do (section
- * 3): what a report has to tell may be wrong with that one too. No redirect is followed, no proxy asked; only the status
- * line of the answer is read.
+ * Posts a gzipped TLS report (RFC 8460 section 5.4) to an address that was checked. Any certificate is accepted (section
+ * 3): the fault to be reported may affect this host's too. Follows no redirect, uses no proxy, and reads only the status
+ * line of the answer.
  *
  * @param signal ends it early
- * @returns why it was not taken, or null when it was; it does not throw
+ * @returns why the report was not taken, or null if it was; it does not throw
  */
 export async function postReport(
   options: ReportPostOptions,

@@ -3,10 +3,10 @@ import type { SpokenLine } from './conversation.ts';
 import type { Reply } from './reply.ts';
 import type { TlsPolicyName } from './tls-names.ts';
 
-/** Where in a delivery something was decided. `local` is our own decision, without asking the server. */
+/** The step of a delivery at which something was decided. `local` is our own decision, without asking the server. */
 export type Phase = 'dns' | 'connect' | 'greeting' | 'ehlo' | 'starttls' | 'mail' | 'rcpt' | 'data' | 'dot' | 'local';
 
-/** What a failure is about. Only `bad_mailbox` and `bad_domain` say that there is nobody at the address. */
+/** What a failure is about. Only `bad_mailbox` and `bad_domain` mean that nobody is at the address. */
 export type Classification =
   | 'bad_mailbox'
   | 'bad_domain'
@@ -20,7 +20,7 @@ export type Classification =
   | 'sender'
   | 'other';
 
-/** True when the class says that there is nobody at the address: no other one may suppress it. */
+/** True if the class means that nobody is at the address. No other class may suppress the address. */
 export const saysNobodyThere = (about: Classification | null): boolean =>
   about === 'bad_mailbox' || about === 'bad_domain';
 
@@ -29,11 +29,11 @@ export interface RecipientResult {
   recipient: string;
   outcome: 'delivered' | 'deferred' | 'bounced';
   phase: Phase;
-  /** Null when no server's reply decided: DNS, time-outs, lost connections and our own refusals. */
+  /** Null if no server's reply decided: DNS, time-outs, lost connections and our own refusals. */
   reply: Reply | null;
-  /** One sentence for a person. */
+  /** One sentence for people. */
   reason: string;
-  /** RFC 3463: the server's, or ours for a local decision. */
+  /** RFC 3463 code: the server's, or ours for a local decision. */
   enhanced: string | null;
   /** Null when delivered. */
   class: Classification | null;
@@ -50,11 +50,11 @@ export interface Session {
   localAddress: string | null;
   /** Null when the message went, or would have gone, in clear. */
   tls: TlsInfo | null;
-  /** The policy that held, or that forbade it; `none`: in clear, or there was no connection. */
+  /** The policy that was in force or forbade the session; `none`: in clear, or there was no connection. */
   verification: TlsPolicyName | 'none';
-  /** True when the connection had carried an earlier message. */
+  /** True if the connection had carried an earlier message. */
   reused: boolean;
-  /** What was looked up, decided and said, without the message. */
+  /** What was looked up, decided and said, without the message content. */
   conversation: SpokenLine[];
   results: RecipientResult[];
 }
@@ -64,13 +64,13 @@ export interface TlsInfo {
   version: string;
   /** The cipher's IANA name. */
   cipher: string;
-  /** True when the certificate is valid for the MX host name; opportunistic TLS goes on without. */
+  /** True if the certificate is valid for the MX host name; opportunistic TLS does not require that. */
   authorized: boolean;
-  /** What is wrong with it, as OpenSSL or Node calls it; null: nothing. */
+  /** What is wrong with the certificate, in OpenSSL's or Node's words; null: nothing. */
   problem: string | null;
 }
 
-/** The sessions in the order tried; a recipient's outcome is in the last session that names it. */
+/** The sessions in the order tried; a recipient's outcome is in the last session that lists it. */
 export interface Delivery {
   sessions: Session[];
 }
@@ -82,7 +82,7 @@ export interface Failure {
   reason: string;
   enhanced: string | null;
   class: Classification;
-  /** True when trying again later cannot help. */
+  /** True if trying again later cannot help. */
   permanent: boolean;
 }
 
@@ -106,7 +106,7 @@ const commands: Record<Phase, string> = {
   local: 'this server',
 };
 
-/** The sentence for a reply that decided. */
+/** The sentence that reports a decisive reply. */
 export function answered(host: string, reply: Reply, phase: Phase): string {
   const said = [reply.code, reply.enhanced, cutText(reply.text, 400)].filter((part) => part !== null && part !== '');
   return `${host} answered ${commands[phase]} with: ${said.join(' ')}`;

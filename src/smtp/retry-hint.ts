@@ -14,8 +14,8 @@ const unitMs: Record<string, number> = { s: 1_000, с: 1_000, m: 60_000, м: 60_
 const hourMs = 3_600_000;
 
 /**
- * For how long a server that says "not now" asks to wait, in ms, from one minute to one hour; null when it names no time.
- * No more than a hint: text from outside may move the next attempt, and never decides that there is one.
+ * How long a server that says "not now" asks us to wait, in ms, clamped to one minute through one hour; null if it names no
+ * time. Only a hint: text from outside may move the next attempt, but never decides whether there is one.
  */
 export function retryHintMs({ code, text }: Reply): number | null {
   if (code < 400 || code > 499) return null;

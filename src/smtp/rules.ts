@@ -11,8 +11,8 @@ import { standing } from './rules/standing.ts';
 import { volume } from './rules/volume.ts';
 
 /**
- * What servers say, in the order in which it is looked for. Whatever speaks of us (who we are, how much we send, our name)
- * stands before whatever speaks of the recipient: a block in the words of "no such user" must not suppress anybody.
+ * What servers say, in order of precedence. Rules about us (our identity, volume, reputation) come before rules about the
+ * recipient: a block phrased as "no such user" must not suppress anybody.
  */
 export const rules: readonly Rule[] = [
   ...verification,

@@ -4,28 +4,28 @@ import type { RecipientResult } from './result.ts';
 import { type TransactionRequest, transact } from './transaction.ts';
 
 export interface SeriesRequest extends TransactionRequest {
-  /** The connection has carried mail of others before. */
+  /** True if the connection has carried other messages before. */
   reused: boolean;
-  /** Whether the connection may carry another message. */
+  /** Asks whether the connection may carry another message. */
   mayCarry: () => boolean;
 }
 
 export interface SeriesEnd {
-  /** Those that this connection decided about. */
+  /** The recipients that this connection decided about. */
   results: RecipientResult[];
-  /** Those that another host may take now; what was said meanwhile is among the results. */
+  /** Recipients to try at another host now; their results so far are in `results`. */
   elsewhere: string[];
-  /** Those whose turn did not come. */
+  /** Recipients whose turn did not come. */
   waiting: string[];
-  /** The server has had enough of this connection. */
+  /** The server wants no more mail over this connection. */
   limited: boolean;
-  /** The connection has carried all that it may, putting off none of it, and somebody is left. */
+  /** The connection has carried as many messages as it may, deferred none of this one, and recipients are left. */
   usedUp: boolean;
-  /** `beforeDot` said no. */
+  /** `beforeDot` returned false. */
   givenUp: boolean;
 }
 
-/** A kept connection that says nothing about a fresh one: it had died, or has carried enough, in these words. */
+/** A kept connection whose failure says nothing about a fresh one: it had died, or had carried enough. */
 export interface Stale {
   stale: 'dead' | 'limited';
   reason: string;
@@ -35,8 +35,8 @@ export interface Stale {
 const maxRecipients = 100;
 
 /**
- * Sends a message to all of its recipients over one connection, as often as it takes: to those that one transaction has no
- * room for in the next. No other is begun when the series has taken as long as a transaction may.
+ * Sends a message to all of its recipients over one connection, in as many transactions as it takes: recipients that one
+ * has no room for go into the next. Begins no other once the series has taken as long as one transaction may.
  */
 export async function transactAll(connection: Connection, request: SeriesRequest): Promise<SeriesEnd | Stale> {
   const { envelope, deadlines, reused, mayCarry } = request;
@@ -54,7 +54,7 @@ export async function transactAll(connection: Connection, request: SeriesRequest
   for (let goesOn = true; goesOn && series.waiting.length > 0; ) {
     const recipients = series.waiting.slice(0, atOnce);
     const end = crowdedOut.amend(await transact(connection, { ...request, envelope: { ...envelope, recipients } }));
-    // What has carried nothing yet cannot have carried enough: it was this message that was put off.
+    // A connection that has carried nothing yet cannot be used up: the server deferred this very message.
     const carried = connection.transactions > 1 || end.results.some(({ outcome }) => outcome === 'delivered');
     series.limited ||= end.limited && carried;
     if (reused && series.results.every(isUnasked)) {
@@ -67,7 +67,7 @@ export async function transactAll(connection: Connection, request: SeriesRequest
     const inTime = performance.now() - begunAt < deadlines.transaction;
     const lives = !series.limited && connection.lost === null && inTime && !series.givenUp;
     goesOn = lives && mayCarry();
-    // Where it put off what it was to carry, the next one to this host would hear the same, again and again.
+    // If the server deferred recipients here, another connection to this host would hear the same again and again.
     const another = lives && !goesOn && !end.limited && series.elsewhere.length === 0;
     const next = goesOn || another ? crowdedOut.remember(end) : [];
     series.waiting = [...next, ...series.waiting.slice(atOnce)];
@@ -77,9 +77,9 @@ export async function transactAll(connection: Connection, request: SeriesRequest
   return series;
 }
 
-/** True for one that the server was not asked to take. */
+/** True if we decided without asking the server. */
 const isUnasked = ({ phase }: RecipientResult) => phase === 'local';
 
-/** True for one that was put off before the dot, or not asked for: a fresh connection may offer more. */
+/** True if it was deferred before the dot, or never asked for: a fresh connection may do better. */
 const isOpenYet = (result: RecipientResult) =>
   isUnasked(result) || (result.outcome === 'deferred' && result.phase !== 'dot' && !result.uncertain);

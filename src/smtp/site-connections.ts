@@ -1,17 +1,17 @@
 import type { Connection } from './connection.ts';
 
-/** Whose servers they are, and what these get of us at a time. */
+/** A site (whose servers they are) and how many of our connections it gets at a time. */
 export interface SiteLimits {
   name: string;
-  /** Connections to all of its hosts, those that wait for a message too. */
+  /** Connections to all of its hosts, idle ones included. */
   connections: number;
-  /** Messages that one carries, at the most; null: as many as with all. */
+  /** How many messages one connection carries at most; null: the usual number. */
   perConnection: number | null;
 }
 
 /**
- * How many connections this process has to each site: being dialled, at work or waiting. One that says QUIT is none any
- * more, although the server may see it for a moment longer.
+ * Counts this process's connections to each site: being dialled, in use or idle. A connection no longer counts once it
+ * says QUIT, although the server may see it a moment longer.
  */
 export class SiteConnections {
   readonly #numbers = new Map<string, number>();
@@ -25,25 +25,25 @@ export class SiteConnections {
     return this.#sites.get(connection) === site;
   }
 
-  /** One is dialled: it counts until `given` or `opened`. */
+  /** A connection is being dialled: it counts until `given` or `opened`. */
   taken(site: string): void {
     this.#numbers.set(site, this.of(site) + 1);
   }
 
-  /** The one that was dialled did not come about. */
+  /** The dialling failed. */
   given(site: string): void {
     const left = this.of(site) - 1;
     if (left > 0) this.#numbers.set(site, left);
     else this.#numbers.delete(site);
   }
 
-  /** The one that was dialled is this: it counts until it is lost, or has `left`. */
+  /** The dialled connection is open: it counts until it is lost, or has `left`. */
   opened(site: string, connection: Connection): void {
     this.#sites.set(connection, site);
     connection.whenLost(() => this.left(connection));
   }
 
-  /** It is at work for another site, which has hosts in common with the one before. */
+  /** The connection now works for another site, which shares hosts with the one before. */
   moved(site: string, connection: Connection): void {
     if (this.#sites.get(connection) === site) return;
     const known = this.#sites.has(connection);

@@ -1,11 +1,11 @@
-/** What a sender can ask for, from the least to the most. */
+/** What a sender can ask for, from the weakest to the strictest. */
 export const tlsLevels = ['opportunistic', 'required', 'verified'] as const;
 export type TlsLevel = (typeof tlsLevels)[number];
 
-/** All that can be in force: what the sender asked for, or what the receiving domain has published. */
+/** Every policy that can be in force: the sender's demand, or one that the receiving domain published. */
 export type TlsPolicyName = TlsLevel | 'mta-sts' | 'dane';
 
-/** How a session falls short, in the terms of TLS-RPT (RFC 8460 section 4.3). */
+/** How a session fell short, in the terms of TLS-RPT (RFC 8460 section 4.3). */
 export type TlsFailure =
   | 'starttls-not-supported'
   | 'certificate-host-mismatch'

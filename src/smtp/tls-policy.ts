@@ -2,30 +2,30 @@ import type { X509Certificate } from 'node:crypto';
 import type { TlsInfo } from './result.ts';
 import { type TlsFailure, type TlsLevel, type TlsPolicyName, tlsLevels } from './tls-names.ts';
 
-/** Why a host or a connection may not be used. `reason` is the rest of a sentence that starts with the host's name. */
+/** Why a host or a connection may not be used. `reason` completes a sentence that starts with the host's name. */
 export interface Objection {
   failure: TlsFailure;
   reason: string;
 }
 
-/** A connection inside TLS, as far as a policy looks at it. */
+/** A connection as far as a policy looks at it. */
 export interface SecuredConnection {
   tls: TlsInfo | null;
-  /** What the server showed: its own certificate first, then those above it. */
+  /** The certificates that the server showed: its own first, then its issuers. */
   certificates(): X509Certificate[];
 }
 
-/** May I use this host, may I use this connection? A refused message waits; it never goes another way. */
+/** Decides whether a host and a connection may be used. A refused message waits; it never takes another route. */
 export interface TlsPolicy {
   readonly name: TlsPolicyName;
   /** Who asks for it, as the subject of a sentence, such as `the MTA-STS policy of example.com`. */
   readonly source: string;
-  /** False: mail may go in clear where TLS does not work. */
+  /** False: mail may go in clear if TLS does not work. */
   readonly needsTls: boolean;
   /** The name to ask the server's certificate for; null: the MX host's. */
   readonly serverName: string | null;
   mayUseHost(host: string): Objection | null;
-  /** Asked once TLS stands, and each time that a kept connection is to be used again. */
+  /** Asked once TLS is up, and each time that a kept connection is used again. */
   mayUseConnection(connection: SecuredConnection): Objection | null;
 }
 
@@ -39,7 +39,7 @@ export const opportunistic: TlsDemand = { level: 'opportunistic', by: 'nobody' }
 
 export const noTls: Objection = { failure: 'starttls-not-supported', reason: 'does not offer TLS (STARTTLS)' };
 
-/** The policy that a sender's demand comes to. */
+/** The policy that implements a sender's demand. */
 export function policyOf({ level, by }: TlsDemand): TlsPolicy {
   return {
     name: level,
@@ -55,14 +55,14 @@ export function policyOf({ level, by }: TlsDemand): TlsPolicy {
   };
 }
 
-/** The stricter of two demands; the first where they are equal. */
+/** The stricter of two demands; the first if they are equal. */
 export function stricter(one: TlsDemand, other: TlsDemand): TlsDemand {
   return tlsLevels.indexOf(other.level) > tlsLevels.indexOf(one.level) ? other : one;
 }
 
 const strength: TlsPolicyName[] = [...tlsLevels, 'mta-sts', 'dane'];
 
-/** All of these policies at once, under the name of the strongest: what one of them objects to is not done. */
+/** Combines policies under the name of the strongest; an objection of any of them counts. */
 export function allOf(first: TlsPolicy, ...others: TlsPolicy[]): TlsPolicy {
   const policies = [first, ...others].toSorted((a, b) => strength.indexOf(b.name) - strength.indexOf(a.name));
   const [strongest = first] = policies;
@@ -83,7 +83,7 @@ export function allOf(first: TlsPolicy, ...others: TlsPolicy[]): TlsPolicy {
   };
 }
 
-/** A policy that could not be found out, and under which nothing is sent until it can. */
+/** Stands for a policy that could not be determined: nothing is sent until it can. */
 export function unknownPolicy(name: TlsPolicyName, source: string, objection: Objection): TlsPolicy {
   const object = () => objection;
   return { name, source, needsTls: true, serverName: null, mayUseHost: object, mayUseConnection: object };
@@ -95,7 +95,7 @@ const certificateProblems: Record<string, [TlsFailure, string]> = {
   ERR_TLS_CERT_ALTNAME_INVALID: ['certificate-host-mismatch', 'showed a certificate that is not for its name'],
 };
 
-/** What is wrong with the certificate by the rules of the web's authorities, for the MX host's name; null: nothing. */
+/** What is wrong with the certificate for the MX host's name, by the usual authorities' rules; null: nothing. */
 export function objectToCertificate({ authorized, problem }: TlsInfo): Objection | null {
   if (authorized) return null;
   const untrusted = ['certificate-not-trusted', 'showed a certificate that no trusted authority vouches for'] as const;

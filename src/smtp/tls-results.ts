@@ -6,45 +6,45 @@ import type { TlsFailure } from './tls-names.ts';
 import type { PublishedPolicy } from './tls-policies.ts';
 import { noTls, type Objection } from './tls-policy.ts';
 
-/** What became of TLS in some sessions that are alike (RFC 8460 section 4.4). */
+/** The TLS outcome of a group of sessions that are alike (RFC 8460 section 4.4). */
 export interface TlsResult {
   type: PublishedPolicy['type'];
   domain: string;
-  /** The policy, line by line, and the hosts that it names. */
+  /** The policy line by line, and the hosts that it names. */
   lines: string[];
   mx: string[];
   result: 'success' | TlsFailure;
   host: string;
-  /** Where the host was reached and from where; empty when it was not. */
+  /** The remote and the local address; empty if the host was not reached. */
   address: string;
   localAddress: string;
   /** The last failure in words; empty after a success. */
   reason: string;
   sessions: number;
-  /** What tells it from others of its domain, as a SHA-256 (hex). */
+  /** Identifies the group among its domain's, as a SHA-256 (hex). */
   kind: string;
 }
 
 const mostKinds = 10_000;
 const mostLines = 100;
 
-/** Counts sessions in memory until somebody takes the counts. Past 10,000 kinds of them, new kinds are not counted. */
+/** Counts sessions in memory until somebody takes the counts. Beyond 10,000 groups, new groups are not counted. */
 export class TlsResults {
   #counts = new Map<string, TlsResult>();
 
-  /** What is counted, which begins anew. */
+  /** Returns the counts and starts anew. */
   take(): TlsResult[] {
     const taken = [...this.#counts.values()];
     this.#counts = new Map();
     return taken;
   }
 
-  /** Gives back what could not be written down. */
+  /** Adds back counts that could not be stored. */
   giveBack(results: TlsResult[]): void {
     for (const result of results) this.#add(result);
   }
 
-  /** Counts the end of a greeting that tried TLS; one that ended before it came to that says nothing. */
+  /** Counts a session that tried TLS, when its greeting is over; one that ended before TLS says nothing. */
   session(published: PublishedPolicy, connection: Connection, refusal: Refusal | null): void {
     const { target, localAddress, tls } = connection;
     const triedTls = tls !== null || refusal === null || refusal.phase === 'starttls';
@@ -80,12 +80,12 @@ export class TlsResults {
   }
 }
 
-// Short, as a policy can have many kilobytes, and a map has long strings of one length all in one place.
+// Hashed: a policy can have many kilobytes, and long keys of equal length collide in a Map.
 const kindOf = (told: unknown[]): string => createHash('sha256').update(JSON.stringify(told)).digest('hex');
 
 function shortcoming({ rule }: PublishedPolicy, connection: Connection, refusal: Refusal | null): Objection | null {
   if (connection.tls !== null) {
-    // One that is only watched was not kept from a host that it does not name.
+    // A policy that is not enforced did not keep the session from a host that it does not name.
     return rule?.mayUseHost(connection.target.host) ?? rule?.mayUseConnection(connection) ?? null;
   }
   if (refusal === null) return noTls;

@@ -11,9 +11,9 @@ import { answered, type Failure, failed, type Phase, type RecipientResult } from
 export interface TransactionRequest {
   envelope: Envelope;
   content: Content;
-  /** Asked just before the end of the message is written, for these recipients; false gives the message up. */
+  /** Asked for these recipients just before the end of the message is written; false gives the message up. */
   beforeDot: (recipients: string[]) => boolean | Promise<boolean>;
-  /** Told what became of them as soon as that is known. */
+  /** Told the recipients' results as soon as they are known. */
   afterDot: (results: RecipientResult[]) => void;
   deadlines: Deadlines;
 }
@@ -22,28 +22,31 @@ export interface TransactionEnd {
   /** One for each recipient. */
   results: RecipientResult[];
   /**
-   * Recipients that nothing was said about, where it came to no dot: another host may take them now. Their turn was cut
-   * short by 421 or a lost connection, or MAIL or DATA was put off.
+   * Recipients that the server decided nothing about before the dot: another host may take them now. A 421 or a lost
+   * connection cut their turn short, or MAIL or DATA was deferred.
    */
   elsewhere: string[];
-  /** Recipients refused as too many for this message, which was accepted for others: the next one may be for them. */
+  /** Recipients refused as too many for this message, which others got: send the next message to them. */
   crowdedOut: string[];
-  /** False when the connection ended, or said 421, before it answered anything: it was dead when the transaction began. */
+  /** False if the connection ended, or said 421, before it answered anything: it was dead when the transaction began. */
   alive: boolean;
-  /** True when the server may only have had enough of this connection: MAIL or DATA was put off, it took nobody more, or says so. */
+  /**
+   * True if the server may only have had enough of this connection: it deferred MAIL or DATA, took no further recipient,
+   * or says so.
+   */
   limited: boolean;
-  /** True when the content was begun. */
+  /** True if sending the content has begun. */
   begun: boolean;
-  /** True when `beforeDot` said no. */
+  /** True if `beforeDot` returned false. */
   givenUp: boolean;
 }
 
-/** The most that is written together with the final dot, once the server has all that comes before. */
+/** How many bytes at most are written together with the final dot, once the server has everything before them. */
 const tailBytes = 16_384;
 
 /**
- * Sends one message on a connection that was greeted, to those that the server is able to take it for. Afterwards the
- * connection can take another message unless it is lost. Nothing that the server does is thrown.
+ * Sends one message on a greeted connection, to the recipients that the server is able to take it for. Afterwards the
+ * connection can take another message unless it is lost. Never throws for anything the server does.
  */
 export async function transact(connection: Connection, request: TransactionRequest): Promise<TransactionEnd> {
   const { envelope, deadlines } = request;
@@ -97,7 +100,7 @@ class Transaction {
     };
   }
 
-  /** The recipients that nothing was decided for. */
+  /** The recipients that are still undecided. */
   get #open(): string[] {
     return this.#request.envelope.recipients.filter((recipient) => !this.#results.has(recipient));
   }
@@ -119,7 +122,7 @@ class Transaction {
     if (reset.length > 0) {
       const answer = await ask('RSET', deadlines.mail);
       if (isLost(answer)) return this.#lose('mail', answer);
-      // A connection that cannot be reset is of no use; that says nothing about this message.
+      // A connection that cannot be reset is useless, but that says nothing about this message.
       if (!isSuccess(answer.reply)) return this.#leave('mail', answer.reply);
     }
     const mailReply = await ask(mail, deadlines.mail);
@@ -151,7 +154,7 @@ class Transaction {
     return [`MAIL FROM:<${envelope.from}>`, ...parameters].join(' ');
   }
 
-  /** True after a 2xx. Anything else decides for every open recipient, and ends the connection unless it is 4xx or 5xx. */
+  /** True after a 2xx. Anything else decides for all open recipients; codes other than 4xx and 5xx end the connection too. */
   #goesOn(phase: Phase, answer: ParsedReply | Lost, refusedBy2xx = false): boolean {
     if (isLost(answer)) {
       this.#lose(phase, answer);
@@ -185,12 +188,12 @@ class Transaction {
     return true;
   }
 
-  /** True for a 5xx that is no verdict on the message: the connection has carried others, and what is said may mean it alone. */
+  /** True for a 5xx that is no verdict on the message: the connection has carried others, and may be all that is refused. */
   #isWorn(phase: Phase, reply: Reply): boolean {
     return reply.code >= 500 && this.#connection.transactions > 1 && saysEnough(phase, reply);
   }
 
-  /** True for too many recipients where none was accepted in this transaction, or where it says that it means the connection. */
+  /** True for "too many recipients" if none was accepted in this transaction, or if the text speaks of the connection. */
   #isFull(recipient: string, reply: Reply): boolean {
     if (this.#isWorn('rcpt', reply)) return true;
     const first = this.#open[0] === recipient && reply.code < 500;
@@ -198,25 +201,25 @@ class Transaction {
   }
 
   /**
-   * RFC 5321 section 4.5.3.1.10: a 552 after accepted recipients means "too many of them" and is temporary. So is what
-   * says it plainly, whatever its code: that another one was accepted before speaks against nobody.
+   * RFC 5321 section 4.5.3.1.10: a 552 after accepted recipients means "too many recipients" and is temporary. So is any
+   * reply that plainly says so, whatever its code: that others were accepted before does not speak against this recipient.
    */
   #isOneTooMany(recipient: string, reply: Reply): boolean {
     const isAboutNumber = (reply.code === 552 && reply.enhanced === null) || saysTooManyRecipients('rcpt', reply);
     return isAboutNumber && this.#open[0] !== recipient;
   }
 
-  /** Reads what a refused MAIL left in the pipeline. */
+  /** Reads the replies to what was pipelined after a refused MAIL. */
   async #skip(recipients: number): Promise<void> {
     for (let left = recipients; left > 0; left--) {
       if (isLost(await this.#connection.read(this.#request.deadlines.rcpt))) return;
     }
     const go = await this.#connection.read(this.#request.deadlines.data);
-    // It would take a message without a sender; an empty one could even be delivered.
+    // The server would take a message without a sender, and might deliver an empty one.
     if (!isLost(go) && !isRefusal(go.reply)) this.#connection.destroy();
   }
 
-  /** Every recipient was refused, but DATA is under way: a lone dot ends it if the server agreed (RFC 2920 section 3.1). */
+  /** All recipients were refused, but DATA is under way: if it is accepted, a lone dot ends it (RFC 2920 section 3.1). */
   async #withdraw(): Promise<void> {
     const go = await this.#connection.read(this.#request.deadlines.data);
     if (isLost(go) || isRefusal(go.reply)) return;
@@ -236,12 +239,12 @@ class Transaction {
     }
     const concerned = this.#open;
     const allowed = await beforeDot(concerned);
-    // A reply now is the server's refusal in the middle of the message; taken for the dot's it could pass for success.
+    // A reply now is a refusal in the middle of the message; taken for the reply to the dot, it could pass for success.
     if (this.#connection.pending) return this.#interrupted(await this.#connection.read(deadlines.data));
     if (this.#connection.lost !== null) return this.#lose('data', this.#connection.lost);
     if (!allowed) return this.#giveUp();
     this.#connection.conversation?.said(['.']);
-    // However long it took up to here: a reply to the dot that is not waited for may cost a second copy.
+    // Restart the limit, however long it took so far: giving up on the reply to the dot may cause a duplicate.
     this.#connection.limit(deadlines.dot);
     this.#connection.finish(...tail, finalDot);
     const end = await this.#connection.read(deadlines.dot);
@@ -296,7 +299,7 @@ class Transaction {
     }
   }
 
-  /** 421, or a code that has no meaning here: all open recipients are deferred and the connection is closed. */
+  /** 421 or an unexpected code: defers all open recipients and closes the connection. */
   #leave(phase: Phase, reply: Reply): void {
     const kind = reply.code === 421 ? classify(phase, reply) : 'protocol';
     for (const recipient of this.#open) {
@@ -306,13 +309,13 @@ class Transaction {
     this.#connection.destroy();
   }
 
-  /** One reply for every open recipient. */
+  /** Applies one reply to every open recipient. */
   #refuseAll(phase: Phase, reply: Reply): void {
     const open = this.#open;
     for (const recipient of open) this.#results.set(recipient, this.#refused(recipient, phase, reply, open.length));
   }
 
-  /** @param recipients how many the reply is for */
+  /** @param recipients how many recipients the reply is for */
   #refused(recipient: string, phase: Phase, reply: Reply, recipients = 1): RecipientResult {
     const reason = answered(this.#connection.target.host, reply, phase);
     const kind = classify(phase, reply, recipients);
@@ -330,15 +333,15 @@ class Transaction {
 }
 
 /**
- * True for a refusal of MAIL or DATA for the time being. What asks for less mail holds for every host of the same people,
- * and is not taken to another one.
+ * True for a temporary refusal of MAIL or DATA. A reply that asks for less mail does not count: it holds for every host of
+ * the same operator, so the mail is not taken to another one.
  */
 function isAboutThisHost(phase: Phase, reply: Reply): boolean {
   const aboutNobody = phase === 'mail' || phase === 'data';
   return aboutNobody && reply.code < 500 && classify(phase, reply) !== 'rate' && slowDown(phase, reply) === null;
 }
 
-/** All that comes before the tail, and the tail. */
+/** Splits off the tail that is sent together with the final dot. */
 function split(wire: Buffer[]): [most: Buffer[], tail: Buffer[]] {
   const most: Buffer[] = [];
   const tail: Buffer[] = [];
@@ -351,7 +354,7 @@ function split(wire: Buffer[]): [most: Buffer[], tail: Buffer[]] {
   return [most, tail];
 }
 
-/** How long the slowest link may take to carry it, in milliseconds. */
+/** How long the slowest tolerated link needs to carry the message, in milliseconds. */
 const sendingTime = ({ content, deadlines }: TransactionRequest) =>
   (content.size / deadlines.minBytesPerSecond) * 1_000;
 

@@ -7,7 +7,7 @@ import { type Answer, DnsCache } from './resolver.ts';
 
 /** What a validating resolver says about a name and a type. */
 export interface SecureAnswer {
-  /** It vouches for the answer by DNSSEC (the AD bit), for one that there is nothing too. */
+  /** True if the resolver vouches for the answer by DNSSEC (the AD bit), even for "there is none". */
   secure: boolean;
   records: DnsRecord[];
 }
@@ -23,8 +23,8 @@ const udpPayloadSize = 1_232;
 const bytesOfTcp = 65_535;
 
 /**
- * Asks one resolver that validates DNSSEC and says so with the AD bit, which `node:dns` does not show. Its word is taken:
- * it must be on this machine, or on a network that nobody else can write to (RFC 7672 section 2.1).
+ * Asks one resolver that validates DNSSEC and says so with the AD bit, which `node:dns` does not expose. Its word is
+ * trusted: it must run on this machine, or on a network that nobody else can write to (RFC 7672 section 2.1).
  */
 export class ValidatingResolver {
   readonly #server: { address: string; port: number };
@@ -37,7 +37,7 @@ export class ValidatingResolver {
     this.#options = { timeoutMs: 3_000, tries: 2, cache: new DnsCache(), ...options };
   }
 
-  /** The one answer as `records`, where there is nothing too; or `temporary`, as it is for one that does not validate. */
+  /** One answer as `records`, even if it has none; or `temporary`, which includes an answer that failed validation. */
   query(name: string, type: RecordType): Promise<Answer<SecureAnswer>> {
     return this.#options.cache.get(`secure ${type}:${name}`, async () => [await this.#ask(name, type)]);
   }
@@ -50,7 +50,7 @@ export class ValidatingResolver {
       try {
         const answer = await askByUdp(this.#server, query, timeoutMs);
         const whole = answer.flag_tc ? await askByTcp(this.#server, query, timeoutMs) : answer;
-        // What is cut there too may have lost the records that matter.
+        // An answer truncated over TCP too may lack the records that matter.
         if (whole.flag_tc) throw failed('EBADRESP');
         return read(whole);
       } catch (error) {
@@ -75,7 +75,7 @@ interface Server {
 const failed = (code: string) => Object.assign(new Error(code), { code });
 
 function read(answer: DecodedPacket): SecureAnswer {
-  // dns-packet's types leave the code out.
+  // dns-packet's types omit the response code.
   const { rcode } = answer as DecodedPacket & { rcode: string };
   if (rcode !== 'NOERROR' && rcode !== 'NXDOMAIN') throw failed(rcode === 'REFUSED' ? 'EREFUSED' : 'ESERVFAIL');
   return { secure: answer.flag_ad, records: answer.answers ?? [] };
@@ -102,7 +102,7 @@ function encode({ name, type, id }: Query): Buffer {
   });
 }
 
-/** The answer to this query in these bytes; null for any other packet. */
+/** Decodes the answer to this query; null for any other packet. */
 function answerTo({ name, type, id }: Query, bytes: Buffer): DecodedPacket | null {
   try {
     const packet = dnsPacket.decode(bytes);
@@ -128,7 +128,7 @@ function askByUdp({ address, port }: Server, query: Query, ms: number): Promise<
       const answer = answerTo(query, bytes);
       if (answer !== null) end(() => resolve(answer));
     });
-    // Connected, it hears of nobody else.
+    // A connected socket receives from this server only.
     socket.connect(port, address, () => socket.send(encode(query)));
   });
 }

@@ -4,7 +4,7 @@ import { aboutRecipient, beforeMail, type Rule } from './rule.ts';
 const atMail: readonly Phase[] = ['mail'];
 const atMessage: readonly Phase[] = ['data', 'dot'];
 
-/** For words that no rule knows, or in a language that none reads: the enhanced code, then the code. */
+/** The fallback for unknown words, or a language that no rule reads: the enhanced code, then the code. */
 export const codes: Rule[] = [
   {
     when: aboutRecipient,

@@ -1,6 +1,6 @@
 import type { Rule } from './rule.ts';
 
-/** Who we are does not convince: SPF, DKIM, DMARC, the name of our address. */
+/** Failed checks of who we are: SPF, DKIM, DMARC, reverse DNS, EHLO name. */
 export const identity: Rule[] = [
   {
     enhanced: ['7.20', '7.21', '7.22', '7.23', '7.24', '7.25', '7.26', '7.509', '7.515'],

@@ -1,6 +1,6 @@
 import { aboutRecipient, type Rule } from './rule.ts';
 
-/** Replies that are known whole, and whose code or words would mislead. */
+/** Well-known replies whose code or words would mislead. */
 export const known: Rule[] = [
   {
     text: /(mailbox|account|box) (size|storage|quota|space|disk)|(size|storage|quota|space) of (the |this )?(mailbox|account)|(mailbox|recipient|user)('s)? (storage|quota) (?!of)/,

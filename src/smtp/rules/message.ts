@@ -1,6 +1,6 @@
 import type { Rule } from './rule.ts';
 
-/** What is in the message, or how large it is. */
+/** The message's content or size. */
 export const message: Rule[] = [
   {
     text: /size (exceeds?|limit|is too)|(message|mail|e-?mail|header|attachment|line|body)\b.{0,20}too (big|large|long)|exceed\w{0,3}.{0,30}(message |mail |maximum |fixed |maximal )size|exceed\w{0,3}.{0,20}mailsize|message (length|size)|nachricht.{0,20}zu gro|(message|courriel) trop (gros|volumineux|grand)|mensaje demasiado grande|mensagem muito grande|письмо слишком (большое|велико)|邮件(大小|太大)/,

@@ -1,6 +1,6 @@
 import type { Rule } from './rule.ts';
 
-/** Words that say no more than that it was not wanted: looked at late, so that whatever has a reason is named by it. */
+/** Words that only say that the mail was not wanted. They come late, so that a rule with a specific reason decides first. */
 export const policy: Rule[] = [
   {
     when: ['data', 'dot'],

@@ -3,7 +3,7 @@ import { aboutRecipient, type Rule } from './rule.ts';
 const notNow =
   /(mailbox|account|user|recipient|address|destination|alias)\b.{0,40}\b(temporar|moment|currently|try again|later|busy|locked)|temporar.{0,40}(mailbox|account|user|recipient)|(lookup|look-up|map|directory|ldap|database) (\w{1,12} ){0,2}(fail|error|unavailable)/;
 
-/** The recipient: full, doubtful, unknown, and the domain. What comes here has no word of a block in it. */
+/** The recipient or its domain: full, doubtful, unknown. Earlier rules have caught every reply with a word of a block. */
 export const recipient: Rule[] = [
   {
     when: aboutRecipient,

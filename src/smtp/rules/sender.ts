@@ -1,6 +1,6 @@
 import type { Rule } from './rule.ts';
 
-/** Our sender address. Its bounces must not be taken for those of the recipient: a server that calls back says "no such user" about us. */
+/** Replies about our sender address, not the recipient's: a server that calls back says "no such user" about ours. */
 export const verification: Rule[] = [
   {
     text: /sender verif|verif(y|ication) (of |the )?sender|verification failed for|sender address verif|call-?(out|back) (failed|verif)|(verify|verification) (failed|error).{0,40}sender|sender address rejected: (undeliverable|unverified|user unknown|domain not found|unknown)/,
@@ -18,7 +18,7 @@ export const verification: Rule[] = [
   },
 ];
 
-/** Codes of their own. */
+/** Enhanced codes that are about the sender address. */
 export const senderCodes: Rule[] = [
   {
     enhanced: ['1.7', '1.8', '7.27'],
@@ -35,7 +35,7 @@ export const senderCodes: Rule[] = [
   },
 ];
 
-/** What is said about the sender address without a block behind it. */
+/** Complaints about the sender address that are not a block. */
 export const sender: Rule[] = [
   {
     text: /\bsender('s)?\b.{0,30}(address|domain|reject|denied|unknown|invalid|not exist|not found|not allowed|not valid|resolv|refused|illegal|mx)|(address|domain) (\w{1,12} ){0,2}(unknown|invalid|rejected): sender|(invalid|unknown|illegal|bad|null|empty|unresolvable|no valid) sender|domain of sender|mail ?from (address|command|domain|reject)|return-?path|envelope-?from|reverse-?path|from (address|domain)\b.{0,30}(not|invalid|reject|unknown)|expediteur|absender|remitente|remetente|mittente|отправител|发件人|发信人/,

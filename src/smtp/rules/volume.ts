@@ -1,6 +1,6 @@
 import { aboutRecipient, type Rule } from './rule.ts';
 
-/** Too much at a time. */
+/** Too much mail or too many connections at a time. */
 export const volume: Rule[] = [
   {
     when: aboutRecipient,
