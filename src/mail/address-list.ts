@@ -4,12 +4,11 @@ import { readWords } from './encoded-words.ts';
 import { MimeError } from './mime-error.ts';
 
 /**
- * The mailboxes of a field of addresses (RFC 5322 section 3.4), the members of groups among them. Each is read by
- * `parseMailbox`, so nothing is repaired, and encoded-words can add to a name only: they are decoded after the address
- * was found.
+ * The mailboxes of an address field (RFC 5322 section 3.4), including the members of groups. Each is read by
+ * `parseMailbox`, so nothing is repaired. Encoded-words can only affect a name: they are decoded after the address is found.
  *
- * @param field names it in an error
- * @param leavesOutLocal whether those are left out that name somebody on the machine or in the network that the message comes from
+ * @param field its name, for errors
+ * @param leavesOutLocal whether to drop entries that name somebody on the machine or in the network that the message comes from
  * @throws {MimeError}
  */
 export function parseAddressList(
@@ -22,7 +21,7 @@ export function parseAddressList(
   return { mailboxes: kept.map((entry) => parseEntry(field, entry)), holdsGroup };
 }
 
-/** `root`, `<root>`, `root@localhost`: a user of Unix, and a host of one label if any. `Smith` of `Smith, Ann <a@b.example>` is none. */
+/** `root`, `<root>`, `root@localhost`: a Unix user, at most with a one-label host. Not `Smith` in `Smith, Ann <a@b.example>`. */
 function isLocal(entry: string): boolean {
   const address = /<([^<>]*)> *$/.exec(entry)?.[1] ?? entry;
   return /^ *[a-z_][a-z0-9_.-]{0,31}(?:@[A-Za-z0-9_-]{1,63})? *$/.test(address);
@@ -35,7 +34,7 @@ function parseEntry(field: string, entry: string): Mailbox {
     const name = readWords(mailbox.name);
     const refused = refuseText(name);
     if (refused) throw new AddressError(`the name ${refused}`);
-    // Once more as a whole, as a name has rules of its own.
+    // The decoded name is parsed again, because names have rules of their own.
     return name === mailbox.name ? mailbox : { ...mailbox, name: parseMailbox(`${quote(name)} <a@b.c>`).name };
   } catch (error) {
     if (error instanceof AddressError) throw new MimeError(`${field}: ${error.message}`);
@@ -43,7 +42,10 @@ function parseEntry(field: string, entry: string): Mailbox {
   }
 }
 
-/** A name is a phrase, of which any word may be in quotes (RFC 5322 section 3.2.5): `John "Johnny" Smith`. What needs quotes and has none stays as it is. */
+/**
+ * Puts the whole name in one pair of quotes: any word of a phrase may have its own (RFC 5322 section 3.2.5), as in
+ * `John "Johnny" Smith`. An entry that lacks quotes where it needs them is returned as it is.
+ */
 function inOneQuote(entry: string): string {
   const open = entry.lastIndexOf('<');
   const phrase = entry.slice(0, Math.max(0, open));
@@ -60,7 +62,7 @@ function inOneQuote(entry: string): string {
   return quoted ? entry : `${quote(name)} ${entry.slice(open)}`;
 }
 
-/** The entries between commas, without comments and without the frames of groups. */
+/** The entries between commas, without comments and without the names and delimiters of groups. */
 function split(field: string, text: string): { entries: string[]; holdsGroup: boolean } {
   const entries: string[] = [];
   let entry = '';
@@ -87,7 +89,7 @@ function split(field: string, text: string): { entries: string[]; holdsGroup: bo
       inAngles = character !== '>';
     } else if (character === ',') close();
     else if (character === ':' && !inGroup) {
-      // What stands before it is the group's name.
+      // The text before the colon is the group's name.
       entry = '';
       inGroup = true;
       holdsGroup = true;

@@ -1,7 +1,7 @@
 import { domainToASCII, domainToUnicode } from 'node:url';
 import { holdsBidiControl, holdsInvisible, refuseText } from './characters.ts';
 
-/** One address as a person writes it, taken apart. `address` is canonical: local part as given, domain as lower-case A-labels. */
+/** One address as a person writes it, parsed. `address` is canonical: local part as given, domain as lower-case A-labels. */
 export interface Mailbox {
   name: string | null;
   address: string;
@@ -14,18 +14,18 @@ export class AddressError extends Error {
   override readonly name = 'AddressError';
 }
 
-// An address has 254 octets at most and a display name that long is a mistake, so nothing longer is even looked at.
+// An address has at most 254 octets, and a display name this long is a mistake, so nothing longer is even parsed.
 const longestText = 1000;
 // RFC 5321 section 4.1.2 Atom, with the UTF8-non-ascii of RFC 6531 section 3.3.
 const dotAtom = /^[A-Za-z0-9!#$%&'*+\-/=?^_`{|}~.\u0080-\u{10ffff}]+$/u;
 const label = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
-// What the URL parser, and so a later `new URL` or `getaddrinfo`, would read as the end of an IPv4 address.
+// A last label that the URL parser, and so a later `new URL` or `getaddrinfo`, would read as the end of an IPv4 address.
 const numeric = /^(?:[0-9]+|0x[0-9a-f]*)$/;
 
 /**
- * Reads one address: `a@b.c`, `<a@b.c>`, `Name <a@b.c>` or `"Quoted, name" <a@b.c>`; spaces around it do not count.
+ * Parses one address: `a@b.c`, `<a@b.c>`, `Name <a@b.c>` or `"Quoted, name" <a@b.c>`; spaces around it are ignored.
  *
- * Narrower than RFC 5322 and never repairs: quoted local parts, comments, groups, source routes and IP literals are
+ * It is stricter than RFC 5322 and never repairs: quoted local parts, comments, groups, source routes and IP literals are
  * refused, so that the domain checked here is the one that the MX lookup and the RCPT command will use.
  *
  * @throws {AddressError} for anything else
@@ -43,7 +43,7 @@ export function parseMailbox(text: string): Mailbox {
 }
 
 /**
- * A domain as lower-case A-labels (IDNA, as `node:url` maps it): the one form to store, compare and look up.
+ * A domain as lower-case A-labels (IDNA, as `node:url` maps it): the only form to store, compare and look up.
  *
  * @throws {AddressError} when it is not a domain name that mail can go to: one label, an address literal, a trailing dot
  */
@@ -52,7 +52,7 @@ export function normalizeDomain(text: string): string {
   if (text.length > longestText) throw new AddressError('the domain is longer than 253 characters');
   const refused = refuseText(text);
   if (refused) throw new AddressError(`the domain ${refused}`);
-  // Before the URL parser sees it: it would decode `%41`, and end the host at `/`, `?`, `#` or `:`.
+  // Checked before the URL parser sees it, which would decode `%41` and end the host at `/`, `?`, `#` or `:`.
   if (/(?![A-Za-z0-9.-])[\u0000-\u007f]/.test(text)) {
     throw new AddressError('the domain holds a character that no domain has');
   }
@@ -70,8 +70,8 @@ export function normalizeDomain(text: string): string {
 }
 
 /**
- * The text that `parseMailbox` reads back to the same mailbox: `a@b.c`, `Name <a@b.c>`, or with the name in quotes where
- * it needs them. Not yet a header: nothing is encoded or folded.
+ * The text that `parseMailbox` reads back to the same mailbox: `a@b.c` or `Name <a@b.c>`, with the name in quotes if it
+ * needs them. Not yet a header value: nothing is encoded or folded.
  */
 export function formatMailbox(mailbox: Mailbox): string {
   if (mailbox.name === null) return mailbox.address;
@@ -79,7 +79,7 @@ export function formatMailbox(mailbox: Mailbox): string {
   return `${name} <${mailbox.address}>`;
 }
 
-/** True when every character is ASCII, which for a local part means: any server takes it, without SMTPUTF8. */
+/** True when every character is ASCII. Any server accepts such a local part, without SMTPUTF8. */
 export function isAscii(text: string): boolean {
   return /^[\u0000-\u007f]*$/.test(text);
 }
@@ -110,8 +110,8 @@ function refuseLocal(local: string): void {
   if (holdsInvisible(local) || holdsBidiControl(local)) {
     throw new AddressError('the part before the @ holds an invisible character');
   }
-  // One mailbox must have one spelling, or a suppressed address has a second one; and a server that maps compatibility
-  // forms must not find another structure in it: U+FF20 becomes an @, U+2024 a dot.
+  // One mailbox must have one spelling, or a suppressed address would have a second one. And a server that maps
+  // compatibility forms must not find another structure in it: U+FF20 becomes an @, U+2024 a dot.
   if (local !== local.normalize('NFC')) throw new AddressError('the part before the @ is not in Unicode form NFC');
   const nonAscii = local.replaceAll(/[!-~]+/g, '');
   if (/[^A-Za-z0-9\u0080-\u{10ffff}]/u.test(nonAscii.normalize('NFKC'))) {
@@ -128,7 +128,7 @@ function refuseLabel(text: string): void {
   if (text.length > 63) throw new AddressError('the domain has a label of more than 63 characters');
   if (!label.test(text)) throw new AddressError('the domain has a label that begins or ends with a hyphen');
   if (!text.startsWith('xn--')) return;
-  // `domainToASCII` lets any xn-- label pass; `domainToUnicode` gives back those that it cannot decode.
+  // `domainToASCII` lets any xn-- label pass; `domainToUnicode` returns unchanged those that it cannot decode.
   if (domainToUnicode(text) === text) throw new AddressError('the domain has an xn-- label that is not valid');
 }
 
@@ -142,7 +142,7 @@ function parseName(text: string): string | null {
   return name === '' ? null : name;
 }
 
-/** The offset of the `<` behind a quoted name, or -1 when the quote does not end or something else follows it. */
+/** The offset of the `<` after a quoted name, or -1 when the quote does not end or is followed by something else. */
 function closingQuote(text: string): number {
   for (let i = 1; i < text.length; i++) {
     if (text[i] === '\\') i++;
@@ -155,7 +155,7 @@ function closingQuote(text: string): number {
   return -1;
 }
 
-/** Only U+0020, and by hand: `trim` would take U+FEFF and U+00A0 too, and a regular expression is quadratic on spaces. */
+/** Only U+0020, and by hand: `trim` would remove U+FEFF and U+00A0 too, and a regular expression is quadratic on spaces. */
 function trimSpaces(text: string): string {
   let start = 0;
   let end = text.length;
@@ -164,5 +164,5 @@ function trimSpaces(text: string): string {
   return text.slice(start, end);
 }
 
-/** The form in which addresses are compared and looked for: whoever is meant is meant in whatever case it is written. */
+/** The form for comparing and looking up addresses: they mean the same mailbox in any case. */
 export const comparable = (address: string) => address.toLowerCase();

@@ -1,14 +1,14 @@
 import { addressIn } from './delivery-status.ts';
 import { decoded, type LooseHeader, type LooseMessage, readHeader, readLoosely, textOf } from './loose-mime.ts';
 
-/** What a feedback report (RFC 5965) says of an email of ours: its reader calls it spam, or wants no more of it. */
+/** A feedback report (RFC 5965) about an email of ours: its reader reports it as spam, or wants to unsubscribe. */
 export interface Complaint {
   kind: 'complaint' | 'unsubscribe';
   /** Such as `abuse`, in lower case. */
   type: string;
-  /** Addresses and links in the report and in the header of the message that may hold a token of ours. */
+  /** Addresses and links from the report and the message's header that may contain a token of ours. */
   tokens: string[];
-  /** Whom the message was for, where the report says so; many providers do not. */
+  /** The message's recipients, if the report names them; many providers do not. */
   recipients: string[];
 }
 
@@ -24,10 +24,10 @@ const kinds = new Map<string, Complaint['kind']>([
 
 const mostTokens = 50;
 
-/** The sender of the envelope, as servers note it that check it (RFC 8601 section 2.7.2, RFC 7208 section 9.1). */
+/** The envelope sender, as servers that check it record it (RFC 8601 section 2.7.2, RFC 7208 section 9.1). */
 const notedSender = /\b(?:smtp\.mailfrom|envelope-from)="?<?([^\s<>;"]{1,320})/i;
 
-/** Reads a feedback report; null for anything else, and for reports that are no complaint (`not-spam`, `auth-failure`). */
+/** Reads a feedback report; null for anything else, and for reports that are not a complaint (`not-spam`, `auth-failure`). */
 export function readComplaint(bytes: Uint8Array): Complaint | null {
   const message = readLoosely(bytes);
   const original = originalOf(message);
@@ -60,7 +60,7 @@ function reportOf({ parts }: LooseMessage): LooseHeader | null {
   return part ? readHeader(textOf(part, 64 * 1024).trimStart()).header : null;
 }
 
-/** The header of the message that is complained about. */
+/** The header of the message that the complaint is about. */
 function originalOf({ parts }: LooseMessage): LooseHeader | null {
   const part = parts.findLast(({ type }) =>
     /^(?:message\/(?:global|rfc822)|(?:text|message)\/rfc822-headers?)$/.test(type),
@@ -68,7 +68,7 @@ function originalOf({ parts }: LooseMessage): LooseHeader | null {
   return part ? readHeader(decoded(part).trimStart()).header : null;
 }
 
-/** Microsoft's reports (JMRP) are the message and nothing else; it has put the reader's address into it. */
+/** Microsoft's reports (JMRP) contain only the message, with the reader's address added to its header. */
 function withoutReport({ header, parts }: LooseMessage, original: LooseHeader | null): LooseHeader | null {
   const isOne = /^complaint about message from/i.test(header.get('subject')) && hotmail(original).length > 0;
   return isOne && parts.length <= 3 ? readHeader('Feedback-Type: abuse\n\n').header : null;

@@ -15,7 +15,7 @@ const mediaType = new RegExp(
   `^${token}{1,127}/${token}{1,127}(?:; ?${token}{1,60}=(?:${token}{1,200}|"[ !#-[\\]-~]{0,200}")){0,8}$`,
 );
 
-/** What a client may not send, by the member of the API that says it. `reason`: words that follow its name. */
+/** Why a client may not send an attachment. `member`: the API's field; `reason`: words that follow its name. */
 export interface AttachmentRefusal {
   member: 'filename' | 'content_type' | 'content_id';
   reason: string;
@@ -45,18 +45,18 @@ function refuseType(contentType: string): string | null {
   return /^multipart\//i.test(contentType) ? 'is a multipart type' : null;
 }
 
-/** Nobody writes an encoded-word in an encoded-word, but to hide something. */
+/** Encoded-words nested any deeper can only be there to hide something. */
 const mostDecodings = 4;
 
 /**
- * The name of a file as whoever gets it sees it: the last component, whichever system's path it was; empty when that is a
- * folder, or dots alone, or hidden too deep.
+ * A file's name as the recipient sees it: the last component of a path of any system. Empty when that is a folder or only
+ * dots, or when encoded-words are nested too deep.
  */
 export function withoutPath(filename: string): string {
   let name = filename;
   for (let round = 0; round < mostDecodings; round += 1) {
     name = name.split(/[/\\]/).at(-1) ?? '';
-    // Readers decode encoded-words (RFC 2047) where there should be none, and so would find a path behind it.
+    // Mail programs decode encoded-words (RFC 2047) even where none are allowed, and could find a path in one.
     const read = decodeWords(name);
     if (read === name) return /^\.+$/.test(name) ? '' : name;
     name = read;
@@ -69,12 +69,12 @@ export function isMediaType(text: string): boolean {
   return mediaType.test(text);
 }
 
-/** True for what may stand between the angle brackets of a Content-ID and, unescaped, in a `cid:` URL. */
+/** True when the text may stand between the angle brackets of a Content-ID and, unescaped, in a `cid:` URL. */
 export function isContentId(text: string): boolean {
   return /^[A-Za-z0-9._+=@-]{1,200}$/.test(text);
 }
 
-/** An attachment in the words of nodemailer's composer. */
+/** An attachment as nodemailer's composer takes it. */
 export interface ComposerAttachment {
   filename: string | false;
   contentType: string;
@@ -84,13 +84,13 @@ export interface ComposerAttachment {
   cid?: string;
 }
 
-/** The attachment as nodemailer writes it correctly: whatever it does wrong, or would take at its word, is settled here. */
+/** The attachment in a form that nodemailer writes correctly: its faults, and input that it does not check, are handled here. */
 export function toComposer(attachment: MessageAttachment): ComposerAttachment {
   const { filename, content, contentId } = attachment;
   const cid = contentId !== null && isContentId(contentId) ? { cid: contentId } : {};
   const disposition = 'cid' in cid ? 'inline' : 'attachment';
-  // nodemailer repeats the name as a parameter of Content-Type, unfolded when it is ASCII: a long one would be a line
-  // over 998 octets. Given inside the disposition, it is only written there, in sections (RFC 2231).
+  // nodemailer repeats the name as a parameter of Content-Type, unfolded if it is ASCII, so a long one would make a line
+  // over 998 octets. A name given inside the disposition is written only there, in sections (RFC 2231).
   const long = filename.length > 200;
   const quoted = filename.replaceAll(/["\\]/g, '\\$&');
   return {
@@ -110,6 +110,6 @@ function typeAndEncoding(
   // A multipart type would make nodemailer close a boundary that was never opened.
   if (!isMediaType(type) || /^multipart\//i.test(type)) return bytes;
   if (!/^message\//i.test(type)) return { contentType: type, contentTransferEncoding: 'base64' };
-  // RFC 2046 section 5.2.1: a message type must not be encoded. One that needs it goes as the plain bytes it is.
+  // RFC 2046 section 5.2.1: a message type must not be encoded. One that needs it is sent as application/octet-stream.
   return findWireDefect(content, 0) === null ? { contentType: type, contentTransferEncoding: '7bit' } : bytes;
 }

@@ -1,19 +1,19 @@
 import { setImmediate } from 'node:timers/promises';
 
-/** Bytes that make one line of 76 characters (RFC 2045 section 6.8). */
+/** Bytes per line of 76 characters (RFC 2045 section 6.8). */
 const lineBytes = 57;
 const lineLength = 76;
 
-/** What is encoded in one go, in whole lines; in between, others get their turn. */
+/** Bytes encoded at a time, in whole lines; in between, the event loop runs. */
 const sliceBytes = lineBytes * 4_096;
 
-/** How many octets the base64 of so many bytes takes: in lines, with a CRLF between them and none behind the last. */
+/** The length in octets of the base64 of so many bytes, in lines with a CRLF between them and none after the last. */
 export function base64Length(bytes: number): number {
   const characters = 4 * Math.ceil(bytes / 3);
   return characters + 2 * Math.max(0, Math.ceil(characters / lineLength) - 1);
 }
 
-/** Writes the base64 of the content into `output`, where there is room for it. @returns the offset behind it */
+/** Writes the base64 of the content into `output`, which must have room for it. @returns the offset after it */
 export async function writeBase64(content: Buffer, output: Buffer, offset: number): Promise<number> {
   let at = offset;
   for (let start = 0; start < content.length; start += sliceBytes) {
@@ -26,7 +26,10 @@ export async function writeBase64(content: Buffer, output: Buffer, offset: numbe
   return at;
 }
 
-/** All characters first, as far behind as line ends need, and then each line to its place: Node knows no base64 with lines. */
+/**
+ * Node cannot write base64 in lines. This writes all characters first, far enough back to leave room for the line ends, and
+ * then moves each line into place.
+ */
 function writeSlice(slice: Buffer, output: Buffer, offset: number): number {
   const end = offset + base64Length(slice.length);
   const text = slice.toString('base64');

@@ -1,13 +1,13 @@
 import type { LooseHeader } from './loose-mime.ts';
 
-/** What a message can be told by. */
+/** The properties by which a message is recognized as a bounce or an automatic reply. */
 export interface Marks {
   header: LooseHeader;
   subject: string;
   /** The From field. */
   sender: string;
   text: string;
-  /** It came without an envelope sender, as what programs write does (RFC 3464 section 2). */
+  /** The envelope sender is empty, as in mail from programs (RFC 3464 section 2). */
   nullSender: boolean;
 }
 
@@ -20,13 +20,13 @@ const returned =
 const autoSubject =
   /^\W{0,3}(?:(?:re|aw|sv|antw|fw)\s?:\s?)?\W{0,3}(?:auto(?:matic(?:ally)?|matische?|matisch|mated|m[áa]tica|matica)?[ -]?(?:reply|response|repl|generated|respond|antwort|svar|antwoord|mail reply)|autoreply|autosvar|automaattinen|out[- ]of[- ](?:the[- ])?office|ooo\b|away from|i am (?:away|out|on|currently)|on (?:vacation|leave|holiday)|vacation|abwesen|ich bin (?:nicht|bis)|automatische (?:antwort|antwoord)|r[ée]ponse automatique|absence|absent du bureau|respuesta autom|fuera de (?:la )?oficina|resposta autom|aus[êe]ncia|fora do escrit|risposta automatica|fuori (?:sede|ufficio)|assenza|afwezig|odpowied[źz] automatyczna|automatyczna odpowied|autoodpowied|poza biurem|automatick[áa] odpov|автоответ|автоматический ответ|自动回复|自動回覆|自動応答|自動返信|不在|자동 ?(?:회신|응답)|thank you for (?:your|contacting)|we (?:have )?received your|ticket\b|\[ticket|case #|otomatik yan)/i;
 
-/** True where a server says by its name, or in a field made for that, that it could not deliver. */
+/** True when a server says that it could not deliver: in X-Failed-Recipients, or in words and under a server's sender name. */
 export function hasFailed({ header, subject, sender, text }: Marks): boolean {
   if (header.get('x-failed-recipients') !== '') return true;
   return daemons.test(sender) && !autoSubject.test(subject) && (returned.test(subject) || saysSo(text));
 }
 
-/** RFC 3834, and what programs wrote before it. */
+/** True for automatic replies by RFC 3834, and by the fields and subjects that programs used before it. */
 export function isAutoReply({ header, subject }: Marks): boolean {
   const submitted = header.get('auto-submitted').toLowerCase();
   if (submitted !== '' && !submitted.startsWith('no')) return true;
@@ -42,11 +42,11 @@ export function isAutoReply({ header, subject }: Marks): boolean {
   return own.some((name) => header.get(name) !== '') || autoSubject.test(subject);
 }
 
-/** True where a server wrote it, as far as that can be told: a person may use any of the words that follow. */
+/** True when a server seems to have written it. Words alone prove nothing, because a person may use any of them too. */
 export const isOfServer = ({ nullSender, sender }: Pick<Marks, 'nullSender' | 'sender'>): boolean =>
   nullSender || daemons.test(sender);
 
-/** True where it is a message of a server about one that it could not, or not yet, deliver. */
+/** True when it is a server's message about another one that it could not deliver, or not yet. */
 export function looksReturned(marks: Marks): boolean {
   if (hasFailed(marks)) return true;
   if (!isOfServer(marks)) return false;

@@ -5,20 +5,20 @@ const mostLines = 1_000;
 const mostRecipients = 100;
 const longestDiagnostic = 2_000;
 
-/** Behind these the message itself is returned, or its header. */
+/** Lines after which the returned message, or its header, follows. */
 const copyBegins =
   /^[\s>*#]{0,8}-{0,12}\s{0,4}(?:below (?:this line )?is a copy|(?:this|the following) is a copy of|a copy of (?:your|the) (?:original )?message|the (?:text|body|headers?|original|message headers?)\b.{0,40}(?:follows?\b|is (?:following|below))|original (?:message|headers?)|(?:message|unsent|returned) (?:message|headers?|text|content)\b.{0,20}(?:follow|below|--|$)|message headers? follow|your (?:original )?message (?:follows|reads|is)|first \d+ (?:lines|bytes) of|urspr[üu]ngliche (?:nachricht|mail)|message original|mensaje original|mensagem original|messaggio originale|oorspronkelijk bericht|oryginalna wiadomo|исходное сообщение|原始邮件|原始郵件|元のメッセージ)|^(?:return-path|received|x-received|dkim-signature|message-id):\s/i;
 
-/** An address at the beginning of a line, behind whatever introduces one. */
+/** An address at the beginning of a line, after whatever introduces it. */
 const introduced =
   /^[\s>*•·\-|]{0,20}(?:(?:[\p{L}][\p{L}\p{M} ()'./-]{0,60})[:：=]\s{0,8})?[\s<'"“„«‘([{]{0,6}(?:smtp[:;]|rfc822;|mailto:)?\s{0,2}([^\s<>()[\]:;,"'“”„«»‘’{}（）。，：；、「」【】《》]{1,64}@[^\s<>()[\]:;,"'“”„«»‘’{}@（）。，：；、「」【】《》]{1,253})/iu;
 const anywhere =
   /[^\s<>()[\]:;,"'“”„«»‘’{}（）。，：；、「」【】《》]{1,64}@[^\s<>()[\]:;,"'“”„«»‘’{}@（）。，：；、「」【】《》]{1,253}\.[a-z0-9-]{2,63}/gi;
-/** Whoever reports, and who sent: not who was not reached. */
+/** Addresses of the reporter or the sender, not of a failed recipient. */
 const notRecipients = /^(?:mailer-daemon|postmaster|abuse|bounces?\+|hostmaster)/i;
 const notIntroductions =
   /^\W{0,20}(?:from|von|de|da|reply-to|sender|message-id|reporting-mta|subject|betreff|cc)\s?[:：]|\bmail[ -]from\s?[:：]/i;
-/** Whom a message was for, of which some may have got it. */
+/** The copied To field of the message: some of its addresses may have got it. */
 const copied = /^\W{0,20}(?:to|an|para|宛先)\s?[:：]/i;
 const quotedSender = /\bmail[ -]from\s?[:：]\s{0,8}\S{1,400}/gi;
 
@@ -28,9 +28,9 @@ const final =
   /permanent|fatal|giv(?:en|ing) up|gave up|could not be delivered(?! (?:yet|for|within|after))|will not be (?:retried|delivered)|no longer|failed permanently|was rejected|been rejected|undeliverable|endg[üu]ltig|d[ée]finitiv|permanente|définitif|\b5\d\d[ -]#?5\.\d/i;
 
 /**
- * The recipients of a bounce that is written for people alone, as qmail, older Exchange and many others do.
+ * The recipients of a bounce that is written only for people, as by qmail, older Exchange and many others.
  *
- * @param failed addresses that a field of its header names
+ * @param failed addresses that its header names as failed
  */
 export function readBounceText(subject: string, text: string, failed: string[] = []): ReturnedRecipient[] {
   const lines = ownLines(text);
@@ -47,12 +47,12 @@ export function readBounceText(subject: string, text: string, failed: string[] =
   const somewhere = [...new Set(rest.join('\n').match(anywhere) ?? [])].filter(
     (address) => !notRecipients.test(address),
   );
-  // Of several, nobody says which it is.
+  // If there are several, nothing says which one failed.
   const [only = null] = somewhere.length === 1 ? somewhere : [];
   return [{ ...recipientOf(only, own, own, action), aliases: only === null ? somewhere.slice(0, mostRecipients) : [] }];
 }
 
-/** What stands in front of the returned message. */
+/** The text before the returned message. */
 export const withoutCopy = (text: string) => ownLines(text).join('\n');
 
 function ownLines(text: string): string[] {
@@ -61,7 +61,7 @@ function ownLines(text: string): string[] {
   return end === -1 ? lines : lines.slice(0, end);
 }
 
-/** Without copied headers that name several, or one where another got a copy: which of them it is about they do not say. */
+/** Drops a copied To that names several, or one if there is a Cc too: it does not say which of them the bounce is about. */
 function withoutSeveral(lines: string[]): string[] {
   const hasCopies = lines.some((line) => /^\W{0,20}cc\s?[:：].*@/i.test(line));
   const kept: string[] = [];
@@ -75,7 +75,7 @@ function withoutSeveral(lines: string[]): string[] {
   return kept;
 }
 
-/** Each address at the beginning of a line, with the words up to the next one. Those of a copied header count where there are no others. */
+/** Each address at the beginning of a line, with the words up to the next. Those in a copied To count only without others. */
 function sections(lines: string[]): { address: string; words: string }[] {
   const found = new Map<string, { address: string; words: string }>();
   const others = new Set<string>();
@@ -112,7 +112,7 @@ function recipientOf(address: string | null, words: string, own: string, action:
   };
 }
 
-/** The words about one recipient; where there are few, all of them. */
+/** The words about one recipient; if these are too few, the whole text. */
 function withoutAddress(words: string, own: string, address: string | null): string {
   const rest = (text: string) =>
     text
@@ -122,14 +122,14 @@ function withoutAddress(words: string, own: string, address: string | null): str
   return /\p{L}{3}.{0,400}\p{L}{3}/su.test(rest(words)) ? rest(words) : rest(own);
 }
 
-/** The reply of a server that is quoted in a bounce, about this recipient where one is given. */
+/** The server's reply that a bounce quotes; if an address is given, the one about that recipient. */
 export function quotedReply(text: string, address: string | null): string | null {
   const lines = ownLines(text);
   const words = address === null ? lines.join('\n') : sections(lines).find((one) => same(one.address, address))?.words;
   return words === undefined ? null : replyIn(words);
 }
 
-/** The lines of a paragraph as one, without the marks of quotation that each begins with. */
+/** Joins the lines of each paragraph, without the quote marks at their beginning. */
 function joinLines(text: string): string {
   const [first = '', ...others] = text.split('\n');
   const joined = others.map((line) => {
@@ -139,9 +139,9 @@ function joinLines(text: string): string {
   return first + joined.join('');
 }
 
-/** From a code and the words behind it, which are what tells it from any other number. */
+/** A reply: a code and the words after it, which distinguish it from any other number. */
 function replyIn(text: string): string | null {
-  // The words of a paragraph are one, and what a transcript shows of the other side comes before what it makes of it.
+  // A paragraph counts as one line. In a transcript, the remote server's own lines are preferred to the comments on them.
   const transcript = /^<<<[ \t]*([45]\d\d[ -].{0,1000}(?:\n<<<[ \t]*[45]\d\d[ -].{0,1000}){0,20})/m.exec(text)?.[1];
   const joined = joinLines(transcript ?? text);
   const found =
@@ -151,7 +151,7 @@ function replyIn(text: string): string | null {
   return found === undefined ? null : found.replaceAll(/\s+/g, ' ').trim();
 }
 
-/** An enhanced code that is written as one: versions of programs look the same. */
+/** An enhanced code that is marked as one: version numbers of programs look the same. */
 function markedStatus(text: string): string | null {
   const found =
     /(?:#|\bstatus(?: code)?\W{1,4}|\berror(?: code)?\W{1,4}|\bcode\W{1,4}|\bdsn\W{1,3}|[<(])([245]\.\d{1,3}\.\d{1,3})(?!\d|\.\d)|^[ \t]{0,40}([245]\.\d{1,3}\.\d{1,3})\s/im.exec(

@@ -8,36 +8,36 @@ const carriageReturn = 0x0d;
 const lineFeed = 0x0a;
 
 /**
- * One header field in the "relaxed" form of RFC 6376 section 3.4.2, without its CRLF. Both are latin1 strings that stand for
- * the field's octets: UTF-8 in a header must come through untouched.
+ * One header field in the "relaxed" form of RFC 6376 section 3.4.2, without its CRLF. Input and output are latin1 strings of
+ * the field's octets, because UTF-8 in a header must come through untouched.
  */
 export function relaxedField(field: string): string {
   const colon = field.indexOf(':');
   const name = field.slice(0, colon);
   const content = field.slice(colon + 1, field.endsWith('\r\n') ? -2 : undefined);
-  // Nearly all fields are one line with single spaces, which is cheaper to see than to make.
+  // Nearly all fields are already one line with single spaces, and testing for that is cheaper than replacing.
   const value = /[\t\r]| {2}/.test(content) ? content.replaceAll('\r\n', '').replaceAll(/[ \t]+/g, ' ') : content;
   const from = value.startsWith(' ') ? 1 : 0;
-  // Not `trim`, which would take the octets 0x85 and 0xA0 for white space.
+  // Not `trim`, which would treat the octets 0x85 and 0xA0 as white space.
   const to = value.length > 1 && value.endsWith(' ') ? -1 : undefined;
   return `${(/[ \t]/.test(name) ? name.replaceAll(/[ \t]+/g, '') : name).toLowerCase()}:${value.slice(from, to)}`;
 }
 
-// A slice of a large body is canonicalised in a few milliseconds; in between, others get their turn.
+// A slice of a large body takes a few milliseconds to canonicalize; in between, the event loop runs.
 const sliceLength = 1 << 20;
 
-/** Octets of a body that are in the relaxed form already: whole lines, the last one with its CRLF or without. */
+/** Octets of a body that are already in relaxed form: whole lines, the last one with or without its CRLF. */
 export interface Stretch {
   start: number;
   end: number;
 }
 
 /**
- * The SHA-256 of a body in the "relaxed" form of RFC 6376 section 3.4.4, in base64: white space at line ends gone, other runs
- * of it one space, empty lines at the end gone, and a CRLF at the end of what is not empty. Lines end with CRLF. Gives
- * way to the event loop after every megabyte.
+ * The SHA-256, in base64, of a body in the "relaxed" form of RFC 6376 section 3.4.4: no white space at line ends, other runs
+ * of it reduced to one space, no empty lines at the end, and a final CRLF unless it is empty. Lines must end with CRLF. Yields
+ * to the event loop after every megabyte.
  *
- * @param relaxed what is known to be in that form already, but for the end of the body; in order
+ * @param relaxed the stretches that are known to be in that form already, except for the end of the body; in order
  */
 export async function hashRelaxedBody(body: Buffer, relaxed: readonly Stretch[] = []): Promise<string> {
   const hash = createHash('sha256');
@@ -55,7 +55,7 @@ export async function hashRelaxedBody(body: Buffer, relaxed: readonly Stretch[] 
 async function update(hash: Hash, body: Buffer, { start, end }: Stretch, form: (lines: Buffer) => Buffer) {
   for (let from = start; from < end; ) {
     if (from > start) await setImmediate();
-    // Behind an LF nothing is pending, neither a space nor half of a CRLF.
+    // After an LF nothing is pending, neither a space nor half of a CRLF.
     const lineEnd = from + sliceLength < end ? body.indexOf(lineFeed, from + sliceLength) + 1 : 0;
     const next = lineEnd > 0 && lineEnd < end ? lineEnd : end;
     hash.update(form(body.subarray(from, next)));
@@ -65,7 +65,7 @@ async function update(hash: Hash, body: Buffer, { start, end }: Stretch, form: (
 
 const asItIs = (lines: Buffer) => lines;
 
-/** The offset behind the last octet that is neither white space nor part of a CRLF. */
+/** The offset after the last octet that is neither white space nor part of a CRLF. */
 function endOfContent(body: Buffer): number {
   let end = body.length;
   while (end > 0) {
@@ -79,7 +79,10 @@ function endOfContent(body: Buffer): number {
 
 const work = new Scratch();
 
-/** The lines without white space at their ends and with single spaces within, until the next call. One pass, and never longer than the input. */
+/**
+ * The lines without white space at their ends and with single spaces within; valid until the next call. One pass; never longer
+ * than the input.
+ */
 function relaxedLines(lines: Buffer): Buffer {
   const output = work.of(lines.length);
   let length = 0;

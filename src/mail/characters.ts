@@ -1,12 +1,12 @@
-// Spelled as ranges: C0, DEL and C1, then U+2028 and U+2029, which some readers take for line breaks.
+// C0, DEL and C1, then U+2028 and U+2029, which some mail programs treat as line breaks.
 const controls = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/;
-// Embeddings, overrides and isolates; the plain marks U+200E and U+200F stay, Hebrew and Arabic names need them.
+// Embeddings, overrides and isolates. The plain marks U+200E and U+200F are allowed: Hebrew and Arabic names need them.
 const bidi = /[\u202a-\u202e\u2066-\u2069]/;
 const invisible = /[\p{Cf}\p{Zs}]/u;
 
 /**
- * Why this text may not stand in anything that ends up in a header, or null when it may: a control character (C0, C1,
- * DEL, U+2028, U+2029; tab and line breaks are among them) or half of a surrogate pair.
+ * Why this text may not be used in a header, or null when it may: it holds a control character (C0, C1, DEL, U+2028, U+2029;
+ * this includes tab and line breaks) or a lone surrogate.
  */
 export function refuseText(text: string): string | null {
   if (controls.test(text)) return 'holds control characters';
@@ -19,12 +19,12 @@ export function holdsBidiControl(text: string): boolean {
   return bidi.test(text);
 }
 
-/** True when the text holds a character that is not to be seen: zero-width, a format character, or any kind of space. */
+/** True when the text holds an invisible character: zero-width, a format character, or any kind of space. */
 export function holdsInvisible(text: string): boolean {
   return invisible.test(text);
 }
 
-/** At most so many UTF-16 units from the beginning of a text, without half of a character at the end: JSON with such a half is nothing that PostgreSQL stores. */
+/** The first `most` UTF-16 units of a text, without half a surrogate pair at the end: PostgreSQL rejects JSON with one. */
 export function cutText(text: string, most: number): string {
   return text.length <= most ? text : text.slice(0, most).replace(/\p{Surrogate}$/u, '');
 }

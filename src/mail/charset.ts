@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import { TextDecoder } from 'node:util';
 import { KoreanDecoder } from './korean.ts';
 
-/** Code pages as `cp932`, `windows-936`, `ms949` or `ibm-874` name them, where the Encoding Standard knows them by another name. */
+/** Code pages, named such as `cp932`, `windows-936`, `ms949` or `ibm-874`, for which the Encoding Standard has another name. */
 const codePages: Record<string, string> = {
   874: 'windows-874',
   932: 'shift_jis',
@@ -18,7 +18,7 @@ const codePages: Record<string, string> = {
   65001: 'utf-8',
 };
 
-/** The same for names, without what separates their words. */
+/** The same for names, written without separators. */
 const names: Record<string, string> = {
   eucjp: 'euc-jp',
   euckr: 'euc-kr',
@@ -36,17 +36,16 @@ const names: Record<string, string> = {
   utf8mb4: 'utf-8',
 };
 
-/** What text is decoded with. */
 export interface Decoder {
   decode(octets: Uint8Array): string;
 }
 
 /**
- * What decodes text of this charset, also by names that the Encoding Standard does not have and programs write: `cp932`,
+ * A decoder for this charset, which may also have a name that programs write and the Encoding Standard lacks: `cp932`,
  * `x-windows-949`, `latin-1`, `ISO8859_15`.
  *
- * @param fatal whether octets that are not of the charset are an error; otherwise they are U+FFFD
- * @throws {RangeError} when it is not known
+ * @param fatal whether invalid octets are an error; otherwise they become U+FFFD
+ * @throws {RangeError} when the charset is not known
  */
 export function decoderOf(charset: string, fatal = false): Decoder {
   const label = charset
@@ -63,7 +62,10 @@ export function decoderOf(charset: string, fatal = false): Decoder {
   return decoder.encoding === 'euc-kr' ? new KoreanDecoder(fatal) : decoder;
 }
 
-/** Its first character says the order, as in what Java writes (RFC 2781 section 4.3). Without any zero it is UTF-8 that was called so. */
+/**
+ * The first character decides the byte order, as in text written by Java (RFC 2781 section 4.3). Valid UTF-8 without any zero
+ * octet was mislabeled.
+ */
 function decodeUtf16(octets: Uint8Array, fatal: boolean): string {
   const isBigEndian = octets[0] === 0xfe && octets[1] === 0xff;
   const name = isBigEndian ? 'utf-16be' : !octets.includes(0) && isUtf8(octets) ? 'utf-8' : 'utf-16le';

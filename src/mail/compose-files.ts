@@ -8,26 +8,26 @@ import { readHeader } from './headers.ts';
 import { withCrlf } from './line-ends.ts';
 import { findWireDefect } from './wire.ts';
 
-/** What the body of a message with files is made of. */
+/** The parts of the body of a message with files. */
 export interface BodyWithFiles {
   text: string | null;
   html: string | null;
   attachments: MessageAttachment[];
-  /** The boundaries come from it. */
+  /** The boundaries are derived from it. */
   messageId: string;
 }
 
 /**
- * An invitation, or an answer to one (RFC 6047). Mail programs offer to accept it where it is another form of the message, or all
- * of it; beside the message it is a file like any.
+ * An invitation, or an answer to one (RFC 6047). Mail programs offer to accept it if it is an alternative of the message, or
+ * all of it; as an attachment it is a file like any other.
  */
 const isInvitation = ({ contentType, contentId }: MessageAttachment) =>
   contentId === null && /^text\/calendar;.*\bmethod=/i.test(contentType);
 
-/** What goes along with an invitation for programs that open it as a file. */
+/** An invitation, or the copy that accompanies it for programs that open it as a file. */
 const isCalendar = ({ contentType }: MessageAttachment) => /^(?:text\/calendar|application\/ics)\b/i.test(contentType);
 
-/** The body of a message with files. Its MIME tree is by nodemailer, the base64 in it ours. The same parts give the same bytes. */
+/** The body of a message with files. nodemailer writes the MIME tree, we the base64. The same parts give the same bytes. */
 export async function composeFiles({ text, html, attachments, messageId }: BodyWithFiles): Promise<Body> {
   const invitation = text || html || attachments.every(isCalendar) ? attachments.find(isInvitation) : undefined;
   const files = attachments.filter((attachment) => attachment !== invitation);
@@ -35,7 +35,7 @@ export async function composeFiles({ text, html, attachments, messageId }: BodyW
   const stoodIn = (attachment: MessageAttachment) => {
     const { content, ...part } = toComposer(attachment);
     if (part.contentTransferEncoding !== 'base64') return { ...part, content };
-    // From the id, which is drawn after the files were given, so that no file can hold it.
+    // Derived from the id, which is drawn after the files were given, so that no file can contain it.
     const standIn = createHash('sha256').update(`${messageId} ${encoded.length}`).digest().subarray(0, standInBytes);
     encoded.push({ content, standIn: standIn.toString('base64') });
     return { ...part, content: standIn };
@@ -48,16 +48,16 @@ export async function composeFiles({ text, html, attachments, messageId }: BodyW
     messageId: '<replaced@invalid>',
     disableFileAccess: true,
     disableUrlAccess: true,
-    // "=_" occurs neither in base64 nor in quoted-printable. The rest is from the id, so that a retry sends the same bytes;
-    // the id is drawn after the body was given, so no body can be written to hold it.
+    // "=_" occurs in neither base64 nor quoted-printable. The rest is derived from the id, so that a retry sends the same
+    // bytes; the id is drawn after the body was given, so no body can be written to contain it.
     boundaryPrefix: '=_',
     baseBoundary: createHash('sha256').update(messageId).digest('hex').slice(0, 24),
   })
     .compile()
     .build();
 
-  // Only the MIME tree is nodemailer's. The header is ours: nodemailer rewrites the case of names, encodes every value with
-  // a quote in it, passes a typed `=?utf-8?Q?...?=` on as an encoding, and does not split a long word.
+  // Only the MIME tree is nodemailer's. We write the header: nodemailer changes the case of names, encodes every value with
+  // a quote in it, passes a typed `=?utf-8?Q?...?=` through as an encoded-word, and does not split a long word.
   const { fields, body } = readHeader(mime);
   const structure = fields.filter((field) => /^(?:content-|mime-version$)/i.test(field.name));
   const tree = mime.subarray(body);
@@ -71,16 +71,16 @@ function asAlternative({ contentType, contentTransferEncoding, content }: Compos
   return { contentType, contentTransferEncoding, content };
 }
 
-/** A file in base64, for which something short stands in while the tree is made: nodemailer takes ten times as long to encode. */
+/** A file to send as base64. A short stand-in replaces it in nodemailer's tree: nodemailer takes ten times as long to encode. */
 interface Encoded {
   content: Buffer;
-  /** As it stands in the tree: one line. */
+  /** As it appears in the tree: one line. */
   standIn: string;
 }
 
 const standInBytes = 24;
 
-/** @returns the body, and where in it the base64 is */
+/** Replaces the stand-ins by the files. @returns the body, and where in it the base64 is */
 async function filledIn(tree: Buffer, encoded: Encoded[]): Promise<{ bytes: Buffer; base64: Stretch[] }> {
   const places = encoded
     .map(({ content, standIn }) => ({

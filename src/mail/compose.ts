@@ -9,8 +9,8 @@ import { findWireDefect } from './wire.ts';
 export type { MessageAttachment };
 
 /**
- * Everything that a message says. There is no bcc: who else gets it is the envelope's affair, never the header's.
- * `messageId` comes without angle brackets, `headers` were allowed by `refuseHeader` or are our own.
+ * The contents of a message. There is no bcc: blind recipients are in the envelope, never in the header. `messageId` has no
+ * angle brackets; `headers` have passed `refuseHeader` or are our own.
  */
 export interface MessageParts {
   from: Mailbox;
@@ -26,20 +26,20 @@ export interface MessageParts {
   date: Date;
 }
 
-/** A message as it goes to any server, but for the signatures in front of it. */
+/** A message as it is sent to any server, without the signatures that go in front of it. */
 export interface ComposedMessage {
-  /** All fields, with the empty line that ends them. */
+  /** All fields, and the empty line after them. */
   header: Buffer;
   body: Body;
 }
 
 /**
- * The message as RFC 5322 and MIME bytes, ready to be signed and sent to any server: CRLF line ends only, lines of at most
- * 998 octets, no NUL, and nothing but 7-bit octets, except in the header where an address needs SMTPUTF8. The same parts
- * give the same bytes.
+ * The message as RFC 5322 and MIME bytes, ready to be signed and sent to any server: only CRLF line ends, lines of at most
+ * 998 octets, no NUL, and only 7-bit octets, except in the header if an address needs SMTPUTF8. The same parts give the same
+ * bytes.
  *
- * @param body where it was made for another message with the same texts, and without files, too
- * @throws {Error} when the result would break these rules, which is a defect here and not the client's
+ * @param body if it was already made for another message with the same texts and no files
+ * @throws {Error} when the result would break these rules, which is a defect of ours and not the client's
  */
 export async function compose(parts: MessageParts, body?: Body): Promise<ComposedMessage> {
   const { text, html, attachments } = parts;
@@ -51,7 +51,7 @@ export async function compose(parts: MessageParts, body?: Body): Promise<Compose
   return { header, body: made };
 }
 
-/** Whether one of the addresses needs SMTPUTF8 at the destination (RFC 6531): its local part is not ASCII. Nothing else of a message does. */
+/** Whether an address needs SMTPUTF8 (RFC 6531) because its local part is not ASCII. Nothing else in a message needs it. */
 export function needsSmtpUtf8(addresses: Mailbox[]): boolean {
   return addresses.some((mailbox) => !isAscii(mailbox.local));
 }
@@ -61,7 +61,7 @@ function writeHeader(parts: MessageParts): string {
   let header = writeField('Date', [parts.date.toUTCString().replace('GMT', '+0000')]);
   header += writeAddresses('From', [parts.from]);
   if (parts.to.length > 0) header += writeAddresses('To', parts.to);
-  // All are blind copies. RFC 5322 allows no To at all, but many filters count that against the mail.
+  // All recipients are blind. RFC 5322 allows mail without a To, but many filters count that against it.
   else if (parts.cc.length === 0) header += 'To: undisclosed-recipients:;\r\n';
   if (parts.cc.length > 0) header += writeAddresses('Cc', parts.cc);
   if (parts.replyTo.length > 0) header += writeAddresses('Reply-To', parts.replyTo);

@@ -1,22 +1,22 @@
 import { cutText } from './characters.ts';
 
-/** What a server says it did, or did not, with a message for one recipient (RFC 3464 section 2.3.3). */
+/** What a server says it did with a message for one recipient (RFC 3464 section 2.3.3). */
 export type Action = 'failed' | 'delayed' | 'delivered' | 'relayed' | 'expanded';
 
-/** One recipient of a notice, in the words of whoever wrote it: nothing is cleaned yet. */
+/** One recipient of a notice, as the notice has it: nothing is cleaned yet. */
 export interface ReturnedRecipient {
-  /** Null where the notice names nobody. */
+  /** Null if the notice names nobody. */
   address: string | null;
-  /** Other addresses that it says are the same recipient's: the one that we wrote to, where it was forwarded. */
+  /** The recipient's other addresses in the notice, such as the one that we wrote to if the mail was forwarded. */
   aliases: string[];
   action: Action;
-  /** The enhanced code (RFC 3463), null where there is none. */
+  /** The enhanced code (RFC 3463), null if there is none. */
   status: string | null;
-  /** The code of the reply that decided, null where no server is quoted. */
+  /** The code of the deciding reply, null if no server is quoted. */
   code: number | null;
   /** What the deciding server said, or the words about this recipient. */
   diagnostic: string | null;
-  /** The command that was refused: RCPT where nothing else is said. */
+  /** The command that was refused: RCPT unless the notice says otherwise. */
   phase: 'mail' | 'rcpt' | 'dot';
 }
 
@@ -24,8 +24,8 @@ const mostRecipients = 100;
 const longestDiagnostic = 4_000;
 
 /**
- * The recipients of a `message/delivery-status` (RFC 3464) or of text that is written like one. As such are written: groups
- * run together or are torn apart, and values go on in the next line without an indent.
+ * The recipients of a `message/delivery-status` (RFC 3464) or of text in that format. Copes with what servers really write:
+ * groups that are run together or torn apart, and values continued on the next line without an indent.
  */
 export function readDeliveryStatus(text: string): ReturnedRecipient[] {
   const recipients: Map<string, string>[] = [];
@@ -50,7 +50,7 @@ export function readDeliveryStatus(text: string): ReturnedRecipient[] {
     apart = false;
     last = name;
     const known = group?.get(name);
-    // Of several diagnostics the one of a server says more.
+    // If there are several diagnostics, a server's says more.
     if (group && (known === undefined || (name === 'diagnostic-code' && !/^smtp/i.test(known))))
       group.set(name, value.trimStart());
     else last = '';
@@ -61,8 +61,8 @@ export function readDeliveryStatus(text: string): ReturnedRecipient[] {
 const about = new Set(['final-recipient', 'original-recipient', 'action', 'status', 'diagnostic-code', 'remote-mta']);
 
 /**
- * A group ends where a name of one recipient comes again: at once when it is the recipient's own, and behind an empty line
- * whatever it is. Some groups have an empty line within, and in some the recipient is not the first.
+ * A new group begins when a per-recipient field repeats: immediately for a field that names the recipient, and only after an
+ * empty line for the others. Some groups contain an empty line, and in some the recipient does not come first.
  */
 function beginsRecipient(name: string, group: Map<string, string> | null, apart: boolean): boolean {
   if (!about.has(name)) return false;
@@ -96,13 +96,13 @@ function recipientOf(fields: Map<string, string>): ReturnedRecipient {
   };
 }
 
-/** At which command a server refused, where that is said. */
+/** The command that a server refused, null if the text does not say. */
 export function phaseIn(text: string): ReturnedRecipient['phase'] | null {
   if (/in reply to (?:the )?(?:end of )?data|after (?:end of |pipelined )?(?:data|message)\b/i.test(text)) return 'dot';
   return /(?:in reply to|after) (?:the )?(?:pipelined )?mail from/i.test(text) ? 'mail' : null;
 }
 
-/** `failed`, unless it says something else: whoever tells us of a recipient without a word for it means that. */
+/** `failed` unless action or status say otherwise: a notice that names a recipient without either means a failure. */
 function actionOf(text: string, status: string | null): Action {
   const lower = text.toLowerCase();
   if (lower.includes('fail')) return 'failed';
@@ -118,17 +118,17 @@ export function addressIn(value: string): string | null {
   const bare = fromUtf8Xtext(value.slice(0, 1_000)).replace(/^[A-Za-z0-9-]{1,20}[ \t]*;/, '');
   const [address = null] =
     /(?:"(?:[^"\\]|\\.){1,64}"|[^\s<>()[\]:;,"]{1,64})@[^\s<>()[\]:;,"@]{1,253}/.exec(bare) ?? [];
-  // Quotes that nothing asks for make no other mailbox (RFC 5321 section 4.1.2).
+  // Unnecessary quotes do not make it another mailbox (RFC 5321 section 4.1.2).
   return address?.replace(/^"([^\s<>()[\]:;,"@\\]{1,64})"@/, '$1@').replace(/\.$/, '') ?? null;
 }
 
-/** Whom a field names, in its own words where they are no address that we can read; null where they are none. */
+/** Whom a field names: the address, or the field's own words if we find none; null if it is empty. */
 function recipientIn(value: string): string | null {
   const bare = value.replace(/^[A-Za-z0-9-]{1,20}[ \t]*;/, '').trim();
   return addressIn(value) ?? (/^<?>?$/.test(bare) ? null : cutText(bare, 320));
 }
 
-/** RFC 6533 section 3: where an address of the type `utf-8` cannot stand as it is, `\x{7528}` is a character of it. */
+/** RFC 6533 section 3: in an address of the type `utf-8`, `\x{7528}` may stand for a character. */
 const fromUtf8Xtext = (value: string) =>
   /^utf-8[ \t]*;/i.test(value)
     ? value.replaceAll(/\\x\{([0-9A-F]{2,6})\}/gi, (whole, hex: string) => {
@@ -138,7 +138,7 @@ const fromUtf8Xtext = (value: string) =>
       })
     : value;
 
-/** What is always written so: of ASCII nothing else can be part of an address. */
+/** The ASCII characters that are always written this way; any other one in this form is left as it is. */
 const specials: Record<number, string> = { 43: '+', 61: '=', 92: '\\' };
 
 /** RFC 3461 section 4: `+2B` stands for a plus. */
@@ -148,7 +148,7 @@ const fromXtext = (text: string) =>
     return code > 32 && code < 127 ? String.fromCharCode(code) : whole;
   });
 
-/** The first enhanced code in the text, which an address of four numbers is not. */
+/** The first enhanced code in the text; an IPv4 address is not one. */
 export function statusIn(text: string): string | null {
   return /(?<![\d.])[245]\.\d{1,3}\.\d{1,3}(?![\d]|\.\d)/.exec(text)?.[0] ?? null;
 }

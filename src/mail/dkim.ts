@@ -10,18 +10,18 @@ import { promisify } from 'node:util';
 import { hashRelaxedBody, relaxedField } from './canonical.ts';
 import { readHeader } from './headers.ts';
 
-/** What a domain signs with: RSA is understood everywhere, Ed25519 (RFC 8463) is shorter and stands beside it. */
+/** A domain signs with RSA, which every receiver verifies, and optionally with Ed25519 (RFC 8463) too, which is shorter. */
 export const dkimAlgorithms = ['rsa', 'ed25519'] as const;
 export type DkimAlgorithm = (typeof dkimAlgorithms)[number];
 
-/** What one domain signs with. `domain` is the d= (lower-case A-labels), `selector` the s= tag; the key says which algorithm. */
+/** A domain's signing key. `domain` is d= (lower-case A-labels), `selector` is s=; the key implies the algorithm. */
 export interface DkimKey {
   domain: string;
   selector: string;
   privateKey: KeyObject;
 }
 
-/** A key: the half to encrypt and keep, and the half to publish. */
+/** A key pair: the private half is to be encrypted and kept, the public one published. */
 export interface DkimKeyPair {
   algorithm: DkimAlgorithm;
   /** PKCS#8 DER */
@@ -30,12 +30,12 @@ export interface DkimKeyPair {
   publicKey: string;
 }
 
-/** A key that was given to us cannot be used; the message is for whoever gave it. */
+/** An imported key cannot be used; the message is for the user who supplied it. */
 export class DkimKeyError extends Error {
   override readonly name = 'DkimKeyError';
 }
 
-// Signed as often as present and once more, so that nobody on the way can add one: readers take the first of two From.
+// Signed once more than present, so that nobody on the way can add one: mail programs show the first of two From fields.
 const overSigned = [
   'From',
   'To',
@@ -50,7 +50,7 @@ const overSigned = [
   'List-Unsubscribe',
   'List-Unsubscribe-Post',
 ];
-// Signed where present, but a mailing list may add its own.
+// Signed if present, but a mailing list may add its own.
 const signed = [
   'Sender',
   'In-Reply-To',
@@ -68,7 +68,7 @@ const places = new Map(selectable.map((name, place) => [name.toLowerCase(), plac
 const fewestRsaBits = 1024;
 const mostRsaBits = 4096;
 
-/** A new key, RSA of 2048 bits or Ed25519, made in the thread pool. RSA takes some hundred milliseconds. */
+/** A new key, RSA of 2048 bits or Ed25519, generated in the thread pool. RSA takes some hundred milliseconds. */
 export async function generateKeyPair(algorithm: DkimAlgorithm = 'rsa'): Promise<DkimKeyPair> {
   const { privateKey } =
     algorithm === 'rsa'
@@ -78,14 +78,14 @@ export async function generateKeyPair(algorithm: DkimAlgorithm = 'rsa'): Promise
 }
 
 /**
- * A key that signed elsewhere, as PEM: PKCS#8 or PKCS#1, without a password.
+ * Imports a key from another system, as PEM: PKCS#8 or PKCS#1, without a password.
  *
- * @throws {DkimKeyError} when it is no private key, neither RSA nor Ed25519, or RSA of fewer than 1024 or more than 4096 bits
+ * @throws {DkimKeyError} when it is not an RSA or Ed25519 private key, or RSA of fewer than 1024 or more than 4096 bits
  */
 export function importKeyPair(pem: string): DkimKeyPair {
   let key: KeyObject;
   try {
-    // One block and nothing else: OpenSSL would read over whatever stands around it.
+    // One block and nothing else: OpenSSL would ignore anything around it.
     key = createPrivateKey(/^\s*-----BEGIN [A-Z ]+-----[\w+/=\s]+-----END [A-Z ]+-----\s*$/.test(pem) ? pem : '');
   } catch {
     throw new DkimKeyError('not a private key in PEM without a password (-----BEGIN PRIVATE KEY-----)');
@@ -109,7 +109,7 @@ function pairOf(key: KeyObject, algorithm: DkimAlgorithm): DkimKeyPair {
   };
 }
 
-/** The key in the form that signs fastest: parse once, keep, sign often. Throws when the bytes are not a PKCS#8 key. */
+/** The key in the form that signs fastest: parse it once and keep it. Throws when the bytes are not a PKCS#8 key. */
 export function parsePrivateKey(der: Buffer): KeyObject {
   return createPrivateKey({ key: der, format: 'der', type: 'pkcs8' });
 }
@@ -120,8 +120,8 @@ export function dnsValue(publicKey: string, algorithm: DkimAlgorithm = 'rsa'): s
 }
 
 /**
- * The key in a TXT record whose strings were joined: its p= value without white space, empty for a key that was revoked, null
- * when this is no DKIM record (RFC 6376 sections 3.2 and 3.6.1: v= comes first or not at all, no tag twice).
+ * The key in a TXT record whose strings were joined: its p= value without white space, empty for a revoked key, null when
+ * this is not a DKIM record (RFC 6376 sections 3.2 and 3.6.1: v= comes first or not at all, no tag twice).
  */
 export function publishedKey(txt: string): string | null {
   const tags = new Map<string, string>();
@@ -173,23 +173,23 @@ async function signatureField(
   return Buffer.from(`DKIM-Signature: ${folded}\r\n`, 'latin1');
 }
 
-/** What is signed of a header: the list for h=, and the canonical form of the fields that it names, each with its CRLF. */
+/** The signed part of a header: the list for h=, and the canonical form of the fields that it names, each with its CRLF. */
 interface Selected {
   list: NameList;
   canonical: string;
 }
 
-/** As it stands in the field, and as it is signed. */
+/** The h= list as written in the field, and as signed. */
 interface NameList {
   folded: string;
   relaxed: string;
 }
 
-/** Of several fields with one name, the last comes first (RFC 6376 section 5.4.2). */
+/** If several fields have one name, the last comes first (RFC 6376 section 5.4.2). */
 function selectFields(header: string): Selected {
   const selected: { place: number; field: string }[] = [];
   for (const field of header.split(/\r\n(?![ \t])/).reverse()) {
-    // Old syntax allows white space before the colon. Not `trimEnd`, which takes more octets for that.
+    // The obsolete syntax allows white space before the colon. Not `trimEnd`, which removes other octets too.
     let end = Math.max(0, field.indexOf(':'));
     while (field[end - 1] === ' ' || field[end - 1] === '\t') end--;
     const place = places.get(field.slice(0, end).toLowerCase());
@@ -205,7 +205,7 @@ function selectFields(header: string): Selected {
   return { list: listOf(names), canonical };
 }
 
-/** Nearly all messages have the same fields. */
+/** The latest list is kept, because nearly all messages have the same fields. */
 let latest = { names: '', list: foldNames('') };
 
 function listOf(names: string): NameList {
@@ -213,7 +213,7 @@ function listOf(names: string): NameList {
   return latest.list;
 }
 
-/** @param names of the fields that are there, with a colon behind each */
+/** @param names of the fields that are present, each followed by a colon */
 function foldNames(names: string): NameList {
   const lines = [''];
   let column = 3;
@@ -228,7 +228,7 @@ function foldNames(names: string): NameList {
   return { folded: lines.join('\r\n  '), relaxed: lines.join(' ') };
 }
 
-/** What Ed25519 signs is the hash (RFC 8463 section 3). */
+/** Ed25519 signs the hash of the data (RFC 8463 section 3). */
 function signInPool(data: Buffer, key: KeyObject): Promise<Buffer> {
   const [digest, input] =
     key.asymmetricKeyType === 'ed25519' ? [null, createHash('sha256').update(data).digest()] : ['sha256', data];

@@ -3,14 +3,14 @@ import { quotedReply, readBounceText, withoutCopy } from './bounce-text.ts';
 import { addressIn, codeIn, phaseIn, type ReturnedRecipient, readDeliveryStatus, statusIn } from './delivery-status.ts';
 import { type LooseMessage, type LoosePart, readLoosely, textOf } from './loose-mime.ts';
 
-/** What a message says that came back to a return path. */
+/** The meaning of a message that came back to a return path. */
 export interface Notice {
   /**
-   * `bounce`: somebody will not get it; `delay`: it is still tried; `relayed`: it was handed on or delivered; `auto_reply`: a
-   * program answers for a person (RFC 3834); `unknown`: nothing of that can be read in it.
+   * `bounce`: somebody will not get it; `delay`: it is still tried; `relayed`: it was passed on or delivered; `auto_reply`: a
+   * program answers for a person (RFC 3834); `unknown`: none of these was recognized.
    */
   kind: 'bounce' | 'delay' | 'relayed' | 'auto_reply' | 'unknown';
-  /** Empty for the last two kinds. One without an address is about whoever the message was for. */
+  /** Empty for the last two kinds. An entry without an address is about whoever the message was sent to. */
   recipients: ReturnedRecipient[];
 }
 
@@ -18,11 +18,11 @@ const longestText = 64 * 1024;
 const mostRecipients = 100;
 
 /**
- * Reads a delivery status notification (RFC 3464), or a bounce in whatever form mail servers write. Nothing is an error. The
- * work is bounded by what `readLoosely` takes.
+ * Reads a delivery status notification (RFC 3464), or a bounce in any form that mail servers write. Nothing is an error. The
+ * work is bounded by the limits of `readLoosely`.
  *
- * @param nullSender whether it came without an envelope sender. What is written for people is otherwise read only where `From` is
- *   that of a server
+ * @param nullSender whether the envelope sender is empty. Otherwise text written for people is read only if `From` looks like a
+ *   server
  */
 export function readNotice(bytes: Uint8Array, nullSender = true): Notice {
   const message = readLoosely(bytes);
@@ -31,9 +31,9 @@ export function readNotice(bytes: Uint8Array, nullSender = true): Notice {
   const marks = { header, subject: header.text('subject'), sender: header.text('from'), text, nullSender };
   const reported = fromReports(message, marks);
   if (reported.length > 0) return { kind: kindOf(reported), recipients: reported };
-  // A receipt (RFC 8098) says what a person, or a program for one, did with a message that had arrived.
+  // A receipt (RFC 8098) says what a person, or their program, did with a message that had arrived.
   if (message.parameters.get('report-type') === 'disposition-notification') return nothing('auto_reply');
-  // One that is no complaint, as of a message that was not authentic (RFC 6591): it may well have arrived.
+  // A feedback report that is no complaint, such as an authentication failure (RFC 6591): the message may well have arrived.
   if (message.parts.some(isFeedback)) return nothing('unknown');
   if (!hasFailed(marks) && isAutoReply(marks)) return nothing('auto_reply');
   if (!looksReturned(marks)) return nothing('unknown');
@@ -46,15 +46,15 @@ export function readNotice(bytes: Uint8Array, nullSender = true): Notice {
 }
 
 /**
- * True when a program wrote it by itself or on somebody's request, and not as an answer (RFC 3834 section 5). Apple Mail calls the mail
- * an answer with which its users unsubscribe, and has a field of its own in it.
+ * True when a program wrote it by itself or on somebody's request, and not as an answer (RFC 3834 section 5). Apple Mail labels
+ * the mail with which its users unsubscribe as an answer, but adds a field of its own.
  */
 export function isGenerated(bytes: Uint8Array): boolean {
   const { header } = readLoosely(bytes);
   return /^auto-generated/i.test(header.get('auto-submitted')) || /^true/i.test(header.get('x-apple-unsubscribe'));
 }
 
-/** True for what is written for programs (RFC 6522), such as that a message was no spam. */
+/** True for reports to programs (RFC 6522), such as that a message is not spam. */
 export function isReport(bytes: Uint8Array): boolean {
   const { type, parts } = readLoosely(bytes);
   return type === 'multipart/report' || parts.some(isFeedback);
@@ -69,19 +69,19 @@ function kindOf(recipients: ReturnedRecipient[]): Notice['kind'] {
   return recipients.some(({ action }) => action === 'delayed') ? 'delay' : 'relayed';
 }
 
-/** What the parts for programs say, completed with what the part for people quotes. */
+/** The recipients in the machine-readable parts, completed from the text for people. */
 function fromReports({ parts }: LooseMessage, marks: Marks): ReturnedRecipient[] {
   const { text } = marks;
   const reports = parts.filter(({ type }) => /^message\/(?:x-|global-)?delivery-status$/.test(type));
   const written = reports.map((part) => textOf(part, longestText * 4));
-  // Some put the same fields into a text.
+  // Some servers put the same fields into plain text.
   const own = reports.length === 0 && isOfServer(marks) ? withoutCopy(text) : '';
   if (/^(?:final|original)-recipient[ \t]?:/im.test(own) && /^(?:action|status)[ \t]?:/im.test(own)) written.push(own);
   const recipients = written.flatMap(readDeliveryStatus).slice(0, mostRecipients);
   return recipients.map((one) => completed(one, text, recipients.length === 1));
 }
 
-/** Where the fields for programs are no more than "failed", the reply may stand among the words. */
+/** If the machine-readable fields only say "failed", the text for people may still quote the reply. */
 function completed(one: ReturnedRecipient, text: string, only: boolean): ReturnedRecipient {
   const phase = phaseIn(one.diagnostic ?? '') ?? (only ? phaseIn(text) : null) ?? one.phase;
   const saysWhy = one.code !== null || (one.status !== null && !/^\d\.0\.0$/.test(one.status));
@@ -92,7 +92,7 @@ function completed(one: ReturnedRecipient, text: string, only: boolean): Returne
   return { ...one, phase, diagnostic, code: codeIn(reply), status: statusIn(reply) ?? one.status };
 }
 
-/** The text for people, in front of the message that is returned: what is plain before what is HTML. */
+/** The text for people: the plain text parts, or the HTML if there are none. */
 function words({ parts }: LooseMessage): string {
   const texts = (type: string) =>
     parts.filter((part: LoosePart) => part.type === type).map((part) => textOf(part, longestText));
