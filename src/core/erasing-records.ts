@@ -1,8 +1,72 @@
 import { byWeight } from '../by-weight.ts';
 import type { Sql } from '../db/client.ts';
 import { givingWay } from '../give-way.ts';
+import { dropUnneeded } from './attachments.ts';
+import { readable } from './content-reads.ts';
 import { type Found, namelessMark, type Redaction, type Work } from './erased.ts';
 import type { Counts } from './erasures.ts';
+
+/** What was for nobody else goes; what was for several loses the address. */
+export async function eraseContents(
+  tx: Sql,
+  { accountId, redaction }: Work,
+  found: Found[],
+  counts: Counts,
+): Promise<void> {
+  const gone = await tx.query<{ attachments: { sha256: string }[] }>({
+    text: 'DELETE FROM email_contents WHERE email_id = ANY($1) RETURNING attachments',
+    values: [found.flatMap(({ id, alone }) => (alone ? [id] : []))],
+  });
+  counts.contents += gone.length;
+  const hashes = gone.flatMap(({ attachments }) => attachments.map(({ sha256 }) => sha256));
+  counts.attachments += await dropUnneeded(tx, accountId, hashes);
+  const shared = new Map(found.filter(({ alone }) => !alone).map(({ id, mark }) => [id, mark]));
+  for (const ids of await readable(tx, [...shared.keys()])) await eraseSharedContents(tx, redaction, shared, ids);
+}
+
+interface ContentRow {
+  id: string;
+  html: string | null;
+  text: string | null;
+  headers: unknown;
+  attachments: { filename: string; contentType: string }[];
+}
+
+/** Read and written back where it names the address: PostgreSQL takes seconds to look through megabytes for all spellings. */
+async function eraseSharedContents(
+  tx: Sql,
+  redaction: Redaction,
+  marks: Map<string, string>,
+  ids: string[],
+): Promise<void> {
+  const rows = await tx.query<ContentRow>({
+    text: 'SELECT email_id AS id, html, text, headers, attachments FROM email_contents WHERE email_id = ANY($1)',
+    values: [ids],
+  });
+  const changed = rows.flatMap((row) => {
+    const { id, ...content } = row;
+    const mark = marks.get(id) ?? namelessMark;
+    const clean = redaction.redactAll(content, mark) as Omit<ContentRow, 'id'>;
+    for (const file of clean.attachments) {
+      // What stands before the ending of a file's name looks like a part of its domain; a type may have the name as well.
+      file.filename = redaction.redactLabel(file.filename, mark);
+      file.contentType = redaction.redactLabel(file.contentType, mark);
+    }
+    return JSON.stringify(clean) === JSON.stringify(content) ? [] : [{ id, ...clean }];
+  });
+  await tx.query({
+    text: `UPDATE email_contents c SET html = n.html, text = n.text, headers = n.headers, attachments = n.attachments
+             FROM unnest($1::uuid[], $2::text[], $3::text[], $4::jsonb[], $5::jsonb[]) AS n (id, html, text, headers, attachments)
+            WHERE c.email_id = n.id`,
+    values: [
+      changed.map(({ id }) => id),
+      changed.map(({ html }) => html),
+      changed.map(({ text }) => text),
+      changed.map(({ headers }) => JSON.stringify(headers)),
+      changed.map(({ attachments }) => JSON.stringify(attachments)),
+    ],
+  });
+}
 
 /** What is left of words that somebody's server said of an erased recipient. */
 const erasedWords = 'erased';
