@@ -45,6 +45,7 @@ import type {
   ApiKey,
   Attempt,
   Bucket,
+  Check,
   Checks,
   Destination,
   DKIMKey,
@@ -159,10 +160,10 @@ export interface Operations {
     query: ListEmailsQuery;
     answer: {
       /** The page. */ emails: ListedEmail[];
-      /** How many match in all, whatever `limit` and `offset` are. */ count: number;
-      /** False where more may match than `count` says: a search by recipient or by several of tag, sender and domain at once counts to 10,000, one by words or by the domain of recipients to 1,000. */
+      /** How many match in all, regardless of `limit` and `offset`. */ count: number;
+      /** False if more may match than `count` says: a search by recipient, or by more than one of tag, sender and domain, counts up to 10,000; a search by words or by the recipients’ domain, up to 1,000. */
       count_exact: boolean;
-      /** The `cursor` of the next page; null on the last. A search by the domain of recipients goes through 100,000 emails at a time, so its page may be short, or empty, and another follow. */
+      /** The `cursor` of the next page; null on the last. A search by the recipients’ domain looks at 100,000 emails at a time, so a page may be short or empty although another follows. */
       next_cursor: string | null;
     };
   };
@@ -170,12 +171,12 @@ export interface Operations {
   sendBatch: {
     body: SendBatchBody;
     answer: {
-      /** Those that were accepted, in the order of the request. */ emails: Email[];
-      /** How many the request had. */ count: number;
-      /** Those that were refused. */
+      /** The emails that were accepted, in the order of the request. */ emails: Email[];
+      /** How many emails the request had. */ count: number;
+      /** The emails that were refused. */
       errors: {
-        /** Which one, from 0. */ index: number;
-        /** As the error of a single email would be. */ error: string;
+        /** The index of the email in the request, from 0. */ index: number;
+        /** The error, as for a single email. */ error: string;
         /** The reason. */ detail?: string;
       }[];
     };
@@ -186,7 +187,7 @@ export interface Operations {
   cancelEmail: { answer: { email: Email } };
   /** Get an email */
   getEmail: { answer: { email: EmailWithRecipients } };
-  /** Decide about an email that is held */
+  /** Release a held email */
   releaseEmail: {
     body: ReleaseEmailBody;
     answer: {
@@ -194,30 +195,30 @@ export interface Operations {
       /** How many recipients were held. */ released: number;
     };
   };
-  /** Give up an email that waits */
+  /** Give up a waiting email */
   stopEmail: {
     answer: {
       email: Email;
       /** How many recipients were given up. */ stopped: number;
-      /** How many were being delivered just then, and are settled by that. */ in_hand: number;
+      /** How many were being delivered to just then; that attempt settles them. */ in_hand: number;
     };
   };
   /** Send an email again */
   resendEmail: { body: ResendEmailBody; answer: { email: Email } };
   /** List delivery attempts */
   listAttempts: { answer: { /** Oldest first. */ attempts: Attempt[] } };
-  /** Get what an email says */
+  /** Get the content of an email */
   getEmailContent: { answer: EmailContent };
   /** Explain an email */
   explainEmail: {
     answer: {
       email: Email;
       /** The email in one sentence. */ summary: string;
-      /** What it leaves from; null once settled, and where the system chooses. */
+      /** The addresses it is sent from; null once settled, or if the system chooses. */
       source: {
         /** The pool of sending addresses. */ pool: string;
         /** Its addresses. */ ips: string[];
-        /** Which of them are new, and why it is not the pool of the domain. */ notes: string[];
+        /** Which addresses are new, and why it is not the pool of the domain. */ notes: string[];
       } | null;
       /** Each recipient. */ recipients: Explanation[];
     };
@@ -226,11 +227,11 @@ export interface Operations {
   getStats: {
     query: GetStatsQuery;
     answer: {
-      /** From when on. */ from: string;
-      /** Until when. */ to: string;
-      /** By what. */ interval: 'hour' | 'day';
-      /** By what else. */ group_by: 'domain' | 'tag' | 'type' | 'destination' | 'provider' | null;
-      /** One for each hour or day, and group. */ buckets: Bucket[];
+      /** The start of the range. */ from: string;
+      /** The end of the range. */ to: string;
+      /** The length of each interval. */ interval: 'hour' | 'day';
+      /** The grouping; null: none. */ group_by: 'domain' | 'tag' | 'type' | 'destination' | 'provider' | null;
+      /** One for each hour or day and group. */ buckets: Bucket[];
     };
   };
   /** Create a template */
@@ -240,7 +241,7 @@ export interface Operations {
     query: PageQuery;
     answer: {
       /** The page. */ templates: TemplateSummary[];
-      /** How many match in all, whatever `limit` and `offset` are. */ count: number;
+      /** How many match in all, regardless of `limit` and `offset`. */ count: number;
     };
   };
   /** Get a template */
@@ -258,7 +259,7 @@ export interface Operations {
     query: ListSuppressionsQuery;
     answer: {
       /** The page. */ suppressions: Suppression[];
-      /** How many match in all, whatever `limit` and `offset` are. */ count: number;
+      /** How many match in all, regardless of `limit` and `offset`. */ count: number;
     };
   };
   /** Suppress an address */
@@ -268,7 +269,7 @@ export interface Operations {
     body: ImportSuppressionsBody;
     answer: {
       /** What was done, for a person. */ message: string;
-      /** How many addresses were given, each once. */ count: number;
+      /** How many different addresses the request had. */ count: number;
     };
   };
   /** Get the whole list as CSV */
@@ -282,12 +283,12 @@ export interface Operations {
     query: ListErasuresQuery;
     answer: {
       /** The page. */ erasures: Erasure[];
-      /** How many match in all, whatever `limit` and `offset` are. */ count: number;
+      /** How many match in all, regardless of `limit` and `offset`. */ count: number;
     };
   };
   /** Get an erasure */
   getErasure: { answer: { erasure: Erasure } };
-  /** Get all that the account has */
+  /** Export all data of the account */
   exportAccount: { query: ExportAccountQuery; answer: string };
   /** Add a domain */
   addDomain: {
@@ -295,8 +296,8 @@ export interface Operations {
     answer: {
       domain: Domain;
       dns_records: DNSRecords;
-      /** Keys that are to sign, sign as well, or signed before, newest first. */ dkim_keys: DKIMKey[];
-      /** More records, for better delivery. */ recommended_records: RecommendedRecord[];
+      /** Pending, additional and retired keys, newest first. */ dkim_keys: DKIMKey[];
+      /** Optional records, for better delivery. */ recommended_records: RecommendedRecord[];
     };
   };
   /** List domains */
@@ -306,8 +307,8 @@ export interface Operations {
     answer: {
       domain: Domain;
       dns_records: DNSRecords;
-      /** Keys that are to sign, sign as well, or signed before, newest first. */ dkim_keys: DKIMKey[];
-      /** More records, for better delivery. */ recommended_records: RecommendedRecord[];
+      /** Pending, additional and retired keys, newest first. */ dkim_keys: DKIMKey[];
+      /** Optional records, for better delivery. */ recommended_records: RecommendedRecord[];
     };
   };
   /** Change a domain */
@@ -316,8 +317,8 @@ export interface Operations {
     answer: {
       domain: Domain;
       dns_records: DNSRecords;
-      /** Keys that are to sign, sign as well, or signed before, newest first. */ dkim_keys: DKIMKey[];
-      /** More records, for better delivery. */ recommended_records: RecommendedRecord[];
+      /** Pending, additional and retired keys, newest first. */ dkim_keys: DKIMKey[];
+      /** Optional records, for better delivery. */ recommended_records: RecommendedRecord[];
     };
   };
   /** Remove a domain */
@@ -327,8 +328,8 @@ export interface Operations {
     answer: {
       domain: Domain;
       dns_records: DNSRecords;
-      /** Keys that are to sign, sign as well, or signed before, newest first. */ dkim_keys: DKIMKey[];
-      /** More records, for better delivery. */ recommended_records: RecommendedRecord[];
+      /** Pending, additional and retired keys, newest first. */ dkim_keys: DKIMKey[];
+      /** Optional records, for better delivery. */ recommended_records: RecommendedRecord[];
       checks: Checks;
     };
   };
@@ -338,8 +339,8 @@ export interface Operations {
     answer: {
       domain: Domain;
       dns_records: DNSRecords;
-      /** Keys that are to sign, sign as well, or signed before, newest first. */ dkim_keys: DKIMKey[];
-      /** More records, for better delivery. */ recommended_records: RecommendedRecord[];
+      /** Pending, additional and retired keys, newest first. */ dkim_keys: DKIMKey[];
+      /** Optional records, for better delivery. */ recommended_records: RecommendedRecord[];
     };
   };
   /** Remove a DKIM key */
@@ -348,7 +349,7 @@ export interface Operations {
   createKey: {
     body: CreateKeyBody;
     answer: {
-      /** The whole key. Only its hash is stored: it cannot be shown again. */ key: string;
+      /** The whole key. It cannot be shown again, because only its hash is stored. */ key: string;
       api_key: ApiKey;
       /** A reminder to store it. */ warning: string;
     };
@@ -362,7 +363,7 @@ export interface Operations {
     body: CreateWebhookBody;
     answer: {
       webhook: Webhook;
-      /** Signs the calls. It cannot be read again. */ secret: string;
+      /** The secret that signs the calls. It is shown only once. */ secret: string;
     };
   };
   /** List endpoints */
@@ -377,8 +378,8 @@ export interface Operations {
   rotateWebhookSecret: {
     answer: {
       webhook: Webhook;
-      /** Signs the calls. It cannot be read again. */ secret: string;
-      /** Until when the previous one signs too. */ previous_secret_valid_until: string | null;
+      /** The secret that signs the calls. It is shown only once. */ secret: string;
+      /** Until when the previous secret signs too. */ previous_secret_valid_until: string | null;
     };
   };
   /** Call an endpoint now */
@@ -387,8 +388,8 @@ export interface Operations {
   replayWebhook: {
     body: ReplayWebhookBody;
     answer: {
-      /** How many. */ count: number;
-      /** Where to go on when there are more; null when there are not. */ next_since: string | null;
+      /** How many deliveries are sent again. */ count: number;
+      /** The `since` of the next call if there are more; null if not. */ next_since: string | null;
     };
   };
   /** List deliveries */
@@ -396,7 +397,7 @@ export interface Operations {
     query: ListWebhookDeliveriesQuery;
     answer: {
       /** The page. */ deliveries: WebhookDelivery[];
-      /** How many match in all, whatever `limit` and `offset` are. */ count: number;
+      /** How many match in all, regardless of `limit` and `offset`. */ count: number;
     };
   };
   /** Get a delivery */
@@ -410,8 +411,8 @@ export interface Operations {
       account: Account;
       /** Its first user. */
       user: {
-        /** What the user logs in with. */ email: string;
-        /** The password that was made; absent where the request had one. */ password?: string;
+        /** The email address to log in with. */ email: string;
+        /** The generated password; absent if the request had one. */ password?: string;
       };
     };
   };
@@ -420,7 +421,7 @@ export interface Operations {
     query: PageQuery;
     answer: {
       /** The page. */ accounts: Account[];
-      /** How many match in all, whatever `limit` and `offset` are. */ count: number;
+      /** How many match in all, regardless of `limit` and `offset`. */ count: number;
     };
   };
   /** Get an account */
@@ -434,19 +435,19 @@ export interface Operations {
     query: ListAllEmailsQuery;
     answer: {
       /** The page. */ emails: AccountEmail[];
-      /** How many match in all, whatever `limit` and `offset` are. */ count: number;
-      /** False where more may match than `count` says: a search by recipient or by several of tag, sender and domain at once counts to 10,000, one by words or by the domain of recipients to 1,000. */
+      /** How many match in all, regardless of `limit` and `offset`. */ count: number;
+      /** False if more may match than `count` says: a search by recipient, or by more than one of tag, sender and domain, counts up to 10,000; a search by words or by the recipients’ domain, up to 1,000. */
       count_exact: boolean;
-      /** The `cursor` of the next page; null on the last. A search by the domain of recipients goes through 100,000 emails at a time, so its page may be short, or empty, and another follow. */
+      /** The `cursor` of the next page; null on the last. A search by the recipients’ domain looks at 100,000 emails at a time, so a page may be short or empty although another follows. */
       next_cursor: string | null;
     };
   };
-  /** Look at all that mail depends on */
+  /** Check everything that mail depends on */
   examine: {
     query: ExamineQuery;
     answer: {
       /** Every finding is `ok`. */ well: boolean;
-      /** When this was so. */ checked_at: string;
+      /** When the checks were made. */ checked_at: string;
       /** Each with what to do about it. */ findings: Finding[];
     };
   };
@@ -455,8 +456,9 @@ export interface Operations {
     query: ListDestinationsQuery;
     answer: {
       /** The sites. */ destinations: Destination[];
-      /** How many there are in all, of those that were asked for. */ count: number;
-      /** By pool; empty where the system chooses the address. */ sending_ips: SendingAddress[];
+      /** How many sites match in all. */ count: number;
+      /** The sending addresses, by pool; empty if the system chooses the address. */
+      sending_ips: SendingAddress[];
     };
   };
   /** Pause a destination */
@@ -465,28 +467,26 @@ export interface Operations {
   resumeDestination: {
     answer: {
       destination: Destination;
-      /** There were more than a call of seconds can see to; nodes that deliver go on with the rest. */
-      rest_follows: boolean;
+      /** There were too many for one call; the delivering nodes go on with the rest. */ rest_follows: boolean;
     };
   };
   /** Flush a destination */
   flushDestination: {
     answer: {
       destination: Destination;
-      /** How many recipients are due now that were not. */ flushed: number;
-      /** There were more than a call of seconds can see to; nodes that deliver go on with the rest. */
-      rest_follows: boolean;
+      /** How many recipients became due. */ flushed: number;
+      /** There were too many for one call; the delivering nodes go on with the rest. */ rest_follows: boolean;
     };
   };
-  /** List what arrived */
+  /** List sandbox messages */
   listSandboxMessages: {
     query: PageQuery;
     answer: {
       /** The page. */ messages: SandboxMessage[];
-      /** How many match in all, whatever `limit` and `offset` are. */ count: number;
+      /** How many match in all, regardless of `limit` and `offset`. */ count: number;
     };
   };
-  /** Get what arrived */
+  /** Get a sandbox message */
   getSandboxMessage: { answer: { message: SandboxMessage } };
   /** Log in */
   logIn: { body: LogInBody; answer: Login };
@@ -494,9 +494,9 @@ export interface Operations {
   changePassword: {
     body: ChangePasswordBody;
     answer: {
-      /** How it is sent. */ token_type: 'Bearer';
-      /** Until when it is good, unless the password changes. */ expires_at: string;
-      /** In place of the one from before; null where it is in a cookie. */ token: string | null;
+      /** How to send it. */ token_type: 'Bearer';
+      /** When it expires, unless the password changes before. */ expires_at: string;
+      /** The new token; null if it is in a cookie. */ token: string | null;
     };
   };
   /** Log in with a browser */
@@ -506,16 +506,16 @@ export interface Operations {
   /** Log out */
   endSession: { answer: { /** What was done, for a person. */ message: string } };
   /** Is it alive? */
-  isAlive: { answer: { /** It is so. */ status: 'ok' } };
+  isAlive: { answer: { /** The status. */ status: 'ok' } };
   /** Is it ready? */
-  isReady: { answer: { /** It is so. */ status: 'ready' } };
+  isReady: { answer: { /** The status. */ status: 'ready' } };
   /** This reference, for programs */
   getOpenApi: { answer: { /** The version of OpenAPI. */ openapi: string } & Record<string, unknown> };
   /** This reference, for people */
   showReference: { answer: string };
   /** The dashboard */
   showWelcome: { answer: string };
-  /** Ask who wants no more marketing mail */
+  /** Show the unsubscribe page */
   showUnsubscribe: { answer: string };
   /** Unsubscribe */
   unsubscribe: { answer: string };

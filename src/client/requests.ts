@@ -68,7 +68,7 @@ export interface ListEmailsQuery extends PageQuery {
 }
 
 export interface SendBatchBody {
-  /** The emails, as for a single one. */ emails: SendRequest[];
+  /** The emails, each as in a single send. */ emails: SendRequest[];
 }
 
 export interface RescheduleEmailBody {

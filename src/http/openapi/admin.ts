@@ -13,24 +13,24 @@ import { id, integer, list, oneOf, time, total, words } from './schema.ts';
 const account = z
   .object({
     id: id('Its id.'),
-    name: words('What people call it.'),
-    plan: oneOf(planNames, 'What it may send.'),
+    name: words('Its name.'),
+    plan: oneOf(planNames, 'Its plan.'),
     credit: words(
-      'What emails past the month’s number are paid from on the plan `pro`, at 0.50 each, with two decimal places. Other plans do not use it.',
+      'The balance, with two decimal places. On the plan `pro`, each email above the monthly limit takes 0.50 from it. Other plans do not use it.',
     ),
     usage: z
       .object({
         day: integer('Emails accepted today; null: they are not counted.').nullable(),
         month: integer('Emails accepted this month; null: they are not counted.').nullable(),
       })
-      .describe('What counts for the plan, by days and months of UTC. The plan `unlimited` counts nothing.'),
+      .describe('What counts towards the plan, by days and months in UTC. The plan `unlimited` counts nothing.'),
     retention: z
       .object({
-        log_days: integer('The log of its emails, at the least: weeks go as a whole.'),
-        content_days: integer('Their content.'),
+        log_days: integer('Days that the log is kept, at least: whole weeks are deleted at a time.'),
+        content_days: integer('Days that the content of emails is kept.'),
       })
-      .describe('For how many days the plan keeps what, from when an email was due. What waits is kept.'),
-    suspended_at: time('Since when it may not log in or send; null: it may.').nullable(),
+      .describe('How long the plan keeps data, in days from when an email was due. Waiting emails are always kept.'),
+    suspended_at: time('Since when its users cannot log in or send; null: it is not suspended.').nullable(),
     created_at: time('When it was created.'),
   })
   .meta({ id: 'Account', description: 'An account: one customer of the server.' });
@@ -62,18 +62,18 @@ export const adminGroup: Group = {
       method: 'post',
       path: '/api/v1/admin/accounts',
       summary: 'Create an account',
-      description: 'With its first user.',
+      description: 'Creates an account with its first user.',
       access: 'admin',
       body: { schema: newAccount, example: { name: 'Shop', email: 'ann@shop.example.com', plan: 'pro' } },
       answer: {
         status: 201,
-        description: 'It is created.',
+        description: 'The new account.',
         schema: z.object({
           account,
           user: z
             .object({
-              email: words('What the user logs in with.'),
-              password: words('The password that was made; absent where the request had one.').optional(),
+              email: words('The email address to log in with.'),
+              password: words('The generated password; absent if the request had one.').optional(),
             })
             .describe('Its first user.'),
         }),
@@ -86,7 +86,7 @@ export const adminGroup: Group = {
         {
           status: 400,
           error: 'invalid request',
-          when: 'The email belongs to a user already.',
+          when: 'Another user already has the email address.',
           detail: 'email: belongs to a user already',
         },
       ],
@@ -121,24 +121,24 @@ export const adminGroup: Group = {
       path: '/api/v1/admin/accounts/:id',
       summary: 'Change an account',
       description:
-        'Renames it, changes its plan, suspends it or lets it go on. Mail that comes due while it is suspended fails for good, and stays failed afterwards; for mail that is to wait pause destinations instead, which is for all accounts. At least one of them must be given.',
+        'Renames an account, changes its plan, suspends it or reactivates it. Give at least one field. Mail that comes due while the account is suspended fails for good, and stays failed afterwards. To make mail wait instead, pause destinations, which affects all accounts.',
       access: 'admin',
       params,
       body: { schema: change, example: { plan: 'unlimited' } },
-      answer: answer('It is changed.', { plan: 'unlimited' }),
+      answer: answer('The changed account.', { plan: 'unlimited' }),
     },
     {
       id: 'addCredit',
       method: 'post',
       path: '/api/v1/admin/accounts/:id/credits',
       summary: 'Top up the credit',
-      description: 'Each email past the plan `pro` takes 0.50 from it.',
+      description: 'Adds to the balance. On the plan `pro`, each email above the monthly limit takes 0.50 from it.',
       access: 'admin',
       idempotent: true,
       refusals: [keyUsed],
       params,
       body: { schema: topUp, example: { amount: 25 } },
-      answer: answer('It has the credit.', { credit: '50.00' }),
+      answer: answer('The account with its new credit.', { credit: '50.00' }),
     },
     {
       id: 'listAllEmails',

@@ -8,29 +8,31 @@ import { flag, integer, list, time, words } from './schema.ts';
 const destination = z
   .object({
     site: words(
-      'Whose servers these are: a provider such as `Google`, the domain of the MX host, or the destination itself. Its destinations are limited together.',
+      'Who runs the servers: a provider such as `Google`, the domain of the MX host, or the destination itself. The limits apply to all of its destinations together.',
     ),
-    destinations: list(z.string(), 'Domains whose mail it takes: up to fifty that were sent to lately.'),
+    destinations: list(z.string(), 'Domains that it receives mail for: up to fifty that were sent to recently.'),
     state: z
       .enum(states)
       .describe(
-        'How mail goes just now: `paused` by an operator; `backing_off`: nothing is tried until `backoff_until`; `slowed`: with fewer connections than it may have, for `reason`; else `open`.',
+        'The state of delivery: `paused`: by an operator; `backing_off`: nothing is tried until `backoff_until`; `slowed`: fewer connections than the maximum, for `reason`; otherwise `open`.',
       ),
     queued: integer('Recipients that are due or being delivered.'),
     deferred: integer('Recipients that wait for another attempt, or for the site.'),
-    next_attempt_at: time('When the first of those is tried.').nullable(),
+    next_attempt_at: time('When the first of those is tried next.').nullable(),
     in_flight: integer('Attempts under way.'),
-    connections: integer('Connections that it may have now, on all nodes; it follows what the site bears.'),
-    most_connections: integer('And at the most.'),
+    connections: integer('Connections allowed now, on all nodes; adapted to what the site accepts.'),
+    most_connections: integer('The maximum of connections.'),
     per_minute: integer('Messages a minute; null: no limit.').nullable(),
-    reason: words('Why it may have fewer connections, or none.').nullable(),
-    backoff_until: time('Until when nothing is tried; null: it is.').nullable(),
-    last_reply: words('What it said last.').nullable(),
-    last_success_at: time('When it last took or judged a message.').nullable(),
-    waiting_for: words('What most of the mail waits for that has not used up an attempt; null: none does.').nullable(),
-    paused_at: time('Since when an operator has paused it; null: it is not.').nullable(),
+    reason: words('Why fewer connections are allowed, or none.').nullable(),
+    backoff_until: time('Until when nothing is tried; null: mail is tried.').nullable(),
+    last_reply: words('Its last reply.').nullable(),
+    last_success_at: time('When it last accepted or judged a message.').nullable(),
+    waiting_for: words(
+      'What most of the mail that did not just fail an attempt waits for; null: none does.',
+    ).nullable(),
+    paused_at: time('When an operator paused it; null: it is not paused.').nullable(),
   })
-  .meta({ id: 'Destination', description: 'How the server stands with whoever takes the mail of some domains.' });
+  .meta({ id: 'Destination', description: 'The state of delivery to the servers that receive mail for some domains.' });
 
 const example = {
   site: 'Google',
@@ -57,16 +59,16 @@ const sendingAddress = z
     pool: words('The pool that it belongs to.'),
     warm_up: z
       .object({
-        day: integer('The first is 1; 0: it has not begun.'),
-        cap: integer('Messages that may leave from it today (UTC), on all nodes.'),
-        sent_today: integer('Those that have left, or are leaving.'),
+        day: integer('The day of the plan, from 1; 0: it has not begun.'),
+        cap: integer('Messages that it may send today (UTC), on all nodes.'),
+        sent_today: integer('Messages that it has sent today or is sending now.'),
         begins_at: time('When its first day begins.'),
-        ends_at: time('From when it has no cap.'),
+        ends_at: time('When the cap ends.'),
       })
       .nullable()
-      .describe('Where it stands in its plan; null: it is not new, or its plan is over.'),
+      .describe('Its progress in the warm-up plan; null: it is not new, or the plan is over.'),
   })
-  .meta({ id: 'SendingAddress', description: 'An address that mail leaves from.' });
+  .meta({ id: 'SendingAddress', description: 'An IP address that mail is sent from.' });
 
 const sendingExample = {
   ip: '203.0.113.6',
@@ -91,14 +93,12 @@ const order = (name: 'pause' | 'resume' | 'flush', summary: string, description:
   access: 'admin',
   params,
   answer: {
-    description: 'As it is now.',
+    description: 'The destination as it is now.',
     schema: z.object({
       destination,
-      ...(name === 'flush' && { flushed: integer('How many recipients are due now that were not.') }),
+      ...(name === 'flush' && { flushed: integer('How many recipients became due.') }),
       ...(name !== 'pause' && {
-        rest_follows: flag(
-          'There were more than a call of seconds can see to; nodes that deliver go on with the rest.',
-        ),
+        rest_follows: flag('There were too many for one call; the delivering nodes go on with the rest.'),
       }),
     }),
     example: {
@@ -112,7 +112,7 @@ const order = (name: 'pause' | 'resume' | 'flush', summary: string, description:
 export const destinationGroup: Group = {
   name: 'Destinations',
   description:
-    'For the operators of the server: where mail goes, how much each gets at a time and why, and stopping it.',
+    'For the operators of the server: where mail goes, how much each site gets at a time and why, and how to stop it.',
   operations: [
     {
       id: 'listDestinations',
@@ -120,15 +120,15 @@ export const destinationGroup: Group = {
       path: '/api/v1/admin/destinations',
       summary: 'List destinations',
       description:
-        'Every site that mail waits for, that was sent to within the hour, or that is paused; those with most waiting first. And what mail leaves from: the `SENDING_IPS` of all nodes that deliver.',
+        'Every site that mail waits for, that was sent to within the hour, or that is paused, with the longest queue first; and the addresses that mail is sent from: the `SENDING_IPS` of all delivering nodes.',
       access: 'admin',
       query: destinationQuery,
       answer: {
         description: 'One page.',
         schema: z.object({
           destinations: list(destination, 'The sites.'),
-          count: integer('How many there are in all, of those that were asked for.'),
-          sending_ips: list(sendingAddress, 'By pool; empty where the system chooses the address.'),
+          count: integer('How many sites match in all.'),
+          sending_ips: list(sendingAddress, 'The sending addresses, by pool; empty if the system chooses the address.'),
         }),
         example: { destinations: [example], count: 1, sending_ips: [sendingExample] },
       },
@@ -136,17 +136,17 @@ export const destinationGroup: Group = {
     order(
       'pause',
       'Pause a destination',
-      'Nothing more is tried there until it is resumed. What is under way ends by itself; nodes hear of it within a second.',
+      'Nothing more is tried there until you resume it. Attempts under way run to their end; all nodes stop within a second.',
     ),
     order(
       'resume',
       'Resume a destination',
-      'What waits for it goes on at once. Where more than a few hundred thousand wait, the call answers before all are due, and the rest follows, unless it is paused again.',
+      'Mail that waits for it goes on at once. If more than a few hundred thousand recipients wait, the call answers before all are due, and the rest follows unless you pause it again.',
     ),
     order(
       'flush',
       'Flush a destination',
-      'Tries everything that waits for it now, whatever was seen of it. What is scheduled for later, or paused, is left. Where more than a few hundred thousand wait, the call answers before all are due, and the rest follows.',
+      'Tries all mail that waits for it now, whatever the site answered before. Scheduled and paused mail is left alone. If more than a few hundred thousand recipients wait, the call answers before all are due, and the rest follows.',
     ),
   ],
 };

@@ -8,27 +8,27 @@ import { flag, list, oneOf, time, words } from './schema.ts';
 const finding = z
   .object({
     check: oneOf(checkNames, 'What was looked at.'),
-    subject: words('Of what: an address, a domain, a host.'),
-    health: oneOf(healths, '`problem`: there is something to do; `unknown`: nobody could say.'),
+    subject: words('The address, domain or host that it is about.'),
+    health: oneOf(healths, '`problem`: you have to do something; `unknown`: the check could not be made.'),
     found: words('What was found.'),
-    advice: words('What to do about it; null where there is nothing to do.').nullable(),
+    advice: words('What to do about it; null if there is nothing to do.').nullable(),
   })
-  .meta({ id: 'Finding', description: 'What one look at the installation came to.' });
+  .meta({ id: 'Finding', description: 'The result of one check of the installation.' });
 
 export const doctorOperation: Operation = {
   id: 'examine',
   method: 'get',
   path: '/api/v1/admin/doctor',
-  summary: 'Look at all that mail depends on',
+  summary: 'Check everything that mail depends on',
   description:
-    'Whether port 25 is open to the outside, the names of the sending addresses, DNS blocklists, the records of each domain that can send, the clock, the disk, the database and the addresses of the service. It takes up to 25 seconds. Nobody is connected to but the one MX host.',
+    'Checks outbound port 25, the PTR names of the sending addresses, DNS blocklists, the DNS records of each domain that can send, the clock, the disk, the database and the addresses of the service. It takes up to 25 seconds, and connects to nobody but the one MX host.',
   access: 'admin',
   query: doctorQuery,
   answer: {
-    description: 'What was found.',
+    description: 'The findings.',
     schema: z.object({
       well: flag('Every finding is `ok`.'),
-      checked_at: time('When this was so.'),
+      checked_at: time('When the checks were made.'),
       findings: list(finding, 'Each with what to do about it.'),
     }),
     example: {
@@ -40,7 +40,7 @@ export const doctorOperation: Operation = {
           subject: '203.0.113.6',
           health: 'problem',
           found: 'The address has no name (PTR record).',
-          advice: 'Ask whoever gave you the address to set its PTR record to mail.example.com.',
+          advice: 'Ask the provider of the address to set its PTR record to mail.example.com.',
         },
       ],
     },

@@ -29,16 +29,16 @@ export interface OpenApiDocument {
   >;
 }
 
-const description = `Sends email, and says of each one what became of it and why.
+const description = `Sends email, and tells you what happened to each one and why.
 
-Bodies are JSON in UTF-8. Fields that are not known are ignored. One that is meant for another, such as \`replyTo\` or
-\`send_at\`, is 400 \`invalid request\` where an email would otherwise go to others, twice, in clear, at another time or without its files, or a key could do more; \`null\` counts as omitted where it is taken. Ids are UUIDs in the order of time, and lists begin with the newest. Times are ISO 8601 in UTC.
-A query parameter that an operation does not have, or that is not percent-encoded UTF-8, is 400 \`invalid request\`.
+Bodies are JSON in UTF-8. Unknown fields are ignored. Another service's name for a field of ours, such as \`replyTo\` or
+\`send_at\`, is 400 \`invalid request\` if ignoring it would send an email to other people, twice, unencrypted, at another time or without its files, or would give a key more rights. \`null\`, where a field takes it, counts as omitted. Ids are UUIDs in the order of time, and lists begin with the newest. Times are ISO 8601 in UTC.
+A query parameter that the operation does not have, or that is not percent-encoded UTF-8, is 400 \`invalid request\`.
 
-Emails are sent and read with an API key in \`X-API-Key\`, or the token of a login in \`Authorization: Bearer\`; everything
-else is managed with the token. What belongs to another account is answered as if it did not exist.
+To send and read emails, use an API key in \`X-API-Key\`, or the token of a login in \`Authorization: Bearer\`; to manage
+everything else, use the token. Anything that belongs to another account is answered as if it did not exist.
 
-Every answer has an \`X-Request-Id\`, under which the server's log has it. A path with another method is 405
+Every answer has an \`X-Request-Id\`; look for it in the server's log. A method that a path does not have is 405
 \`method not allowed\`; a path and headers of more than 16 KB together are 431 \`headers too large\`.`;
 
 const groups: Group[] = [
@@ -90,16 +90,19 @@ const header = (description: string, example: string | number, required = false)
 });
 
 const headers = {
-  'X-Request-Id': header('Names this request, in the log too.', '01a3c1a0-77aa-7000-8000-000000000000', true),
-  RateLimit: header('What is left for this key (r), and in how many seconds it is full again (t).', '"key";r=99;t=1'),
-  'RateLimit-Policy': header('How many requests (q) in how many seconds (w).', '"key";q=100;w=2'),
-  'Retry-After': header('In how many seconds to ask again.', 1),
-  'WWW-Authenticate': header('What else than a key lets somebody in: the token of a login.', 'Bearer', true),
+  'X-Request-Id': header('The id of this request, in the log too.', '01a3c1a0-77aa-7000-8000-000000000000', true),
+  RateLimit: header(
+    'The requests left for this key (r), and the seconds until all are available again (t).',
+    '"key";r=99;t=1',
+  ),
+  'RateLimit-Policy': header('The limit: requests (q) per window in seconds (w).', '"key";q=100;w=2'),
+  'Retry-After': header('How many seconds to wait before you try again.', 1),
+  'WWW-Authenticate': header('The other credential that is accepted: the token of a login.', 'Bearer', true),
   'X-Error-Detail': header(
-    'What to do about it, for people: what `detail` says of other errors.',
+    'What to do about it, for people, as `detail` in other errors.',
     'the API key lacks the scope send',
   ),
-  'Idempotent-Replayed': header('`true` where this is the first answer once more.', 'true'),
+  'Idempotent-Replayed': header('`true` if this repeats the first answer.', 'true'),
 };
 
 const parameters = {
@@ -108,7 +111,7 @@ const parameters = {
     in: 'header',
     required: false,
     description:
-      'Any name for this request. Within 24 hours the same request with it is accepted once, and gets the first answer again.',
+      'A key of your choice for this request. Within 24 hours the same request with the same key is accepted once; repetitions get the first answer.',
     schema: { type: 'string', minLength: 1, maxLength: 256 },
   },
 };
@@ -119,6 +122,6 @@ const securitySchemes = {
     type: 'http',
     scheme: 'bearer',
     bearerFormat: 'JWT',
-    description: 'From `POST /api/v1/auth/login`; good for 12 hours.',
+    description: 'From `POST /api/v1/auth/login`; valid for 12 hours.',
   },
 };

@@ -10,15 +10,13 @@ import { flag, id, list, oneOf, time, words } from './schema.ts';
 const domain = z
   .object({
     id: id('Its id.'),
-    domain: words('The name, in lower case and as A-labels.'),
-    status: oneOf(['pending', 'verified'], 'Emails can be sent from a `verified` one.'),
-    dkim_selector: words('Where its DKIM key is published.'),
-    verified_at: time('When it was verified; null before.').nullable(),
-    dns_warning: words('What the last daily check found missing; null when nothing was.').nullable(),
-    tls: oneOf(tlsLevels, 'What all of its mail asks of the connection, at least.'),
-    pool: words(
-      'The pool of sending addresses that its mail leaves from; null: the one for that kind of mail.',
-    ).nullable(),
+    domain: words('The domain, in lower case and as A-labels (`xn--`).'),
+    status: oneOf(['pending', 'verified'], 'You can send from a `verified` domain.'),
+    dkim_selector: words('The selector of its DKIM key.'),
+    verified_at: time('When it was verified; null until then.').nullable(),
+    dns_warning: words('What the last daily check found missing; null if nothing is.').nullable(),
+    tls: oneOf(tlsLevels, 'The TLS that all of its mail requires, at least.'),
+    pool: words('The pool of sending addresses for its mail; null: the pool for the type of the email.').nullable(),
     created_at: time('When it was added.'),
   })
   .meta({ id: 'Domain', description: 'A sending domain.' });
@@ -26,25 +24,26 @@ const domain = z
 const recordFields = {
   name: words('The fully qualified name, without a dot at its end.'),
   type: words('Such as `TXT`.'),
-  value: words('What goes between the quotes.'),
+  value: words('The value, without quotes.'),
 };
 
 const record = z.object(recordFields).meta({ id: 'DNSRecord', description: 'A DNS record to publish.' });
 
-const recommended = z
-  .object({ ...recordFields, purpose: words('What it is good for.') })
-  .meta({ id: 'RecommendedRecord', description: 'A DNS record that helps, and that verification does not ask for.' });
+const recommended = z.object({ ...recordFields, purpose: words('What it is for.') }).meta({
+  id: 'RecommendedRecord',
+  description: 'A DNS record that improves delivery, and that verification does not require.',
+});
 
 const check = z
   .object({
-    ok: flag('It is right.'),
+    ok: flag('The record is correct.'),
     name: words('The name that was looked up.'),
     type: words('Such as `TXT`.'),
     expected: words('The value to publish.'),
     found: list(z.string(), 'What is published there now.'),
-    problem: words('What is wrong and what to do; null when nothing is.').nullable(),
+    problem: words('What is wrong and what to do; null if nothing is.').nullable(),
   })
-  .meta({ id: 'Check', description: 'What a look-up of one record came to.' });
+  .meta({ id: 'Check', description: 'The result of looking up one record.' });
 
 const records = z.object({ verification: record, dkim: record, spf: record }).meta({
   id: 'DNSRecords',
@@ -53,40 +52,40 @@ const records = z.object({ verification: record, dkim: record, spf: record }).me
 
 const checks = z
   .object({ verification: check, dkim: check, spf: check })
-  .meta({ id: 'Checks', description: 'The look-up of each of the three records.' });
+  .meta({ id: 'Checks', description: 'The result for each of the three records.' });
 
 const dkimKey = z
   .object({
     id: id('Its id.'),
-    selector: words('Its place in DNS.'),
-    algorithm: oneOf(dkimAlgorithms, 'What it signs with.'),
+    selector: words('Its selector in DNS.'),
+    algorithm: oneOf(dkimAlgorithms, 'The algorithm that it signs with.'),
     status: oneOf(
       ['pending', 'active', 'retired'],
-      '`pending`: signs as soon as its record is seen; `active`: signs beside the domain’s own; `retired`: signs no more, and its record should stay until `remove_after`.',
+      '`pending`: signs as soon as its record is found; `active`: signs in addition to the domain’s own key; `retired`: no longer signs, but its record should stay until `remove_after`.',
     ),
     record,
     problem: words(
-      'What the last look-up of its record found wrong; null when nothing was, or before the first.',
+      'What the last look-up of its record found wrong; null if nothing was, or before the first.',
     ).nullable(),
-    created_at: time('When it was made or imported.'),
-    activated_at: time('Since when it signs beside the domain’s own.').nullable(),
-    retired_at: time('When another took its place.').nullable(),
-    remove_after: time('When its record may be removed from DNS.').nullable(),
+    created_at: time('When it was created or imported.'),
+    activated_at: time('Since when it signs in addition to the domain’s own key.').nullable(),
+    retired_at: time('When another key replaced it.').nullable(),
+    remove_after: time('When you may remove its record from DNS.').nullable(),
   })
-  .meta({ id: 'DKIMKey', description: 'A DKIM key beside the one that signs for the domain.' });
+  .meta({ id: 'DKIMKey', description: 'A DKIM key in addition to the domain’s own.' });
 
 const domainWithRecords = {
   domain,
   dns_records: records,
-  dkim_keys: list(dkimKey, 'Keys that are to sign, sign as well, or signed before, newest first.'),
-  recommended_records: list(recommended, 'More records, for better delivery.'),
+  dkim_keys: list(dkimKey, 'Pending, additional and retired keys, newest first.'),
+  recommended_records: list(recommended, 'Optional records, for better delivery.'),
 };
 
 const verificationFailed = z
   .object({
     error: z.literal('dns verification failed').describe('The error.'),
-    detail: words('What is missing, and what to do about it.'),
-    missing: list(z.enum(['verification', 'dkim', 'spf']), 'Which of the three records are not right.'),
+    detail: words('What is missing, and what to do.'),
+    missing: list(z.enum(['verification', 'dkim', 'spf']), 'Which of the three records are missing or wrong.'),
     checks,
   })
   .meta({ id: 'VerificationError', description: 'An error that reports each of the three records.' });
@@ -165,13 +164,13 @@ const checksExample = {
 };
 
 const noDkim =
-  'there is no TXT record at sw1f2e3d4c._domainkey.shop.example.com; a new one can take up to 48 hours to be seen';
+  'there is no TXT record at sw1f2e3d4c._domainkey.shop.example.com; a new record can take up to 48 hours to become visible';
 
 const params = { id: "The domain's id." };
 
 export const domainGroup: Group = {
   name: 'Domains',
-  description: 'The domains that you send from, and the DNS records that make them yours.',
+  description: 'The domains that you send from, and the DNS records that prove they are yours.',
   operations: [
     {
       id: 'addDomain',
@@ -179,16 +178,16 @@ export const domainGroup: Group = {
       path: '/api/v1/domains',
       summary: 'Add a domain',
       description:
-        'Makes its keys, and answers with the three records to publish. DNS can take up to 48 hours; until then the domain is also checked by itself.',
+        'Creates its keys, and answers with the three records to publish. DNS can take up to 48 hours; until then the domain is also checked automatically.',
       access: 'login',
       body: { schema: newDomain, example: { domain: 'shop.example.com' } },
       answer: {
-        description: 'It is pending.',
+        description: 'The domain, which is pending.',
         schema: z.object(domainWithRecords),
         example: { domain: example, ...recordsExample },
       },
       refusals: [
-        { status: 400, error: 'domain already exists', when: 'It is on this account already.' },
+        { status: 400, error: 'domain already exists', when: 'The account already has the domain.' },
         { status: 403, error: 'forbidden', when: 'The plan allows no more domains.' },
       ],
     },
@@ -197,7 +196,7 @@ export const domainGroup: Group = {
       method: 'get',
       path: '/api/v1/domains',
       summary: 'List domains',
-      description: 'All of the account, newest first, without their records.',
+      description: 'All domains of the account, newest first, without their records.',
       access: 'login',
       query: z.object(part),
       answer: {
@@ -226,7 +225,7 @@ export const domainGroup: Group = {
       path: '/api/v1/domains/:id',
       summary: 'Change a domain',
       description:
-        'What all of its mail asks of TLS, and which pool of sending addresses it leaves from; what is omitted stays. It holds from the next attempt of each email, for what is queued too; an email that asks for more of TLS gets more. A pool that is not configured is refused; where one is taken out of the configuration later, its mail leaves from the usual one.',
+        'Sets the TLS that all of its mail requires, and the pool of sending addresses that it uses. Fields that you omit do not change. The change applies from the next attempt of each email, including queued ones; an email that requires stricter TLS keeps it. A pool that is not configured is refused; if it is removed from the configuration later, the mail uses the usual pool.',
       access: 'login',
       params,
       body: { schema: domainChange, example: { tls: 'required' } },
@@ -242,11 +241,11 @@ export const domainGroup: Group = {
       path: '/api/v1/domains/:id/verify',
       summary: 'Verify a domain',
       description:
-        'Looks the three records up, now. When all are right, emails can be sent from the domain; otherwise nothing changes, and each of the three is reported with what was found.',
+        'Looks up the three records now. If all are correct, you can send from the domain. Otherwise nothing changes, and the answer reports what was found for each.',
       access: 'login',
       params,
       answer: {
-        description: 'It is verified.',
+        description: 'The verified domain.',
         schema: z.object({ ...domainWithRecords, checks }),
         example: { domain: verifiedExample, ...recordsExample, checks: checksExample },
       },
@@ -272,12 +271,12 @@ export const domainGroup: Group = {
       path: '/api/v1/domains/:id/rotate-dkim',
       summary: 'Change the DKIM key, or add an Ed25519 one',
       description:
-        'Answers with the record to publish, under `dkim_keys`. The new key signs as soon as that is seen, at the next `verify` or by itself within minutes; until then the old one does. It replaces one of its algorithm that still waits. Leave the old record in DNS for a week: mail that it signed may still be verified.',
+        'Answers with the record to publish, under `dkim_keys`. The new key signs as soon as the record is found, at the next `verify` or automatically within minutes; until then the old key signs. A pending key of the same algorithm is replaced. Leave the old record in DNS for a week, because receivers may still verify mail that the old key signed.',
       access: 'login',
       params,
       body: { schema: newDkimKey, example: { algorithm: 'rsa' }, optional: true },
       answer: {
-        description: 'The key waits for its record.',
+        description: 'The domain, with the pending key.',
         schema: z.object(domainWithRecords),
         example: { domain: verifiedExample, ...recordsExample, dkim_keys: [pendingKey] },
       },
@@ -288,11 +287,11 @@ export const domainGroup: Group = {
       path: '/api/v1/dkim-keys/:id',
       summary: 'Remove a DKIM key',
       description:
-        'One beside the domain’s own: a rotation that is not wanted any more, an Ed25519 key that shall not sign any more, or one that signed before.',
+        'Removes a key other than the domain’s own: one from a rotation that you no longer want, an Ed25519 key that should stop signing, or a retired key.',
       access: 'login',
       params: { id: "The key's id." },
       answer: {
-        description: 'It is removed.',
+        description: 'The key is removed.',
         schema: message,
         example: { message: 'the key sw9a8b7c6d was removed' },
       },
@@ -302,11 +301,11 @@ export const domainGroup: Group = {
       method: 'delete',
       path: '/api/v1/domains/:id',
       summary: 'Remove a domain',
-      description: 'Nothing is sent from it any more, what is queued neither.',
+      description: 'Nothing more is sent from it, including queued emails.',
       access: 'login',
       params,
       answer: {
-        description: 'It is removed.',
+        description: 'The domain is removed.',
         schema: message,
         example: { message: 'domain shop.example.com was removed' },
       },

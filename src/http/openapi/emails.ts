@@ -15,19 +15,19 @@ const emailFields = {
   id: id('Its id.'),
   status: oneOf(
     emailStatuses,
-    '`queued` until each recipient is settled; `sent`: delivered to all; `failed`: at least one failed for good; `suppressed`: a recipient is on the suppression list, so that nobody got it or, where the address came onto the list while it waited, all others; `canceled` before its time.',
+    '`queued`: at least one recipient is not settled; `sent`: delivered to all; `failed`: at least one failed for good; `suppressed`: a recipient is on the suppression list, and nobody got the email (if the address came onto the list while the email waited, the others got it); `canceled`: canceled before its scheduled time.',
   ),
   from: words('The sender.'),
   to: words('The first recipient.'),
   cc: list(z.string(), 'Recipients of a copy.'),
   bcc: list(z.string(), 'Recipients of a blind copy.'),
-  reply_to: list(z.string(), 'Where answers go.'),
+  reply_to: list(z.string(), 'Where replies go.'),
   subject: words('The subject line.'),
   tags: list(z.string(), 'Its labels.'),
   type: oneOf(['transactional', 'marketing'], 'What it was sent as.'),
   created_at: time('When it was accepted.'),
-  scheduled_at: time('When it is to be sent, where the request said so.').optional(),
-  sent_at: time('When the last recipient had it; null unless all have.').nullable(),
+  scheduled_at: time('When it is to be sent; absent if it was not scheduled.').optional(),
+  sent_at: time('When it was delivered to the last recipient; null unless all have it.').nullable(),
   error: words('Why it failed; null when it did not.').nullable(),
 };
 
@@ -37,14 +37,17 @@ const returnKinds = ['bounce', 'delay', 'complaint', 'unsubscribe'] as const;
 
 const listedFields = {
   ...emailFields,
-  returned: list(z.enum(returnKinds), 'What came back after it had left, each kind once; its `returns` say more.'),
-  recipient_count: integer('How many recipients it has, in to, cc and bcc.'),
-  held: flag('A recipient of it waits until somebody decides, with `release`; why, its explanation says.'),
+  returned: list(
+    z.enum(returnKinds),
+    'The kinds of what came back after delivery, each once; `returns` has the details.',
+  ),
+  recipient_count: integer('How many recipients it has in to, cc and bcc.'),
+  held: flag('A recipient is held until you decide with `release`; `explain` says why.'),
 };
 
 const listedEmail = z
   .object(listedFields)
-  .meta({ id: 'ListedEmail', description: 'An email in a list, with what came back for it.' });
+  .meta({ id: 'ListedEmail', description: 'An email in a list, with the kinds of what came back.' });
 
 export const accountEmail = z
   .object({ ...listedFields, account_id: id('The account that sent it.') })
@@ -55,12 +58,12 @@ const whenNext = 'When it is tried next; null once settled, while its destinatio
 const recipient = z
   .object({
     address: words('The address.'),
-    kind: oneOf(['to', 'cc', 'bcc'], 'Where in the request it stood.'),
-    status: oneOf(recipientStatuses, 'Where it is; `deferred`: the server said "later".'),
+    kind: oneOf(['to', 'cc', 'bcc'], 'Its field in the request.'),
+    status: oneOf(recipientStatuses, 'Its status; `deferred`: the server said "later".'),
     attempts: integer('How often it was tried.'),
-    last_response: words('What was said last, by the server or by us.').nullable(),
+    last_response: words('The last reply of the server, or our own last note.').nullable(),
     waiting_for: words(
-      'Why it is not tried although it was due, as for a limit, a back-off or a pause; or what it is in the middle of.',
+      'Why it is due but not tried, such as a limit, a back-off or a pause; or which step it is in.',
     ).nullable(),
     next_attempt_at: time(whenNext).nullable(),
   })
@@ -68,27 +71,27 @@ const recipient = z
 
 const returned = z
   .object({
-    recipient: words('Whom it is about.'),
+    recipient: words('The recipient that it is about.'),
     kind: oneOf(
       returnKinds,
-      '`bounce`: a server that had taken it gave up; `delay`: it still tries; `complaint`: its reader calls it spam.',
+      '`bounce`: a server gave up after it had accepted the email; `delay`: it still tries; `complaint`: the reader reported spam.',
     ),
-    classification: words('What a bounce or delay is about, such as `bad_mailbox`.').nullable(),
+    classification: words('The class of a bounce or delay, such as `bad_mailbox`.').nullable(),
     enhanced_code: words('The enhanced code (RFC 3463), such as `5.1.1`.').nullable(),
-    diagnostic: words('What was said.').nullable(),
+    diagnostic: words('The text of the report.').nullable(),
     received_at: time('When it came.'),
   })
-  .meta({ id: 'Return', description: 'What came back after an email had left; its status stays what it was.' });
+  .meta({ id: 'Return', description: 'What came back after delivery. The status of the email does not change.' });
 
 const emailWithRecipients = z
   .object({
     ...emailFields,
-    tls: oneOf(tlsLevels, 'What it asks of the connection; the domain and the receiver may ask for more.'),
-    on_uncertain: oneOf(uncertainPolicies, 'What is done after an attempt that may have delivered it.'),
-    recipients: list(recipient, 'Each recipient, to first, then cc and bcc.'),
+    tls: oneOf(tlsLevels, 'The TLS that it requires; the domain and the receiver may require more.'),
+    on_uncertain: oneOf(uncertainPolicies, 'What happens after an attempt that may have delivered it.'),
+    recipients: list(recipient, 'Each recipient: first to, then cc and bcc.'),
     returns: list(returned, 'What came back later, oldest first.'),
   })
-  .meta({ id: 'EmailWithRecipients', description: 'An email with where each of its recipients is.' });
+  .meta({ id: 'EmailWithRecipients', description: 'An email with the status of each recipient.' });
 
 const content = z
   .object({
@@ -96,24 +99,24 @@ const content = z
     text: words('The body as plain text.').nullable(),
     headers: list(
       z.object({ name: words('Its name.'), value: words('Its value.') }),
-      'Header fields that the request brought along.',
+      'Header fields from the request.',
     ),
     attachments: list(
       z.object({
         filename: words('The name that the recipient sees.'),
         content_type: words('The MIME type.'),
-        content_id: words('What `cid:` names it by in the html; null for a file beside it.').nullable(),
+        content_id: words('Its name in `cid:` links in the html; null for a plain attachment.').nullable(),
         size: integer('In bytes.'),
       }),
       'Its files.',
     ),
   })
-  .meta({ id: 'EmailContent', description: 'What an email says.' });
+  .meta({ id: 'EmailContent', description: 'The content of an email.' });
 
 export const contentGone: Refusal = {
   status: 410,
   error: 'gone',
-  when: 'The content is not kept any more: its days are over, or the data of its recipient was erased.',
+  when: 'The content is gone: its retention is over, or the data of its recipient was erased.',
   detail: 'the content of an email is kept for 30 days, and these are over',
 };
 
@@ -121,77 +124,77 @@ const attempt = z
   .object({
     id: id('Its id.'),
     at: time('When it began.'),
-    number: integer('Which attempt for this recipient, from 1.'),
-    recipient: words('For whom.'),
-    mx_host: words('The host that was tried; null when it ended before there was one.').nullable(),
-    remote_address: words('Its IP address; null when none of several answered.').nullable(),
-    local_address: words('The address that we called from.').nullable(),
+    number: integer('The number of the attempt for this recipient, from 1.'),
+    recipient: words('The recipient.'),
+    mx_host: words('The host that was tried; null if it failed before there was one.').nullable(),
+    remote_address: words('Its IP address; null if none of several answered.').nullable(),
+    local_address: words('The address that we connected from.').nullable(),
     tls_version: words('Such as `TLSv1.3`; null when it was not encrypted.').nullable(),
     tls_cipher: words('The cipher.').nullable(),
     verification: words(
-      'The TLS policy that held, or that forbade the connection: `opportunistic`, `required`, `verified`, `mta-sts` or `dane`; `none` in clear, or where there was no connection.',
+      'The TLS policy that applied, or that forbade the connection: `opportunistic`, `required`, `verified`, `mta-sts` or `dane`; `none`: not encrypted, or no connection.',
     ),
-    phase: words('The SMTP command at which it was decided, or `dns`, `connect`, `local`.'),
-    outcome: oneOf(['delivered', 'deferred', 'bounced'], 'What it came to; `bounced` is for good.'),
-    uncertain: flag('The message was written and no reply was read: the server may have it.'),
+    phase: words('The SMTP command that decided it, or `dns`, `connect`, `local`.'),
+    outcome: oneOf(['delivered', 'deferred', 'bounced'], 'The outcome; `bounced` is final.'),
+    uncertain: flag('We sent the message and read no reply: the server may have it.'),
     reply_code: integer('The code of the reply, such as 550.').nullable(),
     enhanced_code: words('The enhanced code (RFC 3463), such as `5.1.1`.').nullable(),
-    reply: words("The server's full reply; null when none decided.").nullable(),
+    reply: words("The server's full reply; null if no reply decided it.").nullable(),
     reason: words('What happened, in one sentence.'),
     duration_ms: integer('How long it took.'),
-    classification: words('What a failure is about, such as `bad_mailbox` or `rate`.').nullable(),
+    classification: words('The class of a failure, such as `bad_mailbox` or `rate`.').nullable(),
     conversation: list(
       z.object({
-        ms: integer('Milliseconds after it began.'),
-        by: oneOf(['us', 'server', 'note'], 'Who said it; `note`: what was looked up, decided or seen.'),
+        ms: integer('Milliseconds since the start.'),
+        by: oneOf(['us', 'server', 'note'], 'Who said it; `note`: something that we looked up, decided or saw.'),
         text: words('The command, or a line of a reply.'),
       }),
-      'What was said, without the message itself; shared by the recipients of one session, empty where there was none.',
+      'The SMTP conversation without the message itself; shared by all recipients of a session, and empty if there was none.',
     ),
   })
   .meta({ id: 'Attempt', description: 'One SMTP attempt: one recipient at one MX host.' });
 
 /** What holds for a destination. */
 export const tlsOutlook = z.object({
-  policy: oneOf([...tlsLevels, 'mta-sts', 'dane'], 'What is demanded.'),
-  source: words('By what; `default` where nobody asks for anything.'),
-  notes: list(z.string(), 'What else there is to say about it.'),
+  policy: oneOf([...tlsLevels, 'mta-sts', 'dane'], 'The policy that applies.'),
+  source: words('Where the policy comes from; `default`: nobody requires anything.'),
+  notes: list(z.string(), 'Notes about it.'),
 });
 
 export const source = z.object({
   pool: words('The pool of sending addresses.'),
   ips: list(z.string(), 'Its addresses.'),
-  notes: list(z.string(), 'Which of them are new, and why it is not the pool of the domain.'),
+  notes: list(z.string(), 'Which addresses are new, and why it is not the pool of the domain.'),
 });
 
 const explanation = z
   .object({
     address: words('The recipient.'),
-    status: oneOf(recipientStatuses, 'Where it is.'),
+    status: oneOf(recipientStatuses, 'Its status.'),
     cause: words(
-      'What holds it there: `scheduled`, `in_queue`, `on_hold`, `being_delivered`, `held_back`, `uncertain`, `crashed`, `retrying`, `refused`, `given_up`, `suppressed` or `canceled`; null when delivered.',
+      'Why it has this status: `scheduled`, `in_queue`, `on_hold`, `being_delivered`, `held_back`, `uncertain`, `crashed`, `retrying`, `refused`, `given_up`, `suppressed` or `canceled`; null when delivered.',
     ).nullable(),
-    classification: words('What a failure is about.').nullable(),
-    sentence: words('All of it in words.'),
-    advice: words('What somebody can do; null when there is nothing to do.').nullable(),
+    classification: words('The class of a failure.').nullable(),
+    sentence: words('The explanation in words.'),
+    advice: words('What you can do; null if there is nothing to do.').nullable(),
     attempts: integer('How often it was tried.'),
     last_attempt: z
       .object({
         at: time('When.'),
-        mx_host: words('Where.').nullable(),
-        phase: words('At which SMTP command.'),
-        response: words('What was said.'),
-        uncertain: flag('The server may have the message all the same.'),
+        mx_host: words('The MX host.').nullable(),
+        phase: words('The SMTP command.'),
+        response: words('The reply.'),
+        uncertain: flag('The server may have the message anyway.'),
       })
       .nullable()
       .describe('The last attempt; null before the first.'),
     tls: tlsOutlook
       .nullable()
-      .describe('How the connection will be secured; null once settled, and past ten destinations.'),
+      .describe('How the connection will be secured; null once settled, and after the first ten destinations.'),
     next_attempt_at: time(whenNext).nullable(),
-    gives_up_at: time('When it is given up if nothing changes; null once settled.').nullable(),
+    gives_up_at: time('When we give up if nothing changes; null once settled.').nullable(),
   })
-  .meta({ id: 'Explanation', description: 'Why a recipient is where it is, and what happens next.' });
+  .meta({ id: 'Explanation', description: 'Why a recipient has its status, and what happens next.' });
 
 export const emailExample = {
   id: samples.email,
@@ -244,10 +247,10 @@ const attemptExample = {
 export const besideEmails = {
   count: total,
   count_exact: flag(
-    'False where more may match than `count` says: a search by recipient or by several of tag, sender and domain at once counts to 10,000, one by words or by the domain of recipients to 1,000.',
+    'False if more may match than `count` says: a search by recipient, or by more than one of tag, sender and domain, counts up to 10,000; a search by words or by the recipients’ domain, up to 1,000.',
   ),
   next_cursor: id(
-    'The `cursor` of the next page; null on the last. A search by the domain of recipients goes through 100,000 emails at a time, so its page may be short, or empty, and another follow.',
+    'The `cursor` of the next page; null on the last. A search by the recipients’ domain looks at 100,000 emails at a time, so a page may be short or empty although another follows.',
   ).nullable(),
 };
 
@@ -255,7 +258,7 @@ const params = { id: "The email's id." };
 
 export const emailGroup: Group = {
   name: 'Emails: the log',
-  description: 'What was sent, what became of it, and why.',
+  description: 'What you sent, what happened to it, and why.',
   operations: [
     {
       id: 'listEmails',
@@ -279,7 +282,7 @@ export const emailGroup: Group = {
       method: 'get',
       path: '/api/v1/emails/:id',
       summary: 'Get an email',
-      description: 'One email, with where each of its recipients is.',
+      description: 'One email, with the status of each recipient.',
       access: { key: 'read', orLogin: true },
       params,
       answer: {
@@ -324,9 +327,9 @@ export const emailGroup: Group = {
       id: 'getEmailContent',
       method: 'get',
       path: '/api/v1/emails/:id/content',
-      summary: 'Get what an email says',
+      summary: 'Get the content of an email',
       description:
-        'Its bodies and header fields as they were accepted, and which files it has. They are kept for 30 days, and for as long as the email waits; the rest of the log as long as its week.',
+        'Its bodies and header fields as they were accepted, and a list of its files. The content is kept for 30 days, and for as long as the email waits; the rest of the log is kept as long as its week.',
       access: { key: 'read', orLogin: true },
       params,
       answer: {
@@ -347,7 +350,7 @@ export const emailGroup: Group = {
       path: '/api/v1/emails/:id/explain',
       summary: 'Explain an email',
       description:
-        'In words and in fields: why each recipient is where it is, what happens next, and what can be done.',
+        'Says in words and in fields why each recipient has its status, what happens next, and what you can do.',
       access: { key: 'read', orLogin: true },
       params,
       answer: {
@@ -355,7 +358,9 @@ export const emailGroup: Group = {
         schema: z.object({
           email,
           summary: words('The email in one sentence.'),
-          source: source.nullable().describe('What it leaves from; null once settled, and where the system chooses.'),
+          source: source
+            .nullable()
+            .describe('The addresses it is sent from; null once settled, or if the system chooses.'),
           recipients: list(explanation, 'Each recipient.'),
         }),
         example: {

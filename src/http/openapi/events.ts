@@ -15,33 +15,33 @@ const event = z
         from: words('Its sender.'),
         to: list(z.string(), 'Its recipients.'),
         subject: words('Its subject.'),
-        status: oneOf([...emailStatuses, 'delivered'], 'Its status then; `delivered` for `email.delivered`.'),
+        status: oneOf([...emailStatuses, 'delivered'], 'Its status at that time; `delivered` for `email.delivered`.'),
         created_at: time('When it was accepted.'),
-        tags: list(z.string(), 'Its labels; absent where it has none.').optional(),
+        tags: list(z.string(), 'Its tags; absent if it has none.').optional(),
         recipients: list(
           z.object({
             address: words('The recipient.'),
-            status: words('Where it is; `bounced`, `complained` or `unsubscribed` for what came later.'),
-            response: words('What its server said.').nullable(),
+            status: words('Its status; `bounced`, `complained` or `unsubscribed` for what came back later.'),
+            response: words('The reply of its server.').nullable(),
           }),
-          'Whom it is about; absent where it was just accepted, or suppressed in place of that.',
+          'The recipients that it is about; absent if the email was just accepted, or suppressed instead.',
         ).optional(),
       })
       .describe('The email.'),
   })
-  .meta({ id: 'Event', description: 'What is posted to an endpoint.' });
+  .meta({ id: 'Event', description: 'The body of a call to an endpoint.' });
 
 const test = z
   .object({
     type: z.literal(testEvent).describe('The event.'),
-    created_at: time('When the call was asked for.'),
-    data: z.object({ webhook_id: id('The endpoint.'), message: words('What it is.') }).describe('The endpoint.'),
+    created_at: time('When the call was requested.'),
+    data: z.object({ webhook_id: id('The endpoint.'), message: words('What the call is.') }).describe('The endpoint.'),
   })
   .meta({ id: 'WebhookTest', description: 'What `POST /api/v1/webhooks/:id/test` posts to an endpoint.' });
 
-const description = `An endpoint is called with a \`POST\` for each event that it registered. Any 2xx within 15 seconds is a success. Anything
-else, a redirect too, is tried again after 5 s, 1 min, 5 min, 30 min, 2 h, 6 h, 12 h and 24 h; \`410\` disables the endpoint, and
-what happens while it is disabled is not kept for it. An event may come more than once and out of order.
+const description = `Your endpoint gets a \`POST\` for each event that it registered for. Any 2xx within 15 seconds is a success. After anything
+else, including a redirect, the call is tried again after 5 s, 1 min, 5 min, 30 min, 2 h, 6 h, 12 h and 24 h. \`410\` disables the endpoint;
+events are not kept for a disabled endpoint. An event may come more than once and out of order.
 
 \`X-Service-Webhook-Signature\` is \`v1=\` and the HMAC-SHA256, in lower-case hex and keyed with the endpoint's whole secret, of the id, a
 dot, the timestamp, a dot and the raw body. Right after a rotation it has one for each of the two secrets, separated by a space. The
@@ -63,9 +63,9 @@ export function eventWebhook(named: Record<string, JsonSchema>): JsonSchema {
     summary: 'Receive an event',
     description,
     parameters: [
-      header('X-Service-Webhook-Id', 'Names the delivery: the same at each attempt.', samples.delivery),
+      header('X-Service-Webhook-Id', 'The id of the delivery, the same at each attempt.', samples.delivery),
       header('X-Service-Webhook-Timestamp', 'When this attempt was signed, in Unix seconds.', '1795251600'),
-      header('X-Service-Webhook-Signature', 'Proves that the call is from here.', `v1=${'0f'.repeat(32)}`),
+      header('X-Service-Webhook-Signature', 'Proves that the call is genuine.', `v1=${'0f'.repeat(32)}`),
     ],
     requestBody: {
       required: true,
@@ -73,13 +73,13 @@ export function eventWebhook(named: Record<string, JsonSchema>): JsonSchema {
         'application/json': {
           schema: toJsonSchema(z.union([event, test]), named),
           examples: {
-            'email.delivered': { summary: 'It was delivered to all.', value: eventSamples.delivered },
+            'email.delivered': { summary: 'The email was delivered to all.', value: eventSamples.delivered },
             [testEvent]: { summary: 'A test call.', value: eventSamples.test },
           },
         },
       },
     },
-    responses: { '2XX': { description: 'It was received.' } },
+    responses: { '2XX': { description: 'You received the event.' } },
   };
   return { event: { post } };
 }

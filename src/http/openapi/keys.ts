@@ -9,13 +9,13 @@ import { id, list, time, words } from './schema.ts';
 const apiKey = z
   .object({
     id: id('Its id.'),
-    name: words('What people call it.'),
+    name: words('Its name.'),
     key_prefix: words('The first characters of the key.'),
     scopes: list(z.enum(scopes), 'What it allows.'),
-    domains: list(z.string(), 'The sender domains that it may send from; empty: all of the account.'),
-    expires_at: time('From when on it is refused; null: never.').nullable(),
+    domains: list(z.string(), 'The domains that it may send from; empty: all domains of the account.'),
+    expires_at: time('When it expires; null: never.').nullable(),
     created_at: time('When it was created.'),
-    revoked_at: time('When it was revoked; null: it was not.').nullable(),
+    revoked_at: time('When it was revoked; null: it is not revoked.').nullable(),
   })
   .meta({ id: 'ApiKey', description: 'An API key, without the key itself.' });
 
@@ -32,20 +32,20 @@ const example = {
 
 export const keyGroup: Group = {
   name: 'API keys',
-  description: 'What your programs send with.',
+  description: 'The credentials that your programs send with.',
   operations: [
     {
       id: 'createKey',
       method: 'post',
       path: '/api/v1/keys',
       summary: 'Create an API key',
-      description: 'The answer has the whole key, this once.',
+      description: 'The answer has the whole key. It is shown only once.',
       access: 'login',
       body: { schema: newKey, example: { name: 'shop', scopes: ['send'] } },
       answer: {
         description: 'The key.',
         schema: z.object({
-          key: words('The whole key. Only its hash is stored: it cannot be shown again.'),
+          key: words('The whole key. It cannot be shown again, because only its hash is stored.'),
           api_key: apiKey,
           warning: words('A reminder to store it.'),
         }),
@@ -61,7 +61,7 @@ export const keyGroup: Group = {
       method: 'get',
       path: '/api/v1/keys',
       summary: 'List API keys',
-      description: 'All of the account, newest first, revoked ones too.',
+      description: 'All keys of the account, newest first, including revoked ones.',
       access: 'login',
       query: z.object(part),
       answer: {
@@ -76,11 +76,11 @@ export const keyGroup: Group = {
       path: '/api/v1/keys/:id',
       summary: 'Revoke an API key',
       description:
-        'It is refused from this moment on, and what it had scheduled is not sent. Doing it again changes nothing.',
+        'The key is refused from this moment on, and emails that it scheduled are not sent. Revoking it again changes nothing.',
       access: 'login',
       params: { id: "The key's id." },
       answer: {
-        description: 'It is revoked.',
+        description: 'The revoked key.',
         schema: z.object({ api_key: apiKey }),
         example: { api_key: { ...example, revoked_at: '2026-11-21T10:00:00.000Z' } },
       },

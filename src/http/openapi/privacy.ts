@@ -7,30 +7,30 @@ import { samples } from './samples.ts';
 import { id, integer, list, oneOf, time, total, words } from './schema.ts';
 
 const kinds: Record<(typeof countedKinds)[number], string> = {
-  emails: 'Emails that they were a recipient of: each keeps its id, times, status and figures.',
-  contents: 'Contents that were for them alone, with their subjects.',
+  emails: 'Emails to the recipient: each keeps its id, times, status and figures.',
+  contents: 'Contents that were for the recipient alone, with their subjects.',
   attachments: 'Files that no other email has.',
-  recipients: 'Places among recipients, where `erased-1` and its like stand now.',
-  canceled: 'Of these, those that mail was still to be sent to.',
-  attempts: 'Attempts, with what was said in them.',
-  returns: 'Bounces, complaints and the like, with their words.',
-  webhook_deliveries: 'Webhook deliveries: their payloads, and what endpoints answered.',
-  idempotency_keys: 'Answers that were kept for an `Idempotency-Key`.',
+  recipients: 'Entries in lists of recipients, which are now `erased-1` and the like.',
+  canceled: 'How many of these were canceled before they were sent to.',
+  attempts: 'Attempts, with their conversations.',
+  returns: 'Bounces, complaints and the like, with their text.',
+  webhook_deliveries: 'Webhook deliveries: their payloads, and the answers of endpoints.',
+  idempotency_keys: 'Answers stored for an `Idempotency-Key`.',
   sandbox_messages: "Messages in the sandbox's mailbox.",
-  suppressions: 'Suppressions, where that was asked for.',
+  suppressions: 'Suppressions, if the request asked for it.',
 };
 
 const erasure = z
   .object({
-    id: id('Of the receipt.'),
-    status: oneOf(['pending', 'done'], '`done`: nothing is left, and nobody here knows any more whose it was.'),
-    address_hash: words('A keyed hash of the address, the same for each erasure of it in this account.'),
-    suppression: oneOf(['keep', 'remove'], 'Whether a suppression of the address stays.'),
+    id: id('The id of the receipt.'),
+    status: oneOf(['pending', 'done'], '`done`: nothing is left, and the server no longer knows whose data it was.'),
+    address_hash: words('A keyed hash of the address, the same for each of its erasures in this account.'),
+    suppression: oneOf(['keep', 'remove'], 'Whether to keep a suppression of the address.'),
     counts: z
       .object(Object.fromEntries(countedKinds.map((kind) => [kind, integer(kinds[kind])])) as Record<string, z.ZodInt>)
       .describe('How much was erased so far.'),
-    asked_at: time('When it was asked for.'),
-    done_at: time('When it was done; null: it is not.').nullable(),
+    asked_at: time('When it was requested.'),
+    done_at: time('When it was done; null until then.').nullable(),
   })
   .meta({ id: 'Erasure', description: "The receipt for the erasure of one recipient's data." });
 
@@ -58,7 +58,7 @@ const example = {
 
 export const privacyGroup: Group = {
   name: 'Privacy',
-  description: 'Erasing what is stored about one recipient, and getting all that an account has.',
+  description: 'Erase what is stored about one recipient, and export all data of an account.',
   operations: [
     {
       id: 'eraseRecipient',
@@ -66,11 +66,11 @@ export const privacyGroup: Group = {
       path: '/api/v1/recipients/erase',
       summary: "Erase a recipient's data",
       description:
-        'Erases the address, and what was written to it alone, from all that the account has: emails with their content, subject and files, attempts, bounces, webhook deliveries and kept answers. Emails to others as well keep their content, without the address. Mail that still waits for it is canceled. Figures stay. It begins within a second, and takes as long as there is much; what is being sent at this moment is waited for, and what is accepted before it is done goes too. Asking again meanwhile answers with the same one. It cannot be taken back. A key that is restricted to domains may not.',
+        'Erases the address, and everything that was sent to it alone, from all data of the account: emails with their content, subject and files, attempts, bounces, webhook deliveries and stored answers. Emails that also went to others keep their content, without the address. Mail that still waits for the address is canceled. Figures stay. The erasure begins within a second; how long it takes depends on the amount of data. It waits for mail that is being sent at this moment, and includes mail that is accepted before it is done. A second request meanwhile gets the same erasure. An erasure cannot be undone. A key that is restricted to domains cannot do this.',
       access: { key: 'send', orLogin: true },
       body: { schema: erasureRequest, example: { address: samples.to, suppression: 'keep' } },
       answer: {
-        description: 'It is asked for.',
+        description: 'The erasure, which is pending.',
         schema: z.object({ erasure }),
         example: { erasure: { ...example, status: 'pending', done_at: null } },
       },
@@ -94,23 +94,23 @@ export const privacyGroup: Group = {
       method: 'get',
       path: '/api/v1/recipients/erasures/:id',
       summary: 'Get an erasure',
-      description: 'How far it is, and afterwards the receipt.',
+      description: 'Its progress and, once it is done, the receipt.',
       access: { key: 'read', orLogin: true },
       params: { id: "The erasure's id." },
-      answer: { description: 'It.', schema: z.object({ erasure }), example: { erasure: example } },
+      answer: { description: 'The erasure.', schema: z.object({ erasure }), example: { erasure: example } },
     },
     {
       id: 'exportAccount',
       method: 'get',
       path: '/api/v1/account/export',
-      summary: 'Get all that the account has',
+      summary: 'Export all data of the account',
       description:
-        'One JSON object a line, each with a `type`: `account`, `user`, `domain`, `api_key`, `template`, `suppression`, `webhook`, `erasure`, `attachment`, `email` (with all of `to`, its recipients and what came back; its own type is `email_type`), `attempt`, `content` and `webhook_delivery`, oldest first within each, and fields as everywhere here. `content` names its files by `sha256`. No secret is in it: no key, no hash of one, no private key. The last line is of the type `end`, with `counts`; where it is missing, something else is too.',
+        'One JSON object a line, each with a `type`: `account`, `user`, `domain`, `api_key`, `template`, `suppression`, `webhook`, `erasure`, `attachment`, `email` (with all of `to`, its recipients and what came back; its own type is `email_type`), `attempt`, `content` and `webhook_delivery`, oldest first within each type. Fields have the same names as in this reference. `content` refers to its files by `sha256`. The export has no secrets: no keys, no hashes of keys, no private keys. The last line has the type `end`, with `counts`; if it is missing, the export is incomplete.',
       access: 'login',
       query: exportQuery,
       refusals: [tooManyExports],
       answer: {
-        description: 'The lines, as they are read.',
+        description: 'The lines, streamed as they are read.',
         schema: 'application/x-ndjson',
         example: '{"type":"account","name":"Shop"}\n{"type":"end","complete":true,"counts":{"account":1}}\n',
       },

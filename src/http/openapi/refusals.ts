@@ -17,8 +17,8 @@ export interface Refusal {
 
 export const error = z
   .object({
-    error: z.string().describe('Which error it is: one of few, for programs.'),
-    detail: z.string().optional().describe('The field and the reason, or what to do about it: for people.'),
+    error: z.string().describe('The error, one of a fixed set, for programs.'),
+    detail: z.string().optional().describe('The field and the reason, or what to do about it, for people.'),
   })
   .meta({ id: 'Error', description: 'Every error has this shape.' });
 
@@ -32,18 +32,18 @@ const standard = {
   unauthorized: {
     status: 401,
     error: 'unauthorized',
-    when: 'The credential is missing, not valid, or over; or it is one of the other kind: an API key where a login is asked for, or the other way round. The header `X-Error-Detail` says which.',
+    when: 'The credential is missing, invalid or expired, or of the wrong kind: an API key where a login is required, or the other way round. The header `X-Error-Detail` says which.',
   },
   forbidden: {
     status: 403,
     error: 'forbidden',
-    when: 'The account is suspended, the key lacks the scope or is restricted to other domains, the plan allows no more of it, or the user is no operator of the server. The header `X-Error-Detail` says which.',
+    when: 'The account is suspended, the key lacks the scope or is restricted to other domains, the plan allows no more, or the user is not an operator of the server. The header `X-Error-Detail` says which.',
   },
-  notFound: { status: 404, error: 'not found', when: 'There is none, or it belongs to another account.' },
+  notFound: { status: 404, error: 'not found', when: 'It does not exist, or belongs to another account.' },
   tooLarge: {
     status: 413,
     error: 'payload too large',
-    when: 'The body is larger than this operation takes.',
+    when: 'The body is larger than this operation allows.',
     detail: 'the body may have 41943040 bytes at the most',
   },
   mediaType: {
@@ -55,11 +55,15 @@ const standard = {
   rateLimited: {
     status: 429,
     error: 'rate limited',
-    when: 'The key makes more requests than it may; `Retry-After` says when it may again.',
+    when: 'The key made too many requests; `Retry-After` says when to try again.',
     detail: 'an API key may make 50 requests a second, and 100 at once',
   },
-  internal: { status: 500, error: 'internal error', when: 'Our mistake; the log has it under the request id.' },
-  unavailable: { status: 503, error: 'unavailable', when: 'The database is away, or there is too much to do at once.' },
+  internal: {
+    status: 500,
+    error: 'internal error',
+    when: 'A fault of the server; its log has the details under the request id.',
+  },
+  unavailable: { status: 503, error: 'unavailable', when: 'The database is unavailable, or the server is overloaded.' },
 } satisfies Record<string, Refusal>;
 
 /** Of the operations that take an `Idempotency-Key`. */
@@ -74,7 +78,7 @@ export const keyUsed: Refusal = {
 export const tooManyExports: Refusal = {
   status: 429,
   error: 'rate limited',
-  when: `The account has ${mostExports} exports under way on this node; \`Retry-After\` says when to try again.`,
+  when: `The account already has ${mostExports} exports running on this node; \`Retry-After\` says when to try again.`,
   detail: `an account may have ${mostExports} exports under way at a time`,
 };
 

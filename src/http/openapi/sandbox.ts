@@ -8,25 +8,25 @@ import { flag, id, integer, list, time, total, words } from './schema.ts';
 const message = z
   .object({
     id: id('Its id.'),
-    email_id: id('The email that it was; null for one that is not from here.').nullable(),
+    email_id: id('The email that it came from; null if this server did not send it.').nullable(),
     received_at: time('When it arrived.'),
     mail_from: words('The return path.'),
-    rcpt_to: list(z.string(), 'For whom it arrived.'),
-    from: words('The address in its header.'),
+    rcpt_to: list(z.string(), 'The recipients in the envelope.'),
+    from: words('The address in its `From` header.'),
     subject: words('Its subject.'),
-    tls_version: words('How the connection was secured; null when it was not.').nullable(),
+    tls_version: words('The TLS version of the connection; null if it was not encrypted.').nullable(),
     dkim: list(
       z.object({
-        domain: words('Who signed.'),
-        selector: words('With which key.'),
+        domain: words('The domain that signed.'),
+        selector: words('The selector of its key.'),
         result: words('Such as `pass`.'),
         info: words('More about it.'),
       }),
       'The verdict on each signature.',
     ),
     size: integer('In bytes.'),
-    raw: words('The source; what is not UTF-8 is U+FFFD.'),
-    raw_truncated: flag('The source was cut: the single message has all of it.'),
+    raw: words('The source; bytes that are not UTF-8 are U+FFFD.'),
+    raw_truncated: flag('The source is cut; get the single message for all of it.'),
   })
   .meta({ id: 'SandboxMessage', description: "A message in the sandbox's mailbox." });
 
@@ -50,14 +50,14 @@ const acting = Object.entries(actors).map(([local, does]) => `- \`${local}@\` ${
 
 export const sandboxGroup: Group = {
   name: 'Sandbox',
-  description: `What arrived in the built-in mailbox, while \`DELIVERY_MODE\` is \`sandbox\`. It keeps the latest ${keptInWords} messages, of all accounts together. Mail to any address arrives; at any domain these act, so that you can try how you handle it:\n\n${acting.join('\n')}`,
+  description: `The messages in the built-in mailbox, while \`DELIVERY_MODE\` is \`sandbox\`. It keeps the latest ${keptInWords} messages of all accounts together. Mail to any address arrives. These addresses behave differently, at any domain, so that you can test how you handle it:\n\n${acting.join('\n')}`,
   operations: [
     {
       id: 'listSandboxMessages',
       method: 'get',
       path: '/api/v1/sandbox/messages',
-      summary: 'List what arrived',
-      description: `The account's messages, newest first. Of all accounts together the latest ${keptInWords} are kept.`,
+      summary: 'List sandbox messages',
+      description: `The account's messages, newest first. The mailbox keeps the latest ${keptInWords} of all accounts together.`,
       access: 'login',
       query: z.object(page),
       answer: {
@@ -70,7 +70,7 @@ export const sandboxGroup: Group = {
       id: 'getSandboxMessage',
       method: 'get',
       path: '/api/v1/sandbox/messages/:id',
-      summary: 'Get what arrived',
+      summary: 'Get a sandbox message',
       description: 'One message with its whole source.',
       access: 'login',
       params: { id: "The message's id." },

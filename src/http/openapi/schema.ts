@@ -48,4 +48,4 @@ export const oneOf = <const T extends readonly [string, ...string[]]>(values: T,
   z.enum(values).describe(description);
 
 /** What the lists have beside their entries. */
-export const total = integer('How many match in all, whatever `limit` and `offset` are.');
+export const total = integer('How many match in all, regardless of `limit` and `offset`.');

@@ -10,7 +10,7 @@ import { flag, integer, list, oneOf, words } from './schema.ts';
 
 const destination = z.object({
   domain: words("The recipients' domain."),
-  recipients: list(z.string(), 'Those at this domain.'),
+  recipients: list(z.string(), 'The recipients at this domain.'),
   hosts: list(
     z.object({
       name: words('The MX host.'),
@@ -18,10 +18,10 @@ const destination = z.object({
       addresses: list(z.string(), 'Its IP addresses.'),
       problem: words('Why it cannot be used now; null when it can.').nullable(),
     }),
-    'In the order in which they would be tried.',
+    'The MX hosts, in the order in which they would be tried.',
   ),
   problem: z
-    .object({ permanent: flag('Trying later would not help.'), reason: words('Why.') })
+    .object({ permanent: flag('Trying later would not help.'), reason: words('The reason.') })
     .nullable()
     .describe('Why mail for this domain could not be delivered now.'),
   tls: tlsOutlook.describe('How the connection would be secured.'),
@@ -32,62 +32,62 @@ const authentication = z.object({
     .object({
       domain: words('The domain that would sign.'),
       selector: words('The selector of its key.'),
-      aligned: flag('It belongs to the domain in `from`.'),
+      aligned: flag('It is aligned with the domain in `from`.'),
     })
-    .describe('The signature.'),
+    .describe('The DKIM signature.'),
   spf: z
     .object({
       domain: words('The domain of the return path.'),
       results: list(
         z.object({ ip: words('An address that we send from.'), result: words('Such as `pass`.') }),
-        'What SPF says.',
+        'The result of SPF for each address.',
       ),
-      aligned: flag('It belongs to the domain in `from`.'),
+      aligned: flag('It is aligned with the domain in `from`.'),
     })
     .describe('The return path.'),
   dmarc: z
     .object({
       record: words(
-        "The policy of the sender's domain or, where it has none, of its organisation's; null when there is none, or more than one.",
+        "The DMARC record of the sender's domain or, if it has none, of its organisational domain; null if there is none, or more than one.",
       ).nullable(),
-      would_pass: flag('Whether a receiver would find the email genuine.'),
+      would_pass: flag('DMARC would pass.'),
     })
-    .describe('The domain in `from`.'),
+    .describe('DMARC, for the domain in `from`.'),
 });
 
 const dryRun = z
   .object({
     dry_run: z.literal(true).describe('Nothing was stored or sent.'),
-    would: oneOf(['be_queued', 'be_scheduled', 'be_suppressed', 'exceed_quota'], 'What would become of it.'),
+    would: oneOf(['be_queued', 'be_scheduled', 'be_suppressed', 'exceed_quota'], 'What would happen to the email.'),
     message: z
-      .object({ size: integer('In bytes.'), raw: words('The source, signed; what is not UTF-8 is U+FFFD.') })
+      .object({ size: integer('In bytes.'), raw: words('The signed source; bytes that are not UTF-8 are U+FFFD.') })
       .describe('The message as it would be sent.'),
     return_path: words('Where bounces would go.'),
-    source: source.nullable().describe('What it would leave from; null: what the system chooses.'),
+    source: source.nullable().describe('The addresses it would be sent from; null: the system chooses.'),
     suppressed: list(
       z.object({
         address: words('The recipient.'),
-        reason: oneOf(['bounce', 'complaint', 'unsubscribe', 'manual'], 'Why.'),
+        reason: oneOf(['bounce', 'complaint', 'unsubscribe', 'manual'], 'Why it is listed.'),
       }),
       'Recipients on the suppression list.',
     ),
-    destinations: list(destination, 'Where it would go, by domain.'),
-    authentication: authentication.describe('How a receiver would see it.'),
+    destinations: list(destination, 'Where it would go, for each domain.'),
+    authentication: authentication.describe('What a receiver would find when it checks SPF, DKIM and DMARC.'),
   })
   .meta({ id: 'DryRun', description: 'What would happen to an email. Nothing was stored or sent.' });
 
 const sent = z.object({ email });
 
 const batchAnswer = z.object({
-  emails: list(email, 'Those that were accepted, in the order of the request.'),
-  count: integer('How many the request had.'),
+  emails: list(email, 'The emails that were accepted, in the order of the request.'),
+  count: integer('How many emails the request had.'),
   errors: list(
     z.object({
-      index: integer('Which one, from 0.'),
-      error: words('As the error of a single email would be.'),
+      index: integer('The index of the email in the request, from 0.'),
+      error: words('The error, as for a single email.'),
       detail: words('The reason.').optional(),
     }),
-    'Those that were refused.',
+    'The emails that were refused.',
   ),
 });
 
@@ -110,35 +110,35 @@ const notVerified: Refusal = {
 const recipientErased: Refusal = {
   status: 409,
   error: 'conflict',
-  when: 'The data of one of its recipients was erased.',
+  when: 'The data of one of the recipients was erased.',
   detail: 'the data of a recipient was erased: nobody knows any more whom it was for',
 };
 
 const notWaiting: Refusal = {
   status: 409,
   error: 'conflict',
-  when: 'It is on its way already, was canceled, is held, or was never scheduled; `detail` says which.',
+  when: 'The email is already on its way, was canceled, is held, or was never scheduled; `detail` says which.',
   detail: 'the email is not waiting for a scheduled time any more: it is on its way',
 };
 
 const notHeld: Refusal = {
   status: 409,
   error: 'conflict',
-  when: 'None of its recipients is held, or not any more.',
+  when: 'No recipient is held, or not any more.',
   detail: 'no recipient of the email is held',
 };
 
 const nothingWaits: Refusal = {
   status: 409,
   error: 'conflict',
-  when: 'Nobody of it waits: all are settled, held, in hand, or wait for the scheduled time.',
+  when: 'No recipient is waiting in the queue: all are settled, held, being delivered, or waiting for the scheduled time.',
   detail: 'nobody of the email waits any more',
 };
 
 const quotaExceeded: Refusal = {
   status: 429,
   error: 'quota exceeded',
-  when: 'The plan, with its credit, allows no more emails today or this month; `Retry-After` says until when.',
+  when: 'The plan, including credit, allows no more emails today or this month; `Retry-After` says when it does again.',
   detail: 'the free plan allows 100 emails a day; it goes on at 2026-11-22T00:00:00.000Z',
 };
 
@@ -154,13 +154,13 @@ export const sendingGroup: Group = {
       path: '/api/v1/emails',
       summary: 'Send an email',
       description:
-        'Answers once the email is stored for good. It is delivered afterwards: read it, or register a webhook, to learn what became of it. A recipient on the suppression list makes it `suppressed`, which is a 200, and nobody gets it; one that comes onto the list while it waits is left out alone. With `dry_run=true` it says what would happen, and does nothing. The body may have 40 MB.',
+        'Answers once the email is stored durably. Delivery follows: get the email, or register a webhook, to learn the outcome. If a recipient is on the suppression list, the answer is a 200 with the status `suppressed`, and nobody gets the email; a recipient that comes onto the list later, while the email waits, is left out alone. With `dry_run=true` the call says what would happen, and does nothing. The body may have up to 40 MB.',
       access: { key: 'send', orLogin: true },
       query: sendQuery,
       idempotent: true,
       body: { schema: shownSendRequest, example: requestExample },
       answer: {
-        description: 'It is accepted; or, with `dry_run`, what would happen.',
+        description: 'The accepted email; with `dry_run`, what would happen to it.',
         schema: z.union([sent, dryRun]),
         example: { email: emailExample },
       },
@@ -171,17 +171,17 @@ export const sendingGroup: Group = {
       method: 'post',
       path: '/api/v1/emails/batch',
       summary: 'Send many emails',
-      description: `Up to ${mostInBatch} at once. One that is malformed makes the whole request a 400 that names it, and nothing is stored. One that is refused for another reason (its domain, the plan, its template) is listed in \`errors\`, and the others are accepted. The body may have 64 MB.`,
+      description: `Up to ${mostInBatch} at once. If one is malformed, the whole request is a 400 that names it, and nothing is stored. If one is refused for another reason (its domain, the plan, its template), it is listed in \`errors\`, and the others are accepted. The body may have up to 64 MB.`,
       access: { key: 'send', orLogin: true },
       idempotent: true,
       body: {
         schema: z.object({
-          emails: z.array(shownSendRequest).min(1).max(mostInBatch).describe('The emails, as for a single one.'),
+          emails: z.array(shownSendRequest).min(1).max(mostInBatch).describe('The emails, each as in a single send.'),
         }),
         example: { emails: [requestExample, { ...requestExample, from: 'Me <me@elsewhere.example>' }] },
       },
       answer: {
-        description: 'Each is accepted or refused.',
+        description: 'The emails that were accepted, and the errors of those that were refused.',
         schema: batchAnswer,
         example: {
           emails: [emailExample],
@@ -203,12 +203,12 @@ export const sendingGroup: Group = {
       path: '/api/v1/emails/:id',
       summary: 'Move a scheduled email',
       description:
-        'Gives an email that waits for its time another one. The rest of it stays: what names a part of it, and is not as its record has it, is a 400.',
+        'Changes the time of an email that is still waiting for it. Nothing else can change: a field that names another part of the email, with a value that differs from its record, is a 400.',
       access: { key: 'send', orLogin: true },
       params,
       body: { schema: move, example: { scheduled_at: samples.scheduledAt } },
       answer: {
-        description: 'It waits for its new time.',
+        description: 'The email, which waits for its new time.',
         schema: sent,
         example: { email: { ...emailExample, scheduled_at: samples.scheduledAt } },
       },
@@ -219,11 +219,11 @@ export const sendingGroup: Group = {
       method: 'delete',
       path: '/api/v1/emails/:id',
       summary: 'Cancel a scheduled email',
-      description: 'Ends an email that waits for its time. It stays in the log.',
+      description: 'Cancels an email that is still waiting for its time. It stays in the log.',
       access: { key: 'send', orLogin: true },
       params,
       answer: {
-        description: 'It is canceled.',
+        description: 'The canceled email.',
         schema: sent,
         example: {
           email: { ...emailExample, status: 'canceled', scheduled_at: samples.scheduledAt },
@@ -235,14 +235,14 @@ export const sendingGroup: Group = {
       id: 'releaseEmail',
       method: 'post',
       path: '/api/v1/emails/:id/release',
-      summary: 'Decide about an email that is held',
+      summary: 'Release a held email',
       description:
-        'With `on_uncertain: hold` a recipient waits when the answer to the whole message never came; the event `email.uncertain` tells of it. So does one that twenty processes in a row ended with, which may be the reason. `retry` sends it again, `delivered` and `failed` settle it. A copy that is sent again has the same Message-ID.',
+        'A recipient is held if the server never answered the whole message and `on_uncertain` is `hold` (the event `email.uncertain` reports it), or if twenty processes in a row crashed while they delivered to it. `retry` sends the message again, with the same Message-ID; `delivered` and `failed` settle the recipient.',
       access: { key: 'send', orLogin: true },
       params,
       body: { schema: releaseRequest, example: { as: 'delivered' } },
       answer: {
-        description: 'It is decided, for all of its recipients that were held.',
+        description: 'The email, with all of its held recipients released.',
         schema: z.object({ email, released: integer('How many recipients were held.') }),
         example: { email: { ...emailExample, status: 'sent' }, released: 1 },
       },
@@ -252,17 +252,17 @@ export const sendingGroup: Group = {
       id: 'stopEmail',
       method: 'post',
       path: '/api/v1/emails/:id/stop',
-      summary: 'Give up an email that waits',
+      summary: 'Give up a waiting email',
       description:
-        'Whoever of its recipients waits, in the queue or for another attempt, fails for good and is not tried again. Whom a server has in hand at this moment is left alone, as the message may be on its way; `in_hand` counts them. One that waits for its scheduled time is canceled with `DELETE`.',
+        'Recipients that wait in the queue or for another attempt fail for good and are not tried again. Recipients that are being delivered to at this moment are left alone, because the message may be on its way; `in_hand` counts them. To cancel an email that waits for its scheduled time, use `DELETE`.',
       access: { key: 'send', orLogin: true },
       params,
       answer: {
-        description: 'They are given up.',
+        description: 'The email, with its waiting recipients given up.',
         schema: z.object({
           email,
           stopped: integer('How many recipients were given up.'),
-          in_hand: integer('How many were being delivered just then, and are settled by that.'),
+          in_hand: integer('How many were being delivered to just then; that attempt settles them.'),
         }),
         example: { email: { ...emailExample, status: 'failed', error: stoppedNote }, stopped: 1, in_hand: 0 },
       },
@@ -274,12 +274,12 @@ export const sendingGroup: Group = {
       path: '/api/v1/emails/:id/resend',
       summary: 'Send an email again',
       description:
-        'Accepts another email with the same sender, recipients, content and files, to be sent now; with `recipients` to some of them, and only those are named in it. It is looked at as any other: by the suppression list, the plan, and whether the domain is verified.',
+        'Accepts a new email with the same sender, recipients, content and files, to be sent now. With `recipients` it goes to some of them, and only those are named in it. It passes the same checks as any other email: the suppression list, the plan, and the verified domain.',
       access: { key: 'send', orLogin: true },
       params,
       body: { schema: resendRequest, example: { recipients: ['bob@anywhere.test'] }, optional: true },
       idempotent: true,
-      answer: { description: 'The new one.', schema: sent, example: { email: emailExample } },
+      answer: { description: 'The new email.', schema: sent, example: { email: emailExample } },
       refusals: [notVerified, recipientErased, keyUsed, quotaExceeded, contentGone],
     },
   ],

@@ -9,35 +9,35 @@ import { id, oneOf, time, words } from './schema.ts';
 
 const login = z
   .object({
-    token: words('For `Authorization: Bearer`.'),
-    token_type: z.literal('Bearer').describe('How it is sent.'),
-    expires_at: time('Until when it is good, unless the password changes.'),
+    token: words('The token for `Authorization: Bearer`.'),
+    token_type: z.literal('Bearer').describe('How to send it.'),
+    expires_at: time('When it expires, unless the password changes before.'),
     user: z
       .object({
         id: id('The user.'),
-        email: words('What the user logs in with.'),
+        email: words('The email address that the user logs in with.'),
         role: oneOf(['admin', 'member'], 'An `admin` operates the server.'),
       })
-      .describe('Who logged in.'),
+      .describe('The user who logged in.'),
     account: z
-      .object({ id: id('The account.'), name: words('Its name.'), plan: oneOf(planNames, 'What it may send.') })
-      .describe('Whose account it is.'),
+      .object({ id: id('The account.'), name: words('Its name.'), plan: oneOf(planNames, 'Its plan.') })
+      .describe('The account of the user.'),
   })
   .meta({ id: 'Login', description: 'A login with its token.' });
 
 const session = login
   .omit({ token: true, token_type: true })
   .extend({
-    expires_at: time('Until when, unless it is ended or the password changes.'),
+    expires_at: time('When it expires, unless it is ended or the password changes before.'),
     service: z
       .object({
         base_url: words('How clients reach the service.'),
         sandbox: z.boolean().describe('No mail leaves the machine.'),
         on_hold_since: time(
-          'Since when mail is accepted, and nothing sent, until an operator decides what becomes of it; null: it is sent.',
+          'Since when the service is on hold: mail is accepted but not sent until an operator decides what to do with it; null: mail is sent.',
         ).nullable(),
       })
-      .describe('What is logged in to.'),
+      .describe('The service.'),
   })
   .meta({ id: 'Session', description: 'A login that a browser keeps.' });
 
@@ -49,7 +49,7 @@ const sessionExample = {
 };
 
 const loginRefusals: Refusal[] = [
-  { status: 401, error: 'unauthorized', when: 'There is no such user, or the password is another one.' },
+  { status: 401, error: 'unauthorized', when: 'There is no such user, or the password is wrong.' },
   {
     status: 429,
     error: 'rate limited',
@@ -58,7 +58,7 @@ const loginRefusals: Refusal[] = [
   },
 ];
 
-const status = (value: string) => z.object({ status: z.literal(value).describe('It is so.') });
+const status = (value: string) => z.object({ status: z.literal(value).describe('The status.') });
 
 /** What a person opens in a browser. */
 const htmlPage = (path: `/${string}`, id: string, summary: string): Operation => ({
@@ -72,12 +72,12 @@ const htmlPage = (path: `/${string}`, id: string, summary: string): Operation =>
 });
 
 const unsubscribing: Pick<Operation, 'params' | 'refusals'> = {
-  params: { token: 'From the link, made for one recipient of one email.' },
+  params: { token: 'The token in the link, made for one recipient of one email.' },
   refusals: [
     {
       status: 404,
       error: 'not found',
-      when: 'A browser that asks for `text/html` gets a page that says so.',
+      when: 'The link is not valid. A browser that asks for `text/html` gets a page that says so.',
       orPage: true,
     },
   ],
@@ -85,14 +85,14 @@ const unsubscribing: Pick<Operation, 'params' | 'refusals'> = {
 
 export const serviceGroup: Group = {
   name: 'Login and service',
-  description: 'The token for everything that is managed; whether the service works; this reference.',
+  description: 'Log in to manage the account, check whether the service works, and read this reference.',
   operations: [
     {
       id: 'logIn',
       method: 'post',
       path: '/api/v1/auth/login',
       summary: 'Log in',
-      description: 'A token for 12 hours. A change of the password ends it.',
+      description: 'Returns a token that is valid for 12 hours, or until the password changes.',
       access: 'anyone',
       body: { schema: credentials, example: { email: 'admin@localhost', password: 'correct horse battery staple' } },
       answer: {
@@ -114,24 +114,24 @@ export const serviceGroup: Group = {
       path: '/api/v1/auth/password',
       summary: 'Change the password',
       description:
-        'From now on no token and no session from before counts, this one neither: the answer has another one, or sets the cookie anew where it was a cookie.',
+        'Ends all earlier tokens and sessions of the user, including this one: the answer has a new token, or sets a new cookie if you called with a cookie.',
       access: 'login',
       body: {
         schema: passwordChange,
         example: { current_password: 'correct horse battery staple', new_password: 'a staple of another horse' },
       },
       answer: {
-        description: 'It is changed.',
+        description: 'The new login.',
         schema: login
           .pick({ token_type: true, expires_at: true })
-          .extend({ token: words('In place of the one from before; null where it is in a cookie.').nullable() }),
+          .extend({ token: words('The new token; null if it is in a cookie.').nullable() }),
         example: { token: 'eyJhbGciOiJIUzI1NiJ9...', token_type: 'Bearer', expires_at: '2026-11-21T21:00:00.000Z' },
       },
       refusals: [
         {
           status: 403,
           error: 'forbidden',
-          when: 'The current password is another one.',
+          when: 'The current password is wrong.',
         },
         {
           status: 429,
@@ -147,13 +147,17 @@ export const serviceGroup: Group = {
       path: '/api/v1/session',
       summary: 'Log in with a browser',
       description:
-        'Sets a cookie that serves wherever a token does. No script can read it; with it, what changes something needs the header `X-Sendwright-Page`, which pages of other sites cannot send.',
+        'Sets a cookie that is accepted wherever a token is. Scripts cannot read it. A request with the cookie that changes something needs the header `X-Sendwright-Page`, which pages of other sites cannot send.',
       access: 'anyone',
       body: { schema: credentials, example: { email: 'admin@localhost', password: 'correct horse battery staple' } },
       answer: { description: 'The cookie is set.', schema: session, example: sessionExample },
       refusals: [
         ...loginRefusals,
-        { status: 403, error: 'forbidden', when: 'The account is suspended, or the call comes from elsewhere.' },
+        {
+          status: 403,
+          error: 'forbidden',
+          when: 'The account is suspended, or the call comes from a page of another site.',
+        },
       ],
     },
     {
@@ -161,18 +165,18 @@ export const serviceGroup: Group = {
       method: 'get',
       path: '/api/v1/session',
       summary: 'Who is logged in?',
-      description: 'Whose token or cookie it is.',
+      description: 'Returns the user and account of the token or cookie.',
       access: 'login',
-      answer: { description: 'They are.', schema: session, example: sessionExample },
+      answer: { description: 'The login.', schema: session, example: sessionExample },
     },
     {
       id: 'endSession',
       method: 'delete',
       path: '/api/v1/session',
       summary: 'Log out',
-      description: 'Ends this login on all nodes: its token counts no more, wherever it is.',
+      description: 'Ends this login on all nodes; its token is no longer accepted.',
       access: 'login',
-      answer: { description: 'It is over.', schema: message, example: { message: 'logged out' } },
+      answer: { description: 'The login is over.', schema: message, example: { message: 'logged out' } },
     },
     {
       id: 'watchEmails',
@@ -180,7 +184,7 @@ export const serviceGroup: Group = {
       path: '/api/v1/live',
       summary: 'Watch emails change',
       description:
-        'Server-sent events for as long as the login is good. An event `emails` comes at once, and within two seconds whenever one of the account was accepted or changed its status; its data says how many of the last four days have which. Up to 20 for a user, and 500 on a node.',
+        'Server-sent events for as long as the login is valid. An event `emails` comes at once, and within two seconds whenever an email of the account was accepted or changed its status. Its data counts the emails of the last four days by status. A user can have 20 streams, and a node 500.',
       access: 'login',
       answer: {
         description: 'A stream that does not end.',
@@ -193,19 +197,19 @@ export const serviceGroup: Group = {
       method: 'get',
       path: '/healthz',
       summary: 'Is it alive?',
-      description: 'The process answers.',
+      description: 'Checks that the process answers.',
       access: 'anyone',
-      answer: { description: 'It does.', schema: status('ok'), example: { status: 'ok' } },
+      answer: { description: 'It answers.', schema: status('ok'), example: { status: 'ok' } },
     },
     {
       id: 'isReady',
       method: 'get',
       path: '/readyz',
       summary: 'Is it ready?',
-      description: 'The database and the queue answer within three seconds.',
+      description: 'Checks that the database and the queue answer within three seconds.',
       access: 'anyone',
-      answer: { description: 'They do.', schema: status('ready'), example: { status: 'ready' } },
-      refusals: [{ status: 503, error: 'unavailable', when: 'They do not.' }],
+      answer: { description: 'They answer.', schema: status('ready'), example: { status: 'ready' } },
+      refusals: [{ status: 503, error: 'unavailable', when: 'They do not answer.' }],
     },
     {
       id: 'getOpenApi',
@@ -223,10 +227,10 @@ export const serviceGroup: Group = {
     htmlPage('/docs', 'showReference', 'This reference, for people'),
     {
       ...htmlPage('/', 'showWelcome', 'The dashboard'),
-      description: 'The pages for people; where they were not built, where to begin.',
+      description: 'The dashboard; if it was not built, a page that says where to begin.',
     },
     {
-      ...htmlPage('/unsubscribe/:token', 'showUnsubscribe', 'Ask who wants no more marketing mail'),
+      ...htmlPage('/unsubscribe/:token', 'showUnsubscribe', 'Show the unsubscribe page'),
       description: 'The page behind the link in marketing mail. Looking at it changes nothing.',
       ...unsubscribing,
     },
@@ -234,7 +238,7 @@ export const serviceGroup: Group = {
       ...htmlPage('/unsubscribe/:token', 'unsubscribe', 'Unsubscribe'),
       method: 'post',
       description:
-        'Puts the recipient onto the suppression list, for marketing mail: with one click in a mail program (RFC 8058), or from the page. What is in the body does not matter, and again is as good as once.',
+        'Puts the recipient on the suppression list for marketing mail: with one click in a mail program (RFC 8058), or from the page. The body is ignored, and a second call changes nothing.',
       ...unsubscribing,
     },
   ],

@@ -7,53 +7,56 @@ const milliseconds = (description: string) => z.number().min(0).describe(descrip
 
 const bucket = z
   .object({
-    start: time('Where the stretch of time begins.'),
+    start: time('The start of the hour or day.'),
     group: words(
-      "The sender domain, tag, type, the recipients' domain or who runs its mail servers; null without a grouping.",
+      "The sender domain, tag, type, the recipients' domain, or the provider that runs its mail servers; null without `group_by`.",
     ).nullable(),
-    accepted: integer('Emails that were accepted in it.'),
+    accepted: integer('Emails that were accepted in this time.'),
     suppressed: integer(
-      'Emails of which a recipient is on the suppression list; others may have got it, where the address came onto it later.',
+      'Emails with a recipient on the suppression list; if the address came onto the list later, the other recipients may have got the email.',
     ),
-    complaints: integer('Emails that put a recipient onto the suppression list by a complaint.'),
-    delivered: integer('Recipients that were delivered to.'),
+    complaints: integer('Emails after which a complaint put a recipient on the suppression list.'),
+    delivered: integer('Recipients that the email was delivered to.'),
     pending: integer('Recipients that are not settled.'),
     failed: integer('Recipients that failed for good.'),
-    failed_by_class: z.record(z.string(), z.int().min(0)).describe('The same by what the failure is about.'),
-    deferrals: integer('Attempts to which a server said "later".'),
+    failed_by_class: z.record(z.string(), z.int().min(0)).describe('The failed recipients by class of failure.'),
+    deferrals: integer('Attempts that a server answered with "later".'),
     latency_ms: z
       .object({
-        p50: milliseconds('Half of them took no longer.'),
-        p95: milliseconds('95 of 100.'),
-        p99: milliseconds('99 of 100.'),
+        p50: milliseconds('The median.'),
+        p95: milliseconds('The 95th percentile.'),
+        p99: milliseconds('The 99th percentile.'),
       })
       .nullable()
-      .describe("From when an email was due until the recipient's server took it; null where nothing was delivered."),
+      .describe(
+        "The time from when an email was due until the recipient's server accepted it; null if nothing was delivered.",
+      ),
   })
-  .meta({ id: 'Bucket', description: 'What became of the emails that were accepted in one hour or day.' });
+  .meta({ id: 'Bucket', description: 'What happened to the emails that were accepted in one hour or day.' });
 
 const groupings = ['domain', 'tag', 'type', 'destination', 'provider'] as const;
 
 export const statsGroup: Group = {
   name: 'Statistics',
-  description: 'How sending goes.',
+  description: 'Counts and latency of your emails over time.',
   operations: [
     {
       id: 'getStats',
       method: 'get',
       path: '/api/v1/stats',
       summary: 'Get statistics',
-      description: 'By hours or days of UTC, counted at this moment. Those without an email are left out.',
+      description:
+        'Counts by hour or day in UTC, computed at the time of the call. Hours and days without emails are left out.',
       access: { key: 'read', orLogin: true },
       query: statsQuery,
       answer: {
         description: 'The counts.',
         schema: z.object({
-          from: time('From when on.'),
-          to: time('Until when.'),
-          interval: oneOf(['hour', 'day'], 'By what.'),
-          group_by: oneOf(groupings, 'By what else.').nullable(),
-          buckets: list(bucket, 'One for each hour or day, and group.'),
+          from: time('The start of the range.'),
+          to: time('The end of the range.'),
+          interval: oneOf(['hour', 'day'], 'The length of each interval.'),
+          group_by: oneOf(groupings, 'The grouping; null: none.').nullable(),
+          buckets: list(bucket, 'One for each hour or day and group.'),
         }),
         example: {
           from: '2026-11-14T00:00:00.000Z',

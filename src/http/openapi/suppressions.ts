@@ -10,19 +10,19 @@ const suppression = z
     address: words('The address, in lower case.'),
     reason: oneOf(
       ['bounce', 'complaint', 'unsubscribe', 'manual'],
-      'Why. `unsubscribe` stops marketing only, the others all mail.',
+      'Why it is listed. `unsubscribe` stops only marketing mail, the others stop all mail.',
     ),
-    email_id: id('The email that it came from; null when it was added by hand.').nullable(),
-    created_at: time('Since when.'),
+    email_id: id('The email that caused it; null if it was added by hand.').nullable(),
+    created_at: time('When it was added.'),
   })
-  .meta({ id: 'Suppression', description: 'An address that is not sent to.' });
+  .meta({ id: 'Suppression', description: 'An address that you do not send to.' });
 
 const example = { address: samples.to, reason: 'bounce', email_id: samples.email, created_at: samples.deliveredAt };
 
 export const suppressionGroup: Group = {
   name: 'Suppressions',
   description:
-    'Addresses that are not sent to. One whose server says that it does not exist, and one whose owner complains, come onto the list by themselves. One that is on it as an email is accepted stops the whole email; one that comes onto it while the email waits is left out alone.',
+    'Addresses that you do not send to. An address comes onto the list automatically if its server says that it does not exist, or if its owner complains. If an address is on the list when an email is accepted, the whole email is stopped; if it comes onto the list while the email waits, only that address is left out.',
   operations: [
     {
       id: 'listSuppressions',
@@ -43,11 +43,12 @@ export const suppressionGroup: Group = {
       method: 'post',
       path: '/api/v1/suppressions',
       summary: 'Suppress an address',
-      description: 'An address that is on the list stays as it is, unless it only unsubscribed.',
+      description:
+        'Adds an address. An address that is already on the list does not change, unless its reason is `unsubscribe`.',
       access: 'login',
       body: { schema: newSuppression, example: { address: samples.to, reason: 'manual' } },
       answer: {
-        description: 'It is on the list.',
+        description: 'The suppression.',
         schema: z.object({ suppression }),
         example: { suppression: { ...example, reason: 'manual', email_id: null } },
       },
@@ -57,15 +58,15 @@ export const suppressionGroup: Group = {
       method: 'post',
       path: '/api/v1/suppressions/import',
       summary: 'Suppress many addresses',
-      description: `Up to ${mostImported} at once, as for a single one. One that is malformed makes the whole call a 400 that names it, and none is added.`,
+      description: `Adds up to ${mostImported} addresses at once, each as in a single call. If one is malformed, the whole call is a 400 that names it, and none is added.`,
       access: 'login',
       body: {
         schema: suppressionImport,
         example: { suppressions: [{ address: samples.to, reason: 'complaint' }, { address: 'bob@example.net' }] },
       },
       answer: {
-        description: 'They are on the list.',
-        schema: message.extend({ count: integer('How many addresses were given, each once.') }),
+        description: 'The addresses are on the list.',
+        schema: message.extend({ count: integer('How many different addresses the request had.') }),
         example: { message: '2 addresses are on the list', count: 2 },
       },
     },
@@ -88,11 +89,11 @@ export const suppressionGroup: Group = {
       method: 'delete',
       path: '/api/v1/suppressions/:address',
       summary: 'Take an address off the list',
-      description: 'It is sent to again.',
+      description: 'You can send to the address again.',
       access: 'login',
       params: { address: 'The address, percent-encoded.' },
       answer: {
-        description: 'It is not on the list any more.',
+        description: 'The address is no longer on the list.',
         schema: message,
         example: { message: 'ann@example.net is not suppressed any more' },
       },

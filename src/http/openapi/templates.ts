@@ -7,10 +7,10 @@ import { flag, id, list, oneOf, time, total, words } from './schema.ts';
 
 const summaryFields = {
   id: id('Its id.'),
-  name: words('What people call it.'),
-  alias: words('The name to send with instead of the id.').nullable(),
-  status: oneOf(['draft', 'published'], 'Emails can be made from a `published` one.'),
-  published_at: time('When it was last published; null before the first time.').nullable(),
+  name: words('Its name.'),
+  alias: words('A name to use in place of the id.').nullable(),
+  status: oneOf(['draft', 'published'], 'You can send with a `published` template.'),
+  published_at: time('When it was last published; null if it never was.').nullable(),
   created_at: time('When it was created.'),
   updated_at: time('When it was last changed.'),
 };
@@ -20,21 +20,21 @@ const summary = z.object(summaryFields).meta({ id: 'TemplateSummary', descriptio
 const template = z
   .object({
     ...summaryFields,
-    has_unpublished_changes: flag('The draft says something else than what is published.'),
-    from: words('The sender of emails that name none.').nullable(),
-    subject: words('The subject of emails that have none.').nullable(),
+    has_unpublished_changes: flag('The draft differs from the published version.'),
+    from: words('The sender, unless the email has one.').nullable(),
+    subject: words('The subject, unless the email has one.').nullable(),
     reply_to: list(z.string(), 'Where answers go.'),
     html: words('The body as HTML.').nullable(),
     text: words('The body as plain text.').nullable(),
     variables: list(
       z.object({
-        key: words('What stands between the braces.'),
-        type: oneOf(['string', 'number'], 'What its values must be.'),
+        key: words('The name between the braces.'),
+        type: oneOf(['string', 'number'], 'The type of its values.'),
         fallback_value: z
           .union([z.string(), z.number(), z.null()])
-          .describe('What stands in where no value is given; null: one must be given.'),
+          .describe('The value to use if the email has none; null: a value is required.'),
       }),
-      'What is declared.',
+      'The declared variables.',
     ),
   })
   .meta({ id: 'Template', description: "A template with its draft's content." });
@@ -47,7 +47,7 @@ const rendered = z
     html: words('The body as HTML.').nullable(),
     text: words('The body as plain text.').nullable(),
   })
-  .meta({ id: 'RenderedTemplate', description: 'What an email would say.' });
+  .meta({ id: 'RenderedTemplate', description: 'The email that a template would produce.' });
 
 const content = {
   alias: 'shipped',
@@ -77,7 +77,7 @@ const published = { status: 'published', published_at: '2026-11-21T09:10:00.000Z
 const aliasTaken = {
   status: 400,
   error: 'invalid request',
-  when: 'Another template of the account has the alias.',
+  when: 'Another template of the account already has the alias.',
   detail: 'alias: is used by another template',
 };
 
@@ -86,7 +86,7 @@ const params = { id: "The template's id." };
 export const templateGroup: Group = {
   name: 'Templates',
   description:
-    'Emails with places for values. Edits change the draft; emails are made from what was published last. With both credentials in a request the key counts.',
+    'Emails with placeholders for values. Edits change the draft; emails are sent with the version that was published last. If a request has both credentials, the key counts.',
   operations: [
     {
       id: 'createTemplate',
@@ -94,12 +94,12 @@ export const templateGroup: Group = {
       path: '/api/v1/templates',
       summary: 'Create a template',
       description:
-        'It is a draft until it is published. What stands in two or three braces and is no key, such as `{{user.name}}`, is refused, as it would go out as it is; braces around nothing, single ones and those that do not close are text, and of `{{{KEY}}` the first one is. A key that is restricted to domains may not.',
+        'Creates a draft; publish it to send with it. Anything in two or three braces that is not a key, such as `{{user.name}}`, is refused, because it would be sent literally. Empty, single and unclosed braces are text, and so is the first brace of `{{{KEY}}`. An API key that is restricted to domains cannot do this.',
       access: { key: 'send', orLogin: true },
       body: { schema: newTemplate, example: { name: 'Shipped', ...content } },
       answer: {
         status: 201,
-        description: 'It is created.',
+        description: 'The new draft.',
         schema: z.object({ template }),
         example: { template: example },
       },
@@ -135,12 +135,12 @@ export const templateGroup: Group = {
       path: '/api/v1/templates/:id',
       summary: 'Change a template',
       description:
-        'What is not given stays, and `null` clears. Changes the draft; name and alias change at once. Emails are made from what is published, as before. A key that is restricted to domains may not.',
+        'Changes the draft; name and alias change at once. Fields that you omit do not change, and `null` clears a field. Emails are still sent with the published version. An API key that is restricted to domains cannot do this.',
       access: { key: 'send', orLogin: true },
       params,
       body: { schema: templateChanges, example: { subject: 'Order {{{ORDER}}} was sent' } },
       answer: {
-        description: 'It is changed.',
+        description: 'The changed template.',
         schema: z.object({ template }),
         example: { template: { ...example, subject: 'Order {{{ORDER}}} was sent' } },
       },
@@ -152,22 +152,27 @@ export const templateGroup: Group = {
       path: '/api/v1/templates/:id',
       summary: 'Remove a template',
       description:
-        'Emails that were accepted with it are sent all the same. A key that is restricted to domains may not.',
+        'Emails that were accepted with it are still sent. An API key that is restricted to domains cannot do this.',
       access: { key: 'send', orLogin: true },
       params,
-      answer: { description: 'It is removed.', schema: message, example: { message: 'the template was removed' } },
+      answer: {
+        description: 'The template is removed.',
+        schema: message,
+        example: { message: 'the template was removed' },
+      },
     },
     {
       id: 'publishTemplate',
       method: 'post',
       path: '/api/v1/templates/:id/publish',
       summary: 'Publish a template',
-      description: 'Emails are made from the draft as it is now. A key that is restricted to domains may not.',
+      description:
+        'From now on emails are sent with the draft as it is now. An API key that is restricted to domains cannot do this.',
       access: { key: 'send', orLogin: true },
       params,
       body: { schema: publishRequest, example: { updated_at: summaryExample.updated_at }, optional: true },
       answer: {
-        description: 'It is published.',
+        description: 'The published template.',
         schema: z.object({ template }),
         example: { template: { ...example, ...published, has_unpublished_changes: false } },
       },
@@ -175,7 +180,7 @@ export const templateGroup: Group = {
         {
           status: 400,
           error: 'invalid request',
-          when: 'The draft has neither html nor text, or it is from a time when anything was taken for text, and holds what is no placeholder.',
+          when: 'The draft has neither html nor text, or an older version of the server stored it and it has braces that are not a placeholder.',
           detail: 'html: html or text is required before a template is published',
         },
         {
@@ -191,7 +196,7 @@ export const templateGroup: Group = {
       method: 'post',
       path: '/api/v1/templates/:id/render',
       summary: 'Render a template',
-      description: 'What an email would say with these values. Nothing is sent.',
+      description: 'Shows the email that these values would produce. Nothing is sent.',
       access: { key: 'read', orLogin: true },
       params,
       body: {

@@ -11,48 +11,45 @@ import { id, integer, list, oneOf, time, total, words } from './schema.ts';
 const webhook = z
   .object({
     id: id('Its id.'),
-    url: words('What is called.'),
-    events: list(z.enum(eventTypes), 'What it is called for.'),
-    status: oneOf(
-      ['enabled', 'disabled'],
-      'A disabled one is not called, and what happens meanwhile is not kept for it.',
-    ),
-    disabled_reason: words('Why it was disabled; null when its owner did it.').nullable(),
-    failing_since: time('Since when every call fails; null when they succeed.').nullable(),
+    url: words('The URL that is called.'),
+    events: list(z.enum(eventTypes), 'The events that it is called for.'),
+    status: oneOf(['enabled', 'disabled'], 'A `disabled` endpoint is not called, and events are not kept for it.'),
+    disabled_reason: words('Why the server disabled it; null if it did not.').nullable(),
+    failing_since: time('Since when every call has failed; null if calls succeed.').nullable(),
     created_at: time('When it was created.'),
   })
-  .meta({ id: 'Webhook', description: 'An endpoint that is called for events.' });
+  .meta({ id: 'Webhook', description: 'An endpoint of yours that is called for events.' });
 
 const deliveryFields = {
-  id: id('Its id, as `X-Service-Webhook-Id` has it.'),
+  id: id('Its id, as in `X-Service-Webhook-Id`.'),
   webhook_id: id('The endpoint.'),
   event: oneOf([...eventTypes, testEvent], 'The event.'),
   email_id: id('The email that it is about; null for a test.').nullable(),
-  status: oneOf(['pending', 'succeeded', 'failed'], '`pending` until it succeeded, or is given up.'),
-  error: words('Why it ended without another attempt.').nullable(),
+  status: oneOf(['pending', 'succeeded', 'failed'], '`pending` until it succeeds or is given up.'),
+  error: words('Why it was not tried again.').nullable(),
   attempts: list(
     z.object({
-      at: time('When.'),
-      response_status: integer('The status of the answer; null when there was none.').nullable(),
-      response_body: words('What it said, cut.').nullable(),
+      at: time('When it began.'),
+      response_status: integer('The HTTP status of the answer; null if there was none.').nullable(),
+      response_body: words('The start of its body.').nullable(),
       error: words('Why there was no answer.').nullable(),
       duration_ms: integer('How long it took.'),
     }),
     'The last 20, oldest first.',
   ),
-  next_attempt_at: time('When it is tried next; null once it is over.').nullable(),
+  next_attempt_at: time('When it is tried next; null once it has succeeded or failed.').nullable(),
   created_at: time('When the event happened.'),
 };
 
 const delivery = z
   .object(deliveryFields)
-  .meta({ id: 'WebhookDelivery', description: 'One event for one endpoint, with every call that was made for it.' });
+  .meta({ id: 'WebhookDelivery', description: 'One event for one endpoint, with its calls.' });
 
 const deliveryWithPayload = z
   .object({ ...deliveryFields, payload: z.record(z.string(), z.unknown()).describe('The body as it is sent.') })
   .meta({ id: 'WebhookDeliveryWithPayload', description: 'A delivery with its body.' });
 
-const secret = words('Signs the calls. It cannot be read again.');
+const secret = words('The secret that signs the calls. It is shown only once.');
 
 const example = {
   id: samples.webhook,
@@ -88,7 +85,7 @@ const disabled: Refusal = {
 const tooMany: Refusal = {
   status: 400,
   error: 'invalid request',
-  when: 'The account has as many endpoints as it may have.',
+  when: 'The account already has the maximum of endpoints.',
   detail: 'an account may have 20 endpoints at the most',
 };
 
@@ -96,19 +93,19 @@ const params = { id: "The endpoint's id." };
 
 export const webhookGroup: Group = {
   name: 'Webhooks',
-  description: 'Endpoints of yours that are called when something happens to an email.',
+  description: 'Your endpoints, which are called when something happens to an email.',
   operations: [
     {
       id: 'createWebhook',
       method: 'post',
       path: '/api/v1/webhooks',
       summary: 'Create an endpoint',
-      description: 'The answer has the secret that its calls are signed with, this once.',
+      description: 'The answer has the secret that signs its calls. It is shown only once.',
       access: 'login',
       body: { schema: newWebhook(false), example: { url: example.url, events: example.events } },
       answer: {
         status: 201,
-        description: 'It is created.',
+        description: 'The new endpoint.',
         schema: z.object({ webhook, secret }),
         example: { webhook: example, secret: secretExample },
       },
@@ -119,7 +116,7 @@ export const webhookGroup: Group = {
       method: 'get',
       path: '/api/v1/webhooks',
       summary: 'List endpoints',
-      description: 'All of the account, newest first.',
+      description: 'All endpoints of the account, newest first.',
       access: 'login',
       query: z.object(part),
       answer: {
@@ -143,12 +140,12 @@ export const webhookGroup: Group = {
       method: 'patch',
       path: '/api/v1/webhooks/:id',
       summary: 'Change an endpoint',
-      description: 'What is not given stays. What still waits goes to the new address.',
+      description: 'Fields that you omit do not change. Calls that are still waiting go to the new URL.',
       access: 'login',
       params,
       body: { schema: webhookChanges(false), example: { status: 'disabled' } },
       answer: {
-        description: 'It is changed.',
+        description: 'The changed endpoint.',
         schema: z.object({ webhook }),
         example: { webhook: { ...example, status: 'disabled' } },
       },
@@ -158,11 +155,11 @@ export const webhookGroup: Group = {
       method: 'delete',
       path: '/api/v1/webhooks/:id',
       summary: 'Remove an endpoint',
-      description: 'It is not called any more; what waits for it has failed.',
+      description: 'The endpoint is no longer called; calls that are waiting for it fail.',
       access: 'login',
       params,
       answer: {
-        description: 'It is removed.',
+        description: 'The endpoint is removed.',
         schema: message,
         example: { message: `webhook ${samples.webhook} was removed` },
       },
@@ -172,7 +169,8 @@ export const webhookGroup: Group = {
       method: 'post',
       path: '/api/v1/webhooks/:id/rotate-secret',
       summary: 'Rotate the secret',
-      description: 'For 24 hours calls are signed with the new and with the previous one, so that none is lost.',
+      description:
+        'For 24 hours calls are signed with both the new and the previous secret, so that you can switch without losing any.',
       access: 'login',
       params,
       answer: {
@@ -180,7 +178,7 @@ export const webhookGroup: Group = {
         schema: z.object({
           webhook,
           secret,
-          previous_secret_valid_until: time('Until when the previous one signs too.').nullable(),
+          previous_secret_valid_until: time('Until when the previous secret signs too.').nullable(),
         }),
         example: {
           webhook: example,
@@ -194,11 +192,11 @@ export const webhookGroup: Group = {
       method: 'post',
       path: '/api/v1/webhooks/:id/test',
       summary: 'Call an endpoint now',
-      description: `Posts a \`${testEvent}\` event, and answers when that was tried, once, or after 17 s as still \`pending\`.`,
+      description: `Posts a \`${testEvent}\` event, and answers after one attempt, or after 17 s with the status \`pending\`.`,
       access: 'login',
       params,
       answer: {
-        description: 'What the endpoint said.',
+        description: 'The call, with the answer of the endpoint.',
         schema: z.object({ delivery: deliveryWithPayload }),
         example: {
           delivery: {
@@ -217,15 +215,15 @@ export const webhookGroup: Group = {
       path: '/api/v1/webhooks/:id/replay',
       summary: 'Send a time range again',
       description:
-        'Everything that was made for the endpoint in that time, what succeeded too, under the same ids and oldest first. What happened while it was disabled was not made for it: list the emails of that time instead. One call takes on 10,000, and those of the same millisecond as the last of them.',
+        'Sends all deliveries of that time again, including those that succeeded, with the same ids and oldest first. There are none for the time when the endpoint was disabled: list the emails of that time instead. One call covers 10,000 deliveries, and all others of the same millisecond as the last.',
       access: 'login',
       params,
       body: { schema: range, example: { since: '2026-11-20T00:00:00Z', until: '2026-11-21T00:00:00Z' } },
       answer: {
-        description: 'It is being sent again.',
+        description: 'How many are being sent again.',
         schema: z.object({
-          count: integer('How many.'),
-          next_since: time('Where to go on when there are more; null when there are not.').nullable(),
+          count: integer('How many deliveries are sent again.'),
+          next_since: time('The `since` of the next call if there are more; null if not.').nullable(),
         }),
         example: { count: 12, next_since: null },
       },
@@ -238,7 +236,7 @@ const deliveryParams = { id: "The delivery's id." };
 
 export const deliveryGroup: Group = {
   name: 'Webhook deliveries',
-  description: 'Every call that was made to your endpoints, and what they answered.',
+  description: 'Every call to your endpoints, and how they answered.',
   operations: [
     {
       id: 'listWebhookDeliveries',
@@ -273,11 +271,11 @@ export const deliveryGroup: Group = {
       method: 'post',
       path: '/api/v1/webhook-deliveries/:id/retry',
       summary: 'Send a delivery again',
-      description: 'At once, whatever became of it. What is over begins its schedule anew.',
+      description: 'Sends it at once, whatever its status. A delivery that had ended starts its schedule again.',
       access: 'login',
       params: deliveryParams,
       answer: {
-        description: 'It is being sent.',
+        description: 'The delivery, which is being sent.',
         schema: z.object({ delivery: deliveryWithPayload }),
         example: {
           delivery: {
