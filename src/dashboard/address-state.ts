@@ -1,7 +1,7 @@
 import { useCallback } from 'react';
 import { useSearchParams } from 'wouter';
 
-/** What a page shows, as its address says it: so it can be linked, and the browser's buttons go through it. */
+/** The state of a page, kept in its address, so that it can be linked and the browser's buttons restore it. */
 export function useAddressState<Name extends string>(
   names: readonly Name[],
 ): [Partial<Record<Name, string>>, (changes: Partial<Record<Name, string | null>>) => void] {
@@ -25,8 +25,8 @@ export function useAddressState<Name extends string>(
   return [state as Partial<Record<Name, string>>, change];
 }
 
-/** Which page of a list is shown, from 1; it goes back to the first when what is searched for changes. */
+/** The page number of a list, from 1; filters that change drop it, which shows the first page. */
 export const pageOf = (value: string | undefined): number => Math.max(1, Math.trunc(Number(value)) || 1);
 
-/** The change that shows this page of a list; the first needs no saying. */
+/** The change that shows this page of a list; the first page is left out of the address. */
 export const pageState = (page: number): { page: string | null } => ({ page: page === 1 ? null : String(page) });

@@ -1,22 +1,22 @@
 import { MutationCache, type Query, QueryCache, QueryClient } from '@tanstack/react-query';
 import { Sendwright, SendwrightError } from '../client/index.ts';
 
-/** What pages of other sites cannot send along with the cookie. */
+/** Adds a header that pages of other sites cannot send along with the cookie. */
 const fromOwnPage: typeof fetch = (input, init) => {
   const headers = new Headers(init?.headers);
   headers.set('X-Sendwright-Page', '1');
   return fetch(input, { ...init, headers });
 };
 
-/** The service that this page is from; the browser sends the login along. */
+/** The client of the service that serves this page; the browser sends the login cookie. */
 export const api = new Sendwright({ baseUrl: location.origin, fetch: fromOwnPage, maxAttempts: 2 });
 
 export const isStatus = (error: unknown, status: number) => error instanceof SendwrightError && error.status === status;
 
-/** What was asked for cannot be done with what is at hand, and why: words for the person who asked. */
+/** Something cannot be done here; the message says why, in words for the user. */
 export class CannotBeDone extends Error {}
 
-/** The same of one field, as the API names it. */
+/** The same for one field, named as in the API. */
 export class FieldRefused extends CannotBeDone {
   readonly field: string;
 
@@ -26,7 +26,7 @@ export class FieldRefused extends CannotBeDone {
   }
 }
 
-/** An error in words for the person who pressed the button. */
+/** An error in words for the user. */
 export function wordsOf(error: unknown): string {
   if (error instanceof CannotBeDone) return error.message;
   if (!(error instanceof SendwrightError)) return 'Something went wrong on this page.';
@@ -37,7 +37,7 @@ export function wordsOf(error: unknown): string {
   return detail ? `${code[0]?.toUpperCase()}${code.slice(1)}: ${detail}` : `${code[0]?.toUpperCase()}${code.slice(1)}.`;
 }
 
-/** The field that the server refused, as its API names it, and why; null where it names none. */
+/** The field that the server refused, named as in the API, and why; null if it names none. */
 export function refusalOf(error: unknown): { field: string; words: string } | null {
   if (error instanceof FieldRefused) return { field: error.field, words: error.message };
   if (!(error instanceof SendwrightError) || error.status !== 400) return null;
@@ -46,22 +46,22 @@ export function refusalOf(error: unknown): { field: string; words: string } | nu
 }
 
 /**
- * How often to ask again, in ms: for what is not there any more, not at all.
+ * How often to ask again, in ms; not at all once the object no longer exists.
  *
- * @param often by what is known so far
+ * @param often the interval, given the data so far
  */
 export const whileThere =
   <Data>(often: (data: Data | undefined) => number | false) =>
   ({ state }: { state: { data: Data | undefined; error: unknown } }) =>
     isStatus(state.error, 404) ? false : often(state.data);
 
-/** Whether a page has nothing to show: what it had stays, with what was typed there, while the server is away. */
+/** Whether a page has nothing to show. While the server is away, a page keeps its data and what was typed into it. */
 export const isUnshown = (data: unknown, error: unknown): boolean =>
   error !== null && (data === undefined || isStatus(error, 404));
 
 export const sessionKey = ['session'];
 
-/** Whatever says that the login is over shows the login again. */
+/** Shows the login page after any answer that says the session is over. */
 function noticeEnd(error: unknown): void {
   if (isStatus(error, 401)) queries.setQueryData(sessionKey, null);
 }
@@ -71,26 +71,26 @@ export const queries: QueryClient = new QueryClient({
   mutationCache: new MutationCache({
     onError: (error) => {
       noticeEnd(error);
-      // Somebody else removed or changed it, and this page still shows it as it was.
+      // Somebody else removed or changed the object, and this page still shows its old state.
       if (isStatus(error, 404) || isStatus(error, 409)) void askAgain();
     },
   }),
   defaultOptions: {
     queries: {
       staleTime: 5_000,
-      // The client repeats what is worth repeating.
+      // The client already retries what is worth retrying.
       retry: false,
     },
   },
 });
 
-/** What is being asked for, and is to be asked for once more. */
+/** Queries under way that will be sent once more, each with a promise for the repeat. */
 const askedAfter = new Map<Query, Promise<void>>();
 
 /**
- * Asks again for what is shown, as it may have changed. What is being asked for goes on, and is asked for again once it is
- * answered, as that may be from before: once, however often this is called meanwhile. Left to the library a first request
- * would be the last, and any other begin anew, so that a page which changes faster than it is answered would show nothing new.
+ * Refetches what is shown because it may have changed. A query under way is left running, since its answer may be from before
+ * the change, and is sent once more afterwards, however often this is called meanwhile. The library would keep the first
+ * answer of a new query, and restart any other query: a page that changes faster than it is answered would never update.
  */
 export async function askAgain(isConcerned: (query: Query) => boolean = () => true): Promise<void> {
   const asked = queries.getQueryCache().findAll({ predicate: isConcerned, fetchStatus: 'fetching', type: 'active' });

@@ -55,7 +55,7 @@ export function App() {
 function Gate() {
   const { data: session, error } = useSessionState();
   const known = useNewcomer(session?.user.id ?? null);
-  // While the server is away, what was known of the login holds.
+  // While the server is away, the last known login holds.
   if (error && session === undefined) throw error;
   if (session === undefined) return null;
   if (session === null) return <LogIn ended={known && wasEnded()} />;
@@ -85,7 +85,7 @@ function Gate() {
 }
 
 /**
- * Begins anew where a page turns out to be somebody else's by now: what it shows and holds is of whom it was before.
+ * Reloads if another user has logged in meanwhile: the page still shows and holds the previous user's data.
  *
  * @returns whether somebody was logged in here before
  */
@@ -103,7 +103,7 @@ function useNewcomer(userId: string | null): boolean {
   return known;
 }
 
-/** Whoever has sent something wants to see how it goes; everybody else, where to begin. */
+/** Starts accounts that have sent something on the overview, others on the first steps. */
 function Home() {
   const { data, error, refetch } = useQuery({
     queryKey: ['emails', 'home'],

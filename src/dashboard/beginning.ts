@@ -1,15 +1,15 @@
 import { useEffect, useRef } from 'react';
-// It hears of a step first, and who is asked then, and stays, is led nowhere.
+// Registers its popstate listener first: when it asks the user and the user stays, nothing may navigate.
 import './leaving.ts';
 
 /** Whether the browser's own buttons led to what is drawn next. */
 let isStep = false;
-// Here, not when something is drawn: whoever draws pages hears of it in the same way, and has to come later.
+// At module level, not when something is drawn: the router listens to the same event, and must come later.
 addEventListener('popstate', () => {
   isStep = true;
 });
 
-/** What had the keyboard is not gone yet, as the page is still on its way. */
+/** The new page is still loading, so the element with the focus is still there. */
 let isOnItsWay = false;
 
 function takeKeyboard(): void {
@@ -18,8 +18,8 @@ function takeKeyboard(): void {
 }
 
 /**
- * Each page that a link or a key leads to begins at its top, also where it was all there at once; and where what had the
- * keyboard is gone, as the row of a list is, the page has it, which is what is read out. Back and forward lead to where one was.
+ * After a link or a key, scrolls the new page to its top, even if it was there at once. If the focused element is gone, such
+ * as a list row, focuses the page, which screen readers then read. Back and forward keep the browser's own position.
  */
 export function useBeginning(location: string): void {
   const shown = useRef(location);
@@ -33,7 +33,7 @@ export function useBeginning(location: string): void {
   }, [location]);
 }
 
-/** For the head of a page: it is drawn. */
+/** For the head of a page: called once it is drawn. */
 export function useArrival(): void {
   useEffect(() => {
     if (isOnItsWay) takeKeyboard();

@@ -1,13 +1,13 @@
 import { CannotBeDone } from './api.ts';
 
 /**
- * Puts this into the clipboard, and gives the keyboard back to what had it.
+ * Copies this into the clipboard, and returns the focus to where it was.
  *
- * @throws CannotBeDone where the browser does not let the page
+ * @throws CannotBeDone if the browser does not allow it
  */
 export async function copyText(text: string): Promise<void> {
   try {
-    // Pages by http have none, but those of the same machine.
+    // Pages served over http have no clipboard API, except on localhost.
     if (navigator.clipboard) await navigator.clipboard.writeText(text);
     else copySelected(text);
   } catch {
@@ -15,14 +15,14 @@ export async function copyText(text: string): Promise<void> {
   }
 }
 
-/** As browsers did it before: there is no other way for a page by http. */
+/** The old way, the only one for pages served over http. */
 function copySelected(text: string): void {
   const focused = document.activeElement;
   const field = document.createElement('textarea');
   field.value = text;
-  // Or the page would scroll to it.
+  // Otherwise the page would scroll to it.
   field.style.position = 'fixed';
-  // Within the dialog, where one is open: it takes the keyboard back from elsewhere.
+  // Inside an open dialog, which would take the focus back from anything outside.
   (focused?.closest('[role=dialog]') ?? document.body).append(field);
   field.select();
   const isDone = document.execCommand('copy');

@@ -1,6 +1,6 @@
 import type { Email, EmailContent } from '../client/index.ts';
 
-/** A text as one word of a shell. */
+/** Quotes a text as one word for the shell. */
 const quoted = (text: string) => `'${text.replaceAll("'", "'\\''")}'`;
 
 const call = (baseUrl: string, key: string, body: object) =>
@@ -12,7 +12,7 @@ const call = (baseUrl: string, key: string, body: object) =>
 
 export const someKey = 'sk_live_…';
 
-/** A first email, to paste. */
+/** A first email, to paste into a shell. */
 export const firstEmail = (baseUrl: string, from: string, key = someKey): string =>
   call(baseUrl, key, {
     from: `Me <hello@${from}>`,
@@ -21,14 +21,14 @@ export const firstEmail = (baseUrl: string, from: string, key = someKey): string
     html: '<p>It works.</p>',
   });
 
-/** Why no call can send this email again, in words: what comes by SMTP may be without a subject or a text; null when one can. */
+/** Why no API call can send this email again (by SMTP it may have come without a subject or text); null if one can. */
 export function whyNoCall(email: Email, content: EmailContent): string | null {
   const lacking = [!email.subject && 'a subject', !content.html && !content.text && 'a text'].filter(Boolean);
   if (lacking.length === 0) return null;
   return `A call needs ${lacking.join(' and ')}, which this email came without by SMTP. Resend sends it as it is.`;
 }
 
-/** The call that sends this email again; files are named, and not in it. */
+/** The API call that sends this email again; its files are only named. */
 export function sameEmail(baseUrl: string, to: string[], email: Email, content: EmailContent): string {
   const given = <T>(name: string, value: T[] | string | null) => (value?.length ? { [name]: value } : {});
   const headers = Object.fromEntries(content.headers.map(({ name, value }) => [name, value]));
@@ -57,5 +57,5 @@ export const webhookCall = (baseUrl: string): string =>
     `  -d '{"url": "https://example.com/hooks", "events": ["email.delivered", "email.failed"]}'`,
   ].join('\n');
 
-/** Ends a hold: what was due when it began fails, or is sent. */
+/** The command that ends a hold: mail that was due when it began is failed or sent. */
 export const endOfHold = (choice: 'fail' | 'send'): string => `npm run -s sendwright -- release --waiting ${choice}`;

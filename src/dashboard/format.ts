@@ -21,7 +21,7 @@ const units: [ms: number, name: string][] = [
   [1_000, 's'],
 ];
 
-/** A stretch of time in one unit: 340 ms, 2.4 s, 12 min, 3 d. */
+/** A duration in one unit: 340 ms, 2.4 s, 12 min, 3 d. */
 export function duration(ms: number): string {
   const unit = units.find(([size]) => ms >= size);
   if (!unit) return `${Math.round(ms)} ms`;
@@ -30,9 +30,9 @@ export function duration(ms: number): string {
 }
 
 /**
- * How long ago, or how far off.
+ * How long ago, or how far ahead.
  *
- * @param isOver it happened already, whatever the clock of this machine says
+ * @param isOver it has already happened, even if the clock of this machine says otherwise
  */
 export function relative(at: Date, now: number, isOver = false): string {
   const ms = Math.min(at.getTime() - now, isOver ? 0 : Number.POSITIVE_INFINITY);
@@ -46,7 +46,7 @@ const exactly = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeSt
 /** In the reader's own time zone, which it names. */
 export const exact = (at: Date): string => exactly.format(at);
 
-/** What the API says for programs and people, for people alone, who have the buttons before them. */
+/** Rewrites the API's texts, which are for programs too, for people who have the buttons before them. */
 export const forPeople = (text: string): string =>
   text
     .replaceAll(/`([\w ]{1,40})`/g, '$1')
@@ -59,14 +59,14 @@ export function bytes(size: number): string {
   return size < 1_000_000 ? `${(size / 1_000).toFixed(1)} kB` : `${(size / 1_000_000).toFixed(1)} MB`;
 }
 
-/** Whether it waits for the time that it was scheduled for, and for nothing else. */
+/** Whether it only waits for its scheduled time. */
 export const isForLater = ({ status, scheduled_at: later }: Pick<Email, 'status' | 'scheduled_at'>): boolean =>
   status === 'queued' && Boolean(later) && new Date(later ?? 0) > new Date();
 
 /**
  * What became of an email as soon as it was sent.
  *
- * @param onHold the service accepts mail, and sends none
+ * @param onHold the service accepts mail but sends none
  */
 export function whatBecame({ status, scheduled_at: later, error }: Email, onHold: boolean): string {
   if (status === 'suppressed') return 'Not sent: the recipient is on the suppression list.';
@@ -78,5 +78,5 @@ export function whatBecame({ status, scheduled_at: later, error }: Email, onHold
 /** `bad_mailbox` as words. */
 export const spaced = (name: string): string => name.replaceAll('_', ' ');
 
-/** What stands for a subject where one is shown. */
+/** The subject, or a stand-in for an empty one. */
 export const shownSubject = (subject: string): string => subject.trim() || '(no subject)';

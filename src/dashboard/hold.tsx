@@ -6,7 +6,7 @@ import { exact, plural } from './format.ts';
 import { Command } from './parts/copy.tsx';
 import { Moment } from './parts/moment.tsx';
 
-/** Above every page of operators while nothing is sent: since when, how much waits, and the two ways out. */
+/** Above every page for operators while sending is on hold: since when, how much waits, and the two ways out. */
 export function HoldBanner({ since }: { since: string }) {
   const { data } = useQuery({
     queryKey: ['hold'],

@@ -27,7 +27,7 @@ const paths = {
 
 export type IconName = keyof typeof paths;
 
-/** A picture that only goes along with words. */
+/** A decorative icon: always next to words. */
 export function Icon({ name, size = 16 }: { name: IconName; size?: number }) {
   return (
     <svg

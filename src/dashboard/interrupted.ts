@@ -3,14 +3,14 @@ import { queries, sessionKey } from './api.ts';
 import { freeTab, holdTab } from './leaving.ts';
 import { wasEnded } from './session.ts';
 
-/** What was being written when a login ended, by what it is; in this tab alone, and for as long as it is open. */
+/** Unsaved fields from when a login ended, by name; only in this tab, for as long as it is open. */
 const interrupted = new Map<string, object>();
 
 /**
- * As `useState`, for fields that are typed and not saved: where the login ends by itself, they are there again after the
- * next one, and until then the browser asks before the tab is closed.
+ * Like `useState`, for fields that are typed but not saved. If the login ends by itself, they are back after the next
+ * login, and until then the browser asks before it closes the tab.
  *
- * @param name whose fields, and of whom: nobody else finds them
+ * @param name which fields, and whose: no other user finds them
  */
 export function useOutliving<Fields extends object>(
   name: string,

@@ -1,22 +1,22 @@
 import { useEffect, useState } from 'react';
 
-/** What is told how somebody goes on, where something would be lost by that; null: nothing would be. */
+/** Asks the user before something unsaved is lost; null: nothing would be lost. */
 let guard: ((go: () => void) => void) | null = null;
-/** Where that stands. */
+/** The address of the page with the unsaved changes. */
 let guarded = '';
 
-/** Goes on, once nothing is lost by that or somebody said that it may be. */
+/** Calls `go` at once if nothing is unsaved, else when the user agrees. */
 export function leaveBy(go: () => void): void {
   if (guard) guard(go);
   else go();
 }
 
-/** Nothing is lost any more, as of now: the next page may come. */
+/** Nothing is unsaved from now on: the next page may come. */
 export function leaveFreely(): void {
   guard = null;
 }
 
-/** A step to another address frees the page; logging out does not, as it may fail, and what was typed is still there. */
+/** Going to another address frees the page; logging out does not, because it may fail, and the changes are still there. */
 const leaving = (go: () => void) => () => {
   leaveFreely();
   go();
@@ -24,24 +24,24 @@ const leaving = (go: () => void) => () => {
 
 const isHere = (address: string) => new URL(address, location.href).pathname === location.pathname;
 
-/** Around each step that links, keys and pages take to another address. */
+/** Wraps every navigation by links, keys and pages. */
 export function carefully<Rest extends unknown[]>(go: (to: string, ...rest: Rest) => void, to: string, ...rest: Rest) {
   if (isHere(to)) go(to, ...rest);
   else leaveBy(leaving(() => go(to, ...rest)));
 }
 
-/** The browser's buttons have gone already when they are heard of, and would take the page along: so it comes back first, and asks. */
+/** `popstate` fires after the browser has already moved: so this restores the guarded address first, and then asks. */
 function comeBack(event: PopStateEvent): void {
-  // Within the page, as the link to its content goes, nothing is left.
+  // A link within the page, such as the one to its content, leaves nothing.
   if (!guard || isHere(guarded)) return;
   event.stopImmediatePropagation();
   history.pushState(null, '', guarded);
   leaveBy(leaving(() => history.back()));
 }
-// Here, not when there is something to lose: whoever draws pages hears of it in the same way, and has to come later.
+// At module level, not when something is unsaved: the router listens to the same event, and must come later.
 addEventListener('popstate', comeBack, { capture: true });
 
-/** What would be gone with this tab, by name. Of closing it, and of loading it anew, the browser asks. */
+/** What would be lost with this tab, by name. Unless empty, the browser asks before it closes or reloads the tab. */
 const inTab = new Set<string>();
 const warn = (event: BeforeUnloadEvent) => event.preventDefault();
 
@@ -55,16 +55,16 @@ export function freeTab(what: string): void {
   if (inTab.size === 0) removeEventListener('beforeunload', warn);
 }
 
-/** Begins anew without asking: what would be lost is somebody else's. */
+/** Reloads without asking: what would be lost belongs to another user. */
 export function loadAnew(): void {
   removeEventListener('beforeunload', warn);
   location.reload();
 }
 
 /**
- * While something is unsaved: whatever leads away from the page asks first.
+ * While something is unsaved, asks before anything leaves the page.
  *
- * @returns how somebody meant to go on, to ask whether they may; null where nobody did
+ * @returns `go`, which continues where the user was going, or null if they are going nowhere; and `stay`
  */
 export function useUnsaved(isUnsaved: boolean): { go: (() => void) | null; stay: () => void } {
   const [asked, setAsked] = useState<{ go: () => void } | null>(null);

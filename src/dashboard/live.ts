@@ -2,22 +2,22 @@ import type { Query } from '@tanstack/react-query';
 import { createContext, useEffect, useState } from 'react';
 import { askAgain } from './api.ts';
 
-/** What changes when emails do. */
+/** The queries whose data changes when emails do. */
 const concerned = ['emails', 'email', 'stats', 'sandbox', 'deliveries', 'suppressions'];
 
 const isConcerned = ({ queryKey }: Query) => concerned.includes(String(queryKey[0]));
 
-/** How long after an answer that the browser does not ask again by itself, in ms. */
+/** How long to wait before reconnecting when the browser does not by itself, in ms. */
 const againMs = 5_000;
 
-/** Whether the server tells now. */
+/** Whether the live connection to the server is up. */
 export const Connected = createContext(false);
 
 /**
- * Asks again for what is shown as soon as the server says that emails of this account changed. A page that is not looked
- * at is not told: browsers allow few connections to one server.
+ * Refetches what is shown as soon as the server reports that emails of this account changed. Hidden pages do not
+ * listen, because browsers allow few connections to one server.
  *
- * @returns whether the server tells now; for the one place that everything else is in
+ * @returns whether the connection is up; call this only once, around everything else
  */
 export function useLive(): boolean {
   const [connected, setConnected] = useState(false);
@@ -29,7 +29,7 @@ export function useLive(): boolean {
       source = new EventSource('/api/v1/live');
       source.onopen = () => setConnected(true);
       source.onerror = lose;
-      // The first one too: something may have happened since this page was asked for.
+      // On the first event too: something may have happened since this page was requested.
       source.addEventListener('emails', () => void askAgain(isConcerned));
     };
     const close = () => {
@@ -39,7 +39,8 @@ export function useLive(): boolean {
     };
     const lose = () => {
       setConnected(false);
-      // A connection that breaks the browser makes again, and gives up on any other answer, such as that of a proxy whose server starts anew.
+      // The browser reconnects after a lost connection, but gives up after an error status, such as from a proxy while the
+      // server restarts.
       if (source?.readyState !== EventSource.CLOSED) return;
       close();
       later = setTimeout(open, againMs);

@@ -4,7 +4,7 @@ import { App } from './app.tsx';
 import { nonce } from './nonce.ts';
 import { ignoreSecondClicks } from './once.ts';
 
-// What libraries of components add to the page by themselves carries it too.
+// Style elements that the component library adds need the nonce too.
 Object.assign(globalThis, { __webpack_nonce__: nonce });
 
 ignoreSecondClicks();

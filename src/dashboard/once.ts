@@ -1,10 +1,9 @@
-/** What is pressed, and what is around a dialog, which a click there takes away: the first one may have opened it. */
+/** What can be pressed, including a dialog's overlay, which closes it: the first click may have opened the dialog. */
 const pressed = 'button, a[download], .mantine-Modal-overlay, .mantine-Drawer-overlay';
 
 /**
- * Keeps the second click of a double click from all buttons but those that say of themselves that they are pressed again
- * and again (`data-again`): the button may mean something else by then, such as "Resume" where "Pause" was. By keyboard,
- * and by clicking again later, nothing is lost.
+ * Ignores the second click of a double click, except on buttons marked as pressed repeatedly (`data-again`): by then the
+ * button may mean something else, such as "Resume" instead of "Pause". The keyboard and later clicks still work.
  */
 export function ignoreSecondClicks(): void {
   document.addEventListener(

@@ -4,14 +4,14 @@ export interface PageEntry {
   path: string;
   name: string;
   icon: IconName;
-  /** Behind `g`, to go there. */
+  /** Pressed after `g`, goes there. */
   letter: string;
   group: 'Sending' | 'Set up' | 'Server' | null;
-  /** Shown to operators, or in the sandbox, alone. */
+  /** Shown only to operators, or only in the sandbox. */
   only?: 'admin' | 'sandbox';
 }
 
-/** What can be gone to, in the order of the navigation. */
+/** All pages of the navigation, in its order. */
 export const entries: PageEntry[] = [
   { path: '/start', name: 'Start', icon: 'start', letter: 's', group: null },
   { path: '/overview', name: 'Overview', icon: 'overview', letter: 'o', group: null },

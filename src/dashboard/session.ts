@@ -16,17 +16,17 @@ export function useSessionState() {
       }
     },
     staleTime: Number.POSITIVE_INFINITY,
-    // Somebody else may have logged in behind another tab.
+    // Somebody may have logged in or out in another tab.
     refetchOnWindowFocus: 'always',
     // Whether the service is on hold may change meanwhile.
     refetchInterval: ({ state }) => (state.data ? 30_000 : false),
   });
 }
 
-/** Whose pages are shown: what came with the decision to show them, so that none is drawn for nobody while a login ends. */
+/** Whose pages are shown. Set together with the decision to show them, so that none is drawn without a user at logout. */
 export const ShownTo = createContext<Session | null>(null);
 
-/** Who is logged in, on pages that are shown to nobody else. */
+/** Who is logged in, for pages that are shown only after login. */
 export function useSession(): Session {
   const session = useContext(ShownTo);
   if (!session) throw new Error('a page was shown to nobody');
@@ -39,7 +39,7 @@ export async function logIn(email: string, password: string): Promise<void> {
 
 let leftByItself = false;
 
-/** Whether a login that was here is over for another reason than that its owner logged out in this tab. */
+/** Whether a login in this tab ended for any reason other than its owner's logging out here. */
 export const wasEnded = (): boolean => !leftByItself;
 
 export async function logOut(): Promise<void> {
@@ -51,17 +51,17 @@ export async function logOut(): Promise<void> {
 }
 
 async function enter(session: Session | null): Promise<void> {
-  // An answer from before, which is still on its way, would show the pages again.
+  // An older answer that is still under way would show the pages again.
   await queries.cancelQueries({ queryKey: sessionKey });
   queries.setQueryData(sessionKey, session);
 }
 
-/** Once somebody is logged in, in whichever tab that was done. */
+/** Call when somebody is logged in, in whichever tab they did that. */
 export function noteLogin(): void {
   leftByItself = false;
 }
 
-/** Once nobody is, and no page is shown any more: nothing that one user saw is left for another. */
+/** Call when nobody is logged in and no page is shown: removes everything that one user saw before the next one comes. */
 export function forgetAll(): void {
   queries.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== sessionKey[0] });
 }

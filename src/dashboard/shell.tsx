@@ -13,14 +13,14 @@ import { Shortcuts } from './shortcuts.tsx';
 
 const groups = [null, 'Sending', 'Set up', 'Server'] as const;
 
-/** What stands around every page. */
+/** The frame around every page. */
 export function Shell({ children }: { children: ReactNode }) {
   const { user, account, service } = useSession();
   const connected = useLive();
   const [location] = useLocation();
   useBeginning(location);
   const pages = useRef<HTMLElement>(null);
-  // Where there is room for some of them only the one that is shown should be among those.
+  // On narrow screens the navigation scrolls: keep the current page's entry in view.
   useEffect(() => {
     void location;
     const side = pages.current;

@@ -4,11 +4,11 @@ import { useLocation } from 'wouter';
 import type { PageEntry } from './pages.ts';
 import { Dialog } from './parts/dialog.tsx';
 
-/** Whether keys are meant for a field; those that are ticked or chosen take no letters. */
+/** Whether keys are meant for a field; radio buttons and checkboxes take no letters. */
 const isTyping = (target: EventTarget | null) =>
   target instanceof HTMLElement && target.matches('input:not([type=radio], [type=checkbox]), textarea, select');
 
-/** `j` and `k` go through what carries `data-row`, and `Enter` then follows its link by itself. */
+/** `j` and `k` move the focus through elements with `data-row`; the browser makes `Enter` follow the link. */
 function moveRow(step: 1 | -1): void {
   const links = [...document.querySelectorAll<HTMLElement>('[data-row]')];
   const at = links.indexOf(document.activeElement as HTMLElement);
@@ -17,11 +17,11 @@ function moveRow(step: 1 | -1): void {
   next?.scrollIntoView({ block: 'nearest' });
 }
 
-/** Listens to keys, and shows which there are. */
+/** Listens to keys, and shows the list of shortcuts. */
 export function Shortcuts({ entries }: { entries: PageEntry[] }) {
   const [, navigate] = useLocation();
   const [shown, setShown] = useState(false);
-  // When `g` was pressed, in ms; it outlives whatever else changes on the page meanwhile.
+  // When `g` was pressed, in ms; a ref, so that it survives re-rendering.
   const going = useRef(0);
   useEffect(() => {
     const listen = (event: KeyboardEvent) => {
@@ -30,7 +30,7 @@ export function Shortcuts({ entries }: { entries: PageEntry[] }) {
         if (event.key === 'Escape') (event.target as HTMLElement).blur();
         return;
       }
-      // It has the keyboard for itself: what it asks, or shows once, would be gone.
+      // A dialog has the keyboard to itself: navigating away would lose its question, or what it shows only once.
       if (document.querySelector('[role=dialog]')) return;
       const entry = Date.now() - going.current < 1_200 ? entries.find(({ letter }) => letter === event.key) : undefined;
       going.current = event.key === 'g' ? Date.now() : 0;

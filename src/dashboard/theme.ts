@@ -13,7 +13,7 @@ const indigo: MantineColorsTuple = [
   '#1f3388',
 ];
 
-/** White can be read on those that buttons have, 6 and 7; the library's are lighter. */
+/** White text is readable on the shades that buttons use, 6 and 7; the library's are lighter. */
 const red: MantineColorsTuple = [
   '#fff5f5',
   '#ffe3e3',
@@ -27,7 +27,7 @@ const red: MantineColorsTuple = [
   '#961d1d',
 ];
 
-/** The library's greys of the dark, as those of the stylesheet. */
+/** The library's dark greys, matched to the stylesheet. */
 const dark: MantineColorsTuple = [
   '#d6dae2',
   '#b4b9c4',

@@ -3,7 +3,7 @@ import { join, resolve } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { defineConfig, type Plugin } from 'vite';
 
-/** Packed once, here: the server sends what it finds. */
+/** Compresses each asset once, at build time: the server sends the files as they are. */
 let folder = '';
 const packed: Plugin = {
   name: 'packed',
@@ -27,12 +27,12 @@ export default defineConfig({
     outDir: '../../dist/dashboard',
     emptyOutDir: true,
     target: 'es2022',
-    // What is inlined would need a policy that allows it.
+    // Inlined assets would need a Content-Security-Policy that allows them.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     reportCompressedSize: false,
     rolldownOptions: {
-      // The libraries say of most files that they are for browsers, which is where all of this goes.
+      // The libraries mark most files "use client", which is meaningless here: everything runs in the browser.
       onwarn: (warning, warn) => warning.code !== 'MODULE_LEVEL_DIRECTIVE' && warn(warning),
     },
   },

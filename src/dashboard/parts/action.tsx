@@ -9,7 +9,7 @@ export const tell = (message: string) => notifications.show({ message, color: 'i
 
 const failures = new Set<string>();
 
-/** Takes away what was said of failures: another try has begun, or something else is typed by now. */
+/** Hides the failures shown: another attempt has begun, or the input has changed. */
 export function forgetFailures(): void {
   for (const id of failures) notifications.hide(id);
   failures.clear();
@@ -28,23 +28,23 @@ export function tellFailure(error: unknown): void {
 
 const shownAtField = new WeakSet<object>();
 
-/** Its words stand at the field that it is about. */
+/** Marks an error as shown at the field that it is about. */
 export function noteShown(error: unknown): void {
   if (typeof error === 'object' && error !== null) shownAtField.add(error);
 }
 
-/** Until what follows from a failure is drawn, ms. */
+/** How long the effects of a failure take to be drawn, in ms. */
 const drawnMs = 60;
 
-/** Says what no field has said by then. */
+/** Shows the error unless a field has shown it by then. */
 function tellUnlessShown(error: Error): void {
   setTimeout(() => shownAtField.has(error) || tellFailure(error), drawnMs);
 }
 
 /**
- * Does something on the server, and says so or why not; what is shown is then asked for again.
+ * Runs work on the server, reports success or why it failed, and refetches what is shown.
  *
- * @param done in words; null where what happens next says enough
+ * @param done the success message; null if what follows says enough
  */
 export function useAction<Input, Output>(
   work: (input: Input) => Promise<Output>,
@@ -65,18 +65,18 @@ export function useAction<Input, Output>(
 }
 
 interface Asked<Output> extends ButtonProps {
-  /** The button's words. */
+  /** The button's label. */
   name: string;
-  /** What will happen. */
+  /** Explains what will happen. */
   words: ReactNode;
   act: () => Promise<Output>;
   done: string | ((output: Output) => string | null);
   then?: ((output: Output) => void) | undefined;
-  /** What does less, and may be what is meant. */
+  /** A milder alternative, which may be what the user means. */
   less?: { name: string; act: () => Promise<Output> } | undefined;
 }
 
-/** A button for what cannot be taken back: it asks first. */
+/** A button for what cannot be undone: it asks first. */
 export function Confirmed<Output>({ name, words, act, done, then, less, ...button }: Asked<Output>) {
   const [asked, setAsked] = useState(false);
   const action = useAction(

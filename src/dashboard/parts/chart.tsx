@@ -9,18 +9,18 @@ export interface Series {
   name: string;
   /** A color of the stylesheet, such as `--good`. */
   color: string;
-  /** One value for each moment; null where there is none. */
+  /** One value for each time; null if there is none. */
   values: (number | null)[];
   filled?: boolean;
 }
 
 interface Props {
-  /** What it shows, for those who do not see it. */
+  /** What it shows, for screen readers. */
   label: string;
-  /** When each stretch begins, oldest first. */
+  /** When each interval begins, oldest first. */
   times: Date[];
   series: Series[];
-  /** Values in words. */
+  /** Formats values as words. */
   format: (value: number) => string;
 }
 
@@ -29,7 +29,7 @@ const height = 190;
 const clock = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' });
 const calendar = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short' });
 
-/** A place on the time axis, in seconds, where one follows the other after `step` seconds. */
+/** A label of the time axis, for a time in seconds; `step` is the distance between labels, in seconds. */
 function moment(seconds: number, step: number): string {
   const at = new Date(seconds * 1000);
   const isMidnight = at.getHours() + at.getMinutes() === 0;
@@ -39,7 +39,7 @@ function moment(seconds: number, step: number): string {
 const wordsFor = (value: number | null | undefined, format: (value: number) => string) =>
   value === null || value === undefined ? '–' : format(value);
 
-/** Lines over time, with what they say at the pointer, and the same as a table for those who do not see it. */
+/** Lines over time, with the values at the pointer, and the same data as a table for screen readers. */
 export function Chart({ label, times, series, format }: Props) {
   const { ref: box, width } = useElementSize();
   const target = useRef<HTMLDivElement>(null);
@@ -74,7 +74,7 @@ export function Chart({ label, times, series, format }: Props) {
             label: one.name,
             stroke: color(one.color),
             width: 1.6,
-            // A line takes two.
+            // A single value draws no line.
             points: { show: one.values.filter((value) => value !== null).length < 2, size: 7 },
             ...(one.filled ? { fill: `color-mix(in srgb, ${color(one.color)} 12%, transparent)` } : {}),
           })),
@@ -84,7 +84,7 @@ export function Chart({ label, times, series, format }: Props) {
       [times.map((time) => time.getTime() / 1000), ...series.map(({ values }) => values)] as uPlot.AlignedData,
       target.current,
     );
-    // The scheme decides what the colors are.
+    // The colors depend on the color scheme: redraw when it changes.
     void scheme;
     return () => plot.destroy();
   }, [times, series, format, width, scheme]);

@@ -6,7 +6,7 @@ import { tellFailure } from './action.tsx';
 
 const shownMs = 1_500;
 
-/** @param what names it, for those who do not see what it stands beside */
+/** @param what names the text, for screen readers */
 export function Copy({ text, what }: { text: string; what: string }) {
   const [copied, setCopied] = useState(false);
   const copy = () => copyText(text).then(() => setCopied(true), tellFailure);
@@ -24,7 +24,7 @@ export function Copy({ text, what }: { text: string; what: string }) {
   );
 }
 
-/** Something to paste. */
+/** A command to copy and paste. */
 export function Command({ text, what = 'the command' }: { text: string; what?: string }) {
   return (
     <div className="command">

@@ -2,46 +2,43 @@ import { Skeleton } from '@mantine/core';
 import { type MouseEvent, type ReactNode, useEffect, useRef } from 'react';
 import { useLocation } from 'wouter';
 
-/** A column: what stands above it, and in it for one row. */
+/** A column: its header, and its cell for one row. */
 export interface Column<Row> {
   id: string;
   header: string;
   cell: (row: Row) => ReactNode;
-  /** Numbers stand to the right; what is narrow, as buttons are, takes no more room than it needs. */
+  /** Numbers are right-aligned; narrow columns, such as buttons, take only the room that they need. */
   kind?: 'number' | 'narrow' | 'acts';
-  /** Left out where there is no room for columns. */
+  /** Left out on screens that are too narrow for columns. */
   spare?: true;
-  /** It says by itself what it is, as a status does: there is no need of its header where that does not stand above it. */
+  /** Its values explain themselves, as a status does: without columns it needs no label. */
   plain?: true;
 }
 
 interface Props<Row> {
-  /** What the table lists, for those who do not see it. */
+  /** What the table lists, for screen readers. */
   label: string;
   columns: Column<Row>[];
   /** Undefined: not known yet. */
   rows: Row[] | undefined;
   idOf: (row: Row) => string;
-  /** Where a row leads, null: nowhere; its first cell should have the same link, which the keyboard goes to. */
+  /** Where a row leads; null: nowhere. Its first cell should have the same link, for the keyboard. */
   hrefOf?: (row: Row) => string | null;
-  /** Shown instead of no rows. */
+  /** Shown when there are no rows. */
   empty: ReactNode;
 }
 
 const classOf = <Row,>({ kind, spare }: Column<Row>) =>
   [kind === 'acts' && 'narrow', kind, spare && 'spare'].filter(Boolean).join(' ') || undefined;
 
-/**
- * Rows of what a page lists. Asked for again they stay what they are, with a question that one of them has open, and with
- * the keyboard's place.
- */
+/** A table of a page's rows. When refetched, rows keep their identity, including an open question and the focus. */
 export function DataTable<Row>({ label, columns, rows, idOf, hrefOf, empty }: Props<Row>) {
   const [, navigate] = useLocation();
   const box = useRef<HTMLDivElement>(null);
-  /** The row that had the keyboard last, be it in a dialog of its own. */
+  /** The row that last had the focus, including its dialog. */
   const visited = useRef<string>(null);
   useEffect(() => {
-    // A row that is gone would leave the keyboard at the top of the page.
+    // If the focused row disappears, the browser would move the focus to the top of the page.
     if (rows === undefined || visited.current === null || document.activeElement !== document.body) return;
     if (rows.some((row) => idOf(row) === visited.current)) return;
     visited.current = null;
@@ -88,7 +85,7 @@ export function DataTable<Row>({ label, columns, rows, idOf, hrefOf, empty }: Pr
                 <td
                   key={column.id}
                   className={classOf(column)}
-                  // Of the first cell nobody needs to be told.
+                  // The first cell needs no label.
                   data-label={column.plain || index === 0 ? undefined : column.header}
                 >
                   {column.cell(row)}

@@ -2,10 +2,10 @@ import { Modal, type ModalProps } from '@mantine/core';
 import { type ReactNode, useEffect, useState } from 'react';
 
 /**
- * A dialog, for as long as it is drawn. The keyboard goes on where it was before, as a dialog of the library sees to only
- * where it is hidden, not taken away.
+ * A dialog, open for as long as it is drawn. Returns the focus when it is removed; the library does so only when a dialog
+ * is hidden.
  *
- * @param props.stays what is shown once, or will be, would be lost: it closes by what is in it alone
+ * @param props.stays closes only by its own buttons, because what it shows, or is about to, appears only once
  */
 export function Dialog(props: {
   title: string;
@@ -18,7 +18,7 @@ export function Dialog(props: {
   const [before] = useState(() => document.activeElement);
   useEffect(
     () => () => {
-      // The library still holds the focus until it has taken itself away.
+      // The library holds the focus until it has removed the dialog.
       setTimeout(() => document.activeElement === document.body && before instanceof HTMLElement && before.focus());
     },
     [before],

@@ -1,7 +1,7 @@
 import type { ReactNode } from 'react';
 import { Command } from './copy.tsx';
 
-/** Where there is nothing yet: what it would be, and how to get it. */
+/** Shown where there is nothing yet: what belongs here, and how to get it. */
 export function Empty(props: { title: string; words: ReactNode; command?: string; children?: ReactNode }) {
   const { title, words, command, children } = props;
   return (

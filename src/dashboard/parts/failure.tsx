@@ -6,9 +6,9 @@ import { Empty } from './empty.tsx';
 import { PageHead } from './page.tsx';
 
 /**
- * What went wrong in words, and a way to try again.
+ * Says what went wrong, with a way to try again.
  *
- * @param props.isBelow what there was before is shown all the same
+ * @param props.isBelow earlier data is still shown below
  */
 export function Failure(props: { error: unknown; retry?: (() => void) | undefined; isBelow?: boolean }) {
   const { error, retry, isBelow = false } = props;
@@ -33,7 +33,7 @@ export function Failure(props: { error: unknown; retry?: (() => void) | undefine
   );
 }
 
-/** What is known, or in its place why it is not: while the server is away what there was stays, with what is open in it. */
+/** Shows the data, or why there is none. While the server is away, earlier data stays, with everything open in it. */
 export function Known(props: {
   data: unknown;
   error: Error | null;
@@ -51,9 +51,10 @@ export function Known(props: {
 }
 
 /**
- * In the place of the page of one thing. What had been shown and is not found any more was removed meanwhile.
+ * Takes the place of a detail page. If the object was shown before and is not found now, says that it was removed.
  *
- * @param props.kind what it is one of; its name, once that was known
+ * @param props.kind what kind of object it is
+ * @param props.name its name, once known
  */
 export function Unshown(props: {
   kind: string;
@@ -81,7 +82,7 @@ export function Unshown(props: {
   );
 }
 
-/** Bars where a page will be. */
+/** A skeleton of a page that is loading. */
 export function Waiting({ bars = 5 }: { bars?: number }) {
   return (
     <Stack gap="sm" role="status" aria-busy="true" aria-label="Loading">
@@ -93,7 +94,7 @@ export function Waiting({ bars = 5 }: { bars?: number }) {
   );
 }
 
-/** Keeps a mistake of one page to that page. */
+/** Confines an error of one page to that page. */
 export class Boundary extends Component<{ children: ReactNode }, { error: unknown }> {
   override state: { error: unknown } = { error: null };
 

@@ -3,12 +3,12 @@ import { useDebouncedCallback } from '@mantine/hooks';
 import { useEffect, useRef, useState } from 'react';
 import { Icon } from '../icons.tsx';
 
-/** A text to search by, handed on when the typing pauses. */
+/** A search text, passed on when the typing pauses. */
 export function SearchField(props: {
   label: string;
   value: string | undefined;
   change: (value: string | null) => void;
-  /** The one that `/` goes to. */
+  /** Marks the field that `/` focuses. */
   first?: boolean;
   width?: number;
 }) {
@@ -19,7 +19,7 @@ export function SearchField(props: {
     latest.current = text.trim();
     change(text.trim() || null);
   }, 250);
-  // The address was changed by something else: a link, the browser's buttons.
+  // Something else changed the address: a link, or the browser's buttons.
   useEffect(() => {
     if (value !== latest.current) setTyped(value);
     latest.current = value;
@@ -36,13 +36,13 @@ export function SearchField(props: {
         setTyped(currentTarget.value);
         later(currentTarget.value);
       }}
-      // What is clicked next, as "Clear" may be, comes after what was typed.
+      // The next click, on "Clear" for example, must come after what was typed.
       onBlur={later.flush}
     />
   );
 }
 
-/** One of few; the first is no choice. */
+/** One of a few choices; the first option means no choice. */
 export function ChoiceField(props: {
   label: string;
   all: string;
@@ -61,7 +61,7 @@ export function ChoiceField(props: {
   );
 }
 
-/** The two filters of a list that is short enough to be filtered here. */
+/** The two filters of a list that is short enough to filter in the browser. */
 export function NameAndStatus(props: {
   name: string;
   all: string;

@@ -3,7 +3,7 @@ import { createContext, type FormEvent, type ReactNode, useContext } from 'react
 import { refusalOf } from '../api.ts';
 import { forgetFailures, noteShown } from './action.tsx';
 
-/** What was done with the fields last, as `useAction` has it. */
+/** The last submission of the fields, as `useAction` returns it. */
 interface Action {
   error: unknown;
   isError: boolean;
@@ -12,19 +12,19 @@ interface Action {
 
 const Refused = createContext<unknown>(null);
 
-/** Forgets what was refused: it is not what the fields hold any more. */
+/** Forgets a refusal: the fields have changed since. */
 export const forget = ({ isError, reset }: Action) => {
   if (!isError) return;
   reset();
   forgetFailures();
 };
 
-/** Tells the fields in it what the server said about them. */
+/** Gives the fields inside access to the server's refusal. */
 export function Refusals({ of, children }: { of: Action; children: ReactNode }) {
   return <Refused value={of.error}>{children}</Refused>;
 }
 
-/** What the server said about a field, by its name in the API; what is about a part of it is about the field. */
+/** The refusal of a field by its API name; a refusal of one of its parts counts as the field's. */
 export function useRefusals(): (name: string) => string | undefined {
   const error = useContext(Refused);
   const refusal = refusalOf(error);
@@ -36,7 +36,7 @@ export function useRefusals(): (name: string) => string | undefined {
   };
 }
 
-/** A form whose fields are named as in the API, and say why they were refused. */
+/** A form whose fields are named as in the API and show why they were refused. */
 export function Form(props: {
   action: Action;
   submit: (fields: FormData, form: HTMLFormElement) => void;

@@ -2,7 +2,7 @@ import { Button, Group, Text } from '@mantine/core';
 import { useUnsaved } from '../leaving.ts';
 import { Dialog } from './dialog.tsx';
 
-/** On a page with something unsaved: asks whoever goes elsewhere. */
+/** Asks before the user leaves a page with unsaved changes. */
 export function AskBeforeLeaving({ unsaved, what }: { unsaved: boolean; what: string }) {
   const { go, stay } = useUnsaved(unsaved);
   if (!go) return null;

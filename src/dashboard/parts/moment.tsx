@@ -3,9 +3,9 @@ import { useState } from 'react';
 import { exact, relative } from '../format.ts';
 
 /**
- * How long ago something was, or how far `ahead` it is; exactly when, where the pointer rests.
+ * How long ago something was, or how far `ahead` it is; the tooltip has the exact time.
  *
- * @param props.ahead `try`: what is to be done then, and waits for its turn once that has come
+ * @param props.ahead `try`: an attempt that waits for its turn, and is "due", once its time has come
  */
 export function Moment({ at, ahead = false }: { at: string; ahead?: boolean | 'try' }) {
   const [now, setNow] = useState(Date.now());

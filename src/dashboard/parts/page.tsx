@@ -2,7 +2,7 @@ import { type ReactNode, useEffect } from 'react';
 import { Link } from 'wouter';
 import { useArrival } from '../beginning.ts';
 
-/** The head of a page: what it is, what it is for, and what can be done. */
+/** The head of a page: its title, its purpose, and its actions. */
 export function PageHead(props: {
   title: string;
   words?: ReactNode;

@@ -5,7 +5,7 @@ import { Empty } from './empty.tsx';
 
 export const pageSize = 25;
 
-/** From page to page of a list; nothing where it has one. */
+/** Moves between the pages of a list; draws nothing if there is only one. */
 export function Pager(props: { page: number; total: number; exact?: boolean; go: (page: number) => void }) {
   const { page, total, exact = true, go } = props;
   const last = Math.max(1, Math.ceil(total / pageSize));
@@ -41,7 +41,7 @@ export function Pager(props: { page: number; total: number; exact?: boolean; go:
   );
 }
 
-/** In the place of rows where the list has some, and none on this page. */
+/** Shown instead of rows if the list has some, but none on this page. */
 export function PastEnd({ go }: { go: (page: number) => void }) {
   return (
     <Empty title="Nothing is on this page" words="The list has become shorter, or its address was mistyped.">

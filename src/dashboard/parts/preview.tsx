@@ -1,23 +1,23 @@
 import { useMemo } from 'react';
 import { nonce } from '../nonce.ts';
 
-/** Nothing from anywhere, and no script; beside that the frame is in a sandbox, and takes over the policy of this page. */
+/** Loads nothing and runs no script. The frame is sandboxed as well, and inherits this page's policy. */
 const policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
 
-/** What could lead away from the preview, or pretend to be another page. */
+/** Elements that could navigate away from the preview, or imitate another page. */
 const unwanted = 'script, iframe, frame, frameset, object, embed, base, link, meta, form, noscript, template, portal';
 
-/** Somebody's HTML as the document of a sandboxed frame. It is taken apart as text, where nothing of it can run. */
+/** Turns untrusted HTML into the document of a sandboxed frame. It is parsed inertly, so nothing in it can run. */
 export function sandboxed(html: string, images: ReadonlyMap<string, string> = new Map()): string {
-  // Before it is parsed: this page's policy holds for what is parsed here too, and would report every style and every handler.
-  // The mark goes at the end, so nobody who writes an email may know it.
+  // Before parsing: this page's policy applies to the parsed document too, and would report every style and handler.
+  // The marker is random: all markers are removed at the end, so an author who knew it could hide code behind it.
   const mark = `_${crypto.getRandomValues(new Uint32Array(2)).join('_')}_`;
   const marked = html
     .replaceAll(/<style\b/gi, `<style nonce="${nonce}"`)
     .replaceAll(/(?<=[\s"']|[^<]\/)on(?=[a-z])/gi, (on) => mark + on);
   const parsed = new DOMParser().parseFromString(marked, 'text/html');
   for (const element of parsed.querySelectorAll(unwanted)) element.remove();
-  // They would not run; so the console stays quiet.
+  // Handlers would not run anyway; removing them keeps the console quiet.
   for (const element of parsed.querySelectorAll('*')) {
     for (const { name } of [...element.attributes])
       if (name.startsWith(mark) || /^on/i.test(name)) element.removeAttribute(name);
@@ -33,15 +33,15 @@ export function sandboxed(html: string, images: ReadonlyMap<string, string> = ne
   head.setAttribute('http-equiv', 'Content-Security-Policy');
   head.setAttribute('content', policy);
   parsed.head.prepend(head);
-  // What was a word of a text is one again.
+  // Removing the markers also restores the words of the text that they were put into.
   return `<!doctype html>${parsed.documentElement.outerHTML.replaceAll(mark, '')}`;
 }
 
-/** An email as its reader sees it, without what it would load from elsewhere. */
+/** An email as its reader sees it, without anything that it would load from elsewhere. */
 export function Preview({ html, images, title }: { html: string; images?: Map<string, string>; title: string }) {
   const document = useMemo(() => sandboxed(html, images), [html, images]);
   return (
-    // Another document in the same frame would be a step of the browser's back button, which then leads nowhere.
+    // A new frame per document: changing the document of one frame would add a useless step to the browser's history.
     <iframe
       key={document}
       className="preview"
@@ -53,7 +53,7 @@ export function Preview({ html, images, title }: { html: string; images?: Map<st
   );
 }
 
-/** The text of an email, as it is. */
+/** The plain text of an email. */
 export function PlainText({ text }: { text: string }) {
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached with the keyboard

@@ -2,7 +2,7 @@ import { Button, Group } from '@mantine/core';
 import { type ReactNode, useEffect, useRef } from 'react';
 import { Command } from './copy.tsx';
 
-/** A secret that is shown nowhere else, in a dialog that `stays`, and the way out of that. */
+/** A secret that is shown only here, in a dialog that `stays`, with the button that closes it. */
 export function ShownOnce(props: {
   words: string;
   text: string;
@@ -12,7 +12,7 @@ export function ShownOnce(props: {
 }) {
   const { words, text, what, close, children } = props;
   const box = useRef<HTMLDivElement>(null);
-  // The button that was pressed is gone. Not on the next one: who presses Enter twice would never see it.
+  // The pressed button is gone. Do not focus the next one: a second Enter would close the dialog unseen.
   useEffect(() => box.current?.focus(), []);
   return (
     <div ref={box} tabIndex={-1} style={{ outline: 'none' }}>

@@ -35,7 +35,7 @@ const tones: Record<string, Tone> = {
   scheduled: 'accent',
 };
 
-/** A word with a color that never says more than the word does. */
+/** A word with a color, which never says more than the word. */
 export function Status({ value, tone }: { value: string; tone?: Tone }) {
   return (
     <span className="status" data-tone={tone ?? tones[value] ?? 'mute'}>
