@@ -23,7 +23,7 @@ const plans = [
   { value: 'unlimited', label: 'unlimited' },
 ];
 
-/** What is not limited is not counted. */
+/** Usage is counted only if there is a limit. */
 const used = (number: number | null) => (number === null ? '–' : count(number));
 
 const columns: Column<Account>[] = [
@@ -97,14 +97,14 @@ function Suspension({ account }: { account: Account }) {
 }
 
 function Change({ account: now, close }: { account: Account; close: () => void }) {
-  // What the fields began with.
+  // The values that the fields started with.
   const [account] = useState(now);
-  // Whoever saves again after an error adds once, and is told so where the amount is another one by then.
+  // An idempotency key: saving again after an error adds the amount once, and is refused if the amount has changed.
   const [added] = useState(() => crypto.getRandomValues(new Uint32Array(2)).join('-'));
   const save = useAction(
     async (form: FormData) => {
       const [name = '', plan, amount] = ['name', 'plan', 'amount'].map((field) => String(form.get(field)).trim());
-      // What was not changed here may have been elsewhere since.
+      // Send only what was changed here: somebody else may have changed the rest.
       const changes = {
         ...(name === account.name ? {} : { name }),
         ...(plan === account.plan ? {} : { plan: plan as Account['plan'] }),
@@ -160,7 +160,7 @@ export function Accounts() {
           columns={columns}
           rows={data?.accounts}
           idOf={({ id }) => id}
-          // Whoever looks is of one of them.
+          // The list itself is never empty: it has at least the user's own account.
           empty={<PastEnd go={(to) => change(pageState(to))} />}
         />
       </Known>

@@ -1,17 +1,17 @@
 import type { Destination } from '../../client/index.ts';
 
-/** Without a message taken for so long it is not taken for a pause between two of them, in ms. */
+/** If no message was accepted for this long, it is more than a pause between two messages, in ms. */
 const silenceMs = 15 * 60_000;
 
 export const waitingAt = ({ queued, deferred }: Destination): number => queued + deferred;
 
-/** What keeps mail from it, its own name left out; null: nothing that is known. */
+/** What keeps mail from it, without its own name; null: nothing that is known. */
 export const causeAt = ({ site, reason, waiting_for: waiting }: Destination): string | null =>
   reason ?? waiting?.replace(`${site}: `, '') ?? null;
 
 /**
- * Whether mail waits for it and none was taken for a while, though it may be tried: between two back-offs, or where one of
- * the domains behind it cannot be reached, it is `open` or `slowed` all the same.
+ * Whether mail waits for it and none was accepted for a while, although it may be tried: its state is `open` or `slowed`
+ * between two back-offs too, and if only one of its domains cannot be reached.
  */
 export function isStalled(destination: Destination, now = Date.now()): boolean {
   const { state, waiting_for: waiting, last_success_at: success } = destination;

@@ -22,7 +22,7 @@ type State = Destination['state'];
 const tones = { paused: 'wait', backing_off: 'bad', slowed: 'wait', open: 'good' } as const;
 const states = Object.keys(tones) as State[];
 
-/** What was sent there lately, by whomever. */
+/** A link to the emails sent there lately, from all accounts. */
 const EmailsTo = ({ domain }: { domain: string }) => (
   <Link
     href={`/emails?accounts=all&to=${encodeURIComponent(`@${domain}`)}`}
@@ -33,7 +33,7 @@ const EmailsTo = ({ domain }: { domain: string }) => (
   </Link>
 );
 
-/** A provider has up to fifty, which nobody wants to tab through. */
+/** A provider has up to fifty domains, which nobody wants to tab through. */
 const mostLinked = 3;
 
 const columns: Column<Destination>[] = [
@@ -112,7 +112,7 @@ const columns: Column<Destination>[] = [
   { id: 'act', header: '', kind: 'acts', cell: (one) => <Orders destination={one} /> },
 ];
 
-/** What an order came to; which of this there is hangs on the order. */
+/** The result of an order; which fields it has depends on the order. */
 type Given = { destination: Destination; flushed?: number; rest_follows?: boolean };
 
 function wordsFor({ destination: { site, paused_at: paused }, flushed, rest_follows: more }: Given): string {
@@ -139,7 +139,7 @@ function Orders({ destination: { site, paused_at: paused } }: { destination: Des
   );
 }
 
-/** Where mail goes, and how much each gets at a time. */
+/** Where mail goes, and the limits of each destination. */
 export function Destinations() {
   const [state, change] = useAddressState(['q', 'now', 'page']);
   const page = pageOf(state.page);

@@ -16,17 +16,17 @@ import { Status } from '../parts/status.tsx';
 const tones = { problem: 'bad', unknown: 'wait', ok: 'good' } as const;
 const order = ['problem', 'unknown', 'ok'] as const;
 
-/** The server answers within this, in ms. */
+/** The server answers within this time, in ms. */
 const longest = 25_000;
 
-/** A finding as text, to pass on. */
+/** A finding as text, to paste elsewhere. */
 const textOf = ({ check, subject, health, found, advice }: Finding): string =>
   [`${health}: ${spaced(check)}, ${subject}: ${found}`, ...(advice ? [`  -> ${advice}`] : [])].join('\n');
 
-/** All that has to be right before mail goes out to the world. */
+/** Checks everything that must be right before mail goes out to the internet. */
 export function DoctorPage() {
   const [state, change] = useAddressState(['mx']);
-  // It costs others queries: only who presses the button asks, and what was found stays.
+  // The checks query other people's servers: they run only when the button is pressed, and the findings are kept.
   const { data, error, isFetching, refetch } = useQuery({
     queryKey: ['doctor'],
     queryFn: () => api.admin.doctor.examine(state.mx ? { mx: state.mx } : {}, { timeoutMs: longest + 15_000 }),

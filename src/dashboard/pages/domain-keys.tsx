@@ -6,7 +6,7 @@ import { Copy } from '../parts/copy.tsx';
 import { Panel } from '../parts/page.tsx';
 import { Status } from '../parts/status.tsx';
 
-/** The keys beside the one that signs: on their way in, beside it, or on their way out. */
+/** A domain's keys besides the one that signs: not in use yet, signing beside it, or being retired. */
 export function DkimKeys({ domainId, keys }: { domainId: string; keys: DKIMKey[] }) {
   const rotate = useAction(
     (algorithm: DKIMKey['algorithm']) => api.domains.rotateDkim(domainId, { algorithm }),

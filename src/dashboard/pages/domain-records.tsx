@@ -7,11 +7,11 @@ import { Status } from '../parts/status.tsx';
 
 export interface NamedRecord extends DNSRecord {
   purpose: string;
-  /** What was looked up, once it was. */
+  /** The result of the look-up, once there is one. */
   check?: Check | undefined;
 }
 
-/** Pieces of 255 octets at the most, as a zone file wants them (RFC 1035). */
+/** Strings of at most 255 octets, as a zone file requires (RFC 1035). */
 const chunks = (value: string) => value.match(/.{1,250}/gs) ?? [''];
 
 const rdata = ({ type, value }: DNSRecord) =>
@@ -25,7 +25,7 @@ const rdata = ({ type, value }: DNSRecord) =>
 export const zoneFile = (records: DNSRecord[]): string =>
   records.map((record) => `${record.name}. 3600 IN ${record.type} ${rdata(record)}`).join('\n');
 
-/** Records to copy, one by one or as a zone file, and what is published in their places. */
+/** Records to copy, one by one or as a zone file, and what is published under their names. */
 export function Records({ title, records, zone }: { title: string; records: NamedRecord[]; zone: string }) {
   const [asZone, setAsZone] = useState(false);
   return (

@@ -11,7 +11,7 @@ import { Status } from '../parts/status.tsx';
 import { DkimKeys } from './domain-keys.tsx';
 import { type NamedRecord, Records, zoneFile } from './domain-records.tsx';
 
-/** What was found, whether it was enough or not; anything else is an error. */
+/** Returns what was found, sufficient or not; any other failure is thrown. */
 async function lookUp(id: string): Promise<{ ok: boolean; checks: Checks }> {
   try {
     return { ok: true, checks: (await api.domains.verify(id)).checks };
@@ -100,7 +100,7 @@ function Ways({ domain }: { domain: Domain }) {
         <NativeSelect
           label="Minimum for all mail from this domain"
           maw={420}
-          // Until it is saved, what was chosen.
+          // Show the choice while it is being saved.
           value={change.isPending ? change.variables : domain.tls}
           disabled={change.isPending}
           data={[

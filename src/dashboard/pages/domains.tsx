@@ -52,7 +52,7 @@ const columns: Column<Domain>[] = [
   },
 ];
 
-/** What mail can be sent from. */
+/** The domains that mail can be sent from. */
 export function Domains() {
   const { service } = useSession();
   const [state, change] = useAddressState(['new', 'q', 'status']);
@@ -98,7 +98,7 @@ function AddDomain({ close }: { close: () => void }) {
     (domain: string) => api.domains.create({ domain }),
     null,
     ({ domain }) => {
-      // Whoever comes back is not asked for another one.
+      // Close the dialog first, so that going back does not open it again.
       close();
       navigate(`/domains/${domain.id}`);
     },

@@ -9,7 +9,7 @@ import { Moment } from '../parts/moment.tsx';
 import { Panel } from '../parts/page.tsx';
 import { Status } from '../parts/status.tsx';
 
-/** Every attempt, the latest first, with what was said. */
+/** Every attempt, latest first, with its conversation. */
 export function Attempts({ id, status }: { id: string; status: Email['status'] }) {
   const { data, error } = useQuery({
     queryKey: ['email', id, 'attempts'],

@@ -17,7 +17,7 @@ import { EmailContentPanel } from './email-content.tsx';
 import { EmailWebhooks } from './email-webhooks.tsx';
 import { OnTheList } from './suppression-standing.tsx';
 
-/** One email: where it is and why, each attempt, what it says, and whom we told. */
+/** One email: where it is and why, its attempts, its content, and its webhook calls. */
 export function EmailPage() {
   const { id = '' } = useParams<{ id: string }>();
   const { data, error, refetch } = useQuery({
@@ -26,7 +26,7 @@ export function EmailPage() {
       const [{ email }, explained] = await Promise.all([api.emails.get(id), api.emails.explain(id)]);
       return { email, explained };
     },
-    // An attempt that ends in "later" changes no status, and is worth seeing all the same.
+    // A deferred attempt does not change the status, but should still appear.
     refetchInterval: whileThere((known) => known?.email.status === 'queued' && 2_000),
   });
   const back = { href: '/emails', name: 'Emails' };
@@ -129,7 +129,7 @@ function EmailActions({ email, held }: { email: EmailWithRecipients; held: boole
   );
 }
 
-/** Asks first where somebody would have it twice; where others have none it can go to those alone. */
+/** Asks first if somebody would get it twice; if some recipients did not get it, offers to send it to those alone. */
 function Resend({ email }: { email: EmailWithRecipients }) {
   const { service } = useSession();
   const [, navigate] = useLocation();
@@ -153,7 +153,7 @@ function Resend({ email }: { email: EmailWithRecipients }) {
 
 const mayHaveIt = new Set(['delivered', 'queued', 'deferred']);
 
-/** It was given up, left out, or came back. */
+/** True if the recipient did not get it: it failed, was suppressed, or bounced later. */
 const hasNone = ({ returns }: EmailWithRecipients, { status, address }: Recipient) =>
   status === 'failed' ||
   status === 'suppressed' ||
@@ -168,10 +168,10 @@ const twiceIn = ([first, ...others]: string[]) =>
   `Another email with the same content goes to all of its recipients: ${first}${others.length > 0 ? ` and ${others.length} more` : ''} would have it twice.`;
 
 const mayBeListed = new Set(['suppressed', 'failed']);
-/** A question for each. */
+/** How many recipients may be looked up in the suppression list, with one query each. */
 const mostAsked = 5;
 
-/** @param props.listed whether to say what the suppression list has of it */
+/** @param props.listed whether to show the address's entry in the suppression list */
 function RecipientLine({ recipient, listed }: { recipient: Explanation; listed: boolean }) {
   const { address, status, sentence, advice, next_attempt_at: next, gives_up_at: end } = recipient;
   return (

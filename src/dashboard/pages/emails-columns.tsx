@@ -11,11 +11,11 @@ import { Status, Tags } from '../parts/status.tsx';
 
 export type Row = ListedEmail & { account_id?: string };
 
-/** How many more than the one that is shown. */
+/** How many recipients there are besides the one shown. */
 const others = ({ recipient_count: recipients }: Row) =>
   recipients > 1 && <span className="dim"> +{count(recipients - 1)}</span>;
 
-/** What belongs to other accounts is listed for operators, and opened by its owners alone. */
+/** Operators see emails of other accounts in the list, but only the owners can open them. */
 export const recipient = (hrefOf: (row: Row) => string | null): Column<Row> => ({
   id: 'to',
   header: 'To',
@@ -56,7 +56,7 @@ function AccountName({ id }: { id: string }) {
   );
 }
 
-/** What came back, as the events call it. */
+/** What came back, in the words of the events. */
 const returnedAs = { bounce: 'bounced', delay: 'delayed', complaint: 'complained', unsubscribe: 'unsubscribed' };
 
 export const columns: Column<Row>[] = [

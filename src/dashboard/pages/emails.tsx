@@ -19,12 +19,12 @@ import { OnTheList } from './suppression-standing.tsx';
 
 const statuses = ['queued', 'sent', 'failed', 'suppressed', 'canceled'] as const;
 
-/** No status of its own: a recipient waits until somebody decides. */
+/** Not a status of its own: a recipient waits until somebody decides. */
 const held = 'held';
-/** Nor is this: it is queued, until its time has come. */
+/** Not one either: the email is queued until its time comes. */
 const scheduled = 'scheduled';
 
-/** How far back, as the address has it. */
+/** How far back, as written in the address. */
 const times = [
   { value: '1h', label: 'Last hour' },
   { value: '24h', label: 'Last 24 hours' },
@@ -47,13 +47,13 @@ const names = [
   'page',
 ] as const;
 
-/** To the minute, so that what is asked for stays the same for a while. */
+/** Rounded to the minute, so that the query stays the same for a while. */
 function since(time: string | undefined): string | undefined {
   const back = hours[time ?? ''];
   return back === undefined ? undefined : new Date(Math.floor(Date.now() / 60_000 - back * 60) * 60_000).toISOString();
 }
 
-/** To the millisecond of an email, which is how its id begins; others of the same one are shown again. */
+/** Just after an email's millisecond, with which its id begins; others of that millisecond are listed again. */
 const justAfter = (id: string) => new Date(Number.parseInt(id.replaceAll('-', '').slice(0, 12), 16) + 1).toISOString();
 
 /** The delivery log. */
@@ -73,7 +73,7 @@ export function Emails() {
     ...(state.domain ? { domain: state.domain } : {}),
     ...(state.status ? { status: state.status as Email['status'] } : {}),
     ...(state.held ? { held: 'true' } : {}),
-    // An account's own log has it alone.
+    // Only an account's own log has this filter.
     ...(state.scheduled && !all ? { scheduled: 'true' } : {}),
     ...(state.type ? { type: state.type as Email['type'] } : {}),
     ...(after ? { created_after: after } : {}),

@@ -72,7 +72,7 @@ const columns: Column<ApiKey>[] = [
   },
 ];
 
-/** What programs send with. */
+/** The API keys that programs send with. */
 export function Keys() {
   const { service } = useSession();
   const [state, change] = useAddressState(['new', 'q', 'status']);

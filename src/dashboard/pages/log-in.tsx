@@ -5,7 +5,7 @@ import { isStatus, wordsOf } from '../api.ts';
 import { Logo } from '../icons.tsx';
 import { logIn } from '../session.ts';
 
-/** @param props.ended somebody was logged in here, and is not any more */
+/** @param props.ended somebody was logged in here, and that login has ended */
 export function LogIn({ ended }: { ended: boolean }) {
   const attempt = useMutation({
     mutationFn: ({ email, password }: { email: string; password: string }) => logIn(email, password),

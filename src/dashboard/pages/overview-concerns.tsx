@@ -16,15 +16,15 @@ interface Concern {
   link: string;
 }
 
-/** A tenth of the mail, or one reader in a thousand, is where receivers begin to mind. */
+/** Receivers begin to mind a tenth of failed mail, or complaints from one reader in a thousand. */
 const worryingFailures = 0.1;
 const worryingComplaints = 0.001;
-/** Of fewer emails a share says little. */
+/** With fewer emails than this a percentage says little. */
 const fewest = 20;
-/** When nothing can be reached all destinations would be listed, and hide the rest. */
+/** If nothing can be reached, every destination would be listed and hide the rest. */
 const mostDestinations = 5;
 
-/** What somebody should do something about, in words. */
+/** What needs somebody's attention, in words. */
 export function Concerns({ buckets }: { buckets: Bucket[] }) {
   const { user, service } = useSession();
   const isAdmin = user.role === 'admin';
@@ -40,7 +40,7 @@ export function Concerns({ buckets }: { buckets: Bucket[] }) {
     },
     refetchInterval: 30_000,
   });
-  // Not as often: it reads through what waits for a pause to end as well.
+  // Less often: the query also reads through emails that wait for a pause to end.
   const held = useQuery({
     queryKey: ['held'],
     queryFn: () => api.emails.list({ held: 'true', limit: 1 }),
@@ -109,7 +109,7 @@ function ofWebhooks(webhooks: Webhook[]): Concern[] {
   });
 }
 
-/** Those that get no mail, or take none, the most waiting first. */
+/** Destinations that get no mail or accept none, the most waiting first. */
 async function stoppedDestinations(): Promise<Destination[]> {
   const [paused, backing, busiest] = await Promise.all([
     api.admin.destinations.list({ state: 'paused' }),
@@ -118,11 +118,11 @@ async function stoppedDestinations(): Promise<Destination[]> {
   ]);
   const found = [
     ...paused.destinations,
-    // Of what nobody is written to there is nothing to decide.
+    // A destination with nothing waiting needs no decision.
     ...backing.destinations.filter((one) => waitingAt(one) > 0),
     ...busiest.destinations.filter((one) => isStalled(one)),
   ];
-  // One that changed between two of the answers is in both.
+  // A destination whose state changed between two of the answers is in both.
   const stopped = new Map(found.map((one) => [one.site, one]));
   return [...stopped.values()].sort((a, b) => waitingAt(b) - waitingAt(a));
 }

@@ -22,14 +22,14 @@ const ranges = {
 } as const;
 type Range = keyof typeof ranges;
 
-/** From the beginning of the first stretch until now. */
+/** From the beginning of the first interval until now. */
 function timesOf(range: Range): Date[] {
   const { stepMs, steps } = ranges[range];
   const last = Math.floor(Date.now() / stepMs) * stepMs;
   return Array.from({ length: steps }, (_, index) => new Date(last - (steps - 1 - index) * stepMs));
 }
 
-/** How sending goes. */
+/** How sending is going. */
 export function Overview() {
   const { service } = useSession();
   const [state, change] = useAddressState(['range']);
@@ -164,7 +164,7 @@ function Charts({ times, buckets }: { times: Date[]; buckets: Bucket[] }) {
 
 type ByProvider = Pick<Bucket, 'accepted' | 'delivered' | 'deferrals' | 'failed' | 'pending'> & { name: string };
 
-/** The stretches of each provider together, those with the most mail first. */
+/** Sums up each provider's intervals, the provider with the most mail first. */
 function together(buckets: Bucket[]): ByProvider[] {
   const byName = new Map<string, ByProvider>();
   for (const { group, accepted, delivered, deferrals, failed, pending } of buckets) {

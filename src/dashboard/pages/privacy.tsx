@@ -12,7 +12,7 @@ import { Status } from '../parts/status.tsx';
 
 const shownReceipts = 5;
 
-/** All of the account as a file, and the data of one recipient gone. */
+/** Exports everything of the account to a file, and erases the data of one recipient. */
 export function Privacy() {
   const { data, error } = useQuery({
     queryKey: ['erasures'],
@@ -78,7 +78,7 @@ function Ask() {
   );
 }
 
-/** Whose it was nobody knows any more: the receipt has a hash. */
+/** The receipt has only a hash: nobody knows any more whose address it was. */
 function Receipt({ status, counts, asked_at: asked, address_hash: hash }: Erasure) {
   return (
     <div className="recipient">

@@ -12,7 +12,7 @@ import { Moment } from '../parts/moment.tsx';
 import { PlainText, Preview } from '../parts/preview.tsx';
 import { Status } from '../parts/status.tsx';
 
-/** A message as it arrived: what its reader sees, its header, its source, and what was made of its signature. */
+/** A message as it arrived: what its reader sees, its header, its source, and the verdict on its signature. */
 export function SandboxMessageView({ id }: { id: string }) {
   const { data, error } = useQuery({
     queryKey: ['sandbox', 'message', id],
@@ -100,7 +100,7 @@ function Signatures({ message }: { message: SandboxMessage }) {
   ));
 }
 
-/** Pictures that the message brings along, as addresses of data. */
+/** The images attached to the message, as data URLs. */
 function inlineImages(parsed: Parsed | null): Map<string, string> {
   const images = (parsed?.attachments ?? []).filter(
     ({ contentId, mimeType }) => contentId && /^image\/(png|jpeg|gif|webp)$/.test(mimeType),

@@ -12,7 +12,7 @@ import { Pager, PastEnd, pageSize } from '../parts/pager.tsx';
 import { useSession } from '../session.ts';
 import { SandboxMessageView } from './sandbox-message.tsx';
 
-/** The mailbox that all mail ends in while no mail leaves the machine. */
+/** The mailbox that receives all mail while none leaves the machine. */
 export function Sandbox() {
   const { service } = useSession();
   const { id } = useParams<{ id?: string }>();

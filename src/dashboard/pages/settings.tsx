@@ -9,7 +9,7 @@ import { Status } from '../parts/status.tsx';
 import { useSession } from '../session.ts';
 import { Privacy } from './privacy.tsx';
 
-/** Who is logged in, how it looks, and whether the service is well. */
+/** Who is logged in, the appearance, and the health of the service. */
 export function Settings() {
   const { user, account, expires_at: end, service } = useSession();
   const { colorScheme, setColorScheme } = useMantineColorScheme();

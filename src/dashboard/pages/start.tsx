@@ -17,7 +17,7 @@ import { useSession } from '../session.ts';
 import { standing } from './key-standing.ts';
 import { SandboxMessageView } from './sandbox-message.tsx';
 
-/** From nothing to a delivered email, in three steps that say by themselves when they are done. */
+/** From nothing to a delivered email, in three steps that tick themselves off. */
 export function Start() {
   const { service } = useSession();
   const [newKey, setNewKey] = useState<string | null>(null);
@@ -174,7 +174,7 @@ function SendOne({ from }: { from: string }) {
   );
 }
 
-/** What the sandbox's mailbox got last. */
+/** The latest message in the sandbox's mailbox. */
 function Received({ emailId }: { emailId: string | undefined }) {
   const messages = useQuery({
     queryKey: ['sandbox', 'latest', emailId],

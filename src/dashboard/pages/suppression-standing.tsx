@@ -4,12 +4,12 @@ import { api } from '../api.ts';
 import { Moment } from '../parts/moment.tsx';
 import { Status } from '../parts/status.tsx';
 
-/** Why an address gets no mail, since when, and where that is ended; nothing for one that is not on the list. */
+/** Why an address gets no mail, since when, and where to change that; nothing if it is not on the list. */
 export function OnTheList({ address }: { address: string }) {
   const sought = address.trim().toLowerCase();
   const { data } = useQuery({
     queryKey: ['suppressions', 'of', sought],
-    // The search is for parts of addresses; the one that is meant is not the latest of those.
+    // The search matches parts of addresses: the exact one may not be the first match.
     queryFn: () => api.suppressions.list({ address: sought, limit: 100 }),
     enabled: sought.includes('@'),
   });

@@ -22,7 +22,7 @@ import { Evidence } from './suppression-evidence.tsx';
 
 const reasons = ['bounce', 'complaint', 'unsubscribe', 'manual'] as const;
 
-/** @param evidenceOf where the evidence of one is shown */
+/** @param evidenceOf the address that shows the evidence for an entry */
 const columnsOf = (evidenceOf: (id: string, address: string) => string): Column<Suppression>[] => [
   {
     id: 'address',
@@ -70,10 +70,10 @@ const columnsOf = (evidenceOf: (id: string, address: string) => string): Column<
   },
 ];
 
-/** What one call takes. */
+/** How many entries one call takes. */
 const mostAtOnce = 10_000;
 
-/** What became of a file. */
+/** The result of importing a file. */
 interface Imported {
   added: number;
   /** Records with no address, or several. */
@@ -111,7 +111,7 @@ function readCsv(text: string): ReturnType<typeof readSuppressionsCsv> {
   }
 }
 
-/** What was refused, by the line of the file that it is about. */
+/** Rewrites a refusal to name the line of the file that it is about. */
 function inFile(error: unknown, entries: SuppressionEntry[], added: number): unknown {
   const { field = '', words } = refusalOf(error) ?? {};
   const entry = entries[Number(/^suppressions\[(\d+)\]/.exec(field)?.[1] ?? Number.NaN)];
@@ -132,7 +132,7 @@ function wordsFor({ added, leftOut, subscribed }: Imported): string {
   return words.join(' ');
 }
 
-/** Whom nothing is sent to. */
+/** The addresses that nothing is sent to. */
 export function Suppressions() {
   const { service } = useSession();
   const [state, change] = useAddressState(['q', 'reason', 'page', 'new', 'evidence', 'about']);
@@ -153,10 +153,10 @@ export function Suppressions() {
   const take = (file: File | null) => {
     if (!file) return;
     load.mutate(file);
-    // Chosen once more, after its lines were put right, it is a choice again.
+    // So that choosing the same file again, after correcting it, counts as a change.
     resetFile.current?.();
   };
-  // With what it was found by, which is still there when it is closed.
+  // Keeps the filters, so that the same list is there after closing.
   const evidenceOf = (evidence: string, about: string) =>
     `/suppressions?${new URLSearchParams({ ...state, evidence, about })}`;
   const isFiltered = Boolean(state.q || state.reason);

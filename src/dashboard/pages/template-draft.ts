@@ -1,6 +1,6 @@
 import type { ChangeTemplateBody, Template } from '../../client/index.ts';
 
-/** What is edited: nothing of it is sent before it is published. */
+/** The fields being edited: emails use none of this until it is published. */
 export interface Draft {
   name: string;
   alias: string;
@@ -23,13 +23,13 @@ export const draftOf = ({ name, alias, from, subject, html, text, variables }: T
 
 const isSame = (one: unknown, other: unknown) => JSON.stringify(one) === JSON.stringify(other);
 
-/** What of the changes is not in the other already. */
+/** The changes that differ from the other's fields. */
 export const without = (changes: Partial<Draft>, other: Partial<Draft>): Partial<Draft> =>
   Object.fromEntries(
     Object.entries(changes).filter(([name, value]) => !isSame(value, other[name as keyof Draft])),
   ) as Partial<Draft>;
 
-/** As the API takes it: what is empty is none. */
+/** In the API's form: empty fields become null. */
 export const bodyOf = (changes: Partial<Draft>): ChangeTemplateBody =>
   Object.fromEntries(
     Object.entries(changes).map(([name, value]) => [name, value === '' && name !== 'name' ? null : value]),

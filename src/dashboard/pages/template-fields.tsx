@@ -6,12 +6,12 @@ import type { Draft } from './template-draft.ts';
 
 type Variable = Draft['variables'][number];
 
-/** What stands in braces, in the order that it appears. */
+/** The names in braces, in order of appearance. */
 const placeholders = ({ subject, html, text, from }: Draft): string[] => [
   ...new Set([...`${subject} ${from} ${html} ${text}`.matchAll(/\{\{\{?(\w{1,64})\}\}/g)].map(([, key = '']) => key)),
 ];
 
-/** A number as one, where the variable is one. */
+/** A number instead of text if the variable is a number. */
 const asTyped = (value: string, { type }: Variable): Variable['fallback_value'] =>
   value === '' ? null : type === 'number' && Number.isFinite(Number(value)) ? Number(value) : value;
 

@@ -13,7 +13,7 @@ import { useSession } from '../session.ts';
 
 type Values = Record<string, string | number | null>;
 
-/** What an email would say with these values, and one to look at. */
+/** Shows the email that these values give, and sends it as a test. */
 export function TemplatePreview({ template, isChanged }: { template: Template; isChanged: boolean }) {
   const [typed, setTyped] = useState<Record<string, string>>({});
   const values: Values = Object.fromEntries(

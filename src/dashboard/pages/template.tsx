@@ -37,7 +37,7 @@ function Editor({ template }: { template: Template }) {
   const { id } = template;
   const { user } = useSession();
   const [, navigate] = useLocation();
-  // Only what was typed here: what others save meanwhile shows, and is not overwritten by what this page was loaded with.
+  // Holds only what was typed here: other people's saved changes appear, and are not overwritten by older values.
   const [typed, setTyped] = useOutliving<Draft>(`template ${id} of ${user.id}`);
   const loaded = draftOf(template);
   const changes = without(typed, loaded);
@@ -55,7 +55,7 @@ function Editor({ template }: { template: Template }) {
     forget(save);
     setTyped(without({ ...changes, ...more }, loaded));
   };
-  // What somebody else has saved since is not published unseen.
+  // The timestamp makes the server refuse if somebody has saved since: nothing is published unseen.
   const publish = useAction(
     () => api.templates.publish(id, { updated_at: template.updated_at }),
     'Published: emails use it from now on.',

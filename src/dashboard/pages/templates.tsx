@@ -109,7 +109,7 @@ function NewTemplate({ close }: { close: () => void }) {
     },
     null,
     ({ template }) => {
-      // Whoever comes back is not asked for another one.
+      // Close the dialog first, so that going back does not open it again.
       close();
       navigate(`/templates/${template.id}`);
     },

@@ -24,7 +24,7 @@ const answerOf = ({ attempts, error }: WebhookDelivery) => {
   return last?.response_status ? String(last.response_status) : (last?.error ?? error ?? '–');
 };
 
-/** Every call of an endpoint, to look at and to make again. */
+/** Every call of an endpoint, to inspect and to repeat. */
 export function Deliveries({ webhook }: { webhook: Webhook }) {
   const [state, change] = useAddressState(['status', 'event', 'delivery', 'page']);
   const page = pageOf(state.page);
@@ -41,7 +41,7 @@ export function Deliveries({ webhook }: { webhook: Webhook }) {
     placeholderData: keepPreviousData,
     refetchInterval: 5_000,
   });
-  // With what it was found by, which is still there when the call is closed.
+  // Keeps the filters, so that the same list is there after closing.
   const hrefOf = ({ id }: WebhookDelivery) =>
     `/webhooks/${webhook.id}?${new URLSearchParams({ ...state, delivery: id })}`;
   const columns: Column<WebhookDelivery>[] = [
@@ -196,10 +196,10 @@ function Delivery({ id }: { id: string }) {
   );
 }
 
-/** As `datetime-local` wants it: in the reader's time zone, to the minute. */
+/** In the form of `datetime-local`: the reader's time zone, to the minute. */
 const local = (at: Date) => new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
 
-/** @returns how many calls are made again; one request takes on some ten thousand */
+/** @returns how many calls are repeated; one request takes about ten thousand */
 async function replayAll(id: string, since: Date): Promise<number> {
   const until = new Date().toISOString();
   let count = 0;

@@ -14,7 +14,7 @@ import { Status } from '../parts/status.tsx';
 import { Deliveries } from './webhook-deliveries.tsx';
 import { EventChoice, eventTypes, Secret } from './webhook-form.tsx';
 
-/** One endpoint: what it is called for, and every call. */
+/** One endpoint: the events it is called for, and every call. */
 export function WebhookPage() {
   const { id = '' } = useParams<{ id: string }>();
   const [, navigate] = useLocation();
@@ -100,7 +100,7 @@ function Toggle({ webhook }: { webhook: Webhook }) {
 
 function Events({ webhook }: { webhook: Webhook }) {
   const isSaved = (name: EventType) => webhook.events.includes(name);
-  // Only what was ticked here, or is not any more: what others save meanwhile shows, and is not taken back.
+  // Holds only the boxes changed here: other people's saved changes appear, and are not undone.
   const [ticked, setTicked] = useState<Partial<Record<EventType, boolean>>>({});
   const chosen = eventTypes.filter((name) => ticked[name] ?? isSaved(name));
   const choose = (names: EventType[]) => {

@@ -58,7 +58,7 @@ const columns: Column<Webhook>[] = [
   { id: 'created', header: 'Added', kind: 'narrow', cell: ({ created_at: at }) => <Moment at={at} /> },
 ];
 
-/** Whom we call when something happens to an email. */
+/** The endpoints that are called when something happens to an email. */
 export function Webhooks() {
   const { service } = useSession();
   const [state, change] = useAddressState(['new', 'q', 'status']);
