@@ -88,9 +88,9 @@ export const queries: QueryClient = new QueryClient({
 const askedAfter = new Map<Query, Promise<void>>();
 
 /**
- * Refetches what is shown because it may have changed. A query under way is left running, since its answer may be from before
- * the change, and is sent once more afterwards, however often this is called meanwhile. The library would keep the first
- * answer of a new query, and restart any other query: a page that changes faster than it is answered would never update.
+ * Refetches what is shown because it may have changed. A query under way is left running and repeated afterwards, since its
+ * answer may be from before the change: once, however often this is called meanwhile. The library would not repeat a first
+ * request, and would restart any other: a page that changes faster than its queries are answered would never update.
  */
 export async function askAgain(isConcerned: (query: Query) => boolean = () => true): Promise<void> {
   const asked = queries.getQueryCache().findAll({ predicate: isConcerned, fetchStatus: 'fetching', type: 'active' });

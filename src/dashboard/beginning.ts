@@ -1,5 +1,5 @@
 import { useEffect, useRef } from 'react';
-// Registers its popstate listener first: when it asks the user and the user stays, nothing may navigate.
+// Imported first for its popstate listener: while it asks the user, no other listener may see the step.
 import './leaving.ts';
 
 /** Whether the browser's own buttons led to what is drawn next. */

@@ -4,11 +4,11 @@ export interface Envelope {
   /** Empty for the null sender. */
   from: string;
   recipients: string[];
-  /** True if the sender's address or a header needs RFC 6531, for any recipient; a recipient's address may need it as well. */
+  /** True if the sender's address or a header needs RFC 6531, for any recipient; a recipient's address may need it too. */
   smtpUtf8: boolean;
 }
 
-/** @throws Error for an address that could break out of its command, or an envelope that contradicts itself */
+/** @throws Error for an address that could break out of its command, a non-ASCII sender without `smtpUtf8`, or no recipient */
 export function assertEnvelope({ from, recipients, smtpUtf8 }: Envelope): void {
   for (const address of [from, ...recipients]) {
     if (/[\x00-\x20\x7f-\x9f<>]|\p{Surrogate}/u.test(address))

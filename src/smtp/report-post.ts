@@ -10,7 +10,6 @@ import {
 } from './checked-socket.ts';
 import { cleanRemoteText } from './reply.ts';
 
-/** How to post reports. */
 export interface ReportPostOptions extends CheckedLookUp {
   /** For everything together: look-up, connection, TLS, answer. */
   timeoutMs?: number;

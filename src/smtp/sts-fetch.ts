@@ -14,7 +14,6 @@ import { readStsFile, type StsFile, StsFileError } from './mta-sts.ts';
 import { cleanRemoteText } from './reply.ts';
 import type { Objection } from './tls-policy.ts';
 
-/** How to fetch policy files. */
 export interface StsFetchOptions extends CheckedLookUp {
   /** For everything together: look-up, connection, TLS, answer. */
   timeoutMs?: number;

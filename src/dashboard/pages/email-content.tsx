@@ -7,7 +7,6 @@ import { Failure, Waiting } from '../parts/failure.tsx';
 import { Panel } from '../parts/page.tsx';
 import { PlainText, Preview } from '../parts/preview.tsx';
 
-/** The content of an email. */
 export function EmailContentPanel({ id }: { id: string }) {
   const { data, error } = useQuery({
     queryKey: ['content', id],
