@@ -17,7 +17,7 @@ const terminal: Terminal = {
 /** Whether nobody has got the answer, such as a key, for another reason than that its reader has had enough. */
 function isLost(error: NodeJS.ErrnoException | null): boolean {
   if (error === null || error.code === 'EPIPE') return false;
-  terminal.say(`sendwright: the standard output cannot be written (${error.message})`);
+  terminal.say(`sendwright: cannot write to standard output (${error.message})`);
   return true;
 }
 

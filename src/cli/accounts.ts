@@ -25,20 +25,20 @@ const tell = (account: Account, sentence: string): Told => ({
 });
 
 const nobody = (count: number) =>
-  count === 0 ? 'There are no accounts here.' : `None is on this page; accounts in all: ${count}.`;
+  count === 0 ? 'There are no accounts.' : `No accounts on this page; ${count} in total.`;
 
 const named = [
-  'An account is named by its id, or by the email address that one of its users logs in with.',
-  'Nodes that run know of a change at once.',
+  'Name the account by its id, or by the email address of one of its users.',
+  'Running nodes apply the change at once.',
 ].join('\n');
 
 export const listAccounts: Command = {
-  summary: 'all accounts, newest first',
+  summary: 'lists all accounts, newest first',
   help: [
     'Usage: sendwright accounts list [--limit <n>] [--offset <n>]',
     '',
-    'Lists accounts with what they have sent today and this month (UTC), newest first, 100 at the most. What the plan does',
-    'not limit is not counted.',
+    'Lists at most 100 accounts, newest first, with their usage today and this month (UTC). Usage that the plan does not',
+    'limit is not counted.',
   ].join('\n'),
   options: { limit: { type: 'string' }, offset: { type: 'string' } },
   async run(env, say, given) {
@@ -54,12 +54,12 @@ export const listAccounts: Command = {
 };
 
 export const createAccount: Command = {
-  summary: 'an account with a first user',
+  summary: 'creates an account with its first user',
   help: [
     'Usage: sendwright accounts create --name <name> --email <address> [--plan <plan>] [--password-stdin]',
     '',
-    'Makes an account with a user who logs in with this address. The password is made and shown once, or read from the',
-    `standard input with --password-stdin. The plan is one of ${planNames.join(', ')}; without one it is DEFAULT_PLAN.`,
+    'Creates an account with a user who logs in with this address. The password is generated and shown once, or read from',
+    `standard input with --password-stdin. The plan is one of ${planNames.join(', ')}; the default is DEFAULT_PLAN.`,
   ].join('\n'),
   options: {
     name: { type: 'string' },
@@ -104,33 +104,33 @@ const change = (
 });
 
 export const suspendAccount = change(
-  'stops an account: no logins, no new mail, and what comes due fails',
+  'suspends an account: no logins, no new mail, and its queued mail fails',
   [
     'Usage: sendwright accounts suspend <account>',
     '',
-    'Nobody of the account can log in or send any more. What it has queued fails for good when its turn comes, and stays',
-    'failed afterwards. For mail that is to wait there are sendwright queue pause <destination> and sendwright hold,',
-    'which are for all accounts.',
-    'sendwright accounts resume <account> lets it in again. The account of the only admin is refused.',
+    'Users of the account can no longer log in or send. Its queued mail fails for good when its turn comes, and stays failed',
+    'after sendwright accounts resume <account>. To make mail wait instead, use sendwright queue pause <destination> or',
+    'sendwright hold, which affect all accounts.',
+    'The account of the only admin cannot be suspended.',
   ],
   'The account is suspended.',
   { suspended: true },
 );
 
 export const resumeAccount = change(
-  'lets a suspended account in again',
+  'reactivates a suspended account',
   [
     'Usage: sendwright accounts resume <account>',
     '',
-    'Logins and API keys of the account work again. Mail that failed meanwhile stays failed.',
+    'Logins and API keys of the account work again. Mail that failed in the meantime stays failed.',
   ],
   'The account is active.',
   { suspended: false },
 );
 
 export const changePlan = change(
-  'gives an account another plan',
+  'changes the plan of an account',
   ['Usage: sendwright accounts plan <account> <plan>', '', `The plan is one of ${planNames.join(', ')}.`],
-  'The plan is changed.',
+  'The plan has been changed.',
   (plan) => ({ plan }),
 );

@@ -45,7 +45,7 @@ export async function withDatabase<T>(
       if (schema === 'none') return await before(opened);
       if (schema === 'other')
         throw new StartError(
-          'the database is that of another version of Sendwright: run sendwright migrate, or start this one on it once',
+          'the database belongs to another version of Sendwright: run sendwright migrate, or start this version on it once',
         );
       return await work(opened);
     } finally {
@@ -56,9 +56,7 @@ export async function withDatabase<T>(
 
 /** @throws StartError */
 export async function refuseUnprepared(): Promise<never> {
-  throw new StartError(
-    'the database has no tables of Sendwright yet: the first npm start makes them, or sendwright migrate',
-  );
+  throw new StartError('the database has no Sendwright tables yet: run npm start or sendwright migrate to create them');
 }
 
 /**
@@ -96,7 +94,7 @@ export async function withServer<T>(env: Env, say: Say, work: (server: Server) =
 export async function existingSecrets({ dataDir }: Config): Promise<Secrets> {
   if (!hasEmbedded(dataDir))
     throw new ConfigError(
-      `DATA_DIR ${dataDir} has no database: the first npm start makes one there; else set it to the folder of the service, or set DATABASE_URL`,
+      `DATA_DIR ${dataDir} has no database: run npm start to create one there, set DATA_DIR to the folder of the service, or set DATABASE_URL`,
     );
   return readSecrets(dataDir);
 }

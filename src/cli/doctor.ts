@@ -24,21 +24,21 @@ function linesOf({ check, subject, health, found, advice }: Finding): string[] {
 }
 
 export const doctor: Command = {
-  summary: 'looks at all that mail depends on, and says what to do',
+  summary: 'checks everything that mail depends on, and says what to fix',
   help: [
     'Usage: sendwright doctor [--mx <host>]',
     '',
-    `Looks at ${checkNames.map((name) => name.replaceAll('_', ' ')).join(', ')}.`,
-    'It takes up to 25 seconds. The exit code is 0 where all is well, and 1 where there is something to do, which each',
-    'finding says: a problem to mend, or what is unknown to find out. It needs no database that a start has prepared.',
+    `Checks ${checkNames.map((name) => name.replaceAll('_', ' ')).join(', ')}.`,
+    'It takes up to 25 seconds. The exit code is 0 if all is well, and 1 if there is something to do. Each finding says what:',
+    'a problem to fix, or something unknown to find out. You can run it before the first start.',
     '',
-    '  --mx <host>  an MX host whose port 25 may be tried, such as that of your own mailbox; without it that of a verified',
-    '               domain. Nobody else is connected to. DNS_BLOCKLISTS says which lists are asked.',
+    '  --mx <host>  the MX host to try port 25 on, such as that of your own mailbox; the default is that of a verified domain.',
+    '               The doctor connects to no other host. DNS_BLOCKLISTS sets the blocklists that it queries.',
   ].join('\n'),
   options: { mx: { type: 'string' } },
   async run(env, say, given) {
     const { mx = null } = read(doctorQuery, { mx: textOf(given, 'mx') });
-    const onProgress = (done: number, all: number) => given.progress(`${done} of ${all} looks done`);
+    const onProgress = (done: number, all: number) => given.progress(`${done} of ${all} checks done`);
     const look = ({ config, db }: Room, { internet, surroundings }: From) =>
       examine(
         { db, surroundings, lookUp: lookUpOf(config, internet), installation: installationOf(config, internet) },
@@ -95,7 +95,7 @@ async function examineWithoutTables(opened: Opened, look: Look): Promise<Told> {
   const refusal = await refuseDatabase(db, demands);
   const findings = await withoutDataDir(config, (here) => look({ ...opened, config: here, db: withoutDomains(db) }));
   const sentence =
-    'The database has no tables of Sendwright yet: the first start makes them. All else is looked at now.';
+    'The database has no Sendwright tables yet: the first start creates them. Everything else is checked now.';
   return tell(findings, { sentence, refusal });
 }
 
@@ -104,7 +104,7 @@ async function examineWithoutServer(config: Opened['config'], look: Look): Promi
   const nobody = { query: () => Promise.reject(new Error('there is no database yet')) };
   const room = { db: withoutDomains(nobody), keyring: keyringOf(randomBytes(32), null) };
   const findings = await withoutDataDir(config, (here) => look({ ...room, config: here }));
-  const sentence = `DATA_DIR ${config.dataDir} has no database yet: the first start makes it. All else is looked at now.`;
+  const sentence = `DATA_DIR ${config.dataDir} has no database yet: the first start creates it. Everything else is checked now.`;
   return tell(
     findings.filter(({ check }) => check !== 'clock' && check !== 'database_durability'),
     { sentence, refusal: null },

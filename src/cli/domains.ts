@@ -14,11 +14,13 @@ import { table } from './table.ts';
 const shown = (domain: Domain) => present.withAccount(present.domain(domain), domain);
 
 export const listDomains: Command = {
-  summary: 'sending domains, newest first',
+  summary: 'lists sending domains, newest first',
   help: [
     'Usage: sendwright domains list [--account <account>]',
     '',
-    'Lists the domains of all accounts, or of one: its id, or the email address of one of its users. 1,000 at the most.',
+    'Lists at most 1,000 domains of all accounts, or those of one account.',
+    '',
+    '  --account <account>  its id, or the email address of one of its users',
   ].join('\n'),
   options: { account: { type: 'string' } },
   async run(env, say, given) {
@@ -42,10 +44,10 @@ export const checkDomain: Command = {
   help: [
     'Usage: sendwright domains check <domain> [--account <account>] [--verify]',
     '',
-    'Says of each of the three records what is published and what is wrong with it; the exit code is 1 where something is.',
+    'Shows what is wrong with each of the three records. The exit code is 1 if one of them is wrong.',
     '',
-    '  --account <account>  where several accounts have registered it; without it the one that has it verified',
-    '  --verify             marks it as verified where all is right, as POST /api/v1/domains/:id/verify does',
+    '  --account <account>  the account, if several have registered the domain; the default is the one that has it verified',
+    '  --verify             marks the domain as verified if all records are right, as POST /api/v1/domains/:id/verify does',
   ].join('\n'),
   operands: ['domain'],
   options: { account: { type: 'string' }, verify: { type: 'boolean' } },

@@ -23,4 +23,4 @@ export const shownOnce = ({ value, isMade }: GivenPassword) => (isMade ? { passw
 
 /** The same for people. */
 export const canLogIn = (email: string, { value, isMade }: GivenPassword): string =>
-  `${email} can log in${isMade ? ` with ${value}, shown this once` : ''}.`;
+  `${email} can log in${isMade ? ` with ${value} (shown only once)` : ''}.`;

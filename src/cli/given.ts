@@ -44,7 +44,7 @@ export function read<T extends z.ZodType>(schema: T, input: unknown): z.output<T
  * @throws Misuse when it cannot be read, is too large or is not UTF-8
  */
 export async function contentOf({ folder }: Given, file: string): Promise<string> {
-  const named = file === '-' ? 'the standard input' : file;
+  const named = file === '-' ? 'standard input' : file;
   const chunks: Buffer[] = [];
   let size = 0;
   try {
@@ -55,11 +55,11 @@ export async function contentOf({ folder }: Given, file: string): Promise<string
       if (size > mostBytes) throw new Error('it is larger than 40 MB');
     }
   } catch (error) {
-    throw new Misuse(`${named} cannot be read (${(error as Error).message})`);
+    throw new Misuse(`cannot read ${named} (${(error as Error).message})`);
   }
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(Buffer.concat(chunks));
   } catch {
-    throw new Misuse(`${named} is not UTF-8 text: save it as UTF-8 (a spreadsheet calls that CSV UTF-8)`);
+    throw new Misuse(`${named} is not UTF-8 text: save it as UTF-8 (spreadsheets call this CSV UTF-8)`);
   }
 }

@@ -12,12 +12,12 @@ import { counted } from './table.ts';
 const times = z.object({ 'due-by': timestamp.optional() });
 
 export const beginHold: Command = {
-  summary: 'nothing is sent any more, on any node, until sendwright release',
+  summary: 'stops all sending, on every node, until sendwright release',
   help: [
     'Usage: sendwright hold',
     '',
-    'Within five seconds no node begins a delivery or a webhook call. Mail is accepted, and what is under way ends by itself.',
-    'START_ON_HOLD=true does the same before a start, as after a restore: see docs/backup.md.',
+    'Within five seconds all nodes stop beginning deliveries and webhook calls. They still accept mail, and finish the work in',
+    'progress. START_ON_HOLD=true starts the service on hold, as you need after a restore: see docs/backup.md.',
   ].join('\n'),
   run: async (env, say) =>
     withDatabase(env, say, async ({ db }) => {
@@ -25,37 +25,38 @@ export const beginHold: Command = {
       const waiting = await hold.countWaiting(db);
       return {
         json: { on_hold_since: since.toISOString(), waiting },
-        text: `On hold since ${since.toISOString()}; ${counted(waiting, 'recipient was due then and waits', 'recipients were due then and wait')}. ${hears('five seconds')}`,
+        text: `On hold since ${since.toISOString()}; ${counted(waiting, 'recipient was due then and is waiting', 'recipients were due then and are waiting')}. ${hears('five seconds')}`,
       };
     }),
 };
 
 export const endHold: Command = {
-  summary: 'sends again after a hold',
+  summary: 'ends a hold and sends again',
   help: [
     'Usage: sendwright release --waiting send|fail [--due-by TIME]',
     '',
-    'What was due when the hold began may have been sent by what this database is a copy of, since that copy was made.',
+    'If this database was restored from a backup, the original may have sent mail since the backup was made that is due here.',
+    'You decide what happens to the mail that was due when the hold began:',
     '',
-    '  --waiting send   sends it: what was sent meanwhile arrives twice',
-    '  --waiting fail   does not: it fails, its senders are told by webhook, and what was not sent meanwhile is not sent',
-    '  --due-by TIME    with fail: what was due by then, and not by when the hold began, as that came with the backup; asked for',
-    '                   where something became due on hold before a start, which may have been the first one on the backup',
+    '  --waiting send   sends it; mail that the original has sent already arrives twice',
+    '  --waiting fail   fails it, and reports this by webhook; mail that the original has not sent is never sent',
+    '  --due-by TIME    with --waiting fail: fails the mail that was due by TIME instead. You need it if mail became due during the',
+    '                   hold and Sendwright was started after that: it may have been the first start on the backup',
     '',
-    'What became due later, as it was scheduled or to be tried again, is sent at its time in either case.',
+    'Mail that became due later (scheduled emails and retries) is sent at its time in either case.',
   ].join('\n'),
   options: { waiting: { type: 'string' }, 'due-by': { type: 'string' } },
   async run(env, say, given) {
     const choice = hold.choices.find((one) => one === textOf(given, 'waiting'));
     if (!choice) throw new Misuse('--waiting must be send or fail');
     const asked = read(times, { 'due-by': textOf(given, 'due-by') })['due-by'];
-    if (asked && choice !== 'fail') throw new Misuse('--due-by goes with --waiting fail alone');
+    if (asked && choice !== 'fail') throw new Misuse('--due-by needs --waiting fail');
     return withDatabase(env, say, async ({ db, url }) => {
       const beginnings = await hold.beginnings(db);
-      if (beginnings === null) return { json: { released: false, failed: 0 }, text: 'Nothing is on hold.' };
+      if (beginnings === null) return { json: { released: false, failed: 0 }, text: 'The service is not on hold.' };
       const { first, last } = beginnings;
       if (asked && (asked < first.at || asked.getTime() > Math.max(Date.now(), last.at.getTime())))
-        throw new Misuse(`--due-by must lie between ${first.at.toISOString()}, when the hold began, and now`);
+        throw new Misuse(`--due-by must be between ${first.at.toISOString()}, when the hold began, and now`);
       if (choice === 'fail' && !asked && first.waiting < last.waiting) return question(beginnings);
       const waiting = asked ? await hold.countDueBy(db, asked) : first.waiting;
       const queue = createQueue(url, silentLog);
@@ -71,8 +72,11 @@ export const endHold: Command = {
         const told =
           choice === 'fail'
             ? counted(failed, 'recipient failed', 'recipients failed')
-            : counted(waiting, 'recipient is sent to now', 'recipients are sent to now');
-        return { json: { released: true, failed }, text: `Released: ${told}. Nodes begin within five seconds.` };
+            : counted(waiting, 'recipient is due now', 'recipients are due now');
+        return {
+          json: { released: true, failed },
+          text: `Released: ${told}. Nodes start sending within five seconds.`,
+        };
       } finally {
         await queue.stop();
       }
@@ -92,14 +96,14 @@ function question({ first, last, starts }: hold.Beginnings): Told {
       undecided: { on_hold_since: first.at, waiting: first.waiting, starts, waiting_at_last_start: last.waiting },
     },
     text: [
-      `Not released: of ${counted(last.waiting, 'recipient', 'recipients')}, ${last.waiting - first.waiting} became due when it was on hold already, before a start of Sendwright.`,
-      'Was that a start on a backup that had been made during the hold? Then they may have been sent since, by what this database is',
-      'a copy of. If it was the same installation that started again, nobody has sent them. Say which, and run it again with',
+      `Not released: of ${counted(last.waiting, 'recipient', 'recipients')}, ${last.waiting - first.waiting} became due during the hold, before a start of Sendwright.`,
+      'Was that a start on a backup that was made during the hold? Then the original may have sent to them since. If the same',
+      'installation was started again, nobody has sent to them. Choose one, and run the command again with it:',
       '',
-      `  ${said(first)}: nothing was restored since the hold began then`,
-      `  ${said(last)}: it was restored before this start`,
+      `  ${said(first)}: nothing was restored since the hold began`,
+      `  ${said(last)}: a backup was restored before this start`,
       '',
-      `Where it was restored before another one, give the time of the first start on it. Starts: ${starts.map((at) => at.toISOString()).join(', ')}.`,
+      `If a backup was restored before another start, give the time of the first start on it. Starts: ${starts.map((at) => at.toISOString()).join(', ')}.`,
     ].join('\n'),
   };
 }

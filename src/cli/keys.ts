@@ -21,10 +21,10 @@ function row(key: ApiKey): string[] {
 }
 
 const ofAccount =
-  '  --account <account>  its id, or the email address of one of its users; without it that of the first admin';
+  '  --account <account>  its id, or the email address of one of its users; the default is that of the first admin';
 
 export const listKeys: Command = {
-  summary: 'the API keys of an account, newest first',
+  summary: 'lists the API keys of an account, newest first',
   help: ['Usage: sendwright keys list [--account <account>]', '', ofAccount].join('\n'),
   options: { account: { type: 'string' } },
   async run(env, say, given) {
@@ -40,16 +40,16 @@ export const listKeys: Command = {
 };
 
 export const createKey: Command = {
-  summary: 'an API key, which is shown once',
+  summary: 'creates an API key, which is shown once',
   help: [
     'Usage: sendwright keys create --name <name> [options]',
     '',
     ofAccount,
-    '  --scope <scope>      send (which it is without this), or read; may be given more than once',
-    '  --domain <domain>    the only sender domain that it may use; may be given more than once',
-    '  --expires-at <time>  from when on it is refused, such as 2027-12-31T00:00:00Z',
+    '  --scope <scope>      send (the default) or read; may be given more than once',
+    '  --domain <domain>    the only sender domain that the key may use; may be given more than once',
+    '  --expires-at <time>  when the key expires, such as 2027-12-31T00:00:00Z',
     '',
-    'The key is the only line on the standard output.',
+    'Only the key is written to standard output.',
   ].join('\n'),
   options: {
     account: { type: 'string' },
@@ -76,12 +76,12 @@ export const createKey: Command = {
 };
 
 export const revokeKey: Command = {
-  summary: 'ends an API key on every node at once',
+  summary: 'revokes an API key on every node at once',
   help: [
     'Usage: sendwright keys revoke <id>',
     '',
-    'The id is the one that keys list shows; the key itself does as well, as it was found where it should not be.',
-    'The key is refused from now on. One that is revoked already stays as it was.',
+    'The id is the one that keys list shows. You can give the key itself instead, for example if it has leaked.',
+    'The key is refused from now on. A key that is already revoked stays as it is.',
   ].join('\n'),
   operands: ['id'],
   async run(env, say, { operands: [named = ''] }) {

@@ -16,8 +16,8 @@ export const migrate: Command = {
   help: [
     'Usage: sendwright migrate',
     '',
-    'Applies the migrations that the database does not have yet, and makes or updates the tables of the queue. Each start',
-    'does this too; run it before, where nodes are to start without the right to change tables, or one by one.',
+    'Applies the migrations that the database does not have yet, and creates or updates the tables of the queue. Every start',
+    'does this too. Run it first if the nodes have no right to change tables, or if you start them one by one.',
   ].join('\n'),
   async run(env, say, { progress }) {
     return withServer(env, say, async ({ config, url }) => {

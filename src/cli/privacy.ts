@@ -24,12 +24,12 @@ const ownersOnly = 0o600;
 const toldEveryLines = 500;
 
 export const exportAccount: Command = {
-  summary: 'all that an account has, as lines of JSON',
+  summary: 'exports all data of an account, as lines of JSON',
   help: [
     'Usage: sendwright accounts export <account> [--out <file>] [--without-attachments]',
     '',
-    'Writes what GET /api/v1/account/export answers, to the standard output or to a new file that its owner alone can read. The',
-    'last line has the type "end": where it is missing, something else is too. No secret is in it.',
+    'Writes what GET /api/v1/account/export answers, to standard output or to a new file that only its owner can read. The last',
+    'line has the type "end": if it is missing, the export is incomplete. The export contains no secrets.',
   ].join('\n'),
   operands: ['account'],
   options: { out: { type: 'string' }, 'without-attachments': { type: 'boolean' } },
@@ -37,7 +37,7 @@ export const exportAccount: Command = {
     const named = textOf(given, 'out');
     if (named === '') throw new Misuse('--out must be a file');
     const out = named === undefined ? undefined : resolve(given.folder, named);
-    if (out !== undefined && existsSync(out)) throw new Misuse(`--out: ${out} is there already`);
+    if (out !== undefined && existsSync(out)) throw new Misuse(`--out: ${out} already exists`);
     return withDatabase(env, say, async ({ db }) => {
       const account = await accounts.find(db, given.operands[0] ?? '');
       const written = { lines: 0, bytes: 0 };
@@ -55,7 +55,10 @@ export const exportAccount: Command = {
         return null;
       }
       await writeWhole(out, counted);
-      return { json: { file: out, ...written }, text: `${out} has ${written.lines} lines, ${written.bytes} bytes.` };
+      return {
+        json: { file: out, ...written },
+        text: `Wrote ${written.lines} lines, ${written.bytes} bytes, to ${out}.`,
+      };
     });
   },
 };
@@ -70,7 +73,7 @@ const diskErrors = ['ENOSPC', 'EDQUOT', 'EFBIG', 'EIO'];
  */
 async function writeWhole(out: string, lines: () => AsyncGenerator<string>): Promise<void> {
   const part = `${out}.part`;
-  const refused = (error: Error) => new Misuse(`--out: ${part} cannot be written (${error.message})`);
+  const refused = (error: Error) => new Misuse(`--out: cannot write ${part} (${error.message})`);
   // One that is there may be open to others, or lead elsewhere.
   const file = await rm(part, { force: true })
     .then(() => open(part, 'wx', ownersOnly))
@@ -100,9 +103,9 @@ export const eraseRecipient: Command = {
   help: [
     'Usage: sendwright accounts erase-recipient <account> <address> [--remove-suppression]',
     '',
-    'Erases the address, and what was written to it alone, from all that the account has, as POST /api/v1/recipients/erase does;',
-    'mail that waits for it is canceled. It cannot be taken back. A suppression of the address stays, unless',
-    '--remove-suppression is given. What is being sent at this moment is waited for, for a minute; after that a node goes on.',
+    'Erases the address, and the mail written only to it, from all data of the account, as POST /api/v1/recipients/erase does.',
+    'Mail that waits for it is canceled. This cannot be undone. A suppression of the address stays unless you give',
+    '--remove-suppression. If mail is being sent right now, the command waits for up to a minute; after that a node finishes.',
   ].join('\n'),
   operands: ['account', 'address'],
   options: { 'remove-suppression': { type: 'boolean' } },
@@ -124,8 +127,8 @@ export const eraseRecipient: Command = {
       const counts = Object.entries(receipt.counts).map(([kind, count]) => `  ${kind}: ${count}`);
       const state =
         receipt.status === 'done'
-          ? 'Nothing is left of it.'
-          : 'Some of it is being sent at this moment: a node goes on with it.';
+          ? 'Everything has been erased.'
+          : 'Some of it is being sent right now: a node finishes the erasure.';
       return {
         json: { erasure: receipt },
         text: [`${state} The receipt is ${id}, with the hash ${receipt.address_hash}.`, ...counts].join('\n'),

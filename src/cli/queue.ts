@@ -18,20 +18,20 @@ function row(standing: destinations.Standing): (string | number)[] {
 
 function text(found: destinations.Standing[], count: number): string {
   const more = count - found.length;
-  const rest = `\n${counted(more, 'more is', 'more are')} there: see --limit, --q and --state.`;
+  const rest = `\n${counted(more, 'more destination is', 'more destinations are')} not shown: see --limit, --q and --state.`;
   return (
-    table(heads, found.map(row), more > 0 ? 'None was asked for.' : 'There is none.') +
+    table(heads, found.map(row), more > 0 ? 'None was requested.' : 'There are no destinations.') +
     (found.length > 0 && more > 0 ? rest : '')
   );
 }
 
 export const listQueue: Command = {
-  summary: 'where mail goes, and what waits for it',
+  summary: 'lists destinations and the mail that waits for them',
   help: [
     'Usage: sendwright queue list [--limit <n>] [--q <part of a name>] [--state paused|backing_off|slowed|open]',
     '',
-    'Every site that mail waits for, that was sent to within the hour or that is paused; those with most waiting first.',
-    'Without --limit the first hundred.',
+    'Lists every site that has mail waiting, was sent to within the last hour, or is paused; those with the most mail waiting come',
+    'first. The default limit is 100.',
   ].join('\n'),
   options: { limit: { type: 'string' }, q: { type: 'string' }, state: { type: 'string' } },
   async run(env, say, given) {
@@ -46,7 +46,7 @@ export const listQueue: Command = {
         hold.find(db),
       ]);
       const held = onHoldSince
-        ? `The service is on hold since ${onHoldSince.toISOString()}: nothing is sent until sendwright release --waiting send|fail.\n`
+        ? `The service has been on hold since ${onHoldSince.toISOString()}: nothing is sent until sendwright release --waiting send|fail.\n`
         : '';
       return {
         json: { on_hold_since: onHoldSince, count, destinations: found.map(present.destination) },
@@ -57,7 +57,7 @@ export const listQueue: Command = {
 };
 
 /** An order is written down here, and done by nodes. */
-export const hears = (time: string) => `Nodes hear of it within ${time}; what is under way ends by itself.`;
+export const hears = (time: string) => `Nodes react within ${time}, and finish the work in progress.`;
 
 const order = (name: orders.OrderName, summary: string, about: string): Command => ({
   summary,
@@ -65,7 +65,7 @@ const order = (name: orders.OrderName, summary: string, about: string): Command 
     `Usage: sendwright queue ${name} <destination>`,
     '',
     about,
-    'The destination is a domain, or the name of a site as sendwright queue list shows it.',
+    'The destination is a domain, or the name of a site as shown by sendwright queue list.',
   ].join('\n'),
   operands: ['destination'],
   async run(env, say, { operands: [given = ''] }) {
@@ -73,11 +73,9 @@ const order = (name: orders.OrderName, summary: string, about: string): Command 
       const { standing, woken } = await orders.give(db, given, name);
       const due =
         woken && name === 'flush'
-          ? `${counted(woken.recipients, 'recipient is due now that was', 'recipients are due now that were')} not.\n`
+          ? `${counted(woken.recipients, 'more recipient is', 'more recipients are')} due now.\n`
           : '';
-      const rest = woken?.rest
-        ? 'There are more than can be seen to at once: nodes that run go on with the rest.\n'
-        : '';
+      const rest = woken?.rest ? 'There are too many to handle at once: running nodes continue with the rest.\n' : '';
       return {
         json: present.orderGiven(name, { standing, woken }),
         text: `${due}${rest}${name === 'pause' ? `${hears('a second')}\n` : ''}${table(heads, [row(standing)], '')}`,
@@ -88,16 +86,16 @@ const order = (name: orders.OrderName, summary: string, about: string): Command 
 
 export const pauseDestination = order(
   'pause',
-  'tries nothing more at a destination until it is resumed',
+  'stops delivery to a destination until it is resumed',
   hears('a second'),
 );
 export const resumeDestination = order(
   'resume',
-  'lets what waits for a paused destination go on',
-  'What waits for it goes on at once, in the order that it became due; of very much, some by the nodes that run.',
+  'resumes delivery to a paused destination',
+  'Waiting mail continues at once, in the order that it became due. If there is a lot, running nodes continue with the rest.',
 );
 export const flushDestination = order(
   'flush',
-  'tries everything that waits for a destination now',
-  'Whatever was seen of it is forgotten. What is scheduled for later, or paused, is left.',
+  'tries all mail that waits for a destination now',
+  'What was learned about the destination is forgotten. Mail that is scheduled for later, or paused, is left alone.',
 );

@@ -13,22 +13,22 @@ import { existingSecrets, onEmbedded, refuseUnprepared } from './database.ts';
 type Say = (sentence: string) => void;
 
 export const rotateEncryption = {
-  summary: 'seals every secret in the database with a new ENCRYPTION_KEY, while nodes run',
+  summary: 're-encrypts every secret in the database with a new ENCRYPTION_KEY, while nodes run',
   help: [
     'Usage: sendwright keys rotate-encryption',
     '',
-    'Seals every secret in the database (DKIM keys, webhook secrets, keys of tokens) with a new key.',
+    'Re-encrypts every secret in the database (DKIM keys, webhook secrets, token keys) with a new key.',
     '',
     'With DATABASE_URL:',
-    '  1. Make a key (openssl rand -hex 32), set it as ENCRYPTION_KEY_NEXT beside ENCRYPTION_KEY on every node,',
+    '  1. Generate a key (openssl rand -hex 32), set it as ENCRYPTION_KEY_NEXT beside ENCRYPTION_KEY on every node,',
     '     and restart them, one after the other.',
-    '  2. Run this with the same two keys. It may be killed and run again at any time.',
+    '  2. Run this command with the same two keys. You can interrupt it and run it again at any time.',
     '  3. Set ENCRYPTION_KEY to the new key, remove ENCRYPTION_KEY_NEXT, and restart the nodes, one after the other.',
     '',
     'With the embedded database:',
-    '  Run it while Sendwright is stopped. While it runs, run it, restart Sendwright, and run it again.',
+    '  Stop Sendwright and run this command. If Sendwright must keep running: run it, restart Sendwright, and run it again.',
     '',
-    'The old key still opens backups that were made before: keep it for as long as you keep those.',
+    'Backups made before still need the old key: keep it for as long as you keep them.',
   ].join('\n'),
   async run(env, say) {
     const config = readConfig(env);
@@ -48,7 +48,7 @@ interface Keys {
 function keysOf({ encryptionKey, nextEncryptionKey }: Config): Keys {
   if (!encryptionKey || !nextEncryptionKey)
     throw new ConfigError(
-      'ENCRYPTION_KEY_NEXT is missing: make one with openssl rand -hex 32, set it beside ENCRYPTION_KEY on every node, restart them, and run this again with both',
+      'ENCRYPTION_KEY_NEXT is missing: generate one with openssl rand -hex 32, set it beside ENCRYPTION_KEY on every node, restart them, and run this again with both',
     );
   return { keyring: keyringOf(encryptionKey, nextEncryptionKey), next: keyringOf(nextEncryptionKey, null).first };
 }
@@ -56,7 +56,7 @@ function keysOf({ encryptionKey, nextEncryptionKey }: Config): Keys {
 async function rotateExternal(config: Config, databaseUrl: string, say: Say): Promise<void> {
   await rotateIn(databaseUrl, keysOf(config), say);
   say(
-    'The old key is used by nothing any more: on every node set ENCRYPTION_KEY to the new key, remove ENCRYPTION_KEY_NEXT, and restart it. Keep the old key for as long as you keep backups from before.',
+    'Nothing uses the old key any more: on every node set ENCRYPTION_KEY to the new key, remove ENCRYPTION_KEY_NEXT, and restart it. Keep the old key for as long as you keep backups made before.',
   );
 }
 
@@ -75,7 +75,7 @@ async function rotateGenerated(config: Config, say: Say): Promise<void> {
   // Read once more: a start may have written its sandbox key meanwhile.
   const { nextEncryptionKey: _, ...now } = await readSecrets(dataDir);
   await writeSecrets(dataDir, { ...now, encryptionKey: nextEncryptionKey });
-  say('The old key is used by nothing any more, and secrets.json has the new one alone.');
+  say('Nothing uses the old key any more, and secrets.json has only the new one.');
 }
 
 async function rotateEmbedded(config: Config, secrets: Secrets, keys: Keys, say: Say): Promise<void> {
@@ -90,7 +90,9 @@ async function demandTables(db: Database): Promise<void> {
   const [row] = await db.query<{ there: boolean }>({ text: `SELECT to_regclass('erasures') IS NOT NULL AS there` });
   if (row?.there) return;
   if ((await schemaOf(db)) === 'none') await refuseUnprepared();
-  throw new StartError('the database is that of an older Sendwright: start this one on it once, and run this again');
+  throw new StartError(
+    'the database belongs to an older version of Sendwright: start this version on it once, and run this again',
+  );
 }
 
 const connections = 3;
@@ -99,8 +101,8 @@ async function rotateIn(databaseUrl: string, { keyring, next }: Keys, say: Say):
   const db = connect(databaseUrl, silentLog, connections);
   try {
     await demandTables(db);
-    const done = await rotate(db, keyring, next, (sealed, all) => say(`  ${sealed} of ${all} sealed anew`));
-    say(`Everything is sealed with the key ${next.id}; ${done} secrets were sealed anew now.`);
+    const done = await rotate(db, keyring, next, (sealed, all) => say(`  ${sealed} of ${all} re-encrypted`));
+    say(`Everything is encrypted with the key ${next.id}; ${done} secrets were re-encrypted now.`);
   } catch (error) {
     throw error instanceof RotationRefused ? new StartError(error.message) : error;
   } finally {

@@ -61,8 +61,8 @@ const usageOf = (names: string[]) =>
     '',
     ...names.map((name) => `  ${name.padEnd(widest)}   ${commands[name]?.summary}`),
     '',
-    'Commands read the same environment as the service (docs/config.md) and work on its database, also while nodes run.',
-    'With --json they answer in JSON. Exit codes: 0 done, 1 refused or failed, or something to do, 2 wrongly called.',
+    'Commands read the same environment as the service (docs/config.md) and work on its database, even while nodes run.',
+    'With --json they print JSON. Exit codes: 0 done, 1 refused, failed or something to do, 2 wrong usage.',
   ].join('\n');
 
 const usage = usageOf(Object.keys(commands));
@@ -110,7 +110,7 @@ export async function run(
   } catch (error) {
     progress('');
     if (error instanceof Misuse) {
-      say(`sendwright ${name}: ${error.message}\nsendwright ${name} --help says how it is called.`);
+      say(`sendwright ${name}: ${error.message}\nSee sendwright ${name} --help.`);
       return misused;
     }
     const expected = error instanceof ConfigError ? error : refusalOf(error, given?.operands ?? []);
@@ -145,7 +145,7 @@ function withoutCommand(args: string[], print: Terminal['print'], say: Terminal[
   }
   const name = args.join(' ').slice(0, 100);
   const close = words.length > 0 && group.length > 0 ? usageOf(group) : usage;
-  say(name ? `sendwright: there is no command ${JSON.stringify(name)}\n\n${close}` : usage);
+  say(name ? `sendwright: unknown command ${JSON.stringify(name)}\n\n${close}` : usage);
   return misused;
 }
 
@@ -168,21 +168,21 @@ interface Token {
 
 function demandOption(options: NonNullable<Command['options']>, { name, rawName, value, inlineValue }: Token): void {
   const type = Object.hasOwn(options, name) ? options[name]?.type : undefined;
-  if (type === undefined) throw new Misuse(`there is no option ${rawName.slice(0, 100)}`);
+  if (type === undefined) throw new Misuse(`unknown option ${rawName.slice(0, 100)}`);
   if (type === 'boolean') {
     if (value !== undefined) throw new Misuse(`${rawName} takes no value`);
     return;
   }
   const isNextOption = !inlineValue && (value?.startsWith('--') || value === '-h');
   if (value === undefined || isNextOption)
-    throw new Misuse(`${rawName} has no value (one that begins with -- is written ${rawName}=…)`);
+    throw new Misuse(`${rawName} needs a value (write one that begins with -- as ${rawName}=…)`);
 }
 
 function demandOperands({ operands = [] }: Command, given: string[]): void {
   const missing = operands[given.length];
   if (missing) throw new Misuse(`<${missing}> is missing`);
   const [more] = given.slice(operands.length);
-  if (more !== undefined) throw new Misuse(`${JSON.stringify(more.slice(0, 100))} is too much`);
+  if (more !== undefined) throw new Misuse(`unexpected argument ${JSON.stringify(more.slice(0, 100))}`);
 }
 
 /** @param operands what the command was about, for an error that does not say it */

@@ -33,20 +33,20 @@ export const send: Command = {
     'Usage: sendwright send --from <address> --to <address> --subject <text> --text <text> [options]',
     '       sendwright send --file <file> [options]',
     '',
-    'Accepts an email by the rules of POST /api/v1/emails, with quota, suppressions and webhooks. A running node delivers it.',
+    'Accepts an email as POST /api/v1/emails does, with quota, suppressions and webhooks. A running node delivers it.',
     '',
     '  --to, --cc, --bcc <address>  may be given more than once',
-    '  --text, --html <text>        the body; - reads it from the standard input',
+    '  --text, --html <text>        the body; - reads it from standard input',
     '  --tag <tag>                  may be given more than once',
     '  --type <type>                transactional, or marketing',
-    '  --scheduled-at <time>        not now, but at this time, such as 2027-01-31T09:00:00Z',
-    '  --file <file>                JSON with the fields of the API instead of those above, attachments too; - is the standard',
-    '                               input. Not together with any of them: who gets it is what the file says',
-    '  --account <account>          whose domain it leaves from: an id, or the email address of a user; without it that',
-    '                               of the first admin',
-    '  --idempotency-key <key>      accepts the same email once within 24 hours, however often this is run',
-    '  --wait                       waits until it is settled, a minute at the most, and not where no node delivers or all is',
-    '                               on hold; the exit code is 1 where it was not sent',
+    '  --scheduled-at <time>        when to send it, such as 2027-01-31T09:00:00Z',
+    '  --file <file>                JSON with the fields of the API, including attachments; - reads standard input. It replaces',
+    '                               all options above, and cannot be combined with them',
+    '  --account <account>          the account that sends: its id, or the email address of one of its users; the default is',
+    '                               that of the first admin',
+    '  --idempotency-key <key>      accepts the same email once within 24 hours, however often you run this',
+    '  --wait                       waits until the email is settled, for at most a minute; it does not wait if no node delivers',
+    '                               or the service is on hold. The exit code is 1 if the email was not sent',
   ].join('\n'),
   options: {
     ...Object.fromEntries(
@@ -109,7 +109,7 @@ async function inputOf(given: Given): Promise<unknown> {
   const file = textOf(given, 'file');
   if (file !== undefined) {
     const beside = fieldNames.filter((name) => given.options[name] !== undefined).map((name) => `--${name}`);
-    if (beside.length > 0) throw new Misuse(`${beside.join(', ')}: not together with --file, which has the fields`);
+    if (beside.length > 0) throw new Misuse(`${beside.join(', ')}: cannot be combined with --file`);
     try {
       return JSON.parse(await contentOf(given, file));
     } catch (error) {
@@ -119,7 +119,7 @@ async function inputOf(given: Given): Promise<unknown> {
   }
   const fields = names.map((name) => [name, textOf(given, name)] as const);
   if (fields.filter(([, value]) => value === '-').length > 1)
-    throw new Misuse('only one of --text and --html can be read from the standard input');
+    throw new Misuse('only one of --text and --html can be read from standard input');
   const bodies = await Promise.all(
     fields.map(async ([name, value]) => [
       name,
@@ -146,9 +146,9 @@ const emailOf = async (db: Database, accountId: string, id: string) => (await lo
 async function whyHeld(db: Database): Promise<string | null> {
   const since = await hold.find(db);
   if (since)
-    return `The service is on hold since ${since.toISOString()}: the email is accepted, and waits until sendwright release --waiting send|fail.`;
+    return `The service has been on hold since ${since.toISOString()}: the email was accepted, and waits until sendwright release --waiting send|fail.`;
   if (await someoneDelivers(db)) return null;
-  return 'No node that delivers mail is running: the email is accepted, and waits until one is.';
+  return 'No node that delivers mail is running: the email was accepted, and waits for one.';
 }
 
 /** What became of it within the time for that; the end comes sooner where there is nothing to wait for any more. */

@@ -1,12 +1,12 @@
 import type { Command } from './command.ts';
 
 export const start: Command = {
-  summary: 'runs the service until it is told to stop',
+  summary: 'runs the service until it is stopped',
   help: [
     'Usage: sendwright start',
     '',
-    'The same as npm start: brings the schema of the database up to date, opens the ports and delivers mail. SIGTERM or',
-    'Ctrl-C finishes what is under way, within 30 seconds, and exits with 0.',
+    'The same as npm start: brings the schema of the database up to date, opens the ports and delivers mail. On SIGTERM or',
+    'Ctrl-C it finishes the work in progress within 30 seconds, and exits with 0.',
   ].join('\n'),
   async run() {
     await import('../main.ts');

@@ -15,18 +15,18 @@ import { accountOf } from './whose.ts';
 const addedAtOnce = 5_000;
 
 export const importSuppressions: Command = {
-  summary: 'puts the addresses of a CSV file on the suppression list',
+  summary: 'adds the addresses of a CSV file to the suppression list',
   help: [
     'Usage: sendwright suppressions import <file> [--account <account>]',
     '',
-    '  --account <account>  its id, or the email address of one of its users; without it that of the first admin',
+    '  --account <account>  its id, or the email address of one of its users; the default is that of the first admin',
     '',
-    'The file, or the standard input for -, is CSV in UTF-8, 40 MB at the most, with an address in each record: in the field that',
-    'the first record calls email, address or recipient, or else in the only one with an @. It may be what was exported here or',
-    'elsewhere. A field such as bounce, complaint, unsubscribe or manual is the reason; without one it is manual. Of a list of',
-    'contacts with a column called unsubscribed those are taken who have, for the reason unsubscribe. Where an address',
-    'is wrong nothing of the file is taken; a record without an address, or with several, is left out and counted. What is cut',
-    'short, as by Ctrl-C, has put some on the list; the same file can be imported again.',
+    'The file (- reads standard input) is CSV in UTF-8, at most 40 MB, with one address in each record: in the column that the',
+    'first record names email, address or recipient, or else in the only field with an @. An export from here or from another',
+    'service works. A field such as bounce, complaint, unsubscribe or manual is the reason; the default is manual. If a list of',
+    'contacts has a column named unsubscribed, only the contacts who have unsubscribed are imported, with the reason unsubscribe.',
+    'If an address is invalid, nothing is imported. Records with no address, or with several, are skipped and counted. An import',
+    'that is interrupted, as by Ctrl-C, has added some of the addresses; you can import the same file again.',
   ].join('\n'),
   operands: ['file'],
   options: { account: { type: 'string' } },
@@ -34,7 +34,7 @@ export const importSuppressions: Command = {
     const [file = ''] = given.operands;
     const read = readCsv(await contentOf(given, file));
     const [entries, { leftOut, subscribed }] = [takeEntries(read.entries), read];
-    const named = file === '-' ? 'the standard input' : file;
+    const named = file === '-' ? 'standard input' : file;
     if (entries.length === 0 && subscribed > 0) throw new Misuse(`nobody in ${named} has unsubscribed`);
     if (entries.length === 0) throw new Misuse(`there is no address in ${named}`);
     return withDatabase(env, say, async ({ db }) => {
@@ -46,8 +46,8 @@ export const importSuppressions: Command = {
         given.progress(`${at + some.length} of ${entries.length} addresses`);
       }
       const count = new Set(entries.map(({ address }) => comparable(address))).size;
-      const without = `${counted(leftOut, 'record has', 'records have')} no address, or several, and ${leftOut === 1 ? 'was' : 'were'} left out.`;
-      const still = `${counted(subscribed, 'contact has', 'contacts have')} not unsubscribed, and ${subscribed === 1 ? 'is' : 'are'} not on it.`;
+      const without = `${counted(leftOut, 'record', 'records')} with no address, or with several, ${leftOut === 1 ? 'was' : 'were'} skipped.`;
+      const still = `${counted(subscribed, 'contact who has', 'contacts who have')} not unsubscribed ${subscribed === 1 ? 'was' : 'were'} not added.`;
       const text = [
         `${counted(count, 'address is', 'addresses are')} on the list.`,
         ...(subscribed > 0 ? [still] : []),

@@ -33,10 +33,10 @@ const tell = (user: members.Member, made: GivenPassword): Told => ({
 });
 
 const passwordHelp =
-  '  --password-stdin     takes the password from the standard input; without it one is made, and shown once';
+  '  --password-stdin     reads the password from standard input; by default one is generated and shown once';
 
 export const listUsers: Command = {
-  summary: 'who can log in, of all accounts or of one',
+  summary: 'lists the users of all accounts, or of one',
   help: [
     'Usage: sendwright users list [--account <account>] [--limit <n>] [--offset <n>]',
     '',
@@ -49,21 +49,21 @@ export const listUsers: Command = {
       const name = textOf(given, 'account');
       const account = name === undefined ? null : await accounts.find(db, name);
       const { users, count } = await members.list(db, account?.id ?? null, asked);
-      const nothing = count === 0 ? 'There are no users here.' : `None is on this page; users in all: ${count}.`;
+      const nothing = count === 0 ? 'There are no users.' : `No users on this page; ${count} in total.`;
       return { json: { users: users.map(present), count }, text: table(heads, users.map(row), nothing) };
     });
   },
 };
 
 export const addUser: Command = {
-  summary: 'another user of an account',
+  summary: 'adds a user to an account',
   help: [
     'Usage: sendwright users add <account> --email <address> [--admin] [--password-stdin]',
     '',
-    'The user may do all that others of the account may. The account is named by its id, or by the email address of one of',
-    'its users.',
+    'The user has the same rights as the other users of the account. Name the account by its id, or by the email address of',
+    'one of its users.',
     '',
-    '  --admin              an operator of the server, who sees every account',
+    '  --admin              makes the user an operator of the server, who sees every account',
     passwordHelp,
   ].join('\n'),
   operands: ['account'],
@@ -85,12 +85,12 @@ export const addUser: Command = {
 };
 
 export const setPassword: Command = {
-  summary: 'another password for a user, as after one that was lost',
+  summary: 'sets another password for a user, for example after one was lost',
   help: [
     'Usage: sendwright users password <email> [--password-stdin]',
     '',
-    'Gives the user another password, whatever the one before was. Every login of the user ends at once, and who has tried',
-    'too often may try again.',
+    'Sets another password without asking for the current one. Every login of the user ends at once, and a user who was locked',
+    'out after too many attempts can log in again.',
     '',
     passwordHelp,
   ].join('\n'),
@@ -105,18 +105,18 @@ export const setPassword: Command = {
 };
 
 export const removeUser: Command = {
-  summary: 'a user can log in no more',
+  summary: 'removes a user, who can no longer log in',
   help: [
     'Usage: sendwright users remove <email>',
     '',
-    'Every login of the user ends at once. The account stays with all that it has, its API keys too: revoke those that the',
-    'user knows. The only admin is refused.',
+    'Every login of the user ends at once. The account keeps all its data, including its API keys: revoke those that the user',
+    'knows. The only admin cannot be removed.',
   ].join('\n'),
   operands: ['email'],
   async run(env, say, { operands: [email = ''] }) {
     return withDatabase(env, say, async ({ db }) => {
       const user = await members.remove(db, email);
-      return { json: { user: present(user) }, text: `${user.email} can log in no more.` };
+      return { json: { user: present(user) }, text: `${user.email} can no longer log in.` };
     });
   },
 };

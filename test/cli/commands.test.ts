@@ -36,7 +36,7 @@ t.test('every command says how it is called, and none runs when it is called wro
     for (const args of operands.length > 0 ? [...wrong, []] : wrong) {
       const refused = await sendwright({ DATA_DIR: '/nowhere' }, ...name.split(' '), ...args);
       t.strictSame([refused.code, refused.printed], [2, ''], `${name} ${args.join(' ')}`);
-      t.match(refused.said, `sendwright ${name} --help says how it is called.`);
+      t.match(refused.said, `See sendwright ${name} --help.`);
     }
   }
   t.match(await sendwright({}), { code: 2, said: /^Usage: / });
@@ -48,9 +48,9 @@ t.test('every command says how it is called, and none runs when it is called wro
   t.match(await sendwright({}, 'help', 'queue', 'list'), { code: 0, printed: /^Usage: sendwright queue list/ });
   const { code, said } = await sendwright({}, 'suppressions', 'list');
   t.match(code, 2);
-  t.match(said, /there is no command "suppressions list"[\s\S]*suppressions import/);
+  t.match(said, /unknown command "suppressions list"[\s\S]*suppressions import/);
   t.notMatch(said, /queue flush/, 'of that group alone');
-  t.match(await sendwright({}, 'constructor'), { code: 2, said: /there is no command "constructor"/ });
+  t.match(await sendwright({}, 'constructor'), { code: 2, said: /unknown command "constructor"/ });
   t.match(await sendwright({ DATA_DIR: '/nowhere' }, 'accounts', 'list'), { code: 1, said: /^sendwright: DATA_DIR/ });
 });
 
@@ -59,19 +59,19 @@ t.test('options that are not as they should be: one line, in words of ours', asy
   for (const [args, said] of [
     [[...list, '--limit', '-1'], 'limit: must be a whole number that is not negative'],
     [[...list, '--limit=-1'], 'limit: must be a whole number that is not negative'],
-    [[...list, '--limit'], '--limit has no value (one that begins with -- is written --limit=…)'],
+    [[...list, '--limit'], '--limit needs a value (write one that begins with -- as --limit=…)'],
     [
       ['keys', 'create', '--name', '--scope', 'send'],
-      '--name has no value (one that begins with -- is written --name=…)',
+      '--name needs a value (write one that begins with -- as --name=…)',
     ],
-    [[...list, '--limt=3'], 'there is no option --limt'],
-    [[...list, '-x'], 'there is no option -x'],
-    [[...list, '--__proto__'], 'there is no option --__proto__'],
+    [[...list, '--limt=3'], 'unknown option --limt'],
+    [[...list, '-x'], 'unknown option -x'],
+    [[...list, '--__proto__'], 'unknown option --__proto__'],
     [[...list, '--json=yes'], '--json takes no value'],
   ] as const) {
     const name = args.slice(0, 2).join(' ');
     const refused = await sendwright({ DATA_DIR: '/nowhere' }, ...args);
-    t.strictSame(refused.said, `sendwright ${name}: ${said}\nsendwright ${name} --help says how it is called.`);
+    t.strictSame(refused.said, `sendwright ${name}: ${said}\nSee sendwright ${name} --help.`);
     t.strictSame([refused.code, refused.printed], [2, ''], args.join(' '));
   }
   const send = ['send', '--from', 'a@b.test', '--to', 'a@b.test', '--subject', '-5 °C', '--text', '- one'];
@@ -92,7 +92,7 @@ t.test('an answer that cannot be written is no success', async (t) => {
   });
   closeSync(full);
   t.equal(status, 1);
-  t.match(stderr, /^sendwright: the standard output cannot be written \(ENOSPC: [^\n]*\)\n$/);
+  t.match(stderr, /^sendwright: cannot write to standard output \(ENOSPC: [^\n]*\)\n$/);
 });
 
 t.test('the commands in the documentation are those that there are', async (t) => {
@@ -128,7 +128,7 @@ t.test('accounts: created, found by an address, suspended, let in again, on anot
     ['--offset', '1000'],
   ])
     t.match(await sendwright(env, 'accounts', 'list', ...page), {
-      printed: /^None is on this page; accounts in all: \d+\.$/,
+      printed: /^No accounts on this page; \d+ in total\.$/,
     });
 });
 
@@ -233,10 +233,13 @@ t.test('send: a running node delivers it, by the same rules as the API', async (
   for (const [args, said] of [
     [[...from, '--subject', 's', '--text', 't'], /to: must name at least one recipient/],
     [[...hello, '--scheduled-at', 'tomorrow'], /scheduled_at: must be an RFC 3339 timestamp/],
-    [['--file', '/nowhere.json'], /nowhere\.json cannot be read/],
+    [['--file', '/nowhere.json'], /cannot read \/nowhere\.json/],
     // The recipients of the file would get what was meant for somebody else.
-    [['--file', file, ...hello.slice(4)], /^sendwright send: --subject, --text, --to: not together with --file/],
-    [['--file', file, '--cc', 'a@b.test', '--scheduled-at', ''], /: --cc, --scheduled-at: not together with --file/],
+    [['--file', file, ...hello.slice(4)], /^sendwright send: --subject, --text, --to: cannot be combined with --file/],
+    [
+      ['--file', file, '--cc', 'a@b.test', '--scheduled-at', ''],
+      /: --cc, --scheduled-at: cannot be combined with --file/,
+    ],
   ] as const)
     t.match(await sendwright(env, 'send', ...args), { code: 2, said });
   t.match(await sendwright(env, 'send', ...hello), { code: 0, said: '' });
@@ -255,11 +258,11 @@ t.test('send: where nothing runs that delivers, or all is on hold, it says so an
   t.match(sent, {
     code: 0,
     printed: / is queued$/,
-    said: /^No node that delivers mail is running: .* waits until one is/,
+    said: /^No node that delivers mail is running: .* waits for one\.$/,
   });
   t.match(await sendwright(env, 'hold'), {
     code: 0,
-    printed: /; 1 recipient was due then and waits\. Nodes hear of it within five seconds; /,
+    printed: /; 1 recipient was due then and is waiting\. Nodes react within five seconds, /,
   });
   const released = await sendwright(env, 'release', '--waiting', 'fail');
   t.match(released, { code: 0, printed: /^Released: 1 recipient failed\./ });
@@ -279,13 +282,13 @@ t.test('send: where nothing runs that delivers, or all is on hold, it says so an
   await sleep(1_500);
   await hold.begin(db);
   const stopped = await stopping;
-  t.match(stopped, { code: 1, printed: / is queued, after \d+ s$/, said: /^The service is on hold since 2/ });
+  t.match(stopped, { code: 1, printed: / is queued, after \d+ s$/, said: /^The service has been on hold since 2/ });
   t.ok(stopped.progress.length > 1, 'a hold that begins meanwhile ends it');
   const onHold = await sendwright(env, 'send', ...hello, ...waiting);
   t.match(onHold, {
     code: 1,
     printed: / is queued$/,
-    said: /^The service is on hold since .* until sendwright release --waiting send\|fail\.$/,
+    said: /^The service has been on hold since .* until sendwright release --waiting send\|fail\.$/,
   });
   t.strictSame(onHold.progress, ['']);
 });
@@ -303,23 +306,26 @@ t.test('queue: what is said about a destination is what nodes go by', async (t) 
   t.match(await told(env, 'queue', 'pause', name), { code: 0, destination: { paused_at: String } });
   t.match(await known(), { paused_at: String });
   t.match(await sendwright(env, 'queue', 'list'), { code: 0, printed: new RegExp(`^${name} .* paused$`, 'm') });
-  t.match(await sendwright(env, 'queue', 'list', '--limit', '0'), { code: 0, printed: /^None was asked for\.$/ });
+  t.match(await sendwright(env, 'queue', 'list', '--limit', '0'), { code: 0, printed: /^None was requested\.$/ });
   const part = name.slice(0, -5).toUpperCase();
   t.match(await told(env, 'queue', 'list', '--q', part, '--state', 'paused'), {
     count: 1,
     destinations: [{ site: name }],
   });
   t.match(await told(env, 'queue', 'list', '--q', part, '--state', 'open'), { code: 0, count: 0, destinations: [] });
-  t.match(await sendwright(env, 'queue', 'list', '--q', 'nowhere'), { code: 0, printed: /^There is none\.$/ });
+  t.match(await sendwright(env, 'queue', 'list', '--q', 'nowhere'), {
+    code: 0,
+    printed: /^There are no destinations\.$/,
+  });
   t.match(await sendwright(env, 'queue', 'list', '--state', 'gone'), {
     code: 2,
     said: /state: must be one of paused, /,
   });
   const other = `other.${name}`;
   const paused = await sendwright(env, 'queue', 'pause', other);
-  t.match(paused, { code: 0, printed: /^Nodes hear of it within a second; what is under way ends by itself\.\nSITE/ });
+  t.match(paused, { code: 0, printed: /^Nodes react within a second, and finish the work in progress\.\nSITE/ });
   t.match(await sendwright(env, 'queue', 'list', '--q', name, '--limit', '1'), {
-    printed: /\n1 more is there: see --limit, --q and --state\.$/,
+    printed: /\n1 more destination is not shown: see --limit, --q and --state\.$/,
   });
   await told(env, 'queue', 'resume', other);
   t.match(await told(env, 'queue', 'flush', name), { code: 0, flushed: 0 });

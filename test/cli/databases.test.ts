@@ -27,12 +27,12 @@ t.test('an empty database is refused until it is migrated, and migrating again c
   ])
     t.match(await sendwright(env, ...args), {
       code: 1,
-      said: 'sendwright: the database has no tables of Sendwright yet: the first npm start makes them, or sendwright migrate',
+      said: 'sendwright: the database has no Sendwright tables yet: run npm start or sendwright migrate to create them',
     });
   const rotating = { ...env, ENCRYPTION_KEY_NEXT: randomBytes(32).toString('hex') };
   t.match(await sendwright(rotating, 'keys', 'rotate-encryption'), {
     code: 1,
-    said: /has no tables of Sendwright yet/,
+    said: /has no Sendwright tables yet/,
   });
   const { code, applied } = await told(env, 'migrate');
   t.equal(code, 0);
@@ -46,7 +46,7 @@ t.test('an empty database is refused until it is migrated, and migrating again c
   ])
     t.match(await sendwright(env, ...args), {
       code: 1,
-      said: /^sendwright: there is no admin yet, .* npm start makes one$/,
+      said: /^sendwright: there is no admin yet, .* npm start creates one$/,
     });
 });
 
@@ -82,10 +82,17 @@ t.test('the doctor looks at what needs no tables before there are any', async (t
   for (const [check, health] of Object.entries({ ...healths, clock: 'ok' }))
     t.equal(looked(noTables.findings, check), health, check);
   const refused = await sendwright({ ...env, ALLOW_UNSAFE_DATABASE: 'false' }, 'doctor');
-  t.match(refused, { code: 1, printed: /^The database has no tables.*\nPROBLEM {2}database: the database has .* off/ });
+  t.match(refused, {
+    code: 1,
+    printed: /^The database has no Sendwright tables.*\nPROBLEM {2}database: the database has .* off/,
+  });
   const sandbox = await sendwright(testEnv(env.DATABASE_URL ?? ''), 'doctor');
   t.match(sandbox, { code: 1, printed: /No mail leaves this machine/ });
-  t.match(await sendwright(env, 'accounts', 'list'), { code: 1, said: /has no tables/ }, 'nor is anything made there');
+  t.match(
+    await sendwright(env, 'accounts', 'list'),
+    { code: 1, said: /has no Sendwright tables/ },
+    'nor is anything made there',
+  );
 });
 
 t.test('an embedded database that cannot be used is one line, as at a start', async (t) => {

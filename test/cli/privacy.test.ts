@@ -42,9 +42,9 @@ t.test('an account is exported into a file, which is there when all of it is', a
   );
   t.match(read.at(-1), { type: 'end', complete: true, counts: { email: 1 } });
   const again = await sendwright(env, 'accounts', 'export', account.id, '--out', out);
-  t.match(again, { code: 2, said: /is there already/ }, 'what is there stays');
+  t.match(again, { code: 2, said: /already exists/ }, 'what is there stays');
   const nowhere = await sendwright(env, 'accounts', 'export', account.id, '--out', '/nowhere/x');
-  t.match(nowhere, { code: 2, said: /cannot be written/ });
+  t.match(nowhere, { code: 2, said: /cannot write/ });
   t.match(await sendwright(env, 'accounts', 'export', account.id, '--out', ''), {
     code: 2,
     said: /--out must be a file/,
@@ -85,7 +85,10 @@ t.test('a recipient is erased, and the command says what went', async (t) => {
     data: { id: newId(), accountId: account.id, address: 'ann@b.test', reason: 'manual', emailId: id },
   });
   const erased = await sendwright(env, 'accounts', 'erase-recipient', account.email, 'ANN@b.test');
-  t.match(erased, { code: 0, printed: /^Nothing is left of it\. The receipt is .*\n {2}emails: 1\n {2}contents: 1\n/ });
+  t.match(erased, {
+    code: 0,
+    printed: /^Everything has been erased\. The receipt is .*\n {2}emails: 1\n {2}contents: 1\n/,
+  });
   const { to, status } = await node.db.prisma.email.findUniqueOrThrow({ where: { id } });
   t.strictSame([to, status], [['erased-1'], 'canceled']);
   t.equal((await node.db.prisma.email.findUniqueOrThrow({ where: { id: kept } })).status, 'queued');

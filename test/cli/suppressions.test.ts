@@ -39,7 +39,7 @@ t.test('a list of suppressions is imported from a file', async (t) => {
     await load('address,reason\r\nGone@one.test,bounce\r\n\r\n"Ann <a@two.test>",Unsubscribe\nnobody\nb@two.test'),
     {
       code: 0,
-      printed: '3 addresses are on the list. 1 record has no address, or several, and was left out.',
+      printed: '3 addresses are on the list. 1 record with no address, or with several, was skipped.',
     },
   );
   t.strictSame(await list(), ['a@two.test unsubscribe', 'b@two.test manual', 'gone@one.test bounce']);
@@ -76,7 +76,7 @@ t.test('of a list of contacts those are taken who have unsubscribed', async (t) 
     await load(`${head}1,ann@bar.test,true,Ann\n2,bob@bar.test,false,Bob\n3,cid@bar.test,,C\n4,dora@bar.test,TRUE,D`),
     {
       code: 0,
-      printed: '2 addresses are on the list. 2 contacts have not unsubscribed, and are not on it.',
+      printed: '2 addresses are on the list. 2 contacts who have not unsubscribed were not added.',
     },
   );
   t.match(await load(`${head}2,bob@bar.test,false,Bob`), { code: 2, said: /nobody in contacts\.csv has unsubscribed/ });
@@ -100,7 +100,7 @@ t.test('of a list of contacts those are taken who have unsubscribed', async (t) 
     {
       code: 0,
       printed:
-        '2 addresses are on the list. 1 contact has not unsubscribed, and is not on it. 1 record has no address, or several, and was left out.',
+        '2 addresses are on the list. 1 contact who has not unsubscribed was not added. 1 record with no address, or with several, was skipped.',
     },
   );
   const later = await node.db.prisma.suppression.findMany({

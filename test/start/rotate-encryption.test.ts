@@ -56,7 +56,7 @@ t.test('the key is changed while a node runs, also by a command that was killed 
   const databaseUrl = await createDatabase();
   const env = testEnv(databaseUrl, { DATA_DIR: await makeFolder(t), ENCRYPTION_KEY: old, ROLES: 'api' });
   const both = { ...env, ENCRYPTION_KEY_NEXT: next };
-  t.match(await rotate(env), /^ENCRYPTION_KEY_NEXT is missing: make one with openssl/);
+  t.match(await rotate(env), /^ENCRYPTION_KEY_NEXT is missing: generate one with openssl/);
   const app = await startSendwright(both);
   const { token } = (
     await app.call('POST', '/api/v1/auth/login', { body: { email: env.ADMIN_EMAIL, password: env.ADMIN_PASSWORD } })
@@ -75,7 +75,7 @@ t.test('the key is changed while a node runs, also by a command that was killed 
     names,
     sealed,
   ]);
-  t.match(await run(both, undefined, /sealed anew/), { ended: 'SIGKILL', said: /of 90\d sealed anew/ });
+  t.match(await run(both, undefined, /re-encrypted/), { ended: 'SIGKILL', said: /of 90\d re-encrypted/ });
   const [state] = await query(databaseUrl, 'SELECT retiring_key_id FROM encryption_check');
   t.equal(state?.retiring_key_id, first.id, 'it was in the middle');
   await add();
@@ -87,7 +87,7 @@ t.test('the key is changed while a node runs, also by a command that was killed 
   );
   t.match(again, {
     ended: 0,
-    said: /Everything is sealed with the key [\s\S]*set ENCRYPTION_KEY to the new key/,
+    said: /Everything is encrypted with the key [\s\S]*set ENCRYPTION_KEY to the new key/,
   });
   await add();
   t.equal(await app.end('SIGTERM'), 0);
@@ -106,7 +106,7 @@ t.test('the generated key of the embedded database is changed, and no file is op
   t.match(await rotate(env), /^these processes do not know the new key yet/);
   t.same(openIn(dataDir), [], 'with umask 000');
   t.equal(await app.end('SIGTERM'), 0);
-  t.match(await rotate(env), /secrets\.json has the new one alone/);
+  t.match(await rotate(env), /secrets\.json has only the new one/);
   const after = await readSecrets(dataDir);
   t.not(after.encryptionKey, before.encryptionKey);
   t.equal(after.nextEncryptionKey, undefined);
@@ -129,7 +129,7 @@ t.test('secrets and a folder that others could reach are closed to them', async 
 });
 
 t.test('a command that is not there', async (t) => {
-  t.match(await run({}, ['keys']), { ended: 2, said: /there is no command "keys"[\s\S]*keys rotate-encryption/ });
+  t.match(await run({}, ['keys']), { ended: 2, said: /unknown command "keys"[\s\S]*keys rotate-encryption/ });
 });
 
 /** What group and others may read, write or list below this folder, which they may pass through. */
