@@ -42,8 +42,8 @@ const hashOf = (accountId: string, address: string, { erasedAddress }: TokenKeys
     .digest('hex');
 
 /**
- * Asks for what is stored about a recipient of the account to be erased, which a node begins with within a second. While it
- * was asked for and is not done, asking again gives the same one.
+ * Requests that what is stored about a recipient of the account is erased; a node begins within a second. While a request is
+ * pending, another one for the same recipient returns it, and extends it to the emails accepted since.
  *
  * @param input the address in its canonical form, and whether a suppression of it stays
  */
@@ -61,7 +61,7 @@ export async function ask(
       // Whoever wants the suppression gone as well gets that, however the first one was asked for.
       text: `INSERT INTO erasures (id, account_id, sealed_address, address_hash, keeps_suppression) VALUES ($1, $2, $3, $4, $5)
              ON CONFLICT (account_id, address_hash) WHERE done_at IS NULL
-             DO UPDATE SET keeps_suppression = erasures.keeps_suppression AND excluded.keeps_suppression RETURNING id`,
+             DO UPDATE SET keeps_suppression = erasures.keeps_suppression AND excluded.keeps_suppression, asked_at = now() RETURNING id`,
       values: [made, accountId, sealed, hash, input.keepsSuppression],
     });
     return row?.id ?? made;

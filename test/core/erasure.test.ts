@@ -305,6 +305,25 @@ t.test('an email whose last other recipient is erased too is for nobody, and kee
   t.equal(await db.prisma.emailContent.count(), 0);
 });
 
+t.test('what was accepted after the request does not hold it up, and a second request covers that too', async (t) => {
+  const { db, ask, send, take, get, email } = await prepare(t);
+  const { id } = await ask();
+  const requestedEarlier = {
+    text: `UPDATE erasures SET asked_at = asked_at - interval '2 min' WHERE id = $1`,
+    values: [id],
+  };
+  await db.query(requestedEarlier);
+  const later = await send(person);
+  t.equal((await take()).length, 1, 'it is being sent');
+  t.equal((await ask()).id, id);
+  await eraseDue(db, keyring, silentLog, never);
+  t.match(await get(id), { doneAt: null });
+  await db.query(requestedEarlier);
+  await eraseDue(db, keyring, silentLog, never);
+  t.match(await get(id), { doneAt: Date, counts: { emails: 0 } });
+  t.match(await email(later), { to: [person] });
+});
+
 t.test('however many are being sent, the others are erased', async (t) => {
   const { ask, send, take, get, db } = await prepare(t);
   for (let n = 0; n < 25; n += 1) await send(person);
