@@ -8,7 +8,7 @@ export interface Envelope {
   smtpUtf8: boolean;
 }
 
-/** @throws Error for an address that could break out of its command, a non-ASCII sender without `smtpUtf8`, or no recipient */
+/** @throws Error for an address that could break out of its command, a non-ASCII sender without SMTPUTF8, or no recipient */
 export function assertEnvelope({ from, recipients, smtpUtf8 }: Envelope): void {
   for (const address of [from, ...recipients]) {
     if (/[\x00-\x20\x7f-\x9f<>]|\p{Surrogate}/u.test(address))
