@@ -1,18 +1,18 @@
 import { withCrlf } from './line-ends.ts';
 import { Scratch } from './scratch.ts';
 
-/** Text in a form that every server takes: CRLF line ends only, no line over 998 octets, no NUL and nothing above 127. */
+/** Text in a form that every server accepts: only CRLF line ends, no line over 998 octets, no NUL and nothing above 127. */
 export interface EncodedText {
   encoding: '7bit' | 'quoted-printable' | 'base64';
-  /** Perhaps in the work space that was given: good until that is used again. */
+  /** May lie in the given work space; valid until that is used again. */
   bytes: Buffer;
-  /** It is known to be in the relaxed form of DKIM as it is, whatever line end follows. */
+  /** The bytes are known to be in DKIM's relaxed form, whatever line end follows. */
   relaxed: boolean;
 }
 
 const columns = 76;
 
-/** RFC 5322 section 2.1.1 allows 998; one more for a dot that is doubled, and some for whoever cannot count. */
+/** RFC 5322 section 2.1.1 allows 998. The margin is for a doubled dot, and for servers that count wrongly. */
 const longestPlainLine = 990;
 const tab = 0x09;
 const lineFeed = 0x0a;
@@ -22,9 +22,9 @@ const equals = 0x3d;
 const dot = 0x2e;
 
 /**
- * Encodes the text of a MIME part (RFC 2045 section 6): as it is where it is ASCII in lines of up to 990 characters,
- * otherwise as quoted-printable, or as base64 where that is about as short. Every CR, LF and CRLF is one line end. A lone
- * surrogate becomes U+FFFD.
+ * Encodes the text of a MIME part (RFC 2045 section 6): unchanged if it is ASCII in lines of up to 990 characters, otherwise
+ * as quoted-printable, or as base64 if that is about as short. Every CR, LF and CRLF is one line end. A lone surrogate
+ * becomes U+FFFD.
  */
 export function encodeText(text: string, output: Scratch): EncodedText {
   if (!/[^\t\n\r -~]/.test(text)) {
@@ -52,22 +52,22 @@ function hasShortLines(text: string): boolean {
 const input = new Scratch();
 const hex = Buffer.from('0123456789ABCDEF');
 
-/** For each UTF-16 unit: 1 where it stands for itself, 3 where it is a space, 0 where it has to be looked at. */
+/** For each UTF-16 unit: 1 if it is written as it is, 3 for a space, 0 if it needs a closer look. */
 const kinds = Uint8Array.from({ length: 0x10000 }, (_, unit) =>
   unit === space ? 3 : unit > space && unit < 0x7f && unit !== equals ? 1 : 0,
 );
 
-/** Octets beyond one for each unit, of so many units one: from there on base64 is about as short. */
+/** With more than one extra UTF-8 octet (beyond one per unit) in this many units, base64 is about as short. */
 const seldom = 11;
 
 /**
- * RFC 2045 section 6.7. Every CR, LF and CRLF is one line end. From UTF-16, as strings are: to make UTF-8 of it first would
- * be one more buffer to throw away for each text.
+ * Quoted-printable (RFC 2045 section 6.7). Every CR, LF and CRLF is one line end. Reads UTF-16, as in strings: converting to
+ * UTF-8 first would cost another throwaway buffer per text.
  *
- * @returns null where characters beyond ASCII are too many
+ * @returns null if there are too many characters beyond ASCII
  */
 function quote(units: Uint16Array, output: Scratch): { bytes: Buffer; relaxed: boolean } | null {
-  // Three for each octet, of which there are few more than units, and as many for a soft line break after at least 73 of those.
+  // Three for each octet, of which there are few more than units, and three for a soft line break per at least 73 octets.
   const quoted = output.of(Math.ceil(units.length * 3.5) + 64);
   let length = 0;
   let lineStart = 0;
@@ -76,7 +76,7 @@ function quote(units: Uint16Array, output: Scratch): { bytes: Buffer; relaxed: b
   let twoSpaces = 0;
   let tabs = false;
   for (;;) {
-    // At the beginning of a line SMTP would have to double it.
+    // SMTP would have to double a dot at the beginning of a line.
     if (length === lineStart && units[at] === dot) length = writeEscaped(quoted, length, units[at++] as number);
     const stop = Math.min(units.length, at + columns - 1 - (length - lineStart));
     for (let before = 0; at < stop; at++) {
@@ -89,7 +89,7 @@ function quote(units: Uint16Array, output: Scratch): { bytes: Buffer; relaxed: b
     }
     const unit = units[at];
     if (isLineEnd(unit)) {
-      // White space at the end of a line would get lost on the way.
+      // White space at the end of a line could get lost on the way.
       if (length > lineStart && quoted[length - 1] === space) {
         length--;
         if (length - lineStart + 3 > columns) length = breakSoftly(quoted, length);
@@ -135,7 +135,7 @@ function quote(units: Uint16Array, output: Scratch): { bytes: Buffer; relaxed: b
 
 const utf8 = new Uint8Array(4);
 
-/** Puts the octets of the character that begins here, which is beyond ASCII, into `utf8`. @returns how many they are; four for a pair of units */
+/** Writes the character that begins here, which is beyond ASCII, into `utf8`. @returns its octets; four for a surrogate pair */
 function toUtf8(unit: number, next: number | undefined): number {
   if (unit < 0x800) {
     utf8[0] = 0xc0 | (unit >> 6);
@@ -160,7 +160,7 @@ function toUtf8(unit: number, next: number | undefined): number {
 
 const isLineEnd = (byte: number | undefined) => byte === undefined || byte === lineFeed || byte === carriageReturn;
 
-/** @returns the offset behind what was written, as `writeEscaped` does */
+/** @returns the offset after what was written, as `writeEscaped` does */
 function breakSoftly(quoted: Buffer, at: number): number {
   quoted[at] = equals;
   quoted[at + 1] = carriageReturn;

@@ -1,21 +1,21 @@
 import { isUtf8 } from 'node:buffer';
 import { type Decoder, decoderOf } from './charset.ts';
 
-/** A language may stand behind the charset (RFC 2231 section 5). The text may hold spaces, as readers take it. */
+/** The charset may have a language after it (RFC 2231 section 5). The text may hold spaces, which mail programs accept. */
 const word = /=\?([^?\s]+)\?([QqBb])\?([^?]*)\?=/g;
 
-/** Of one text; whoever names more means to keep us busy. */
+/** Per text; more can only be an attempt to keep us busy. */
 const mostCharsets = 20;
 
-/** Words of one charset that stand next to each other: some programs divide a character between two. */
+/** Adjacent words of one charset: some programs split a character between two. */
 interface Run {
   charset: string;
   octets: Buffer[];
 }
 
 /**
- * Text with its encoded-words decoded (RFC 2047). Tabs that were encoded along with it are spaces, as they are in a header, and line
- * ends at either end of it say nothing: `echo Größe | base64` makes one. Any other control character stays.
+ * Text with its encoded-words decoded (RFC 2047). Encoded tabs become spaces, as elsewhere in a header, and line ends at either
+ * end are dropped: `echo Größe | base64` adds one. Any other control character stays.
  */
 export function readWords(text: string): string {
   const read = decodeWords(text).replaceAll('\t', ' ');
@@ -29,7 +29,10 @@ export function readWords(text: string): string {
 
 const isLineEnd = (character: string | undefined) => character === '\r' || character === '\n';
 
-/** The same as it stands there, in time that its length alone decides. Octets of a charset that is not known are UTF-8 or windows-1252. */
+/**
+ * The same, but control characters stay as they are. The time depends only on the length. Octets in an unknown charset are read
+ * as UTF-8 or windows-1252.
+ */
 export function decodeWords(text: string): string {
   const pieces: (string | Run)[] = [];
   let at = 0;
@@ -38,7 +41,7 @@ export function decodeWords(text: string): string {
     const last = pieces.at(-1);
     const octets = /b/i.test(method ?? '') ? Buffer.from(encoded, 'base64') : fromQ(encoded);
     const charset = label.split('*', 1)[0]?.toLowerCase() ?? '';
-    // White space between two words is none of the text.
+    // White space between two encoded-words is not part of the text.
     const isNext = typeof last === 'object' && /^[ \t\r\n]*$/.test(between);
     if (!isNext) pieces.push(between);
     if (isNext && last.charset === charset) last.octets.push(octets);
@@ -51,7 +54,7 @@ export function decodeWords(text: string): string {
   );
 }
 
-/** Together, unless that loses what each has by itself: some charsets begin anew with each word. */
+/** Decodes the words together, unless that loses more than decoding each alone: some charsets start over with each word. */
 function decoded({ charset, octets }: Run, decoders: Map<string, Decoder>): string {
   const decoder = decoders.get(charset) ?? (decoders.size < mostCharsets ? known(charset) : guessing);
   decoders.set(charset, decoder);

@@ -2,16 +2,16 @@ import { type Mailbox, quote } from './address.ts';
 import { parseAddressList } from './address-list.ts';
 import { holdsAddresses, holdsMailboxes, inAngles, longestRun, needsEncoding, refuseHeader } from './headers.ts';
 
-// RFC 5322 section 2.1.1 asks for 78 columns, RFC 2047 section 2 for 76 where encoded-words are.
+// RFC 5322 section 2.1.1 asks for 78 columns, RFC 2047 section 2 for 76 in lines with encoded-words.
 const columns = 76;
 
 /**
- * A field that a client has set. White space around a value of addresses says nothing, and encoded-words stand in it only where a person
- * reads (RFC 2047 section 5): in names and words, not in quotes, URLs, ids and addresses.
+ * A field that a client has set. In a field of addresses, ids or URLs, white space around the value is dropped, and only text
+ * that a person reads gets encoded-words (RFC 2047 section 5): names and words, not quotes, URLs, ids and addresses.
  */
 export function writeOther(name: string, value: string): string {
   const isStructured = holdsAddresses(name) || holdsMailboxes(name);
-  // What was taken before it was refused, and has waited since, goes out as it did then. How long it may be is not asked here.
+  // A value that an older release accepted and that has waited since is written as it was then. Its length is not checked here.
   if (!isStructured || refuseHeader(name, value, value.length) !== null)
     return writeText(name, isStructured ? value.trim() : value, false);
   const read = holdsMailboxes(name) ? value : value.replaceAll(inAngles, ' ');
@@ -21,14 +21,14 @@ export function writeOther(name: string, value: string): string {
     : writeField(name, wordsAroundAngles(value, columns - name.length - 2));
 }
 
-/** What stands in `<...>` as it is, and what stands around it encoded where it has to be. */
+/** Keeps the text in `<...>` as it is, and encodes the text around it if needed. */
 function wordsAroundAngles(value: string, room: number): string[] {
   const words: string[] = [];
   const around = value.split(inAngles);
   const within = value.match(inAngles) ?? [];
   for (const [index, text] of around.entries()) {
     const separator = /^[ ,]*/.exec(text)?.[0] ?? '';
-    // A comma stays with what is in front of it.
+    // A comma stays with the word before it.
     words.push(`${words.pop() ?? ''}${separator.replaceAll(' ', '')}`);
     words.push(...phraseOf(text.slice(separator.length), index === 0 ? room : columns - 1));
     words.push(...runsOf(within[index] ?? ''));
@@ -36,7 +36,7 @@ function wordsAroundAngles(value: string, room: number): string[] {
   return words.filter((word) => word !== '');
 }
 
-/** Where there are quotes all of it is one, without them: no encoded-word may stand in a quoted-string. */
+/** If the text has quotes, all of it is encoded, without them: a quoted-string may not contain encoded-words. */
 function phraseOf(text: string, room: number): string[] {
   const words = runsOf(text);
   const first = words.findIndex(needsEncoding);
@@ -50,16 +50,16 @@ function phraseOf(text: string, room: number): string[] {
   return [...words.slice(0, first), ...encodeWords(words.slice(first, last).join(' '), room), ...words.slice(last)];
 }
 
-/** Between words of addresses, ids and URLs any number of spaces is one. */
+/** Between addresses, ids and URLs, any number of spaces counts as one. */
 const runsOf = (text: string) => text.trim().split(/ +/);
 
-/** Only a space between two other characters is a place to fold at: no line may be made of white space alone. */
+/** Folds only at a space between two other characters: no line may consist of white space alone. */
 const wordsOf = (text: string) => text.split(/(?<=[^ ]) (?=[^ ])/);
 
 /**
  * A field whose text a person reads, such as Subject, as its lines with the final CRLF. Text that is not printable ASCII,
- * or that a reader would take for an encoded-word, is written as encoded-words (RFC 2047) that decode to exactly the
- * same text: all of it with `whole`, otherwise from the first to the last word that needs it.
+ * or that a mail program would take for an encoded-word, is written as encoded-words (RFC 2047) that decode to exactly the
+ * same text: all of it if `whole`, otherwise from the first to the last word that needs it.
  */
 export function writeText(name: string, value: string, whole: boolean): string {
   let words = wordsOf(value);
@@ -73,12 +73,12 @@ export function writeText(name: string, value: string, whole: boolean): string {
   return writeField(name, words);
 }
 
-/** A field of addresses (RFC 5322 section 3.4). Non-ASCII local parts stay as they are, which RFC 6532 allows and SMTPUTF8 carries. */
+/** An address field (RFC 5322 section 3.4). Non-ASCII local parts stay as they are, as RFC 6532 allows with SMTPUTF8. */
 export function writeAddresses(name: string, mailboxes: Mailbox[]): string {
   const words = mailboxes.flatMap((mailbox, index) => {
     const comma = index < mailboxes.length - 1 ? ',' : '';
     const { address } = mailbox;
-    // The last wall: a mailbox that did not come out of parseMailbox must not bring another address or line with it.
+    // Last line of defense: a mailbox that did not come from parseMailbox must not inject another address or line.
     if (/[\u0000- <>,;"\u007f-\u009f]/.test(address)) throw new Error('an address holds a character that would end it');
     if (mailbox.name === null) return [address + comma];
     return [
@@ -89,7 +89,7 @@ export function writeAddresses(name: string, mailboxes: Mailbox[]): string {
   return writeField(name, words);
 }
 
-/** `Name: word word`, folded (RFC 5322 section 2.2.3) before the words that would pass the 76th column. */
+/** `Name: word word`, folded (RFC 5322 section 2.2.3) before words that would pass column 76. */
 export function writeField(name: string, words: string[]): string {
   let folded = '';
   let line = `${name}:`;
@@ -105,7 +105,7 @@ export function writeField(name: string, words: string[]): string {
 
 const isEncoded = (word: string) => word.length > longestRun || needsEncoding(word);
 
-/** A display name: atoms, a quoted-string, or encoded-words where it is not ASCII or too long to stay on one line. */
+/** A display name: atoms, a quoted-string, or encoded-words if it is not ASCII or too long for one line. */
 function writePhrase(name: string, room: number): string[] {
   if (name.length > 60 || needsEncoding(name)) return encodeWords(name, room);
   if (/^[A-Za-z0-9!#$%&'*+\-/=?^_`{|}~]+(?: [A-Za-z0-9!#$%&'*+\-/=?^_`{|}~]+)*$/.test(name)) return name.split(' ');
@@ -113,15 +113,15 @@ function writePhrase(name: string, room: number): string[] {
 }
 
 /**
- * The text as encoded-words of whole characters (RFC 2047), of which the first has at most `room` columns. Between two
- * of them a decoder drops the white space, so that joining them with spaces or folds adds nothing.
+ * The text as encoded-words of whole characters (RFC 2047); the first has at most `room` columns. A decoder drops the white
+ * space between two of them, so joining them with spaces or folds adds nothing.
  */
 function encodeWords(text: string, room: number): string[] {
   const bytes = Buffer.from(text);
   const quoted = bytes.reduce((length, byte) => length + (inQ(byte) === undefined ? 3 : 1), 0);
   const method = quoted <= Math.ceil(bytes.length / 3) * 4 ? 'Q' : 'B';
   const words: string[] = [];
-  // Some octets of every word are its frame, "=?utf-8?Q?" and "?="; a very long name still gets a few characters.
+  // Twelve columns of every word are its frame, "=?utf-8?Q?" and "?=". A few characters fit even after a very long field name.
   let space = Math.max(room, 24) - 12;
   let word = '';
   let octets = 0;
@@ -145,7 +145,7 @@ function frame(method: 'B' | 'Q', word: string): string {
   return `=?utf-8?${method}?${method === 'B' ? Buffer.from(word).toString('base64') : word}?=`;
 }
 
-/** The form that may also stand in a display name (RFC 2047 section 5, rule 3), so that there is one for all. */
+/** Uses the form that is allowed in display names too (RFC 2047 section 5, rule 3), so that one form serves all fields. */
 function encodeQ(bytes: Buffer): string {
   let encoded = '';
   for (const byte of bytes) encoded += inQ(byte) ?? `=${byte.toString(16).toUpperCase().padStart(2, '0')}`;

@@ -3,19 +3,19 @@ import { parseAddressList } from './address-list.ts';
 import { refuseText } from './characters.ts';
 import { MimeError } from './mime-error.ts';
 
-/** One header field. The value is plain Unicode text: encoding and folding are the composer's work. */
+/** One header field. The value is plain Unicode text: the composer encodes and folds it. */
 export interface Header {
   name: string;
   value: string;
 }
 
-/** One field of a message's header, as it stands there: `raw` with its folding and its final CRLF. */
+/** One field as it appears in a message's header: `raw` includes its folding and final CRLF. */
 export interface RawField {
   name: string;
   raw: Buffer;
 }
 
-// What the composer, the signer and the servers on the way write. A second one, or a forged one, would be read instead.
+// Fields written by the composer, the signer and the servers on the way. A second or forged one would be read instead.
 const owned = new Set([
   'from',
   'sender',
@@ -44,22 +44,22 @@ const owned = new Set([
 ]);
 const ownedPrefix = /^(?:content-|arc-|resent-|x-sendwright-)/;
 
-/** Of a header's value, in characters. */
+/** The longest value of a header, in characters. */
 export const longestValue = 2_000;
 
-/** The longest run without a space that is kept as it is: with a name of 76 it still fits a line of 998 octets. */
+/** The longest run without a space that is kept as it is: with a name of 76 characters it still fits a line of 998 octets. */
 export const longestRun = 900;
 
-/** True when this is a field name: ftext of RFC 5322 section 3.6.8, 76 characters at most. */
+/** True when this is a field name: ftext of RFC 5322 section 3.6.8, at most 76 characters. */
 export function isFieldName(name: string): boolean {
   return /^[!-9;-~]{1,76}$/.test(name);
 }
 
 /**
- * Why this header may not be set by a client, or null when it may. The words follow the name of the field, as in
+ * Why a client may not set this header, or null when it may. The words follow the name of the field, as in
  * `headers.Received: is set by Sendwright`.
  *
- * @param most characters of its value
+ * @param most the most characters that its value may have
  */
 export function refuseHeader(name: string, value: string, most = longestValue): string | null {
   if (!isFieldName(name)) return 'is not a header name';
@@ -69,7 +69,7 @@ export function refuseHeader(name: string, value: string, most = longestValue): 
   const refused = refuseText(value);
   if (refused) return refused;
   if (value.trim() === '') return 'is empty';
-  // What cannot be folded cannot be sent.
+  // A run that cannot be folded cannot be sent.
   if ((holdsAddresses(name) || holdsMailboxes(name)) && value.split(' ').some((run) => run.length > longestRun)) {
     return `has more than ${longestRun} characters without a space`;
   }
@@ -82,21 +82,21 @@ export function refuseHeader(name: string, value: string, most = longestValue): 
 /** Whether a field holds URLs or ids, which an encoded-word would hide from programs. */
 export const holdsAddresses = (name: string): boolean => /^(?:list-|in-reply-to$|references$)/i.test(name);
 
-/** Whether a field holds what `To` does, among those that a client may set. */
+/** Whether a field that a client may set holds mailboxes, as `To` does. */
 export const holdsMailboxes = (name: string): boolean =>
   /^(?:disposition-notification-to|return-receipt-to|x-confirm-reading-to|errors-to|mail-(?:followup|reply)-to|abuse-reports-to)$/i.test(
     name,
   );
 
-/** What programs read of a field of addresses, and no encoded-word may stand in (RFC 2047 section 5). */
+/** The part of an address field that programs read, where no encoded-word is allowed (RFC 2047 section 5). */
 export const inAngles = /<[^<>]*>/g;
 
-/** Whether text cannot stand in a header as it is, or a reader would take it for an encoded-word. */
+/** Whether text cannot be written to a header as it is, or a mail program would take it for an encoded-word. */
 export function needsEncoding(text: string): boolean {
   return text.includes('=?') || /[^ -~]/.test(text);
 }
 
-/** Only for a value that is not written as it is. */
+/** Only for values that need encoding; others are written as they are. */
 function refuseMailboxes(value: string): string | null {
   try {
     const { mailboxes } = parseAddressList('', value);
@@ -127,13 +127,13 @@ export function readHeader(message: Buffer): { fields: RawField[]; body: number 
 }
 
 function endOfLine(message: Buffer, from: number): number {
-  // A header of nothing but line ends is cheap too: these few bytes cost less than a call of `indexOf`.
+  // Keeps a header of nothing but line ends cheap too: these few bytes cost less than a call of `indexOf`.
   for (let at = from; at < from + 8; at++) if (message[at] === 0x0a) return at + 1;
   const lineFeed = message.indexOf(0x0a, from + 8);
   return lineFeed === -1 ? message.length : lineFeed + 1;
 }
 
-/** What stands before the colon, without the white space that old syntax allows between them; empty when there is no colon. */
+/** The text before the colon, without the white space that the obsolete syntax allows before it; empty if there is no colon. */
 function fieldName(raw: Buffer): string {
   let end = Math.max(0, raw.indexOf(0x3a));
   while (raw[end - 1] === 0x20 || raw[end - 1] === 0x09) end--;

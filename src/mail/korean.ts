@@ -6,13 +6,13 @@ const trails = 0xff - firstTrail;
 const notKnown = 0xfffd;
 
 /**
- * Decodes EUC-KR as the Encoding Standard has it, which is the code page 949 of Windows. Node's decoder lacks the 8,822 syllables
- * that this adds, such as the first of `똠방각하`, and makes a control character and a letter of each.
+ * Decodes EUC-KR as the Encoding Standard defines it, which is Windows code page 949. Node's decoder lacks the 8,822 syllables
+ * that the code page adds, such as the first of `똠방각하`, and turns each into a control character and a letter.
  */
 export class KoreanDecoder {
   readonly #fatal: boolean;
 
-  /** @param fatal whether octets that are not of it are an error; otherwise they are U+FFFD */
+  /** @param fatal whether invalid octets are an error; otherwise they become U+FFFD */
   constructor(fatal: boolean) {
     this.#fatal = fatal;
   }
@@ -25,7 +25,7 @@ export class KoreanDecoder {
       const trail = octets[i + 1] ?? 0;
       const unit = lead < 0x80 ? lead : pairOf(lead, trail);
       if (unit === notKnown && this.#fatal) throw new TypeError('the octets are not of euc-kr');
-      // What is ASCII behind half of a character stands for itself.
+      // ASCII after half of a character stands for itself.
       if (lead >= firstLead && (unit !== notKnown || trail >= 0x80)) i++;
       units[length++] = unit;
     }
@@ -41,7 +41,7 @@ function pairOf(lead: number, trail: number): number {
   return (isPair && pairs[(lead - firstLead) * trails + trail - firstTrail]) || notKnown;
 }
 
-/** What two octets stand for, by the first and then by the second. */
+/** The character of every pair of octets, indexed by the first and then by the second. */
 function allPairs(): Uint16Array {
   const all = new Uint16Array((0xff - firstLead) * trails);
   const standard = new TextDecoder('euc-kr');
@@ -52,7 +52,7 @@ function allPairs(): Uint16Array {
       all[(lead - firstLead) * trails + trail - firstTrail] = code;
       known.add(code);
     }
-  // The other syllables in the order of Unicode, where the first octet or the second is too low for EUC-KR.
+  // The other syllables follow in Unicode order, in the pairs whose first or second octet is too low for EUC-KR.
   let code = 0xac00;
   for (let lead = firstLead; lead <= 0xc6; lead++)
     for (let trail = firstTrail; trail < (lead < 0xa1 ? 0xff : 0xa1); trail++) {

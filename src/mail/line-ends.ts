@@ -2,11 +2,11 @@ const carriageReturn = 0x0d;
 const lineFeed = 0x0a;
 
 /**
- * Watches the content of a message as it arrives, in any segmentation, for what no message holds (RFC 5321 sections 2.3.8
- * and 4.5.2) and what SMTP smuggling is made of: a CR or an LF on its own, or a NUL.
+ * Checks the content of a message as it arrives, in chunks of any size, for octets that no message may contain (RFC 5321
+ * sections 2.3.8 and 4.5.2) and that SMTP smuggling uses: a lone CR or LF, or a NUL.
  */
 export class LineEnds {
-  /** What was found first, null while there is nothing. */
+  /** The first defect found, null if there is none yet. */
   defect: string | null = null;
   #afterCr = false;
 
@@ -23,7 +23,7 @@ export class LineEnds {
   }
 }
 
-/** Every CR, LF and CRLF as CRLF: a lone one is the way to smuggle a second message (SMTP smuggling). */
+/** Turns every CR, LF and CRLF into CRLF: a lone CR or LF could smuggle in a second message (SMTP smuggling). */
 export function withCrlf(text: string): string {
   return text.includes('\r') ? text.replaceAll(/\r\n|\r|\n/g, '\r\n') : text.replaceAll('\n', '\r\n');
 }

@@ -3,11 +3,11 @@ import { decodeWords } from './encoded-words.ts';
 import { parseParameters } from './parameters.ts';
 
 /**
- * The reader of messages that any program on the internet may have written, such as bounces. Nothing is an error: what is
- * not understood is text. `mime.ts` is the strict one, for messages that are going to be sent.
+ * A lenient parser for messages that any program on the internet may have written, such as bounces. Nothing is an error:
+ * anything not understood is treated as text. `mime.ts` is the strict parser, for messages that we are going to send.
  */
 
-/** The header of a message or of a part: values unfolded, octets as Latin-1, encoded-words as they are. */
+/** The header of a message or of a part: values unfolded, octets as Latin-1, encoded-words not decoded. */
 export class LooseHeader {
   readonly #fields: { name: string; value: string }[];
 
@@ -15,35 +15,35 @@ export class LooseHeader {
     this.#fields = fields;
   }
 
-  /** The first of this name (in lower case), cut at 2,000 characters, empty where there is none. */
+  /** The first value of this name (in lower case), cut at 2,000 characters; empty if there is none. */
   get(name: string): string {
     return this.#fields.find((field) => field.name === name)?.value.slice(0, longestValue) ?? '';
   }
 
-  /** All of this name. */
+  /** All values of this name (in lower case), each cut at 2,000 characters. */
   all(name: string): string[] {
     return this.#fields.filter((field) => field.name === name).map(({ value }) => value.slice(0, longestValue));
   }
 
-  /** As a person reads it: encoded-words are decoded, and UTF-8 that stands there as it is. */
+  /** The first value as a person reads it: encoded-words and raw UTF-8 are decoded. */
   text(name: string): string {
     return decodeWords(inCharset(Buffer.from(this.get(name), 'latin1'), 'utf-8'));
   }
 }
 
-/** A part that has no parts itself; a message inside of a message is one. */
+/** A part that has no parts itself; a message within a message counts as one. */
 export interface LoosePart {
   /** In lower case. */
   type: string;
   parameters: Map<string, string>;
   header: LooseHeader;
-  /** Its octets as Latin-1 with LF line ends, still encoded. */
+  /** The octets as Latin-1 with LF line ends, still encoded. */
   content: string;
 }
 
 export interface LooseMessage {
   header: LooseHeader;
-  /** Of the message as a whole. */
+  /** The type of the message as a whole. */
   type: string;
   parameters: Map<string, string>;
   /** In order. */
@@ -58,8 +58,8 @@ const mostParts = 50;
 const deepest = 6;
 
 /**
- * Reads the first megabyte of a message: at most 300 fields of a header, 50 parts, and parts within parts six deep. What
- * is beyond that is left out, in a time and memory that depend on those bounds alone. CRLF, LF and CR end a line.
+ * Reads the first megabyte of a message: at most 300 fields per header, 50 parts, and parts nested six deep. Anything beyond
+ * is left out, so that time and memory depend only on these bounds. CRLF, LF and CR end a line.
  */
 export function readLoosely(message: Uint8Array): LooseMessage {
   const octets = Buffer.from(message.buffer, message.byteOffset, Math.min(message.length, mostRead)).toString('latin1');
@@ -70,7 +70,7 @@ export function readLoosely(message: Uint8Array): LooseMessage {
   const visit = (part: LoosePart, depth: number): void => {
     const boundary = part.type.startsWith('multipart/') ? part.parameters.get('boundary') : undefined;
     const inner = boundary && depth < deepest ? split(part.content, boundary) : [];
-    // Without its boundary all of it is text, as other readers show it.
+    // If its boundary is missing all of it is text, as mail programs show it.
     const isText = inner.length === 0 && depth < deepest && part.type.startsWith('multipart/');
     if (inner.length === 0) parts.push(isText ? { ...part, type: 'text/plain' } : part);
     for (const content of inner) {
@@ -85,7 +85,7 @@ export function readLoosely(message: Uint8Array): LooseMessage {
   return { header, ...top, parts };
 }
 
-/** The header at the beginning of this text, and what follows it. */
+/** The header at the beginning of this text, and the body after it. */
 export function readHeader(text: string): { header: LooseHeader; body: string } {
   const fields: { name: string; value: string }[] = [];
   let at = 0;
@@ -105,10 +105,10 @@ export function readHeader(text: string): { header: LooseHeader; body: string } 
       (/^[ \t]/.test(line) || last.value.endsWith(';')) &&
       last.value.length < longestValue
     ) {
-      // Some leave the indent out where they go on with a parameter.
+      // Some programs continue a parameter on the next line without an indent.
       last.value += ` ${line.trim()}`;
     } else if (!field && fields.length === 0 && !line.startsWith('From ') && !line.startsWith('>From ')) {
-      // It has none: all of it is text.
+      // There is no header: all of it is text.
       return { header: new LooseHeader([]), body: text };
     }
   }
@@ -126,7 +126,7 @@ function typeOf(header: LooseHeader, otherwise: string): Pick<LoosePart, 'type' 
   }
 }
 
-/** What stands between the lines of this boundary; nothing when it is never there. */
+/** The parts between the lines of this boundary; none if it never occurs. */
 function split(content: string, boundary: string): string[] {
   const delimiter = `\n--${boundary}`;
   const text = `\n${content}`;
@@ -144,7 +144,7 @@ function split(content: string, boundary: string): string[] {
   return parts;
 }
 
-/** The octets that a part's content stands for, as Latin-1. */
+/** The decoded octets of a part's content, as Latin-1. */
 export function decoded({ header, content }: LoosePart): string {
   const encoding = header.get('content-transfer-encoding').toLowerCase();
   if (encoding.startsWith('base64')) return Buffer.from(content, 'base64').toString('latin1').replaceAll('\r\n', '\n');
@@ -155,7 +155,7 @@ export function decoded({ header, content }: LoosePart): string {
     .replaceAll('\r\n', '\n');
 }
 
-/** The text of a part in its charset, with LF line ends; HTML without its tags. @param most octets that are read */
+/** The text of a part, decoded, with LF line ends; HTML without its tags. @param most how many octets are read */
 export function textOf(part: LoosePart, most: number): string {
   const octets = Buffer.from(decoded({ ...part, content: part.content.slice(0, most) }), 'latin1');
   const text = inCharset(octets, part.parameters.get('charset') ?? '').replaceAll(/\r\n?|\0/g, '\n');
@@ -163,9 +163,9 @@ export function textOf(part: LoosePart, most: number): string {
 }
 
 function inCharset(octets: Buffer, given: string): string {
-  // Without a charset these two octets are the beginning of ISO-2022-JP.
+  // If no charset is given, these two octets start ISO-2022-JP.
   const charset = given === '' && octets.includes('\x1b$') ? 'iso-2022-jp' : given;
-  // What says that it is ASCII and is not, is UTF-8 as often as not.
+  // Text that claims to be ASCII and is not is often UTF-8.
   for (const name of [charset, 'utf-8']) {
     try {
       return decoderOf(/^(us-)?ascii$/i.test(name) ? 'utf-8' : name, name !== charset).decode(octets);
@@ -176,7 +176,7 @@ function inCharset(octets: Buffer, given: string): string {
 
 const entities: Record<string, string> = { lt: '<', gt: '>', amp: '&', quot: '"', apos: "'", nbsp: ' ', '#39': "'" };
 
-/** The words of HTML, in lines as far as it is clear where one begins. */
+/** The words of HTML, in lines as far as it is clear where they begin. */
 export function withoutTags(html: string): string {
   return withoutHidden(html)
     .replaceAll(/\s+/g, ' ')
@@ -190,7 +190,7 @@ export function withoutTags(html: string): string {
 
 const character = (code: number) => (code > 31 && code < 0xd800 ? String.fromCharCode(code) : ' ');
 
-/** By hand: a regular expression would look for the end of each of very many beginnings. */
+/** By hand: given very many opening tags, a regular expression would search for the end of each. */
 function withoutHidden(html: string): string {
   let text = html;
   for (const name of ['style', 'script', 'title']) {
