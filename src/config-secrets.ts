@@ -10,14 +10,14 @@ const sampleWords =
 
 export function password(text: string): string {
   if (text.length < 8 || text.length > 200) throw new Error('8 to 200 characters');
-  if (isGuessable(text)) throw new Error('8 to 200 characters that nobody guesses');
+  if (isGuessable(text)) throw new Error('8 to 200 characters that are hard to guess');
   return text;
 }
 
 export function jwtSecret(text: string): string {
   const isGuessed = sampleWords.test(text) || isRepeated(text) || isRow(Buffer.from(text));
   if (text.length < fewestCharacters || new Set(text).size < 8 || isGuessed)
-    throw new Error('at least 32 random characters, as openssl rand -hex 32 makes them');
+    throw new Error('at least 32 random characters, such as from openssl rand -hex 32');
   return text;
 }
 
@@ -35,7 +35,7 @@ export function encryptionKey(text: string): Buffer {
     /^[ -~]*$/.test(key.toString('latin1')) ||
     sampleWords.test(text)
   )
-    throw new Error('32 random bytes, as openssl rand -hex 32 makes them');
+    throw new Error('32 random bytes, such as from openssl rand -hex 32');
   return key;
 }
 

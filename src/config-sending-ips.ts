@@ -15,9 +15,10 @@ export function parseSendingIps(text: string): Omit<SendingAddress, 'firstDay'>[
     const pool = name?.trim() ?? defaultPool;
     const ip = canonical(address?.trim() ?? '');
     if (!poolName.test(pool)) throw new Error(`${shown(entry)}: a pool's name is 1 to 32 of a-z, 0-9 and -`);
-    if (ip === null) throw new Error(`${shown(entry)} must be an IP address, or a pool and one: marketing=203.0.113.6`);
+    if (ip === null)
+      throw new Error(`${shown(entry)} must be an IP address, or a pool and an address: marketing=203.0.113.6`);
     if (nobodys.has(ipaddr.parse(ip).range())) throw new Error(`${shown(entry)}: no mail can leave from ${ip}`);
-    if (seen.has(ip)) throw new Error(`${shown(entry)}: ${ip} is listed twice, and can be in one pool only`);
+    if (seen.has(ip)) throw new Error(`${shown(entry)}: ${ip} is listed twice, but can be in one pool only`);
     seen.add(ip);
     return { ip, pool };
   });
@@ -40,10 +41,13 @@ export function parseWarmUp(text: string): Map<string, string> {
 /** @throws Error that names the entry */
 export function parsePlan(text: string): number[] {
   const entries = entriesOf(text);
-  if (entries.length > longestPlan) throw new Error(`${entries.length} days are listed, and ${longestPlan} may be`);
+  if (entries.length > longestPlan)
+    throw new Error(`${entries.length} days are listed, but at most ${longestPlan} are allowed`);
   return entries.map((entry) => {
     if (!/^\d{1,8}$/.test(entry) || Number(entry) === 0)
-      throw new Error(`${shown(entry)} must be how many messages a new address may send on that day, 1 or more`);
+      throw new Error(
+        `${shown(entry)} must be the number of messages that a new address may send on that day, 1 or more`,
+      );
     return Number(entry);
   });
 }

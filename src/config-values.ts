@@ -31,7 +31,7 @@ export const portFrom = (least: 0 | 1) => (text: string) => {
 };
 
 export function proxyCount(text: string): number {
-  if (!/^\d$/.test(text)) throw new Error('how many proxies stand in front, 0 to 9');
+  if (!/^\d$/.test(text)) throw new Error('the number of proxies in front, 0 to 9');
   return Number(text);
 }
 
@@ -40,7 +40,7 @@ const mostWorkers = 64;
 export function workerCount(text: string): number {
   const count = Number(text);
   if (!/^\d{1,2}$/.test(text) || count < 1 || count > mostWorkers)
-    throw new Error(`how many processes, 1 to ${mostWorkers}`);
+    throw new Error(`a number of processes, 1 to ${mostWorkers}`);
   return count;
 }
 
@@ -86,7 +86,7 @@ export function privateNetworks(text: string): PrivateNetworks {
 export function postgresUrl(text: string): string {
   if (/^postgres(?:ql)?:\/\/(?:[^@/]*@)?[^@/]*,/.test(text)) {
     throw new Error(
-      'an address with one host: for several servers that of a proxy which finds the primary, see docs/scaling.md',
+      'an address with one host: for several servers, use the address of a proxy that finds the primary (see docs/scaling.md)',
     );
   }
   if (!/^postgres(ql)?:\/\//.test(text) || !URL.canParse(text)) {
@@ -138,7 +138,7 @@ export function mailAddress(text: string): string {
 export function rateLimit(text: string): { perSecond: number; burst: number } {
   const match = /^(\d{1,6})\/(\d{1,6})$/.exec(text);
   const [perSecond, burst] = [Number(match?.[1] ?? 0), Number(match?.[2] ?? 0)];
-  if (perSecond < 1 || burst < 1) throw new Error('requests a second and at once, such as 50/100');
+  if (perSecond < 1 || burst < 1) throw new Error('requests per second and burst, such as 50/100');
   return { perSecond, burst };
 }
 

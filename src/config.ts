@@ -101,7 +101,7 @@ export function readConfig(env: Record<string, string | undefined>): Readonly<Co
     const text = env[name]?.trim() || null;
     if (text !== null && /^(["']).*\1$/s.test(text))
       throw new ConfigError(
-        `${name} must be set without quotes around it: what set it, such as docker run --env-file, took them for a part of the value`,
+        `${name} must be set without quotes around the value: some tools, such as docker run --env-file, keep them as part of it`,
       );
     return text;
   };
@@ -194,12 +194,12 @@ export function readConfig(env: Record<string, string | undefined>): Readonly<Co
     throw missing('ENCRYPTION_KEY', '32 bytes as 64 hexadecimal digits or as base64, when DATABASE_URL is set');
   }
   if (config.nextEncryptionKey && !config.encryptionKey)
-    throw missing('ENCRYPTION_KEY', 'the key that is used now, when ENCRYPTION_KEY_NEXT is set');
+    throw missing('ENCRYPTION_KEY', 'the current key, when ENCRYPTION_KEY_NEXT is set');
   if (config.encryptionKey && config.nextEncryptionKey?.equals(config.encryptionKey))
-    throw new ConfigError('ENCRYPTION_KEY_NEXT must be another key than ENCRYPTION_KEY, not the same');
+    throw new ConfigError('ENCRYPTION_KEY_NEXT must be a different key from ENCRYPTION_KEY, not the same');
   if (sandbox && config.workers > 1) {
     throw new ConfigError(
-      `WORKERS must be 1 when DELIVERY_MODE is sandbox, whose DNS and mailbox are in one process, not ${config.workers}`,
+      `WORKERS must be 1 when DELIVERY_MODE is sandbox, because its DNS and mailbox run in one process, not ${config.workers}`,
     );
   }
   refusePortTwice(config);
@@ -231,7 +231,7 @@ function refusePortTwice(config: Config): void {
   const doors = doorsOf(config);
   for (const [index, { name, host, port }] of doors.entries()) {
     const other = doors.slice(0, index).find((one) => one.port === port && overlap(one.host, host));
-    if (other) throw new ConfigError(`${name} must be another port than ${other.name}, not ${port}`);
+    if (other) throw new ConfigError(`${name} must be a different port from ${other.name}, not ${port}`);
   }
 }
 
@@ -250,7 +250,7 @@ function refuseEndlessTrying({ retryScheduleMs, retryForMs }: Config): void {
   const last = retryScheduleMs.at(-1) ?? retryForMs;
   const attempts = retryScheduleMs.length + Math.ceil(Math.max(0, retryForMs - listed) / last);
   if (attempts <= mostAttempts) return;
-  const most = `RETRY_SCHEDULE must come to ${mostAttempts} attempts at the most within RETRY_FOR, not ${attempts}`;
+  const most = `RETRY_SCHEDULE must lead to at most ${mostAttempts} attempts within RETRY_FOR, not ${attempts}`;
   throw new ConfigError(`${most}: make its last delay longer, or RETRY_FOR shorter`);
 }
 

@@ -83,7 +83,7 @@ export function firstScreen(
   const { baseUrl, admin } = node;
   const { sandboxKey, password } = shown;
   const login = password
-    ? `${admin.email} / ${password}   (generated now, shown at no later start)`
+    ? `${admin.email} / ${password}   (generated now, shown only this once)`
     : `${admin.email} / ${admin.password === 'configured' ? '(ADMIN_PASSWORD)' : 'the password from the first start'}`;
   const served = [`    Dashboard    ${baseUrl}`, `    Reference    ${baseUrl}/docs`];
   const next = sandboxKey ? firstEmail(baseUrl, sandboxKey) : firstDomain(baseUrl);
@@ -99,7 +99,7 @@ export function firstScreen(
     ...(isServed || password ? [`    Admin login  ${login}`] : []),
     ...remarks(config),
     '',
-    ...(isServed ? next : ['  The dashboard and the API are on the nodes whose ROLES have api.', '']),
+    ...(isServed ? next : ['  The dashboard and the API run on the nodes whose ROLES include api.', '']),
     '  Stop with Ctrl-C.',
     '',
     '',
@@ -115,7 +115,7 @@ const work: Record<NodeRole, string> = {
   api: 'serves the API and the dashboard',
   mta: 'delivers mail',
   webhooks: 'calls webhooks',
-  smtp: 'takes mail, bounces and complaints by SMTP',
+  smtp: 'accepts mail, bounces and complaints by SMTP',
 };
 
 /** What this node does, where others do the rest. */
@@ -134,13 +134,15 @@ function remarks({ deliveryMode, sendingIps, roles, retryForMs, retryScheduleMs,
     startOnHold && 'nothing is sent until sendwright release --waiting send, or --waiting fail',
     deliveryMode === 'sandbox' &&
       sendingIps.length > 0 &&
-      'SENDING_IPS is not used in the sandbox: its mail does not leave this machine',
+      'SENDING_IPS has no effect in the sandbox: no mail leaves this machine',
     roles.has('mta') &&
       retryForMs < firstDelay &&
-      'RETRY_FOR is over before the first delay of RETRY_SCHEDULE: what is deferred is tried once more, when it is over',
-    smtp.tls && opensNone && 'SMTP_TLS_CERT is not used: INBOUND_SMTP_PORT, SUBMISSION_PORT and SUBMISSIONS_PORT are 0',
+      'RETRY_FOR is shorter than the first delay of RETRY_SCHEDULE: deferred mail is retried only once, when RETRY_FOR ends',
+    smtp.tls &&
+      opensNone &&
+      'SMTP_TLS_CERT has no effect: INBOUND_SMTP_PORT, SUBMISSION_PORT and SUBMISSIONS_PORT are 0',
   ].filter((one) => typeof one === 'string');
-  return said.map((one, index) => `    ${(index === 0 ? 'Mind' : '').padEnd(13)}${one}`);
+  return said.map((one, index) => `    ${(index === 0 ? 'Note' : '').padEnd(13)}${one}`);
 }
 
 /** Any user name; the password is an API key. */
@@ -169,7 +171,7 @@ function firstEmail(baseUrl: string, key: string): string[] {
 
 function firstDomain(baseUrl: string): string[] {
   return [
-    '  Next: log in, add a sending domain, publish the DNS records it answers with, and verify it.',
+    '  Next: log in, add a sending domain, publish the DNS records in the answer, and verify it.',
     '',
     `curl ${baseUrl}/api/v1/auth/login -H 'Content-Type: application/json' -d '{"email": "…", "password": "…"}'`,
     `curl ${baseUrl}/api/v1/domains -H 'Authorization: Bearer <token>' -H 'Content-Type: application/json' -d '{"domain": "example.com"}'`,

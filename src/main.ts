@@ -59,7 +59,7 @@ class Ending {
       process.exit(failure ? 1 : code);
     };
     setTimeout(() => {
-      this.#log.error('stopping took too long; what was under way is taken up at the next start');
+      this.#log.error('stopping took too long; the next start continues the unfinished work');
       exit(1);
     }, this.#withinMs).unref();
     stopAll(this.#stops).then(

@@ -18,10 +18,10 @@ export function portError(
     );
   if (code === 'EACCES')
     return new StartError(
-      `${names.port} ${port} needs more rights than this user has: set ${names.port} to 1024 or more`,
+      `${names.port} ${port} needs privileges that this user does not have: set ${names.port} to 1024 or more`,
     );
   return new StartError(
-    `${names.host} ${host ?? 'of all addresses'} cannot be listened on (${oneLine(message)}): set it to an address of this machine`,
+    `cannot listen on ${names.host} ${host ?? '(all addresses)'} (${oneLine(message)}): set it to an address of this machine`,
   );
 }
 

@@ -22,7 +22,7 @@ export async function checkClock(db: Database): Promise<Finding[]> {
   return [
     problem(
       found,
-      'Let a time service (chrony, systemd-timesyncd) set the clocks of this machine and of the database.',
+      'Synchronize the clocks of this machine and of the database with a time service (chrony, systemd-timesyncd).',
     ),
   ];
 }
@@ -34,14 +34,14 @@ export async function checkDisk(dataDir: string, embedded: boolean): Promise<Fin
     const { bavail, bsize, blocks } = await statfs(dataDir);
     const free = bavail * bsize;
     const share = Math.round((bavail / Math.max(blocks, 1)) * 100);
-    const found = `${(free / 1024 ** 3).toFixed(1)} GB are free (${share} %)${embedded ? '' : ", without the database's own disk"}.`;
+    const found = `${(free / 1024 ** 3).toFixed(1)} GB are free (${share} %)${embedded ? '' : ", not counting the database's own disk"}.`;
     if (free >= leastFree) return [ok(found)];
     return [
-      problem(found, `Make room, 2 GB at least: ${embedded ? 'the database' : 'the journal of deliveries'} is there.`),
+      problem(found, `Free at least 2 GB: ${embedded ? 'the database' : 'the journal of deliveries'} is on this disk.`),
     ];
   } catch (error) {
     const { code = 'error' } = error as NodeJS.ErrnoException;
-    return [unknown(`The folder cannot be looked at (${code}).`, 'Set DATA_DIR to the folder of the service.')];
+    return [unknown(`The folder cannot be read (${code}).`, 'Set DATA_DIR to the folder of the service.')];
   }
 }
 
@@ -65,11 +65,11 @@ export function checkBaseUrl(baseUrl: string): Finding[] {
   const { protocol, hostname } = new URL(baseUrl);
   const proxy = 'Put a reverse proxy with TLS in front, and set BASE_URL to its https address.';
   if (/^(localhost|127\.[\d.]+|\[::1\])$/.test(hostname))
-    return [problem('It leads to this machine only, so links to unsubscribe do not work.', proxy)];
+    return [problem('It leads only to this machine, so unsubscribe links do not work for recipients.', proxy)];
   if (protocol !== 'https:')
     return [
       problem(
-        'It is not https: passwords and keys go in clear, and mail programs show no button to unsubscribe.',
+        'It is not https: passwords and keys are sent in clear text, and mail programs show no unsubscribe button.',
         proxy,
       ),
     ];

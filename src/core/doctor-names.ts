@@ -11,7 +11,7 @@ import { askSpf } from './spf.ts';
 const spfTimeoutMs = 8_000;
 const mostDomains = 20;
 const mostNames = 10;
-const again = 'Run this again; if it stays so, look at the name servers (DNS_SERVERS).';
+const again = 'Run this again. If it fails again, check the name servers (DNS_SERVERS).';
 
 /** A name that others wrote, as a sentence may have it. */
 const shown = (text: string) => cleanRemoteText(text, 255);
@@ -46,7 +46,7 @@ export async function checkMailHostname(
 ): Promise<Finding[]> {
   const { ok, problem, unknown } = about('mail_hostname', mailHostname);
   const answer = await addressesOf(mailHostname, resolver);
-  if (answer.kind === 'temporary') return [unknown(`The look-up failed for now: ${answer.reason}.`, again)];
+  if (answer.kind === 'temporary') return [unknown(`The lookup failed temporarily: ${answer.reason}.`, again)];
   const wanted = sendingIps.map(canonical);
   if (answer.kind !== 'records') {
     const advice = `Publish an A or AAAA record at ${mailHostname} with ${wanted.join(' and ') || 'the public address of this machine'}.`;
@@ -54,7 +54,12 @@ export async function checkMailHostname(
   }
   const found = `It has ${answer.records.join(', ')}.`;
   if (wanted.length === 0)
-    return [unknown(found, 'Compare that with the public address of this machine, which is not known behind a NAT.')];
+    return [
+      unknown(
+        found,
+        'Compare this with the public address of this machine, which cannot be determined from behind a NAT.',
+      ),
+    ];
   const missing = wanted.filter((ip) => !answer.records.includes(ip));
   if (missing.length === 0) return [ok(found)];
   return [problem(found, `Add ${missing.join(' and ')} to the A and AAAA records of ${mailHostname}.`)];
@@ -66,8 +71,9 @@ export async function checkReverse(ip: string, { mailHostname }: Surroundings, r
   const zone = ip.includes(':') ? 'ip6.arpa' : 'in-addr.arpa';
   // Not by `reverse`, which looks into the hosts file.
   const answer = await ask(async () => (await resolver.resolve(`${reversed(ip)}.${zone}`, 'PTR')) as string[]);
-  if (answer.kind === 'temporary') return [unknown(`The look-up of its name failed for now: ${answer.reason}.`, again)];
-  const advice = `Ask whoever gave you the address to set its PTR record to ${mailHostname}.`;
+  if (answer.kind === 'temporary')
+    return [unknown(`The lookup of its name failed temporarily: ${answer.reason}.`, again)];
+  const advice = `Ask the provider of the address to set its PTR record to ${mailHostname}.`;
   if (answer.kind !== 'records') return [problem('The address has no name (PTR record).', advice)];
   const names = answer.records.slice(0, mostNames);
   const forward = await Promise.all(names.map((name) => addressesOf(name, resolver)));
@@ -75,10 +81,10 @@ export async function checkReverse(ip: string, { mailHostname }: Surroundings, r
     const one = forward[index];
     return one?.kind === 'records' && one.records.includes(ip);
   });
-  if (confirmed.length > 0) return [ok(`Its name is ${confirmed.map(shown).join(', ')}, which leads back to it.`)];
-  const found = `Its name is ${names.map(shown).join(', ')}, which does not lead back to it`;
+  if (confirmed.length > 0) return [ok(`Its name is ${confirmed.map(shown).join(', ')}, which resolves back to it.`)];
+  const found = `Its name is ${names.map(shown).join(', ')}, which does not resolve back to it`;
   if (forward.some((one) => one.kind === 'temporary'))
-    return [unknown(`${found} as far as could be looked up.`, again)];
+    return [unknown(`${found}, but not every lookup succeeded.`, again)];
   return [problem(`${found}.`, advice)];
 }
 
@@ -91,11 +97,11 @@ export async function checkBlocklists(ip: string, zones: string[], resolver: Res
       if (listing.kind === 'clean') return ok('It is not listed.');
       if (listing.kind === 'unknown') {
         const advice =
-          'Ask through a resolver of your own (DNS_SERVERS), as lists refuse public ones, or take it out of DNS_BLOCKLISTS.';
-        return unknown(`The list did not say: ${listing.reason}.`, advice);
+          'Use a resolver of your own (DNS_SERVERS), because blocklists refuse public ones, or remove the list from DNS_BLOCKLISTS.';
+        return unknown(`The list gave no answer: ${listing.reason}.`, advice);
       }
       const why = listing.reason === null ? '' : `: ${listing.reason}`;
-      const advice = `Find out what was sent from it, end that, and ask ${zone} to take it off; send from another address meanwhile.`;
+      const advice = `Find out what was sent from it, stop that, and ask ${zone} to remove it. Send from another address in the meantime.`;
       return problem(`It is listed (${listing.code})${why}.`, advice);
     }),
   );
@@ -110,7 +116,7 @@ export async function checkReturnPath(ips: string[], where: Surroundings, resolv
     ...ips.map((ip) => checkSpf(ip, where)),
   ]);
   const findings: Finding[] = [];
-  if (mx.kind === 'temporary') findings.push(unknown(`The look-up of its MX failed for now: ${mx.reason}.`, again));
+  if (mx.kind === 'temporary') findings.push(unknown(`The lookup of its MX failed temporarily: ${mx.reason}.`, again));
   else if (mx.kind === 'records')
     findings.push(
       ok(
@@ -121,8 +127,8 @@ export async function checkReturnPath(ips: string[], where: Surroundings, resolv
       ),
     );
   else {
-    const advice = `Publish the MX record "10 ${mailHostname}" at ${mailHostname}, with port 25 leading to INBOUND_SMTP_PORT.`;
-    findings.push(problem('The name has no MX record, so bounces and complaints do not come back.', advice));
+    const advice = `Publish the MX record "10 ${mailHostname}" at ${mailHostname}, and forward port 25 to INBOUND_SMTP_PORT.`;
+    findings.push(problem('The name has no MX record, so bounces and complaints cannot come back.', advice));
   }
   return [...findings, ...senders];
 }
@@ -139,7 +145,7 @@ async function checkSpf(ip: string, where: Surroundings): Promise<Finding> {
   const kind = ip.includes(':') ? 'ip6' : 'ip4';
   return problem(
     found,
-    `Publish the TXT record "v=spf1 ${kind}:${ip} -all" at ${mailHostname}, with all sending addresses in it.`,
+    `Publish the TXT record "v=spf1 ${kind}:${ip} -all" at ${mailHostname}, listing all your sending addresses.`,
   );
 }
 
@@ -156,8 +162,8 @@ export async function checkDomains(db: Database, where: Surroundings): Promise<F
     all.length > mostDomains
       ? [
           unknown(
-            `Only the ${mostDomains} newest domains were looked at.`,
-            'Look at the others with sendwright domains check <domain>.',
+            `Only the ${mostDomains} newest domains were checked.`,
+            'Check the others with sendwright domains check <domain>.',
           ),
         ]
       : [];
@@ -179,16 +185,16 @@ async function checkDmarc(domain: string, where: Surroundings): Promise<Finding>
   const { ok, problem, unknown } = about('dmarc', domain);
   const policies = await findDmarc(domain, where);
   if (policies.kind === 'temporary')
-    return unknown(`The look-up of the policy failed for now: ${policies.reason}.`, again);
+    return unknown(`The lookup of the policy failed temporarily: ${policies.reason}.`, again);
   if (policies.kind === 'none')
     return problem(
-      'There is no policy, which large receivers ask of whoever sends in bulk.',
+      'There is no policy. Large receivers require one from bulk senders.',
       `Publish the TXT record "${domains.dmarcPolicy}" at _dmarc.${domain}.`,
     );
   const { name, records } = policies;
   const [policy = '', ...others] = records;
   if (others.length > 0)
-    return problem(`There is more than one policy at ${name}, which counts as none.`, 'Remove all but one.');
+    return problem(`There is more than one policy at ${name}, so receivers ignore them all.`, 'Remove all but one.');
   if (!/;\s*p\s*=\s*(none|quarantine|reject)\s*(;|$)/i.test(policy))
     return problem(
       `The policy at ${name} has no valid p=.`,

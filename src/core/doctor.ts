@@ -65,7 +65,7 @@ export async function examine(
   if (deliveryMode === 'sandbox') {
     const { problem } = about('delivery_mode', deliveryMode);
     const advice =
-      'To send mail set DELIVERY_MODE=direct with MAIL_HOSTNAME and BASE_URL, and run this again before you start.';
+      'To send mail, set DELIVERY_MODE=direct, MAIL_HOSTNAME and BASE_URL, and run this again before you start the service.';
     looks.unshift(['delivery_mode', deliveryMode, () => [problem('No mail leaves this machine.', advice)]]);
   } else {
     // Whose names they are is asked once, within the time of those that need it.
@@ -94,7 +94,7 @@ export async function examine(
         .then(look)
         .catch((error: Error) => [
           unknown(
-            `It could not be looked at (${error.message.slice(0, 200)}).`,
+            `The check failed (${error.message.slice(0, 200)}).`,
             'Run this again; the log of the server may say more.',
           ),
         ]);
@@ -119,8 +119,8 @@ async function checkPort25(patient: Patient, given: string | null): Promise<Find
     const { unknown } = about('outbound_port_25', `port ${port}`);
     return [
       unknown(
-        'No domain of yours has an MX host elsewhere that could be tried.',
-        'Name an MX host that may be tried, with --mx or ?mx=, such as that of your own mailbox.',
+        'None of your domains has an MX host elsewhere to try.',
+        'Name an MX host to try with --mx or ?mx=, such as that of your own mailbox.',
       ),
     ];
   }
@@ -136,10 +136,10 @@ async function checkPort25(patient: Patient, given: string | null): Promise<Find
 function findingOf(subject: string, greeted: Greeted): Finding {
   const { ok, problem, unknown } = about('outbound_port_25', subject);
   if (greeted.kind === 'greeted') return ok(`${greeted.address} greets with ${greeted.greeting}`);
-  if (greeted.kind === 'unresolved') return unknown(greeted.reason, 'Name another MX host, with --mx or ?mx=.');
+  if (greeted.kind === 'unresolved') return unknown(greeted.reason, 'Name another MX host with --mx or ?mx=.');
   return problem(
     `The host ${greeted.reason}.`,
-    'Ask the provider of this machine to open port 25 to the outside, and let no firewall of yours close it.',
+    'Ask the provider of this machine to open outbound port 25, and check that no firewall of yours blocks it.',
   );
 }
 

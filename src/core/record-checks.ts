@@ -60,7 +60,7 @@ async function checkOwnership(domain: Domain, where: Surroundings): Promise<Chec
   return report(
     record,
     texts,
-    texts.includes(record.value) ? null : 'the TXT records found there do not have the expected value',
+    texts.includes(record.value) ? null : 'none of the TXT records found there has the expected value',
   );
 }
 
@@ -85,9 +85,13 @@ export async function checkDkim(domain: Domain, key: CheckedKey, where: Surround
   const { texts, problem, failed } = await lookUp(record.name, where);
   if (problem) return report(record, texts, problem, failed);
   const keys = texts.map(publishedKey).filter((text) => text !== null);
-  if (keys.length === 0) return report(record, texts, 'no TXT record found there is a DKIM key');
+  if (keys.length === 0) return report(record, texts, 'none of the TXT records found there is a DKIM key');
   if (keys.length > 1)
-    return report(record, texts, 'there is more than one DKIM key; receivers may read either, so remove the others');
+    return report(
+      record,
+      texts,
+      'there is more than one DKIM key: receivers may use any of them, so remove the others',
+    );
   if (keys[0] !== key.publicKey) return report(record, texts, 'the published key (p=) is not ours');
   return report(record, texts, await probeDkim(domain, key, where));
 }
@@ -117,9 +121,13 @@ async function checkSpf(domain: Domain, where: Surroundings): Promise<Check> {
   const { texts: all, problem, failed } = await lookUp(record.name, where);
   const texts = all.filter((text) => /^v=spf1( |$)/i.test(text));
   if (problem) return report(record, texts, problem, failed);
-  if (texts.length === 0) return report(record, texts, 'no TXT record found there is an SPF policy');
+  if (texts.length === 0) return report(record, texts, 'none of the TXT records found there is an SPF policy');
   if (texts.length > 1)
-    return report(record, texts, 'there is more than one SPF policy, which counts as none: merge them into one');
+    return report(
+      record,
+      texts,
+      'there is more than one SPF policy, so receivers ignore them all: merge them into one',
+    );
   const standIn = '192.0.2.1';
   const known = where.sendingIps.length > 0;
   // The addresses have most of the policy in common.
@@ -137,9 +145,13 @@ async function checkSpf(domain: Domain, where: Surroundings): Promise<Check> {
     const include = `include:${where.mailHostname}`;
     if (verdict === 'pass') continue;
     if (verdict === 'temperror')
-      return report(record, texts, `a look-up of the policy failed for now (${reason}); try again`, true);
+      return report(record, texts, `a lookup of the policy failed temporarily (${reason}): try again`, true);
     if (verdict === 'permerror')
-      return report(record, texts, `receivers cannot evaluate the policy (${reason}): mend it, with ${include} in it`);
+      return report(
+        record,
+        texts,
+        `receivers cannot evaluate the policy (${reason}): correct it, and include ${include}`,
+      );
     const outcome = `the policy answers ${verdict} for ${known ? ip : 'this server'}`;
     return report(record, texts, `${outcome}: add ${include} to it, before its "all"`);
   }
@@ -165,8 +177,8 @@ export async function lookUp(name: string, where: Surroundings): Promise<LookedU
       texts: [],
       failed: !absent,
       problem: absent
-        ? `there is no TXT record at ${name}; a new one can take up to 48 hours to be seen`
-        : `the look-up of ${name} failed for now (${code || 'error'}); try again`,
+        ? `there is no TXT record at ${name}; a new record can take up to 48 hours to become visible`
+        : `the lookup of ${name} failed temporarily (${code || 'error'}): try again`,
     };
   }
 }

@@ -27,13 +27,13 @@ t.test('a node that does a part of it says which, and shows nothing that it does
   const sender = screenOf({ ...direct, ROLES: 'mta,webhooks' });
   t.match(sender, /ready \(delivering to the internet as mail\.example\.com\)/);
   t.match(sender, '    This node    delivers mail; calls webhooks   (ROLES=mta,webhooks)\n');
-  t.match(sender, 'The dashboard and the API are on the nodes whose ROLES have api.');
+  t.match(sender, 'The dashboard and the API run on the nodes whose ROLES include api.');
   t.notMatch(sender, /Dashboard {2}|Reference|Admin login|Next: |curl|localhost:3000/);
   t.match(screenOf({ ...direct, ROLES: 'mta' }, 'generated'), /Admin login {2}admin@localhost \/ generated/);
 
   const served = screenOf({ ...direct, ROLES: 'api,smtp' });
   t.match(served, /ready \(mail goes to the internet as /);
-  t.match(served, /This node .*serves the API and the dashboard; takes mail, .*\(ROLES=api,smtp\)\n {4}Dashboard /);
+  t.match(served, /This node .*serves the API and the dashboard; accepts mail, .*\(ROLES=api,smtp\)\n {4}Dashboard /);
   t.match(served, /Admin login.*Next: log in/s);
   t.notMatch(screenOf(direct), 'This node');
 });
@@ -47,14 +47,14 @@ t.test('what is set and comes to nothing, or to less than it seems, is said', as
   const brief = { RETRY_SCHEDULE: '1m,5m', RETRY_FOR: '59s' };
   const ips = { SENDING_IPS: '192.0.2.9' };
 
-  t.match(screenOf(ips), /\n {4}Mind {9}SENDING_IPS is not used in the sandbox: /);
-  t.match(screenOf(brief), /\n {4}Mind {9}RETRY_FOR is over before the first delay of RETRY_SCHEDULE: /);
-  t.match(screenOf({ ...files, ...off }), /\n {4}Mind {9}SMTP_TLS_CERT is not used: .*SUBMISSIONS_PORT are 0\n/);
+  t.match(screenOf(ips), /\n {4}Note {9}SENDING_IPS has no effect in the sandbox: /);
+  t.match(screenOf(brief), /\n {4}Note {9}RETRY_FOR is shorter than the first delay of RETRY_SCHEDULE: /);
+  t.match(screenOf({ ...files, ...off }), /\n {4}Note {9}SMTP_TLS_CERT has no effect: .*SUBMISSIONS_PORT are 0\n/);
   t.match(
     screenOf({ START_ON_HOLD: 'true' }),
-    /\n {4}Mind {9}nothing is sent .* release --waiting send, or --waiting fail\n/,
+    /\n {4}Note {9}nothing is sent .* release --waiting send, or --waiting fail\n/,
   );
-  t.match(screenOf({ ...brief, ...ips }), /\n {4}Mind {9}SENDING_IPS .*\n {17}RETRY_FOR /, 'one below the other');
+  t.match(screenOf({ ...brief, ...ips }), /\n {4}Note {9}SENDING_IPS .*\n {17}RETRY_FOR /, 'one below the other');
   for (const meant of [
     { ...direct, ...ips },
     { ...direct, ...brief, ROLES: 'api,smtp' },
@@ -62,5 +62,5 @@ t.test('what is set and comes to nothing, or to less than it seems, is said', as
     { ...files, ...off, SUBMISSION_PORT: '2587' },
     { ...direct, ...files, ...off, ROLES: 'api' },
   ])
-    t.notMatch(screenOf(meant), ' Mind ', JSON.stringify(meant));
+    t.notMatch(screenOf(meant), ' Note ', JSON.stringify(meant));
 });

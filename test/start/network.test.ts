@@ -24,6 +24,6 @@ t.test('an HTTP_HOST that is not of this machine', async (t) => {
   const env = testEnv(await createDatabase(), { DATA_DIR: await makeFolder(t), HTTP_HOST: '192.0.2.1' });
   t.match(
     await refusalOf(env),
-    /^HTTP_HOST 192\.0\.2\.1 cannot be listened on \(.*\): set it to an address of this machine$/,
+    /^cannot listen on HTTP_HOST 192\.0\.2\.1 \(.*\): set it to an address of this machine$/,
   );
 });
