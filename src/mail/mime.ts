@@ -8,13 +8,13 @@ export interface MimePart {
   disposition: Parameterised | null;
   /** Without its angle brackets. */
   contentId: string | null;
-  /** The Content-Transfer-Encoding in lower case, empty where there is none. */
+  /** The Content-Transfer-Encoding in lower case, empty if there is none. */
   encoding: string;
   /** Still encoded; a view into the message. */
   body: Buffer;
 }
 
-/** A part of others: alternatives, or what is shown one after the other. */
+/** A part that contains others: alternatives, or parts that are shown one after the other. */
 export interface Multipart {
   isAlternative: boolean;
   parts: MimeTree[];
@@ -22,15 +22,15 @@ export interface Multipart {
 
 export type MimeTree = MimePart | Multipart;
 
-// An email of ours has two bodies and ten files; signatures and footers that servers add are parts too.
+// An email of ours has two bodies and ten files. Signatures and footers added by servers are parts too.
 const mostParts = 100;
 const deepest = 10;
-/** Our composing would break what they promise, or make another kind of message of them. */
+/** Composing these anew would break what they promise, or turn them into another kind of message. */
 const unsendable = new Set(['signed', 'encrypted', 'report', 'appledouble']);
 
 /**
- * A message's MIME tree (RFC 2046). Bounded in number and depth before anything is decoded, and
- * as quick as looking for the boundaries: a message of nothing but boundaries costs no more than another.
+ * A message's MIME tree (RFC 2046). The number and depth of parts are limited before anything is decoded. It takes as long as
+ * searching for the boundaries, even for a message of nothing but boundaries.
  *
  * @throws {MimeError}
  */
@@ -58,7 +58,10 @@ export function leavesOf(tree: MimeTree): MimePart[] {
   return 'parts' in tree ? tree.parts.flatMap(leavesOf) : [tree];
 }
 
-/** One that is written wrongly counts as none (RFC 2045 section 5.2); `text/html charset=utf-8`, as in many a script, says what it means. */
+/**
+ * An invalid Content-Type counts as none (RFC 2045 section 5.2), except for `text/html charset=utf-8`, which many scripts write
+ * and whose meaning is clear.
+ */
 function typeOf(fields: ReceivedField[], otherwise: string): Parameterised {
   const text = only(fields, 'content-type');
   if (text === null) return { value: otherwise, parameters: new Map() };
@@ -86,7 +89,7 @@ function boundaryOf({ parameters }: Parameterised): string {
   throw new MimeError('Content-Type: multipart without a boundary');
 }
 
-/** What stands between the lines of this boundary; the last part may lack its end. */
+/** The parts between the lines of this boundary; the closing line may be missing. */
 function split(body: Buffer, boundary: string): Buffer[] {
   const delimiter = Buffer.from(`--${boundary}`);
   const parts: Buffer[] = [];
@@ -109,7 +112,7 @@ function split(body: Buffer, boundary: string): Buffer[] {
   return parts;
 }
 
-/** Behind the boundary's name: maybe `--`, white space, and the end of the line; null when it is the beginning of a longer name. */
+/** Reads the rest of a boundary's line: `--` if it closes, white space, the line end. Null if the boundary is a longer one. */
 function restOfDelimiter(body: Buffer, from: number): { end: number; last: boolean } | null {
   const last = body[from] === 0x2d && body[from + 1] === 0x2d;
   let at = last ? from + 2 : from;

@@ -2,7 +2,7 @@ import { decoderOf } from './charset.ts';
 import { readWords } from './encoded-words.ts';
 import { MimeError } from './mime-error.ts';
 
-/** `value; name=value` of Content-Type or Content-Disposition. Value and names are in lower case, each name is there once. */
+/** `value; name=value` of Content-Type or Content-Disposition. Value and names are in lower case; each name occurs once. */
 export interface Parameterised {
   value: string;
   parameters: Map<string, string>;
@@ -11,12 +11,12 @@ export interface Parameterised {
 const mostParameters = 100;
 
 /**
- * Takes a field apart that has parameters (RFC 2045 section 5.1), joins continued ones and decodes those with a charset
- * (RFC 2231), and encoded-words where they should not be, as many clients write names of files. Comments are dropped.
+ * Parses a field with parameters (RFC 2045 section 5.1). Joins continued parameters and decodes those with a charset
+ * (RFC 2231), and also encoded-words, which are not allowed here but common in file names. Comments are dropped.
  *
- * @param loosely whether what is wrong is got over: of two parameters the first counts, and the octets of a charset that is not
- *   known are Latin-1
- * @throws {MimeError} unless `loosely`, when a parameter is there twice, or in a charset that is not known; when there are too many
+ * @param loosely whether to tolerate errors: if a parameter occurs twice the first counts, and octets in an unknown charset are
+ *   read as Latin-1
+ * @throws {MimeError} when there are too many parameters; unless `loosely`, also when one occurs twice or its charset is unknown
  */
 export function parseParameters(text: string, loosely = false): Parameterised {
   const [value = '', ...pieces] = split(text);
@@ -37,11 +37,11 @@ export function parseParameters(text: string, loosely = false): Parameterised {
   return { value: value.trim().toLowerCase(), parameters };
 }
 
-/** The pieces between semicolons, those inside of quotes apart, without comments. */
+/** The pieces between semicolons that are not in quotes, without comments. */
 function split(text: string): string[] {
   const pieces: string[] = [];
   let piece = '';
-  // Of the piece: to look into what is still being put together takes as long as it is.
+  // The last character of `piece`: reading it from a string that is being built takes time linear in its length.
   let last = '';
   let begun = false;
   let quoted = false;
@@ -53,7 +53,7 @@ function split(text: string): string[] {
       [piece, last] = [piece + taken, taken.slice(-1)];
       if (taken === '"') quoted = false;
     } else if (character === '(' && (last === '' || last === ' ')) {
-      // Behind anything else it belongs to the value: `name=Invoice(1).pdf`. So does what is within one: `name=Invoice (1).pdf`.
+      // After anything else it belongs to the value: `name=Invoice(1).pdf`. So does one within a value: `name=Invoice (1).pdf`.
       const end = endOfComments(text, i);
       if (begun && !isBehindValue(text, end)) [piece, last] = [piece + text.slice(i, end), ')'];
       i = end - 1;
@@ -69,7 +69,7 @@ function split(text: string): string[] {
   return [...pieces, piece];
 }
 
-/** The offset behind the comment that begins at the parenthesis here, and those that follow it; the length of the text where one does not end. */
+/** The offset after the comment that begins here, and after any that follow it; the text's length if one does not end. */
 function endOfComments(text: string, start: number): number {
   let depth = 0;
   let end = text.length;
@@ -82,7 +82,7 @@ function endOfComments(text: string, start: number): number {
   return depth === 0 ? end : text.length;
 }
 
-/** Whether nothing more of a name or a value comes here. */
+/** Whether the name or the value has ended here. */
 function isBehindValue(text: string, from: number): boolean {
   let at = from;
   while (text[at] === ' ') at++;
@@ -95,7 +95,7 @@ function unquote(value: string): string {
   return end.slice(1).replaceAll(/\\(.)/g, '$1');
 }
 
-/** The sections `name*0`, `name*1*`, ... in order, or `name*`; null when the parameter is not written so. */
+/** The sections `name*0`, `name*1*`, ... joined in order, or `name*`; null if the parameter has neither form. */
 function joined(raw: Map<string, string>, name: string, loosely: boolean): string | null {
   const extended = raw.get(`${name}*`);
   const plainly = raw.get(name);
@@ -110,7 +110,7 @@ function joined(raw: Map<string, string>, name: string, loosely: boolean): strin
   return sections.length > 0 ? decode(sections, loosely, plainly) : null;
 }
 
-/** @param plainly what is there for older clients. @returns null where that has to do */
+/** @param plainly the plain parameter, meant for older clients. @returns null if that must be used instead */
 function decode(
   sections: { text: string; encoded: boolean }[],
   loosely: boolean,

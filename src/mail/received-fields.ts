@@ -8,19 +8,19 @@ export interface ReceivedField {
 }
 
 const longestHeader = 256 * 1024;
-/** A part's says what is in it and what it is called. A hundred longer ones would be read for seconds, while all others wait. */
+/** A part's header only describes the part. Reading a hundred longer ones would block everything else for seconds. */
 const longestOfPart = 32 * 1024;
 
-/** Each server on the way adds a `Received`; a message with more of them goes in circles (RFC 5321 section 6.3). */
+/** Each server on the way adds a `Received`; a message with more of them is looping (RFC 5321 section 6.3). */
 export const mostHops = 25;
 
 const mostFields = 500;
 
 /**
- * Reads the header of a message or of one of its parts, with CRLF line ends and no others. Octets above 127 are UTF-8 (RFC 6532).
+ * Reads the header of a message or of one of its parts, with only CRLF line ends. Octets above 127 are UTF-8 (RFC 6532).
  *
- * @param part of which it is, counted from one; null where it is the message's
- * @throws {MimeError} when it is too long, or something in it is not a field
+ * @param part the number of the part, counted from one; null for the message's own header
+ * @throws {MimeError} when the header is too long, or something in it is not a field
  */
 export function readFields(message: Buffer, part: number | null = null): { fields: ReceivedField[]; body: number } {
   const [what, most] = part === null ? ['the header', longestHeader] : [`the header of part ${part}`, longestOfPart];
@@ -49,7 +49,7 @@ function readField(name: string, raw: Buffer, what: string): ReceivedField {
   return { name, value: trimSpaces(value.replaceAll('\t', ' ')) };
 }
 
-/** Only U+0020: `trim` would take other characters too. By hand, as a regular expression is quadratic on spaces. */
+/** Only U+0020: `trim` would remove other characters too. By hand: a regular expression is quadratic on spaces. */
 function trimSpaces(text: string): string {
   let start = 0;
   let end = text.length;

@@ -1,13 +1,13 @@
 const smallest = 64 * 1024;
 
-/** What needs more than this gets memory of its own, which is given back. */
+/** Larger requests get memory of their own, which is not kept. */
 const largest = 4 * 1024 * 1024;
 
-/** Work space that is used again and again, instead of new memory for each text: for one synchronous step at a time. */
+/** Reusable work space, instead of new memory for each text. Use it for one synchronous step at a time. */
 export class Scratch {
   #buffer = Buffer.alloc(0);
 
-  /** At least so many octets, whatever they hold; the next call gives out the same ones. */
+  /** At least this many octets, with arbitrary contents; the next call returns the same ones. */
   of(size: number): Buffer {
     if (size > largest) return Buffer.allocUnsafeSlow(size);
     if (this.#buffer.length < size)

@@ -12,7 +12,7 @@ import { type SubmittedFile, withFiles } from './submitted-files.ts';
 import { decodeText } from './text-part.ts';
 import { decodeTransfer } from './transfer-encoding.ts';
 
-/** The fields that say how to send, in lower case; they are no part of the message. */
+/** The fields that say how to send, in lower case; they are not part of the message. */
 const controls = {
   'x-sendwright-idempotency-key': 'idempotencyKey',
   'x-sendwright-tags': 'tags',
@@ -24,7 +24,7 @@ const controls = {
 
 type Control = (typeof controls)[keyof typeof controls];
 
-/** A message as a mail client handed it over, decoded. `to` and `cc` are what it shows; who gets it is the envelope's affair. */
+/** A message from a mail client, decoded. `to` and `cc` are what it shows; the envelope decides who gets it. */
 export interface SubmittedMessage {
   from: Mailbox;
   sender: Mailbox | null;
@@ -41,19 +41,19 @@ export interface SubmittedMessage {
   controls: Partial<Record<Control, string>>;
 }
 
-/** `From` or `Sender` does not say who sends, so that nobody may. */
+/** `From` or `Sender` does not name one sender, so the message may not be sent. */
 export class SenderError extends MimeError {}
 
-/** It has come through more servers than any mail does. */
+/** The message has come through so many servers that it must be looping. */
 export class LoopError extends MimeError {}
 
 /**
- * Takes a message apart into what an email is made of. Whatever `refuseHeader` keeps for us and mail servers add on the way
- * (Date, Message-ID, Received, DKIM-Signature, Bcc, ...) is left out, and so is a field without a value.
+ * Parses a message into the parts of an email. Fields that `refuseHeader` reserves for us or that mail servers add on the way
+ * (Date, Message-ID, Received, DKIM-Signature, Bcc, ...) are left out, and so are fields without a value.
  *
- * Octets above 127 in its headers are UTF-8, with SMTPUTF8 or without: scripts write such subjects.
+ * Octets above 127 in its headers are read as UTF-8 even without SMTPUTF8, because scripts write such subjects.
  *
- * @param message with CRLF line ends and no others, without NUL
+ * @param message with only CRLF line ends, and without NUL
  * @throws {MimeError} with a sentence that names the header or the part; SenderError, LoopError
  */
 export async function readSubmission(message: Buffer): Promise<SubmittedMessage> {
@@ -90,8 +90,8 @@ function readSender(fields: ReceivedField[], name: 'From' | 'Sender'): Mailbox |
 }
 
 /**
- * Several fields are read as one, as some clients write them. One without any `@`, such as cron's `To: root`, names somebody on
- * the machine that it comes from, as `root@localhost` does, whom the envelope calls otherwise.
+ * Reads several fields as one, because some clients write several. Skips a field without any `@`, such as cron's `To: root`:
+ * like `root@localhost` it names a user of the sending machine, for whom the envelope has another address.
  */
 function readAddresses(fields: ReceivedField[], name: string): Mailbox[] {
   const own = fields.filter((field) => field.name.toLowerCase() === name.toLowerCase() && field.value.includes('@'));
@@ -105,20 +105,23 @@ function readText(name: string, value: string): string {
   return text;
 }
 
-/** RFC 5322 section 3.6, RFC 2369 and RFC 3834: of two of them readers take either. Any other may be there again, such as cron's X-Cron-Env. */
+/**
+ * Fields that may occur only once (RFC 5322 section 3.6, RFC 2369 and RFC 3834): of two, mail programs use either. Any other
+ * field may be repeated, such as cron's X-Cron-Env.
+ */
 const once = /^(?:in-reply-to|references|auto-submitted|list-.*)$/;
 
-/** The key of whoever writes with OpenPGP, on each mail. Autocrypt bounds it at 10 KiB; our own bound is for what is made by hand. */
+/** The sender's OpenPGP key, on every mail. Autocrypt limits it to 10 KiB; our usual limit is for values written by hand. */
 const openPgpKey = /^autocrypt(?:-gossip)?$/;
 const longestKey = 10 * 1024;
 
-/** Nobody's mail is refused for what it can do without: keys, and what filters on its way noted. */
+/** Keys, and notes of filters on the way: if too long they are dropped, because mail can do without them. */
 const dispensable =
   /^(?:autocrypt|x-ms-exchange-|x-microsoft-|x-forefront-|x-spam-|x-ymail-|x-gm-|x-google-|(?:x-)?ironport-|x-proofpoint-|x-barracuda-|x-mimecast-)/;
 
 function readOthers(fields: ReceivedField[]): Header[] {
   const headers = fields.flatMap(({ name, value: raw }) => {
-    // A name that takes no value at all is one of ours.
+    // A name that is refused even with this value is reserved for us.
     if (raw === '' || refuseHeader(name, 'x') !== null) return [];
     const lower = name.toLowerCase();
     const most = openPgpKey.test(lower) ? longestKey : longestValue;
@@ -142,7 +145,7 @@ function otherValue(name: string, raw: string): string {
   if (holdsMailboxes(name)) return readMailboxes(name, raw) ?? readText(name, raw);
   const text = holdsAddresses(name) ? readAround(name, raw) : readText(name, raw);
   if (!/^(?:in-reply-to|references)$/i.test(name)) return text;
-  // An id that is not ASCII was made by others, and nobody's answer is refused for it (RFC 6532 section 3.7).
+  // Non-ASCII ids come from other people's mail: drop them rather than refuse the reply (RFC 6532 section 3.7).
   const ids = text
     .replaceAll(inAngles, (id) => (isAscii(id) ? id : ''))
     .replace(/ +/g, ' ')
@@ -150,7 +153,7 @@ function otherValue(name: string, raw: string): string {
   return /^references$/i.test(name) ? shortened(ids) : ids;
 }
 
-/** An id or a URL that looks like an encoded-word is none (RFC 2047 section 5); one within a word is read with it. */
+/** A `<...>` that looks like an encoded-word is not one (RFC 2047 section 5); one within an encoded-word is decoded with it. */
 function readAround(name: string, raw: string): string {
   const within = raw.match(inAngles) ?? [];
   if (!within.some((one) => one.includes('=?'))) return readText(name, raw);
@@ -158,7 +161,7 @@ function readAround(name: string, raw: string): string {
   return around.map((text, index) => text + (within[index] ?? '')).join('');
 }
 
-/** As text that is read again, as a name of encoded-words may hold a comma; null where it holds anything else than addresses. */
+/** The mailboxes as text that can be parsed again, since a decoded name may hold a comma; null if not all are addresses. */
 function readMailboxes(name: string, raw: string): string | null {
   try {
     return parseAddressList(name, raw).mailboxes.map(formatMailbox).join(', ');
@@ -168,7 +171,7 @@ function readMailboxes(name: string, raw: string): string | null {
   }
 }
 
-/** A long thread has more ids than are kept: the first says what it is, and the last ones where in it (RFC 5537 section 3.4.4). */
+/** Long threads have more ids than we keep: the first identifies the thread, the last the place in it (RFC 5537 section 3.4.4). */
 function shortened(references: string): string {
   if (references.length <= longestValue) return references;
   const [first = '', ...others] = references.trim().split(/\s+/);
@@ -186,7 +189,7 @@ function readControls(fields: ReceivedField[]): SubmittedMessage['controls'] {
     const lower = name.toLowerCase();
     if (!lower.startsWith('x-sendwright-')) continue;
     const control = Object.hasOwn(controls, lower) ? controls[lower as keyof typeof controls] : null;
-    // Whoever writes one means something by it.
+    // Not ignored: the client meant something by it.
     if (!control) throw new MimeError(`${name}: is not known`);
     if (found[control] !== undefined) throw new MimeError(`${name}: is there twice`);
     found[control] = readText(name, value);
@@ -194,7 +197,7 @@ function readControls(fields: ReceivedField[]): SubmittedMessage['controls'] {
   return found;
 }
 
-/** Every part that is no body, or a part of one, is a file. */
+/** Every part that is not a body, or part of one, is a file. */
 async function readContent(tree: MimeTree): Promise<Pick<SubmittedMessage, 'html' | 'text' | 'attachments'>> {
   const files: SubmittedFile[] = [];
   const leaves = leavesOf(tree);
@@ -219,7 +222,7 @@ async function readContent(tree: MimeTree): Promise<Pick<SubmittedMessage, 'html
     }
     branch.hasBody = true;
     const text = await within(index, part, async () => decodeText(content, part.type));
-    // The line end before the final dot, or before a boundary in a client that counts it in, is not the author's.
+    // The line end before the final dot is not the author's, nor is one before a boundary that the client counts as text.
     const own = leaves.length === 1 && part.encoding !== 'base64' ? text.replace(/\n$/, '') : text;
     return { html: null, text: null, [kind]: own };
   };
@@ -227,7 +230,7 @@ async function readContent(tree: MimeTree): Promise<Pick<SubmittedMessage, 'html
   return { text: bodies.text || null, ...withFiles(bodies.html || null, files) };
 }
 
-/** AMP, and HTML for watches: readers that know neither would have it as a file, those that do have another alternative. */
+/** AMP, and HTML for watches: other programs would show it as a file, and those that know it have another alternative. */
 const isForFew = (node: MimeTree) =>
   !('parts' in node) &&
   node.disposition?.value !== 'attachment' &&
@@ -248,7 +251,7 @@ async function within<T>(index: number, part: MimePart, work: () => Promise<T>):
   }
 }
 
-/** Which of the bodies this part is, null for a file. A text with a name is one where another stands before it, as some clients name all parts. */
+/** Which body this part is, null for a file. A named text is a file only after a body, because some clients name all parts. */
 function bodyKind({ type, disposition }: MimePart, { hasBody }: Branch): 'html' | 'text' | null {
   const name = disposition?.parameters.get('filename') || type.parameters.get('name');
   if (disposition?.value === 'attachment' || (name && hasBody)) return null;

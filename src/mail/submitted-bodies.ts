@@ -1,22 +1,22 @@
 import { withoutTags } from './loose-mime.ts';
 import { longest } from './template.ts';
 
-/** What a part of a message shows: to a reader of HTML, where there is any, and to one of text. */
+/** What a part of a message shows in HTML, if there is any, and in plain text. */
 export interface Bodies {
   html: string | null;
   text: string | null;
 }
 
-/** HTML that is longer gets no version in text, as others would wait for it. */
+/** Longer HTML is not converted to text, because that would block everything else. */
 const mostInText = 1_000_000;
 
 /**
- * What parts show that stand one after the other, as a letter and what a server on its way wrote below it. With HTML among them either
- * version has all of them; a text that would say less is none.
+ * The bodies of parts that are shown one after the other, such as a letter and a footer added by a server. If any of them is
+ * HTML, each version contains all parts. If a text version would contain less, there is none.
  */
 export function inSequence(parts: Bodies[]): Bodies {
   const hasHtml = parts.some(({ html }) => html !== null);
-  // Beside HTML an empty text, as some servers leave behind a file, says nothing.
+  // Beside HTML an empty text says nothing; some servers leave one after a file.
   const shown = parts.filter(({ html, text }) => html !== null || (text !== null && !(hasHtml && text.trim() === '')));
   const hasText = shown.some(({ text }) => text !== null);
   const alone = shown.filter(({ text }) => text === null).reduce((sum, { html }) => sum + (html?.length ?? 0), 0);
@@ -29,7 +29,7 @@ export function inSequence(parts: Bodies[]): Bodies {
   };
 }
 
-/** What alternatives show (RFC 2046 section 5.1.4): the last that a reader can show, where to one of text that without HTML is better. */
+/** The bodies of alternatives (RFC 2046 section 5.1.4): the last of each kind, for text preferably one that has no HTML. */
 export function amongAlternatives(parts: Bodies[]): Bodies {
   const inWords = parts.filter(({ text }) => text !== null);
   return {
@@ -40,10 +40,10 @@ export function amongAlternatives(parts: Bodies[]): Bodies {
 
 const entities: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;' };
 
-/** In lines as they are, but for those that are wider than the window. Longer than any body it is refused as it is. */
+/** Keeps the lines, and lets those wider than the window wrap. Text longer than any body is left alone: it will be refused. */
 function inHtml(text: string): string {
   if (text.length > longest.body) return text;
   const escaped = text.replaceAll(/[&<>]/g, (character) => entities[character] ?? character);
-  // The first line end behind the tag is not shown.
+  // The first line end after the tag is not shown.
   return `<pre style="font: inherit; white-space: pre-wrap">\n${escaped}</pre>`;
 }

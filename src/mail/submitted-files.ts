@@ -5,28 +5,28 @@ import type { MimePart } from './mime.ts';
 import type { Parameterised } from './parameters.ts';
 import { longest } from './template.ts';
 
-/** A part that is no body, decoded. */
+/** A part that is not a body, decoded. */
 export interface SubmittedFile {
   part: MimePart;
   content: Buffer;
 }
 
-/** What the HTML may name: a longer id, or one with quotes, is none that was meant. */
+/** An id that the HTML may refer to; a longer one, or one with quotes, was not meant as such. */
 const meantAsId = /^[^"<>\p{Cc}]{1,200}$/u;
 
 /**
- * The files of a message, and its HTML, in which they go by an id that can be sent: Outlook Express and others write some with `$`, with
- * spaces or whatever the file's name is made of.
+ * The files of a message, and its HTML, which refers to them by ids that can be sent: Outlook Express and others write ids with
+ * `$`, with spaces or with any character of the file's name.
  */
 export function withFiles(
   html: string | null,
   files: SubmittedFile[],
 ): { html: string | null; attachments: MessageAttachment[] } {
-  // What is longer is no body of an email, and would be searched once for each file.
+  // Longer HTML is no valid body, and would be searched once for each file.
   const isSearched = html !== null && html.length <= longest.body;
   const ids = new Map<string, string>();
   let shown = html;
-  // The longest first, as a shorter one may be its beginning.
+  // The longest first, because a shorter one may be a prefix of it.
   for (const id of isSearched ? othersOf(files) : []) {
     const before = shown;
     for (const spelled of new Set([id, id.replaceAll('&', '&amp;'), encodeURI(id), encodeURIComponent(id)]))
@@ -57,26 +57,26 @@ function othersOf(files: SubmittedFile[]): string[] {
   return [...new Set(ids)].sort((one, other) => other.length - one.length);
 }
 
-/** The same each time, as the same message is one. */
+/** Deterministic, so that a message that is submitted again is recognized as the same. */
 const madeOf = (id: string) => `${createHash('sha256').update(id).digest('hex').slice(0, 24)}@image`;
 
 function extensionOf(type: string): string {
   if (type === 'message/rfc822') return 'eml';
   const extension = detectExtension(type);
-  // What the library has for application/octet-stream, and no system for a name.
+  // `*` is the library's extension for application/octet-stream, which no system accepts in a name.
   return extension === '*' ? 'bin' : extension;
 }
 
 /**
- * Some clients give every file an id, and some call every file inline: those that the HTML does not name stay files, for readers hide what
- * is sent as a part of the HTML. An image it may name in other ways.
+ * Some clients give every file an id, and some mark every file as inline. Files that the HTML does not refer to stay
+ * attachments, because mail programs hide parts of the HTML. An image may be referred to in other ways.
  */
 function isShown(contentId: string, { type, disposition }: MimePart, html: string | null): boolean {
   if (html?.includes(`cid:${contentId}`)) return true;
   return disposition?.value !== 'attachment' && type.value.startsWith('image/');
 }
 
-/** With its parameters, as far as they can be sent, but for the name, which is in the disposition. */
+/** The type with those parameters that can be sent, except for the name, which is in the disposition. */
 function contentTypeOf({ value, parameters }: Parameterised): string {
   if (!isMediaType(value)) return 'application/octet-stream';
   let whole = value;
