@@ -171,7 +171,7 @@ function readMailboxes(name: string, raw: string): string | null {
   }
 }
 
-/** Long threads have more ids than we keep: the first identifies the thread, the last the place in it (RFC 5537 section 3.4.4). */
+/** Keeps the first id of a long thread, which identifies it, and the last ones, for the place in it (RFC 5537 section 3.4.4). */
 function shortened(references: string): string {
   if (references.length <= longestValue) return references;
   const [first = '', ...others] = references.trim().split(/\s+/);

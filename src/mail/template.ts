@@ -2,20 +2,20 @@ import { plainly } from '../spelling.ts';
 import { AddressError, type Mailbox, parseMailbox, quote } from './address.ts';
 import { refuseText } from './characters.ts';
 
-/** The most characters that an email's subject and each of its bodies may have, whether written or rendered. */
+/** The most characters in an email's subject and in each of its bodies, whether given directly or rendered. */
 export const longest = { subject: 998, body: 5 * 1024 * 1024 };
 
-/** The most placeholders in one text: it is the number of steps that each email of a batch costs. */
+/** The most placeholders in one text; rendering each email of a batch takes that many steps. */
 export const mostPlaceholders = 1_000;
 
 export interface TemplateVariable {
   key: string;
   type: 'string' | 'number';
-  /** What stands in where no value is given; null: one must be given. */
+  /** Used if no value is given; null: a value is required. */
   fallback: string | number | null;
 }
 
-/** A template as its author wrote it. Each text may hold placeholders, also of variables that are not declared. */
+/** A template as its author wrote it. Each text may hold placeholders, also for variables that are not declared. */
 export interface TemplateContent {
   from: string | null;
   subject: string | null;
@@ -25,7 +25,7 @@ export interface TemplateContent {
   variables: TemplateVariable[];
 }
 
-/** A template taken apart, so that it can be rendered many times. Setting a field to null leaves it out. */
+/** A parsed template, which can be rendered many times. Setting a field to null leaves it out. */
 export interface CompiledTemplate {
   from: MailboxPattern | null;
   subject: Piece[] | null;
@@ -33,7 +33,7 @@ export interface CompiledTemplate {
   html: Piece[] | null;
   text: Piece[] | null;
   variables: ReadonlyMap<string, TemplateVariable>;
-  /** What is declared, and what stands in one of the texts. */
+  /** The keys that are declared, and those that one of the texts uses. */
   keys: ReadonlySet<string>;
 }
 
@@ -45,7 +45,7 @@ interface Rendered {
   text: string | null;
 }
 
-/** Text as it is, or the place of a value. */
+/** Literal text, or a placeholder. */
 type Piece = string | { key: string; raw: boolean };
 
 /** `Name <address>` in its two parts; without angle brackets all of it is `address`. */
@@ -54,7 +54,7 @@ interface MailboxPattern {
   address: Piece[];
 }
 
-/** Why a template cannot be rendered with these values; the message begins with the place, as in `variables.NAME: is required`. */
+/** Why a template cannot be rendered with these values. The message begins with the place: `variables.NAME: is required`. */
 export class TemplateError extends Error {
   override readonly name = 'TemplateError';
   /** Such as `variables.NAME`. */
@@ -66,18 +66,18 @@ export class TemplateError extends Error {
   }
 }
 
-/** Whether it may have come with other digits: an order number would go out as that of another one. */
+/** Whether JSON parsing may have changed its digits, which would turn an order number into another one. */
 export const hasLostDigits = (value: number) => Math.abs(value) > Number.MAX_SAFE_INTEGER;
 export const lostDigits = 'has more digits than a number holds: give it as a string';
 
-/** A longer key is nobody's way of writing one of 64. */
+/** A longer name is no misspelling of a key, which has at most 64 characters. */
 const mostOfMisspelt = 80;
 
-// Every repetition is bounded, so that the time is linear whatever the text.
+// Every repetition is bounded, so that the time is linear for any text.
 const placeholder =
   /\{\{\{\s{0,9}([A-Za-z_][A-Za-z0-9_]{0,63})\s{0,9}\}\}\}|\{\{\s{0,9}([A-Za-z_][A-Za-z0-9_]{0,63})\s{0,9}\}\}/g;
 
-/** What an author meant for a placeholder: a line or so between the braces, and no others in it. */
+/** Text that its author meant as a placeholder: about a line between the braces, without other braces. */
 const meant = /\{{2,3}([^{}]{1,100})\}{2,3}/g;
 
 /** The key of each `{{{KEY}}}` and `{{KEY}}` in the text, in order, repetitions included. */
@@ -85,7 +85,7 @@ export function placeholders(text: string): string[] {
   return compileText(text).flatMap((piece) => (typeof piece === 'string' ? [] : [piece.key]));
 }
 
-/** Whether the text holds more placeholders than `mostPlaceholders`; past that it is not looked at. */
+/** Whether the text holds more placeholders than `mostPlaceholders`; stops counting there. */
 export function holdsTooManyPlaceholders(text: string): boolean {
   let count = 0;
   for (const _ of text.matchAll(placeholder)) {
@@ -96,8 +96,8 @@ export function holdsTooManyPlaceholders(text: string): boolean {
 }
 
 /**
- * Why this text had better not be sent, or null: it holds something such as `{{user.name}}`, which is in braces as a
- * placeholder is, and would go out as it is. Braces around nothing, single ones and those that do not close are text.
+ * Why this text should not be sent, or null when it may: it holds something like `{{user.name}}`, which looks like a
+ * placeholder but would be sent as it is. Empty, single and unclosed braces are plain text.
  */
 export function refusePlaceholders(text: string): string | null {
   for (const piece of compileText(text)) {
@@ -111,12 +111,12 @@ export function refusePlaceholders(text: string): string | null {
   return null;
 }
 
-/** True for what can stand between the braces. */
+/** True when the text may stand between the braces. */
 export function isKey(text: string): boolean {
   return /^[A-Za-z_][A-Za-z0-9_]{0,63}$/.test(text);
 }
 
-/** Why no value at all could make a mailbox of this text, or null when some could. */
+/** Why this text cannot become a mailbox with any values, or null when it can. */
 export function refuseMailboxPattern(text: string): string | null {
   const { name, address } = splitMailbox(text);
   const anyAddress = placeholders(address).length > 0 ? 'x@x.example' : address;
@@ -149,14 +149,14 @@ export function compile(content: TemplateContent): CompiledTemplate {
 }
 
 /**
- * Puts values in the places of their keys, in a single pass: what a value says is never read as a placeholder. `{{{KEY}}}`
- * is the value as it is; `{{KEY}}` is the same except in `html`, where it is escaped for text and quoted attributes.
- * Values that nothing asks for do not matter; null is no value.
+ * Replaces placeholders by their values in a single pass: placeholders within a value are not replaced. `{{{KEY}}}` inserts
+ * the value as it is; `{{KEY}}` does the same except in `html`, where it escapes the value for text and quoted attributes.
+ * Unused values do not matter; null counts as no value.
  *
- * The results are within `longest` and fit where they go: no value can add a header, a recipient or a second address.
+ * The results are within `longest` and valid for their fields: no value can add a header, a recipient or a second address.
  *
- * @param left keys whose places in `html` and `text` stay as they are where nothing else says what they are
- * @throws {TemplateError} naming the variable that is missing or does not fit, or the field that came out wrong
+ * @param left keys whose placeholders in `html` and `text` are kept if they are neither declared nor given
+ * @throws {TemplateError} naming the variable that is missing or invalid, or the field that is invalid when rendered
  */
 export function render(
   template: CompiledTemplate,
@@ -205,7 +205,7 @@ function withoutQuotes(name: string): string {
   return name.startsWith('"') ? name.slice(1, -1).replaceAll(/\\(.)/gu, '$1') : name;
 }
 
-/** The parts are filled on their own and the name is quoted again, so that it may hold commas, quotes or an @. */
+/** Fills name and address separately and quotes the name again, so that it may hold commas, quotes or an @. */
 function renderMailbox(field: string, { name, address }: MailboxPattern, values: Values): Mailbox {
   const part = (pieces: Piece[]) => fill(field, pieces, longest.subject, ({ key }) => values.line(key, field));
   const text = name === null ? part(address) : `${quote(part(name))} <${part(address)}>`;
@@ -224,7 +224,7 @@ function renderSubject(pieces: Piece[], values: Values): string {
   return subject;
 }
 
-/** The length is summed up before anything is joined: a short template can ask for more text than there is memory. */
+/** Adds up the length before joining anything: a short template can produce more text than fits in memory. */
 function fill(
   field: string,
   pieces: Piece[],
@@ -242,12 +242,12 @@ function fill(
   return parts.join('');
 }
 
-/** The values of one rendering, each looked at once. */
+/** The values of one rendering. Each is checked and escaped once. */
 class Values {
   #declared: ReadonlyMap<string, TemplateVariable>;
   #keys: ReadonlySet<string>;
   #given: Record<string, unknown>;
-  /** What was given and is no key of the template, by how it is compared with keys; made when it is first asked for. */
+  /** Given names that are not a key of the template, by the form in which they are compared with keys; built on first use. */
   #others: Map<string, string> | null = null;
   #plain = new Map<string, string>();
   #escaped = new Map<string, string>();
@@ -258,7 +258,7 @@ class Values {
     this.#given = given;
   }
 
-  /** Whether there is one, or should be. @throws {TemplateError} where one is given by a name that is nearly right */
+  /** Whether a value is given, or the key declared. @throws {TemplateError} when a value has a nearly identical name */
   has(key: string): boolean {
     if (this.#declared.has(key) || this.#own(key) !== null) return true;
     this.#refuseMisspelt(key);
@@ -281,7 +281,7 @@ class Values {
     return escaped;
   }
 
-  /** For a field of the header. */
+  /** The value for a header field. */
   line(key: string, field: string): string {
     const value = this.plain(key);
     const refused = refuseText(value);
@@ -303,12 +303,12 @@ class Values {
     return String(value);
   }
 
-  /** Own members only: a value named `constructor` is one that was given, not one that every object has. */
+  /** Own properties only: `constructor` counts only if it was given, although every object has one. */
   #own(key: string): unknown {
     return (Object.hasOwn(this.#given, key) ? this.#given[key] : null) ?? null;
   }
 
-  /** What is given as `name`, or `first-name`, is not to go out as the fallback of `NAME`, or `FIRST_NAME`. */
+  /** If `name` or `first-name` is given, the fallback of `NAME` or `FIRST_NAME` must not be sent instead. */
   #refuseMisspelt(key: string): void {
     this.#others ??= new Map(Object.keys(this.#given).flatMap((other) => this.#asKey(other)));
     const other = this.#others.get(plainly(key));

@@ -3,15 +3,15 @@ import { MimeError } from './mime-error.ts';
 import type { Parameterised } from './parameters.ts';
 import { longest } from './template.ts';
 
-/** ASCII, none, and what programs write that do not know (RFC 1428 section 3). */
+/** No charset, ASCII, and the names that programs write for an unknown one (RFC 1428 section 3). */
 const unsaid = /^(?:us-ascii|ascii|ansi_x3\.4-1968|unknown-8bit|x-unknown|unknown|)$/;
 
 /**
- * The text of a text part, with LF as the only line end and with the lines of `format=flowed` joined (RFC 3676). One that is
- * longer than any body may be is left as it is.
+ * The text of a text part, with LF as the only line end and with the lines of `format=flowed` joined (RFC 3676). Text longer
+ * than any body may be is left as it is.
  *
- * Without a charset, or as US-ASCII, bytes above 127 are UTF-8, which is what such clients mean. What does not fit is U+FFFD, as
- * readers show it: a report of cron with one odd name of a file in it is not to be lost.
+ * Without a charset, or with US-ASCII, bytes above 127 are read as UTF-8, which is what such clients mean. Invalid bytes become
+ * U+FFFD, as in mail programs: a cron report must not be lost for one odd file name.
  *
  * @throws {MimeError} when the charset is not known, or there is a NUL
  */
@@ -19,7 +19,7 @@ export function decodeText(bytes: Buffer, { parameters }: Parameterised): string
   const charset = (parameters.get('charset') ?? '').trim().toLowerCase();
   const text = decode(bytes, unsaid.test(charset) ? 'utf-8' : charset);
   if (text.includes('\0')) throw new MimeError('holds a NUL character');
-  // Longer than a body even when each CRLF is one character: work on millions of lines would keep everyone else waiting.
+  // Longer than any body even if each CRLF counts as one; processing millions of lines would block everything else.
   if (text.length > 2 * longest.body) return text;
   // Not with a regular expression, which takes five times as long.
   const lines = text.split('\r\n').join('\n').replaceAll('\r', '\n');
@@ -37,7 +37,7 @@ function decode(bytes: Buffer, charset: string): string {
   }
 }
 
-/** A line that ends in a space goes on in the next one of the same depth of quotes; `-- ` above a signature does not. */
+/** A line that ends in a space continues in the next one of the same quote depth, except for the `-- ` above a signature. */
 function joinFlowed(text: string, dropsSpace: boolean): string {
   const joined: string[] = [];
   let open: { quotes: string; parts: string[] } | null = null;

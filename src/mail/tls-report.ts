@@ -4,7 +4,7 @@ import { type Mailbox, parseMailbox } from './address.ts';
 import { writeAddresses, writeField } from './fields.ts';
 import { findWireDefect } from './wire.ts';
 
-/** Sessions that failed in one way; what is not known is empty. */
+/** Sessions that failed in the same way. Fields that are not known are empty. */
 export interface ReportedFailure {
   result: string;
   host: string;
@@ -15,7 +15,7 @@ export interface ReportedFailure {
   sessions: number;
 }
 
-/** What came of one policy on the day. */
+/** The results of one policy on that day. */
 export interface ReportedPolicy {
   type: string;
   /** The policy line by line, and the hosts that it names. */
@@ -26,25 +26,25 @@ export interface ReportedPolicy {
   failures: ReportedFailure[];
 }
 
-/** What a domain's servers did about TLS on one day. */
+/** How TLS with a domain's servers went on one day. */
 export interface TlsReport {
   /** UTC, as `2026-11-21`. */
   day: string;
   /** In its ASCII form. */
   domain: string;
-  /** The address of whoever is to be asked about it; its domain is who reports. */
+  /** The address for questions about the report; its domain is the reporting one. */
   contact: string;
   policies: ReportedPolicy[];
 }
 
-/** The domain that reports: RFC 8460 section 5.3 wants that of the contact. */
+/** The reporting domain. RFC 8460 section 5.3 requires that of the contact. */
 export const submitterOf = ({ contact }: Pick<TlsReport, 'contact'>): string => parseMailbox(contact).domain;
 
-/** One for each day and domain, so that whoever gets a report twice can see that. */
+/** One for each day and domain, so that a recipient can recognize a duplicate. */
 const reportId = (report: Omit<TlsReport, 'policies'>): string =>
   `${report.day}.${report.domain}@${submitterOf(report)}`;
 
-/** The report as JSON (RFC 8460 section 4.4). What a policy or a failure does not have is left out. */
+/** The report as JSON (RFC 8460 section 4.4). Fields that a policy or a failure does not have are left out. */
 export function writeReport(report: TlsReport): string {
   return JSON.stringify({
     'organization-name': submitterOf(report),
@@ -71,7 +71,7 @@ function writePolicy(domain: string, { type, lines, mx, successful, failed, fail
 function writeFailures(failures: ReportedFailure[]) {
   const shown = failures.map(({ sessions, ...failure }) => ({
     'result-type': failure.result,
-    // Behind a NAT it is an address of the network here, which is nobody else's business.
+    // Behind a NAT this is an address of our own network, which is nobody else's business.
     ...(isPublicAddress(failure.localAddress) ? { 'sending-mta-ip': failure.localAddress } : {}),
     ...(failure.host ? { 'receiving-mx-hostname': failure.host } : {}),
     ...(failure.address ? { 'receiving-ip': failure.address } : {}),
@@ -86,7 +86,7 @@ function writeFailures(failures: ReportedFailure[]) {
   }));
 }
 
-/** RFC 8460 section 5.1, for a report that is packed. */
+/** The file name of a compressed report (RFC 8460 section 5.1). */
 export function reportFilename(report: Omit<TlsReport, 'policies'>): string {
   const begin = Date.parse(`${report.day}T00:00:00Z`) / 1_000;
   return `${submitterOf(report)}!${report.domain}!${begin}!${begin + 86_399}.json.gz`;
@@ -94,9 +94,9 @@ export function reportFilename(report: Omit<TlsReport, 'policies'>): string {
 
 /**
  * The mail that carries a report (RFC 8460 section 5.3), with CRLF line ends and 7-bit, still to be signed. Message-ID and
- * boundary follow from the report and the recipient: a second copy is recognised as one.
+ * boundary are derived from the report and the recipient, so that a second copy can be recognized.
  *
- * @param packed the report's JSON, gzip
+ * @param packed the report's JSON, gzipped
  */
 export function composeReportMail(
   report: Omit<TlsReport, 'policies'>,
@@ -106,7 +106,7 @@ export function composeReportMail(
   const submitter = submitterOf(report);
   const id = reportId(report);
   const hash = createHash('sha256').update(`${id} ${to.address}`).digest('hex').slice(0, 24);
-  // "=_" is in neither of the parts.
+  // "=_" occurs in neither part.
   const boundary = `=_${hash}`;
   const header = [
     writeField('Date', [date.toUTCString().replace('GMT', '+0000')]),

@@ -5,10 +5,10 @@ const bounces = 'bounces+';
 const unsubscribe = 'unsubscribe+';
 const alphabet = 'abcdefghijklmnopqrstuvwxyz234567';
 const macLength = 10;
-/** Set beside the position of a recipient who is not the only one that the return path is for. */
+/** Set in the byte of the position if the return path is for other recipients too. */
 const notAlone = 0x80;
 
-/** The label keeps each use of a key apart from every other one. */
+/** Labels keep the uses of a key apart: a token for one is not valid for another. */
 const labels = {
   email: 'sendwright return path 1\0',
   recipient: 'sendwright return path 2\0',
@@ -18,21 +18,21 @@ const labels = {
 /** One recipient of an email. */
 export interface NamedRecipient {
   emailId: string;
-  /** Its place among the recipients, from 0. */
+  /** Its index among the recipients, from 0. */
   position: number;
 }
 
-/** Whom a return path speaks for. Null: any recipient of the email, as in the form without a position. */
+/** Which recipient a return path is for. Null: any recipient of the email, as in the form without a position. */
 export interface ReturnPath {
   emailId: string;
-  /** Not alone: the transaction had several recipients, all of the same destination as this one. */
+  /** Not `alone`: the transaction had several recipients, all with the same destination as this one. */
   recipient: { position: number; alone: boolean } | null;
 }
 
 /**
  * The envelope sender of an email, `bounces+<token>@<host>`: bounces come back to it, and only we can have made it. The
- * token is the UUID, where one is named the recipient, and 80 bits of HMAC-SHA256, in lower-case base32 because servers may
- * change the case; the local part has 52 octets at the most. Throws when `emailId` is not a UUID.
+ * token is the UUID, the recipient if one is given, and 80 bits of HMAC-SHA256, in lower-case base32 because servers may
+ * change the case. The local part has at most 52 octets. Throws when `emailId` is not a UUID.
  */
 export function createReturnPath(
   key: Buffer,
@@ -48,8 +48,8 @@ export function createReturnPath(
 }
 
 /**
- * What this address names, or null when it is not a return path of ours: forged, cut, or of another host. Compares in
- * constant time; case-insensitive.
+ * What this address names, or null when it is not a return path of ours, such as one that is forged, cut, or of another host.
+ * Compares in constant time; case-insensitive.
  */
 export function parseReturnPath(key: Buffer, address: string, host: string): ReturnPath | null {
   const token = tokenOf(address, bounces, host);
@@ -62,19 +62,22 @@ export function parseReturnPath(key: Buffer, address: string, host: string): Ret
   return { emailId: uuidOf(named), recipient: { position: place & ~notAlone, alone: (place & notAlone) === 0 } };
 }
 
-/** Names one recipient where there is no room for an address: only we can have made it, and it is good for as long as the email is kept. */
+/**
+ * Names one recipient where there is no room for an address. Only we can have made it, and it works as long as the email
+ * is kept.
+ */
 export function createUnsubscribeToken(key: Buffer, { emailId, position }: NamedRecipient): string {
   return sign(key, 'unsubscribe', Buffer.concat([uuidBytes(emailId), Buffer.of(checked(position))]));
 }
 
-/** The recipient that the token names, or null when it is not one of ours. Case-insensitive, as it comes in addresses too. */
+/** The recipient that the token names, or null when it is not one of ours. Case-insensitive, because addresses carry it too. */
 export function parseUnsubscribeToken(key: Buffer, token: string): NamedRecipient | null {
   if (!isAscii(token)) return null;
   const named = verify(key, 'unsubscribe', token.toLowerCase(), 17);
   return named && { emailId: uuidOf(named), position: named[16] ?? 0 };
 }
 
-/** The address that a mail program writes to where it has no way to post: `unsubscribe+<token>@<host>`. */
+/** The address that a mail program writes to if it cannot send a POST: `unsubscribe+<token>@<host>`. */
 export function createUnsubscribeAddress(key: Buffer, named: NamedRecipient, host: string): string {
   return `${unsubscribe}${createUnsubscribeToken(key, named)}@${host}`;
 }
@@ -85,9 +88,9 @@ export function parseUnsubscribeAddress(key: Buffer, address: string, host: stri
   return token === null ? null : parseUnsubscribeToken(key, token);
 }
 
-/** Of `<prefix><token>@<host>`, in lower case; null for another address. */
+/** The token of `<prefix><token>@<host>`, in lower case; null for any other address. */
 function tokenOf(address: string, prefix: string, host: string): string | null {
-  // Only ASCII has one lower case: the Kelvin sign is a "k" in lower case, too.
+  // Beyond ASCII, other characters may become the same in lower case: the Kelvin sign becomes a "k".
   if (!isAscii(address)) return null;
   const lower = address.toLowerCase();
   const end = lower.length - host.length - 1;
@@ -95,7 +98,7 @@ function tokenOf(address: string, prefix: string, host: string): string | null {
   return lower.slice(prefix.length, end);
 }
 
-/** Throws when it is none. */
+/** The 16 bytes of a UUID. Throws when it is not one. */
 export function uuidBytes(uuid: string): Buffer {
   const bytes = Buffer.from(uuid.replaceAll('-', ''), 'hex');
   if (bytes.length !== 16) throw new Error('the id is not a UUID');
@@ -114,7 +117,7 @@ function checked(position: number): number {
 const sign = (key: Buffer, use: keyof typeof labels, named: Buffer) =>
   encode(Buffer.concat([named, mac(key, use, named)]));
 
-/** What the token names, of so many bytes; null when it was not signed for this use. */
+/** The signed bytes of the token, `length` of them; null when it was not signed for this use. */
 function verify(key: Buffer, use: keyof typeof labels, token: string, length: number): Buffer | null {
   const bytes = decode(token, length + macLength);
   if (!bytes) return null;
@@ -122,7 +125,7 @@ function verify(key: Buffer, use: keyof typeof labels, token: string, length: nu
   return timingSafeEqual(bytes.subarray(length), mac(key, use, named)) ? named : null;
 }
 
-/** Making one costs more than the rest. */
+/** Kept, because creating a KeyObject costs more than the rest of `mac`. */
 const keyObjects = new WeakMap<Buffer, KeyObject>();
 
 function mac(key: Buffer, use: keyof typeof labels, named: Buffer): Buffer {
@@ -144,7 +147,7 @@ function encode(bytes: Buffer): string {
   return bits > 0 ? text + alphabet[(value << (5 - bits)) & 31] : text;
 }
 
-/** The bytes of a token, or null when they are not so many, it holds another character or ends in bits that no token of ours has. */
+/** The bytes of a token, or null when it is not of this size, holds another character or ends in bits that are not zero. */
 function decode(text: string, size: number): Buffer | null {
   if (text.length !== Math.ceil((size * 8) / 5)) return null;
   const bytes = Buffer.alloc(size);

@@ -1,17 +1,17 @@
 import { setImmediate } from 'node:timers/promises';
 import { MimeError } from './mime-error.ts';
 
-/** Also in the words of scripts that name the charset or the type here, as readers take them. */
+/** Not encoded. Some scripts give the charset or the type here, which mail programs accept too. */
 const notEncoded = /^(?:[78][ -]?bits?|binary|none|plain|text\/(?:plain|html)|utf-?8|us-ascii|iso-8859-1|)$/;
 
-/** What is decoded in one go; in between, others get their turn. */
+/** Octets decoded at a time; in between, the event loop runs. */
 const sliceLength = 1 << 20;
 
 /**
- * The bytes that a part's body stands for (RFC 2045 section 6).
+ * Decodes the body of a part (RFC 2045 section 6).
  *
- * @param encoding the Content-Transfer-Encoding in lower case, empty where there is none
- * @throws {MimeError} when the encoding is not known, or what claims to be base64 is not
+ * @param encoding the Content-Transfer-Encoding in lower case, empty if there is none
+ * @throws {MimeError} when the encoding is not known, or base64 is not valid
  */
 export async function decodeTransfer(body: Buffer, encoding: string): Promise<Buffer> {
   if (encoding === 'base64') return decodeBase64(body);
@@ -20,7 +20,7 @@ export async function decodeTransfer(body: Buffer, encoding: string): Promise<Bu
   throw new MimeError('has a Content-Transfer-Encoding that is not known');
 }
 
-/** Node would skip whatever is not base64, and with it show another content than other readers do. */
+/** Strict, because Node would skip anything that is not base64, and so show other content than mail programs do. */
 async function decodeBase64(body: Buffer): Promise<Buffer> {
   const pieces: Buffer[] = [];
   let rest = '';
@@ -37,13 +37,13 @@ async function decodeBase64(body: Buffer): Promise<Buffer> {
 
 function decodeGroups(text: string, before: Buffer | undefined): Buffer {
   const valid = /^[A-Za-z0-9+/]*={0,2}$/.test(text) && text.length % 4 !== 1;
-  // Padding ends it. Whatever was padded has a length that is not one of whole groups.
+  // Nothing may follow padding. A piece that was padded has a length that is not a multiple of three.
   if (!valid || (text !== '' && before !== undefined && before.length % 3 !== 0)) throw new MimeError('is not base64');
   return Buffer.from(text, 'base64');
 }
 
 async function decodeQuotedPrintable(body: Buffer): Promise<Buffer> {
-  // Every sequence stands for no more octets than it has.
+  // No sequence decodes to more octets than it has.
   const output = Buffer.allocUnsafe(body.length);
   let length = 0;
   // White space at the end of a line was added on the way (section 6.7, rule 3).
@@ -77,7 +77,7 @@ async function decodeQuotedPrintable(body: Buffer): Promise<Buffer> {
   return output.subarray(0, length);
 }
 
-/** How many octets the rest of a soft line break has, 0 when it is none. */
+/** How many octets the rest of a soft line break has, 0 if it is not one. */
 function softBreak(body: Buffer, from: number): number {
   let at = from;
   while ((body[at] === 0x20 || body[at] === 0x09) && at - from < 1_000) at++;

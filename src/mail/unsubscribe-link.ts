@@ -2,8 +2,8 @@ import { createCipheriv, createDecipheriv, createHmac } from 'node:crypto';
 import { type NamedRecipient, parseUnsubscribeToken, uuidBytes, uuidOf } from './token.ts';
 
 /**
- * Whom a link to unsubscribe is for, with all that unsubscribing takes: it is in mailboxes for longer than the email is
- * kept that it came with.
+ * Whom an unsubscribe link is for, with everything needed to unsubscribe: the link stays in mailboxes longer than we keep the
+ * email it came with.
  */
 export interface Reader extends NamedRecipient {
   accountId: string;
@@ -15,13 +15,13 @@ const nonceBytes = 12;
 const tagBytes = 16;
 /** The account, the email, and the recipient's position. */
 const fixedBytes = 16 + 16 + 1;
-/** Far above what the longest address makes. */
+/** Far more than the longest address needs. */
 const mostCharacters = 2_000;
 
 /**
- * What stands behind `/unsubscribe/`: the reader, sealed with AES-256-GCM, as whoever is forwarded the message, and whoever
- * logs what is asked for, need not learn the address. The same each time, as the same email has the same bytes each time:
- * the nonce is made of what is sealed. Base64url.
+ * The part of the link after `/unsubscribe/`, in base64url: the reader, sealed with AES-256-GCM, so that people the message is
+ * forwarded to, and request logs, do not learn the address. It is the same each time, because the same email always has the
+ * same bytes: the nonce is derived from the plain text.
  */
 export function sealReader(key: Buffer, { accountId, emailId, position, address }: Reader): string {
   const plain = Buffer.concat([uuidBytes(accountId), uuidBytes(emailId), Buffer.of(position), Buffer.from(address)]);
@@ -31,7 +31,7 @@ export function sealReader(key: Buffer, { accountId, emailId, position, address 
   return Buffer.concat([nonce, cipher.getAuthTag(), body]).toString('base64url');
 }
 
-/** The reader, or null when the text is not of our making. */
+/** The reader, or null when we did not make the text. */
 export function openReader(key: Buffer, text: string): Reader | null {
   if (text.length > mostCharacters || !/^[\w-]+$/.test(text)) return null;
   const bytes = Buffer.from(text, 'base64url');
@@ -46,7 +46,7 @@ export function openReader(key: Buffer, text: string): Reader | null {
   };
 }
 
-/** What a link names: a reader, or in those of older releases a recipient of an email, whatever case they came in. Null: none of ours. */
+/** What a link names: a reader, or, in the case-insensitive links of older releases, a recipient of an email. Null: not ours. */
 export const parseUnsubscribeLink = (key: Buffer, text: string): Reader | NamedRecipient | null =>
   openReader(key, text) ?? parseUnsubscribeToken(key, text);
 

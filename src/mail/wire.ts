@@ -1,6 +1,6 @@
 /**
- * What would keep these bytes from going out in an SMTP DATA (RFC 5321 sections 2.3.8 and 4.5.3.1.6), or null: a CR or LF
- * that is not part of a CRLF, a NUL, a line of more than 998 octets, or an octet above 127 at or behind the offset
+ * Why these bytes cannot be sent with SMTP DATA (RFC 5321 sections 2.3.8 and 4.5.3.1.6), or null when they can: a CR or LF
+ * that is not part of a CRLF, a NUL, a line of more than 998 octets, or an octet above 127 at or after the offset
  * `eightBitUntil`. One pass over the bytes.
  */
 export function findWireDefect(message: Buffer, eightBitUntil: number): string | null {
