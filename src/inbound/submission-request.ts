@@ -45,7 +45,7 @@ export function toSubmission(message: SubmittedMessage, envelope: Mailbox[]): Su
     attachments: message.attachments,
     tags: readTags(controls.tags),
     type: readChoice('X-Sendwright-Type', ['transactional', 'marketing'], controls.type, 'transactional'),
-    // The domain's own setting applies here too.
+    // The domain's own requirement applies on top of this.
     tls: readChoice('X-Sendwright-TLS', tlsLevels, controls.tls, 'opportunistic'),
     onUncertain: readChoice('X-Sendwright-On-Uncertain', uncertainPolicies, controls.onUncertain, 'retry'),
     scheduledAt: readTime(controls.scheduledAt),

@@ -75,7 +75,7 @@ function withoutSeveral(lines: string[]): string[] {
   return kept;
 }
 
-/** Each address at the beginning of a line, with the words up to the next. Those in a copied To count only without others. */
+/** The addresses at the beginning of lines, each with the words up to the next; those of a copied To only if there are no others. */
 function sections(lines: string[]): { address: string; words: string }[] {
   const found = new Map<string, { address: string; words: string }>();
   const others = new Set<string>();

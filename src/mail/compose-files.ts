@@ -80,7 +80,7 @@ interface Encoded {
 
 const standInBytes = 24;
 
-/** Replaces the stand-ins by the files. @returns the body, and where in it the base64 is */
+/** Replaces the stand-ins with the files. @returns the body, and where in it the base64 is */
 async function filledIn(tree: Buffer, encoded: Encoded[]): Promise<{ bytes: Buffer; base64: Stretch[] }> {
   const places = encoded
     .map(({ content, standIn }) => ({

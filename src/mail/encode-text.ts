@@ -135,7 +135,7 @@ function quote(units: Uint16Array, output: Scratch): { bytes: Buffer; relaxed: b
 
 const utf8 = new Uint8Array(4);
 
-/** Writes the character that begins here, which is beyond ASCII, into `utf8`. @returns its octets; four for a surrogate pair */
+/** Writes the non-ASCII character that begins here into `utf8`. @returns how many octets it has; four for a surrogate pair */
 function toUtf8(unit: number, next: number | undefined): number {
   if (unit < 0x800) {
     utf8[0] = 0xc0 | (unit >> 6);

@@ -149,7 +149,7 @@ export function compile(content: TemplateContent): CompiledTemplate {
 }
 
 /**
- * Replaces placeholders by their values in a single pass: placeholders within a value are not replaced. `{{{KEY}}}` inserts
+ * Replaces placeholders with their values in a single pass: placeholders within a value are not replaced. `{{{KEY}}}` inserts
  * the value as it is; `{{KEY}}` does the same except in `html`, where it escapes the value for text and quoted attributes.
  * Unused values do not matter; null counts as no value.
  *

@@ -170,7 +170,7 @@ async function askFor(answerFor: AnswerFor, name: string, type: string): Promise
 
 function encodable(record: AnswerRecord, asked: string): StringAnswer {
   const data = record.type === 'TXT' ? chunks(record.data) : record.data;
-  // dns-packet's types name each record type; the caller's table is checked by encoding it.
+  // Cast, because dns-packet has one type per record type; encoding checks whether the data fits.
   return { type: record.type, name: record.name ?? asked, ttl: record.ttl, class: 'IN', data } as StringAnswer;
 }
 
