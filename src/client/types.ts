@@ -255,7 +255,7 @@ export interface Template extends TemplateSummary {
   /** The draft differs from the published version. */ has_unpublished_changes: boolean;
   /** The sender, unless the email has one. */ from: string | null;
   /** The subject, unless the email has one. */ subject: string | null;
-  /** Where answers go. */ reply_to: string[];
+  /** Where replies go. */ reply_to: string[];
   /** The body as HTML. */ html: string | null;
   /** The body as plain text. */ text: string | null;
   /** The declared variables. */
@@ -282,7 +282,7 @@ export interface TemplateSummary {
 export interface RenderedTemplate {
   /** The subject. */ subject: string | null;
   /** The sender. */ from: string | null;
-  /** Where answers go. */ reply_to: string[];
+  /** Where replies go. */ reply_to: string[];
   /** The body as HTML. */ html: string | null;
   /** The body as plain text. */ text: string | null;
 }

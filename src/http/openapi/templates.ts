@@ -23,7 +23,7 @@ const template = z
     has_unpublished_changes: flag('The draft differs from the published version.'),
     from: words('The sender, unless the email has one.').nullable(),
     subject: words('The subject, unless the email has one.').nullable(),
-    reply_to: list(z.string(), 'Where answers go.'),
+    reply_to: list(z.string(), 'Where replies go.'),
     html: words('The body as HTML.').nullable(),
     text: words('The body as plain text.').nullable(),
     variables: list(
@@ -43,7 +43,7 @@ const rendered = z
   .object({
     subject: words('The subject.').nullable(),
     from: words('The sender.').nullable(),
-    reply_to: list(z.string(), 'Where answers go.'),
+    reply_to: list(z.string(), 'Where replies go.'),
     html: words('The body as HTML.').nullable(),
     text: words('The body as plain text.').nullable(),
   })
