@@ -75,7 +75,7 @@ function withoutSeveral(lines: string[]): string[] {
   return kept;
 }
 
-/** The addresses at the beginning of lines, each with the words up to the next; those of a copied To only if there are no others. */
+/** Addresses at line starts, each with the words up to the next; those of a copied To count only if there are no others. */
 function sections(lines: string[]): { address: string; words: string }[] {
   const found = new Map<string, { address: string; words: string }>();
   const others = new Set<string>();
