@@ -66,7 +66,7 @@ export const privacyGroup: Group = {
       path: '/api/v1/recipients/erase',
       summary: "Erase a recipient's data",
       description:
-        'Erases the address, and everything that was sent to it alone, from all data of the account: emails with their content, subject and files, attempts, bounces, webhook deliveries and stored answers. Emails that also went to others keep their content, without the address. Mail that still waits for the address is canceled. Figures stay. The erasure begins within a second; how long it takes depends on the amount of data. It waits for mail that is being sent at this moment, and includes mail that is accepted before it is done. A second request meanwhile gets the same erasure. An erasure cannot be undone. A key that is restricted to domains cannot do this.',
+        'Erases the address, and everything that was sent to it alone, from all data of the account: emails with their content, subject and files, attempts, bounces, webhook deliveries and stored answers. Emails that also went to others keep their content, without the address. Mail that still waits for the address is canceled. Figures stay. The erasure begins within a second; how long it takes depends on the amount of data. It waits for mail that is being sent at this moment, and may leave mail that is accepted after the request. A second request meanwhile answers with the same erasure, which then also covers mail accepted until that request. An erasure cannot be undone. A key that is restricted to domains cannot do this.',
       access: { key: 'send', orLogin: true },
       body: { schema: erasureRequest, example: { address: samples.to, suppression: 'keep' } },
       answer: {
