@@ -199,7 +199,8 @@ async function querySites<Row>(
                        FROM destination_reports GROUP BY site) sums
                LEFT JOIN LATERAL (SELECT unnest(r.destinations) AS d FROM destination_reports r WHERE r.site = sums.site) each_one ON true
               GROUP BY site, running, connections, most_connections, per_minute, backoff_until, reason, last_reply, last_success_at),
-           sites AS (SELECT DISTINCT ON (d) d AS destination, site FROM reported, unnest(destinations) d ORDER BY d, site),
+           -- Set apart by one node, it counts as that, although others still know it as one of its provider's.
+           sites AS (SELECT DISTINCT ON (d) d AS destination, site FROM reported, unnest(destinations) d ORDER BY d, site <> d, site),
            -- First by what they have in common, which is few groups: sorting all of them takes longer than a statement may. And through
            -- the two indexes of those that wait.
            alike AS MATERIALIZED (

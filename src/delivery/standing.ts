@@ -156,7 +156,13 @@ export class Standing {
     this.#toldAs = nodeId;
   }
 
-  /** Tells whether anything of a report is new. Of destinations there are only ever more. */
+  /** The destinations whose mail is counted under this site: one that is set apart counts under its own name. */
+  #destinationsOf(site: string): string[] {
+    if (this.#apart.siteOf(site)) return [site];
+    return [...(this.#seen.get(site) ?? [])].filter((destination) => this.#apart.wouldBeOf(destination) !== site);
+  }
+
+  /** Changes whenever anything in the report does. */
   #summaryOf(state: SiteState, waitingOf: (site: string) => number): string {
     const { site, running, window, most, backoffUntil, reason, lastReply, lastSuccessAt } = state;
     const figures = [
@@ -168,14 +174,14 @@ export class Standing {
       backoffUntil,
       lastSuccessAt?.getTime(),
     ];
-    return [...figures, this.#seen.get(site.name)?.size, reason, lastReply].join(' ');
+    return [...figures, this.#destinationsOf(site.name).join(), reason, lastReply].join(' ');
   }
 
   #reportOf(state: SiteState, waitingOf: (site: string) => number): destinations.Report {
     const { site, backoffUntil } = state;
     return {
       site: site.name,
-      destinations: [...(this.#seen.get(site.name) ?? [])],
+      destinations: this.#destinationsOf(site.name),
       running: state.running,
       waiting: waitingOf(site.name),
       connections: state.window,

@@ -1,5 +1,6 @@
 import t from 'tap';
 import { flush } from '../../src/core/destination-orders.ts';
+import { list } from '../../src/core/destinations.ts';
 import type { AttemptRecord } from '../../src/delivery/attempt-record.ts';
 import { Standing } from '../../src/delivery/standing.ts';
 import { newId } from '../../src/ids.ts';
@@ -107,7 +108,26 @@ t.test('a second MX host of somebody else that wants less slows its destination 
     return judged;
   };
 
+  const nodeId = newId();
+  await db.query({ text: `INSERT INTO nodes (id, hostname, roles) VALUES ($1, 'h', '{mta}')`, values: [nodeId] });
+  const shown = async () => {
+    await standing.report(nodeId, () => 0);
+    const { destinations } = await list(db, { limit: 9 });
+    return destinations.map(({ site, destinations: own }) => [site, own.sort().join()]).sort();
+  };
+  for (const destination of ['a.test', 'b.test'])
+    standing.throttle.end(standing.throttle.begin(await standing.siteOf(destination)), 'nothing', null);
+  t.strictSame(await shown(), [['Provider', 'a.test,b.test']]);
+
   t.match(await say('a.test', 'mx.other.test'), { verdict: 'nothing', moved: true });
+  t.strictSame(
+    await shown(),
+    [
+      ['Provider', 'b.test'],
+      ['a.test', 'a.test'],
+    ],
+    'its mail counts under its own name',
+  );
   t.strictSame([windowOf('Provider'), windowOf('a.test')], [5, 2]);
   t.match(await standing.siteOf('a.test'), { name: 'a.test' });
   t.match(await say('b.test', 'mx.provider.test'), { verdict: 'slower', moved: false });
