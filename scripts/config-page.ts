@@ -11,7 +11,7 @@ export function configPage(): string {
     '',
     'Everything is set through the environment, read once at the start. A wrong or missing value stops the start with one',
     'line that names the variable and what it must be. An empty variable counts as unset, and one in quotes is refused:',
-    '`docker run --env-file` takes them for a part of the value.',
+    '`docker run --env-file` keeps them as part of the value.',
     '',
     '| Variable | Default | Meaning |',
     '|---|---|---|',

@@ -66,13 +66,13 @@ t.test('what operators see', inBrowser, async (t) => {
     await page.getByRole('button', { name: 'Look now' }).click();
     const first = page.locator('.concerns li').first();
     await first.waitFor();
-    t.match(await first.textContent(), /^problemdelivery mode sandboxNo mail leaves this machine\.→ To send mail set/);
+    t.match(await first.textContent(), /^problemdelivery mode sandboxNo mail leaves this machine\.→ To send mail, set/);
     t.match(await page.locator('.concerns').textContent(), /okclock/);
     await page.getByRole('button', { name: 'Copy all of it' }).click();
     const copied = await eventually(() =>
       page.evaluate<string | false>("navigator.clipboard.readText().then((text) => text !== '' && text)"),
     );
-    t.match(copied, /^problem: delivery mode, sandbox: No mail leaves this machine\.\n {2}-> To send mail set/);
+    t.match(copied, /^problem: delivery mode, sandbox: No mail leaves this machine\.\n {2}-> To send mail, set/);
     t.strictSame(complaints, []);
   });
 

@@ -169,8 +169,8 @@ t.test('a backup from the midst of a hold, or a start that goes on with it: whoe
     const misused: [string[], RegExp][] = [
       [['fail', '--due-by', 'today'], /due-by: must be an RFC 3339 timestamp/],
       [['send', '--due-by', since], /--due-by needs --waiting fail/],
-      [['fail', '--due-by', '2020-01-01T00:00:00Z'], /must lie between 20.*, when the hold began, and now/],
-      [['fail', '--due-by', '9000-01-01T00:00:00Z'], /must lie between/],
+      [['fail', '--due-by', '2020-01-01T00:00:00Z'], /must be between 20.*, when the hold began, and now/],
+      [['fail', '--due-by', '9000-01-01T00:00:00Z'], /must be between/],
     ];
     for (const [args, said] of misused)
       t.match(await sendwright(environment(copy), 'release', '--waiting', ...args), { code: 2, said });
