@@ -316,7 +316,7 @@ export interface Erasure {
     /** Messages in the sandbox's mailbox. */ sandbox_messages: number;
     /** Suppressions, if the request asked for it. */ suppressions: number;
   };
-  /** When it was requested. */ asked_at: string;
+  /** When it was last requested. It covers the emails accepted until then. */ asked_at: string;
   /** When it was done; null until then. */ done_at: string | null;
 }
 

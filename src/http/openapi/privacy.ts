@@ -29,7 +29,7 @@ const erasure = z
     counts: z
       .object(Object.fromEntries(countedKinds.map((kind) => [kind, integer(kinds[kind])])) as Record<string, z.ZodInt>)
       .describe('How much was erased so far.'),
-    asked_at: time('When it was requested.'),
+    asked_at: time('When it was last requested. It covers the emails accepted until then.'),
     done_at: time('When it was done; null until then.').nullable(),
   })
   .meta({ id: 'Erasure', description: "The receipt for the erasure of one recipient's data." });
