@@ -45,7 +45,11 @@ t.test(
 t.test('with a database elsewhere the journal needs it, and a node without mail does not', async (t) => {
   const env = testEnv(await createDatabase(), { DATA_DIR: '/dev/null/x' });
   t.match(await refusalOf(env), /^DATA_DIR \/dev\/null\/x cannot be used/);
-  t.match(await refusalOf({ ...env, ROLES: 'api', HTTP_HOST: '192.0.2.1' }), /^cannot listen on HTTP_HOST/, 'it comes further');
+  t.match(
+    await refusalOf({ ...env, ROLES: 'api', HTTP_HOST: '192.0.2.1' }),
+    /^cannot listen on HTTP_HOST/,
+    'it comes further',
+  );
 });
 
 t.test('secrets that are damaged or gone are not replaced', async (t) => {
