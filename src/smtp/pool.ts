@@ -21,7 +21,7 @@ export class ConnectionPool {
   readonly #idle = new Map<string, Set<Connection>>();
   readonly #timers = new Map<Connection, NodeJS.Timeout>();
   readonly #leaving = new Set<Promise<void>>();
-  readonly #open = new SiteConnections();
+  readonly #perSite = new SiteConnections();
   readonly #options: Required<PoolOptions>;
   #closed = false;
 
@@ -41,7 +41,7 @@ export class ConnectionPool {
     this.#forget(key, connection);
     connection.wake();
     if (site) {
-      this.#open.moved(site.name, connection);
+      this.#perSite.movedTo(site.name, connection);
       this.#keepTo(site);
     }
     return connection;
@@ -55,7 +55,7 @@ export class ConnectionPool {
   /** Opens a connection to a site by `dial`; closes idle ones to the site first if that would exceed its limit. */
   async open(site: SiteLimits, dial: () => Promise<RaceEnd>): Promise<RaceEnd> {
     const { name } = site;
-    this.#open.taken(name);
+    this.#perSite.dialling(name);
     this.#keepTo(site);
     let opened: Connection | undefined;
     try {
@@ -63,8 +63,8 @@ export class ConnectionPool {
       opened = end.winner?.connection;
       return end;
     } finally {
-      if (opened) this.#open.opened(name, opened);
-      else this.#open.given(name);
+      if (opened) this.#perSite.opened(name, opened);
+      else this.#perSite.dialFailed(name);
     }
   }
 
@@ -110,9 +110,9 @@ export class ConnectionPool {
 
   /** Retires the longest idle connections of a site that has more than it may have now. */
   #keepTo({ name, connections }: SiteLimits): void {
-    const tooMany = this.#open.of(name) - connections;
+    const tooMany = this.#perSite.of(name) - connections;
     if (tooMany <= 0) return;
-    const waiting = [...this.#timers.keys()].filter((connection) => this.#open.isOf(name, connection));
+    const waiting = [...this.#timers.keys()].filter((connection) => this.#perSite.isOf(name, connection));
     for (const connection of waiting.slice(0, tooMany)) this.#retire(connection.target.host, connection);
   }
 
@@ -136,7 +136,7 @@ export class ConnectionPool {
   }
 
   #quit(connection: Connection): void {
-    this.#open.left(connection);
+    this.#perSite.ended(connection);
     const left = connection.quit().finally(() => this.#leaving.delete(left));
     this.#leaving.add(left);
   }

@@ -25,38 +25,41 @@ export class SiteConnections {
     return this.#sites.get(connection) === site;
   }
 
-  /** A connection is being dialled: it counts until `given` or `opened`. */
-  taken(site: string): void {
-    this.#numbers.set(site, this.of(site) + 1);
+  /** A connection is being dialled: it counts until `dialFailed`, or from `opened` on until `ended`. */
+  dialling(site: string): void {
+    this.#add(site, 1);
   }
 
-  /** The dialling failed. */
-  given(site: string): void {
-    const left = this.of(site) - 1;
-    if (left > 0) this.#numbers.set(site, left);
-    else this.#numbers.delete(site);
+  dialFailed(site: string): void {
+    this.#add(site, -1);
   }
 
-  /** The dialled connection is open: it counts until it is lost, or has `left`. */
   opened(site: string, connection: Connection): void {
     this.#sites.set(connection, site);
-    connection.whenLost(() => this.left(connection));
+    connection.whenLost(() => this.ended(connection));
   }
 
-  /** The connection now works for another site, which shares hosts with the one before. */
-  moved(site: string, connection: Connection): void {
+  /** The connection now works for this site, which shares hosts with the one before. */
+  movedTo(site: string, connection: Connection): void {
     if (this.#sites.get(connection) === site) return;
     const known = this.#sites.has(connection);
-    this.left(connection);
-    this.taken(site);
+    this.ended(connection);
+    this.#add(site, 1);
     if (known) this.#sites.set(connection, site);
     else this.opened(site, connection);
   }
 
-  left(connection: Connection): void {
+  /** The connection is lost or about to say QUIT. */
+  ended(connection: Connection): void {
     const site = this.#sites.get(connection);
     if (site === undefined) return;
     this.#sites.delete(connection);
-    this.given(site);
+    this.#add(site, -1);
+  }
+
+  #add(site: string, change: 1 | -1): void {
+    const number = this.of(site) + change;
+    if (number > 0) this.#numbers.set(site, number);
+    else this.#numbers.delete(site);
   }
 }
