@@ -1,20 +1,20 @@
 import type { Site } from './providers.ts';
 import type { Verdict } from './throttle.ts';
 
-/** A destination stands for itself for so long. */
+/** How long a destination stays a site of its own. */
 const apartMs = 15 * 60_000;
 const mostApart = 10_000;
 
-/** Sites of which some destinations were not reached. */
+/** How many sites with unreached destinations are remembered. */
 const mostSites = 10_000;
 
-/** So many destinations of a site, one after the other, that were not reached: then it is the site that cannot be. */
+/** After this many unreached destinations in a row, the site itself counts as unreachable. */
 const manyUnreached = 5;
 
-/** Of whom an attempt tells: of the site, of DNS, which did not say which hosts to ask, or of another's host among the MX hosts. */
+/** What an attempt's result is about: the site, DNS (it named no hosts to ask), or another operator's host among the MX hosts. */
 export type Whose = 'site' | 'dns' | 'another';
 
-/** What an attempt says of the site, and whether the destination stands for itself from now on; `begins`: since now, as this site. */
+/** What an attempt says about the site, and whether the destination is its own site now; `begins`: that site, if it is new. */
 export interface Judged {
   verdict: Verdict;
   apart: boolean;
@@ -22,26 +22,26 @@ export interface Judged {
 }
 
 /**
- * Destinations that could not be reached, or not at that pace, while nothing speaks against the site that takes their mail: a
- * name server that is down, an MX record that names a dead host of a provider, or a second MX host of somebody else's that
- * wants less mail, must not keep mail from all the others there. Each is a site of its own for a while.
+ * Destinations that cannot be reached, or not at the current pace, while nothing is wrong with the site that takes their mail.
+ * A name server that is down, an MX record that names a dead host of a provider, or another operator's second MX host that
+ * wants less mail must not hold up all the others there. So each such destination is a site of its own for a while.
  */
 export class Apart {
   readonly #now: () => number;
   readonly #all = new Map<string, { site: Site; of: string; until: number }>();
-  /** By site: the destinations that were not reached since it last took or judged mail. */
+  /** By site: the destinations that were not reached since the site last took or judged mail. */
   readonly #unreached = new Map<string, Set<string>>();
 
   constructor(now: () => number = () => performance.now()) {
     this.#now = now;
   }
 
-  /** The destination as a site; null: it belongs to one with others. */
+  /** The destination as its own site; null: it shares a site with others. */
   siteOf(destination: string): Site | null {
     return this.#at(destination)?.site ?? null;
   }
 
-  /** The name of the site that it would belong to. */
+  /** The name of the site that it would otherwise belong to. */
   wouldBeOf(destination: string): string | null {
     return this.#at(destination)?.of ?? null;
   }
@@ -57,7 +57,7 @@ export class Apart {
     return { verdict: ofSite ? verdict : 'nothing', apart: true, begins: before ? null : itself };
   }
 
-  /** Ends it for the destination or the site of this name. @returns the destinations that belong with others again */
+  /** Puts the destination of this name, or all of the site, back into their site. @returns the destinations put back */
   end(name: string): string[] {
     this.#unreached.delete(name);
     const ended = [...this.#all].filter(([destination, { of }]) => destination === name || of === name);

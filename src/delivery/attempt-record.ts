@@ -11,29 +11,29 @@ import type { RetryPolicy } from './schedule.ts';
 import type { Verdict } from './throttle.ts';
 import type { Ending } from './winding-down.ts';
 
-/** What one attempt came to, ready to be written down. */
+/** The result of one attempt, ready to be stored. */
 export interface AttemptRecord {
-  /** Whose email it is; null where that is gone. */
+  /** The email's account; null if the email is gone. */
   accountId: string | null;
   settlements: Settlement[];
   attempts: AttemptRow[];
-  /** What it says about the site, in which words, and which host said it; null where none did. */
+  /** What the attempt says about the site, in which words, and the host that said so; null if none did. */
   verdict: Verdict;
   reply: string | null;
   host: string | null;
 }
 
-/** What is to be known about an email to write an attempt down. */
+/** What `record` needs to know about an email. */
 export type Settled = Pick<OutgoingEmail, 'accountId' | 'dueAt' | 'onUncertain'> &
   Partial<Pick<OutgoingEmail, 'suppressed'>>;
 
-/** By which schedule and whose time the next attempt is named. */
+/** The schedule and the clock that set the time of the next attempt. */
 export interface Judgement {
   policy: RetryPolicy;
   clock: Clock;
 }
 
-/** What to write down about a delivery. @param ending of the node; null: it was not there when it was made */
+/** The record of a delivery. @param ending the node's shutdown; null if it cannot have cut the delivery short */
 export function record(
   { policy, clock }: Judgement,
   claim: Claim,
@@ -42,12 +42,12 @@ export function record(
   ending: Ending | null,
 ): AttemptRecord {
   const now = clock.now();
-  // One draw for all: those who were put off together are one message again.
+  // One random draw for all, so that recipients deferred together are one message again.
   const draw = Math.random();
   const begunAt = delivery.sessions[0]?.startedAt ?? null;
   const settlements = claim.recipients.map(({ position, address, attempts }): Settlement => {
     const result = finalResult(delivery, address);
-    // Said for good: a server that says "later" for three days has not said that the mailbox does not exist.
+    // Only a permanent refusal: a server that says "later" for three days has not said that the mailbox does not exist.
     const nobodyThere = result.outcome === 'bounced' && saysNobodyThere(result.class);
     const { nodeId, emailId, jobId } = claim;
     return {
@@ -73,10 +73,10 @@ export function record(
   return { accountId: email?.accountId ?? null, settlements, attempts, ...verdictOf(delivery) };
 }
 
-/** False for one of those whose turn did not come: nothing was tried. */
+/** False for a session whose turn did not come: nothing was tried. */
 const isTried = ({ host, results }: Session) => host !== null || !results.every(isGivenUpHere);
 
-/** What a recipient comes to by a result. */
+/** What a result means for a recipient. */
 type Step = Pick<Settlement, 'status' | 'attempts' | 'undone' | 'nextAttemptAt' | 'waitingFor' | 'lastResponse'>;
 
 interface Before {
@@ -102,10 +102,10 @@ function stepOf(
     waitingFor: null,
     lastResponse: responseOf(result),
   };
-  // No time-out decides, the end of its time neither.
+  // Held until it is released: no timeout decides, nor does the end of its retry time.
   if (isOpen && result.uncertain && email?.onUncertain === 'hold')
     return { ...step, nextAttemptAt: pausedUntil, waitingFor: heldNote };
-  // What this server left undone says nothing about the recipient's, and ends nothing.
+  // What this server left undone says nothing about the recipient's server, and ends no delivery.
   const isCutShort = ending?.signal.aborted && result.reply === null && !result.uncertain;
   const isLeft = isOpen && isGivenUpHere(result);
   if ((isOpen && isCutShort) || (isLeft && ending?.begun)) return { ...step, attempts, undone: true };
@@ -115,22 +115,22 @@ function stepOf(
     begunAt: result.phase === 'local' ? null : begunAt,
   };
   const { status, nextAttemptAt, response: lastResponse } = decide(result, history, policy, now, () => draw);
-  // Counted, so that it comes less and less often where that goes on.
+  // The attempt counts, so that retries get rarer if this goes on.
   if (isLeft && status === 'failed')
     return { ...step, nextAttemptAt: new Date(now.getTime() + (policy.scheduleMs.at(-1) ?? givenUpMs)) };
-  // On the suppression list it is over, also where no server was asked: it would be counted again with each attempt.
+  // A suppressed recipient is settled even if no server was asked: otherwise each attempt would count it again.
   return isSuppressed
     ? { ...step, status: 'suppressed', nextAttemptAt: null, lastResponse }
     : { ...step, status, nextAttemptAt, lastResponse };
 }
 
-/** Where no schedule says it. */
+/** Used if the schedule is empty. */
 const givenUpMs = 60_000;
 
-/** True where this server ended the attempt before the dot, for reasons of its own. */
+/** True if this server ended the attempt before the dot, for reasons of its own. */
 const isGivenUpHere = ({ phase, class: kind }: RecipientResult) => phase === 'local' && kind === 'other';
 
-/** What is stored of what was said; a journal that was left behind has none of it. */
+/** The conversation as it is stored; null if there is none, as in a session read from a journal. */
 function conversationOf({ conversation = [] }: Partial<Session>): AttemptRow['conversation'] {
   return conversation.length === 0 ? null : conversation.map(({ ms, by, text }) => [ms, by, text]);
 }
@@ -152,7 +152,7 @@ function rowOf(
     localAddress: session.localAddress,
     tlsVersion: session.tls?.version ?? null,
     tlsCipher: session.tls?.cipher ?? null,
-    // A journal that an earlier version left behind does not say.
+    // A journal of an earlier version does not say.
     verification: session.verification ?? 'none',
     phase: result.phase,
     outcome: result.outcome,
@@ -165,6 +165,6 @@ function rowOf(
   };
 }
 
-/** True for a recipient that came onto the suppression list after the email was accepted. */
+/** True for a recipient who was suppressed after the email was accepted. */
 export const isSuppressed = (email: Partial<OutgoingEmail> | undefined, address: string) =>
   email?.suppressed?.has(comparable(address)) ?? false;

@@ -20,17 +20,17 @@ import type { RetryPolicy } from './schedule.ts';
 import type { Source } from './source-addresses.ts';
 import type { Ending } from './winding-down.ts';
 
-/** What attempts need, the same for all of them. */
+/** What all attempts share. */
 export interface AttemptTools {
   transport: Transport;
   messages: MessageBuilder;
   /** Bodies of emails that this process has accepted. */
   fresh?: FreshBodies;
   lease: Lease;
-  /** Says when it is now that times are named; see `DatabaseClock`. */
+  /** The clock by which times are set; see `DatabaseClock`. */
   clock: Clock;
   journal: Journal;
-  /** Where it is noted of emails that are to be held when nobody knows whether they arrived. */
+  /** Notes emails that must be held if nobody knows whether they arrived. */
   unanswered: Pick<Unanswered, 'note'>;
   policy: RetryPolicy;
   returnPath: { key: Buffer; host: string };
@@ -40,25 +40,25 @@ export interface AttemptTools {
 
 /** How an attempt is made. */
 interface How {
-  /** Whose servers they are, and how much they get at a time now. */
+  /** The site that takes the mail, and what it may have at once now. */
   site: SiteLimits;
-  /** By which limits it goes now. */
+  /** The limits in force, as a sentence for the record. */
   remark: string | null;
-  /** What it leaves from; null: from whatever the system chooses. */
+  /** What it leaves from; null: the system chooses. */
   source: Source | null;
-  /** What it leaves undone as this node ends is due again at once, and the attempt does not count. */
+  /** The node's shutdown. What it cuts short is due again at once, and the attempt does not count. */
   ending: Ending;
-  /** Told of each message that is sent, of which one attempt can have several. */
+  /** Called for each message sent; one attempt can send several. */
   onMessage?: () => void;
 }
 
-/** An email that cannot be built here is tried this often: a defect may be mended, or belong to one node alone. */
+/** How often an email that cannot be built is tried: the defect may be fixed, or affect one node only. */
 const triesForDefects = 5;
 
 /**
  * Tries once to deliver an email to the recipients of one destination.
  *
- * @returns what to write down; it does not throw
+ * @returns the record to store; does not throw
  */
 export async function attempt(
   tools: AttemptTools,
@@ -99,7 +99,7 @@ async function tryDelivery(
     }
     const result = rest[0] && readers[0] && finalResult(made, readers[0].address);
     if (!result || !isAboutAll(result, made)) continue;
-    // The next copy would only hear the same.
+    // The next copy would only get the same answer.
     sessions.at(-1)?.results.push(...rest.map(({ address }) => ({ ...result, recipient: address })));
     break;
   }
@@ -113,14 +113,14 @@ const undecided = { outcome: 'deferred', class: 'other' } as const;
 
 const gone = 'the sender domain was removed, or is no longer verified';
 
-/** Why an email must not be sent at all any more; null: it may. */
+/** Why an email must no longer be sent; null: it may. */
 export function objectionTo(email: OutgoingEmail | undefined): string | null {
   if (!email?.signing) return gone;
   if (email.suspended) return 'the account is suspended';
   return email.revoked ? 'the API key that scheduled it was revoked' : null;
 }
 
-/** What it comes to that the time of an email was over before its pool had room for it. */
+/** The record of an email whose time was over before its pool had room for it. */
 export function withoutRoom(by: Judgement, claim: Claim, email: OutgoingEmail, reason: string): AttemptRecord {
   const all = claim.recipients.map(({ address }) => address);
   const waited = atHome(all, (address) => ({ ...refusal(address, reason), outcome: 'deferred' }));
@@ -128,9 +128,9 @@ export function withoutRoom(by: Judgement, claim: Claim, email: OutgoingEmail, r
 }
 
 /**
- * True when what happened to one recipient would have happened to any other of the destination. That much comes for one
- * mailbox is of class `rate` too; only what asks for less from here speaks for all, and then it fails none unasked. Where
- * a host put this one's MAIL or DATA off and no other could be reached, the next may be taken by the first.
+ * True if any other recipient of the destination would have met the same result. The class `rate` alone does not mean that,
+ * as it includes a single mailbox that gets too much; only a reply that asks us for less speaks for all, and then nobody
+ * fails unasked. If a host deferred this one's MAIL or DATA and no other was reached, it may still take the next one.
  */
 function isAboutAll({ outcome, phase, reply }: RecipientResult, { sessions }: Delivery): boolean {
   if (isBeforeMail(phase)) return outcome !== 'delivered' && !sessions.some(({ results }) => results.some(isPutOff));
@@ -140,16 +140,16 @@ function isAboutAll({ outcome, phase, reply }: RecipientResult, { sessions }: De
 const isPutOff = ({ phase, reply }: RecipientResult) =>
   (phase === 'mail' || phase === 'data') && reply !== null && reply.code !== 421;
 
-/** One copy, in one transaction for everybody who reads it. */
+/** One copy of an email, sent in one transaction to all its readers. */
 interface Copy {
   email: OutgoingEmail;
   signing: NonNullable<OutgoingEmail['signing']>;
   readers: Claim['recipients'];
-  /** It is for one reader, and says so. */
+  /** It is made for one reader. */
   personal: boolean;
 }
 
-/** A copy that could not be built or handed over, through a defect of ours; what became of the others stays true. */
+/** The result of a copy that could not be built or handed over because of a defect of ours; other copies keep theirs. */
 function notBuilt({ log }: AttemptTools, { emailId }: Claim, readers: Copy['readers'], error: Error): Delivery {
   log.error({ emailId, error: error.stack }, 'an email could not be built or handed to the transport');
   const tries = Math.max(...readers.map(({ attempts }) => attempts)) + 1;
@@ -180,7 +180,7 @@ async function deliverCopy(
       envelope: {
         from: createReturnPath(tools.returnPath.key, email.id, tools.returnPath.host, named),
         recipients,
-        // A header outside of ASCII stands in the message as UTF-8 whoever this copy is for.
+        // A non-ASCII header is UTF-8 in the message, whoever this copy is for.
         smtpUtf8: !isAsciiHeader(message[0]),
       },
       message,
@@ -201,7 +201,7 @@ async function deliverCopy(
   );
 }
 
-/** @returns false: the final dot must not be written, as nobody else would know of it */
+/** @returns false if the final dot must not be written, as no other node would know of it */
 async function noteIfHeld(
   { unanswered, log }: AttemptTools,
   claim: Claim,

@@ -4,10 +4,10 @@ import type { Claim } from '../core/recipients.ts';
 import * as recipients from '../core/recipients.ts';
 import type { Database } from '../db/client.ts';
 
-/** Between two tries to put claims back. */
+/** Pause between two tries to put claims back. */
 const againMs = 1_000;
 
-/** The claims of this node: those that wait for their site, that are under way, and that are on their way back. */
+/** The claims of this node: those that wait for their site, are under way, or are being put back. */
 export class ClaimsInHand {
   readonly #db: Database;
   readonly #clock: Clock;
@@ -16,7 +16,7 @@ export class ClaimsInHand {
   #stopping = false;
   #onNone: (() => void) | undefined;
 
-  /** @param onFewer called each time that some have gone */
+  /** @param onFewer called whenever claims have gone */
   constructor(db: Database, clock: Clock, onFewer: () => void) {
     this.#db = db;
     this.#clock = clock;
@@ -41,7 +41,7 @@ export class ClaimsInHand {
     this.#onFewer();
   }
 
-  /** Has them come again in so many ms. */
+  /** Makes them due again in `ms`. */
   parkFor(ms: number, claims: Claim[], reason: string): void {
     this.park(claims, new Date(this.#clock.now().getTime() + ms), reason);
   }
@@ -50,9 +50,9 @@ export class ClaimsInHand {
     if (claims.length > 0) void this.putBack(claims, () => recipients.park(this.#db, claims, until, reason));
   }
 
-  /** Lets go of them once `work` has put them back, which is tried until it is done. */
+  /** Lets go of the claims once `work` has put them back; it is retried until it succeeds. */
   async putBack(claims: Claim[], work: () => Promise<void>): Promise<void> {
-    // A node that stops with claims in its name loses them all when it retires or is found dead.
+    // If the node stops first, its claims are freed when it retires or is found dead.
     const isDone = async () => (await Promise.allSettled([work()]))[0].status === 'fulfilled';
     while (!this.#stopping && !(await isDone())) await sleep(againMs);
     this.letGo(claims);
@@ -63,7 +63,7 @@ export class ClaimsInHand {
     this.#stopping = true;
   }
 
-  /** Once it has stopped: resolves when all have gone. */
+  /** To be called after `stop`: resolves when no claim is left. */
   none(): Promise<void> {
     return new Promise((resolve) => {
       this.#onNone = resolve;

@@ -25,26 +25,26 @@ import type { Standing } from './standing.ts';
 import type { Turn } from './throttle.ts';
 import { WindingDown } from './winding-down.ts';
 
-/** Claims, about. Taking few costs as much as taking many. */
+/** Claims per batch, roughly: taking few costs as much as taking many. */
 const takenAtOnce = 200;
 const tickEveryMs = 1_000;
 
-/** A site whose turn comes within this time keeps its line here; else the line waits as rows. */
+/** A site whose turn comes within this time keeps its line here; otherwise the line waits as rows. */
 const patienceMs = 2_000;
 
-/** A line that will be empty within this time is filled up while it is not. */
+/** A line that would be empty within this time is refilled before it is. */
 const refillMs = 100;
 
 /** What goes out within this time is loaded ahead. */
 const soonMs = 500;
 
 /**
- * Takes jobs in batches and starts an attempt for each as soon as its site has room. Destinations that have work waiting
- * here already are left in the queue, so a slow one holds neither a batch nor a slot that another could use; what would
- * wait here for long is put back as rows that are due later, and has not used up an attempt.
+ * Takes jobs in batches and starts an attempt for each as soon as its site has room. Jobs for destinations that already have
+ * work waiting here stay in the queue, so a slow destination holds neither a batch nor a slot that another could use. Claims
+ * that would wait here for long go back as rows that are due later, without using up an attempt.
  */
 export class Dispatcher {
-  /** Destinations whose jobs were left in the queue when it was last looked at, as something of theirs waits here. */
+  /** Destinations whose jobs were last left in the queue, because claims for them wait here. */
   supplied: ReadonlySet<string> = new Set();
   readonly #db: Database;
   readonly #queue: Queue;
@@ -61,9 +61,9 @@ export class Dispatcher {
   readonly #inDoubt: ClaimsInDoubt;
   readonly #preparation: Preparation;
   readonly #windingDown = new WindingDown();
-  /** The last time that jobs could be taken there was no room for them. */
+  /** There was no room when jobs could last have been taken. */
   #full = false;
-  /** As of the last time that there were some. */
+  /** As of the last batch that was not empty. */
   #claimsPerJob = mostInJob;
   #pumping: Promise<void> | null = null;
   #pumpAgain = false;
@@ -119,7 +119,7 @@ export class Dispatcher {
     this.#preparation.stop();
     clearInterval(this.#timer);
     this.#unsubscribe();
-    // What is being taken now would come into lines that nobody looks at any more.
+    // A batch being taken now would end up in lines that nobody serves any more.
     await this.#pumping;
     const untouched = this.#lines.empty();
     this.#inHand.letGo(untouched);
@@ -174,12 +174,12 @@ export class Dispatcher {
       const jobs = Math.ceil(room / this.#claimsPerJob);
       this.#full = room <= 0 || !this.#slots.free || !this.#tools.lease.valid();
       if (this.#full || this.#tools.lease.onHold) return;
-      // Fewer than were asked for were all; whoever adds some wakes this.
+      // A short batch was all there is; whoever adds jobs wakes this.
       if ((await this.#take(jobs)) === jobs) this.#pumpAgain = true;
     }
   }
 
-  /** Taking and claiming are one transaction: recipients have a job or a node that holds them. */
+  /** Takes and claims in one transaction, so that recipients always have a job or a node that holds them. */
   async #take(limit: number): Promise<number> {
     const nodeId = this.#tools.lease.nodeId;
     const claiming = this.#db.transaction(async (tx) => {
@@ -198,12 +198,12 @@ export class Dispatcher {
     return taken;
   }
 
-  /** True for a site that is fast enough to have nothing to do soon. */
+  /** True if the site will soon have nothing to do. */
   #isShort({ site, claims }: Line): boolean {
     return this.#standing.throttle.waitFor(site, claims.length) < refillMs;
   }
 
-  /** Puts back what is known to have no room in its pool today: it need not stand in a line, nor be loaded, to be told so. */
+  /** Puts back claims whose pool is known to have no room today, before they join a line or are loaded. */
   async #withRoom(claims: Claim[]): Promise<Claim[]> {
     const waiting = await findWaiting(this.#db, this.#sources, this.#tools, claims);
     this.#parkClosed(waiting);
@@ -211,18 +211,18 @@ export class Dispatcher {
     return claims.filter((claim) => !gone.has(claim));
   }
 
-  /** Puts claims into the line of their site, as soon as it is known which that is. */
+  /** Puts claims into the line of their site once it is known. */
   async #place(destination: string, claims: Claim[]): Promise<void> {
     this.#lines.expect(destination, claims);
     const site = await this.#standing.siteOf(destination);
-    // When it stops meanwhile they have been handed back.
+    // If the dispatcher stopped meanwhile, they have been handed back.
     if (!this.#lines.arrive(destination, claims, site)) return;
     this.#serve(site.name);
-    // While it was not known which site this is, nothing more was taken for it.
+    // While the site was unknown, nothing more was taken for this destination.
     if (this.supplied.has(destination)) this.#pump();
   }
 
-  /** Puts what waits for a destination into the line of the site that it belongs to now. */
+  /** Moves the claims for a destination into the line of the site that it belongs to now. */
   #move({ name }: Site, destination: string): void {
     const line = this.#lines.get(name);
     const claims = line?.claims.filter((claim) => claim.destination === destination) ?? [];
@@ -238,7 +238,7 @@ export class Dispatcher {
     }
   }
 
-  /** Starts what can start of this site's line, and puts back what would wait for long. */
+  /** Starts as much of this site's line as can start, and puts back what would wait for long. */
   #serve(name: string): void {
     const line = this.#lines.get(name);
     if (!line || this.#stopping || this.#tools.lease.onHold) return;
@@ -252,9 +252,9 @@ export class Dispatcher {
       this.#begin(line, this.#lines.shift(line));
     }
     if (this.#lines.ranShort(line, (line) => this.#isShort(line))) this.#pump();
-    // What a fast site has waiting here it will have soon.
+    // A fast site will soon be through its line.
     if (this.#standing.throttle.waitFor(line.site, line.claims.length) < patienceMs) return;
-    // Many such sites together must not be all that this node has in hand.
+    // Many slow sites together must not fill up all that this node may hold.
     const most = this.#inHand.size < this.#limits.held / 2 ? this.#limits.line : this.#limits.crowded;
     const beyond = this.#lines.cut(line, most);
     if (beyond.length === 0) return;
@@ -263,7 +263,7 @@ export class Dispatcher {
     void this.#inHand.putBack(beyond, () => this.#putOff.park(line.site, beyond, until));
   }
 
-  /** Once a site has nothing to do soon, what was too much for it is not any more. */
+  /** Calls back what was too much for a site, once the site will soon have nothing to do. */
   #callBack(site: Site): void {
     if (!this.#putOff.has(site) || this.#standing.throttle.turn(site).when === 'later') return;
     if (this.#standing.throttle.waitFor(site, this.#lines.lengthOf(site.name)) >= refillMs) return;
@@ -280,12 +280,12 @@ export class Dispatcher {
     const backMs = ms * (1 + Math.random() / 10);
     const reason = `${line.site.name}: ${turn.reason}`;
     const claims = this.#lines.cut(line, 0);
-    // A rate holds for every message, the last one too.
+    // A rate holds for every message, including the last try.
     if (turn.by === 'rate') this.#inHand.parkFor(backMs, claims, reason);
     else void this.#tryLast(line, claims, backMs, reason);
   }
 
-  /** Begins those whose time is over, as many as the site may have at once; the next of them soon. */
+  /** Begins the last tries of claims whose time is over, as many as the site may have at once; the rest follow soon. */
   async #tryLast(line: Line, claims: Claim[], backMs: number, reason: string): Promise<void> {
     const room = () => (this.#stopping || this.#tools.lease.onHold ? 0 : this.#slots.roomFor(line.site));
     const { now, known, later } = await this.#lastTries.sort(claims, backMs, room);
@@ -314,7 +314,7 @@ export class Dispatcher {
     void this.#inHand.putBack(claims, () => recipients.release(this.#db, claims));
   }
 
-  /** The claims behind these whose turn comes soon, about so many of all sites together. */
+  /** The claims behind these whose turn comes soon: about `many`, over all sites. */
   #behind(ready: Ready[], many: number): Claim[] {
     const sites = new Map(ready.map(({ started }) => [started.site.name, started.site]));
     const each = Math.ceil(many / sites.size);
@@ -346,7 +346,7 @@ export class Dispatcher {
     else await this.#finish(claim, outcome);
   }
 
-  /** Puts one back that has no room in its pool; one whose time is over ends, as nothing is sent above a cap. */
+  /** Puts back a claim that has no room in its pool; if its time is over it ends, as nothing is sent above a cap. */
   #keepBack({ claim, started }: Ready, email: OutgoingEmail, closed: Closed): void {
     this.#slots.cancel(started);
     this.#serve(started.site.name);
@@ -367,7 +367,7 @@ export class Dispatcher {
     return isOver(this.#tools.policy, dueAt, this.#tools.clock.now());
   }
 
-  /** Once half of them have gone that there was no room beside. */
+  /** Takes more once half of the claims that filled the room have gone. */
   #takeAgain(): void {
     if (this.#full && this.#inHand.size < this.#limits.held / 2) this.#pump();
   }

@@ -5,24 +5,24 @@ import type { Database } from '../db/client.ts';
 
 const mostAhead = 1_000;
 
-/** Of what goes out soon so many are read ahead, of all sites together, and fewer where they are large. */
+/** How many emails that go out soon are read ahead, over all sites: fewer if they are large. */
 const deepest = 300;
 const shallowest = 40;
 
-/** Characters of the emails that are read ahead: what is read and built in one go holds everything else up. */
+/** Most characters to read ahead: reading and building them in one go holds up everything else. */
 const heaviest = 4_000_000;
 
-/** What was read longer ago is read again: a domain, a key or an account may have ended meanwhile. */
+/** An email read longer ago is read again: a domain, a key or an account may have ended meanwhile. */
 const freshMs = 1_000;
 
 /**
- * Loads emails for the claims whose turn it is, with one statement for all of them, and before their turn those that come
- * next, so that most find their email at hand and a connection does not wait for the database between two messages.
+ * Loads the emails of all claims whose turn it is with one statement, and those of the next claims ahead of their turn, so
+ * that most find their email at hand and no connection waits for the database between two messages.
  */
 export class EmailsAhead {
   readonly #db: Database;
   readonly #bodies: FreshBodies | undefined;
-  /** No email: it is not loaded before its turn. */
+  /** An entry without an email is not loaded before its turn. */
   readonly #read = new Map<string, { email: OutgoingEmail | undefined; at: number }>();
   #reading: { ids: ReadonlySet<string>; done: Promise<void> } | null = null;
   #depth = deepest;
@@ -33,12 +33,12 @@ export class EmailsAhead {
     this.#bodies = fresh;
   }
 
-  /** How many claims ahead it is worth looking, were they like those that were read last. */
+  /** How many claims to look ahead, if their emails are as large as those read last. */
   get depth(): number {
     return this.#depth;
   }
 
-  /** Whether the email of this claim need not be waited for. */
+  /** Whether this claim need not wait for its email. */
   has(claim: Claim): boolean {
     return !wasTried(claim) && this.#fresh(claim)?.email !== undefined;
   }
@@ -63,10 +63,10 @@ export class EmailsAhead {
   }
 
   /**
-   * Loads what most of these claims, whose turn comes soon, are without; large emails are left for their turn. There is
-   * nothing to do while that is under way.
+   * Loads the missing emails of claims whose turn comes soon, if at least half are missing; large emails are left for their
+   * turn. Does nothing while an earlier call is under way.
    *
-   * @returns the claims whose emails came; it does not throw, as whoever needs one asks again
+   * @returns the claims whose emails were loaded; does not throw, as whoever needs one asks again
    */
   async readAhead(next: Claim[]): Promise<Claim[]> {
     if (this.#reading) return [];
@@ -96,7 +96,7 @@ export class EmailsAhead {
     }
   }
 
-  /** The email of a claim whose turn has not come yet, where it is at hand. */
+  /** The email of a claim whose turn has not come yet, if it is at hand. */
   at({ emailId }: Claim): OutgoingEmail | undefined {
     return this.#read.get(emailId)?.email;
   }

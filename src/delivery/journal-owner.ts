@@ -4,36 +4,36 @@ import { hostname } from 'node:os';
 import { basename } from 'node:path';
 
 /**
- * Whose a journal is, told by its name: `<pid>-<id>.<host>.<place>.<start>.jsonl`. A pid alone is that of another process in
- * another container, in which each service is number 1, or after a while. Releases before wrote `<pid>-<id>.jsonl`.
+ * A journal's name tells its owner: `<pid>-<id>.<host>.<place>.<start>.jsonl`. A pid alone is not enough: it is reused after
+ * a while, and in every container the service has pid 1. Earlier releases wrote `<pid>-<id>.jsonl`.
  */
 const named = /^(\d+)-[0-9a-f-]{36}(?:\.([0-9a-f]{12})\.([0-9a-f]{12})\.(\d+))?\.jsonl$/;
 
-/** How often a living process shows on its files that it lives. */
+/** How often a live process touches its files to show that it is alive. */
 export const touchEveryMs = 60_000;
 
-/** So long untouched, a file is nobody's, wherever its owner was: its lease ended within half a minute. Clocks of machines may differ. */
+/** A file untouched for this long has no owner anywhere: a lease ends within half a minute, and clocks of machines may differ. */
 const untouchedForMs = 3_600_000;
 
 const digest = (text: string) => createHash('sha256').update(text).digest('hex').slice(0, 12);
 const host = digest(hostname());
-/** Within a place a pid is one process at a time: a boot of a kernel, and a pid namespace in it. Elsewhere than on Linux the host is all there is. */
+/** A boot of a kernel and a pid namespace in it: there, a pid is one process at a time. Outside Linux only the host is known. */
 const place = digest(
   quietly(() => readFileSync('/proc/sys/kernel/random/boot_id', 'utf8') + readlinkSync('/proc/self/ns/pid')) ??
     hostname(),
 );
 
-/** The name of a file that this process is going to write. */
+/** The name for a new journal of this process. */
 export function journalName(id: string): string {
   return `${process.pid}-${id}.${host}.${place}.${startOf(process.pid) ?? 0}.jsonl`;
 }
 
 /**
- * Whether this is a journal whose process is surely gone. Of another place, that is one under our own host name (this container,
- * or this machine, before it was started again), or one untouched for an hour: to take a living node's would be to try again what it
- * is just sending, while what a dead one knew is at the worst sent twice.
+ * Whether this is a journal whose process is certainly gone. A journal from another place is abandoned if it has our own host
+ * name (this container or machine, before its restart) or was untouched for an hour. In doubt it is left alone: taking a live
+ * node's journal would retry what it is sending right now, while missing a dead one's at worst sends some mail twice.
  *
- * @param alone true where no other process can be running on its folder
+ * @param alone true if no other process can be running on its folder
  */
 export function isAbandoned(path: string, alone: boolean): boolean {
   const [whole, pid, ofHost, ofPlace, started] = named.exec(basename(path)) ?? [];
@@ -45,9 +45,9 @@ export function isAbandoned(path: string, alone: boolean): boolean {
   return touchedAt !== null && Date.now() - touchedAt > untouchedForMs;
 }
 
-/** @param started when, if that is known: another one may have the pid by now */
+/** @param started its start time, if known: another process may have the pid by now */
 function isRunning(pid: number, started: string | undefined): boolean {
-  // Those that we are writing have not come here.
+  // Journals that we are writing never get here, so this is an earlier process with our pid.
   if (pid === process.pid) return false;
   try {
     process.kill(pid, 0);
@@ -58,10 +58,10 @@ function isRunning(pid: number, started: string | undefined): boolean {
   return now === null || started === undefined || started === '0' || now === started;
 }
 
-/** When a process was started, in ticks since the boot (proc(5)); null where that cannot be told. */
+/** A process's start time, in ticks since the boot (proc(5)); null if unknown. */
 function startOf(pid: number): string | null {
   const stat = quietly(() => readFileSync(`/proc/${pid}/stat`, 'latin1'));
-  // Behind the program's name, which may hold anything, it is the 20th field.
+  // The 20th field after the program's name, which may contain anything.
   return stat?.slice(stat.lastIndexOf(')') + 2).split(' ')[19] ?? null;
 }
 

@@ -15,9 +15,9 @@ import type { Logger } from '../log.ts';
 import type { OpenSession, RecipientResult } from '../smtp/deliver.ts';
 import { isAbandoned, journalName, touchEveryMs } from './journal-owner.ts';
 
-/** What is known before a final dot is written: whose it is, and over which session. */
+/** What is known before a final dot is written: its claim and its session. */
 export interface PendingDot {
-  /** With the recipients that the dot is for, and no other. */
+  /** With only the recipients that the dot is for. */
   claim: Claim;
   session: OpenSession;
 }
@@ -25,7 +25,7 @@ export interface PendingDot {
 /** One line of a journal. `n` counts dots within the file. */
 export type JournalLine = { n: number; dot: PendingDot } | { n: number; results: RecipientResult[] };
 
-/** A file that nobody is waiting for is emptied when it has grown beyond this; one in use is left for the next. */
+/** A file larger than this is emptied once none of its dots is open; until then, new dots go to another file. */
 const fileBytes = 1_000_000;
 const complainEveryMs = 60_000;
 
@@ -33,21 +33,21 @@ const complainEveryMs = 60_000;
 interface JournalFile {
   path: string;
   fd: number;
-  /** Lines that the next write brings. */
+  /** Lines for the next write. */
   pending: string;
-  /** Written, or about to be. */
+  /** Written or pending. */
   bytes: number;
   dots: number;
   open: number;
 }
 
-/** The journals that this process is writing: its name alone does not tell them from those that it has closed. */
+/** The journals that this process is writing: their names alone do not distinguish them from those it has closed. */
 const ours = new Set<string>();
 
 /**
- * What a process that is killed knew and the database does not: each final dot, on disk before it is sent, and the answer
- * to it. It is written through the system's cache and not synced: it survives the process, not the machine. Where it
- * cannot be written, mail goes on without it, and the log says so.
+ * Keeps what a killed process would know and the database does not: each final dot, on disk before it is sent, and the
+ * answer to it. Writes go through the system's cache without a sync, so they survive the process but not the machine. If the
+ * journal cannot be written, mail goes on without it, and the log says so.
  */
 export class Journal {
   readonly #folder: string;
@@ -67,8 +67,8 @@ export class Journal {
   }
 
   /**
-   * Notes that the final dot for these recipients of the claim is about to be written. Resolves when that is on disk, with
-   * all that is noted in the same turn of the event loop in one write.
+   * Notes that the final dot for these recipients of the claim is about to be written. Resolves when the note is on disk; one
+   * write takes all notes of the same turn of the event loop.
    */
   dot(claim: Claim, recipients: string[], session: OpenSession): Promise<void> {
     const concerned = claim.recipients.filter(({ address }) => recipients.includes(address));
@@ -85,7 +85,7 @@ export class Journal {
     return this.#write();
   }
 
-  /** Notes what the last dot of this claim came to. It is on disk with the next write, in this turn of the event loop or the next. */
+  /** Notes the answer to the claim's last dot. The next write brings it to disk, in this turn of the event loop or the next. */
   answer(claim: Claim, results: RecipientResult[]): void {
     const last = this.#dots.get(claim)?.at(-1);
     if (!last) return;
@@ -93,7 +93,7 @@ export class Journal {
     void this.#write();
   }
 
-  /** Says that the database has all about this claim. */
+  /** Says that the database has everything about this claim. */
   recorded(claim: Claim): void {
     for (const { file } of this.#dots.get(claim) ?? []) {
       file.open -= 1;
@@ -102,7 +102,7 @@ export class Journal {
     this.#dots.delete(claim);
   }
 
-  /** Leaves the files that still hold something for the next start. */
+  /** Closes all files, and leaves those with open dots for the next start. */
   close(): void {
     clearInterval(this.#touching);
     this.#writeAll();
@@ -127,7 +127,7 @@ export class Journal {
     return file;
   }
 
-  /** For those who cannot see this process: it lives, also where it has nothing to write. */
+  /** Shows nodes that cannot see this process that it is alive, even if it has nothing to write. */
   #touch(): void {
     const now = new Date();
     for (const file of this.#files) this.#try(() => futimesSync(file.fd, now, now));
@@ -192,7 +192,7 @@ function flush(file: JournalFile): void {
 /**
  * The journals in this folder whose process is gone.
  *
- * @param alone true where no other process can be running on this folder, whatever its pid says
+ * @param alone true if no other process can be running on this folder, whatever the pids say
  */
 export function abandonedJournals(folder: string, alone: boolean): string[] {
   let names: string[];

@@ -5,19 +5,19 @@ import type { Claim } from '../core/recipients.ts';
 import { Tally } from '../tally.ts';
 import type { Started } from './slots.ts';
 
-/** Bytes that are read together, but for an email that is larger by itself. */
+/** Most bytes read together, unless a single email is larger. */
 const heaviestRead = 4 * 1024 * 1024;
 
-/** Of the room, and of the places to wait in, in all and at a site, for one account; of the room for all sites that took no mail of late. */
+/** One account's share of the room and of the waiting places, in all and at a site; also the unproven sites' share of the room. */
 const part = 1 / 2;
 
-/** Claims that wait here have a slot, which small mail needs as well. */
+/** A claim that waits here holds a slot, which small mail needs as well. */
 const mostWaiting = 250;
 
-/** Of a site's connections, for claims that wait here for room: they have them in hand, and send nothing. */
+/** The share of a site's connections for claims that wait here for room: they hold them without sending anything. */
 const partOfSite = 1 / 2;
 
-/** What is put back comes again as if so many bytes went out in a second: neither all at once nor long after there is room. */
+/** Claims put back return at the pace of this many bytes a second: neither all at once nor long after there is room. */
 const bytesPerSecond = 50 * 1024 * 1024;
 const shortestMs = 5_000;
 
@@ -27,7 +27,7 @@ interface WithSlot {
   started: Pick<Started, 'unproven' | 'connections'> & { site: { name: string } };
 }
 
-/** An email that is yet to be read, with all that wait for it; of one that is personal a single claim, as each copy is made for itself. */
+/** An unread email with all claims that wait for it; a personal one has a single claim, as each copy is built separately. */
 interface Large<Ready> {
   name: string;
   accountId: string;
@@ -35,7 +35,7 @@ interface Large<Ready> {
   ready: Ready[];
 }
 
-/** Reads these and has them go on, each until it is told of as gone. */
+/** Reads these and lets them go on; calls `gone` for each when it is done. */
 type Prepare<Ready> = (some: Ready[], gone: (ready: Ready) => void) => Promise<void>;
 
 const nameOf = (email: OutgoingEmail, { claim }: WithSlot) =>
@@ -44,28 +44,28 @@ const nameOf = (email: OutgoingEmail, { claim }: WithSlot) =>
 const weightOf = ({ unread: { bodies, files } }: { unread: Unread }) => bodies + files;
 
 /**
- * Large emails, apart from the others: a few are read at a time, and no more of them than there is room for in memory with
- * those that are not sent yet. Each goes in its turn; whoever has no room of their own leaves that of others.
+ * Handles large emails apart from the others: reads a few at a time, and only as many as fit in memory with those not sent
+ * yet. Each goes in its turn; one whose own share of the room is full takes nothing from the others.
  */
 export class LargeEmails<Ready extends WithSlot> {
   readonly #room: number;
   readonly #prepare: Prepare<Ready>;
-  /** By their names, the first to come first. */
+  /** By name, in the order they came. */
   readonly #waiting = new Map<string, Large<Ready>>();
-  /** In bytes, by who has them. */
+  /** Bytes in use, by holder. */
   readonly #taken = new Tally<string>();
   #reading = false;
   #backAt = 0;
 
   /**
-   * @param room in bytes, of what is stored: with the message that is made of it an email takes about two and a half times as much
+   * @param room in bytes of stored content; with its built message, an email takes about two and a half times as much
    */
   constructor(room: number, prepare: Prepare<Ready>) {
     this.#room = room;
     this.#prepare = prepare;
   }
 
-  /** Whether more would wait here than should: of this account, of its site's connections, or in all. */
+  /** Whether too many would wait here with this one: of its account, on its site's connections, or in all. */
   isCrowdedFor(ready: Ready, email: OutgoingEmail, unread: Unread): boolean {
     const { accountId } = email;
     let [own, all] = [0, 0];
@@ -88,7 +88,7 @@ export class LargeEmails<Ready extends WithSlot> {
     return allOfSite > Math.max(1, most) || ownOfSite > Math.max(1, most * part);
   }
 
-  /** Those for which there is no room behind those before them, with this one as the last. */
+  /** The emails for which there is no room after those ahead of them, with `last` at the end. */
   #lackingRoom(last: Large<Ready>): Set<Large<Ready>> {
     const lacking = new Set<Large<Ready>>();
     const full = new Set<string>();
@@ -113,7 +113,7 @@ export class LargeEmails<Ready extends WithSlot> {
     if (!this.#reading) void this.#readAll();
   }
 
-  /** When one is to come again that this is too crowded for. */
+  /** When an email that found this too crowded should come back. */
   backAt({ bodies, files }: Unread, now: Date): Date {
     const soonest = now.getTime() + shortestMs;
     this.#backAt = Math.max(this.#backAt, soonest) + ((bodies + files) * 1_000) / bytesPerSecond;
@@ -141,7 +141,7 @@ export class LargeEmails<Ready extends WithSlot> {
     if (!this.#reading) void this.#readAll();
   }
 
-  /** The next that have room and are read together. */
+  /** Takes the next emails that have room, to be read together. */
   #take(): Large<Ready>[] {
     const some: Large<Ready>[] = [];
     const full = new Set<string>();
@@ -150,14 +150,14 @@ export class LargeEmails<Ready extends WithSlot> {
     for (const large of this.#waiting.values()) {
       const lacking = this.#fullFor(large, full);
       if (lacking !== null) {
-        // Nobody goes past who has to wait for the same room: there would never be enough for the largest.
+        // Nobody overtakes while waiting for the same room: otherwise there would never be enough for the largest.
         full.add(lacking);
         continue;
       }
       const { bodies, files, filesKey } = large.unread;
       const bytes = bodies + (filesOfSome.has(filesKey) ? 0 : files);
       if (bytes > left && some.length > 0) break;
-      // However large it is by itself, some that have the same files can come with it.
+      // However large it is, others with the same files can come with it.
       left -= Math.min(bytes, heaviestRead / 2);
       filesOfSome.add(filesKey);
       some.push(large);
@@ -167,17 +167,17 @@ export class LargeEmails<Ready extends WithSlot> {
     return some;
   }
 
-  /** Whose room is full for it; null: it has room. @param before what others are to take before it, besides what is taken */
+  /** The holder without room for it; null: it has room. @param before what those ahead of it will take, besides what is taken */
   #fullFor(large: Large<Ready>, full: Set<string>, before?: Tally<string>): string | null {
     const lacking = this.#holdersOf(large).find(({ name, most }) => {
       const taken = this.#taken.of(name) + (before?.of(name) ?? 0);
-      // One that is larger than all of it has it alone.
+      // An email larger than the whole room gets it alone.
       return full.has(name) || (taken > 0 && taken + weightOf(large) > most);
     });
     return lacking?.name ?? null;
   }
 
-  /** Whose room an email takes, and how much of it they may have; who has the least first. */
+  /** The holders whose room an email takes, and how much each may have; the smallest first. */
   #holdersOf({ accountId, ready }: Large<Ready>): { name: string; most: number }[] {
     const unproven = ready.some(({ started }) => started.unproven);
     return [

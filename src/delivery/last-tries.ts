@@ -7,35 +7,35 @@ import { type AttemptRecord, isSuppressed, type Judgement, record, type Settled 
 import { isOver, soonestMs } from './schedule.ts';
 import type { Source } from './source-addresses.ts';
 
-/** In ms, until those come again that there was no room for, and over how long they are spread. */
+/** How long claims wait that found no room, and over how long their return is spread, in ms. */
 const againMs = 30_000;
 const spreadMs = 60_000;
 const spreadOver = 4;
 
-/** For so long an attempt speaks for others to its destination, in ms. */
+/** How long an attempt's result holds for other mail to its destination, in ms. */
 const speaksMs = 45_000;
 const mostRemembered = 10_000;
 
 interface Unreached {
-  /** By the database's clock, and by one that does not jump. */
+  /** By the database's clock; `heardAt` is by one that does not jump. */
   begunAt: Date;
   heardAt: number;
   reason: string;
 }
 
-/** What becomes of claims whose site is left alone. */
+/** What becomes of claims whose site is in back-off. */
 export interface Sorted {
   /** To be begun, as many as there is room for. */
   now: Claim[];
-  /** What they came to without being begun. */
+  /** Claims whose result is known without an attempt. */
   known: { claim: Claim; outcome: AttemptRecord }[];
-  /** To be looked at again in so many ms: those that there was no room for, and those whose time is not over. */
+  /** To be looked at again in `ms`: claims that found no room, and those whose time is not over. */
   later: { ms: number; claims: Claim[] }[];
 }
 
 /**
- * Mail whose time is over at a site that is left alone. It is tried all the same, as nothing ends without that, a few at a
- * time; when nobody was there for one of them, that holds for the others to the same destination, which would hear the same.
+ * Last tries for mail whose time is over while its site is in back-off. It is tried all the same, a few at a time, as no
+ * email ends without a try. If one finds the destination unreachable, that holds for the others to the same destination.
  */
 export class LastTries {
   readonly #db: Database;
@@ -49,14 +49,14 @@ export class LastTries {
     this.#db = db;
     this.#judgement = judgement;
     this.#now = now;
-    // The second try of what was kept back is to be another one than the first.
+    // Mail that was kept back gets a second try, which the result of its first must not answer.
     this.#speaksMs = Math.min(speaksMs, soonestMs(judgement.policy));
   }
 
   /**
    * Remembers what an attempt says about its destination, for mail that leaves from the same addresses.
    *
-   * @param source what it left from: where addresses of one family were left out, mail that has them may reach somebody
+   * @param source what it left from: if addresses of one family were left out, mail that has them may get through
    */
   heard(
     destination: string,
@@ -73,15 +73,15 @@ export class LastTries {
   }
 
   /**
-   * Of an email that was scheduled its time began when it was due, long after it was accepted. Where that cannot be read none
-   * is over, and they are looked at again later.
+   * Sorts claims by whether their time is over. It begins when an email is due, which for a scheduled one is long after it was
+   * accepted. If the due times cannot be read, none is over, and all are looked at again later.
    *
-   * @param room how many may be begun, asked when it is known which
-   * @param backMs until the site has its chance again
+   * @param room how many may be begun; called once the claims are sorted
+   * @param backMs until the site is tried again
    */
   async sort(claims: Claim[], backMs: number, room: () => number): Promise<Sorted> {
     const { policy, clock } = this.#judgement;
-    // None was due before it was accepted, so that only of the old ones it has to be read when they were.
+    // No email is due before it is accepted, so only the old ones' due times have to be read.
     const old = claims.filter(({ emailId }) => isOver(policy, timeOf(emailId), clock.now()));
     const emails = await this.#read(old, loadDue);
     const unasked: { claim: Claim; email: Settled; said: Unreached }[] = [];
@@ -100,7 +100,7 @@ export class LastTries {
     const known: Sorted['known'] = [];
     for (const { claim, email, said } of unasked) {
       const now = { suppressed: suppressed.get(claim.emailId) ?? new Set<string>() };
-      // For whom came onto the list meanwhile no server is asked anyway.
+      // No server is asked for a recipient who was suppressed meanwhile.
       if (claim.recipients.some(({ address }) => isSuppressed(now, address))) over.push(claim);
       else known.push({ claim, outcome: record(this.#judgement, claim, asTried(claim, said), email, null) });
     }
@@ -129,7 +129,7 @@ function soon(claims: Claim[], mostMs: number): Sorted['later'] {
   }));
 }
 
-/** As the attempt that was made would have come out for these, too. */
+/** The result that the attempt already made would have had for these, too. */
 function asTried({ destination, recipients }: Claim, { begunAt, reason: said }: Unreached): Delivery {
   const reason = `Not tried by itself, as its time was over when mail to ${destination} was tried at ${begunAt.toISOString()}: ${said}`;
   const results = recipients.map(({ address: recipient }) => ({

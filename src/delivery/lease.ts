@@ -12,14 +12,14 @@ const beatEveryMs = 5_000;
 const validForMs = 20_000;
 
 /**
- * Whether a node that was not seen for long can be taken for dead from here. Not by one that was away itself until just
- * now: when the database comes back after a failover nobody has been seen for long, and all are alive.
+ * Decides whether this node may take another for dead because it has not been seen for long. It may not if it was away itself
+ * until just now: when the database comes back after a failover, nobody has been seen for long, and all are alive.
  */
 export class Sight {
   #last = Number.NEGATIVE_INFINITY;
   #clearFrom = Number.NEGATIVE_INFINITY;
 
-  /** @param now when a beat is made, in ms on a clock that does not jump; it counts once `reached` is called with it */
+  /** @param now the time of a beat, in ms on a clock that does not jump; the beat counts once `reached` is called with it */
   isClear(now: number): boolean {
     const away = now - this.#last > 3 * beatEveryMs;
     if (away && this.#last !== Number.NEGATIVE_INFINITY) this.#clearFrom = now + nodes.deadAfterMs;
@@ -30,13 +30,13 @@ export class Sight {
     this.#last = now;
   }
 
-  /** The clock of the database was set forward, or ours stood still, as of a machine that was suspended: who is alive looks as if not seen for long. */
+  /** The database's clock was set forward, or ours stood still, as on a suspended machine: live nodes look as if long unseen. */
   jumped(now: number): void {
     this.#clearFrom = now + nodes.deadAfterMs;
   }
 }
 
-/** Two clocks that go right differ by less from one beat to the next: by an answer that was under way. */
+/** Between two beats, two correct clocks differ by less than this, which is the time of an answer under way. */
 const jumpMs = 2_000;
 
 const never = { wall: 0, monotonic: 0 };
@@ -55,17 +55,17 @@ export class Lease {
   #senders = 1;
   #onHold = false;
   #renewed = never;
-  /** While it registers under a new name, which may wait for locks longer than until the next beat. */
+  /** True while it registers under a new name, which may wait for locks until after the next beat. */
   #renaming = false;
   #timer: NodeJS.Timeout | undefined;
   #beating: Promise<void> = Promise.resolve();
   readonly #sight = new Sight();
-  /** Heard with each beat. */
+  /** Set with each beat. */
   readonly clock = new DatabaseClock();
 
   /**
-   * @param tellName told each name before it is used
-   * @param witness told of what is held as a node was gone
+   * @param tellName called with each name before it is used
+   * @param witness told of what is held because a node was gone
    */
   constructor(
     db: Database,
@@ -81,7 +81,7 @@ export class Lease {
     this.#witness = witness;
   }
 
-  /** The name under which claims are made now. It changes when the lease was lost and taken anew. */
+  /** The name under which claims are made now. It changes when a lost lease is taken anew. */
   get nodeId(): string {
     return this.#nodeId;
   }
@@ -91,7 +91,7 @@ export class Lease {
     return this.#senders;
   }
 
-  /** True while nothing new is to be begun, as of the last beat. */
+  /** True while nothing new may begin, as of the last beat. */
   get onHold(): boolean {
     return this.#onHold;
   }
@@ -100,7 +100,7 @@ export class Lease {
   async start(alone: boolean): Promise<void> {
     await this.#register(alone);
     this.#timer = setInterval(() => {
-      // The new name is not in the database yet: it would be taken for dead, and give way to one more.
+      // Until the new name is in the database, a beat would find it dead and replace it with yet another one.
       if (this.#renaming) return;
       this.#beating = this.#beat().catch((error: Error) => {
         this.#log.warn({ error: error.message }, 'the lease could not be renewed');
@@ -132,7 +132,7 @@ export class Lease {
   }
 
   async #beat(): Promise<void> {
-    // Counted from before the statement: while it was under way, the database's clock for us was running.
+    // Counted from before the statement: our time in the database was already running while it was under way.
     const at = { wall: Date.now(), monotonic: performance.now() };
     const expected = this.clock.now().getTime();
     const nodeId = this.#nodeId;
@@ -145,7 +145,7 @@ export class Lease {
       this.#sight.jumped(now);
       isClear = false;
     }
-    // Another beat, which had waited for the database as well, has heard of it before: it is about a name of the past.
+    // Another beat that also waited for the database was answered first: this answer is about a former name.
     if (nodeId !== this.#nodeId) return;
     if (living) {
       this.#renewed = at;

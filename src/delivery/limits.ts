@@ -8,7 +8,7 @@ export interface Limits {
   held: number;
   /** Claims that wait here for one site; the others wait as rows. */
   line: number;
-  /** The same while half of what may be held is. */
+  /** The same once half of `held` is used. */
   crowded: number;
 }
 

@@ -2,7 +2,7 @@ import type { Claim } from '../core/recipients.ts';
 import { Tally } from '../tally.ts';
 import type { Site } from './providers.ts';
 
-/** Of the destinations of one site, as many are told apart. */
+/** How many destinations of one site are remembered. */
 const mostMembers = 500;
 
 /** The claims that wait here for one site, in the order that they came. */
@@ -12,25 +12,25 @@ export interface Line {
   timer?: NodeJS.Timeout | undefined;
 }
 
-/** All claims that wait in this process, by site, and those of which the site is not known yet. */
+/** All claims that wait in this process, by site, and those whose site is not known yet. */
 export class Lines {
   readonly #lines = new Map<string, Line>();
   readonly #expected = new Map<string, Set<Claim[]>>();
   /** How many wait for each destination. */
   readonly #counts = new Tally<string>();
-  /** Destinations whose claims came into a line while there was one: what is one site is supplied as one. */
+  /** By site: the destinations whose claims joined its line since that began. A site is supplied as a whole. */
   readonly #members = new Map<string, Set<string>>();
-  /** Lines that were not short when that was last asked. */
+  /** Lines that were not short when last asked. */
   readonly #supplied = new Set<string>();
 
-  /** Notes claims of which the site is looked up. */
+  /** Notes claims whose site is being looked up. */
   expect(destination: string, claims: Claim[]): void {
     const expected = this.#expected.get(destination) ?? new Set();
     this.#expected.set(destination, expected.add(claims));
     this.#counts.add(destination, claims.length);
   }
 
-  /** Puts claims that were expected into their line; false when they are not any more. */
+  /** Puts expected claims into their line; false if they are no longer expected. */
   arrive(destination: string, claims: Claim[], site: Site): boolean {
     const expected = this.#expected.get(destination);
     if (!expected?.delete(claims)) return false;
@@ -42,7 +42,7 @@ export class Lines {
     return true;
   }
 
-  /** The destinations that need nothing more for now: something of theirs waits here, in a line that is not short. */
+  /** The destinations that need nothing more for now: they have claims waiting here, in a line that is not short. */
   supplied(isShort: (line: Line) => boolean): string[] {
     const supplied = new Set(this.#counts.kinds());
     this.#supplied.clear();
@@ -57,7 +57,7 @@ export class Lines {
     return [...supplied];
   }
 
-  /** True once for a line that needed nothing when that was last asked, and does now. */
+  /** True once for a line that needed nothing when last asked, and now does. */
   ranShort({ site, claims }: Line, isShort: (line: Line) => boolean): boolean {
     if (!this.#supplied.has(site.name) || !isShort({ site, claims })) return false;
     return this.#supplied.delete(site.name);
@@ -75,7 +75,7 @@ export class Lines {
     return this.#lines.get(name)?.claims.length ?? 0;
   }
 
-  /** The first of a line that is not empty. */
+  /** Takes the first claim out of a line, which must not be empty. */
   shift(line: Line): Claim {
     const claim = line.claims.shift() as Claim;
     this.#left(line, [claim]);
@@ -95,7 +95,7 @@ export class Lines {
     this.#left(line, claims);
   }
 
-  /** Calls back once after so many ms, however often it is asked meanwhile. */
+  /** Calls `wake` once after `ms`, however often this is called meanwhile. */
   wakeIn(line: Line, ms: number, wake: () => void): void {
     line.timer ??= setTimeout(() => {
       line.timer = undefined;

@@ -2,7 +2,7 @@ import type { OutgoingEmail } from '../core/outgoing.ts';
 import type { MeasuredAttempt } from '../metrics.ts';
 import type { AttemptRecord } from './attempt-record.ts';
 
-/** What counts of an attempt. */
+/** What the metrics count of an attempt. */
 export function measureOf({ attempts, settlements }: AttemptRecord, email: OutgoingEmail | undefined): MeasuredAttempt {
   const reached = settlements.filter(({ status }) => status === 'delivered').length;
   const ends = attempts.map(({ at, durationMs }) => at.getTime() + durationMs);

@@ -14,19 +14,19 @@ import type { Keyring } from '../seal.ts';
 
 const keysKept = 1_000;
 
-/** Characters at either end of a text. */
+/** Characters that an outline takes from either end of a text. */
 const outlined = 200;
 
-/** What was begun ahead is let go after this time: a domain or its key may have ended meanwhile. */
+/** A message begun ahead is dropped after this time: its domain or key may have ended meanwhile. */
 const begunMs = 1_000;
 const mostBegun = 300;
 
-/** Whose copy of a personal email it is. */
+/** The reader of one copy of a personal email. */
 type ReadBy = Pick<CopyFor, 'position' | 'address'>;
 
-/** Something that is made once for all who use it at the same time. */
+/** Something made once for all who use it at the same time. */
 interface Shared<T> {
-  /** What it was made of. */
+  /** The email it was made from. */
   of: OutgoingEmail;
   made: Promise<T>;
   users: number;
@@ -34,8 +34,7 @@ interface Shared<T> {
 
 /**
  * Builds the signed bytes of emails. The same email gives the same bytes each time, so that a second copy after a crash
- * is recognised as one. Jobs of one email that run together share one building of it, and emails with the same texts
- * that of their body.
+ * is recognised as one. Concurrent jobs of one email share one build, and emails with the same texts share one body.
  */
 export class MessageBuilder {
   readonly #keyring: Keyring;
@@ -43,20 +42,20 @@ export class MessageBuilder {
   readonly #keys = new Map<string, { sealed: Buffer; key: DkimKey }>();
   readonly #messages = new Map<string, Shared<MessagePieces>>();
   readonly #bodies = new Map<string, Shared<Body>>();
-  /** Those begun ahead, the oldest first, each with the way to let it go. */
+  /** Messages begun ahead, the oldest first, each with the function that drops it. */
   readonly #begun = new Map<string, { email: OutgoingEmail; at: number; letGo: () => void }>();
   #sweeper: NodeJS.Timeout | undefined;
 
-  /** @param unsubscribing where those are heard who unsubscribe from marketing mail */
+  /** @param unsubscribing where readers unsubscribe from marketing mail */
   constructor(keyring: Keyring, unsubscribing: UnsubscribePlaces) {
     this.#keyring = keyring;
     this.#places = unsubscribing;
   }
 
   /**
-   * Runs `use` with the message; the bytes are let go when nobody uses them any more.
+   * Runs `use` with the message; the bytes are dropped when nobody uses them any more.
    *
-   * @param reader whose copy it is, where the email is personal
+   * @param reader whose copy it is, if the email is personal
    */
   with<T>(
     email: OutgoingEmail,
@@ -73,8 +72,8 @@ export class MessageBuilder {
   }
 
   /**
-   * Begins to build a message that is wanted soon, so that no connection waits for its signature, unless enough are begun.
-   * It is kept for a second, for whoever asks with the very same email.
+   * Begins to build a message that is needed soon, so that no connection waits for its signature; does nothing if enough are
+   * begun. The message is kept for a second, for a call of `with` that has the very same email.
    */
   begin(email: OutgoingEmail, signing: Signing, reader: ReadBy | null): void {
     this.#letGoOld();
@@ -83,7 +82,7 @@ export class MessageBuilder {
     const name = this.#nameOf(email, reader);
     if (this.#begun.has(name) || this.#messages.has(name)) return;
     const kept = new Promise<void>((letGo) => this.#begun.set(name, { email, at: performance.now(), letGo }));
-    // Whoever asks for it is told what went wrong.
+    // Whoever asks for the message gets the error.
     this.#share(name, email, signing, reader, () => kept).catch(() => undefined);
   }
 
@@ -147,11 +146,11 @@ export class MessageBuilder {
   }
 }
 
-/** Tells most texts apart. The whole of one as a name would be copied and hashed for every email. */
+/** Distinguishes most texts. With whole texts as names, each would be copied and hashed for every email. */
 const outlineOf = (text: string | null) =>
   text === null ? '' : `${text.length} ${text.slice(0, outlined)}${text.slice(-outlined)}`;
 
-/** Runs `use` with what is made under this name; it is let go when nobody uses it any more. */
+/** Runs `use` with what is made under this name, which is dropped when nobody uses it any more. */
 async function share<Made, T>(
   all: Map<string, Shared<Made>>,
   name: string,

@@ -11,7 +11,7 @@ export type Outcome =
   | { status: 'deferred'; nextAttemptAt: Date; response: string }
   | { status: 'failed'; nextAttemptAt: null; response: string };
 
-/** The result that counts for this recipient: the one of the last session that names it. */
+/** The result that counts for this recipient: that of the last session that names it. */
 export function finalResult(delivery: Delivery, recipient: string): RecipientResult {
   for (const session of delivery.sessions.toReversed()) {
     const result = session.results.find((entry) => entry.recipient === recipient);
@@ -21,8 +21,8 @@ export function finalResult(delivery: Delivery, recipient: string): RecipientRes
 }
 
 /**
- * Decides by the result's own verdict, never by the text that came with it: delivered, to be tried again, or failed for
- * good. All that the text can do is name the time of the next attempt, within an hour. `attempts` includes the one that ended in this result.
+ * Decides by the result's own verdict, never by the text that came with it: delivered, to be tried again, or failed for good.
+ * The text can only set the time of the next attempt, within an hour. `attempts` includes the one that ended in this result.
  */
 export function decide(
   result: RecipientResult,
@@ -50,7 +50,7 @@ function inWords(ms: number): string {
   return `${Math.round(Number(amount))} ${unit}`;
 }
 
-/** What the server said, word for word, or our sentence where no server said anything. */
+/** What the server said, word for word, or our own sentence if no server said anything. */
 export function responseOf(result: RecipientResult): string {
   if (!result.reply) return result.reason;
   const { code, enhanced, text } = result.reply;
@@ -59,18 +59,18 @@ export function responseOf(result: RecipientResult): string {
 
 const beforeMail = new Set<string>(['dns', 'connect', 'greeting', 'ehlo', 'starttls']);
 
-/** True when it was decided before anything of a message was said. */
+/** True if the result was decided before the mail transaction began. */
 export const isBeforeMail = (phase: RecipientResult['phase']) => beforeMail.has(phase);
 
-/** True when a transaction was begun from an address of ours of this family. */
+/** True if a transaction was begun from one of our addresses of this family. */
 export const leftFrom = (at: { phase: string; localAddress: string | null }, ipv6: boolean) =>
   at.localAddress !== null && isIPv6(at.localAddress) === ipv6 && at.phase !== 'local' && !beforeMail.has(at.phase);
 
-/** True when all that an attempt came to is that it had no address of the family that the hosts have. */
+/** True if the attempt only failed because it had no address of the hosts' family. */
 export const lacksFamily = (rows: { phase: string; classification: string | null }[]) =>
   rows.length > 0 && rows.every(({ phase, classification }) => phase === 'local' && classification === 'network');
 
-/** What a delivery says about the site, in which words, and which host said it; null where none did. */
+/** What a delivery says about the site, in which words, and the host that said so; null if none did. */
 export function verdictOf({ sessions }: Delivery): { verdict: Verdict; reply: string | null; host: string | null } {
   const results = sessions.flatMap((session) => session.results);
   const as = (verdict: Verdict, by: RecipientResult) => {
@@ -84,7 +84,7 @@ export function verdictOf({ sessions }: Delivery): { verdict: Verdict; reply: st
   const judged = results.findLast((result) => result.reply !== null);
   if (judged) {
     const decided = results.some(({ outcome, reply }) => outcome === 'delivered' || (outcome === 'bounced' && reply));
-    // It is about to go away: less is better until it is back.
+    // The server is about to close: less mail is better until it is back.
     const leaves = judged.reply?.code === 421;
     return as(decided ? 'fine' : leaves ? 'slower' : 'nothing', judged);
   }

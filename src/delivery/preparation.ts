@@ -18,18 +18,18 @@ import type { Closed, Ruling, Source, SourceAddresses } from './source-addresses
 
 const preparedAtOnce = 100;
 
-/** So many are begun ahead in one go: a hundred would hold everything else up for as long as they take to build. */
+/** How many messages are begun ahead in one go: a hundred would hold up everything else while they are built. */
 const begunAtOnce = 16;
 
 const megabyte = 1024 * 1024;
 
-/** Large emails up to so many bytes wait for those like them alone, and have so much room: a bill is not behind a film. */
+/** Large emails wait only for others of their own lane, each with its own room in bytes: an invoice is not behind a film. */
 const lanes = [
   { upTo: 2 * megabyte, room: 64 * megabyte },
   { upTo: Number.POSITIVE_INFINITY, room: 128 * megabyte },
 ];
 
-/** For how long one is left alone that cannot be read. */
+/** How long an unreadable email is left alone. */
 const unreadableMs = 60_000;
 
 /** A claim whose turn it is, with its slot. */
@@ -38,15 +38,15 @@ export interface Ready {
   started: Started;
 }
 
-/** What comes of those that are prepared. */
+/** What becomes of prepared claims. */
 interface Outcomes {
-  /** @param email none when it does not exist any more */
+  /** @param email undefined if it no longer exists */
   run(ready: Ready, email: OutgoingEmail | undefined, source: Source | null): Promise<void> | void;
-  /** It has to wait for that. */
+  /** The claim has to wait until `closed` opens. */
   keepBack(ready: Ready, email: OutgoingEmail, closed: Closed): void;
-  /** The database is away: they have not begun. */
+  /** They have not begun, for example because the database is away. */
   handBack(some: Ready[]): void;
-  /** The claims behind these whose turn comes soon, about so many. */
+  /** The claims behind these whose turn comes soon, about `many`. */
   behind(some: Ready[], many: number): Claim[];
 }
 
@@ -60,14 +60,14 @@ interface Tools extends Judgement {
 /** How emails are prepared. */
 interface How {
   load(claims: Claim[]): Promise<Map<string, OutgoingEmail>>;
-  /** Told of each once it is not in hand any more. */
+  /** Called for each claim once it is no longer in hand. */
   gone?: (ready: Ready) => void;
 }
 
 /**
- * Brings what attempts need: the emails of all claims that became ready together, with one statement, and what they leave
- * from. While those are on their way it has the messages loaded and built that are next, so that no connection waits for the
- * database or for a signature. Large emails are brought apart, and what cannot be read holds up nothing else.
+ * Provides what attempts need: the emails of all claims that became ready together, loaded with one statement, and the
+ * addresses they leave from. While those go out, it loads and builds the next messages, so that no connection waits for the
+ * database or for a signature. Large emails are handled apart, and an unreadable one holds up nothing else.
  */
 export class Preparation {
   readonly #db: Database;
@@ -98,7 +98,7 @@ export class Preparation {
     if (!this.#running) void this.#prepareAll();
   }
 
-  /** From now on what waits for room is handed back once there is some. */
+  /** From now on, claims that wait for room are handed back once there is some. */
   stop(): void {
     this.#stopping = true;
   }
@@ -109,7 +109,7 @@ export class Preparation {
     while (this.#ready.length > 0) {
       const some = this.#ready.splice(0, preparedAtOnce);
       void this.#lookAhead(some);
-      // Whose email is at hand waits for no other's.
+      // Claims whose email is at hand do not wait for the others.
       const { atHand = [], missing = [] } = Object.groupBy(some, ({ claim }) =>
         this.#emails.has(claim) ? 'atHand' : 'missing',
       );
@@ -119,7 +119,7 @@ export class Preparation {
     this.#running = false;
   }
 
-  /** Has what comes behind these loaded and built before its turn. */
+  /** Loads and builds what comes behind these before its turn. */
   async #lookAhead(some: Ready[]): Promise<void> {
     const came = await this.#emails.readAhead(this.#outcomes.behind(some, this.#emails.depth));
     for (const [index, claim] of came.entries()) {
@@ -147,7 +147,7 @@ export class Preparation {
     }
   }
 
-  /** Those that have waited for room: meanwhile sending may have been put on hold. */
+  /** Prepares claims that have waited for room: sending may have been put on hold meanwhile. */
   async #prepareLarge(some: Ready[], how: How): Promise<void> {
     if (this.#stopping || this.#tools.lease.onHold) this.#handBack(some, how);
     else await this.#prepare(some, how);
@@ -163,7 +163,7 @@ export class Preparation {
     }
   }
 
-  /** Halves those that could not be loaded until what fails is alone. Nobody waits for that: it may take as long each time. */
+  /** Halves a batch that could not be loaded until what fails is alone. Nobody waits for this: each try may take as long. */
   #prepareApart(some: Ready[], how: How, error: Error): void {
     const [first, second] = some;
     if (isAway(error)) this.#handBack(some, how, error);
@@ -174,7 +174,7 @@ export class Preparation {
     }
   }
 
-  /** Leaves one alone for a while whose content cannot be read. */
+  /** Leaves an email alone for a while if its content cannot be read. */
   async #putOff(ready: Ready, how: How, error: Error): Promise<void> {
     const { log, clock } = this.#tools;
     const { emailId } = ready.claim;
@@ -189,14 +189,14 @@ export class Preparation {
     }
   }
 
-  /** @returns whether it is large, and goes on elsewhere */
+  /** @returns whether the email is large, and handled elsewhere */
   #setApart(ready: Ready, email: OutgoingEmail | undefined): boolean {
     if (!email?.unread || objectionTo(email) !== null) return false;
     const { unread } = email;
     const { policy, clock } = this.#tools;
     const lane = this.#lanes.find(({ upTo }) => unread.bodies + unread.files <= upTo)?.emails;
     const now = clock.now();
-    // Whose time is over has its last look now.
+    // An email whose time is over gets its last try now.
     if (lane?.isCrowdedFor(ready, email, unread) && !isOver(policy, email.dueAt, now)) {
       const closed = { opensAt: lane.backAt(unread, now), reason: 'large emails go a few at a time' };
       this.#outcomes.keepBack(ready, email, closed);
@@ -212,7 +212,7 @@ export class Preparation {
     if (gone) some.forEach(gone);
   }
 
-  /** Large ones wait, so that any of them may be for somebody who is suppressed since. */
+  /** Large emails wait, so any of them may be for somebody who was suppressed meanwhile. */
   #load(claims: Claim[], most: number): Promise<Map<string, OutgoingEmail>> {
     const ids = new Set(claims.map(({ emailId }) => emailId));
     const wanted = [...ids].map((id) => ({ id, tried: true, ahead: false, most }));

@@ -38,10 +38,10 @@ const provider = z
 const file = z.array(provider, 'must be an array').max(10_000, 'may have 10000 entries at the most');
 
 /**
- * What an operator says about providers, before what is known of them anyway: a JSON array of objects with `name`, `mx`
- * (ends of MX host names), `connections`, and where it matters `per_minute` and `messages_per_connection`.
+ * Reads an operator's providers, which go before the well-known ones: a JSON array of objects with `name`, `mx` (ends of MX
+ * host names), `connections`, and optionally `per_minute` and `messages_per_connection`.
  *
- * @param path null: nothing is said
+ * @param path null: only the well-known providers
  * @throws StartError naming the file, the entry and what it must be
  */
 export async function readProviders(path: string | null): Promise<readonly Provider[]> {

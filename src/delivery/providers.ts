@@ -1,22 +1,22 @@
 import { getDomain } from 'tldts';
 
-/** How much mail whoever runs these mail exchangers gets from us at a time, all of our nodes together. */
+/** An operator of mail exchangers, and how much mail it gets from all our nodes together. */
 export interface Provider {
   /** What people call it. */
   name: string;
   /** The ends of its MX hosts' names, such as `google.com`. */
   mx: string[];
-  /** Connections at once, at the most. How many there are follows what the servers bear. */
+  /** Most connections at once. The actual number follows what the servers bear. */
   connections: number;
   /** Messages a minute; null: as many as the connections carry. */
   perMinute: number | null;
-  /** Messages that one connection carries, at the most; null: 100. */
+  /** Most messages over one connection; null: 100. */
   perConnection: number | null;
 }
 
 /**
- * Well-known providers, careful rather than fast: a sender without a history is watched. PROVIDERS_FILE puts others
- * before these.
+ * Well-known providers, with limits that are careful rather than fast: a sender without a history is watched.
+ * PROVIDERS_FILE puts others before these.
  */
 const known: Omit<Provider, 'perMinute' | 'perConnection'>[] = [
   { name: 'Google', mx: ['google.com', 'googlemail.com', 'smtp.goog'], connections: 20 },
@@ -48,14 +48,14 @@ export const wellKnown: readonly Provider[] = known.map((one) => ({ ...one, ...u
 
 const anybody = { connections: 20, ...unlimited };
 
-/** Whose servers take a destination's mail: all destinations of a site are limited together. */
+/** The operator whose servers take a destination's mail: all destinations of a site are limited together. */
 export interface Site extends Omit<Provider, 'mx'> {
   name: string;
 }
 
 /**
  * The site of a destination, by its best MX host: a provider's name, the host's registrable domain, or the destination
- * itself where no host is known.
+ * itself if no host is known.
  */
 export function siteOf(destination: string, bestHost: string | null, providers: readonly Provider[]): Site {
   if (bestHost === null) return { name: destination, ...anybody };

@@ -4,7 +4,7 @@ import { tooMuchFor } from '../core/waiting-for.ts';
 import type { Database } from '../db/client.ts';
 import type { Site } from './providers.ts';
 
-/** So many are remembered of all sites together; the others are due by themselves. */
+/** How many emails are remembered, over all sites; the others become due by themselves. */
 const mostRemembered = 10_000;
 
 interface Waiting {
@@ -15,13 +15,12 @@ interface Waiting {
 const shortestMs = 5_000;
 const longestMs = 60_000;
 
-/** For how long the end of a line is put off that would take so long to go out, in ms: not all to the same moment. */
+/** How long to put off the end of a line that would take `lineMs` to go out, in ms; random, so that not all return at once. */
 export const putOffMs = (lineMs: number) => Math.min(Math.max(lineMs, shortestMs), longestMs) * (1 + Math.random());
 
 /**
- * The emails that were put back because the line of their site was too long. How fast a site is can be told while it has
- * mail only, so one that had little is taken for a slow one: where it turns out to be faster, they are called back before
- * their time.
+ * The emails that were put back because the line of their site was too long. A site's speed shows only while it has mail, so
+ * one that had little passes for slow: if it turns out to be faster, they are called back before their time.
  */
 export class PutOff {
   readonly #db: Database;
@@ -55,19 +54,19 @@ export class PutOff {
     this.#sites.set(site.name, { site, waiting: [...known, ...added] });
   }
 
-  /** Has the next of this site be due at once, so many. Does not throw: they are due later by themselves. */
+  /** Makes the next `many` emails of this site due at once. Does not throw: they become due later by themselves. */
   async callBack(site: Site, many: number, now: Date): Promise<void> {
     const emailIds = this.#take(site, many, now).map(({ emailId }) => emailId);
     if (emailIds.length === 0) return;
     await recipients.callBack(this.#db, emailIds, tooMuchFor(site.name)).catch(() => undefined);
   }
 
-  /** Makes room for others: what a site that stays slow was spared is due by itself in the end. */
+  /** Forgets what is due, to make room for others: the emails of a site that stays slow become due by themselves. */
   forgetDue(now: Date): void {
     for (const site of this.sites) this.#take(site, 0, now);
   }
 
-  /** Takes out the next of this site, so many, and all that are due by now. */
+  /** Takes out the next `many` of this site, and drops all that are due by now. */
   #take(site: Site, many: number, now: Date): Waiting[] {
     const known = this.#sites.get(site.name)?.waiting ?? [];
     const waiting = known.filter(({ until }) => until > now);

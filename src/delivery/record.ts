@@ -8,12 +8,12 @@ import type { AttemptRecord } from './attempt-record.ts';
 
 const recipientsAtOnce = 400;
 
-/** Each recipient may be told of to many endpoints, with all the addresses of its email: with twice as many, the same is four times as much. */
+/** Many endpoints may be told of each recipient, with all addresses of its email: twice the recipients are four times the work. */
 const weigh = ({ settlements: { length } }: AttemptRecord) => length * Math.max(1, length / 10);
 
 export type Recorder = BatchWriter<AttemptRecord, true>;
 
-/** Writes the outcomes of attempts down, patiently: what a server has taken must not be sent again for want of a note. */
+/** Stores the outcomes of attempts, patiently: what a server has taken must not be sent again for want of a record. */
 export function createRecorder(db: Database, queue: Queue, log: Logger): Recorder {
   const tried = new WeakSet<AttemptRecord>();
   return new BatchWriter(
@@ -22,7 +22,7 @@ export function createRecorder(db: Database, queue: Queue, log: Logger): Recorde
     async (records) => {
       const settlements = records.flatMap((record) => record.settlements);
       const made = records.flatMap((record) => record.attempts);
-      // What failed may have been committed, or be about to be, and only the answer lost.
+      // A write that failed may have been committed, or be about to be, with only the answer lost.
       const choose = records.some((record) => tried.has(record)) ? newAttempts : undefined;
       for (const record of records) tried.add(record);
       const told = await db.transaction((tx) => settle(tx, queue, settlements, made, choose));

@@ -14,10 +14,10 @@ import { record } from './attempt-record.ts';
 import { abandonedJournals, type JournalLine, type PendingDot } from './journal.ts';
 import type { RetryPolicy } from './schedule.ts';
 
-/** Each may be told of to many endpoints, with all the addresses of its email. */
+/** Many endpoints may be told of each recipient, with all addresses of its email. */
 const recipientsAtOnce = 400;
 
-/** One dot of a journal with what became of it; null when the process ended before that was known. */
+/** One dot of a journal and its results; null if the process ended before they were known. */
 interface Dot {
   pending: PendingDot;
   results: RecipientResult[] | null;
@@ -32,9 +32,9 @@ interface Tools {
 }
 
 /**
- * Writes down what processes that were killed knew: a message that a server had taken is delivered and not sent again,
- * and one whose final dot had no answer yet is an uncertain attempt, to be tried again. To be called before claims of
- * dead nodes are freed. A journal of which something cannot be written down is kept for the next start.
+ * Stores what killed processes knew: a message that a server had taken is delivered and not sent again, and one whose final
+ * dot had no answer yet is an uncertain attempt, to be tried again. Must be called before the claims of dead nodes are freed.
+ * A journal that cannot be stored completely is kept for the next start.
  *
  * @returns how many attempts were found that the database did not have
  */
@@ -53,7 +53,7 @@ export async function recover(tools: Tools, { folder, alone }: { folder: string;
       found += written.found;
       isAllWritten &&= written.isAll;
     }
-    // Another process that begins may have read it as well, and be done with it.
+    // Another process that starts may have read it as well, and removed it.
     if (isAllWritten) await rm(path, { force: true });
   }
   if (found > 0) log.warn({ attempts: found }, 'attempts of a process that was killed were written down');
@@ -68,7 +68,7 @@ async function read(path: string, log: Logger): Promise<Dot[]> {
       const dot = 'dot' in line ? { pending: line.dot, results: null } : dots.get(line.n);
       if (dot) dots.set(line.n, 'dot' in line ? dot : { ...dot, results: line.results });
     } catch {
-      // The end of a file can be torn; what it was about is then known as far as the lines before say.
+      // The end of a file can be torn; what the lines before it say still holds.
       log.warn({ path }, 'a line of a delivery journal cannot be read');
     }
   }
@@ -79,12 +79,12 @@ const byEmail = (dots: Dot[]) => [...Map.groupBy(dots, ({ pending }) => pending.
 
 const recipientsOf = (dots: Dot[]) => dots.reduce((sum, { pending }) => sum + pending.claim.recipients.length, 0);
 
-/** @param emails each with its dots: one that cannot be written down holds up neither the others nor the start */
+/** @param emails each with its dots: one that cannot be stored holds up neither the others nor the start */
 async function writeDownAll(tools: Tools, emails: Dot[][]): Promise<{ found: number; isAll: boolean }> {
   try {
     return { found: await writeDown(tools, emails.flat()), isAll: true };
   } catch (error) {
-    // Where schema or rights do not fit (SQLSTATE class 42) it is no email's fault, and going on would send them all twice.
+    // A wrong schema or missing rights (SQLSTATE class 42) are no email's fault, and going on would send them all twice.
     if (isAway(error) || codeOf(error).startsWith('42')) throw error;
     const middle = emails.length >> 1;
     if (middle === 0) {
@@ -120,8 +120,8 @@ async function writeDown({ db, queue, ...by }: Tools, dots: Dot[]): Promise<numb
 }
 
 /**
- * One for each recipient of a claim, who may have been in several dots of it: of two PostgreSQL would take either. That it
- * was delivered is true whatever another dot came to; otherwise the last one counts.
+ * Keeps one settlement for each recipient of a claim, who may be in several of its dots: of two, PostgreSQL would take either.
+ * A delivery is true whatever another dot came to; otherwise the last one counts.
  */
 function oneForEach(settlements: Settlement[]): Settlement[] {
   const whom = ({ emailId, position }: Settlement) => `${emailId} ${position}`;

@@ -15,8 +15,8 @@ export interface Waiting {
 }
 
 /**
- * Those of these claims that are known to have no room in their pools today, with one statement, and none while no pool is
- * full. What is past its time is not among them: it gets its last look.
+ * The claims known to have no room in their pools today, found with one statement, or without any while no pool is full.
+ * Claims past their time are not among them: they get their last try.
  */
 export async function findWaiting(
   db: Database,
@@ -27,7 +27,7 @@ export async function findWaiting(
   if (claims.length === 0 || !sources.someClosed) return [];
   const now = clock.now();
   const emailIds = [...new Set(claims.map(({ emailId }) => emailId))];
-  // Where that cannot be read they are asked about later, as all are.
+  // If the streams cannot be read, the claims are ruled on later, as all are.
   const streams = await outgoing.loadStreams(db, emailIds).catch(() => new Map<string, never>());
   return claims.flatMap((claim) => {
     const stream = streams.get(claim.emailId);
@@ -36,7 +36,7 @@ export async function findWaiting(
   });
 }
 
-/** What each of these claims leaves from, in their order; those that must not be sent need nothing. */
+/** What each of these claims leaves from, in their order; those that must not be sent need no address. */
 export async function ruleAll(
   sources: SourceAddresses,
   claims: Claim[],
@@ -53,7 +53,7 @@ export async function ruleAll(
   return rulings;
 }
 
-/** Until when these wait and for what: together what goes on together. */
+/** Until when these claims wait and for what, grouped by what goes on together. */
 export function waits(
   { policy, clock }: Judgement,
   waiting: Waiting[],

@@ -2,30 +2,30 @@
 export interface RetryPolicy {
   /** Delay in ms after the first, second, … attempt; the last one repeats. */
   scheduleMs: number[];
-  /** From the moment the email was due; what is still deferred after it has failed. */
+  /** Counted from when the email was due; mail still deferred after this time has failed. */
   forMs: number;
 }
 
-/** What has been tried, and what the server asked for at last. */
+/** What has been tried, and what the server asked for last. */
 export interface History {
   attempts: number;
   dueAt: Date;
-  /** For how long it asked to wait, in ms; null when it did not say. */
+  /** How long it asked us to wait, in ms; null if it did not say. */
   askedMs?: number | null;
-  /** When the attempt was begun that has just ended; null: no server was asked. */
+  /** When the attempt that has just ended began; null: no server was asked. */
   begunAt?: Date | null;
 }
 
 const spread = 0.1;
-/** Where no schedule says it. */
+/** Used if the schedule does not say. */
 const unsaidMs = 60_000;
-/** After so many attempts a server cannot have the next one sooner than the schedule, however short a time it names. */
+/** How many attempts a server can follow with one sooner than the schedule, by naming a shorter time. */
 const attemptsSooner = 3;
 
 /**
- * When to try next, or null when it is time to give up. Each delay is spread by a tenth, so that mail deferred together
- * does not come back together, and none comes before the time that was asked for; the last attempt is at the very end of
- * the time. What was kept back for all of it, by a hold or a pause, has a second one.
+ * When to try next, or null if it is time to give up. Each delay is spread by a tenth, so that mail deferred together does not
+ * come back together, but never ends before the time that the server asked for. The last attempt is at the very end of
+ * `forMs`. Mail that a hold or a pause kept back for all of that time gets a second attempt.
  */
 export function nextAttempt(
   policy: RetryPolicy,
@@ -44,18 +44,18 @@ export function nextAttempt(
   return new Date(wasKeptBack ? next : Math.min(next, end));
 }
 
-/** The shortest time from a first attempt to a second, where the server asks for none, in ms. */
+/** The shortest time from a first attempt to a second if the server asks for none, in ms. */
 export const soonestMs = ({ scheduleMs }: RetryPolicy): number => (scheduleMs[0] ?? unsaidMs) * (1 - spread);
 
-/** True when mail that was due then is not tried any more. */
+/** True if mail that was due at `dueAt` is no longer tried. */
 export const isOver = ({ forMs }: RetryPolicy, dueAt: Date, now: Date): boolean =>
   dueAt.getTime() + forMs <= now.getTime();
 
 const longestSpreadMs = 600_000;
 
 /**
- * When mail goes on that waits for a moment at which there is room again: within a tenth of the wait after it, ten minutes
- * at the most, the oldest first; at the end of its time at the latest.
+ * When mail that waits for room goes on: after `opensAt`, by a tenth of the wait or ten minutes at the most, the oldest first;
+ * at the latest at the end of its time.
  */
 export function afterOpening(
   { forMs }: RetryPolicy,
@@ -67,7 +67,7 @@ export function afterOpening(
   const wait = Math.max(0, opensAt.getTime() - now.getTime());
   const age = Math.min(1, Math.max(0, (now.getTime() - dueAt.getTime()) / forMs));
   const later = Math.min(longestSpreadMs, wait / 10) * (0.1 + 0.8 * (1 - age) + 0.1 * random());
-  // In whole seconds, so that what came together goes back together.
+  // In whole seconds, so that claims that came together go back together.
   const at = Math.ceil((opensAt.getTime() + later) / 1_000) * 1_000;
   return new Date(Math.min(at, dueAt.getTime() + forMs));
 }

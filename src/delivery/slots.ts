@@ -1,10 +1,10 @@
 import type { Site } from './providers.ts';
 import type { Throttle, Ticket, Verdict } from './throttle.ts';
 
-/** An attempt under way is young for so long; then it only waits for a server. */
+/** How long an attempt under way is young; after that it only waits for a server. */
 const youngMs = 300;
 
-/** What sites may have together that took no mail of late: in all, and those of them that have none under way yet. */
+/** The share of unproven sites, which took no mail lately: in all, and including first attempts to sites with none under way. */
 const shareOfUnproven = 1 / 2;
 const shareOfFirst = 7 / 8;
 
@@ -12,20 +12,20 @@ const shareOfFirst = 7 / 8;
 export interface Started {
   site: Site;
   ticket: Ticket;
-  /** How much the site gets at the time. */
+  /** The site's limits at the time, as a sentence. */
   remark: string;
-  /** Connections that the site may have now: with each success it is one more, also while an email is read and built. */
+  /** Connections that the site may have now: grows with each success, even while an email is read and built. */
   readonly connections: number;
-  /** The site had taken no mail of late. */
+  /** The site had taken no mail lately. */
   unproven: boolean;
-  /** Null when it is not young any more. */
+  /** Null once it is no longer young. */
   ageing: NodeJS.Timeout | null;
 }
 
 /**
- * The attempts that this node may have under way. Those that have gone on for a while count for a larger number only, so
- * that servers which let us wait, however many, take no slot from those that do not. Nor do sites that took no mail of late
- * get all of them: hundreds that say nothing at all, which is what somebody can arrange, would hold up everybody's mail.
+ * The attempts that this node may have under way. Those that have gone on for a while count only against a larger limit, so
+ * that slow servers, however many, take no slot from the others. Sites that took no mail lately never get all slots: hundreds
+ * of silent servers, which anybody can set up, would hold up everybody's mail.
  */
 export class Slots {
   readonly #limits: { running: number; open: number };
@@ -46,12 +46,12 @@ export class Slots {
     return this.#young < this.#limits.running && this.#all < this.#limits.open;
   }
 
-  /** Whether this site may have one of them. One that has none under way is tried even where many like it wait for an answer. */
+  /** Whether this site may have a slot. One with no attempt under way is tried even if many like it wait for an answer. */
   freeFor(site: Site): boolean {
     return this.free && this.#leftFor(site) > 0;
   }
 
-  /** How many of them this site may have now, about, whatever was seen of it. */
+  /** Roughly how many slots this site may have now, whatever its record. */
   roomFor(site: Site): number {
     if (!this.free) return 0;
     return Math.min(this.#limits.running - this.#young, this.#leftFor(site), this.#throttle.spare(site));
@@ -91,7 +91,7 @@ export class Slots {
     return started;
   }
 
-  /** @param messages that were sent in the attempt */
+  /** @param messages sent in the attempt */
   give(started: Started, verdict: Verdict, reply: string | null, messages = 1): void {
     this.#throttle.end(started.ticket, verdict, reply, messages);
     this.#free(started);

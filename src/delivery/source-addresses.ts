@@ -19,7 +19,7 @@ import {
 import { leftFrom } from './outcome.ts';
 import { WarmUpBudget } from './warm-up-budget.ts';
 
-/** What one attempt may leave from. */
+/** The addresses that one attempt may leave from. */
 export interface Source {
   addresses: string[];
   /** Which pool and why these, for the attempt's record. */
@@ -29,20 +29,20 @@ export interface Source {
   closed: Closed | null;
 }
 
-/** A pool, or its addresses of one family, of which nothing may leave now. */
+/** A pool, or one address family of it, from which nothing may leave now. */
 export interface Closed {
   opensAt: Date;
   /** What is waited for, in words. */
   reason: string;
 }
 
-/** An attempt that is to be made: so many messages of this kind. */
+/** An attempt to be made: how many messages of which stream. */
 export interface Want {
   stream: Stream;
   messages: number;
 }
 
-/** Closed: nothing may be sent now. A source that is null leaves the choice to the system. */
+/** Closed: nothing may be sent now. A null source leaves the choice to the system. */
 export type Ruling = { source: Source | null } | { closed: Closed };
 
 interface Warming extends WarmUp {
@@ -50,7 +50,7 @@ interface Warming extends WarmUp {
   firstDay: string;
 }
 
-/** The addresses of a pool of one family. */
+/** A pool's addresses of one family. */
 interface Family {
   settled: string[];
   warming: Warming[];
@@ -64,15 +64,15 @@ interface Part {
 }
 
 const dayMs = 86_400_000;
-/** Where another node has room it may take what waits here. */
+/** How long mail waits if another node has room and may take it. */
 const elsewhereMs = 20_000;
 const lookEveryMs = 5_000;
 const mostNamed = 4;
 
 /**
- * Which of this node's addresses each message leaves from. An address that is new goes first until it has had what its
- * plan gives it for the day, on all nodes together; what the others of its pool do not take waits. It is reserved before
- * an attempt, and given back where nothing was sent.
+ * Chooses which of this node's addresses each message leaves from. A new address goes first until it has had its plan's
+ * messages for the day, on all nodes together; mail that the other addresses of its pool do not take waits. Messages are
+ * reserved before an attempt, and given back if they were not sent.
  */
 export class SourceAddresses {
   readonly #db: Database;
@@ -94,26 +94,26 @@ export class SourceAddresses {
     this.#budget = new WarmUpBudget(db);
   }
 
-  /** Whether all mail leaves from the same addresses: one pool, with one of each family at the most. */
+  /** Whether all mail leaves from the same addresses: one pool, with at most one address of each family. */
   get areOne(): boolean {
     const { addresses } = this.#pools;
     const families = new Set(addresses.map(({ ip }) => isIPv6(ip)));
     return families.size === addresses.length && new Set(addresses.map(({ pool }) => pool)).size < 2;
   }
 
-  /** False while no pool of this node is known to have had all that it may today. */
+  /** True if any pool of this node is known to have used up its day. */
   get someClosed(): boolean {
     return [...this.#today().values()].some((families) => this.#isFull(families));
   }
 
-  /** What this kind of mail is known to wait for, without asking; null: it may have room. */
+  /** What this stream is known to wait for, without asking the database; null: it may have room. */
   closedFor(stream: Stream): Closed | null {
     const pool = this.#poolOf(stream);
     const families = this.#today().get(pool ?? '');
     return pool !== null && families && this.#isFull(families) ? this.#closed(pool, families) : null;
   }
 
-  /** Rules about these in their order: with one statement where an address is new, and none otherwise. */
+  /** Rules on these in their order: with one statement if an address is new, and none otherwise. */
   async grant(wants: Want[]): Promise<Ruling[]> {
     const today = this.#today();
     const { day } = this.#budget;
@@ -137,7 +137,7 @@ export class SourceAddresses {
     return asked.map((one) => (one.pool === null ? { source: null } : this.#rule(one.pool, one.stream, one.parts)));
   }
 
-  /** Takes back what an attempt has not used. */
+  /** Takes back what an attempt did not use. */
   settle({ reserved }: Source, attempts: Pick<AttemptRow, 'phase' | 'localAddress' | 'recipient'>[]): void {
     for (const { ip, day, messages } of reserved) {
       const used = new Set(
@@ -147,7 +147,7 @@ export class SourceAddresses {
     }
   }
 
-  /** Tells the database what is here and what was not used, and looks at what the other nodes did. */
+  /** Tells the database this node's addresses and what was not used, and reads what the other nodes did. */
   async exchange(nodeId: string): Promise<void> {
     const { addresses, plan } = this.#pools;
     if (addresses.length === 0) return;
@@ -158,7 +158,7 @@ export class SourceAddresses {
     if (someNew && Math.abs(this.#clock.now().getTime() - this.#lookedAt) >= lookEveryMs) await this.#look();
   }
 
-  /** Lets other messages have what was not used. */
+  /** Gives what was not used to other messages. */
   giveBack(): Promise<void> {
     return this.#budget.giveBack();
   }
@@ -208,7 +208,7 @@ export class SourceAddresses {
     );
   }
 
-  /** Asks for all of them at once; again only where other nodes had taken what seemed to be left. */
+  /** Reserves for all parts at once; asks again only if other nodes had taken what seemed to be left. */
   async #reserve(parts: Part[]): Promise<void> {
     const { day } = this.#budget;
     for (let open = parts; open.length > 0; open = open.filter(({ taken }) => taken === null)) {
@@ -277,7 +277,7 @@ function familyOf(addresses: SendingAddress[], plan: readonly number[], day: str
   };
 }
 
-/** Gives to each in turn what it needs, whole or not at all, and returns what is left. */
+/** Gives each part in turn all it needs or nothing, and returns what is left. */
 function share(from: Warming, parts: Part[], granted: number, first: number): number {
   let left = granted;
   for (const part of parts) {
@@ -288,7 +288,7 @@ function share(from: Warming, parts: Part[], granted: number, first: number): nu
   return left;
 }
 
-/** Addresses of one pool and family. */
+/** Names the addresses of one pool and family. */
 const placeOf = (pool: string, ip: string) => `${pool} ${isIPv6(ip)}`;
 
 const sum = (parts: Part[]) => parts.reduce((total, { messages }) => total + messages, 0);

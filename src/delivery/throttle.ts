@@ -3,14 +3,14 @@ import type { Site } from './providers.ts';
 /** What an attempt says about the site: it took or judged mail, it wants less, it was not reached, or nothing. */
 export type Verdict = 'fine' | 'slower' | 'unreachable' | 'nothing';
 
-/** Whether the site may get another message: now, when one under way ends, or at a time, and whether that is for the site's own sake. */
+/** When the site may get another message: now, after one under way ends, or at a given time, because of its rate or a back-off. */
 export type Turn =
   | { when: 'now' }
   | { when: 'after another' }
   | { when: 'later'; at: number; by: 'rate' | 'backoff'; reason: string };
 
 export interface ThrottleOptions {
-  /** The first wait for a site that is not reached, in ms; it doubles each time, up to `longestMs`. */
+  /** The first back-off from a site that is not reached, in ms; it doubles each time, up to `longestMs`. */
   backoffMs: number;
   longestMs: number;
   /** How many nodes share the limits. */
@@ -25,25 +25,25 @@ export interface SiteState {
   running: number;
   /** Connections that it may have now. */
   window: number;
-  /** And at the most, as this node's share. */
+  /** The most connections it can have, as this node's share. */
   most: number;
-  /** Until when nothing is tried, on the throttle's clock; null: it is. */
+  /** Nothing is tried until then, on the throttle's clock; null: no back-off. */
   backoffUntil: number | null;
-  /** Why the window is not what it may be. */
+  /** Why the window is below its maximum. */
   reason: string | null;
   lastReply: string | null;
   lastSuccessAt: Date | null;
-  /** Messages a second that came to an end lately. */
+  /** Messages a second that ended lately. */
   perSecond: number;
 }
 
 interface Entry extends Omit<SiteState, 'most'> {
-  /** True until the site first wanted less: the window grows by one with each success, afterwards by one a window. */
+  /** True until the site first wants less: the window grows by one per success until then, and by one per window afterwards. */
   slowStart: boolean;
   failures: number;
-  /** Attempts that began before say nothing new about the site. */
+  /** Attempts that began before this say nothing new about the site. */
   judgedAt: number;
-  /** When the next message may go, by the rate. */
+  /** When the rate allows the next message. */
   nextAt: number;
   endedAt: number;
   usedAt: number;
@@ -60,13 +60,13 @@ export interface Ticket {
 const firstWindow = 5;
 const forgetAfterMs = 3_600_000;
 
-/** How long a site is known for one that takes mail. */
+/** How long a site counts as one that takes mail. */
 const provenMs = 900_000;
 
 /**
- * How much each site gets at once. It begins with a few connections, has one more with each success, half of them when
- * the site says that it is too much, and none for a while when the site cannot be reached; what waits meanwhile has not
- * used up an attempt. Limits are for all nodes together: each keeps to its part.
+ * Limits how much each site gets at once. It begins with a few connections, gets one more with each success, half of them
+ * when the site asks for less, and none for a while when it cannot be reached; mail that waits meanwhile uses up no attempt.
+ * Limits are for all nodes together, and each node keeps to its share.
  */
 export class Throttle {
   readonly #options: Required<ThrottleOptions>;
@@ -98,7 +98,7 @@ export class Throttle {
     return { proven: this.#options.now() - entry.fineAt < provenMs, running: entry.running };
   }
 
-  /** How many more it could have now, whatever was seen of it: by its connections, and by its rate one after the other. */
+  /** How many more attempts it could have now, whatever its record: up to its connections, and with a rate one at a time. */
   spare(site: Site): number {
     const { running, nextAt } = this.#entry(site);
     const free = Math.max(0, this.#most(site) - running);
@@ -115,7 +115,7 @@ export class Throttle {
     return { name: site.name, startedAt: now };
   }
 
-  /** Takes back one that was begun and not made. */
+  /** Takes back an attempt that was begun but not made. */
   cancel({ name }: Ticket): void {
     const entry = this.#entries.get(name);
     if (!entry) return;
@@ -123,7 +123,7 @@ export class Throttle {
     entry.nextAt -= this.#stepOf(entry.site);
   }
 
-  /** How many connections it may have now, those that wait for a message too. */
+  /** How many connections it may have now, including those that wait for a message. */
   connections(site: Site): number {
     return this.#windowOf(this.#entry(site));
   }
@@ -138,7 +138,7 @@ export class Throttle {
 
   /**
    * @param reply what the server said, or why it said nothing
-   * @param messages that were sent: for all but one, which it began with, the next waits the longer
+   * @param messages sent in the attempt: `begin` counted the first, and each of the others delays the next turn
    */
   end(ticket: Ticket, verdict: Verdict, reply: string | null, messages = 1): void {
     const entry = this.#entries.get(ticket.name);
@@ -163,7 +163,7 @@ export class Throttle {
     }
   }
 
-  /** Gives a site its chance at once, whatever was seen of it. */
+  /** Lets a site be tried at once, whatever its record. */
   forget(name: string): void {
     const entry = this.#entries.get(name);
     if (entry) Object.assign(entry, { backoffUntil: null, failures: 0, reason: null, nextAt: 0 });
@@ -183,7 +183,7 @@ export class Throttle {
     }));
   }
 
-  /** How long a line of so many would take to go out, in ms, as far as can be told. */
+  /** Estimates how long a line of this length would take to go out, in ms. */
   waitFor(site: Site, line: number): number {
     return (line / Math.max(0.2, this.#entry(site).perSecond)) * 1_000;
   }
@@ -213,12 +213,12 @@ export class Throttle {
     const { backoffMs, longestMs, now } = this.#options;
     entry.failures += 1;
     entry.backoffUntil = now() + Math.min(backoffMs * 2 ** (entry.failures - 1), longestMs);
-    // The next one goes alone, to see.
+    // The next attempt goes alone, as a probe.
     entry.window = 1;
     entry.reason = reason;
   }
 
-  /** The time between two messages, by the rate. */
+  /** The time between two messages by the rate, in ms. */
   #stepOf({ perMinute }: Site): number {
     return perMinute === null ? 0 : (60_000 * this.#options.nodes()) / perMinute;
   }

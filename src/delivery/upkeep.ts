@@ -13,10 +13,10 @@ const pastEveryMs = 3_000;
 const sweepBatch = 10_000;
 
 /**
- * Keeps rows and jobs together: wakes recipients whose time has come, or whom an order let go, and finds those whose job
+ * Keeps rows and jobs consistent: wakes recipients whose time has come or whom an order released, and finds those whose job
  * was lost.
  *
- * @param supplied destinations whose jobs are left in the queue, as something of theirs is in hand
+ * @param supplied destinations whose jobs stay in the queue, as claims for them are in hand
  */
 export function addUpkeep(
   rounds: Rounds,

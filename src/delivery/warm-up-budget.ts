@@ -8,8 +8,8 @@ export interface Budget {
 }
 
 /**
- * What new addresses have left for a day. The database counts for all nodes and decides; what is remembered here is some
- * seconds behind at the most, and spares asking for what is used up.
+ * What new addresses may still send on a day. The database counts for all nodes and decides; the copy here is at most some
+ * seconds behind, and saves asking for what is used up.
  */
 export class WarmUpBudget {
   readonly #db: Database;
@@ -30,7 +30,7 @@ export class WarmUpBudget {
     this.#sent.clear();
   }
 
-  /** How much it has had today. */
+  /** How many messages it has had today. */
   sent(ip: string): number {
     return this.#sent.get(ip) ?? 0;
   }
@@ -42,7 +42,7 @@ export class WarmUpBudget {
   /**
    * Reserves messages of this day, each address once, with one statement.
    *
-   * @returns for each in its order how many it got, and the number of the first of them on that day
+   * @returns for each ask, in their order, how many it got, and the number of the first of them on that day
    */
   async reserve(asks: (Budget & { messages: number })[]): Promise<{ granted: number; first: number }[]> {
     const day = this.#day;
@@ -53,7 +53,7 @@ export class WarmUpBudget {
     );
     return asks.map((ask) => {
       const { granted, messages } = grants.find(({ ip }) => ip === ask.ip) ?? { granted: 0, messages: ask.cap };
-      // Where it was short there is no more, whatever this node's plan says.
+      // If the grant was short there is no more, whatever this node's plan says.
       if (day === this.#day) this.#sent.set(ask.ip, granted < ask.messages ? Math.max(messages, ask.cap) : messages);
       return { granted, first: messages - granted + 1 };
     });
@@ -66,7 +66,7 @@ export class WarmUpBudget {
     this.#unused.set(key, { ip, day, messages: messages + (this.#unused.get(key)?.messages ?? 0) });
   }
 
-  /** Lets other messages have it, on any node; nobody gets it where the database does not answer. */
+  /** Gives it to other messages, on any node; if the database does not answer, nobody gets it. */
   async giveBack(): Promise<void> {
     const unused = [...this.#unused.values()];
     if (unused.length === 0) return;
@@ -74,7 +74,7 @@ export class WarmUpBudget {
     try {
       await warmUp.giveBack(this.#db, unused);
     } catch (error) {
-      // It may have been carried out and its answer lost: given back twice, more than the cap would leave.
+      // The statement may have succeeded with its answer lost: giving back twice would let more leave than the cap.
       if (isUnavailable(error)) throw error;
       for (const one of unused) this.release(one);
       throw error;
@@ -84,7 +84,7 @@ export class WarmUpBudget {
     }
   }
 
-  /** What the database has counted. */
+  /** Takes over what the database has counted. */
   correct(ip: string, sent: number): void {
     this.#sent.set(ip, sent);
   }

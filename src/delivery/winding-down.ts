@@ -1,20 +1,20 @@
-/** In ms, for attempts under way to end by themselves on shutdown; then they are ended. */
+/** How long attempts under way may take to end by themselves on shutdown, in ms; then they are aborted. */
 const drainMs = 20_000;
 
-/** In ms, for a server to answer a message before it would be cut off, and sent again as nobody knows whether it arrived. */
+/** How long before the cut-off the last dot may be sent, in ms: a message whose answer is cut off is sent again, as uncertain. */
 const answerMs = 10_000;
 
-/** How far this node has come with its end, as attempts see it. */
+/** How far this node's shutdown has come, as attempts see it. */
 export interface Ending {
-  /** True once nothing more is begun: no copy for another reader. */
+  /** True once nothing more may begin, not even a copy for another reader. */
   readonly begun: boolean;
-  /** True once no message is ended any more, as its answer could come too late to be read. */
+  /** True once no final dot may be sent, as its answer could come too late to be read. */
   readonly late: boolean;
-  /** Ends what is still under way. */
+  /** Aborts what is still under way. */
   readonly signal: AbortSignal;
 }
 
-/** The end of a node's deliveries: at most `drainMs` from `begin` on. */
+/** The shutdown of a node's deliveries: at most `drainMs` from `begin` on. */
 export class WindingDown implements Ending {
   readonly #abort = new AbortController();
   readonly #drainMs: number;
@@ -48,7 +48,7 @@ export class WindingDown implements Ending {
     this.#timer = setTimeout(() => this.#abort.abort(), this.#drainMs);
   }
 
-  /** All has ended by itself. */
+  /** Everything has ended by itself. */
   done(): void {
     clearTimeout(this.#timer);
   }
