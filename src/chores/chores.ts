@@ -24,7 +24,7 @@ import type { Rounds } from '../rounds.ts';
 const secondMs = 1_000;
 const minuteMs = 60_000;
 
-/** What the clock asks for, whatever mail there is. Several nodes may do it at once. */
+/** Adds the periodic work that does not depend on mail. Several nodes may do it at once. */
 export function addChores(
   rounds: Rounds,
   db: Database,
@@ -47,7 +47,7 @@ export function addChores(
   rounds.every(15 * minuteMs, 'idempotency keys', (stop) => forgetExpired(db, stop));
   rounds.every(minuteMs, 'domain checks', (stop) => recheckDue(db, surroundings, stop));
   rounds.every(60 * minuteMs, 'expired TLS policies', () => tlsPolicies.forgetExpired(db));
-  // The wrong clock of one node must not cost days that are still to be reported.
+  // A node with a wrong clock must not delete days that are still to be reported.
   rounds.every(6 * 60 * minuteMs, 'old TLS results', async () =>
     tlsResults.forgetOld(db, await noLater(db, new Date())),
   );

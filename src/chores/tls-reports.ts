@@ -24,31 +24,31 @@ import { TlsPolicies } from '../smtp/tls-policies.ts';
 import { TlsResults } from '../smtp/tls-results.ts';
 
 export interface TlsReportOptions {
-  /** Its resolver, addresses and way out; reports are held to no TLS policy, and counted nowhere. */
+  /** Provides resolver, addresses and connections; reports follow no TLS policy and are not counted. */
   transport: Transport;
-  /** The address of whoever is to be asked about a report; its domain is who reports. */
+  /** The address for questions about a report; its domain is the reporter. */
   contact: string;
   keyring: Keyring;
   pools: SendingPools;
   log: Logger;
   clock?: Clock;
-  /** Reports of a day begin to be sent at random moments within this time. */
+  /** A day's reports start at random moments within this time. */
   spreadMs?: number;
 }
 
 /** Why a report was not taken. */
 interface Refusal {
   reason: string;
-  /** True when trying again cannot help. */
+  /** True if trying again cannot help. */
   final: boolean;
-  /** True when it is the same for all, and was said already. */
+  /** True if the reason is the same for all reports, and was logged already. */
   known?: boolean;
 }
 
 const roundMs = 60_000;
 /** RFC 8460 section 4.1. */
 const usualSpreadMs = 4 * 3_600_000;
-/** RFC 8460 section 5.5: for a day from the first attempt, with growing pauses. */
+/** RFC 8460 section 5.5: retries go on for a day from the first attempt, with growing pauses. */
 const triedForMs = 24 * 3_600_000;
 const firstPauseMs = 5 * 60_000;
 const lookUpsAtOnce = 50;
@@ -64,8 +64,8 @@ export function startTlsReports(rounds: Rounds, db: Database, options: TlsReport
 }
 
 /**
- * Tells domains once a day what their servers did about TLS (TLS-RPT, RFC 8460). What is to be done are rows that one node
- * at a time claims: a report goes to each place once, and once more where a node dies while it sends.
+ * Tells domains once a day how their servers handled TLS (TLS-RPT, RFC 8460). The work is rows that one node at a time claims:
+ * a report goes to each place once, and once more if a node dies while it sends.
  */
 export class TlsReports {
   readonly #db: Database;
@@ -83,7 +83,7 @@ export class TlsReports {
     this.#clock = options.clock ?? systemClock;
     this.#transport = {
       ...options.transport,
-      // RFC 8460 section 3: reports arrive whatever is wrong with TLS, and are not what the next one is about.
+      // RFC 8460 section 3: reports must arrive whatever is wrong with TLS, and are not counted in the next one.
       tlsPolicies: new TlsPolicies(),
       tlsResults: new TlsResults(),
       pool: new ConnectionPool({ maxIdle: 0 }),
@@ -99,7 +99,7 @@ export class TlsReports {
     );
   }
 
-  /** Does all that is due, and what becomes due meanwhile: one that takes its time holds up no other. */
+  /** Does everything that is due, and what becomes due meanwhile: a slow report holds up no other. */
   async round(): Promise<void> {
     const lookUps = new Set<Promise<void>>();
     const sendings = new Set<Promise<void>>();
@@ -120,7 +120,7 @@ export class TlsReports {
         const claims = await this.#claim('sending', reportsAtOnce - sendings.size);
         for (const sending of await this.#sendAll(claims)) track(sendings, sending);
         this.#transport.tlsResults.take();
-        // A look-up that ended meanwhile may have found where to send to.
+        // A look-up that ended meanwhile may have found a place to send to.
         if (ended !== seen) continue;
         if (underWay().length === 0) return;
         await firstOf(underWay());
@@ -137,7 +137,7 @@ export class TlsReports {
     this.#plannedUntil = until;
   }
 
-  /** Ends what is under way, which another node or the next start goes on with. */
+  /** Aborts what is under way; another node or the next start continues it. */
   async close(): Promise<void> {
     this.#writer.giveUpAfter(lastWordsMs);
     this.#stop.abort();
@@ -145,7 +145,7 @@ export class TlsReports {
 
   async #claim(kind: Parameters<typeof claim>[1], room: number): Promise<Claim[]> {
     if (room <= 0 || this.#stop.signal.aborted) return [];
-    // What this is a copy of may have sent them.
+    // On hold, this may be a copy of a service that has sent them.
     if ((await hold.find(this.#db)) !== null) return [];
     return claim(this.#db, kind, room, this.#clock.now());
   }
@@ -164,7 +164,7 @@ export class TlsReports {
     const { contact, keyring } = this.#options;
     const policiesOf = await load(this.#db, claims);
     let found: Promise<DkimKey[]> | undefined;
-    // Only what goes by mail needs them.
+    // Only reports by mail need them.
     const keys = () => {
       found ??= keysFor(this.#db, keyring, submitterOf({ contact }));
       return found;
@@ -202,7 +202,7 @@ export class TlsReports {
     const signature = await sign(message, keys, this.#clock.now());
     const { sessions } = await deliver(this.#transport, {
       destination: to.domain,
-      // Nobody reads what would come back.
+      // Nobody reads bounces of reports.
       envelope: { from: '', recipients: [to.address], smtpUtf8: false },
       message: [signature, message],
       sendingIps,
@@ -227,7 +227,7 @@ export class TlsReports {
     return { reason: `there is no key to sign for ${submitter} with`, final: true, known: true };
   }
 
-  /** What an address that is new may send is for other mail. Undefined: whatever the system chooses. */
+  /** The addresses that are not new: what a new one may send is for other mail. Undefined: the system chooses. */
   #settledIps(): string[] | undefined {
     const { addresses, plan: warmUpPlan } = this.#options.pools;
     const today = dayOf(this.#clock.now());
@@ -237,7 +237,7 @@ export class TlsReports {
 
   async #failed(one: Claim, { reason, final, known }: Refusal): Promise<void> {
     const pauseMs = firstPauseMs * 2 ** (one.tries - 1);
-    // What this server ends itself is no answer of theirs: the next start goes on with it.
+    // An attempt that this server aborts is no answer of theirs: the next start continues it.
     const ended = this.#stop.signal.aborted;
     const next = new Date(this.#clock.now().getTime() + (ended ? 0 : pauseMs));
     const again = ended || (!final && next.getTime() <= one.firstTryAt.getTime() + triedForMs);
@@ -251,7 +251,7 @@ export class TlsReports {
   }
 }
 
-/** Until one of them is over, or others may have become due. */
+/** Resolves when one of them is over, or others may have become due. */
 async function firstOf(works: Promise<void>[]): Promise<void> {
   const over = new AbortController();
   const pause = sleep(roundMs, undefined, { ref: false, signal: over.signal }).catch(() => undefined);

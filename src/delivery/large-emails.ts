@@ -8,7 +8,7 @@ import type { Started } from './slots.ts';
 /** Most bytes read together, unless a single email is larger. */
 const heaviestRead = 4 * 1024 * 1024;
 
-/** One account's share of the room and of the waiting places, in all and at a site; also the unproven sites' share of the room. */
+/** One account's share of the room and of the places to wait, in all and at a site; and the unproven sites' share of the room. */
 const part = 1 / 2;
 
 /** A claim that waits here holds a slot, which small mail needs as well. */

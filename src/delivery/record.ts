@@ -8,7 +8,7 @@ import type { AttemptRecord } from './attempt-record.ts';
 
 const recipientsAtOnce = 400;
 
-/** Many endpoints may be told of each recipient, with all addresses of its email: twice the recipients are four times the work. */
+/** Many endpoints may be told of each recipient, with all addresses of its email: twice as many are four times the work. */
 const weigh = ({ settlements: { length } }: AttemptRecord) => length * Math.max(1, length / 10);
 
 export type Recorder = BatchWriter<AttemptRecord, true>;

@@ -11,12 +11,12 @@ import { type SiteState, Throttle, type ThrottleOptions, type Verdict } from './
 const siteKeptMs = 300_000;
 const mostSites = 100_000;
 const destinationsShown = 50;
-/** Exchanges with the database. */
+/** Counted in exchanges with the database. */
 const reportEvery = 5;
 
 /**
  * How this node stands with the destinations: which site each belongs to, how much the site gets, and what operators
- * said. What it knows is told to the database, where `GET /admin/destinations` has it from.
+ * ordered. It reports this to the database, from which `GET /admin/destinations` reads it.
  */
 export class Standing {
   readonly throttle: Throttle;
@@ -29,7 +29,7 @@ export class Standing {
   #paused = new Set<string>();
   /** When each name was last flushed, as far as is known; null: nothing was read yet. */
   #flushes: Map<string, Date> | null = null;
-  /** What the database has of each site from this node, as one text. */
+  /** What this node last told the database about each site, as one text. */
   #told = new Map<string, string>();
   #toldAs: string | null = null;
   #telling = false;
@@ -44,8 +44,8 @@ export class Standing {
   }
 
   /**
-   * Whose servers take the destination's mail. Where DNS does not say, and while it alone is not reached, the destination
-   * stands for itself.
+   * The site whose servers take the destination's mail. The destination is its own site if DNS does not say, and while it
+   * alone cannot be reached.
    */
   async siteOf(destination: string): Promise<Site> {
     const apart = this.#apart.siteOf(destination);
@@ -73,10 +73,9 @@ export class Standing {
   }
 
   /**
-   * What an attempt says about the site, which is nothing where DNS did not say which hosts to ask, or where a host of
-   * somebody else's wants less.
+   * What an attempt says about the site: nothing if DNS named no hosts to ask, or if another operator's host wants less.
    *
-   * @returns true for `moved` when the destination belongs to another site from now on: to itself
+   * @returns `moved`: true if the destination is its own site from now on
    */
   judge(
     site: Site,
@@ -86,34 +85,34 @@ export class Standing {
     const isOfAnother = verdict === 'slower' && host !== null && siteOf(host, host, this.#providers).name !== site.name;
     const whose = isOfAnother ? 'another' : attempts.some(({ phase }) => phase !== 'dns') ? 'site' : 'dns';
     const judged = this.#apart.judge(site, destination, verdict, whose);
-    // It backs off from the first one on; those that were under way beside it say nothing new.
+    // The new site backs off from this attempt on; those under way beside it say nothing new.
     if (judged.begins) this.throttle.end(this.throttle.begin(judged.begins), verdict, reply);
     return { verdict: judged.verdict, moved: judged.apart };
   }
 
-  /** Under which name the destination is paused; null when it is not. */
+  /** The name under which the destination is paused; null if it is not. */
   pausedAs(destination: string, site: Site): string | null {
     const names = [destination, site.name, this.#apart.wouldBeOf(destination)];
     return names.find((name) => name !== null && this.#paused.has(name)) ?? null;
   }
 
-  /** Reads what operators said since, and every few times tells them how this node stands: see `report`. Meant for every second. */
+  /** Reads new orders of operators, and every few times tells how this node stands: see `report`. To be called every second. */
   async exchange(nodeId: string, waitingOf: (site: string) => number): Promise<void> {
     await this.readOrders();
     if (this.#exchanges++ % reportEvery === 0) await this.report(nodeId, waitingOf);
   }
 
-  /** Reads what operators said since. */
+  /** Reads new orders of operators. */
   async readOrders(): Promise<void> {
     const given = await orders.list(this.#db);
     this.#paused = new Set(given.filter(({ pausedAt }) => pausedAt !== null).map(({ name }) => name));
     const flushes = new Map(given.flatMap(({ name, flushedAt }) => (flushedAt ? [[name, flushedAt]] : [])));
-    // What stood there when this node began concerns what it had not seen yet.
+    // Flushes from before this node began concern nothing that it has seen.
     const heard = this.#flushes ?? flushes;
     for (const [name, at] of flushes) {
       if (at <= (heard.get(name) ?? new Date(0))) continue;
       await this.#flush(name);
-      // Not before it is done: where the database is away, it and those behind it are tried again.
+      // Only once it is done: if the database is away, this flush and those behind it are tried again.
       heard.set(name, at);
     }
     this.#flushes = flushes;
@@ -127,8 +126,8 @@ export class Standing {
   }
 
   /**
-   * Tells how this node stands with the sites that it used within the hour: of thousands of them, those of which something
-   * is new. Does nothing while the last time is still under way.
+   * Tells how this node stands with the sites that it used within the hour: only those with news, as there may be thousands.
+   * Does nothing while the last report is still under way.
    *
    * @param waitingOf how many claims wait here for the site
    */
@@ -143,7 +142,7 @@ export class Standing {
   }
 
   async #report(nodeId: string, waitingOf: (site: string) => number): Promise<void> {
-    // Under another name it has said nothing yet.
+    // Under a new name it has said nothing yet.
     const before = nodeId === this.#toldAs ? this.#told : new Map<string, string>();
     const states = this.throttle.states();
     const told = new Map(states.map((state) => [state.site.name, this.#summaryOf(state, waitingOf)]));

@@ -3,7 +3,7 @@ import type { Site } from './providers.ts';
 /** What an attempt says about the site: it took or judged mail, it wants less, it was not reached, or nothing. */
 export type Verdict = 'fine' | 'slower' | 'unreachable' | 'nothing';
 
-/** When the site may get another message: now, after one under way ends, or at a given time, because of its rate or a back-off. */
+/** When the site may get another message: now, after one under way ends, or at a given time, by its rate or a back-off. */
 export type Turn =
   | { when: 'now' }
   | { when: 'after another' }

@@ -18,13 +18,13 @@ import { createRecorder, type Recorder } from './record.ts';
 import { signatureHeaders } from './sign.ts';
 import { defaultLimits, type Limits, Slots } from './slots.ts';
 
-/** What calls need, the same for all of them. */
+/** What all calls share. */
 export interface CallTools {
   poster: Poster;
   keyring: Keyring;
-  /** This node's right to make calls: under which name it claims, and whether that still holds. */
+  /** This node's right to make calls: the name it claims under, and whether the right still holds. */
   lease: { readonly nodeId: string; readonly onHold: boolean; valid(): boolean };
-  /** Says when it is now that times are named; see `DatabaseClock`. */
+  /** The clock by which times are set; see `DatabaseClock`. */
   clock: Clock;
   log: Logger;
   metrics: Metrics;
@@ -39,10 +39,10 @@ const pollEveryMs = 1_000;
 const drainMs = 17_000;
 
 /**
- * Takes jobs in batches and starts a call for each as soon as its endpoint has room. Endpoints that have work waiting
- * here are left in the queue; one that turns out to be failing gives its line back, so that it holds nothing up. An account
- * is left there as well once it holds more than what is left to others: however many endpoints of it take their time, there
- * is always some.
+ * Takes jobs in batches and starts a call for each as soon as its endpoint has room. Jobs for endpoints that have work
+ * waiting here stay in the queue; an endpoint that turns out to be failing gives its line back, so that it holds nothing up.
+ * An account's jobs stay there too once it holds more than is left to others: however many slow endpoints it has, there is
+ * always some room.
  */
 export class WebhookDispatcher {
   readonly #db: Database;
@@ -55,7 +55,7 @@ export class WebhookDispatcher {
   readonly #lines = new Lines();
   readonly #held = new Set<calls.Claim>();
   readonly #heldOf = new Tally<string>();
-  /** Endpoints whose jobs were left in the queue, as calls to them waited here. */
+  /** Endpoints whose jobs were left in the queue because calls to them waited here. */
   readonly #leftOut = new Set<string>();
   readonly #inDoubt: ClaimsInDoubt;
   readonly #abort = new AbortController();
@@ -63,7 +63,7 @@ export class WebhookDispatcher {
   #loading = false;
   #pumping: Promise<void> | null = null;
   #pumpAgain = false;
-  /** There was no room for what may be in the queue. */
+  /** There was no room for jobs that may still be in the queue. */
   #full = false;
   #stopping = false;
   #timer: NodeJS.Timeout | undefined;
@@ -98,7 +98,7 @@ export class WebhookDispatcher {
     this.#unsubscribe();
     const ender = setTimeout(() => this.#abort.abort(), drainMs);
     this.#recorder.giveUpAfter(drainMs);
-    // Of what is being taken now nothing is begun either.
+    // Nothing of a batch that is being taken now begins either.
     await this.#pumping;
     await this.#giveBack(this.#emptyLines());
     await new Promise<void>((resolve) => {
@@ -111,12 +111,12 @@ export class WebhookDispatcher {
 
   #tick(): void {
     if (this.#tools.lease.onHold) this.#putDown();
-    // A hold that was over before it was seen here has left lines that nothing else would look at.
+    // A hold that ended before it was seen here has left lines that nothing else would serve.
     else this.#beginAll();
     this.#pump();
   }
 
-  /** Gives back what has not begun: it may be decided about while the service is on hold. */
+  /** Gives back what has not begun: operators may decide about it while the service is on hold. */
   #putDown(): void {
     const untouched = this.#emptyLines();
     if (untouched.length > 0) void this.#giveBack(untouched);
@@ -147,11 +147,11 @@ export class WebhookDispatcher {
       this.#tools.log.warn({ deliveries: freed }, 'a claim was committed without an answer; it is free again');
     while (this.#pumpAgain && !this.#stopping) {
       this.#pumpAgain = false;
-      // Half of what is left, as all that is taken at once may be of one account.
+      // Half of what is left, because a whole batch may belong to one account.
       const room = Math.min(batchSize, Math.ceil(this.#left / 2));
       this.#full = room <= 0;
       if (this.#full || !this.#tools.lease.valid() || this.#tools.lease.onHold) return;
-      // Fewer than there was room for were all; whoever adds some wakes this.
+      // A short batch was all there is; whoever adds jobs wakes this.
       if ((await this.#take(room)) === room) this.#pumpAgain = true;
     }
   }
@@ -161,7 +161,7 @@ export class WebhookDispatcher {
     return this.#limits.held - this.#held.size;
   }
 
-  /** Taking and claiming are one transaction: a delivery has a job or a node that holds it. */
+  /** Takes and claims in one transaction, so that a delivery always has a job or a node that holds it. */
   async #take(limit: number): Promise<number> {
     const { nodeId } = this.#tools.lease;
     const waiting = this.#lines.endpoints;
@@ -195,7 +195,7 @@ export class WebhookDispatcher {
     if (this.#ready.length > 0 && !this.#loading) void this.#loadReady();
   }
 
-  /** Loads all calls that became ready together with one statement: late, so that the endpoint is as it is now. */
+  /** Loads all calls that became ready together with one statement: late, so that their endpoints are up to date. */
   async #loadReady(): Promise<void> {
     this.#loading = true;
     await new Promise((resume) => setImmediate(resume));
@@ -235,14 +235,14 @@ export class WebhookDispatcher {
     if (this.#held.delete(claim)) this.#heldOf.add(claim.accountId, -1);
   }
 
-  /** No call to this endpoint waits here any more: more of them may be in the queue. */
+  /** To be called when no call to this endpoint waits here any more: the queue may have more. */
   #lookForMore({ webhookId }: calls.Claim): void {
     if (this.#leftOut.delete(webhookId)) this.#pump();
   }
 
   async #call(claim: calls.Claim, call: calls.Call): Promise<calls.CallOutcome> {
     const { poster, keyring, lease, clock, log, schedule = defaultSchedule } = this.#tools;
-    // By the database's clock, as when an endpoint began to fail is compared with that.
+    // By the database's clock, because it is compared with the time at which an endpoint began to fail.
     const startedAt = clock.now();
     try {
       const secrets = [call.sealedSecret, call.sealedPreviousSecret].flatMap((sealed) =>
@@ -250,7 +250,7 @@ export class WebhookDispatcher {
       );
       const body = Buffer.from(call.payload);
       const signed = { id: claim.deliveryId, timestamp: Math.floor(startedAt.getTime() / 1000), body };
-      // A process that was frozen and taken for dead: others make this call. On hold nobody does.
+      // If this process was frozen and taken for dead, others make this call. On hold nobody does.
       if (!lease.valid() || lease.nodeId !== claim.nodeId || lease.onHold) return undone(claim, call, clock.now());
       const headers = signatureHeaders(signed, secrets);
       const others = this.#lines.has(claim) || this.#slots.of(claim.webhookId) > 1;
@@ -267,7 +267,7 @@ export class WebhookDispatcher {
       log.error({ deliveryId: claim.deliveryId, error: (error as Error).stack }, 'a webhook call could not be made');
       const answer = { status: null, body: null, retryAfter: null, startedAt, durationMs: 0 };
       const sentence = 'the call could not be made; the log of the server says why';
-      // That is our fault, and no reason to disable anything.
+      // This is our fault, and no reason to disable an endpoint.
       return { ...decide(claim, call, { ...answer, error: sentence }, clock.now(), { schedule }), endpoint: 'unknown' };
     }
   }
@@ -277,7 +277,7 @@ export class WebhookDispatcher {
     this.#beginAll();
   }
 
-  /** Until it succeeds, or the node stops: what it holds then is free when it retires or is found dead. */
+  /** Retries until it succeeds or the node stops: what the node holds then is freed when it retires or is found dead. */
   async #giveBack(claims: calls.Claim[]): Promise<void> {
     for (;;) {
       const error = await calls.release(this.#db, claims).then(

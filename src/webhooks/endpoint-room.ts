@@ -5,44 +5,44 @@ export interface Answered {
 }
 
 interface Known {
-  /** Calls at once; a part of one is what has been learned towards the next. */
+  /** Calls at once; the fraction is progress towards one more. */
   room: number;
   /** Good answers so far. */
   count: number;
-  /** The logarithm of what a call takes lately, in ms: the mean of that is not moved much by one answer that is late. */
+  /** The logarithm of a call's recent duration in ms: one late answer hardly moves its mean. */
   usual: number;
-  /** The least that `usual` has been: what a call takes that waits for no other there. */
+  /** The least that `usual` has been: the duration of a call that waits for no other at the endpoint. */
   best: number;
   since: number;
 }
 
-/** Whoever answers so soon is not crowded, however much sooner it was before. */
+/** An endpoint that answers within this time is not crowded, however much faster it was before. */
 const soonMs = 100;
-/** Calls that take so many times as long as the best wait for each other at the endpoint. */
+/** Calls that take this many times as long as the best are waiting for each other at the endpoint. */
 const crowdedFrom = 2;
 /**
- * Answers that say what is usual. A single one does not: where some take 50 ms and some 500, as with most endpoints, nearly all
+ * How many answers define what is usual. A single one cannot: if some take 50 ms and some 500, as at most endpoints, nearly all
  * take more than twice as long as the quickest.
  */
 const usualOf = 48;
-/** Without so many nothing is known: the first that are answered are the quickest of those that were asked together. */
+/** With fewer answers nothing is known: the first to arrive are the quickest of the calls made together. */
 const leastKnown = 24;
-/** What one answer changes: a quarter more with each round of good ones, so that `usual` can follow. */
+/** What one answer changes. A round of good answers adds a quarter, so that `usual` can keep up. */
 const step = 0.25;
-/** Then it begins anew: among many calls at once nobody sees how long one takes by itself, and that may have changed. */
+/** Then learning starts over: with many calls at once nobody sees how long one takes by itself, and that may have changed. */
 const knownForMs = 300_000;
 const mostKnown = 10_000;
 
 /**
- * How many calls each endpoint gets at once. At first, and while it fails, that is `least`: it may be a small site. Once it is known
- * what it takes for a call there is a little more with each good answer, up to `most`, so that a newsletter is told of in minutes and not
- * in hours; while calls take so much longer that they only wait there, a little less with each, and with a failure half.
+ * How many calls each endpoint gets at once. At first, and while it fails, that is `least`: it may be a small site. Once the
+ * usual duration of a call is known, each good answer adds a little, up to `most`, so that the events of a newsletter arrive
+ * in minutes and not in hours. While calls take so long that they only wait there, each takes a little off; a failure halves.
  */
 export class EndpointRoom {
   readonly #least: number;
   readonly #most: number;
   readonly #now: () => number;
-  /** Those that have more than the least, or are on their way; the latest last. */
+  /** Endpoints that have answered or failed, the latest last. */
   readonly #known = new Map<string, Known>();
 
   constructor(least: number, most: number, now = () => performance.now()) {
@@ -55,11 +55,11 @@ export class EndpointRoom {
     return Math.floor(this.#fresh(webhookId)?.room ?? this.#least);
   }
 
-  /** @param underWay calls to it when this one ended, itself among them: what it was not given it has not shown to bear */
+  /** @param underWay calls to it when this one ended, including it: an endpoint gets more room only if it used what it had */
   learn(webhookId: string, { works, durationMs }: Answered, underWay: number): void {
     const known = this.#fresh(webhookId) ?? this.#unknown();
     this.#known.delete(webhookId);
-    // A refusal may come sooner than any answer.
+    // A refusal may come faster than any answer, so its duration teaches nothing.
     this.#known.set(webhookId, works ? this.#after(known, durationMs, underWay) : this.#bounded(known, known.room / 2));
     const [oldest] = this.#known.keys();
     if (this.#known.size > mostKnown && oldest !== undefined) this.#known.delete(oldest);

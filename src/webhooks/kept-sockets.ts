@@ -2,24 +2,24 @@ import { Agent, type ClientRequestArgs } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 
-/** Less than servers wait as a rule (five seconds and more), so that hardly any call meets one that has just closed. */
+/** Less than servers usually wait (five seconds and more), so that hardly any call meets a connection that has just closed. */
 const idleMs = 4_000;
-/** The host may have moved meanwhile: then its name is looked up again. */
+/** After this time the name is looked up again, as the host may have moved. */
 const longestMs = 60_000;
 const mostIdle = 500;
 
 /** How a call gets its connection. */
 export interface Way {
   agent: KeptSockets;
-  /** Of those who share connections: all of it goes to one scheme, host and port. */
+  /** Calls with the same name share connections, which all go to one scheme, host and port. */
   name: string;
-  /** Opens one to an address that was checked. */
+  /** Opens a connection to an address that was checked. */
   open: () => Promise<Socket>;
 }
 
 /**
- * Connections to endpoints that have more calls waiting: the next one needs no look-up, no TCP and no TLS. Each was opened to an
- * address that was checked, and stays with that.
+ * Keeps connections to endpoints that have more calls waiting: the next call needs no look-up, TCP or TLS handshake. Each was
+ * opened to an address that was checked, and stays with it.
  */
 export class KeptSockets extends Agent {
   readonly #since = new WeakMap<Duplex, number>();

@@ -3,11 +3,11 @@ import type { Claim } from '../core/webhook-calls.ts';
 type Endpoint = Pick<Claim, 'accountId' | 'webhookId'>;
 
 /**
- * Calls that wait for room, in a line for each endpoint. Accounts come in turn, with a call to one of their endpoints each, so that
- * one with twenty endpoints is called no more often than one with a single one where there is no room for all.
+ * Calls that wait for room, in a line for each endpoint. Accounts take turns, with one call to one of their endpoints each: if
+ * there is no room for all, an account with twenty endpoints gets no more calls than an account with one.
  */
 export class Lines {
-  /** By account and endpoint, the next to come first. None is empty. */
+  /** By account and endpoint, the next to come first. No map or line is empty. */
   readonly #ofAccounts = new Map<string, Map<string, Claim[]>>();
 
   get endpoints(): string[] {
@@ -27,9 +27,9 @@ export class Lines {
     this.#ofAccounts.set(accountId, lines);
   }
 
-  /** Takes those out that may begin, one after the other, for as long as more are asked for. */
+  /** Takes out the calls that may begin, one at a time, for as long as the caller asks for more. */
   *inTurn(mayBegin: (claim: Claim) => boolean): Generator<Claim> {
-    // What is set anew comes once more, behind the others.
+    // An account that is set again comes once more in this loop, behind the others.
     for (const [accountId, lines] of this.#ofAccounts) {
       const line = [...lines.values()].find(([next]) => next !== undefined && mayBegin(next));
       const claim = line?.shift();
@@ -42,7 +42,7 @@ export class Lines {
     }
   }
 
-  /** Takes out all that wait for this endpoint. */
+  /** Takes out all calls that wait for this endpoint. */
   cut({ accountId, webhookId }: Endpoint): Claim[] {
     const lines = this.#ofAccounts.get(accountId);
     const line = lines?.get(webhookId) ?? [];
@@ -51,7 +51,7 @@ export class Lines {
     return line;
   }
 
-  /** Takes out all. */
+  /** Takes out everything. */
   empty(): Claim[] {
     const all = [...this.#ofAccounts.values()].flatMap((lines) => [...lines.values()].flat());
     this.#ofAccounts.clear();

@@ -6,7 +6,7 @@ const second = 1_000;
 const minute = 60 * second;
 const hour = 60 * minute;
 
-/** Delays in ms after the first, second, … attempt; after the last there is one more attempt and no other. */
+/** Delays in ms after the first, second, … attempt; after the last delay there is one final attempt. */
 export const defaultSchedule = [5 * second, minute, 5 * minute, 30 * minute, 2 * hour, 6 * hour, 12 * hour, 24 * hour];
 
 const spread = 0.1;
@@ -35,7 +35,7 @@ export function decide(
   if (status === 410) {
     return { ...over, status: 'failed', error: 'the endpoint answered 410 Gone and was disabled', endpoint: 'gone' };
   }
-  // A test is for whoever waits for its result, and says nothing about how long an endpoint has been failing.
+  // A test is for the person who waits for its result, and says nothing about how long an endpoint has been failing.
   if (call.event === testEvent) return { ...over, status: 'failed', error: null, endpoint: 'unknown' };
   const delay = schedule[attemptCount - 1];
   if (delay === undefined) {
@@ -52,7 +52,7 @@ export function decide(
   };
 }
 
-/** A delivery that was held and then not tried: it is due again at once, and nothing is counted. */
+/** A delivery that was claimed but not tried: it is due again at once, and no attempt is counted. */
 export function undone(claim: Claim, call: Call, now: Date): CallOutcome {
   const { attemptCount } = call;
   return {
@@ -76,8 +76,8 @@ export function withoutEndpoint(claim: Claim): CallOutcome {
 }
 
 /**
- * What a `Retry-After` asks for in ms (RFC 9110 section 10.2.3: seconds, or a date): a day at the most, and 0 for what is
- * neither, or in the past.
+ * The wait that a `Retry-After` asks for, in ms (RFC 9110 section 10.2.3: seconds, or a date): a day at the most, and 0 if it
+ * is neither or in the past.
  */
 export function waitOf(header: string | null, now: Date): number {
   const text = header?.trim() ?? '';

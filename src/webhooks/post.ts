@@ -14,10 +14,10 @@ import {
 } from '../smtp/checked-socket.ts';
 import type { KeptSockets, Way } from './kept-sockets.ts';
 
-/** What came of one call. Either there is a status, or an error that says why there is none. */
+/** The result of one call: a status, or an error that says why there is none. */
 export interface Answer {
   status: number | null;
-  /** What was read of the body: cleaned, and cut where the log cuts it. */
+  /** What was read of the body: cleaned, and cut to what the log keeps. */
   body: string | null;
   retryAfter: string | null;
   /** One sentence for the owner of the endpoint; it never says what a name resolved to. */
@@ -26,9 +26,9 @@ export interface Answer {
 }
 
 export interface Poster extends CheckedLookUp {
-  /** Connections for calls that others follow; without it each call has one of its own. */
+  /** Connections for calls that others follow; without it each call opens its own. */
   kept?: KeptSockets;
-  /** For all of it: look-up, connection, TLS, answer. */
+  /** For the whole call: look-up, connection, TLS, answer. */
   timeoutMs?: number;
   /** Trusted instead of the usual certification authorities, in PEM. */
   ca?: string;
@@ -46,13 +46,13 @@ const mostRead = 64 * 1024;
 const mostKept = 2_048;
 
 /**
- * Posts a body once, and does not throw. The host is resolved once, every address that it has is checked, and the
- * connection goes to one of those: nothing is looked up in between. No redirect is followed, no proxy asked, nothing
- * decompressed. What counts is the status line: a body that does not end is cut off.
+ * Posts a body once, and does not throw. The host is resolved once, all its addresses are checked, and the connection goes to
+ * one of those, without another look-up in between. Redirects are not followed, no proxy is used, and nothing is
+ * decompressed. The status line decides: a body that does not end is cut off.
  *
  * @param signal ends it early
- * @param line of calls that follow soon: the connection may be one that was kept of these, and is kept for them. Where one that was
- *   kept turns out to be gone, without a word, it is posted once more, as nobody can say whether it had arrived
+ * @param line names a line of calls that follow soon: this call may use a connection kept by them, and keeps its own for them.
+ *   If a kept connection is gone without an answer, the body is posted once more, as nobody knows whether it arrived
  */
 export async function post(
   poster: Poster,
@@ -74,7 +74,7 @@ export async function post(
     const refused = refuseUrl(url, poster.allowPrivate);
     if (refused) throw new CallError(`the URL ${refused}`);
     const open = async () => openSocket(url, await addressesOf(hostOf(url), poster, end.signal), poster.ca, end.signal);
-    // What an endpoint has done to a connection must not be of concern to another account's, on the same host.
+    // What an endpoint did to a connection must not affect another account's endpoint on the same host.
     const way = line !== null && poster.kept ? { agent: poster.kept, name: `${line} ${url.origin}`, open } : null;
     const again = way && (await askAgain(way, url, call, end.signal));
     if (again) return done(again);
@@ -96,7 +96,7 @@ export async function post(
 
 type Said = Pick<Answer, 'status' | 'body' | 'retryAfter' | 'error'>;
 
-/** @returns null where a connection that was kept was gone */
+/** @returns null if a kept connection was gone */
 async function askAgain(way: Way, url: URL, call: PostedCall, signal: AbortSignal): Promise<Said | null> {
   try {
     return await answerOf(await exchangeAgain(way, url, requestOf(call), signal), signal);
@@ -122,7 +122,7 @@ async function answerOf(response: IncomingMessage, signal: AbortSignal): Promise
   };
 }
 
-/** What can be had of the body, within the bounds of size and time. */
+/** Reads as much of the body as size and time allow. */
 async function read(response: IncomingMessage, signal: AbortSignal): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let size = 0;
@@ -140,7 +140,7 @@ async function read(response: IncomingMessage, signal: AbortSignal): Promise<Buf
     response.on('error', stop);
   });
   if (!response.readableEnded) response.destroy();
-  // One that was read to its end has given its connection back, unless the endpoint has not taken all of the request yet.
+  // A body read to its end has given its connection back, unless the endpoint has not taken the whole request yet.
   const socket: Socket | null = response.socket;
   socket?.destroy();
   return Buffer.concat(chunks);
@@ -149,7 +149,7 @@ async function read(response: IncomingMessage, signal: AbortSignal): Promise<Buf
 /** As text that can be stored and shown: control characters become U+FFFD, as do bytes that are not UTF-8. */
 function clean(bytes: Buffer): string | null {
   if (bytes.length === 0) return null;
-  // Streaming leaves out a character that the cut went through.
+  // Streaming leaves out a character that was cut in two.
   const text = new TextDecoder().decode(bytes.subarray(0, mostKept), { stream: true });
   return text.replaceAll(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, (each) => (each === '\r' ? each : '\ufffd'));
 }

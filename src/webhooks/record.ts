@@ -7,18 +7,18 @@ import type { Logger } from '../log.ts';
 import type { Queue } from '../queue.ts';
 
 export interface Recorder {
-  /** Resolves when it is written down, with whether the endpoint is failing; with undefined when it was let go after `giveUpAfter`. */
+  /** Resolves once it is stored, with whether the endpoint is failing; with undefined if it was given up after `giveUpAfter`. */
   add(outcome: CallOutcome): Promise<boolean | undefined>;
-  /** Ends the patience with what fails, in ms. */
+  /** Gives up what still fails after `ms`. */
   giveUpAfter(ms: number): void;
 }
 
-/** Failures are written down at multiples of this. */
+/** Failures are stored at multiples of this time. */
 const failuresEveryMs = 100;
 
 /**
- * Writes the outcomes of calls down: successes at once, as a call that nobody knows of is made again, and failures a few times a
- * second, so that a crowd of endpoints that hang costs a few commits and not one for each.
+ * Stores the outcomes of calls: successes at once, as a call without a record is made again, and failures a few times a
+ * second, so that a crowd of hanging endpoints costs a few commits instead of one each.
  */
 export function createRecorder(db: Database, queue: Queue, log: Logger): Recorder {
   const writer = new BatchWriter<CallOutcome, boolean>(
@@ -27,7 +27,7 @@ export function createRecorder(db: Database, queue: Queue, log: Logger): Recorde
     async (outcomes) => {
       const judgement = await db.transaction((tx) => settle(tx, outcomes));
       const failing = new Set(judgement.failing);
-      // What waits for an endpoint that has just answered need not wait for the next round, which does it otherwise.
+      // Deliveries for an endpoint that has just answered need not wait for the next round; if this fails, that wakes them.
       if (judgement.answering) await wakeDue(db, queue).catch(() => undefined);
       return (outcome) => failing.has(outcome.claim.webhookId);
     },

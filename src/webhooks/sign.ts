@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto';
 
-/** What is signed: the delivery's id, the moment of the attempt in Unix seconds, and the exact bytes of the body. */
+/** What is signed: the delivery's id, the time of the attempt in Unix seconds, and the exact bytes of the body. */
 export interface Signed {
   id: string;
   timestamp: number;
@@ -13,9 +13,9 @@ export function hmac(key: string | Buffer, { id, timestamp, body }: Signed): Buf
 }
 
 /**
- * The headers that prove where a call comes from, twice: `X-Service-Webhook-…`, keyed with the whole secret as text and in
- * hexadecimal, and those of Standard Webhooks, keyed with the bytes behind `whsec_` and in base64. With several
- * secrets each header has a signature for each, in their order, separated by a space.
+ * The headers that prove where a call comes from, in two forms: `X-Service-Webhook-…`, keyed with the whole secret as text and
+ * written in hexadecimal, and those of Standard Webhooks, keyed with the bytes that follow `whsec_` in base64 and written in
+ * base64. With several secrets each header has a signature for each, in their order, separated by a space.
  */
 export function signatureHeaders(signed: Signed, secrets: string[]): Record<string, string> {
   const { id, timestamp } = signed;

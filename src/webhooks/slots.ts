@@ -2,17 +2,17 @@ import { callsAtOnce } from '../core/webhook-lines.ts';
 import { Tally } from '../tally.ts';
 import { type Answered, EndpointRoom } from './endpoint-room.ts';
 
-/** How much a node calls at once. */
+/** How many calls a node makes at once. */
 export interface Limits {
-  /** Calls that have just begun: afterwards one only waits for its endpoint. */
+  /** Calls that have just begun; older ones only wait for their endpoint. */
   running: number;
-  /** Calls in all, those that wait among them. */
+  /** Calls in all, including those that wait. */
   open: number;
-  /** Of these, calls to endpoints that are failing: a crowd of dead ones leaves room for the living. */
+  /** Of these, calls to failing endpoints: a crowd of dead ones leaves room for the living. */
   openToFailing: number;
-  /** To an endpoint of which nothing is known yet, or that fails. */
+  /** To an endpoint that is not known yet, or fails. */
   perEndpoint: number;
-  /** To one that goes on answering well. */
+  /** To an endpoint that keeps answering well. */
   perGoodEndpoint: number;
   /** Claims held in all, running or waiting for their endpoint. */
   held: number;
@@ -27,7 +27,7 @@ export const defaultLimits: Limits = {
   held: 5_000,
 };
 
-/** A call has just begun for so long; a good endpoint has answered by then. */
+/** How long a call counts as just begun; a good endpoint has answered by then. */
 const youngMs = 300;
 
 interface Caller {
@@ -37,23 +37,23 @@ interface Caller {
 }
 
 /**
- * The calls that this node may have under way. As with mail, those that have gone on for a while count for a larger number
- * only: endpoints that take all the time that they are given, and then answer, are no failing ones, and would otherwise
- * hold up the others for good.
+ * The calls that this node may have under way. As with mail, those that have gone on for a while count only against a larger
+ * limit: endpoints that take all the time they are given and then answer do not count as failing, and would otherwise hold up
+ * the others for good.
  */
 export class Slots {
   readonly #limits: Limits;
   readonly #onAged: () => void;
   readonly #ofEndpoint = new Tally<string>();
   readonly #room: EndpointRoom;
-  /** Those that have just begun. */
+  /** Calls that have just begun. */
   readonly #young = new Map<Caller, NodeJS.Timeout>();
   #open = 0;
   readonly #openOfAccount = new Tally<string>();
   #openToFailing = 0;
   readonly #failingOfAccount = new Tally<string>();
 
-  /** @param onAged called when a call has gone on for so long that another one may begin */
+  /** @param onAged called when a call is old enough for another one to begin */
   constructor(limits: Limits, onAged: () => void) {
     this.#limits = limits;
     this.#room = new EndpointRoom(limits.perEndpoint, limits.perGoodEndpoint);
@@ -71,8 +71,8 @@ export class Slots {
   }
 
   /**
-   * An account may have as many calls under way as are left to others, and as many of those to failing endpoints, so that there are
-   * always some left: twenty endpoints with 32 each that take all the time that they are given are a third of all.
+   * An account may have as many calls under way as are left to others, and the same goes for calls to failing endpoints, so
+   * that some are always left: twenty endpoints with 32 calls each that take all the time they get are a third of all.
    */
   hasRoomFor({ webhookId, accountId, failing }: Caller): boolean {
     return (
@@ -96,8 +96,8 @@ export class Slots {
   }
 
   /**
-   * @param caller the very one that was taken for
-   * @param answered what became of it, where that says something about the endpoint
+   * @param caller the very object given to `take`
+   * @param answered the result of the call, if it says something about the endpoint
    */
   give(caller: Caller, answered: Answered | null): void {
     const { webhookId } = caller;

@@ -10,7 +10,7 @@ const sweepEveryMs = 5_000;
 const sweepBatch = 10_000;
 const minuteMs = 60_000;
 
-/** Keeps rows and jobs together: wakes deliveries whose time has come, and finds those whose job was lost. */
+/** Keeps rows and jobs consistent: wakes deliveries whose time has come, and finds those whose job was lost. */
 export function addUpkeep(rounds: Rounds, db: Database, queue: Queue, log: Logger): void {
   rounds.every(wakeEveryMs, 'wake webhooks', async (stop) => {
     while ((await lines.wakeDue(db, queue)).more && !stop.aborted);
