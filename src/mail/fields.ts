@@ -1,6 +1,6 @@
 import { type Mailbox, quote } from './address.ts';
 import { parseAddressList } from './address-list.ts';
-import { holdsAddresses, holdsMailboxes, inAngles, longestRun, needsEncoding, refuseHeader } from './headers.ts';
+import { holdsMailboxes, holdsUrlsOrIds, inAngles, longestRun, needsEncoding, refuseHeader } from './headers.ts';
 
 // RFC 5322 section 2.1.1 asks for 78 columns, RFC 2047 section 2 for 76 in lines with encoded-words.
 const columns = 76;
@@ -10,7 +10,7 @@ const columns = 76;
  * that a person reads gets encoded-words (RFC 2047 section 5): names and words, not quotes, URLs, ids and addresses.
  */
 export function writeOther(name: string, value: string): string {
-  const isStructured = holdsAddresses(name) || holdsMailboxes(name);
+  const isStructured = holdsUrlsOrIds(name) || holdsMailboxes(name);
   // A value that an older release accepted and that has waited since is written as it was then. Its length is not checked here.
   if (!isStructured || refuseHeader(name, value, value.length) !== null)
     return writeText(name, isStructured ? value.trim() : value, false);

@@ -70,17 +70,17 @@ export function refuseHeader(name: string, value: string, most = longestValue): 
   if (refused) return refused;
   if (value.trim() === '') return 'is empty';
   // A run that cannot be folded cannot be sent.
-  if ((holdsAddresses(name) || holdsMailboxes(name)) && value.split(' ').some((run) => run.length > longestRun)) {
+  if ((holdsUrlsOrIds(name) || holdsMailboxes(name)) && value.split(' ').some((run) => run.length > longestRun)) {
     return `has more than ${longestRun} characters without a space`;
   }
-  if (holdsAddresses(name) && value.match(inAngles)?.some((one) => !isAscii(one))) {
+  if (holdsUrlsOrIds(name) && value.match(inAngles)?.some((one) => !isAscii(one))) {
     return 'holds characters within <...> that are not ASCII: percent-encode them';
   }
   return holdsMailboxes(name) && needsEncoding(value) ? refuseMailboxes(value) : null;
 }
 
 /** Whether a field holds URLs or ids, which an encoded-word would hide from programs. */
-export const holdsAddresses = (name: string): boolean => /^(?:list-|in-reply-to$|references$)/i.test(name);
+export const holdsUrlsOrIds = (name: string): boolean => /^(?:list-|in-reply-to$|references$)/i.test(name);
 
 /** Whether a field that a client may set holds mailboxes, as `To` does. */
 export const holdsMailboxes = (name: string): boolean =>
@@ -88,7 +88,7 @@ export const holdsMailboxes = (name: string): boolean =>
     name,
   );
 
-/** The part of an address field that programs read, where no encoded-word is allowed (RFC 2047 section 5). */
+/** The part of a field of addresses, URLs or ids that programs read, where no encoded-word is allowed (RFC 2047 section 5). */
 export const inAngles = /<[^<>]*>/g;
 
 /** Whether text cannot be written to a header as it is, or a mail program would take it for an encoded-word. */

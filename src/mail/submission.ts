@@ -3,7 +3,7 @@ import { parseAddressList } from './address-list.ts';
 import type { MessageAttachment } from './attachments.ts';
 import { refuseText } from './characters.ts';
 import { readWords } from './encoded-words.ts';
-import { type Header, holdsAddresses, holdsMailboxes, inAngles, longestValue, refuseHeader } from './headers.ts';
+import { type Header, holdsMailboxes, holdsUrlsOrIds, inAngles, longestValue, refuseHeader } from './headers.ts';
 import { leavesOf, type MimePart, type MimeTree, readParts } from './mime.ts';
 import { MimeError } from './mime-error.ts';
 import { mostHops, only, type ReceivedField, readFields } from './received-fields.ts';
@@ -143,7 +143,7 @@ function readOthers(fields: ReceivedField[]): Header[] {
 
 function otherValue(name: string, raw: string): string {
   if (holdsMailboxes(name)) return readMailboxes(name, raw) ?? readText(name, raw);
-  const text = holdsAddresses(name) ? readAround(name, raw) : readText(name, raw);
+  const text = holdsUrlsOrIds(name) ? readAround(name, raw) : readText(name, raw);
   if (!/^(?:in-reply-to|references)$/i.test(name)) return text;
   // Non-ASCII ids come from other people's mail: drop them rather than refuse the reply (RFC 6532 section 3.7).
   const ids = text
