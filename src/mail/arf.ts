@@ -1,5 +1,5 @@
 import { addressIn } from './delivery-status.ts';
-import { decoded, type LooseHeader, type LooseMessage, readHeader, readLoosely, textOf } from './loose-mime.ts';
+import { decoded, type LooseHeader, type LooseMessage, readHeaderLoosely, readLoosely, textOf } from './loose-mime.ts';
 
 /** A feedback report (RFC 5965) about an email of ours: its reader reports it as spam, or wants to unsubscribe. */
 export interface Complaint {
@@ -57,7 +57,7 @@ export function readComplaint(bytes: Uint8Array): Complaint | null {
 
 function reportOf({ parts }: LooseMessage): LooseHeader | null {
   const part = parts.find(({ type }) => type === 'message/feedback-report');
-  return part ? readHeader(textOf(part, 64 * 1024).trimStart()).header : null;
+  return part ? readHeaderLoosely(textOf(part, 64 * 1024).trimStart()).header : null;
 }
 
 /** The header of the message that the complaint is about. */
@@ -65,13 +65,13 @@ function originalOf({ parts }: LooseMessage): LooseHeader | null {
   const part = parts.findLast(({ type }) =>
     /^(?:message\/(?:global|rfc822)|(?:text|message)\/rfc822-headers?)$/.test(type),
   );
-  return part ? readHeader(decoded(part).trimStart()).header : null;
+  return part ? readHeaderLoosely(decoded(part).trimStart()).header : null;
 }
 
 /** Microsoft's reports (JMRP) contain only the message, with the reader's address added to its header. */
 function withoutReport({ header, parts }: LooseMessage, original: LooseHeader | null): LooseHeader | null {
   const isOne = /^complaint about message from/i.test(header.get('subject')) && hotmail(original).length > 0;
-  return isOne && parts.length <= 3 ? readHeader('Feedback-Type: abuse\n\n').header : null;
+  return isOne && parts.length <= 3 ? readHeaderLoosely('Feedback-Type: abuse\n\n').header : null;
 }
 
 const hotmail = (original: LooseHeader | null) => original?.all('x-hmxmroriginalrecipient') ?? [];

@@ -63,22 +63,22 @@ const deepest = 6;
  */
 export function readLoosely(message: Uint8Array): LooseMessage {
   const octets = Buffer.from(message.buffer, message.byteOffset, Math.min(message.length, mostRead)).toString('latin1');
-  const { header, body } = readHeader(octets.replaceAll('\0', '').replaceAll(/\r\n?/g, '\n'));
-  const top = typeOf(header, 'text/plain');
+  const { header, body } = readHeaderLoosely(octets.replaceAll('\0', '').replaceAll(/\r\n?/g, '\n'));
+  const top = readTypeLoosely(header, 'text/plain');
   const parts: LoosePart[] = [];
   let seen = 0;
   const visit = (part: LoosePart, depth: number): void => {
     const boundary = part.type.startsWith('multipart/') ? part.parameters.get('boundary') : undefined;
-    const inner = boundary && depth < deepest ? split(part.content, boundary) : [];
+    const inner = boundary && depth < deepest ? splitLoosely(part.content, boundary) : [];
     // If its boundary is missing all of it is text, as mail programs show it.
     const isText = inner.length === 0 && depth < deepest && part.type.startsWith('multipart/');
     if (inner.length === 0) parts.push(isText ? { ...part, type: 'text/plain' } : part);
     for (const content of inner) {
       seen += 1;
       if (seen > mostParts) return;
-      const own = readHeader(content);
+      const own = readHeaderLoosely(content);
       const otherwise = part.type === 'multipart/digest' ? 'message/rfc822' : 'text/plain';
-      visit({ ...typeOf(own.header, otherwise), header: own.header, content: own.body }, depth + 1);
+      visit({ ...readTypeLoosely(own.header, otherwise), header: own.header, content: own.body }, depth + 1);
     }
   };
   visit({ ...top, header, content: body }, 0);
@@ -86,7 +86,7 @@ export function readLoosely(message: Uint8Array): LooseMessage {
 }
 
 /** The header at the beginning of this text, and the body after it. */
-export function readHeader(text: string): { header: LooseHeader; body: string } {
+export function readHeaderLoosely(text: string): { header: LooseHeader; body: string } {
   const fields: { name: string; value: string }[] = [];
   let at = 0;
   while (at < text.length && at < longestHeader) {
@@ -115,7 +115,7 @@ export function readHeader(text: string): { header: LooseHeader; body: string } 
   return { header: new LooseHeader(fields), body: text.slice(at) };
 }
 
-function typeOf(header: LooseHeader, otherwise: string): Pick<LoosePart, 'type' | 'parameters'> {
+function readTypeLoosely(header: LooseHeader, otherwise: string): Pick<LoosePart, 'type' | 'parameters'> {
   const value = header.get('content-type');
   if (value === '') return { type: otherwise, parameters: new Map() };
   try {
@@ -127,7 +127,7 @@ function typeOf(header: LooseHeader, otherwise: string): Pick<LoosePart, 'type' 
 }
 
 /** The parts between the lines of this boundary; none if it never occurs. */
-function split(content: string, boundary: string): string[] {
+function splitLoosely(content: string, boundary: string): string[] {
   const delimiter = `\n--${boundary}`;
   const text = `\n${content}`;
   const parts: string[] = [];
