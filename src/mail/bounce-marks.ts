@@ -21,7 +21,7 @@ const autoSubject =
   /^\W{0,3}(?:(?:re|aw|sv|antw|fw)\s?:\s?)?\W{0,3}(?:auto(?:matic(?:ally)?|matische?|matisch|mated|m[áa]tica|matica)?[ -]?(?:reply|response|repl|generated|respond|antwort|svar|antwoord|mail reply)|autoreply|autosvar|automaattinen|out[- ]of[- ](?:the[- ])?office|ooo\b|away from|i am (?:away|out|on|currently)|on (?:vacation|leave|holiday)|vacation|abwesen|ich bin (?:nicht|bis)|automatische (?:antwort|antwoord)|r[ée]ponse automatique|absence|absent du bureau|respuesta autom|fuera de (?:la )?oficina|resposta autom|aus[êe]ncia|fora do escrit|risposta automatica|fuori (?:sede|ufficio)|assenza|afwezig|odpowied[źz] automatyczna|automatyczna odpowied|autoodpowied|poza biurem|automatick[áa] odpov|автоответ|автоматический ответ|自动回复|自動回覆|自動応答|自動返信|不在|자동 ?(?:회신|응답)|thank you for (?:your|contacting)|we (?:have )?received your|ticket\b|\[ticket|case #|otomatik yan)/i;
 
 /** True when a server says that it could not deliver: in X-Failed-Recipients, or in words and under a server's sender name. */
-export function hasFailed({ header, subject, sender, text }: Marks): boolean {
+export function isSurelyReturned({ header, subject, sender, text }: Marks): boolean {
   if (header.get('x-failed-recipients') !== '') return true;
   return daemons.test(sender) && !autoSubject.test(subject) && (returned.test(subject) || saysSo(text));
 }
@@ -46,13 +46,9 @@ export function isAutoReply({ header, subject }: Marks): boolean {
 export const isOfServer = ({ nullSender, sender }: Pick<Marks, 'nullSender' | 'sender'>): boolean =>
   nullSender || daemons.test(sender);
 
-/** True when it is a server's message about another one that it could not deliver, or not yet. */
-export function looksReturned(marks: Marks): boolean {
-  if (hasFailed(marks)) return true;
-  if (!isOfServer(marks)) return false;
-  if (isAutoReply(marks) && !daemons.test(marks.sender)) return false;
-  return returned.test(marks.subject) && (saysSo(marks.text) || daemons.test(marks.sender));
-}
+/** The weaker sign, for what is no automatic reply: no server's name, but mail from a program whose subject and text say so. */
+export const isProbablyReturned = ({ nullSender, subject, text }: Marks): boolean =>
+  nullSender && returned.test(subject) && saysSo(text);
 
 const saysSo = (text: string) =>
   returned.test(text.slice(0, 4_000)) ||

@@ -1,4 +1,4 @@
-import { hasFailed, isAutoReply, isOfServer, looksReturned, type Marks } from './bounce-marks.ts';
+import { isAutoReply, isOfServer, isProbablyReturned, isSurelyReturned, type Marks } from './bounce-marks.ts';
 import { quotedReply, readBounceText, withoutCopy } from './bounce-text.ts';
 import { addressIn, codeIn, phaseIn, type ReturnedRecipient, readDeliveryStatus, statusIn } from './delivery-status.ts';
 import { type LooseMessage, type LoosePart, readLoosely, textOf } from './loose-mime.ts';
@@ -35,8 +35,10 @@ export function readNotice(bytes: Uint8Array, nullSender = true): Notice {
   if (message.parameters.get('report-type') === 'disposition-notification') return nothing('auto_reply');
   // A feedback report that is no complaint, such as an authentication failure (RFC 6591): the message may well have arrived.
   if (message.parts.some(isFeedback)) return nothing('unknown');
-  if (!hasFailed(marks) && isAutoReply(marks)) return nothing('auto_reply');
-  if (!looksReturned(marks)) return nothing('unknown');
+  if (!isSurelyReturned(marks)) {
+    if (isAutoReply(marks)) return nothing('auto_reply');
+    if (!isProbablyReturned(marks)) return nothing('unknown');
+  }
   const failed = header
     .all('x-failed-recipients')
     .flatMap((value) => value.split(','))
