@@ -126,13 +126,17 @@ class Transaction {
       if (!isSuccess(answer.reply)) return this.#leave('mail', answer.reply);
     }
     const mailReply = await ask(mail, deadlines.mail);
-    if (!this.#goesOn('mail', mailReply)) {
+    this.#alive = !isLost(mailReply) && mailReply.reply.code !== 421;
+    if (isLost(mailReply) || !isSuccess(mailReply.reply)) {
+      this.#failAll('mail', mailReply);
       if (pipelining) await this.#skip(recipients.length);
       return;
     }
     for (const [at, recipient] of envelope.recipients.entries()) {
-      const reply = await ask(recipients[at] ?? '', deadlines.rcpt);
-      if (!this.#answer(recipient, reply)) return;
+      const answer = await ask(recipients[at] ?? '', deadlines.rcpt);
+      if (!isLost(answer) && isSuccess(answer.reply)) continue;
+      if (isLost(answer) || isNoVerdict(answer.reply)) return this.#failAll('rcpt', answer);
+      this.#refuseOne(recipient, answer.reply);
     }
     if (this.#open.length === 0) {
       if (pipelining) await this.#withdraw();
@@ -140,7 +144,7 @@ class Transaction {
     }
     const go = await ask('DATA', deadlines.data);
     if (!isLost(go) && go.reply.code === 354) await this.#content();
-    else this.#goesOn('data', go, true);
+    else this.#failAll('data', go);
   }
 
   #mailCommand(): string {
@@ -154,59 +158,39 @@ class Transaction {
     return [`MAIL FROM:<${envelope.from}>`, ...parameters].join(' ');
   }
 
-  /** True after a 2xx. Anything else decides for all open recipients; codes other than 4xx and 5xx end the connection too. */
-  #goesOn(phase: Phase, answer: ParsedReply | Lost, refusedBy2xx = false): boolean {
+  /** The answer is no success, and decides for all open recipients. */
+  #failAll(phase: Phase, answer: ParsedReply | Lost): void {
     if (isLost(answer)) {
       this.#lose(phase, answer);
-      return false;
+      return;
     }
     const { reply } = answer;
-    this.#alive ||= reply.code !== 421;
-    this.#limited ||=
-      (phase !== 'dot' && (reply.code === 421 || (phase !== 'rcpt' && Math.floor(reply.code / 100) === 4))) ||
-      this.#isWorn(phase, reply);
-    if (isSuccess(reply) && !refusedBy2xx) return true;
-    if (reply.code === 421 || !isRefusal(reply)) {
+    const isDeferral = reply.code === 421 ? phase !== 'dot' : isForNobody(phase) && isTemporary(reply);
+    this.#limited ||= isDeferral || this.#mayMeanConnection(phase, reply);
+    if (isNoVerdict(reply)) {
       this.#leave(phase, reply);
-      return false;
+      return;
     }
     if (isAboutThisHost(phase, reply)) for (const recipient of this.#open) this.#elsewhere.add(recipient);
     this.#refuseAll(phase, reply);
-    return false;
   }
 
-  /** False when the transaction is over. An accepted recipient stays open. */
-  #answer(recipient: string, answer: ParsedReply | Lost): boolean {
-    if (isLost(answer) || answer.reply.code === 421 || !(isSuccess(answer.reply) || isRefusal(answer.reply))) {
-      return this.#goesOn('rcpt', answer);
-    }
-    if (isRefusal(answer.reply)) {
-      this.#limited ||= this.#isFull(recipient, answer.reply);
-      if (this.#isOneTooMany(recipient, answer.reply)) this.#crowdedOut.push(recipient);
-      this.#results.set(recipient, this.#refused(recipient, 'rcpt', answer.reply));
-    }
-    return true;
+  #refuseOne(recipient: string, reply: Reply): void {
+    const saysTooMany = saysTooManyRecipients('rcpt', reply);
+    const othersAccepted = this.#open[0] !== recipient;
+    const isFull = saysTooMany && ((!othersAccepted && isTemporary(reply)) || /connection|session/i.test(reply.text));
+    this.#limited ||= isFull || this.#mayMeanConnection('rcpt', reply);
+    const result = this.#refused(recipient, 'rcpt', reply);
+    // RFC 5321 section 4.5.3.1.10: a 552 after accepted recipients means "too many recipients" and is temporary. So is any
+    // reply that plainly says so, whatever its code: that others were accepted before does not speak against this recipient.
+    const isOneTooMany = othersAccepted && (saysTooMany || (reply.code === 552 && reply.enhanced === null));
+    if (isOneTooMany) this.#crowdedOut.push(recipient);
+    this.#results.set(recipient, isOneTooMany ? { ...result, outcome: 'deferred', class: 'rate' } : result);
   }
 
   /** True for a 5xx that is no verdict on the message: the connection has carried others, and may be all that is refused. */
-  #isWorn(phase: Phase, reply: Reply): boolean {
+  #mayMeanConnection(phase: Phase, reply: Reply): boolean {
     return reply.code >= 500 && this.#connection.transactions > 1 && saysEnough(phase, reply);
-  }
-
-  /** True for "too many recipients" if none was accepted in this transaction, or if the text speaks of the connection. */
-  #isFull(recipient: string, reply: Reply): boolean {
-    if (this.#isWorn('rcpt', reply)) return true;
-    const first = this.#open[0] === recipient && reply.code < 500;
-    return saysTooManyRecipients('rcpt', reply) && (first || /connection|session/i.test(reply.text));
-  }
-
-  /**
-   * RFC 5321 section 4.5.3.1.10: a 552 after accepted recipients means "too many recipients" and is temporary. So is any
-   * reply that plainly says so, whatever its code: that others were accepted before does not speak against this recipient.
-   */
-  #isOneTooMany(recipient: string, reply: Reply): boolean {
-    const isAboutNumber = (reply.code === 552 && reply.enhanced === null) || saysTooManyRecipients('rcpt', reply);
-    return isAboutNumber && this.#open[0] !== recipient;
   }
 
   /** Reads the replies to what was pipelined after a refused MAIL. */
@@ -250,7 +234,7 @@ class Transaction {
     const end = await this.#connection.read(deadlines.dot);
     if (isLost(end)) this.#lose('dot', end, true);
     else if (isSuccess(end.reply)) this.#accept(end.reply);
-    else this.#goesOn('dot', end);
+    else this.#failAll('dot', end);
     afterDot(concerned.flatMap((recipient) => this.#results.get(recipient) ?? []));
   }
 
@@ -319,16 +303,8 @@ class Transaction {
   #refused(recipient: string, phase: Phase, reply: Reply, recipients = 1): RecipientResult {
     const reason = answered(this.#connection.target.host, reply, phase);
     const kind = classify(phase, reply, recipients);
-    const tooMany = phase === 'rcpt' && this.#isOneTooMany(recipient, reply);
-    const permanent = reply.code >= 500 && !tooMany && !this.#isWorn(phase, reply);
-    return failed(recipient, {
-      phase,
-      reply,
-      reason,
-      enhanced: reply.enhanced,
-      class: tooMany ? 'rate' : kind,
-      permanent,
-    });
+    const permanent = reply.code >= 500 && !this.#mayMeanConnection(phase, reply);
+    return failed(recipient, { phase, reply, reason, enhanced: reply.enhanced, class: kind, permanent });
   }
 }
 
@@ -337,8 +313,9 @@ class Transaction {
  * the same operator, so the mail is not taken to another one.
  */
 function isAboutThisHost(phase: Phase, reply: Reply): boolean {
-  const aboutNobody = phase === 'mail' || phase === 'data';
-  return aboutNobody && reply.code < 500 && classify(phase, reply) !== 'rate' && slowDown(phase, reply) === null;
+  return (
+    isForNobody(phase) && isTemporary(reply) && classify(phase, reply) !== 'rate' && slowDown(phase, reply) === null
+  );
 }
 
 /** Splits off the tail that is sent together with the final dot. */
@@ -360,3 +337,8 @@ const sendingTime = ({ content, deadlines }: TransactionRequest) =>
 
 const isSuccess = (reply: Reply) => reply.code >= 200 && reply.code < 300;
 const isRefusal = (reply: Reply) => reply.code >= 400;
+/** True for 421 and for codes that make no sense here: the connection is left. */
+const isNoVerdict = (reply: Reply) => reply.code === 421 || !isRefusal(reply);
+const isTemporary = (reply: Reply) => isRefusal(reply) && reply.code < 500;
+/** True if the reply says nothing about any one recipient. */
+const isForNobody = (phase: Phase) => phase === 'mail' || phase === 'data';
