@@ -1,4 +1,4 @@
-import { hold } from './core/encryption-key-holders.ts';
+import { hold } from './core/operations/encryption-key-holders.ts';
 import { refuseDatabase } from './db/check.ts';
 import { connect, type Database, poolSize } from './db/client.ts';
 import { startErrorOf } from './db/failure.ts';

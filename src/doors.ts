@@ -1,8 +1,8 @@
 import type Koa from 'koa';
 import type { AccountTurns } from './account-turns.ts';
 import type { Config } from './config.ts';
-import type { FreshBodies } from './core/fresh-bodies.ts';
-import type { TokenKeys } from './core/service-secrets.ts';
+import type { FreshBodies } from './core/emails/fresh-bodies.ts';
+import type { TokenKeys } from './core/secrets/service-secrets.ts';
 import type { Database } from './db/client.ts';
 import { type HttpServer, listen } from './http/server.ts';
 import { readCertificate } from './inbound/certificate.ts';

@@ -1,8 +1,8 @@
 import type { Config, NodeRole } from './config.ts';
-import { giveFirstPassword } from './core/accounts.ts';
-import * as domains from './core/domains.ts';
-import * as keys from './core/keys.ts';
-import { verify } from './core/verification.ts';
+import { giveFirstPassword } from './core/accounts/accounts.ts';
+import * as keys from './core/accounts/keys.ts';
+import * as domains from './core/domains/domains.ts';
+import { verify } from './core/domains/verification.ts';
 import { codeOf } from './db/client.ts';
 import type { SendwrightNode } from './node.ts';
 import { newPassword } from './password.ts';

@@ -1,6 +1,6 @@
 import type { Config } from './config.ts';
-import type { Installation } from './core/doctor.ts';
-import { KnownPolicies } from './core/tls-policies.ts';
+import type { Installation } from './core/operations/doctor.ts';
+import { KnownPolicies } from './core/tls/tls-policies.ts';
 import type { Database } from './db/client.ts';
 import type { PrivateNetworks } from './ip.ts';
 import type { Logger } from './log.ts';

@@ -1,5 +1,5 @@
 import type { Config } from './config.ts';
-import * as keys from './core/keys.ts';
+import * as keys from './core/accounts/keys.ts';
 import { keyringIn, makeDataDir, readSecrets, unusableEmbedded, writeSecrets } from './data-dir.ts';
 import { connectionsOf } from './database.ts';
 import { startEmbedded } from './db/embedded.ts';

@@ -1,8 +1,8 @@
 import cluster, { type Worker } from 'node:cluster';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from './config.ts';
-import * as hold from './core/hold.ts';
-import * as nodes from './core/nodes.ts';
+import * as hold from './core/operations/hold.ts';
+import * as nodes from './core/recipients/nodes.ts';
 import { connectionsOf, openDatabase, poolOfFirst } from './database.ts';
 import { isUnavailable } from './db/client.ts';
 import type { Logger } from './log.ts';

@@ -26,6 +26,21 @@ const order: RegExp[] = [
   /^client\//,
 ];
 
+/** The folders of `core`, in the same order. */
+const orderOfCore = [
+  ['operations'],
+  ['tls', 'privacy'],
+  ['retention'],
+  ['log'],
+  ['outgoing'],
+  ['emails'],
+  ['domains'],
+  ['recipients'],
+  ['returns'],
+  ['webhooks'],
+  ['secrets', 'accounts'],
+];
+
 const mostLines = 400;
 
 const src = new URL('../src/', import.meta.url).pathname;
@@ -73,6 +88,27 @@ t.test('imports run one way', async (t) => {
       );
     }
   }
+});
+
+t.test('in the core they do too, from folder to folder', async (t) => {
+  const placeInCore = (file: string) => orderOfCore.findIndex((names) => names.includes(file.split('/')[1] ?? ''));
+  const ofCore = files.filter((file) => folderOf(file) === 'core');
+  for (const file of ofCore) {
+    t.not(
+      placeInCore(file),
+      -1,
+      `src/${file} is in no folder of the core: give it one, with a place in test/layers.test.ts`,
+    );
+    for (const imported of importsOf(file).filter((one) => folderOf(one) === 'core'))
+      t.ok(
+        dirname(imported) === dirname(file) || placeInCore(imported) > placeInCore(file),
+        `src/${file} must not import src/${imported}: it is on the wrong side of it`,
+      );
+  }
+  const text = readFileSync(new URL('../docs/architecture.md', import.meta.url), 'utf8');
+  const [, shown = ''] = /^(operations +->[^`]*)$/m.exec(text) ?? [];
+  const places = shown.split('->').map((place) => place.split(',').map((name) => name.trim()));
+  t.strictSame(places, orderOfCore, 'docs/architecture.md shows the order of this test');
 });
 
 t.test('the client is all there is of it, wherever it runs', async (t) => {

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import * as accounts from '../core/accounts.ts';
-import { type PlanName, planNames } from '../core/plans.ts';
+import * as accounts from '../core/accounts/accounts.ts';
+import { type PlanName, planNames } from '../core/accounts/plans.ts';
 import type { Account } from '../generated/prisma/client.ts';
 import * as present from '../http/present.ts';
 import { newAccount } from '../http/routes/admin.ts';

@@ -1,7 +1,7 @@
-import * as accounts from '../core/accounts.ts';
-import * as domains from '../core/domains.ts';
-import { check, type RecordName } from '../core/record-checks.ts';
-import { verify } from '../core/verification.ts';
+import * as accounts from '../core/accounts/accounts.ts';
+import * as domains from '../core/domains/domains.ts';
+import { check, type RecordName } from '../core/domains/record-checks.ts';
+import { verify } from '../core/domains/verification.ts';
 import { ApiError } from '../errors.ts';
 import type { Domain } from '../generated/prisma/client.ts';
 import * as present from '../http/present.ts';

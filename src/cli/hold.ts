@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import * as hold from '../core/hold.ts';
+import * as hold from '../core/operations/hold.ts';
 import { timestamp } from '../http/validation.ts';
 import { silentLog } from '../log.ts';
 import { createQueue } from '../queue.ts';

@@ -1,4 +1,4 @@
-import * as keys from '../core/keys.ts';
+import * as keys from '../core/accounts/keys.ts';
 import type { ApiKey } from '../generated/prisma/client.ts';
 import * as present from '../http/present.ts';
 import { newKey } from '../http/routes/keys.ts';

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { type Config, ConfigError, readConfig } from '../config.ts';
-import { RotationRefused, rotate } from '../core/encryption-key-rotation.ts';
+import { RotationRefused, rotate } from '../core/operations/encryption-key-rotation.ts';
 import { keyringIn, readSecrets, type Secrets, writeSecrets } from '../data-dir.ts';
 import { connect, type Database } from '../db/client.ts';
 import { migrate, schemaOf } from '../db/migrate.ts';

@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import * as log from '../core/email-log.ts';
-import { answerAll } from '../core/emails.ts';
-import * as hold from '../core/hold.ts';
-import { someoneDelivers } from '../core/nodes.ts';
-import { limits } from '../core/send-limits.ts';
+import { limits } from '../core/accounts/send-limits.ts';
+import { answerAll } from '../core/emails/emails.ts';
+import * as log from '../core/log/email-log.ts';
+import * as hold from '../core/operations/hold.ts';
+import { someoneDelivers } from '../core/recipients/nodes.ts';
 import type { Database } from '../db/client.ts';
 import { forbidden } from '../errors.ts';
 import type { Email } from '../generated/prisma/client.ts';

@@ -1,5 +1,5 @@
 import { readSuppressionsCsv, type SuppressionEntry } from '../client/index.ts';
-import * as suppressions from '../core/suppressions.ts';
+import * as suppressions from '../core/returns/suppressions.ts';
 import { ApiError, invalidRequest } from '../errors.ts';
 import type { SuppressionReason } from '../generated/prisma/enums.ts';
 import { newSuppression } from '../http/routes/suppressions.ts';

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
-import { admit } from '../core/encryption-key.ts';
-import type { Surroundings } from '../core/record-checks.ts';
+import type { Surroundings } from '../core/domains/record-checks.ts';
+import { admit } from '../core/secrets/encryption-key.ts';
 import { keyRefusals } from '../database.ts';
 import { findInternet, type Internet } from '../internet.ts';
 import { silentLog } from '../log.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import * as accounts from '../core/accounts.ts';
-import * as members from '../core/members.ts';
+import * as accounts from '../core/accounts/accounts.ts';
+import * as members from '../core/accounts/members.ts';
 import { mailbox, page, password } from '../http/validation.ts';
 import type { Command, Told } from './command.ts';
 import { withDatabase } from './database.ts';

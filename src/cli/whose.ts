@@ -1,4 +1,4 @@
-import * as accounts from '../core/accounts.ts';
+import * as accounts from '../core/accounts/accounts.ts';
 import type { Database } from '../db/client.ts';
 import { ApiError, notFound } from '../errors.ts';
 import type { Account } from '../generated/prisma/client.ts';

@@ -5,39 +5,39 @@ import type { EventType } from './types.ts';
 /** One of the sets of fields that a request must have. */
 type Given<Names extends string> = { [Name in Names]: NonNullable<unknown> };
 
-/** One email. Without a template it has `from`, `subject`, and `html` or `text`; with one, what the template lacks. */
+/** One email. Without a template, `from`, `subject`, and `html` or `text` are required; with one, only what the template lacks. */
 export type SendRequest = {
   /** The sender, on a verified domain: `a@b.c` or `Name <a@b.c>`. Required unless the template has one. */
   from?: string | null;
-  /** Recipients; with cc and bcc, 100 at the most. */ to: string | string[];
+  /** The recipients: at most 100 in to, cc and bcc together. */ to: string | string[];
   /** Recipients of a copy. */ cc?: string | string[] | null;
-  /** Recipients of a copy whom the others do not see. */ bcc?: string | string[] | null;
-  /** Where answers go. */ reply_to?: string | string[] | null;
+  /** Recipients of a blind copy, whom the others do not see. */ bcc?: string | string[] | null;
+  /** Where replies go. */ reply_to?: string | string[] | null;
   /** The subject line. Required unless the template has one. */ subject?: string | null;
   /** The body as HTML. Without a template, html or text is required. */ html?: string | null;
   /** The body as plain text. */ text?: string | null;
-  /** More header fields, by name, of 2,000 characters each at the most, `References` of 10,000. Those that the service writes itself are refused. */
-  headers?: ({ /** The thread that it belongs to. */ References?: string } & Record<string, string>) | null;
-  /** Labels to find it by in the log. */ tags?: string[] | null;
-  /** Files, 10 at the most, with 10 MB each and 20 MB together. */
+  /** Additional header fields by name, each of at most 2,000 characters (`References`: 10,000). Fields that the service writes itself are refused. */
+  headers?: ({ /** The Message-IDs of the thread. */ References?: string } & Record<string, string>) | null;
+  /** Labels to search the log by. */ tags?: string[] | null;
+  /** At most 10 files, of at most 10 MB each and 20 MB together. */
   attachments?:
     | {
-        /** The name that the recipient sees, without folders: 255 bytes at the most. */ filename: string;
-        /** The bytes as base64, 10 MB at the most. */ content: string;
-        /** The MIME type, none of `multipart/`. Omitted, it is guessed from the end of the filename. */
+        /** The name that the recipient sees, without folders, of at most 255 bytes. */ filename: string;
+        /** The bytes as base64, at most 10 MB. */ content: string;
+        /** The MIME type; `multipart/` types are not allowed. Omitted: guessed from the file extension. */
         content_type?: string | null;
-        /** Shows it inside of the html, where `cid:` names it: ASCII letters, digits and `. _ + = @ -`. No two files have the same. */
+        /** Embeds the file in the html, which refers to it as `cid:<content_id>`. ASCII letters, digits and `. _ + = @ -`, unique within the email. */
         content_id?: string | null;
       }[]
     | null;
-  /** When to send it, within a year; omitted, at once. */ scheduled_at?: string | null;
-  /** `transactional` where it is omitted. Who unsubscribed gets no `marketing`, of which each recipient gets a copy: with a link to unsubscribe in its header, and wherever a body has `{{{UNSUBSCRIBE_URL}}}`. */
+  /** When to send it, at most a year ahead. Omitted: now. */ scheduled_at?: string | null;
+  /** Defaults to `transactional`. A `marketing` email is not sent to recipients who unsubscribed. Each of the others gets a copy of their own, with an unsubscribe link in its header and wherever a body contains `{{{UNSUBSCRIBE_URL}}}`. */
   type?: 'transactional' | 'marketing' | null;
-  /** When a server may have taken it and its answer never came: `retry`, where it is omitted, sends it again, with the same Message-ID; `hold` waits until `POST /api/v1/emails/:id/release` says what to do. */
+  /** What to do if a server may have accepted the email but its reply never came: `retry` (the default) sends it again with the same Message-ID; `hold` holds it until you decide with `POST /api/v1/emails/:id/release`. */
   on_uncertain?: 'retry' | 'hold' | null;
-  /** `opportunistic`, where it is omitted, encrypts where it can; `required` waits rather than go in clear; `verified` waits for a valid certificate too. The domain may ask for more, and so may who receives it. */
+  /** `opportunistic` (the default) encrypts if the server supports it; `required` waits rather than send unencrypted; `verified` also requires a valid certificate. The domain and the receiver may require more. */
   tls?: 'opportunistic' | 'required' | 'verified' | null;
-  /** A published template to make it from; html and text are then omitted. */
+  /** The published template to render; html and text must then be omitted. */
   template?: {
     /** The template's id. Required when `alias` is omitted. */ id?: string | null;
     /** The template's alias. Required when `id` is omitted. */ alias?: string | null;
@@ -46,25 +46,25 @@ export type SendRequest = {
 } & (Given<'template'> | Given<'from' | 'subject' | 'html'> | Given<'from' | 'subject' | 'text'>);
 
 export interface SendEmailQuery {
-  /** `true`: says what would happen, and sends nothing. */ dry_run?: 'true' | 'false';
+  /** `true`: returns what would happen, and sends nothing. */ dry_run?: 'true' | 'false';
 }
 
 export interface ListEmailsQuery extends PageQuery {
-  /** The `next_cursor` of the page before: goes on behind it, and stays right while emails are added. */
+  /** The `next_cursor` of the previous page. Unlike `offset`, it stays correct while emails are added. */
   cursor?: string;
-  /** The status it has now. */ status?: 'queued' | 'sent' | 'failed' | 'suppressed' | 'canceled';
-  /** What it was sent as. */ type?: 'transactional' | 'marketing';
-  /** A label that it carries. */ tag?: string;
-  /** The sender's address, without a name. */ from?: string;
-  /** The address of a recipient, be it in to, cc or bcc; `@example.com` is whoever has one at that domain. */
+  /** Only emails with this status. */ status?: 'queued' | 'sent' | 'failed' | 'suppressed' | 'canceled';
+  /** Only emails of this type. */ type?: 'transactional' | 'marketing';
+  /** Only emails with this tag. */ tag?: string;
+  /** Only emails from this address, without a name. */ from?: string;
+  /** Only emails to this address, in to, cc or bcc; `@example.com` matches every address at that domain. */
   to?: string;
-  /** The sender's domain. */ domain?: string;
-  /** Words that the subject has, all of them. */ q?: string;
-  /** Only those that wait for somebody to decide: they may have arrived already, or processes ended with them. */
+  /** Only emails from this sender domain. */ domain?: string;
+  /** Only emails whose subject contains all of these words. */ q?: string;
+  /** Only emails that are held until you release them, because they may have arrived already or because processes crashed on them. */
   held?: 'true';
-  /** Accepted at this time or later. */ created_after?: string;
-  /** Accepted before this time. */ created_before?: string;
-  /** Only those that wait for the time of their `scheduled_at`. */ scheduled?: 'true';
+  /** Only emails accepted at this time or later. */ created_after?: string;
+  /** Only emails accepted before this time. */ created_before?: string;
+  /** Only emails that wait for their `scheduled_at`. */ scheduled?: 'true';
 }
 
 export interface SendBatchBody {
@@ -72,138 +72,140 @@ export interface SendBatchBody {
 }
 
 export interface RescheduleEmailBody {
-  /** When to send it instead, within a year. */ scheduled_at: string;
+  /** The new time to send it, at most a year ahead. */ scheduled_at: string;
 }
 
 export interface ReleaseEmailBody {
-  /** `retry`: send it again, now; `delivered` or `failed`: take it for that. */
+  /** `retry`: send it again now; `delivered` or `failed`: settle it with that status. */
   as: 'retry' | 'delivered' | 'failed';
 }
 
 export interface ResendEmailBody {
-  /** Only these of its recipients, such as those that it failed for. Omitted: all. */
+  /** The recipients of the email to send it to again, such as those that failed. Omitted: all. */
   recipients?: string | string[];
 }
 
 export interface GetStatsQuery {
-  /** From when on. Omitted: 30 days before `to`, or one by hours. */ from?: string;
-  /** Until when. Omitted: now. From `from`, 92 days at the most, or 7 by hours. */ to?: string;
-  /** `day` where it is omitted. */ interval?: 'hour' | 'day';
-  /** Counts each sender domain, tag, type, recipients' domain (`destination`), or who runs its mail servers (`provider`) by itself. */
+  /** The start of the range. Omitted: 30 days before `to`, or one day if `interval` is `hour`. */
+  from?: string;
+  /** The end of the range, at most 92 days after `from`, or 7 if `interval` is `hour`. Omitted: now. */
+  to?: string;
+  /** The length of each interval. Defaults to `day`. */ interval?: 'hour' | 'day';
+  /** Counts separately by sender domain, tag, type, recipients' domain (`destination`), or the provider that runs its mail servers (`provider`). */
   group_by?: 'domain' | 'tag' | 'type' | 'destination' | 'provider';
 }
 
 export interface CreateTemplateBody {
-  /** What people call it. */ name: string;
-  /** A name to send with instead of the id, unique in the account. */ alias?: string | null;
-  /** The sender of emails that name none. */ from?: string | null;
-  /** The subject of emails that have none. */ subject?: string | null;
-  /** Where answers go, for emails that do not say. */ reply_to?: string | string[] | null;
-  /** The body as HTML. `{{KEY}}` inserts a value escaped, `{{{KEY}}}` as it is. */ html?: string | null;
-  /** The body as plain text. `{{{KEY}}}` and `{{KEY}}` insert a value as it is. */ text?: string | null;
-  /** Types and fallbacks. A placeholder needs no declaration. */
+  /** The name of the template. */ name: string;
+  /** A name to use instead of the id when sending, unique within the account. */ alias?: string | null;
+  /** The default sender, for emails without one. */ from?: string | null;
+  /** The default subject, for emails without one. */ subject?: string | null;
+  /** The default reply address, for emails without one. */ reply_to?: string | string[] | null;
+  /** The body as HTML. `{{KEY}}` inserts a value escaped, `{{{KEY}}}` unescaped. */ html?: string | null;
+  /** The body as plain text. `{{KEY}}` and `{{{KEY}}}` both insert a value unescaped. */ text?: string | null;
+  /** Types and fallback values of variables. A placeholder need not be declared. */
   variables?:
     | {
-        /** What stands between the braces. */ key: string;
-        /** What its values must be. */ type: 'string' | 'number';
-        /** What stands in where no value is given; omitted, one must be given. */
+        /** The name between the braces. */ key: string;
+        /** The type of its values. */ type: 'string' | 'number';
+        /** The value to use if the email has none. Omitted: a value is required. */
         fallback_value?: string | number | null;
       }[]
     | null;
 }
 
 export interface PageQuery {
-  /** How many to answer with. Above 100 it is taken as 100. */ limit?: number;
-  /** How many to leave out, from the newest on. */ offset?: number;
+  /** How many to return. A value above 100 counts as 100. */ limit?: number;
+  /** How many to skip, newest first. */ offset?: number;
 }
 
 export type ChangeTemplateBody = Partial<CreateTemplateBody>;
 
 export interface PublishTemplateBody {
-  /** The template's `updated_at` as you saw it: it is published only if nobody has changed it since. Omitted: whatever the draft says. */
+  /** The `updated_at` that you last saw: the template is published only if nobody has changed it since. Omitted: the draft is published as it is. */
   updated_at?: string | null;
 }
 
 export interface RenderTemplateBody {
   /** The values of its variables, by key. */ variables?: Record<string, string | number | null> | null;
-  /** Which to render; `draft` where it is omitted. */ version?: 'draft' | 'published' | null;
+  /** The version to render. Defaults to `draft`. */ version?: 'draft' | 'published' | null;
 }
 
 export interface ListSuppressionsQuery extends PageQuery {
-  /** Only those with this reason. */ reason?: 'bounce' | 'complaint' | 'unsubscribe' | 'manual';
-  /** Only addresses that have this in them, in any case. */ address?: string;
+  /** Only addresses with this reason. */ reason?: 'bounce' | 'complaint' | 'unsubscribe' | 'manual';
+  /** Only addresses that contain this text; case does not matter. */ address?: string;
 }
 
 export interface AddSuppressionBody {
-  /** The address that is not to be sent to, in any case. */ address: string;
-  /** `manual` where it is omitted. `unsubscribe` stops marketing only. */
+  /** The address to suppress; case does not matter. */ address: string;
+  /** Defaults to `manual`. `unsubscribe` only stops marketing emails. */
   reason?: 'bounce' | 'complaint' | 'unsubscribe' | 'manual' | null;
 }
 
 export interface ImportSuppressionsBody {
-  /** The addresses, each as for a single one. */
+  /** The addresses, each with the same fields as a single one. */
   suppressions: {
-    /** The address that is not to be sent to, in any case. */ address: string;
-    /** `manual` where it is omitted. `unsubscribe` stops marketing only. */
+    /** The address to suppress; case does not matter. */ address: string;
+    /** Defaults to `manual`. `unsubscribe` only stops marketing emails. */
     reason?: 'bounce' | 'complaint' | 'unsubscribe' | 'manual' | null;
   }[];
 }
 
 export interface EraseRecipientBody {
-  /** Whose data goes, in any case. */ address: string;
-  /** `keep`, also where it is omitted: an address that is on the suppression list stays there, as nothing else keeps mail from it; `remove`: it goes as well. */
+  /** The address whose data is erased; case does not matter. */ address: string;
+  /** `keep` (the default): an address on the suppression list stays there, because nothing else stops mail to it; `remove`: its entry is removed too. */
   suppression?: 'keep' | 'remove' | null;
 }
 
 export interface ListErasuresQuery extends PageQuery {
-  /** Only those of this address, by its hash. */ address?: string;
+  /** Only erasures of this address, matched by its hash. */ address?: string;
 }
 
 export interface ExportAccountQuery {
-  /** `included`, also where it is omitted: with the bytes of files as base64; `referenced`: without. */
+  /** `included` (the default): with the bytes of files as base64; `referenced`: without them. */
   attachments?: 'included' | 'referenced';
 }
 
 export interface AddDomainBody extends ChangeDomainBody {
-  /** The name, such as `shop.example.com`. A subdomain is a domain of its own. */ domain: string;
+  /** The name, such as `shop.example.com`. A subdomain is a separate domain. */ domain: string;
 }
 
 export interface PartQuery {
-  /** How many to answer with; omitted, all. Above 100 it is taken as 100. */ limit?: number;
-  /** How many to leave out, from the newest on. */ offset?: number;
+  /** How many to return. A value above 100 counts as 100. Omitted: all. */ limit?: number;
+  /** How many to skip, newest first. */ offset?: number;
 }
 
 export interface ChangeDomainBody {
-  /** `opportunistic` encrypts where it can; `required` waits rather than go in clear; `verified` waits for a valid certificate too. */
+  /** `opportunistic` encrypts if the server supports it; `required` waits rather than send unencrypted; `verified` also requires a valid certificate. */
   tls?: 'opportunistic' | 'required' | 'verified';
-  /** The pool of sending addresses that its mail leaves from, one of those in `SENDING_IPS`; null: the one for that kind of mail. */
+  /** The pool of addresses that its mail is sent from, one of those in `SENDING_IPS`; null: the pool for the type of the email. */
   pool?: string | null;
 }
 
 export interface RotateDkimBody {
-  /** `rsa` takes the place of the key that signs, `ed25519` signs beside it. Without it that of `private_key`, else `rsa`. */
+  /** `rsa` replaces the signing key; `ed25519` signs in addition to it. Omitted: the algorithm of `private_key`, or `rsa`. */
   algorithm?: 'rsa' | 'ed25519';
-  /** A key that signs elsewhere already, as PEM without a password; without it one is made. */
+  /** An existing private key to import, as PEM without a passphrase. Omitted: a new key is generated. */
   private_key?: string;
-  /** Its place in DNS; without it one that is not in use. */ selector?: string;
+  /** The DKIM selector. Omitted: one that is not in use. */ selector?: string;
 }
 
 export interface CreateKeyBody {
-  /** What people call it. */ name: string;
-  /** `send` allows everything with emails and templates, `read` only looking. Omitted: `["send"]`. */
+  /** The name of the key. */ name: string;
+  /** `send` allows every operation on emails and templates, `read` only reading. Defaults to `["send"]`. */
   scopes?: ('send' | 'read')[] | null;
-  /** The sender domains of the account, verified or not, that it may send from, and cancel and move mail of; it reads the whole log. Omitted or null: all of the account. An empty list is refused, also that of a key as it is listed: one that came out empty is not to mean all. */
+  /** The domains of the account, verified or not, that the key may send from, and whose emails it may cancel and reschedule; it always reads the whole log. Omitted or null: all domains of the account. An empty list is refused, so that a list that is empty by mistake does not mean all domains; so do not send back the empty list of a listed key. */
   domains?: string[] | null;
-  /** From when on it is refused. Omitted: never. */ expires_at?: string | null;
+  /** When the key expires. Omitted: never. */ expires_at?: string | null;
 }
 
 export interface CreateWebhookBody {
   /** An absolute http or https address. */ url: string;
-  /** What it is called for. */ events: EventType[];
+  /** The events that it is called for. */ events: EventType[];
 }
 
 export interface ChangeWebhookBody extends Partial<CreateWebhookBody> {
-  /** `enabled` also after it was disabled for failing; `disabled`: it is not called any more. */
+  /** `enabled`: it is called, also after the server disabled it because it failed; `disabled`: it is no longer called. */
   status?: 'enabled' | 'disabled';
 }
 
@@ -213,68 +215,68 @@ export interface ReplayWebhookBody {
 }
 
 export interface ListWebhookDeliveriesQuery extends PageQuery {
-  /** Only those for this endpoint. */ webhook_id?: string;
-  /** Only those about this email. */ email_id?: string;
-  /** Only those of this event. */ event?: EventType | 'webhook.test';
-  /** Only those that stand so. */ status?: 'pending' | 'succeeded' | 'failed';
+  /** Only deliveries to this endpoint. */ webhook_id?: string;
+  /** Only deliveries about this email. */ email_id?: string;
+  /** Only deliveries of this event. */ event?: EventType | 'webhook.test';
+  /** Only deliveries with this status. */ status?: 'pending' | 'succeeded' | 'failed';
 }
 
 export interface CreateAccountBody {
-  /** What people call it. */ name: string;
-  /** The address that its first user logs in with. */ email: string;
-  /** The first user's, 8 characters or more. Omitted: one is made, and shown in this answer only. */
+  /** The name of the account. */ name: string;
+  /** The email address that its first user logs in with. */ email: string;
+  /** The password of the first user, of at least 8 characters. Omitted: one is generated, and shown only in this answer. */
   password?: string | null;
-  /** Omitted: `DEFAULT_PLAN`, which is `free` where the operator says nothing else. */
+  /** The plan. Omitted: `DEFAULT_PLAN`, which is `free` unless the operator sets it. */
   plan?: 'free' | 'pro' | 'unlimited' | null;
 }
 
 export interface ChangeAccountBody {
-  /** What people call it. */ name?: string;
-  /** What it may send: `free` 100 emails a day and 3,000 a month from one domain, `pro` 50,000 a month from ten and more for credit, `unlimited` what it likes. Days and months are those of UTC. */
+  /** The name of the account. */ name?: string;
+  /** What it may send. `free`: 100 emails a day and 3,000 a month, from one domain; `pro`: 50,000 a month, and more for credit, from ten domains; `unlimited`: no limits. Days and months are in UTC. */
   plan?: 'free' | 'pro' | 'unlimited';
-  /** `true`: nobody of it may log in or send, and what it has queued fails for good as it comes due. */
+  /** `true`: its users cannot log in, it cannot send, and its queued emails fail permanently when they are due. */
   suspended?: boolean;
 }
 
 export interface AddCreditBody {
-  /** What is added to the credit, with two decimal places at the most. */ amount: number;
+  /** The amount to add to the credit, with at most two decimal places. */ amount: number;
 }
 
 export interface ListAllEmailsQuery extends PageQuery {
-  /** Only those of this account. */ account_id?: string;
-  /** The `next_cursor` of the page before: goes on behind it, and stays right while emails are added. */
+  /** Only emails of this account. */ account_id?: string;
+  /** The `next_cursor` of the previous page. Unlike `offset`, it stays correct while emails are added. */
   cursor?: string;
-  /** The status it has now. */ status?: 'queued' | 'sent' | 'failed' | 'suppressed' | 'canceled';
-  /** What it was sent as. */ type?: 'transactional' | 'marketing';
-  /** A label that it carries. */ tag?: string;
-  /** The sender's address, without a name. */ from?: string;
-  /** The address of a recipient, be it in to, cc or bcc; `@example.com` is whoever has one at that domain. */
+  /** Only emails with this status. */ status?: 'queued' | 'sent' | 'failed' | 'suppressed' | 'canceled';
+  /** Only emails of this type. */ type?: 'transactional' | 'marketing';
+  /** Only emails with this tag. */ tag?: string;
+  /** Only emails from this address, without a name. */ from?: string;
+  /** Only emails to this address, in to, cc or bcc; `@example.com` matches every address at that domain. */
   to?: string;
-  /** The sender's domain. */ domain?: string;
-  /** Words that the subject has, all of them. */ q?: string;
-  /** Only those that wait for somebody to decide: they may have arrived already, or processes ended with them. */
+  /** Only emails from this sender domain. */ domain?: string;
+  /** Only emails whose subject contains all of these words. */ q?: string;
+  /** Only emails that are held until you release them, because they may have arrived already or because processes crashed on them. */
   held?: 'true';
-  /** Accepted at this time or later. */ created_after?: string;
-  /** Accepted before this time. */ created_before?: string;
+  /** Only emails accepted at this time or later. */ created_after?: string;
+  /** Only emails accepted before this time. */ created_before?: string;
 }
 
 export interface ExamineQuery {
-  /** An MX host whose port 25 may be tried. Omitted: that of a verified domain of this server. */ mx?: string;
+  /** The MX host to test port 25 with. Omitted: that of a verified domain of this server. */ mx?: string;
 }
 
 export interface ListDestinationsQuery {
-  /** A part of the name of the site, or of a domain whose mail it takes. */ q?: string;
-  /** Only those of which this is the state. */ state?: 'paused' | 'backing_off' | 'slowed' | 'open';
-  /** How many to answer with. Above 100 it is taken as 100. */ limit?: number;
-  /** How many to leave out, from those with most waiting on. */ offset?: number;
+  /** Part of the name of the site, or of a domain that it receives mail for. */ q?: string;
+  /** Only sites in this state. */ state?: 'paused' | 'backing_off' | 'slowed' | 'open';
+  /** How many to return. A value above 100 counts as 100. */ limit?: number;
+  /** How many to skip, those with the most waiting mail first. */ offset?: number;
 }
 
 export interface LogInBody {
-  /** In any case. */ email: string;
-  /** As it is. */ password: string;
+  /** The email address of the user; case does not matter. */ email: string;
+  /** The password. */ password: string;
 }
 
 export interface ChangePasswordBody {
-  /** The one until now. */ current_password: string;
-  /** At least 8 characters, and none of the passwords that are tried first. */ new_password: string;
+  /** The current password. */ current_password: string;
+  /** The new password: at least 8 characters, and not easy to guess. */ new_password: string;
 }

@@ -1,9 +1,9 @@
 import type { Clock } from '../clock.ts';
-import type { AttemptRow } from '../core/attempts.ts';
-import type { OutgoingEmail } from '../core/outgoing.ts';
-import type { Claim } from '../core/recipients.ts';
-import type { Settlement } from '../core/settlement.ts';
-import { heldNote, pausedUntil } from '../core/waiting-for.ts';
+import type { OutgoingEmail } from '../core/outgoing/outgoing.ts';
+import type { AttemptRow } from '../core/recipients/attempts.ts';
+import type { Claim } from '../core/recipients/recipients.ts';
+import type { Settlement } from '../core/recipients/settlement.ts';
+import { heldNote, pausedUntil } from '../core/recipients/waiting-for.ts';
 import { comparable } from '../mail/address.ts';
 import { type Delivery, type RecipientResult, type Session, saysNobodyThere } from '../smtp/deliver.ts';
 import { decide, finalResult, responseOf, verdictOf } from './outcome.ts';

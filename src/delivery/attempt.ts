@@ -1,10 +1,10 @@
 import { isAscii as isAsciiBytes } from 'node:buffer';
 import type { Clock } from '../clock.ts';
-import type { FreshBodies } from '../core/fresh-bodies.ts';
-import type { OutgoingEmail } from '../core/outgoing.ts';
-import { isPersonal } from '../core/outgoing-message.ts';
-import type { Claim } from '../core/recipients.ts';
-import type { Unanswered } from '../core/unanswered.ts';
+import type { FreshBodies } from '../core/emails/fresh-bodies.ts';
+import type { OutgoingEmail } from '../core/outgoing/outgoing.ts';
+import { isPersonal } from '../core/outgoing/outgoing-message.ts';
+import type { Claim } from '../core/recipients/recipients.ts';
+import type { Unanswered } from '../core/recipients/unanswered.ts';
 import type { Logger } from '../log.ts';
 import { createReturnPath } from '../mail/token.ts';
 import type { Metrics } from '../metrics.ts';

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Clock } from '../clock.ts';
-import type { Claim } from '../core/recipients.ts';
-import * as recipients from '../core/recipients.ts';
+import type { Claim } from '../core/recipients/recipients.ts';
+import * as recipients from '../core/recipients/recipients.ts';
 import type { Database } from '../db/client.ts';
 
 /** Pause between two tries to put claims back. */

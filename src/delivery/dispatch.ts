@@ -1,8 +1,8 @@
-import { ClaimsInDoubt } from '../core/claims-in-doubt.ts';
-import { mostInJob } from '../core/mail-lines.ts';
-import type { OutgoingEmail } from '../core/outgoing.ts';
-import type { Claim } from '../core/recipients.ts';
-import * as recipients from '../core/recipients.ts';
+import { mostInJob } from '../core/emails/mail-lines.ts';
+import type { OutgoingEmail } from '../core/outgoing/outgoing.ts';
+import { ClaimsInDoubt } from '../core/recipients/claims-in-doubt.ts';
+import type { Claim } from '../core/recipients/recipients.ts';
+import * as recipients from '../core/recipients/recipients.ts';
 import type { Database } from '../db/client.ts';
 import type { Queue } from '../queue.ts';
 import { type AttemptTools, attempt, withoutRoom } from './attempt.ts';

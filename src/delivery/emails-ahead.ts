@@ -1,6 +1,6 @@
-import type { FreshBodies } from '../core/fresh-bodies.ts';
-import { load, type OutgoingEmail, type Wanted } from '../core/outgoing.ts';
-import type { Claim } from '../core/recipients.ts';
+import type { FreshBodies } from '../core/emails/fresh-bodies.ts';
+import { load, type OutgoingEmail, type Wanted } from '../core/outgoing/outgoing.ts';
+import type { Claim } from '../core/recipients/recipients.ts';
 import type { Database } from '../db/client.ts';
 
 const mostAhead = 1_000;

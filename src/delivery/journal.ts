@@ -9,7 +9,7 @@ import {
   writeSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import type { Claim } from '../core/recipients.ts';
+import type { Claim } from '../core/recipients/recipients.ts';
 import { newId } from '../ids.ts';
 import type { Logger } from '../log.ts';
 import type { OpenSession, RecipientResult } from '../smtp/deliver.ts';

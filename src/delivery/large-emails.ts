@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { OutgoingEmail, Unread } from '../core/outgoing.ts';
-import { isPersonal } from '../core/outgoing-message.ts';
-import type { Claim } from '../core/recipients.ts';
+import type { OutgoingEmail, Unread } from '../core/outgoing/outgoing.ts';
+import { isPersonal } from '../core/outgoing/outgoing-message.ts';
+import type { Claim } from '../core/recipients/recipients.ts';
 import { Tally } from '../tally.ts';
 import type { Started } from './slots.ts';
 

@@ -1,5 +1,5 @@
-import { loadDue, loadSuppressed } from '../core/outgoing.ts';
-import type { Claim } from '../core/recipients.ts';
+import { loadDue, loadSuppressed } from '../core/outgoing/outgoing.ts';
+import type { Claim } from '../core/recipients/recipients.ts';
 import type { Database } from '../db/client.ts';
 import { timeOf } from '../ids.ts';
 import type { Delivery } from '../smtp/deliver.ts';

@@ -1,4 +1,4 @@
-import type { Claim } from '../core/recipients.ts';
+import type { Claim } from '../core/recipients/recipients.ts';
 import { Tally } from '../tally.ts';
 import type { Site } from './providers.ts';
 

@@ -1,4 +1,4 @@
-import type { OutgoingEmail } from '../core/outgoing.ts';
+import type { OutgoingEmail } from '../core/outgoing/outgoing.ts';
 import type { MeasuredAttempt } from '../metrics.ts';
 import type { AttemptRecord } from './attempt-record.ts';
 

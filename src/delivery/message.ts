@@ -1,4 +1,4 @@
-import type { OutgoingEmail, SealedKey } from '../core/outgoing.ts';
+import type { OutgoingEmail, SealedKey } from '../core/outgoing/outgoing.ts';
 import {
   build,
   type CopyFor,
@@ -6,7 +6,7 @@ import {
   type MessagePieces,
   openKey,
   type Signing,
-} from '../core/outgoing-message.ts';
+} from '../core/outgoing/outgoing-message.ts';
 import { type Body, composeBody } from '../mail/body.ts';
 import type { DkimKey } from '../mail/dkim.ts';
 import type { UnsubscribePlaces } from '../mail/list-unsubscribe.ts';

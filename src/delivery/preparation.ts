@@ -1,8 +1,8 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { FreshBodies } from '../core/fresh-bodies.ts';
-import { load, type OutgoingEmail, unbounded } from '../core/outgoing.ts';
-import { isPersonal } from '../core/outgoing-message.ts';
-import type { Claim } from '../core/recipients.ts';
+import type { FreshBodies } from '../core/emails/fresh-bodies.ts';
+import { load, type OutgoingEmail, unbounded } from '../core/outgoing/outgoing.ts';
+import { isPersonal } from '../core/outgoing/outgoing-message.ts';
+import type { Claim } from '../core/recipients/recipients.ts';
 import { type Database, isAway } from '../db/client.ts';
 import type { Logger } from '../log.ts';
 import { objectionTo } from './attempt.ts';

@@ -1,6 +1,6 @@
-import type { Claim } from '../core/recipients.ts';
-import * as recipients from '../core/recipients.ts';
-import { tooMuchFor } from '../core/waiting-for.ts';
+import type { Claim } from '../core/recipients/recipients.ts';
+import * as recipients from '../core/recipients/recipients.ts';
+import { tooMuchFor } from '../core/recipients/waiting-for.ts';
 import type { Database } from '../db/client.ts';
 import type { Site } from './providers.ts';
 

@@ -1,6 +1,6 @@
 import { BatchWriter } from '../batch-writer.ts';
-import { newAttempts } from '../core/attempts.ts';
-import { settle } from '../core/settlement.ts';
+import { newAttempts } from '../core/recipients/attempts.ts';
+import { settle } from '../core/recipients/settlement.ts';
 import { type Database, isAway } from '../db/client.ts';
 import type { Logger } from '../log.ts';
 import type { Queue } from '../queue.ts';

@@ -1,6 +1,6 @@
-import * as outgoing from '../core/outgoing.ts';
-import { isPersonal } from '../core/outgoing-message.ts';
-import type { Claim } from '../core/recipients.ts';
+import * as outgoing from '../core/outgoing/outgoing.ts';
+import { isPersonal } from '../core/outgoing/outgoing-message.ts';
+import type { Claim } from '../core/recipients/recipients.ts';
 import type { Database } from '../db/client.ts';
 import { objectionTo } from './attempt.ts';
 import type { Judgement } from './attempt-record.ts';

@@ -1,5 +1,5 @@
-import * as orders from '../core/destination-orders.ts';
-import * as destinations from '../core/destinations.ts';
+import * as orders from '../core/recipients/destination-orders.ts';
+import * as destinations from '../core/recipients/destinations.ts';
 import type { Database } from '../db/client.ts';
 import type { Transport } from '../smtp/deliver.ts';
 import { resolveDestination } from '../smtp/mx.ts';

@@ -1,4 +1,4 @@
-import * as warmUp from '../core/warm-up.ts';
+import * as warmUp from '../core/recipients/warm-up.ts';
 import { type Database, isUnavailable } from '../db/client.ts';
 
 /** A new address, and what it may send today. */

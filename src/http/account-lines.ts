@@ -1,4 +1,4 @@
-import { type Exported, exported } from '../core/account-export.ts';
+import { type Exported, exported } from '../core/privacy/account-export.ts';
 import type { Database } from '../db/client.ts';
 import type { Account } from '../generated/prisma/client.ts';
 import * as present from './present.ts';

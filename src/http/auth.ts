@@ -1,8 +1,8 @@
 import jsonwebtoken from 'jsonwebtoken';
 import type { Context, Middleware } from 'koa';
 import koaJwt from 'koa-jwt';
-import * as keys from '../core/keys.ts';
-import { currentUser, type User } from '../core/users.ts';
+import * as keys from '../core/accounts/keys.ts';
+import { currentUser, type User } from '../core/accounts/users.ts';
 import { forbidden, unauthorized } from '../errors.ts';
 import { isId, newId } from '../ids.ts';
 import { aboutCredential, type Wanted } from './credential.ts';

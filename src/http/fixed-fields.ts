@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import * as log from '../core/email-log.ts';
+import * as log from '../core/log/email-log.ts';
 import type { Database } from '../db/client.ts';
 import { ApiError } from '../errors.ts';
 import * as present from './present.ts';

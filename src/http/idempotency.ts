@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Context } from 'koa';
-import type { Idempotency } from '../core/idempotency.ts';
-import { limits } from '../core/send-limits.ts';
+import type { Idempotency } from '../core/accounts/idempotency.ts';
+import { limits } from '../core/accounts/send-limits.ts';
 import { invalidRequest } from '../errors.ts';
 import { Pace } from '../give-way.ts';
 

@@ -1,7 +1,7 @@
 import type { PassThrough } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
-import * as counts from '../core/email-counts.ts';
-import { currentUser } from '../core/users.ts';
+import { currentUser } from '../core/accounts/users.ts';
+import * as counts from '../core/log/email-counts.ts';
 import type { Database } from '../db/client.ts';
 import { unavailable } from '../errors.ts';
 import type { Logger } from '../log.ts';

@@ -22,23 +22,25 @@ const fields = {
   ...page,
   cursor: id('must be the next_cursor of another page')
     .optional()
-    .describe('The `next_cursor` of the page before: goes on behind it, and stays right while emails are added.'),
-  status: oneOf(['queued', 'sent', 'failed', 'suppressed', 'canceled']).optional().describe('The status it has now.'),
-  type: oneOf(['transactional', 'marketing']).optional().describe('What it was sent as.'),
-  tag: line(256).optional().describe('A label that it carries.'),
-  from: address.optional().describe("The sender's address, without a name."),
+    .describe('The `next_cursor` of the previous page. Unlike `offset`, it stays correct while emails are added.'),
+  status: oneOf(['queued', 'sent', 'failed', 'suppressed', 'canceled'])
+    .optional()
+    .describe('Only emails with this status.'),
+  type: oneOf(['transactional', 'marketing']).optional().describe('Only emails of this type.'),
+  tag: line(256).optional().describe('Only emails with this tag.'),
+  from: address.optional().describe('Only emails from this address, without a name.'),
   to: address
     .optional()
-    .describe('The address of a recipient, be it in to, cc or bcc; `@example.com` is whoever has one at that domain.'),
-  domain: line(253).transform(asStored).optional().describe("The sender's domain."),
-  q: lower(998).optional().describe('Words that the subject has, all of them.'),
+    .describe('Only emails to this address, in to, cc or bcc; `@example.com` matches every address at that domain.'),
+  domain: line(253).transform(asStored).optional().describe('Only emails from this sender domain.'),
+  q: lower(998).optional().describe('Only emails whose subject contains all of these words.'),
   held: oneOf(['true'])
     .optional()
     .describe(
-      'Only those that wait for somebody to decide: they may have arrived already, or processes ended with them.',
+      'Only emails that are held until you release them, because they may have arrived already or because processes crashed on them.',
     ),
-  created_after: timestamp.optional().describe('Accepted at this time or later.'),
-  created_before: timestamp.optional().describe('Accepted before this time.'),
+  created_after: timestamp.optional().describe('Only emails accepted at this time or later.'),
+  created_before: timestamp.optional().describe('Only emails accepted before this time.'),
 };
 
 /** As the core wants it. */
@@ -64,7 +66,7 @@ function read(query: z.output<z.ZodObject<typeof fields>>) {
 export const logQuery = z
   .object({
     ...fields,
-    scheduled: oneOf(['true']).optional().describe('Only those that wait for the time of their `scheduled_at`.'),
+    scheduled: oneOf(['true']).optional().describe('Only emails that wait for their `scheduled_at`.'),
   })
   .transform(({ scheduled, ...query }) => {
     const { page: one, filter } = read(query);
@@ -74,7 +76,7 @@ export const logQuery = z
 /** The same for the log of all accounts. */
 export const allLogsQuery = z
   .object({
-    account_id: id('must be an account id').optional().describe('Only those of this account.'),
+    account_id: id('must be an account id').optional().describe('Only emails of this account.'),
     ...fields,
   })
   .transform(({ account_id: accountId, ...query }) => ({ accountId: accountId ?? null, ...read(query) }));

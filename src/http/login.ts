@@ -1,7 +1,7 @@
 import { isIP } from 'node:net';
 import type { Context } from 'koa';
 import { z } from 'zod';
-import { login, type User } from '../core/users.ts';
+import { login, type User } from '../core/accounts/users.ts';
 import type { Database } from '../db/client.ts';
 import { readJson } from './body.ts';
 import { line, parse, text } from './validation.ts';
@@ -9,14 +9,14 @@ import { line, parse, text } from './validation.ts';
 const bodyLimit = 16 * 1024;
 
 export const credentials = z.object({
-  email: line(254).describe('In any case.'),
-  password: text(1_000).describe('As it is.'),
+  email: line(254).describe('The email address of the user; case does not matter.'),
+  password: text(1_000).describe('The password.'),
 });
 
 /**
  * The user whose email and password are in the body.
  *
- * @throws ApiError as `login` in `core/users.ts`, or 400
+ * @throws ApiError as `login` in `core/accounts/users.ts`, or 400
  */
 export async function logIn(ctx: Context, db: Database): Promise<User> {
   const { email, password } = parse(credentials, await readJson(ctx, bodyLimit));

@@ -1,9 +1,9 @@
 import { detectMimeType } from 'nodemailer/lib/mime-funcs';
 import { z } from 'zod';
-import type { SendRequest } from '../core/draft.ts';
-import { limits, pastToleranceMs } from '../core/send-limits.ts';
-import type { Sendable, TemplatedRequest } from '../core/template-sending.ts';
-import { uncertainPolicies } from '../core/uncertainty.ts';
+import { limits, pastToleranceMs } from '../core/accounts/send-limits.ts';
+import type { SendRequest } from '../core/emails/draft.ts';
+import type { Sendable, TemplatedRequest } from '../core/emails/template-sending.ts';
+import { uncertainPolicies } from '../core/log/uncertainty.ts';
 import { refuseAttachment, withoutPath } from '../mail/attachments.ts';
 import { longestValue, refuseHeader } from '../mail/headers.ts';
 import { tlsLevels } from '../smtp/tls-names.ts';
@@ -26,7 +26,7 @@ const attachment = z
     {
       filename: line(1_000)
         .transform(withoutPath)
-        .describe('The name that the recipient sees, without folders: 255 bytes at the most.'),
+        .describe('The name that the recipient sees, without folders, of at most 255 bytes.'),
       content: z
         .string({ error: (issue) => (issue.input === undefined ? 'is required' : 'must be a base64 string') })
         // Base64 of more is not even decoded.
@@ -38,14 +38,14 @@ const attachment = z
           return z.NEVER;
         })
         .meta({ contentEncoding: 'base64' })
-        .describe('The bytes as base64, 10 MB at the most.'),
+        .describe('The bytes as base64, at most 10 MB.'),
       content_type: line(500)
         .nullish()
-        .describe('The MIME type, none of `multipart/`. Omitted, it is guessed from the end of the filename.'),
+        .describe('The MIME type; `multipart/` types are not allowed. Omitted: guessed from the file extension.'),
       content_id: line(200)
         .nullish()
         .describe(
-          'Shows it inside of the html, where `cid:` names it: ASCII letters, digits and `. _ + = @ -`. No two files have the same.',
+          'Embeds the file in the html, which refers to it as `cid:<content_id>`. ASCII letters, digits and `. _ + = @ -`, unique within the email.',
         ),
     },
     { error: 'must be an object' },
@@ -117,7 +117,7 @@ const headers = z
           type: 'string',
           minLength: 1,
           maxLength: longestReferences,
-          description: 'The thread that it belongs to.',
+          description: 'The Message-IDs of the thread.',
         },
       },
       additionalProperties: { type: 'string', minLength: 1, maxLength: longestValue },
@@ -139,37 +139,37 @@ export const fields = z.object({
   from: mailbox.describe('The sender, on a verified domain: `a@b.c` or `Name <a@b.c>`.'),
   to: mailboxes(limits.recipients)
     .meta(oneOrMore(limits.recipients, 1))
-    .describe('Recipients; with cc and bcc, 100 at the most.'),
+    .describe('The recipients: at most 100 in to, cc and bcc together.'),
   cc: mailboxes(limits.recipients).nullish().describe('Recipients of a copy.'),
-  bcc: mailboxes(limits.recipients).nullish().describe('Recipients of a copy whom the others do not see.'),
-  reply_to: mailboxes(limits.recipients).nullish().describe('Where answers go.'),
+  bcc: mailboxes(limits.recipients).nullish().describe('Recipients of a blind copy, whom the others do not see.'),
+  reply_to: mailboxes(limits.recipients).nullish().describe('Where replies go.'),
   subject: line(limits.subject).describe('The subject line.'),
   html: text(limits.body).nullish().describe('The body as HTML.'),
   text: text(limits.body).nullish().describe('The body as plain text.'),
   headers: headers
     .nullish()
     .describe(
-      'More header fields, by name, of 2,000 characters each at the most, `References` of 10,000. Those that the service writes itself are refused.',
+      'Additional header fields by name, each of at most 2,000 characters (`References`: 10,000). Fields that the service writes itself are refused.',
     ),
-  tags: list(line(limits.tag), limits.tags).nullish().describe('Labels to find it by in the log.'),
+  tags: list(line(limits.tag), limits.tags).nullish().describe('Labels to search the log by.'),
   attachments: list(attachment, limits.attachments)
     .nullish()
-    .describe('Files, 10 at the most, with 10 MB each and 20 MB together.'),
-  scheduled_at: scheduledAt.nullish().describe('When to send it, within a year; omitted, at once.'),
+    .describe('At most 10 files, of at most 10 MB each and 20 MB together.'),
+  scheduled_at: scheduledAt.nullish().describe('When to send it, at most a year ahead. Omitted: now.'),
   type: oneOf(['transactional', 'marketing'])
     .nullish()
     .describe(
-      '`transactional` where it is omitted. Who unsubscribed gets no `marketing`, of which each recipient gets a copy: with a link to unsubscribe in its header, and wherever a body has `{{{UNSUBSCRIBE_URL}}}`.',
+      'Defaults to `transactional`. A `marketing` email is not sent to recipients who unsubscribed. Each of the others gets a copy of their own, with an unsubscribe link in its header and wherever a body contains `{{{UNSUBSCRIBE_URL}}}`.',
     ),
   on_uncertain: oneOf(uncertainPolicies)
     .nullish()
     .describe(
-      'When a server may have taken it and its answer never came: `retry`, where it is omitted, sends it again, with the same Message-ID; `hold` waits until `POST /api/v1/emails/:id/release` says what to do.',
+      'What to do if a server may have accepted the email but its reply never came: `retry` (the default) sends it again with the same Message-ID; `hold` holds it until you decide with `POST /api/v1/emails/:id/release`.',
     ),
   tls: oneOf(tlsLevels)
     .nullish()
     .describe(
-      '`opportunistic`, where it is omitted, encrypts where it can; `required` waits rather than go in clear; `verified` waits for a valid certificate too. The domain may ask for more, and so may who receives it.',
+      '`opportunistic` (the default) encrypts if the server supports it; `required` waits rather than send unencrypted; `verified` also requires a valid certificate. The domain and the receiver may require more.',
     ),
 });
 
@@ -192,12 +192,12 @@ export const shownSendRequest = fields
       .describe('The sender, on a verified domain: `a@b.c` or `Name <a@b.c>`. Required unless the template has one.'),
     subject: line(limits.subject).nullish().describe('The subject line. Required unless the template has one.'),
     html: fields.shape.html.describe('The body as HTML. Without a template, html or text is required.'),
-    template: templateUse.nullish().describe('A published template to make it from; html and text are then omitted.'),
+    template: templateUse.nullish().describe('The published template to render; html and text must then be omitted.'),
   })
   .meta({
     id: 'SendRequest',
     description:
-      'One email. Without a template it has `from`, `subject`, and `html` or `text`; with one, what the template lacks.',
+      'One email. Without a template, `from`, `subject`, and `html` or `text` are required; with one, only what the template lacks.',
     // Of these a compiler names the last to whoever has none of them.
     anyOf: [
       { required: ['template'] },
@@ -285,7 +285,7 @@ function refuse(request: ReturnType<typeof common>, context: z.RefinementCtx): v
   if (second >= 0)
     issueAt(
       ['attachments', second, 'content_id'],
-      `is that of attachments[${ids.indexOf(ids[second] ?? null)}] as well`,
+      `is already used by attachments[${ids.indexOf(ids[second] ?? null)}]`,
     );
   const first = new Map<string, string>();
   for (const { name } of custom) {

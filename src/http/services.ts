@@ -1,10 +1,10 @@
 import type { AccountTurns } from '../account-turns.ts';
-import type { Installation } from '../core/doctor.ts';
-import type { FreshBodies } from '../core/fresh-bodies.ts';
-import type { PlanName } from '../core/plans.ts';
-import type { Surroundings } from '../core/record-checks.ts';
-import type { TokenKeys } from '../core/service-secrets.ts';
-import type { ProviderOf } from '../core/stats.ts';
+import type { PlanName } from '../core/accounts/plans.ts';
+import type { Surroundings } from '../core/domains/record-checks.ts';
+import type { FreshBodies } from '../core/emails/fresh-bodies.ts';
+import type { ProviderOf } from '../core/log/stats.ts';
+import type { Installation } from '../core/operations/doctor.ts';
+import type { TokenKeys } from '../core/secrets/service-secrets.ts';
 import type { Database } from '../db/client.ts';
 import type { PrivateNetworks } from '../ip.ts';
 import type { Logger } from '../log.ts';

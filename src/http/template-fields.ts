@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { limits } from '../core/send-limits.ts';
+import { limits } from '../core/accounts/send-limits.ts';
 import {
   hasLostDigits,
   holdsTooManyPlaceholders,
@@ -45,8 +45,8 @@ const variable = z
       key: line(64)
         .refine(isKey, 'must be letters, digits and _ and not begin with a digit')
         .meta({ pattern: '^[A-Za-z_][A-Za-z0-9_]*$' })
-        .describe('What stands between the braces.'),
-      type: oneOf(['string', 'number']).describe('What its values must be.'),
+        .describe('The name between the braces.'),
+      type: oneOf(['string', 'number']).describe('The type of its values.'),
       fallback_value: z
         .union([text(longestFallback), z.number()], {
           // A string that is refused is told what is wrong with it.
@@ -54,7 +54,7 @@ const variable = z
             (typeof input === 'string' && errors?.[0]?.[0]?.message) || 'must be a string or a number',
         })
         .nullish()
-        .describe('What stands in where no value is given; omitted, one must be given.'),
+        .describe('The value to use if the email has none. Omitted: a value is required.'),
     },
     { error: 'must be an object' },
   )
@@ -82,12 +82,12 @@ const alias = line(100)
   .meta({ pattern: aliasPattern.source });
 
 const content = {
-  alias: alias.nullish().describe('A name to send with instead of the id, unique in the account.'),
-  from: mailboxPattern.nullish().describe('The sender of emails that name none.'),
+  alias: alias.nullish().describe('A name to use instead of the id when sending, unique within the account.'),
+  from: mailboxPattern.nullish().describe('The default sender, for emails without one.'),
   subject: line(longest.subject)
     .superRefine(holdGoodPlaceholders)
     .nullish()
-    .describe('The subject of emails that have none.'),
+    .describe('The default subject, for emails without one.'),
   reply_to: z
     .preprocess(
       (value) => (typeof value === 'string' ? [value] : value),
@@ -97,13 +97,15 @@ const content = {
     )
     .meta(oneOrMore(limits.recipients))
     .nullish()
-    .describe('Where answers go, for emails that do not say.'),
-  html: body.nullish().describe('The body as HTML. `{{KEY}}` inserts a value escaped, `{{{KEY}}}` as it is.'),
-  text: body.nullish().describe('The body as plain text. `{{{KEY}}}` and `{{KEY}}` insert a value as it is.'),
-  variables: variables.nullish().describe('Types and fallbacks. A placeholder needs no declaration.'),
+    .describe('The default reply address, for emails without one.'),
+  html: body.nullish().describe('The body as HTML. `{{KEY}}` inserts a value escaped, `{{{KEY}}}` unescaped.'),
+  text: body.nullish().describe('The body as plain text. `{{KEY}}` and `{{{KEY}}}` both insert a value unescaped.'),
+  variables: variables
+    .nullish()
+    .describe('Types and fallback values of variables. A placeholder need not be declared.'),
 };
 
-const name = label.describe('What people call it.');
+const name = label.describe('The name of the template.');
 
 export const newTemplate = z.object({ name, ...content });
 
@@ -112,14 +114,14 @@ export const templateChanges = z.object({ name: name.optional(), ...content });
 
 export const previewRequest = z.object({
   variables: templateVariables.nullish().describe('The values of its variables, by key.'),
-  version: oneOf(['draft', 'published']).nullish().describe('Which to render; `draft` where it is omitted.'),
+  version: oneOf(['draft', 'published']).nullish().describe('The version to render. Defaults to `draft`.'),
 });
 
 export const publishRequest = z.object({
   updated_at: timestamp
     .nullish()
     .describe(
-      "The template's `updated_at` as you saw it: it is published only if nobody has changed it since. Omitted: whatever the draft says.",
+      'The `updated_at` that you last saw: the template is published only if nobody has changed it since. Omitted: the draft is published as it is.',
     ),
 });
 

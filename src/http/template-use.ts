@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { TemplateUse } from '../core/template-sending.ts';
+import type { TemplateUse } from '../core/emails/template-sending.ts';
 import { line } from './validation.ts';
 
 const mostVariables = 100;

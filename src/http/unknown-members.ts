@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { pastToleranceMs } from '../core/send-limits.ts';
+import { pastToleranceMs } from '../core/accounts/send-limits.ts';
 import { plainly } from '../spelling.ts';
 
 /** What is wrong with an input, and with which of its members. */

@@ -32,7 +32,7 @@ export function examine<T extends z.ZodType>(
 }
 
 const requiredWords = 'is required';
-const notRight = 'is not as the reference says';
+const notRight = 'is not valid: see the reference';
 
 /** What is wrong, where the schema has no words of its own for it: those of zod are for whoever wrote the schema. */
 const inOurWords = ({ code, expected }: { code: string; expected?: unknown }): string =>
@@ -46,14 +46,14 @@ export const refusedField = (name: string, words: string) => invalidRequest(`${n
 
 /** The body names something, and the call takes nothing, or something else. */
 export const noSuchField = (name: string, taken: string) =>
-  invalidRequest(`${nameOf([name])}: is no field of this call, which takes ${taken}`);
+  invalidRequest(`${nameOf([name])}: is not a field of this call, which takes ${taken}`);
 
 /** Which of the two is meant is anybody's guess. */
-export const givenTwice = (name: string) => invalidRequest(`${nameOf([name])}: may be given once`);
+export const givenTwice = (name: string) => invalidRequest(`${nameOf([name])}: may be given only once`);
 
 /** A parameter of the query, or the query itself, cannot be decoded. */
 export const badEncoding = (name: string) =>
-  invalidRequest(`${nameOf([name])}: is not the percent-encoding of UTF-8 text (a % itself is %25)`);
+  invalidRequest(`${nameOf([name])}: is not percent-encoded UTF-8 (write % as %25)`);
 
 /** `['emails', 3, 'to', 0]` as `emails[3].to[0]`, cut where a client made a name very long. */
 function nameOf(path: PropertyKey[]): string {
@@ -94,7 +94,7 @@ const fewestInPassword = 8;
 /** One that somebody chooses. */
 export const password = line(200)
   .refine((text) => text.length >= fewestInPassword, `must have at least ${fewestInPassword} characters`)
-  .refine((text) => !isGuessable(text), 'must be one that nobody guesses')
+  .refine((text) => !isGuessable(text), 'is too easy to guess')
   .meta({ minLength: fewestInPassword });
 
 /** A string of several lines that PostgreSQL can store: no NUL, no lone surrogates. */
@@ -137,7 +137,7 @@ export function wordsForMember(value: string, fault: string): string {
   return value.split(/[,;]/).filter((part) => part.includes('@')).length > 1 ? severalInOne : fault;
 }
 
-const severalInOne = 'is more than one address: several are an array, ["a@b.example", "c@d.example"]';
+const severalInOne = 'is more than one address: send several as an array, ["a@b.example", "c@d.example"]';
 
 function oneMailbox(wordsFor: (value: string, fault: string) => string) {
   return z
@@ -220,14 +220,14 @@ export const count = (fallback: number, most: number) =>
 
 /** The query parameters of a list, all of which are newest first. */
 export const page = {
-  limit: count(50, 100).describe('How many to answer with. Above 100 it is taken as 100.'),
-  offset: count(0, 2_147_483_647).describe('How many to leave out, from the newest on.'),
+  limit: count(50, 100).describe('How many to return. A value above 100 counts as 100.'),
+  offset: count(0, 2_147_483_647).describe('How many to skip, newest first.'),
 };
 
 /** The same of a list that is short, and is answered whole where nothing is said. */
 export const part = {
   limit: wholeNumber(100)
     .meta({ shownAs: { type: 'integer', minimum: 0 } })
-    .describe('How many to answer with; omitted, all. Above 100 it is taken as 100.'),
+    .describe('How many to return. A value above 100 counts as 100. Omitted: all.'),
   offset: page.offset,
 };

@@ -1,5 +1,5 @@
 import { SMTPServer, type SMTPServerDataStream, type SMTPServerSession } from 'smtp-server';
-import { limits } from '../core/send-limits.ts';
+import { limits } from '../core/accounts/send-limits.ts';
 import type { TlsCertificate } from './certificate.ts';
 import { limitConnections } from './connection-limit.ts';
 import { close, common, hangUp, keepAddressesAsWritten, limitReplies, listen, unknownCommands } from './listening.ts';

@@ -1,6 +1,6 @@
-import * as bounces from '../core/bounces.ts';
-import type { Returned } from '../core/returns.ts';
-import { unsubscribe } from '../core/unsubscribe.ts';
+import * as bounces from '../core/returns/bounces.ts';
+import type { Returned } from '../core/returns/returns.ts';
+import { unsubscribe } from '../core/returns/unsubscribe.ts';
 import { type Database, isUnavailable } from '../db/client.ts';
 import type { Logger } from '../log.ts';
 import { normalizeDomain } from '../mail/address.ts';

@@ -1,4 +1,4 @@
-import * as keys from '../core/keys.ts';
+import * as keys from '../core/accounts/keys.ts';
 import { type Database, isUnavailable } from '../db/client.ts';
 import { ApiError } from '../errors.ts';
 import { networkOf } from '../ip.ts';

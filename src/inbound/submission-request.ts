@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
-import type { SendRequest } from '../core/draft.ts';
-import type { Idempotency } from '../core/idempotency.ts';
-import { limits, pastToleranceMs } from '../core/send-limits.ts';
-import { uncertainPolicies } from '../core/uncertainty.ts';
+import type { Idempotency } from '../core/accounts/idempotency.ts';
+import { limits, pastToleranceMs } from '../core/accounts/send-limits.ts';
+import type { SendRequest } from '../core/emails/draft.ts';
+import { uncertainPolicies } from '../core/log/uncertainty.ts';
 import type { Mailbox } from '../mail/address.ts';
 import { refuseAttachment } from '../mail/attachments.ts';
 import type { SubmittedMessage } from '../mail/submission.ts';

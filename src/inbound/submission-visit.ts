@@ -1,8 +1,8 @@
 import type { SMTPServerDataStream, SMTPServerEnvelope, SMTPServerSession } from 'smtp-server';
-import type { Acceptance } from '../core/acceptance.ts';
-import type { Accepted } from '../core/emails.ts';
-import type { KeyHolder } from '../core/keys.ts';
-import { senderDomains } from '../core/sender-domains.ts';
+import type { KeyHolder } from '../core/accounts/keys.ts';
+import { senderDomains } from '../core/domains/sender-domains.ts';
+import type { Acceptance } from '../core/emails/acceptance.ts';
+import type { Accepted } from '../core/emails/emails.ts';
 import { type Database, isUnavailable } from '../db/client.ts';
 import type { Logger } from '../log.ts';
 import { AddressError, isAscii, type Mailbox, parseMailbox } from '../mail/address.ts';

@@ -1,8 +1,8 @@
 import { SMTPServer, type SMTPServerOptions, type SMTPServerSession } from 'smtp-server';
 import type { AccountTurns } from '../account-turns.ts';
-import { Acceptance } from '../core/acceptance.ts';
-import type { FreshBodies } from '../core/fresh-bodies.ts';
-import { limits } from '../core/send-limits.ts';
+import { limits } from '../core/accounts/send-limits.ts';
+import { Acceptance } from '../core/emails/acceptance.ts';
+import type { FreshBodies } from '../core/emails/fresh-bodies.ts';
 import type { Database } from '../db/client.ts';
 import type { Logger } from '../log.ts';
 import type { Queue } from '../queue.ts';

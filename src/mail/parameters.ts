@@ -19,7 +19,7 @@ const mostParameters = 100;
  * @throws {MimeError} when there are too many parameters; unless `loosely`, also when one occurs twice or its charset is unknown
  */
 export function parseParameters(text: string, loosely = false): Parameterised {
-  const [value = '', ...pieces] = split(text);
+  const [value = '', ...pieces] = splitPieces(text);
   if (pieces.length > mostParameters) throw new MimeError(`a field has more than ${mostParameters} parameters`);
   const raw = new Map<string, string>();
   for (const piece of pieces) {
@@ -32,17 +32,16 @@ export function parseParameters(text: string, loosely = false): Parameterised {
   }
   const parameters = new Map<string, string>();
   for (const name of new Set([...raw.keys()].map((key) => key.split('*', 1)[0] ?? ''))) {
-    parameters.set(name, joined(raw, name, loosely) ?? readWords(raw.get(name) ?? ''));
+    parameters.set(name, joinSections(raw, name, loosely) ?? readWords(raw.get(name) ?? ''));
   }
   return { value: value.trim().toLowerCase(), parameters };
 }
 
 /** The pieces between semicolons that are not in quotes, without comments. */
-function split(text: string): string[] {
+function splitPieces(text: string): string[] {
   const pieces: string[] = [];
   let piece = '';
-  // The last character of `piece`: reading it from a string that is being built takes time linear in its length.
-  let last = '';
+  // Whether the name, or the value after it, has begun.
   let begun = false;
   let quoted = false;
   for (let i = 0; i < text.length; i++) {
@@ -50,19 +49,20 @@ function split(text: string): string[] {
     const escaped = character === '\\' && quoted;
     const taken = escaped ? character + (text[++i] ?? '') : character;
     if (escaped || quoted) {
-      [piece, last] = [piece + taken, taken.slice(-1)];
+      piece += taken;
       if (taken === '"') quoted = false;
-    } else if (character === '(' && (last === '' || last === ' ')) {
+    } else if (character === '(' && ' ;'.includes(text[i - 1] ?? ' ')) {
       // After anything else it belongs to the value: `name=Invoice(1).pdf`. So does one within a value: `name=Invoice (1).pdf`.
       const end = endOfComments(text, i);
-      if (begun && !isBehindValue(text, end)) [piece, last] = [piece + text.slice(i, end), ')'];
+      if (begun && !isBehindValue(text, end)) piece += text.slice(i, end);
       i = end - 1;
     } else if (character === ';') {
       pieces.push(piece);
-      [piece, last, begun] = ['', '', false];
+      piece = '';
+      begun = false;
     } else {
       quoted = character === '"';
-      [piece, last] = [piece + character, character];
+      piece += character;
       if (character !== ' ') begun = character !== '=';
     }
   }
@@ -95,11 +95,11 @@ function unquote(value: string): string {
   return end.slice(1).replaceAll(/\\(.)/g, '$1');
 }
 
-/** The sections `name*0`, `name*1*`, ... joined in order, or `name*`; null if the parameter has neither form. */
-function joined(raw: Map<string, string>, name: string, loosely: boolean): string | null {
+/** The sections `name*0`, `name*1*`, ... joined in order, or `name*`; null if the plain `name` must be used instead. */
+function joinSections(raw: Map<string, string>, name: string, loosely: boolean): string | null {
   const extended = raw.get(`${name}*`);
-  const plainly = raw.get(name);
-  if (extended !== undefined) return decode([{ text: extended, encoded: true }], loosely, plainly);
+  const hasPlain = raw.has(name);
+  if (extended !== undefined) return decodeSections([{ text: extended, encoded: true }], loosely, hasPlain);
   const sections: { text: string; encoded: boolean }[] = [];
   for (;;) {
     const plain = raw.get(`${name}*${sections.length}`);
@@ -107,14 +107,14 @@ function joined(raw: Map<string, string>, name: string, loosely: boolean): strin
     if (plain === undefined && encoded === undefined) break;
     sections.push({ text: encoded ?? plain ?? '', encoded: encoded !== undefined });
   }
-  return sections.length > 0 ? decode(sections, loosely, plainly) : null;
+  return sections.length > 0 ? decodeSections(sections, loosely, hasPlain) : null;
 }
 
-/** @param plainly the plain parameter, meant for older clients. @returns null if that must be used instead */
-function decode(
+/** @param hasPlain whether there is a plain parameter too, meant for older clients. @returns null if that must be used instead */
+function decodeSections(
   sections: { text: string; encoded: boolean }[],
   loosely: boolean,
-  plainly: string | undefined,
+  hasPlain: boolean,
 ): string | null {
   let charset = 'utf-8';
   const bytes = sections.map(({ text, encoded }, index) => {
@@ -129,12 +129,12 @@ function decode(
     text = decoderOf(charset).decode(whole);
   } catch {
     if (loosely || whole.every((byte) => byte < 0x80)) return whole.toString('latin1');
-    if (plainly !== undefined) return null;
+    if (hasPlain) return null;
     throw new MimeError(`a parameter is in a charset that is not known: ${charset.slice(0, 40)}`);
   }
   if (!text.includes('\ufffd')) return text;
   if (loosely) return whole.toString('latin1');
-  return plainly === undefined ? text : null;
+  return hasPlain ? null : text;
 }
 
 function percentDecoded(text: string): Buffer {

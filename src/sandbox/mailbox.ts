@@ -3,7 +3,7 @@ import { dkimVerify } from 'mailauth/lib/dkim/verify.js';
 import PostalMime from 'postal-mime';
 import { SMTPServer, type SMTPServerSession } from 'smtp-server';
 import { selfSignedCertificate } from '../certificate.ts';
-import { type Arrival, store, wasTried } from '../core/sandbox-messages.ts';
+import { type Arrival, store, wasTried } from '../core/operations/sandbox-messages.ts';
 import type { Database } from '../db/client.ts';
 import type { Logger } from '../log.ts';
 import { parseReturnPath } from '../mail/token.ts';

@@ -1,5 +1,5 @@
 import { isIPv6 } from 'node:net';
-import { dmarcPolicy } from '../core/domains.ts';
+import { dmarcPolicy } from '../core/domains/domains.ts';
 import type { Database } from '../db/client.ts';
 import { dnsValue } from '../mail/dkim.ts';
 import type { Answer } from './dns.ts';

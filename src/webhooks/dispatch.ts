@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Clock } from '../clock.ts';
-import { ClaimsInDoubt } from '../core/claims-in-doubt.ts';
-import * as calls from '../core/webhook-calls.ts';
-import { openSecret } from '../core/webhooks.ts';
+import { ClaimsInDoubt } from '../core/recipients/claims-in-doubt.ts';
+import * as calls from '../core/webhooks/webhook-calls.ts';
+import { openSecret } from '../core/webhooks/webhooks.ts';
 import type { Database } from '../db/client.ts';
 import type { Logger } from '../log.ts';
 import type { Metrics } from '../metrics.ts';

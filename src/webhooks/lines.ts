@@ -1,4 +1,4 @@
-import type { Claim } from '../core/webhook-calls.ts';
+import type { Claim } from '../core/webhooks/webhook-calls.ts';
 
 type Endpoint = Pick<Claim, 'accountId' | 'webhookId'>;
 

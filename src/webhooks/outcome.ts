@@ -1,5 +1,5 @@
-import type { Call, CallOutcome, Claim } from '../core/webhook-calls.ts';
-import { testEvent } from '../core/webhook-deliveries.ts';
+import type { Call, CallOutcome, Claim } from '../core/webhooks/webhook-calls.ts';
+import { testEvent } from '../core/webhooks/webhook-deliveries.ts';
 import type { Answer } from './post.ts';
 
 const second = 1_000;

@@ -1,4 +1,4 @@
-import { callsAtOnce } from '../core/webhook-lines.ts';
+import { callsAtOnce } from '../core/webhooks/webhook-lines.ts';
 import { Tally } from '../tally.ts';
 import { type Answered, EndpointRoom } from './endpoint-room.ts';
 

@@ -1,5 +1,5 @@
-import * as lines from '../core/webhook-lines.ts';
-import { forgetOldSecrets } from '../core/webhooks.ts';
+import * as lines from '../core/webhooks/webhook-lines.ts';
+import { forgetOldSecrets } from '../core/webhooks/webhooks.ts';
 import type { Database } from '../db/client.ts';
 import type { Logger } from '../log.ts';
 import type { Queue } from '../queue.ts';

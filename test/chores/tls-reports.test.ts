@@ -1,9 +1,9 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import t from 'tap';
-import * as hold from '../../src/core/hold.ts';
-import { claim } from '../../src/core/tls-reports.ts';
-import { forgetOld, record } from '../../src/core/tls-results.ts';
+import * as hold from '../../src/core/operations/hold.ts';
+import { claim } from '../../src/core/tls/tls-reports.ts';
+import { forgetOld, record } from '../../src/core/tls/tls-results.ts';
 import { deliver } from '../../src/smtp/deliver.ts';
 import type { StsPolicy } from '../../src/smtp/mta-sts.ts';
 import { TlsPolicies } from '../../src/smtp/tls-policies.ts';

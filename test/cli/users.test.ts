@@ -1,6 +1,6 @@
 import t from 'tap';
-import * as accounts from '../../src/core/accounts.ts';
-import * as members from '../../src/core/members.ts';
+import * as accounts from '../../src/core/accounts/accounts.ts';
+import * as members from '../../src/core/accounts/members.ts';
 
 import { buildSender } from '../support/build.ts';
 import { createDatabase } from '../support/db.ts';

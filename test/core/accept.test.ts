@@ -1,5 +1,5 @@
 import t from 'tap';
-import type { SendRequest } from '../../src/core/draft.ts';
+import type { SendRequest } from '../../src/core/emails/draft.ts';
 import type { Database, Sql, Statement } from '../../src/db/client.ts';
 import { accept, requestOf } from '../support/accept.ts';
 import { buildAccount, buildVerifiedDomain, holderOf } from '../support/build.ts';

@@ -1,9 +1,9 @@
 import t from 'tap';
 import { AccountTurns } from '../../src/account-turns.ts';
-import { Acceptance } from '../../src/core/acceptance.ts';
-import type { SendRequest } from '../../src/core/draft.ts';
-import type { Accepted, SendCall } from '../../src/core/emails.ts';
-import * as templates from '../../src/core/templates.ts';
+import { Acceptance } from '../../src/core/emails/acceptance.ts';
+import type { SendRequest } from '../../src/core/emails/draft.ts';
+import type { Accepted, SendCall } from '../../src/core/emails/emails.ts';
+import * as templates from '../../src/core/emails/templates.ts';
 import { newId } from '../../src/ids.ts';
 import { parseMailbox } from '../../src/mail/address.ts';
 import { requestOf } from '../support/accept.ts';

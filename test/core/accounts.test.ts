@@ -1,5 +1,5 @@
 import t from 'tap';
-import * as accounts from '../../src/core/accounts.ts';
+import * as accounts from '../../src/core/accounts/accounts.ts';
 import type { Database } from '../../src/db/client.ts';
 import { buildAccount } from '../support/build.ts';
 import { openDatabase } from '../support/db.ts';

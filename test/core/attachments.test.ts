@@ -1,6 +1,6 @@
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import t from 'tap';
-import { loadFiles, storeFiles } from '../../src/core/attachments.ts';
+import { loadFiles, storeFiles } from '../../src/core/emails/attachments.ts';
 import { openDatabase } from '../support/db.ts';
 
 const megabyte = 1024 * 1024;

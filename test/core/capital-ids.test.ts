@@ -1,8 +1,8 @@
 import t from 'tap';
-import * as dkimKeys from '../../src/core/dkim-keys.ts';
-import * as domains from '../../src/core/domains.ts';
-import * as deliveries from '../../src/core/webhook-deliveries.ts';
-import * as webhooks from '../../src/core/webhooks.ts';
+import * as dkimKeys from '../../src/core/domains/dkim-keys.ts';
+import * as domains from '../../src/core/domains/domains.ts';
+import * as deliveries from '../../src/core/webhooks/webhook-deliveries.ts';
+import * as webhooks from '../../src/core/webhooks/webhooks.ts';
 import { Keyring, open } from '../../src/seal.ts';
 import { buildAccount, buildVerifiedDomain } from '../support/build.ts';
 import { openDatabase, openQueue } from '../support/db.ts';

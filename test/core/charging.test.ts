@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
-import * as plans from '../../src/core/plans.ts';
+import * as plans from '../../src/core/accounts/plans.ts';
 import type { Sql } from '../../src/db/client.ts';
 import { buildAccount } from '../support/build.ts';
 import { openDatabase } from '../support/db.ts';

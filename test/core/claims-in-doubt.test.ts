@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { ClaimsInDoubt } from '../../src/core/claims-in-doubt.ts';
-import { claim } from '../../src/core/recipients.ts';
+import { ClaimsInDoubt } from '../../src/core/recipients/claims-in-doubt.ts';
+import { claim } from '../../src/core/recipients/recipients.ts';
 import { connect } from '../../src/db/client.ts';
 import { newId } from '../../src/ids.ts';
 import { silentLog } from '../../src/log.ts';

@@ -1,7 +1,7 @@
 import t from 'tap';
-import { pruneContents } from '../../src/core/content-retention.ts';
-import * as log from '../../src/core/email-log.ts';
-import { resendable } from '../../src/core/resending.ts';
+import * as log from '../../src/core/log/email-log.ts';
+import { resendable } from '../../src/core/log/resending.ts';
+import { pruneContents } from '../../src/core/retention/content-retention.ts';
 import type { Database } from '../../src/db/client.ts';
 import { ensurePartitions } from '../../src/db/partitions.ts';
 import { floorId, newId } from '../../src/ids.ts';

@@ -1,8 +1,8 @@
 import t from 'tap';
-import * as orders from '../../src/core/destination-orders.ts';
-import { domainsOf, find, list, type Report, report } from '../../src/core/destinations.ts';
-import * as nodes from '../../src/core/nodes.ts';
-import { pausedUntil } from '../../src/core/waiting-for.ts';
+import * as orders from '../../src/core/recipients/destination-orders.ts';
+import { domainsOf, find, list, type Report, report } from '../../src/core/recipients/destinations.ts';
+import * as nodes from '../../src/core/recipients/nodes.ts';
+import { pausedUntil } from '../../src/core/recipients/waiting-for.ts';
 import { newId } from '../../src/ids.ts';
 import { buildSender } from '../support/build.ts';
 import { openDatabase } from '../support/db.ts';

@@ -1,6 +1,6 @@
 import t from 'tap';
-import * as dkimKeys from '../../src/core/dkim-keys.ts';
-import * as domains from '../../src/core/domains.ts';
+import * as dkimKeys from '../../src/core/domains/dkim-keys.ts';
+import * as domains from '../../src/core/domains/domains.ts';
 import type { Database } from '../../src/db/client.ts';
 import { Keyring } from '../../src/seal.ts';
 import { buildAccount, buildVerifiedDomain } from '../support/build.ts';

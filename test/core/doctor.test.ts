@@ -1,8 +1,8 @@
 import t from 'tap';
-import { examine, isWell, type Patient } from '../../src/core/doctor.ts';
-import { checkBaseUrl } from '../../src/core/doctor-machine.ts';
-import * as domains from '../../src/core/domains.ts';
-import { checkNames, type Finding } from '../../src/core/finding.ts';
+import * as domains from '../../src/core/domains/domains.ts';
+import { examine, isWell, type Patient } from '../../src/core/operations/doctor.ts';
+import { checkBaseUrl } from '../../src/core/operations/doctor-machine.ts';
+import { checkNames, type Finding } from '../../src/core/operations/finding.ts';
 import { Keyring } from '../../src/seal.ts';
 import { resolveWith } from '../../src/smtp/resolver.ts';
 import { buildSender } from '../support/build.ts';

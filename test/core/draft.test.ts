@@ -1,5 +1,5 @@
 import t from 'tap';
-import { refusalOfPlace } from '../../src/core/draft.ts';
+import { refusalOfPlace } from '../../src/core/emails/draft.ts';
 import { mostUnsubscribePlaces } from '../../src/mail/unsubscribe-place.ts';
 import { requestOf } from '../support/accept.ts';
 

@@ -1,7 +1,7 @@
 import t from 'tap';
-import * as counts from '../../src/core/email-counts.ts';
-import type { Filter } from '../../src/core/email-filter.ts';
-import { list } from '../../src/core/email-log.ts';
+import * as counts from '../../src/core/log/email-counts.ts';
+import type { Filter } from '../../src/core/log/email-filter.ts';
+import { list } from '../../src/core/log/email-log.ts';
 import type { Database, Sql } from '../../src/db/client.ts';
 import { newId } from '../../src/ids.ts';
 import { openDatabase } from '../support/db.ts';

@@ -1,10 +1,10 @@
 import t from 'tap';
-import * as domains from '../../src/core/domains.ts';
-import { sealingKey } from '../../src/core/encryption-key.ts';
-import { hold } from '../../src/core/encryption-key-holders.ts';
-import { rotate } from '../../src/core/encryption-key-rotation.ts';
-import { tokenKeys } from '../../src/core/service-secrets.ts';
-import * as webhooks from '../../src/core/webhooks.ts';
+import * as domains from '../../src/core/domains/domains.ts';
+import { hold } from '../../src/core/operations/encryption-key-holders.ts';
+import { rotate } from '../../src/core/operations/encryption-key-rotation.ts';
+import { sealingKey } from '../../src/core/secrets/encryption-key.ts';
+import { tokenKeys } from '../../src/core/secrets/service-secrets.ts';
+import * as webhooks from '../../src/core/webhooks/webhooks.ts';
 import type { Database, Sql } from '../../src/db/client.ts';
 import { newId } from '../../src/ids.ts';
 import { silentLog } from '../../src/log.ts';

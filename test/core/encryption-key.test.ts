@@ -1,6 +1,6 @@
 import t from 'tap';
-import * as encryptionKeys from '../../src/core/encryption-key.ts';
-import * as webhooks from '../../src/core/webhooks.ts';
+import * as encryptionKeys from '../../src/core/secrets/encryption-key.ts';
+import * as webhooks from '../../src/core/webhooks/webhooks.ts';
 import type { Database } from '../../src/db/client.ts';
 import { Keyring } from '../../src/seal.ts';
 import { buildAccount, buildVerifiedDomain } from '../support/build.ts';

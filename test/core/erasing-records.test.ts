@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import t, { type Test } from 'tap';
-import { erase, eraseDue } from '../../src/core/erasing.ts';
-import * as erasures from '../../src/core/erasures.ts';
-import { tokenKeys } from '../../src/core/service-secrets.ts';
+import { erase, eraseDue } from '../../src/core/privacy/erasing.ts';
+import * as erasures from '../../src/core/privacy/erasures.ts';
+import { tokenKeys } from '../../src/core/secrets/service-secrets.ts';
 import type { Database, Sql } from '../../src/db/client.ts';
 import { ensurePartitions, listPartitions } from '../../src/db/partitions.ts';
 import { floorId, newId } from '../../src/ids.ts';

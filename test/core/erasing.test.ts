@@ -1,7 +1,7 @@
 import t from 'tap';
-import { eraseDue } from '../../src/core/erasing.ts';
-import * as erasures from '../../src/core/erasures.ts';
-import { tokenKeys } from '../../src/core/service-secrets.ts';
+import { eraseDue } from '../../src/core/privacy/erasing.ts';
+import * as erasures from '../../src/core/privacy/erasures.ts';
+import { tokenKeys } from '../../src/core/secrets/service-secrets.ts';
 import type { Database } from '../../src/db/client.ts';
 import { silentLog } from '../../src/log.ts';
 import { Keyring } from '../../src/seal.ts';

@@ -1,6 +1,6 @@
 import t from 'tap';
-import { explain, meanings } from '../../src/core/explain.ts';
-import { stoppedNote } from '../../src/core/stopping.ts';
+import { explain, meanings } from '../../src/core/log/explain.ts';
+import { stoppedNote } from '../../src/core/log/stopping.ts';
 import type { Attempt, Email, Recipient } from '../../src/generated/prisma/client.ts';
 import type { Classification } from '../../src/smtp/deliver.ts';
 import { rules } from '../../src/smtp/rules.ts';

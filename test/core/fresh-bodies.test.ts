@@ -1,8 +1,8 @@
 import t, { type Test } from 'tap';
-import { Acceptance } from '../../src/core/acceptance.ts';
-import type { Draft, SendRequest } from '../../src/core/draft.ts';
-import { FreshBodies } from '../../src/core/fresh-bodies.ts';
-import { load, unbounded } from '../../src/core/outgoing.ts';
+import { Acceptance } from '../../src/core/emails/acceptance.ts';
+import type { Draft, SendRequest } from '../../src/core/emails/draft.ts';
+import { FreshBodies } from '../../src/core/emails/fresh-bodies.ts';
+import { load, unbounded } from '../../src/core/outgoing/outgoing.ts';
 import type { Database } from '../../src/db/client.ts';
 import { newId } from '../../src/ids.ts';
 import { requestOf } from '../support/accept.ts';

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import * as hold from '../../src/core/hold.ts';
-import * as nodes from '../../src/core/nodes.ts';
-import { heldNote, pausedUntil } from '../../src/core/waiting-for.ts';
+import * as hold from '../../src/core/operations/hold.ts';
+import * as nodes from '../../src/core/recipients/nodes.ts';
+import { heldNote, pausedUntil } from '../../src/core/recipients/waiting-for.ts';
 import type { Database } from '../../src/db/client.ts';
 import { newId } from '../../src/ids.ts';
 import { buildSender } from '../support/build.ts';

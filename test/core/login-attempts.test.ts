@@ -1,6 +1,6 @@
 import t from 'tap';
-import * as passwords from '../../src/core/passwords.ts';
-import { login } from '../../src/core/users.ts';
+import * as passwords from '../../src/core/accounts/passwords.ts';
+import { login } from '../../src/core/accounts/users.ts';
 import { buildAccount } from '../support/build.ts';
 import { openDatabase } from '../support/db.ts';
 import { withoutReads } from '../support/without-reads.ts';

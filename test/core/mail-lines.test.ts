@@ -1,6 +1,6 @@
 import t from 'tap';
-import { wakeDue, wakePast, wakingPast } from '../../src/core/mail-lines.ts';
-import { claim, park, release } from '../../src/core/recipients.ts';
+import { wakeDue, wakePast, wakingPast } from '../../src/core/emails/mail-lines.ts';
+import { claim, park, release } from '../../src/core/recipients/recipients.ts';
 import { completeIndexes } from '../../src/db/indexes.ts';
 import type { EmailType } from '../../src/generated/prisma/enums.ts';
 import { newId } from '../../src/ids.ts';

@@ -1,8 +1,8 @@
 import t from 'tap';
-import * as counts from '../../src/core/email-counts.ts';
-import { list } from '../../src/core/email-log.ts';
-import { dropOld } from '../../src/core/retention.ts';
-import { thinOut } from '../../src/core/retention-of-kept-weeks.ts';
+import * as counts from '../../src/core/log/email-counts.ts';
+import { list } from '../../src/core/log/email-log.ts';
+import { dropOld } from '../../src/core/retention/retention.ts';
+import { thinOut } from '../../src/core/retention/retention-of-kept-weeks.ts';
 import type { Database, Sql } from '../../src/db/client.ts';
 import { newId } from '../../src/ids.ts';
 import { openDatabase } from '../support/db.ts';

@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap';
-import * as counts from '../../src/core/email-counts.ts';
-import { list } from '../../src/core/email-log.ts';
-import { dropOld } from '../../src/core/retention.ts';
+import * as counts from '../../src/core/log/email-counts.ts';
+import { list } from '../../src/core/log/email-log.ts';
+import { dropOld } from '../../src/core/retention/retention.ts';
 import type { Database, Sql } from '../../src/db/client.ts';
 import { ensurePartitions, listPartitions } from '../../src/db/partitions.ts';
 import { newId } from '../../src/ids.ts';

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { judge } from '../../src/core/return-class.ts';
+import { judge } from '../../src/core/returns/return-class.ts';
 
 const said = (diagnostic: string, phase: 'mail' | 'rcpt') =>
   judge({ address: 'jane@example.com', aliases: [], action: 'failed', status: null, code: 550, diagnostic, phase });

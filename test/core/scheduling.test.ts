@@ -1,10 +1,10 @@
 import t from 'tap';
-import { pause } from '../../src/core/destination-orders.ts';
-import { wakeDue } from '../../src/core/mail-lines.ts';
-import * as nodes from '../../src/core/nodes.ts';
-import { claim, parkForPause } from '../../src/core/recipients.ts';
-import { cancel, move } from '../../src/core/scheduling.ts';
-import { heldNote } from '../../src/core/waiting-for.ts';
+import { wakeDue } from '../../src/core/emails/mail-lines.ts';
+import { cancel, move } from '../../src/core/log/scheduling.ts';
+import { pause } from '../../src/core/recipients/destination-orders.ts';
+import * as nodes from '../../src/core/recipients/nodes.ts';
+import { claim, parkForPause } from '../../src/core/recipients/recipients.ts';
+import { heldNote } from '../../src/core/recipients/waiting-for.ts';
 import { newId } from '../../src/ids.ts';
 import { accept, requestOf } from '../support/accept.ts';
 import { buildSender, holderOf } from '../support/build.ts';

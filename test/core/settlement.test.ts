@@ -1,9 +1,9 @@
 import t from 'tap';
-import * as lines from '../../src/core/mail-lines.ts';
-import * as nodes from '../../src/core/nodes.ts';
-import { claim } from '../../src/core/recipients.ts';
-import { type Settlement, settle } from '../../src/core/settlement.ts';
-import * as webhooks from '../../src/core/webhooks.ts';
+import * as lines from '../../src/core/emails/mail-lines.ts';
+import * as nodes from '../../src/core/recipients/nodes.ts';
+import { claim } from '../../src/core/recipients/recipients.ts';
+import { type Settlement, settle } from '../../src/core/recipients/settlement.ts';
+import * as webhooks from '../../src/core/webhooks/webhooks.ts';
 import type { Sql } from '../../src/db/client.ts';
 import { newId } from '../../src/ids.ts';
 import { Keyring } from '../../src/seal.ts';

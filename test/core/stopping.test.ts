@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
-import { claim } from '../../src/core/recipients.ts';
-import { stop } from '../../src/core/stopping.ts';
+import { stop } from '../../src/core/log/stopping.ts';
+import { claim } from '../../src/core/recipients/recipients.ts';
 import type { Database, Sql } from '../../src/db/client.ts';
 import { newId } from '../../src/ids.ts';
 import { accept, requestOf } from '../support/accept.ts';

@@ -1,5 +1,5 @@
 import t from 'tap';
-import * as suppressions from '../../src/core/suppressions.ts';
+import * as suppressions from '../../src/core/returns/suppressions.ts';
 import { ApiError } from '../../src/errors.ts';
 import { buildAccount } from '../support/build.ts';
 import { openDatabase } from '../support/db.ts';

@@ -1,6 +1,6 @@
 import t from 'tap';
-import { resolve, type Sendable } from '../../src/core/template-sending.ts';
-import * as templates from '../../src/core/templates.ts';
+import { resolve, type Sendable } from '../../src/core/emails/template-sending.ts';
+import * as templates from '../../src/core/emails/templates.ts';
 import type { Sql, Statement } from '../../src/db/client.ts';
 import { ApiError } from '../../src/errors.ts';
 import { newId } from '../../src/ids.ts';

@@ -1,6 +1,6 @@
 import t from 'tap';
-import { forgetExpired, KnownPolicies } from '../../src/core/tls-policies.ts';
-import { forgetOld, record } from '../../src/core/tls-results.ts';
+import { forgetExpired, KnownPolicies } from '../../src/core/tls/tls-policies.ts';
+import { forgetOld, record } from '../../src/core/tls/tls-results.ts';
 import type { Database } from '../../src/db/client.ts';
 import { Connection } from '../../src/smtp/connection.ts';
 import type { StsPolicy } from '../../src/smtp/mta-sts.ts';

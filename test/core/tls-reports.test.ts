@@ -1,5 +1,5 @@
 import t from 'tap';
-import { claim, load, plan, settle } from '../../src/core/tls-reports.ts';
+import { claim, load, plan, settle } from '../../src/core/tls/tls-reports.ts';
 import { connect } from '../../src/db/client.ts';
 import { silentLog } from '../../src/log.ts';
 import { createDatabase } from '../support/db.ts';

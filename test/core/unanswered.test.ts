@@ -1,9 +1,9 @@
 import t, { type Test } from 'tap';
-import * as nodes from '../../src/core/nodes.ts';
-import { type Claim, claim, release } from '../../src/core/recipients.ts';
-import { type Settlement, settle } from '../../src/core/settlement.ts';
-import { Unanswered } from '../../src/core/unanswered.ts';
-import { heldNote } from '../../src/core/waiting-for.ts';
+import * as nodes from '../../src/core/recipients/nodes.ts';
+import { type Claim, claim, release } from '../../src/core/recipients/recipients.ts';
+import { type Settlement, settle } from '../../src/core/recipients/settlement.ts';
+import { Unanswered } from '../../src/core/recipients/unanswered.ts';
+import { heldNote } from '../../src/core/recipients/waiting-for.ts';
 import { newId } from '../../src/ids.ts';
 import { silentLog } from '../../src/log.ts';
 import { accept, requestOf } from '../support/accept.ts';

@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap';
-import * as domains from '../../src/core/domains.ts';
-import type { Surroundings } from '../../src/core/record-checks.ts';
-import { recheckDue, verify } from '../../src/core/verification.ts';
+import * as domains from '../../src/core/domains/domains.ts';
+import type { Surroundings } from '../../src/core/domains/record-checks.ts';
+import { recheckDue, verify } from '../../src/core/domains/verification.ts';
 import type { Database } from '../../src/db/client.ts';
 import { Keyring } from '../../src/seal.ts';
 import { resolveWith } from '../../src/smtp/resolver.ts';

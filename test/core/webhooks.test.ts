@@ -1,6 +1,15 @@
 import t from 'tap';
-import * as calls from '../../src/core/webhook-calls.ts';
-import { change, create, type EventType, emit, get, list, openSecret, rotateSecret } from '../../src/core/webhooks.ts';
+import * as calls from '../../src/core/webhooks/webhook-calls.ts';
+import {
+  change,
+  create,
+  type EventType,
+  emit,
+  get,
+  list,
+  openSecret,
+  rotateSecret,
+} from '../../src/core/webhooks/webhooks.ts';
 import type { Sql, Statement } from '../../src/db/client.ts';
 import { newId } from '../../src/ids.ts';
 import { Keyring } from '../../src/seal.ts';

@@ -1,7 +1,7 @@
 import { mock } from 'node:test';
 import t from 'tap';
-import * as domains from '../../src/core/domains.ts';
-import * as keys from '../../src/core/keys.ts';
+import * as keys from '../../src/core/accounts/keys.ts';
+import * as domains from '../../src/core/domains/domains.ts';
 import { Keyring } from '../../src/seal.ts';
 import { accept, requestOf } from '../support/accept.ts';
 import { buildAccount, buildVerifiedDomain, holderOf } from '../support/build.ts';

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import t from 'tap';
-import * as hold from '../../src/core/hold.ts';
+import * as hold from '../../src/core/operations/hold.ts';
 import { buildSender } from '../support/build.ts';
 import { eventually } from '../support/node.ts';
 import { go, inBrowser, logIn, startDashboard, view } from './browser.ts';

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { forgetExpired } from '../../src/core/idempotency.ts';
+import { forgetExpired } from '../../src/core/accounts/idempotency.ts';
 import type { Sql } from '../../src/db/client.ts';
 import { buildAccount } from '../support/build.ts';
 import { openDatabase } from '../support/db.ts';

@@ -1,6 +1,6 @@
 import t from 'tap';
-import type { Claim } from '../../src/core/recipients.ts';
-import { heldNote, pausedUntil } from '../../src/core/waiting-for.ts';
+import type { Claim } from '../../src/core/recipients/recipients.ts';
+import { heldNote, pausedUntil } from '../../src/core/recipients/waiting-for.ts';
 import { record } from '../../src/delivery/attempt-record.ts';
 import type { RecipientResult, Session } from '../../src/smtp/deliver.ts';
 

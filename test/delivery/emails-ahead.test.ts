@@ -1,5 +1,5 @@
 import t from 'tap';
-import type { Claim } from '../../src/core/recipients.ts';
+import type { Claim } from '../../src/core/recipients/recipients.ts';
 import { EmailsAhead } from '../../src/delivery/emails-ahead.ts';
 import { newId } from '../../src/ids.ts';
 import { accept, requestOf } from '../support/accept.ts';

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
-import type { Claim } from '../../src/core/recipients.ts';
+import type { Claim } from '../../src/core/recipients/recipients.ts';
 import { abandonedJournals, Journal } from '../../src/delivery/journal.ts';
 import { newId } from '../../src/ids.ts';
 import { silentLog } from '../../src/log.ts';

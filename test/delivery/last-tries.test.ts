@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap';
-import type { Claim } from '../../src/core/recipients.ts';
-import * as suppressions from '../../src/core/suppressions.ts';
+import type { Claim } from '../../src/core/recipients/recipients.ts';
+import * as suppressions from '../../src/core/returns/suppressions.ts';
 import type { AttemptRecord } from '../../src/delivery/attempt-record.ts';
 import { LastTries } from '../../src/delivery/last-tries.ts';
 import { newId } from '../../src/ids.ts';

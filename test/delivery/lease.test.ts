@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import * as nodes from '../../src/core/nodes.ts';
+import * as nodes from '../../src/core/recipients/nodes.ts';
 import type { Database } from '../../src/db/client.ts';
 import { Lease, Sight } from '../../src/delivery/lease.ts';
 import { newId } from '../../src/ids.ts';

@@ -1,8 +1,8 @@
 import { generateKeyPairSync, randomBytes } from 'node:crypto';
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { sealContext } from '../../src/core/domains.ts';
-import type { OutgoingEmail } from '../../src/core/outgoing.ts';
+import { sealContext } from '../../src/core/domains/domains.ts';
+import type { OutgoingEmail } from '../../src/core/outgoing/outgoing.ts';
 import { MessageBuilder } from '../../src/delivery/message.ts';
 import { newId } from '../../src/ids.ts';
 import { Keyring, seal } from '../../src/seal.ts';

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import t, { type Test } from 'tap';
-import type { SendRequest } from '../../src/core/draft.ts';
-import type { OutgoingEmail } from '../../src/core/outgoing.ts';
-import type { Claim } from '../../src/core/recipients.ts';
+import type { SendRequest } from '../../src/core/emails/draft.ts';
+import type { OutgoingEmail } from '../../src/core/outgoing/outgoing.ts';
+import type { Claim } from '../../src/core/recipients/recipients.ts';
 import { MessageBuilder } from '../../src/delivery/message.ts';
 import { Preparation, type Ready } from '../../src/delivery/preparation.ts';
 import type { Site } from '../../src/delivery/providers.ts';

@@ -1,7 +1,7 @@
 import t from 'tap';
-import * as nodes from '../../src/core/nodes.ts';
-import { claim, park } from '../../src/core/recipients.ts';
-import { tooMuchFor } from '../../src/core/waiting-for.ts';
+import * as nodes from '../../src/core/recipients/nodes.ts';
+import { claim, park } from '../../src/core/recipients/recipients.ts';
+import { tooMuchFor } from '../../src/core/recipients/waiting-for.ts';
 import { connect } from '../../src/db/client.ts';
 import type { Site } from '../../src/delivery/providers.ts';
 import { PutOff } from '../../src/delivery/put-off.ts';

@@ -1,6 +1,6 @@
 import t from 'tap';
-import { flush } from '../../src/core/destination-orders.ts';
-import { list } from '../../src/core/destinations.ts';
+import { flush } from '../../src/core/recipients/destination-orders.ts';
+import { list } from '../../src/core/recipients/destinations.ts';
 import type { AttemptRecord } from '../../src/delivery/attempt-record.ts';
 import { Standing } from '../../src/delivery/standing.ts';
 import { newId } from '../../src/ids.ts';

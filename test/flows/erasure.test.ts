@@ -1,5 +1,5 @@
 import t from 'tap';
-import { addUp } from '../../src/core/email-counts.ts';
+import { addUp } from '../../src/core/log/email-counts.ts';
 import { buildSender } from '../support/build.ts';
 import { startHook } from '../support/hook.ts';
 import { testKey } from '../support/keys.ts';

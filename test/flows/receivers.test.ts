@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { dkimVerify } from 'mailauth/lib/dkim/verify.js';
 import t, { type Test } from 'tap';
-import { dkimRecord, keyRecord } from '../../src/core/domains.ts';
+import { dkimRecord, keyRecord } from '../../src/core/domains/domains.ts';
 import { type DirectNode, mailHostname, startDirectNode } from '../support/direct.ts';
 import { eventually } from '../support/node.ts';
 import { freePort } from '../support/ports.ts';

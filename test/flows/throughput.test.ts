@@ -1,6 +1,6 @@
 import { tmpdir } from 'node:os';
 import t from 'tap';
-import { dkimRecord } from '../../src/core/domains.ts';
+import { dkimRecord } from '../../src/core/domains/domains.ts';
 import { readOptions } from '../bench/throughput/options.ts';
 import { noPostfix, startBenchedPostfix } from '../bench/throughput/postfix.ts';
 import { siteName } from '../bench/throughput/recipe.ts';

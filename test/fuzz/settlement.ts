@@ -1,9 +1,9 @@
 import fc from 'fast-check';
-import { wakeDue } from '../../src/core/mail-lines.ts';
-import * as nodes from '../../src/core/nodes.ts';
-import { type Claim, claim } from '../../src/core/recipients.ts';
-import { type Settlement, settle } from '../../src/core/settlement.ts';
-import * as webhooks from '../../src/core/webhooks.ts';
+import { wakeDue } from '../../src/core/emails/mail-lines.ts';
+import * as nodes from '../../src/core/recipients/nodes.ts';
+import { type Claim, claim } from '../../src/core/recipients/recipients.ts';
+import { type Settlement, settle } from '../../src/core/recipients/settlement.ts';
+import * as webhooks from '../../src/core/webhooks/webhooks.ts';
 import { newId } from '../../src/ids.ts';
 import { Keyring } from '../../src/seal.ts';
 import { accept, requestOf } from '../support/accept.ts';

@@ -149,7 +149,7 @@ t.test('bad input', async (t) => {
       ...[...texts, ...oddTimes, ...['\0', ...controls].map((text) => `x${text}`)].map(encodeURIComponent),
       ...malformed,
     ];
-    const isNone = 'is not the percent-encoding of UTF-8 text (a % itself is %25)';
+    const isNone = 'is not percent-encoded UTF-8 (write % as %25)';
     for (const operation of operations) {
       for (const { name, in: place, schema } of operation.operation.parameters ?? []) {
         if (place !== 'query') continue;
@@ -164,7 +164,7 @@ t.test('bad input', async (t) => {
             t.match([answer.status, answer.body.detail], [400, `${name}: ${isNone}`], `${name}=${value}`);
         }
         const twice = await hold(operation, { query: `?${name}=1&${name}=1`, body }, [name, 'twice', ''], null);
-        const once = `${name}: may be given once`;
+        const once = `${name}: may be given only once`;
         t.strictSame([twice.status, twice.body.detail], [400, once], `${operation.operation.operationId} ${once}`);
         const odd = await call(operation, {
           query: `?${name}[]=1&__proto__=1&constructor[prototype][x]=1&%00=%00`,

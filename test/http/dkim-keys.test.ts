@@ -1,8 +1,8 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { dkimVerify } from 'mailauth/lib/dkim/verify.js';
 import t, { type Test } from 'tap';
-import { forgetRetired } from '../../src/core/dkim-keys.ts';
-import { recheckDue } from '../../src/core/verification.ts';
+import { forgetRetired } from '../../src/core/domains/dkim-keys.ts';
+import { recheckDue } from '../../src/core/domains/verification.ts';
 import { Keyring } from '../../src/seal.ts';
 import { resolveWith } from '../../src/smtp/resolver.ts';
 import { mailHostname, startDirectNode } from '../support/direct.ts';

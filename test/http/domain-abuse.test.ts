@@ -1,5 +1,5 @@
 import t from 'tap';
-import { recheckDue } from '../../src/core/verification.ts';
+import { recheckDue } from '../../src/core/domains/verification.ts';
 import { buildKey } from '../support/build.ts';
 import { mailHostname, startDirectNode } from '../support/direct.ts';
 import { startSink } from '../support/mx.ts';

@@ -41,9 +41,9 @@ t.test('a field that is wrong is named, with the reason, and nothing is stored: 
     ].flatMap((several): Refusal[] => [
       [
         { [field]: several },
-        `${field}[0]: is more than one address: several are an array, ["a@b.example", "c@d.example"]`,
+        `${field}[0]: is more than one address: send several as an array, ["a@b.example", "c@d.example"]`,
       ],
-      [{ [field]: ['a@b.test', several] }, `${field}[1]: is more than one address: several are an array, [`],
+      [{ [field]: ['a@b.test', several] }, `${field}[1]: is more than one address: send several as an array, [`],
     ]),
     [{ [field]: 'a@b@c.test' }, `${field}[0]: holds more than one @`],
     [{ [field]: 'Ann, Bob <a@b.test>' }, `${field}[0]: the name needs quotes`],
@@ -158,7 +158,7 @@ t.test('a field that is wrong is named, with the reason, and nothing is stored: 
       {
         attachments: ['one', null, 'two', 'one'].map((id) => ({ filename: 'a.txt', content: 'aGk=', content_id: id })),
       },
-      'attachments[3].content_id: is that of attachments[0] as well',
+      'attachments[3].content_id: is already used by attachments[0]',
     ],
     ...[
       '!!!',

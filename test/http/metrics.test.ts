@@ -3,7 +3,7 @@ import { request } from 'node:http';
 import Koa from 'koa';
 import { pino } from 'pino';
 import t from 'tap';
-import { watchDepth } from '../../src/core/queue-depth.ts';
+import { watchDepth } from '../../src/core/operations/queue-depth.ts';
 import { accessLog, requestId } from '../../src/http/middleware.ts';
 import { listen } from '../../src/http/server.ts';
 import { exposition, Metrics } from '../../src/metrics.ts';

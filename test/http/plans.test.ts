@@ -280,7 +280,7 @@ t.test('accounts', async (t) => {
         'POST',
         '/api/v1/admin/accounts',
         { name: 'a', email: 'a@b.test', password: 'PassWord' },
-        /^password: must be one that nobody guesses/,
+        /^password: is too easy to guess/,
       ],
       [
         'POST',

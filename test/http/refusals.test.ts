@@ -1,5 +1,5 @@
 import t from 'tap';
-import { heldNote, pausedUntil } from '../../src/core/waiting-for.ts';
+import { heldNote, pausedUntil } from '../../src/core/recipients/waiting-for.ts';
 import { newId } from '../../src/ids.ts';
 import { buildSender, builtPassword } from '../support/build.ts';
 import { type Json, operations } from '../support/contract.ts';

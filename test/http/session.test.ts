@@ -1,7 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { request } from 'node:http';
 import t from 'tap';
-import { end, forgetExpired } from '../../src/core/sessions.ts';
+import { end, forgetExpired } from '../../src/core/accounts/sessions.ts';
 import { buildAccount, buildSender } from '../support/build.ts';
 import { call, eventually, startTestNode, type TestNode } from '../support/node.ts';
 import { encryptionKey, sharedNode } from '../support/shared-node.ts';

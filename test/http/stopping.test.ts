@@ -1,5 +1,5 @@
 import t from 'tap';
-import { heldNote, pausedUntil } from '../../src/core/waiting-for.ts';
+import { heldNote, pausedUntil } from '../../src/core/recipients/waiting-for.ts';
 import { newId } from '../../src/ids.ts';
 import { startDirectNode } from '../support/direct.ts';
 import { startHook } from '../support/hook.ts';

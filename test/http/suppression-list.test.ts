@@ -39,7 +39,7 @@ t.test('many addresses are put on the list with one call, or none of them', asyn
   });
   t.match(refused.body, { error: 'invalid request', detail: /^suppressions\[1\]\.address: / });
   t.equal((await call('GET', '/suppressions?address=x@y')).body.count, 0);
-  const star = 'is one address: a star stands for no others';
+  const star = 'must be a single address: wildcards are not supported';
   t.equal((await call('POST', '/suppressions', { address: '*@spam.test' })).body.detail, `address: ${star}`);
   t.equal(
     (await call('POST', '/suppressions/import', { suppressions: [{ address: '*@spam.test' }] })).body.detail,

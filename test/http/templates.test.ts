@@ -232,7 +232,10 @@ t.test('what is wrong is named, and nothing is stored', async (t) => {
     [{ subject: 1 }, 'subject: must be a string'],
     [{ reply_to: 'nonsense' }, 'reply_to[0]: not an email address'],
     [{ reply_to: ['a@b.test', 'nonsense'] }, 'reply_to[1]: not an email address'],
-    [{ reply_to: 'a@b.test, {{A}} <c@d.test>' }, /^reply_to\[0\]: is more than one address: several are an array, /],
+    [
+      { reply_to: 'a@b.test, {{A}} <c@d.test>' },
+      /^reply_to\[0\]: is more than one address: send several as an array, /,
+    ],
     [{ reply_to: 7 }, 'reply_to: must be a string or an array of strings'],
     [{ reply_to: Array(101).fill('a@b.test') }, 'reply_to: may have 100 addresses at the most'],
     [{ html: 7 }, 'html: must be a string'],

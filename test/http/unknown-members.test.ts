@@ -224,7 +224,7 @@ t.test('a key that could do more, and what else holds for mail to come', async (
       { ...key, [name]: '1d' },
       `${name}: ${endless}`,
     ]),
-    [newKey, { ...key, domains: [] }, 'domains: must name at least one domain; null: all of the account'],
+    [newKey, { ...key, domains: [] }, 'domains: must name at least one domain; null: all domains of the account'],
     [newKey, { ...key, permission: 'full_access', domain_id: null, expires: 'never' }, null],
     [newKey, { ...key, permissions: ['send', 'read'], read_only: false }, null],
     [newKey, { ...key, role: 'read', scopes: ['read'] }, null],

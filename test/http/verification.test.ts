@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap';
-import { verify } from '../../src/core/verification.ts';
+import { verify } from '../../src/core/domains/verification.ts';
 import { buildKey } from '../support/build.ts';
 import { mailHostname, startDirectNode } from '../support/direct.ts';
 import type { ZoneEntry } from '../support/zone.ts';

@@ -1,6 +1,6 @@
 import t from 'tap';
-import * as lines from '../../src/core/webhook-lines.ts';
-import * as webhooks from '../../src/core/webhooks.ts';
+import * as lines from '../../src/core/webhooks/webhook-lines.ts';
+import * as webhooks from '../../src/core/webhooks/webhooks.ts';
 import { newId } from '../../src/ids.ts';
 import { silentLog } from '../../src/log.ts';
 import { createQueue } from '../../src/queue.ts';
@@ -145,7 +145,7 @@ t.test('endpoints', async (t) => {
       ['status=sent', /^status: must be one of/],
       ['limit=-1', /^limit: /],
       ['offset=x', /^offset: /],
-      [`webhook_id=${made}&webhook_id=${made}`, 'webhook_id: may be given once'],
+      [`webhook_id=${made}&webhook_id=${made}`, 'webhook_id: may be given only once'],
     ] as const)
       t.match((await call('GET', `/webhook-deliveries?${query}`)).body, { error: 'invalid request', detail }, query);
   });

@@ -73,11 +73,11 @@ t.test('a call that takes no fields refuses those that it is given', async (t) =
   const body = { to: ['other@b.test'] };
   const refused = {
     status: 400,
-    body: { error: 'invalid request', detail: 'to: is no field of this call, which takes none' },
+    body: { error: 'invalid request', detail: 'to: is not a field of this call, which takes none' },
   };
   t.match(await post(`/emails/${id}/resend`, { key, body }), {
     status: 400,
-    body: { error: 'invalid request', detail: 'to: is no field of this call, which takes recipients' },
+    body: { error: 'invalid request', detail: 'to: is not a field of this call, which takes recipients' },
   });
   const endpointTest = `/webhooks/${newId()}/test`;
   t.match(await post(endpointTest, { token, body: [1] }), { status: 400, body: { detail: /takes no body/ } });

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import t from 'tap';
-import { limits } from '../../src/core/send-limits.ts';
+import { limits } from '../../src/core/accounts/send-limits.ts';
 import { largestMessage } from '../../src/inbound/returns-server.ts';
 import { parseMailbox } from '../../src/mail/address.ts';
 import { compose, type MessageParts } from '../../src/mail/compose.ts';

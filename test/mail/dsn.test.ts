@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
-import { judge } from '../../src/core/return-class.ts';
+import { judge } from '../../src/core/returns/return-class.ts';
 import { readNotice } from '../../src/mail/dsn.ts';
 import { least } from '../support/linear.ts';
 import { original } from './bounces/build.ts';

@@ -1,4 +1,4 @@
-import { judge } from '../../src/core/return-class.ts';
+import { judge } from '../../src/core/returns/return-class.ts';
 import { readComplaint } from '../../src/mail/arf.ts';
 import { readNotice } from '../../src/mail/dsn.ts';
 

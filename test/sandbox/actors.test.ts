@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import t from 'tap';
-import { actors } from '../../src/core/sandbox-messages.ts';
+import { actors } from '../../src/core/operations/sandbox-messages.ts';
 import { buildSender } from '../support/build.ts';
 import { document } from '../support/contract.ts';
 import { everySecond } from '../support/direct.ts';

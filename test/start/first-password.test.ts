@@ -1,5 +1,5 @@
 import t from 'tap';
-import { ensureAdmin, giveFirstPassword } from '../../src/core/accounts.ts';
+import { ensureAdmin, giveFirstPassword } from '../../src/core/accounts/accounts.ts';
 import { openDatabase } from '../support/db.ts';
 import { startSendwright } from '../support/process.ts';
 import { freshEnv, loginOf, makeFolder, opens, refusalOf, takePort } from '../support/start.ts';

@@ -1,5 +1,5 @@
 import t from 'tap';
-import * as keys from '../../src/core/keys.ts';
+import * as keys from '../../src/core/accounts/keys.ts';
 import { prepareSandbox } from '../../src/first-screen.ts';
 import { startTestNode } from '../support/node.ts';
 

@@ -1,7 +1,7 @@
-import type { SendRequest } from '../../src/core/draft.ts';
-import { type Accepted, answerAll } from '../../src/core/emails.ts';
-import type { KeyHolder } from '../../src/core/keys.ts';
-import type { Sendable } from '../../src/core/template-sending.ts';
+import type { KeyHolder } from '../../src/core/accounts/keys.ts';
+import type { SendRequest } from '../../src/core/emails/draft.ts';
+import { type Accepted, answerAll } from '../../src/core/emails/emails.ts';
+import type { Sendable } from '../../src/core/emails/template-sending.ts';
 import type { Database } from '../../src/db/client.ts';
 import { parseMailbox } from '../../src/mail/address.ts';
 import type { Queue } from '../../src/queue.ts';

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
-import * as domains from '../../src/core/domains.ts';
-import * as keys from '../../src/core/keys.ts';
+import * as keys from '../../src/core/accounts/keys.ts';
+import * as domains from '../../src/core/domains/domains.ts';
 import type { Database } from '../../src/db/client.ts';
 import { newId } from '../../src/ids.ts';
 import { hashPassword } from '../../src/password.ts';

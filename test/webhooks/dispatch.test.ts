@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import * as calls from '../../src/core/webhook-calls.ts';
-import * as lines from '../../src/core/webhook-lines.ts';
-import * as webhooks from '../../src/core/webhooks.ts';
+import * as calls from '../../src/core/webhooks/webhook-calls.ts';
+import * as lines from '../../src/core/webhooks/webhook-lines.ts';
+import * as webhooks from '../../src/core/webhooks/webhooks.ts';
 import { newId } from '../../src/ids.ts';
 import { createResolver } from '../../src/smtp/resolver.ts';
 import { figure } from '../support/figure.ts';

@@ -1,9 +1,9 @@
 import type { ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { claim } from '../../src/core/webhook-calls.ts';
-import { sendTest } from '../../src/core/webhook-deliveries.ts';
-import * as lines from '../../src/core/webhook-lines.ts';
+import { claim } from '../../src/core/webhooks/webhook-calls.ts';
+import { sendTest } from '../../src/core/webhooks/webhook-deliveries.ts';
+import * as lines from '../../src/core/webhooks/webhook-lines.ts';
 import type { Database } from '../../src/db/client.ts';
 import { newId } from '../../src/ids.ts';
 import { createResolver } from '../../src/smtp/resolver.ts';

@@ -1,5 +1,5 @@
 import t from 'tap';
-import type { Call, Claim } from '../../src/core/webhook-calls.ts';
+import type { Call, Claim } from '../../src/core/webhooks/webhook-calls.ts';
 import { newId } from '../../src/ids.ts';
 import { type CallAnswer, decide, defaultSchedule, waitOf } from '../../src/webhooks/outcome.ts';
 

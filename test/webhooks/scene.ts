@@ -1,7 +1,7 @@
 import { systemClock } from '../../src/clock.ts';
-import * as nodes from '../../src/core/nodes.ts';
-import * as lines from '../../src/core/webhook-lines.ts';
-import * as webhooks from '../../src/core/webhooks.ts';
+import * as nodes from '../../src/core/recipients/nodes.ts';
+import * as lines from '../../src/core/webhooks/webhook-lines.ts';
+import * as webhooks from '../../src/core/webhooks/webhooks.ts';
 import type { Database } from '../../src/db/client.ts';
 import type { WebhookDelivery } from '../../src/generated/prisma/client.ts';
 import { newId } from '../../src/ids.ts';

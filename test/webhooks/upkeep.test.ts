@@ -1,5 +1,5 @@
 import t from 'tap';
-import * as webhooks from '../../src/core/webhooks.ts';
+import * as webhooks from '../../src/core/webhooks/webhooks.ts';
 import type { Database } from '../../src/db/client.ts';
 import { silentLog } from '../../src/log.ts';
 import { Rounds } from '../../src/rounds.ts';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { planNames } from '../../core/plans.ts';
+import { planNames } from '../../core/accounts/plans.ts';
 import { allLogsQuery } from '../log-query.ts';
 import { change, newAccount, topUp } from '../routes/admin.ts';
 import { page } from '../validation.ts';

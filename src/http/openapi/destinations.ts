@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { states } from '../../core/destinations.ts';
+import { states } from '../../core/recipients/destinations.ts';
 import { destinationQuery } from '../routes/destinations.ts';
 import type { Group, Operation } from './operation.ts';
 import { samples } from './samples.ts';

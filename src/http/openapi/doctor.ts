@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { checkNames, healths } from '../../core/finding.ts';
+import { checkNames, healths } from '../../core/operations/finding.ts';
 import { doctorQuery } from '../routes/doctor.ts';
 import type { Operation } from './operation.ts';
 import { samples } from './samples.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { meanings } from '../../core/explain.ts';
-import { uncertainPolicies } from '../../core/uncertainty.ts';
+import { meanings } from '../../core/log/explain.ts';
+import { uncertainPolicies } from '../../core/log/uncertainty.ts';
 import { tlsLevels } from '../../smtp/tls-names.ts';
 import { logQuery } from '../log-query.ts';
 import type { Group } from './operation.ts';

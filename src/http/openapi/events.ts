@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { testEvent } from '../../core/webhook-deliveries.ts';
-import { eventTypes } from '../../core/webhooks.ts';
+import { testEvent } from '../../core/webhooks/webhook-deliveries.ts';
+import { eventTypes } from '../../core/webhooks/webhooks.ts';
 import { emailStatuses } from './emails.ts';
 import { eventSamples, samples } from './samples.ts';
 import { id, type JsonSchema, list, oneOf, time, toJsonSchema, words } from './schema.ts';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { scopes } from '../../core/keys.ts';
+import { scopes } from '../../core/accounts/keys.ts';
 import { newKey } from '../routes/keys.ts';
 import { part } from '../validation.ts';
 import type { Group } from './operation.ts';

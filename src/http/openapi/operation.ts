@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { Scope } from '../../core/keys.ts';
+import type { Scope } from '../../core/accounts/keys.ts';
 import { type Refusal, responseTo, standardRefusals } from './refusals.ts';
 import { type JsonSchema, toJsonSchema } from './schema.ts';
 

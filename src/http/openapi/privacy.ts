@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { countedKinds } from '../../core/erasures.ts';
+import { countedKinds } from '../../core/privacy/erasures.ts';
 import { erasureQuery, erasureRequest, exportQuery } from '../routes/privacy.ts';
 import type { Group } from './operation.ts';
 import { tooManyExports } from './refusals.ts';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { actors, kept } from '../../core/sandbox-messages.ts';
+import { actors, kept } from '../../core/operations/sandbox-messages.ts';
 import { page } from '../validation.ts';
 import type { Group } from './operation.ts';
 import { samples } from './samples.ts';

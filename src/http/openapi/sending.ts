@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { stoppedNote } from '../../core/stopping.ts';
+import { stoppedNote } from '../../core/log/stopping.ts';
 import { mostInBatch, move, releaseRequest, resendRequest, sendQuery } from '../routes/sending.ts';
 import { shownSendRequest } from '../send-request.ts';
 import { contentGone, email, emailExample, source, tlsOutlook } from './emails.ts';

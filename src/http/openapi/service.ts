@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { planNames } from '../../core/plans.ts';
+import { planNames } from '../../core/accounts/plans.ts';
 import { credentials } from '../login.ts';
 import { passwordChange } from '../routes/auth.ts';
 import { type Group, message, type Operation } from './operation.ts';

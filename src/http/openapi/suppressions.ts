@@ -95,7 +95,7 @@ export const suppressionGroup: Group = {
       answer: {
         description: 'The address is no longer on the list.',
         schema: message,
-        example: { message: 'ann@example.net is not suppressed any more' },
+        example: { message: 'ann@example.net is no longer suppressed' },
       },
     },
   ],

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { testEvent } from '../../core/webhook-deliveries.ts';
-import { eventTypes } from '../../core/webhooks.ts';
+import { testEvent } from '../../core/webhooks/webhook-deliveries.ts';
+import { eventTypes } from '../../core/webhooks/webhooks.ts';
 import { deliveryQuery, newWebhook, range, webhookChanges } from '../routes/webhooks.ts';
 import { part } from '../validation.ts';
 import { type Group, message } from './operation.ts';

@@ -1,5 +1,5 @@
-import { isCounted, planOf } from '../../core/plans.ts';
-import type * as users from '../../core/users.ts';
+import { isCounted, planOf } from '../../core/accounts/plans.ts';
+import type * as users from '../../core/accounts/users.ts';
 import type { Account, ApiKey, User } from '../../generated/prisma/client.ts';
 import { iso } from './times.ts';
 

@@ -1,6 +1,6 @@
-import { overlapMs } from '../../core/dkim-keys.ts';
-import { keyRecord } from '../../core/domains.ts';
-import type { Check, Checks } from '../../core/record-checks.ts';
+import { overlapMs } from '../../core/domains/dkim-keys.ts';
+import { keyRecord } from '../../core/domains/domains.ts';
+import type { Check, Checks } from '../../core/domains/record-checks.ts';
 import type { DkimKey, Domain } from '../../generated/prisma/client.ts';
 import { iso } from './times.ts';
 

@@ -1,7 +1,7 @@
-import type { ExportedContent, ExportedFile } from '../../core/account-export.ts';
-import type { DryRun } from '../../core/dry-run.ts';
-import type { Content, Listed } from '../../core/email-log.ts';
-import type { RecipientExplanation } from '../../core/explain.ts';
+import type { Content, Listed } from '../../core/log/email-log.ts';
+import type { RecipientExplanation } from '../../core/log/explain.ts';
+import type { DryRun } from '../../core/outgoing/dry-run.ts';
+import type { ExportedContent, ExportedFile } from '../../core/privacy/account-export.ts';
 import type { Attempt, Email, Recipient, Return, SandboxMessage } from '../../generated/prisma/client.ts';
 import { iso, soon } from './times.ts';
 

@@ -1,4 +1,4 @@
-import { countsOf } from '../../core/erasures.ts';
+import { countsOf } from '../../core/privacy/erasures.ts';
 import type { Erasure, Suppression } from '../../generated/prisma/client.ts';
 import { iso } from './times.ts';
 

@@ -1,4 +1,4 @@
-import type { Template, TemplateSummary } from '../../core/templates.ts';
+import type { Template, TemplateSummary } from '../../core/emails/templates.ts';
 import type { Template as TemplateRow } from '../../generated/prisma/client.ts';
 import { formatMailbox } from '../../mail/address.ts';
 import type { render } from '../../mail/template.ts';

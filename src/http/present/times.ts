@@ -1,4 +1,4 @@
-import { pausedUntil } from '../../core/waiting-for.ts';
+import { pausedUntil } from '../../core/recipients/waiting-for.ts';
 
 export const iso = (at: Date | null): string | null => at?.toISOString() ?? null;
 

@@ -1,8 +1,8 @@
 import type Router from '@koa/router';
 import { z } from 'zod';
-import * as accounts from '../../core/accounts.ts';
-import * as log from '../../core/email-log.ts';
-import { planNames } from '../../core/plans.ts';
+import * as accounts from '../../core/accounts/accounts.ts';
+import { planNames } from '../../core/accounts/plans.ts';
+import * as log from '../../core/log/email-log.ts';
 import { invalidRequest } from '../../errors.ts';
 import type { Account } from '../../generated/prisma/client.ts';
 import { newPassword } from '../../password.ts';
@@ -18,28 +18,32 @@ const bodyLimit = 16 * 1024;
 const largestTopUp = 1_000_000;
 
 export const newAccount = z.object({
-  name: label.describe('What people call it.'),
-  email: mailbox.describe('The address that its first user logs in with.'),
+  name: label.describe('The name of the account.'),
+  email: mailbox.describe('The email address that its first user logs in with.'),
   password: password
     .nullish()
-    .describe("The first user's, 8 characters or more. Omitted: one is made, and shown in this answer only."),
+    .describe(
+      'The password of the first user, of at least 8 characters. Omitted: one is generated, and shown only in this answer.',
+    ),
   plan: oneOf(planNames)
     .nullish()
-    .describe('Omitted: `DEFAULT_PLAN`, which is `free` where the operator says nothing else.'),
+    .describe('The plan. Omitted: `DEFAULT_PLAN`, which is `free` unless the operator sets it.'),
 });
 
 export const change = z
   .object({
-    name: label.optional().describe('What people call it.'),
+    name: label.optional().describe('The name of the account.'),
     plan: oneOf(planNames)
       .optional()
       .describe(
-        'What it may send: `free` 100 emails a day and 3,000 a month from one domain, `pro` 50,000 a month from ten and more for credit, `unlimited` what it likes. Days and months are those of UTC.',
+        'What it may send. `free`: 100 emails a day and 3,000 a month, from one domain; `pro`: 50,000 a month, and more for credit, from ten domains; `unlimited`: no limits. Days and months are in UTC.',
       ),
     suspended: z
       .boolean({ error: 'must be true or false' })
       .optional()
-      .describe('`true`: nobody of it may log in or send, and what it has queued fails for good as it comes due.'),
+      .describe(
+        '`true`: its users cannot log in, it cannot send, and its queued emails fail permanently when they are due.',
+      ),
   })
   .refine((input) => Object.values(input).some((value) => value !== undefined), 'name, plan or suspended is required');
 
@@ -49,7 +53,7 @@ export const topUp = z.object({
     .positive('must be more than 0')
     .max(largestTopUp, `may be ${largestTopUp} at the most`)
     .refine((amount) => Number(amount.toFixed(2)) === amount, 'may have two decimal places')
-    .describe('What is added to the credit, with two decimal places at the most.'),
+    .describe('The amount to add to the credit, with at most two decimal places.'),
 });
 
 /** `/admin/accounts`, their credits, and `GET /admin/emails`: for the operators of the server. */
@@ -84,7 +88,7 @@ export function adminRoutes(router: Router, services: Services): void {
     const input = parse(change, await readJson(ctx, bodyLimit));
     const { accountId } = sessionOf(ctx);
     if (input.suspended && ctx.params.id === accountId)
-      throw invalidRequest('suspended: you are logged in with this account, and could not come back');
+      throw invalidRequest('suspended: you are logged in to this account, and would lock yourself out');
     ctx.body = { account: present.account(await accounts.change(db, ctx.params.id ?? '', input)) };
   });
 

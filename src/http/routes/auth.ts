@@ -1,6 +1,6 @@
 import type Router from '@koa/router';
 import { z } from 'zod';
-import * as passwords from '../../core/passwords.ts';
+import * as passwords from '../../core/accounts/passwords.ts';
 import { demandLogin, issueToken, lifetimeSeconds, sessionOf } from '../auth.ts';
 import { readJson } from '../body.ts';
 import { logIn } from '../login.ts';
@@ -12,8 +12,8 @@ import { parse, password, text } from '../validation.ts';
 const bodyLimit = 16 * 1024;
 
 export const passwordChange = z.object({
-  current_password: text(1_000).describe('The one until now.'),
-  new_password: password.describe('At least 8 characters, and none of the passwords that are tried first.'),
+  current_password: text(1_000).describe('The current password.'),
+  new_password: password.describe('The new password: at least 8 characters, and not easy to guess.'),
 });
 
 /** `POST /auth/login` and `POST /auth/password`. */

@@ -1,8 +1,8 @@
 import type Router from '@koa/router';
 import { z } from 'zod';
-import * as orders from '../../core/destination-orders.ts';
-import * as destinations from '../../core/destinations.ts';
-import * as warmUp from '../../core/warm-up.ts';
+import * as orders from '../../core/recipients/destination-orders.ts';
+import * as destinations from '../../core/recipients/destinations.ts';
+import * as warmUp from '../../core/recipients/warm-up.ts';
 import { dayOf } from '../../sending-pools.ts';
 import { demandAdmin, demandLogin } from '../auth.ts';
 import { refuseFields } from '../body.ts';
@@ -11,10 +11,10 @@ import type { Services } from '../services.ts';
 import { line, oneOf, page, parse } from '../validation.ts';
 
 export const destinationQuery = z.object({
-  q: line(253).optional().describe('A part of the name of the site, or of a domain whose mail it takes.'),
-  state: oneOf(destinations.states).optional().describe('Only those of which this is the state.'),
+  q: line(253).optional().describe('Part of the name of the site, or of a domain that it receives mail for.'),
+  state: oneOf(destinations.states).optional().describe('Only sites in this state.'),
   limit: page.limit,
-  offset: page.offset.describe('How many to leave out, from those with most waiting on.'),
+  offset: page.offset.describe('How many to skip, those with the most waiting mail first.'),
 });
 
 /** `/admin/destinations`: where mail goes, for the operators of the server. */

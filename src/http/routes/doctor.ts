@@ -1,7 +1,7 @@
 import type Router from '@koa/router';
 import { z } from 'zod';
-import { examine, isWell } from '../../core/doctor.ts';
-import type { Finding } from '../../core/finding.ts';
+import { examine, isWell } from '../../core/operations/doctor.ts';
+import type { Finding } from '../../core/operations/finding.ts';
 import { demandAdmin, demandSession } from '../auth.ts';
 import type { Services } from '../services.ts';
 import { domainName, parse } from '../validation.ts';
@@ -9,7 +9,7 @@ import { domainName, parse } from '../validation.ts';
 export const doctorQuery = z.object({
   mx: domainName
     .optional()
-    .describe('An MX host whose port 25 may be tried. Omitted: that of a verified domain of this server.'),
+    .describe('The MX host to test port 25 with. Omitted: that of a verified domain of this server.'),
 });
 
 /** `GET /admin/doctor`: whether all is right for mail to go out. */

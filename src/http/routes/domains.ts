@@ -1,8 +1,8 @@
 import type Router from '@koa/router';
 import { z } from 'zod';
-import * as dkimKeys from '../../core/dkim-keys.ts';
-import * as domains from '../../core/domains.ts';
-import { verify } from '../../core/verification.ts';
+import * as dkimKeys from '../../core/domains/dkim-keys.ts';
+import * as domains from '../../core/domains/domains.ts';
+import { verify } from '../../core/domains/verification.ts';
 import { invalidRequest } from '../../errors.ts';
 import type { Domain } from '../../generated/prisma/client.ts';
 import { dkimAlgorithms } from '../../mail/dkim.ts';
@@ -19,11 +19,11 @@ const bodyLimit = 16 * 1024;
 export const newDkimKey = z.object({
   algorithm: oneOf(dkimAlgorithms)
     .describe(
-      '`rsa` takes the place of the key that signs, `ed25519` signs beside it. Without it that of `private_key`, else `rsa`.',
+      '`rsa` replaces the signing key; `ed25519` signs in addition to it. Omitted: the algorithm of `private_key`, or `rsa`.',
     )
     .optional(),
   private_key: text(10_000)
-    .describe('A key that signs elsewhere already, as PEM without a password; without it one is made.')
+    .describe('An existing private key to import, as PEM without a passphrase. Omitted: a new key is generated.')
     .optional(),
   selector: z
     .string({ error: 'must be a string' })
@@ -31,7 +31,7 @@ export const newDkimKey = z.object({
       /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?){0,3}$/,
       'must be a name in lower case, such as sw2027',
     )
-    .describe('Its place in DNS; without it one that is not in use.')
+    .describe('The DKIM selector. Omitted: one that is not in use.')
     .optional(),
 });
 
@@ -40,7 +40,7 @@ const settings = z.object({
   tls: oneOf(tlsLevels)
     .optional()
     .describe(
-      '`opportunistic` encrypts where it can; `required` waits rather than go in clear; `verified` waits for a valid certificate too.',
+      '`opportunistic` encrypts if the server supports it; `required` waits rather than send unencrypted; `verified` also requires a valid certificate.',
     ),
   pool: z
     .string({ error: 'must be a string or null' })
@@ -48,17 +48,17 @@ const settings = z.object({
     .nullable()
     .optional()
     .describe(
-      'The pool of sending addresses that its mail leaves from, one of those in `SENDING_IPS`; null: the one for that kind of mail.',
+      'The pool of addresses that its mail is sent from, one of those in `SENDING_IPS`; null: the pool for the type of the email.',
     ),
 });
 
 export const newDomain = settings.extend({
-  domain: line(1_000).describe('The name, such as `shop.example.com`. A subdomain is a domain of its own.'),
+  domain: line(1_000).describe('The name, such as `shop.example.com`. A subdomain is a separate domain.'),
 });
 
 export const domainChange = settings.refine(({ tls, pool }) => tls !== undefined || pool !== undefined, {
   path: ['tls'],
-  message: 'is required, or pool is',
+  message: 'is required unless pool is given',
 });
 
 /** `POST`, `GET`, `GET /:id`, `PATCH /:id`, `POST /:id/verify`, `POST /:id/rotate-dkim` and `DELETE /domains`; `DELETE /dkim-keys/:id`. */
@@ -131,6 +131,6 @@ export function domainRoutes(router: Router, services: Services): void {
 function demandPool({ addresses }: SendingPools, name: string): void {
   const known = [...new Set(addresses.map(({ pool }) => pool))];
   if (known.includes(name)) return;
-  const there = known.length === 0 ? 'none is' : `those that are: ${known.slice(0, 20).join(', ')}`;
+  const there = known.length === 0 ? 'no pool is' : `its pools: ${known.slice(0, 20).join(', ')}`;
   throw invalidRequest(`pool: ${name} is not configured on this node; ${there}`);
 }

@@ -1,9 +1,9 @@
 import type Router from '@koa/router';
-import { sourceOf } from '../../core/domains.ts';
-import * as log from '../../core/email-log.ts';
-import { explain } from '../../core/explain.ts';
-import * as hold from '../../core/hold.ts';
-import { tlsOutlook } from '../../core/tls-outlook.ts';
+import { sourceOf } from '../../core/domains/domains.ts';
+import * as log from '../../core/log/email-log.ts';
+import { explain } from '../../core/log/explain.ts';
+import * as hold from '../../core/operations/hold.ts';
+import { tlsOutlook } from '../../core/outgoing/tls-outlook.ts';
 import { demandLoginOrKey, demandSessionOrKey, senderOf } from '../auth.ts';
 import { logQuery } from '../log-query.ts';
 import * as present from '../present.ts';

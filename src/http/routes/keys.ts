@@ -1,6 +1,6 @@
 import type Router from '@koa/router';
 import { z } from 'zod';
-import * as keys from '../../core/keys.ts';
+import * as keys from '../../core/accounts/keys.ts';
 import { demandLogin, sessionOf } from '../auth.ts';
 import { readJson } from '../body.ts';
 import * as present from '../present.ts';
@@ -11,21 +11,21 @@ const bodyLimit = 64 * 1024;
 
 export const newKey = z
   .object({
-    name: label.describe('What people call it.'),
+    name: label.describe('The name of the key.'),
     scopes: list(oneOf(keys.scopes), keys.scopes.length)
       .min(1, 'must name at least one scope')
       .nullish()
-      .describe('`send` allows everything with emails and templates, `read` only looking. Omitted: `["send"]`.'),
+      .describe('`send` allows every operation on emails and templates, `read` only reading. Defaults to `["send"]`.'),
     domains: list(domainName, 100)
-      .min(1, 'must name at least one domain; null: all of the account')
+      .min(1, 'must name at least one domain; null: all domains of the account')
       .nullish()
       .describe(
-        'The sender domains of the account, verified or not, that it may send from, and cancel and move mail of; it reads the whole log. Omitted or null: all of the account. An empty list is refused, also that of a key as it is listed: one that came out empty is not to mean all.',
+        'The domains of the account, verified or not, that the key may send from, and whose emails it may cancel and reschedule; it always reads the whole log. Omitted or null: all domains of the account. An empty list is refused, so that a list that is empty by mistake does not mean all domains; so do not send back the empty list of a listed key.',
       ),
     expires_at: timestamp
       .refine((at) => at.getTime() > Date.now(), 'is in the past')
       .nullish()
-      .describe('From when on it is refused. Omitted: never.'),
+      .describe('When the key expires. Omitted: never.'),
   })
   .transform(({ name, scopes, domains, expires_at: expiresAt }) => ({
     name,

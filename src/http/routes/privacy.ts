@@ -1,8 +1,8 @@
 import { Readable } from 'node:stream';
 import type Router from '@koa/router';
 import { z } from 'zod';
-import * as accounts from '../../core/accounts.ts';
-import * as erasures from '../../core/erasures.ts';
+import * as accounts from '../../core/accounts/accounts.ts';
+import * as erasures from '../../core/privacy/erasures.ts';
 import { accountLines } from '../account-lines.ts';
 import { demandLogin, demandLoginOrKey, demandWholeAccount, senderOf, sessionOf } from '../auth.ts';
 import { readJson } from '../body.ts';
@@ -13,23 +13,23 @@ import { mailbox, oneOf, page, parse } from '../validation.ts';
 const bodyLimit = 16 * 1024;
 
 export const erasureRequest = z.object({
-  address: mailbox.describe('Whose data goes, in any case.'),
+  address: mailbox.describe('The address whose data is erased; case does not matter.'),
   suppression: oneOf(['keep', 'remove'])
     .nullish()
     .describe(
-      '`keep`, also where it is omitted: an address that is on the suppression list stays there, as nothing else keeps mail from it; `remove`: it goes as well.',
+      '`keep` (the default): an address on the suppression list stays there, because nothing else stops mail to it; `remove`: its entry is removed too.',
     ),
 });
 
 export const erasureQuery = z.object({
   ...page,
-  address: mailbox.optional().describe('Only those of this address, by its hash.'),
+  address: mailbox.optional().describe('Only erasures of this address, matched by its hash.'),
 });
 
 export const exportQuery = z.object({
   attachments: oneOf(['included', 'referenced'])
     .optional()
-    .describe('`included`, also where it is omitted: with the bytes of files as base64; `referenced`: without.'),
+    .describe('`included` (the default): with the bytes of files as base64; `referenced`: without them.'),
 });
 
 /** `POST /recipients/erase`, `GET /recipients/erasures`, `GET /recipients/erasures/:id`, and `GET /account/export`. */

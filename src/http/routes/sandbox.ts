@@ -1,6 +1,6 @@
 import type Router from '@koa/router';
 import { z } from 'zod';
-import * as messages from '../../core/sandbox-messages.ts';
+import * as messages from '../../core/operations/sandbox-messages.ts';
 import { demandLogin, sessionOf } from '../auth.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';

@@ -2,15 +2,15 @@ import type Router from '@koa/router';
 import type { Context } from 'koa';
 import { z } from 'zod';
 import { AccountTurns, type TurnLimits } from '../../account-turns.ts';
-import { Acceptance } from '../../core/acceptance.ts';
-import { dryRun } from '../../core/dry-run.ts';
-import type { Accepted } from '../../core/emails.ts';
-import { resendable } from '../../core/resending.ts';
-import * as scheduling from '../../core/scheduling.ts';
-import { limits } from '../../core/send-limits.ts';
-import { stop } from '../../core/stopping.ts';
-import type { Sendable } from '../../core/template-sending.ts';
-import { release, releases } from '../../core/uncertainty.ts';
+import { limits } from '../../core/accounts/send-limits.ts';
+import { Acceptance } from '../../core/emails/acceptance.ts';
+import type { Accepted } from '../../core/emails/emails.ts';
+import type { Sendable } from '../../core/emails/template-sending.ts';
+import { resendable } from '../../core/log/resending.ts';
+import * as scheduling from '../../core/log/scheduling.ts';
+import { stop } from '../../core/log/stopping.ts';
+import { release, releases } from '../../core/log/uncertainty.ts';
+import { dryRun } from '../../core/outgoing/dry-run.ts';
 import { invalidRequest } from '../../errors.ts';
 import { givingWay } from '../../give-way.ts';
 import { clientGone, demandLoginOrKey, senderOf } from '../auth.ts';
@@ -31,19 +31,19 @@ export const mostInBatch = 1_000;
 const mostValuesInBatch = 400_000;
 
 export const sendQuery = z.object({
-  dry_run: oneOf(['true', 'false']).optional().describe('`true`: says what would happen, and sends nothing.'),
+  dry_run: oneOf(['true', 'false']).optional().describe('`true`: returns what would happen, and sends nothing.'),
 });
 export const releaseRequest = z.object({
-  as: oneOf(releases).describe('`retry`: send it again, now; `delivered` or `failed`: take it for that.'),
+  as: oneOf(releases).describe('`retry`: send it again now; `delivered` or `failed`: settle it with that status.'),
 });
 /** The rest of an email stays as it is. */
-export const move = z.object({ scheduled_at: scheduledAt.describe('When to send it instead, within a year.') });
+export const move = z.object({ scheduled_at: scheduledAt.describe('The new time to send it, at most a year ahead.') });
 
 export const resendRequest = z.object({
   recipients: mailboxes(limits.recipients)
     .refine((named) => named.length > 0, 'must name at least one recipient')
     .meta(oneOrMore(limits.recipients, 1))
-    .describe('Only these of its recipients, such as those that it failed for. Omitted: all.')
+    .describe('The recipients of the email to send it to again, such as those that failed. Omitted: all.')
     .optional(),
 });
 

@@ -1,8 +1,8 @@
 import type Router from '@koa/router';
 import type Koa from 'koa';
-import * as hold from '../../core/hold.ts';
-import * as sessions from '../../core/sessions.ts';
-import type { User } from '../../core/users.ts';
+import * as sessions from '../../core/accounts/sessions.ts';
+import type { User } from '../../core/accounts/users.ts';
+import * as hold from '../../core/operations/hold.ts';
 import { forbidden } from '../../errors.ts';
 import { demandLogin, issueToken, lifetimeSeconds, sessionOf } from '../auth.ts';
 import { logIn } from '../login.ts';
@@ -37,7 +37,7 @@ export function sessionRoutes(router: Router, app: Koa, services: Services): voi
 
   router.delete('/session', ...loggedIn, async (ctx) => {
     const { id, expiresAt } = sessionOf(ctx);
-    if (id === null) throw forbidden('this token cannot be ended before its time');
+    if (id === null) throw forbidden('this token cannot be ended before it expires');
     await sessions.end(db, { id, expiresAt });
     app.emit('logged out', id);
     setSessionCookie(ctx, null, cookie);

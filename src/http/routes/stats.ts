@@ -1,6 +1,6 @@
 import type Router from '@koa/router';
 import { z } from 'zod';
-import { collect } from '../../core/stats.ts';
+import { collect } from '../../core/log/stats.ts';
 import { invalidRequest } from '../../errors.ts';
 import { demandLoginOrKey, senderOf } from '../auth.ts';
 import * as present from '../present.ts';
@@ -13,13 +13,17 @@ const dayMs = 24 * 3_600_000;
 const longestMs = { hour: 7 * dayMs, day: 92 * dayMs };
 
 export const statsQuery = z.object({
-  from: timestamp.optional().describe('From when on. Omitted: 30 days before `to`, or one by hours.'),
-  to: timestamp.optional().describe('Until when. Omitted: now. From `from`, 92 days at the most, or 7 by hours.'),
-  interval: oneOf(['hour', 'day']).optional().describe('`day` where it is omitted.'),
+  from: timestamp
+    .optional()
+    .describe('The start of the range. Omitted: 30 days before `to`, or one day if `interval` is `hour`.'),
+  to: timestamp
+    .optional()
+    .describe('The end of the range, at most 92 days after `from`, or 7 if `interval` is `hour`. Omitted: now.'),
+  interval: oneOf(['hour', 'day']).optional().describe('The length of each interval. Defaults to `day`.'),
   group_by: oneOf(['domain', 'tag', 'type', 'destination', 'provider'])
     .optional()
     .describe(
-      "Counts each sender domain, tag, type, recipients' domain (`destination`), or who runs its mail servers (`provider`) by itself.",
+      "Counts separately by sender domain, tag, type, recipients' domain (`destination`), or the provider that runs its mail servers (`provider`).",
     ),
 });
 
@@ -32,7 +36,9 @@ export function statsRoutes(router: Router, services: Services): void {
     const from = input.from ?? new Date(to.getTime() - (interval === 'day' ? 30 : 1) * dayMs);
     if (from >= to) throw invalidRequest('from: must be before to');
     if (to.getTime() - from.getTime() > longestMs[interval]) {
-      throw invalidRequest(`from: may be ${longestMs[interval] / dayMs} days before to at the most, by ${interval}`);
+      throw invalidRequest(
+        `from: must be at most ${longestMs[interval] / dayMs} days before to if interval is ${interval}`,
+      );
     }
     const { accountId } = senderOf(ctx);
     const query = { from, to, interval, groupBy: input.group_by ?? null };

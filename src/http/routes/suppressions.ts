@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import type Router from '@koa/router';
 import { z } from 'zod';
-import * as suppressions from '../../core/suppressions.ts';
+import * as suppressions from '../../core/returns/suppressions.ts';
 import type { Suppression } from '../../generated/prisma/client.ts';
 import { comparable } from '../../mail/address.ts';
 import { demandLogin, sessionOf } from '../auth.ts';
@@ -16,18 +16,18 @@ const reasons = ['bounce', 'complaint', 'unsubscribe', 'manual'] as const;
 
 export const newSuppression = z
   .object({
-    address: mailbox.describe('The address that is not to be sent to, in any case.'),
-    reason: oneOf(reasons).nullish().describe('`manual` where it is omitted. `unsubscribe` stops marketing only.'),
+    address: mailbox.describe('The address to suppress; case does not matter.'),
+    reason: oneOf(reasons).nullish().describe('Defaults to `manual`. `unsubscribe` only stops marketing emails.'),
   })
   // A local part that nobody has, of whoever wants to stop a domain: it would stop nothing.
   .refine(({ address }) => !address.address.startsWith('*@'), {
     path: ['address'],
-    message: 'is one address: a star stands for no others',
+    message: 'must be a single address: wildcards are not supported',
   });
 export const suppressionQuery = z.object({
   ...page,
-  reason: oneOf(reasons).optional().describe('Only those with this reason.'),
-  address: line(320).optional().describe('Only addresses that have this in them, in any case.'),
+  reason: oneOf(reasons).optional().describe('Only addresses with this reason.'),
+  address: line(320).optional().describe('Only addresses that contain this text; case does not matter.'),
 });
 
 export const mostImported = 10_000;
@@ -38,7 +38,7 @@ const mostValuesImported = 3 * mostImported + 10;
 export const suppressionImport = z.object({
   suppressions: list(newSuppression, mostImported)
     .min(1, 'must not be empty')
-    .describe('The addresses, each as for a single one.'),
+    .describe('The addresses, each with the same fields as a single one.'),
 });
 
 /** `GET` and `POST /suppressions`, `POST /suppressions/import`, `GET /suppressions/export`, and `DELETE /suppressions/:address`. */
@@ -95,7 +95,7 @@ export function suppressionRoutes(router: Router, services: Services): void {
     const { accountId } = sessionOf(ctx);
     const address = ctx.params.address ?? '';
     await suppressions.remove(db, accountId, address);
-    ctx.body = { message: `${comparable(address)} is not suppressed any more` };
+    ctx.body = { message: `${comparable(address)} is no longer suppressed` };
   });
 }
 

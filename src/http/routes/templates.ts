@@ -1,6 +1,6 @@
 import type Router from '@koa/router';
 import { z } from 'zod';
-import * as templates from '../../core/templates.ts';
+import * as templates from '../../core/emails/templates.ts';
 import { demandLoginOrKey, demandWholeAccount, senderOf } from '../auth.ts';
 import { readJson, readOptionalJson } from '../body.ts';
 import * as present from '../present.ts';

@@ -1,6 +1,6 @@
 import type Router from '@koa/router';
 import type { Context } from 'koa';
-import { lookUp, type Subscription, unsubscribe } from '../../core/unsubscribe.ts';
+import { lookUp, type Subscription, unsubscribe } from '../../core/returns/unsubscribe.ts';
 import { notFound } from '../../errors.ts';
 import { parseUnsubscribeLink } from '../../mail/unsubscribe-link.ts';
 import { html, type Markup, pagePolicy } from '../markup.ts';
@@ -64,8 +64,8 @@ const question = ({
 }: Subscription) => html`<p>No more newsletters from ${sender(from)} to <b>${masked(address)}</b>?</p>
 <form method="post"><button name="List-Unsubscribe" value="One-Click">Unsubscribe</button></form>`;
 
-const nowhere = html`<p>It is not all there, or the message that it was in is not known here any more.</p>
-<p>Please open it from the message again, or answer the message and ask for no more of them.</p>`;
+const nowhere = html`<p>The link is incomplete, or this server no longer knows the message that it was in.</p>
+<p>Please open it from the message again, or reply to the message and ask to be unsubscribed.</p>`;
 
 const answer = ({
   address,

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type Router from '@koa/router';
 import { z } from 'zod';
-import * as deliveries from '../../core/webhook-deliveries.ts';
-import * as webhooks from '../../core/webhooks.ts';
+import * as deliveries from '../../core/webhooks/webhook-deliveries.ts';
+import * as webhooks from '../../core/webhooks/webhooks.ts';
 import { refuseUrl } from '../../endpoint.ts';
 import type { WebhookDelivery } from '../../generated/prisma/client.ts';
 import type { PrivateNetworks } from '../../ip.ts';
@@ -38,7 +38,7 @@ const endpointUrl = (allowPrivate: PrivateNetworks) =>
 export const newWebhook = (allowPrivate: PrivateNetworks) =>
   z.object({
     url: endpointUrl(allowPrivate).meta({ format: 'uri' }).describe('An absolute http or https address.'),
-    events: events.describe('What it is called for.'),
+    events: events.describe('The events that it is called for.'),
   });
 
 /** What is not given stays. */
@@ -48,18 +48,20 @@ export const webhookChanges = (allowPrivate: PrivateNetworks) =>
     .extend({
       status: oneOf(['enabled', 'disabled'])
         .optional()
-        .describe('`enabled` also after it was disabled for failing; `disabled`: it is not called any more.'),
+        .describe(
+          '`enabled`: it is called, also after the server disabled it because it failed; `disabled`: it is no longer called.',
+        ),
     });
 
 const anId = id('must be an id').optional();
 
 export const deliveryQuery = z.object({
-  webhook_id: anId.describe('Only those for this endpoint.'),
-  email_id: anId.describe('Only those about this email.'),
+  webhook_id: anId.describe('Only deliveries to this endpoint.'),
+  email_id: anId.describe('Only deliveries about this email.'),
   event: oneOf([...webhooks.eventTypes, deliveries.testEvent])
     .optional()
-    .describe('Only those of this event.'),
-  status: oneOf(['pending', 'succeeded', 'failed']).optional().describe('Only those that stand so.'),
+    .describe('Only deliveries of this event.'),
+  status: oneOf(['pending', 'succeeded', 'failed']).optional().describe('Only deliveries with this status.'),
   ...page,
 });
 

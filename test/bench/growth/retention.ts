@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
-import { dropOld } from '../../../src/core/retention.ts';
+import { dropOld } from '../../../src/core/retention/retention.ts';
 import type { Database, Sql } from '../../../src/db/client.ts';
 import { listPartitions } from '../../../src/db/partitions.ts';
 import { type Measured, type RoundOptions, runRound, type Tools } from '../throughput/round.ts';

@@ -1,6 +1,6 @@
 import { chmod, mkdir } from 'node:fs/promises';
 import { readConfig } from '../../../src/config.ts';
-import { addUp } from '../../../src/core/email-counts.ts';
+import { addUp } from '../../../src/core/log/email-counts.ts';
 import type { Database } from '../../../src/db/client.ts';
 import { startEmbedded } from '../../../src/db/embedded.ts';
 import { silentLog } from '../../../src/log.ts';

@@ -1,0 +1,206 @@
+import { codeOf, type Database, type Sql } from '../../db/client.ts';
+import { ApiError, invalidRequest, notFound } from '../../errors.ts';
+import { type Account, Prisma } from '../../generated/prisma/client.ts';
+import { isId, newId } from '../../ids.ts';
+import { hashPassword } from '../../password.ts';
+import type { Idempotency } from './idempotency.ts';
+import * as idempotency from './idempotency.ts';
+import type { PlanName } from './plans.ts';
+import { emailsOf, emailTaken } from './users.ts';
+
+/** The user that a new database begins with. */
+export interface Admin {
+  accountId: string;
+  userId: string;
+  email: string;
+  /** False: nobody can log in as this user yet. */
+  hasPassword: boolean;
+}
+
+/**
+ * Creates the first account and its admin user where there is no admin yet, without a password: `giveFirstPassword` sets
+ * it. Until then the user's email follows `email`.
+ */
+export async function ensureAdmin(db: Database, email: string): Promise<Admin> {
+  return db.transaction(async (tx) => {
+    // Two nodes that start on one empty database must not both create an admin.
+    await tx.query({ text: `SELECT pg_advisory_xact_lock(hashtext('sendwright first admin'))` });
+    await tx.query({
+      text: `UPDATE users SET email = $1
+              WHERE role = 'admin' AND password_hash = '' AND email <> $1 AND NOT EXISTS (SELECT FROM users o WHERE o.email = $1)`,
+      values: [email],
+    });
+    const [admin] = await tx.query<Admin>({
+      text: `SELECT account_id AS "accountId", id AS "userId", email, password_hash <> '' AS "hasPassword"
+               FROM users WHERE role = 'admin' ORDER BY id LIMIT 1`,
+    });
+    if (admin) return admin;
+    const [accountId, userId] = [newId(), newId()];
+    await tx.query({
+      text: `INSERT INTO accounts (id, name, plan) VALUES ($1, 'Admin', 'unlimited')`,
+      values: [accountId],
+    });
+    await tx.query({
+      text: `INSERT INTO users (id, account_id, email, password_hash, role) VALUES ($1, $2, $3, '', 'admin')`,
+      values: [userId, accountId, email],
+    });
+    return { accountId, userId, email, hasPassword: false };
+  });
+}
+
+/**
+ * Gives an admin that has none a password.
+ *
+ * @param show called with the password's fate sealed but for the commit: a process that dies at any moment leaves no
+ *   password in force that was not shown. In the worst case it shows one that never comes into force.
+ * @returns false, without a call of `show`, when somebody was faster
+ */
+export async function giveFirstPassword(
+  db: Database,
+  userId: string,
+  password: string,
+  show: () => void = () => {},
+): Promise<boolean> {
+  const passwordHash = await hashPassword(password);
+  return db.transaction(async (tx) => {
+    const given = await tx.query({
+      text: `UPDATE users SET password_hash = $2 WHERE id = $1 AND password_hash = '' RETURNING id`,
+      values: [userId, passwordHash],
+    });
+    if (given.length > 0) show();
+    return given.length > 0;
+  });
+}
+
+export interface NewAccount {
+  name: string;
+  plan: PlanName;
+  user: { email: string; password: string };
+}
+
+/**
+ * Creates an account with its first member.
+ *
+ * @throws ApiError 400 when the email belongs to a user already
+ */
+export async function create(db: Database, input: NewAccount): Promise<Account> {
+  const { name, plan } = input;
+  const passwordHash = await hashPassword(input.user.password);
+  const user = { id: newId(), email: input.user.email, passwordHash, role: 'member' } as const;
+  try {
+    return await db.prisma.account.create({ data: { id: newId(), name, plan, users: { create: user } } });
+  } catch (error) {
+    if (codeOf(error) === 'P2002') throw emailTaken();
+    throw error;
+  }
+}
+
+/** One page of all accounts, newest first. */
+export async function list(
+  db: Database,
+  page: { limit: number; offset: number },
+): Promise<{ accounts: Account[]; count: number }> {
+  const accounts = await db.prisma.account.findMany({ orderBy: { id: 'desc' }, take: page.limit, skip: page.offset });
+  const count = await db.prisma.account.count();
+  return { accounts, count };
+}
+
+/**
+ * An account as operators name it: by its id, or by the email address that one of its users logs in with; null: that of the
+ * first admin.
+ *
+ * @throws ApiError 404
+ */
+export async function find(db: Database, name: string | null): Promise<Account> {
+  if (name !== null && isId(name)) return get(db, name);
+  const user = await db.prisma.user.findFirst({
+    where: name === null ? { role: 'admin' } : { email: { in: emailsOf(name) } },
+    orderBy: { id: 'asc' },
+    include: { account: true },
+  });
+  if (!user) throw notFound(`account: there is none called ${JSON.stringify(name ?? 'admin')}`);
+  return user.account;
+}
+
+/** @throws ApiError 404 */
+export async function get(db: Database, id: string): Promise<Account> {
+  const account = isId(id) ? await db.prisma.account.findUnique({ where: { id } }) : null;
+  if (!account) throw notFound();
+  return account;
+}
+
+/**
+ * Changes what is given and leaves the rest. A suspended account's members cannot log in, its keys are refused, and what
+ * it has queued fails when its turn comes.
+ *
+ * @throws ApiError 404, or 400 where nobody could log in as an admin any more
+ */
+export async function change(
+  db: Database,
+  id: string,
+  input: { name?: string | undefined; plan?: PlanName | undefined; suspended?: boolean | undefined },
+): Promise<Account> {
+  const account = await get(db, id);
+  await db.transaction(async (tx) => {
+    if (input.suspended) await demandOtherAdmin(tx, account.id);
+    await tx.query({
+      text: `UPDATE accounts
+                SET name = coalesce($2, name), plan = coalesce($3, plan),
+                    suspended_at = CASE $4::boolean WHEN true THEN coalesce(suspended_at, now()) WHEN false THEN NULL ELSE suspended_at END
+              WHERE id = $1`,
+      values: [account.id, input.name, input.plan, input.suspended],
+    });
+  });
+  return get(db, account.id);
+}
+
+/** Those who take an admin away come one after the other: each has to see what the one before has left. */
+export const turnOfLastAdmin = { text: `SELECT pg_advisory_xact_lock(hashtext('sendwright last admin'))` };
+
+async function demandOtherAdmin(tx: Sql, accountId: string): Promise<void> {
+  await tx.query(turnOfLastAdmin);
+  // Locked in one order: two admins who suspend each other at the same moment must not both succeed.
+  const admins = await tx.query<{ id: string; active: boolean }>({
+    text: `SELECT id, suspended_at IS NULL AS active FROM accounts a
+            WHERE EXISTS (SELECT FROM users u WHERE u.account_id = a.id AND u.role = 'admin')
+            ORDER BY id FOR NO KEY UPDATE`,
+  });
+  if (admins.some(({ id }) => id === accountId) && !admins.some(({ id, active }) => active && id !== accountId))
+    throw invalidRequest(
+      'this is the account of the only admin: suspended, nobody could log in to run the service. Revoke its keys, or change its password, where they are known to others',
+    );
+}
+
+/**
+ * Adds to an account's credit, once for each idempotency key of the operator's account `by`.
+ *
+ * @param respond makes the answer, which whoever comes again with the key is given
+ * @throws ApiError 404; 409 when the key was used with another request
+ */
+export async function topUp(
+  db: Database,
+  { id, amount }: { id: string; amount: number },
+  call: { by: string; idempotency: Idempotency | null; respond: (account: Account) => unknown },
+): Promise<{ response: unknown; replayed: boolean }> {
+  const account = await get(db, id);
+  const keyed = call.idempotency ? [call.idempotency] : [];
+  // Nothing is read after the commit: an error there would have it added once more by whoever asks again without a key.
+  return db.transaction(async (tx) => {
+    const [turn = 'first'] = await idempotency.take(tx, call.by, keyed);
+    if (turn instanceof ApiError) throw turn;
+    if (turn !== 'first') return { ...turn, replayed: true };
+    const [topped] = await tx.query<{ credit: string }>({
+      text: 'UPDATE accounts SET credit = credit + $2::numeric WHERE id = $1 RETURNING credit',
+      values: [id, amount],
+    });
+    if (!topped) throw notFound();
+    const response = call.respond({ ...account, credit: new Prisma.Decimal(topped.credit) });
+    await idempotency.keep(
+      tx,
+      call.by,
+      keyed.map(({ key }) => ({ key, response })),
+      [],
+    );
+    return { response, replayed: false };
+  });
+}

@@ -1,0 +1,93 @@
+import type { Sql } from '../../db/client.ts';
+import { deleteRows } from '../../db/stretches.ts';
+import { type ApiError, conflict } from '../../errors.ts';
+
+/** A call that must happen once, however often and however parallel it is made. */
+export interface Idempotency {
+  key: string;
+  /** SHA-256 of method, path and body: what makes two calls the same. */
+  fingerprint: Buffer;
+}
+
+const keptForHours = 24;
+
+/** What a call is to do: it is the first with its key, or gets the answer of the first, or a refusal. */
+export type Turn = 'first' | { response: unknown } | ApiError;
+
+/**
+ * Takes the keys of these calls for this transaction. A parallel call with the same key waits here, on whichever node,
+ * until the first is committed, and then gets its answer; where the first is rolled back, it goes on as the first itself.
+ *
+ * @param calls each with another key
+ * @returns the turn of each call, in order; a 409 when the key belongs to another request
+ */
+export async function take(tx: Sql, accountId: string, calls: Idempotency[]): Promise<Turn[]> {
+  if (calls.length === 0) return [];
+  // In one order on every node: two that share keys must not wait for each other in a circle.
+  const ordered = calls.toSorted((a, b) => (a.key < b.key ? -1 : 1));
+  const taken = await tx.query<{ key: string }>({
+    name: 'idempotency-take',
+    text: `INSERT INTO idempotency_keys (account_id, key, fingerprint, expires_at)
+           SELECT $1, c.key, c.fingerprint, now() + make_interval(hours => $4) FROM unnest($2::text[], $3::bytea[]) AS c (key, fingerprint)
+           ON CONFLICT (account_id, key) DO UPDATE
+              SET fingerprint = excluded.fingerprint, response = NULL, expires_at = excluded.expires_at
+            WHERE idempotency_keys.expires_at <= now()
+        RETURNING key`,
+    values: [accountId, ordered.map(({ key }) => key), ordered.map(({ fingerprint }) => fingerprint), keptForHours],
+  });
+  const first = new Set(taken.map(({ key }) => key));
+  const earlier = await answered(
+    tx,
+    accountId,
+    calls.flatMap(({ key }) => (first.has(key) ? [] : [key])),
+  );
+  return calls.map(({ key, fingerprint }) => {
+    if (first.has(key)) return 'first';
+    const answer = earlier.get(key);
+    if (!answer?.fingerprint.equals(fingerprint)) return conflict('the idempotency key was used with another request');
+    return { response: answer.response };
+  });
+}
+
+async function answered(
+  tx: Sql,
+  accountId: string,
+  keys: string[],
+): Promise<Map<string, { fingerprint: Buffer; response: unknown }>> {
+  if (keys.length === 0) return new Map();
+  const rows = await tx.query<{ key: string; fingerprint: Buffer; response: unknown }>({
+    name: 'idempotency-read',
+    text: 'SELECT key, fingerprint, response FROM idempotency_keys WHERE account_id = $1 AND key = ANY($2)',
+    values: [accountId, keys],
+  });
+  return new Map(rows.map((row) => [row.key, row]));
+}
+
+/** Keeps the answers of calls whose keys this transaction took, and lets go the keys of those that came to nothing. */
+export async function keep(
+  tx: Sql,
+  accountId: string,
+  answers: { key: string; response: unknown }[],
+  free: string[],
+): Promise<void> {
+  if (answers.length > 0) {
+    await tx.query({
+      name: 'idempotency-keep',
+      text: `UPDATE idempotency_keys k SET response = a.response FROM unnest($2::text[], $3::json[]) AS a (key, response)
+              WHERE k.account_id = $1 AND k.key = a.key`,
+      values: [accountId, answers.map(({ key }) => key), answers.map(({ response }) => JSON.stringify(response))],
+    });
+  }
+  if (free.length === 0) return;
+  await tx.query({
+    text: 'DELETE FROM idempotency_keys WHERE account_id = $1 AND key = ANY($2)',
+    values: [accountId, free],
+  });
+}
+
+/** Of keys that go with one statement: the answer to a batch can have a megabyte. */
+const forgottenAtOnce = 1_000;
+
+/** Forgets what is over. */
+export const forgetExpired = (db: Sql, stop?: AbortSignal): Promise<void> =>
+  deleteRows(db, { table: 'idempotency_keys', where: 'expires_at <= now()', atOnce: forgottenAtOnce }, stop);

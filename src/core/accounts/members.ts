@@ -1,0 +1,111 @@
+import { domainToUnicode } from 'node:url';
+import { codeOf, type Database, type Sql } from '../../db/client.ts';
+import { invalidRequest, notFound } from '../../errors.ts';
+import type { Role } from '../../generated/prisma/enums.ts';
+import { newId } from '../../ids.ts';
+import { hashPassword } from '../../password.ts';
+import { turnOfLastAdmin } from './accounts.ts';
+import * as loginAttempts from './login-attempts.ts';
+import { changedNow } from './passwords.ts';
+import { emailsOf, emailTaken } from './users.ts';
+
+/** A user as operators see it. */
+export interface Member {
+  id: string;
+  accountId: string;
+  email: string;
+  role: Role;
+  createdAt: Date;
+}
+
+const shown = { id: true, accountId: true, email: true, role: true, createdAt: true } as const;
+
+/** One page of the users of an account, or of all, oldest first. */
+export async function list(
+  db: Database,
+  accountId: string | null,
+  page: { limit: number; offset: number },
+): Promise<{ users: Member[]; count: number }> {
+  const where = accountId === null ? {} : { accountId };
+  const [take, skip] = [page.limit, page.offset];
+  const users = await db.prisma.user.findMany({ where, orderBy: { id: 'asc' }, take, skip, select: shown });
+  return { users, count: await db.prisma.user.count({ where }) };
+}
+
+/** @throws ApiError 400 when the email belongs to a user already, of whichever account */
+export async function add(
+  db: Database,
+  accountId: string,
+  { email, password, role }: { email: string; password: string; role: Role },
+): Promise<Member> {
+  const passwordHash = await hashPassword(password);
+  if (await findAs(db, email)) throw emailTaken();
+  try {
+    return await db.prisma.user.create({ data: { id: newId(), accountId, email, passwordHash, role }, select: shown });
+  } catch (error) {
+    if (codeOf(error) === 'P2002') throw emailTaken();
+    throw error;
+  }
+}
+
+/**
+ * Gives a user another password, whatever the one before was, and ends every login. Who has tried too often may try again.
+ *
+ * @throws ApiError 404
+ */
+export async function setPassword(db: Database, email: string, password: string): Promise<Member> {
+  const { id } = await find(db, email);
+  const passwordHash = await hashPassword(password);
+  return db.transaction(async (tx) => {
+    const [user] = await tx.query<Member>({
+      text: `UPDATE users SET password_hash = $2, password_changed_at = ${changedNow}
+              WHERE id = $1 RETURNING id, account_id AS "accountId", email, role, created_at AS "createdAt"`,
+      values: [id, passwordHash],
+    });
+    if (!user) throw nobody(email);
+    await loginAttempts.forgetAllOf(tx, { email: emailsOf(user.email)[1], userId: user.id });
+    return user;
+  });
+}
+
+/**
+ * Removes a user, whose logins end at once. What the account has stays, its API keys too.
+ *
+ * @throws ApiError 404, or 400 where nobody could log in as an admin any more
+ */
+export async function remove(db: Database, email: string): Promise<Member> {
+  const user = await find(db, email);
+  await db.transaction(async (tx) => {
+    if (user.role === 'admin') await demandAnotherAdmin(tx, user.id);
+    const gone = await tx.query({ text: 'DELETE FROM users WHERE id = $1 RETURNING id', values: [user.id] });
+    if (gone.length === 0) throw nobody(email);
+  });
+  return user;
+}
+
+async function find(db: Database, email: string): Promise<Member> {
+  const user = await findAs(db, email);
+  if (!user) throw nobody(email);
+  return user;
+}
+
+/** Whoever logs in with this email, in any spelling of its domain: the first admin's is stored as it was configured. */
+async function findAs(db: Database, email: string): Promise<Member | null> {
+  const [written, canonical] = emailsOf(email);
+  const at = canonical.lastIndexOf('@') + 1;
+  const spelt = canonical.slice(0, at) + domainToUnicode(canonical.slice(at));
+  const found = await db.prisma.user.findMany({ where: { email: { in: [written, canonical, spelt] } }, select: shown });
+  return found.find((one) => one.email === written) ?? found[0] ?? null;
+}
+
+const nobody = (email: string) => notFound(`user: nobody logs in with ${JSON.stringify(email)}`);
+
+async function demandAnotherAdmin(tx: Sql, userId: string): Promise<void> {
+  await tx.query(turnOfLastAdmin);
+  const admins = await tx.query<{ id: string }>({
+    text: `SELECT u.id FROM users u JOIN accounts a ON a.id = u.account_id
+            WHERE u.role = 'admin' AND u.password_hash <> '' AND a.suspended_at IS NULL`,
+  });
+  if (!admins.some(({ id }) => id !== userId))
+    throw invalidRequest('this is the only admin: add another one first, with sendwright users add --admin');
+}

@@ -1,0 +1,107 @@
+import type { Database, Sql } from '../../db/client.ts';
+
+/** What a plan allows; null is no limit. */
+export interface Plan {
+  perMonth: number | null;
+  perDay: number | null;
+  domains: number | null;
+  /** What each email past the month's number takes from the account's credit; null: there is none past it. */
+  pricePast: number | null;
+  /** How long the log of its emails is kept at the least, from when each was due. */
+  logDays: number;
+  /** How long the content of its emails is kept, from when each was due; longer for one that still waits. */
+  contentDays: number;
+}
+
+export const plans = {
+  free: { perMonth: 3_000, perDay: 100, domains: 1, pricePast: null, logDays: 30, contentDays: 30 },
+  pro: { perMonth: 50_000, perDay: null, domains: 10, pricePast: 0.5, logDays: 30, contentDays: 30 },
+  unlimited: { perMonth: null, perDay: null, domains: null, pricePast: null, logDays: 30, contentDays: 30 },
+} as const satisfies Record<string, Plan>;
+
+export type PlanName = keyof typeof plans;
+export const planNames = Object.keys(plans) as [PlanName, ...PlanName[]];
+
+export const planOf = (name: string): Plan => plans[name as PlanName] ?? plans.free;
+
+/** Whether sending is counted at all: where it is not, no row needs to be locked. */
+export const isCounted = (name: string): boolean => planOf(name).perMonth !== null || planOf(name).perDay !== null;
+
+/**
+ * Charges the account for emails, inside the transaction that accepts them: exact however many calls run in parallel on
+ * however many nodes, because the account's row is locked until that transaction ends. Days and months are those of UTC.
+ *
+ * @returns how many of the emails the plan and the credit allow, and whether it is the day's number that is used up
+ */
+export async function charge(
+  tx: Sql,
+  accountId: string,
+  emails: number,
+): Promise<{ granted: number; dayIsFull: boolean }> {
+  const [row] = await tx.query<{ granted: number; dayIsFull: boolean }>({
+    name: 'plans-charge',
+    text: `WITH today AS (SELECT (now() AT TIME ZONE 'UTC')::date AS day, date_trunc('month', now() AT TIME ZONE 'UTC')::date AS month),
+           account AS (
+             SELECT a.id, a.credit, p."perMonth" AS per_month, p."perDay" AS per_day, p."pricePast" AS price, t.day, t.month,
+                    CASE WHEN a.usage_day = t.day THEN a.usage_day_count ELSE 0 END AS day_used,
+                    CASE WHEN a.usage_month = t.month THEN a.usage_month_count ELSE 0 END AS month_used
+               FROM today t, accounts a
+               LEFT JOIN jsonb_to_recordset($3::jsonb) AS p (name text, "perMonth" int, "perDay" int, "pricePast" numeric) ON p.name = a.plan
+              WHERE a.id = $1 FOR NO KEY UPDATE OF a),
+           allowed AS (
+             SELECT *, greatest(0, least($2::int, coalesce(per_day - day_used, $2::int), coalesce(
+                      CASE WHEN price IS NULL THEN per_month - month_used
+                           ELSE greatest(per_month - month_used, 0) + least(floor(credit / price), $2::int)::int END, $2::int))) AS granted
+               FROM account)
+           UPDATE accounts a
+              SET usage_day = w.day, usage_day_count = w.day_used + w.granted,
+                  usage_month = w.month, usage_month_count = w.month_used + w.granted,
+                  credit = w.credit - coalesce(w.price * greatest(0, w.month_used + w.granted - greatest(w.per_month, w.month_used)), 0)
+             FROM allowed w WHERE a.id = w.id
+        RETURNING w.granted, coalesce(w.day_used + w.granted >= w.per_day, false) AS "dayIsFull"`,
+    values: [accountId, emails, JSON.stringify(Object.entries(plans).map(([name, plan]) => ({ name, ...plan })))],
+  });
+  return row ?? { granted: 0, dayIsFull: false };
+}
+
+/** Why an account may send no more, and in how many seconds it may again without anybody's doing. */
+export function whyExceeded(name: string, dayIsFull: boolean, now: Date): { detail: string; retryAfter: number } {
+  const { perDay, perMonth, pricePast } = planOf(name);
+  const next = dayIsFull
+    ? Date.UTC(now.getUTCFullYear(), now.getUTCMonth(), now.getUTCDate() + 1)
+    : Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1);
+  const what = dayIsFull ? `${perDay} emails a day` : `${perMonth} emails a month`;
+  const credit = pricePast === null ? '' : ', and the credit for more is used up';
+  const detail = `the ${name} plan allows ${what}${credit}; it goes on at ${new Date(next).toISOString()}`;
+  return { detail, retryAfter: Math.max(1, Math.ceil((next - now.getTime()) / 1_000)) };
+}
+
+class Undone extends Error {}
+
+/** Whether one more email would be allowed now: charged for, and undone. */
+export async function wouldGrant(db: Database, accountId: string): Promise<boolean> {
+  let granted = 0;
+  const trial = db.transaction(async (tx) => {
+    ({ granted } = await charge(tx, accountId, 1));
+    throw new Undone();
+  });
+  await trial.catch((error: Error) => {
+    if (!(error instanceof Undone)) throw error;
+  });
+  return granted > 0;
+}
+
+/** Whether the account may register one more sending domain. Its row is locked, so that two at once are counted. */
+export async function allowsDomain(tx: Sql, accountId: string): Promise<boolean> {
+  const [account] = await tx.query<{ plan: string }>({
+    text: 'SELECT plan FROM accounts WHERE id = $1 FOR NO KEY UPDATE',
+    values: [accountId],
+  });
+  const most = planOf(account?.plan ?? '').domains;
+  if (most === null) return true;
+  const [row] = await tx.query<{ n: number }>({
+    text: 'SELECT count(*)::int AS n FROM domains WHERE account_id = $1',
+    values: [accountId],
+  });
+  return (row?.n ?? 0) < most;
+}

@@ -1,0 +1,237 @@
+import { randomBytes } from 'node:crypto';
+import { getDomain } from 'tldts';
+import type { Database } from '../../db/client.ts';
+import { type Part, taking } from '../../db/part.ts';
+import { domainAlreadyExists, forbidden, invalidRequest, notFound } from '../../errors.ts';
+import type { Domain, Email } from '../../generated/prisma/client.ts';
+import { isId, newId } from '../../ids.ts';
+import { AddressError, normalizeDomain } from '../../mail/address.ts';
+import { type DkimAlgorithm, dnsValue, generateKeyPair } from '../../mail/dkim.ts';
+import { type Keyring, seal } from '../../seal.ts';
+import { type SendingPools, type SourceOutlook, sourceOutlook } from '../../sending-pools.ts';
+import type { TlsLevel } from '../../smtp/tls-names.ts';
+import { allowsDomain } from '../accounts/plans.ts';
+import * as wakings from '../recipients/wakings.ts';
+import { sealingKey } from '../secrets/encryption-key.ts';
+
+export interface DnsRecord {
+  /** Fully qualified, without a dot at its end. */
+  name: string;
+  type: string;
+  /** What goes between the quotes. */
+  value: string;
+}
+
+export interface DnsRecords {
+  verification: DnsRecord;
+  dkim: DnsRecord;
+  spf: DnsRecord;
+}
+
+/** The one that asks for nothing. */
+export const dmarcPolicy = 'v=DMARC1; p=none';
+
+/** What the longest name that we ask for, the DKIM record's, leaves of the 253 characters of a name. */
+const longestDomain = 253 - 'sw00000000._domainkey.'.length;
+
+/** The place of a key in DNS, that nobody uses. */
+export const newSelector = () => `sw${randomBytes(4).toString('hex')}`;
+
+/** First background check of a pending domain, or of a new key's record; each further one waits twice as long, for 48 hours in all. */
+export const firstCheckMs = 60_000;
+
+/**
+ * Registers a sending domain, pending until its DNS says so.
+ *
+ * @throws ApiError 400 when the name cannot be a sending domain, or is on this account already; 403 when the plan allows
+ *   no more domains
+ */
+export async function add(
+  db: Database,
+  accountId: string,
+  input: { domain: string; tls?: TlsLevel | undefined; pool?: string | null | undefined },
+  keys: { keyring: Keyring },
+): Promise<Domain> {
+  const domain = parseName(input.domain);
+  // Before the key is made, which costs far more than this look-up.
+  if (await db.prisma.domain.findFirst({ where: { accountId, domain }, select: { id: true } }))
+    throw domainAlreadyExists();
+  const id = newId();
+  const pair = await generateKeyPair();
+  const inserted = await db.transaction(async (tx) => {
+    if (!(await allowsDomain(tx, accountId)))
+      throw forbidden('the plan allows no more domains: remove one, or ask an operator for another plan');
+    return tx.query({
+      text: `INSERT INTO domains (id, account_id, domain, verification_token, dkim_selector, dkim_private_key, dkim_public_key, next_check_at, tls, pool)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, now() + make_interval(secs => $8), $9, $10) ON CONFLICT (account_id, domain) DO NOTHING RETURNING id`,
+      values: [
+        id,
+        accountId,
+        domain,
+        `sendwright-verification=${randomBytes(20).toString('hex')}`,
+        newSelector(),
+        seal(await sealingKey(tx, keys.keyring), pair.privateKey, sealContext(id)),
+        pair.publicKey,
+        firstCheckMs / 1_000,
+        input.tls ?? 'opportunistic',
+        input.pool ?? null,
+      ],
+    });
+  });
+  if (inserted.length === 0) throw domainAlreadyExists();
+  return get(db, accountId, id);
+}
+
+/** What the private key of this domain is sealed to. */
+export const sealContext = (domainId: string) => `domain:${domainId}`;
+
+/** One page, newest first; without a limit all of them. */
+export async function list(db: Database, accountId: string, part: Part = {}): Promise<Domain[]> {
+  return db.prisma.domain.findMany({
+    where: { accountId },
+    orderBy: { id: 'desc' },
+    ...taking(part),
+  });
+}
+
+/** Those of all accounts, for operators: newest first, or those that can send alone. */
+export async function listAll(db: Database, options: { limit: number; verified?: true }): Promise<Domain[]> {
+  const { limit, verified } = options;
+  return db.prisma.domain.findMany({
+    ...(verified ? { where: { status: 'verified' } } : {}),
+    orderBy: { id: 'desc' },
+    take: limit,
+  });
+}
+
+/**
+ * A domain by its name, for operators: that of this account or, for null, of the one that has it verified, else of whoever
+ * registered it last.
+ *
+ * @throws ApiError 404
+ */
+export async function findByName(db: Database, name: string, accountId: string | null): Promise<Domain> {
+  const found = await db.prisma.domain.findMany({
+    where: { domain: parseName(name), ...(accountId === null ? {} : { accountId }) },
+    orderBy: { id: 'desc' },
+    take: 100,
+  });
+  const [newest] = found;
+  if (!newest) throw notFound();
+  return found.find(({ status }) => status === 'verified') ?? newest;
+}
+
+/** @throws ApiError 404 */
+export async function get(db: Database, accountId: string, id: string): Promise<Domain> {
+  const domain = isId(id) ? await db.prisma.domain.findFirst({ where: { id, accountId } }) : null;
+  if (!domain) throw notFound();
+  return domain;
+}
+
+/** What is not given stays. @throws ApiError 404 */
+export async function change(
+  db: Database,
+  accountId: string,
+  id: string,
+  changes: Partial<Pick<Domain, 'tls' | 'pool'>>,
+): Promise<Domain> {
+  if (!isId(id)) throw notFound();
+  const waking = await db.transaction(async (tx) => {
+    const [before] = await tx.query<{ pool: string | null }>({
+      text: 'SELECT pool FROM domains WHERE id = $1 AND account_id = $2 FOR NO KEY UPDATE',
+      values: [id, accountId],
+    });
+    if (!before) throw notFound();
+    const { tls = null, pool = before.pool } = changes;
+    await tx.query({
+      text: 'UPDATE domains SET tls = coalesce($2::tls_level, tls), pool = $3 WHERE id = $1',
+      values: [id, tls, pool],
+    });
+    // What waits for room in a pool may leave from another one now.
+    return pool === before.pool ? null : wakings.ask(tx, { name: id, kind: 'pool', destinations: [] });
+  });
+  if (waking) await wakings.begin(db, waking);
+  return get(db, accountId, id);
+}
+
+/** What an email leaves from next; null once it is settled, and where the system chooses. */
+export async function sourceOf(db: Database, email: Email, pools: SendingPools): Promise<SourceOutlook | null> {
+  if (email.status !== 'queued' || pools.addresses.length === 0) return null;
+  const domain = await db.prisma.domain.findFirst({
+    where: { id: email.domainId, accountId: email.accountId },
+    select: { pool: true },
+  });
+  return sourceOutlook(pools, { type: email.type, pool: domain?.pool ?? null });
+}
+
+/**
+ * Removes a domain. Its mail that is still queued is not sent any more: whoever claims it finds no domain and ends it.
+ *
+ * @throws ApiError 404
+ */
+export async function remove(db: Database, accountId: string, id: string): Promise<Domain> {
+  const domain = await get(db, accountId, id);
+  const { count } = await db.prisma.domain.deleteMany({ where: { id, accountId } });
+  if (count === 0) throw notFound();
+  return domain;
+}
+
+/** The three records that must be published before the domain can be verified. */
+export function dnsRecords(domain: Domain, mailHostname: string): DnsRecords {
+  return {
+    verification: { name: `_sendwright.${domain.domain}`, type: 'TXT', value: domain.verificationToken },
+    dkim: dkimRecord(domain),
+    spf: { name: domain.domain, type: 'TXT', value: `v=spf1 include:${mailHostname} ~all` },
+  };
+}
+
+/** The record of the key that signs. */
+export const dkimRecord = ({ domain, dkimSelector: selector, dkimPublicKey: publicKey }: Domain): DnsRecord =>
+  keyRecord({ selector, publicKey, algorithm: 'rsa' }, domain);
+
+/** The record of any key of a domain. */
+export function keyRecord(
+  key: { selector: string; publicKey: string; algorithm: DkimAlgorithm },
+  domain: string,
+): DnsRecord {
+  return {
+    name: `${key.selector}._domainkey.${domain}`,
+    type: 'TXT',
+    value: dnsValue(key.publicKey, key.algorithm),
+  };
+}
+
+/** Records that make delivery better and that verification does not ask for. */
+export function recommendedRecords(domain: Domain, mailHostname: string): (DnsRecord & { purpose: string })[] {
+  return [
+    {
+      name: `_dmarc.${domain.domain}`,
+      type: 'TXT',
+      value: dmarcPolicy,
+      purpose: 'DMARC: large mailbox providers want a policy, if only this one, from whoever sends in bulk',
+    },
+    {
+      name: mailHostname,
+      type: 'MX',
+      value: `10 ${mailHostname}`,
+      purpose: 'return path: where bounces come back to; published once by the operator of this server',
+    },
+  ];
+}
+
+function parseName(text: string): string {
+  let domain: string;
+  try {
+    domain = normalizeDomain(text);
+  } catch (error) {
+    if (error instanceof AddressError) throw invalidRequest(`domain: ${error.message}`);
+    throw error;
+  }
+  if (domain.length > longestDomain)
+    throw invalidRequest(`domain: longer than ${longestDomain} characters, which leaves no room for its DKIM record`);
+  // Null for a public suffix itself, such as co.uk, under which anyone can register.
+  if (getDomain(domain, { allowPrivateDomains: true }) === null) {
+    throw invalidRequest('domain: a public suffix cannot be a sending domain');
+  }
+  return domain;
+}

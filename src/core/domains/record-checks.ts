@@ -1,0 +1,207 @@
+import { dkimVerify } from 'mailauth/lib/dkim/verify.js';
+import type { Domain } from '../../generated/prisma/client.ts';
+import { parsePrivateKey, publishedKey, sign } from '../../mail/dkim.ts';
+import { type Keyring, open } from '../../seal.ts';
+import { sameName } from '../../smtp/host-name.ts';
+import { cleanRemoteText } from '../../smtp/reply.ts';
+import type { Resolve } from '../../smtp/resolver.ts';
+import * as domains from './domains.ts';
+import { askSpf } from './spf.ts';
+
+/** What a look-up of one record came to. */
+export interface Check {
+  ok: boolean;
+  name: string;
+  type: string;
+  expected: string;
+  /** What is published there now, cleaned and cut. */
+  found: string[];
+  /** What is wrong and what to do about it; null when nothing is. */
+  problem: string | null;
+  /** A look-up failed for now: nobody knows whether anything is wrong. */
+  failed: boolean;
+}
+
+export type RecordName = 'verification' | 'dkim' | 'spf';
+export type Checks = Record<RecordName, Check>;
+
+/** What verifying needs to know of this installation. */
+export interface Surroundings {
+  /** Live DNS, with the contract of node's `dns.promises.resolve`: nothing older than the record's TTL. */
+  resolve: Resolve;
+  mailHostname: string;
+  /** Public addresses that mail leaves from; empty when they are not known from here, as behind a NAT. */
+  sendingIps: string[];
+  keyring: Keyring;
+}
+
+const spfTimeoutMs = 15_000;
+
+/** The three checks, at the same time, without changing anything. */
+export async function check(domain: Domain, where: Surroundings): Promise<Checks> {
+  const [verification, dkim, spfCheck] = await Promise.all([
+    checkOwnership(domain, where),
+    checkDkim(domain, signingKey(domain), where),
+    checkSpf(domain, where),
+  ]);
+  return { verification, dkim, spf: spfCheck };
+}
+
+/** The records that are not right, as one sentence each. */
+export function problems(checks: Checks): { missing: RecordName[]; detail: string } {
+  const missing = (Object.keys(checks) as RecordName[]).filter((name) => !checks[name].ok);
+  return { missing, detail: missing.map((name) => `${name}: ${checks[name].problem}`).join('; ') };
+}
+
+async function checkOwnership(domain: Domain, where: Surroundings): Promise<Check> {
+  const record = domains.dnsRecords(domain, where.mailHostname).verification;
+  const { texts, problem, failed } = await lookUp(record.name, where);
+  if (problem) return report(record, texts, problem, failed);
+  return report(
+    record,
+    texts,
+    texts.includes(record.value) ? null : 'none of the TXT records found there has the expected value',
+  );
+}
+
+/** A DKIM key, and where its record is to be. */
+interface CheckedKey {
+  record: domains.DnsRecord;
+  selector: string;
+  publicKey: string;
+  sealed: Uint8Array;
+}
+
+const signingKey = (domain: Domain): CheckedKey => ({
+  record: domains.dkimRecord(domain),
+  selector: domain.dkimSelector,
+  publicKey: domain.dkimPublicKey,
+  sealed: domain.dkimPrivateKey,
+});
+
+/** Whether receivers can verify what this key signs. */
+export async function checkDkim(domain: Domain, key: CheckedKey, where: Surroundings): Promise<Check> {
+  const { record } = key;
+  const { texts, problem, failed } = await lookUp(record.name, where);
+  if (problem) return report(record, texts, problem, failed);
+  const keys = texts.map(publishedKey).filter((text) => text !== null);
+  if (keys.length === 0) return report(record, texts, 'none of the TXT records found there is a DKIM key');
+  if (keys.length > 1)
+    return report(
+      record,
+      texts,
+      'there is more than one DKIM key: receivers may use any of them, so remove the others',
+    );
+  if (keys[0] !== key.publicKey) return report(record, texts, 'the published key (p=) is not ours');
+  return report(record, texts, await probeDkim(domain, key, where));
+}
+
+/** Signs a message and lets mailauth verify it as a receiver would: what is wrong beside the key itself (a testing flag, a type, a bad tag) shows here. */
+async function probeDkim(
+  { id, domain }: Domain,
+  { selector, sealed }: CheckedKey,
+  where: Surroundings,
+): Promise<string | null> {
+  const privateKey = parsePrivateKey(open(where.keyring, sealed, domains.sealContext(id)));
+  const message = Buffer.from(`From: probe@${domain}\r\nSubject: probe\r\n\r\nprobe\r\n`);
+  const header = await sign(message, [{ domain, selector, privateKey }], new Date());
+  const verdict = await dkimVerify(Buffer.concat([header, message]), { resolver: where.resolve });
+  const status = verdict.results[0]?.status;
+  if (status?.result === 'pass') return null;
+  return `a message signed with our key does not verify against the published record (${cleanRemoteText(String(status?.comment ?? status?.result ?? 'no result'), 200)})`;
+}
+
+/**
+ * Evaluates the domain's policy as a receiver would for each address that we send from. Where those are not known, our
+ * own include is answered with a stand-in that passes a documentation address, so that any legal form that leads to it
+ * (include, redirect, nested) passes.
+ */
+async function checkSpf(domain: Domain, where: Surroundings): Promise<Check> {
+  const record = domains.dnsRecords(domain, where.mailHostname).spf;
+  const { texts: all, problem, failed } = await lookUp(record.name, where);
+  const texts = all.filter((text) => /^v=spf1( |$)/i.test(text));
+  if (problem) return report(record, texts, problem, failed);
+  if (texts.length === 0) return report(record, texts, 'none of the TXT records found there is an SPF policy');
+  if (texts.length > 1)
+    return report(
+      record,
+      texts,
+      'there is more than one SPF policy, so receivers ignore them all: merge them into one',
+    );
+  const standIn = '192.0.2.1';
+  const known = where.sendingIps.length > 0;
+  // The addresses have most of the policy in common.
+  const resolve = eachOnce(where.resolve);
+  for (const ip of known ? where.sendingIps : [standIn]) {
+    const { result: verdict, reason } = await askSpf({
+      ...{ sender: `postmaster@${domain.domain}`, ip, mailHostname: where.mailHostname, timeoutMs: spfTimeoutMs },
+      resolve: known
+        ? resolve
+        : async (name, type) =>
+            sameName(name, where.mailHostname) && type === 'TXT'
+              ? [[`v=spf1 ip4:${standIn} -all`]]
+              : resolve(name, type),
+    });
+    const include = `include:${where.mailHostname}`;
+    if (verdict === 'pass') continue;
+    if (verdict === 'temperror')
+      return report(record, texts, `a lookup of the policy failed temporarily (${reason}): try again`, true);
+    if (verdict === 'permerror')
+      return report(
+        record,
+        texts,
+        `receivers cannot evaluate the policy (${reason}): correct it, and include ${include}`,
+      );
+    const outcome = `the policy answers ${verdict} for ${known ? ip : 'this server'}`;
+    return report(record, texts, `${outcome}: add ${include} to it, before its "all"`);
+  }
+  return report(record, texts, null);
+}
+
+interface LookedUp {
+  texts: string[];
+  /** Nobody knows what is there: the name server did not say. */
+  failed: boolean;
+  problem: string | null;
+}
+
+/** The TXT records of a name as it is now. */
+export async function lookUp(name: string, where: Surroundings): Promise<LookedUp> {
+  try {
+    const answers = await where.resolve(name, 'TXT');
+    return { texts: answers.map((chunks) => chunks.join('')), failed: false, problem: null };
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code ?? '';
+    const absent = code === 'ENOTFOUND' || code === 'ENODATA';
+    return {
+      texts: [],
+      failed: !absent,
+      problem: absent
+        ? `there is no TXT record at ${name}; a new record can take up to 48 hours to become visible`
+        : `the lookup of ${name} failed temporarily (${code || 'error'}): try again`,
+    };
+  }
+}
+
+function report(record: domains.DnsRecord, found: string[], problem: string | null, failed = false): Check {
+  const { name, type, value } = record;
+  return {
+    ok: problem === null,
+    name,
+    type,
+    expected: value,
+    found: found.slice(0, 20).map((text) => cleanRemoteText(text, 500)),
+    problem,
+    failed,
+  };
+}
+
+function eachOnce(resolve: Resolve): Resolve {
+  const asked = new Map<string, Promise<string[][]>>();
+  return (name, type) => {
+    const key = `${type} ${name}`;
+    const answer = asked.get(key) ?? resolve(name, type);
+    asked.set(key, answer);
+    return answer;
+  };
+}

@@ -1,0 +1,37 @@
+import type { Sql } from '../../db/client.ts';
+import { type ApiError, forbidden } from '../../errors.ts';
+import type { Sender } from '../accounts/keys.ts';
+
+/** The 403 for a sender whose key is not for mail from this domain, which may or may not be verified; null where it is. */
+export const refusalOfKey = ({ domains }: Pick<Sender, 'domains'>, domain: string): ApiError | null =>
+  domains.length === 0 || domains.includes(domain)
+    ? null
+    : forbidden('the API key is restricted to other sender domains');
+
+/** @throws ApiError 403 as `refusalOfKey` */
+export function demandSendFrom(sender: Pick<Sender, 'domains'>, domain: string): void {
+  const refusal = refusalOfKey(sender, domain);
+  if (refusal) throw refusal;
+}
+
+/** Those of these domain names, in their canonical form, that the account may send from, with their ids: the verified ones. */
+export async function senderDomains(db: Sql, accountId: string, names: string[]): Promise<Map<string, string>> {
+  return (await sendersNow(db, accountId, names)).domains;
+}
+
+/** The same, and the database's time of day, which says when mail is due whatever clock this machine has. */
+export async function sendersNow(
+  db: Sql,
+  accountId: string,
+  names: string[],
+): Promise<{ domains: Map<string, string>; now: Date }> {
+  const rows = await db.query<{ now: Date; id: string | null; domain: string | null }>({
+    name: 'sender-domains',
+    text: `SELECT clock_timestamp() AS now, d.id, d.domain
+             FROM (VALUES (true)) AS always
+             LEFT JOIN domains d ON d.account_id = $1 AND d.domain = ANY($2) AND d.status = 'verified'`,
+    values: [accountId, [...new Set(names)]],
+  });
+  const domains = new Map(rows.flatMap(({ id, domain }) => (id !== null && domain !== null ? [[domain, id]] : [])));
+  return { domains, now: rows[0]?.now ?? new Date() };
+}

@@ -1,0 +1,205 @@
+import type { Database } from '../../db/client.ts';
+import { dnsVerificationFailed } from '../../errors.ts';
+import type { Domain } from '../../generated/prisma/client.ts';
+import * as dkimKeys from './dkim-keys.ts';
+import * as domains from './domains.ts';
+import { type Checks, check, checkDkim, lookUp, problems, type Surroundings } from './record-checks.ts';
+
+/**
+ * Looks the three records up and, when all are right, marks the domain verified. DKIM keys whose records are seen begin to
+ * sign.
+ *
+ * @throws ApiError 404, or 400 `dns verification failed` with each of the three reported
+ */
+export async function verify(
+  db: Database,
+  accountId: string,
+  id: string,
+  where: Surroundings,
+): Promise<{ domain: Domain; checks: Checks }> {
+  const known = await domains.get(db, accountId, id);
+  const rotated = await activateSeen(db, known, where);
+  const domain = rotated ? await domains.get(db, accountId, id) : known;
+  const checks = await check(domain, where);
+  refuseWhereMissing(checks);
+  if (!(await takeName(db, domain, where))) {
+    // Where it was removed meanwhile that is all there is to say.
+    await domains.get(db, accountId, id);
+    const detail =
+      'verification: another account has this domain verified and still publishes its own verification record';
+    const verification = { ...checks.verification, ok: false, problem: 'another account holds this domain' };
+    throw dnsVerificationFailed(detail, {
+      missing: ['verification'],
+      checks: reported({ ...checks, verification }),
+    });
+  }
+  return { domain: await domains.get(db, accountId, id), checks };
+}
+
+function refuseWhereMissing(checks: Checks): void {
+  const { missing, detail } = problems(checks);
+  if (missing.length > 0) throw dnsVerificationFailed(detail, { missing, checks: reported(checks) });
+}
+
+/** As the answer has them, where the words say by themselves that a look-up failed. */
+const reported = (checks: Checks) =>
+  Object.fromEntries(Object.entries(checks).map(([name, { failed, ...check }]) => [name, check]));
+
+/**
+ * Marks the domain verified. One account alone can hold a name: a holder that no longer publishes its own verification
+ * record gives way, one that still does keeps it.
+ */
+async function takeName(db: Database, domain: Domain, where: Surroundings): Promise<boolean> {
+  const holder = await db.prisma.domain.findFirst({
+    where: { domain: domain.domain, status: 'verified', NOT: { id: domain.id } },
+  });
+  if (holder && (await mayStillPublish(holder, where))) return false;
+  return db.transaction(async (tx) => {
+    // Two accounts that verify at once would both find it free, and the second fail on the index instead of being told.
+    await tx.query({ text: 'SELECT pg_advisory_xact_lock(hashtext($1))', values: [`verified ${domain.domain}`] });
+    const own = await tx.query({ text: 'SELECT FROM domains WHERE id = $1 FOR UPDATE', values: [domain.id] });
+    // Removed since it was looked up: it takes the name from nobody.
+    if (own.length === 0) return false;
+    await tx.query({
+      text: `UPDATE domains SET status = 'pending', verified_at = NULL, dns_warning = 'another account has verified this domain'
+              WHERE id = $1`,
+      values: [holder?.id ?? null],
+    });
+    const rows = await tx.query({
+      text: `UPDATE domains SET status = 'verified', verified_at = coalesce(verified_at, now()), dns_warning = NULL,
+                    checks = 0, next_check_at = now() + interval '1 day'
+              WHERE id = $1
+                AND NOT EXISTS (SELECT FROM domains other WHERE other.domain = $2 AND other.status = 'verified' AND other.id <> $1)
+              RETURNING id`,
+      values: [domain.id, domain.domain],
+    });
+    return rows.length > 0;
+  });
+}
+
+/** A look-up that fails for now takes the name from nobody. */
+async function mayStillPublish(holder: Domain, where: Surroundings): Promise<boolean> {
+  const record = domains.dnsRecords(holder, where.mailHostname).verification;
+  const { texts, failed } = await lookUp(record.name, where);
+  return failed || texts.includes(record.value);
+}
+
+/**
+ * Lets the keys sign whose records are right by now.
+ *
+ * @returns whether there were any
+ */
+async function activateSeen(db: Database, domain: Domain, where: Surroundings): Promise<boolean> {
+  let any = false;
+  for (const key of await dkimKeys.pending(db, domain)) {
+    if (!key.privateKey) continue;
+    const record = domains.keyRecord(key, domain.domain);
+    const { selector, publicKey, privateKey: sealed } = key;
+    const { problem } = await checkDkim(domain, { record, selector, publicKey, sealed }, where);
+    if (problem === null) await dkimKeys.activate(db, key);
+    else await dkimKeys.note(db, key, problem);
+    any ||= problem === null;
+  }
+  return any;
+}
+
+/** In one go: what failed is heard of at its end. */
+const mostRechecks = 200;
+const accountsAtOnce = 10;
+const pendingForMs = 48 * 3_600_000;
+
+/**
+ * Looks again at the domains whose time has come: pending ones, and those with a new DKIM key, at doubling intervals for
+ * 48 hours, verified ones daily. A verified domain stays verified; what is missing is said in its `dns_warning`.
+ *
+ * Accounts take turns, and each has one under way: name servers that say nothing hold up their own account's.
+ *
+ * @param stop begins no more
+ * @throws the first of the errors, once all were looked at, with the domain's name before it
+ */
+export async function recheckDue(db: Database, where: Surroundings, stop?: AbortSignal): Promise<void> {
+  const failures: Error[] = [];
+  const underWay = new Map<string, Promise<void>>();
+  const turns = new Map<string, number>();
+  let ended = 0;
+  const begin = async (turn: number): Promise<boolean> => {
+    const id = await takeNext(db, [...underWay.keys()], turns);
+    const domain = id === null ? null : await db.prisma.domain.findUnique({ where: { id } });
+    if (domain === null) return id !== null;
+    const { accountId } = domain;
+    turns.set(accountId, turn);
+    const work = recheck(db, domain, where)
+      // One that fails does not keep the others waiting.
+      .catch((error: Error) => {
+        failures.push(new Error(`${domain.domain}: ${error.message}`, { cause: error }));
+      })
+      .finally(() => {
+        underWay.delete(accountId);
+        ended += 1;
+      });
+    underWay.set(accountId, work);
+    return true;
+  };
+  try {
+    for (let turn = 1; turn <= mostRechecks && !stop?.aborted; ) {
+      const seen = ended;
+      if (underWay.size < accountsAtOnce && (await begin(turn))) turn += 1;
+      // An account whose check ended meanwhile was left out, and may have more.
+      else if (ended !== seen) continue;
+      else if (underWay.size > 0) await Promise.race(underWay.values());
+      else break;
+    }
+  } finally {
+    await Promise.all(underWay.values());
+  }
+  if (failures[0]) throw failures[0];
+}
+
+/** Takes the domain that has waited longest, of the account that has waited longest for its turn. */
+async function takeNext(db: Database, busy: string[], turns: ReadonlyMap<string, number>): Promise<string | null> {
+  const accounts = await db.query<{ account_id: string }>({
+    text: `SELECT account_id FROM domains WHERE next_check_at <= now() AND account_id <> ALL($1::uuid[])
+            GROUP BY account_id ORDER BY min(next_check_at)`,
+    values: [busy],
+  });
+  const last = ({ account_id: accountId }: { account_id: string }) => turns.get(accountId) ?? 0;
+  for (const account of accounts.sort((a, b) => last(a) - last(b))) {
+    const id = await takeDue(db, account.account_id);
+    if (id !== null) return id;
+  }
+  return null;
+}
+
+/** Moves its time on, so that no other node looks at the same one. One at a time: a process that ends here passes over no more. */
+async function takeDue(db: Database, accountId: string): Promise<string | null> {
+  const [due] = await db.query<{ id: string }>({
+    text: `UPDATE domains SET checks = checks + 1, next_check_at = CASE
+                  WHEN EXISTS (SELECT FROM dkim_keys k WHERE k.domain_id = domains.id AND k.status = 'pending'
+                                  AND k.created_at > now() - make_interval(secs => $2))
+                    THEN now() + interval '1 minute' * power(2, least(checks, 10))
+                  WHEN status = 'verified' THEN now() + interval '1 day'
+                  WHEN created_at < now() - make_interval(secs => $2) THEN NULL
+                  ELSE now() + interval '1 minute' * power(2, least(checks, 10)) END
+            WHERE id = (SELECT id FROM domains WHERE account_id = $1 AND next_check_at <= now()
+                         ORDER BY next_check_at LIMIT 1 FOR UPDATE SKIP LOCKED)
+        RETURNING id`,
+    values: [accountId, pendingForMs / 1000],
+  });
+  return due?.id ?? null;
+}
+
+async function recheck(db: Database, known: Domain, where: Surroundings): Promise<void> {
+  const rotated = await activateSeen(db, known, where);
+  const domain = rotated ? await db.prisma.domain.findUnique({ where: { id: known.id } }) : known;
+  if (!domain) return;
+  const { missing, detail } = problems(await check(domain, where));
+  if (domain.status === 'pending') {
+    if (missing.length === 0) await takeName(db, domain, where);
+    return;
+  }
+  await db.prisma.domain.updateMany({
+    // Meanwhile another account may have proved that it is theirs, which is what it then says.
+    where: { id: domain.id, status: domain.status },
+    data: { dnsWarning: missing.length === 0 ? null : detail },
+  });
+}

@@ -1,0 +1,138 @@
+import { AccountTurns, type TurnLimits } from '../../account-turns.ts';
+import { Batcher } from '../../batcher.ts';
+import { type Database, isUnavailable } from '../../db/client.ts';
+import type { Queue } from '../../queue.ts';
+import type { Sender } from '../accounts/keys.ts';
+import { isCounted } from '../accounts/plans.ts';
+import { answerAll, type SendAnswer, type SendCall } from './emails.ts';
+import type { FreshBodies } from './fresh-bodies.ts';
+
+interface Waiting {
+  sender: Sender;
+  call: SendCall;
+}
+
+type Line = Batcher<Waiting, SendAnswer>;
+type Commit = (waiting: Waiting[]) => Promise<SendAnswer[]>;
+
+/** What is committed together: emails, and bytes of what they hold. */
+const most = 100;
+const heaviest = 4 * 1024 * 1024;
+/** A call that has more waits for its account's turn, as it holds a connection for long. */
+const mostOfLight = 1024 * 1024;
+/** Where a plan counts, commits of an account wait for each other: in the database each would hold a connection meanwhile. */
+const countedLimits: TurnLimits = { most: 1_000, mostOfAccount: 1, mostWaiting: 1_000, patienceMs: 10_000 };
+/** What a template makes of a request is not known before: a few kilobytes as a rule. */
+const weightOfTemplate = 100 * 1024;
+
+/**
+ * Accepts what is asked for in many calls at once. Those that one API key makes while a commit of it is under way are
+ * committed together, so that a thousand calls do not cost a thousand writes to the disk; one that comes alone does not wait. What
+ * is heavy goes in a line of its own, and waits for its account's turn there.
+ */
+export class Acceptance {
+  readonly #db: Database;
+  readonly #queue: Queue;
+  readonly #turns: AccountTurns;
+  readonly #fresh: FreshBodies | undefined;
+  readonly #countedTurns = new AccountTurns(countedLimits);
+  readonly #light = new Map<string, Line>();
+  readonly #heavy = new Map<string, Line>();
+
+  /** @param fresh of the process, where it delivers as well */
+  constructor(db: Database, queue: Queue, turns: AccountTurns, fresh?: FreshBodies) {
+    this.#db = db;
+    this.#queue = queue;
+    this.#turns = turns;
+    this.#fresh = fresh;
+  }
+
+  /**
+   * Accepts the emails of this call, which are committed when this returns.
+   *
+   * @throws what `respond` throws; ApiError 409 when its idempotency key was used with another request; 503 when too much of the
+   *   account waits to be committed
+   */
+  async answer(sender: Sender, call: SendCall): Promise<{ response: unknown; replayed: boolean }> {
+    const answer = await this.#answer({ sender, call });
+    if ('error' in answer) throw answer.error;
+    return answer;
+  }
+
+  async #answer(one: Waiting): Promise<SendAnswer> {
+    // A batch is worth a commit of its own.
+    if (one.call.requests.length > 1) return (await this.#commitInTurn([one]))[0] as SendAnswer;
+    return isHeavy(one.call)
+      ? inLine(this.#heavy, one, (waiting) => this.#commitInTurn(waiting))
+      : inLine(this.#light, one, (waiting) =>
+          isCounted(one.sender.plan) ? this.#commitInTurn(waiting, this.#countedTurns) : this.#commit(waiting),
+        );
+  }
+
+  async #commitInTurn(waiting: Waiting[], turns = this.#turns): Promise<SendAnswer[]> {
+    const { sender } = waiting.at(-1) as Waiting;
+    return turns
+      .take(sender.accountId, () => this.#commit(waiting))
+      .catch((error: unknown) => waiting.map(() => ({ error })));
+  }
+
+  async #commit(waiting: Waiting[]): Promise<SendAnswer[]> {
+    const { sender } = waiting.at(-1) as Waiting;
+    const calls = waiting.map(({ call }) => call);
+    try {
+      return await answerAll(this.#db, this.#queue, sender, calls, this.#fresh);
+    } catch (error) {
+      if (waiting.length === 1 || isUnavailable(error)) return waiting.map(() => ({ error }));
+    }
+    // One of them cannot be committed, and that is nobody else's trouble.
+    const answers: SendAnswer[] = [];
+    for (const one of waiting) answers.push(...(await this.#commit([one])));
+    return answers;
+  }
+}
+
+/** Commits a call with those of its key that come while another commit of this line is under way. */
+async function inLine(lines: Map<string, Line>, one: Waiting, commit: Commit): Promise<SendAnswer> {
+  // All users of an account are one line.
+  const keyId = one.sender.keyId ?? one.sender.accountId;
+  const line =
+    lines.get(keyId) ??
+    new Batcher<Waiting, SendAnswer>((waiting) => eachKeyOnce(waiting, commit), {
+      most,
+      weigh: ({ call }) => weightOf(call),
+      heaviest,
+    });
+  lines.set(keyId, line);
+  const answer = await line.add(one);
+  // Another one may have taken its place meanwhile.
+  if (line.idle && lines.get(keyId) === line) lines.delete(keyId);
+  return answer;
+}
+
+/** Has calls with the same idempotency key committed one after the other. */
+async function eachKeyOnce(waiting: Waiting[], commit: Commit): Promise<SendAnswer[]> {
+  const calls = new Map<string | symbol, Waiting>();
+  const again: Waiting[] = [];
+  for (const one of waiting) {
+    const name = one.call.idempotency?.key ?? Symbol();
+    if (calls.has(name)) again.push(one);
+    else calls.set(name, one);
+  }
+  const first = [...calls.values()];
+  const answers = new Map<Waiting, SendAnswer>();
+  for (const [index, answer] of (await commit(first)).entries()) answers.set(first[index] as Waiting, answer);
+  // Whoever has a key that stands twice here gets the answer that is kept by now.
+  for (const one of again) answers.set(one, (await commit([one]))[0] as SendAnswer);
+  return waiting.map((one) => answers.get(one) as SendAnswer);
+}
+
+/** What a template may make large, or has large files: many of those at once would have all connections. */
+const isHeavy = (call: SendCall) =>
+  call.requests.some((request) => 'template' in request) || weightOf(call) > mostOfLight;
+
+function weightOf({ requests }: SendCall): number {
+  return requests.reduce((sum, request) => {
+    const texts = 'template' in request ? weightOfTemplate : (request.html?.length ?? 0) + (request.text?.length ?? 0);
+    return sum + texts + request.attachments.reduce((bytes, { content }) => bytes + content.length, 0);
+  }, 0);
+}

@@ -1,0 +1,129 @@
+import { byWeight } from '../../by-weight.ts';
+import type { Sql } from '../../db/client.ts';
+import { Scratch } from '../../mail/scratch.ts';
+import { writeUtf8 } from '../../mail/utf8.ts';
+import type { Queue } from '../../queue.ts';
+import { storeFiles } from './attachments.ts';
+import type { Draft } from './draft.ts';
+import type { LinedUp } from './mail-lines.ts';
+
+/**
+ * Writes everything that was laid out and enqueues the jobs, inside the caller's transaction and with the same number of
+ * statements for one email and for a thousand.
+ *
+ * @returns the version of the rows of contents: the transaction that wrote them
+ */
+export async function store(
+  tx: Sql,
+  queue: Queue,
+  accountId: string,
+  drafts: Draft[],
+  { jobs, jobIds }: LinedUp,
+): Promise<string> {
+  const files = drafts.flatMap(({ email, attachments }) =>
+    attachments.map(({ sha256, content }) => ({ sha256, content, lastUsedAt: email.scheduledAt ?? email.createdAt })),
+  );
+  await storeFiles(tx, accountId, files);
+  await tx.query({
+    name: 'accept-emails',
+    text: `INSERT INTO emails (id, account_id, api_key_id, domain_id, type, "from", "to", cc, bcc, reply_to, subject, tags,
+                               from_address, from_domain, recipient_addresses, message_id, tls, on_uncertain, status, pending, suppressed, error, created_at, scheduled_at)
+           SELECT id, "accountId", "apiKeyId", "domainId", type, "from", "to", cc, bcc, "replyTo", subject, tags,
+                  "fromAddress", "fromDomain", "recipientAddresses", "messageId", tls, "onUncertain", status, pending, suppressed, error, "createdAt", "scheduledAt"
+             FROM json_to_recordset($1::json) AS e (id uuid, "accountId" uuid, "apiKeyId" uuid, "domainId" uuid, type email_type,
+                  "from" text, "to" text[], cc text[], bcc text[], "replyTo" text[], subject text, tags text[],
+                  "fromAddress" text, "fromDomain" text, "recipientAddresses" text[], "messageId" text, tls tls_level, "onUncertain" uncertain_policy, status email_status, pending smallint, suppressed smallint, error text, "createdAt" timestamptz, "scheduledAt" timestamptz)`,
+    values: [JSON.stringify(drafts.map((entry) => entry.email))],
+  });
+  const version = await storeContents(tx, drafts);
+  const rows = drafts.flatMap(({ email, recipients }) =>
+    recipients.map((recipient) => ({ ...recipient, emailId: email.id, type: email.type })),
+  );
+  await tx.query({
+    name: 'accept-recipients',
+    text: `INSERT INTO recipients (account_id, email_id, position, type, kind, address, destination, status, next_attempt_at, job_id)
+           SELECT $10::uuid, * FROM unnest($1::uuid[], $2::smallint[], $3::email_type[], $4::recipient_kind[], $5::text[], $6::text[],
+                                 $7::recipient_status[], $8::timestamptz[], $9::uuid[])`,
+    values: [
+      rows.map((row) => row.emailId),
+      rows.map((row) => row.position),
+      rows.map((row) => row.type),
+      rows.map((row) => row.kind),
+      rows.map((row) => row.address),
+      rows.map((row) => row.destination),
+      rows.map((row) => row.status),
+      rows.map((row) => row.nextAttemptAt),
+      jobIds,
+      accountId,
+    ],
+  });
+  await queue.enqueue(tx, jobs);
+  return version;
+}
+
+/** Of bodies, in characters, that one statement brings: larger ones take no less time, and no work space that is kept. */
+const heaviestStatement = 1024 * 1024;
+
+/** Work spaces that no statement uses. New memory for each would make V8 look through the whole heap again and again. */
+const spaces: Scratch[] = [];
+const mostSpaces = 4;
+
+async function storeContents(tx: Sql, drafts: Draft[]): Promise<string> {
+  const weigh = ({ request: { html, text } }: Draft) => (html?.length ?? 0) + (text?.length ?? 0);
+  let version = '';
+  for (const some of byWeight(drafts, heaviestStatement, weigh)) version = await insertContents(tx, some);
+  return version;
+}
+
+/** Where a text is in the whole, counted from 1 as SQL does, and how many octets of UTF-8 it has. */
+interface Piece {
+  at: number;
+  bytes: number;
+}
+
+function inOnePiece(texts: (string | null)[], space: Scratch): { bytes: Buffer; pieces: (Piece | null)[] } {
+  // Three octets for each character at the most: what is not written to is no memory.
+  const bytes = space.of(texts.reduce((sum, text) => sum + 3 * (text?.length ?? 0), 0));
+  let end = 0;
+  const pieces = texts.map((text) => {
+    if (text === null) return null;
+    const piece = { at: end + 1, bytes: writeUtf8(text, bytes.subarray(end)) };
+    end += piece.bytes;
+    return piece;
+  });
+  return { bytes: bytes.subarray(0, end), pieces };
+}
+
+/** @returns the transaction that this is, as the rows name it */
+async function insertContents(tx: Sql, drafts: Draft[]): Promise<string> {
+  const space = spaces.pop() ?? new Scratch();
+  const texts = drafts.flatMap(({ request }) => [request.html, request.text]);
+  const { bytes, pieces } = inOnePiece(texts, space);
+  const html = drafts.map((_, index) => pieces[2 * index]);
+  const text = drafts.map((_, index) => pieces[2 * index + 1]);
+  const [written] = await tx.query<{ version: string }>({
+    name: 'accept-contents',
+    // All bodies are one binary value: as elements of an array, each character would be escaped here and parsed there.
+    text: `WITH written AS (
+           INSERT INTO email_contents (email_id, html, text, headers, attachments)
+           SELECT email_id, convert_from(substring($8::bytea FROM html_at FOR html_bytes), 'UTF8'),
+                  convert_from(substring($8::bytea FROM text_at FOR text_bytes), 'UTF8'), headers, attachments
+             FROM unnest($1::uuid[], $2::integer[], $3::integer[], $4::integer[], $5::integer[], $6::jsonb[], $7::jsonb[])
+                    AS c (email_id, html_at, html_bytes, text_at, text_bytes, headers, attachments))
+           SELECT pg_current_xact_id()::xid::text AS version`,
+    values: [
+      drafts.map(({ email }) => email.id),
+      html.map((piece) => piece?.at),
+      html.map((piece) => piece?.bytes),
+      text.map((piece) => piece?.at),
+      text.map((piece) => piece?.bytes),
+      drafts.map(({ request }) => JSON.stringify(request.headers.map(({ name, value }) => [name, value]))),
+      drafts.map(({ attachments }) => JSON.stringify(attachments.map(({ content: _, ...stored }) => stored))),
+      // The last one: what came behind it would have pg copy it once more, into half as much memory again.
+      bytes,
+    ],
+  });
+  // That of a statement which failed is let go: it may still be read.
+  if (spaces.length < mostSpaces) spaces.push(space);
+  return written?.version ?? '';
+}

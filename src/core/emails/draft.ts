@@ -1,0 +1,171 @@
+import { createHash } from 'node:crypto';
+import { type ApiError, invalidRequest } from '../../errors.ts';
+import type {
+  Email,
+  EmailType,
+  RecipientKind,
+  RecipientStatus,
+  SuppressionReason,
+  TlsLevel,
+  UncertainPolicy,
+} from '../../generated/prisma/client.ts';
+import { newId } from '../../ids.ts';
+import { comparable, formatMailbox, type Mailbox } from '../../mail/address.ts';
+import { cutText } from '../../mail/characters.ts';
+import type { Header } from '../../mail/headers.ts';
+import { saysHowToUnsubscribe } from '../../mail/list-unsubscribe.ts';
+import {
+  hasTooManyUnsubscribePlaces,
+  holdsUnsubscribePlace,
+  mostUnsubscribePlaces,
+} from '../../mail/unsubscribe-place.ts';
+import type { Sender } from '../accounts/keys.ts';
+import * as suppressions from '../returns/suppressions.ts';
+
+/** One email as the edge has parsed it: every field is checked, nothing inside checks it again. */
+export interface SendRequest {
+  from: Mailbox;
+  to: Mailbox[];
+  cc: Mailbox[];
+  bcc: Mailbox[];
+  replyTo: Mailbox[];
+  /** May be empty, and there may be no text at all: what comes by SMTP need not have either. */
+  subject: string;
+  html: string | null;
+  text: string | null;
+  headers: Header[];
+  attachments: { filename: string; contentType: string; contentId: string | null; content: Buffer }[];
+  tags: string[];
+  type: EmailType;
+  /** What it asks of TLS; its domain may ask for more. */
+  tls: TlsLevel;
+  /** What to do after an attempt that may have delivered it. */
+  onUncertain: UncertainPolicy;
+  /** Null: now. */
+  scheduledAt: Date | null;
+}
+
+/** How an attachment is listed in `email_contents`: its bytes are in `attachments`. */
+export interface StoredAttachment {
+  sha256: string;
+  filename: string;
+  contentType: string;
+  contentId: string | null;
+}
+
+/**
+ * A 400 where a body of marketing mail has places for our link to unsubscribe, and nobody gets one, as the email says itself how
+ * to; or where it has too many of them. Null: all is well.
+ */
+export function refusalOfPlace({ type, headers, html, text }: SendRequest): ApiError | null {
+  if (type !== 'marketing') return null;
+  const bodies = Object.entries({ html, text });
+  const fieldWhere = (is: (text: string | null) => boolean) => bodies.find(([, body]) => is(body))?.[0];
+  if (saysHowToUnsubscribe(headers.map(({ name }) => name))) {
+    const field = fieldWhere(holdsUnsubscribePlace);
+    const why = 'has a place for the link to unsubscribe, and the email a List-Unsubscribe of its own';
+    return field === undefined ? null : invalidRequest(`${field}: ${why}`);
+  }
+  const field = fieldWhere(hasTooManyUnsubscribePlaces);
+  const why = `may have ${mostUnsubscribePlaces} places for the link to unsubscribe at the most`;
+  return field === undefined ? null : invalidRequest(`${field}: ${why}`);
+}
+
+/** An email with all its rows, before any of them is written. */
+export interface Draft {
+  email: Email;
+  request: SendRequest;
+  attachments: (StoredAttachment & { content: Buffer })[];
+  recipients: DraftRecipient[];
+}
+
+export interface DraftRecipient {
+  position: number;
+  kind: RecipientKind;
+  address: string;
+  destination: string;
+  status: RecipientStatus;
+  /** Null for one that nothing will be sent to. */
+  nextAttemptAt: Date | null;
+}
+
+/**
+ * Lays out an email: its recipients, each once. When any of them is on the suppression list, nothing of it is queued.
+ */
+export function draft(
+  request: SendRequest,
+  sender: Sender,
+  domainId: string,
+  suppressed: Map<string, SuppressionReason>,
+  now: Date,
+): Draft {
+  const id = newId(now);
+  const addressed = distinctRecipients(request);
+  const refusals = suppressions.among(
+    addressed.map(({ mailbox }) => mailbox.address),
+    suppressed,
+    request.type,
+  );
+  const queued = refusals.length === 0;
+  const recipients = addressed.map(({ kind, mailbox }, position): DraftRecipient => {
+    const { address, domain: destination } = mailbox;
+    if (!queued) {
+      const status = refusals.some((entry) => entry.address === address) ? 'suppressed' : 'canceled';
+      return { position, kind, address, destination, status, nextAttemptAt: null };
+    }
+    return { position, kind, address, destination, status: 'queued', nextAttemptAt: request.scheduledAt ?? now };
+  });
+  const email: Email = {
+    id,
+    accountId: sender.accountId,
+    apiKeyId: sender.keyId,
+    domainId,
+    status: queued ? 'queued' : 'suppressed',
+    type: request.type,
+    from: formatMailbox(request.from),
+    to: request.to.map(formatMailbox),
+    cc: request.cc.map(formatMailbox),
+    bcc: request.bcc.map(formatMailbox),
+    replyTo: request.replyTo.map(formatMailbox),
+    subject: request.subject,
+    fromAddress: comparable(request.from.address),
+    fromDomain: request.from.domain,
+    recipientAddresses: addressed.map(({ mailbox }) => comparable(mailbox.address)),
+    tags: request.tags,
+    messageId: `${id}@${request.from.domain}`,
+    tls: request.tls,
+    onUncertain: request.onUncertain,
+    pending: queued ? recipients.length : 0,
+    failed: 0,
+    suppressed: refusals.length,
+    error: queued
+      ? null
+      : cutText(refusals.map(({ address, reason }) => `${address} is suppressed (${reason})`).join('; '), 2_000),
+    createdAt: now,
+    scheduledAt: request.scheduledAt,
+    sentAt: null,
+    erasedAt: null,
+  };
+  const attachments = request.attachments.map((attachment) => ({ ...attachment, sha256: sha256(attachment.content) }));
+  return { email, request, attachments, recipients };
+}
+
+/** Each address once, in the most visible place that it was given in. */
+function distinctRecipients(request: SendRequest): { kind: RecipientKind; mailbox: Mailbox }[] {
+  const seen = new Set<string>();
+  const kinds: [RecipientKind, Mailbox[]][] = [
+    ['to', request.to],
+    ['cc', request.cc],
+    ['bcc', request.bcc],
+  ];
+  return kinds.flatMap(([kind, mailboxes]) =>
+    mailboxes.flatMap((mailbox) => {
+      const key = comparable(mailbox.address);
+      if (seen.has(key)) return [];
+      seen.add(key);
+      return [{ kind, mailbox }];
+    }),
+  );
+}
+
+const sha256 = (content: Buffer) => createHash('sha256').update(content).digest('hex');

@@ -1,0 +1,103 @@
+import type { Sql } from '../../db/client.ts';
+import { ApiError, invalidRequest, payloadTooLarge } from '../../errors.ts';
+import { givingWay } from '../../give-way.ts';
+import type { Mailbox } from '../../mail/address.ts';
+import { type CompiledTemplate, compile, render, TemplateError } from '../../mail/template.ts';
+import { unsubscribeKeys } from '../../mail/unsubscribe-place.ts';
+import type { SendRequest } from './draft.ts';
+import { findPublished, type PublishedTemplate, type TemplateRef } from './templates.ts';
+
+export interface TemplateUse {
+  ref: TemplateRef;
+  variables: Record<string, unknown>;
+}
+
+/** A send request whose bodies come from a template, and its `from`, `subject` and `replyTo` too where it has none itself. */
+export type TemplatedRequest = Omit<SendRequest, 'from' | 'subject' | 'html' | 'text'> & {
+  from: Mailbox | null;
+  subject: string | null;
+  template: TemplateUse;
+};
+
+export type Sendable = SendRequest | TemplatedRequest;
+
+/**
+ * The most characters of templates, and of what is made of them, that one call has in memory: as many as its body could
+ * have brought along. A few hundred bytes could otherwise ask for gigabytes.
+ */
+const mostCharacters = 40 * 1024 * 1024;
+
+/**
+ * Turns each request that names a template into a complete one, by what is published now; the others are passed on as they
+ * are. One statement, however many requests there are, and none where no template is named.
+ *
+ * @returns one entry for each request, in order; an ApiError for one that cannot be completed
+ */
+export async function resolve(db: Sql, accountId: string, requests: Sendable[]): Promise<(SendRequest | ApiError)[]> {
+  const refs = requests.flatMap((request) => ('template' in request ? [request.template.ref] : []));
+  if (refs.length === 0) return requests as SendRequest[];
+  const found = (await findPublished(db, accountId, refs, mostCharacters)).values();
+  const compiled = new Map<PublishedTemplate, CompiledTemplate>();
+  let room = mostCharacters;
+  const complete = (request: TemplatedRequest): SendRequest | ApiError => {
+    const template = found.next().value ?? null;
+    if (template === null) return unknown(request.template.ref);
+    if (template === 'draft') return invalidRequest(neverPublished);
+    if (template === 'too large' || room === 0) return tooLarge();
+    const known = compiled.get(template) ?? compile(template.content);
+    compiled.set(template, known);
+    const email = fillIn(request, known);
+    if (email instanceof ApiError) return email;
+    const characters = (email.html?.length ?? 0) + (email.text?.length ?? 0);
+    // From the first that does not fit, none does: rendering what is thrown away costs time too.
+    room = characters > room ? 0 : room - characters;
+    return room === 0 ? tooLarge() : email;
+  };
+  return givingWay(requests, (request) => ('template' in request ? complete(request) : request));
+}
+
+function fillIn(request: TemplatedRequest, template: CompiledTemplate): SendRequest | ApiError {
+  const { template: use, ...rest } = request;
+  try {
+    // What the request says itself is not rendered, so that its variables need not be given.
+    const rendered = render(
+      {
+        ...template,
+        from: request.from ? null : template.from,
+        subject: request.subject ? null : template.subject,
+        replyTo: request.replyTo.length > 0 ? [] : template.replyTo,
+      },
+      use.variables,
+      request.type === 'marketing' ? unsubscribeKeys : undefined,
+    );
+    const from = request.from ?? rendered.from;
+    const subject = request.subject ?? rendered.subject;
+    const replyTo = request.replyTo.length > 0 ? request.replyTo : rendered.replyTo;
+    const [html, text] = [rendered.html || null, rendered.text || null];
+    if (!from) return invalidRequest('from: is required, as the template has none');
+    if (!subject) return invalidRequest('subject: is required, as the template has none');
+    if (!html && !text) return invalidRequest('template: html and text are both empty when rendered');
+    return { ...rest, from, subject, replyTo, html, text };
+  } catch (error) {
+    if (error instanceof TemplateError) return invalidRequest(`template.${error.message}${hintFor(error, request)}`);
+    throw error;
+  }
+}
+
+const isForLink = new Set([...unsubscribeKeys].map((key) => `variables.${key}`));
+
+function hintFor({ place }: TemplateError, { type }: TemplatedRequest): string {
+  if (!isForLink.has(place)) return '';
+  return type === 'marketing'
+    ? ' (it is the link to unsubscribe where the template declares no variable of that name)'
+    : ' (in mail of the type marketing it is the link to unsubscribe)';
+}
+
+const unknown = (ref: TemplateRef) =>
+  invalidRequest(`template.${'id' in ref ? 'id' : 'alias'}: no template of this account has it`);
+
+const neverPublished =
+  'template: it is a draft that was never published: POST /api/v1/templates/:id/publish makes it what is sent';
+
+const tooLarge = () =>
+  payloadTooLarge(`template: the emails of one call may have ${mostCharacters} characters at the most`);

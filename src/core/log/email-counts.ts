@@ -1,0 +1,181 @@
+import type { Database, Sql } from '../../db/client.ts';
+import { hasPartition, listPartitions } from '../../db/partitions.ts';
+import type { EmailStatus } from '../../generated/prisma/enums.ts';
+import { timeOf } from '../../ids.ts';
+import type { Filter, Page } from './email-filter.ts';
+
+const hourMs = 3_600_000;
+const batchSize = 20_000;
+const addingUp = `hashtext('sendwright email counts')`;
+
+/** How many emails of one stretch of time match; `from` belongs to it and `to` does not. */
+export interface Stretch {
+  from: Date;
+  to: Date;
+  emails: number;
+}
+
+/**
+ * Which of the kept numbers answers this filter: `''`, `domain:…`, `from:…` or `tag:…`. Null when none does, because it
+ * asks for words, a recipient, what is held, or several of those at once.
+ */
+export function facetOf({ tag, from, domain, to, q, held = false }: Filter): string | null {
+  if (to !== null || q !== null || held) return null;
+  const ofDomain = from === null || !from.endsWith(`@${domain}`) ? domain : null;
+  const facets = Object.entries({ tag, from, domain: ofDomain }).filter(([, value]) => value !== null);
+  if (facets.length > 1) return null;
+  return facets.map(([name, value]) => `${name}:${value}`)[0] ?? '';
+}
+
+/**
+ * The whole hours between these times with emails that match, newest first, without looking at an email.
+ *
+ * @param facet as `facetOf` says
+ */
+export async function byHour(
+  db: Database,
+  facet: string,
+  { accountId, status, type }: Filter,
+  { from, to }: { from: Date | null; to: Date | null },
+): Promise<Stretch[]> {
+  const where = `facet = $1 AND ($2::uuid IS NULL OR account_id = $2) AND ($3::email_status IS NULL OR status = $3)
+             AND ($4::email_type IS NULL OR type = $4) AND ($5::timestamptz IS NULL OR hour >= $5) AND ($6::timestamptz IS NULL OR hour < $6)`;
+  const rows = await db.query<{ hour: Date; emails: number }>({
+    text: `SELECT hour, sum(emails)::int AS emails
+             FROM (SELECT hour, emails FROM email_counts WHERE ${where}
+                   UNION ALL SELECT hour, emails FROM email_count_changes WHERE ${where}) counts
+            GROUP BY hour HAVING sum(emails) > 0 ORDER BY hour DESC`,
+    values: [facet, accountId, status, type, from, to],
+  });
+  return rows.map(({ hour, emails }) => ({ from: hour, to: new Date(hour.getTime() + hourMs), emails }));
+}
+
+/** How many emails of these accounts that were accepted since then have which status; no entry for an account that has none. */
+export async function byStatus(
+  db: Database,
+  accountIds: string[],
+  since: Date,
+): Promise<Map<string, Partial<Record<EmailStatus, number>>>> {
+  const where = `facet = '' AND account_id = ANY($1) AND hour >= $2`;
+  const rows = await db.query<{ id: string; status: EmailStatus; emails: number }>({
+    name: 'email-counts-by-status',
+    text: `SELECT account_id AS id, status, sum(emails)::int AS emails
+             FROM (SELECT account_id, status, emails FROM email_counts WHERE ${where}
+                   UNION ALL SELECT account_id, status, emails FROM email_count_changes WHERE ${where}) counts
+            GROUP BY 1, 2 HAVING sum(emails) <> 0 ORDER BY 1, 2`,
+    values: [accountIds, since],
+  });
+  const byAccount = new Map<string, Partial<Record<EmailStatus, number>>>();
+  for (const { id, status, emails } of rows) byAccount.set(id, { ...byAccount.get(id), [status]: emails });
+  return byAccount;
+}
+
+/** The whole hours that lie between two times; null when there is none. */
+export function wholeHours({ createdAfter, createdBefore }: Filter): { from: Date | null; to: Date | null } | null {
+  const from = createdAfter && new Date(Math.ceil(createdAfter.getTime() / hourMs) * hourMs);
+  const to = createdBefore && new Date(Math.floor(createdBefore.getTime() / hourMs) * hourMs);
+  return from && to && from >= to ? null : { from, to };
+}
+
+/**
+ * Where among these stretches, newest first, the page is: it has all of its emails at or after `from` and before `to`
+ * (null: no bound), once `offset` of them are passed over.
+ */
+export function placeOf(
+  stretches: Stretch[],
+  { cursor, offset, limit }: Page,
+): { from: Date | null; to: Date | null; offset: number } {
+  let left = offset;
+  let to: Date | null = null;
+  const rest = cursor === null ? [...stretches] : stretches.filter((stretch) => stretch.to <= timeOf(cursor));
+  while (cursor === null && rest[0] && rest[0].emails <= left) {
+    left -= rest[0].emails;
+    to = rest[0].from;
+    rest.shift();
+  }
+  let wanted = left + limit + 1;
+  const last = rest.find((stretch) => {
+    wanted -= stretch.emails;
+    return wanted <= 0;
+  });
+  return { from: last?.from ?? null, to, offset: left };
+}
+
+/**
+ * Adds the latest changes up into the numbers that are kept. While another node does so, it returns at once, or waits and then
+ * adds up itself: the other does not see what changed after it began.
+ */
+export async function addUp(
+  db: Database,
+  when: 'unless another does' | 'after another' = 'unless another does',
+): Promise<void> {
+  while ((await addUpSome(db, when === 'after another')) === batchSize);
+}
+
+/**
+ * Forgets what changed in a stretch of time whose emails are gone, so that its part of the numbers can go as well: nobody has
+ * any of it in hand afterwards.
+ *
+ * @param from null: from the beginning
+ */
+export async function forgetChanges(db: Database, { from, to }: { from: Date | null; to: Date }): Promise<void> {
+  await db.transaction(async (tx) => {
+    // Whoever adds up has changes in hand that are in neither table.
+    await tx.query({ text: `SELECT pg_advisory_xact_lock(${addingUp})` });
+    await tx.query({
+      text: 'DELETE FROM email_count_changes WHERE ($1::timestamptz IS NULL OR hour >= $1) AND hour < $2',
+      values: [from, to],
+    });
+  });
+}
+
+async function addUpSome(db: Database, waits: boolean): Promise<number> {
+  // A week that only nodes of the release before made has no partition of these numbers yet: its changes count where they are.
+  const canGo = hasPartition('email_counts', 'hour');
+  return db.transaction(async (tx) => {
+    const [lock] = await tx.query<{ mine: boolean }>({
+      text: waits
+        ? `SELECT true AS mine FROM pg_advisory_xact_lock(${addingUp})`
+        : `SELECT pg_try_advisory_xact_lock(${addingUp}) AS mine`,
+    });
+    if (!lock?.mine) return 0;
+    const [row] = await tx.query<{ moved: number; zeros: string | null }>({
+      text: `WITH moved AS (
+               DELETE FROM email_count_changes WHERE ctid = ANY (ARRAY(
+                 SELECT ctid FROM email_count_changes WHERE ${canGo} LIMIT $1)) RETURNING *),
+             kept AS (
+               INSERT INTO email_counts
+               SELECT facet, account_id, hour, status, type, sum(emails) FROM moved GROUP BY 1, 2, 3, 4, 5 HAVING sum(emails) <> 0
+               ON CONFLICT (facet, account_id, hour, status, type) DO UPDATE SET emails = email_counts.emails + excluded.emails RETURNING *)
+             SELECT (SELECT count(*)::int FROM moved) AS moved, (SELECT json_agg(kept)::text FROM kept WHERE emails = 0) AS zeros`,
+      values: [batchSize],
+    });
+    if (row?.zeros) await forget(tx, row.zeros);
+    return row?.moved ?? 0;
+  });
+}
+
+/** Removes numbers that have come down to nothing: hours of which no email is queued any more. @param zeros as JSON */
+async function forget(tx: Sql, zeros: string): Promise<void> {
+  await tx.query({
+    text: `DELETE FROM email_counts c
+            USING json_to_recordset($1::json) AS z (facet text, account_id uuid, hour timestamptz, status email_status, type email_type)
+            WHERE c.facet = z.facet AND c.account_id = z.account_id AND c.hour = z.hour AND c.status = z.status AND c.type = z.type AND c.emails = 0`,
+    values: [zeros],
+  });
+}
+
+/** Removes those that nodes of the release before left behind, which added up alone. */
+export async function forgetZeros(db: Database): Promise<void> {
+  const weeks = (await listPartitions(db)).filter(
+    ({ table, state }) => table === 'email_counts' && state === 'attached',
+  );
+  // All weeks are read for it, each with a statement. A transaction is tried again where it meets another that adds up.
+  for (const { from, to } of weeks)
+    await db.transaction((tx) =>
+      tx.query({
+        text: 'DELETE FROM email_counts WHERE emails = 0 AND hour >= $1 AND hour < $2',
+        values: [from, to],
+      }),
+    );
+}

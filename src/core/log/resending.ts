@@ -1,0 +1,53 @@
+import type { Database } from '../../db/client.ts';
+import { conflict, invalidRequest } from '../../errors.ts';
+import { comparable, type Mailbox, parseMailbox } from '../../mail/address.ts';
+import { loadFiles } from '../emails/attachments.ts';
+import type { SendRequest } from '../emails/draft.ts';
+import * as log from './email-log.ts';
+
+/**
+ * What an email asked for, to be asked for again, now: to the same recipients, with the same content and files.
+ *
+ * @param only to these of them, each in the place that it had; omitted: to all
+ * @throws ApiError 404, 410 when its content is not kept any more, 409 when one of its recipients was erased, or 400 when one of
+ *   `only` is none of them
+ */
+export async function resendable(db: Database, accountId: string, id: string, only?: Mailbox[]): Promise<SendRequest> {
+  const { email } = await log.get(db, accountId, id);
+  const content = await log.content(db, accountId, id);
+  if (email.erasedAt !== null)
+    throw conflict('the data of a recipient was erased: nobody knows any more whom it was for');
+  const isChosen = choice(email.recipientAddresses, only);
+  const chosen = (mailboxes: string[]) => mailboxes.map(parseMailbox).filter(isChosen);
+  const nameOf = ({ sha256 }: { sha256: string }) => ({ accountId, sha256 });
+  const contentOf = await loadFiles(db, content.attachments.map(nameOf));
+  return {
+    from: parseMailbox(email.from),
+    to: chosen(email.to),
+    cc: chosen(email.cc),
+    bcc: chosen(email.bcc),
+    replyTo: email.replyTo.map(parseMailbox),
+    subject: email.subject,
+    // Emails of a release before have empty ones.
+    html: content.html || null,
+    text: content.text || null,
+    headers: content.headers,
+    attachments: content.attachments.map((file) => ({
+      ...file,
+      content: contentOf(nameOf(file)),
+    })),
+    tags: email.tags,
+    type: email.type,
+    tls: email.tls,
+    onUncertain: email.onUncertain,
+    scheduledAt: null,
+  };
+}
+
+function choice(recipients: string[], only?: Mailbox[]): (mailbox: Mailbox) => boolean {
+  if (!only) return () => true;
+  const addresses = only.map(({ address }) => comparable(address));
+  const stranger = addresses.findIndex((address) => !recipients.includes(address));
+  if (stranger >= 0) throw invalidRequest(`recipients[${stranger}]: is no recipient of this email`);
+  return ({ address }) => addresses.includes(comparable(address));
+}

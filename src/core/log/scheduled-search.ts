@@ -1,0 +1,106 @@
+import type { Database } from '../../db/client.ts';
+import { floorId, timeOf } from '../../ids.ts';
+import * as counts from './email-counts.ts';
+import { conditions, type Filter, type Page } from './email-filter.ts';
+
+interface Found {
+  found: number;
+  ids: string[];
+}
+
+/** A page of those that wait for their scheduled time, newest first, and how many there are as far as its end. */
+export const findScheduled = async (db: Database, filter: Filter, page: Page): Promise<Found> =>
+  (await findAmongWaiting(db, filter, page)) ?? (await findAmongQueued(db, filter, page));
+
+/** Recipients of an account that are looked through at the most: to look for more of them one by one takes seconds. */
+const mostWaiting = 50_000;
+
+/**
+ * By the recipients that wait, however many emails were scheduled once.
+ *
+ * @returns null where too many wait
+ */
+async function findAmongWaiting(db: Database, filter: Filter, { cursor, limit, offset }: Page): Promise<Found | null> {
+  if (filter.accountId === null) return null;
+  const { where, values } = conditions(filter);
+  const [account, after, most, skipped] = ['$1', ...[1, 2, 3].map((place) => `$${values.length + place}`)];
+  const [row] = await db.query<Found & { waiting: number }>({
+    text: `WITH waiting AS MATERIALIZED (
+             SELECT email_id, attempts FROM recipients
+              WHERE account_id = ${account} AND job_id IS NULL AND next_attempt_at > now() LIMIT ${mostWaiting + 1}),
+           untried AS (
+             SELECT DISTINCT email_id FROM waiting
+              WHERE attempts = 0 AND (SELECT count(*) FROM waiting) <= ${mostWaiting} AND (${after}::uuid IS NULL OR email_id < ${after})),
+           found AS (
+             SELECT newest.email_id AS id
+               FROM (SELECT email_id FROM untried ORDER BY email_id DESC) newest
+              CROSS JOIN LATERAL (SELECT FROM emails WHERE ${where} AND id = newest.email_id LIMIT 1) email
+              ORDER BY newest.email_id DESC LIMIT ${most}::bigint)
+           SELECT (SELECT count(*)::int FROM waiting) AS waiting, (SELECT count(*)::int FROM found) AS found,
+                  ARRAY(SELECT id FROM found ORDER BY id DESC OFFSET ${skipped}) AS ids`,
+    values: [...values, cursor, offset + limit, offset],
+  });
+  return row && row.waiting <= mostWaiting ? { found: row.found, ids: row.ids } : null;
+}
+
+/**
+ * By the hours of which emails are queued, as the numbers say that are kept: most of those that wait are in hours of which most do.
+ */
+async function findAmongQueued(db: Database, filter: Filter, page: Page): Promise<Found> {
+  const { cursor, limit, offset } = page;
+  const queued = { ...filter, status: 'queued' as const };
+  const hours = await counts.byHour(db, '', queued, { from: null, to: null });
+  const rest = cursor === null ? hours : hours.filter(({ from }) => from <= timeOf(cursor));
+  const ids: string[] = [];
+  let found = 0;
+  // Most of what is queued may wait for something else: then more hours are looked through at once.
+  for (let emails = offset + limit; rest.length > 0 && found < offset + limit; emails *= 4) {
+    const some = takeFirst(rest, emails);
+    const skipped = Math.max(0, offset - found);
+    const part = await findInHours(db, filter, some, {
+      cursor,
+      limit: offset + limit - found - skipped,
+      offset: skipped,
+    });
+    ids.push(...part.ids);
+    found += part.found;
+  }
+  return { found, ids };
+}
+
+/** Takes the first hours out, of which so many emails are queued, or all. */
+function takeFirst(hours: counts.Stretch[], emails: number): counts.Stretch[] {
+  let [taken, left] = [0, emails];
+  for (; left > 0 && taken < hours.length; taken += 1) left -= hours[taken]?.emails ?? 0;
+  return hours.splice(0, taken);
+}
+
+async function findInHours(
+  db: Database,
+  filter: Filter,
+  hours: counts.Stretch[],
+  { cursor, limit, offset }: Page,
+): Promise<Found> {
+  const { where, values } = conditions(filter);
+  const [first, past, after, most, skipped] = [1, 2, 3, 4, 5].map((place) => `$${values.length + place}`);
+  const [row] = await db.query<Found>({
+    text: `WITH found AS (
+             SELECT of_hour.id
+               FROM unnest(${first}::uuid[], ${past}::uuid[]) AS hour (first, past)
+              CROSS JOIN LATERAL (
+                    SELECT id FROM emails
+                     WHERE ${where} AND id >= hour.first AND id < hour.past AND (${after}::uuid IS NULL OR id < ${after})
+                     ORDER BY id DESC LIMIT ${most}::bigint) of_hour
+              ORDER BY of_hour.id DESC LIMIT ${most}::bigint)
+           SELECT (SELECT count(*)::int FROM found) AS found, ARRAY(SELECT id FROM found ORDER BY id DESC OFFSET ${skipped}) AS ids`,
+    values: [
+      ...values,
+      hours.map(({ from }) => floorId(from)),
+      hours.map(({ to }) => floorId(to)),
+      cursor,
+      offset + limit,
+      offset,
+    ],
+  });
+  return row ?? { found: 0, ids: [] };
+}

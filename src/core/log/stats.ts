@@ -1,0 +1,164 @@
+import type { Database } from '../../db/client.ts';
+import { floorId } from '../../ids.ts';
+
+export type Interval = 'hour' | 'day';
+export type Grouping = 'domain' | 'tag' | 'type' | 'destination' | 'provider';
+
+/** Who runs the mail servers of a destination, by one of them. */
+export type ProviderOf = (destination: string, mxHost: string) => string;
+
+export interface StatsQuery {
+  from: Date;
+  to: Date;
+  interval: Interval;
+  /** Null: everything together. */
+  groupBy: Grouping | null;
+}
+
+/** What became of the emails that were accepted in one stretch of time. Recipients are counted as they stand now. */
+export interface Bucket {
+  /** Where the stretch begins, in UTC. */
+  start: Date;
+  /** The sender domain, tag, type, the recipients' domain or who takes its mail; null without a grouping. */
+  group: string | null;
+  /** Emails. */
+  accepted: number;
+  /** Emails of which a recipient is on the suppression list. */
+  suppressed: number;
+  /** Emails that a recipient complained about. */
+  complaints: number;
+  /** Recipients from here on. */
+  delivered: number;
+  pending: number;
+  failed: number;
+  /** Failed recipients by what the failure is about. */
+  failedByClass: Record<string, number>;
+  /** Attempts that ended in "later". */
+  deferrals: number;
+  /** From when the email was due until the recipient's server took it; null where nothing was delivered. */
+  latencyMs: { p50: number; p95: number; p99: number } | null;
+}
+
+const groups: Record<Grouping, string> = {
+  domain: 'from_domain',
+  type: 'type::text',
+  tag: 'tag',
+  destination: 'destination',
+  provider: 'provider',
+};
+
+/** SQL: who takes the mail of a domain; where no server of it was seen, the domain itself. */
+const providerOf = (destination: string) =>
+  `coalesce((SELECT name FROM named WHERE named.destination = ${destination}), ${destination})`;
+
+/** SQL: where an attempt went to. Of an erased recipient the address is gone, and where it was stays. */
+const destinationOfAttempt = `coalesce(substring(a.recipient FROM '@([^@]*)$'),
+  (SELECT destination FROM recipients WHERE email_id = a.email_id AND address = a.recipient))`;
+
+/** What makes several rows of one email, each in another group. */
+const several: Partial<Record<Grouping, string>> = {
+  tag: ', LATERAL (SELECT DISTINCT unnest(tags) AS tag) AS tagged',
+  destination: ', LATERAL (SELECT DISTINCT destination FROM recipients WHERE email_id = emails.id) AS reached',
+  provider: `, LATERAL (SELECT DISTINCT ${providerOf('r.destination')} AS provider FROM recipients r WHERE r.email_id = emails.id) AS reached`,
+};
+
+interface Row {
+  start: Date;
+  group: string | null;
+  accepted: number;
+  suppressed: number;
+  complaints: number;
+  delivered: number | null;
+  pending: number | null;
+  failed: number | null;
+  latency: number[] | null;
+  classes: Record<string, number> | null;
+  deferrals: number | null;
+}
+
+/** Counts over the emails that the account had accepted in the time from `from` until before `to`, oldest stretch first. */
+export async function collect(
+  db: Database,
+  accountId: string,
+  query: StatsQuery,
+  nameOf: ProviderOf,
+): Promise<Bucket[]> {
+  const time = [accountId, floorId(query.from), floorId(query.to)];
+  const providers = query.groupBy === 'provider' ? await findProviders(db, time, nameOf) : [];
+  const group = query.groupBy ? groups[query.groupBy] : 'NULL::text';
+  const rowsOf = (query.groupBy && several[query.groupBy]) ?? '';
+  // Only those recipients whom the group is about.
+  const within = (destination: string) =>
+    query.groupBy === 'destination'
+      ? ` AND ${destination} = c."group"`
+      : query.groupBy === 'provider'
+        ? ` AND ${providerOf(destination)} = c."group"`
+        : '';
+  const rows = await db.query<Row>({
+    text: `WITH named AS (SELECT * FROM unnest($4::text[], $5::text[]) AS n (destination, name)),
+           complained AS (SELECT email_id FROM returns WHERE account_id = $1 AND kind = 'complaint'),
+           chosen AS (
+             SELECT id, date_trunc('${query.interval}', created_at, 'UTC') AS start, ${group} AS "group", suppressed,
+                    coalesce(scheduled_at, created_at) AS due, id IN (SELECT email_id FROM complained) AS complaint
+               FROM emails${rowsOf} WHERE account_id = $1 AND id >= $2 AND id < $3),
+           accepted AS (
+             SELECT start, "group", count(*)::int AS accepted, count(*) FILTER (WHERE suppressed > 0)::int AS suppressed,
+                    count(*) FILTER (WHERE complaint)::int AS complaints
+               FROM chosen GROUP BY 1, 2),
+           reached AS (
+             SELECT c.start, c."group", count(*) FILTER (WHERE r.status = 'delivered')::int AS delivered,
+                    count(*) FILTER (WHERE r.status IN ('queued', 'deferred'))::int AS pending,
+                    count(*) FILTER (WHERE r.status = 'failed')::int AS failed,
+                    percentile_cont(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY extract(epoch FROM r.settled_at - c.due) * 1000)
+                      FILTER (WHERE r.status = 'delivered') AS latency
+               FROM chosen c JOIN recipients r ON r.email_id = c.id${within('r.destination')} GROUP BY 1, 2),
+           waited AS (
+             SELECT c.start, c."group", count(*)::int AS deferrals
+               FROM chosen c JOIN attempts a ON a.email_id = c.id WHERE a.outcome = 'deferred'${within(destinationOfAttempt)} GROUP BY 1, 2),
+           -- What the last attempt for each was about, also where it was given up or decided by somebody.
+           failed AS (
+             SELECT c.start, c."group", coalesce(a.classification, 'other') AS classification, count(*)::int AS recipients
+               FROM chosen c JOIN recipients r ON r.email_id = c.id AND r.status = 'failed'${within('r.destination')}
+               LEFT JOIN LATERAL (SELECT classification FROM attempts
+                                   WHERE email_id = r.email_id AND recipient = r.address ORDER BY number DESC, at DESC LIMIT 1) a ON true
+              GROUP BY 1, 2, 3),
+           judged AS (SELECT start, "group", jsonb_object_agg(classification, recipients) AS classes FROM failed GROUP BY 1, 2)
+           SELECT accepted.*, reached.delivered, reached.pending, reached.failed, reached.latency, waited.deferrals, judged.classes
+             FROM accepted
+             LEFT JOIN reached ON reached.start = accepted.start AND reached."group" IS NOT DISTINCT FROM accepted."group"
+             LEFT JOIN waited ON waited.start = accepted.start AND waited."group" IS NOT DISTINCT FROM accepted."group"
+             LEFT JOIN judged ON judged.start = accepted.start AND judged."group" IS NOT DISTINCT FROM accepted."group"
+            ORDER BY accepted.start, accepted."group"`,
+    values: [...time, providers.map(({ destination }) => destination), providers.map(({ name }) => name)],
+  });
+  return rows.map((row) => ({
+    start: row.start,
+    group: row.group,
+    accepted: row.accepted,
+    suppressed: row.suppressed,
+    complaints: row.complaints,
+    delivered: row.delivered ?? 0,
+    pending: row.pending ?? 0,
+    failed: row.failed ?? 0,
+    failedByClass: row.classes ?? {},
+    deferrals: row.deferrals ?? 0,
+    latencyMs: latencyOf(row.latency),
+  }));
+}
+
+/** Who takes the mail of each destination that a server was found for. */
+async function findProviders(db: Database, time: string[], nameOf: ProviderOf) {
+  const rows = await db.query<{ destination: string; host: string }>({
+    text: `SELECT ${destinationOfAttempt} AS destination, max(a.mx_host) AS host
+             FROM emails e JOIN attempts a ON a.email_id = e.id
+            WHERE e.account_id = $1 AND e.id >= $2 AND e.id < $3 AND a.mx_host IS NOT NULL
+            GROUP BY 1`,
+    values: time,
+  });
+  return rows.map(({ destination, host }) => ({ destination, name: nameOf(destination, host) }));
+}
+
+function latencyOf(latency: number[] | null): Bucket['latencyMs'] {
+  const [p50, p95, p99] = (latency ?? []).map((ms) => Math.max(0, Math.round(ms)));
+  return p50 === undefined || p95 === undefined || p99 === undefined ? null : { p50, p95, p99 };
+}

@@ -1,0 +1,84 @@
+import type { Database, Sql } from '../../db/client.ts';
+import { conflict } from '../../errors.ts';
+import type { Email } from '../../generated/prisma/client.ts';
+import { newId } from '../../ids.ts';
+import type { Queue } from '../../queue.ts';
+import type { Sender } from '../accounts/keys.ts';
+import { settleAs } from '../recipients/settlement.ts';
+import { heldNotes } from '../recipients/waiting-for.ts';
+import * as log from './email-log.ts';
+import { demandOwn } from './scheduling.ts';
+
+/** The last response of a recipient that was not tried any more because somebody said so. */
+export const stoppedNote = 'stopped before it was delivered, as was asked for';
+
+/**
+ * Gives up those recipients of an email that wait, in the queue or for another attempt: they fail for good, and are not tried
+ * again. Whom a node has in hand just now it leaves alone, as the message may be on its way.
+ *
+ * @returns the email, how many were given up, and how many were in hand
+ * @throws ApiError 404, 403 when the key may not send from its domain, or 409 when there is nothing to stop, or it is stopped otherwise
+ */
+export async function stop(
+  db: Database,
+  queue: Queue,
+  sender: Sender,
+  id: string,
+): Promise<{ email: Email; stopped: number; inHand: number }> {
+  await demandOwn(db, sender, id);
+  const { stopped, inHand, told } = await db.transaction(async (tx) => {
+    const standing = await standingOf(tx, id);
+    if (standing.scheduled)
+      throw conflict('the email waits for its scheduled time: DELETE /api/v1/emails/:id cancels it');
+    if (standing.waiting.length === 0) throw conflict(whyNot(standing));
+    // As if a node had claimed them, so that the one way to settle recipients serves here as well. Jobs that woke them find nothing.
+    const claim = { nodeId: newId(), jobId: newId() };
+    const waiting = await tx.query<{ position: number; attempts: number }>({
+      text: `UPDATE recipients SET claimed_by = $3, job_id = $4
+              WHERE email_id = $1 AND position = ANY($2) RETURNING position, attempts`,
+      values: [id, standing.waiting, claim.nodeId, claim.jobId],
+    });
+    const recipients = waiting.map((recipient) => ({ ...recipient, emailId: id }));
+    const told = await settleAs(tx, queue, claim, recipients, { status: 'failed', lastResponse: stoppedNote });
+    return { stopped: waiting.length, inHand: standing.inHand, told };
+  });
+  if (told > 0) queue.webhooks.wake();
+  return { email: (await log.get(db, sender.accountId, id)).email, stopped, inHand };
+}
+
+interface Standing {
+  scheduled: boolean;
+  /** The positions of those that can be given up. */
+  waiting: number[];
+  held: number;
+  inHand: number;
+}
+
+/** Where the email's recipients are, and stay until the transaction ends. */
+async function standingOf(tx: Sql, id: string): Promise<Standing> {
+  // Locked before anything is said of them, as a node may claim some at this moment; in the order in which all others settle them.
+  const recipients = await tx.query<{ position: number; in_hand: boolean; held: boolean }>({
+    text: `SELECT position, claimed_by IS NOT NULL AS in_hand, coalesce(waiting_for = ANY($2), false) AS held FROM recipients
+            WHERE email_id = $1 AND next_attempt_at IS NOT NULL ORDER BY position FOR NO KEY UPDATE`,
+    values: [id, heldNotes],
+  });
+  // A statement of its own: it sees to when somebody moved the email meanwhile.
+  const [email] = await tx.query<{ scheduled: boolean }>({
+    text: 'SELECT coalesce(scheduled_at > now(), false) AS scheduled FROM emails WHERE id = $1',
+    values: [id],
+  });
+  const inHand = recipients.filter(({ in_hand }) => in_hand);
+  const free = recipients.filter(({ in_hand }) => !in_hand);
+  return {
+    scheduled: recipients.length > 0 && email?.scheduled === true,
+    waiting: free.flatMap(({ held, position }) => (held ? [] : [position])),
+    held: free.filter(({ held }) => held).length,
+    inHand: inHand.length,
+  };
+}
+
+function whyNot({ held, inHand }: Standing): string {
+  if (held > 0) return 'the email is held until somebody decides about it: POST /api/v1/emails/:id/release does';
+  if (inHand > 0) return 'the email is being delivered at this moment: ask again in a while';
+  return 'nobody of the email waits any more';
+}

@@ -1,0 +1,77 @@
+import { statfs } from 'node:fs/promises';
+import type { Database } from '../../db/client.ts';
+import { about, type Finding } from './finding.ts';
+
+/** From here on times are moved when they are written down; a node does not go by its own clock any more. */
+const clockMs = 10_000;
+
+const leastFree = 2 * 1024 ** 3;
+
+/** Whether this machine's clock and the database's are one. */
+export async function checkClock(db: Database): Promise<Finding[]> {
+  const { ok, problem } = about('clock', 'this machine');
+  // The first statement may wait for a connection.
+  await db.query({ text: 'SELECT 1' });
+  const asked = Date.now();
+  const [row] = await db.query<{ now: Date }>({ text: 'SELECT clock_timestamp() AS now' });
+  // Half of the way there and back is as near as one can know.
+  const here = (asked + Date.now()) / 2;
+  const offMs = Math.round(here - (row?.now.getTime() ?? here));
+  const found = `It is ${Math.abs(offMs / 1_000).toFixed(1)} s ${offMs < 0 ? 'behind' : 'ahead of'} the database's.`;
+  if (Math.abs(offMs) <= clockMs) return [ok(found)];
+  return [
+    problem(
+      found,
+      'Synchronize the clocks of this machine and of the database with a time service (chrony, systemd-timesyncd).',
+    ),
+  ];
+}
+
+/** Whether there is room on the disk of DATA_DIR. */
+export async function checkDisk(dataDir: string, embedded: boolean): Promise<Finding[]> {
+  const { ok, problem, unknown } = about('disk_space', dataDir);
+  try {
+    const { bavail, bsize, blocks } = await statfs(dataDir);
+    const free = bavail * bsize;
+    const share = Math.round((bavail / Math.max(blocks, 1)) * 100);
+    const found = `${(free / 1024 ** 3).toFixed(1)} GB are free (${share} %)${embedded ? '' : ", not counting the database's own disk"}.`;
+    if (free >= leastFree) return [ok(found)];
+    return [
+      problem(found, `Free at least 2 GB: ${embedded ? 'the database' : 'the journal of deliveries'} is on this disk.`),
+    ];
+  } catch (error) {
+    const { code = 'error' } = error as NodeJS.ErrnoException;
+    return [unknown(`The folder cannot be read (${code}).`, 'Set DATA_DIR to the folder of the service.')];
+  }
+}
+
+/** Whether what the database has committed is still there after the power was gone. */
+export async function checkDurability(db: Database): Promise<Finding[]> {
+  const names = ['fsync', 'full_page_writes', 'synchronous_commit'];
+  const rows = await db.query<{ name: string; setting: string }>({
+    text: 'SELECT name, setting FROM pg_settings WHERE name = ANY ($1) ORDER BY name',
+    values: [names],
+  });
+  return rows.map(({ name, setting }) => {
+    const { ok, problem } = about('database_durability', name);
+    if (setting !== 'off') return ok(`It is ${setting}.`);
+    return problem('It is off, so accepted mail can be lost.', `Set ${name} = on in the configuration of PostgreSQL.`);
+  });
+}
+
+/** Whether what goes over the wire to the API, and the links in mail, are encrypted. */
+export function checkBaseUrl(baseUrl: string): Finding[] {
+  const { ok, problem } = about('base_url', baseUrl);
+  const { protocol, hostname } = new URL(baseUrl);
+  const proxy = 'Put a reverse proxy with TLS in front, and set BASE_URL to its https address.';
+  if (/^(localhost|127\.[\d.]+|\[::1\])$/.test(hostname))
+    return [problem('It leads only to this machine, so unsubscribe links do not work for recipients.', proxy)];
+  if (protocol !== 'https:')
+    return [
+      problem(
+        'It is not https: passwords and keys are sent in clear text, and mail programs show no unsubscribe button.',
+        proxy,
+      ),
+    ];
+  return [ok('It is https.')];
+}

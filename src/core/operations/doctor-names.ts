@@ -1,0 +1,204 @@
+import type { Database } from '../../db/client.ts';
+import { lookUp as lookUpBlocklist, reversed } from '../../smtp/blocklists.ts';
+import { cleanRemoteText } from '../../smtp/reply.ts';
+import { type Answer, ask, type Resolver } from '../../smtp/resolver.ts';
+import { findDmarc } from '../domains/dmarc.ts';
+import * as domains from '../domains/domains.ts';
+import { check as checkDomain, type Surroundings } from '../domains/record-checks.ts';
+import { askSpf } from '../domains/spf.ts';
+import { about, type Finding } from './finding.ts';
+
+const spfTimeoutMs = 8_000;
+const mostDomains = 20;
+const mostNames = 10;
+const again = 'Run this again. If it fails again, check the name servers (DNS_SERVERS).';
+
+/** A name that others wrote, as a sentence may have it. */
+const shown = (text: string) => cleanRemoteText(text, 255);
+
+async function addressesOf(name: string, resolver: Resolver): Promise<Answer<string>> {
+  const answers = await Promise.all([ask(() => resolver.resolve4(name)), ask(() => resolver.resolve6(name))]);
+  const records = answers.flatMap((answer) => (answer.kind === 'records' ? answer.records : []));
+  if (records.length > 0) return { kind: 'records', records: records.map(canonical) };
+  return answers.find((answer) => answer.kind === 'temporary') ?? answers[0] ?? { kind: 'nodata' };
+}
+
+/** One way to write an address, so that two can be compared. */
+const canonical = (ip: string) => (ip.includes(':') ? new URL(`http://[${ip}]`).hostname.slice(1, -1) : ip);
+
+/**
+ * The addresses that receivers see: our own where they are known, else those that our name has, as behind a NAT nothing
+ * else says.
+ */
+export async function seenAddresses(
+  { mailHostname, sendingIps }: Surroundings,
+  resolver: Resolver,
+): Promise<{ ips: string[]; known: boolean }> {
+  if (sendingIps.length > 0) return { ips: sendingIps.map(canonical), known: true };
+  const answer = await addressesOf(mailHostname, resolver);
+  return { ips: answer.kind === 'records' ? answer.records.slice(0, mostNames) : [], known: false };
+}
+
+/** Whether the name that we say hello with leads to us. */
+export async function checkMailHostname(
+  { mailHostname, sendingIps }: Surroundings,
+  resolver: Resolver,
+): Promise<Finding[]> {
+  const { ok, problem, unknown } = about('mail_hostname', mailHostname);
+  const answer = await addressesOf(mailHostname, resolver);
+  if (answer.kind === 'temporary') return [unknown(`The lookup failed temporarily: ${answer.reason}.`, again)];
+  const wanted = sendingIps.map(canonical);
+  if (answer.kind !== 'records') {
+    const advice = `Publish an A or AAAA record at ${mailHostname} with ${wanted.join(' and ') || 'the public address of this machine'}.`;
+    return [problem('The name has no address.', advice)];
+  }
+  const found = `It has ${answer.records.join(', ')}.`;
+  if (wanted.length === 0)
+    return [
+      unknown(
+        found,
+        'Compare this with the public address of this machine, which cannot be determined from behind a NAT.',
+      ),
+    ];
+  const missing = wanted.filter((ip) => !answer.records.includes(ip));
+  if (missing.length === 0) return [ok(found)];
+  return [problem(found, `Add ${missing.join(' and ')} to the A and AAAA records of ${mailHostname}.`)];
+}
+
+/** Whether the address has a name, and the name has the address: what large receivers ask for first. */
+export async function checkReverse(ip: string, { mailHostname }: Surroundings, resolver: Resolver): Promise<Finding[]> {
+  const { ok, problem, unknown } = about('reverse_dns', ip);
+  const zone = ip.includes(':') ? 'ip6.arpa' : 'in-addr.arpa';
+  // Not by `reverse`, which looks into the hosts file.
+  const answer = await ask(async () => (await resolver.resolve(`${reversed(ip)}.${zone}`, 'PTR')) as string[]);
+  if (answer.kind === 'temporary')
+    return [unknown(`The lookup of its name failed temporarily: ${answer.reason}.`, again)];
+  const advice = `Ask the provider of the address to set its PTR record to ${mailHostname}.`;
+  if (answer.kind !== 'records') return [problem('The address has no name (PTR record).', advice)];
+  const names = answer.records.slice(0, mostNames);
+  const forward = await Promise.all(names.map((name) => addressesOf(name, resolver)));
+  const confirmed = names.filter((_, index) => {
+    const one = forward[index];
+    return one?.kind === 'records' && one.records.includes(ip);
+  });
+  if (confirmed.length > 0) return [ok(`Its name is ${confirmed.map(shown).join(', ')}, which resolves back to it.`)];
+  const found = `Its name is ${names.map(shown).join(', ')}, which does not resolve back to it`;
+  if (forward.some((one) => one.kind === 'temporary'))
+    return [unknown(`${found}, but not every lookup succeeded.`, again)];
+  return [problem(`${found}.`, advice)];
+}
+
+/** Whether the address is on these lists. */
+export async function checkBlocklists(ip: string, zones: string[], resolver: Resolver): Promise<Finding[]> {
+  return Promise.all(
+    zones.map(async (zone): Promise<Finding> => {
+      const { ok, problem, unknown } = about('blocklist', `${ip} at ${zone}`);
+      const listing = await lookUpBlocklist(zone, ip, resolver);
+      if (listing.kind === 'clean') return ok('It is not listed.');
+      if (listing.kind === 'unknown') {
+        const advice =
+          'Use a resolver of your own (DNS_SERVERS), because blocklists refuse public ones, or remove the list from DNS_BLOCKLISTS.';
+        return unknown(`The list gave no answer: ${listing.reason}.`, advice);
+      }
+      const why = listing.reason === null ? '' : `: ${listing.reason}`;
+      const advice = `Find out what was sent from it, stop that, and ask ${zone} to remove it. Send from another address in the meantime.`;
+      return problem(`It is listed (${listing.code})${why}.`, advice);
+    }),
+  );
+}
+
+/** Whether bounces come back, and the envelope's sender passes SPF, which both are about our own name. */
+export async function checkReturnPath(ips: string[], where: Surroundings, resolver: Resolver): Promise<Finding[]> {
+  const { mailHostname } = where;
+  const { ok, problem, unknown } = about('return_path', mailHostname);
+  const [mx, ...senders] = await Promise.all([
+    ask(() => resolver.resolveMx(mailHostname)),
+    ...ips.map((ip) => checkSpf(ip, where)),
+  ]);
+  const findings: Finding[] = [];
+  if (mx.kind === 'temporary') findings.push(unknown(`The lookup of its MX failed temporarily: ${mx.reason}.`, again));
+  else if (mx.kind === 'records')
+    findings.push(
+      ok(
+        `Bounces come back to ${mx.records
+          .slice(0, mostNames)
+          .map(({ exchange }) => shown(exchange))
+          .join(', ')}.`,
+      ),
+    );
+  else {
+    const advice = `Publish the MX record "10 ${mailHostname}" at ${mailHostname}, and forward port 25 to INBOUND_SMTP_PORT.`;
+    findings.push(problem('The name has no MX record, so bounces and complaints cannot come back.', advice));
+  }
+  return [...findings, ...senders];
+}
+
+async function checkSpf(ip: string, where: Surroundings): Promise<Finding> {
+  const { mailHostname } = where;
+  const { ok, problem, unknown } = about('return_path', `${mailHostname} from ${ip}`);
+  const { resolve } = where;
+  const sender = `bounces@${mailHostname}`;
+  const { result, reason } = await askSpf({ sender, ip, mailHostname, resolve, timeoutMs: spfTimeoutMs });
+  if (result === 'pass') return ok('SPF passes.');
+  const found = `SPF answers ${result} (${reason}).`;
+  if (result === 'temperror') return unknown(found, again);
+  const kind = ip.includes(':') ? 'ip6' : 'ip4';
+  return problem(
+    found,
+    `Publish the TXT record "v=spf1 ${kind}:${ip} -all" at ${mailHostname}, listing all your sending addresses.`,
+  );
+}
+
+/** The three records of each domain that can send, and its DMARC policy. */
+export async function checkDomains(db: Database, where: Surroundings): Promise<Finding[]> {
+  const all = await domains.listAll(db, { limit: mostDomains + 1, verified: true });
+  const found = await Promise.all(
+    all
+      .slice(0, mostDomains)
+      .map(async (domain) => [...(await checkRecords(domain, where)), await checkDmarc(domain.domain, where)]),
+  );
+  const { unknown } = about('domain', 'the others');
+  const rest =
+    all.length > mostDomains
+      ? [
+          unknown(
+            `Only the ${mostDomains} newest domains were checked.`,
+            'Check the others with sendwright domains check <domain>.',
+          ),
+        ]
+      : [];
+  return [...found.flat(), ...rest];
+}
+
+async function checkRecords(domain: Parameters<typeof checkDomain>[0], where: Surroundings): Promise<Finding[]> {
+  const checks = await checkDomain(domain, where);
+  return Object.entries(checks).map(([name, { ok: good, problem: wrong, failed, name: at, expected }]) => {
+    const { ok, problem, unknown } = about('domain', `${name} of ${domain.domain}`);
+    if (good) return ok('The record is right.');
+    const sentence = `${wrong?.charAt(0).toUpperCase()}${wrong?.slice(1)}.`;
+    if (failed) return unknown(sentence, again);
+    return problem(sentence, `Publish at ${at}: ${expected}`);
+  });
+}
+
+async function checkDmarc(domain: string, where: Surroundings): Promise<Finding> {
+  const { ok, problem, unknown } = about('dmarc', domain);
+  const policies = await findDmarc(domain, where);
+  if (policies.kind === 'temporary')
+    return unknown(`The lookup of the policy failed temporarily: ${policies.reason}.`, again);
+  if (policies.kind === 'none')
+    return problem(
+      'There is no policy. Large receivers require one from bulk senders.',
+      `Publish the TXT record "${domains.dmarcPolicy}" at _dmarc.${domain}.`,
+    );
+  const { name, records } = policies;
+  const [policy = '', ...others] = records;
+  if (others.length > 0)
+    return problem(`There is more than one policy at ${name}, so receivers ignore them all.`, 'Remove all but one.');
+  if (!/;\s*p\s*=\s*(none|quarantine|reject)\s*(;|$)/i.test(policy))
+    return problem(
+      `The policy at ${name} has no valid p=.`,
+      `Write it as "${domains.dmarcPolicy}", or a stricter one.`,
+    );
+  return ok(`The policy is ${cleanRemoteText(policy, 200)}`);
+}

@@ -1,0 +1,80 @@
+import { hostname } from 'node:os';
+import type { Database, Sql } from '../../db/client.ts';
+import { newId } from '../../ids.ts';
+import type { Logger } from '../../log.ts';
+import type { Keyring } from '../../seal.ts';
+import { type Admission, admit } from '../secrets/encryption-key.ts';
+
+const everyMs = 10_000;
+
+/** Who was not seen for this long is taken to have ended; a process that comes back later says so in its log. */
+const goneAfterMs = 60_000;
+
+/** A process that is on the list of those who hold keys; `stop` takes it off. */
+export interface Holding {
+  admission: Admission;
+  stop(): Promise<void>;
+}
+
+/**
+ * Asks whether this process may work with the database and, where it may, puts it on the list of those whose keys count:
+ * from then on no key begins to seal that it does not know.
+ */
+export async function hold(db: Database, keyring: Keyring, log: Logger): Promise<Holding> {
+  const id = newId();
+  const admission = await db.transaction(async (tx) => {
+    const answer = await admit(tx, keyring);
+    if (answer === 'admitted') await beat(tx, id, keyring);
+    return answer;
+  });
+  if (admission !== 'admitted') return { admission, stop: async () => {} };
+  let beating: Promise<void> = Promise.resolve();
+  const timer = setInterval(() => {
+    beating = stay(db, id, keyring, log).catch((error: Error) => {
+      log.warn({ error: error.message }, 'the list of encryption keys could not be kept up');
+    });
+  }, everyMs);
+  timer.unref();
+  return {
+    admission,
+    async stop() {
+      clearInterval(timer);
+      await beating;
+      await db.query({ text: 'DELETE FROM key_holders WHERE id = $1', values: [id] });
+    },
+  };
+}
+
+/** The processes that run and do not know this key, each by the name of its machine. */
+export async function strangersTo(tx: Sql, keyId: string): Promise<string[]> {
+  const rows = await tx.query<{ hostname: string }>({
+    text: `SELECT hostname FROM key_holders
+            WHERE seen_at > now() - make_interval(secs => $2) AND NOT $1 = ANY(key_ids) ORDER BY hostname, id`,
+    values: [keyId, goneAfterMs / 1_000],
+  });
+  return rows.map((row) => row.hostname);
+}
+
+async function stay(db: Database, id: string, keyring: Keyring, log: Logger): Promise<void> {
+  const keyIds = await beat(db, id, keyring);
+  const unknown = keyIds.filter((keyId) => !keyring.find(keyId));
+  if (unknown.length > 0)
+    log.error(
+      { unknown },
+      'secrets are sealed with a key that this process does not know: restart it with ENCRYPTION_KEY_NEXT',
+    );
+}
+
+/** @returns the keys that are in use */
+async function beat(tx: Sql, id: string, keyring: Keyring): Promise<string[]> {
+  await tx.query({
+    text: `INSERT INTO key_holders (id, hostname, key_ids) VALUES ($1, $2, $3)
+           ON CONFLICT (id) DO UPDATE SET seen_at = now()`,
+    values: [id, hostname(), keyring.ids],
+  });
+  await tx.query({ text: `DELETE FROM key_holders WHERE seen_at < now() - interval '1 day'` });
+  const [row] = await tx.query<{ ids: (string | null)[] }>({
+    text: 'SELECT ARRAY[key_id, retiring_key_id] AS ids FROM encryption_check',
+  });
+  return (row?.ids ?? []).filter((keyId) => keyId !== null);
+}

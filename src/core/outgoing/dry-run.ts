@@ -1,0 +1,213 @@
+import type { Database } from '../../db/client.ts';
+import { ApiError, fromDomainNotVerified } from '../../errors.ts';
+import type { SuppressionReason } from '../../generated/prisma/enums.ts';
+import { createReturnPath } from '../../mail/token.ts';
+import { type SendingPools, type SourceOutlook, sourceOutlook } from '../../sending-pools.ts';
+import { type LookUpOptions, resolveDestination, resolveHost } from '../../smtp/mx.ts';
+import { cleanRemoteText } from '../../smtp/reply.ts';
+import type { TlsLevel, TlsPolicyName } from '../../smtp/tls-names.ts';
+import type { TlsPolicies } from '../../smtp/tls-policies.ts';
+import type { TlsDemand } from '../../smtp/tls-policy.ts';
+import type { Sender } from '../accounts/keys.ts';
+import * as plans from '../accounts/plans.ts';
+import { findDmarc, isAligned } from '../domains/dmarc.ts';
+import type { Surroundings } from '../domains/record-checks.ts';
+import { demandSendFrom } from '../domains/sender-domains.ts';
+import { askSpf } from '../domains/spf.ts';
+import { draft, refusalOfPlace, type SendRequest } from '../emails/draft.ts';
+import { resolve, type Sendable } from '../emails/template-sending.ts';
+import * as suppressions from '../returns/suppressions.ts';
+import type { TokenKeys } from '../secrets/service-secrets.ts';
+import { demandOf } from './outgoing.ts';
+import { build, isPersonal, openKey, type Signing } from './outgoing-message.ts';
+
+/** What sending would come to, found out without storing or sending anything. */
+export interface DryRun {
+  /** What the email would be right after it was accepted. */
+  would: 'be_queued' | 'be_scheduled' | 'be_suppressed' | 'exceed_quota';
+  /** The bytes that would go over the wire, with the signature. */
+  message: Buffer;
+  returnPath: string;
+  /** What it would leave from; null: what the system chooses. */
+  source: SourceOutlook | null;
+  suppressed: { address: string; reason: SuppressionReason }[];
+  destinations: DryDestination[];
+  authentication: Authentication;
+}
+
+export interface DryDestination {
+  domain: string;
+  recipients: string[];
+  /** In the order in which they would be tried. */
+  hosts: { name: string; preference: number; addresses: string[]; problem: string | null }[];
+  /** Why mail for this domain could not be delivered now; `permanent` says that trying later would not help. */
+  problem: { permanent: boolean; reason: string } | null;
+  tls: { policy: TlsPolicyName; source: string; notes: string[] };
+}
+
+/** How a receiver would see the message, and whether what passes belongs to the domain in `From` (RFC 7489 section 3.1). */
+export interface Authentication {
+  dkim: { domain: string; selector: string; aligned: boolean };
+  spf: { domain: string; results: { ip: string; result: string }[]; aligned: boolean };
+  dmarc: { record: string | null; wouldPass: boolean };
+}
+
+export interface DryRunTools {
+  surroundings: Surroundings;
+  lookUp: LookUpOptions;
+  tlsPolicies: TlsPolicies;
+  tokenKeys: TokenKeys;
+  sendingPools: SendingPools;
+  baseUrl: string;
+}
+
+const spfTimeoutMs = 10_000;
+
+/**
+ * Goes the way of `answerAll` and of a delivery up to the point where something would be written or said.
+ *
+ * @throws ApiError as `answerAll` refuses: 400, 403
+ */
+export async function dryRun(db: Database, sender: Sender, sendable: Sendable, tools: DryRunTools): Promise<DryRun> {
+  const [request] = await resolve(db, sender.accountId, [sendable]);
+  if (!request || request instanceof ApiError) throw request ?? new Error('no request was resolved');
+  const refusal = refusalOfPlace(request);
+  if (refusal) throw refusal;
+  const { signing, domainTls, pool } = await findSigning(db, sender, request);
+  const tls = demandOf(request.tls, signing.domain, domainTls);
+  const addresses = [...request.to, ...request.cc, ...request.bcc].map((mailbox) => mailbox.address);
+  const listed = await suppressions.find(db, sender.accountId, addresses);
+  const laidOut = draft(request, sender, signing.domainId, listed, new Date());
+  const { email, recipients, attachments } = laidOut;
+  const { mailHostname, keyring } = tools.surroundings;
+  const [first] = recipients;
+  const source = {
+    ...email,
+    html: request.html,
+    text: request.text,
+    headers: request.headers.map(({ name, value }): [string, string] => [name, value]),
+    attachments,
+    tls,
+    dueAt: request.scheduledAt ?? email.createdAt,
+  };
+  const places = { key: tools.tokenKeys.unsubscribe, baseUrl: tools.baseUrl, host: mailHostname };
+  const byDomain = Map.groupBy(recipients, (recipient) => recipient.destination);
+  const [pieces, granted, destinations, authentication] = await Promise.all([
+    build(
+      source,
+      signing.keys.map((key) => openKey(keyring, signing, key)),
+      isPersonal(source) && first ? { position: 0, address: first.address, places } : null,
+    ),
+    email.status === 'queued' && plans.isCounted(sender.plan) ? plans.wouldGrant(db, sender.accountId) : true,
+    Promise.all(
+      [...byDomain].map(([domain, of]) =>
+        lookAt(
+          domain,
+          of.map(({ address }) => address),
+          tls,
+          tools,
+        ),
+      ),
+    ),
+    authenticate(request.from.domain, signing, tools.surroundings),
+  ]);
+  const scheduled = email.scheduledAt !== null && email.scheduledAt > email.createdAt;
+  return {
+    would:
+      email.status === 'suppressed'
+        ? 'be_suppressed'
+        : !granted
+          ? 'exceed_quota'
+          : scheduled
+            ? 'be_scheduled'
+            : 'be_queued',
+    message: Buffer.concat(pieces),
+    returnPath: createReturnPath(tools.tokenKeys.returnPath, email.id, mailHostname),
+    source: sourceOutlook(tools.sendingPools, { type: email.type, pool }),
+    suppressed: suppressions.among(addresses, listed, request.type),
+    destinations,
+    authentication,
+  };
+}
+
+async function findSigning(
+  db: Database,
+  sender: Sender,
+  { from }: SendRequest,
+): Promise<{ signing: Signing; domainTls: TlsLevel; pool: string | null }> {
+  demandSendFrom(sender, from.domain);
+  const row = await db.prisma.domain.findFirst({
+    where: { accountId: sender.accountId, domain: from.domain, status: 'verified' },
+    include: { dkimKeys: { where: { status: 'active' } } },
+  });
+  if (!row) throw fromDomainNotVerified(from.domain);
+  const keys = [
+    { selector: row.dkimSelector, sealed: Buffer.from(row.dkimPrivateKey) },
+    ...row.dkimKeys.flatMap(({ selector, privateKey }) =>
+      privateKey ? [{ selector, sealed: Buffer.from(privateKey) }] : [],
+    ),
+  ];
+  return { signing: { domainId: row.id, domain: row.domain, keys }, domainTls: row.tls, pool: row.pool };
+}
+
+async function lookAt(
+  domain: string,
+  recipients: string[],
+  demand: TlsDemand,
+  { lookUp, tlsPolicies }: DryRunTools,
+): Promise<DryDestination> {
+  const found = await resolveDestination(domain, lookUp);
+  const names = found.kind === 'hosts' ? found.hosts.map(({ name }) => name) : [];
+  const { refused, ...tls } = await tlsPolicies.describe(domain, demand, names);
+  if (found.kind !== 'hosts') {
+    return {
+      domain,
+      recipients,
+      hosts: [],
+      tls,
+      problem: { permanent: found.kind === 'permanent', reason: found.reason },
+    };
+  }
+  const hosts = await Promise.all(
+    found.hosts.map(async ({ name, preference }) => {
+      const reached = await resolveHost(name, lookUp);
+      const reachable = reached.kind === 'addresses';
+      return {
+        name,
+        preference,
+        addresses: reachable ? reached.addresses : [],
+        problem: reachable ? (refused.get(name) ?? null) : reached.reason,
+      };
+    }),
+  );
+  const usable = hosts.some((host) => host.problem === null);
+  const problem = usable ? null : { permanent: false, reason: hosts[0]?.problem ?? 'no host can be reached' };
+  return { domain, recipients, hosts, tls, problem };
+}
+
+async function authenticate(from: string, signing: Signing, where: Surroundings): Promise<Authentication> {
+  const { mailHostname, sendingIps, resolve } = where;
+  const sender = `bounces@${mailHostname}`;
+  const results = await Promise.all(
+    sendingIps.map(async (ip) => {
+      const { result } = await askSpf({ sender, ip, mailHostname, resolve, timeoutMs: spfTimeoutMs });
+      return { ip, result };
+    }),
+  );
+  const dkim = {
+    domain: signing.domain,
+    selector: signing.keys[0]?.selector ?? '',
+    aligned: isAligned(signing.domain, from),
+  };
+  const spfAligned = isAligned(mailHostname, from);
+  const spfPasses = results.length > 0 && results.every(({ result }) => result === 'pass');
+  const found = await findDmarc(from, where);
+  // Several count as none, and what cannot be had now changes nothing of what would be sent.
+  const [policy, ...others] = found.kind === 'records' ? found.records : [];
+  const record = policy === undefined || others.length > 0 ? null : cleanRemoteText(policy, 500);
+  return {
+    dkim,
+    spf: { domain: mailHostname, results, aligned: spfAligned },
+    dmarc: { record, wouldPass: dkim.aligned || (spfAligned && spfPasses) },
+  };
+}

@@ -1,0 +1,97 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { parseMailbox } from '../../mail/address.ts';
+import type { Body } from '../../mail/body.ts';
+import { compose } from '../../mail/compose.ts';
+import { type DkimKey, parsePrivateKey, signHeader } from '../../mail/dkim.ts';
+import {
+  listUnsubscribe,
+  saysHowToUnsubscribe,
+  type UnsubscribePlaces,
+  unsubscribeUrl,
+} from '../../mail/list-unsubscribe.ts';
+import { holdsUnsubscribePlace, withUnsubscribeUrl } from '../../mail/unsubscribe-place.ts';
+import { type Keyring, open } from '../../seal.ts';
+import { sealContext } from '../domains/domains.ts';
+import type { OutgoingEmail, SealedKey } from './outgoing.ts';
+
+export type Signing = NonNullable<OutgoingEmail['signing']>;
+
+/** What of an email its bytes are made of. */
+export type MessageSource = Omit<OutgoingEmail, 'pool' | 'signing' | 'revoked' | 'suppressed' | 'suspended'>;
+
+/** A key of the domain, opened. */
+export function openKey(keyring: Keyring, { domainId, domain }: Signing, { selector, sealed }: SealedKey): DkimKey {
+  return { domain, selector, privateKey: parsePrivateKey(open(keyring, sealed, sealContext(domainId))) };
+}
+
+/** True when each recipient gets a copy of its own, as the links in it name who unsubscribes. */
+export function isPersonal(email: Pick<MessageSource, 'type' | 'headers'>): boolean {
+  return email.type === 'marketing' && !saysHowToUnsubscribe(email.headers.map(([name]) => name));
+}
+
+/** Whose copy of a personal email it is, and where this recipient can unsubscribe. */
+export interface CopyFor {
+  position: number;
+  address: string;
+  places: UnsubscribePlaces;
+}
+
+/** True when the body is another one for each reader of a personal email. */
+export const hasPersonalBody = ({ html, text }: Pick<MessageSource, 'html' | 'text'>): boolean =>
+  holdsUnsubscribePlace(html) || holdsUnsubscribePlace(text);
+
+/** Characters of a personal body from which on it is made in a turn of its own. */
+const ownTurnFrom = 50_000;
+
+let turns: Promise<unknown> = Promise.resolve();
+
+/** A newsletter to a hundred destinations has as many bodies that are wanted at once, and everything else would wait for all of them. */
+function ownTurn(): Promise<unknown> {
+  turns = turns.then(() => nextTurn());
+  return turns;
+}
+
+/** A message, cut behind line ends; the first piece has its whole header. */
+export type MessagePieces = [first: Buffer, ...rest: Buffer[]];
+
+/** A body of fewer bytes is copied behind its header, which is less than sending two pieces. */
+const inOnePiece = 16_384;
+
+/**
+ * The signed bytes of an email as they go over the wire: the same each time, so that a second copy is recognised as one.
+ *
+ * @param copy null for an email that is the same for all
+ * @param body where it was made for another email with the same texts, and without files, too; not of one that is personal itself
+ */
+export async function build(
+  email: MessageSource,
+  keys: DkimKey[],
+  copy: CopyFor | null,
+  body?: Body,
+): Promise<MessagePieces> {
+  const { id: emailId, accountId } = email;
+  const reader = copy && { accountId, emailId, position: copy.position, address: copy.address };
+  const url = reader && unsubscribeUrl(copy.places, reader);
+  const own = reader && url !== null ? listUnsubscribe(copy.places, reader, url) : [];
+  const textFor = (text: string | null) => (url !== null && text !== null ? withUnsubscribeUrl(text, url) : text);
+  const isLarge = (email.html?.length ?? 0) + (email.text?.length ?? 0) >= ownTurnFrom;
+  if (reader && isLarge && hasPersonalBody(email)) await ownTurn();
+  const parts = {
+    from: parseMailbox(email.from),
+    to: email.to.map(parseMailbox),
+    cc: email.cc.map(parseMailbox),
+    replyTo: email.replyTo.map(parseMailbox),
+    subject: email.subject,
+    html: textFor(email.html),
+    text: textFor(email.text),
+    headers: [...email.headers.map(([name, value]) => ({ name, value })), ...own],
+    attachments: email.attachments,
+    messageId: email.messageId,
+    date: email.dueAt,
+  };
+  const message = await compose(parts, body);
+  const signatures = await signHeader(message.header, message.body.hash, keys, email.dueAt);
+  const { bytes } = message.body;
+  if (bytes.length < inOnePiece) return [Buffer.concat([signatures, message.header, bytes])];
+  return [Buffer.concat([signatures, message.header]), bytes];
+}

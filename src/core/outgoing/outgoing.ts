@@ -1,0 +1,270 @@
+import type { Database } from '../../db/client.ts';
+import { rowOf, unseen } from '../../db/prepared.ts';
+import type { EmailType, UncertainPolicy } from '../../generated/prisma/enums.ts';
+import type { Stream } from '../../sending-pools.ts';
+import type { TlsLevel } from '../../smtp/tls-names.ts';
+import { stricter, type TlsDemand } from '../../smtp/tls-policy.ts';
+import { loadFiles } from '../emails/attachments.ts';
+import type { StoredAttachment } from '../emails/draft.ts';
+import type { FreshBodies } from '../emails/fresh-bodies.ts';
+import { isErased } from '../returns/erased.ts';
+
+/** A DKIM key of the sender's domain, as it is stored. */
+export interface SealedKey {
+  selector: string;
+  sealed: Buffer;
+}
+
+/** All that is needed to build one email's bytes. */
+export interface OutgoingEmail {
+  id: string;
+  accountId: string;
+  type: EmailType;
+  from: string;
+  to: string[];
+  cc: string[];
+  replyTo: string[];
+  subject: string;
+  messageId: string;
+  /** What its way has to be: the stricter of what it asks for and what its domain does. */
+  tls: TlsDemand;
+  /** What to do after an attempt that may have delivered it. */
+  onUncertain: UncertainPolicy;
+  /** The pool of sending addresses that its domain names; null: none. */
+  pool: string | null;
+  html: string | null;
+  text: string | null;
+  headers: [name: string, value: string][];
+  attachments: (StoredAttachment & { content: Buffer })[];
+  /** Its bodies and attachments are left out above, and it cannot be built: there is more of them than was to be read. */
+  unread?: Unread;
+  /** When it became due: what the Date header says and what retrying is counted from. */
+  dueAt: Date;
+  /** Null when the domain was removed, or is no longer verified, since the email was accepted: it must not be sent. */
+  signing: { domainId: string; domain: string; keys: SealedKey[] } | null;
+  /** True when it was scheduled and its API key has been revoked since: it must not be sent. */
+  revoked: boolean;
+  /** True while its account is suspended: it must not be sent. */
+  suspended: boolean;
+  /** Its recipients that came onto the suppression list after it was accepted, in their comparable form. */
+  suppressed: ReadonlySet<string>;
+}
+
+/** What of an email was not read, in bytes. */
+export interface Unread {
+  bodies: number;
+  files: number;
+  /** The same for emails with the same files, of which each is read once. */
+  filesKey: string;
+}
+
+interface Row {
+  id: string;
+  account_id: string;
+  type: EmailType;
+  from: string;
+  to: string[];
+  cc: string[];
+  reply_to: string[];
+  subject: string;
+  message_id: string;
+  on_uncertain: UncertainPolicy;
+  tls: TlsLevel;
+  domain_tls: TlsLevel | null;
+  pool: string | null;
+  html: string | null;
+  text: string | null;
+  /** Its bodies are those that are kept, and were not read. */
+  fresh: boolean;
+  body_bytes: number;
+  file_bytes: number;
+  headers: [string, string][];
+  attachments: StoredAttachment[];
+  due_at: Date;
+  domain_id: string;
+  domain: string | null;
+  dkim_selector: string | null;
+  dkim_private_key: Buffer | null;
+  second_selector: string | null;
+  second_key: Buffer | null;
+  revoked: boolean;
+  suspended: boolean;
+  suppressed: string[];
+}
+
+/** Bytes of bodies and files: a large email is not loaded before its time, nor together with many others. */
+const large = 100_000;
+
+/** What `most` of an email is that is read however large it is. */
+export const unbounded = 2 ** 31 - 1;
+
+/** Mail that waited for longer, behind others or for an operator, may be for somebody who is suppressed since. */
+const atOnce = '2 s';
+
+/** An email to load. */
+export interface Wanted {
+  id: string;
+  /** A recipient whom it is for has been tried: the suppression list may have changed since. */
+  tried: boolean;
+  /** Its turn is yet to come: it is left out where it is large or has attachments. */
+  ahead: boolean;
+  /** One that has as many bytes of bodies and files comes without them, as `unread`; by default that is one that is large. */
+  most?: number;
+}
+
+/** SQL: which recipients of an email are on the list, in its form: what lower() makes of an address differs with the database's locale. */
+const suppressedOf = `ARRAY(SELECT x.address FROM suppressions x WHERE x.account_id = e.account_id AND x.address = ANY(e.recipient_addresses)
+                             AND (x.reason <> 'unsubscribe' OR e.type = 'marketing'))`;
+
+/** SQL: how many bytes the files have that an email lists. */
+const sizeOfFiles = `SELECT coalesce(sum(octet_length(f.content)), 0)::integer FROM jsonb_to_recordset(c.attachments) AS listed (sha256 text)
+                      CROSS JOIN LATERAL ${rowOf('attachments', "account_id = e.account_id AND sha256 = decode(listed.sha256, 'hex')")} f`;
+
+/**
+ * Loads emails for delivery, with one statement and one more where there are attachments, or several of many megabytes.
+ *
+ * @param fresh of this process: bodies in there are not read, and let go once their email is loaded
+ */
+export async function load(db: Database, wanted: Wanted[], fresh?: FreshBodies): Promise<Map<string, OutgoingEmail>> {
+  const bodies = new Map(wanted.map(({ id }) => [id, fresh?.of(id)]));
+  const rows = await db.query<Row>({
+    name: 'outgoing-load',
+    text: `SELECT e.id, e.account_id, e.type, e."from", e."to", e.cc, e.reply_to, e.subject, e.message_id, e.on_uncertain, e.tls, d.tls AS domain_tls, d.pool, c.headers, c.attachments,
+                  kept.fresh, weight.body_bytes, weight.file_bytes,
+                  CASE WHEN NOT kept.fresh AND weight.body_bytes < wanted.most THEN c.html END AS html,
+                  CASE WHEN NOT kept.fresh AND weight.body_bytes < wanted.most THEN c.text END AS text,
+                  coalesce(e.scheduled_at, e.created_at) AS due_at, e.domain_id, d.domain, d.dkim_selector, s.selector AS second_selector,
+                  -- Once for each domain: a key is longer than most emails.
+                  CASE row_number() OVER same WHEN 1 THEN d.dkim_private_key END AS dkim_private_key,
+                  CASE row_number() OVER same WHEN 1 THEN s.private_key END AS second_key,
+                  e.scheduled_at IS NOT NULL AND coalesce(k.revoked_at < now(), false) AS revoked,
+                  a.suspended_at IS NOT NULL AS suspended,
+                  -- Whoever is tried for the first time and at once was looked up when the email was accepted.
+                  CASE WHEN wanted.tried OR e.scheduled_at IS NOT NULL OR e.created_at < now() - interval '${atOnce}' THEN ${suppressedOf} ELSE '{}' END AS suppressed
+             FROM unnest(${unseen('$1::uuid[]')}, ${unseen('$2::boolean[]')}, ${unseen('$3::boolean[]')}, ${unseen('$4::xid[]')}, ${unseen('$5::integer[]')}) AS wanted (id, tried, ahead, version, most)
+            CROSS JOIN LATERAL ${rowOf('emails', 'id = wanted.id')} e
+            CROSS JOIN LATERAL ${rowOf('email_contents', 'email_id = wanted.id', '*, xmin AS version')} c
+            CROSS JOIN LATERAL (SELECT coalesce(c.version = wanted.version, false) AS fresh) kept
+            CROSS JOIN LATERAL (SELECT coalesce(octet_length(c.html), 0) + coalesce(octet_length(c.text), 0) AS body_bytes,
+                                       CASE WHEN c.attachments = '[]' THEN 0 ELSE (${sizeOfFiles}) END AS file_bytes) weight
+             LEFT JOIN LATERAL ${rowOf('domains', "id = e.domain_id AND account_id = e.account_id AND status = 'verified'")} d ON true
+             LEFT JOIN LATERAL ${rowOf('dkim_keys', "domain_id = d.id AND status = 'active'")} s ON true
+             LEFT JOIN LATERAL ${rowOf('api_keys', 'id = e.api_key_id')} k ON true
+            CROSS JOIN LATERAL ${rowOf('accounts', 'id = e.account_id')} a
+            WHERE NOT wanted.ahead OR (c.attachments = '[]' AND weight.body_bytes < ${large})
+           WINDOW same AS (PARTITION BY d.id)`,
+    values: [
+      wanted.map(({ id }) => id),
+      wanted.map(({ tried }) => tried),
+      wanted.map(({ ahead }) => ahead),
+      wanted.map(({ id }) => bodies.get(id)?.version),
+      wanted.map(({ most = large }) => most),
+    ],
+  });
+  const mostOf = new Map(wanted.map(({ id, most = large }) => [id, most]));
+  const isWhole = (row: Row) => row.body_bytes + row.file_bytes < (mostOf.get(row.id) ?? large);
+  const whole = rows.filter(isWhole);
+  const files = whole.flatMap(({ account_id: accountId, attachments }) =>
+    attachments.map(({ sha256 }) => ({ accountId, sha256 })),
+  );
+  const contentOf = await loadFiles(db, files);
+  const keys = new Map(rows.flatMap((row) => (row.dkim_private_key ? [[row.domain_id, keysOf(row)]] : [])));
+  for (const { id } of whole) fresh?.letGo(id);
+  const read = (row: Row): Content => {
+    const { html, text } = (row.fresh && bodies.get(row.id)) || row;
+    const nameOf = ({ sha256 }: StoredAttachment) => ({ accountId: row.account_id, sha256 });
+    return { html, text, attachments: row.attachments.map((file) => ({ ...file, content: contentOf(nameOf(file)) })) };
+  };
+  return new Map(rows.map((row) => [row.id, present(row, keys, isWhole(row) ? read(row) : leftOut(row))]));
+}
+
+/** What deciding about an attempt takes, of emails that are not to be sent now. */
+export async function loadDue(
+  db: Database,
+  emailIds: string[],
+): Promise<Map<string, Pick<OutgoingEmail, 'accountId' | 'dueAt' | 'onUncertain'>>> {
+  const rows = await db.query<{ id: string; account_id: string; due_at: Date; on_uncertain: UncertainPolicy }>({
+    text: `SELECT id, account_id, on_uncertain, coalesce(scheduled_at, created_at) AS due_at FROM emails WHERE id = ANY($1)`,
+    values: [emailIds],
+  });
+  return new Map(
+    rows.map((row) => [row.id, { accountId: row.account_id, dueAt: row.due_at, onUncertain: row.on_uncertain }]),
+  );
+}
+
+/** Which recipients of these emails are on the suppression list by now. */
+export async function loadSuppressed(db: Database, emailIds: string[]): Promise<Map<string, ReadonlySet<string>>> {
+  const rows = await db.query<{ id: string; suppressed: string[] }>({
+    text: `SELECT e.id, ${suppressedOf} AS suppressed FROM emails e WHERE e.id = ANY($1)`,
+    values: [emailIds],
+  });
+  return new Map(rows.map(({ id, suppressed }) => [id, new Set(suppressed)]));
+}
+
+/** What decides which pool emails leave from, and until when they may wait, of those that may be sent. */
+export async function loadStreams(db: Database, emailIds: string[]): Promise<Map<string, Stream & { dueAt: Date }>> {
+  const rows = await db.query<Stream & { id: string; due_at: Date }>({
+    name: 'outgoing-streams',
+    text: `SELECT e.id, e.type, d.pool, coalesce(e.scheduled_at, e.created_at) AS due_at
+             FROM emails e
+             JOIN domains d ON d.id = e.domain_id AND d.account_id = e.account_id AND d.status = 'verified'
+             JOIN accounts a ON a.id = e.account_id AND a.suspended_at IS NULL
+             LEFT JOIN api_keys k ON k.id = e.api_key_id
+            WHERE e.id = ANY(${unseen('$1::uuid[]')}::uuid[]) AND NOT (e.scheduled_at IS NOT NULL AND coalesce(k.revoked_at < now(), false))`,
+    values: [emailIds],
+  });
+  return new Map(rows.map(({ id, type, pool, due_at: dueAt }) => [id, { type, pool, dueAt }]));
+}
+
+/** How a refusal names what the sending side asks for. */
+export const tlsSetting = 'the TLS setting of';
+
+/** What an email and its sender domain ask of TLS together. */
+export function demandOf(ofEmail: TlsLevel, domain: string | null, ofDomain: TlsLevel | null): TlsDemand {
+  const byDomain = { level: ofDomain ?? 'opportunistic', by: `${tlsSetting} ${domain}` };
+  return stricter({ level: ofEmail, by: `${tlsSetting} this email` }, byDomain);
+}
+
+const isShown = (mailbox: string) => !isErased(mailbox);
+
+const sealedKey = (selector: string | null, sealed: Buffer | null): SealedKey[] =>
+  selector && sealed ? [{ selector, sealed }] : [];
+
+const keysOf = (row: Row) => [
+  ...sealedKey(row.dkim_selector, row.dkim_private_key),
+  ...sealedKey(row.second_selector, row.second_key),
+];
+
+type Content = Pick<OutgoingEmail, 'html' | 'text' | 'attachments' | 'unread'>;
+
+function leftOut({ body_bytes: bodies, file_bytes: files, attachments }: Row): Content {
+  const filesKey = attachments.map(({ sha256 }) => sha256).join();
+  return { html: null, text: null, attachments: [], unread: { bodies, files, filesKey } };
+}
+
+function present(row: Row, keysByDomain: Map<string, SealedKey[]>, content: Content): OutgoingEmail {
+  const { domain } = row;
+  const keys = keysByDomain.get(row.domain_id) ?? [];
+  return {
+    id: row.id,
+    accountId: row.account_id,
+    type: row.type,
+    from: row.from,
+    // Whoever was erased since is not shown to the others.
+    to: row.to.filter(isShown),
+    cc: row.cc.filter(isShown),
+    replyTo: row.reply_to.filter(isShown),
+    subject: row.subject,
+    messageId: row.message_id,
+    onUncertain: row.on_uncertain,
+    pool: row.pool,
+    tls: demandOf(row.tls, domain, row.domain_tls),
+    ...content,
+    headers: row.headers,
+    dueAt: row.due_at,
+    signing: domain && keys.length > 0 ? { domainId: row.domain_id, domain, keys } : null,
+    revoked: row.revoked,
+    suspended: row.suspended,
+    suppressed: new Set(row.suppressed),
+  };
+}

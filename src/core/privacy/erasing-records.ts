@@ -1,0 +1,248 @@
+import { byWeight } from '../../by-weight.ts';
+import type { Sql } from '../../db/client.ts';
+import { givingWay } from '../../give-way.ts';
+import { dropUnneeded } from '../emails/attachments.ts';
+import { type Found, namelessMark, type Redaction, type Work } from '../returns/erased.ts';
+import { readable } from './content-reads.ts';
+import type { Counts } from './erasures.ts';
+
+/** What was for nobody else goes; what was for several loses the address. */
+export async function eraseContents(
+  tx: Sql,
+  { accountId, redaction }: Work,
+  found: Found[],
+  counts: Counts,
+): Promise<void> {
+  const gone = await tx.query<{ attachments: { sha256: string }[] }>({
+    text: 'DELETE FROM email_contents WHERE email_id = ANY($1) RETURNING attachments',
+    values: [found.flatMap(({ id, alone }) => (alone ? [id] : []))],
+  });
+  counts.contents += gone.length;
+  const hashes = gone.flatMap(({ attachments }) => attachments.map(({ sha256 }) => sha256));
+  counts.attachments += await dropUnneeded(tx, accountId, hashes);
+  const shared = new Map(found.filter(({ alone }) => !alone).map(({ id, mark }) => [id, mark]));
+  for (const ids of await readable(tx, [...shared.keys()])) await eraseSharedContents(tx, redaction, shared, ids);
+}
+
+interface ContentRow {
+  id: string;
+  html: string | null;
+  text: string | null;
+  headers: unknown;
+  attachments: { filename: string; contentType: string }[];
+}
+
+/** Read and written back where it names the address: PostgreSQL takes seconds to look through megabytes for all spellings. */
+async function eraseSharedContents(
+  tx: Sql,
+  redaction: Redaction,
+  marks: Map<string, string>,
+  ids: string[],
+): Promise<void> {
+  const rows = await tx.query<ContentRow>({
+    text: 'SELECT email_id AS id, html, text, headers, attachments FROM email_contents WHERE email_id = ANY($1)',
+    values: [ids],
+  });
+  const changed = rows.flatMap((row) => {
+    const { id, ...content } = row;
+    const mark = marks.get(id) ?? namelessMark;
+    const clean = redaction.redactAll(content, mark) as Omit<ContentRow, 'id'>;
+    for (const file of clean.attachments) {
+      // What stands before the ending of a file's name looks like a part of its domain; a type may have the name as well.
+      file.filename = redaction.redactLabel(file.filename, mark);
+      file.contentType = redaction.redactLabel(file.contentType, mark);
+    }
+    return JSON.stringify(clean) === JSON.stringify(content) ? [] : [{ id, ...clean }];
+  });
+  await tx.query({
+    text: `UPDATE email_contents c SET html = n.html, text = n.text, headers = n.headers, attachments = n.attachments
+             FROM unnest($1::uuid[], $2::text[], $3::text[], $4::jsonb[], $5::jsonb[]) AS n (id, html, text, headers, attachments)
+            WHERE c.email_id = n.id`,
+    values: [
+      changed.map(({ id }) => id),
+      changed.map(({ html }) => html),
+      changed.map(({ text }) => text),
+      changed.map(({ headers }) => JSON.stringify(headers)),
+      changed.map(({ attachments }) => JSON.stringify(attachments)),
+    ],
+  });
+}
+
+/** What is left of words that somebody's server said of an erased recipient. */
+const erasedWords = 'erased';
+
+type Spoken = [ms: number, by: string, text: string];
+
+/** In characters: what is written of attempts together. One can have 16,000 of its conversation. */
+const attemptsAtOnce = 2 * 1024 * 1024;
+
+interface AttemptRow {
+  id: string;
+  recipient: string;
+  reply: string | null;
+  reason: string;
+  conversation: Spoken[] | null;
+}
+
+/** Attempts keep their figures, and lose whom they were for and what was said. @returns how many */
+export async function eraseAttempts(tx: Sql, { redaction }: Work, found: Found[]): Promise<number> {
+  const alone = found.filter((one) => one.alone);
+  const own = await tx.query({
+    text: `UPDATE attempts a SET recipient = CASE WHEN a.recipient = f.address THEN f.mark ELSE a.recipient END,
+                  reply = NULL, reason = '${erasedWords}', conversation = NULL
+             FROM unnest($1::uuid[], $2::text[], $3::text[]) AS f (id, address, mark) WHERE a.email_id = f.id RETURNING 1`,
+    values: [alone.map(({ id }) => id), alone.map(({ address }) => address), alone.map(({ mark }) => mark)],
+  });
+  let changed = 0;
+  for (const one of found) if (!one.alone) changed += await eraseShared(tx, redaction, one);
+  return own.length + changed;
+}
+
+/** @returns how many attempts of one email had something of the recipient */
+async function eraseShared(tx: Sql, redaction: Redaction, one: Found): Promise<number> {
+  const rows = await tx.query<AttemptRow>({
+    text: 'SELECT id, recipient, reply, reason, conversation FROM attempts WHERE email_id = $1',
+    values: [one.id],
+  });
+  const changed = await withoutWords(redaction, one, rows);
+  for (const some of byWeight(changed, attemptsAtOnce, ({ json }) => json.length))
+    await tx.query({
+      text: `UPDATE attempts a SET recipient = c.recipient, reply = c.reply, reason = c.reason, conversation = c.conversation
+               FROM unnest($2::json[]) AS r (attempt),
+                    json_to_record(r.attempt) AS c (id uuid, recipient text, reply text, reason text, conversation jsonb)
+              WHERE a.email_id = $1 AND a.id = c.id`,
+      values: [one.id, some.map(({ json }) => json)],
+    });
+  return changed.length;
+}
+
+/** Those attempts of one email that have something of the recipient, without it, as JSON. */
+async function withoutWords(
+  redaction: Redaction,
+  { address, mark }: Found,
+  attempts: AttemptRow[],
+): Promise<{ json: string }[]> {
+  const repliesTo = (theirs: boolean) =>
+    attempts.flatMap(({ recipient, reply }) => (reply && (recipient === address) === theirs ? [reply] : []));
+  const [own, others] = [repliesTo(true), repliesTo(false)];
+  const isOwn = (words: string) =>
+    words !== '' && own.some((reply) => reply.includes(words)) && !others.some((reply) => reply.includes(words));
+  const spoken = ([ms, by, text]: Spoken): Spoken => {
+    const [, code = '', words = ''] = /^(\d{3}[ -])(.*)$/s.exec(text) ?? [];
+    return [ms, by, by === 'server' && isOwn(words) ? `${code}${erasedWords}` : redaction.redact(text, mark)];
+  };
+  const cleaned = await givingWay(attempts, (row) => {
+    const isTheirs = row.recipient === address;
+    const clean = {
+      ...row,
+      recipient: isTheirs ? mark : row.recipient,
+      reply: isTheirs || row.reply === null ? null : redaction.redact(row.reply, mark),
+      reason: isTheirs ? erasedWords : redaction.redact(row.reason, mark),
+      conversation: row.conversation?.map(spoken) ?? null,
+    };
+    const json = JSON.stringify(clean);
+    return json === JSON.stringify(row) ? [] : [{ json }];
+  });
+  return cleaned.flat();
+}
+
+/** What came back keeps its kind and its class, and loses whose it was and the words. @returns how many */
+export async function eraseReturns(tx: Sql, { redaction }: Work, found: Found[]): Promise<number> {
+  const values = [found.map(({ id }) => id), found.map(({ address }) => address), found.map(({ mark }) => mark)];
+  const rows = await tx.query({
+    text: `UPDATE returns r SET recipient = f.mark, diagnostic = NULL
+             FROM unnest($1::uuid[], $2::text[], $3::text[]) AS f (id, address, mark)
+            WHERE r.email_id = f.id AND r.recipient = f.address RETURNING 1`,
+    values,
+  });
+  await tx.query({
+    text: `UPDATE returns SET diagnostic = regexp_replace(diagnostic, $2, $3, 'gi') WHERE email_id = ANY($1) AND diagnostic ~* $2`,
+    values: [values[0], redaction.source, namelessMark],
+  });
+  return rows.length;
+}
+
+/** Of keys that are looked at together, and of bytes, as they are stored, of their answers: that to a batch can have a megabyte. */
+const keysAtOnce = 500;
+const answersAtOnce = 1024 * 1024;
+
+interface EmailAnswer {
+  to?: string;
+  cc?: string[];
+  bcc?: string[];
+  subject?: string;
+  tags?: string[];
+}
+
+/**
+ * What calls with an idempotency key were answered, a stretch of them: their answer is given again without the address. A
+ * key that names the address goes: nothing could be found by another one.
+ *
+ * @param after where the last call ended; null: at the beginning
+ * @returns where this one ended; null at the end
+ */
+export async function eraseAnswers(
+  tx: Sql,
+  { accountId, redaction }: Work,
+  counts: Counts,
+  after: string | null,
+): Promise<string | null> {
+  const looked = await tx.query<{ key: string; bytes: number }>({
+    text: `SELECT key, coalesce(pg_column_size(response), 0) AS bytes FROM idempotency_keys
+            WHERE account_id = $1 AND ($2::text IS NULL OR key > $2) ORDER BY key LIMIT $3`,
+    values: [accountId, after, keysAtOnce],
+  });
+  const [stretch = []] = byWeight(looked, answersAtOnce, ({ bytes }) => bytes);
+  const rows = await tx.query<{ key: string; said: string | null; named: boolean }>({
+    // The regular expression is for what is short, or has a part of the address in it.
+    text: `SELECT * FROM (
+             SELECT key, CASE WHEN strpos(lower(response::text), $4) > 0 THEN response::text END AS said, key ~* $3 AS named
+               FROM idempotency_keys WHERE account_id = $1 AND key = ANY($2)) heard
+            WHERE said IS NOT NULL OR named`,
+    values: [accountId, stretch.map(({ key }) => key), redaction.labelSource, redaction.part],
+  });
+  const named = rows.filter((row) => row.named).map(({ key }) => key);
+  const said = rows.flatMap((row) =>
+    row.said && !row.named && redaction.isInLabel(row.said)
+      ? [{ key: row.key, response: clean(redaction, row.said) }]
+      : [],
+  );
+  await tx.query({
+    text: 'DELETE FROM idempotency_keys WHERE account_id = $1 AND key = ANY($2)',
+    values: [accountId, named],
+  });
+  await tx.query({
+    text: `UPDATE idempotency_keys k SET response = s.response FROM unnest($2::text[], $3::json[]) AS s (key, response)
+            WHERE k.account_id = $1 AND k.key = s.key`,
+    values: [accountId, said.map(({ key }) => key), said.map(({ response }) => response)],
+  });
+  counts.idempotency_keys += named.length + said.length;
+  const isLast = looked.length < keysAtOnce && stretch.length === looked.length;
+  return isLast ? null : (stretch.at(-1)?.key ?? null);
+}
+
+/** The answer of a single send or of a batch: an email that names the address tells nobody what it was about. */
+function clean(redaction: Redaction, said: string): string {
+  const answer = JSON.parse(said) as { email?: EmailAnswer; emails?: EmailAnswer[] };
+  const each = (email: EmailAnswer): EmailAnswer =>
+    redaction.isIn(JSON.stringify(email))
+      ? {
+          ...email,
+          to: redaction.redactList([email.to ?? ''], namelessMark)[0] ?? '',
+          cc: redaction.redactList(email.cc ?? [], namelessMark),
+          bcc: redaction.redactList(email.bcc ?? [], namelessMark),
+          tags: (email.tags ?? []).map((tag) => redaction.redactLabel(tag, namelessMark)),
+          subject: '',
+        }
+      : email;
+  return JSON.stringify(
+    redaction.redactAll(
+      {
+        ...answer,
+        ...(answer.email ? { email: each(answer.email) } : {}),
+        ...(answer.emails ? { emails: answer.emails.map(each) } : {}),
+      },
+      namelessMark,
+    ),
+  );
+}

@@ -1,0 +1,102 @@
+import type { Database } from '../../db/client.ts';
+import { dueFromNow } from '../../db/clocks.ts';
+import { domainOf, domainsOf, find, type Standing } from './destinations.ts';
+import { ask, begin, takeTurn, type WakingOptions, type Woken } from './wakings.ts';
+
+/** What operators said about a destination or a site. */
+export interface Order {
+  name: string;
+  pausedAt: Date | null;
+  flushedAt: Date | null;
+}
+
+export async function list(db: Database): Promise<Order[]> {
+  return db.query<Order>({
+    name: 'destination-orders',
+    text: `SELECT name, paused_at AS "pausedAt", flushed_at AS "flushedAt" FROM destination_orders`,
+  });
+}
+
+/**
+ * Nothing more is tried at this domain or site until it is resumed; what is under way ends by itself. What an order before
+ * has still to make due stays as it is.
+ */
+export async function pause(db: Database, name: string): Promise<void> {
+  await db.transaction(async (tx) => {
+    await takeTurn(tx, name);
+    await tx.query({
+      text: `INSERT INTO destination_orders (name, paused_at) VALUES ($1, now())
+             ON CONFLICT (name) DO UPDATE SET paused_at = coalesce(destination_orders.paused_at, now())`,
+      values: [name],
+    });
+    await tx.query({ text: 'DELETE FROM destination_wakings WHERE name = $1', values: [name] });
+  });
+}
+
+/** Lets what waits for this name go on at once, in the order that it became due. */
+export async function resume(db: Database, name: string, options: WakingOptions = {}): Promise<Woken> {
+  const waking = await db.transaction(async (tx) => {
+    await takeTurn(tx, name);
+    await tx.query({ text: 'UPDATE destination_orders SET paused_at = NULL WHERE name = $1', values: [name] });
+    return ask(tx, { name, kind: 'resume', destinations: [] });
+  });
+  return begin(db, waking, options);
+}
+
+/**
+ * Tries everything that waits for this domain or site now, whatever was seen of it; what is scheduled for later, or paused,
+ * is left.
+ *
+ * @param destinations the domains that the name stands for
+ */
+export async function flush(
+  db: Database,
+  name: string,
+  destinations: string[],
+  options: WakingOptions = {},
+): Promise<Woken> {
+  const waking = await db.transaction(async (tx) => {
+    await takeTurn(tx, name);
+    await tx.query({
+      text: `INSERT INTO destination_orders (name, flushed_at) VALUES ($1, clock_timestamp())
+             ON CONFLICT (name) DO UPDATE SET flushed_at = excluded.flushed_at`,
+      values: [name],
+    });
+    return ask(tx, { name, kind: 'flush', destinations });
+  });
+  return begin(db, waking, options);
+}
+
+/**
+ * Has made due what nodes put aside for these domains: after a flush of the name, for what was put aside before they heard
+ * of it. A node does it within a second, unless all are at orders before it.
+ */
+export async function wakeAside(db: Database, name: string, destinations: string[]): Promise<void> {
+  await db.transaction(async (tx) => {
+    await takeTurn(tx, name);
+    await ask(tx, { name, kind: 'aside', destinations }, dueFromNow);
+  });
+}
+
+export const orderNames = ['pause', 'resume', 'flush'] as const;
+export type OrderName = (typeof orderNames)[number];
+
+/**
+ * Does what an operator says about a destination.
+ *
+ * @returns how it stands now, and what was made due; null for a pause
+ * @throws ApiError 404 when the name is neither a domain nor that of a site
+ */
+export async function give(
+  db: Database,
+  given: string,
+  order: OrderName,
+): Promise<{ standing: Standing; woken: Woken | null }> {
+  const domains = await domainsOf(db, given);
+  const name = domainOf(given) ?? given;
+  let woken: Woken | null = null;
+  if (order === 'pause') await pause(db, name);
+  if (order === 'resume') woken = await resume(db, name);
+  if (order === 'flush') woken = await flush(db, name, domains);
+  return { standing: await find(db, name), woken };
+}

@@ -1,0 +1,238 @@
+import type { Database } from '../../db/client.ts';
+import { dueFromNow } from '../../db/clocks.ts';
+import { notFound } from '../../errors.ts';
+import { normalizeDomain } from '../../mail/address.ts';
+import { pausedUntil, unansweredNote } from './waiting-for.ts';
+
+/** How one node stands with one site. */
+export interface Report {
+  site: string;
+  /** Some of the domains whose mail it takes. */
+  destinations: string[];
+  running: number;
+  waiting: number;
+  /** Connections that the node may have now, and at the most. */
+  connections: number;
+  mostConnections: number;
+  perMinute: number | null;
+  backoffUntil: Date | null;
+  reason: string | null;
+  lastReply: string | null;
+  lastSuccessAt: Date | null;
+}
+
+/** How mail for a site goes just now, the gravest that holds; without anything said against it a site that has not grown yet is open. */
+export const states = ['paused', 'backing_off', 'slowed', 'open'] as const;
+
+export type State = (typeof states)[number];
+
+/** A site as all nodes together see it, and what waits for it. */
+export interface Standing extends Omit<Report, 'waiting'> {
+  state: State;
+  /** Recipients that are due or in the hands of a node. */
+  queued: number;
+  /** Recipients that wait for another attempt, or for the site. */
+  deferred: number;
+  nextAttemptAt: Date | null;
+  /** What most of those wait for that have not failed an attempt just now: a limit, a back-off, a pause or a warm-up. */
+  waitingFor: string | null;
+  pausedAt: Date | null;
+}
+
+/** SQL: now; while the service is on hold since it began, as what is made due then was there before and is decided with the rest. */
+export const dueNow = `least((SELECT since FROM service_hold), ${dueFromNow})`;
+
+/**
+ * Adds to what this node said before, or replaces it.
+ *
+ * @param gone sites of which it has nothing to say any more
+ */
+export async function report(db: Database, nodeId: string, reports: Report[], gone: string[] = []): Promise<void> {
+  if (reports.length === 0 && gone.length === 0) return;
+  const column = <T>(read: (report: Report) => T) => reports.map(read);
+  await db.query({
+    name: 'destination-reports',
+    text: `WITH said AS (
+             INSERT INTO destination_reports (node_id, site, destinations, running, waiting, connections, most_connections, per_minute,
+                                              backoff_until, reason, last_reply, last_success_at)
+             SELECT n.id, s.site, ARRAY(SELECT json_array_elements_text(s.destinations::json)), s.running, s.waiting, s.connections, s.most_connections,
+                    s.per_minute, s.backoff_until, s.reason, s.last_reply, s.last_success_at
+               FROM nodes n, unnest($2::text[], $3::text[], $4::int[], $5::int[], $6::int[], $7::int[], $8::int[], $9::timestamptz[], $10::text[],
+                           $11::text[], $12::timestamptz[])
+                    AS s (site, destinations, running, waiting, connections, most_connections, per_minute, backoff_until, reason, last_reply, last_success_at)
+              WHERE n.id = $1
+             ON CONFLICT (node_id, site) DO UPDATE
+                SET destinations = excluded.destinations, running = excluded.running, waiting = excluded.waiting, connections = excluded.connections,
+                    most_connections = excluded.most_connections, per_minute = excluded.per_minute, backoff_until = excluded.backoff_until,
+                    reason = excluded.reason, last_reply = excluded.last_reply, last_success_at = excluded.last_success_at, reported_at = now())
+           DELETE FROM destination_reports WHERE node_id = $1 AND site = ANY ($13)`,
+    values: [
+      nodeId,
+      column(({ site }) => site),
+      column(({ destinations }) => JSON.stringify(destinations)),
+      column(({ running }) => running),
+      column(({ waiting }) => waiting),
+      column(({ connections }) => connections),
+      column(({ mostConnections }) => mostConnections),
+      column(({ perMinute }) => perMinute),
+      column(({ backoffUntil }) => backoffUntil),
+      column(({ reason }) => reason),
+      column(({ lastReply }) => lastReply && withoutAddresses(lastReply)),
+      column(({ lastSuccessAt }) => lastSuccessAt),
+      gone,
+    ],
+  });
+}
+
+/** A site is everybody's, a recipient is some account's, and may be erased. */
+const withoutAddresses = (reply: string) => reply.replace(/[^\s<>@]{1,64}@[^\s<>@]{1,255}/g, '…');
+
+/** Which sites are wanted; what is not given may be any. */
+export interface Wanted {
+  /** A part of the site's name, or of a domain's whose mail it takes; in any case. */
+  part?: string | undefined;
+  state?: State | undefined;
+}
+
+/**
+ * Every site that mail waits for, was sent to within the hour, or that is paused; those with most waiting first.
+ *
+ * @returns one page of them, and how many there are in all
+ */
+export async function list(
+  db: Database,
+  { limit, offset = 0, ...wanted }: Wanted & { limit: number; offset?: number },
+): Promise<{ destinations: Standing[]; count: number }> {
+  const filter = {
+    text: `($2::text IS NULL OR strpos(lower(site), $2) > 0 OR EXISTS (SELECT FROM unnest(destinations) d WHERE strpos(lower(d), $2) > 0))
+       AND ($3::text IS NULL OR state = $3)`,
+    values: [wanted.part?.toLowerCase() ?? null, wanted.state ?? null],
+  };
+  // Without a site it is the count alone: of a page behind the last.
+  const rows = await querySites<(Standing | { site: null }) & { count: number }>(db, filter, {
+    text: `SELECT one.*, total.count FROM (SELECT count(*)::int FROM found) total
+             LEFT JOIN (SELECT * FROM found ORDER BY queued + deferred DESC, site LIMIT $4 OFFSET $5) one ON true
+            ORDER BY queued + deferred DESC, site`,
+    values: [limit, offset],
+  });
+  return { destinations: rows.filter((row) => row.site !== null), count: rows[0]?.count ?? 0 };
+}
+
+/** One, by its own name or by that of a domain whose mail it takes; what nothing was sent to lately has nothing to tell. */
+export async function find(db: Database, name: string): Promise<Standing> {
+  const asked = nameOf(name);
+  const [found] = await querySites<Standing>(
+    db,
+    { text: 'site = $2 OR $2 = ANY (destinations)', values: [asked] },
+    { text: 'SELECT * FROM found ORDER BY site = $2 DESC, queued + deferred DESC, site LIMIT 1' },
+  );
+  if (found) return found;
+  const nothing = { running: 0, connections: 0, mostConnections: 0, queued: 0, deferred: 0 };
+  const unknown = { perMinute: null, backoffUntil: null, reason: null, lastReply: null, lastSuccessAt: null };
+  return {
+    site: asked,
+    destinations: [asked],
+    state: 'open',
+    ...nothing,
+    ...unknown,
+    nextAttemptAt: null,
+    waitingFor: null,
+    pausedAt: null,
+  };
+}
+
+/**
+ * The domains that a name stands for: those of its site, or of the site that takes its mail, as nodes tell; else itself.
+ * However much waits, this looks at none of it.
+ *
+ * @throws ApiError 404 when the name is neither a domain nor that of a site
+ */
+export async function domainsOf(db: Database, name: string): Promise<string[]> {
+  const asked = nameOf(name);
+  const rows = await db.query<{ domain: string }>({
+    text: `WITH one AS (SELECT site FROM destination_reports WHERE site = $1 OR $1 = ANY (destinations) ORDER BY site = $1 DESC, site LIMIT 1)
+           SELECT coalesce(d, site) AS domain FROM destination_reports JOIN one USING (site) LEFT JOIN LATERAL unnest(destinations) d ON true
+            UNION SELECT name FROM destination_orders WHERE name = $1 AND paused_at IS NOT NULL AND NOT EXISTS (SELECT FROM one)`,
+    values: [asked],
+  });
+  if (rows.length > 0) return rows.map(({ domain }) => domain);
+  if (domainOf(name) === null) throw notFound();
+  return [asked];
+}
+
+/** As it is looked for. */
+function nameOf(name: string): string {
+  const asked = domainOf(name) ?? name;
+  if (/[\0\p{Surrogate}]/u.test(asked)) throw notFound();
+  return asked;
+}
+
+/** The name as a destination's domain; null when it cannot be one. */
+export function domainOf(name: string): string | null {
+  try {
+    const domain = normalizeDomain(name);
+    return domain.includes('.') ? domain : null;
+  } catch {
+    return null;
+  }
+}
+
+/**
+ * What is known of the sites that these are, with what waits for each of their destinations.
+ *
+ * @param filter which sites are found, by their columns; its values are `$2` and on
+ * @param from what is asked of those that were `found`; its values follow
+ */
+async function querySites<Row>(
+  db: Database,
+  filter: { text: string; values: unknown[] },
+  from: { text: string; values?: unknown[] },
+): Promise<Row[]> {
+  return db.query<Row>({
+    text: `WITH reported AS (
+             SELECT site, array_agg(DISTINCT d) FILTER (WHERE d IS NOT NULL) AS destinations, running, connections, most_connections, per_minute, backoff_until,
+                    reason, last_reply, last_success_at
+               FROM (SELECT site, sum(running)::int AS running, sum(connections)::int AS connections, sum(most_connections)::int AS most_connections,
+                            max(per_minute) AS per_minute, max(backoff_until) AS backoff_until, max(reason) AS reason,
+                            (array_agg(last_reply ORDER BY reported_at DESC) FILTER (WHERE last_reply IS NOT NULL))[1] AS last_reply,
+                            max(last_success_at) AS last_success_at
+                       FROM destination_reports GROUP BY site) sums
+               LEFT JOIN LATERAL (SELECT unnest(r.destinations) AS d FROM destination_reports r WHERE r.site = sums.site) each_one ON true
+              GROUP BY site, running, connections, most_connections, per_minute, backoff_until, reason, last_reply, last_success_at),
+           -- Set apart by one node, it counts as that, although others still know it as one of its provider's.
+           sites AS (SELECT DISTINCT ON (d) d AS destination, site FROM reported, unnest(destinations) d ORDER BY d, site <> d, site),
+           -- First by what they have in common, which is few groups: sorting all of them takes longer than a statement may. And through
+           -- the two indexes of those that wait.
+           alike AS MATERIALIZED (
+             SELECT r.destination, r.waiting_for, count(*) FILTER (WHERE r.next_attempt_at <= now()) AS queued,
+                    count(*) FILTER (WHERE r.next_attempt_at > now()) AS deferred,
+                    min(r.next_attempt_at) FILTER (WHERE r.next_attempt_at > now() AND r.next_attempt_at < $1) AS next_attempt_at
+               FROM recipients r
+              WHERE ((r.job_id IS NULL AND r.next_attempt_at IS NOT NULL) OR r.job_id IS NOT NULL) AND r.next_attempt_at IS NOT NULL
+                AND (r.job_id IS NOT NULL OR r.next_attempt_at <= now() OR r.attempts > 0 OR r.waiting_for IS NOT NULL)
+              GROUP BY 1, 2),
+           by_site AS (SELECT coalesce(s.site, a.destination) AS site, a.* FROM alike a LEFT JOIN sites s USING (destination)),
+           reasons AS (
+             SELECT DISTINCT ON (site) site, waiting_for FROM by_site WHERE waiting_for <> '${unansweredNote}'
+              GROUP BY site, waiting_for ORDER BY site, sum(queued + deferred) DESC, waiting_for),
+           waiting AS (
+             SELECT site, sum(queued)::int AS queued, sum(deferred)::int AS deferred, min(next_attempt_at) AS next_attempt_at,
+                    (array_agg(DISTINCT destination))[1:50] AS destinations
+               FROM by_site GROUP BY site),
+           every_one AS (
+             SELECT site, coalesce(reported.destinations, waiting.destinations, ARRAY[site]) AS destinations, coalesce(reported.running, 0) AS running,
+                    coalesce(reported.connections, 0) AS connections, coalesce(reported.most_connections, 0) AS "mostConnections",
+                    reported.per_minute AS "perMinute", CASE WHEN reported.backoff_until > now() THEN reported.backoff_until END AS "backoffUntil",
+                    reported.reason, reported.last_reply AS "lastReply", reported.last_success_at AS "lastSuccessAt",
+                    coalesce(waiting.queued, 0) AS queued, coalesce(waiting.deferred, 0) AS deferred, waiting.next_attempt_at AS "nextAttemptAt",
+                    reasons.waiting_for AS "waitingFor", o.paused_at AS "pausedAt",
+                    CASE WHEN o.paused_at IS NOT NULL THEN 'paused' WHEN reported.backoff_until > now() THEN 'backing_off'
+                         WHEN reported.reason IS NOT NULL AND reported.connections < reported.most_connections THEN 'slowed' ELSE 'open' END AS state
+               FROM reported FULL JOIN waiting USING (site)
+               FULL JOIN (SELECT name AS site, paused_at FROM destination_orders WHERE paused_at IS NOT NULL) o USING (site)
+               LEFT JOIN reasons USING (site)),
+           found AS (SELECT * FROM every_one WHERE ${filter.text})
+           ${from.text}`,
+    values: [pausedUntil, ...filter.values, ...(from.values ?? [])],
+  });
+}

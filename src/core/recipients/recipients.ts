@@ -1,0 +1,158 @@
+import type { Database, Sql } from '../../db/client.ts';
+import { dueFromNow } from '../../db/clocks.ts';
+import { unseen } from '../../db/prepared.ts';
+import { type DeliverJob, isSame, isWaitingJob, letGo, type Placed } from '../../queue.ts';
+import * as destinations from './destinations.ts';
+import { pausedUntil, pauseOf } from './waiting-for.ts';
+
+/** The recipients that one job woke and this node now holds. */
+export interface Claim {
+  nodeId: string;
+  jobId: string;
+  emailId: string;
+  destination: string;
+  recipients: { position: number; address: string; attempts: number }[];
+}
+
+/**
+ * Claims for this node the recipients that these jobs woke, but those that are settled, held by a node, or woken by a
+ * later job.
+ *
+ * @returns one for each email of a job: those with more priority first, and of the same the older ones
+ */
+export async function claim(tx: Sql, nodeId: string, jobs: Placed<DeliverJob>[]): Promise<Claim[]> {
+  const rows = await tx.query<{
+    job_id: string;
+    email_id: string;
+    destination: string;
+    position: number;
+    address: string;
+    attempts: number;
+  }>({
+    name: 'recipients-claim',
+    text: `UPDATE recipients r SET claimed_by = $1, claimed_at = now(), waiting_for = NULL
+             FROM unnest(${unseen('$2::uuid[]')}, ${unseen('$3::uuid[]')}) AS job (email_id, id)
+            WHERE r.email_id = job.email_id AND r.job_id ${isSame} job.id AND r.next_attempt_at IS NOT NULL AND r.claimed_by IS NULL
+        RETURNING r.job_id, r.email_id, r.destination, r.position, r.address, r.attempts`,
+    values: [nodeId, jobs.flatMap((job) => job.emailIds), jobs.flatMap((job) => job.emailIds.map(() => job.id))],
+  });
+  const claims = new Map<string, Claim>();
+  for (const { job_id: jobId, email_id: emailId, destination, position, address, attempts } of rows) {
+    const key = `${jobId} ${emailId}`;
+    const entry = claims.get(key) ?? { nodeId, jobId, emailId, destination, recipients: [] };
+    entry.recipients.push({ position, address, attempts });
+    claims.set(key, entry);
+  }
+  const priorities = new Map(jobs.map((job) => [job.id, job.priority]));
+  const priorityOf = ({ jobId }: Claim) => priorities.get(jobId) ?? 0;
+  return [...claims.values()].sort((a, b) => priorityOf(b) - priorityOf(a) || (a.emailId < b.emailId ? -1 : 1));
+}
+
+/** SQL: given back by a process that goes on, or stops as it should: no other one ended with them in a row with those before. */
+export const givenBack = `${letGo}, crashes = 0`;
+
+/** Gives claimed recipients back untouched, due at once, as on shutdown. */
+export async function release(db: Database, claims: Claim[]): Promise<void> {
+  if (claims.length === 0) return;
+  await db.query({
+    text: `UPDATE recipients r SET ${givenBack}
+             FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS c (email_id, job_id, node_id)
+            WHERE r.email_id = c.email_id AND r.job_id ${isSame} c.job_id AND r.claimed_by = c.node_id`,
+    values: [
+      claims.map((entry) => entry.emailId),
+      claims.map((entry) => entry.jobId),
+      claims.map((entry) => entry.nodeId),
+    ],
+  });
+}
+
+/** Gives claimed recipients back untouched, to be tried from then on. @param reason what they wait for, in words */
+export async function park(db: Database, claims: Claim[], until: Date, reason: string): Promise<void> {
+  await putAside(db, claims, until, reason);
+}
+
+/** Makes those of these emails due at once that were parked for this reason and still are. */
+export async function callBack(db: Database, emailIds: string[], reason: string): Promise<void> {
+  await db.query({
+    name: 'recipients-call-back',
+    text: `UPDATE recipients SET next_attempt_at = ${destinations.dueNow}, waiting_for = NULL
+            WHERE email_id = ANY(${unseen('$1::uuid[]')}::uuid[]) AND job_id IS NULL AND waiting_for = $2 AND next_attempt_at > now()`,
+    values: [emailIds, reason],
+  });
+}
+
+/** Parks them until the destination or site of this name is resumed; wakes them at once when that has happened meanwhile. */
+export async function parkForPause(db: Database, claims: Claim[], name: string): Promise<void> {
+  await db.transaction(async (tx) => {
+    // Resuming changes this row first: either it waits for us and finds these recipients, or we see that it was there.
+    const [order] = await tx.query<{ paused: boolean }>({
+      text: 'SELECT paused_at IS NOT NULL AS paused FROM destination_orders WHERE name = $1 FOR SHARE',
+      values: [name],
+    });
+    const until = order?.paused ? pausedUntil : null;
+    await putAside(tx, claims, until, order?.paused ? pauseOf(name) : null);
+  });
+}
+
+/** @param until null: they are due at once */
+async function putAside(db: Sql, claims: Claim[], until: Date | null, reason: string | null): Promise<void> {
+  await db.query({
+    name: 'recipients-put-aside',
+    text: `UPDATE recipients r
+              SET ${givenBack}, next_attempt_at = coalesce($4, ${dueFromNow}), waiting_for = $5
+             FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS c (email_id, job_id, node_id)
+            WHERE r.email_id = c.email_id AND r.job_id ${isSame} c.job_id AND r.claimed_by = c.node_id`,
+    values: [
+      claims.map((entry) => entry.emailId),
+      claims.map((entry) => entry.jobId),
+      claims.map((entry) => entry.nodeId),
+      until,
+      reason,
+    ],
+  });
+}
+
+/** Where a sweep has come to. */
+export interface Place {
+  accountId: string;
+  emailId: string;
+  position: number;
+}
+
+/**
+ * Looks at a stretch of the recipients that have a job, in the order of an index, and makes those due again whose job
+ * is gone or whose node no longer exists: the rows are the truth, and no lost job loses mail.
+ *
+ * @param after where the last stretch ended; null begins anew
+ * @returns where this one ended; null when it reached the end
+ */
+export async function sweep(
+  db: Database,
+  after: Place | null,
+  limit: number,
+): Promise<{ freed: number; next: Place | null }> {
+  const first = '00000000-0000-0000-0000-000000000000';
+  const [row] = await db.query<{ freed: number; seen: number; last: [string, string, number] | null }>({
+    text: `WITH stretch AS (
+             SELECT account_id, email_id, position, job_id, claimed_by FROM recipients
+              WHERE job_id IS NOT NULL AND (account_id, email_id, position) > ($1::uuid, $2::uuid, $3::smallint)
+              ORDER BY account_id, email_id, position LIMIT $4),
+           orphans AS (
+             SELECT s.* FROM stretch s
+              WHERE (s.claimed_by IS NOT NULL AND NOT EXISTS (SELECT FROM nodes n WHERE n.id = s.claimed_by))
+                 OR (s.claimed_by IS NULL AND NOT ${isWaitingJob('s.job_id')})),
+           freed AS (
+             UPDATE recipients r SET ${letGo}
+               FROM orphans o
+              WHERE r.email_id = o.email_id AND r.position = o.position AND r.job_id = o.job_id
+                AND r.claimed_by IS NOT DISTINCT FROM o.claimed_by
+          RETURNING 1)
+           SELECT (SELECT count(*)::int FROM freed) AS freed, (SELECT count(*)::int FROM stretch) AS seen,
+                  (SELECT json_build_array(account_id, email_id, position) FROM stretch
+                    ORDER BY account_id DESC, email_id DESC, position DESC LIMIT 1) AS last`,
+    values: [after?.accountId ?? first, after?.emailId ?? first, after?.position ?? -1, limit],
+  });
+  if (!row?.last) return { freed: 0, next: null };
+  const [accountId, emailId, position] = row.last;
+  return { freed: row.freed, next: row.seen < limit ? null : { accountId, emailId, position } };
+}

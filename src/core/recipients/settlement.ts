@@ -1,0 +1,188 @@
+import type { Sql } from '../../db/client.ts';
+import { unseen } from '../../db/prepared.ts';
+import { letGo, type Queue } from '../../queue.ts';
+import * as suppressions from '../returns/suppressions.ts';
+import { type AttemptRow, insertAttempts } from './attempts.ts';
+import { type Ended, type Settled, type SettledStatus, tellOf } from './settlement-events.ts';
+
+/** What became of one recipient after one attempt. */
+export interface Settlement {
+  nodeId: string;
+  emailId: string;
+  position: number;
+  jobId: string;
+  status: SettledStatus;
+  attempts: number;
+  /** The attempt is none of those: this server ended it. */
+  undone?: boolean;
+  /** By the database's clock; null when settled for good. */
+  nextAttemptAt: Date | null;
+  /** Why it waits, where that is not because an attempt did not succeed. */
+  waitingFor: string | null;
+  /** The attempt ended between the final dot and the answer to it. */
+  uncertain: boolean;
+  lastResponse: string;
+  /** Where the recipient or its domain does not exist: the address, and the account onto whose suppression list it goes. */
+  suppress: { accountId: string; address: string } | null;
+}
+
+/** Recipients in the order that every node settles them in, so that two which settle some of the same emails do not wait in a circle. */
+export function inOneOrder<Recipient extends { emailId: string; position: number }>(
+  recipients: Recipient[],
+): Recipient[] {
+  return recipients.toSorted((a, b) =>
+    a.emailId < b.emailId ? -1 : a.emailId > b.emailId ? 1 : a.position - b.position,
+  );
+}
+
+/**
+ * Writes down what became of recipients, the attempts that led to it and what follows for their emails: all in the
+ * caller's transaction. A recipient that another node has taken over in the meantime is left to it, except that
+ * "delivered" is true whoever says it.
+ *
+ * @param choose which of the attempts are logged, where they may have been before, as when the answer to a commit was lost. It is
+ *   asked once a transaction that settles the same, and is still being committed, was waited for
+ * @returns how many webhook deliveries follow; when there are any, call `queue.webhooks.wake()` after the commit
+ */
+export async function settle(
+  tx: Sql,
+  queue: Queue,
+  settlements: Settlement[],
+  made: AttemptRow[],
+  choose: (tx: Sql, made: AttemptRow[]) => Promise<AttemptRow[]> = async () => made,
+): Promise<number> {
+  const ordered = inOneOrder(settlements);
+  const rows = await tx.query<Settled | Ended>({
+    name: 'recipients-settle',
+    text: `WITH settled AS (
+             UPDATE recipients r
+                SET status = s.status, attempts = s.attempts, next_attempt_at = s.next_attempt_at, last_response = s.response, waiting_for = s.waiting_for,
+                    ${letGo}, crashes = 0,
+                    settled_at = CASE WHEN s.next_attempt_at IS NULL THEN now() END
+               FROM unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::uuid[], $5::recipient_status[], $6::smallint[], $7::timestamptz[], $8::text[], $9::text[], $10::boolean[], $11::boolean[])
+                    AS s (node_id, email_id, position, job_id, status, attempts, next_attempt_at, response, waiting_for, uncertain, undone)
+              WHERE r.email_id = s.email_id AND r.position = s.position AND r.next_attempt_at IS NOT NULL
+                AND ((r.claimed_by = s.node_id AND r.job_id = s.job_id) OR s.status = 'delivered')
+          RETURNING r.account_id, r.email_id, r.address, r.status, r.attempts, r.last_response, s.uncertain, s.undone),
+           totals AS (
+             SELECT email_id, count(*) AS done, count(*) FILTER (WHERE status = 'failed') AS failed,
+                    count(*) FILTER (WHERE status = 'suppressed') AS suppressed,
+                    min(last_response) FILTER (WHERE status <> 'delivered') AS error
+               FROM settled WHERE status <> 'deferred' GROUP BY email_id),
+           updated AS (
+           UPDATE emails e
+              SET pending = e.pending - t.done, failed = e.failed + t.failed, suppressed = e.suppressed + t.suppressed, error = coalesce(e.error, t.error),
+                  status = CASE WHEN e.pending > t.done THEN e.status
+                                WHEN e.failed + t.failed > 0 THEN 'failed'::email_status
+                                WHEN e.suppressed + t.suppressed > 0 THEN 'suppressed'::email_status
+                                ELSE 'sent'::email_status END,
+                  sent_at = CASE WHEN e.pending = t.done AND e.failed + t.failed + e.suppressed + t.suppressed = 0 THEN now() END
+             FROM totals t WHERE e.id = t.email_id
+        RETURNING e.id, e.status, e.pending, cardinality(e.recipient_addresses) > t.done OR coalesce(e.erased_at > 'epoch', false) AS more)
+           -- Not joined: without statistics of what it has just written PostgreSQL would compare each row with each.
+           SELECT account_id, email_id, address, status::text AS status, attempts, last_response, uncertain, undone, NULL AS more FROM settled
+           UNION ALL
+           SELECT NULL, id, NULL, status::text, NULL, NULL, NULL, NULL, more FROM updated WHERE pending = 0`,
+    values: [
+      ordered.map((entry) => entry.nodeId),
+      ordered.map((entry) => entry.emailId),
+      ordered.map((entry) => entry.position),
+      ordered.map((entry) => entry.jobId),
+      ordered.map((entry) => entry.status),
+      ordered.map((entry) => entry.attempts),
+      ordered.map((entry) => entry.nextAttemptAt),
+      ordered.map((entry) => entry.lastResponse),
+      ordered.map((entry) => entry.waitingFor),
+      ordered.map((entry) => entry.uncertain),
+      ordered.map((entry) => entry.undone ?? false),
+    ],
+  });
+  await holdStill(tx, rows, [...settlements, ...made]);
+  const attempts = await choose(tx, made);
+  const isKnown = await knownTo(tx, [...settlements, ...attempts]);
+  await insertAttempts(tx, known(attempts, isKnown));
+  await suppressions.addAll(
+    tx,
+    settlements.flatMap(({ suppress, emailId }) =>
+      suppress && isKnown(emailId, suppress.address) ? [{ ...suppress, reason: 'bounce' as const, emailId }] : [],
+    ),
+  );
+  return tellOf(tx, queue, rows);
+}
+
+/**
+ * Locks those emails of which nothing was settled, as where another node has taken them over: an erasure must not come between
+ * looking for who is left and writing down what was said, and locks all recipients of an email first; nor must a transaction that
+ * says the same. The others are locked by now.
+ */
+async function holdStill(tx: Sql, settled: { email_id: string }[], about: { emailId: string }[]): Promise<void> {
+  const locked = new Set(settled.map((row) => row.email_id));
+  const others = new Set(about.map(({ emailId }) => emailId).filter((id) => !locked.has(id)));
+  if (others.size === 0) return;
+  await tx.query({
+    name: 'settlement-hold-still',
+    text: `SELECT FROM recipients WHERE email_id = ANY(${unseen('$1::uuid[]')}::uuid[])
+            ORDER BY email_id, position FOR NO KEY UPDATE`,
+    values: [[...others]],
+  });
+}
+
+/**
+ * Whether an email still has this recipient. Who was erased while a node was frozen, or dead with a journal left behind, must
+ * not come back with what it has to say.
+ */
+async function knownTo(tx: Sql, about: { emailId: string }[]): Promise<(emailId: string, address: string) => boolean> {
+  const rows = await tx.query<{ id: string; addresses: string[] }>({
+    name: 'settlement-erased',
+    // Not IS NOT NULL: the planner would take the index of all that were erased from, which its statistics take to be empty.
+    text: `SELECT id, ARRAY(SELECT address FROM recipients r WHERE r.email_id = e.id) AS addresses
+             FROM emails e WHERE id = ANY(${unseen('$1::uuid[]')}::uuid[]) AND coalesce(erased_at > 'epoch', false)`,
+    values: [[...new Set(about.map(({ emailId }) => emailId))]],
+  });
+  const left = new Map(rows.map(({ id, addresses }) => [id, addresses]));
+  return (emailId, address) => left.get(emailId)?.includes(address) ?? true;
+}
+
+/** Without those of erased recipients; what was said in their sessions names them. */
+function known(attempts: AttemptRow[], isKnown: (emailId: string, address: string) => boolean): AttemptRow[] {
+  const kept = attempts.filter(({ emailId, recipient }) => isKnown(emailId, recipient));
+  if (kept.length === attempts.length) return attempts;
+  const touched = new Set(attempts.flatMap((row) => (kept.includes(row) ? [] : [row.emailId])));
+  return kept.map((row) => (touched.has(row.emailId) ? { ...row, conversation: null } : row));
+}
+
+/** A recipient about whom somebody has decided without an attempt. */
+export interface Undecided {
+  emailId: string;
+  position: number;
+  attempts: number;
+}
+
+/**
+ * Settles recipients for good because somebody said so, as `settle` does after an attempt.
+ *
+ * @param claim under which they were claimed in the same transaction, as if by a node
+ * @returns as `settle` does
+ */
+export async function settleAs(
+  tx: Sql,
+  queue: Queue,
+  claim: { nodeId: string; jobId: string },
+  recipients: Undecided[],
+  { status, lastResponse }: Pick<Settlement, 'lastResponse'> & { status: 'delivered' | 'failed' },
+): Promise<number> {
+  if (recipients.length === 0) return 0;
+  const settlements = recipients.map(
+    (recipient): Settlement => ({
+      ...claim,
+      ...recipient,
+      status,
+      nextAttemptAt: null,
+      waitingFor: null,
+      uncertain: false,
+      lastResponse,
+      suppress: null,
+    }),
+  );
+  return settle(tx, queue, settlements, []);
+}

@@ -1,0 +1,125 @@
+import { byWeight } from '../../by-weight.ts';
+import { isAlone } from '../../db/alone.ts';
+import type { Database, Sql } from '../../db/client.ts';
+import { noLater } from '../../db/clocks.ts';
+import { floorId } from '../../ids.ts';
+import { planOf, plans } from '../accounts/plans.ts';
+import { dropUnneeded } from '../emails/attachments.ts';
+
+const dayMs = 24 * 3_600_000;
+
+/** Of emails, or files, that are looked at with one statement. */
+const stretchSize = 500;
+
+/** Of bytes that go with one statement, but for what is larger by itself: after a time of standing still all that is looked at goes. */
+export const heaviestStretch = 64 * 1024 * 1024;
+
+export interface PruningOptions {
+  /** For how many days the plan of each name keeps content; one that is not there is as `free`. */
+  contentDays?: Record<string, number>;
+  /** Ends it after a stretch. */
+  stop?: AbortSignal;
+}
+
+/** What went. */
+export interface Pruned {
+  contents: number;
+  attachments: number;
+}
+
+/**
+ * Removes the content of emails that were due longer ago than the plan of their account keeps it: bodies, header fields of
+ * their own, and the files that no email needs any more. The log stays as long as its week does. What still waits keeps its
+ * content, whatever its age. Looks at nothing that is younger than any plan says. Of several nodes one does it.
+ *
+ * @param now where the database's clock is behind it, that one counts: nobody's wrong clock costs mail
+ */
+export async function pruneContents(db: Database, now: Date, options: PruningOptions = {}): Promise<Pruned> {
+  const { contentDays = daysOfPlans(), stop } = options;
+  const pruned: Pruned = { contents: 0, attachments: 0 };
+  await db.session(async (session) => {
+    if (!(await isAlone(session, 'old contents'))) return;
+    const today = await noLater(session, now);
+    const shortest = Math.min(...Object.values(contentDays));
+    const until = floorId(new Date(today.getTime() - shortest * dayMs));
+    const keeps = { days: JSON.stringify(contentDays), otherwise: contentDays.free ?? planOf('').contentDays };
+    for (let place: string | null = floorId(new Date(0)); place !== null && !stop?.aborted; )
+      place = await pruneStretch(session, { after: place, until, now: today, ...keeps }, pruned);
+    for (let place: FilePlace | null = firstFile; place !== null && !stop?.aborted; )
+      place = await pruneFiles(db, place, { now: today, ...keeps }, pruned);
+  });
+  return pruned;
+}
+
+const daysOfPlans = () =>
+  Object.fromEntries(Object.entries(plans).map(([name, { contentDays }]) => [name, contentDays]));
+
+interface Keeps {
+  now: Date;
+  /** JSON, by the name of the plan. */
+  days: string;
+  otherwise: number;
+}
+
+/** SQL: whether this moment is further back than the plan of this account keeps content; $1 to $3 are those of `Keeps`. */
+const isOver = (at: string, account: string) =>
+  `${at} < $1::timestamptz - make_interval(days => coalesce(($2::json ->> ${account}.plan)::int, $3::int))`;
+
+/** @returns where to go on; null at the end */
+async function pruneStretch(
+  session: Sql,
+  { after, until, now, days, otherwise }: Keeps & { after: string; until: string },
+  pruned: Pruned,
+): Promise<string | null> {
+  const [row] = await session.query<{ gone: number; last: string | null }>({
+    // How long a text is stands in its row, wherever the text itself is.
+    text: `WITH looked AS MATERIALIZED (
+             SELECT email_id, sum(bytes) OVER (ORDER BY email_id) - bytes AS before
+               FROM (SELECT email_id, coalesce(octet_length(html), 0) + coalesce(octet_length(text), 0) AS bytes
+                       FROM email_contents WHERE email_id > $4 AND email_id < $5 ORDER BY email_id LIMIT $6) one),
+           stretch AS MATERIALIZED (SELECT email_id FROM looked WHERE before < ${heaviestStretch}),
+           old AS (
+             SELECT e.id FROM stretch s JOIN emails e ON e.id = s.email_id JOIN accounts a ON a.id = e.account_id
+              WHERE e.pending = 0 AND ${isOver('coalesce(e.scheduled_at, e.created_at)', 'a')}),
+           gone AS (DELETE FROM email_contents c USING old WHERE c.email_id = old.id RETURNING 1)
+           SELECT (SELECT count(*)::int FROM gone) AS gone,
+                  (SELECT email_id FROM stretch WHERE (SELECT count(*) FROM looked) = $6 OR EXISTS (SELECT FROM looked WHERE before >= ${heaviestStretch})
+                    ORDER BY email_id DESC LIMIT 1) AS last`,
+    values: [now, days, otherwise, after, until, stretchSize],
+  });
+  pruned.contents += row?.gone ?? 0;
+  return row?.last ?? null;
+}
+
+interface FilePlace {
+  account_id: string;
+  sha256: Buffer;
+}
+
+const firstFile: FilePlace = { account_id: floorId(new Date(0)), sha256: Buffer.alloc(0) };
+
+/** Files that no email was accepted with, or due with, since then. @returns where to go on; null at the end */
+async function pruneFiles(
+  db: Database,
+  after: FilePlace,
+  { now, days, otherwise }: Keeps,
+  pruned: Pruned,
+): Promise<FilePlace | null> {
+  const looked = await db.query<FilePlace & { over: boolean; bytes: number }>({
+    text: `SELECT f.account_id, f.sha256, f.bytes, ${isOver('f.last_used_at', 'a')} AS over
+             FROM (SELECT account_id, sha256, last_used_at, octet_length(content) AS bytes FROM attachments WHERE (account_id, sha256) > ($4, $5)
+                    ORDER BY account_id, sha256 LIMIT $6) f JOIN accounts a ON a.id = f.account_id
+            ORDER BY f.account_id, f.sha256`,
+    values: [now, days, otherwise, after.account_id, after.sha256, stretchSize],
+  });
+  const [rows = []] = byWeight(looked, heaviestStretch, ({ over, bytes }) => (over ? bytes : 0));
+  const byAccount = Map.groupBy(
+    rows.filter(({ over }) => over),
+    (row) => row.account_id,
+  );
+  for (const [accountId, files] of byAccount) {
+    const hashes = files.map(({ sha256 }) => sha256.toString('hex'));
+    pruned.attachments += await db.transaction((tx) => dropUnneeded(tx, accountId, hashes));
+  }
+  return rows.length === looked.length && looked.length < stretchSize ? null : (rows.at(-1) ?? null);
+}

@@ -1,0 +1,137 @@
+import { isAlone } from '../../db/alone.ts';
+import { codeOf, type Database, isAway, type Sql } from '../../db/client.ts';
+import { noLater } from '../../db/clocks.ts';
+import { listPartitions, type Partition } from '../../db/partitions.ts';
+import { floorId } from '../../ids.ts';
+import { all, isKept, keptFrom, type Limits, weeksOf } from './retention.ts';
+
+/** Of emails that are looked at together at the most, each of which takes all its rows along; and of calls to webhooks. */
+const stretchSize = 500;
+
+/** What hangs on an email and has its id. The email itself goes last. */
+const ofEmail = ['returns', 'attempts', 'email_contents', 'sandbox_messages', 'recipients'];
+
+/** How many went. */
+export interface ThinnedOut {
+  emails: number;
+  deliveries: number;
+}
+
+/**
+ * Removes the emails, and the calls to webhooks, of weeks that are over and stay for the sake of others: one account's email that
+ * is to be sent in a year, or waits for somebody's word, keeps nobody else's log. Of several nodes one does it.
+ *
+ * @param now where the database's clock is behind it, that one counts: nobody's wrong clock costs mail
+ * @param stop ends it after a stretch
+ */
+export async function thinOut(db: Database, now: Date, stop?: AbortSignal): Promise<ThinnedOut> {
+  const gone = { emails: 0, deliveries: 0 };
+  await db.session(async (session) => {
+    if (!(await isAlone(session, 'retention of kept weeks'))) return;
+    const limits = { until: keptFrom(await noLater(session, now)), stop };
+    const over = (await listPartitions(session)).filter(({ state, to }) => state === 'attached' && to <= limits.until);
+    // What keeps the one from going on does not keep the other.
+    await all([
+      async () => {
+        for (const week of weeksOf(over, ['emails', 'recipients']))
+          if (week[0]?.table === 'emails')
+            await thinOutWeek(db, week, limits, removeEmails, (count) => (gone.emails += count));
+      },
+      async () => {
+        for (const week of weeksOf(over, ['webhook_deliveries']))
+          await thinOutWeek(db, week, limits, removeDeliveries, (count) => (gone.deliveries += count));
+      },
+    ]);
+  });
+  return gone;
+}
+
+/** Of PostgreSQL: there is no such table. */
+const undefinedTable = '42P01';
+
+/** Whether the week stays: what is not kept is dropped whole, perhaps by another node at this moment. */
+async function stays(db: Sql, week: Partition[], limits: Limits): Promise<boolean> {
+  try {
+    return await isKept(db, week, limits);
+  } catch (error) {
+    if (codeOf(error) === undefinedTable) return false;
+    throw error;
+  }
+}
+
+/** @param onGone told how many, after each stretch */
+async function thinOutWeek(
+  db: Database,
+  week: Partition[],
+  limits: Limits,
+  remove: (db: Database, stretch: Stretch) => Promise<Removed>,
+  onGone: (count: number) => void,
+): Promise<void> {
+  const [first] = week;
+  if (!first || !(await stays(db, week, limits))) return;
+  const end = floorId(first.to);
+  let size = stretchSize;
+  for (let from: string | null = floorId(first.from); from !== null && !limits.stop?.aborted; ) {
+    try {
+      const done: Removed = await remove(db, { from, end, until: limits.until, size });
+      onGone(done.gone);
+      from = done.next;
+    } catch (error) {
+      // Some have thousands of attempts each, or megabytes: together they can take longer than a statement may.
+      if (size === 1 || isAway(error)) throw error;
+      size = Math.ceil(size / 8);
+    }
+  }
+}
+
+interface Stretch {
+  from: string;
+  end: string;
+  until: Date;
+  size: number;
+}
+
+interface Removed {
+  gone: number;
+  /** Where to go on; null: at the end. */
+  next: string | null;
+}
+
+async function removeDeliveries(db: Database, { from, end, size }: Stretch): Promise<Removed> {
+  const [row] = await db.query<Removed>({
+    text: `WITH stretch AS MATERIALIZED (SELECT id FROM webhook_deliveries WHERE id >= $1 AND id < $2 ORDER BY id LIMIT $3 + 1),
+                gone AS (
+             DELETE FROM webhook_deliveries d USING (SELECT id FROM stretch ORDER BY id LIMIT $3) s
+              WHERE d.id = s.id AND d.job_id IS NULL AND d.next_attempt_at IS NULL RETURNING 1)
+           SELECT (SELECT count(*)::int FROM gone) AS gone, (SELECT id FROM stretch ORDER BY id OFFSET $3) AS next`,
+    values: [from, end, size],
+  });
+  return row ?? { gone: 0, next: null };
+}
+
+async function removeEmails(db: Database, { from, end, until, size }: Stretch): Promise<Removed> {
+  return db.transaction(async (tx) => {
+    const rows = await tx.query<{ id: string; over: boolean }>({
+      text: `SELECT id, pending = 0 AND coalesce(scheduled_at, created_at) <= $3
+                        AND NOT EXISTS (SELECT FROM recipients r WHERE r.email_id = e.id
+                                           AND (r.job_id IS NOT NULL OR r.next_attempt_at IS NOT NULL OR r.settled_at > $3)) AS over
+               FROM emails e WHERE id >= $1 AND id < $2 ORDER BY id LIMIT $4`,
+      values: [from, end, until, size + 1],
+    });
+    const next = rows[size]?.id ?? null;
+    const ids = rows.slice(0, size).flatMap(({ id, over }) => (over ? [id] : []));
+    if (ids.length > 0) await remove(tx, ids);
+    return { gone: ids.length, next };
+  });
+}
+
+async function remove(tx: Sql, ids: string[]): Promise<void> {
+  // As an erasure does, and what comes back for an email: whoever has it first is done before what it wrote is looked for.
+  await tx.query({
+    text: 'SELECT FROM recipients WHERE email_id = ANY($1) ORDER BY email_id, position FOR UPDATE',
+    values: [ids],
+  });
+  for (const table of ofEmail) await tx.query({ text: `DELETE FROM ${table} WHERE email_id = ANY($1)`, values: [ids] });
+  // By the table as a whole: its triggers keep the numbers.
+  await tx.query({ text: 'DELETE FROM emails WHERE id = ANY($1)', values: [ids] });
+}

@@ -1,0 +1,179 @@
+import type { Database, Sql } from '../../db/client.ts';
+import type { EmailStatus, ReturnKind, SuppressionReason } from '../../generated/prisma/enums.ts';
+import type { Queue } from '../../queue.ts';
+import { type EventType, emit } from '../webhooks/webhooks.ts';
+import { isErased } from './erased.ts';
+import * as suppressions from './suppressions.ts';
+
+/** An email that something came back for, with whom it was for. */
+export interface ReturnedEmail {
+  id: string;
+  accountId: string;
+  from: string;
+  to: string[];
+  subject: string;
+  tags: string[];
+  status: EmailStatus;
+  createdAt: Date;
+  recipients: { position: number; address: string; destination: string }[];
+}
+
+/** What came back for one recipient. Text of others is cleaned and cut before it comes here. */
+export interface Returned {
+  address: string;
+  kind: ReturnKind;
+  classification: string | null;
+  enhancedCode: string | null;
+  diagnostic: string | null;
+  /** Onto the suppression list with it, the first time it is heard. */
+  suppress: SuppressionReason | null;
+}
+
+interface Row {
+  id: string;
+  account_id: string;
+  from: string;
+  to: string[];
+  subject: string;
+  tags: string[];
+  status: EmailStatus;
+  created_at: Date;
+  recipients: ReturnedEmail['recipients'];
+}
+
+/** @param withinDays since it was due; null: however old it is. @returns null when there is no such email */
+export async function find(tx: Sql, emailId: string, withinDays: number | null): Promise<ReturnedEmail | null> {
+  const [row] = await tx.query<Row>({
+    name: 'returns-email',
+    text: `SELECT e.id, e.account_id, e."from", e."to", e.subject, e.tags, e.status, e.created_at,
+                  (SELECT json_agg(json_build_object('position', r.position, 'address', r.address, 'destination', r.destination)
+                                   ORDER BY r.position)
+                     FROM recipients r WHERE r.email_id = e.id) AS recipients
+             FROM emails e
+            WHERE e.id = $1 AND ($2::int IS NULL OR coalesce(e.scheduled_at, e.created_at) > now() - make_interval(days => $2))`,
+    values: [emailId, withinDays],
+  });
+  if (!row) return null;
+  const { account_id: accountId, created_at: createdAt, recipients, ...rest } = row;
+  return { ...rest, accountId, createdAt, recipients: recipients ?? [] };
+}
+
+/**
+ * Waits for an erasure that is at this email, and keeps others from it until the transaction ends: whom it named before would be
+ * written down again behind one. Each locks all recipients of an email first, so one of them is enough.
+ */
+export async function keepFromErasure(tx: Sql, emailId: string): Promise<void> {
+  await tx.query({
+    name: 'returns-keep-from-erasure',
+    text: 'SELECT FROM recipients WHERE email_id = $1 ORDER BY position LIMIT 1 FOR SHARE',
+    values: [emailId],
+  });
+}
+
+/** What came back for each of these emails, each kind once, for those that have any. */
+export async function kindsOf(db: Database, emailIds: string[]): Promise<Map<string, ReturnKind[]>> {
+  const rows = await db.query<{ email_id: string; kinds: ReturnKind[] }>({
+    name: 'returns-kinds',
+    text: `SELECT email_id, json_agg(DISTINCT kind ORDER BY kind) AS kinds
+             FROM returns WHERE email_id = ANY($1::uuid[]) GROUP BY email_id`,
+    values: [emailIds],
+  });
+  return new Map(rows.map(({ email_id: id, kinds }) => [id, kinds]));
+}
+
+const events: Record<ReturnKind, EventType | null> = {
+  bounce: 'email.bounced',
+  delay: null,
+  complaint: 'email.complained',
+  unsubscribe: 'email.unsubscribed',
+};
+const statuses = { bounce: 'bounced', delay: 'delayed', complaint: 'complained', unsubscribe: 'unsubscribed' } as const;
+
+/**
+ * Writes down what came back for an email that was read after `keepFromErasure`, with the suppressions and events that follow. The status of an email and of its recipients is
+ * what the servers said when it was sent, and stays. What was heard before, for the same recipient, changes
+ * nothing, but that there is nobody, after a bounce for another reason.
+ *
+ * @returns what was new, and how many webhook deliveries follow; when there are any, call `queue.webhooks.wake()` after the commit
+ */
+export async function record(
+  tx: Sql,
+  queue: Queue,
+  email: ReturnedEmail,
+  heard: Returned[],
+): Promise<{ news: Returned[]; calls: number }> {
+  // Nothing is written down of whoever was erased: the words of a notice would bring the address back.
+  const returned = onceEach(heard.filter(({ address }) => !isErased(address)));
+  const column = (read: (one: Returned) => string | null) => returned.map(read);
+  const inserted = await tx.query<{ recipient: string; kind: ReturnKind }>({
+    name: 'returns-insert',
+    text: `INSERT INTO returns (account_id, email_id, recipient, kind, classification, enhanced_code, diagnostic)
+           SELECT $1::uuid, $2::uuid, * FROM unnest($3::text[], $4::return_kind[], $5::text[], $6::text[], $7::text[])
+           ON CONFLICT (email_id, recipient, kind) DO UPDATE
+              SET classification = excluded.classification, enhanced_code = excluded.enhanced_code, diagnostic = excluded.diagnostic, received_at = now()
+            WHERE returns.kind = 'bounce' AND excluded.classification IN ('bad_mailbox', 'bad_domain') AND coalesce(excluded.enhanced_code, '5') NOT LIKE '4%'
+              AND (returns.classification NOT IN ('bad_mailbox', 'bad_domain') OR returns.enhanced_code LIKE '4%')
+           RETURNING recipient, kind`,
+    values: [
+      email.accountId,
+      email.id,
+      column((one) => one.address),
+      column((one) => one.kind),
+      column((one) => one.classification),
+      column((one) => one.enhancedCode),
+      column((one) => one.diagnostic),
+    ],
+  });
+  const isNew = new Set(inserted.map(({ recipient, kind }) => `${kind} ${recipient}`));
+  const news = returned.filter(({ kind, address }) => isNew.delete(`${kind} ${address}`));
+  await suppressions.addAll(
+    tx,
+    news.flatMap(({ address, suppress }) =>
+      suppress ? [{ accountId: email.accountId, address, reason: suppress, emailId: email.id }] : [],
+    ),
+  );
+  const createdAt = new Date();
+  const about = Map.groupBy(news, ({ kind }) => kind);
+  const calls = await emit(
+    tx,
+    queue,
+    [...about].flatMap(([kind, those]) => {
+      const type = events[kind];
+      const recipients = those.map(({ address, diagnostic }) => ({
+        address,
+        status: statuses[kind],
+        response: diagnostic,
+      }));
+      return type ? [{ type, accountId: email.accountId, createdAt, email, recipients }] : [];
+    }),
+  );
+  return { news, calls };
+}
+
+/** A notice may say several things of one recipient: of those, what keeps mail from it counts. */
+function onceEach(heard: Returned[]): Returned[] {
+  const said = new Map<string, Returned>();
+  for (const one of heard) {
+    const name = `${one.kind} ${one.address}`;
+    if (!said.get(name)?.suppress) said.set(name, one.suppress ? one : (said.get(name) ?? one));
+  }
+  return [...said.values()];
+}
+
+/** Finds the email and writes down what `judge` makes of it, in one transaction. @returns what was new; empty where there is no such email */
+export async function recordFor(
+  db: Database,
+  queue: Queue,
+  emailId: string,
+  withinDays: number | null,
+  judge: (email: ReturnedEmail) => Returned[],
+): Promise<Returned[]> {
+  const { news, calls } = await db.transaction(async (tx) => {
+    await keepFromErasure(tx, emailId);
+    const email = await find(tx, emailId, withinDays);
+    const returned = email ? judge(email) : [];
+    return email && returned.length > 0 ? record(tx, queue, email, returned) : { news: [], calls: 0 };
+  });
+  if (calls > 0) queue.webhooks.wake();
+  return news;
+}

@@ -1,0 +1,69 @@
+import { Batcher } from '../../batcher.ts';
+import type { Database } from '../../db/client.ts';
+import type { StsMode } from '../../generated/prisma/enums.ts';
+import { expiresAt, type StsPolicy } from '../../smtp/mta-sts.ts';
+import type { StsStore } from '../../smtp/sts-policies.ts';
+
+interface Row {
+  domain: string;
+  policy_id: string;
+  mode: StsMode;
+  mx: string[];
+  max_age_seconds: number;
+  fetched_at: Date;
+}
+
+/** That one statement looks for. */
+const mostDomains = 1_000;
+
+/** The MTA-STS policies that any node has fetched. Look-ups that come while one is under way share the next one. */
+export class KnownPolicies implements StsStore {
+  readonly #db: Database;
+  readonly #finding: Batcher<string, StsPolicy | null>;
+
+  constructor(db: Database) {
+    this.#db = db;
+    this.#finding = new Batcher((domains) => this.#find(domains), { most: mostDomains });
+  }
+
+  load(domain: string): Promise<StsPolicy | null> {
+    return this.#finding.add(domain);
+  }
+
+  /** What another node fetched later stays. */
+  async save(domain: string, policy: StsPolicy): Promise<void> {
+    await this.#db.query({
+      text: `INSERT INTO tls_policies (domain, policy_id, mode, mx, max_age_seconds, fetched_at, expires_at)
+             VALUES ($1, $2, $3, $4, $5, $6, $7)
+             ON CONFLICT (domain) DO UPDATE
+                SET policy_id = excluded.policy_id, mode = excluded.mode, mx = excluded.mx, max_age_seconds = excluded.max_age_seconds,
+                    fetched_at = excluded.fetched_at, expires_at = excluded.expires_at
+              WHERE tls_policies.fetched_at <= excluded.fetched_at`,
+      values: [domain, policy.id, policy.mode, policy.mx, policy.maxAgeSeconds, policy.fetchedAt, expiresAt(policy)],
+    });
+  }
+
+  async #find(domains: string[]): Promise<(StsPolicy | null)[]> {
+    const rows = await this.#db.query<Row>({
+      name: 'tls-policies-find',
+      text: `SELECT domain, policy_id, mode, mx, max_age_seconds, fetched_at FROM tls_policies
+              WHERE domain = ANY($1) AND expires_at > now()`,
+      values: [[...new Set(domains)]],
+    });
+    const found = new Map(rows.map((row) => [row.domain, policyOf(row)]));
+    return domains.map((domain) => found.get(domain) ?? null);
+  }
+}
+
+const policyOf = (row: Row): StsPolicy => ({
+  id: row.policy_id,
+  mode: row.mode,
+  mx: row.mx,
+  maxAgeSeconds: row.max_age_seconds,
+  fetchedAt: row.fetched_at,
+});
+
+/** Policies that nobody has fetched again are none any more. */
+export async function forgetExpired(db: Database): Promise<void> {
+  await db.query({ text: 'DELETE FROM tls_policies WHERE expires_at < now()' });
+}

@@ -1,0 +1,100 @@
+import { byWeight } from '../../by-weight.ts';
+import { codeOf, type Database } from '../../db/client.ts';
+import { dayOf } from '../../sending-pools.ts';
+import type { TlsResult, TlsResults } from '../../smtp/tls-results.ts';
+
+/** How long results are kept, in days: those that nobody could report meanwhile still can be. */
+const keptDays = 14;
+
+/** The first day (UTC) of which results are kept. */
+export const firstKeptDay = (now: Date): string => dayOf(new Date(now.getTime() - keptDays * 86_400_000));
+
+/** Of policies that are written together, in characters. */
+const heaviestStatement = 4 * 1024 * 1024;
+
+/** Results that were written in a transaction of which nobody knows how it ended. */
+interface InDoubt {
+  transaction: string;
+  results: TlsResult[];
+}
+
+const doubts = new WeakMap<TlsResults, InDoubt[]>();
+
+/**
+ * Adds what this process has counted since the last time to the results of the day (UTC), a few megabytes a statement. What
+ * fails is for the next time; where it was committed without an answer it counts once all the same.
+ */
+export async function record(db: Database, counted: TlsResults, now: Date = new Date()): Promise<void> {
+  await settleDoubts(db, counted);
+  const pieces = byWeight(counted.take(), heaviestStatement, weigh);
+  for (const [index, piece] of pieces.entries()) {
+    let transaction: string | null = null;
+    try {
+      await add(db, piece, now, (id) => {
+        transaction = id;
+      });
+    } catch (error) {
+      if (transaction === null) counted.giveBack(piece);
+      else doubts.set(counted, [...(doubts.get(counted) ?? []), { transaction, results: piece }]);
+      counted.giveBack(pieces.slice(index + 1).flat());
+      throw error;
+    }
+  }
+}
+
+/** Asks the database what became of them. What it is still at waits. */
+async function settleDoubts(db: Database, counted: TlsResults): Promise<void> {
+  for (const one of doubts.get(counted) ?? []) {
+    const status = await statusOf(db, one.transaction);
+    if (status === 'in progress') continue;
+    doubts.set(
+      counted,
+      (doubts.get(counted) ?? []).filter((other) => other !== one),
+    );
+    if (status !== 'committed') counted.giveBack(one.results);
+  }
+}
+
+async function statusOf(db: Database, transaction: string): Promise<string | null> {
+  try {
+    const [row] = await db.query<{ status: string | null }>({
+      text: 'SELECT pg_xact_status($1::xid8) AS status',
+      values: [transaction],
+    });
+    return row?.status ?? null;
+  } catch (error) {
+    // A server that took over may not have come as far.
+    if (codeOf(error) === '22023') return null;
+    throw error;
+  }
+}
+
+/** What is not the policy is less than a kilobyte, and not much where it is more. */
+const weigh = ({ lines, mx }: TlsResult): number =>
+  [...lines, ...mx].reduce((characters, line) => characters + line.length, 1_024);
+
+/** @param began is told the transaction before anything is written */
+async function add(db: Database, results: TlsResult[], now: Date, began: (transaction: string) => void): Promise<void> {
+  // In one order on every node: two that count the same must not wait for each other in a circle.
+  const rows = results.toSorted((a, b) => (a.domain + a.kind < b.domain + b.kind ? -1 : 1));
+  await db.transaction(async (tx) => {
+    const [row] = await tx.query<{ id: string }>({ text: 'SELECT pg_current_xact_id()::text AS id' });
+    if (row) began(row.id);
+    await tx.query({
+      text: `INSERT INTO tls_results AS t (day, domain, policy_type, policy, mx, result, host, address, local_address, reason, sessions, kind)
+           SELECT $1::date, domain, type, lines, mx, result, host, address, "localAddress", reason, sessions, decode(kind, 'hex')
+             FROM json_to_recordset($2::json) AS r (domain text, type text, lines text[], mx text[], result text, host text,
+                  address text, "localAddress" text, reason text, sessions integer, kind text)
+           ON CONFLICT (day, domain, kind) DO UPDATE SET sessions = t.sessions + excluded.sessions, reason = excluded.reason`,
+      values: [dayOf(now), JSON.stringify(rows)],
+    });
+  });
+}
+
+/** Lets go of what nobody will be told any more, with its reports: with results alone they would be made once more. */
+export async function forgetOld(db: Database, now: Date = new Date()): Promise<void> {
+  await db.query({
+    text: `WITH forgotten AS (DELETE FROM tls_results WHERE day < $1::date) DELETE FROM tls_reports WHERE day < $1::date`,
+    values: [firstKeptDay(now)],
+  });
+}

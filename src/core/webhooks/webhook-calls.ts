@@ -1,0 +1,301 @@
+import type { Database, Sql } from '../../db/client.ts';
+import { rowOf, unseen } from '../../db/prepared.ts';
+import type { WebhookDeliveryStatus } from '../../generated/prisma/enums.ts';
+import { timeOf } from '../../ids.ts';
+import { isSame, letGo, type WebhookJob } from '../../queue.ts';
+import { answerNotedEvery, callsAtOnce, endingOf, isAnswering, isFailing } from './webhook-lines.ts';
+
+/** A delivery that this node now holds. */
+export interface Claim {
+  nodeId: string;
+  jobId: string;
+  deliveryId: string;
+  webhookId: string;
+  accountId: string;
+  /** The endpoint has not once answered for a while. */
+  failing: boolean;
+}
+
+/** All that is needed to make one call. */
+export interface Call {
+  event: string;
+  payload: string;
+  /** Before this one, since it was created or last asked for again. */
+  attemptCount: number;
+  url: string;
+  /** How often the endpoint had been enabled again when the call was loaded. */
+  timesEnabled: number;
+  sealedSecret: Buffer;
+  /** The secret before a rotation, while it signs too. */
+  sealedPreviousSecret: Buffer | null;
+}
+
+/** One attempt as the log keeps it. Text from the endpoint is cleaned and cut before it comes here. */
+export interface CallAttempt {
+  at: Date;
+  responseStatus: number | null;
+  responseBody: string | null;
+  error: string | null;
+  durationMs: number;
+}
+
+/** What became of a delivery after an attempt. */
+export interface CallOutcome {
+  claim: Claim;
+  status: WebhookDeliveryStatus;
+  nextAttemptAt: Date | null;
+  attemptCount: number;
+  /** Null when none was made, or it does not count. */
+  attempt: CallAttempt | null;
+  /** Why it ended without another attempt. */
+  error: string | null;
+  /** What it says about the endpoint: nothing, that it works, that it does not, or that it wants no more calls. */
+  endpoint: 'unknown' | 'works' | 'fails' | 'gone';
+  /** Where it was called, which is all that this is about: it may have another URL by now. Null: it was not. */
+  url: string | null;
+  /** As `Call` has it: what is from before its owner enabled it says nothing about it either. */
+  timesEnabled: number;
+}
+
+/** How many attempts of one delivery the log keeps. */
+const attemptsKept = 20;
+
+/**
+ * An endpoint that only failed for this long is disabled, once a delivery that is itself this old is given up: after a time in which
+ * nothing was called, as on hold, its first failure is no proof.
+ */
+const disableAfterDays = 5;
+const notNewMs = 24 * 3_600_000;
+
+/** A call does not take as long: what began longer ago was under way while this machine stood still, or its clock went ahead. */
+const longestCall = '1 minute';
+
+interface ClaimRow {
+  id: string;
+  webhook_id: string;
+  account_id: string;
+  job_id: string | null;
+  failing: boolean;
+}
+
+/** The endpoints of these accounts. */
+export async function endpointsOf(tx: Sql, accountIds: string[]): Promise<string[]> {
+  if (accountIds.length === 0) return [];
+  const rows = await tx.query<{ id: string }>({
+    text: `SELECT id FROM webhooks WHERE account_id = ANY(${unseen('$1::uuid[]')}::uuid[])`,
+    values: [accountIds],
+  });
+  return rows.map(({ id }) => id);
+}
+
+/**
+ * Claims for this node the deliveries that these jobs woke, in their order. Ends those whose endpoint is gone or disabled,
+ * and makes those due again that are too many for an endpoint that fails.
+ */
+export async function claim(tx: Sql, nodeId: string, jobs: WebhookJob[]): Promise<Claim[]> {
+  const rows = await tx.query<ClaimRow>({
+    name: 'webhook-deliveries-claim',
+    text: `WITH woken AS (
+             SELECT d.id, d.job_id, ${endingOf('w')} AS ending, ${isFailing('w')} AS failing,
+                    row_number() OVER (PARTITION BY d.webhook_id ORDER BY job.place) AS place
+               FROM unnest(${unseen('$2::uuid[]')}, ${unseen('$3::uuid[]')}) WITH ORDINALITY AS job (delivery_id, id, place)
+               JOIN webhook_deliveries d ON d.id = job.delivery_id AND d.job_id ${isSame} job.id
+                AND d.next_attempt_at IS NOT NULL AND d.claimed_by IS NULL
+               LEFT JOIN webhooks w ON w.id = d.webhook_id),
+           decided AS (
+             SELECT *, ending IS NULL AND (place <= $4 OR NOT failing) AS claimed FROM woken)
+           UPDATE webhook_deliveries d
+              SET job_id = CASE WHEN c.claimed THEN d.job_id END,
+                  claimed_by = CASE WHEN c.claimed THEN $1::uuid END,
+                  claimed_at = CASE WHEN c.claimed THEN now() END,
+                  status = CASE WHEN c.ending IS NULL THEN d.status ELSE 'failed' END,
+                  next_attempt_at = CASE WHEN c.ending IS NULL THEN d.next_attempt_at END,
+                  error = c.ending
+             FROM decided c
+            WHERE d.id = c.id AND d.job_id ${isSame} c.job_id AND d.claimed_by IS NULL
+        RETURNING d.id, d.webhook_id, d.account_id, d.job_id, c.failing`,
+    values: [nodeId, jobs.map((job) => job.deliveryId), jobs.map((job) => job.id), callsAtOnce],
+  });
+  const claims = new Map<string, Claim>();
+  for (const { id: deliveryId, webhook_id: webhookId, account_id: accountId, job_id: jobId, failing } of rows) {
+    if (jobId) claims.set(jobId, { nodeId, jobId, deliveryId, webhookId, accountId, failing });
+  }
+  return jobs.flatMap((job) => claims.get(job.id) ?? []);
+}
+
+/** Loads calls by the ids of their deliveries, as their endpoints are now. Without the endpoint there is no call. */
+export async function load(db: Database, deliveryIds: string[]): Promise<Map<string, Call>> {
+  const rows = await db.query<{
+    id: string;
+    event: string;
+    payload: string;
+    attempt_count: number;
+    url: string;
+    times_enabled: number;
+    secret: Buffer;
+    previous_secret: Buffer | null;
+  }>({
+    name: 'webhook-deliveries-load',
+    text: `SELECT d.id, d.event, d.payload, d.attempt_count, w.url, w.times_enabled, w.secret,
+                  CASE WHEN w.previous_secret_until > now() THEN w.previous_secret END AS previous_secret
+             FROM unnest(${unseen('$1::uuid[]')}) AS wanted (id)
+            CROSS JOIN LATERAL ${rowOf('webhook_deliveries', 'id = wanted.id')} d
+            CROSS JOIN LATERAL ${rowOf('webhooks', "id = d.webhook_id AND status = 'enabled'")} w`,
+    values: [deliveryIds],
+  });
+  return new Map(
+    rows.map((row) => [
+      row.id,
+      {
+        event: row.event,
+        payload: row.payload,
+        attemptCount: row.attempt_count,
+        url: row.url,
+        timesEnabled: row.times_enabled,
+        sealedSecret: row.secret,
+        sealedPreviousSecret: row.previous_secret,
+      },
+    ]),
+  );
+}
+
+/**
+ * Writes down what became of deliveries and what that says about their endpoints. What another node has taken over in the
+ * meantime is left to it, except that a success is one whoever says it.
+ *
+ * @returns what is new about the endpoints
+ */
+export async function settle(tx: Sql, outcomes: CallOutcome[]): Promise<Judgement> {
+  // In one order on every node, so that no two wait for each other in a circle.
+  const ordered = outcomes.toSorted((a, b) => (a.claim.deliveryId < b.claim.deliveryId ? -1 : 1));
+  const isHolder = 'd.claimed_by = s.node_id AND d.job_id = s.job_id';
+  // An erasure waits for who holds it alone: what an endpoint said to somebody else would bring the address back.
+  const attempt = `CASE WHEN ${isHolder} THEN s.attempt ELSE s.attempt || '{"response_body": null}' END`;
+  await tx.query({
+    name: 'webhook-deliveries-settle',
+    text: `UPDATE webhook_deliveries d
+              SET status = s.status, next_attempt_at = s.next_attempt_at, attempt_count = s.attempt_count, error = s.error,
+                  attempts = CASE WHEN s.attempt IS NULL THEN d.attempts
+                                  WHEN jsonb_array_length(d.attempts) < ${attemptsKept} THEN d.attempts || ${attempt}
+                                  ELSE (d.attempts - 0) || ${attempt} END,
+                  ${letGo}
+             FROM unnest(${unseen('$1::uuid[]')}, $2::uuid[], $3::uuid[], $4::webhook_delivery_status[], $5::timestamptz[], $6::smallint[], $7::jsonb[], $8::text[])
+                  AS s (id, job_id, node_id, status, next_attempt_at, attempt_count, attempt, error)
+            WHERE d.id = s.id AND d.next_attempt_at IS NOT NULL
+              AND ((${isHolder}) OR s.status = 'succeeded')`,
+    values: [
+      ordered.map(({ claim }) => claim.deliveryId),
+      ordered.map(({ claim }) => claim.jobId),
+      ordered.map(({ claim }) => claim.nodeId),
+      ordered.map((outcome) => outcome.status),
+      ordered.map((outcome) => outcome.nextAttemptAt),
+      ordered.map((outcome) => outcome.attemptCount),
+      ordered.map((outcome) => (outcome.attempt ? JSON.stringify(stored(outcome.attempt)) : null)),
+      ordered.map((outcome) => outcome.error),
+    ],
+  });
+  return judge(tx, outcomes);
+}
+
+const stored = ({ at, responseStatus, responseBody, error, durationMs }: CallAttempt) => ({
+  at: at.toISOString(),
+  response_status: responseStatus,
+  response_body: responseBody,
+  error,
+  duration_ms: durationMs,
+});
+
+interface Verdict {
+  webhookId: string;
+  url: string;
+  timesEnabled: number;
+  works: boolean;
+  gone: boolean;
+  /** When the first of the failures began. */
+  since: Date;
+  /** A delivery was given up that has waited for long. */
+  old: boolean;
+}
+
+/** What calls have shown about endpoints. */
+export interface Judgement {
+  /** Those that are failing now. */
+  failing: string[];
+  /** There is one that answers again, or for the first time, so that more of its deliveries could go out. */
+  answering: boolean;
+}
+
+async function judge(tx: Sql, outcomes: CallOutcome[]): Promise<Judgement> {
+  const verdicts = new Map<string, Verdict>();
+  const now = Date.now();
+  for (const { claim, status, endpoint, attempt, url, timesEnabled } of outcomes) {
+    if (endpoint === 'unknown' || !attempt || url === null) continue;
+    const { webhookId } = claim;
+    const called = `${webhookId} ${timesEnabled} ${url}`;
+    const verdict = verdicts.get(called) ?? {
+      webhookId,
+      url,
+      timesEnabled,
+      works: false,
+      gone: false,
+      since: attempt.at,
+      old: false,
+    };
+    verdict.works ||= endpoint === 'works';
+    verdict.gone ||= endpoint === 'gone';
+    verdict.old ||= endpoint === 'fails' && status === 'failed' && timeOf(claim.deliveryId).getTime() < now - notNewMs;
+    if (attempt.at < verdict.since) verdict.since = attempt.at;
+    verdicts.set(called, verdict);
+  }
+  if (verdicts.size === 0) return { failing: [], answering: false };
+  // In one order on every node, as above.
+  const judged = [...verdicts.values()].sort((a, b) => (a.webhookId < b.webhookId ? -1 : 1));
+  const rows = await tx.query<{ id: string; failing: boolean; answering: boolean }>({
+    name: 'webhooks-judge',
+    text: `UPDATE webhooks w
+              SET failing_since = CASE WHEN NOT v.works THEN coalesce(w.failing_since, greatest(v.since, now() - interval '${longestCall}')) END,
+                  answered_at = CASE WHEN v.works THEN now() ELSE w.answered_at END,
+                  status = CASE WHEN v.ending IS NULL THEN w.status ELSE 'disabled' END,
+                  disabled_reason = CASE WHEN v.ending IS NULL THEN w.disabled_reason ELSE v.ending END
+             FROM (SELECT u.*, ${isAnswering('x')} AS answered,
+                          CASE WHEN x.status <> 'enabled' THEN NULL
+                               WHEN u.gone THEN 'the endpoint answered 410 Gone'
+                               WHEN u.old AND NOT u.works AND x.failing_since < now() - interval '${disableAfterDays} days'
+                               THEN 'no call has succeeded for ${disableAfterDays} days' END AS ending
+                     FROM unnest($1::uuid[], $2::text[], $3::boolean[], $4::boolean[], $5::timestamptz[], $6::boolean[], $7::integer[])
+                          AS u (id, url, works, gone, since, old, times_enabled)
+                     JOIN webhooks x ON x.id = u.id AND x.url = u.url AND x.times_enabled = u.times_enabled) v
+            WHERE w.id = v.id AND w.url = v.url AND w.times_enabled = v.times_enabled
+              AND (NOT v.works OR v.gone OR w.failing_since IS NOT NULL OR w.answered_at IS NULL
+                   OR w.answered_at < now() - interval '${answerNotedEvery}')
+        RETURNING w.id, ${isFailing('w')} AS failing, v.works AND NOT v.answered AS answering`,
+    values: [
+      judged.map(({ webhookId }) => webhookId),
+      judged.map(({ url }) => url),
+      judged.map(({ works }) => works),
+      judged.map(({ gone }) => gone),
+      judged.map(({ since }) => since),
+      judged.map(({ old }) => old),
+      judged.map(({ timesEnabled }) => timesEnabled),
+    ],
+  });
+  return {
+    failing: rows.filter((row) => row.failing).map((row) => row.id),
+    answering: rows.some((row) => row.answering),
+  };
+}
+
+/** Gives claimed deliveries back untouched, due at once. */
+export async function release(db: Database, claims: Claim[]): Promise<void> {
+  if (claims.length === 0) return;
+  await db.query({
+    text: `UPDATE webhook_deliveries d SET ${letGo}
+             FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS c (id, job_id, node_id)
+            WHERE d.id = c.id AND d.job_id ${isSame} c.job_id AND d.claimed_by = c.node_id`,
+    values: [
+      claims.map((entry) => entry.deliveryId),
+      claims.map((entry) => entry.jobId),
+      claims.map((entry) => entry.nodeId),
+    ],
+  });
+}

@@ -1,0 +1,151 @@
+import type { Database, Sql } from '../../db/client.ts';
+import { dueFromNow } from '../../db/clocks.ts';
+import { conflict, notFound } from '../../errors.ts';
+import type { WebhookDelivery } from '../../generated/prisma/client.ts';
+import type { WebhookDeliveryStatus } from '../../generated/prisma/enums.ts';
+import { floorId, isId, newId, timeOf } from '../../ids.ts';
+import type { Queue } from '../../queue.ts';
+import { insert, priorities } from './webhook-lines.ts';
+import * as webhooks from './webhooks.ts';
+
+/** The event of a test call. Nobody subscribes to it, and it is tried once. */
+export const testEvent = 'webhook.test';
+
+/** How many deliveries one replay takes on. */
+const replayedAtOnce = 10_000;
+
+/** One page of the account's deliveries, newest first, and how many match. */
+export async function list(
+  db: Database,
+  accountId: string,
+  filter: {
+    webhookId: string | undefined;
+    emailId: string | undefined;
+    event: string | undefined;
+    status: WebhookDeliveryStatus | undefined;
+  },
+  page: { limit: number; offset: number },
+): Promise<{ deliveries: WebhookDelivery[]; count: number }> {
+  const { webhookId, emailId, event, status } = filter;
+  const where = {
+    accountId,
+    ...(webhookId === undefined ? {} : { webhookId }),
+    ...(emailId === undefined ? {} : { emailId }),
+    ...(event === undefined ? {} : { event }),
+    ...(status === undefined ? {} : { status }),
+  };
+  const deliveries = await db.prisma.webhookDelivery.findMany({
+    where,
+    orderBy: { id: 'desc' },
+    take: page.limit,
+    skip: page.offset,
+  });
+  const count = await db.prisma.webhookDelivery.count({ where });
+  return { deliveries, count };
+}
+
+/** @throws ApiError 404 */
+export async function get(db: Database, accountId: string, id: string): Promise<WebhookDelivery> {
+  const delivery = isId(id) ? await db.prisma.webhookDelivery.findFirst({ where: { id, accountId } }) : null;
+  if (!delivery) throw notFound();
+  return delivery;
+}
+
+/**
+ * Sends a delivery again, now, whatever became of it; what is over begins its schedule anew. One that is being sent, or
+ * is about to be, stays as it is.
+ *
+ * @throws ApiError 404, or 409 when its endpoint is deleted or disabled
+ */
+export async function retry(db: Database, queue: Queue, accountId: string, id: string): Promise<WebhookDelivery> {
+  const { webhookId } = await get(db, accountId, id);
+  await db.transaction(async (tx) => {
+    await demandEnabled(tx, accountId, webhookId);
+    const job = { id: newId(), deliveryId: id, webhookId, priority: priorities.asked };
+    const rows = await tx.query({
+      text: `UPDATE webhook_deliveries
+                SET attempt_count = CASE WHEN status = 'pending' THEN attempt_count ELSE 0 END,
+                    status = 'pending', error = NULL, next_attempt_at = ${dueFromNow}, job_id = $3
+              WHERE id = $1 AND account_id = $2 AND job_id IS NULL RETURNING id`,
+      values: [id, accountId, job.id],
+    });
+    if (rows.length > 0) await queue.webhooks.enqueue(tx, [job]);
+  });
+  queue.webhooks.wake();
+  return get(db, accountId, id);
+}
+
+/**
+ * Sends the endpoint's deliveries of a time range again, those that succeeded too. They keep their ids. What is pending
+ * stays as it is, and tests are left out. One call takes on the oldest `replayedAtOnce`, and what was made in the same
+ * millisecond as the last of them.
+ *
+ * @returns how many, and where to go on when there are more
+ * @throws ApiError 404, or 409 when the endpoint is disabled
+ */
+export async function replay(
+  db: Database,
+  accountId: string,
+  webhookId: string,
+  range: { since: Date; until: Date },
+): Promise<{ count: number; nextSince: Date | null }> {
+  await webhooks.get(db, accountId, webhookId);
+  return db.transaction(async (tx) => {
+    await demandEnabled(tx, accountId, webhookId);
+    const since = floorId(range.since);
+    const chosen = `webhook_id = $1 AND id >= $2 AND id < $3 AND status <> 'pending' AND event <> $4`;
+    const [next] = await tx.query<{ id: string }>({
+      text: `SELECT id FROM webhook_deliveries WHERE ${chosen} ORDER BY id OFFSET $5 LIMIT 1`,
+      values: [webhookId, since, floorId(range.until), testEvent, replayedAtOnce - 1],
+    });
+    // Times of the API are whole milliseconds: who goes on after one must not pass over the rest of it.
+    const cut = next && new Date(timeOf(next.id).getTime() + 1);
+    const nextSince = cut && cut < range.until ? cut : null;
+    // They get their jobs as the endpoint has room for them.
+    const rows = await tx.query({
+      text: `WITH chosen AS (SELECT id FROM webhook_deliveries WHERE ${chosen} ORDER BY id FOR UPDATE)
+             UPDATE webhook_deliveries d
+                SET status = 'pending', error = NULL, attempt_count = 0, next_attempt_at = ${dueFromNow}
+               FROM chosen WHERE d.id = chosen.id RETURNING d.id`,
+      values: [webhookId, since, floorId(nextSince ?? range.until), testEvent],
+    });
+    return { count: rows.length, nextSince };
+  });
+}
+
+/**
+ * Queues a test call, before everything else that waits for the endpoint.
+ *
+ * @returns the delivery, whose only attempt will be made in a moment
+ * @throws ApiError 404, or 409 when the endpoint is disabled
+ */
+export async function sendTest(
+  db: Database,
+  queue: Queue,
+  accountId: string,
+  askedFor: string,
+): Promise<WebhookDelivery> {
+  // An id may be written in capitals: jobs go by the one that is stored, and the endpoint is told that.
+  const { id: webhookId } = await webhooks.get(db, accountId, askedFor);
+  const id = newId();
+  const payload = JSON.stringify({
+    type: testEvent,
+    created_at: new Date().toISOString(),
+    data: { webhook_id: webhookId, message: 'A test call, made on request. No email is behind it.' },
+  });
+  await db.transaction(async (tx) => {
+    await demandEnabled(tx, accountId, webhookId);
+    const draft = { id, accountId, webhookId, emailId: null, event: testEvent, payload, woken: true };
+    await insert(tx, queue, [draft], priorities.asked);
+  });
+  queue.webhooks.wake();
+  return get(db, accountId, id);
+}
+
+async function demandEnabled(tx: Sql, accountId: string, webhookId: string): Promise<void> {
+  const rows = await tx.query({
+    text: `SELECT FROM webhooks WHERE id = $1 AND account_id = $2 AND status = 'enabled'`,
+    values: [webhookId, accountId],
+  });
+  if (rows.length === 0) throw conflict('the endpoint is disabled or deleted: nothing is sent to it');
+}
