@@ -1,7 +1,7 @@
 import type { Connection } from './connection.ts';
 import { CrowdedOut } from './crowded-out.ts';
 import type { RecipientResult } from './result.ts';
-import { type TransactionRequest, transact } from './transaction.ts';
+import { type TransactionEnd, type TransactionRequest, transact } from './transaction.ts';
 
 export interface SeriesRequest extends TransactionRequest {
   /** True if the connection has carried other messages before. */
@@ -51,30 +51,37 @@ export async function transactAll(connection: Connection, request: SeriesRequest
     usedUp: false,
     givenUp: false,
   };
-  for (let goesOn = true; goesOn && series.waiting.length > 0; ) {
+  let nextOver: 'this connection' | 'a fresh one' | null;
+  do {
     const recipients = series.waiting.slice(0, atOnce);
     const end = crowdedOut.amend(await transact(connection, { ...request, envelope: { ...envelope, recipients } }));
     // A connection that has carried nothing yet cannot be used up: the server deferred this very message.
-    const carried = connection.transactions > 1 || end.results.some(({ outcome }) => outcome === 'delivered');
-    series.limited ||= end.limited && carried;
-    if (reused && series.results.every(isUnasked)) {
-      const reason = end.results[0]?.reason ?? 'it puts mail off';
-      if (!end.alive) return { stale: 'dead', reason };
-      if (series.limited && !end.begun && end.results.every(isOpenYet)) return { stale: 'limited', reason };
-    }
+    const hasCarried = connection.transactions > 1 || end.results.some(({ outcome }) => outcome === 'delivered');
+    series.limited ||= end.limited && hasCarried;
+    const stale = reused && series.results.every(isUnasked) ? staleness(end, series.limited) : null;
+    if (stale !== null) return stale;
+
     series.givenUp ||= end.givenUp;
     series.elsewhere.push(...end.elsewhere);
     const inTime = performance.now() - begunAt < deadlines.transaction;
-    const lives = !series.limited && connection.lost === null && inTime && !series.givenUp;
-    goesOn = lives && mayCarry();
+    const isOver = series.limited || series.givenUp || connection.lost !== null || !inTime;
     // If the server deferred recipients here, another connection to this host would hear the same again and again.
-    const another = lives && !goesOn && !end.limited && series.elsewhere.length === 0;
-    const next = goesOn || another ? crowdedOut.remember(end) : [];
-    series.waiting = [...next, ...series.waiting.slice(atOnce)];
-    series.results.push(...end.results.filter(({ recipient }) => !next.includes(recipient)));
-    series.usedUp = another && series.waiting.length > 0;
-  }
+    const hasDeferred = end.limited || series.elsewhere.length > 0;
+    if (!isOver && mayCarry()) nextOver = 'this connection';
+    else nextOver = isOver || hasDeferred ? null : 'a fresh one';
+
+    const onceMore = nextOver === null ? [] : crowdedOut.remember(end);
+    series.waiting = [...onceMore, ...series.waiting.slice(atOnce)];
+    series.results.push(...end.results.filter(({ recipient }) => !onceMore.includes(recipient)));
+    series.usedUp = nextOver === 'a fresh one' && series.waiting.length > 0;
+  } while (nextOver === 'this connection' && series.waiting.length > 0);
   return series;
+}
+
+function staleness(end: TransactionEnd, limited: boolean): Stale | null {
+  const reason = end.results[0]?.reason ?? 'it puts mail off';
+  if (!end.alive) return { stale: 'dead', reason };
+  return limited && !end.begun && end.results.every(isOpenYet) ? { stale: 'limited', reason } : null;
 }
 
 /** True if we decided without asking the server. */
