@@ -40,7 +40,7 @@ t.test('an id that is written in capitals is answered as it is in small letters'
         token: operator,
         body: { suspended: true },
       });
-      t.match([answer.status, answer.body.detail], [400, /^suspended: you are logged in with this account/]);
+      t.match([answer.status, answer.body.detail], [400, /^suspended: you are logged in to this account/]);
     }
   });
 

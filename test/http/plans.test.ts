@@ -219,7 +219,7 @@ t.test('accounts', async (t) => {
       token: admin,
       body: { suspended: true },
     });
-    t.match(answer, { status: 400, body: { detail: /^suspended: you are logged in with this account/ } });
+    t.match(answer, { status: 400, body: { detail: /^suspended: you are logged in to this account/ } });
     t.equal((await node.call('GET', '/api/v1/admin/accounts', { token: admin })).status, 200);
   });
 
