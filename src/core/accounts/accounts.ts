@@ -18,8 +18,8 @@ export interface Admin {
 }
 
 /**
- * Creates the first account and its admin user where there is no admin yet, without a password: `giveFirstPassword` sets
- * it. Until then the user's email follows `email`.
+ * Creates the first account and its admin user if there is no admin yet. The admin has no password until
+ * `giveFirstPassword` sets one; until then the user's email follows `email`.
  */
 export async function ensureAdmin(db: Database, email: string): Promise<Admin> {
   return db.transaction(async (tx) => {
@@ -49,11 +49,11 @@ export async function ensureAdmin(db: Database, email: string): Promise<Admin> {
 }
 
 /**
- * Gives an admin that has none a password.
+ * Gives a password to an admin that has none.
  *
- * @param show called with the password's fate sealed but for the commit: a process that dies at any moment leaves no
- *   password in force that was not shown. In the worst case it shows one that never comes into force.
- * @returns false, without a call of `show`, when somebody was faster
+ * @param show called when only the commit is left to do: a process that dies at any moment never leaves a password in
+ *   force that was not shown. At worst it shows one that never comes into force.
+ * @returns false, without calling `show`, if another process was faster
  */
 export async function giveFirstPassword(
   db: Database,
@@ -81,7 +81,7 @@ export interface NewAccount {
 /**
  * Creates an account with its first member.
  *
- * @throws ApiError 400 when the email belongs to a user already
+ * @throws ApiError 400 when the email already belongs to a user
  */
 export async function create(db: Database, input: NewAccount): Promise<Account> {
   const { name, plan } = input;
@@ -106,8 +106,8 @@ export async function list(
 }
 
 /**
- * An account as operators name it: by its id, or by the email address that one of its users logs in with; null: that of the
- * first admin.
+ * Finds an account by the name an operator gives: its id, or the email of one of its users; null means the account of
+ * the first admin.
  *
  * @throws ApiError 404
  */
@@ -130,10 +130,10 @@ export async function get(db: Database, id: string): Promise<Account> {
 }
 
 /**
- * Changes what is given and leaves the rest. A suspended account's members cannot log in, its keys are refused, and what
- * it has queued fails when its turn comes.
+ * Changes the given fields and leaves the rest. The members of a suspended account cannot log in, its keys are refused,
+ * and its queued emails fail when their turn comes.
  *
- * @throws ApiError 404, or 400 where nobody could log in as an admin any more
+ * @throws ApiError 404, or 400 when nobody could log in as an admin afterwards
  */
 export async function change(
   db: Database,
@@ -154,7 +154,7 @@ export async function change(
   return get(db, account.id);
 }
 
-/** Those who take an admin away come one after the other: each has to see what the one before has left. */
+/** Serializes changes that take an admin away: each must see what the one before has left. */
 export const turnOfLastAdmin = { text: `SELECT pg_advisory_xact_lock(hashtext('sendwright last admin'))` };
 
 async function demandOtherAdmin(tx: Sql, accountId: string): Promise<void> {
@@ -174,7 +174,7 @@ async function demandOtherAdmin(tx: Sql, accountId: string): Promise<void> {
 /**
  * Adds to an account's credit, once for each idempotency key of the operator's account `by`.
  *
- * @param respond makes the answer, which whoever comes again with the key is given
+ * @param respond makes the answer, which is also given to repeated calls with the key
  * @throws ApiError 404; 409 when the key was used with another request
  */
 export async function topUp(
@@ -184,7 +184,7 @@ export async function topUp(
 ): Promise<{ response: unknown; replayed: boolean }> {
   const account = await get(db, id);
   const keyed = call.idempotency ? [call.idempotency] : [];
-  // Nothing is read after the commit: an error there would have it added once more by whoever asks again without a key.
+  // Nothing is read after the commit: if that failed, a caller without a key would ask again and add the amount twice.
   return db.transaction(async (tx) => {
     const [turn = 'first'] = await idempotency.take(tx, call.by, keyed);
     if (turn instanceof ApiError) throw turn;

@@ -2,28 +2,28 @@ import type { Sql } from '../../db/client.ts';
 import { deleteRows } from '../../db/stretches.ts';
 import { type ApiError, conflict } from '../../errors.ts';
 
-/** A call that must happen once, however often and however parallel it is made. */
+/** A call that must take effect once, however often and however concurrently it is made. */
 export interface Idempotency {
   key: string;
-  /** SHA-256 of method, path and body: what makes two calls the same. */
+  /** SHA-256 of method, path and body: two calls with the same one are the same call. */
   fingerprint: Buffer;
 }
 
 const keptForHours = 24;
 
-/** What a call is to do: it is the first with its key, or gets the answer of the first, or a refusal. */
+/** What to do with a call: it is the first with its key, or gets the answer of the first, or is refused. */
 export type Turn = 'first' | { response: unknown } | ApiError;
 
 /**
- * Takes the keys of these calls for this transaction. A parallel call with the same key waits here, on whichever node,
- * until the first is committed, and then gets its answer; where the first is rolled back, it goes on as the first itself.
+ * Takes the keys of these calls for this transaction. A concurrent call with the same key, on any node, waits here until
+ * the first is committed, and then gets its answer; if the first is rolled back, the waiting call becomes the first.
  *
- * @param calls each with another key
+ * @param calls each with a different key
  * @returns the turn of each call, in order; a 409 when the key belongs to another request
  */
 export async function take(tx: Sql, accountId: string, calls: Idempotency[]): Promise<Turn[]> {
   if (calls.length === 0) return [];
-  // In one order on every node: two that share keys must not wait for each other in a circle.
+  // In the same order on every node: two transactions that share keys would otherwise deadlock.
   const ordered = calls.toSorted((a, b) => (a.key < b.key ? -1 : 1));
   const taken = await tx.query<{ key: string }>({
     name: 'idempotency-take',
@@ -63,7 +63,7 @@ async function answered(
   return new Map(rows.map((row) => [row.key, row]));
 }
 
-/** Keeps the answers of calls whose keys this transaction took, and lets go the keys of those that came to nothing. */
+/** Stores the answers of calls whose keys this transaction took, and frees the keys of calls that had no effect. */
 export async function keep(
   tx: Sql,
   accountId: string,
@@ -85,9 +85,9 @@ export async function keep(
   });
 }
 
-/** Of keys that go with one statement: the answer to a batch can have a megabyte. */
+/** Keys deleted per statement: the answer to a batch can take a megabyte. */
 const forgottenAtOnce = 1_000;
 
-/** Forgets what is over. */
+/** Deletes the keys that have expired. */
 export const forgetExpired = (db: Sql, stop?: AbortSignal): Promise<void> =>
   deleteRows(db, { table: 'idempotency_keys', where: 'expires_at <= now()', atOnce: forgottenAtOnce }, stop);

@@ -11,13 +11,13 @@ import { deriveKey } from '../../seal.ts';
 export const scopes = ['send', 'read'] as const;
 export type Scope = (typeof scopes)[number];
 
-/** Who sends, and changes what is sent: the holder of a key, or a user who is logged in. */
+/** Whoever sends or changes emails: the holder of a key, or a user who is logged in. */
 export interface Sender {
   accountId: string;
-  /** Null: a user. */
+  /** Null for a user. */
   keyId: string | null;
   plan: string;
-  /** The sender domains that the key is restricted to; empty: all of the account's. */
+  /** The sender domains that the key is restricted to; empty: all domains of the account. */
   domains: string[];
 }
 
@@ -31,7 +31,7 @@ const prefix = 'sk_live_';
 const secretLength = 43;
 const shownLength = prefix.length + 4;
 
-/** The key that follows from this secret: whoever has that finds the same one again, as nothing keeps it. */
+/** Derives a key from this secret. The key is not stored, so whoever has the secret can derive it again. */
 export function derived(secret: Buffer): string {
   const seed = deriveKey(secret, 'api key');
   let round = 0;
@@ -39,10 +39,10 @@ export function derived(secret: Buffer): string {
 }
 
 /**
- * Creates a key. The full value is in the answer and nowhere else: only its SHA-256 is stored.
+ * Creates a key. Only this answer has the full value: the database stores its SHA-256.
  *
- * @param key what it is to be; random, where nothing says
- * @throws ApiError 400 where it is for a domain that the account has not: it could send nothing, and who mistyped that would find out then
+ * @param key its value; random by default
+ * @throws ApiError 400 when a domain is not one of the account's: such a key could not send, and a typo would show only then
  */
 export async function create(
   db: Database,
@@ -80,7 +80,7 @@ async function demandDomains(db: Database, accountId: string, names: string[]): 
     );
 }
 
-/** One page, newest first, revoked ones included; without a limit all of them. */
+/** One page, newest first, revoked ones included; all of them without a limit. */
 export async function list(db: Database, accountId: string, part: Part = {}): Promise<ApiKey[]> {
   return db.prisma.apiKey.findMany({
     where: { accountId },
@@ -90,7 +90,7 @@ export async function list(db: Database, accountId: string, part: Part = {}): Pr
 }
 
 /**
- * Revokes a key; one that is revoked already stays as it was.
+ * Revokes a key. A key that is already revoked does not change.
  *
  * @throws ApiError 404
  */
@@ -106,9 +106,9 @@ export async function revoke(db: Database, accountId: string, id: string): Promi
 }
 
 /**
- * Which key it is, and whose, for operators.
+ * Finds a key and its account, for operators.
  *
- * @param named its id, or the key itself: whoever finds one where it does not belong has that alone
+ * @param named its id, or the key itself: someone who finds a leaked key has nothing else
  * @throws ApiError 404
  */
 export async function findNamed(db: Database, named: string): Promise<{ id: string; accountId: string }> {
@@ -130,12 +130,11 @@ interface KeyRow {
 
 const mostAtOnce = 200;
 
-/** Keys that are looked up at the same time are one statement. */
+/** Concurrent look-ups share one statement. */
 const lookUps = new WeakMap<Database, Batcher<Buffer, KeyRow | null>>();
 
 /**
- * Finds out who holds this key. It is read from the database each time, so that a revoked key is refused from that
- * moment on every node.
+ * Finds out who holds this key. Each call reads the database, so a revoked key is refused at once on every node.
  *
  * @throws ApiError 401, or 403 when the account is suspended
  */
@@ -175,7 +174,7 @@ const digest = (key: string) => createHash('sha256').update(key).digest();
 
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 
-/** Uniform: bytes past the largest multiple of 62 are thrown away. */
+/** Uniform: bytes past the largest multiple of 62 are discarded. */
 function inBase62(bytes: () => Buffer): string {
   let text = '';
   while (text.length < secretLength) {

@@ -4,28 +4,28 @@ import { Turns } from '../../turns.ts';
 
 const windowSeconds = 15 * 60;
 
-/** How often in that time, by the kind of the subject that is counted for. */
+/** How many failures each kind of subject may have in that time. */
 const allowed = { pair: 10, email: 300, address: 100, password: 10 };
 
-/** Those that count for the same subject wait for each other, and each with a connection that others need. */
+/** Attempts for the same subject wait for each other, and each holds a connection that others need. */
 const counting = new Turns(2, 1_000);
 
-/** What is counted for: its kind, a colon, and whose it is. */
+/** Whom failures count for: a kind, a colon, and the email, address or user. */
 export type Subject = `${keyof typeof allowed}:${string}`;
 
-/** One try of a password, which counts as failed until it is known to be right. */
+/** One try of a password. It counts as failed until the password is known to be right. */
 export interface Attempt {
-  /** Forgets it, and with it what failed before for these subjects. */
+  /** Forgets this attempt and all earlier failures of these subjects. */
   succeeded(forgotten: Subject[]): Promise<void>;
-  /** Looks at the password; where that could not be done the attempt is forgotten, and it alone. */
+  /** Runs the check of the password. If that throws, only this attempt is forgotten. */
   look<T>(work: () => Promise<T>): Promise<T>;
 }
 
 /**
- * Counts a try before the password is looked at, so that of many at once, on whichever nodes, no more are let through than
- * one after the other. One that is refused is not counted: whoever goes on trying keeps nobody out for longer.
+ * Counts an attempt before the password is checked, so concurrent attempts on any nodes get no more tries than sequential
+ * ones. A refused attempt is not counted: continuing to try does not extend the lockout.
  *
- * @throws ApiError 429; 503 when too many are asked for at once
+ * @throws ApiError 429; 503 when too many attempts come at once
  */
 export async function begin(db: Database, subjects: Subject[]): Promise<Attempt> {
   const { wait, ids } = await counting.take(() => count(db, subjects));
@@ -43,7 +43,7 @@ export async function begin(db: Database, subjects: Subject[]): Promise<Attempt>
     try {
       return await work();
     } catch (error) {
-      // What could not be read, as the database was late, is no guess; and what is thrown says more than that this failed too.
+      // If the database was late, the password was not tried. The first error says more than a failure to forget the attempt.
       await forget([]).catch(() => undefined);
       throw error;
     }
@@ -51,10 +51,10 @@ export async function begin(db: Database, subjects: Subject[]): Promise<Attempt>
   return { succeeded: forget, look };
 }
 
-/** @returns what was counted; or for how many seconds nothing is, as there was too much */
+/** @returns the ids of what was counted; or, when there are too many failures, the seconds until attempts count again */
 function count(db: Database, subjects: Subject[]): Promise<{ wait: number | null; ids: string[] }> {
   return db.transaction(async (tx) => {
-    // In one order for all, or two could wait for each other.
+    // In the same order everywhere: two transactions would otherwise deadlock.
     await tx.query({
       text: 'SELECT pg_advisory_xact_lock(hashtextextended(s, 0)) FROM unnest($1::text[]) s',
       values: [subjects.toSorted()],
@@ -75,7 +75,7 @@ function count(db: Database, subjects: Subject[]): Promise<{ wait: number | null
   });
 }
 
-/** Lets a user try again, from wherever. @param user the email in the form in which failures count for it */
+/** Lets a user try again, from any address. @param user with the email in the form that failures are counted under */
 export async function forgetAllOf(db: Sql, user: { email: string; userId: string }): Promise<void> {
   await db.query({
     text: `DELETE FROM login_failures

@@ -20,7 +20,7 @@ export interface Member {
 
 const shown = { id: true, accountId: true, email: true, role: true, createdAt: true } as const;
 
-/** One page of the users of an account, or of all, oldest first. */
+/** One page of the users of an account, or of all accounts, oldest first. */
 export async function list(
   db: Database,
   accountId: string | null,
@@ -32,7 +32,7 @@ export async function list(
   return { users, count: await db.prisma.user.count({ where }) };
 }
 
-/** @throws ApiError 400 when the email belongs to a user already, of whichever account */
+/** @throws ApiError 400 when the email already belongs to a user of any account */
 export async function add(
   db: Database,
   accountId: string,
@@ -49,7 +49,7 @@ export async function add(
 }
 
 /**
- * Gives a user another password, whatever the one before was, and ends every login. Who has tried too often may try again.
+ * Gives a user a new password without asking for the old one, and ends every login. Failed attempts are forgotten.
  *
  * @throws ApiError 404
  */
@@ -69,9 +69,9 @@ export async function setPassword(db: Database, email: string, password: string)
 }
 
 /**
- * Removes a user, whose logins end at once. What the account has stays, its API keys too.
+ * Removes a user and ends their logins at once. Everything of the account stays, including its API keys.
  *
- * @throws ApiError 404, or 400 where nobody could log in as an admin any more
+ * @throws ApiError 404, or 400 when nobody could log in as an admin afterwards
  */
 export async function remove(db: Database, email: string): Promise<Member> {
   const user = await find(db, email);
@@ -89,7 +89,7 @@ async function find(db: Database, email: string): Promise<Member> {
   return user;
 }
 
-/** Whoever logs in with this email, in any spelling of its domain: the first admin's is stored as it was configured. */
+/** The user with this email, in any spelling of its domain: the first admin's email is stored as it was configured. */
 async function findAs(db: Database, email: string): Promise<Member | null> {
   const [written, canonical] = emailsOf(email);
   const at = canonical.lastIndexOf('@') + 1;

@@ -4,27 +4,27 @@ import { hashPassword, verifyPassword } from '../../password.ts';
 import { Turns } from '../../turns.ts';
 import * as loginAttempts from './login-attempts.ts';
 
-/** A hash takes a thread of four, which signatures and look-ups need as well, and 19 MiB. Those that wait do so for about a second. */
+/** A hash takes 19 MiB and one of four threads, which signatures and look-ups need too. A full queue waits about a second. */
 const hashing = new Turns(2, 50);
 
 const notTheirs = () => forbidden('current_password is not the password of this user');
 
 /**
- * As `verifyPassword`, when its turn comes.
+ * Calls `verifyPassword` in turn.
  *
- * @throws ApiError 503 when too many are asked for at once
+ * @throws ApiError 503 when too many are waiting
  */
 export const check = (password: string, stored: string | null): Promise<boolean> =>
   hashing.take(() => verifyPassword(password, stored));
 
-/** SQL: each change is another time, whatever the clock does, as tokens from before name the one before. */
+/** SQL: always later than the previous change, even if the clock goes back, because tokens name the time of the change. */
 export const changedNow = `greatest(now(), password_changed_at + interval '1 ms')`;
 
 /**
- * Gives a user another password, which ends every login that there is, on all nodes.
+ * Gives a user a new password, which ends all existing logins, on all nodes.
  *
- * @returns when it was changed, which tokens from now on name
- * @throws ApiError 403 when the current one is another, 429 after ten of those in 15 minutes, 503
+ * @returns the time of the change, which new tokens must name
+ * @throws ApiError 403 when the current password is wrong, 429 after ten of those in 15 minutes, 503
  */
 export async function change(
   db: Database,
@@ -45,7 +45,7 @@ export async function change(
             WHERE id = $1 AND password_hash = $2 RETURNING password_changed_at AS "passwordChangedAt"`,
     values: [userId, passwordHash, fresh],
   });
-  // Somebody else has just changed it.
+  // Another call changed it in the meantime.
   if (!changed) throw notTheirs();
   return changed;
 }

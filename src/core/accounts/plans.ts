@@ -1,15 +1,15 @@
 import type { Database, Sql } from '../../db/client.ts';
 
-/** What a plan allows; null is no limit. */
+/** What a plan allows; null means no limit. */
 export interface Plan {
   perMonth: number | null;
   perDay: number | null;
   domains: number | null;
-  /** What each email past the month's number takes from the account's credit; null: there is none past it. */
+  /** What each email past the monthly number takes from the account's credit; null: no emails past it. */
   pricePast: number | null;
-  /** How long the log of its emails is kept at the least, from when each was due. */
+  /** How long the log of its emails is kept at least, in days from when each was due. */
   logDays: number;
-  /** How long the content of its emails is kept, from when each was due; longer for one that still waits. */
+  /** How long the content of its emails is kept, in days from when each was due; longer while an email waits. */
   contentDays: number;
 }
 
@@ -24,14 +24,14 @@ export const planNames = Object.keys(plans) as [PlanName, ...PlanName[]];
 
 export const planOf = (name: string): Plan => plans[name as PlanName] ?? plans.free;
 
-/** Whether sending is counted at all: where it is not, no row needs to be locked. */
+/** Whether emails are counted at all: if not, no row needs to be locked. */
 export const isCounted = (name: string): boolean => planOf(name).perMonth !== null || planOf(name).perDay !== null;
 
 /**
- * Charges the account for emails, inside the transaction that accepts them: exact however many calls run in parallel on
- * however many nodes, because the account's row is locked until that transaction ends. Days and months are those of UTC.
+ * Charges the account for emails, inside the transaction that accepts them. The account's row stays locked until that
+ * transaction ends, so the count is exact for any number of concurrent calls and nodes. Days and months are in UTC.
  *
- * @returns how many of the emails the plan and the credit allow, and whether it is the day's number that is used up
+ * @returns how many of the emails the plan and the credit allow, and whether the day's number is used up
  */
 export async function charge(
   tx: Sql,
@@ -64,7 +64,7 @@ export async function charge(
   return row ?? { granted: 0, dayIsFull: false };
 }
 
-/** Why an account may send no more, and in how many seconds it may again without anybody's doing. */
+/** Why an account may send no more, and the seconds until it may again if nothing else changes. */
 export function whyExceeded(name: string, dayIsFull: boolean, now: Date): { detail: string; retryAfter: number } {
   const { perDay, perMonth, pricePast } = planOf(name);
   const next = dayIsFull
@@ -78,7 +78,7 @@ export function whyExceeded(name: string, dayIsFull: boolean, now: Date): { deta
 
 class Undone extends Error {}
 
-/** Whether one more email would be allowed now: charged for, and undone. */
+/** Whether one more email would be allowed now: it is charged, and rolled back. */
 export async function wouldGrant(db: Database, accountId: string): Promise<boolean> {
   let granted = 0;
   const trial = db.transaction(async (tx) => {
@@ -91,7 +91,7 @@ export async function wouldGrant(db: Database, accountId: string): Promise<boole
   return granted > 0;
 }
 
-/** Whether the account may register one more sending domain. Its row is locked, so that two at once are counted. */
+/** Whether the account may register one more sending domain. Locks its row, so that concurrent calls count each other. */
 export async function allowsDomain(tx: Sql, accountId: string): Promise<boolean> {
   const [account] = await tx.query<{ plan: string }>({
     text: 'SELECT plan FROM accounts WHERE id = $1 FOR NO KEY UPDATE',

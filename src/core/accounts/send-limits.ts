@@ -2,7 +2,7 @@ import { longest } from '../../mail/template.ts';
 
 const MB = 1024 * 1024;
 
-/** The limits of one email, however it comes in, all on decoded bytes or on characters. */
+/** The limits of one email from any interface, in decoded bytes or characters. */
 export const limits = {
   recipients: 100,
   ...longest,
@@ -16,5 +16,5 @@ export const limits = {
   idempotencyKey: 256,
 };
 
-/** A time this little in the past is a clock that is behind, not a mistake. */
+/** A `scheduled_at` this little in the past comes from a slow clock, not from a mistake. */
 export const pastToleranceMs = 60_000;

@@ -12,21 +12,21 @@ export interface User {
   email: string;
   role: Role;
   account: { id: string; name: string; plan: string };
-  /** Tokens name it, and are over when it is another one. */
+  /** Tokens name it: they are invalid once it has changed. */
   passwordChangedAt: Date;
 }
 
 /**
- * Checks an email and a password. An unknown email and a wrong password are the same 401 after the same work.
+ * Checks an email and a password. An unknown email and a wrong password give the same 401 after the same work.
  *
- * @param address the client's address: in 15 minutes ten failures for one email from one address, a hundred from one
- *   address, which may be that of a whole office (of IPv6 a /64), or 300 for one email end in a 429; counted in the database, so on all nodes together
+ * @param address the client's address. In 15 minutes ten failures for one email from one address, 100 from one address (which
+ *   may be a whole office's; an IPv6 /64) or 300 for one email end in a 429. The database counts them, for all nodes together.
  * @throws ApiError 401, 403 when the account is suspended, or 429
  */
 export async function login(db: Database, input: { email: string; password: string; address: string }): Promise<User> {
-  // Failures count for the one form that all spellings of an email have.
+  // All spellings of an email count as one.
   const [written, email] = emailsOf(input.email);
-  // An email is tried from one address ten times; whoever knows the email alone cannot keep its owner out so easily.
+  // Ten tries per email and address: the low limit is per pair, so that strangers cannot easily lock the owner out.
   const network = networkOf(input.address);
   const own: Subject[] = [`pair:${network} ${email}`, `email:${email}`];
   const attempt = await loginAttempts.begin(db, [...own, `address:${network}`]);
@@ -43,16 +43,16 @@ export async function login(db: Database, input: { email: string; password: stri
   return currentOf(user);
 }
 
-/** An email is one user's, of whichever account. */
+/** Each email belongs to one user across all accounts. */
 export const emailTaken = () => invalidRequest('email: belongs to a user already');
 
-/** As it may be stored: the first admin's as it was configured, which need not be an address in its A-labels; and all others'. */
+/** The two forms an email may be stored in: the first admin's as configured, all others canonical, with A-labels. */
 export const emailsOf = (email: string): [written: string, canonical: string] => [
   email.toLowerCase(),
   canonical(email),
 ];
 
-/** As a new user's email is stored: a domain in its A-labels. What is no address, as admin@localhost, is just in lower case. */
+/** The form that new users' emails are stored in, with A-labels. A non-address (admin@localhost) is only lowercased. */
 function canonical(email: string): string {
   try {
     return parseMailbox(email).address.toLowerCase();
@@ -63,8 +63,8 @@ function canonical(email: string): string {
 }
 
 /**
- * The user whom a token names; null when the token does not count any more: there is
- * no such user in that account, the password was changed since, or this login was ended.
+ * The user whom a token names. Null when the token is no longer valid: that account has no such user, the password has
+ * changed since, or the login was ended.
  *
  * @throws ApiError 403 when the account is suspended
  */

@@ -1,14 +1,14 @@
 import type { Sql } from '../../db/client.ts';
 import { type EncryptionKey, Keyring, open, seal } from '../../seal.ts';
 
-/** What the check's row is, opened: the words do not matter, only that they come out whole. */
+/** The plaintext of the check row. The words do not matter, only that they decrypt. */
 const knownText = 'sendwright';
 const checkContext = 'encryption check';
 
-/** Whether a process that knows these keys can work with this database: it would open none of its secrets, or not all. */
+/** Whether a process with these keys may work with this database. If not, it could open none of its secrets, or only some. */
 export type Admission = 'admitted' | 'another key' | 'two keys are in use';
 
-/** The row that names the key which seals, and the one before it while that still has secrets of its own. */
+/** Names the current sealing key, and the previous one while some secrets are still sealed with it. */
 export interface KeyState {
   /** Null: sealed before keys had names. */
   keyId: string | null;
@@ -25,9 +25,9 @@ interface Sealed {
 }
 
 /**
- * Whether these keys open the database's secrets. The first key that comes to a database without any secrets becomes its
- * key: of nodes that come at once with different ones, one is admitted. The row is locked until the transaction ends, so
- * that no other key begins to seal meanwhile.
+ * Checks that these keys open the database's secrets. The first key that meets a database without secrets becomes its
+ * key: if nodes start at once with different keys, one is admitted. The row stays locked until the transaction ends, so
+ * that no other key starts to seal in the meantime.
  */
 export async function admit(tx: Sql, keyring: Keyring): Promise<Admission> {
   const known = (await readCheck(tx)) ?? (await found(tx, keyring));
@@ -40,13 +40,13 @@ export async function admit(tx: Sql, keyring: Keyring): Promise<Admission> {
 }
 
 /**
- * The key that new secrets are sealed with. It stays so until the transaction ends, within which they have to be written.
+ * The key that new secrets are sealed with. It cannot change until the transaction ends, so write the secrets within it.
  *
  * @throws Error when this process does not know it
  */
 export async function sealingKey(tx: Sql, keyring: Keyring): Promise<EncryptionKey> {
   const row = await readCheck(tx);
-  // Without one no node has started here yet, and the first key that comes is the one.
+  // Without a row no node has started here yet, and the first key to come becomes the key.
   if (!row?.keyId) return keyring.first;
   const key = keyring.find(row.keyId);
   if (!key) throw new Error(`secrets are sealed with the key ${row.keyId} now, which this process does not know`);
@@ -63,7 +63,7 @@ async function readCheck(tx: Sql): Promise<CheckRow | null> {
   return row ?? null;
 }
 
-/** Makes the row: with the key that opens what a database from before there was a check has, or else the first one. */
+/** Inserts the check row, with the key that opens the secrets of a database older than the check, or else the first key. */
 async function found(tx: Sql, keyring: Keyring): Promise<CheckRow | null> {
   const samples = await sampleSecrets(tx);
   const opener = samples.map((sample) => openerOf(keyring, sample)).find((key) => key !== undefined);
@@ -84,8 +84,8 @@ async function nameKey(tx: Sql, key: EncryptionKey): Promise<void> {
 }
 
 /**
- * What a database from before there was the check has to try a key on. Several, as one start with a wrong key may have
- * sealed something: the key that opens any of them is worth starting with.
+ * Secrets of a database older than the check, to try keys on. It takes several, because one start with a wrong key may
+ * have sealed some of them: a key that opens any of them is accepted.
  */
 async function sampleSecrets(tx: Sql): Promise<Sealed[]> {
   return tx.query<Sealed>({
@@ -105,7 +105,7 @@ function openerOf(keyring: Keyring, { sealed, context }: Sealed): EncryptionKey 
   });
 }
 
-/** @throws Error where no node has started yet */
+/** @throws Error when no node has started yet */
 export async function lockKeyState(tx: Sql): Promise<KeyState> {
   const [row] = await tx.query<KeyState>({
     text: `SELECT key_id AS "keyId", retiring_key_id AS "retiringKeyId" FROM encryption_check FOR UPDATE`,

@@ -3,9 +3,8 @@ import { deriveKey, type Keyring, open, seal } from '../../seal.ts';
 import { sealingKey } from './encryption-key.ts';
 
 /**
- * The keys of the tokens that stand in mail: who unsubscribes, whose bounce it is. They stay what they are when the master
- * key is changed, as that mail is in mailboxes for years; so does the key of the hashes that receipts of erasures name
- * addresses by.
+ * The keys of the tokens in sent mail (unsubscribe links, return paths). They do not change with the master key, because
+ * that mail stays in mailboxes for years. Neither does the key of the hashes by which receipts of erasures name addresses.
  */
 export interface TokenKeys {
   returnPath: Buffer;
@@ -13,12 +12,12 @@ export interface TokenKeys {
   erasedAddress: Buffer;
 }
 
-/** What each was derived from the master key as, before it was kept. */
+/** The purpose that each was derived from the master key with, before it was stored. */
 const purposes = { returnPath: 'return path', unsubscribe: 'unsubscribe', erasedAddress: 'erased address' } as const;
 
 export const sealContext = (name: string) => `service:${name}`;
 
-/** Reads the keys of the tokens, and derives those that are not there yet from the master key. */
+/** Reads the token keys, and derives missing ones from the master key. */
 export async function tokenKeys(db: Database, keyring: Keyring): Promise<TokenKeys> {
   return db.transaction(async (tx) => {
     const key = await sealingKey(tx, keyring);
