@@ -46,11 +46,9 @@ function splitPieces(text: string): string[] {
   let quoted = false;
   for (let i = 0; i < text.length; i++) {
     const character = text[i] ?? '';
-    const escaped = character === '\\' && quoted;
-    const taken = escaped ? character + (text[++i] ?? '') : character;
-    if (escaped || quoted) {
-      piece += taken;
-      if (taken === '"') quoted = false;
+    if (quoted) {
+      piece += character === '\\' ? character + (text[++i] ?? '') : character;
+      quoted = character !== '"';
     } else if (character === '(' && ' ;'.includes(text[i - 1] ?? ' ')) {
       // After anything else it belongs to the value: `name=Invoice(1).pdf`. So does one within a value: `name=Invoice (1).pdf`.
       const end = endOfComments(text, i);
