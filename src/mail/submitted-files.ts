@@ -23,32 +23,38 @@ export function withFiles(
   files: SubmittedFile[],
 ): { html: string | null; attachments: MessageAttachment[] } {
   // Longer HTML is no valid body, and would be searched once for each file.
-  const isSearched = html !== null && html.length <= longest.body;
-  const ids = new Map<string, string>();
-  let shown = html;
-  // The longest first, because a shorter one may be a prefix of it.
-  for (const id of isSearched ? othersOf(files) : []) {
-    const before = shown;
-    for (const spelled of new Set([id, id.replaceAll('&', '&amp;'), encodeURI(id), encodeURIComponent(id)]))
-      shown = shown?.replaceAll(`cid:${spelled}`, `cid:${madeOf(id)}`) ?? null;
-    if (shown !== before) ids.set(id, madeOf(id));
-  }
-  const named = isSearched ? shown : null;
+  const searched = html !== null && html.length <= longest.body ? withSendableIds(html, files) : null;
   const attachments = files.map(({ part, content }, index) => {
     const given = part.disposition?.parameters.get('filename') ?? part.type.parameters.get('name') ?? '';
-    const contentId = part.contentId === null ? null : (ids.get(part.contentId) ?? part.contentId);
+    const contentId = part.contentId === null ? null : (searched?.newIds.get(part.contentId) ?? part.contentId);
     return {
       filename: withoutPath(given) || `attachment-${index + 1}.${extensionOf(part.type.value)}`,
       contentType: contentTypeOf(part.type),
-      contentId: contentId !== null && isContentId(contentId) && isShown(contentId, part, named) ? contentId : null,
+      contentId:
+        contentId !== null && isContentId(contentId) && isReferredTo(contentId, part, searched?.html)
+          ? contentId
+          : null,
       content,
     };
   });
-  return { html: shown, attachments };
+  return { html: searched?.html ?? html, attachments };
 }
 
-/** The ids that cannot be sent as they are. */
-function othersOf(files: SubmittedFile[]): string[] {
+/** Replaces the ids that cannot be sent as they are. `newIds` has those that the HTML refers to, by the old ones. */
+function withSendableIds(html: string, files: SubmittedFile[]): { html: string; newIds: Map<string, string> } {
+  const newIds = new Map<string, string>();
+  let replaced = html;
+  // The longest first, because a shorter one may be a prefix of it.
+  for (const id of unsendableIds(files)) {
+    const before = replaced;
+    for (const spelled of new Set([id, id.replaceAll('&', '&amp;'), encodeURI(id), encodeURIComponent(id)]))
+      replaced = replaced.replaceAll(`cid:${spelled}`, `cid:${sendableId(id)}`);
+    if (replaced !== before) newIds.set(id, sendableId(id));
+  }
+  return { html: replaced, newIds };
+}
+
+function unsendableIds(files: SubmittedFile[]): string[] {
   const ids = files.flatMap(({ part: { contentId } }) =>
     contentId !== null && !isContentId(contentId) && meantAsId.test(contentId) && contentId.trim() !== ''
       ? contentId
@@ -58,7 +64,7 @@ function othersOf(files: SubmittedFile[]): string[] {
 }
 
 /** Deterministic, so that a message that is submitted again is recognized as the same. */
-const madeOf = (id: string) => `${createHash('sha256').update(id).digest('hex').slice(0, 24)}@image`;
+const sendableId = (id: string) => `${createHash('sha256').update(id).digest('hex').slice(0, 24)}@image`;
 
 function extensionOf(type: string): string {
   if (type === 'message/rfc822') return 'eml';
@@ -71,8 +77,8 @@ function extensionOf(type: string): string {
  * Some clients give every file an id, and some mark every file as inline. Files that the HTML does not refer to stay
  * attachments, because mail programs hide parts of the HTML. An image may be referred to in other ways.
  */
-function isShown(contentId: string, { type, disposition }: MimePart, html: string | null): boolean {
-  if (html?.includes(`cid:${contentId}`)) return true;
+function isReferredTo(contentId: string, { type, disposition }: MimePart, html = ''): boolean {
+  if (html.includes(`cid:${contentId}`)) return true;
   return disposition?.value !== 'attachment' && type.value.startsWith('image/');
 }
 
