@@ -201,32 +201,31 @@ function readControls(fields: ReceivedField[]): SubmittedMessage['controls'] {
 async function readContent(tree: MimeTree): Promise<Pick<SubmittedMessage, 'html' | 'text' | 'attachments'>> {
   const files: SubmittedFile[] = [];
   const leaves = leavesOf(tree);
-  const visit = async (node: MimeTree, branch: Branch): Promise<Bodies> => {
-    if (!('parts' in node)) return visitLeaf(node, branch);
-    const bodies: Bodies[] = [];
-    const shown = node.isAlternative ? node.parts.filter((part) => !isForFew(part)) : [];
-    for (const part of shown.length > 0 ? shown : node.parts) {
-      const own = node.isAlternative ? { hasBody: false } : branch;
-      bodies.push(await visit(part, own));
-      branch.hasBody ||= own.hasBody;
-    }
-    return node.isAlternative ? amongAlternatives(bodies) : inSequence(bodies);
-  };
-  const visitLeaf = async (part: MimePart, branch: Branch): Promise<Bodies> => {
+  const readLeaf = async (part: MimePart, followsBody: boolean): Promise<Bodies> => {
     const index = leaves.indexOf(part);
     const content = await within(index, part, () => decodeTransfer(part.body, part.encoding));
-    const kind = bodyKind(part, branch);
+    const kind = bodyKind(part, followsBody);
     if (!kind) {
       files.push({ part, content });
       return { html: null, text: null };
     }
-    branch.hasBody = true;
     const text = await within(index, part, async () => decodeText(content, part.type));
     // The line end before the final dot is not the author's, nor is one before a boundary that the client counts as text.
     const own = leaves.length === 1 && part.encoding !== 'base64' ? text.replace(/\n$/, '') : text;
     return { html: null, text: null, [kind]: own };
   };
-  const bodies = await visit(tree, { hasBody: false });
+  const readTree = async (node: MimeTree, followsBody: boolean): Promise<Bodies> => {
+    if (!('parts' in node)) return readLeaf(node, followsBody);
+    const forMany = node.isAlternative ? node.parts.filter((part) => !isForFew(part)) : [];
+    const bodies: Bodies[] = [];
+    for (const part of forMany.length > 0 ? forMany : node.parts) {
+      // An alternative stands for the others, and follows none of them.
+      const follows = !node.isAlternative && (followsBody || bodies.some(({ html, text }) => (html ?? text) !== null));
+      bodies.push(await readTree(part, follows));
+    }
+    return node.isAlternative ? amongAlternatives(bodies) : inSequence(bodies);
+  };
+  const bodies = await readTree(tree, false);
   return { text: bodies.text || null, ...withFiles(bodies.html || null, files) };
 }
 
@@ -235,11 +234,6 @@ const isForFew = (node: MimeTree) =>
   !('parts' in node) &&
   node.disposition?.value !== 'attachment' &&
   /^text\/(?:x-amp|watch)-html$/.test(node.type.value);
-
-/** The message, or one of several alternatives. */
-interface Branch {
-  hasBody: boolean;
-}
 
 async function within<T>(index: number, part: MimePart, work: () => Promise<T>): Promise<T> {
   try {
@@ -252,9 +246,9 @@ async function within<T>(index: number, part: MimePart, work: () => Promise<T>):
 }
 
 /** Which body this part is, null for a file. A named text is a file only after a body, because some clients name all parts. */
-function bodyKind({ type, disposition }: MimePart, { hasBody }: Branch): 'html' | 'text' | null {
+function bodyKind({ type, disposition }: MimePart, followsBody: boolean): 'html' | 'text' | null {
   const name = disposition?.parameters.get('filename') || type.parameters.get('name');
-  if (disposition?.value === 'attachment' || (name && hasBody)) return null;
+  if (disposition?.value === 'attachment' || (name && followsBody)) return null;
   if (type.value === 'text/html') return 'html';
   return type.value === 'text/plain' ? 'text' : null;
 }
