@@ -1,7 +1,7 @@
 import { createSocket, type RemoteInfo, type Socket as UdpSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
-import dnsPacket, { type DecodedPacket, type Packet, type StringAnswer } from 'dns-packet';
+import dnsPacket, { type DecodedPacket, type Packet, type Question, type StringAnswer } from 'dns-packet';
 import { comparableName } from '../smtp/host-name.ts';
 
 /** One record of an answer: `data` as dns-packet takes it, except that a TXT's text may have any length; `ttl` in seconds. */
@@ -124,19 +124,30 @@ async function reply(packet: Buffer, answerFor: AnswerFor, udp: boolean): Promis
   const answer = await askFor(answerFor, name, question.type);
   if (answer === 'drop') return null;
 
-  const authentic = answer.authentic ? (query.flags ?? 0) & dnsPacket.AUTHENTIC_DATA : 0;
   const edns = query.additionals?.find((record) => record.type === 'OPT');
-  const response: Packet = {
+  const asked = edns?.type === 'OPT' ? edns.udpPayloadSize : plainUdpSize;
+  const limit = udp ? Math.min(Math.max(asked, plainUdpSize), maxUdpSize) : 65_535;
+  const response = responseTo(query, question, answer, edns !== undefined);
+  const encoded = encode(response);
+  if (encoded !== null && encoded.length <= limit) return encoded;
+  const isTruncated = encoded !== null && udp;
+  const flags = isTruncated ? response.flags | dnsPacket.TRUNCATED_RESPONSE : (response.flags & ~15) | rcodes.SERVFAIL;
+  return encode({ ...response, answers: [], flags });
+}
+
+function responseTo(query: DecodedPacket, question: Question, answer: Exclude<Answer, 'drop'>, usesEdns: boolean) {
+  const asked = query.flags ?? 0;
+  return {
     id: query.id ?? 0,
     type: 'response',
     flags:
       dnsPacket.AUTHORITATIVE_ANSWER |
-      ((query.flags ?? 0) & dnsPacket.RECURSION_DESIRED) |
-      authentic |
+      (asked & dnsPacket.RECURSION_DESIRED) |
+      (answer.authentic ? asked & dnsPacket.AUTHENTIC_DATA : 0) |
       rcodes[answer.rcode],
     questions: [question],
     answers: answer.records.map((record) => encodable(record, question.name)),
-    additionals: edns
+    additionals: usesEdns
       ? [
           {
             type: 'OPT',
@@ -150,14 +161,7 @@ async function reply(packet: Buffer, answerFor: AnswerFor, udp: boolean): Promis
           },
         ]
       : [],
-  };
-  const asked = edns?.type === 'OPT' ? edns.udpPayloadSize : plainUdpSize;
-  const limit = udp ? Math.min(Math.max(asked, plainUdpSize), maxUdpSize) : 65_535;
-  const encoded = encode(response);
-  if (encoded !== null && encoded.length <= limit) return encoded;
-  const rest: Packet = { ...response, answers: [] };
-  if (encoded === null || !udp) return encode({ ...rest, flags: ((response.flags ?? 0) & ~15) | rcodes.SERVFAIL });
-  return encode({ ...rest, flags: (response.flags ?? 0) | dnsPacket.TRUNCATED_RESPONSE });
+  } satisfies Packet;
 }
 
 async function askFor(answerFor: AnswerFor, name: string, type: string): Promise<Answer> {
