@@ -28,7 +28,7 @@ export interface AttemptRow {
   conversation: [number, string, string][] | null;
 }
 
-/** Those of these attempts that the log does not have: an attempt is known by its recipient and when it began. */
+/** The attempts that the log does not have yet; an attempt is identified by its recipient and its start. */
 export async function newAttempts(tx: Sql, attempts: AttemptRow[]): Promise<AttemptRow[]> {
   const rows = await tx.query<{ email_id: string; recipient: string; at: Date }>({
     text: 'SELECT email_id, recipient, at FROM attempts WHERE email_id = ANY($1)',

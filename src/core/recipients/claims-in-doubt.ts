@@ -3,7 +3,7 @@ import { letGo } from '../../queue.ts';
 
 /** In ms. */
 export interface Doubt {
-  /** A server that lost sight of us may take so long to commit what it was told to. */
+  /** How long a server that lost its connection to us may take to commit what it was told to. */
   lastsMs: number;
   checkEveryMs: number;
 }
@@ -11,8 +11,8 @@ export interface Doubt {
 const usual: Doubt = { lastsMs: 120_000, checkEveryMs: 5_000 };
 
 /**
- * Claims that were committed and whose node does not know of it, because the answer to its COMMIT was lost with the
- * connection, as at each failover. The node lives, so nobody else frees them: it has to find them itself.
+ * Claims that were committed without their node knowing, because the answer to its COMMIT was lost with the connection,
+ * as at each failover. The node is alive, so no other node frees them: it has to find them itself.
  */
 export class ClaimsInDoubt {
   readonly #db: Database;
@@ -28,7 +28,7 @@ export class ClaimsInDoubt {
     this.#doubt = doubt;
   }
 
-  /** Remembers that this claiming failed, if it does: it may have succeeded all the same. */
+  /** Remembers if this claiming fails: it may have succeeded all the same. */
   async watch<T>(claiming: Promise<T>): Promise<T> {
     try {
       return await claiming;
@@ -39,8 +39,8 @@ export class ClaimsInDoubt {
   }
 
   /**
-   * Frees what the node has claimed and does not hold, after a claiming failed: for a while, and until the database has been
-   * asked once after that, however long it is away. To be called while it is claiming nothing.
+   * After a claiming failed, frees what the node has claimed but does not hold: for `lastsMs`, and then until the database
+   * has answered once, however long it is away. Call it only while the node is claiming nothing.
    *
    * @returns how many were freed
    */

@@ -3,7 +3,7 @@ import { dueFromNow } from '../../db/clocks.ts';
 import { domainOf, domainsOf, find, type Standing } from './destinations.ts';
 import { ask, begin, takeTurn, type WakingOptions, type Woken } from './wakings.ts';
 
-/** What operators said about a destination or a site. */
+/** What operators ordered for a destination or a site. */
 export interface Order {
   name: string;
   pausedAt: Date | null;
@@ -18,8 +18,8 @@ export async function list(db: Database): Promise<Order[]> {
 }
 
 /**
- * Nothing more is tried at this domain or site until it is resumed; what is under way ends by itself. What an order before
- * has still to make due stays as it is.
+ * Nothing more is tried at this domain or site until it is resumed; deliveries under way finish. Recipients that an earlier
+ * order has yet to make due stay as they are.
  */
 export async function pause(db: Database, name: string): Promise<void> {
   await db.transaction(async (tx) => {
@@ -33,7 +33,7 @@ export async function pause(db: Database, name: string): Promise<void> {
   });
 }
 
-/** Lets what waits for this name go on at once, in the order that it became due. */
+/** Lets mail that waits for this name go on at once, in the order in which it became due. */
 export async function resume(db: Database, name: string, options: WakingOptions = {}): Promise<Woken> {
   const waking = await db.transaction(async (tx) => {
     await takeTurn(tx, name);
@@ -44,8 +44,8 @@ export async function resume(db: Database, name: string, options: WakingOptions 
 }
 
 /**
- * Tries everything that waits for this domain or site now, whatever was seen of it; what is scheduled for later, or paused,
- * is left.
+ * Tries everything that waits for this domain or site now, whatever nodes have seen of it; scheduled and paused recipients
+ * stay as they are.
  *
  * @param destinations the domains that the name stands for
  */
@@ -68,8 +68,8 @@ export async function flush(
 }
 
 /**
- * Has made due what nodes put aside for these domains: after a flush of the name, for what was put aside before they heard
- * of it. A node does it within a second, unless all are at orders before it.
+ * Makes due what nodes put aside for these domains: called after a flush of the name, for what they put aside before they
+ * heard of it. A node does it within a second, unless all are busy with earlier orders.
  */
 export async function wakeAside(db: Database, name: string, destinations: string[]): Promise<void> {
   await db.transaction(async (tx) => {
@@ -82,10 +82,10 @@ export const orderNames = ['pause', 'resume', 'flush'] as const;
 export type OrderName = (typeof orderNames)[number];
 
 /**
- * Does what an operator says about a destination.
+ * Carries out an operator's order for a destination.
  *
  * @returns how it stands now, and what was made due; null for a pause
- * @throws ApiError 404 when the name is neither a domain nor that of a site
+ * @throws ApiError 404 if the name is neither a domain nor that of a site
  */
 export async function give(
   db: Database,

@@ -4,7 +4,7 @@ import { notFound } from '../../errors.ts';
 import { normalizeDomain } from '../../mail/address.ts';
 import { pausedUntil, unansweredNote } from './waiting-for.ts';
 
-/** How one node stands with one site. */
+/** One site as one node sees it. */
 export interface Report {
   site: string;
   /** Some of the domains whose mail it takes. */
@@ -21,7 +21,7 @@ export interface Report {
   lastSuccessAt: Date | null;
 }
 
-/** How mail for a site goes just now, the gravest that holds; without anything said against it a site that has not grown yet is open. */
+/** The state of mail to a site; the gravest, if several apply. A new site with few connections is open without a `reason`. */
 export const states = ['paused', 'backing_off', 'slowed', 'open'] as const;
 
 export type State = (typeof states)[number];
@@ -34,18 +34,21 @@ export interface Standing extends Omit<Report, 'waiting'> {
   /** Recipients that wait for another attempt, or for the site. */
   deferred: number;
   nextAttemptAt: Date | null;
-  /** What most of those wait for that have not failed an attempt just now: a limit, a back-off, a pause or a warm-up. */
+  /** What most recipients wait for, except after a failed attempt: a limit, a back-off, a pause or a warm-up. */
   waitingFor: string | null;
   pausedAt: Date | null;
 }
 
-/** SQL: now; while the service is on hold since it began, as what is made due then was there before and is decided with the rest. */
+/**
+ * SQL: now, or the start of the hold while the service is on hold: what is made due then was there before the hold, and is
+ * decided with the rest.
+ */
 export const dueNow = `least((SELECT since FROM service_hold), ${dueFromNow})`;
 
 /**
- * Adds to what this node said before, or replaces it.
+ * Stores what this node reports, in place of its earlier reports on the same sites.
  *
- * @param gone sites of which it has nothing to say any more
+ * @param gone sites that it has nothing to report on any more
  */
 export async function report(db: Database, nodeId: string, reports: Report[], gone: string[] = []): Promise<void> {
   if (reports.length === 0 && gone.length === 0) return;
@@ -84,18 +87,18 @@ export async function report(db: Database, nodeId: string, reports: Report[], go
   });
 }
 
-/** A site is everybody's, a recipient is some account's, and may be erased. */
+/** All accounts share a site, but a recipient belongs to one of them, and may be erased. */
 const withoutAddresses = (reply: string) => reply.replace(/[^\s<>@]{1,64}@[^\s<>@]{1,255}/g, '…');
 
-/** Which sites are wanted; what is not given may be any. */
+/** A filter of sites; a field that is not given matches all. */
 export interface Wanted {
-  /** A part of the site's name, or of a domain's whose mail it takes; in any case. */
+  /** Part of the name of the site, or of a domain whose mail it takes; case-insensitive. */
   part?: string | undefined;
   state?: State | undefined;
 }
 
 /**
- * Every site that mail waits for, was sent to within the hour, or that is paused; those with most waiting first.
+ * Every site that mail waits for, that was sent to within the hour, or that is paused; those with most waiting first.
  *
  * @returns one page of them, and how many there are in all
  */
@@ -108,7 +111,7 @@ export async function list(
        AND ($3::text IS NULL OR state = $3)`,
     values: [wanted.part?.toLowerCase() ?? null, wanted.state ?? null],
   };
-  // Without a site it is the count alone: of a page behind the last.
+  // A row without a site has the count alone: the page is beyond the last one.
   const rows = await querySites<(Standing | { site: null }) & { count: number }>(db, filter, {
     text: `SELECT one.*, total.count FROM (SELECT count(*)::int FROM found) total
              LEFT JOIN (SELECT * FROM found ORDER BY queued + deferred DESC, site LIMIT $4 OFFSET $5) one ON true
@@ -118,7 +121,7 @@ export async function list(
   return { destinations: rows.filter((row) => row.site !== null), count: rows[0]?.count ?? 0 };
 }
 
-/** One, by its own name or by that of a domain whose mail it takes; what nothing was sent to lately has nothing to tell. */
+/** Finds a site by its own name or by a domain whose mail it takes; one without recent mail is open and has no reports. */
 export async function find(db: Database, name: string): Promise<Standing> {
   const asked = nameOf(name);
   const [found] = await querySites<Standing>(
@@ -142,10 +145,10 @@ export async function find(db: Database, name: string): Promise<Standing> {
 }
 
 /**
- * The domains that a name stands for: those of its site, or of the site that takes its mail, as nodes tell; else itself.
- * However much waits, this looks at none of it.
+ * The domains that a name stands for: those of the site of this name, or of the site that takes its mail, as nodes report
+ * it; otherwise the name itself. The cost does not depend on how much mail waits.
  *
- * @throws ApiError 404 when the name is neither a domain nor that of a site
+ * @throws ApiError 404 if the name is neither a domain nor that of a site
  */
 export async function domainsOf(db: Database, name: string): Promise<string[]> {
   const asked = nameOf(name);
@@ -160,7 +163,7 @@ export async function domainsOf(db: Database, name: string): Promise<string[]> {
   return [asked];
 }
 
-/** As it is looked for. */
+/** The name in the form that is looked up. @throws ApiError 404 if nothing can have it */
 function nameOf(name: string): string {
   const asked = domainOf(name) ?? name;
   if (/[\0\p{Surrogate}]/u.test(asked)) throw notFound();
@@ -178,10 +181,10 @@ export function domainOf(name: string): string | null {
 }
 
 /**
- * What is known of the sites that these are, with what waits for each of their destinations.
+ * Queries what is known of sites, with what waits for each of their destinations.
  *
- * @param filter which sites are found, by their columns; its values are `$2` and on
- * @param from what is asked of those that were `found`; its values follow
+ * @param filter which sites are `found`, by their columns; its values start at `$2`
+ * @param from the query over those `found`; its values follow
  */
 async function querySites<Row>(
   db: Database,

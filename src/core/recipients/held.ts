@@ -4,17 +4,17 @@ import { heldNotes, pausedUntil } from './waiting-for.ts';
 const isHeld = `waiting_for IN (${heldNotes.map((note) => `'${note}'`).join(', ')})`;
 
 /**
- * SQL: the ids of the emails of which a recipient is held, as an array, so that they are looked for once, by
- * `recipients_held_idx`, whose words these are, and emails then by their ids.
+ * SQL: the ids of the emails with a held recipient, as an array: they are looked up once, by `recipients_held_idx`, whose
+ * condition is repeated here word for word, and the emails then by their ids.
  *
- * @param account the parameter with its id; null: of all accounts
+ * @param account the parameter with the account's id; null: all accounts
  */
 export const heldIds = (account: string | null): string =>
   `ARRAY(SELECT DISTINCT email_id FROM recipients
           WHERE ${account === null ? 'true' : `account_id = ${account}`} AND job_id IS NULL
             AND next_attempt_at = '${pausedUntil.toISOString()}' AND ${isHeld})`;
 
-/** Which of these emails have a recipient that is held. */
+/** Which of these emails have a held recipient. */
 export async function heldOf(db: Database, emailIds: string[]): Promise<Set<string>> {
   if (emailIds.length === 0) return new Set();
   const rows = await db.query<{ email_id: string }>({

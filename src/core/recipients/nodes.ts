@@ -6,29 +6,29 @@ import type { Settled } from './settlement-events.ts';
 import { holdUnanswered, tellUnanswered } from './unanswered.ts';
 import { crashedNote, pausedUntil } from './waiting-for.ts';
 
-/** A node not seen for this long is dead, and what it had claimed is free. */
+/** A node not seen for this long is dead, and its claims are free. */
 export const deadAfterMs = 30_000;
 
-/** Whoever starts has not seen how long the database was away, when nobody could be seen. */
+/** A process that starts does not know how long the database was away, during which no node could be seen. */
 const surelyDeadAfterMs = 60_000;
 
-/** After so many processes in a row that ended with it, a recipient is tried at a time of its own: one of many is the reason. */
+/** After so many processes in a row ended with it, a recipient is tried at a time of its own: one of many is the cause. */
 const suspectAfter = 3;
 
-/** After so many it is held until somebody decides: it may be what ends them. */
+/** After so many it is held until somebody decides: it may be the cause. */
 const heldAfter = 20;
 
-/** Told of the recipients that are held from now on. */
+/** Is told of the recipients that are held from now on. */
 export interface Witness {
-  /** One that processes ended with while they had it. */
+  /** Process after process ended while it had this recipient. */
   crashed(held: { emailId: string; crashes: number }): void;
-  /** Those that may have got the message of a node that is gone; part of the transaction. */
+  /** Recipients of a dead node that may have got the message; part of the transaction. */
   unanswered(tx: Sql, held: Settled[]): Promise<void>;
 }
 
 const nobody: Witness = { crashed: () => undefined, unanswered: async () => undefined };
 
-/** Reports them to whoever runs the service, and what subscribers want to know of to those. */
+/** Logs crashes for whoever runs the service, and tells subscribers of the unanswered. */
 export const tellHeld = (log: Logger, queue: Queue): Witness => ({
   crashed: (held) =>
     log.error(held, 'a recipient of this email is held: a process ended each time that it had it in hand'),
@@ -38,8 +38,8 @@ export const tellHeld = (log: Logger, queue: Queue): Witness => ({
 /**
  * Puts this process on the list of nodes.
  *
- * @param alone true where no other node can be running (the embedded database has one user): whoever is still on the
- *   list died, and what it held is free at once
+ * @param alone true if no other node can be running (the embedded database has one user): every node still on the list is
+ *   dead, and its claims are freed at once
  */
 export async function register(
   db: Database,
@@ -59,8 +59,8 @@ export async function register(
 /**
  * Says that this node is alive.
  *
- * @returns how many nodes deliver mail, whether all is on hold, and the database's time; null when this node has been buried itself: what it had
- *   claimed now belongs to others
+ * @returns how many nodes deliver mail, whether the service is on hold, and the database's time; null if this node itself
+ *   was buried: its claims now belong to others
  */
 export async function beat(
   db: Database,
@@ -79,8 +79,8 @@ export async function beat(
 }
 
 /**
- * Takes those off the list that have not said for long that they are alive, and frees what they held. It may wait for others who have
- * hold of that, and fail for it: never as a part of what keeps the living alive.
+ * Takes nodes off the list that have not reported for long, and frees their claims. It may wait for locks on those, and fail
+ * because of them: it must never be part of what keeps the living alive.
  */
 export async function buryDead(db: Database, witness = nobody): Promise<void> {
   await db.transaction((tx) => removeAndFree(tx, deadAfterMs, witness));
@@ -95,7 +95,7 @@ export async function someoneDelivers(db: Database): Promise<boolean> {
   return alive.length > 0;
 }
 
-/** Takes all nodes off the list, where none can be running; what they held is free. */
+/** Takes all nodes off the list, when none can be running, and frees their claims. */
 export async function buryAll(db: Database, witness = nobody): Promise<void> {
   await db.transaction((tx) => removeAndFree(tx, 0, witness));
 }
@@ -104,14 +104,14 @@ export async function buryAll(db: Database, witness = nobody): Promise<void> {
 export async function retire(db: Database, nodeId: string, witness = nobody): Promise<void> {
   await db.transaction(async (tx) => {
     await tx.query({ text: 'DELETE FROM nodes WHERE id = $1', values: [nodeId] });
-    // What could not be written down before it stopped.
+    // Those whose result could not be recorded before it stopped.
     await holdMaybeSent(tx, [nodeId], witness);
     await free(tx, 'recipients', [nodeId], givenBack);
     await free(tx, 'webhook_deliveries', [nodeId], letGo);
   });
 }
 
-/** The same of one that is known to be dead. */
+/** The same for a node that is known to be dead. */
 export async function bury(db: Database, nodeId: string, witness = nobody): Promise<void> {
   await db.transaction(async (tx) => {
     await tx.query({ text: 'DELETE FROM nodes WHERE id = $1', values: [nodeId] });
@@ -138,8 +138,8 @@ async function holdMaybeSent(tx: Sql, nodeIds: string[], witness: Witness): Prom
 }
 
 /**
- * One message may be what ended them, and would end every process that takes it, for ever. Which one it is nobody knows:
- * those that were in hand again and again are taken one by one, and whose turn it is each time is held.
+ * One message may be what ended them, and would end every process that takes it. Nobody knows which: recipients that were in
+ * hand again and again are tried one by one, and the one whose turn it is each time is held.
  */
 async function freeOfDead(tx: Sql, nodeIds: string[], witness: Witness): Promise<void> {
   await holdMaybeSent(tx, nodeIds, witness);

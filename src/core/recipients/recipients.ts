@@ -15,10 +15,10 @@ export interface Claim {
 }
 
 /**
- * Claims for this node the recipients that these jobs woke, but those that are settled, held by a node, or woken by a
+ * Claims for this node the recipients that these jobs woke, except those that are settled, held by a node, or woken by a
  * later job.
  *
- * @returns one for each email of a job: those with more priority first, and of the same the older ones
+ * @returns one for each email of a job: higher priority first, then older emails first
  */
 export async function claim(tx: Sql, nodeId: string, jobs: Placed<DeliverJob>[]): Promise<Claim[]> {
   const rows = await tx.query<{
@@ -48,10 +48,10 @@ export async function claim(tx: Sql, nodeId: string, jobs: Placed<DeliverJob>[])
   return [...claims.values()].sort((a, b) => priorityOf(b) - priorityOf(a) || (a.emailId < b.emailId ? -1 : 1));
 }
 
-/** SQL: given back by a process that goes on, or stops as it should: no other one ended with them in a row with those before. */
+/** SQL: given back by a process that goes on, or stops in order: the recipient's row of crashes ends. */
 export const givenBack = `${letGo}, crashes = 0`;
 
-/** Gives claimed recipients back untouched, due at once, as on shutdown. */
+/** Gives claimed recipients back untouched and due at once, as on shutdown. */
 export async function release(db: Database, claims: Claim[]): Promise<void> {
   if (claims.length === 0) return;
   await db.query({
@@ -66,12 +66,12 @@ export async function release(db: Database, claims: Claim[]): Promise<void> {
   });
 }
 
-/** Gives claimed recipients back untouched, to be tried from then on. @param reason what they wait for, in words */
+/** Gives claimed recipients back untouched, to be tried from `until` on. @param reason what they wait for, in words */
 export async function park(db: Database, claims: Claim[], until: Date, reason: string): Promise<void> {
   await putAside(db, claims, until, reason);
 }
 
-/** Makes those of these emails due at once that were parked for this reason and still are. */
+/** Makes the recipients of these emails due at once that are still parked for this reason. */
 export async function callBack(db: Database, emailIds: string[], reason: string): Promise<void> {
   await db.query({
     name: 'recipients-call-back',
@@ -81,10 +81,10 @@ export async function callBack(db: Database, emailIds: string[], reason: string)
   });
 }
 
-/** Parks them until the destination or site of this name is resumed; wakes them at once when that has happened meanwhile. */
+/** Parks them until the destination or site of this name is resumed; if it has been by now, they are due at once. */
 export async function parkForPause(db: Database, claims: Claim[], name: string): Promise<void> {
   await db.transaction(async (tx) => {
-    // Resuming changes this row first: either it waits for us and finds these recipients, or we see that it was there.
+    // Resuming changes this row first: either it waits for us and then finds these recipients, or we see that it is resumed.
     const [order] = await tx.query<{ paused: boolean }>({
       text: 'SELECT paused_at IS NOT NULL AS paused FROM destination_orders WHERE name = $1 FOR SHARE',
       values: [name],
@@ -112,7 +112,7 @@ async function putAside(db: Sql, claims: Claim[], until: Date | null, reason: st
   });
 }
 
-/** Where a sweep has come to. */
+/** How far a sweep has come. */
 export interface Place {
   accountId: string;
   emailId: string;
@@ -121,10 +121,10 @@ export interface Place {
 
 /**
  * Looks at a stretch of the recipients that have a job, in the order of an index, and makes those due again whose job
- * is gone or whose node no longer exists: the rows are the truth, and no lost job loses mail.
+ * is gone or whose node no longer exists: the rows are the truth, and a lost job loses no mail.
  *
- * @param after where the last stretch ended; null begins anew
- * @returns where this one ended; null when it reached the end
+ * @param after where the last stretch ended; null starts over
+ * @returns where this one ended; null if it reached the end
  */
 export async function sweep(
   db: Database,

@@ -5,7 +5,7 @@ import type { Queue } from '../../queue.ts';
 import { type EventAbout, type EventType, emitAbout } from '../webhooks/webhooks.ts';
 import { heldNote } from './waiting-for.ts';
 
-/** What a recipient can be after an attempt, or after somebody's word. */
+/** The status of a recipient after an attempt, or after somebody decided about it. */
 export type SettledStatus = 'delivered' | 'deferred' | 'failed' | 'suppressed';
 
 /** One recipient that was settled. */
@@ -17,33 +17,33 @@ export interface Settled {
   attempts: number;
   last_response: string;
   uncertain: boolean;
-  /** The attempt is none of `attempts`. */
+  /** `attempts` does not count the attempt. */
   undone: boolean;
 }
 
 /**
- * Tells of recipients that were settled, and of emails that ended with them; of those that were put off elsewhere as well.
+ * Emits the events of recipients that were settled or put off, here or elsewhere, and of emails that ended with them.
  *
- * @returns how many webhook deliveries follow; when there are any, call `queue.webhooks.wake()` after the commit
+ * @returns how many webhook deliveries follow; if there are any, call `queue.webhooks.wake()` after the commit
  */
 export async function tellOf(tx: Sql, queue: Queue, rows: (Settled | Ended)[]): Promise<number> {
   const known = { before: await settledBefore(tx, rows), held: await heldInDoubt(tx, rows) };
   return emitAbout(tx, queue, eventsOf(rows, known, new Date()));
 }
 
-/** An email of which the last recipient was settled, and what it came to. */
+/** An email whose last recipient was settled, and its final status. */
 export interface Ended {
   email_id: string;
   address: null;
   status: EmailStatus;
-  /** It has, or may have, recipients that were settled before. An erased one is not among its addresses any more. */
+  /** It has, or may have, recipients that were settled before. An erased one is no longer among its addresses. */
   more: boolean;
 }
 
-/** What is told of an email that ended, and of which of its recipients. */
+/** The event of an email that ended, and the statuses of the recipients that it names. */
 const finalEvents: Partial<Record<EmailStatus, { type: EventType; of: string[] }>> = {
   sent: { type: 'email.delivered', of: ['delivered'] },
-  // Who was left out meanwhile is named nowhere else.
+  // Recipients left out meanwhile are named nowhere else.
   failed: { type: 'email.failed', of: ['failed', 'suppressed'] },
   suppressed: { type: 'email.suppressed', of: ['suppressed'] },
 };
@@ -57,8 +57,8 @@ interface Named {
 }
 
 /**
- * All recipients of those emails that ended now and began to end before: an email fails for whom it failed, whoever was
- * settled last. None, and no statement, where every email was settled at once, as one to a single recipient is.
+ * All recipients of emails that ended now and began to end before: the event names everyone that the email failed for, not
+ * only those settled last. Runs no statement if every email was settled at once, as one to a single recipient is.
  */
 async function settledBefore(tx: Sql, rows: (Settled | Ended)[]): Promise<Map<string, Named[]>> {
   const emailIds = rows.flatMap((row) =>
@@ -75,8 +75,8 @@ async function settledBefore(tx: Sql, rows: (Settled | Ended)[]): Promise<Map<st
 }
 
 /**
- * Which of those that may have got the message are held until somebody decides, by `nameOf`: nobody will try them again, so they
- * are not delayed. No statement where no attempt ended so, as hardly any does.
+ * Which of the uncertain recipients are held until somebody decides, by `nameOf`: nobody will try them again, so they are not
+ * delayed. Runs no statement if no attempt was uncertain, as hardly any is.
  */
 async function heldInDoubt(tx: Sql, rows: (Settled | Ended)[]): Promise<Set<string>> {
   const emailIds = rows.flatMap((row) => (row.address !== null && row.uncertain ? [row.email_id] : []));
@@ -92,13 +92,13 @@ async function heldInDoubt(tx: Sql, rows: (Settled | Ended)[]): Promise<Set<stri
 
 const nameOf = ({ email_id, address }: { email_id: string; address: string }) => `${email_id} ${address}`;
 
-/** What has to be asked for beside what was settled. */
+/** What has to be looked up besides what was settled. */
 interface Known {
   before: Map<string, Named[]>;
   held: Set<string>;
 }
 
-/** What there is to tell: each recipient that was reached or kept waiting for the first time, and each email that ended. */
+/** An event for each recipient that was reached or delayed for the first time, and for each email that ended. */
 function eventsOf(rows: (Settled | Ended)[], { before, held }: Known, createdAt: Date): EventAbout[] {
   const settled = rows.filter((row) => row.address !== null);
   const ended = new Map(rows.flatMap((row) => (row.address === null ? [[row.email_id, row.status]] : [])));

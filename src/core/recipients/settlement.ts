@@ -5,7 +5,7 @@ import * as suppressions from '../returns/suppressions.ts';
 import { type AttemptRow, insertAttempts } from './attempts.ts';
 import { type Ended, type Settled, type SettledStatus, tellOf } from './settlement-events.ts';
 
-/** What became of one recipient after one attempt. */
+/** The outcome of one attempt for one recipient. */
 export interface Settlement {
   nodeId: string;
   emailId: string;
@@ -13,20 +13,20 @@ export interface Settlement {
   jobId: string;
   status: SettledStatus;
   attempts: number;
-  /** The attempt is none of those: this server ended it. */
+  /** `attempts` does not count the attempt: this server ended it. */
   undone?: boolean;
   /** By the database's clock; null when settled for good. */
   nextAttemptAt: Date | null;
-  /** Why it waits, where that is not because an attempt did not succeed. */
+  /** Why it waits, if not because an attempt did not succeed. */
   waitingFor: string | null;
   /** The attempt ended between the final dot and the answer to it. */
   uncertain: boolean;
   lastResponse: string;
-  /** Where the recipient or its domain does not exist: the address, and the account onto whose suppression list it goes. */
+  /** Set if the recipient or its domain does not exist: the address, and the account onto whose suppression list it goes. */
   suppress: { accountId: string; address: string } | null;
 }
 
-/** Recipients in the order that every node settles them in, so that two which settle some of the same emails do not wait in a circle. */
+/** Sorts recipients into the order in which every node settles them, so that no two deadlock over the same emails. */
 export function inOneOrder<Recipient extends { emailId: string; position: number }>(
   recipients: Recipient[],
 ): Recipient[] {
@@ -36,13 +36,13 @@ export function inOneOrder<Recipient extends { emailId: string; position: number
 }
 
 /**
- * Writes down what became of recipients, the attempts that led to it and what follows for their emails: all in the
- * caller's transaction. A recipient that another node has taken over in the meantime is left to it, except that
- * "delivered" is true whoever says it.
+ * Records what became of recipients, the attempts that led to it and what follows for their emails, all in the caller's
+ * transaction. A recipient that another node has taken over in the meantime is left to it, except that "delivered" is true
+ * whoever says it.
  *
- * @param choose which of the attempts are logged, where they may have been before, as when the answer to a commit was lost. It is
- *   asked once a transaction that settles the same, and is still being committed, was waited for
- * @returns how many webhook deliveries follow; when there are any, call `queue.webhooks.wake()` after the commit
+ * @param choose selects the attempts to log if some may be logged already, as when the answer to a commit was lost. It is
+ *   called after waiting for any transaction that settles the same recipients and is still being committed
+ * @returns how many webhook deliveries follow; if there are any, call `queue.webhooks.wake()` after the commit
  */
 export async function settle(
   tx: Sql,
@@ -111,9 +111,9 @@ export async function settle(
 }
 
 /**
- * Locks those emails of which nothing was settled, as where another node has taken them over: an erasure must not come between
- * looking for who is left and writing down what was said, and locks all recipients of an email first; nor must a transaction that
- * says the same. The others are locked by now.
+ * Locks the emails of which nothing was settled, as when another node has taken them over. An erasure, which locks all
+ * recipients of an email first, must not come between looking up who is left and recording what was said; nor must a
+ * transaction that says the same. The other emails are locked by now.
  */
 async function holdStill(tx: Sql, settled: { email_id: string }[], about: { emailId: string }[]): Promise<void> {
   const locked = new Set(settled.map((row) => row.email_id));
@@ -128,13 +128,13 @@ async function holdStill(tx: Sql, settled: { email_id: string }[], about: { emai
 }
 
 /**
- * Whether an email still has this recipient. Who was erased while a node was frozen, or dead with a journal left behind, must
- * not come back with what it has to say.
+ * Whether an email still has this recipient. One who was erased while a node was frozen, or dead with a journal left behind,
+ * must not come back with what that node has to say.
  */
 async function knownTo(tx: Sql, about: { emailId: string }[]): Promise<(emailId: string, address: string) => boolean> {
   const rows = await tx.query<{ id: string; addresses: string[] }>({
     name: 'settlement-erased',
-    // Not IS NOT NULL: the planner would take the index of all that were erased from, which its statistics take to be empty.
+    // Not IS NOT NULL: the planner would take the index of erased emails, which its statistics show as empty.
     text: `SELECT id, ARRAY(SELECT address FROM recipients r WHERE r.email_id = e.id) AS addresses
              FROM emails e WHERE id = ANY(${unseen('$1::uuid[]')}::uuid[]) AND coalesce(erased_at > 'epoch', false)`,
     values: [[...new Set(about.map(({ emailId }) => emailId))]],
@@ -143,7 +143,7 @@ async function knownTo(tx: Sql, about: { emailId: string }[]): Promise<(emailId:
   return (emailId, address) => left.get(emailId)?.includes(address) ?? true;
 }
 
-/** Without those of erased recipients; what was said in their sessions names them. */
+/** Drops the attempts of erased recipients, and the conversations that name them. */
 function known(attempts: AttemptRow[], isKnown: (emailId: string, address: string) => boolean): AttemptRow[] {
   const kept = attempts.filter(({ emailId, recipient }) => isKnown(emailId, recipient));
   if (kept.length === attempts.length) return attempts;
@@ -151,7 +151,7 @@ function known(attempts: AttemptRow[], isKnown: (emailId: string, address: strin
   return kept.map((row) => (touched.has(row.emailId) ? { ...row, conversation: null } : row));
 }
 
-/** A recipient about whom somebody has decided without an attempt. */
+/** A recipient that somebody decided about without an attempt. */
 export interface Undecided {
   emailId: string;
   position: number;
@@ -161,7 +161,7 @@ export interface Undecided {
 /**
  * Settles recipients for good because somebody said so, as `settle` does after an attempt.
  *
- * @param claim under which they were claimed in the same transaction, as if by a node
+ * @param claim the one under which the same transaction has claimed them, as a node would
  * @returns as `settle` does
  */
 export async function settleAs(

@@ -9,18 +9,18 @@ import { type Settled, tellOf } from './settlement-events.ts';
 import { heldNote, pausedUntil, unansweredNote } from './waiting-for.ts';
 
 /**
- * Recipients that are to be held when nobody knows whether they got the message have a note from just before the final dot on
- * (`unansweredNote`): only their node knows what becomes of that, and if it dies whoever frees its claims has to know this
- * much. What is written down of the attempt takes its place; so does the next claim.
+ * A recipient that is to be held if nobody knows whether it got the message has a note (`unansweredNote`) from just before
+ * the final dot on. Only its node knows how the attempt ends; if the node dies, whoever frees its claims has to know this
+ * much. The record of the attempt replaces the note; so does the next claim.
  */
 
 const lastResponse =
   'A server was stopped between the whole message and the record of an answer to it. It may have been taken.';
 
-/** Each may be told of to many endpoints, with all the addresses of its email. */
+/** Each may be told to many endpoints, with all the addresses of its email. */
 const toldAtOnce = 400;
 
-/** Recipients whose final dot is about to be written; those of the same moment with one statement. */
+/** Recipients whose final dot is about to be written; those of the same moment share one statement. */
 export class Unanswered {
   readonly #batcher: Batcher<Dot, boolean | Error>;
 
@@ -35,7 +35,7 @@ export class Unanswered {
   /**
    * Notes that the final dot for these recipients of the claim is about to be written.
    *
-   * @returns false: not all of them are the claim's any more
+   * @returns false if not all of them belong to the claim any more
    * @throws whatever the database says, about these alone
    */
   async note(claim: Claim, addresses: string[]): Promise<boolean> {
@@ -57,7 +57,7 @@ async function noteAll(db: Database, dots: Dot[]): Promise<(boolean | Error)[]> 
   } catch (error) {
     if (dots.length === 1 || isAway(error)) return dots.map(() => error as Error);
   }
-  // One of them is in somebody's hands, and that is not the others' trouble.
+  // Somebody has locked one of them; the others must not fail for that.
   const each: (boolean | Error)[] = [];
   let silence: Error | null = null;
   for (const dot of dots) {
@@ -72,7 +72,7 @@ async function note(tx: Sql, dots: Dot[]): Promise<boolean[]> {
   const each = inOneOrder(
     dots.flatMap(({ claim, positions }, index) => positions.map((position) => ({ ...claim, position, index }))),
   );
-  // A server waits for the dot meanwhile, and those of all emails of this process wait for one that is locked.
+  // A server is waiting for the dot, and the notes of all emails of this process would wait for one that is locked.
   await tx.query({ text: "SET LOCAL lock_timeout = '2s'" });
   const noted = await tx.query<{ index: number }>({
     name: 'unanswered-note',
@@ -95,8 +95,8 @@ async function note(tx: Sql, dots: Dot[]): Promise<boolean[]> {
 }
 
 /**
- * Holds those recipients of these nodes, which do not live, that may have got the message and are to be held then, as after an
- * attempt that ended so. The log of attempts is left to the journal of the node: it alone knows over which session it was sent.
+ * Holds the recipients of these dead nodes that may have got the message and are to be held then, as after an attempt that
+ * ended so. The log of attempts is left to the node's journal: it alone knows over which session the message was sent.
  */
 export async function holdUnanswered(tx: Sql, nodeIds: string[]): Promise<Settled[]> {
   return tx.query<Settled>({
@@ -108,8 +108,8 @@ export async function holdUnanswered(tx: Sql, nodeIds: string[]): Promise<Settle
   });
 }
 
-/** Tells subscribers of those, in the transaction that holds them. */
+/** Tells subscribers of held recipients, in the transaction that holds them. */
 export async function tellUnanswered(tx: Sql, queue: Queue, held: Settled[]): Promise<void> {
-  // Not woken: this node's dispatcher looks every second, and a node that stops has none any more.
+  // Webhooks are not woken: this node's dispatcher looks every second, and a node that stops no longer has one.
   for (const some of byWeight(held, toldAtOnce, () => 1)) await tellOf(tx, queue, some);
 }

@@ -6,32 +6,32 @@ export interface Key {
   position: number;
 }
 
-/** Some of the recipients that wait: conditions in SQL on a recipient `r`, with values for both together. */
+/** A subset of the recipients that wait: SQL conditions on a recipient `r`, with one list of values for both. */
 export interface Some {
-  /** About `next_attempt_at` alone: what it leaves out is not read. */
+  /** A condition on `next_attempt_at` alone: rows that it leaves out are not read. */
   due: string;
   wanted: string;
   values: unknown[];
-  /** Those too that have a job or are in the hands of a node. */
+  /** Includes those that have a job or are held by a node. */
   withJob?: boolean;
 }
 
 const fetchedAtOnce = 1_000;
 
-/** Of the recipients that are passed over one in so many is told of, so that no statement passes over more than 20,000. */
+/** Of the rows passed over, one in so many is returned, so that no statement passes over more than 20,000. */
 const toldOf = 20;
 
 /**
- * Goes once through some of the recipients that wait, as they are when it begins; those without a job first, and of each
- * account in the order in which they are due. However many there are each is read once, by statements that are short.
+ * Goes once through a subset of the recipients that wait, as they are when it begins: those without a job first, and those of
+ * an account in the order in which they are due. It reads each row once, however many there are, with short statements.
  *
- * Not with LIMIT from the place that the last statement came to: thousands are due at the same moment, and the index knows
- * no order among those.
+ * It does not use LIMIT from where the last statement ended: thousands are due at the same moment, and the index does not
+ * order those.
  *
- * @param size how many are worked on together, at the most
- * @param isOver asked before each statement; true ends it
- * @param work done with some of them; it has to see for itself whether they are still as they were
- * @returns false: it was over before the end
+ * @param size the most that are worked on together
+ * @param isOver asked before each statement; true ends the walk
+ * @param work processes some of them; it has to check itself whether they are still as they were
+ * @returns false if it was ended early
  */
 export async function walk(
   db: Database,
@@ -41,7 +41,7 @@ export async function walk(
 ): Promise<boolean> {
   return db.session(async (session) => {
     await session.query({ text: 'BEGIN' });
-    // Planned for the first rows: otherwise all may be sorted before one comes.
+    // Planned for the first rows: otherwise PostgreSQL may sort all of them before it returns one.
     await session.query({ text: 'SET LOCAL cursor_tuple_fraction = 0.000001' });
     await session.query({ text: `DECLARE waiting NO SCROLL CURSOR FOR ${selectOf(some)}`, values: some.values });
     let keys: Key[] = [];
@@ -60,7 +60,7 @@ export async function walk(
   });
 }
 
-/** A row without a key says no more than that it went on. */
+/** A row without a key only shows that rows were passed over. */
 function selectOf({ due, wanted, withJob = false }: Some): string {
   const part = (job: string, order: string) => `
     (SELECT email_id, position, ${wanted} AS wanted FROM recipients r WHERE job_id ${job} AND next_attempt_at IS NOT NULL AND ${due} ORDER BY ${order})`;

@@ -10,50 +10,50 @@ import { pausedUntil, pauseOf, warmUpOf } from './waiting-for.ts';
 /** What was made due so far. */
 export interface Woken {
   recipients: number;
-  /** There are more, which nodes that deliver make due. */
+  /** There are more, which delivering nodes make due. */
   rest: boolean;
 }
 
-/** What has still to be made due. It stays until nothing is left of it, whoever is killed meanwhile. */
+/** What an order has yet to make due. It stays until nothing is left, whoever is killed meanwhile. */
 interface Waking {
   id: string;
-  /** Of a destination or a site; with `pool` the id of a sender's domain. */
+  /** Of a destination or a site; for a pool, the id of a sender's domain. */
   name: string;
   kind: 'resume' | 'flush' | 'aside' | 'pool';
   /** The domains that the name stands for; none for a resume or a pool. */
   destinations: string[];
 }
 
-/** How many are made due together: by a statement of a second at the most, on a slow machine. */
+/** How many are made due together: by a statement of at most a second, on a slow machine. */
 const batchSize = 5_000;
 
-/** How long the call that asks for it works on it. */
+/** How long the call that gave the order works on it. */
 const callMs = 3_000;
 
-/** How many calls work on what they asked for at once: each needs two connections, and together they would wait for each other's. */
+/** How many calls work on their orders at once: each needs two connections, and more of them would wait for each other's. */
 const mostCalls = 2;
 const calling = new WeakMap<Database, number>();
 
-/** SQL: when somebody else goes on with a waking, unless who is at it says again that it is. A batch takes no longer. */
+/** SQL: when somebody else takes over a waking, unless its worker renews the claim. A batch takes no longer. */
 const later = `now() + interval '15 seconds'`;
 const claimEveryMs = 5_000;
 
 export interface WakingOptions {
-  /** Of a batch. */
+  /** Recipients in a batch. */
   size?: number;
-  /** After how many ms the rest is left to nodes. */
+  /** After this many ms the rest is left to nodes. */
   ms?: number;
 }
 
 /**
- * Orders of a name and the batches of what they make due come one after the other, in the order in which they ask. Whoever
- * waited for a row instead could see one batch after another get it first: a row that was changed is nobody's turn.
+ * Orders for a name and the batches of what they make due come one after the other, in the order in which they ask. One batch
+ * after another could overtake whoever waited for a row lock instead: nobody keeps a turn once the row has changed.
  */
 export async function takeTurn(tx: Sql, name: string): Promise<void> {
   await tx.query({ text: 'SELECT pg_advisory_xact_lock(hashtext($1))', values: [`ordered ${name}`] });
 }
 
-/** Notes what is to be made due, in the place of what it makes needless. @param nextAt SQL: when nodes see to it */
+/** Notes what is to be made due, and drops the notes that it covers. @param nextAt SQL: when nodes take it up */
 export async function ask(tx: Sql, asked: Omit<Waking, 'id'>, nextAt = later): Promise<Waking> {
   const waking = { id: newId(), ...asked };
   await tx.query({
@@ -64,7 +64,7 @@ export async function ask(tx: Sql, asked: Omit<Waking, 'id'>, nextAt = later): P
   return waking;
 }
 
-/** Makes due what can be within this time; the rest is left to nodes that deliver, as is all of it where others are at theirs. */
+/** Makes due what it can in this time. The rest is left to delivering nodes, or all of it if other calls are at theirs. */
 export async function begin(
   db: Database,
   waking: Waking,
@@ -72,7 +72,7 @@ export async function begin(
 ): Promise<Woken> {
   const others = calling.get(db) ?? 0;
   if (others >= mostCalls) {
-    // Where even that cannot be said they go on a little later.
+    // If even that fails, they take it up a little later.
     await leave(db, waking).catch(() => undefined);
     return { recipients: 0, rest: true };
   }
@@ -82,7 +82,7 @@ export async function begin(
   const note = (woken: number) => {
     recipients += woken;
   };
-  // The order stands: whoever gives it again because of an error would have all tried twice.
+  // The order stands even after an error: giving it again would try all of them twice.
   const rest = await wake(db, waking, { size, isOver: () => performance.now() >= end, onWoken: note })
     .catch(() => true)
     .finally(() => calling.set(db, (calling.get(db) ?? 1) - 1));
@@ -90,11 +90,11 @@ export async function begin(
 }
 
 /**
- * Goes on with what orders have still to make due and nobody is at. Of several nodes one sees to each, and where it is
- * killed another goes on within a quarter of a minute. Orders take turns: a small one does not wait for the end of a large one.
+ * Goes on with orders that have more to make due and that nobody is working on. One of several nodes works on each; if it is
+ * killed, another takes over within a quarter of a minute. Orders take turns: a small one does not wait for a large one.
  *
  * @param stop ends it after a batch
- * @param turnMs how long one goes on at the least while others wait
+ * @param turnMs the least time that one goes on while others wait
  */
 export async function wakeRest(
   db: Database,
@@ -110,28 +110,29 @@ export async function wakeRest(
           RETURNING id, name, kind, destinations`,
     });
     if (!waking) return;
-    // One that fails does not keep the others waiting.
+    // An order that fails does not keep the others waiting.
     await wake(db, waking, { size, isOver: () => stop.aborted, turnMs }).catch((error: Error) =>
       log.warn({ name: waking.name, error: error.message }, 'not all could be made due; it is tried again'),
     );
   }
 }
 
-/** How it goes on, and who hears of it. */
+/** How the waking proceeds, and who hears of it. */
 interface Waker {
   /** Recipients in a batch. */
   size: number;
-  /** Asked before each batch whether that is all for now. */
+  /** Asked before each batch; true ends it for now. */
   isOver: () => boolean;
-  /** Told how many were made due by each. */
+  /** Told how many recipients each batch made due. */
   onWoken?: (recipients: number) => void;
-  /** How long it goes on at the least while others wait. */
+  /** The least time that it goes on while others wait. */
   turnMs?: number;
 }
 
 /**
- * Makes due what there is, in batches of this size, each a transaction of its own, until it is over or taken back, or others
- * wait for their turn. That is not over before the first batch, as all that comes before it is passed over again.
+ * Makes recipients due in batches of this size, each in its own transaction, until none is left, `isOver` returns true, the
+ * order is taken back, or others wait for their turn. Others do not end it before the first batch: everything that comes
+ * before that would be passed over again.
  *
  * @returns whether there are more
  */
@@ -146,7 +147,7 @@ async function wake(
   let othersWait = false;
   let claimed: Promise<void> | null = null;
   const claiming = setInterval(() => {
-    // One at a time: whichever is still under way at the end is waited for.
+    // One at a time: the one still under way at the end is waited for.
     claimed ??= claim(db, waking).then((others) => {
       othersWait = others;
       claimed = null;
@@ -159,7 +160,7 @@ async function wake(
     hasBegun = true;
     onWoken?.(woken ?? 0);
   }).finally(() => clearInterval(claiming));
-  // A claim that came after what is said below would keep the rest waiting.
+  // A claim that came after the statements below would keep the rest waiting.
   await claimed;
   const rest = !isDone && !isTakenBack;
   if (rest) await leave(db, waking);
@@ -167,12 +168,12 @@ async function wake(
   return rest;
 }
 
-/** Lets whichever node comes first go on with it. */
+/** Leaves it to whichever node comes first. */
 async function leave(db: Database, { id }: Waking): Promise<void> {
   await db.query({ text: `UPDATE destination_wakings SET next_at = ${dueFromNow} WHERE id = $1`, values: [id] });
 }
 
-/** Says that somebody is at it, who may pass over millions before there is a batch. @returns whether others wait meanwhile */
+/** Renews the claim: the walk may pass over millions before there is a batch. @returns whether others wait meanwhile */
 async function claim(db: Database, { id }: Waking): Promise<boolean> {
   const asked = db.query<{ others: boolean }>({
     text: `UPDATE destination_wakings SET next_at = ${later} WHERE id = $1
@@ -183,7 +184,7 @@ async function claim(db: Database, { id }: Waking): Promise<boolean> {
   return row?.others ?? false;
 }
 
-/** @returns how many of these were made due; null: it was taken back */
+/** @returns how many of these were made due; null if the order was taken back */
 async function wakeSome(
   tx: Sql,
   { id, name }: Waking,
@@ -191,7 +192,7 @@ async function wakeSome(
   keys: Key[],
 ): Promise<number | null> {
   await takeTurn(tx, name);
-  // Nodes of the release before pause a destination without taking anything back.
+  // Nodes of the previous release pause a destination without taking anything back.
   const lock = await tx.query({
     text: `UPDATE destination_wakings w SET next_at = ${later}
             WHERE id = $1 AND NOT (kind = 'resume' AND EXISTS (SELECT FROM destination_orders o WHERE o.name = w.name AND o.paused_at IS NOT NULL))

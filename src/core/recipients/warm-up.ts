@@ -2,18 +2,18 @@ import type { Database } from '../../db/client.ts';
 import { noLater } from '../../db/clocks.ts';
 import { dayOf, type SendingAddress, type WarmUp, warmUpOn } from '../../sending-pools.ts';
 
-/** Nodes whose clocks differ may still ask about yesterday; the rest is for whoever looks. */
+/** Nodes whose clocks differ may still ask about yesterday; older days are for people to look at. */
 const keptDays = 30;
 
-/** Messages that a new address is to be let send on a day. */
+/** Messages that a new address asks to send on a day. */
 export interface Ask {
   ip: string;
-  /** What it may send on that day in all. */
+  /** The most that it may send on that day. */
   cap: number;
   messages: number;
 }
 
-/** What came of it: how many of those, and how many in all by now, by any node. */
+/** The answer: how many of those are granted, and how many all nodes have reserved by now. */
 export interface Grant {
   ip: string;
   granted: number;
@@ -21,13 +21,13 @@ export interface Grant {
 }
 
 /**
- * Reserves messages of this day for these addresses, as many as their caps allow; each address once. One statement,
- * exact however many nodes ask at the same time.
+ * Reserves messages of this day for these addresses, as many as their caps allow; each address may occur once. It is one
+ * statement, exact however many nodes ask at the same time.
  */
 export async function reserve(db: Database, day: string, asks: Ask[]): Promise<Grant[]> {
   return db.query<Grant>({
     name: 'warm-up-reserve',
-    // In one order on every node, so that no two wait for each other in a circle.
+    // In one order on every node, so that no two deadlock.
     text: `INSERT INTO warm_up_days AS d (ip, day, cap, messages, granted)
            SELECT ip, $1::date, cap, least(messages, cap), least(messages, cap)
              FROM unnest($2::text[], $3::int[], $4::int[]) AS ask (ip, cap, messages) ORDER BY ip
@@ -47,7 +47,7 @@ export interface Unused {
   messages: number;
 }
 
-/** Lets others have what was reserved and not sent; each address and day once. */
+/** Lets others have reserved messages that were not sent; each address and day may occur once. */
 export async function giveBack(db: Database, unused: Unused[]): Promise<void> {
   await db.query({
     name: 'warm-up-give-back',
@@ -61,16 +61,16 @@ export async function giveBack(db: Database, unused: Unused[]): Promise<void> {
 }
 
 /**
- * Lets go of days that nobody sends on any more.
+ * Deletes days that nobody sends on any more.
  *
- * @param now where the database's clock is behind it, that one counts: a wrong clock must not have today counted anew
+ * @param now if the database's clock is behind it, that one counts: a wrong clock must not restart the count of today
  */
 export async function forgetOld(db: Database, now: Date = new Date()): Promise<void> {
   const before = dayOf(new Date((await noLater(db, now)).getTime() - keptDays * 86_400_000));
   await db.query({ text: 'DELETE FROM warm_up_days WHERE day < $1::date', values: [before] });
 }
 
-/** Says what this node sends from, for those who look and for the other nodes; false: the node is not on the list. */
+/** Reports this node's sending addresses, for people and for the other nodes; false if the node is not on the list. */
 export async function report(
   db: Database,
   nodeId: string,
@@ -102,7 +102,7 @@ export interface Standing {
   warmUp: (WarmUp & { sent: number }) | null;
 }
 
-/** The sending addresses of all nodes, by pool; one that several nodes have, several times. */
+/** The sending addresses of all nodes, by pool; one that several nodes have comes several times. */
 export async function list(db: Database, day: string): Promise<Standing[]> {
   const rows = await db.query<SendingAddress & { nodeId: string; plan: number[]; sent: number }>({
     text: `SELECT a.node_id AS "nodeId", a.ip, a.pool, a.first_day::text AS "firstDay", a.plan, coalesce(d.messages, 0) AS sent
