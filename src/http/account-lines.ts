@@ -4,10 +4,10 @@ import type { Account } from '../generated/prisma/client.ts';
 import * as present from './present.ts';
 
 /**
- * All that an account has, as lines of JSON (NDJSON) with a `type` each; no secret is in any. The last one has the type `end`,
- * and says how many there were of each: where it is missing, something else is too.
+ * Exports everything that an account has as lines of JSON (NDJSON), each with a `type` and none with a secret. The last line has
+ * the type `end` and counts the others by type: if it is missing, the export is incomplete.
  *
- * @param options `files`: with the bytes of attachments
+ * @param options `files`: include the bytes of attachments
  */
 export async function* accountLines(
   db: Database,

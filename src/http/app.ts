@@ -27,7 +27,7 @@ import { webhookRoutes } from './routes/webhooks.ts';
 import { welcomeRoutes } from './routes/welcome.ts';
 import type { Services } from './services.ts';
 
-/** The whole of the HTTP side, in the order that a request passes through it. */
+/** The whole HTTP application, in the order in which a request passes through it. */
 export function createApp(services: Services): Koa {
   const app = new Koa({ proxy: services.proxies > 0, maxIpsCount: services.proxies });
   app.silent = true;
@@ -36,7 +36,7 @@ export function createApp(services: Services): Koa {
   healthRoutes(root, services);
   welcomeRoutes(root, services);
   let document: OpenApiDocument | undefined;
-  // Made when it is first asked for: a start does not wait for it.
+  // Built on first use, so that a start does not wait for it.
   const documentOf = () => {
     document ??= openApiDocument(services);
     return document;
@@ -46,7 +46,7 @@ export function createApp(services: Services): Koa {
 
   const api = new Router({ prefix: '/api/v1', sensitive: true, strict: true });
   api.use(refuseUnknownParameters(documentOf));
-  // May be written in capitals, and is compared with others and sealed to as it is stored.
+  // Clients may write it in capitals, but it is compared, and used for sealing, as it is stored.
   api.param('id', (id, ctx, next) => {
     ctx.params.id = id.toLowerCase();
     return next();

@@ -3,20 +3,20 @@ import { givingWay } from '../give-way.ts';
 
 const MB = 1024 * 1024;
 
-/** Bytes from which on a body gets memory of its own size, which is used again. */
+/** Bodies of at least this many bytes get one piece of memory, which is reused. */
 const largeFrom = MB / 4;
 
-/** Who only says that a large body comes gets no memory for it: this part of it has to be there first. */
+/** A large body gets no memory for its declared length alone: this fraction of it must have arrived first. */
 const seriousPart = 1 / 16;
 
-/** Bytes that are lent to bodies that are not all there yet; the others wait in chunks for their end. */
+/** The most bytes lent to bodies that are still incomplete; other bodies wait as chunks for their end. */
 const mostLent = 128 * MB;
 
-/** As many are kept for the bodies to come, those that were used last, and for as long, in ms, after one was given back. */
+/** How many pieces of memory are kept for further bodies, the last used ones, and for how long after the last return. */
 const mostKept = 2;
 const keptForMs = 10_000;
 
-/** A body gets no memory that is more times as large, which would then stay for as long as smaller bodies come. */
+/** A body reuses memory of at most this many times its size: otherwise small bodies would keep large memory alive. */
 const mostTimes = 4;
 
 let lent = 0;
@@ -24,9 +24,8 @@ let kept: Buffer[] = [];
 let forgetting: NodeJS.Timeout | undefined;
 
 /**
- * Puts a body together from its chunks. Those of a large one are copied as they come, into memory that large bodies before
- * it have used: chunks that wait for the last, and new memory for each body, are what makes V8 look through its whole heap
- * again and again.
+ * Puts a body together from its chunks. The chunks of a large body are copied as they arrive, into memory reused from earlier
+ * large bodies: waiting chunks and new memory for each body would trigger one full garbage collection of V8 after another.
  */
 export class Assembly {
   #chunks: Buffer[] = [];
@@ -34,17 +33,17 @@ export class Assembly {
   #size = 0;
   readonly #declared: number;
 
-  /** @param declared its length in bytes as its header says, which no more than that may follow; 0 when it does not say */
+  /** @param declared its length in bytes according to its header, which it must not exceed; 0 if the header has none */
   constructor(declared: number) {
     this.#declared = declared;
   }
 
-  /** In bytes, of what has come. */
+  /** The bytes that have arrived. */
   get size(): number {
     return this.#size;
   }
 
-  /** @param chunk nobody else has it: it is freed when it was copied */
+  /** @param chunk must not be used by anybody else: it is freed once it was copied */
   add(chunk: Buffer): void {
     const at = this.#size;
     this.#size += chunk.length;
@@ -53,7 +52,7 @@ export class Assembly {
     if (!this.#memory && this.#isWorthMemory()) this.#settle();
   }
 
-  /** All of it, for as long as it is not released; nothing comes after that. */
+  /** The whole body, valid until it is released. No chunk may be added afterwards. */
   async bytes(): Promise<Buffer> {
     if (!this.#memory && this.#size < largeFrom) return Buffer.concat(this.#chunks, this.#size);
     if (!this.#memory) {
@@ -68,7 +67,7 @@ export class Assembly {
     return this.#memory.subarray(0, this.#size);
   }
 
-  /** To be called once, when nobody reads its bytes any more. */
+  /** Call this once, when nobody reads the bytes any more. */
   release(): void {
     if (this.#memory) takeBack(this.#memory);
     this.#memory = null;
@@ -96,7 +95,7 @@ function move(chunk: Buffer, memory: Buffer, at: number): number {
 
 function lend(size: number): Buffer {
   const fits = ({ length }: Buffer) => length >= size && length <= Math.max(mostTimes * size, MB);
-  // One batch is hardly ever as long as the one before.
+  // Rounded up, as two batches hardly ever have the same length.
   const memory = kept.find(fits) ?? Buffer.allocUnsafeSlow(Math.ceil(size / MB) * MB);
   kept = kept.filter((other) => other !== memory);
   lent += memory.length;
@@ -105,7 +104,7 @@ function lend(size: number): Buffer {
 
 function takeBack(memory: Buffer): void {
   lent -= memory.length;
-  // At once: many large bodies at once would else need many times the memory that they may have.
+  // Freed immediately: otherwise many concurrent large bodies would take many times their allowance.
   for (const tooMany of kept.splice(mostKept - 1)) freeNow(tooMany);
   kept.unshift(memory);
   clearTimeout(forgetting);

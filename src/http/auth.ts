@@ -13,22 +13,22 @@ const issuer = 'sendwright';
 const audience = 'sendwright-api';
 const algorithm = 'HS256';
 export const lifetimeSeconds = 12 * 3_600;
-/** How far the clocks of two nodes may be apart. */
+/** How far apart the clocks of two nodes may be. */
 const skewSeconds = 300;
 const encode = (part: unknown) => Buffer.from(JSON.stringify(part)).toString('base64url');
-/** What `jsonwebtoken` begins each token of ours with: no `kid`, `jku`, `x5u`, `jwk` or `crit` has a say in anything. */
+/** The header that `jsonwebtoken` gives each of our tokens: without `kid`, `jku`, `x5u`, `jwk` or `crit`, which are never honored. */
 const header = encode({ alg: algorithm, typ: 'JWT' });
 
-/** Who is logged in, from a token that was checked. */
+/** Who is logged in, according to a verified token. */
 export interface Session {
-  /** Of the token; null for one that cannot be ended before its time. */
+  /** The id of the token; null: it cannot be ended before it expires. */
   id: string | null;
-  /** The change of the password that the token was issued after, in ms. */
+  /** When the password had last been changed when the token was issued, in ms. */
   passwordAt: number;
   expiresAt: Date;
   userId: string;
   accountId: string;
-  /** As it is now, not as the token says. */
+  /** The current role, not the one in the token. */
   role: User['role'];
   user: User;
 }
@@ -42,14 +42,14 @@ interface Claims {
   pwd?: number;
 }
 
-/** A token for this user, good for 12 hours or until the password changes. */
+/** A token for this user, valid for 12 hours or until the password changes. */
 export function issueToken(secret: string, user: User): { token: string; expiresAt: Date } {
   const issuedAt = Math.floor(Date.now() / 1000);
   const token = jsonwebtoken.sign(
     {
       acc: user.account.id,
       role: user.role,
-      // Not `iat`, which is in seconds and by the clock of one node: a token of the same second would stay.
+      // `iat` is not enough: it has whole seconds by one node's clock, so a token of the same second would stay valid.
       pwd: user.passwordChangedAt.getTime(),
       iat: issuedAt,
       exp: issuedAt + lifetimeSeconds,
@@ -61,24 +61,24 @@ export function issueToken(secret: string, user: User): { token: string; expires
   return { token, expiresAt: new Date((issuedAt + lifetimeSeconds) * 1000) };
 }
 
-/** What the log and the metrics have of a request that nobody waits for any more; nginx calls it so too. */
+/** The status in the log and the metrics of a request whose client has gone, as in nginx. */
 export const clientGone = 499;
 
-/** What lets somebody in. */
+/** What it takes to check a credential. */
 type Gate = Pick<Services, 'db' | 'jwtSecret' | 'limiter' | 'readTurns'>;
 
 /**
- * Lets in whoever has a current token, as a header or, in a browser, as a cookie: `sessionOf` says who it is. Reads take
- * turns.
+ * Requires a current token, in a header or, from a browser, in a cookie; `sessionOf` then has the session. Reads wait for their
+ * account's turn.
  */
 export const demandLogin = (gate: Omit<Gate, 'limiter'>): Middleware[] => [...demandSession(gate), inTurn(gate)];
 
-/** As `demandLogin`, for what takes its time with others than the database: no turn is held meanwhile. */
+/** Like `demandLogin`, but without a turn: for calls that spend their time on something other than the database. */
 export function demandSession(
   { db, jwtSecret: secret }: Pick<Gate, 'db' | 'jwtSecret'>,
   wanted: Wanted = 'login',
 ): [verify: Middleware, current: Middleware] {
-  // koa-jwt says 401 in words of its own, which the error middleware replaces by ours.
+  // koa-jwt has its own 401, which the error middleware replaces with ours.
   const verify = koaJwt({
     secret,
     algorithms: [algorithm],
@@ -86,12 +86,12 @@ export function demandSession(
     audience,
     key: 'claims',
     tokenKey: 'token',
-    // Without one it looks for a header.
+    // If this returns null, koa-jwt looks for a header.
     getToken: sessionToken,
   }) as Middleware;
   const current: Middleware = async (ctx, next) => {
     const { sub: userId, acc: accountId, jti, iat: issuedAt, exp, pwd: passwordAt } = ctx.state.claims as Claims;
-    // koa-jwt checks when a token ends where it says so, and takes one that does not.
+    // koa-jwt checks the expiry only if the token has one, and accepts a token without.
     if (typeof issuedAt !== 'number' || typeof exp !== 'number' || typeof passwordAt !== 'number') throw unauthorized();
     if (exp - issuedAt > lifetimeSeconds || issuedAt > Date.now() / 1000 + skewSeconds) throw unauthorized();
     if (!isAsIssued(ctx.state.token as string, ctx.state.claims)) throw unauthorized();
@@ -108,7 +108,7 @@ export function demandSession(
   return [sayingWhatToDo(verify, wanted), sayingWhatToDo(current, wanted)];
 }
 
-/** The same gate, whose own 401s say what to do. */
+/** Wraps a gate so that its own 401s say what to do. */
 function sayingWhatToDo(gate: Middleware, wanted: Wanted): Middleware {
   return async function sayingWhatToDo(ctx, next) {
     let isIn = false;
@@ -118,26 +118,26 @@ function sayingWhatToDo(gate: Middleware, wanted: Wanted): Middleware {
         return next();
       });
     } catch (error) {
-      // koa-jwt throws errors of its own, so it is made anew.
+      // A new error, because koa-jwt throws its own kind.
       const isRefused = !isIn && (error as { status?: unknown } | null)?.status === 401;
       throw isRefused ? unauthorized(aboutCredential(ctx, wanted)) : error;
     }
   };
 }
 
-/** Whether a token that is signed with our key is written as we write them: one in which a claim is there twice is not. */
+/** Whether a token signed with our key is encoded exactly as we encode tokens: one with a duplicate claim is not. */
 function isAsIssued(token: string, claims: unknown): boolean {
   const [head, payload] = token.split('.');
   return head === header && payload === encode(claims);
 }
 
-/** After `demandLogin`: lets in the operators of the server. */
+/** Use after `demandLogin`: lets only operators of the server in. */
 export const demandAdmin: Middleware = async function admin(ctx, next) {
   if (sessionOf(ctx).role !== 'admin') throw forbidden('this is for operators of the server');
   await next();
 };
 
-/** Lets in whoever has an API key with this scope, and leaves the `KeyHolder` in `ctx.state.holder`. */
+/** Requires an API key with this scope, and leaves the `KeyHolder` in `ctx.state.holder`. */
 export function demandKey({ db, limiter }: Pick<Gate, 'db' | 'limiter'>, scope: keys.Scope): Middleware {
   return sayingWhatToDo(async function apiKey(ctx, next) {
     const holder = await keys.authenticate(db, ctx.get('X-API-Key') || undefined);
@@ -149,8 +149,8 @@ export function demandKey({ db, limiter }: Pick<Gate, 'db' | 'limiter'>, scope: 
 }
 
 /**
- * Lets in whoever has an API key with this scope or, without a key, a current token: `senderOf` says who it is. Reads take
- * turns.
+ * Requires an API key with this scope or, without a key, a current token; `senderOf` then has the sender. Reads wait for their
+ * account's turn.
  */
 export function demandLoginOrKey(gate: Gate, scope: keys.Scope): Middleware {
   const letIn = demandSessionOrKey(gate, scope);
@@ -158,7 +158,7 @@ export function demandLoginOrKey(gate: Gate, scope: keys.Scope): Middleware {
   return (ctx, next) => letIn(ctx, () => turn(ctx, next));
 }
 
-/** As `demandLoginOrKey`, for what takes its time with others than the database: no turn is held meanwhile. */
+/** Like `demandLoginOrKey`, but without a turn: for calls that spend their time on something other than the database. */
 export function demandSessionOrKey(gate: Omit<Gate, 'readTurns'>, scope: keys.Scope): Middleware {
   const [verify, current] = demandSession(gate, 'key or login');
   const apiKey = demandKey(gate, scope);
@@ -172,33 +172,33 @@ export function demandSessionOrKey(gate: Omit<Gate, 'readTurns'>, scope: keys.Sc
   };
 }
 
-/** Has a request that changes nothing wait for its account's turn. What it brings is not waited for: it has no body. */
+/** Makes a read wait for its account's turn. It has no body, so no turn is spent waiting for the client. */
 function inTurn({ readTurns }: Pick<Gate, 'readTurns'>): Middleware {
   return async function inTurn(ctx, next) {
     const accountId = ctx.method === 'GET' || ctx.method === 'HEAD' ? accountOf(ctx) : null;
     if (accountId === null) await next();
     else
       await readTurns.take(accountId, async () => {
-        // Whoever has gone meanwhile is not read for.
+        // The client has gone, so nothing needs to be read.
         if (ctx.req.socket.destroyed) ctx.status = clientGone;
         else await next();
       });
   };
 }
 
-/** After `demandLoginOrKey`: lets in whoever may act for all domains of the account, as what is done reaches into each. */
+/** Use after `demandLoginOrKey`: refuses keys that are restricted to some domains, for actions that affect all of them. */
 export const demandWholeAccount: Middleware = async function wholeAccount(ctx, next) {
   if (senderOf(ctx).domains.length > 0) throw forbidden('the API key is restricted to some sender domains');
   await next();
 };
 
-/** Who is logged in, after `demandLogin` or `demandSession`. */
+/** The session, after `demandLogin` or `demandSession`. */
 export const sessionOf = (ctx: Context): Session => ctx.state.session as Session;
 
-/** Who acts, after `demandLoginOrKey` or `demandSessionOrKey`. */
+/** The sender, after `demandLoginOrKey` or `demandSessionOrKey`. */
 export const senderOf = (ctx: Context): keys.Sender => ctx.state.sender as keys.Sender;
 
-/** The account that has been let in; null where none has, or none needs to be. */
+/** The authenticated account; null if there is none (yet). */
 export const accountOf = (ctx: Context): string | null => {
   const { sender, session } = ctx.state as { sender?: keys.Sender; session?: Session };
   return (sender ?? session)?.accountId ?? null;

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { MemoryRoom } from '../memory-room.ts';
 
-/** Bodies of so many bytes find room whatever the large ones take: a login, a single email. They hold little more than their connection does. */
+/** Bodies up to this size (a login, a single email) always get room: they hold little more than their connection does. */
 const mostOfSmall = 64 * 1024;
 
 /** The memory for bodies that are being read and answered, shared by all connections of a process. */
@@ -10,11 +10,11 @@ export class BodyRoom {
   readonly #held = new WeakMap<IncomingMessage, { accountId: string | null; bytes: number }>();
 
   /**
-   * Takes room for what has come of a body, until it is released.
+   * Takes room for the part of a body that has arrived, until it is released.
    *
-   * @param accountId whose request it is; null: nobody has said so
-   * @param size of what has come, in bytes
-   * @returns whether there is as much
+   * @param accountId the account that makes the request; null: not authenticated
+   * @param size how much of the body has arrived, in bytes
+   * @returns whether there is enough room
    */
   hold(req: IncomingMessage, accountId: string | null, size: number): boolean {
     if (size <= mostOfSmall) return true;

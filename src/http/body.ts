@@ -9,15 +9,15 @@ import { parsedAtOnce, parseInTurns, parseJson } from './json.ts';
 import { readStructure } from './structure.ts';
 import { noSuchField } from './validation.ts';
 
-/** A count of values that no honest request reaches: one email has a few hundred. */
+/** More values than any honest request has: one email has a few hundred. */
 const usualValues = 10_000;
 
-/** Bytes in which `\u` is looked for in one go. */
+/** How many bytes are searched for `\u` without giving way. */
 const searchedAtOnce = 1024 * 1024;
 
 const room = new BodyRoom();
 
-/** A body counts for what is in memory until its request is answered: it may wait for the database. */
+/** A body counts as memory until its request is answered, because the request may wait for the database. */
 export const releaseBody: Middleware = async (ctx, next) => {
   try {
     await next();
@@ -26,13 +26,13 @@ export const releaseBody: Middleware = async (ctx, next) => {
   }
 };
 
-/** A JSON object, and whether it has `\u` in it: without, its strings hold what UTF-8 can say, and no NUL. */
+/** A JSON object, and whether its text contains `\u`: without it, no string can have a NUL or a lone surrogate. */
 export interface JsonObject {
   value: Record<string, unknown>;
   escapes: boolean;
 }
 
-/** What `readJsonObject` reads, for whoever has no use for the rest. */
+/** Like `readJsonObject`, but returns only the object. */
 export async function readJson(
   ctx: Context,
   limit: number,
@@ -41,7 +41,7 @@ export async function readJson(
   return (await readJsonObject(ctx, limit, mostValues)).value;
 }
 
-/** The same for a call in which nothing has to be said: without a body it says nothing. */
+/** Like `readJson`, for a call whose body is optional: no body counts as `{}`. */
 export async function readOptionalJson(ctx: Context, limit: number): Promise<Record<string, unknown>> {
   return hasNoBody(ctx) ? {} : readJson(ctx, limit);
 }
@@ -51,14 +51,14 @@ function hasNoBody(ctx: Context): boolean {
   return Number(length) === 0 && encoding === undefined;
 }
 
-/** More than a body has whose fields are worth a name. */
+/** No longer body is read just to name a field in the refusal. */
 const strayLimit = 16 * 1024;
 
 /**
- * For a call that takes no fields: whoever sends some means something that it does not do. No body and `{}` are good, whatever
- * type they say they are.
+ * For a call that takes no fields: a client that sends some expects something that the call does not do. No body and `{}` are
+ * accepted, with any content type.
  *
- * @throws ApiError 400 that names the first of them, or 503
+ * @throws ApiError 400 that names the first field, or 503
  */
 export async function refuseFields(ctx: Context): Promise<void> {
   if (hasNoBody(ctx)) return;
@@ -77,7 +77,7 @@ const noBodyTaken = () => invalidRequest('this call takes no body');
  * Reads a JSON object of at most `limit` bytes. Its structure is checked before it is parsed: a few megabytes of brackets
  * would otherwise stop the process for seconds.
  *
- * @param shape how the object has to look, for whoever sends something else
+ * @param shape the expected shape, for the error message
  * @throws ApiError 400, 413, 415, or 503 when too many large bodies are under way, of all accounts or of this one
  */
 export async function readJsonObject(
@@ -101,13 +101,13 @@ export async function readJsonObject(
   return { value: object, escapes };
 }
 
-/** Null for what is none. PHP writes one without members as `[]`. */
+/** Null if it is not an object. An empty array counts as `{}`, because PHP encodes an empty object as `[]`. */
 function asObject(value: unknown): Record<string, unknown> | null {
   if (Array.isArray(value)) return value.length === 0 ? {} : null;
   return typeof value === 'object' ? (value as Record<string, unknown> | null) : null;
 }
 
-/** @param use gets all of it, and has no use for it any more when it is done */
+/** @param use gets the whole body, and must not keep its bytes after its promise settles */
 async function readAll<Made>(ctx: Context, limit: number, use: (bytes: Buffer) => Promise<Made>): Promise<Made> {
   const { req } = ctx;
   const accountId = accountOf(ctx);
@@ -130,15 +130,15 @@ async function readAll<Made>(ctx: Context, limit: number, use: (bytes: Buffer) =
 
 async function* chunksOf(req: IncomingMessage): AsyncGenerator<Buffer, void> {
   try {
-    // The iterator would otherwise destroy the connection of a body that is refused half way, and the answer with it.
+    // By default the iterator destroys the connection when a body is refused half-way, and the answer would be lost with it.
     yield* req.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>;
   } catch {
-    // A client that hangs up. By the error alone it could as well be the database that did.
+    // The client hung up. The error itself looks just like that of a lost database connection.
     throw invalidRequest('the body ended before all of it was there');
   }
 }
 
-/** In pieces, as backslashes that begin something else slow the search down to a third of a second for 50 MB of them. */
+/** In pieces: 50 MB of other backslashes slow the search down to a third of a second. */
 async function hasEscapes(bytes: Buffer): Promise<boolean> {
   const pieces = Array.from({ length: Math.ceil(bytes.length / searchedAtOnce) }, (_, at) => at * searchedAtOnce);
   const found = await givingWay(pieces, (at) => bytes.subarray(at, at + searchedAtOnce + 1).includes('\\u'));

@@ -9,7 +9,7 @@ const wantedWords: Record<Wanted, string> = {
   'key or login': 'an API key as X-API-Key, or the token of a login as Authorization: Bearer',
 };
 
-/** What somebody can do whose credential was refused. It follows from the request alone: nothing is told of what is stored. */
+/** What to do after a credential was refused. It depends on the request alone, so that it reveals nothing that is stored. */
 export function aboutCredential(ctx: Context, wanted: Wanted): string {
   const [key, authorization] = [ctx.get('X-API-Key'), ctx.get('Authorization')];
   const isKeyAsToken = /^bearer +sk_/i.test(authorization);

@@ -2,14 +2,14 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-/** Where `npm start` and the Dockerfile build the pages; it lies beside `src` as it does beside what `src` is compiled to. */
+/** Where `npm start` and the Dockerfile build the pages. The relative path is the same from `src` and from its compiled form. */
 export const builtPages = fileURLToPath(new URL('../../dist/dashboard/', import.meta.url));
 
 /** The dashboard as it was built. */
 export interface DashboardFiles {
-  /** The document that all pages begin with; `__NONCE__` stands where that of the answer belongs. */
+  /** The document of every page; `__NONCE__` marks where the nonce of the response goes. */
   index: string;
-  /** What it loads, by path. */
+  /** The files that it loads, by path. */
   assets: Map<string, { type: string; plain: Buffer; gzip: Buffer | null }>;
 }
 
@@ -19,7 +19,7 @@ const types: Record<string, string> = {
   svg: 'image/svg+xml',
 };
 
-/** Reads what was built, some hundred kilobytes, to be kept. @returns null where nothing was */
+/** Reads the built files, some hundred kilobytes, to keep in memory. @returns null if nothing was built */
 export async function readDashboard(folder = builtPages): Promise<DashboardFiles | null> {
   try {
     const index = await readFile(join(folder, 'index.html'), 'utf8');

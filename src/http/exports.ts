@@ -3,18 +3,18 @@ import type { Readable } from 'node:stream';
 import { rateLimited } from '../errors.ts';
 import { Tally } from '../tally.ts';
 
-/** Of one account on a node: each holds the page that its client has not taken, which may have tens of megabytes. */
+/** How many exports one account may run on a node: each holds the page that its client has not taken yet, up to tens of megabytes. */
 export const mostExports = 2;
 const retrySeconds = 30;
 
-/** The exports that are being read by their clients on this node. */
+/** The exports under way on this node. */
 export class Exports {
   readonly #underWay = new Tally<string>();
 
   /**
-   * @param client is gone when this is closed: of a request that stands behind another one nobody else says so
-   * @param begin makes the body, which ends when the client has taken it or is gone
-   * @throws ApiError 429 when the account has as many under way as it may, and what `begin` throws
+   * @param client the socket of the client; only its `close` shows that the client of a pipelined request has gone
+   * @param begin makes the body, which closes when the client has taken it or has gone
+   * @throws ApiError 429 if the account has too many under way, and whatever `begin` throws
    */
   async open(accountId: string, client: Socket, begin: () => Readable | Promise<Readable>): Promise<Readable> {
     if (this.#underWay.of(accountId) >= mostExports)

@@ -11,11 +11,11 @@ const { scheduled_at: _, ...stays } = fields.shape;
 const fixed = [...Object.keys(stays), 'template'];
 
 /**
- * For a change of an email, of which what was accepted stays: who names a part of that wants it otherwise, such as other
- * recipients. Not so where it is as it was answered, or accepted: that may be sent back with another time. Of a file and a
- * template nobody can say so: what was made of them is stored.
+ * Refuses fields in the change of an email that would change what was accepted, such as other recipients. A field with its
+ * accepted or shown value passes, so that a client may send an email back with another time. Files and a template are
+ * always refused: only what was made of them is stored, so they cannot be compared.
  *
- * @throws ApiError 400 that names the first, or 404
+ * @throws ApiError 400 that names the first such field, or 404
  */
 export async function refuseFixedFields(
   db: Database,
@@ -23,7 +23,7 @@ export async function refuseFixedFields(
   id: string,
   body: Record<string, unknown>,
 ): Promise<void> {
-  // Of what is empty a list alone says something: that there are to be none.
+  // Among empty values only a list has a meaning: that there should be none.
   const named = fixed.filter((name) => Array.isArray(body[name]) || !isEmpty(body[name]));
   if (named.length === 0) return;
   const { email, ...parts } = await log.get(db, accountId, id);
@@ -32,13 +32,13 @@ export async function refuseFixedFields(
     ...(await said(db, accountId, id)),
   };
   const isSame = (name: string, value: unknown) => isDeepStrictEqual([body[name]].flat(), listed(value));
-  // What is answered has the first of all in `to`.
+  // The shown `to` is only the first recipient.
   for (const name of named)
     if (!isSame(name, answered[name]) && !(name === 'to' && isSame(name, email.to)))
       throw refusedField(name, 'stays as it was accepted: only scheduled_at can be changed');
 }
 
-/** Nothing, where it is not kept any more. */
+/** The content of the email; empty if it is no longer kept. */
 async function said(db: Database, accountId: string, id: string) {
   try {
     const { html, text, headers } = await log.content(db, accountId, id);

@@ -5,15 +5,15 @@ import { limits } from '../core/accounts/send-limits.ts';
 import { invalidRequest } from '../errors.ts';
 import { Pace } from '../give-way.ts';
 
-/** Characters that are hashed in one go. */
+/** How many characters are hashed at a time. */
 const hashedAtOnce = 64 * 1024;
 
 /**
- * The call's Idempotency-Key with what makes the call the same: method, path and body. Two bodies are the same when they
- * hold the same JSON, in whatever order of keys and with whatever white space. A large one gives way.
+ * The call's Idempotency-Key with a fingerprint of method, path and body. Two bodies with the same JSON are the same,
+ * regardless of the order of keys and of white space. Hashing a large body gives way.
  *
- * @returns null when the header is not there
- * @throws ApiError 400 when it is not 1 to 256 characters
+ * @returns null if the header is missing
+ * @throws ApiError 400 if it does not have 1 to 256 characters
  */
 export async function readIdempotency(ctx: Context, body: unknown): Promise<Idempotency | null> {
   const key = ctx.req.headers['idempotency-key'];
@@ -34,7 +34,7 @@ export async function readIdempotency(ctx: Context, body: unknown): Promise<Idem
   return { key, fingerprint: hash.update(text).digest() };
 }
 
-/** In one form, whatever the order of its keys. A key is good for a day, over an upgrade too: another form would make its call another. */
+/** A form that does not depend on the order of keys. Never change it: keys are valid for a day, across upgrades. */
 function* canonical(value: unknown): Generator<string, void> {
   if (Array.isArray(value)) {
     yield '[';
@@ -60,11 +60,11 @@ function* canonical(value: unknown): Generator<string, void> {
   }
 }
 
-/** What JSON has between the quotes of a long string, in pieces: of a file it would be as much new memory again as the file takes. */
+/** The JSON between the quotes of a long string, in pieces: at once it would take as much new memory again as the file. */
 function* escaped(text: string): Generator<string, void> {
   for (let at = 0; at < text.length; ) {
     let end = at + hashedAtOnce;
-    // Half of a surrogate pair would be escaped.
+    // JSON.stringify would escape half of a surrogate pair.
     if (isHighSurrogate(text.charCodeAt(end - 1))) end += 1;
     yield JSON.stringify(text.slice(at, end)).slice(1, -1);
     at = end;

@@ -3,21 +3,21 @@ import { invalidRequest } from '../errors.ts';
 import { givingWay, Pace } from '../give-way.ts';
 import type { List } from './structure.ts';
 
-/** Bytes that are parsed in one go: nothing else is done meanwhile. */
+/** How many bytes are parsed without giving way. */
 export const parsedAtOnce = 128 * 1024;
 
 /**
- * Elements are parsed together from which on there are so many bytes. A string of more than 128 kB gets memory of its own from
- * V8, new each time: an email of 50 KB has less by itself, where a character may take two bytes, and two of them have more.
+ * Elements are parsed together until they have at least this many bytes. V8 allocates new memory for every string above
+ * 128 kB. With two bytes a character, an email of 50 KB stays below that by itself; two of them would not.
  */
 const parsedTogether = 32 * 1024;
 
-/** Stands for the elements of a list; nobody outside can write it. */
+/** Stands in for the elements of a list. No client can guess it. */
 const placeholder = randomUUID();
 
 const brackets = [0x5b, 0x5d] as const;
 
-/** A byte order mark may stand at the beginning of the body, and nowhere else. */
+/** A byte order mark is allowed only at the start of the body. */
 const atStart = new TextDecoder('utf-8', { fatal: true });
 const within = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
@@ -31,10 +31,10 @@ export function parseJson(bytes: Buffer): unknown {
 }
 
 /**
- * What `parseJson` gives, in turns: a batch of a thousand emails would hold everything else up for half a second. The
- * elements of long lists are parsed some at a time, and then what is around them.
+ * Parses like `parseJson`, but gives way: a batch of a thousand emails would hold up everything else for half a second. The
+ * elements of long lists are parsed a few at a time, and then the rest of the body.
  *
- * @param lists those of `bytes`, as `readStructure` has found them
+ * @param lists the lists in `bytes` that `readStructure` found
  * @throws ApiError 400
  */
 export async function parseInTurns(bytes: Buffer, lists: List[]): Promise<unknown> {
@@ -54,7 +54,7 @@ export async function parseInTurns(bytes: Buffer, lists: List[]): Promise<unknow
   if (typeof root !== 'object' || root === null) return root;
   for (const [name, list] of Object.entries(root)) {
     if (!Array.isArray(list) || list[0] !== placeholder) continue;
-    // Not by assignment, which would mean something else for `__proto__`.
+    // Assigning to `__proto__` would set the prototype.
     Object.defineProperty(root, name, { ...Object.getOwnPropertyDescriptor(root, name), value: taken[list[1]] });
   }
   return root;
@@ -64,14 +64,14 @@ async function parseElements(bytes: Buffer, list: Closed, pace: Pace): Promise<u
   const parse = (run: Run) => {
     const elements = parseAsList(bytes, run.start, run.end);
     const isEmpty = list.commas.length === 0 && elements.length === 0;
-    // Nothing at all between two commas, or behind the last.
+    // An element is missing between two commas, or after the last.
     if (elements.length !== run.count && !isEmpty) throw notJson();
     return elements;
   };
   return (await givingWay(runsOf(list), parse, pace)).flat();
 }
 
-/** What is around them becomes brackets for as long as that takes: to add those to the text would copy all of it. */
+/** Overwrites the bytes around the elements with brackets meanwhile: adding brackets would copy all of the text. */
 function parseAsList(bytes: Buffer, start: number, end: number): unknown[] {
   const around = [bytes[start - 1], bytes[end]] as [number, number];
   try {
@@ -82,7 +82,7 @@ function parseAsList(bytes: Buffer, start: number, end: number): unknown[] {
   }
 }
 
-/** Elements that stand together, and about as many bytes as are parsed together. */
+/** Adjacent elements that are parsed together. */
 interface Run {
   start: number;
   end: number;

@@ -9,23 +9,23 @@ import type { Session } from './auth.ts';
 
 const lookEveryMs = 1_000;
 const beatEveryMs = 10_000;
-/** Retries go on for three days; what is older than that changes no more. */
+/** Retries end after three days, so older emails no longer change. */
 const watchedMs = 4 * 24 * 3_600_000;
 const most = 500;
 const mostOfUser = 20;
-/** What one that does not read may have waiting. */
+/** How many bytes may wait for a viewer that does not read. */
 const mostWaiting = 64 * 1024;
 
 interface Viewer {
   session: Session;
   stream: PassThrough;
-  /** What it was told last. */
+  /** The last counts it was sent. */
   told: string;
 }
 
 /**
- * Tells browsers that look on when emails of their account change: one small question a second to the database for all of
- * them together, and none while nobody looks.
+ * Tells the browsers that watch when emails of their account change. It takes one small query a second for all of them
+ * together, and none while nobody watches.
  */
 export class Live {
   readonly #db: Database;
@@ -41,9 +41,9 @@ export class Live {
   }
 
   /**
-   * Writes server-sent events into this stream until it is closed, or the session is over.
+   * Writes server-sent events into this stream until it is closed or the session ends.
    *
-   * @throws ApiError 503 when too many look on
+   * @throws ApiError 503 if too many viewers watch
    */
   async add(session: Session, stream: PassThrough): Promise<void> {
     const sameUser = [...this.#viewers].filter(({ session: { userId } }) => userId === session.userId);
@@ -60,18 +60,18 @@ export class Live {
     void this.#watch();
   }
 
-  /** Ends those of one session; other nodes see within ten seconds that it is over. */
+  /** Ends the streams of one session. Other nodes notice its end within ten seconds. */
   end(sessionId: string): void {
     for (const { session, stream } of this.#viewers) if (session.id === sessionId) stream.end();
   }
 
-  /** Ends all of them. */
+  /** Ends all streams. */
   stop(): void {
     this.#stopped = true;
     for (const viewer of this.#viewers) viewer.stream.end();
   }
 
-  /** For as long as somebody looks on; one at a time, however they come and go. */
+  /** Runs while there are viewers, and only once at a time. */
   async #watch(): Promise<void> {
     if (this.#watching) return;
     this.#watching = true;
@@ -88,7 +88,7 @@ export class Live {
       if (Date.now() - this.#beaten >= beatEveryMs) await this.#beat();
       await this.#tell([...this.#viewers]);
     } catch (error) {
-      // The database is away: they hear of what they missed once it is back.
+      // The database is unavailable. Viewers get what they missed once it is back.
       this.#log.debug({ error: (error as Error).message }, 'nothing could be told to those who look on');
     }
   }
@@ -104,7 +104,7 @@ export class Live {
     }
   }
 
-  /** So that proxies keep the connection, and one whose session is over loses it. */
+  /** Keeps connections alive through proxies, and ends those whose session is over. */
   async #beat(): Promise<void> {
     this.#beaten = Date.now();
     for (const viewer of this.#viewers) {
@@ -122,7 +122,7 @@ export class Live {
   }
 }
 
-/** A suspended account is one whose sessions are over; anything else is not known now. */
+/** The sessions of a suspended account are over. Any other error says nothing about the session. */
 function refused(error: { status?: number }): null {
   if (error.status === 403) return null;
   throw error;
