@@ -5,7 +5,7 @@ import { id, line, oneOf, page, timestamp } from './validation.ts';
 /** Strings are compared as they are stored: addresses, domains and words in lower case. */
 const lower = (most: number) => line(most).transform((value) => value.toLowerCase());
 
-/** An address, a domain or a part of one as it would be stored: a domain in its A-labels; what is none yet just in lower case. */
+/** An address, a domain or a part of one as it would be stored: a domain as A-labels, an incomplete one just in lower case. */
 export function asStored(text: string): string {
   const at = text.lastIndexOf('@') + 1;
   try {
@@ -43,7 +43,7 @@ const fields = {
   created_before: timestamp.optional().describe('Only emails accepted before this time.'),
 };
 
-/** As the core wants it. */
+/** The query in the form of the core. */
 function read(query: z.output<z.ZodObject<typeof fields>>) {
   return {
     page: { limit: query.limit, offset: query.offset, cursor: query.cursor ?? null },
@@ -62,7 +62,7 @@ function read(query: z.output<z.ZodObject<typeof fields>>) {
   };
 }
 
-/** The query of the log: a page, and what to search by. */
+/** The query of the log: a page and a filter. */
 export const logQuery = z
   .object({
     ...fields,

@@ -23,7 +23,7 @@ export async function logIn(ctx: Context, db: Database): Promise<User> {
   return login(db, { email, password, address: addressOf(ctx) });
 }
 
-/** The client's, as far as the proxies say so; whatever else they pass on is not an address. */
+/** The client's address according to the proxies; the peer's if they pass on something that is no address. */
 function addressOf(ctx: Context): string {
   return isIP(ctx.ip) === 0 ? (ctx.socket.remoteAddress ?? '') : ctx.ip;
 }

@@ -7,7 +7,7 @@ export interface Markup {
 
 type Part = Markup | Part[] | string | number | false | undefined;
 
-/** A template tag: what is put in is escaped, unless it is markup itself. */
+/** A template tag that escapes what is inserted, unless it is markup. */
 export function html(texts: TemplateStringsArray, ...parts: Part[]): Markup {
   return { html: texts.map((text, index) => text + render(parts[index])).join('') };
 }
@@ -20,7 +20,7 @@ function render(part: Part): string {
 
 export const escapeHtml = (text: string) => text.replaceAll(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 
-/** Words with `code` between backticks, as the document's descriptions have it; paragraphs where a line is empty. */
+/** A description as paragraphs: backticks become code, and an empty line starts a new paragraph. */
 export function prose(text: string): Markup[] {
   return text.split('\n\n').map((paragraph) => html`<p>${inline(paragraph)}</p>\n`);
 }
@@ -31,9 +31,9 @@ export const inline = (text: string): Part[] =>
 export const json = (value: unknown) => html`<pre>${JSON.stringify(value, null, 2)}</pre>`;
 
 /**
- * The Content-Security-Policy of a page that loads nothing: all it has is the style that stands in it.
+ * The Content-Security-Policy of a page that loads nothing and has only its inline style.
  *
- * @param forms where its forms may go
+ * @param forms where its forms may be sent
  */
 export function pagePolicy(style: string, forms: "'none'" | "'self'" = "'none'"): string {
   const digest = createHash('sha256').update(style).digest('base64');

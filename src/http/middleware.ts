@@ -14,7 +14,7 @@ import { newId } from '../ids.ts';
 import type { Logger } from '../log.ts';
 import type { Metrics } from '../metrics.ts';
 
-/** Names the request, in the answer and in every line that is logged for it (`ctx.state.log`). */
+/** Gives the request an id, in the answer and in every log line about it (`ctx.state.log`). */
 export function requestId(log: Logger): Middleware {
   return async function requestId(ctx, next) {
     const id = newId();
@@ -25,8 +25,8 @@ export function requestId(log: Logger): Middleware {
 }
 
 /**
- * One line a request: who was asked what, with which answer, in how many milliseconds, and about which email. The same is
- * counted by the route's own path.
+ * Logs one line a request: method, path, status, duration, and the email that it is about. The metrics count the same by the
+ * route's pattern.
  */
 export function accessLog(metrics: Metrics): Middleware {
   return async function accessLog(ctx, next) {
@@ -52,9 +52,9 @@ export function accessLog(metrics: Metrics): Middleware {
 const yearSeconds = 31_536_000;
 
 /**
- * Answers are data for one reader: nothing may frame, guess or keep them.
+ * Answers are data for one reader: they may not be framed, sniffed or cached.
  *
- * @param https whether the service is reached by https: then browsers are told to ask for nothing else
+ * @param https whether clients reach the service by https: then browsers are told to use nothing else (HSTS)
  */
 export function securityHeaders(https: boolean): Middleware {
   return async function securityHeaders(ctx, next) {
@@ -70,21 +70,21 @@ export function securityHeaders(https: boolean): Middleware {
   };
 }
 
-/** RFC 9112 section 3.2: by HTTP/1.1 a request names its host, and once. With two, a proxy may have gone by the other. */
+/** An HTTP/1.1 request has exactly one Host (RFC 9112 section 3.2). With two, a proxy may have routed by the other one. */
 export const demandHost: Middleware = async function demandHost(ctx, next) {
   const hosts = ctx.req.headersDistinct.host?.length ?? 0;
   if (hosts > 1 || (hosts === 0 && ctx.req.httpVersion !== '1.0')) throw invalidRequest('Host: must be there, once');
   await next();
 };
 
-/** Their bodies are an `error` and nothing else: what a person can do about it is in a header. */
+/** The bodies of these have only an `error`: what to do about it is in a header. */
 const bare = [401, 403, 404];
 
-/** The one place that writes an error body. */
+/** The only place that writes error bodies. */
 export const errors: Middleware = async function errors(ctx, next) {
   try {
     await next();
-    // The router says all of it by status alone. To a method that it never heard of it says 501, whatever the path.
+    // The router only sets a status. For a method that it does not know at all, that is 501 on any path.
     if (ctx.status === 501) throw ctx.response.get('Allow') ? methodNotAllowed() : notFound();
     if (ctx.status === 404 && ctx.body === undefined) throw notFound();
     if (ctx.status === 405) throw methodNotAllowed();
@@ -97,7 +97,7 @@ export const errors: Middleware = async function errors(ctx, next) {
     ctx.set(shown.headers);
     discardRest(ctx.req);
     const isBare = bare.includes(shown.status);
-    // What is not there has a detail for operators alone, with what they typed in it.
+    // The detail of a 404 echoes input, and is for operators only.
     if (isBare && shown.status !== 404 && shown.detail !== undefined) ctx.set('X-Error-Detail', shown.detail);
     ctx.body = {
       error: shown.message,
@@ -107,12 +107,12 @@ export const errors: Middleware = async function errors(ctx, next) {
   }
 };
 
-/** How long a client may go on writing a body that was refused. */
+/** How long a client may keep writing a refused body. */
 const lingerMs = 10_000;
 
 /**
- * Reads what is left of a refused body and throws it away. A client that is still writing would otherwise be stuck, or lose
- * the answer to a connection that is reset under it.
+ * Reads the rest of a refused body and discards it. A client that is still writing would otherwise get stuck, or lose the
+ * answer to a connection reset.
  */
 function discardRest(req: IncomingMessage): void {
   if (req.complete) return;
@@ -124,7 +124,7 @@ function discardRest(req: IncomingMessage): void {
 function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
   if (isUnavailable(error)) return unavailable();
-  // koa and koa-jwt throw errors of their own that carry a status.
+  // koa and koa-jwt throw their own errors, which have a status.
   const status = (error as { status?: unknown } | null)?.status;
   if (status === 401) return unauthorized();
   if (status === 400) return invalidRequest();

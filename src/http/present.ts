@@ -1,4 +1,4 @@
-/** What clients of the API see of each noun: a row is answered with as one of these, and in no other way. */
+/** What clients of the API see of each noun: every row in an answer goes through one of these. */
 
 export * from './present/accounts.ts';
 export * from './present/destinations.ts';

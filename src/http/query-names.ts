@@ -6,16 +6,16 @@ import { badEncoding, givenTwice, unknownParameter } from './validation.ts';
 
 type Parameter = { in?: string; name?: string };
 
-/** What an operation may be asked with, and whether it asks who calls. */
+/** The query parameters of an operation, and whether it takes calls without a credential. */
 interface Known {
   names: Set<string | undefined>;
   forAnyone: boolean;
 }
 
 /**
- * Refuses a query parameter that the called operation does not have, as a filter that is misspelt would answer with
- * everything; one that is given twice, as only one of them could count; and one that is not the percent-encoding of UTF-8,
- * which Koa would take for a text that nobody wrote. For the middle of a router, where the route is known.
+ * Refuses query parameters that the operation does not have, because a misspelt filter would return everything; parameters
+ * that are given twice, because only one could count; and those that are not percent-encoded UTF-8, because Koa would decode
+ * them to something else. Use it inside a router, where the route is known.
  */
 export function refuseUnknownParameters(documentOf: () => OpenApiDocument): Middleware {
   let known: Map<string, Known> | undefined;
@@ -26,7 +26,7 @@ export function refuseUnknownParameters(documentOf: () => OpenApiDocument): Midd
     const matched = (ctx.matched ?? []) as { path: unknown; methods: string[] }[];
     const route = matched.find(({ methods }) => methods.includes(method));
     const called = known.get(`${method} ${openApiPath(String(route?.path ?? ''))}`);
-    // Who shows no credential hears of that first.
+    // Without a credential, the 401 comes first.
     const credentials = [ctx.get('X-API-Key'), ctx.get('Authorization'), sessionToken(ctx)];
     const mayCall = called?.forAnyone || credentials.some(Boolean);
     if (!called || !mayCall) return next();
@@ -51,7 +51,7 @@ function namesOf(query: string): string[] {
   });
 }
 
-/** Null where that cannot be. */
+/** Null if it cannot be decoded. */
 function decode(text: string): string | null {
   try {
     return decodeURIComponent(text.replaceAll('+', ' '));

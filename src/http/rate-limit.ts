@@ -5,11 +5,12 @@ import { TokenBuckets } from '../rate-limit.ts';
 const policyName = 'key';
 
 /**
- * Counts requests of each key on this node, in memory: with several nodes behind a balancer a key may make as many
- * requests on each. The processes of one node count together (`shareBuckets`). Every counted answer carries `RateLimit` and `RateLimit-Policy`.
+ * Counts the requests of each key in memory, on this node: behind a load balancer, the limit of a key applies to each node
+ * separately. The processes of one node share their counts (`shareBuckets`). Every counted answer has the headers `RateLimit`
+ * and `RateLimit-Policy`.
  */
 export class RateLimiter extends TokenBuckets {
-  /** @throws ApiError 429 with Retry-After when the key's bucket is empty */
+  /** @throws ApiError 429 with Retry-After if the key's bucket is empty */
   count(ctx: Context, keyId: string): void {
     const { perSecond, burst } = this.limit;
     const { left, waitSeconds } = this.take(keyId);

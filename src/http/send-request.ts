@@ -29,7 +29,7 @@ const attachment = z
         .describe('The name that the recipient sees, without folders, of at most 255 bytes.'),
       content: z
         .string({ error: (issue) => (issue.input === undefined ? 'is required' : 'must be a base64 string') })
-        // Base64 of more is not even decoded.
+        // Longer base64 is not even decoded.
         .max(Math.ceil(limits.attachmentBytes / 3) * 4, { error: 'is larger than 10 MB', abort: true })
         .transform((value, context) => {
           const bytes = Buffer.from(value, 'base64');
@@ -63,12 +63,12 @@ const attachment = z
     if (refused) context.addIssue({ code: 'custom', path: [refused.member], message: refused.reason });
   });
 
-/** Characters of base64 that are compared in one go, of whole groups of four. */
+/** How many characters of base64 are compared at a time: a multiple of four. */
 const comparedAtOnce = 64 * 1024;
 
 /**
- * Node decodes whatever it is given; only what encodes back to the same was base64. In pieces: a file in one would be as much new
- * memory again as the file takes, which is what decoding it costs.
+ * Node decodes any string, so only a string that encodes back to itself was base64. It is compared in pieces: encoding all of a
+ * file at once would take as much new memory again as decoding it.
  */
 function isBase64Of(text: string, bytes: Buffer): boolean {
   for (let at = 0; at < text.length; at += comparedAtOnce) {
@@ -79,14 +79,14 @@ function isBase64Of(text: string, bytes: Buffer): boolean {
 }
 
 /**
- * Characters of a `References`, which grows with each answer of a thread (RFC 5322 section 3.6.4): of some hundred ids. Who answers
- * what came in should not have to cut it.
+ * The maximum length of `References`, enough for about a hundred ids: it grows with each reply in a thread (RFC 5322 section
+ * 3.6.4), and clients that reply should not have to cut it.
  */
 const longestReferences = 10_000;
 
 const mostOf = (name: string) => (name.toLowerCase() === 'references' ? longestReferences : longestValue);
 
-/** One that is meant for the call would go out to readers, and the email twice. */
+/** Also refuses a header meant for the call: it would be sent to readers, and the email could be sent twice. */
 const refuseOwnHeader = (name: string, value: string) =>
   name.toLowerCase() === 'idempotency-key'
     ? 'is a header of the call, not of the email'
@@ -124,14 +124,14 @@ const headers = z
     },
   });
 
-/** A time to send at: not in the past, and within a year. */
+/** The time to send an email: not in the past, and at most a year ahead. */
 export const scheduledAt = timestamp.superRefine((at, context) => {
   const ahead = at.getTime() - Date.now();
   if (ahead < -pastToleranceMs) context.addIssue('is in the past');
   if (ahead > limits.scheduleAheadMs) context.addIssue('is more than a year ahead');
 });
 
-/** Null counts as absent, as below. */
+/** Null counts as absent, as in `fields`. */
 const omitted = z.null({ error: 'must be omitted when a template is used' }).optional();
 
 /** Null counts as absent: many clients send every field that they know. */
@@ -184,7 +184,7 @@ const templatedFields = fields.extend({
   template: templateUse,
 });
 
-/** For the reference: both kinds of requests as one. */
+/** For the reference: requests with and without a template as one schema. */
 export const shownSendRequest = fields
   .extend({
     from: mailbox
@@ -198,7 +198,7 @@ export const shownSendRequest = fields
     id: 'SendRequest',
     description:
       'One email. Without a template, `from`, `subject`, and `html` or `text` are required; with one, only what the template lacks.',
-    // Of these a compiler names the last to whoever has none of them.
+    // If a request matches none of these, TypeScript names the last one in its error.
     anyOf: [
       { required: ['template'] },
       { required: ['from', 'subject', 'html'] },
@@ -206,7 +206,7 @@ export const shownSendRequest = fields
     ],
   });
 
-/** What a request says the same way with a template and without. */
+/** The fields that do not depend on a template. */
 function common(input: z.output<typeof fields> | z.output<typeof templatedFields>) {
   return {
     to: input.to,
@@ -229,7 +229,7 @@ function withBodies(input: z.output<typeof fields>, context: z.RefinementCtx): S
     ...common(input),
     from,
     subject,
-    // An empty part would be the one that a reader shows.
+    // Mail programs might show an empty part instead of the other one.
     html: html || null,
     text: plainText || null,
   };
@@ -248,10 +248,10 @@ const templated = templatedFields.transform((input, context): TemplatedRequest =
   return request;
 });
 
-/** The body of `POST /api/v1/emails`, and of each item of a batch. With a template other fields are required than without. */
+/** The body of `POST /api/v1/emails`, and each item of a batch. The required fields depend on whether it has a template. */
 export const sendRequest = either(plain);
 
-/** The same of JSON without `\u`. */
+/** Like `sendRequest`, for JSON without `\u`. */
 export const unescapedSendRequest = either(unescaped);
 
 function either(withoutTemplate: typeof plain | typeof unescaped) {
@@ -269,7 +269,7 @@ function either(withoutTemplate: typeof plain | typeof unescaped) {
   });
 }
 
-/** Reports what is wrong between fields that are each right. */
+/** Reports conflicts between fields that are valid by themselves. */
 function refuse(request: ReturnType<typeof common>, context: z.RefinementCtx): void {
   const { to, cc, bcc, attachments, headers: custom } = request;
   const issueAt = (path: PropertyKey[], message: string) => context.addIssue({ code: 'custom', path, message });
@@ -281,7 +281,7 @@ function refuse(request: ReturnType<typeof common>, context: z.RefinementCtx): v
     issue('attachments', 'are larger than 20 MB together');
   const ids = attachments.map(({ contentId }) => contentId);
   const second = ids.findIndex((id, index) => id !== null && ids.indexOf(id) < index);
-  // Mail programs show one of them in both places.
+  // Mail programs would show one of the two files in both places.
   if (second >= 0)
     issueAt(
       ['attachments', second, 'content_id'],

@@ -6,21 +6,21 @@ import { newId } from '../ids.ts';
 
 export interface HttpServer {
   port: number;
-  /** Accepts nothing more and waits for the requests under way, `graceMs` at the most. */
+  /** Stops accepting connections and waits for the requests under way, for at most `graceMs`. */
   close(graceMs: number): Promise<void>;
 }
 
-/** For how long a client is waited for, in ms. */
+/** How long to wait for a client, in ms. */
 export interface Patience {
   /** For a whole header. */
   headersMs: number;
   /** For a whole request. */
   requestMs: number;
-  /** How often that is looked at. */
+  /** How often these two are checked. */
   checkedEveryMs: number;
-  /** For its end of a connection that we have ended with a refusal: it is to read that first. */
+  /** For it to close a connection that we ended with a refusal, which it should read first. */
   lingerMs: number;
-  /** To take anything of an answer that waits for it. */
+  /** For it to read any part of a pending answer. */
   takingMs: number;
 }
 
@@ -36,7 +36,7 @@ const usualPatience: Patience = {
 export async function listen(app: Koa, host: string, port: number, patience = usualPatience): Promise<HttpServer> {
   const handle = app.callback();
   const answer: RequestListener = (req, res) => {
-    // What is waited for ourselves, as a database or the next event, leaves nothing to be taken.
+    // While we wait ourselves, for the database or the next event, there is nothing for it to read.
     res.setTimeout(patience.takingMs, () => {
       if (res.writableLength > 0) res.destroy();
     });
@@ -44,7 +44,7 @@ export async function listen(app: Koa, host: string, port: number, patience = us
   };
   const server = createServer(
     {
-      // The app refuses what has none: Node would do so without a body, and without an id.
+      // The app refuses requests without a Host itself: Node's refusal would have no body and no request id.
       requireHostHeader: false,
       headersTimeout: patience.headersMs,
       requestTimeout: patience.requestMs,
@@ -53,17 +53,17 @@ export async function listen(app: Koa, host: string, port: number, patience = us
     },
     answer,
   );
-  // What else than `100-continue` is expected is nothing to us, and need not be (RFC 9110 section 10.1.1).
+  // Expectations other than `100-continue` are ignored, as RFC 9110 section 10.1.1 allows.
   server.on('checkExpectation', answer);
   server.on('clientError', (error: BrokenRequest, socket) => {
-    // Browsers keep connections ahead: an answer that waits in one would be taken for that to the first request of later.
+    // Browsers open connections in advance, and would take this answer for the one to their first request.
     const isUnused = socket instanceof Socket && socket.bytesRead === 0;
     if (!socket.writable || isUnused) {
       socket.destroy();
       return;
     }
     socket.end(refusal(whatIsWrong(error)));
-    // A client that never ends its side, and sends on, would keep the connection for as long as it likes.
+    // A client that never closes its side and keeps sending would otherwise keep the connection forever.
     const enough = setTimeout(() => socket.destroy(), patience.lingerMs).unref();
     socket.once('close', () => clearTimeout(enough));
   });
@@ -86,7 +86,7 @@ export async function listen(app: Koa, host: string, port: number, patience = us
   };
 }
 
-/** What Node says of a request that is not HTTP, or did not come in time: `reason` is the parser's. */
+/** Node's error for a request that is not HTTP or was too slow; `reason` comes from the parser. */
 type BrokenRequest = Error & { code?: string; reason?: string };
 
 function whatIsWrong({ code, reason }: BrokenRequest): ApiError {
@@ -96,7 +96,7 @@ function whatIsWrong({ code, reason }: BrokenRequest): ApiError {
   return invalidRequest(`this is not HTTP/1.1${reason === undefined ? '' : `: ${reason}`}`);
 }
 
-/** The answer to such a request. None of ours exists then, so it is written by hand. */
+/** The raw answer to such a request: there is no response object yet. */
 function refusal({ status, message, detail }: ApiError): string {
   const body = JSON.stringify({ error: message, detail });
   return [

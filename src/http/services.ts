@@ -18,11 +18,11 @@ import type { DashboardFiles } from './dashboard-files.ts';
 import type { Exports } from './exports.ts';
 import type { RateLimiter } from './rate-limit.ts';
 
-/** What the routes work with. */
+/** The dependencies of the routes. */
 export interface Services {
   db: Database;
   queue: Queue;
-  /** Has the bodies of what is accepted, for those who send it soon. */
+  /** Caches the bodies of accepted emails for their delivery soon after. */
   fresh: FreshBodies;
   log: Logger;
   metrics: Metrics;
@@ -30,33 +30,33 @@ export interface Services {
   keyring: Keyring;
   mailHostname: string;
   baseUrl: string;
-  /** How many of the last addresses in `X-Forwarded-For` are from proxies that can be trusted. */
+  /** How many of the last addresses in `X-Forwarded-For` come from trusted proxies. */
   proxies: number;
   /** How domains are verified: live DNS and our sending addresses. */
   surroundings: Surroundings;
   sandbox: boolean;
-  /** What the doctor looks at beside DNS and the database. */
+  /** What the doctor checks apart from DNS and the database. */
   installation: Installation;
-  /** Who runs the mail servers of a destination, as deliveries are limited by. */
+  /** The provider that runs a destination's mail servers, the same as for delivery limits. */
   providerOf: ProviderOf;
-  /** How MX hosts are found, as the transport does it. */
+  /** How the transport looks up MX hosts. */
   lookUp: LookUpOptions;
-  /** What TLS is held to, as the transport does it. */
+  /** The TLS policies of the transport. */
   tlsPolicies: TlsPolicies;
   tokenKeys: TokenKeys;
-  /** What mail leaves from. */
+  /** The addresses that mail is sent from. */
   sendingPools: SendingPools;
-  /** How long after it was due a recipient is tried, in ms. */
+  /** How long a recipient is retried after it was due, in ms. */
   retryForMs: number;
   /** The addresses outside the public internet that webhook endpoints may have. */
   allowPrivateNetworks: PrivateNetworks;
   /** The plan of accounts that are created without one. */
   defaultPlan: PlanName;
-  /** The pages for browsers; null: they were not built, or are not wanted. */
+  /** The pages for browsers; null: not built, or disabled. */
   dashboard: DashboardFiles | null;
   /** Counts the requests of each API key. */
   limiter: RateLimiter;
-  /** Decide in which order what accounts read, and what they have committed at length, reaches the database. */
+  /** The order in which reads, and long commits, of different accounts reach the database. */
   readTurns: AccountTurns;
   commitTurns: AccountTurns;
   exports: Exports;

@@ -3,20 +3,20 @@ import { forbidden } from '../errors.ts';
 
 const name = 'sendwright_session';
 
-/** What a page of another site cannot send along: a browser would ask us first, and we do not answer that. */
+/** A page of another site cannot send this header: the browser would send a CORS preflight, which we do not answer. */
 const ownPageHeader = 'X-Sendwright-Page';
 
 /**
- * The token that a browser keeps for us. Whoever shows another credential means that one.
+ * The token in the cookie. Another credential in the request takes precedence over it.
  *
- * @returns null where there is none
+ * @returns null if there is none, or there is another credential
  */
 export function sessionToken(ctx: Context): string | null {
   if (ctx.get('Authorization') !== '' || ctx.get('X-API-Key') !== '') return null;
   return ctx.cookies.get(name) ?? null;
 }
 
-/** Gives the browser a token that no script can read, and that no other site can make it send; null takes it away. */
+/** Sets a cookie that no script can read and that the browser does not send for other sites; null removes it. */
 export function setSessionCookie(
   ctx: Context,
   token: string | null,
@@ -24,13 +24,13 @@ export function setSessionCookie(
 ): void {
   const parts = [`${name}=${token ?? ''}`, 'Path=/', 'HttpOnly', 'SameSite=Strict'];
   parts.push(`Max-Age=${token === null ? 0 : maxAgeSeconds}`);
-  // Behind a proxy the connection says nothing: how we are reached does.
+  // Behind a proxy the connection itself does not show whether clients use https; the base URL does.
   if (https) parts.push('Secure');
   ctx.append('Set-Cookie', parts.join('; '));
 }
 
 /**
- * A browser sends the cookie whoever asks it to, so what changes something must come from a page of ours.
+ * A browser sends the cookie with any request to us, so a change must come from one of our own pages (CSRF).
  *
  * @throws ApiError 403
  */
@@ -41,7 +41,7 @@ export function refuseForged(ctx: Context): void {
   refuseElsewhere(ctx);
 }
 
-/** @throws ApiError 403 where the browser says that a page of somebody else asks */
+/** @throws ApiError 403 if the browser says that the request comes from a page of another site */
 export function refuseElsewhere(ctx: Context): void {
   const site = ctx.get('Sec-Fetch-Site');
   if (site !== '' && site !== 'same-origin') throw forbidden('a page of another site asks');

@@ -1,12 +1,12 @@
 import { randomInt } from 'node:crypto';
 
-/** Depth of nesting that no honest request reaches. */
+/** Deeper nesting than any honest request has. */
 const deepest = 32;
 
-/** So many different names no honest batch has: the parser makes something of each, up to two microseconds long. */
+/** More distinct names than any honest batch has: the parser takes up to two microseconds for each. */
 const mostNames = 10_000;
 
-/** What a value may take beside its text, on the average: its name, punctuation and indentation. */
+/** How many bytes a value may take on average in addition to its text: its name, punctuation and indentation. */
 const bytesForValue = 40;
 
 const quoteByte = 0x22;
@@ -14,22 +14,22 @@ const comma = 0x2c;
 const backslash = 0x5c;
 const openingBrace = 0x7b;
 
-/** Where an array is that is a member of the outermost object: what is between its brackets, and the commas in there. */
+/** The position of an array that is a member of the outermost object: the inside of its brackets, and its commas. */
 export interface List {
   start: number;
   commas: number[];
-  /** The offset of its closing bracket; null: there is none. */
+  /** The offset of its closing bracket; null if it has none. */
   end: number | null;
 }
 
-/** What JSON looks like without looking into its strings: why it is not worth parsing, or the arrays in its outermost object. */
+/** The structure of JSON outside of strings: why it is not parsed, or the arrays in its outermost object. */
 export type Structure = { refusal: string } | { lists: List[] };
 
 /**
- * Looks at JSON before it is parsed: parsing 30 MB of brackets stops the process for seconds. One pass over the bytes outside
- * of strings; strings are skipped, but for names. What is not JSON may pass.
+ * Checks JSON before it is parsed, because parsing 30 MB of brackets stops the process for seconds. It makes one pass over the
+ * bytes and skips strings except names. Text that is not JSON may pass.
  *
- * @param mostValues how many members and elements it may have, objects and arrays included
+ * @param mostValues how many members and elements it may have, including objects and arrays
  */
 export function readStructure(bytes: Buffer, mostValues: number): Structure {
   const lists: List[] = [];
@@ -49,7 +49,7 @@ function refuse(bytes: Buffer, mostValues: number, lists: List[]): string | null
   for (let at = 0; at < bytes.length; at += 1) {
     const byte = bytes[at] as number;
     walked += 1;
-    // The two kinds of brackets differ in one bit.
+    // Clears the bit in which `[` and `{`, and `]` and `}`, differ.
     const bracket = byte & ~0x20;
     if (byte === quoteByte) {
       const end = endOfString(bytes, at);
@@ -87,7 +87,7 @@ function refuse(bytes: Buffer, mostValues: number, lists: List[]): string | null
   return null;
 }
 
-/** A native search finds the end of a long string without escapes, an attachment above all; any other is walked through. */
+/** A native search finds the end of a long string without escapes, such as an attachment; other strings are walked through. */
 function endOfString(bytes: Buffer, start: number): number {
   const quote = bytes.indexOf(quoteByte, start + 1);
   if (quote === -1) return bytes.length;
@@ -97,11 +97,11 @@ function endOfString(bytes: Buffer, start: number): number {
   return at;
 }
 
-// Not to be known outside: whoever knew it could choose names that are taken for one.
+// Secret: a client that knew it could choose names that collide.
 const seed = randomInt(2 ** 32);
 const slots = 2 ** 18;
 
-/** Counts different names, to within a few in a hundred, in the memory of a bitmap. */
+/** Counts distinct names in a bitmap, to within a few percent. */
 class Names {
   count = 0;
   readonly #seen = new Uint8Array(slots / 8);
@@ -109,7 +109,7 @@ class Names {
   add(bytes: Buffer, start: number, end: number): void {
     let hash = seed;
     for (let at = start; at < end; at += 1) hash = Math.imul(hash ^ (bytes[at] as number), 0x01000193);
-    // The lowest bits of such a product have hardly been mixed.
+    // The low bits of a product are poorly mixed.
     const slot = (hash ^ (hash >>> 14)) & (slots - 1);
     const bit = 1 << (slot & 7);
     if ((this.#seen[slot >> 3] as number) & bit) return;

@@ -26,7 +26,7 @@ const holdGoodPlaceholders = (value: string, context: z.RefinementCtx) => {
 
 const body = text(longest.body).superRefine(holdGoodPlaceholders);
 
-/** One address or `Name <address>`, either of them with placeholders. */
+/** One address or `Name <address>`, both with placeholders. */
 const mailboxPattern = patternOf((_, fault) => fault);
 const memberPattern = patternOf(wordsForMember);
 
@@ -49,7 +49,7 @@ const variable = z
       type: oneOf(['string', 'number']).describe('The type of its values.'),
       fallback_value: z
         .union([text(longestFallback), z.number()], {
-          // A string that is refused is told what is wrong with it.
+          // A refused string gets its own error.
           error: ({ input, errors }) =>
             (typeof input === 'string' && errors?.[0]?.[0]?.message) || 'must be a string or a number',
         })
@@ -109,7 +109,7 @@ const name = label.describe('The name of the template.');
 
 export const newTemplate = z.object({ name, ...content });
 
-/** What is not given stays; null clears, except the name. */
+/** Omitted fields stay; null clears a field, except the name. */
 export const templateChanges = z.object({ name: name.optional(), ...content });
 
 export const previewRequest = z.object({
@@ -125,7 +125,7 @@ export const publishRequest = z.object({
     ),
 });
 
-/** The members of the content that were given; null as what an empty template has. */
+/** The fields of the content that were given; null becomes the value in an empty template. */
 export function givenContent(input: z.output<typeof templateChanges>): Partial<TemplateContent> {
   const { from, subject, reply_to: replyTo, html, text: plain, variables: declared } = input;
   return {

@@ -11,7 +11,7 @@ const shownAs = {
   additionalProperties: { type: ['string', 'number', 'null'], maxLength: longestValue },
 };
 
-/** The values of a template's variables, by key: strings and numbers. Keys that no template asks for do not matter, unless they differ from one only in case, `_` or `-`. */
+/** The values of a template's variables, by key: strings and numbers. Unknown keys are ignored, unless they differ from a known one only in case, `_` or `-`. */
 export const templateVariables = z
   .custom<Record<string, unknown>>(
     (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
@@ -48,7 +48,7 @@ export const templateUse = z
     return z.NEVER;
   });
 
-/** Null counts as absent, here as everywhere. */
+/** Null counts as absent. */
 function refuseValue(value: unknown): string | null {
   if (value === null) return null;
   if (typeof value === 'number') return Number.isFinite(value) ? null : 'must be a finite number';

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { pastToleranceMs } from '../core/accounts/send-limits.ts';
 import { plainly } from '../spelling.ts';
 
-/** What is wrong with an input, and with which of its members. */
+/** What is wrong with an input, and which member it is about. */
 export interface Fault {
   path: PropertyKey[];
   message: string;
@@ -10,18 +10,18 @@ export interface Fault {
 
 type Input = Record<string, unknown>;
 
-/** What must not be passed over where it is there by another name. */
+/** A member that must not be ignored when a client gives it by another name. */
 interface Guarded {
   ours: string;
-  /** What would become of it, if it were. */
+  /** What would happen if it were ignored. */
   otherwise: string;
-  /** What other services call it, as `plainly` says it. */
+  /** Its names in other services, in the form of `plainly`. */
   elsewhere?: string[];
-  /** Whether a value asks for something else than is done anyway. */
+  /** Whether the value asks for something other than the default. */
   asks?: (value: unknown) => boolean;
-  /** The list whose items have it: what stands once beside that holds for none of them. */
+  /** The list whose items have it: a single one next to the list would apply to none of them. */
   each?: 'emails' | 'suppressions';
-  /** For what is no member: what it is, and members of which one is there where it is meant. */
+  /** Set if it is not a member: what it is instead, and the members of the calls that take it. */
   not?: { words: string; beside: string[] };
 }
 
@@ -79,7 +79,7 @@ const guarded: Guarded[] = [
     otherwise: 'the key may send',
     // Resend has the first.
     elsewhere: ['permission', 'permissions', 'role', 'access', 'readonly'],
-    // Who may only look, or only do something that is not known here.
+    // Scopes that only read, or that are unknown here.
     asks: (value) => !/send|full|admin|write|\ball\b|[*]/i.test(JSON.stringify(value)),
   },
   {
@@ -96,10 +96,10 @@ const guarded: Guarded[] = [
   { ours: 'reason', otherwise: 'it gets no mail of any kind', each: 'suppressions' },
 ];
 
-/** Not `newsletter-confirmation`, and not `non-marketing`. */
+/** Does not match `newsletter-confirmation` or `non-marketing`. */
 const marketing = /(?<!no[nt][-_ .]?)(broadcast|marketing|newsletter)s?([-_ .]e?mails?)?$/i;
 
-/** A time that has come means at once. Seconds and milliseconds since 1970 are told apart by their size. */
+/** A past time means now. Seconds and milliseconds since 1970 are told apart by their size. */
 function isAhead(value: unknown): boolean {
   const ms = typeof value === 'number' ? value * (value < 1e11 ? 1_000 : 1) : Number.NaN;
   const at = typeof value === 'string' ? Date.parse(value.slice(0, longestWord)) : ms;
@@ -113,20 +113,20 @@ const isWord = (value: unknown, pattern: RegExp) =>
 
 export function isEmpty(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return !value;
-  // Its names are not listed: it may have very many.
+  // No `Object.keys`: it may have very many.
   for (const _ in value) return false;
   return true;
 }
 
-/** What asks for nothing: many clients send every field that they know. */
+/** Whether a value asks for nothing: many clients send every field that they know. */
 const isNothing = (value: unknown) => isEmpty(value) || isWord(value, /^(0|false|no|never|now|off)$/i);
 
 /**
- * Members that are not known are ignored, as clients of other services send some. But one that is meant for one of those above,
- * by its name elsewhere or by one that is nearly ours, is refused where mail would go to others, twice, in clear or at another
- * time, or a key could do more than was asked for. Who gives ours as well has said what he means.
+ * Unknown members are ignored, because clients of other services send some. But a member that means one of those in `guarded`,
+ * by another service's name or by a misspelling of ours, is refused if ignoring it would send mail to others, twice, unencrypted
+ * or at another time, or give a key more rights than intended. It is not refused if ours is given as well.
  *
- * @returns the first of those
+ * @returns the first such member; null if there is none
  */
 export function passedOver(schema: z.ZodType, input: unknown): Fault | null {
   const members = membersOf(schema);
@@ -142,7 +142,7 @@ export function passedOver(schema: z.ZodType, input: unknown): Fault | null {
   return null;
 }
 
-/** Why a member that is meant for that row is refused; null where there is nothing to say. */
+/** Why a member that means this row is refused; null if it is not. */
 function refusal({ ours, each, not }: Guarded, members: string[], input: Input): string | null {
   const lacks = (one: unknown) => isNothing((one as Input | null)?.[ours]);
   if (members.includes(ours)) return lacks(input) ? `is called ${ours} here` : null;
@@ -151,7 +151,7 @@ function refusal({ ours, each, not }: Guarded, members: string[], input: Input):
   return Array.isArray(items) && items.some(lacks) ? `is a field of each of ${each}, not of all of them` : null;
 }
 
-/** What an object has to look like as it comes, before it is made into something else. */
+/** The members of the schema's input, before any transformation. */
 function membersOf(schema: z.ZodType): string[] {
   if (schema instanceof z.ZodPipe) return membersOf(schema.in as z.ZodType);
   return schema instanceof z.ZodObject ? Object.keys(schema.shape) : [];
@@ -160,10 +160,10 @@ function membersOf(schema: z.ZodType): string[] {
 const isMeantFor = ({ ours, elsewhere }: Guarded, plain: string) =>
   elsewhere?.includes(plain) || isNearly(ours.replace('_', ''), plain);
 
-/** One letter more or less makes another word of a shorter one. */
+/** In shorter names, one letter more or less makes another word. */
 const shortestMistyped = 5;
 
-/** Whether it is the same, or one letter is missing, too many or another one, or two have changed places. */
+/** Whether it is the same, or differs by one missing, extra, wrong or swapped letter. */
 function isNearly(ours: string, written: string): boolean {
   if (ours.length < shortestMistyped || Math.abs(ours.length - written.length) > 1) return ours === written;
   let same = 0;

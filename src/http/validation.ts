@@ -8,9 +8,9 @@ import { parseTimestamp } from '../timestamp.ts';
 import { type Fault, passedOver } from './unknown-members.ts';
 
 /**
- * Parses untrusted input, once; everything behind it takes the result at its word.
+ * Parses untrusted input. All code behind it trusts the result.
  *
- * @param at where the input stands in the body
+ * @param at the path of the input within the body
  * @throws ApiError 400 whose detail names the field and the reason, such as `to[0]: not an email address`
  */
 export function parse<T extends z.ZodType>(schema: T, input: unknown, at: PropertyKey[] = []): z.output<T> {
@@ -20,7 +20,7 @@ export function parse<T extends z.ZodType>(schema: T, input: unknown, at: Proper
   throw invalidRequest(`${path ? `${path}: ` : ''}${fault.message}`);
 }
 
-/** What the schema makes of the input, or what is wrong with it first. */
+/** The parsed input, or the first fault in it. */
 export function examine<T extends z.ZodType>(
   schema: T,
   input: unknown,
@@ -34,28 +34,28 @@ export function examine<T extends z.ZodType>(
 const requiredWords = 'is required';
 const notRight = 'is not valid: see the reference';
 
-/** What is wrong, where the schema has no words of its own for it: those of zod are for whoever wrote the schema. */
+/** The message for a fault that the schema has no message for: those of zod are for the authors of schemas. */
 const inOurWords = ({ code, expected }: { code: string; expected?: unknown }): string =>
   code === 'invalid_type' && expected === 'object' ? 'must be an object' : notRight;
 
-/** The query names something that the call does not have. */
+/** The query has a parameter that the call does not take. */
 export const unknownParameter = (name: string) => invalidRequest(`${nameOf([name])}: is not a parameter of this call`);
 
-/** A member that is refused by what stands in others, or in the database. */
+/** A member that conflicts with others, or with the database. */
 export const refusedField = (name: string, words: string) => invalidRequest(`${nameOf([name])}: ${words}`);
 
-/** The body names something, and the call takes nothing, or something else. */
+/** The body has a field that the call does not take. */
 export const noSuchField = (name: string, taken: string) =>
   invalidRequest(`${nameOf([name])}: is not a field of this call, which takes ${taken}`);
 
-/** Which of the two is meant is anybody's guess. */
+/** It would be a guess which of the two is meant. */
 export const givenTwice = (name: string) => invalidRequest(`${nameOf([name])}: may be given only once`);
 
-/** A parameter of the query, or the query itself, cannot be decoded. */
+/** A query parameter, or the query itself, cannot be decoded. */
 export const badEncoding = (name: string) =>
   invalidRequest(`${nameOf([name])}: is not percent-encoded UTF-8 (write % as %25)`);
 
-/** `['emails', 3, 'to', 0]` as `emails[3].to[0]`, cut where a client made a name very long. */
+/** `['emails', 3, 'to', 0]` as `emails[3].to[0]`, cut if a client made it very long. */
 function nameOf(path: PropertyKey[]): string {
   let text = '';
   for (const part of path) {
@@ -74,7 +74,7 @@ export function line(most: number): z.ZodType<string, string> {
     z
       .string({ error: typeError('a string') })
       .min(1, 'must not be empty')
-      // What is too long is not looked at any further: it may have 40 MB.
+      // A longer string is not examined further: it may have 40 MB.
       .max(most, { error: `may have ${most} characters at the most`, abort: true })
       .superRefine((text, context) => {
         const refused = refuseText(text);
@@ -83,15 +83,15 @@ export function line(most: number): z.ZodType<string, string> {
   );
 }
 
-/** An id as it is stored, in lower case. That of a path is brought to it in `app.ts`. */
+/** An id as it is stored, in lower case. `app.ts` does the same for ids in paths. */
 export const id = (message: string) => z.string().refine(isId, message).toLowerCase().meta({ format: 'uuid' });
 
-/** What people call something. */
+/** A name for people. */
 export const label = line(200).refine((text) => text.trim() !== '', 'must not be blank');
 
 const fewestInPassword = 8;
 
-/** One that somebody chooses. */
+/** A password that a user chooses. */
 export const password = line(200)
   .refine((text) => text.length >= fewestInPassword, `must have at least ${fewestInPassword} characters`)
   .refine((text) => !isGuessable(text), 'is too easy to guess')
@@ -104,7 +104,7 @@ export function text(most: number): z.ZodType<string, string> {
     .refine((value) => value.isWellFormed(), 'holds half of a surrogate pair');
 }
 
-/** The same of JSON without `\u`, where no string can hold those: to look for them takes longer than parsing did. */
+/** Like `text`, for JSON without `\u`, whose strings cannot hold those: checking would take longer than parsing did. */
 export function unescapedText(most: number): z.ZodType<string, string> {
   return z
     .string({ error: typeError('a string') })
@@ -120,19 +120,19 @@ export const oneOf = <const T extends readonly [string, ...string[]]>(values: T)
     error: ({ input }) => (input === undefined ? requiredWords : `must be one of ${values.join(', ')}`),
   });
 
-/** An address has 254 octets at most; the rest is room for a name. */
+/** An address has at most 254 octets; the rest is for a name. */
 const longestMailbox = 1_000;
 
-/** For the reference: what the parser and the schema of a template's both hold it to. */
+/** For the reference: both the parser and the schema of templates enforce it. */
 const mailboxLength = { minLength: 1, maxLength: longestMailbox };
 
 /** One address, or `Name <address>`. */
 export const mailbox = oneMailbox((_, fault) => fault);
 
-/** One of several. */
+/** One address of several. */
 const memberMailbox = oneMailbox(wordsForMember);
 
-/** What is wrong with one of several addresses, where `fault` is what is wrong with it as one. */
+/** What is wrong with one address of several, given the fault found in it as a single address. */
 export function wordsForMember(value: string, fault: string): string {
   return value.split(/[,;]/).filter((part) => part.includes('@')).length > 1 ? severalInOne : fault;
 }
@@ -155,7 +155,7 @@ function oneMailbox(wordsFor: (value: string, fault: string) => string) {
     });
 }
 
-/** The name of a domain or a host, in lower case and as A-labels. */
+/** The name of a domain or host, in lower case and as A-labels. */
 export const domainName = line(253).transform((value, context) => {
   try {
     return normalizeDomain(value);
@@ -166,7 +166,7 @@ export const domainName = line(253).transform((value, context) => {
   }
 });
 
-/** One address or an array of them, `most` at the most, as an array. */
+/** One address or an array of at most `most`, parsed to an array. */
 export const mailboxes = (most: number) =>
   z
     .preprocess(
@@ -184,11 +184,11 @@ export function oneOrMore(most: number, least?: 1) {
   return { shownAs: { anyOf: [one, several] } };
 }
 
-/** What a UUIDv7 can carry and four digits can say, in UTC. */
+/** The range in UTC that a UUIDv7 and a year of four digits can express. */
 const firstTime = 0;
 const lastTime = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
 
-/** What `parseTimestamp` takes, from 1970 to 9999. */
+/** A timestamp as `parseTimestamp` accepts it, from 1970 to 9999. */
 export const timestamp = z
   .string({ error: typeError('an RFC 3339 timestamp') })
   .meta({ format: 'date-time' })
@@ -212,19 +212,19 @@ const wholeNumber = (most: number) =>
     .transform((value) => Math.min(Number(value), most))
     .optional();
 
-/** A query parameter that is a whole number; above `most` it is taken as `most`. */
+/** A query parameter that is a whole number; anything above `most` counts as `most`. */
 export const count = (fallback: number, most: number) =>
   wholeNumber(most)
     .transform((value) => value ?? fallback)
     .meta({ shownAs: { type: 'integer', minimum: 0, default: fallback } });
 
-/** The query parameters of a list, all of which are newest first. */
+/** The query parameters of a list. All lists are newest first. */
 export const page = {
   limit: count(50, 100).describe('How many to return. A value above 100 counts as 100.'),
   offset: count(0, 2_147_483_647).describe('How many to skip, newest first.'),
 };
 
-/** The same of a list that is short, and is answered whole where nothing is said. */
+/** Like `page`, for a short list, which is returned whole by default. */
 export const part = {
   limit: wholeNumber(100)
     .meta({ shownAs: { type: 'integer', minimum: 0 } })
