@@ -20,7 +20,7 @@ export interface User {
  * Checks an email and a password. An unknown email and a wrong password give the same 401 after the same work.
  *
  * @param address the client's address. In 15 minutes ten failures for one email from one address, 100 from one address (which
- *   may be a whole office's; an IPv6 /64) or 300 for one email end in a 429. The database counts them, for all nodes together.
+ *   may be a whole office's; an IPv6 /64) or 300 for one email end in a 429. The database counts for all nodes together.
  * @throws ApiError 401, 403 when the account is suspended, or 429
  */
 export async function login(db: Database, input: { email: string; password: string; address: string }): Promise<User> {

@@ -8,14 +8,14 @@ import { cleanRemoteText } from '../../smtp/reply.ts';
 import { judge } from './return-class.ts';
 import { type Returned, type ReturnedEmail, recordFor } from './returns.ts';
 
-/** A notice about an older email changes nothing: servers give up within days, providers report within weeks. */
+/** Notices about older emails are ignored: servers give up within days, providers report within weeks. */
 const withinDays = 90;
 
 type Recipients = ReturnedEmail['recipients'];
 
 /**
- * Writes down a bounce or a delay for those recipients whom both the return path and the notice name. Who is said not to
- * exist goes onto the suppression list.
+ * Records a bounce or a delay for the recipients whom both the return path and the notice name. A recipient who is said not
+ * to exist goes onto the suppression list.
  *
  * @returns what was new
  */
@@ -40,7 +40,7 @@ function bounceOf(notice: ReturnedRecipient, meant: Recipients): Returned[] {
     {
       address: found.address,
       kind: notice.action === 'failed' ? 'bounce' : 'delay',
-      // What is said of somebody else says nothing of this one, and nothing that a later notice could not.
+      // What a notice says about another address does not hold for this one, and must not keep a later notice from counting.
       classification: found.certain ? classification : 'other',
       enhancedCode,
       diagnostic: found.certain
@@ -54,9 +54,10 @@ function bounceOf(notice: ReturnedRecipient, meant: Recipients): Returned[] {
 }
 
 /**
- * Whom of those that the return path speaks for a notice is about. Of several it has to be one by name. A return path of one
- * recipient names it, but where the notice names somebody else the mail was passed on: that one's end is not the recipient's,
- * even where the notice says as well to whom the mail was written, as lists and aliases do (RFC 3464 section 2.3.1).
+ * Which recipient of the return path a notice is about. If the path has several, the notice must name one of them. If it has
+ * one, that is the recipient; but if the notice names another address, the mail was forwarded, and the failure is not
+ * certainly the recipient's. This holds even if the notice also names the original recipient, as lists and aliases do (RFC
+ * 3464 section 2.3.1).
  */
 function whoIs(
   { address, aliases }: ReturnedRecipient,
@@ -73,7 +74,7 @@ function whoIs(
   };
 }
 
-/** The same local part, whatever stands behind a `+`: servers rename the domain on the way, and leave the detail out. */
+/** The same local part up to a `+`: servers on the way rename the domain and drop the detail. */
 function sameMailbox(one: string, other: string): boolean {
   const local = (address: string) => comparable(address).split('@', 1)[0]?.split('+', 1)[0];
   return local(one) === local(other);
@@ -85,16 +86,16 @@ function namedBy({ recipient }: Pick<ReturnPath, 'recipient'>, all: Recipients):
   return recipient.alone ? named : all.filter(({ destination }) => destination === named[0]?.destination);
 }
 
-/** What of a complaint names an email of ours: only we can have made it. */
+/** The part of a complaint that names an email of ours: only we can have made it. */
 export type Evidence = { by: 'unsubscribe'; named: NamedRecipient } | { by: 'return path'; path: ReturnPath };
 
-/** The email that it names. */
+/** The id of the email that it names. */
 export const emailOf = (evidence: Evidence): string =>
   evidence.by === 'unsubscribe' ? evidence.named.emailId : evidence.path.emailId;
 
 /**
- * Writes down that a recipient called an email spam, or asked its provider for no more of it. The address goes onto the suppression
- * list where it is certain whose it is: named by the evidence alone, or by the report among those whom the evidence names.
+ * Records that a recipient reported an email as spam, or asked its provider for no more of it. The address goes onto the
+ * suppression list if it is certain: the evidence names only this one, or the report names one of those in the evidence.
  *
  * @param addresses whom the report names, if anybody
  * @returns what was new

@@ -1,16 +1,16 @@
 import { AddressError, comparable, parseMailbox } from '../../mail/address.ts';
 import { anywhere, spellingsOf } from '../../mail/address-spellings.ts';
 
-/** What stands in the place of an erased recipient's address: no address, and another one for each recipient of an email. */
+/** Replaces an erased recipient's address: it is not an address itself, and differs for each recipient of an email. */
 export const markOf = (position: number): string => `erased-${position + 1}`;
 
-/** What stands for the address where it is not said which recipient of which email it was. */
+/** Replaces the address where the email and the recipient are not known. */
 export const namelessMark = 'erased';
 
-/** Whether there was an address here. */
+/** Whether an erased address was here. */
 export const isErased = (address: string): boolean => /^erased-\d+$/.test(address);
 
-/** Finds one address, and puts something else in its place. */
+/** Finds one address, and replaces it. */
 export class Redaction {
   /** In its comparable form. */
   readonly address: string;
@@ -18,7 +18,7 @@ export class Redaction {
   readonly source: string;
   /** The same for labels. */
   readonly labelSource: string;
-  /** Something that each spelling has, in lower case. */
+  /** A substring that all spellings have, in lower case. */
   readonly part: string;
   readonly #pattern: RegExp;
   readonly #labelPattern: RegExp;
@@ -52,7 +52,7 @@ export class Redaction {
     return label.replace(this.#labelPattern, mark);
   }
 
-  /** As JSON has it: every string in it, names of members too. */
+  /** Redacts every string in a JSON value, including the names of members. */
   redactAll(value: unknown, mark: string): unknown {
     if (typeof value === 'string') return this.redact(value, mark);
     if (Array.isArray(value)) return value.map((one) => this.redactAll(one, mark));
@@ -72,15 +72,15 @@ export class Redaction {
     }
   }
 
-  /** With the mark in the place of each mailbox that has the address, the name beside it too. */
+  /** Replaces each mailbox that has the address, and the name beside it, by the mark. */
   redactList(mailboxes: string[], mark: string): string[] {
     return mailboxes.map((one) => (this.isOf(one) ? mark : one));
   }
 }
 
-/** Whose data of which account is being erased, and how it is found. */
+/** Whose data is erased from which account, and how to find it. */
 export interface Work {
-  /** Of the erasure. */
+  /** The erasure's id. */
   id: string;
   accountId: string;
   redaction: Redaction;
@@ -89,10 +89,10 @@ export interface Work {
 /** An email that is being erased from. */
 export interface Found {
   id: string;
-  /** The address as its recipient has it, the recipient's place, and what stands there afterwards. */
+  /** The address as its recipient has it, the recipient's position, and the mark that replaces the address. */
   address: string;
   position: number;
   mark: string;
-  /** Nobody else who is not erased got it. */
+  /** All other recipients, if any, are erased too. */
   alone: boolean;
 }

@@ -8,11 +8,11 @@ export interface Judged {
   classification: Classification;
   enhancedCode: string | null;
   diagnostic: string | null;
-  /** Said for good. "Later" that was said until somebody gave up is not. */
+  /** The refusal is final. A temporary one that was repeated until somebody gave up is not. */
   permanent: boolean;
 }
 
-/** What servers that pass mail on say themselves in a notice, where no other server was asked. The first that fits decides. */
+/** What mail relays say themselves in a notice, without another server's reply. The first match decides. */
 const ofMailers: { is: Classification; text: RegExp }[] = [
   {
     is: 'network',
@@ -28,12 +28,12 @@ const ofMailers: { is: Classification; text: RegExp }[] = [
   },
 ];
 
-/** In a server's reply such words may be about the mailbox, or about us: `classify` knows which. */
+/** In a server's reply these words may be about the mailbox, or about us: `classify` knows which. */
 const ofServers = /mailbox|user|account|quota|inbox|addressee|sender|mail from|helo|ehlo|\byour (?!message)/i;
 
 /**
- * What a notice is about, as `classify` says it of a reply. Where a notice has no reply but an enhanced code or words, they
- * are judged as one.
+ * Classifies a notice as `classify` does a reply. If the notice quotes no reply, its enhanced code and words are judged as
+ * one.
  */
 export function judge(recipient: ReturnedRecipient): Judged {
   const { action, status, phase } = recipient;
@@ -45,11 +45,11 @@ export function judge(recipient: ReturnedRecipient): Judged {
   const enhanced = specific !== null && Number(specific[0]) === Math.floor(code / 100) ? specific : null;
   const text = words(diagnostic ?? '', code);
   const isReply = recipient.code !== null;
-  // A server that refuses for its policy, or our sender, says no more of a domain than that it does not like ours.
+  // A refusal for policy or of our sender says nothing about the recipient's domain, only that the server rejects ours.
   const isOurs = phase === 'mail' || (isReply && (ofServers.test(text) || specific?.split('.')[1] === '7'));
   const own = isOurs ? undefined : ofMailers.find((one) => one.text.test(text));
   const is = own?.is ?? classify(phase, { code, enhanced: enhanced ?? substitute(status, code), text });
-  // Google says 4.0.0 of a domain that does not exist, when it gives up at once.
+  // Google uses 4.0.0 for a domain that does not exist when it gives up at once.
   const later = own?.is === 'bad_domain' && isGeneral(specific) ? false : kind === '4';
   const permanent = action === 'failed' && !later && (recipient.code ?? 550) >= 500;
   return {
@@ -67,7 +67,7 @@ const quotedCode = (text: string) =>
   /\(?#([245]\.\d{1,3}\.\d{1,3})\)?/.exec(text)?.[1] ??
   null;
 
-/** Where the two contradict each other, what the status is about is true of either class. */
+/** The status with the class of the code: if the two contradict each other, the rest of the status holds in either class. */
 function substitute(status: string | null, code: number): string | null {
   return status && !isGeneral(status) ? `${Math.floor(code / 100)}${status.slice(1)}` : null;
 }

@@ -5,7 +5,7 @@ import { type EventType, emit } from '../webhooks/webhooks.ts';
 import { isErased } from './erased.ts';
 import * as suppressions from './suppressions.ts';
 
-/** An email that something came back for, with whom it was for. */
+/** An email that something came back for, with its recipients. */
 export interface ReturnedEmail {
   id: string;
   accountId: string;
@@ -18,14 +18,14 @@ export interface ReturnedEmail {
   recipients: { position: number; address: string; destination: string }[];
 }
 
-/** What came back for one recipient. Text of others is cleaned and cut before it comes here. */
+/** What came back for one recipient. Remote text is cleaned and cut before it comes here. */
 export interface Returned {
   address: string;
   kind: ReturnKind;
   classification: string | null;
   enhancedCode: string | null;
   diagnostic: string | null;
-  /** Onto the suppression list with it, the first time it is heard. */
+  /** The reason for which the address goes onto the suppression list when this is first heard; null: it does not. */
   suppress: SuppressionReason | null;
 }
 
@@ -41,7 +41,7 @@ interface Row {
   recipients: ReturnedEmail['recipients'];
 }
 
-/** @param withinDays since it was due; null: however old it is. @returns null when there is no such email */
+/** @param withinDays since the email was due; null: of any age. @returns null when there is no such email */
 export async function find(tx: Sql, emailId: string, withinDays: number | null): Promise<ReturnedEmail | null> {
   const [row] = await tx.query<Row>({
     name: 'returns-email',
@@ -59,8 +59,8 @@ export async function find(tx: Sql, emailId: string, withinDays: number | null):
 }
 
 /**
- * Waits for an erasure that is at this email, and keeps others from it until the transaction ends: whom it named before would be
- * written down again behind one. Each locks all recipients of an email first, so one of them is enough.
+ * Waits for an erasure that works on this email, and holds off others until the transaction ends: otherwise an address read
+ * before an erasure would be written again after it. An erasure first locks all recipients of an email, so one is enough.
  */
 export async function keepFromErasure(tx: Sql, emailId: string): Promise<void> {
   await tx.query({
@@ -70,7 +70,7 @@ export async function keepFromErasure(tx: Sql, emailId: string): Promise<void> {
   });
 }
 
-/** What came back for each of these emails, each kind once, for those that have any. */
+/** The kinds of return that each of these emails has, each kind once. Emails without any are left out. */
 export async function kindsOf(db: Database, emailIds: string[]): Promise<Map<string, ReturnKind[]>> {
   const rows = await db.query<{ email_id: string; kinds: ReturnKind[] }>({
     name: 'returns-kinds',
@@ -90,11 +90,11 @@ const events: Record<ReturnKind, EventType | null> = {
 const statuses = { bounce: 'bounced', delay: 'delayed', complaint: 'complained', unsubscribe: 'unsubscribed' } as const;
 
 /**
- * Writes down what came back for an email that was read after `keepFromErasure`, with the suppressions and events that follow. The status of an email and of its recipients is
- * what the servers said when it was sent, and stays. What was heard before, for the same recipient, changes
- * nothing, but that there is nobody, after a bounce for another reason.
+ * Records what came back for an email, with the suppressions and events that follow. Read the email after `keepFromErasure`.
+ * The statuses of the email and its recipients do not change: they are what the servers said when it was sent. A kind that
+ * was heard before for a recipient changes nothing, unless a bounce now says, after another reason, that nobody is there.
  *
- * @returns what was new, and how many webhook deliveries follow; when there are any, call `queue.webhooks.wake()` after the commit
+ * @returns what was new, and the number of webhook deliveries; if any, call `queue.webhooks.wake()` after the commit
  */
 export async function record(
   tx: Sql,
@@ -102,7 +102,7 @@ export async function record(
   email: ReturnedEmail,
   heard: Returned[],
 ): Promise<{ news: Returned[]; calls: number }> {
-  // Nothing is written down of whoever was erased: the words of a notice would bring the address back.
+  // Nothing is recorded for an erased recipient: the words of a notice would bring the address back.
   const returned = onceEach(heard.filter(({ address }) => !isErased(address)));
   const column = (read: (one: Returned) => string | null) => returned.map(read);
   const inserted = await tx.query<{ recipient: string; kind: ReturnKind }>({
@@ -150,7 +150,7 @@ export async function record(
   return { news, calls };
 }
 
-/** A notice may say several things of one recipient: of those, what keeps mail from it counts. */
+/** A notice may say several things of the same kind about one recipient: one that suppresses the address wins. */
 function onceEach(heard: Returned[]): Returned[] {
   const said = new Map<string, Returned>();
   for (const one of heard) {
@@ -160,7 +160,7 @@ function onceEach(heard: Returned[]): Returned[] {
   return [...said.values()];
 }
 
-/** Finds the email and writes down what `judge` makes of it, in one transaction. @returns what was new; empty where there is no such email */
+/** Finds the email and records what `judge` makes of it, in one transaction. @returns what was new; empty without an email */
 export async function recordFor(
   db: Database,
   queue: Queue,

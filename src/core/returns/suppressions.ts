@@ -6,10 +6,10 @@ import { newId } from '../../ids.ts';
 import { AddressError, comparable, parseMailbox } from '../../mail/address.ts';
 import { refuseText } from '../../mail/characters.ts';
 
-/** Somebody who unsubscribed still gets what is not marketing; every other reason stands for all mail. */
+/** A reader who unsubscribed still gets mail that is not marketing; every other reason stops all mail. */
 const applies = (reason: SuppressionReason, type: EmailType) => reason !== 'unsubscribe' || type === 'marketing';
 
-/** Those of the addresses that mail of this type does not go to, of what `find` found. */
+/** The addresses that mail of this type must not go to, according to what `find` found. */
 export function among(addresses: string[], found: ReadonlyMap<string, SuppressionReason>, type: EmailType) {
   return addresses.flatMap((address) => {
     const reason = found.get(comparable(address));
@@ -17,7 +17,7 @@ export function among(addresses: string[], found: ReadonlyMap<string, Suppressio
   });
 }
 
-/** Those of the addresses that are on the account's list, in their comparable form. */
+/** The reasons for those of the addresses that are on the account's list, by comparable form. */
 export async function find(db: Sql, accountId: string, addresses: string[]): Promise<Map<string, SuppressionReason>> {
   const rows = await db.query<{ address: string; reason: SuppressionReason }>({
     name: 'suppressions-find',
@@ -27,14 +27,14 @@ export async function find(db: Sql, accountId: string, addresses: string[]): Pro
   return new Map(rows.map((row) => [row.address, row.reason]));
 }
 
-/** Puts an address on the list. Where it is on it already, only "unsubscribe" gives way, to any reason that says more. */
+/** Puts an address on the list. If it is there already, only the reason "unsubscribe" is replaced, by any other reason. */
 export async function add(
   db: Database,
   accountId: string,
   input: { address: string; reason: SuppressionReason },
 ): Promise<Suppression> {
   const address = comparable(input.address);
-  // In one transaction: what is on the list is locked, also where nothing of it changes, so nobody takes it off meanwhile.
+  // In one transaction: `addAll` locks an existing entry even if it does not change it, so nobody removes it meanwhile.
   const [entry] = await db.transaction(async (tx) => {
     await addAll(tx, [{ accountId, address, reason: input.reason, emailId: null }]);
     return tx.query<Suppression>({
@@ -47,7 +47,7 @@ export async function add(
   return entry;
 }
 
-/** The same for many, with one statement, as bounces and complaints come in; of several reasons for one address the same gives way. */
+/** Like `add` for many at once, as bounces and complaints come in. Of several reasons for one address "unsubscribe" loses. */
 export async function addAll(
   db: Sql,
   entries: { accountId: string; address: string; reason: SuppressionReason; emailId: string | null }[],
@@ -75,7 +75,7 @@ export async function addAll(
 /**
  * One page of the list, newest first.
  *
- * @param page its `parts`, in lower case: only addresses that have one of them in them; none: all
+ * @param page `parts`, in lower case: only addresses that contain one of them; empty: all
  */
 export async function list(
   db: Database,
@@ -97,12 +97,12 @@ export async function list(
   return { suppressions, count };
 }
 
-/** As a pattern that matches nothing but itself. */
+/** A pattern that matches only the text itself. */
 const literal = (text: string) => text.replaceAll(/[\\%_]/g, '\\$&');
 
 const exportedAtOnce = 5_000;
 
-/** All of the list, newest first, some at a time, however long it is. */
+/** The whole list, newest first, in batches. */
 export async function* exported(db: Database, accountId: string): AsyncGenerator<Suppression[]> {
   let before: string | null = null;
   do {
@@ -118,13 +118,13 @@ export async function* exported(db: Database, accountId: string): AsyncGenerator
 
 /** @throws ApiError 404 when the address is not on the list */
 export async function remove(db: Database, accountId: string, address: string): Promise<void> {
-  // What could not have been put on the list is not looked for: PostgreSQL takes no NUL and no half characters.
+  // An address that cannot be on the list is not looked up: PostgreSQL accepts no NUL and no lone surrogates.
   const findable = refuseText(address) === null;
   const where = { accountId, address: comparable(canonical(address)) };
   if (!findable || (await db.prisma.suppression.deleteMany({ where })).count === 0) throw notFound();
 }
 
-/** As it was put on the list: a domain in its A-labels. What is no address stays as it is, and is not found. */
+/** The form in which it was put on the list, with A-labels. A non-address stays as it is, and is not found. */
 function canonical(address: string): string {
   try {
     return parseMailbox(address).address;

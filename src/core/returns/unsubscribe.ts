@@ -6,21 +6,21 @@ import { isErased } from './erased.ts';
 import * as returns from './returns.ts';
 import * as suppressions from './suppressions.ts';
 
-/** Who asks for no more mail, and whose mail that is. */
+/** Who asks for no more mail, and from whom. */
 export interface Subscription {
   /** The recipient. */
   address: string;
-  /** The sender, as it stood in the email; null: the email is not kept any more. */
+  /** The sender, as written in the email; null: the email is no longer kept. */
   from: string | null;
 }
 
 interface Found extends Subscription {
   accountId: string;
-  /** Null: it is gone, or the recipient is not in it any more, as an erasure leaves it. */
+  /** Null: it is gone, or an erasure has removed the recipient from it. */
   email: returns.ReturnedEmail | null;
 }
 
-/** An email that is kept says whose it is; of one that is gone the link does, if it names its reader. */
+/** An email that is kept says who the recipient is. If it is gone, the link does, provided that it names its reader. */
 async function find(sql: Sql, named: NamedRecipient | Reader): Promise<Found | null> {
   const email = await returns.find(sql, named.emailId, null);
   const recipient = email?.recipients.find(({ position }) => position === named.position);
@@ -32,17 +32,17 @@ async function find(sql: Sql, named: NamedRecipient | Reader): Promise<Found | n
   return account ? { address, from: null, accountId, email: null } : null;
 }
 
-/** What a token speaks of; null when nothing is known of that any more. Changes nothing. */
+/** What a token refers to; null when that is no longer known. Changes nothing. */
 export async function lookUp(db: Database, named: NamedRecipient | Reader): Promise<Subscription | null> {
   return find(db, named);
 }
 
 /**
- * Puts the recipient onto the account's suppression list: marketing mail is not sent to it any more. However often it
- * is asked for, and where the token names the reader for as long as there is the account; the event is told once for each
- * email, while that is kept.
+ * Puts the recipient onto the account's suppression list, so that it gets no more marketing mail. This can be repeated, and
+ * works for as long as the account exists if the token names the reader. The event is emitted once for each email, while
+ * that is kept.
  *
- * @returns null when nothing is known of what the token names any more
+ * @returns null when what the token names is no longer known
  */
 export async function unsubscribe(
   db: Database,
@@ -58,7 +58,7 @@ export async function unsubscribe(
     const { calls } = email
       ? await returns.record(tx, queue, email, [{ ...heard, address, suppress: null }])
       : { calls: 0 };
-    // Each time: somebody may have been taken off the list since, and now asks again.
+    // On every call: the address may have been taken off the list since, and asks again now.
     await suppressions.addAll(tx, [{ accountId, address, reason: 'unsubscribe', emailId: email?.id ?? null }]);
     return { found, calls };
   });

@@ -12,7 +12,7 @@ export interface Claim {
   deliveryId: string;
   webhookId: string;
   accountId: string;
-  /** The endpoint has not once answered for a while. */
+  /** The endpoint has only failed for a while. */
   failing: boolean;
 }
 
@@ -20,10 +20,10 @@ export interface Claim {
 export interface Call {
   event: string;
   payload: string;
-  /** Before this one, since it was created or last asked for again. */
+  /** Attempts before this one, since the delivery was created or last asked for again. */
   attemptCount: number;
   url: string;
-  /** How often the endpoint had been enabled again when the call was loaded. */
+  /** How often the owner had enabled the endpoint again when the call was loaded. */
   timesEnabled: number;
   sealedSecret: Buffer;
   /** The secret before a rotation, while it signs too. */
@@ -49,11 +49,11 @@ export interface CallOutcome {
   attempt: CallAttempt | null;
   /** Why it ended without another attempt. */
   error: string | null;
-  /** What it says about the endpoint: nothing, that it works, that it does not, or that it wants no more calls. */
+  /** What the outcome says about the endpoint: nothing, that it works, that it fails, or that it wants no more calls. */
   endpoint: 'unknown' | 'works' | 'fails' | 'gone';
-  /** Where it was called, which is all that this is about: it may have another URL by now. Null: it was not. */
+  /** The URL that was called. The verdict is about it alone, as the endpoint may have a new one. Null: no call was made. */
   url: string | null;
-  /** As `Call` has it: what is from before its owner enabled it says nothing about it either. */
+  /** As in `Call`: an outcome from before the owner enabled the endpoint again says nothing about it either. */
   timesEnabled: number;
 }
 
@@ -61,13 +61,13 @@ export interface CallOutcome {
 const attemptsKept = 20;
 
 /**
- * An endpoint that only failed for this long is disabled, once a delivery that is itself this old is given up: after a time in which
- * nothing was called, as on hold, its first failure is no proof.
+ * An endpoint that has only failed for this many days is disabled when a delivery older than `notNewMs` is given up: after a
+ * time without calls, as on hold, its first failure proves nothing.
  */
 const disableAfterDays = 5;
 const notNewMs = 24 * 3_600_000;
 
-/** A call does not take as long: what began longer ago was under way while this machine stood still, or its clock went ahead. */
+/** Longer than any call takes. If a call began earlier, this machine was suspended meanwhile, or its clock jumped ahead. */
 const longestCall = '1 minute';
 
 interface ClaimRow {
@@ -89,8 +89,8 @@ export async function endpointsOf(tx: Sql, accountIds: string[]): Promise<string
 }
 
 /**
- * Claims for this node the deliveries that these jobs woke, in their order. Ends those whose endpoint is gone or disabled,
- * and makes those due again that are too many for an endpoint that fails.
+ * Claims for this node the deliveries that these jobs woke, in order. Ends those whose endpoint is deleted or disabled. If
+ * an endpoint fails, deliveries beyond its limit become due again.
  */
 export async function claim(tx: Sql, nodeId: string, jobs: WebhookJob[]): Promise<Claim[]> {
   const rows = await tx.query<ClaimRow>({
@@ -123,7 +123,7 @@ export async function claim(tx: Sql, nodeId: string, jobs: WebhookJob[]): Promis
   return jobs.flatMap((job) => claims.get(job.id) ?? []);
 }
 
-/** Loads calls by the ids of their deliveries, as their endpoints are now. Without the endpoint there is no call. */
+/** Loads calls by delivery id, with the endpoint's current URL and secrets. Leaves out those without an enabled endpoint. */
 export async function load(db: Database, deliveryIds: string[]): Promise<Map<string, Call>> {
   const rows = await db.query<{
     id: string;
@@ -160,16 +160,16 @@ export async function load(db: Database, deliveryIds: string[]): Promise<Map<str
 }
 
 /**
- * Writes down what became of deliveries and what that says about their endpoints. What another node has taken over in the
- * meantime is left to it, except that a success is one whoever says it.
+ * Records the outcomes of deliveries and what they say about the endpoints. A delivery that another node has taken over
+ * since is left to that node, except that a success counts whichever node reports it.
  *
  * @returns what is new about the endpoints
  */
 export async function settle(tx: Sql, outcomes: CallOutcome[]): Promise<Judgement> {
-  // In one order on every node, so that no two wait for each other in a circle.
+  // In the same order on every node, to avoid deadlocks.
   const ordered = outcomes.toSorted((a, b) => (a.claim.deliveryId < b.claim.deliveryId ? -1 : 1));
   const isHolder = 'd.claimed_by = s.node_id AND d.job_id = s.job_id';
-  // An erasure waits for who holds it alone: what an endpoint said to somebody else would bring the address back.
+  // An erasure waits only for the holder: a response body stored by any other node could bring the address back.
   const attempt = `CASE WHEN ${isHolder} THEN s.attempt ELSE s.attempt || '{"response_body": null}' END`;
   await tx.query({
     name: 'webhook-deliveries-settle',
@@ -213,7 +213,7 @@ interface Verdict {
   gone: boolean;
   /** When the first of the failures began. */
   since: Date;
-  /** A delivery was given up that has waited for long. */
+  /** A delivery was given up that is older than `notNewMs`. */
   old: boolean;
 }
 
@@ -221,7 +221,7 @@ interface Verdict {
 export interface Judgement {
   /** Those that are failing now. */
   failing: string[];
-  /** There is one that answers again, or for the first time, so that more of its deliveries could go out. */
+  /** One endpoint answers again, or for the first time, so more of its deliveries could go out. */
   answering: boolean;
 }
 
@@ -248,7 +248,7 @@ async function judge(tx: Sql, outcomes: CallOutcome[]): Promise<Judgement> {
     verdicts.set(called, verdict);
   }
   if (verdicts.size === 0) return { failing: [], answering: false };
-  // In one order on every node, as above.
+  // In the same order on every node, as above.
   const judged = [...verdicts.values()].sort((a, b) => (a.webhookId < b.webhookId ? -1 : 1));
   const rows = await tx.query<{ id: string; failing: boolean; answering: boolean }>({
     name: 'webhooks-judge',

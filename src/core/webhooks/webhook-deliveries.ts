@@ -52,8 +52,8 @@ export async function get(db: Database, accountId: string, id: string): Promise<
 }
 
 /**
- * Sends a delivery again, now, whatever became of it; what is over begins its schedule anew. One that is being sent, or
- * is about to be, stays as it is.
+ * Sends a delivery again now, whatever its status; a finished one starts its schedule over. A delivery that is being sent,
+ * or is about to be, does not change.
  *
  * @throws ApiError 404, or 409 when its endpoint is deleted or disabled
  */
@@ -76,11 +76,11 @@ export async function retry(db: Database, queue: Queue, accountId: string, id: s
 }
 
 /**
- * Sends the endpoint's deliveries of a time range again, those that succeeded too. They keep their ids. What is pending
- * stays as it is, and tests are left out. One call takes on the oldest `replayedAtOnce`, and what was made in the same
+ * Sends the endpoint's deliveries of a time range again, under the same ids, including those that succeeded. Pending
+ * deliveries do not change, and tests are left out. One call takes the oldest `replayedAtOnce`, plus any others of the same
  * millisecond as the last of them.
  *
- * @returns how many, and where to go on when there are more
+ * @returns how many, and where to continue when there are more
  * @throws ApiError 404, or 409 when the endpoint is disabled
  */
 export async function replay(
@@ -98,10 +98,10 @@ export async function replay(
       text: `SELECT id FROM webhook_deliveries WHERE ${chosen} ORDER BY id OFFSET $5 LIMIT 1`,
       values: [webhookId, since, floorId(range.until), testEvent, replayedAtOnce - 1],
     });
-    // Times of the API are whole milliseconds: who goes on after one must not pass over the rest of it.
+    // API times have whole milliseconds: a caller who continues after one must not skip the rest of it.
     const cut = next && new Date(timeOf(next.id).getTime() + 1);
     const nextSince = cut && cut < range.until ? cut : null;
-    // They get their jobs as the endpoint has room for them.
+    // They get jobs when the endpoint has room for them.
     const rows = await tx.query({
       text: `WITH chosen AS (SELECT id FROM webhook_deliveries WHERE ${chosen} ORDER BY id FOR UPDATE)
              UPDATE webhook_deliveries d
@@ -114,7 +114,7 @@ export async function replay(
 }
 
 /**
- * Queues a test call, before everything else that waits for the endpoint.
+ * Queues a test call ahead of everything else that waits for the endpoint.
  *
  * @returns the delivery, whose only attempt will be made in a moment
  * @throws ApiError 404, or 409 when the endpoint is disabled
@@ -125,7 +125,7 @@ export async function sendTest(
   accountId: string,
   askedFor: string,
 ): Promise<WebhookDelivery> {
-  // An id may be written in capitals: jobs go by the one that is stored, and the endpoint is told that.
+  // An id may be in capitals: jobs and the endpoint need the form that is stored.
   const { id: webhookId } = await webhooks.get(db, accountId, askedFor);
   const id = newId();
   const payload = JSON.stringify({

@@ -4,29 +4,29 @@ import { newId } from '../../ids.ts';
 import { isWaitingJob, letGo, type Queue } from '../../queue.ts';
 
 /**
- * The lines of deliveries before the endpoints. What the queue holds is only the head of each line: the rest waits as due
- * rows. So however many calls wait for an endpoint, looking for work never walks over more than `roomInQueue` of them, and
- * over a handful until it answers, and while it does not.
+ * The lines of deliveries that wait for the endpoints. The queue holds only the head of each line; the rest waits as due
+ * rows. So however many calls wait for an endpoint, a search for work scans at most `roomInQueue` of them, and only a
+ * handful while the endpoint does not answer.
  */
 
 const roomInQueue = 500;
 
-/** Calls to one endpoint at once, by one node; and the jobs that it has in the queue until it answers. */
+/** Concurrent calls to one endpoint by one node, and the limit of its jobs in the queue while it does not answer. */
 export const callsAtOnce = 4;
 
-/** One that has answered within this time is taken to go on doing so. */
+/** An endpoint that has answered within this time is assumed to go on answering. */
 const answersFor = '1 minute';
 
-/** So that an endpoint which answers all the time is written to now and then only. */
+/** The least time between two updates of `answered_at`: an endpoint that answers all the time causes few writes. */
 export const answerNotedEvery = '20 seconds';
 
 /** What people wait for comes first, and endpoints that fail last. */
 export const priorities = { asked: 20, normal: 10, failing: 0 };
 
-/** SQL: whether this endpoint has not once answered for a while. A failure among successes does not count. */
+/** SQL: whether this endpoint has only failed for a while. A failure among successes does not count. */
 export const isFailing = (w: string) => `coalesce(${w}.failing_since < now() - interval '10 seconds', false)`;
 
-/** SQL: whether this endpoint has answered lately, and is no failing one. */
+/** SQL: whether this endpoint has answered lately and is not failing. */
 export const isAnswering = (w: string) =>
   `coalesce(NOT ${isFailing(w)} AND ${w}.answered_at > now() - interval '${answersFor}', false)`;
 
@@ -48,13 +48,13 @@ export interface Draft {
   woken: boolean;
 }
 
-/** Characters of payloads that are written at once: a call names all recipients of its email, and is written once for each endpoint. */
+/** Characters of payload written at once: a payload names all recipients of its email, and is written once per endpoint. */
 const charactersAtOnce = 4_000_000;
 
-/** What a delivery counts for besides its payload. */
+/** The weight of a delivery besides its payload, in characters. */
 const charactersOfRow = 2_000;
 
-/** Writes deliveries and their jobs, with two statements for each few megabytes. */
+/** Writes deliveries and their jobs, with two statements per few megabytes. */
 export async function insert(
   tx: Sql,
   queue: Queue,
@@ -90,25 +90,25 @@ async function insertPart(tx: Sql, queue: Queue, drafts: Draft[], priority: numb
   );
 }
 
-/** SQL: why deliveries for this endpoint end, where `w` is a LEFT JOIN of it; null while it takes calls. */
+/** SQL: why deliveries for this endpoint end; null while it takes calls. `w` is the alias of a LEFT JOIN. */
 export const endingOf = (w: string) =>
   `CASE WHEN ${w}.id IS NULL THEN 'the endpoint was deleted' WHEN ${w}.status <> 'enabled' THEN 'the endpoint was disabled' END`;
 
-/** What one round takes on at the most. */
+/** The most that one round takes on. */
 const endedAtOnce = 1_000;
 const wokenAtOnce = 5_000;
 
 /**
- * Makes jobs for deliveries whose time has come, as many as each endpoint has room for in the queue and the longest
- * waiting first, and ends those whose endpoint is gone or disabled, whenever they would be due.
+ * Makes jobs for due deliveries, those that waited longest first, as many as each endpoint has room for in the queue. Ends
+ * deliveries whose endpoint is deleted or disabled, due or not.
  *
- * @returns how many were woken, and whether there may be more that could be done at once
+ * @returns how many were woken, and whether there may be more to do at once
  */
 export async function wakeDue(db: Database, queue: Queue): Promise<{ woken: number; more: boolean }> {
   const result = await db.transaction(async (tx) => {
     const rows = await tx.query<{ id: string; webhook_id: string; ending: string | null; failing: boolean }>({
       name: 'webhook-deliveries-due',
-      // The first part steps from endpoint to endpoint through the index, however many deliveries each has in it.
+      // The first part steps from endpoint to endpoint through the index, whatever number of deliveries each has in it.
       text: `WITH RECURSIVE waiting AS (
                (SELECT webhook_id FROM webhook_deliveries WHERE job_id IS NULL AND next_attempt_at IS NOT NULL
                  ORDER BY webhook_id LIMIT 1)
@@ -160,17 +160,17 @@ export async function wakeDue(db: Database, queue: Queue): Promise<{ woken: numb
   return result;
 }
 
-/** Where a sweep has come to. */
+/** How far a sweep has got. */
 export interface Place {
   webhookId: string;
   deliveryId: string;
 }
 
 /**
- * Looks at a stretch of the deliveries that have a job and makes those due again whose job is gone or whose node no
+ * Checks one stretch of the deliveries that have a job, and makes those due again whose job is gone or whose node no
  * longer exists.
  *
- * @param after where the last stretch ended; null begins anew
+ * @param after where the last stretch ended; null starts from the beginning
  * @returns where this one ended; null when it reached the end
  */
 export async function sweep(

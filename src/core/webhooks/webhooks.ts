@@ -25,39 +25,39 @@ export const eventTypes = [
 ] as const;
 export type EventType = (typeof eventTypes)[number];
 
-/** A fact about an email. `to` is shown to endpoints as it stands here: blind copies do not belong into it. */
+/** A fact about an email. Endpoints see `to` exactly as it is here, so leave out blind copies. */
 export interface EmailEvent {
   type: EventType;
   accountId: string;
   createdAt: Date;
   email: { id: string; from: string; to: string[]; subject: string; tags: string[]; status: string; createdAt: Date };
-  /** Whom it is about, where that says more than the email's status. */
+  /** The recipients that it is about, if they say more than the email's status. */
   recipients?: { address: string; status: string; response: string | null }[];
 }
 
-/** A fact about an email of which no more is at hand than its id. */
+/** A fact about an email of which only the id is at hand. */
 export type EventAbout = Omit<EmailEvent, 'email'> & { emailId: string };
 
-/** More would multiply every email: each event is stored and sent once for each endpoint. */
+/** A limit, because each event is stored and sent once for each endpoint. */
 const mostEndpoints = 20;
 
 const secretBytes = 32;
 
-/** How long the secret before a rotation goes on signing beside the new one. */
+/** How long the old secret keeps signing beside the new one after a rotation. */
 const rotationMs = 24 * 3_600_000;
 
 /**
- * Turns facts into deliveries inside the caller's transaction: one for each event and each enabled endpoint of its
- * account that subscribes to it, with their jobs. However many there are, it is the same few statements, until their payloads
- * come to several megabytes: none for no events, one when nobody subscribes.
+ * Turns facts into deliveries and their jobs, inside the caller's transaction: one for each event and each enabled endpoint
+ * of its account that subscribes to it. The number of statements does not depend on the number of events until the
+ * payloads reach several megabytes: none without events, one without subscribers, a few otherwise.
  *
- * @returns how many deliveries were made; when there are any, call `queue.webhooks.wake()` after the commit
+ * @returns how many deliveries were made; if there are any, call `queue.webhooks.wake()` after the commit
  */
 export async function emit(tx: Sql, queue: Queue, events: EmailEvent[]): Promise<number> {
   return addAll(tx, queue, events, await subscribersOf(tx, events));
 }
 
-/** As `emit` does, and where somebody subscribes it reads the emails first, as the transaction has left them. */
+/** Like `emit`. If anybody subscribes, it first reads the emails, as the transaction has left them. */
 export async function emitAbout(tx: Sql, queue: Queue, events: EventAbout[]): Promise<number> {
   const endpoints = await subscribersOf(tx, events);
   if (endpoints.length === 0) return 0;
@@ -74,7 +74,7 @@ export async function emitAbout(tx: Sql, queue: Queue, events: EventAbout[]): Pr
   return addAll(tx, queue, known, endpoints);
 }
 
-/** An endpoint, and how many of its calls may be in the queue besides those that are. */
+/** An endpoint, and how many more of its calls may be in the queue. */
 interface Subscriber {
   id: string;
   account_id: string;
@@ -100,7 +100,7 @@ async function addAll(tx: Sql, queue: Queue, events: EmailEvent[], endpoints: Su
     if (subscribed.length === 0) return [];
     const payload = payloadOf(event);
     return subscribed.map((endpoint): Draft => {
-      // Past its room an endpoint's deliveries wait as rows.
+      // Beyond its room, an endpoint's deliveries wait as rows.
       const woken = endpoint.room > 0;
       endpoint.room -= 1;
       const { accountId, type, email } = event;
@@ -120,7 +120,7 @@ function payloadOf({ type, createdAt, email, recipients }: EmailEvent): string {
       from: email.from,
       to: email.to,
       subject: email.subject,
-      // "Delivered" is no status that an email has: it is `sent` then, and the event says it in the receiver's words.
+      // No email has the status "delivered": it is `sent` then, and the event uses the receiver's term.
       status: type === 'email.delivered' ? 'delivered' : email.status,
       created_at: email.createdAt.toISOString(),
       ...(email.tags.length > 0 ? { tags: email.tags } : {}),
@@ -130,9 +130,9 @@ function payloadOf({ type, createdAt, email, recipients }: EmailEvent): string {
 }
 
 /**
- * Registers an endpoint. The secret is in the answer and can be read nowhere again.
+ * Registers an endpoint. Only this answer has the secret; it cannot be read again.
  *
- * @throws ApiError 400 when the account has as many as it may have
+ * @throws ApiError 400 when the account has as many endpoints as it may have
  */
 export async function create(
   db: Database,
@@ -142,7 +142,7 @@ export async function create(
 ): Promise<{ webhook: Webhook; secret: string }> {
   const id = newId();
   return db.transaction(async (tx) => {
-    // Locked, so that several at once are counted.
+    // Locked, so that concurrent calls count each other's endpoint.
     await tx.query({ text: 'SELECT FROM accounts WHERE id = $1 FOR NO KEY UPDATE', values: [accountId] });
     const there = await tx.query({ text: 'SELECT FROM webhooks WHERE account_id = $1', values: [accountId] });
     if (there.length >= mostEndpoints)
@@ -158,14 +158,14 @@ export async function create(
 }
 
 /**
- * As Prisma reads it. What is made or renewed is answered with what its own statement returns: an error after it would lose
- * the secret, and whoever asks again would have a second endpoint, or a second rotation.
+ * In the shape of Prisma. The answer to a creation or a rotation comes from its own statement: an error in a later read would
+ * lose the secret, and the caller's second try would make a second endpoint, or a second rotation.
  */
 const columns = `id, account_id AS "accountId", url, events, status, disabled_reason AS "disabledReason",
   times_enabled AS "timesEnabled", secret, previous_secret AS "previousSecret", previous_secret_until AS "previousSecretUntil",
   failing_since AS "failingSince", answered_at AS "answeredAt", created_at AS "createdAt"`;
 
-/** One page, newest first; without a limit all of them. */
+/** One page, newest first; all of them without a limit. */
 export async function list(db: Database, accountId: string, part: Part = {}): Promise<Webhook[]> {
   return db.prisma.webhook.findMany({
     where: { accountId },
@@ -182,8 +182,8 @@ export async function get(db: Database, accountId: string, id: string): Promise<
 }
 
 /**
- * Changes what is given. A new URL holds for deliveries that are waiting too; disabling ends them, and enabling begins
- * with a clean slate.
+ * Changes the given fields. A new URL also holds for waiting deliveries; disabling ends them, and enabling starts with a
+ * clean slate.
  *
  * @throws ApiError 404
  */
@@ -200,7 +200,7 @@ export async function change(
     ...(events === undefined ? {} : { events }),
     ...(status === undefined ? {} : { status, disabledReason: null }),
     ...(status === 'enabled' ? { timesEnabled: { increment: 1 } } : {}),
-    // Somebody else may answer at the new address, and whoever enables says that it works again.
+    // A new URL may be another server's, and whoever enables the endpoint says that it works again.
     ...(url !== undefined || status === 'enabled' ? { failingSince: null } : {}),
   };
   await db.prisma.webhook.updateMany({ where: { id, accountId }, data });
@@ -208,7 +208,7 @@ export async function change(
 }
 
 /**
- * Removes an endpoint. Deliveries that wait for it end without another attempt; the log keeps them.
+ * Removes an endpoint. Its waiting deliveries end without another attempt; the log keeps them.
  *
  * @throws ApiError 404
  */
@@ -220,8 +220,8 @@ export async function remove(db: Database, accountId: string, id: string): Promi
 }
 
 /**
- * Gives the endpoint a new secret. For 24 hours calls are signed with the old one as well; of two rotations within
- * that time the first one's old secret ends at once.
+ * Gives the endpoint a new secret. For 24 hours calls are signed with the old one as well; a second rotation within that
+ * time ends the first one's old secret at once.
  *
  * @throws ApiError 404
  */
@@ -231,7 +231,7 @@ export async function rotateSecret(
   id: string,
   keys: { keyring: Keyring },
 ): Promise<{ webhook: Webhook; secret: string }> {
-  // An id may be written in capitals: the secret is sealed to it as it is stored.
+  // An id may be in capitals: the secret is sealed to the stored form.
   const known = await get(db, accountId, id);
   return db.transaction(async (tx) => {
     const { secret, sealed } = await makeSecret(tx, known.id, keys.keyring);
@@ -245,7 +245,7 @@ export async function rotateSecret(
   });
 }
 
-/** Forgets secrets whose time after a rotation is over. */
+/** Deletes old secrets whose time after a rotation is over. */
 export async function forgetOldSecrets(db: Database): Promise<void> {
   await db.query({
     text: 'UPDATE webhooks SET previous_secret = NULL, previous_secret_until = NULL WHERE previous_secret_until < now()',
