@@ -1,9 +1,9 @@
 import type { Sql } from './client.ts';
 
 /**
- * Whether this session is the only one that does this, on whichever node; it is until it ends.
+ * Whether this session is the only one, over all nodes, to do this work. If so, it stays the only one until it ends.
  *
- * @param work what is done, by which all nodes call it
+ * @param work the name that all nodes have for it
  */
 export async function isAlone(session: Sql, work: string): Promise<boolean> {
   const [lock] = await session.query<{ mine: boolean }>({

@@ -9,30 +9,30 @@ interface Facts {
   role: string;
   encoding: string;
   readOnly: boolean;
-  /** Where a table goes that is named without a schema; null when that is nowhere. */
+  /** The schema of a table that is named without one; null if there is none. */
   schema: string | null;
   makesTables: boolean;
   makesSchemas: boolean;
   /** Settings that are off, comma separated. */
   unsafe: string | null;
-  /** Connections that the role, the database and the server allow; null where there is no limit. */
+  /** Connections that the role, the database and the server allow; null: no limit. */
   ofRole: number | null;
   ofDatabase: number | null;
   ofServer: number;
 }
 
-/** What one node asks of its database. */
+/** What one node demands of its database. */
 export interface Demands {
-  /** Connections at the most. */
+  /** The most connections it opens. */
   connections: number;
-  /** Takes a database that may forget what it has committed. */
+  /** Accepts a database that may forget what it has committed. */
   allowUnsafe: boolean;
 }
 
 /**
- * Why this database must not be used and what to do about it, in one line, or null: it is too old, cannot hold every
- * character, forbids what a node has to do, or has a setting that lets it forget what it has committed, which would make
- * our 200 a lie.
+ * Why this database must not be used and what to do about it, in one line; null if it may. A database is refused if it is too
+ * old, cannot hold every character, forbids what a node has to do, or has a setting that lets it forget what it has
+ * committed, which would make our 200 a lie.
  */
 export async function refuseDatabase(db: Sql, demands: Demands): Promise<string | null> {
   const [facts] = await db.query<Facts>({ text: factsQuery });
@@ -82,10 +82,10 @@ function refuseLimits({ role, database, ofRole, ofDatabase, ofServer }: Facts, {
   return null;
 }
 
-/** A name as SQL takes it, so that the statement can be pasted. */
+/** A name quoted for SQL, so that the statement can be pasted. */
 const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`;
 
-/** A role is limited by the name that it logged in with; to superusers only the server's own limit applies. */
+/** The limit that counts is that of the role that logged in; superusers have only the server's own limit. */
 const factsQuery = `
   SELECT current_setting('server_version_num')::int AS version, current_setting('server_version') AS "versionName",
          d.datname AS database, r.rolname AS role, pg_encoding_to_char(d.encoding) AS encoding,

@@ -3,31 +3,31 @@ import pg from 'pg';
 import { PrismaClient } from '../generated/prisma/client.ts';
 import type { Logger } from '../log.ts';
 
-/** A statement; a named one is prepared once per connection, which is what the hot path wants. */
+/** A statement; a named one is prepared once per connection, for the hot path. */
 export interface Statement {
   name?: string;
   text: string;
   values?: unknown[];
 }
 
-/** Whatever runs SQL: the pool, or one transaction. */
+/** Anything that runs SQL: the pool, or one transaction. */
 export interface Sql {
   query<Row>(statement: Statement): Promise<Row[]>;
 }
 
-/** One pool for everything: Prisma for the nouns that people manage, SQL where a thousand rows are one statement. */
+/** One pool for everything: Prisma for the nouns that people manage, SQL if a thousand rows are one statement. */
 export interface Database extends Sql {
   prisma: PrismaClient;
   /**
-   * Runs the work in one transaction and commits it. Work that fails on a deadlock or a serialisation conflict is run
-   * again, three times at the most, so it must not do anything outside the transaction.
+   * Runs the work in one transaction and commits it. Work that fails on a deadlock or a serialisation conflict is repeated,
+   * and run three times at the most, so it must not do anything outside the transaction.
    */
   transaction<T>(work: (tx: Sql) => Promise<T>): Promise<T>;
   /**
-   * Runs the work on a connection that nobody else gets, also afterwards: its settings and session locks end with it. For
+   * Runs the work on a connection that nobody else gets, even afterwards: its settings and session locks end with it. For
    * statements that cannot be part of a transaction.
    *
-   * @param statementMs how long one of them may take, where that is longer than elsewhere
+   * @param statementMs how long one statement may take, if longer than usual
    */
   session<T>(work: (session: Sql) => Promise<T>, statementMs?: number): Promise<T>;
   /** How many connections of the pool are in use or free, and how many statements wait for one. */
@@ -38,39 +38,39 @@ export interface Database extends Sql {
 const acquireTimeoutMs = 4_000;
 const statementTimeoutMs = 9_000;
 
-/** A server that is gone without a word is waited for this much longer: with a wait for a connection before it, less than 15 s in all. */
+/** How much longer we wait for a silently dead server: with the wait for a connection before it, less than 15 s in all. */
 const silenceMs = 1_500;
 
-/** Between two statements of a transaction there is nothing that takes this long, and a living node has a lease for longer. */
+/** Nothing between two statements of a transaction takes this long, and a live node's lease lasts longer. */
 const idleInTransactionMs = 15_000;
 
-/** How long a connection is kept that nobody needs: a new one has to prepare and plan every statement of the hot path. */
+/** How long an unused connection is kept: a new one has to prepare and plan every statement of the hot path. */
 const idleMs = 300_000;
 
-/** A connection that has been quiet for this long is asked whether it is still there. */
+/** A connection that has been quiet for this long is probed. */
 const keepAliveMs = 30_000;
 
-/** Connections of a node's pool at the most. */
+/** Most connections of a node's pool. */
 export const poolSize = 20;
 
-/** Connects nothing yet: the first statement does. */
+/** Opens no connection yet: the first statement does. */
 export function connect(url: string, log: Logger, max = poolSize): Database {
   const pool = new pg.Pool({
     connectionString: url,
     max,
     connectionTimeoutMillis: acquireTimeoutMs,
-    // The second bound is for a server that is gone without a word: no answer may be waited for longer.
+    // The second bound is for a silently dead server: no answer is waited for longer.
     statement_timeout: statementTimeoutMs,
     query_timeout: statementTimeoutMs + silenceMs,
-    // A node that is frozen in the middle of a transaction must not keep from the others what it has locked.
+    // A node that freezes in a transaction must not keep its locks from the others.
     idle_in_transaction_session_timeout: idleInTransactionMs,
     idleTimeoutMillis: idleMs,
     keepAlive: true,
-    // What is between us and the server may forget a connection after a few minutes without a word.
+    // A device between us and the server may forget a connection after a few silent minutes.
     keepAliveInitialDelayMillis: keepAliveMs,
-    // Compiling a count of a log costs more than counting it. New words are sorted into the log's indexes by whoever fills
-    // their list up: at the usual 4 MB an acceptance stands still for half a second now and then. A prepared plan outlives the
-    // table that it was made for: what is right for an empty queue or a new week must not read all of a full one.
+    // Compiling a count of a log costs more than counting it. The statement that fills up the list of new words sorts them into
+    // the log's indexes: at the usual 4 MB, an acceptance stalls for half a second now and then. A prepared plan outlives the
+    // table it was made for: one that suits an empty queue or a new week must not scan a full one.
     options: '-c jit=off -c gin_pending_list_limit=512kB -c enable_seqscan=off',
     application_name: 'sendwright',
   });
@@ -78,13 +78,14 @@ export function connect(url: string, log: Logger, max = poolSize): Database {
   pool.on('error', (error) => {
     if (!closing) log.warn({ error: error.message }, 'a database connection was lost');
   });
-  // The pool listens to a connection until it hands it over, a moment before whoever waits has it. An end that comes then, or
-  // between two statements, is heard by nobody else, and would end the process. The next statement fails, and the pool throws
-  // away what is let go and has ended.
+  // The pool listens to a connection until it hands it over, a moment before the waiting caller has it. If the connection ends
+  // then, or between two statements, only this listener keeps that from ending the process. The next statement fails, and the
+  // pool discards an ended connection once it is released.
   pool.on('connect', (client) => client.on('error', () => undefined));
-  // Prisma lets go what could not commit or roll back as if it had: the session is about to end, or still in its transaction.
+  // Prisma releases a connection that could not commit or roll back as if it had: its session is about to end, or still in the
+  // transaction.
   pool.on('release', (error, client) => {
-    // Null on a new one that nobody waits for any more.
+    // The status is null on a new connection that nobody waits for any more.
     if (!error && (client.getTransactionStatus() ?? 'I') !== 'I') void client.end();
   });
   const adapter = new PrismaPg(pool, {
@@ -113,7 +114,7 @@ export function connect(url: string, log: Logger, max = poolSize): Database {
 
 async function run<Row>(on: pg.Pool | pg.PoolClient, statement: Statement | pg.QueryConfig): Promise<Row[]> {
   const result: pg.QueryResult | pg.QueryResult[] = await on.query(statement as pg.QueryConfig);
-  // A text of several statements, as the queue's migrations are, answers with several results.
+  // A text of several statements, such as the queue's migrations, has several results.
   return ((Array.isArray(result) ? result.at(-1)?.rows : result.rows) ?? []) as Row[];
 }
 
@@ -129,7 +130,7 @@ async function transact<T>(pool: pg.Pool, work: (tx: Sql) => Promise<T>): Promis
       await client.query('COMMIT');
       return result;
     } catch (error) {
-      // A server that says nothing would be waited for once more.
+      // A ROLLBACK would wait for a silent server once more.
       if (isSilence(error)) broken = error;
       else
         await client.query('ROLLBACK').catch((reason: Error) => {
@@ -137,7 +138,7 @@ async function transact<T>(pool: pg.Pool, work: (tx: Sql) => Promise<T>): Promis
         });
       if (round >= 3 || !retryable.has(codeOf(error))) throw error;
     } finally {
-      // A connection that could not roll back is thrown away instead of being handed on inside a transaction.
+      // A connection that could not roll back is discarded instead of being handed on inside a transaction.
       client.release(broken);
     }
   }
@@ -149,7 +150,7 @@ async function alone<T>(pool: pg.Pool, work: (session: Sql) => Promise<T>, state
     if (statementMs !== statementTimeoutMs) await client.query(`SET statement_timeout = ${statementMs}`);
     const bound = { query_timeout: statementMs + silenceMs };
     const result = await work({ query: (statement) => run(client, { ...statement, ...bound }) });
-    // The server notices a while later that a connection ended; whoever comes next is to find the locks of this one free.
+    // The server notices only later that a connection ended; the next session must find the locks of this one free.
     await client.query('SELECT pg_advisory_unlock_all()').catch(() => undefined);
     return result;
   } finally {
@@ -160,14 +161,14 @@ async function alone<T>(pool: pg.Pool, work: (session: Sql) => Promise<T>, state
 const isSilence = (error: unknown): error is Error =>
   error instanceof Error && /Query read timeout/i.test(error.message);
 
-/** What PostgreSQL, Prisma or the system calls this error; empty when none does. */
+/** The code of this error from PostgreSQL, Prisma or the system; empty if it has none. */
 export function codeOf(error: unknown): string {
   const { code, cause } = (error ?? {}) as { code?: unknown; cause?: { originalCode?: unknown } };
-  // Prisma's adapter has PostgreSQL's code in what is no error itself.
+  // Prisma's adapter keeps PostgreSQL's code in a cause that is no Error.
   return [code, cause?.originalCode].find((one) => typeof one === 'string') ?? '';
 }
 
-/** An error and what it was made of: Prisma wraps those of pg in errors of its own, and that of its adapter beside them. */
+/** An error and its causes: Prisma wraps those of pg in errors of its own, and keeps its adapter's error beside them. */
 export function* causesOf(error: unknown): Generator<Error> {
   for (let at = error, depth = 0; at instanceof Error && depth < 4; at = insideOf(at), depth += 1) yield at;
 }
@@ -176,8 +177,8 @@ const insideOf = (error: Error) =>
   (error as { meta?: { driverAdapterError?: unknown } }).meta?.driverAdapterError ?? error.cause;
 
 /**
- * Whether this error says that the database is away or does not answer, in whatever clothes pg or Prisma put it: the
- * statement may or may not have been carried out, and the same call can succeed later.
+ * Whether this error says that the database is away or does not answer, however pg or Prisma wrapped it: the statement may or
+ * may not have been carried out, and the same call can succeed later.
  */
 export function isUnavailable(error: unknown): boolean {
   for (const at of causesOf(error)) {
@@ -188,7 +189,7 @@ export function isUnavailable(error: unknown): boolean {
     ) {
       return true;
     }
-    // A server that was stopped has taken its socket along: connecting finds no such file.
+    // A stopped server has removed its socket: connecting finds no such file.
     if (
       /\bconnect E[A-Z]+|timeout exceeded when trying to connect|Connection terminated|Query read timeout|not queryable/i.test(
         at.message,
@@ -200,12 +201,12 @@ export function isUnavailable(error: unknown): boolean {
   return false;
 }
 
-/** Of PostgreSQL (SQLSTATE): a statement took too long, or more memory than there is. */
+/** SQLSTATEs: a statement took too long, or more memory than there is. */
 const tooMuch = new Set(['57014', '53200']);
 
 /**
- * Whether this error says that whatever is written now would fail as well, as the database is away. A statement that took too
- * long, or too much, may have been too much by itself: less of it may be done.
+ * Whether this error says that the database is away, so that any other write would fail as well. A statement that took too
+ * long, or too much memory, may have been too large by itself: a smaller one may succeed.
  */
 export function isAway(error: unknown): boolean {
   const causes = [...causesOf(error)];

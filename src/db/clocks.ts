@@ -2,12 +2,12 @@ import type { DatabaseClock } from '../clock.ts';
 import type { Database, Sql } from './client.ts';
 
 /**
- * SQL: now, in whole milliseconds as times are stored. `now()` itself would be rounded, often to a moment that is still to
- * come, and whoever asks at once for what is due by now would not find it.
+ * SQL: now, in whole milliseconds, as times are stored. `now()` itself would be rounded, often to a moment in the future, and
+ * a query right afterwards for what is due by now would not find the row.
  */
 export const dueFromNow = `date_trunc('milliseconds', now())`;
 
-/** Lets a clock hear what time it is for the database. */
+/** Sets a clock by the database's time. */
 export async function tellTime(db: Database, clock: DatabaseClock): Promise<void> {
   await clock.hear(async () => {
     const [row] = await db.query<{ time: Date }>({ text: 'SELECT clock_timestamp() AS time', values: [] });
@@ -15,14 +15,14 @@ export async function tellTime(db: Database, clock: DatabaseClock): Promise<void
   });
 }
 
-/** What time it is for the database. */
+/** The database's time. */
 export async function databaseTime(db: Sql): Promise<Date> {
   const [row] = await db.query<{ time: Date }>({ text: 'SELECT now() AS time' });
   if (!row) throw new Error('the database does not say what time it is');
   return row.time;
 }
 
-/** This time, or that of the database where it is not as late yet. */
+/** The earlier of this time and the database's. */
 export async function noLater(db: Sql, time: Date): Promise<Date> {
   const there = await databaseTime(db);
   return there < time ? there : time;

@@ -20,9 +20,9 @@ import {
 
 /** A PostgreSQL server that runs for this process alone. */
 export interface EmbeddedPostgres {
-  /** `postgres://...@127.0.0.1:<port>/sendwright?sslmode=disable`, and `&host=` where it has a Unix socket. */
+  /** `postgres://...@127.0.0.1:<port>/sendwright?sslmode=disable`, with `&host=` if it has a Unix socket. */
   url: string;
-  /** Whether workers of a process that was killed are still at work on it. */
+  /** Whether workers of a killed process are still using it. */
   left: boolean;
   /** Ends every session and stops the server. The second call waits for the first. */
   stop(): Promise<void>;
@@ -30,29 +30,29 @@ export interface EmbeddedPostgres {
 
 /** What `startEmbedded` needs to know. */
 export interface EmbeddedOptions {
-  /** The cluster is `postgres` in here, the server's log `postgres.log`. */
+  /** Contains the cluster as `postgres`, and the server's log as `postgres.log`. */
   dataDir: string;
   password: string;
   log: Logger;
-  /** Told what is going on when it takes seconds, as on the first start. */
+  /** Told what is going on if the start takes seconds, as the first one does. */
   onProgress?: (sentence: string) => void;
-  /** Told, in a sentence for the operator, that the server has ended by itself or is another process's now: it does not come back. */
+  /** Told, in a sentence for the operator, that the server ended by itself or is another process's now, for good. */
   onLost?: ((reason: string) => void) | undefined;
   /** More server settings; tests switch fsync off. */
   settings?: Record<string, string>;
-  /** When we are root: where things go that the server's user cannot reach in DATA_DIR or in the project. */
+  /** If we are root: the place for things that the server's user cannot reach in DATA_DIR or in the project. */
   systemDir?: string;
 }
 
 const START_SECONDS = 30;
 const LOCK_SECONDS = 3;
-/** What PostgreSQL says while it reads its log again after a crash, and while it goes down. */
+/** The SQLSTATE while PostgreSQL replays its log after a crash, and while it shuts down. */
 const startingUp = '57P03';
 const LOCK = "hashtext('sendwright'), hashtext('data directory')";
 
 /**
- * Starts the PostgreSQL of a data directory, making it on the first start, or takes over the server that a killed
- * process left running. It fails when another Sendwright process is using the directory, and leaves that one alone.
+ * Starts the PostgreSQL of a data directory, which the first start creates, or takes over the server that a killed process
+ * left running. If another Sendwright process is using the directory, it fails and leaves that one alone.
  */
 export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedPostgres> {
   if (process.platform === 'win32') throw new Error('the embedded PostgreSQL needs Linux or macOS: set DATABASE_URL');
@@ -83,8 +83,8 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedP
 }
 
 /**
- * The URL of the server that a running Sendwright keeps on this data directory; undefined when none does. For commands
- * that work beside it and do not own it.
+ * The URL of the server that a running Sendwright has on this data directory; undefined if none does. For commands that use
+ * the server but do not own it.
  */
 export function runningUrl(dataDir: string, password: string): string | undefined {
   const cluster = findCluster(path.resolve(dataDir), serverUser());
@@ -124,7 +124,7 @@ class Server {
       this.#lock.once('end', () => void this.#recover());
     } catch (error) {
       await this.#lock?.end();
-      // Somebody else's lock means that the server is of use to them, even if it was we who started it.
+      // If somebody else holds the lock they are using the server, even if we started it.
       for (const { pid } of error instanceof InUse ? [] : children) {
         if (pid) await stopPostmaster(pid, this.#cluster.dir, this.#options.log);
       }
@@ -138,7 +138,7 @@ class Server {
   }
 
   async #shutDown(): Promise<void> {
-    // The lock is held to the end: a process that starts meanwhile must not settle on a server that is going down.
+    // The lock is held to the end: a process that starts meanwhile must not adopt a server that is going down.
     if (this.#postmaster) await stopPostmaster(this.#postmaster.pid, this.#cluster.dir, this.#options.log);
     await this.#lock?.end();
   }
@@ -152,14 +152,14 @@ class Server {
       if (!this.#postmaster) {
         const child = children.at(-1);
         if (child?.pid && child.exitCode === null && child.signalCode === null) continue;
-        // It fails for good, or because the port was taken just now or another process was faster: once more will tell.
+        // The start failed for good, or the port was just taken, or another process was faster: another try will tell.
         if (children.length === 3) break;
         children.push(await this.#spawn());
         continue;
       }
       try {
         const lock = await this.#connectAndLock(this.#postmaster);
-        // Its file names the socket last of all, but before anybody is let in.
+        // The pid file gets the socket last, but before the server accepts anybody.
         this.#postmaster = findPostmaster(this.#cluster.dir) ?? this.#postmaster;
         return lock;
       } catch (error) {
@@ -169,7 +169,7 @@ class Server {
           throw new Error(
             `the database in ${this.#cluster.dir} has another password than the one kept in ${this.#options.dataDir}: put the secrets.json back that belongs to it`,
           );
-        // It is recovering from a crash (or going down): that takes its time, and it says so.
+        // It is recovering from a crash (or shutting down): that may take long, as long as it says so.
         if (code === startingUp) deadline = Date.now() + START_SECONDS * 1000;
         reason = message;
       }
@@ -190,7 +190,7 @@ class Server {
       connectionTimeoutMillis: 5000,
       application_name: `${lockName}${process.pid}`,
     });
-    // Without a listener a server that goes away would take the process with it; 'end' follows and is heard.
+    // Without a listener, a lost server would end this process; the 'end' event that follows is handled.
     client.on('error', () => {});
     try {
       await client.connect();
@@ -214,8 +214,8 @@ class Server {
   }
 
   /**
-   * The lock's session is gone, and we did not end it. PostgreSQL ends all sessions and goes on by itself when one of
-   * its processes crashes; then the lock is taken again. When the server itself is dead, a new start is what brings it back.
+   * Called when the lock's session is gone and we did not end it. If one of its processes crashes, PostgreSQL ends all sessions
+   * and goes on; then the lock is taken again. If the server itself is dead, only a new start brings it back.
    */
   async #recover(): Promise<void> {
     const { log, onLost } = this.#options;
@@ -236,7 +236,7 @@ class Server {
       } catch (error) {
         if (error instanceof InUse) {
           reason = error.message;
-          // It is theirs to stop.
+          // Stopping it is up to them.
           this.#postmaster = undefined;
           break;
         }
@@ -253,7 +253,7 @@ class Server {
 
 class InUse extends Error {}
 
-/** A session ends with its process, so whoever has one is alive. */
+/** A session ends with its process, so a worker that has one is alive. */
 async function hasWorkers(client: pg.Client): Promise<boolean> {
   const { rowCount } = await client.query(
     "SELECT FROM pg_stat_activity WHERE datname = 'sendwright' AND application_name = 'sendwright worker' LIMIT 1",
@@ -261,19 +261,19 @@ async function hasWorkers(client: pg.Client): Promise<boolean> {
   return rowCount === 1;
 }
 
-/** Before a server was found. */
+/** Stands for no server, before one is found. */
 const nobody: Postmaster = { pid: 0, port: 0, socketDir: undefined };
 
 function urlOf({ port, socketDir }: Postmaster, password: string, database: string): string {
-  // What PGSSLMODE asks for is meant for another server.
+  // PGSSLMODE is meant for another server.
   const url = `postgres://${OWNER}:${encodeURIComponent(password)}@127.0.0.1:${port}/${database}?sslmode=disable`;
   return socketDir ? `${url}&host=${encodeURIComponent(socketDir)}` : url;
 }
 
-/** What the connection that holds the lock is called: it ends with the number of its process. */
+/** The start of the name of the connection that holds the lock; its process id follows. */
 const lockName = 'sendwright lock of ';
 
-/** The process that holds the lock, as a part of a sentence; empty where it is not known. */
+/** The process that holds the lock, as part of a sentence; empty if unknown. */
 async function holderOf(client: pg.Client): Promise<string> {
   const { rows } = await client.query<{ name: string }>(
     `SELECT application_name AS name FROM pg_stat_activity JOIN pg_locks USING (pid)

@@ -2,7 +2,7 @@ import pg from 'pg';
 import { oneLine, StartError } from '../start-error.ts';
 import { causesOf, isUnavailable } from './client.ts';
 
-/** What an operator does about it, by the SQLSTATE of PostgreSQL (its appendix A). */
+/** What an operator can do, by SQLSTATE (PostgreSQL's appendix A). */
 const remedies: Record<string, string> = {
   '28P01': 'set the right user and password in DATABASE_URL',
   '28000': 'set a user in DATABASE_URL that may log in there, and look at pg_hba.conf of the server',
@@ -14,9 +14,9 @@ const remedies: Record<string, string> = {
 };
 
 /**
- * The error of a start for an error of the database; null for any other, such as a defect of ours.
+ * The start error for an error of the database; null for any other error, such as a defect of ours.
  *
- * @param unreached true before the first answer: then any error is about how the database is reached
+ * @param unreached true before the database's first answer: then any error is about reaching it
  */
 export function startErrorOf(error: unknown, unreached = false): StartError | null {
   if (error instanceof StartError) return error;
@@ -31,7 +31,7 @@ export function startErrorOf(error: unknown, unreached = false): StartError | nu
   );
 }
 
-/** What PostgreSQL said. */
+/** PostgreSQL's own error among the causes. */
 function refusalIn(error: unknown): pg.DatabaseError | null {
   return [...causesOf(error)].find((at) => at instanceof pg.DatabaseError) ?? null;
 }

@@ -1,29 +1,29 @@
 import { isAlone } from './alone.ts';
 import { codeOf, type Database, type Sql } from './client.ts';
 
-/** Building one reads its table twice and waits for the transactions that are open, as a dump's is for hours. */
+/** Building an index reads its table twice and waits for open transactions, which for a dump takes hours. */
 const buildMs = 6 * 3_600_000;
 
-/** For the lock that taking an index into the table's needs. Mail waits behind it. */
+/** For the lock that attaching an index needs. Mail waits behind it. */
 const lockMs = 1_000;
 
-/** What PostgreSQL says when a lock was not to be had within this time. */
+/** The SQLSTATE if the lock was not available within this time. */
 const lockNotAvailable = '55P03';
 
 interface Missing {
   index: string;
-  /** As PostgreSQL writes it, from `USING` on. */
+  /** The definition as PostgreSQL writes it, from `USING` on. */
   definition: string;
   partition: string;
-  /** The partition's own: not there; left behind by somebody who was stopped while building it; or done, and not taken in yet. */
+  /** The partition's own index: not there; left invalid by a build that was stopped; or built, but not attached yet. */
   own: 'none' | 'broken' | 'done';
 }
 
 /**
- * Builds what migrations have only declared of a partitioned table (`CREATE INDEX … ON ONLY`) for the partitions that were
- * there before, without a lock that mail would wait for. Those that are attached later get it by that. Safe to call from
- * several nodes at once: one does it, the others go on. It can be stopped or killed at any moment, and goes on with the
- * next call.
+ * Builds indexes that migrations have only declared on a partitioned table (`CREATE INDEX … ON ONLY`) for the partitions that
+ * existed before, without a lock that mail would wait for. Partitions attached later get the index when they are attached.
+ * Safe to call from several nodes at once: one does it, the others return. It can be stopped or killed at any moment; the
+ * next call continues.
  */
 export async function completeIndexes(db: Database, stop: AbortSignal): Promise<void> {
   if ((await listMissing(db)).length === 0) return;
@@ -54,7 +54,7 @@ async function complete(
   const name = ownName(index, partition);
   if (own === 'broken') await run(`DROP INDEX CONCURRENTLY IF EXISTS ${name}`);
   if (own !== 'done') await run(`CREATE INDEX CONCURRENTLY ${name} ON ${partition} ${definition}`);
-  // Statements use it from here on. Whoever reads the table for long, as a dump does, keeps it from being taken in until later.
+  // Statements use the index from here on. A long read of the table, such as a dump, delays attaching it until a later call.
   await run(`SET lock_timeout = ${lockMs}`);
   await run(`ALTER INDEX ${index} ATTACH PARTITION ${name}`).catch((error: unknown) => {
     if (codeOf(error) !== lockNotAvailable) throw error;
@@ -62,7 +62,7 @@ async function complete(
   await run('RESET lock_timeout');
 }
 
-/** The name that an index has on a partition: `recipients_20261123_due_idx` is part of `recipients_due_idx`. */
+/** The name of an index on a partition: `recipients_20261123_due_idx` is part of `recipients_due_idx`. */
 function ownName(index: string, partition: string): string {
   const table = partition.slice(0, partition.lastIndexOf('_'));
   return `${partition}${index.slice(table.length)}`;
@@ -73,7 +73,7 @@ export async function isBuilt(db: Sql, index: string): Promise<boolean> {
   return (await listMissing(db)).every((missing) => missing.index !== index || missing.own === 'done');
 }
 
-/** What is missing of declared indexes, newest weeks first. */
+/** The missing parts of declared indexes, newest weeks first. */
 async function listMissing(db: Sql): Promise<Missing[]> {
   const rows = await db.query<Omit<Missing, 'own'>>({
     text: `SELECT i.relname AS index, substring(pg_get_indexdef(i.oid) FROM ' (USING .*)$') AS definition, p.relname AS partition

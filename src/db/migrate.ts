@@ -8,7 +8,7 @@ import { ensurePartitions } from './partitions.ts';
 
 const folder = new URL('../../prisma/migrations/', import.meta.url);
 
-/** What PostgreSQL says when a migration did not get a table within its `lock_timeout`; how often that is tried. */
+/** The SQLSTATE if a migration did not get a lock within its `lock_timeout`, and how often it is tried. */
 const lockNotAvailable = '55P03';
 const lockRounds = 5;
 const betweenRoundsMs = 1_000;
@@ -17,12 +17,12 @@ const betweenRoundsMs = 1_000;
 const prismaLock = 72707369;
 
 /**
- * Brings the schema up to date: applies what prisma/migrations holds and the database has not, in order, each in a
- * transaction of its own, with the rows in `_prisma_migrations` that `prisma migrate deploy` would have written; then
- * makes the partitions of the weeks ahead. Nodes that start together wait for each other.
+ * Brings the schema up to date: applies the migrations in prisma/migrations that the database lacks, in order, each in its
+ * own transaction, and writes the rows to `_prisma_migrations` that `prisma migrate deploy` would have written. Then makes
+ * the partitions of the weeks ahead. Nodes that start together wait for each other.
  *
  * @returns the names of the migrations that were applied
- * @throws StartError when a migration in the folder differs from what was applied under its name, or fails
+ * @throws StartError if a migration in the folder differs from what was applied under its name, or fails
  */
 export async function migrate(url: string, now: Date = new Date()): Promise<string[]> {
   const client = new pg.Client({
@@ -30,7 +30,7 @@ export async function migrate(url: string, now: Date = new Date()): Promise<stri
     connectionTimeoutMillis: 10_000,
     application_name: 'sendwright migrate',
   });
-  // Between two statements nobody else hears that the connection broke; the next one says so.
+  // Between two statements, only this listener keeps a broken connection from ending the process; the next statement fails.
   client.on('error', () => undefined);
   await client.connect();
   try {
@@ -46,7 +46,7 @@ export async function migrate(url: string, now: Date = new Date()): Promise<stri
   }
 }
 
-/** `none`: nothing was ever migrated here, it is a new database or another program's. `ours`: what prisma/migrations holds, and nothing else. */
+/** `none`: never migrated, so new or another program's. `ours`: exactly the migrations in prisma/migrations. */
 export type Schema = 'none' | 'ours' | 'other';
 
 export async function schemaOf(db: Sql): Promise<Schema> {
@@ -108,7 +108,7 @@ async function applyOne(client: pg.Client, name: string, checksum: string, sql: 
       const reason = `migration ${name} failed (${oneLine((error as Error).message)}): ${advice}`;
       if (!held || round === lockRounds) throw new StartError(reason, { cause: error });
     }
-    // Those who came behind it go first.
+    // Statements that queued behind it go first.
     await sleep(betweenRoundsMs);
   }
 }
@@ -124,7 +124,7 @@ async function commit(client: pg.Client, name: string, checksum: string, sql: st
     );
     await client.query('COMMIT');
   } catch (error) {
-    // On a connection that is gone this fails as well, and says less.
+    // On a lost connection this fails too, with a less useful error.
     await client.query('ROLLBACK').catch(() => undefined);
     throw error;
   }

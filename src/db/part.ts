@@ -1,10 +1,10 @@
-/** Some of a list, which is answered whole where no limit is given. */
+/** A part of a list; without a limit, all of it. */
 export interface Part {
   limit?: number | undefined;
   offset?: number;
 }
 
-/** A part in the words of Prisma. */
+/** A part as Prisma's arguments. */
 export const taking = ({ limit, offset = 0 }: Part) => ({
   skip: offset,
   ...(limit === undefined ? {} : { take: limit }),

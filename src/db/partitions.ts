@@ -2,7 +2,7 @@ import { floorId } from '../ids.ts';
 import type { Sql } from './client.ts';
 import { databaseTime } from './clocks.ts';
 
-/** Whoever writes to one may at once write to those before it. */
+/** In this order: whoever writes to a table may write at once to those before it. */
 const partitioned = [
   'email_counts',
   'email_contents',
@@ -14,25 +14,25 @@ const partitioned = [
 
 export type Partitioned = (typeof partitioned)[number];
 
-/** How a table is cut: on ids, but for this one, which has none. */
+/** How a table is partitioned: on ids, except this one, which has none. */
 const boundOf = (table: Partitioned, at: Date) => (table === 'email_counts' ? at.toISOString() : floorId(at));
 
-/** Rows that change after they were written: in the room on its page the new version finds place, and no index has to be told. */
+/** For rows that change after they were written: their new version fits on the same page, and no index has to be updated. */
 const withRoom = 'WITH (fillfactor = 50)';
 
-/** How the partitions of a table are stored, where that is not as usual. */
+/** Storage settings of the partitions of a table, if not the defaults. */
 const storage: Partial<Record<Partitioned, string>> = {
   emails: withRoom,
   recipients: withRoom,
-  // A small body lies in its row, two to a page at least: to put it elsewhere and look it up there costs more than to write it.
-  // What was only written is not vacuumed: it is looked up by its key, and that would read all bodies once more for nothing.
+  // A small body stays in its row, at least two to a page: storing it elsewhere and looking it up there costs more than
+  // writing it. Rows that are only inserted are not vacuumed: they are found by their key, and it would read all bodies again.
   email_contents:
     'WITH (toast_tuple_target = 4080, autovacuum_vacuum_insert_threshold = -1, toast.autovacuum_vacuum_insert_threshold = -1)',
 };
 
 /**
- * Columns that no statement searches or groups by. To gather statistics of them takes longer than of all others, once a
- * minute while a week is young, and those would hold words and addresses of people for longer than their emails do.
+ * Columns that no statement searches or groups by. Gathering their statistics takes longer than for all others, once a minute
+ * while a week is young, and the statistics would keep people's words and addresses longer than their emails are kept.
  */
 const unsearched: Partial<Record<Partitioned, readonly string[]>> = {
   emails: ['from', 'to', 'cc', 'bcc', 'reply_to', 'subject', 'message_id', 'error'],
@@ -65,19 +65,19 @@ function withoutStatistics(table: Partitioned, name: string): string {
 const weekMs = 7 * 24 * 3_600_000;
 
 /**
- * How far ahead partitions exist: a node whose clock is wrong by a week, or that could not make any for so long, still finds one.
- * Each connection reads all of them before its first statement, with what belongs to them, so there are no more than that.
+ * How far ahead partitions exist: a node whose clock is a week off, or that could make none for a week, still finds one. There
+ * are no more, as each connection reads the definitions of all of them before its first statement.
  */
 const weeksAhead = 2;
 
 /**
- * Makes the weekly partitions from last week to two weeks ahead, by this time and by the database's, where they are missing,
- * and then the numbers' of every older week with emails: nodes of the release before made none. A week begins on Monday 00:00
- * UTC and is cut on the ids of that moment, or on the moment. Safe to call from several nodes at once.
+ * Makes the missing weekly partitions from last week to two weeks ahead, by this time and by the database's. Then makes those
+ * of `email_counts` for every older week with emails, because nodes of the previous release made none. A week begins on Monday
+ * 00:00 UTC; its bounds are the ids of that moment, or the moment itself. Safe to call from several nodes at once.
  */
 export async function ensurePartitions(db: Sql, now: Date): Promise<void> {
   const there = await listPartitions(db);
-  // Emails have their place by the database's time, and calls to webhooks by that of the node.
+  // Emails go by the database's time, and calls to webhooks by that of the node.
   const both = [...weeks(now), ...weeks(await databaseTime(db))];
   const wanted = [...new Map(both.map((week) => [week.getTime(), week])).values()];
   const existing = new Set(there.map(({ name }) => name));
@@ -96,9 +96,9 @@ export async function ensurePartitions(db: Sql, now: Date): Promise<void> {
 const againMs = 6 * 3_600_000;
 
 /**
- * Makes them each time that this clock, or the database's, is six hours from where it was when they were made: a machine that was
- * asleep for weeks, or whose clock was set, accepts nothing before there are some for the week that it wakes up in; nor does one
- * whose database was taken over by a server with another time. To be given the time often.
+ * Makes partitions whenever this clock or the database's is six hours from where it was when they were last made: a machine
+ * that slept for weeks, or whose clock was set, can accept nothing until there are partitions for the week it wakes up in; nor
+ * can one whose database failed over to a server with another time. To be called often with the current time.
  */
 export function keepingPartitions(db: Sql): (now: Date) => Promise<void> {
   let madeAt: Date[] = [];
@@ -111,10 +111,10 @@ export function keepingPartitions(db: Sql): (now: Date) => Promise<void> {
   };
 }
 
-/** @param condition SQL, looked at when nobody else makes partitions */
+/** @param condition SQL, evaluated while nobody else makes partitions */
 async function makePartition(db: Sql, table: Partitioned, week: Date, condition = 'true'): Promise<void> {
   const name = nameOf(table, week);
-  // Attaching takes a lock that lets reads and writes go on, which CREATE TABLE … PARTITION OF does not.
+  // Attaching takes a lock that lets reads and writes go on; that of CREATE TABLE … PARTITION OF does not.
   await db.query({
     text: `DO $$ BEGIN
       PERFORM pg_advisory_xact_lock(hashtext('sendwright partitions'));
@@ -129,9 +129,9 @@ async function makePartition(db: Sql, table: Partitioned, week: Date, condition 
 }
 
 /**
- * Gathers statistics of this week's partitions where there are none, or where they say that a partition is empty which is
- * not any more: somebody had VACUUM or ANALYZE run over all tables while this week was still to come. Statements that
- * were planned for an empty table read all of it, and are planned again after this.
+ * Gathers statistics of this week's partitions if there are none, or if they still call a partition empty: somebody ran VACUUM
+ * or ANALYZE on all tables before this week began. Statements planned for an empty table scan it, and are planned again after
+ * this.
  */
 export async function analyzeFresh(db: Sql, now: Date): Promise<void> {
   const thisWeek = weeks(now)[1] ?? now;
@@ -140,21 +140,21 @@ export async function analyzeFresh(db: Sql, now: Date): Promise<void> {
             WHERE relname = ANY($1) AND relnamespace = current_schema()::regnamespace AND reltuples <= 0 AND pg_relation_size(oid) > 0`,
     values: [partitioned.map((table) => nameOf(table, thisWeek))],
   });
-  // Where another node does it there is nothing to wait for.
+  // If another node is doing it, there is nothing to wait for.
   for (const { name } of rows) await db.query({ text: `ANALYZE (SKIP_LOCKED) ${name}` });
 }
 
-/** What one table has of one week. */
+/** One week of one table. */
 export interface Partition {
   table: Partitioned;
   name: string;
   from: Date;
   to: Date;
-  /** Dropping may end at any point: `leaving` are its rows not seen any more by new statements, `left` it is a table of its own. */
+  /** Dropping may stop at any point: `leaving`: new statements no longer see its rows; `left`: it is a table of its own. */
   state: 'attached' | 'leaving' | 'left';
 }
 
-/** The partitions that there are, oldest first. */
+/** All partitions, oldest first. */
 export async function listPartitions(db: Sql): Promise<Partition[]> {
   const rows = await db.query<{ name: string; state: Partition['state'] }>({
     text: `SELECT c.relname AS name, CASE WHEN i.inhrelid IS NULL THEN 'left' WHEN i.inhdetachpending THEN 'leaving' ELSE 'attached' END AS state
@@ -171,15 +171,15 @@ export async function listPartitions(db: Sql): Promise<Partition[]> {
     .toSorted((a, b) => a.from.getTime() - b.from.getTime());
 }
 
-/** A stretch of time, by the ids that are made in it: from the first, and before the next. */
+/** A stretch of time as a range of ids: from `first`, and before `next`. */
 export interface Gap {
   first: string;
   next: string;
 }
 
 /**
- * Where the table has no week before its newest, oldest first: those were dropped, or nothing ran then. A week that is kept for
- * long has others behind it that are not.
+ * The gaps before the table's newest week, oldest first: those weeks were dropped, or nothing ran then. A week that is kept for
+ * long leaves a gap behind it.
  */
 export function gapsOf(partitions: Partition[], table: Partitioned): Gap[] {
   let end = new Date(0);
@@ -193,10 +193,10 @@ export function gapsOf(partitions: Partition[], table: Partitioned): Gap[] {
 }
 
 /**
- * Makes a partition a table of its own: its rows are gone for all other statements, and none of them waits for that. (A
- * plain DROP would take a lock on the whole table, behind which all mail queues up as long as one transaction is open.)
+ * Turns a partition into a table of its own: its rows are gone for all other statements, and none of them waits for that. (A
+ * plain DROP would lock the whole table, and all mail would queue up behind that while one transaction is open.)
  *
- * @param session outside a transaction; it waits until those end which are reading the table
+ * @param session outside a transaction; it waits for transactions that are reading the table
  * @returns the partition, to be dropped
  */
 export async function detachPartition(session: Sql, partition: Partition): Promise<Partition> {
@@ -206,7 +206,7 @@ export async function detachPartition(session: Sql, partition: Partition): Promi
   return { ...partition, state: 'left' };
 }
 
-/** Detaches a partition if that was not done yet, and removes it with all its rows. */
+/** Detaches a partition unless that is done, and removes it with all its rows. */
 export async function dropPartition(session: Sql, partition: Partition): Promise<void> {
   const { name } = await detachPartition(session, partition);
   await session.query({ text: `DROP TABLE ${name}` });
@@ -222,6 +222,6 @@ function nameOf(table: Partitioned, week: Date): string {
   return `${table}_${week.toISOString().slice(0, 10).replaceAll('-', '')}`;
 }
 
-/** SQL: whether the table has a partition for the moment that this expression names. */
+/** SQL: whether the table has a partition for the moment given by this expression. */
 export const hasPartition = (table: Partitioned, moment: string) =>
   `to_regclass('${table}_' || to_char(date_trunc('week', ${moment}, 'UTC') AT TIME ZONE 'UTC', 'YYYYMMDD')) IS NOT NULL`;

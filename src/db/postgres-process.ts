@@ -12,21 +12,21 @@ import { type Cluster, isAlive } from './postgres-cluster.ts';
 export interface Postmaster {
   pid: number;
   port: number;
-  /** The folder of its Unix socket, over which a byte costs less than over TCP; undefined where there can be none. */
+  /** The folder of its Unix socket, which is cheaper than TCP; undefined if there can be none. */
   socketDir: string | undefined;
 }
 
 const LOG_LIMIT = 10 * 1024 * 1024;
-/** No system gives out this process id. */
+/** A process id that no system assigns. */
 const NO_PROCESS = 2147483647;
-/** Of a socket's path, in bytes: macOS allows the least. */
+/** Longest path of a socket, in bytes: macOS allows the least. */
 const SOCKET_PATH_LIMIT = 103;
 
 const defaults = {
   listen_addresses: '127.0.0.1',
   max_connections: '200',
-  // What PostgreSQL assumes is a small machine of long ago. Fewer checkpoints mean fewer whole pages in the log; after a
-  // crash, two gigabytes of it are read again in well under a minute.
+  // PostgreSQL's defaults assume a small, old machine. Fewer checkpoints mean fewer full pages in the log; after a crash,
+  // replaying two gigabytes of it takes well under a minute.
   shared_buffers: '256MB',
   wal_buffers: '16MB',
   max_wal_size: '2GB',
@@ -40,14 +40,14 @@ const defaults = {
   log_error_verbosity: 'terse',
 };
 
-/** The server that runs on this data directory, by its postmaster.pid; undefined when there is none or it is long dead. */
+/** The server that runs on this data directory, by its postmaster.pid; undefined if there is none or it is dead. */
 export function findPostmaster(dir: string): Postmaster | undefined {
   const [pid, , , port, sockets] = readPidFile(dir)?.split('\n') ?? [];
   if (!pid || !port || !serves(Number(pid), dir)) return undefined;
   return { pid: Number(pid), port: Number(port), socketDir: sockets ? path.resolve(dir, sockets) : undefined };
 }
 
-/** Starts a server in a session of its own, so that Ctrl-C in the terminal goes past it. It outlives this process. */
+/** Starts a server in its own session, so that Ctrl-C in the terminal does not reach it. It outlives this process. */
 export async function spawnPostmaster(
   cluster: Cluster,
   binaries: Binaries,
@@ -59,7 +59,7 @@ export async function spawnPostmaster(
   const all = {
     ...defaults,
     port: String(await freePort()),
-    // Its own directory, which is where it works and only its user and root may enter.
+    // Its data directory, which is its working directory and closed to all but its user and root.
     unix_socket_directories: (await takesSockets(cluster.dir)) ? '.' : '',
     ...settings,
   };
@@ -74,7 +74,7 @@ export async function spawnPostmaster(
       stdio,
       ...identity(cluster.user),
     });
-    // A spawn that fails has no pid; whoever waits for the server sees that it never comes.
+    // A failed spawn has no pid; the caller that waits for the server sees that it never comes.
     child.on('error', (error) => fs.appendFileSync(logFile, `${error.message}\n`));
     child.unref();
     return child;
@@ -83,7 +83,7 @@ export async function spawnPostmaster(
   }
 }
 
-/** Fast shutdown, which ends every session and writes a checkpoint; the hard way when that takes more than 20 s. */
+/** Fast shutdown, which ends every session and writes a checkpoint; by force if that takes more than 20 s. */
 export async function stopPostmaster(pid: number, dir: string, log: Logger): Promise<void> {
   for (const [signal, seconds] of [
     ['SIGINT', 20],
@@ -103,15 +103,15 @@ export async function stopPostmaster(pid: number, dir: string, log: Logger): Pro
   }
 }
 
-/** The last lines that the server wrote: what to show when it does not come up. */
+/** The last lines of the server's log, to show if it does not start. */
 export function lastLines(logFile: string, count = 6): string {
   const text = fs.existsSync(logFile) ? fs.readFileSync(logFile, 'utf8') : '';
   return text.trim().split('\n').slice(-count).join('\n');
 }
 
 /**
- * True when the process with this id is a server on this very directory. Ids are used again, after a restart of the
- * machine or of a container at once, so being alive proves nothing; a server's working directory does.
+ * True if the process with this id is a server on this very directory. Ids are reused, right away after a restart of the
+ * machine or container, so being alive proves nothing; a server's working directory does.
  */
 export function serves(pid: number, dir: string): boolean {
   if (!isAlive(pid)) return false;
@@ -121,7 +121,7 @@ export function serves(pid: number, dir: string): boolean {
     const [cwd, own] = [fs.statSync(`/proc/${pid}/cwd`), fs.statSync(dir)];
     return cwd.dev === own.dev && cwd.ino === own.ino;
   } catch (error) {
-    // Root in a container may not look at other users' processes, apart from their arguments. A zombie has neither.
+    // Root in a container may not inspect other users' processes, except for their arguments. A zombie has neither.
     if (!['EACCES', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '')) return false;
   }
   try {
@@ -143,8 +143,8 @@ function readIfThere(file: string): string | undefined {
 }
 
 /**
- * PostgreSQL will not start while the process named in postmaster.pid is alive, even if that is another program by now.
- * Only the id is taken out: from the rest PostgreSQL sees for itself whether anything still uses the old server's memory.
+ * PostgreSQL will not start while the process named in postmaster.pid is alive, even if that is another program by now. Only
+ * the id is replaced: from the rest, PostgreSQL itself finds out whether anything still uses the old server's memory.
  */
 function freePidFile(dir: string): void {
   const text = readPidFile(dir);
@@ -154,11 +154,11 @@ function freePidFile(dir: string): void {
   }
 }
 
-/** A server that was killed leaves its socket behind, and the next one has another port. */
+/** A killed server leaves its socket behind, and the next one has another port. */
 function removeDeadSockets(dir: string): void {
   for (const lock of fs.readdirSync(dir).filter((name) => /^\.s\.PGSQL\.\d+\.lock$/.test(name))) {
     const file = path.join(dir, lock);
-    // Another start may be writing it just now, or have removed it.
+    // Another start may be writing the file just now, or have removed it.
     const pid = Number.parseInt(readIfThere(file) ?? '', 10);
     if (Number.isNaN(pid) || serves(pid, dir)) continue;
     for (const dead of [file.replace(/\.lock$/, ''), file]) fs.rmSync(dead, { force: true });
@@ -166,8 +166,8 @@ function removeDeadSockets(dir: string): void {
 }
 
 /**
- * Not every file system knows sockets, as a folder that a container shares with its host may not, or lets their permissions
- * be set: PostgreSQL would not start.
+ * Whether the folder can hold sockets. Some file systems, such as a folder that a container shares with its host, know none or
+ * do not let their permissions be set: PostgreSQL would not start.
  */
 async function takesSockets(dir: string): Promise<boolean> {
   const longest = path.join(dir, '.s.PGSQL.65535');
@@ -175,7 +175,7 @@ async function takesSockets(dir: string): Promise<boolean> {
   const probe = path.join(dir, `.s.${process.pid}`);
   const server = net.createServer((socket) => socket.destroy());
   try {
-    // Of a start that was killed in here, when the id was another's.
+    // Left by an earlier process with this id that was killed in this function.
     fs.rmSync(probe, { force: true });
     await new Promise<void>((resolve, reject) => server.once('error', reject).listen(probe, resolve));
     fs.chmodSync(probe, 0o777);

@@ -1,20 +1,20 @@
 import type { Sql } from './client.ts';
 
-/** What goes from a table that has no partitions. */
+/** Rows to delete from a table that has no partitions. */
 export interface Rows {
   table: string;
-  /** SQL: which rows; an index leads to them. */
+  /** SQL: the condition, which an index must serve. */
   where: string;
   values?: unknown[];
-  /** How many go with one statement. */
+  /** How many rows one statement deletes. */
   atOnce: number;
 }
 
 /**
- * Deletes rows, some with a statement: after a time of standing still there may be more of them than one statement has time for,
- * and whoever wants one of them waits for those that go with it alone. Several nodes may do it at once.
+ * Deletes rows in batches: after a standstill there may be more than one statement has time for, and whoever wants one of
+ * these rows waits only for its batch. Several nodes may do it at once.
  *
- * @param stop ends it after a statement
+ * @param stop ends it after the statement under way
  */
 export async function deleteRows(
   db: Sql,
@@ -23,7 +23,7 @@ export async function deleteRows(
 ): Promise<void> {
   for (let gone = atOnce; gone === atOnce && !stop?.aborted; ) {
     const [row] = await db.query<{ gone: number }>({
-      // Said twice: of one that was changed while it was waited for, older servers do not look at the place again.
+      // The condition is there twice: if a row changed while we waited for it, older servers do not check its ctid again.
       text: `WITH gone AS (
                DELETE FROM ${table} WHERE ctid = ANY (ARRAY(SELECT ctid FROM ${table} WHERE ${where} LIMIT ${atOnce})) AND ${where} RETURNING 1)
              SELECT count(*)::int AS gone FROM gone`,
