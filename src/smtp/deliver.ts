@@ -55,7 +55,7 @@ export type OpenSession = Omit<Session, 'durationMs' | 'results' | 'conversation
 
 const maxAddresses = 5;
 // The first choice gets three, so that both families are tried.
-const mostKept = 2;
+const mostReserved = 2;
 const maxSessions = 2;
 /**
  * Tries once to deliver a message: the destination's MX hosts in order, at most five addresses and two sessions. Every
@@ -90,24 +90,25 @@ class Attempt {
   readonly #sendingIps: readonly string[];
   readonly #kept: KeptConnections;
   /** The recipients to try at the next host. */
-  #open: string[];
+  #recipientsLeft: string[];
   #addressesLeft = maxAddresses;
-  /** How many of them are reserved for less preferred hosts, which may be the ones that are alive. */
-  #addressesKept = 0;
+  /** How many of these are for less preferred hosts, which may be the ones that are alive. */
+  #addressesReserved = 0;
   #sessionsLeft = maxSessions;
   #stopped = false;
   /** The last connection carried as many messages as it may, and recipients are left. */
   #usedUp = false;
-  /** The last host that is ruled out for good, and (`#hope`) whether another one may take the mail later. */
-  #dead: Failure | null = null;
-  #hope = false;
+  /** Why the last host that is ruled out for good will never take the mail. */
+  #ruledOut: Failure | null = null;
+  /** Another host may take the mail later. */
+  #laterMayHelp = false;
   #connection: Connection | null = null;
 
   constructor(transport: Transport, request: DeliveryRequest, content: Content) {
     this.#transport = transport;
     this.#request = request;
     this.#content = content;
-    this.#open = request.envelope.recipients;
+    this.#recipientsLeft = request.envelope.recipients;
     this.#sendingIps = steadySources(request.sendingIps ?? transport.sendingIps, request.envelope.from);
     this.#kept = new KeptConnections(transport.pool, this.#sendingIps, request.site);
     this.#reports = new SessionReports(transport, request.remarks ?? []);
@@ -127,75 +128,72 @@ class Attempt {
     return { sessions: this.#reports.all };
   }
 
-  get #goesOn(): boolean {
-    return this.#addressesLeft > this.#addressesKept && this.#sessionsLeft > 0 && this.#isWanted;
+  /** True while another address may be tried, at a host whose turn it is. */
+  get #mayTryMore(): boolean {
+    return this.#addressesLeft > this.#addressesReserved && this.#sessionsLeft > 0 && this.#isWanted;
   }
 
   /** True while recipients are left to try and the attempt has not been ended. */
   get #isWanted(): boolean {
-    return this.#open.length > 0 && !this.#stopped && !this.#request.signal?.aborted;
+    return this.#recipientsLeft.length > 0 && !this.#stopped && !this.#request.signal?.aborted;
   }
 
   async #tryHosts(): Promise<void> {
     const start = this.#reports.start();
-    const destination = await resolveDestination(this.#request.destination, this.#transport);
-    if (destination.kind === 'hosts') {
-      const { destination: domain, tls = opportunistic } = this.#request;
-      const hosts = destination.hosts.map(({ preference, name }) => `${preference} ${name}`);
-      this.#reports.remark(`mail exchangers of ${domain}: ${hosts.join(', ')}`);
-      const policies = await this.#transport.tlsPolicies.forDestination(domain, tls);
-      let { hosts: left } = destination;
-      let turn: number | null = null;
-      while (this.#isWanted) {
-        const host = await this.#kept.next(left, policies);
-        if (host === undefined) break;
-        left = left.filter((other) => other !== host);
-        if (host.preference !== turn)
-          this.#keepAddresses(left.filter(({ preference }) => preference > host.preference));
-        turn = host.preference;
-        if (this.#goesOn) await this.#tryAllowed(host.name, policies);
+    const found = await resolveDestination(this.#request.destination, this.#transport);
+    if (found.kind !== 'hosts') return this.#fail(start, null, unresolved(found));
+    const { destination, tls = opportunistic } = this.#request;
+    const names = found.hosts.map(({ preference, name }) => `${preference} ${name}`);
+    this.#reports.remark(`mail exchangers of ${destination}: ${names.join(', ')}`);
+    const policies = await this.#transport.tlsPolicies.forDestination(destination, tls);
+    let left = found.hosts;
+    let preference: number | null = null;
+    while (this.#isWanted) {
+      const host = await this.#kept.next(left, policies);
+      if (host === undefined) break;
+      left = left.filter((other) => other !== host);
+      if (host.preference !== preference) {
+        preference = host.preference;
+        this.#reserveAddresses(left.filter((other) => other.preference > host.preference));
       }
-    } else {
-      this.#fail(start, null, unresolved(destination));
+      if (this.#mayTryMore) await this.#tryIfAllowed(host.name, policies);
     }
   }
 
-  /** Reserves an address for each of the next two preferences, if they exist; these hosts keep at least one. */
-  #keepAddresses(worse: MxHost[]): void {
+  /** Reserves an address for each of the next two preferences, if they exist; the host to try now keeps at least one. */
+  #reserveAddresses(worse: MxHost[]): void {
     const preferences = new Set(worse.map(({ preference }) => preference));
-    this.#addressesKept = Math.max(0, Math.min(preferences.size, mostKept, this.#addressesLeft - 1));
+    this.#addressesReserved = Math.max(0, Math.min(preferences.size, mostReserved, this.#addressesLeft - 1));
   }
 
   /** Tries a host unless a policy forbids it or the attempt was ended meanwhile. */
-  async #tryAllowed(host: string, policies: DestinationTls): Promise<void> {
+  async #tryIfAllowed(host: string, policies: DestinationTls): Promise<void> {
     const start = this.#reports.start();
     const tls = await policies.forHost(host);
-    if (!this.#goesOn) return;
+    if (!this.#mayTryMore) return;
     const objection = tls.policy.mayUseHost(host);
-    if (objection === null) return this.#tryHostInTurns(host, tls);
+    if (objection === null) return this.#tryHost(host, tls);
     this.#transport.tlsResults.host(tls.published, host, objection);
     this.#fail(start, host, refusedBy(tls.policy, host, 'dns', objection), tls.policy.name);
   }
 
-  /** Tries a host again on a new connection while recipients are left and the last one carried all the messages it may. */
-  async #tryHostInTurns(host: string, tls: HostTls): Promise<void> {
+  /** Tries a host, and again over a fresh connection whenever one is used up. Those that were count for nothing. */
+  async #tryHost(host: string, tls: HostTls): Promise<void> {
     const begunAt = performance.now();
+    const before = [this.#addressesLeft, this.#sessionsLeft, this.#laterMayHelp] as const;
     do {
-      const before = { addresses: this.#addressesLeft, sessions: this.#sessionsLeft, hope: this.#hope };
       this.#usedUp = false;
-      await this.#tryHost(host, tls);
+      await this.#tryHostOnce(host, tls);
       // Each round has decided about somebody, so there are no more rounds than recipients.
-      if (this.#usedUp) {
-        [this.#addressesLeft, this.#sessionsLeft] = [before.addresses, before.sessions];
-        // What this host is unable to take, it will not take over the next connection either.
-        this.#hope = before.hope;
-      }
-    } while (this.#usedUp && this.#isWanted && performance.now() - begunAt < this.#transport.deadlines.transaction);
-    this.#hope ||= this.#usedUp;
+      if (!this.#usedUp) return;
+      // What this host is unable to take, it will not take over the next connection either.
+      [this.#addressesLeft, this.#sessionsLeft, this.#laterMayHelp] = before;
+    } while (this.#isWanted && performance.now() - begunAt < this.#transport.deadlines.transaction);
+    this.#laterMayHelp = true;
   }
 
-  async #tryHost(host: string, tls: HostTls): Promise<void> {
-    if (await this.#tryIdle(host, tls)) return;
+  async #tryHostOnce(host: string, tls: HostTls): Promise<void> {
+    if (await this.#sendOverIdle(host, tls)) return;
     const start = this.#reports.start();
     const { ours, ...found } = await resolveHost(host, this.#transport);
     if (found.kind === 'addresses') await this.#tryAddresses(start, host, found.addresses, tls);
@@ -208,13 +206,13 @@ class Attempt {
     this.#reports.remark(`addresses of ${host}: ${addresses.join(', ')}`);
     let routes = routesTo(addresses, this.#sendingIps);
     if (routes.length === 0) return this.#fail(start, host, noSendingIp(host));
-    while (routes.length > 0 && this.#goesOn) {
-      const tried = await this.#tryRoutes(host, routes, tls);
+    while (routes.length > 0 && this.#mayTryMore) {
+      const tried = await this.#connectAndSend(host, routes, tls);
       const { winner, left } = tried;
       let { refusal } = tried;
       // With and without TLS count as one session, so that the last session of an attempt can also fall back to clear.
       if (winner !== null && refusal?.tryClear && this.#isWanted) {
-        ({ refusal } = await this.#tryRoutes(host, [winner], tls, false));
+        ({ refusal } = await this.#connectAndSend(host, [winner], tls, false));
       }
       if (refusal === null) return;
       // The host greeted as this server itself.
@@ -224,27 +222,27 @@ class Attempt {
   }
 
   /** True if an idle connection to the host answered; one that had died meanwhile leaves no trace. */
-  async #tryIdle(host: string, { policy }: HostTls): Promise<boolean> {
+  async #sendOverIdle(host: string, { policy }: HostTls): Promise<boolean> {
     const start = this.#reports.start();
     const connection = this.#kept.take(host, policy);
     if (connection === null) return false;
     start.conversation.note(`a connection to ${host} (${connection.remoteAddress}) was open from an earlier message`);
     connection.conversation = start.conversation;
     this.#connection = connection;
-    const answered = await this.#transactions(start, connection, policy.name, true);
+    const answered = await this.#send(start, connection, policy.name, true);
     if (answered) this.#sessionsLeft -= 1;
     return answered;
   }
 
   /** Connects to the first of these routes that answers, greets it and sends the message. */
-  async #tryRoutes(host: string, routes: Route[], { policy, published }: HostTls, tls = true): Promise<Tried> {
+  async #connectAndSend(host: string, routes: Route[], { policy, published }: HostTls, tls = true): Promise<Tried> {
     const { ehloName, ownHosts, deadlines, mxPort, connect, trust, tlsResults } = this.#transport;
     const { signal, site } = this.#request;
     const start = this.#reports.start();
     const { conversation } = start;
     conversation.note(`TLS policy: ${policy.name}${tls ? '' : ', in clear as TLS failed'}`);
     const target = { host, port: mxPort, connect, serverName: policy.serverName ?? host, trust };
-    const runners = tls ? routes.slice(0, this.#addressesLeft - this.#addressesKept) : routes;
+    const runners = tls ? routes.slice(0, this.#addressesLeft - this.#addressesReserved) : routes;
     const dial = () => race(runners, { target, connectMs: deadlines.connect, conversation, signal });
     const end = await (site ? this.#transport.pool.open(site, dial) : dial());
     // A route that was only slower may be dialled again, and counts then.
@@ -262,7 +260,7 @@ class Attempt {
     // A session that the policy forbids does not count: the next host may comply.
     if (tls && (refusal === null || refusal.objection === null)) this.#sessionsLeft -= 1;
     if (refusal === null) {
-      await this.#transactions(start, connection, policy.name, false);
+      await this.#send(start, connection, policy.name, false);
     } else {
       // Do not wait for the reply to QUIT.
       this.#transport.pool.dismiss(connection);
@@ -272,14 +270,14 @@ class Attempt {
     return { refusal, winner: route, left: end.left };
   }
 
-  async #transactions(start: Start, connection: Connection, held: TlsPolicyName, reused: boolean): Promise<boolean> {
+  async #send(start: Start, connection: Connection, policyName: TlsPolicyName, reused: boolean): Promise<boolean> {
     const { envelope, beforeDot, afterDot = () => undefined } = this.#request;
     const { deadlines, pool } = this.#transport;
     const perConnection = this.#request.site?.perConnection ?? undefined;
-    const verification = connection.tls === null ? 'none' : held;
+    const verification = connection.tls === null ? 'none' : policyName;
     const session = { startedAt: start.startedAt, ...endpointsOf(connection), verification, reused } as const;
     const series = await transactAll(connection, {
-      envelope: { ...envelope, recipients: this.#open },
+      envelope: { ...envelope, recipients: this.#recipientsLeft },
       content: this.#content,
       beforeDot: (accepted) => beforeDot(accepted, session),
       afterDot,
@@ -297,8 +295,8 @@ class Attempt {
     this.#usedUp = series.usedUp;
     this.#stopped ||= series.givenUp;
     this.#reports.end(start, connection, results, { reused, verification });
-    this.#open = [...elsewhere, ...waiting];
-    this.#hope = true;
+    this.#recipientsLeft = [...elsewhere, ...waiting];
+    this.#laterMayHelp = true;
     if (limited) this.#leave(connection);
     this.#connection = null;
     connection.conversation = null;
@@ -314,7 +312,7 @@ class Attempt {
 
   /** What this host is unable to take, a host that said "later" or was not reached may still take. */
   #judged(result: RecipientResult): RecipientResult {
-    return this.#hope && result.phase === 'local' ? { ...result, outcome: 'deferred' } : result;
+    return this.#laterMayHelp && result.phase === 'local' ? { ...result, outcome: 'deferred' } : result;
   }
 
   /**
@@ -322,9 +320,9 @@ class Attempt {
    * will ever take it.
    */
   #fail(start: Start, at: Connection | string | null, failure: Failure, forbiddenBy?: TlsPolicyName): void {
-    if (failure.permanent) this.#dead = failure;
-    else this.#hope = true;
-    const results = this.#open.map((recipient) => failed(recipient, { ...failure, permanent: false }));
+    if (failure.permanent) this.#ruledOut = failure;
+    else this.#laterMayHelp = true;
+    const results = this.#recipientsLeft.map((recipient) => failed(recipient, { ...failure, permanent: false }));
     this.#reports.end(start, at, results, { reused: false, verification: forbiddenBy ?? 'none' });
   }
 
@@ -332,9 +330,9 @@ class Attempt {
     const last = this.#reports.all.at(-1);
     // An attempt that was ended early has not asked every host; the others may well take it.
     const ended = this.#request.signal?.aborted ?? false;
-    if (this.#dead !== null && !this.#hope && !ended && last !== undefined) {
-      const failure = this.#dead;
-      last.results = this.#open.map((recipient) => failed(recipient, failure));
+    if (this.#ruledOut !== null && !this.#laterMayHelp && !ended && last !== undefined) {
+      const failure = this.#ruledOut;
+      last.results = this.#recipientsLeft.map((recipient) => failed(recipient, failure));
     }
     const named = new Set(this.#reports.all.flatMap((session) => session.results.map((result) => result.recipient)));
     const unnamed = this.#request.envelope.recipients.filter((recipient) => !named.has(recipient));
