@@ -2,7 +2,7 @@ import { floorId } from '../ids.ts';
 import type { Sql } from './client.ts';
 import { databaseTime } from './clocks.ts';
 
-/** In this order: whoever writes to a table may write at once to those before it. */
+/** In the order in which they are made: a transaction that writes to one may also write to those before it. */
 const partitioned = [
   'email_counts',
   'email_contents',
@@ -179,7 +179,7 @@ export interface Gap {
 
 /**
  * The gaps before the table's newest week, oldest first: those weeks were dropped, or nothing ran then. A week that is kept for
- * long leaves a gap behind it.
+ * long can have a gap after it.
  */
 export function gapsOf(partitions: Partition[], table: Partitioned): Gap[] {
   let end = new Date(0);
