@@ -9,7 +9,7 @@ import { nonce } from './nonce.ts';
 import { LogIn } from './pages/log-in.tsx';
 import { Boundary, Failure, Waiting } from './parts/failure.tsx';
 import { PageHead } from './parts/page.tsx';
-import { forgetAll, noteLogin, ShownTo, useSessionState, wasEnded } from './session.ts';
+import { endedByItself, forgetAll, noteLogin, ShownTo, useSessionState } from './session.ts';
 import { Shell } from './shell.tsx';
 import { theme } from './theme.ts';
 
@@ -58,7 +58,7 @@ function Gate() {
   // While the server is away, the last known login holds.
   if (error && session === undefined) throw error;
   if (session === undefined) return null;
-  if (session === null) return <LogIn ended={known && wasEnded()} />;
+  if (session === null) return <LogIn ended={known && endedByItself()} />;
   return (
     <ShownTo value={session}>
       <Shell>

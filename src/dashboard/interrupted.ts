@@ -1,7 +1,7 @@
 import { type Dispatch, type SetStateAction, useEffect, useRef, useState } from 'react';
 import { queries, sessionKey } from './api.ts';
 import { freeTab, holdTab } from './leaving.ts';
-import { wasEnded } from './session.ts';
+import { endedByItself } from './session.ts';
 
 /** Unsaved fields from when a login ended, by name; only in this tab, for as long as it is open. */
 const interrupted = new Map<string, object>();
@@ -24,7 +24,7 @@ export function useOutliving<Fields extends object>(
     interrupted.delete(name);
     freeTab(name);
     return () => {
-      const isOver = queries.getQueryData(sessionKey) === null && wasEnded();
+      const isOver = queries.getQueryData(sessionKey) === null && endedByItself();
       if (!isOver || Object.keys(latest.current).length === 0) return;
       interrupted.set(name, latest.current);
       holdTab(name);

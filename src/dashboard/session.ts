@@ -37,16 +37,16 @@ export async function logIn(email: string, password: string): Promise<void> {
   await enter(await api.browser.create({ email, password }));
 }
 
-let leftByItself = false;
+let loggedOutHere = false;
 
 /** Whether a login in this tab ended for any reason other than its owner's logging out here. */
-export const wasEnded = (): boolean => !leftByItself;
+export const endedByItself = (): boolean => !loggedOutHere;
 
 export async function logOut(): Promise<void> {
   await api.browser.end().catch((error: unknown) => {
     if (!isStatus(error, 401)) throw error;
   });
-  leftByItself = true;
+  loggedOutHere = true;
   await enter(null);
 }
 
@@ -58,7 +58,7 @@ async function enter(session: Session | null): Promise<void> {
 
 /** Call when somebody is logged in, in whichever tab they did that. */
 export function noteLogin(): void {
-  leftByItself = false;
+  loggedOutHere = false;
 }
 
 /** Call when nobody is logged in and no page is shown: removes everything that one user saw before the next one comes. */
