@@ -85,7 +85,7 @@ export const queries: QueryClient = new QueryClient({
 });
 
 /** Queries under way that will be sent once more, each with a promise for the repeat. */
-const askedAfter = new Map<Query, Promise<void>>();
+const repeats = new Map<Query, Promise<void>>();
 
 /**
  * Refetches what is shown because it may have changed. A query under way is left running and repeated afterwards, since its
@@ -93,21 +93,21 @@ const askedAfter = new Map<Query, Promise<void>>();
  * request, and would restart any other: a page that changes faster than its queries are answered would never update.
  */
 export async function askAgain(isConcerned: (query: Query) => boolean = () => true): Promise<void> {
-  const asked = queries.getQueryCache().findAll({ predicate: isConcerned, fetchStatus: 'fetching', type: 'active' });
-  const isElse = (query: Query) => isConcerned(query) && !asked.includes(query);
-  await Promise.all([...asked.map(askAfter), queries.invalidateQueries({ predicate: isElse })]);
+  const underWay = queries.getQueryCache().findAll({ predicate: isConcerned, fetchStatus: 'fetching', type: 'active' });
+  const isIdle = (query: Query) => isConcerned(query) && !underWay.includes(query);
+  await Promise.all([...underWay.map(repeatAfterwards), queries.invalidateQueries({ predicate: isIdle })]);
 }
 
-function askAfter(query: Query): Promise<void> {
-  const known = askedAfter.get(query);
+function repeatAfterwards(query: Query): Promise<void> {
+  const known = repeats.get(query);
   if (known !== undefined) return known;
   const asking = query
     .fetch()
     .catch(() => undefined)
     .then(() => {
-      askedAfter.delete(query);
+      repeats.delete(query);
       return queries.invalidateQueries({ predicate: (one) => one === query });
     });
-  askedAfter.set(query, asking);
+  repeats.set(query, asking);
   return asking;
 }

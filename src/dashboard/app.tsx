@@ -4,7 +4,7 @@ import { QueryClientProvider, useQuery } from '@tanstack/react-query';
 import { type ComponentType, lazy, Suspense, useEffect, useRef, useState } from 'react';
 import { Link, Redirect, Route, Router, Switch } from 'wouter';
 import { api, queries } from './api.ts';
-import { carefully, loadAnew } from './leaving.ts';
+import { loadAnew, navigateIfAgreed } from './leaving.ts';
 import { nonce } from './nonce.ts';
 import { LogIn } from './pages/log-in.tsx';
 import { Boundary, Failure, Waiting } from './parts/failure.tsx';
@@ -42,7 +42,7 @@ export function App() {
       <QueryClientProvider client={queries}>
         <Notifications position="bottom-right" />
         <Boundary>
-          <Router aroundNav={carefully}>
+          <Router aroundNav={navigateIfAgreed}>
             <Gate />
           </Router>
         </Boundary>

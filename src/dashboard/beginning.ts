@@ -3,18 +3,18 @@ import { useEffect, useRef } from 'react';
 import './leaving.ts';
 
 /** Whether the browser's own buttons led to what is drawn next. */
-let isStep = false;
+let isBackOrForward = false;
 // At module level, not when something is drawn: the router listens to the same event, and must come later.
 addEventListener('popstate', () => {
-  isStep = true;
+  isBackOrForward = true;
 });
 
 /** The new page is still loading, so the element with the focus is still there. */
-let isOnItsWay = false;
+let isPageLoading = false;
 
-function takeKeyboard(): void {
-  isOnItsWay = document.activeElement !== document.body;
-  if (!isOnItsWay) document.getElementById('main')?.focus({ preventScroll: true });
+function focusPage(): void {
+  isPageLoading = document.activeElement !== document.body;
+  if (!isPageLoading) document.getElementById('main')?.focus({ preventScroll: true });
 }
 
 /**
@@ -24,19 +24,19 @@ function takeKeyboard(): void {
 export function useBeginning(location: string): void {
   const shown = useRef(location);
   useEffect(() => {
-    const isNew = shown.current !== location && !isStep;
+    const isNew = shown.current !== location && !isBackOrForward;
     shown.current = location;
-    isStep = false;
+    isBackOrForward = false;
     if (!isNew) return;
     scrollTo(0, 0);
-    takeKeyboard();
+    focusPage();
   }, [location]);
 }
 
 /** For the head of a page: called once it is drawn. */
 export function useArrival(): void {
   useEffect(() => {
-    if (isOnItsWay) takeKeyboard();
-    isOnItsWay = false;
+    if (isPageLoading) focusPage();
+    isPageLoading = false;
   }, []);
 }

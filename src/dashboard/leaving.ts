@@ -1,23 +1,23 @@
 import { useEffect, useState } from 'react';
 
 /** Asks the user before something unsaved is lost; null: nothing would be lost. */
-let guard: ((go: () => void) => void) | null = null;
+let askFirst: ((go: () => void) => void) | null = null;
 /** The address of the page with the unsaved changes. */
-let guarded = '';
+let unsavedAddress = '';
 
 /** Calls `go` at once if nothing is unsaved, else when the user agrees. */
-export function leaveBy(go: () => void): void {
-  if (guard) guard(go);
+export function leaveIfAgreed(go: () => void): void {
+  if (askFirst) askFirst(go);
   else go();
 }
 
 /** Nothing is unsaved from now on: the next page may come. */
 export function leaveFreely(): void {
-  guard = null;
+  askFirst = null;
 }
 
 /** Going to another address frees the page; logging out does not, because it may fail, and the changes are still there. */
-const leaving = (go: () => void) => () => {
+const freeingPage = (go: () => void) => () => {
   leaveFreely();
   go();
 };
@@ -25,18 +25,18 @@ const leaving = (go: () => void) => () => {
 const isHere = (address: string) => new URL(address, location.href).pathname === location.pathname;
 
 /** Wraps every navigation by links, keys and pages. */
-export function carefully<Rest extends unknown[]>(go: (to: string, ...rest: Rest) => void, to: string, ...rest: Rest) {
+export function navigateIfAgreed<T extends unknown[]>(go: (to: string, ...rest: T) => void, to: string, ...rest: T) {
   if (isHere(to)) go(to, ...rest);
-  else leaveBy(leaving(() => go(to, ...rest)));
+  else leaveIfAgreed(freeingPage(() => go(to, ...rest)));
 }
 
-/** `popstate` fires after the browser has already moved: so this restores the guarded address first, and then asks. */
+/** `popstate` fires after the browser has already moved: so this restores the address first, and then asks. */
 function comeBack(event: PopStateEvent): void {
   // A link within the page, such as the one to its content, leaves nothing.
-  if (!guard || isHere(guarded)) return;
+  if (!askFirst || isHere(unsavedAddress)) return;
   event.stopImmediatePropagation();
-  history.pushState(null, '', guarded);
-  leaveBy(leaving(() => history.back()));
+  history.pushState(null, '', unsavedAddress);
+  leaveIfAgreed(freeingPage(() => history.back()));
 }
 // At module level, not when something is unsaved: the router listens to the same event, and must come later.
 addEventListener('popstate', comeBack, { capture: true });
@@ -70,11 +70,11 @@ export function useUnsaved(isUnsaved: boolean): { go: (() => void) | null; stay:
   const [asked, setAsked] = useState<{ go: () => void } | null>(null);
   useEffect(() => {
     if (!isUnsaved) return;
-    guard = (go) => setAsked({ go });
-    guarded = location.href;
+    askFirst = (go) => setAsked({ go });
+    unsavedAddress = location.href;
     holdTab('page');
     return () => {
-      guard = null;
+      askFirst = null;
       freeTab('page');
     };
   }, [isUnsaved]);

@@ -4,7 +4,7 @@ import { Link, useLocation } from 'wouter';
 import { useBeginning } from './beginning.ts';
 import { HoldBanner } from './hold.tsx';
 import { Icon, Logo } from './icons.tsx';
-import { leaveBy } from './leaving.ts';
+import { leaveIfAgreed } from './leaving.ts';
 import { Connected, useLive } from './live.ts';
 import { entries, type PageEntry, visible } from './pages.ts';
 import { tellFailure } from './parts/action.tsx';
@@ -61,7 +61,7 @@ export function Shell({ children }: { children: ReactNode }) {
           </div>
           <SchemeSwitch />
           <Tooltip label="Log out">
-            <ActionIcon aria-label="Log out" onClick={() => leaveBy(() => void logOut().catch(tellFailure))}>
+            <ActionIcon aria-label="Log out" onClick={() => leaveIfAgreed(() => void logOut().catch(tellFailure))}>
               <Icon name="leave" />
             </ActionIcon>
           </Tooltip>
