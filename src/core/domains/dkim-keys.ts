@@ -7,26 +7,26 @@ import { type Keyring, seal } from '../../seal.ts';
 import { sealingKey } from '../secrets/encryption-key.ts';
 import * as domains from './domains.ts';
 
-/** How long the record of a key that signs no more should stay: mail that it signed may be verified days later. */
+/** How long the record of a retired key should stay: mail that it signed may be verified days later. */
 export const overlapMs = 7 * 86_400_000;
 
 export interface Rotation {
-  /** Without one it is that of the key that is given, else RSA. */
+  /** By default that of the given key, or else RSA. */
   algorithm?: DkimAlgorithm | undefined;
-  /** PEM of a key that signs elsewhere already; without it one is made. */
+  /** PEM of a key that already signs elsewhere; by default a new key is generated. */
   privateKey?: string | undefined;
-  /** Its place in DNS; without it one that nobody uses. */
+  /** Its place in DNS; by default a new one. */
   selector?: string | undefined;
 }
 
-/** The keys beside the one that signs, newest first. */
+/** The keys besides the one that signs, newest first. */
 export async function list(db: Database, accountId: string, domainId: string): Promise<DkimKey[]> {
   return db.prisma.dkimKey.findMany({ where: { accountId, domainId }, orderBy: { id: 'desc' } });
 }
 
 /**
- * Makes a key that is to sign as soon as its record is seen in DNS; until then everything stays as it is. An RSA key then
- * takes the place of the one that signs, an Ed25519 key signs beside it. It replaces one of its kind that was still waited for.
+ * Adds a key that starts to sign as soon as its record is seen in DNS; until then nothing changes. An RSA key then replaces
+ * the one that signs, and an Ed25519 key signs beside it. A pending key of the same algorithm is discarded.
  *
  * @throws ApiError 404; 400 when the key or the selector cannot be used
  */
@@ -48,7 +48,7 @@ export async function rotate(
   if (selector === domain.dkimSelector || staying.some((key) => key.selector === selector))
     throw invalidRequest('selector: is in use for another key of this domain');
   await db.transaction(async (tx) => {
-    // Locks the row: of two rotations at once, the second takes the place of the first.
+    // Locks the row: of two concurrent rotations the second replaces the first.
     const locked = await tx.query({
       text: `UPDATE domains SET checks = 0, next_check_at = now() + make_interval(secs => $2) WHERE id = $1 RETURNING 1`,
       values: [domainId, domains.firstCheckMs / 1_000],
@@ -69,7 +69,7 @@ export async function rotate(
         accountId,
         selector,
         pair.algorithm,
-        // An id may be written in capitals: the key is sealed to it as it is stored.
+        // An id may be in capitals: the key is sealed to the stored form.
         seal(await sealingKey(tx, keys.keyring), pair.privateKey, domains.sealContext(domain.id)),
         pair.publicKey,
       ],
@@ -99,7 +99,7 @@ async function get(db: Database, accountId: string, id: string): Promise<DkimKey
 }
 
 /**
- * Removes a key beside the one that signs: a rotation that is not wanted any more, or a second signature.
+ * Removes a key besides the one that signs: a rotation that is no longer wanted, or a second signature.
  *
  * @throws ApiError 404
  */
@@ -110,24 +110,24 @@ export async function remove(db: Database, accountId: string, id: string): Promi
   return key;
 }
 
-/** Those that are waited for, of a domain. */
+/** The keys of a domain that wait for their records. */
 export async function pending(db: Database, { id }: Domain): Promise<DkimKey[]> {
   return db.prisma.dkimKey.findMany({ where: { domainId: id, status: 'pending' } });
 }
 
-/** Keeps what the look-up of a key's record found wrong. */
+/** Stores what was wrong with a key's record. */
 export async function note(db: Database, { id }: DkimKey, problem: string): Promise<void> {
   await db.prisma.dkimKey.updateMany({ where: { id, status: 'pending' }, data: { problem } });
 }
 
-/** Lets a key sign whose record was seen, and retires the one before it, whose private half is forgotten. */
+/** Starts to sign with a key whose record was seen, and retires the one before it, whose private half is deleted. */
 export async function activate(db: Database, { id, domainId, algorithm }: DkimKey): Promise<void> {
   await db.transaction(async (tx) => {
     const [waiting] = await tx.query({
       text: `SELECT id FROM dkim_keys WHERE id = $1 AND status = 'pending' FOR UPDATE`,
       values: [id],
     });
-    // Removed meanwhile, or another node was quicker.
+    // It was removed meanwhile, or another node was faster.
     if (!waiting) return;
     if (algorithm === 'rsa') return void (await tx.query(takePlace(id)));
     await tx.query({
@@ -152,7 +152,7 @@ const takePlace = (id: string) => ({
   values: [id, newId()],
 });
 
-/** Forgets keys that signed so long ago that nobody looks for their records any more. */
+/** Deletes keys that retired so long ago that nobody looks up their records any more. */
 export async function forgetRetired(db: Database): Promise<void> {
   await db.prisma.dkimKey.deleteMany({ where: { retiredAt: { lt: new Date(Date.now() - overlapMs) } } });
 }

@@ -2,19 +2,19 @@ import { getDomain } from 'tldts';
 import { ask } from '../../smtp/resolver.ts';
 import type { Surroundings } from './record-checks.ts';
 
-/** The domain below which names belong together: `example.co.uk` of `news.shop.example.co.uk`. */
+/** The organizational domain: `example.co.uk` of `news.shop.example.co.uk`. */
 const organisationOf = (domain: string) => getDomain(domain, { allowPrivateDomains: true }) ?? domain;
 
-/** Relaxed alignment: both belong to one organisation's domain. */
+/** Relaxed alignment: both belong to the same organizational domain. */
 export const isAligned = (one: string, other: string): boolean => organisationOf(one) === organisationOf(other);
 
-/** `records` has what stands at `name` and begins as a policy does; several count as none. */
+/** `records` has the records at `name` that begin like a policy; receivers ignore them if there are several. */
 export type DmarcPolicies =
   | { kind: 'records'; name: string; records: string[] }
   | { kind: 'none' }
   | { kind: 'temporary'; reason: string };
 
-/** What receivers go by: what the domain has itself or, where it has none, its organisation's (RFC 7489 section 6.6.3). */
+/** The policy that receivers apply: the domain's own or, if it has none, its organization's (RFC 7489 section 6.6.3). */
 export async function findDmarc(domain: string, { resolve }: Pick<Surroundings, 'resolve'>): Promise<DmarcPolicies> {
   for (const owner of new Set([domain, organisationOf(domain)])) {
     const name = `_dmarc.${owner}`;

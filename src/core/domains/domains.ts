@@ -15,10 +15,10 @@ import * as wakings from '../recipients/wakings.ts';
 import { sealingKey } from '../secrets/encryption-key.ts';
 
 export interface DnsRecord {
-  /** Fully qualified, without a dot at its end. */
+  /** Fully qualified, without a trailing dot. */
   name: string;
   type: string;
-  /** What goes between the quotes. */
+  /** The value without quotes. */
   value: string;
 }
 
@@ -28,22 +28,22 @@ export interface DnsRecords {
   spf: DnsRecord;
 }
 
-/** The one that asks for nothing. */
+/** The policy that asks receivers for nothing. */
 export const dmarcPolicy = 'v=DMARC1; p=none';
 
-/** What the longest name that we ask for, the DKIM record's, leaves of the 253 characters of a name. */
+/** What the longest name that we use, the DKIM record's, leaves of the 253 characters of a DNS name. */
 const longestDomain = 253 - 'sw00000000._domainkey.'.length;
 
-/** The place of a key in DNS, that nobody uses. */
+/** An unused place in DNS for a key. */
 export const newSelector = () => `sw${randomBytes(4).toString('hex')}`;
 
-/** First background check of a pending domain, or of a new key's record; each further one waits twice as long, for 48 hours in all. */
+/** First background check of a pending domain, or of a new key's record; the intervals then double, for 48 hours in all. */
 export const firstCheckMs = 60_000;
 
 /**
- * Registers a sending domain, pending until its DNS says so.
+ * Registers a sending domain, which is pending until its DNS records are right.
  *
- * @throws ApiError 400 when the name cannot be a sending domain, or is on this account already; 403 when the plan allows
+ * @throws ApiError 400 when the name cannot be a sending domain, or the account already has it; 403 when the plan allows
  *   no more domains
  */
 export async function add(
@@ -53,7 +53,7 @@ export async function add(
   keys: { keyring: Keyring },
 ): Promise<Domain> {
   const domain = parseName(input.domain);
-  // Before the key is made, which costs far more than this look-up.
+  // Checked before the key is made, which costs far more than this look-up.
   if (await db.prisma.domain.findFirst({ where: { accountId, domain }, select: { id: true } }))
     throw domainAlreadyExists();
   const id = newId();
@@ -82,10 +82,10 @@ export async function add(
   return get(db, accountId, id);
 }
 
-/** What the private key of this domain is sealed to. */
+/** The context that the private keys of this domain are sealed to. */
 export const sealContext = (domainId: string) => `domain:${domainId}`;
 
-/** One page, newest first; without a limit all of them. */
+/** One page, newest first; all of them without a limit. */
 export async function list(db: Database, accountId: string, part: Part = {}): Promise<Domain[]> {
   return db.prisma.domain.findMany({
     where: { accountId },
@@ -94,7 +94,7 @@ export async function list(db: Database, accountId: string, part: Part = {}): Pr
   });
 }
 
-/** Those of all accounts, for operators: newest first, or those that can send alone. */
+/** Domains of all accounts, for operators, newest first; optionally only those that can send. */
 export async function listAll(db: Database, options: { limit: number; verified?: true }): Promise<Domain[]> {
   const { limit, verified } = options;
   return db.prisma.domain.findMany({
@@ -105,8 +105,8 @@ export async function listAll(db: Database, options: { limit: number; verified?:
 }
 
 /**
- * A domain by its name, for operators: that of this account or, for null, of the one that has it verified, else of whoever
- * registered it last.
+ * A domain by its name, for operators: this account's or, for null, that of the account that has it verified, or else of the
+ * one that registered it last.
  *
  * @throws ApiError 404
  */
@@ -128,7 +128,7 @@ export async function get(db: Database, accountId: string, id: string): Promise<
   return domain;
 }
 
-/** What is not given stays. @throws ApiError 404 */
+/** Changes the given fields. @throws ApiError 404 */
 export async function change(
   db: Database,
   accountId: string,
@@ -147,14 +147,14 @@ export async function change(
       text: 'UPDATE domains SET tls = coalesce($2::tls_level, tls), pool = $3 WHERE id = $1',
       values: [id, tls, pool],
     });
-    // What waits for room in a pool may leave from another one now.
+    // What waits for room in the old pool may leave from another one now.
     return pool === before.pool ? null : wakings.ask(tx, { name: id, kind: 'pool', destinations: [] });
   });
   if (waking) await wakings.begin(db, waking);
   return get(db, accountId, id);
 }
 
-/** What an email leaves from next; null once it is settled, and where the system chooses. */
+/** The source that an email leaves from next; null once it is settled, or if the system chooses. */
 export async function sourceOf(db: Database, email: Email, pools: SendingPools): Promise<SourceOutlook | null> {
   if (email.status !== 'queued' || pools.addresses.length === 0) return null;
   const domain = await db.prisma.domain.findFirst({
@@ -165,7 +165,7 @@ export async function sourceOf(db: Database, email: Email, pools: SendingPools):
 }
 
 /**
- * Removes a domain. Its mail that is still queued is not sent any more: whoever claims it finds no domain and ends it.
+ * Removes a domain. Its queued mail is not sent: the node that claims it finds no domain and ends it.
  *
  * @throws ApiError 404
  */
@@ -201,7 +201,7 @@ export function keyRecord(
   };
 }
 
-/** Records that make delivery better and that verification does not ask for. */
+/** Records that improve delivery but are not needed for verification. */
 export function recommendedRecords(domain: Domain, mailHostname: string): (DnsRecord & { purpose: string })[] {
   return [
     {

@@ -8,7 +8,7 @@ import type { Resolve } from '../../smtp/resolver.ts';
 import * as domains from './domains.ts';
 import { askSpf } from './spf.ts';
 
-/** What a look-up of one record came to. */
+/** The result of looking up one record. */
 export interface Check {
   ok: boolean;
   name: string;
@@ -16,28 +16,28 @@ export interface Check {
   expected: string;
   /** What is published there now, cleaned and cut. */
   found: string[];
-  /** What is wrong and what to do about it; null when nothing is. */
+  /** What is wrong and what to do about it; null when nothing is wrong. */
   problem: string | null;
-  /** A look-up failed for now: nobody knows whether anything is wrong. */
+  /** A look-up failed temporarily, so it is not known whether anything is wrong. */
   failed: boolean;
 }
 
 export type RecordName = 'verification' | 'dkim' | 'spf';
 export type Checks = Record<RecordName, Check>;
 
-/** What verifying needs to know of this installation. */
+/** The facts about this installation that verification needs. */
 export interface Surroundings {
   /** Live DNS, with the contract of node's `dns.promises.resolve`: nothing older than the record's TTL. */
   resolve: Resolve;
   mailHostname: string;
-  /** Public addresses that mail leaves from; empty when they are not known from here, as behind a NAT. */
+  /** Public addresses that mail leaves from; empty if this machine cannot know them, as behind a NAT. */
   sendingIps: string[];
   keyring: Keyring;
 }
 
 const spfTimeoutMs = 15_000;
 
-/** The three checks, at the same time, without changing anything. */
+/** The three checks, in parallel, without changing anything. */
 export async function check(domain: Domain, where: Surroundings): Promise<Checks> {
   const [verification, dkim, spfCheck] = await Promise.all([
     checkOwnership(domain, where),
@@ -47,7 +47,7 @@ export async function check(domain: Domain, where: Surroundings): Promise<Checks
   return { verification, dkim, spf: spfCheck };
 }
 
-/** The records that are not right, as one sentence each. */
+/** The records that are not right, and one sentence for each. */
 export function problems(checks: Checks): { missing: RecordName[]; detail: string } {
   const missing = (Object.keys(checks) as RecordName[]).filter((name) => !checks[name].ok);
   return { missing, detail: missing.map((name) => `${name}: ${checks[name].problem}`).join('; ') };
@@ -64,7 +64,7 @@ async function checkOwnership(domain: Domain, where: Surroundings): Promise<Chec
   );
 }
 
-/** A DKIM key, and where its record is to be. */
+/** A DKIM key, and where its record has to be. */
 interface CheckedKey {
   record: domains.DnsRecord;
   selector: string;
@@ -96,7 +96,7 @@ export async function checkDkim(domain: Domain, key: CheckedKey, where: Surround
   return report(record, texts, await probeDkim(domain, key, where));
 }
 
-/** Signs a message and lets mailauth verify it as a receiver would: what is wrong beside the key itself (a testing flag, a type, a bad tag) shows here. */
+/** Has mailauth verify a signed message as a receiver would, to find errors besides the key (testing flag, type, bad tag). */
 async function probeDkim(
   { id, domain }: Domain,
   { selector, sealed }: CheckedKey,
@@ -112,8 +112,8 @@ async function probeDkim(
 }
 
 /**
- * Evaluates the domain's policy as a receiver would for each address that we send from. Where those are not known, our
- * own include is answered with a stand-in that passes a documentation address, so that any legal form that leads to it
+ * Evaluates the domain's policy as a receiver would, for each address that we send from. If those are not known, our own
+ * include is answered with a stand-in that passes a documentation address, so that any legal form that leads to it
  * (include, redirect, nested) passes.
  */
 async function checkSpf(domain: Domain, where: Surroundings): Promise<Check> {
@@ -130,7 +130,7 @@ async function checkSpf(domain: Domain, where: Surroundings): Promise<Check> {
     );
   const standIn = '192.0.2.1';
   const known = where.sendingIps.length > 0;
-  // The addresses have most of the policy in common.
+  // Shared by all addresses, whose look-ups are mostly the same.
   const resolve = eachOnce(where.resolve);
   for (const ip of known ? where.sendingIps : [standIn]) {
     const { result: verdict, reason } = await askSpf({
@@ -160,12 +160,12 @@ async function checkSpf(domain: Domain, where: Surroundings): Promise<Check> {
 
 interface LookedUp {
   texts: string[];
-  /** Nobody knows what is there: the name server did not say. */
+  /** The name server did not answer, so it is not known what is there. */
   failed: boolean;
   problem: string | null;
 }
 
-/** The TXT records of a name as it is now. */
+/** The current TXT records of a name. */
 export async function lookUp(name: string, where: Surroundings): Promise<LookedUp> {
   try {
     const answers = await where.resolve(name, 'TXT');

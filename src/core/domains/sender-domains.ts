@@ -2,24 +2,24 @@ import type { Sql } from '../../db/client.ts';
 import { type ApiError, forbidden } from '../../errors.ts';
 import type { Sender } from '../accounts/keys.ts';
 
-/** The 403 for a sender whose key is not for mail from this domain, which may or may not be verified; null where it is. */
+/** The 403 for a sender whose key may not send from this domain, verified or not; null if it may. */
 export const refusalOfKey = ({ domains }: Pick<Sender, 'domains'>, domain: string): ApiError | null =>
   domains.length === 0 || domains.includes(domain)
     ? null
     : forbidden('the API key is restricted to other sender domains');
 
-/** @throws ApiError 403 as `refusalOfKey` */
+/** @throws ApiError 403, as `refusalOfKey` returns it */
 export function demandSendFrom(sender: Pick<Sender, 'domains'>, domain: string): void {
   const refusal = refusalOfKey(sender, domain);
   if (refusal) throw refusal;
 }
 
-/** Those of these domain names, in their canonical form, that the account may send from, with their ids: the verified ones. */
+/** The ids of those of these domain names, in canonical form, that the account may send from: the verified ones. */
 export async function senderDomains(db: Sql, accountId: string, names: string[]): Promise<Map<string, string>> {
   return (await sendersNow(db, accountId, names)).domains;
 }
 
-/** The same, and the database's time of day, which says when mail is due whatever clock this machine has. */
+/** The same with the database's time, which decides when mail is due, whatever this machine's clock says. */
 export async function sendersNow(
   db: Sql,
   accountId: string,

@@ -2,27 +2,27 @@ import { spf } from 'mailauth/lib/spf/index.js';
 import { cleanRemoteText } from '../../smtp/reply.ts';
 import type { Resolve } from '../../smtp/resolver.ts';
 
-/** What a receiver asks when this server comes to it. */
+/** What a receiver evaluates when this server connects to it. */
 export interface SpfQuestion {
-  /** The envelope's sender. */
+  /** The envelope sender. */
   sender: string;
-  /** Where the mail comes from. */
+  /** The address that the mail comes from. */
   ip: string;
-  /** What is said with EHLO. */
+  /** The name given with EHLO. */
   mailHostname: string;
   resolve: Resolve;
-  /** For all look-ups together; beyond it the answer is `temperror`. */
+  /** For all look-ups together; after it the answer is `temperror`. */
   timeoutMs: number;
 }
 
 export interface SpfAnswer {
-  /** One of RFC 7208 section 2.6, such as `pass`. */
+  /** One of the results of RFC 7208 section 2.6, such as `pass`. */
   result: string;
-  /** Why, in words that a name server may have written: cleaned and cut. */
+  /** Why. A name server may have written the words, so they are cleaned and cut. */
   reason: string;
 }
 
-/** What SPF (RFC 7208) says to a sender. Nothing is thrown for what is published. */
+/** Evaluates SPF (RFC 7208) for a sender. No published record makes it throw. */
 export async function askSpf({ sender, ip, mailHostname, resolve, timeoutMs }: SpfQuestion): Promise<SpfAnswer> {
   const { status } = await spf({
     ...{ sender, ip, resolver: resolve, maxElapsedTime: timeoutMs },

@@ -6,10 +6,10 @@ import * as domains from './domains.ts';
 import { type Checks, check, checkDkim, lookUp, problems, type Surroundings } from './record-checks.ts';
 
 /**
- * Looks the three records up and, when all are right, marks the domain verified. DKIM keys whose records are seen begin to
+ * Looks up the three records and, if all are right, marks the domain verified. DKIM keys whose records are seen start to
  * sign.
  *
- * @throws ApiError 404, or 400 `dns verification failed` with each of the three reported
+ * @throws ApiError 404, or 400 `dns verification failed` with a report on each of the three
  */
 export async function verify(
   db: Database,
@@ -23,7 +23,7 @@ export async function verify(
   const checks = await check(domain, where);
   refuseWhereMissing(checks);
   if (!(await takeName(db, domain, where))) {
-    // Where it was removed meanwhile that is all there is to say.
+    // Throws 404 if the domain was removed meanwhile.
     await domains.get(db, accountId, id);
     const detail =
       'verification: another account has this domain verified and still publishes its own verification record';
@@ -41,13 +41,13 @@ function refuseWhereMissing(checks: Checks): void {
   if (missing.length > 0) throw dnsVerificationFailed(detail, { missing, checks: reported(checks) });
 }
 
-/** As the answer has them, where the words say by themselves that a look-up failed. */
+/** The checks as the answer has them, without `failed`: the texts already say that a look-up failed. */
 const reported = (checks: Checks) =>
   Object.fromEntries(Object.entries(checks).map(([name, { failed, ...check }]) => [name, check]));
 
 /**
- * Marks the domain verified. One account alone can hold a name: a holder that no longer publishes its own verification
- * record gives way, one that still does keeps it.
+ * Marks the domain verified. Only one account can hold a name: a holder that no longer publishes its own verification
+ * record loses it, one that still does keeps it.
  */
 async function takeName(db: Database, domain: Domain, where: Surroundings): Promise<boolean> {
   const holder = await db.prisma.domain.findFirst({
@@ -55,10 +55,10 @@ async function takeName(db: Database, domain: Domain, where: Surroundings): Prom
   });
   if (holder && (await mayStillPublish(holder, where))) return false;
   return db.transaction(async (tx) => {
-    // Two accounts that verify at once would both find it free, and the second fail on the index instead of being told.
+    // Otherwise two accounts that verify at once would both find it free, and the second would fail on the index.
     await tx.query({ text: 'SELECT pg_advisory_xact_lock(hashtext($1))', values: [`verified ${domain.domain}`] });
     const own = await tx.query({ text: 'SELECT FROM domains WHERE id = $1 FOR UPDATE', values: [domain.id] });
-    // Removed since it was looked up: it takes the name from nobody.
+    // It was removed since it was looked up, so it takes the name from nobody.
     if (own.length === 0) return false;
     await tx.query({
       text: `UPDATE domains SET status = 'pending', verified_at = NULL, dns_warning = 'another account has verified this domain'
@@ -77,7 +77,7 @@ async function takeName(db: Database, domain: Domain, where: Surroundings): Prom
   });
 }
 
-/** A look-up that fails for now takes the name from nobody. */
+/** A look-up that fails temporarily takes the name from nobody. */
 async function mayStillPublish(holder: Domain, where: Surroundings): Promise<boolean> {
   const record = domains.dnsRecords(holder, where.mailHostname).verification;
   const { texts, failed } = await lookUp(record.name, where);
@@ -85,7 +85,7 @@ async function mayStillPublish(holder: Domain, where: Surroundings): Promise<boo
 }
 
 /**
- * Lets the keys sign whose records are right by now.
+ * Lets pending keys sign whose records are right now.
  *
  * @returns whether there were any
  */
@@ -103,19 +103,19 @@ async function activateSeen(db: Database, domain: Domain, where: Surroundings): 
   return any;
 }
 
-/** In one go: what failed is heard of at its end. */
+/** The most in one run, because failures are reported only at its end. */
 const mostRechecks = 200;
 const accountsAtOnce = 10;
 const pendingForMs = 48 * 3_600_000;
 
 /**
- * Looks again at the domains whose time has come: pending ones, and those with a new DKIM key, at doubling intervals for
- * 48 hours, verified ones daily. A verified domain stays verified; what is missing is said in its `dns_warning`.
+ * Checks the domains that are due again: pending ones, and those with a new DKIM key, at doubling intervals for 48 hours, and
+ * verified ones daily. A verified domain stays verified; its `dns_warning` says what is missing.
  *
- * Accounts take turns, and each has one under way: name servers that say nothing hold up their own account's.
+ * Accounts take turns, and each has one check under way: silent name servers hold up only their own account.
  *
- * @param stop begins no more
- * @throws the first of the errors, once all were looked at, with the domain's name before it
+ * @param stop begins no more checks
+ * @throws the first of the errors, after all domains were checked, prefixed with the domain's name
  */
 export async function recheckDue(db: Database, where: Surroundings, stop?: AbortSignal): Promise<void> {
   const failures: Error[] = [];
@@ -129,7 +129,7 @@ export async function recheckDue(db: Database, where: Surroundings, stop?: Abort
     const { accountId } = domain;
     turns.set(accountId, turn);
     const work = recheck(db, domain, where)
-      // One that fails does not keep the others waiting.
+      // A check that fails does not keep the others waiting.
       .catch((error: Error) => {
         failures.push(new Error(`${domain.domain}: ${error.message}`, { cause: error }));
       })
@@ -144,7 +144,7 @@ export async function recheckDue(db: Database, where: Surroundings, stop?: Abort
     for (let turn = 1; turn <= mostRechecks && !stop?.aborted; ) {
       const seen = ended;
       if (underWay.size < accountsAtOnce && (await begin(turn))) turn += 1;
-      // An account whose check ended meanwhile was left out, and may have more.
+      // `takeNext` left out busy accounts. One whose check ended meanwhile may have more.
       else if (ended !== seen) continue;
       else if (underWay.size > 0) await Promise.race(underWay.values());
       else break;
@@ -155,7 +155,7 @@ export async function recheckDue(db: Database, where: Surroundings, stop?: Abort
   if (failures[0]) throw failures[0];
 }
 
-/** Takes the domain that has waited longest, of the account that has waited longest for its turn. */
+/** Takes the domain that has waited longest, of the account that has waited longest for a turn. */
 async function takeNext(db: Database, busy: string[], turns: ReadonlyMap<string, number>): Promise<string | null> {
   const accounts = await db.query<{ account_id: string }>({
     text: `SELECT account_id FROM domains WHERE next_check_at <= now() AND account_id <> ALL($1::uuid[])
@@ -170,7 +170,7 @@ async function takeNext(db: Database, busy: string[], turns: ReadonlyMap<string,
   return null;
 }
 
-/** Moves its time on, so that no other node looks at the same one. One at a time: a process that ends here passes over no more. */
+/** Postpones the next check, so that no other node takes it. One at a time: a process that ends here skips only one. */
 async function takeDue(db: Database, accountId: string): Promise<string | null> {
   const [due] = await db.query<{ id: string }>({
     text: `UPDATE domains SET checks = checks + 1, next_check_at = CASE
@@ -198,7 +198,7 @@ async function recheck(db: Database, known: Domain, where: Surroundings): Promis
     return;
   }
   await db.prisma.domain.updateMany({
-    // Meanwhile another account may have proved that it is theirs, which is what it then says.
+    // Another account may have verified the name meanwhile; then this one's warning says so, and stays.
     where: { id: domain.id, status: domain.status },
     data: { dnsWarning: missing.length === 0 ? null : detail },
   });

@@ -13,10 +13,10 @@ interface Row {
   fetched_at: Date;
 }
 
-/** That one statement looks for. */
+/** The most that one statement looks up. */
 const mostDomains = 1_000;
 
-/** The MTA-STS policies that any node has fetched. Look-ups that come while one is under way share the next one. */
+/** The MTA-STS policies that any node has fetched. Look-ups that arrive while one is under way share the next one. */
 export class KnownPolicies implements StsStore {
   readonly #db: Database;
   readonly #finding: Batcher<string, StsPolicy | null>;
@@ -30,7 +30,7 @@ export class KnownPolicies implements StsStore {
     return this.#finding.add(domain);
   }
 
-  /** What another node fetched later stays. */
+  /** Keeps a policy that another node fetched later. */
   async save(domain: string, policy: StsPolicy): Promise<void> {
     await this.#db.query({
       text: `INSERT INTO tls_policies (domain, policy_id, mode, mx, max_age_seconds, fetched_at, expires_at)
@@ -63,7 +63,7 @@ const policyOf = (row: Row): StsPolicy => ({
   fetchedAt: row.fetched_at,
 });
 
-/** Policies that nobody has fetched again are none any more. */
+/** Deletes policies that expired before anybody fetched them again. */
 export async function forgetExpired(db: Database): Promise<void> {
   await db.query({ text: 'DELETE FROM tls_policies WHERE expires_at < now()' });
 }

@@ -4,7 +4,7 @@ import type { ReportedFailure, ReportedPolicy } from '../../mail/tls-report.ts';
 import { dayOf } from '../../sending-pools.ts';
 import { firstKeptDay } from './tls-results.ts';
 
-/** One thing to do for a report: to send it to one place or, without a `uri`, to look up where to. */
+/** One step for a report: sending it to one place or, with an empty `uri`, looking up where to send it. */
 export interface Task {
   /** UTC, as `2026-11-21`. */
   day: string;
@@ -12,31 +12,31 @@ export interface Task {
   uri: string;
 }
 
-/** A task that is this node's for now. */
+/** A task that belongs to this node for now. */
 export interface Claim extends Task {
-  /** This one included; tells a claim from later ones of the same task. */
+  /** Including this one; tells a claim from later ones of the same task. */
   tries: number;
   firstTryAt: Date;
   until: Date;
 }
 
-/** What became of a task. */
+/** The result of a task. */
 export interface Outcome {
   claim: Claim;
   state: TlsReportState;
-  /** For one that waits. */
+  /** For a task that waits. */
   nextTryAt: Date | null;
   error: string | null;
-  /** Where the report goes, as far as that was looked up. */
+  /** The places that the report goes to, if they were looked up. */
   uris: string[];
 }
 
-/** How long a day waits for what other nodes have still to write down of it. */
+/** How long a day waits for the results that other nodes have still to record. */
 const settledMs = 5 * 60_000;
 /** Longer than any attempt takes. */
 const claimedMs = 10 * 60_000;
 
-/** What a report holds at the most: whoever changes names and policies all day long is not told each of them. */
+/** The most that a report holds: a server that changes names and policies all day is not told each of them. */
 const mostPolicies = 20;
 const mostFailures = 200;
 
@@ -44,9 +44,9 @@ const mostFailures = 200;
 export const lastSettledDay = (now: Date): string => dayOf(new Date(now.getTime() - settledMs - 86_400_000));
 
 /**
- * Makes the first task of each report that is to be sent: for all kept days that are over.
+ * Creates the first task of each report that is due: for all kept days that are over.
  *
- * @param spreadMs they become due at random moments within this time
+ * @param spreadMs the tasks become due at random moments within this time
  */
 export async function plan(db: Database, spreadMs: number, now: Date): Promise<void> {
   await db.query({
@@ -59,7 +59,7 @@ export async function plan(db: Database, spreadMs: number, now: Date): Promise<v
   });
 }
 
-/** Takes due tasks of one kind, those that waited longest first; no other node has them until their claims end. */
+/** Takes due tasks of one kind, the longest waiting first. No other node gets them until their claims end. */
 export async function claim(db: Database, kind: 'look-up' | 'sending', limit: number, now: Date): Promise<Claim[]> {
   const until = new Date(now.getTime() + claimedMs);
   const rows = await db.query<Task & { tries: number; first_try_at: Date }>({
@@ -76,7 +76,7 @@ export async function claim(db: Database, kind: 'look-up' | 'sending', limit: nu
   return rows.map(({ first_try_at: firstTryAt, ...row }) => ({ ...row, firstTryAt, until }));
 }
 
-/** Writes down what became of tasks, and makes those that follow from look-ups. What is no longer this node's stays as it is. */
+/** Records the outcomes of tasks, and creates the tasks that follow from look-ups. Ignores claims that this node has lost. */
 export async function settle(db: Database, outcomes: Outcome[], now: Date): Promise<void> {
   await db.query({
     text: `WITH settled AS (
@@ -118,7 +118,7 @@ interface PolicyRow {
   failures: ReportedFailure[] | null;
 }
 
-/** What each of these reports has to say, with one statement: those with most sessions first, of policies and of failures. */
+/** The contents of these reports, with one statement. Policies and failures with the most sessions come first. */
 export async function load(
   db: Database,
   tasks: Pick<Task, 'day' | 'domain'>[],

@@ -3,16 +3,16 @@ import { codeOf, type Database } from '../../db/client.ts';
 import { dayOf } from '../../sending-pools.ts';
 import type { TlsResult, TlsResults } from '../../smtp/tls-results.ts';
 
-/** How long results are kept, in days: those that nobody could report meanwhile still can be. */
+/** How many days results are kept, so that those that could not be reported yet still can be. */
 const keptDays = 14;
 
-/** The first day (UTC) of which results are kept. */
+/** The first day (UTC) whose results are kept. */
 export const firstKeptDay = (now: Date): string => dayOf(new Date(now.getTime() - keptDays * 86_400_000));
 
-/** Of policies that are written together, in characters. */
+/** Characters of results that are written together. */
 const heaviestStatement = 4 * 1024 * 1024;
 
-/** Results that were written in a transaction of which nobody knows how it ended. */
+/** Results written in a transaction whose outcome is unknown. */
 interface InDoubt {
   transaction: string;
   results: TlsResult[];
@@ -21,8 +21,8 @@ interface InDoubt {
 const doubts = new WeakMap<TlsResults, InDoubt[]>();
 
 /**
- * Adds what this process has counted since the last time to the results of the day (UTC), a few megabytes a statement. What
- * fails is for the next time; where it was committed without an answer it counts once all the same.
+ * Adds what this process has counted since the last call to the results of the day (UTC), a few megabytes per statement. What
+ * fails is kept for the next call. A commit whose answer was lost still counts once.
  */
 export async function record(db: Database, counted: TlsResults, now: Date = new Date()): Promise<void> {
   await settleDoubts(db, counted);
@@ -42,7 +42,7 @@ export async function record(db: Database, counted: TlsResults, now: Date = new 
   }
 }
 
-/** Asks the database what became of them. What it is still at waits. */
+/** Asks the database how those transactions ended. One that is still in progress waits. */
 async function settleDoubts(db: Database, counted: TlsResults): Promise<void> {
   for (const one of doubts.get(counted) ?? []) {
     const status = await statusOf(db, one.transaction);
@@ -63,19 +63,19 @@ async function statusOf(db: Database, transaction: string): Promise<string | nul
     });
     return row?.status ?? null;
   } catch (error) {
-    // A server that took over may not have come as far.
+    // A server that has taken over may not have got as far as this transaction.
     if (codeOf(error) === '22023') return null;
     throw error;
   }
 }
 
-/** What is not the policy is less than a kilobyte, and not much where it is more. */
+/** Anything but the policy takes less than a kilobyte, or not much more. */
 const weigh = ({ lines, mx }: TlsResult): number =>
   [...lines, ...mx].reduce((characters, line) => characters + line.length, 1_024);
 
-/** @param began is told the transaction before anything is written */
+/** @param began is called with the transaction's id before anything is written */
 async function add(db: Database, results: TlsResult[], now: Date, began: (transaction: string) => void): Promise<void> {
-  // In one order on every node: two that count the same must not wait for each other in a circle.
+  // In the same order on every node: two that count the same would otherwise deadlock.
   const rows = results.toSorted((a, b) => (a.domain + a.kind < b.domain + b.kind ? -1 : 1));
   await db.transaction(async (tx) => {
     const [row] = await tx.query<{ id: string }>({ text: 'SELECT pg_current_xact_id()::text AS id' });
@@ -91,7 +91,7 @@ async function add(db: Database, results: TlsResult[], now: Date, began: (transa
   });
 }
 
-/** Lets go of what nobody will be told any more, with its reports: with results alone they would be made once more. */
+/** Deletes old results together with their reports: results alone would have `plan` create the reports again. */
 export async function forgetOld(db: Database, now: Date = new Date()): Promise<void> {
   await db.query({
     text: `WITH forgotten AS (DELETE FROM tls_results WHERE day < $1::date) DELETE FROM tls_reports WHERE day < $1::date`,
