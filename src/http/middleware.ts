@@ -97,7 +97,7 @@ export const errors: Middleware = async function errors(ctx, next) {
     ctx.set(shown.headers);
     discardRest(ctx.req);
     const isBare = bare.includes(shown.status);
-    // The detail of a 404 echoes input, and is for operators only.
+    // The detail of a 404 echoes input, and is only for the command line.
     if (isBare && shown.status !== 404 && shown.detail !== undefined) ctx.set('X-Error-Detail', shown.detail);
     ctx.body = {
       error: shown.message,

@@ -3,7 +3,7 @@ import type * as users from '../../core/accounts/users.ts';
 import type { Account, ApiKey, User } from '../../generated/prisma/client.ts';
 import { iso } from './times.ts';
 
-/** Counts of a day or a month that is over are not shown as if they were today's, nor 0 where nothing is counted. */
+/** Counts of a past day or month show as 0. If the plan counts nothing, they are null, not 0. */
 export function account(row: Account, now: Date = new Date()) {
   const today = now.toISOString();
   const isToday = row.usageDay?.toISOString().slice(0, 10) === today.slice(0, 10);
@@ -23,7 +23,7 @@ export function account(row: Account, now: Date = new Date()) {
   };
 }
 
-/** For operators, who look at more than one account: with whose it is. */
+/** Adds the account, for operators, who see more than one. */
 export const withAccount = <T extends object>(shown: T, row: { accountId: string }) => ({
   ...shown,
   account_id: row.accountId,
@@ -33,7 +33,7 @@ export function user(row: Pick<User, 'id' | 'email' | 'role'>) {
   return { id: row.id, email: row.email, role: row.role };
 }
 
-/** Who has logged in, and where. */
+/** Who logged in, and to which account. */
 export function loggedIn(row: users.User) {
   const { id, name, plan } = row.account;
   return { user: user(row), account: { id, name, plan } };

@@ -25,7 +25,7 @@ export function destination(row: Standing) {
   };
 }
 
-/** What an order came to. */
+/** The result of an order. */
 export function orderGiven(order: OrderName, { standing, woken }: { standing: Standing; woken: Woken | null }) {
   return {
     destination: destination(standing),

@@ -18,7 +18,7 @@ export function domain(row: Domain) {
   };
 }
 
-/** @param domain the name of the domain that it is for */
+/** @param domain the name of the domain that the key is for */
 export function dkimKey(key: DkimKey, domain: string) {
   return {
     id: key.id,

@@ -10,7 +10,7 @@ export function email(row: Email) {
     id: row.id,
     status: row.status,
     from: row.from,
-    // Mail that came by SMTP may be for blind recipients alone.
+    // Mail submitted by SMTP may have only blind recipients.
     to: [...row.to, ...row.cc, ...row.bcc][0] ?? '',
     cc: row.cc,
     bcc: row.bcc,
@@ -43,7 +43,7 @@ const details = (row: Email, { recipients, returns }: Parts) => ({
 
 export const emailDetail = (row: Email, parts: Parts) => ({ ...email(row), ...details(row, parts) });
 
-/** With all of `to`. In a line of an export `type` says what the line is. */
+/** With all of `to`. The type is `email_type`, because `type` is the type of the line in an export. */
 export function exportedEmail(row: Email, parts: Parts) {
   const { type, ...shown } = email(row);
   return { ...shown, to: row.to, email_type: type, ...details(row, parts) };

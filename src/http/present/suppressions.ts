@@ -6,7 +6,7 @@ export function suppression(row: Suppression) {
   return { address: row.address, reason: row.reason, email_id: row.emailId, created_at: iso(row.createdAt) };
 }
 
-/** As a line of CSV (RFC 4180), with quotes around the one field that may need them. */
+/** A line of CSV (RFC 4180), with quotes around the only field that may need them. */
 export function suppressionLine(row: Suppression): string {
   const { address, reason, email_id: emailId, created_at: createdAt } = suppression(row);
   return `"${address.replaceAll('"', '""')}",${reason},${emailId ?? ''},${createdAt}\r\n`;

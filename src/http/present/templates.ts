@@ -16,7 +16,7 @@ export function templateSummary(template: TemplateSummary) {
   };
 }
 
-/** With the draft's content: what was published last can be rendered, but not read back. */
+/** With the content of the draft. The published content can be rendered, but not read back. */
 export function template(template: Template) {
   const { from, subject, replyTo, html, text, variables } = template.draft;
   return {
@@ -31,7 +31,7 @@ export function template(template: Template) {
   };
 }
 
-/** With what was published last, too. */
+/** With both the draft and the published content. */
 export function exportedTemplate(row: TemplateRow) {
   return {
     id: row.id,

@@ -13,7 +13,7 @@ export function webhook(row: Webhook) {
   };
 }
 
-/** With the secret that takes the place of the one until now. */
+/** With the secret that replaces the previous one. */
 export function rotatedWebhook(row: Webhook, secret: string) {
   return { webhook: webhook(row), secret, previous_secret_valid_until: iso(row.previousSecretUntil) };
 }
@@ -32,7 +32,7 @@ export function webhookDelivery(row: WebhookDelivery) {
   };
 }
 
-/** `payload` is the body as it is sent, parsed. */
+/** `payload` is the body that is sent, parsed. */
 export function webhookDeliveryWithPayload(row: WebhookDelivery) {
   return { ...webhookDelivery(row), payload: JSON.parse(row.payload) as unknown };
 }

@@ -71,7 +71,7 @@ export function adminRoutes(router: Router, services: Services): void {
       user: { email, password },
     });
     ctx.status = 201;
-    // A password that was made here is shown this once; one that was given is known.
+    // A generated password is shown this once; the client knows its own.
     ctx.body = { account: present.account(account), user: { email, ...(input.password ? {} : { password }) } };
   });
 

@@ -24,7 +24,7 @@ export function authRoutes(router: Router, services: Services): void {
     const { user } = sessionOf(ctx);
     const changed = await passwords.change(db, user.id, { current, next });
     const { token, expiresAt } = issueToken(jwtSecret, { ...user, ...changed });
-    // What came in a cookie stays where no script can read it.
+    // A token from a cookie stays out of the reach of scripts.
     const isCookie = sessionToken(ctx) !== null;
     const https = baseUrl.startsWith('https:');
     if (isCookie) setSessionCookie(ctx, token, { https, maxAgeSeconds: lifetimeSeconds });

@@ -4,13 +4,13 @@ import type { DashboardFiles } from '../dashboard-files.ts';
 
 const yearSeconds = 31_536_000;
 
-/** Where the pages are, which are told apart in the browser. */
+/** The paths of the pages; the routing among them happens in the browser. */
 const pages =
   /^\/(?:|start|overview|emails|sandbox|domains|keys|templates|suppressions|webhooks|destinations|accounts|doctor|settings)(?:(?<!\/)\/[\w-]{1,100})?$/;
 
 /**
- * The dashboard: one document for all of its pages, and what that loads. Neither holds data, so anybody may have them; what
- * they show comes from the API. A browser that asks for what there is not gets that document too, which says so.
+ * Serves the dashboard: one document for all pages, and the files that it loads. They hold no data, so they need no login; the
+ * data comes from the API. A browser that asks for an unknown path gets the document too, which says that the page is missing.
  */
 export function dashboard({ index, assets }: DashboardFiles): Middleware {
   const show = (ctx: Context) => {
@@ -24,7 +24,7 @@ export function dashboard({ index, assets }: DashboardFiles): Middleware {
     const asset = assets.get(ctx.path);
     if (asset) {
       ctx.type = asset.type;
-      // Their names change with what is in them.
+      // Their names change with their content.
       ctx.set('Cache-Control', `public, max-age=${yearSeconds}, immutable`);
       ctx.vary('Accept-Encoding');
       const zipped = asset.gzip !== null && ctx.acceptsEncodings('gzip', 'identity') === 'gzip';
@@ -46,13 +46,13 @@ export function dashboard({ index, assets }: DashboardFiles): Middleware {
   };
 }
 
-/** A person who opens an address, and no program that asks the API. */
+/** Whether a person opens an address in a browser, rather than a program calling the API. */
 const isVisit = (ctx: Context) => !ctx.path.startsWith('/api/') && /\btext\/html\b/.test(ctx.get('Accept'));
 
 /**
- * Scripts are the files of ours and nothing else. Styles are the same, and those elements that carry the nonce. Style
- * attributes are let in for the previews of emails, which take over this policy and are made of them: without a script and
- * with no image or font from anywhere, all they can do is look odd.
+ * Allows only scripts from our own files, and only styles from those or from elements with the nonce. Style attributes are
+ * allowed because previews of emails inherit this policy and depend on them: without scripts, and without images or fonts from
+ * elsewhere, the worst they can do is look odd.
  */
 function setPolicy(ctx: Context, nonce: string): void {
   const own = "'self'";

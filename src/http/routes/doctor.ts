@@ -12,10 +12,10 @@ export const doctorQuery = z.object({
     .describe('The MX host to test port 25 with. Omitted: that of a verified domain of this server.'),
 });
 
-/** `GET /admin/doctor`: whether all is right for mail to go out. */
+/** `GET /admin/doctor`: checks everything that mail depends on. */
 export function doctorRoutes(router: Router, services: Services): void {
   const operator = [...demandSession(services), demandAdmin];
-  /** Who asks for the same while it is under way gets the same answer: each look costs others a query. */
+  /** Concurrent calls for the same host share one run, because each run costs queries to other servers. */
   const running = new Map<string, Promise<Finding[]>>();
 
   router.get('/admin/doctor', ...operator, async (ctx) => {

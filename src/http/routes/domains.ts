@@ -35,7 +35,7 @@ export const newDkimKey = z.object({
     .optional(),
 });
 
-/** How its mail goes out. */
+/** How mail of the domain is sent. */
 const settings = z.object({
   tls: oneOf(tlsLevels)
     .optional()

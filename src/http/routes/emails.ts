@@ -38,7 +38,7 @@ export function emailRoutes(router: Router, services: Services): void {
     ctx.body = present.emailContent(await log.content(db, senderOf(ctx).accountId, ctx.params.id ?? ''));
   });
 
-  // It asks DNS what TLS a destination is held to.
+  // No turn is held: it looks up the TLS policies of destinations in DNS.
   router.get('/emails/:id/explain', demandSessionOrKey(services, 'read'), async (ctx) => {
     const { accountId } = senderOf(ctx);
     const id = ctx.params.id ?? '';

@@ -5,7 +5,7 @@ import type { Services } from '../services.ts';
 
 const answerWithinMs = 3_000;
 
-/** `GET /healthz`: the process answers. `GET /readyz`: so do the database and the queue's tables in it. */
+/** `GET /healthz`: the process responds. `GET /readyz`: so does the database, which has the tables of the queue. */
 export function healthRoutes(router: Router, { db }: Services): void {
   router.get('/healthz', (ctx) => {
     ctx.body = { status: 'ok' };
@@ -16,7 +16,7 @@ export function healthRoutes(router: Router, { db }: Services): void {
       () => true,
       () => false,
     );
-    // A database that is gone without a word is waited for by statements, not by whoever decides where requests go.
+    // Statements wait for a database that silently vanished; a load balancer should get its answer sooner.
     if (!(await Promise.race([asked, sleep(answerWithinMs, false, { ref: false })]))) throw unavailable();
     ctx.body = { status: 'ready' };
   });

@@ -5,7 +5,7 @@ import { demandLogin, sessionOf } from '../auth.ts';
 import { Live } from '../live.ts';
 import type { Services } from '../services.ts';
 
-/** `GET /live`: server-sent events for who looks on in a browser. They end when the app is told that it is `stopping`. */
+/** `GET /live`: server-sent events for browsers that watch. They end when the app emits `stopping`. */
 export function liveRoutes(router: Router, app: Koa, services: Services): void {
   const { db, log } = services;
   const live = new Live(db, log);
@@ -16,7 +16,7 @@ export function liveRoutes(router: Router, app: Koa, services: Services): void {
     const stream = new PassThrough();
     await live.add(sessionOf(ctx), stream);
     ctx.type = 'text/event-stream';
-    // Of nginx, which would keep events back until there are enough of them.
+    // Without this, nginx would buffer events until it has enough of them.
     ctx.set('X-Accel-Buffering', 'no');
     ctx.body = stream;
   });

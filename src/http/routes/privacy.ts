@@ -60,7 +60,7 @@ export function privacyRoutes(router: Router, services: Services): void {
     const { attachments } = parse(exportQuery, ctx.query);
     const account = await accounts.get(db, accountId);
     const lines = () => accountLines(db, account, { files: attachments !== 'referenced' });
-    // A page is read when the one before has gone out; whoever hangs up ends it.
+    // The next page is read once the previous one was sent. It ends if the client hangs up.
     const body = await services.exports.open(accountId, ctx.req.socket, () =>
       Readable.from(lines(), { highWaterMark: 1 }),
     );

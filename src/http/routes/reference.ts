@@ -4,7 +4,7 @@ import { referencePage, referencePolicy } from '../openapi/page.ts';
 
 /** `GET /api/v1/openapi.json`: the reference for programs. `GET /docs`: the same for people. */
 export function referenceRoutes(router: Router, documentOf: () => OpenApiDocument): void {
-  // Made when it is first asked for: a start does not wait for it.
+  // Built on first use, so that a start does not wait for it.
   let made: ReturnType<typeof make> | undefined;
   const make = () => {
     const document = documentOf();

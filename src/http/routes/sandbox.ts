@@ -6,7 +6,7 @@ import * as present from '../present.ts';
 import type { Services } from '../services.ts';
 import { page, parse } from '../validation.ts';
 
-/** In the list, a source is cut here; the single message has all of it. */
+/** The list cuts a source after this many bytes; the single message has all of it. */
 const listedRawBytes = 256 * 1024;
 
 /** `GET /sandbox/messages` and `GET /sandbox/messages/:id`: what arrived in the sandbox's mailbox. */

@@ -22,12 +22,12 @@ import { fields, scheduledAt, sendRequest, unescapedSendRequest } from '../send-
 import type { Services } from '../services.ts';
 import { mailboxes, noSuchField, oneOf, oneOrMore, parse } from '../validation.ts';
 
-/** 20 MB of attachments as base64, both bodies, and what JSON adds to them. */
+/** Enough for 20 MB of attachments as base64, both bodies, and the overhead of JSON. */
 const singleLimit = 40 * 1024 * 1024;
 const batchLimit = 64 * 1024 * 1024;
 const moveLimit = 16 * 1024;
 export const mostInBatch = 1_000;
-/** What 1,000 emails with 100 recipients and whatever else each stay below. */
+/** More than 1,000 emails with 100 recipients each, and all their other fields, have. */
 const mostValuesInBatch = 400_000;
 
 export const sendQuery = z.object({
@@ -36,7 +36,7 @@ export const sendQuery = z.object({
 export const releaseRequest = z.object({
   as: oneOf(releases).describe('`retry`: send it again now; `delivered` or `failed`: settle it with that status.'),
 });
-/** The rest of an email stays as it is. */
+/** Only the time of an email can be changed. */
 export const move = z.object({ scheduled_at: scheduledAt.describe('The new time to send it, at most a year ahead.') });
 
 export const resendRequest = z.object({
@@ -47,13 +47,13 @@ export const resendRequest = z.object({
     .optional(),
 });
 
-/** What stands beside the emails; they are looked at one by one. */
+/** The fields next to the emails, which are parsed one by one. */
 export const batchBody = z.object({ emails: z.unknown().optional() });
 
-/** Each has up to 20 MB of files. */
+/** Limited because each resend holds up to 20 MB of files. */
 const resendLimits: TurnLimits = { most: 3, mostOfAccount: 2, mostWaiting: 200, patienceMs: 10_000 };
 
-/** `POST /emails`, `POST /emails/batch`, `DELETE` and `PATCH /emails/:id` of what is scheduled, `POST /emails/:id/release`, `…/stop` and `…/resend`. */
+/** `POST /emails`, `POST /emails/batch`, `DELETE` and `PATCH /emails/:id` for scheduled emails, `POST /emails/:id/release`, `…/stop` and `…/resend`. */
 export function sendingRoutes(router: Router, services: Services): void {
   const { db, queue, commitTurns, fresh } = services;
   const acceptance = new Acceptance(db, queue, commitTurns, fresh);
@@ -70,7 +70,7 @@ export function sendingRoutes(router: Router, services: Services): void {
 
   router.post('/emails/batch', sender, async (ctx) => {
     const { value: body, escapes } = await readJsonObject(ctx, batchLimit, mostValuesInBatch, '{"emails": [...]}');
-    // Counted before each is looked at: what is too much need not be read.
+    // Counted before any of them is parsed, which would be wasted on too many.
     parse(batchBody, body);
     if (!Array.isArray(body.emails)) throw invalidRequest('emails: must be an array');
     if (body.emails.length === 0) throw invalidRequest('emails: must not be empty');
@@ -110,18 +110,18 @@ export function sendingRoutes(router: Router, services: Services): void {
   router.post('/emails/:id/resend', sender, async (ctx) => {
     const { accountId } = senderOf(ctx);
     const body = await readOptionalJson(ctx, moveLimit);
-    // With another `to` it would go to those that it went to before.
+    // A `to` would be ignored, and the email would go to its previous recipients.
     const asked = Object.keys(fields.shape).find((name) => name in body);
     if (asked) throw noSuchField(asked, 'recipients');
     const { recipients } = parse(resendRequest, body);
-    // Its files are in memory until it is answered, and the request has none of their bytes.
+    // Its files are in memory until the answer, although the request itself is small and counts for nothing.
     await resends.take(accountId, async () => {
       if (ctx.req.socket.destroyed) {
         ctx.status = clientGone;
         return;
       }
       const request = await resendable(db, accountId, ctx.params.id ?? '', recipients);
-      // As a call of a release before, without a body, was remembered.
+      // Null without recipients, to match the fingerprints of calls to earlier releases, which had no body.
       await send(ctx, acceptance, recipients ? body : null, [request], presentSingle);
     });
   });

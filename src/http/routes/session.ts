@@ -10,7 +10,7 @@ import * as present from '../present.ts';
 import type { Services } from '../services.ts';
 import { refuseElsewhere, setSessionCookie } from '../session-cookie.ts';
 
-/** `POST`, `GET` and `DELETE /session`: the login of a browser, in a cookie that no script can read. The app hears who `logged out`. */
+/** `POST`, `GET` and `DELETE /session`: the login of a browser, in a cookie that no script can read. A logout emits `logged out` on the app. */
 export function sessionRoutes(router: Router, app: Koa, services: Services): void {
   const { db, jwtSecret, baseUrl, sandbox } = services;
   const loggedIn = demandLogin(services);
@@ -24,7 +24,7 @@ export function sessionRoutes(router: Router, app: Koa, services: Services): voi
   router.post('/session', async (ctx) => {
     refuseElsewhere(ctx);
     const user = await logIn(ctx, db);
-    // Another one each time: whoever planted a cookie beforehand has nothing of it.
+    // Always a new token, so that a cookie planted beforehand is worthless (session fixation).
     const { token, expiresAt } = issueToken(jwtSecret, user);
     ctx.body = await shown(user, expiresAt);
     setSessionCookie(ctx, token, cookie);

@@ -9,7 +9,7 @@ import { oneOf, parse, timestamp } from '../validation.ts';
 
 const dayMs = 24 * 3_600_000;
 
-/** As far as one call may reach: what is counted is read, email by email. */
+/** The longest range of a call: counting reads every email in it. */
 const longestMs = { hour: 7 * dayMs, day: 92 * dayMs };
 
 export const statsQuery = z.object({
@@ -27,7 +27,7 @@ export const statsQuery = z.object({
     ),
 });
 
-/** `GET /stats`: what became of the emails that were accepted in a time, by day or hour. */
+/** `GET /stats`: what happened to the emails that were accepted in a range, by day or hour. */
 export function statsRoutes(router: Router, services: Services): void {
   router.get('/stats', demandLoginOrKey(services, 'read'), async (ctx) => {
     const input = parse(statsQuery, ctx.query);

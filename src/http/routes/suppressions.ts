@@ -19,7 +19,7 @@ export const newSuppression = z
     address: mailbox.describe('The address to suppress; case does not matter.'),
     reason: oneOf(reasons).nullish().describe('Defaults to `manual`. `unsubscribe` only stops marketing emails.'),
   })
-  // A local part that nobody has, of whoever wants to stop a domain: it would stop nothing.
+  // Meant to suppress a whole domain, it would suppress nothing: nobody has this local part.
   .refine(({ address }) => !address.address.startsWith('*@'), {
     path: ['address'],
     message: 'must be a single address: wildcards are not supported',
@@ -31,7 +31,7 @@ export const suppressionQuery = z.object({
 });
 
 export const mostImported = 10_000;
-/** What so many addresses with their reasons take. */
+/** Enough for that many addresses with their reasons. */
 const importLimit = 4 * 1024 * 1024;
 const mostValuesImported = 3 * mostImported + 10;
 
@@ -49,7 +49,7 @@ export function suppressionRoutes(router: Router, services: Services): void {
   router.get('/suppressions', ...loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
     const { limit, offset, reason, address } = parse(suppressionQuery, ctx.query);
-    // What looks like a domain may be a piece of a local part, which is stored as it is written.
+    // Text that looks like a domain may also be part of a local part, which is stored as it was written.
     const parts = address === undefined ? [] : [...new Set([address.toLowerCase(), asStored(address)])];
     const query = { limit, offset, reason: reason ?? null, parts };
     const found = await suppressions.list(db, accountId, query);
@@ -82,7 +82,7 @@ export function suppressionRoutes(router: Router, services: Services): void {
     const { accountId } = sessionOf(ctx);
     const body = await services.exports.open(accountId, ctx.req.socket, async () => {
       const pages = suppressions.exported(db, accountId);
-      // What fails at once is answered as an error, and not with half a file.
+      // If the first page fails, the answer is an error rather than half a file.
       const first = await pages.next();
       return Readable.from(csvOf(first.value || [], pages));
     });

@@ -8,7 +8,7 @@ import type { Services } from '../services.ts';
 import { givenContent, newTemplate, previewRequest, publishRequest, templateChanges } from '../template-fields.ts';
 import { page, parse } from '../validation.ts';
 
-/** Both bodies, and what JSON adds to them. */
+/** Enough for both bodies and the overhead of JSON. */
 const bodyLimit = 40 * 1024 * 1024;
 const publishLimit = 16 * 1024;
 
@@ -17,7 +17,7 @@ const empty = { from: null, subject: null, replyTo: [], html: null, text: null, 
 /** `POST`, `GET`, `GET /:id`, `PATCH`, `DELETE`, `POST /:id/publish` and `POST /:id/render` of `/templates`. */
 export function templateRoutes(router: Router, services: Services): void {
   const { db } = services;
-  // Whatever domain an email is from, it may be made of any of them.
+  // Emails from any domain can use a template, so a restricted key must not change one.
   const writer = [demandLoginOrKey(services, 'send'), demandWholeAccount];
   const reader = demandLoginOrKey(services, 'read');
 

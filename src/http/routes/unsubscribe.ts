@@ -7,8 +7,8 @@ import { html, type Markup, pagePolicy } from '../markup.ts';
 import type { Services } from '../services.ts';
 
 /**
- * `GET /unsubscribe/:token`: a page with a button. Looking at it changes nothing, as programs look at each link of a message.
- * `POST`: unsubscribes, from that button or from a mail program (RFC 8058), which has no login and reads no answer.
+ * `GET /unsubscribe/:token`: a page with a button. It changes nothing, because programs follow every link in a message.
+ * `POST`: unsubscribes, from that button or from a mail program (RFC 8058), which has no login and ignores the answer.
  */
 export function unsubscribeRoutes(router: Router, { db, queue, tokenKeys }: Services): void {
   const named = (ctx: Context & { params: Record<string, string> }) =>
@@ -29,7 +29,7 @@ export function unsubscribeRoutes(router: Router, { db, queue, tokenKeys }: Serv
   });
 }
 
-/** @throws ApiError 404 to whatever has no better use for a page, as a mail program */
+/** @throws ApiError 404 if the client does not prefer HTML, such as a mail program */
 function showNone(ctx: Context): void {
   if (ctx.accepts('json', 'html') !== 'html') throw notFound();
   ctx.status = 404;
@@ -75,5 +75,5 @@ Messages about orders and accounts still come.</p>`;
 
 const sender = (from: string | null) => (from === null ? html`the sender of that message` : html`<b>${from}</b>`);
 
-/** Whoever was forwarded the message need not learn the whole address; its owner knows it by its beginning. */
+/** The owner recognizes the start of the address; somebody who got the message forwarded need not see all of it. */
 const masked = (address: string) => address.replace(/^(.[^@]?)[^@]*/su, '$1…');

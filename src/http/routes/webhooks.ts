@@ -14,7 +14,7 @@ import { id, line, list, oneOf, page, parse, part, timestamp } from '../validati
 
 const bodyLimit = 64 * 1024;
 
-/** How long an answer to a test call is waited for: as long as a call may take, and a little for the way to it. */
+/** How long to wait for the result of a test call: the longest that a call may take, and a little for the queue. */
 const testWithinMs = 17_000;
 const lookEveryMs = 100;
 
@@ -30,7 +30,7 @@ const endpointUrl = (allowPrivate: PrivateNetworks) =>
       context.addIssue(refused ?? '');
       return z.NEVER;
     }
-    // As it was understood: what was checked is what will be called.
+    // The normalized URL, so that the URL that was checked is the one that is called.
     return url.href;
   });
 
@@ -41,7 +41,7 @@ export const newWebhook = (allowPrivate: PrivateNetworks) =>
     events: events.describe('The events that it is called for.'),
   });
 
-/** What is not given stays. */
+/** Omitted fields stay. */
 export const webhookChanges = (allowPrivate: PrivateNetworks) =>
   newWebhook(allowPrivate)
     .partial()
@@ -154,7 +154,7 @@ export function webhookRoutes(router: Router, services: Services): void {
   });
 }
 
-/** The delivery when its only attempt was made; still pending when that took too long. */
+/** The delivery after its only attempt; still pending if that took too long. */
 async function untilOver({ db }: Services, accountId: string, made: WebhookDelivery): Promise<WebhookDelivery> {
   let delivery = made;
   for (const end = Date.now() + testWithinMs; delivery.status === 'pending' && Date.now() < end; ) {

@@ -2,7 +2,7 @@ import type Router from '@koa/router';
 import { escapeHtml, pagePolicy } from '../markup.ts';
 import type { Services } from '../services.ts';
 
-/** `GET /`: what a person sees who opens the address of the service in a browser. */
+/** `GET /`: the page for a person who opens the service in a browser. */
 export function welcomeRoutes(router: Router, { baseUrl, sandbox }: Services): void {
   router.get('/', (ctx) => {
     ctx.type = 'html';
