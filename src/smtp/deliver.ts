@@ -100,7 +100,7 @@ class Attempt {
   #usedUp = false;
   /** Why the last host that is ruled out for good will never take the mail. */
   #ruledOut: Failure | null = null;
-  /** Another host may take the mail later. */
+  /** Some host tried so far may take the mail later. */
   #laterMayHelp = false;
   #connection: Connection | null = null;
 
@@ -177,7 +177,7 @@ class Attempt {
     this.#fail(start, host, refusedBy(tls.policy, host, 'dns', objection), tls.policy.name);
   }
 
-  /** Tries a host, and again over a fresh connection whenever one is used up. Those that were count for nothing. */
+  /** Tries a host, and again over a fresh connection whenever one is used up. A used-up one counts against no limit. */
   async #tryHost(host: string, tls: HostTls): Promise<void> {
     const begunAt = performance.now();
     const before = [this.#addressesLeft, this.#sessionsLeft, this.#laterMayHelp] as const;
