@@ -77,7 +77,7 @@ t.test('a server that may not be reached from here costs nobody their mail', asy
     cause: 'retrying',
     classification: 'network',
     sentence: /only private or reserved addresses, which ALLOW_PRIVATE_NETWORKS does not let in\. The next one/,
-    advice: /tried again by itself/,
+    advice: /tried again automatically/,
   });
   t.same(await suppressed(node), []);
   t.equal(sink.messages.length, 0);
