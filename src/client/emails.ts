@@ -4,10 +4,10 @@ import { Resource } from './resources.ts';
 import type { CallOptions, SendOptions } from './transport.ts';
 import type { AccountEmail, DryRun, Email, ListedEmail } from './types.ts';
 
-/** `limit` is then the size of the pages. */
+/** The filters of a list, without an offset; `limit` is the page size. */
 type WholeLog<Query> = Omit<Query, 'offset'>;
 
-/** Goes from page to page. What is sent meanwhile is newer than where it began, and does not show up. */
+/** Goes from page to page. Emails sent meanwhile are newer than the first page, and are not included. */
 async function* pages<One, Query extends { cursor?: string }>(
   list: (query: Query) => Promise<{ emails: One[]; next_cursor: string | null }>,
   query: Query,
@@ -19,19 +19,19 @@ async function* pages<One, Query extends { cursor?: string }>(
   }
 }
 
-/** With an API key or a login. */
+/** Requires an API key or a login. */
 export class Emails extends Resource {
-  /** Sends one email, once, however often it has to be tried. */
+  /** Sends one email, exactly once however often the call is retried. */
   async send(email: requests.SendRequest, options?: SendOptions): Promise<{ email: Email }> {
     return (await this.call('sendEmail', { body: email }, options)) as { email: Email };
   }
 
-  /** Sends up to 1,000, each accepted or refused on its own: those that were not are in `errors`. */
+  /** Sends up to 1,000 emails. Each is accepted or refused on its own; the refused ones are in `errors`. */
   sendBatch(emails: requests.SendRequest[], options?: SendOptions) {
     return this.call('sendBatch', { body: { emails } }, options);
   }
 
-  /** What would become of it. Nothing is sent. */
+  /** Returns what would happen to the email, and sends nothing. */
   async dryRun(email: requests.SendRequest, options?: CallOptions): Promise<DryRun> {
     return (await this.call('sendEmail', { body: email, query: { dry_run: 'true' } }, options)) as DryRun;
   }
@@ -41,7 +41,7 @@ export class Emails extends Resource {
     return this.call('listEmails', { query }, options);
   }
 
-  /** All that match, newest first, page by page as they are asked for. */
+  /** All matching emails, newest first. Pages are requested as they are needed. */
   all(
     query: WholeLog<requests.ListEmailsQuery> = {},
     options?: CallOptions,
@@ -49,7 +49,7 @@ export class Emails extends Resource {
     return pages((page) => this.list(page, options), query);
   }
 
-  /** With where each recipient is. */
+  /** One email, with the status of each recipient. */
   get(id: string, options?: CallOptions) {
     return this.call('getEmail', { param: id }, options);
   }
@@ -59,22 +59,22 @@ export class Emails extends Resource {
     return this.call('listAttempts', { param: id }, options);
   }
 
-  /** What it says. */
+  /** The content of the email. */
   content(id: string, options?: CallOptions) {
     return this.call('getEmailContent', { param: id }, options);
   }
 
-  /** Why it is where it is, and what happens next. */
+  /** Why it has its status, and what happens next. */
   explain(id: string, options?: CallOptions) {
     return this.call('explainEmail', { param: id }, options);
   }
 
-  /** Ends one that waits for its time. */
+  /** Cancels a scheduled email. */
   async cancel(id: string, options?: CallOptions): Promise<{ email: Email }> {
     try {
       return await this.call('cancelEmail', { param: id }, options);
     } catch (error) {
-      // Where the answer to the first attempt was lost, the second finds an email that does not wait any more.
+      // If the answer to the first attempt was lost, the second one finds that the email no longer waits.
       if (!(error instanceof SendwrightError && error.status === 409 && error.attempts > 1)) throw error;
       const { email } = await this.get(id, options);
       if (email.status !== 'canceled') throw error;
@@ -82,33 +82,33 @@ export class Emails extends Resource {
     }
   }
 
-  /** Says what became of one that is held because it may have arrived, or sends it again; a `conflict` where it is not held. */
+  /** Settles a held email as delivered or failed, or sends it again; a `conflict` if it is not held. */
   release(id: string, body: requests.ReleaseEmailBody, options?: CallOptions) {
     return this.call('releaseEmail', { param: id, body }, options);
   }
 
-  /** Gives up those recipients who wait; a `conflict` where nobody does. */
+  /** Gives up the recipients that wait; a `conflict` if none does. */
   stop(id: string, options?: CallOptions) {
     return this.call('stopEmail', { param: id }, options);
   }
 
-  /** Sends another with the same content to the same recipients, or to those of them that are named. */
+  /** Sends a new email with the same content to the same recipients, or to the given ones of them. */
   resend(
     id: string,
     { recipients, ...options }: requests.ResendEmailBody & SendOptions = {},
   ): Promise<{ email: Email }> {
-    // What names nobody is refused by the service: it is not to go to all.
+    // An empty list is passed on: the service refuses it, whereas omitting it would send to all.
     const body = recipients === undefined ? {} : { recipients };
     return this.call('resendEmail', { param: id, body }, options);
   }
 
-  /** Gives one that waits for its time another one. */
+  /** Changes the time of a scheduled email. */
   reschedule(id: string, body: requests.RescheduleEmailBody, options?: CallOptions) {
     return this.call('rescheduleEmail', { param: id, body }, options);
   }
 }
 
-/** With the login of an operator of the server: the log of all accounts. */
+/** The log of all accounts. Requires the login of an operator of the server. */
 export class AllEmails extends Resource {
   list(query: requests.ListAllEmailsQuery = {}, options?: CallOptions) {
     return this.call('listAllEmails', { query }, options);

@@ -1,4 +1,4 @@
-/** What is known of a failure; all but `error` may be missing. */
+/** What is known about a failure. Only `error` is always there. */
 export interface Failure {
   error: string;
   status?: number | null;
@@ -12,28 +12,28 @@ export interface Failure {
 }
 
 /**
- * Whatever the service refused, and whatever went wrong on the way to it. It never holds a credential.
+ * A refusal of the service, or a failure on the way to it. It never holds a credential.
  *
- * Only what the service says has a `status` and one of its errors, such as `invalid request`. What has none is one of
- * `network error`, `timeout` and `webhook not verified`; an answer that is not from Sendwright, a proxy's error page for
- * instance, is an `unexpected answer`, or an `answer too large`.
+ * A refusal has a `status` and one of the errors of the service, such as `invalid request`. Without a `status`, the error is
+ * `network error`, `timeout` or `webhook not verified`. An answer that is not from Sendwright, such as the error page of a proxy,
+ * is an `unexpected answer` or an `answer too large`, with its status.
  */
 export class SendwrightError extends Error {
-  /** The HTTP status; null when there was no answer. */
+  /** The HTTP status; null if there was no answer. */
   readonly status: number | null;
-  /** Which error it is: for programs. */
+  /** The error, one of a fixed set, for programs. */
   readonly error: string;
-  /** The field and the reason, or what to do about it: for people. */
+  /** The field and the reason, or what to do about it, for people. */
   readonly detail: string | null;
-  /** The body of the answer: `missing` and `checks` of a failed verification are in it. */
+  /** The body of the answer, such as one with `missing` and `checks` after a failed verification. */
   readonly body: unknown;
-  /** When the service said that it is worth trying again. */
+  /** How long to wait before trying again, according to the service. */
   readonly retryAfterMs: number | null;
-  /** Under which the server's log has the request. */
+  /** The id of the request in the server's log. */
   readonly requestId: string | null;
-  /** The key of a send: with it the same call can be made again later, and sends once. */
+  /** The idempotency key of a send: with it, you can repeat the same call later and it sends only once. */
   readonly idempotencyKey: string | null;
-  /** How often it was tried. Above 1 an earlier attempt may have been the one that did it. */
+  /** How often it was tried. If above 1, an earlier attempt may have succeeded. */
   readonly attempts: number;
 
   constructor(failure: Failure) {

@@ -28,8 +28,8 @@ export type * from './types.ts';
 export { type ReceivedWebhook, verifyWebhook, type WebhookEvent } from './verify-webhook.ts';
 
 /**
- * Sendwright over HTTP. Fields are named as on the wire (`scheduled_at`, `next_cursor`), and answers are what the service
- * answers, so that its reference is this client's as well. What fails is a `SendwrightError`.
+ * The client of Sendwright's HTTP API. Fields have the same names as in the API (`scheduled_at`, `next_cursor`) and answers are
+ * returned unchanged, so that the reference of the service applies to this client too. Failures are a `SendwrightError`.
  */
 export class Sendwright {
   readonly emails: Emails;
@@ -51,7 +51,7 @@ export class Sendwright {
   readonly sandbox: SandboxMessages;
   readonly service: Service;
   readonly browser: Session;
-  /** Who logged in, where `login` made this client. */
+  /** The session, if `login` made this client; otherwise null. */
   readonly session: Omit<Login, 'token'> | null;
   readonly #options: ClientOptions;
 
@@ -80,18 +80,18 @@ export class Sendwright {
     this.browser = new Session(call);
   }
 
-  /** What another client can be made with; a getter, so that no log of this object has it. */
+  /** The token, to make another client with. It is a getter, so that logging this object does not reveal it. */
   get token(): string | undefined {
     return this.#options.token;
   }
 
-  /** Another client, with a token that is good for 12 hours. An API key that this one has it has too. */
+  /** Returns another client with a token that is valid for 12 hours. It keeps the API key of this one. */
   async login(email: string, password: string, options?: CallOptions): Promise<Sendwright> {
     const { token, ...session } = await connect(this.#options)('logIn', { body: { email, password } }, options);
     return new Sendwright({ ...this.#options, token }, session);
   }
 
-  /** Ends every login, this client's too: what comes back is this client with a new token. */
+  /** Ends every login, including this client's. Returns a client like this one with a new token. */
   async changePassword(body: ChangePasswordBody, options?: CallOptions): Promise<Sendwright> {
     const { token, expires_at } = await connect(this.#options)('changePassword', { body }, options);
     const session = this.session && { ...this.session, expires_at };

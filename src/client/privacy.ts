@@ -2,9 +2,9 @@ import type * as requests from './requests.ts';
 import { Resource } from './resources.ts';
 import type { CallOptions } from './transport.ts';
 
-/** With an API key or a login. */
+/** Requires an API key or a login. */
 export class Erasures extends Resource {
-  /** Erases what is stored about a recipient. It cannot be taken back; the answer is the receipt, which is `pending` at first. */
+  /** Erases what is stored about a recipient, irrevocably. The answer is the receipt, which is `pending` at first. */
   ask(body: requests.EraseRecipientBody, options?: CallOptions) {
     return this.call('eraseRecipient', { body }, options);
   }
@@ -18,9 +18,9 @@ export class Erasures extends Resource {
   }
 }
 
-/** With a login. */
+/** Requires a login. */
 export class OwnAccount extends Resource {
-  /** All that the account has, as lines of JSON. A large account has more than `maxAnswerBytes`: get it with curl, or by the command. */
+  /** All data of the account, as lines of JSON. If it exceeds `maxAnswerBytes`, use curl or the command instead. */
   export(query: requests.ExportAccountQuery = {}, options?: CallOptions) {
     return this.call('exportAccount', { query }, options);
   }

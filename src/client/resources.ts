@@ -1,7 +1,7 @@
 import type * as requests from './requests.ts';
 import type { Call, CallOptions, SendOptions } from './transport.ts';
 
-/** Operations on one noun. What they take and answer is as on the wire, and as the reference of the service has it. */
+/** Operations on one noun. They take and return what the reference of the service describes, unchanged. */
 export abstract class Resource {
   protected readonly call: Call;
 
@@ -10,14 +10,14 @@ export abstract class Resource {
   }
 }
 
-/** With an API key or a login. */
+/** Requires an API key or a login. */
 export class Stats extends Resource {
   get(query: requests.GetStatsQuery = {}, options?: CallOptions) {
     return this.call('getStats', { query }, options);
   }
 }
 
-/** With an API key or a login. */
+/** Requires an API key or a login. */
 export class Templates extends Resource {
   create(body: requests.CreateTemplateBody, options?: CallOptions) {
     return this.call('createTemplate', { body }, options);
@@ -31,7 +31,7 @@ export class Templates extends Resource {
     return this.call('getTemplate', { param: id }, options);
   }
 
-  /** Changes the draft. What is not given stays, and null clears. */
+  /** Changes the draft. Omitted fields stay, and null clears a field. */
   update(id: string, body: requests.ChangeTemplateBody, options?: CallOptions) {
     return this.call('changeTemplate', { param: id, body }, options);
   }
@@ -40,18 +40,18 @@ export class Templates extends Resource {
     return this.call('removeTemplate', { param: id }, options);
   }
 
-  /** From now on emails are made from the draft as it is. */
+  /** Publishes the draft: emails use its current content from now on. */
   publish(id: string, body: requests.PublishTemplateBody = {}, options?: CallOptions) {
     return this.call('publishTemplate', { param: id, body }, options);
   }
 
-  /** What an email would say. Nothing is sent. */
+  /** Returns the content that an email would have, and sends nothing. */
   render(id: string, body: requests.RenderTemplateBody = {}, options?: CallOptions) {
     return this.call('renderTemplate', { param: id, body }, options);
   }
 }
 
-/** With a login. */
+/** Requires a login. */
 export class Suppressions extends Resource {
   list(query: requests.ListSuppressionsQuery = {}, options?: CallOptions) {
     return this.call('listSuppressions', { query }, options);
@@ -66,7 +66,7 @@ export class Suppressions extends Resource {
     return this.call('importSuppressions', { body }, options);
   }
 
-  /** All of the list, as CSV. */
+  /** The whole list, as CSV. */
   export(options?: CallOptions) {
     return this.call('exportSuppressions', {}, options);
   }
@@ -76,7 +76,7 @@ export class Suppressions extends Resource {
   }
 }
 
-/** With a login. */
+/** Requires a login. */
 export class Domains extends Resource {
   /** The answer has the records to publish. */
   create(body: requests.AddDomainBody, options?: CallOptions) {
@@ -91,7 +91,7 @@ export class Domains extends Resource {
     return this.call('getDomain', { param: id }, options);
   }
 
-  /** What all of its mail asks of TLS, for what is queued too. */
+  /** Changes the TLS and the pool for all of its mail, including what is queued. */
   change(id: string, body: requests.ChangeDomainBody, options?: CallOptions) {
     return this.call('changeDomain', { param: id, body }, options);
   }
@@ -100,25 +100,25 @@ export class Domains extends Resource {
     return this.call('removeDomain', { param: id }, options);
   }
 
-  /** Looks the records up. What is not right is in the error's `body`, as `VerificationError` has it. */
+  /** Looks up the records. If any is wrong, the error's `body` is a `VerificationError`. */
   verify(id: string, options?: CallOptions) {
     return this.call('verifyDomain', { param: id }, options);
   }
 
-  /** Makes or imports another key, which signs as soon as its record is seen. */
+  /** Generates or imports another key, which signs as soon as its record is found. */
   rotateDkim(id: string, body: requests.RotateDkimBody = {}, options?: CallOptions) {
     return this.call('rotateDkim', { param: id, body }, options);
   }
 
-  /** Removes a key beside the domain's own. */
+  /** Removes a key other than the domain's own. */
   removeDkimKey(id: string, options?: CallOptions) {
     return this.call('removeDkimKey', { param: id }, options);
   }
 }
 
-/** With a login. */
+/** Requires a login. */
 export class Keys extends Resource {
-  /** The answer has the whole key, this once. */
+  /** The answer has the whole key, which is shown only once. */
   create(body: requests.CreateKeyBody, options?: CallOptions) {
     return this.call('createKey', { body }, options);
   }
@@ -132,9 +132,9 @@ export class Keys extends Resource {
   }
 }
 
-/** With a login. */
+/** Requires a login. */
 export class Webhooks extends Resource {
-  /** The answer has the secret for `verifyWebhook`, this once. */
+  /** The answer has the secret for `verifyWebhook`, which is shown only once. */
   create(body: requests.CreateWebhookBody, options?: CallOptions) {
     return this.call('createWebhook', { body }, options);
   }
@@ -155,23 +155,23 @@ export class Webhooks extends Resource {
     return this.call('removeWebhook', { param: id }, options);
   }
 
-  /** For 24 hours calls are signed with the previous secret too. */
+  /** For 24 hours, calls are also signed with the previous secret. */
   rotateSecret(id: string, options?: CallOptions) {
     return this.call('rotateWebhookSecret', { param: id }, options);
   }
 
-  /** Calls it now, and answers with what it said. That can take 17 s. */
+  /** Calls the endpoint now and returns its answer. That can take 17 s. */
   test(id: string, options?: CallOptions) {
     return this.call('testWebhook', { param: id }, options);
   }
 
-  /** Sends everything of a time range again. */
+  /** Sends all deliveries of a time range again. */
   replay(id: string, body: requests.ReplayWebhookBody, options?: CallOptions) {
     return this.call('replayWebhook', { param: id, body }, options);
   }
 }
 
-/** With a login. */
+/** Requires a login. */
 export class WebhookDeliveries extends Resource {
   list(query: requests.ListWebhookDeliveriesQuery = {}, options?: CallOptions) {
     return this.call('listWebhookDeliveries', { query }, options);
@@ -181,13 +181,13 @@ export class WebhookDeliveries extends Resource {
     return this.call('getWebhookDelivery', { param: id }, options);
   }
 
-  /** Sends it again, whatever became of it. */
+  /** Sends it again, whether or not it succeeded. */
   retry(id: string, options?: CallOptions) {
     return this.call('retryWebhookDelivery', { param: id }, options);
   }
 }
 
-/** With the login of an operator of the server. */
+/** Requires the login of an operator of the server. */
 export class Accounts extends Resource {
   create(body: requests.CreateAccountBody, options?: CallOptions) {
     return this.call('createAccount', { body }, options);
@@ -210,7 +210,7 @@ export class Accounts extends Resource {
   }
 }
 
-/** With the login of an operator: where mail goes. A name is a domain's or a site's. */
+/** Where mail goes. Requires the login of an operator. A name is that of a domain or a site. */
 export class Destinations extends Resource {
   list(query: requests.ListDestinationsQuery = {}, options?: CallOptions) {
     return this.call('listDestinations', { query }, options);
@@ -229,14 +229,14 @@ export class Destinations extends Resource {
   }
 }
 
-/** With the login of an operator: whether all is right for mail to go out. It takes up to 25 seconds. */
+/** Checks everything that mail depends on. Requires the login of an operator, and takes up to 25 seconds. */
 export class Doctor extends Resource {
   examine(query: requests.ExamineQuery = {}, options?: CallOptions) {
     return this.call('examine', { query }, options);
   }
 }
 
-/** With a login: what arrived while `DELIVERY_MODE` is `sandbox`. */
+/** The mail that arrived in the sandbox (`DELIVERY_MODE=sandbox`). Requires a login. */
 export class SandboxMessages extends Resource {
   list(query: requests.PageQuery = {}, options?: CallOptions) {
     return this.call('listSandboxMessages', { query }, options);
@@ -247,7 +247,7 @@ export class SandboxMessages extends Resource {
   }
 }
 
-/** In a browser, which keeps the login in a cookie that no script can read. */
+/** The login of a browser, which keeps it in a cookie that no script can read. */
 export class Session extends Resource {
   create(body: requests.LogInBody, options?: CallOptions) {
     return this.call('createSession', { body }, options);
@@ -262,7 +262,7 @@ export class Session extends Resource {
   }
 }
 
-/** Without a credential: whether it works, and what it can do. */
+/** Health, reference and pages of the service. Requires no credential. */
 export class Service extends Resource {
   isAlive(options?: CallOptions) {
     return this.call('isAlive', {}, options);
@@ -291,7 +291,7 @@ export class Service extends Resource {
     return this.call('showUnsubscribe', { param: token }, options);
   }
 
-  /** What its button does. */
+  /** Does what the button on that page does. */
   unsubscribe(token: string, options?: CallOptions) {
     return this.call('unsubscribe', { param: token }, options);
   }

@@ -2,15 +2,15 @@ import type { Suppression } from './types.ts';
 
 type Reason = Suppression['reason'];
 
-/** What one record of a file asks for. */
+/** One record of a file. */
 export interface SuppressionEntry {
-  /** Where in the file it begins, from 1. */
+  /** The line of the file where it begins, from 1. */
   line: number;
   address: string;
   reason?: Reason;
 }
 
-/** As this service and others call them, in small letters alone. */
+/** The names of reasons in this service and others, reduced to lower-case letters. */
 const reasons = new Map<string, Reason>([
   ...(['bounce', 'complaint', 'unsubscribe', 'manual'] as const).map((reason) => [reason, reason] as const),
   ...['bounced', 'hardbounce', 'hardbounced', 'permanentbounce'].map((name) => [name, 'bounce'] as const),
@@ -27,7 +27,7 @@ const reasonHeads = new Set([
   ...['suppressiontype', 'suppressionreason'],
 ]);
 
-/** What lists of contacts have, in which others than those on it are still written to. */
+/** The heads in lists of contacts, in which some contacts still get mail. */
 const flagHeads = new Set(['unsubscribed', 'unsubscribedat', 'isunsubscribed', 'optout', 'optedout', 'optouttime']);
 const no = new Set(['', '0', 'false', 'no', 'n', 'f', 'null']);
 
@@ -40,7 +40,7 @@ interface CsvRecord {
   fields: string[];
 }
 
-/** Up to what ends a field, for each that may stand between two. */
+/** For each possible separator, a field up to it or to the end of the line. */
 const fieldUpTo: [separator: string, field: RegExp][] = [
   [',', /[^,\r\n]*/y],
   [';', /[^;\r\n]*/y],
@@ -48,7 +48,7 @@ const fieldUpTo: [separator: string, field: RegExp][] = [
 ];
 const fieldUpToAny = /[^,;\t\r\n]*/y;
 
-/** Fields end where there is what the first line has most of; where it has none, at any of them. */
+/** The separator is the one that the first line has most of; if it has none, any of them separates. */
 function fieldOf(text: string): RegExp {
   const [first = ''] = /^[^\r\n]*/.exec(text) ?? [];
   const unquoted = first.replace(/"[^"]*"/g, '');
@@ -57,7 +57,7 @@ function fieldOf(text: string): RegExp {
   return (most > 0 && fieldUpTo[counts.indexOf(most)]?.[1]) || fieldUpToAny;
 }
 
-/** Reads the records of CSV (RFC 4180), however its lines end. */
+/** Reads the records of CSV (RFC 4180), with any kind of line ends. */
 class CsvReader {
   readonly #text: string;
   readonly #plain: RegExp;
@@ -69,7 +69,7 @@ class CsvReader {
     this.#plain = fieldOf(text);
   }
 
-  /** @throws SyntaxError that names the line where a quote is opened and not closed */
+  /** @throws SyntaxError that names the line of an unclosed quote */
   records(): CsvRecord[] {
     const records: CsvRecord[] = [];
     while (this.#at < this.#text.length) {
@@ -89,7 +89,7 @@ class CsvReader {
     return this.#text[this.#at] === '\n' || this.#text[this.#at] === '\r';
   }
 
-  /** The field that begins here, without the blanks around it; then stands before what ends it. */
+  /** Reads the field that begins here, trimmed, up to its separator or line end. */
   #field(): string {
     while (this.#text[this.#at] === ' ') this.#at += 1;
     const begin = this.#at;
@@ -97,7 +97,7 @@ class CsvReader {
     const rest = this.#unquoted();
     if (quoted === null) return rest.trim();
     const lines = quoted.split(/\r\n|\r|\n/).length - 1;
-    // As in `"Doe, John" <john@example.com>`; over several lines, it is a quote that was meant for itself.
+    // As in `"Doe, John" <john@example.com>`. Over several lines, it was a stray quote.
     if (rest.trim() !== '' && lines > 0) throw this.#unclosed();
     this.#line += lines;
     return rest.trim() === '' ? quoted.trim() : this.#text.slice(begin, this.#at).trim();
@@ -113,7 +113,7 @@ class CsvReader {
   #quoted(): string {
     const begin = this.#at + 1;
     let end = this.#text.indexOf('"', begin);
-    // Two of them are one that is meant.
+    // Two quotes are an escaped one.
     while (end !== -1 && this.#text[end + 1] === '"') end = this.#text.indexOf('"', end + 2);
     if (end === -1) throw this.#unclosed();
     this.#at = end + 1;
@@ -126,15 +126,14 @@ class CsvReader {
 }
 
 /**
- * The addresses of a CSV file, such as an export of this service or of another one. Where the first record names the fields,
- * the address is in the first that is called so and has an `@`, and the reason in one of a reason; else the address is in the only
- * one with an `@`, and the reason in any of the others. They are as written: the service says whether they are right. Of a list
- * of contacts with a field that says who has unsubscribed, those are taken who have.
+ * Reads the addresses in a CSV file, such as an export of this service or of another one. If the first record is a header, the
+ * address is the first field under an address head that has an `@`, and the reason is in a field under a reason head. Without such
+ * heads, the address is the only field with an `@`, and the reason is in any other field. Addresses are not validated: the
+ * service does that. From a list of contacts with a field for unsubscribing, only unsubscribed contacts are taken.
  *
- * @returns leftOut: records of which nobody can say whose address they are for, or whether they unsubscribed, but for the one
- *   that names the fields;
- *   subscribed: those of contacts who have not unsubscribed
- * @throws SyntaxError that names the line where a quote is opened and not closed
+ * @returns leftOut: records, except the header, whose address or subscription cannot be determined;
+ *   subscribed: contacts who have not unsubscribed
+ * @throws SyntaxError that names the line of an unclosed quote
  */
 export function readSuppressionsCsv(text: string): {
   entries: SuppressionEntry[];
@@ -145,7 +144,7 @@ export function readSuppressionsCsv(text: string): {
   const first = records[0]?.fields ?? [];
   const hasHead = first.every((field) => !field.includes('@'));
   const heads = hasHead ? first.map(lettersOf) : [];
-  // `from,to,email` may be a time, a time and an address.
+  // Several heads can match: in `from,to,email`, the first two may be times.
   const named = heads.flatMap((head, at) => (addressHeads.has(head) ? [at] : []));
   const hasReason = heads.some((head) => reasonHeads.has(head));
   const flags = heads.flatMap((head, at) => (flagHeads.has(head) ? [at] : []));
@@ -153,7 +152,7 @@ export function readSuppressionsCsv(text: string): {
   const body = hasHead ? records.slice(1) : records;
   const entries = body.flatMap(({ line, fields }): SuppressionEntry[] => {
     const [one, ...others] = fields.filter((field) => field.includes('@'));
-    // A record with more fields than there are names has a separator that is part of one: nobody knows which is which.
+    // A record with more fields than the header has an unquoted separator in a field, so its fields cannot be assigned.
     const isAligned = fields.length <= heads.length;
     const isNamed = named.length > 0 && isAligned;
     const only = others.length === 0 ? one : undefined;
@@ -162,9 +161,9 @@ export function readSuppressionsCsv(text: string): {
     const mayTell = fields.filter((_, at) => !isNamed || !hasReason || reasonHeads.has(heads[at] ?? ''));
     const told = mayTell
       .map((field) => reasons.get(lettersOf(field)))
-      // How a contact came onto a list, as by hand, is not why there is to be no mail for it.
+      // In a list of contacts, `manual` says how a contact was added, not why it should get no mail.
       .find((one) => one !== undefined && (flags.length === 0 || one !== 'manual'));
-    // Where nobody knows which field is which, nobody knows who has unsubscribed.
+    // Null: the fields cannot be assigned to heads, or there is no such head.
     const says = isAligned && flags.length > 0 ? flags.some((at) => saysYes(fields[at])) : null;
     if (flags.length > 0 && says === null && !told) return [];
     const reason = told ?? (says ? 'unsubscribe' : undefined);

@@ -2,40 +2,40 @@ import { type Failure, SendwrightError } from './errors.ts';
 import { type Operations, routes } from './operations.ts';
 
 export interface CallOptions {
-  /** How long one attempt may take, its whole answer included; 30 s where it is omitted, 24 days at the most. */
+  /** How long one attempt may take, including the whole answer. Defaults to 30 s; at most 24 days. */
   timeoutMs?: number | undefined;
-  /** How often a call is made at the most; 3 where it is omitted, 1 for never again. */
+  /** The maximum number of attempts. Defaults to 3; 1 means no retries. */
   maxAttempts?: number | undefined;
-  /** Ends the call, with its `reason` as the error. */
+  /** Aborts the call, with its `reason` as the error. */
   signal?: AbortSignal | undefined;
 }
 
 export interface SendOptions extends CallOptions {
-  /** Names what is sent or added: within 24 hours it is done once. Omitted, one is made for the attempts of this call. */
+  /** Within 24 hours, calls with the same key take effect once. Omitted: one is generated for the attempts of this call. */
   idempotencyKey?: string | undefined;
 }
 
 export interface ClientOptions {
-  /** Where the service is, such as `https://send.example.com`, with `/api/v1` behind it or without. */
+  /** The address of the service, such as `https://send.example.com`, with or without `/api/v1`. */
   baseUrl: string;
-  /** For sending and reading emails, templates and statistics. */
+  /** For sending and for reading emails, templates and statistics. */
   apiKey?: string | undefined;
-  /** Of a login, for everything else; `login` gets one. */
+  /** The token of a login, for everything else; `login` gets one. */
   token?: string | undefined;
-  /** As for a single call, which can say otherwise. */
+  /** Default for calls, which can override it. */
   timeoutMs?: number | undefined;
   maxAttempts?: number | undefined;
-  /** How long to wait before the second attempt, about; 500 ms where it is omitted. It doubles with each. */
+  /** About how long to wait before the second attempt. Defaults to 500 ms; it doubles with each attempt. */
   backoffMs?: number | undefined;
-  /** Longer answers are refused; 64 MiB where it is omitted. */
+  /** Larger answers are refused. Defaults to 64 MiB. */
   maxAnswerBytes?: number | undefined;
-  /** Called instead of the global one. */
+  /** Used instead of the global `fetch`. */
   fetch?: typeof fetch | undefined;
 }
 
 type OperationId = keyof Operations;
 
-/** What an operation takes: what stands in its path, its query and its body. */
+/** The input of an operation: its path parameter, query and body. */
 export type Input<Id extends OperationId> = ((typeof routes)[Id]['path'] extends `${string}{${string}`
   ? { param: string }
   : unknown) &
@@ -49,14 +49,14 @@ export type Call = <Id extends OperationId>(
 ) => Promise<Operations[Id]['answer']>;
 
 const longestBackoffMs = 8_000;
-/** Who is told to wait for longer than this had better hear of it at once. */
+/** If the service asks for a longer wait than this, the call fails at once. */
 const longestWaitMs = 60_000;
 
-/** Failures that may be over a moment later. */
+/** Failures that may be transient. */
 const passingStatuses = [500, 502, 503, 504];
 const passingErrors = ['network error', 'timeout'];
 
-/** Operations that come to the same when they are called twice, although they are a `POST`. */
+/** Operations that are idempotent although they are a `POST`. */
 const repeatable: OperationId[] = ['logIn', 'renderTemplate', 'verifyDomain', 'addSuppression', 'unsubscribe'];
 
 interface Route {
@@ -66,17 +66,17 @@ interface Route {
   takesKey?: true;
 }
 
-/** What one attempt came to. */
+/** The result of one attempt. */
 type Outcome = { answer: unknown } | Failure;
 
-/** Not `randomUUID`, which a browser has for pages by https only. */
+/** Not `randomUUID`, which browsers offer only to https pages. */
 const newKey = () =>
   Array.from(crypto.getRandomValues(new Uint8Array(16)), (octet) => octet.toString(16).padStart(2, '0')).join('');
 
 /**
- * How operations are called. After a network error, a timeout, or a status that passes, a call is repeated where that
- * cannot do it twice: whatever is not a `POST`, some that are, and what takes an `Idempotency-Key`, as each of
- * its attempts has the same and the same bytes. What was refused as `rate limited` was not done, and is always repeated.
+ * Returns the function that calls operations. After a network error, a timeout or a transient status, a call is retried if it
+ * cannot take effect twice: every method but `POST`, some `POST`s, and those that take an `Idempotency-Key`, because all attempts
+ * have the same key and the same bytes. A `rate limited` call had no effect, so it may always be retried.
  */
 export function connect(settings: ClientOptions): Call {
   const base = baseOf(settings.baseUrl);
@@ -90,7 +90,7 @@ export function connect(settings: ClientOptions): Call {
       throw new TypeError(`what to ${route.method} to ${route.path} is missing: ${id} takes an object`);
     const url = `${base}${pathOf(route.path, param)}${queryOf(query)}`;
     const idempotencyKey = route.takesKey ? (options.idempotencyKey ?? newKey()) : null;
-    // A redirect is not followed: it would take the credentials along.
+    // Following a redirect would pass on the credentials.
     const request: RequestInit = {
       method: route.method,
       headers: headersOf(settings, { route, hasBody: body !== undefined, idempotencyKey }),
@@ -117,9 +117,9 @@ export function connect(settings: ClientOptions): Call {
 const optionNames = ['timeoutMs', 'maxAttempts', 'signal', 'idempotencyKey'];
 
 /**
- * A key by another name would be passed over, and a call that is made again would send again.
+ * Refuses unknown options: a misspelt `idempotencyKey` would be ignored, and a repeated call would send again.
  *
- * @throws TypeError when there is an option that the call does not have
+ * @throws TypeError if there is an option that the call does not take
  */
 function demandKnown(options: SendOptions, id: OperationId, { takesKey }: Route): void {
   if (typeof options !== 'object' || options === null)
@@ -132,19 +132,19 @@ function demandKnown(options: SendOptions, id: OperationId, { takesKey }: Route)
   }
 }
 
-/** A timer that is to wait for longer, or without an end, is over at once. */
+/** The longest that a timer can wait: with more, or infinity, it would fire at once. */
 const longestTimeoutMs = 2 ** 31 - 1;
 
-/** @throws TypeError when it is over before anything was sent */
+/** @throws TypeError if it is not above 0 */
 function timeoutOf(ms: number | null = 30_000): number {
   if (Number(ms) > 0) return Math.min(Number(ms), longestTimeoutMs);
   throw new TypeError(`timeoutMs must be a number above 0: ${ms}`);
 }
 
 /**
- * Without the `/api/v1` that the paths of the API begin with: people write down either.
+ * The base URL without `/api/v1`, which the paths of operations begin with: people configure it with or without.
  *
- * @throws TypeError when it is no address of a service
+ * @throws TypeError if it is not an http or https URL
  */
 function baseOf(baseUrl: string): string {
   const url = URL.canParse(baseUrl) ? new URL(baseUrl) : null;
@@ -153,7 +153,7 @@ function baseOf(baseUrl: string): string {
   throw new TypeError(`baseUrl must be the address of the service, such as https://send.example.com: ${baseUrl}`);
 }
 
-/** @throws TypeError when there is no parameter where the path has one, or one that would make it another path */
+/** @throws TypeError if the path needs a parameter and it is missing, or would lead to another path */
 function pathOf(path: string, param: unknown): string {
   return path.replace(/\{(\w+)\}/, (_, name) => {
     if (typeof param === 'string' && !/^\.{0,2}$/.test(param)) return encodeURIComponent(param);
@@ -171,13 +171,13 @@ function headersOf(
   { apiKey, token }: ClientOptions,
   { route, hasBody, idempotencyKey }: { route: Route; hasBody: boolean; idempotencyKey: string | null },
 ): Headers {
-  // A page that there is none of would be another page, for whoever prefers one.
+  // Text comes second: to a client that prefers HTML, an error would be a page instead of JSON.
   const headers = new Headers({ Accept: route.isText ? 'application/json, */*;q=0.9' : 'application/json' });
   const set = (name: string, what: string, value: string) => {
     try {
       headers.set(name, value);
     } catch {
-      // What the platform says shows the value.
+      // The error of the platform would reveal the value.
       throw new TypeError(`${what} holds characters that no header can have, such as a line end`);
     }
   };
@@ -190,7 +190,7 @@ function headersOf(
 
 const isGiven = <Value>(value: Value | null | undefined): value is Value => value !== undefined && value !== null;
 
-/** @throws the reason of the caller's signal; any other failure is an outcome */
+/** @throws the reason of the caller's signal; every other failure is returned */
 async function attempt(
   url: string,
   request: RequestInit,
@@ -218,7 +218,7 @@ async function attempt(
   }
 }
 
-/** The body as text; null when it has more bytes, of which the rest is not read. */
+/** The body as text; null if it has more than `most` bytes, and then the rest is not read. */
 async function readAll(response: Response, most: number): Promise<string | null> {
   const reader = response.body?.getReader();
   const decoder = new TextDecoder();
@@ -242,7 +242,7 @@ function outcomeOf(response: Response, text: string, isText: boolean): Outcome {
   if (response.ok && body) return { answer: body };
   const known = factsOf(response);
   if (typeof body?.error !== 'string') return { ...known, error: 'unexpected answer', detail: shown(response, text) };
-  // Of a refused credential what to do stands in a header.
+  // For a refused credential, a header says what to do.
   const detail = typeof body.detail === 'string' ? body.detail : response.headers.get('X-Error-Detail');
   return { ...known, error: body.error, detail, body };
 }
@@ -274,20 +274,20 @@ const factsOf = ({ status, headers }: Response) => ({
   retryAfterMs: retryAfter(headers.get('retry-after')),
 });
 
-/** Seconds or an HTTP date, as milliseconds from now; null where it is neither. */
+/** Seconds or an HTTP date as milliseconds from now; null if it is neither. */
 function retryAfter(value: string | null): number | null {
   if (value === null) return null;
   const ms = /^\d+$/.test(value) ? Number(value) * 1000 : Date.parse(value) - Date.now();
   return Number.isNaN(ms) ? null : Math.max(0, ms);
 }
 
-/** What fetch says is "fetch failed"; why is in its cause. */
+/** The message of fetch is only "fetch failed"; the reason is in its cause. */
 function reasonOf(error: unknown): string {
   const { message, code, cause } = Object(error) as { message?: string; code?: string; cause?: unknown };
   return cause ? reasonOf(cause) : message || code || String(error);
 }
 
-/** How long to wait before the next attempt; null when there is to be none. */
+/** How long to wait before the next attempt, in ms; null for no further attempt. */
 function waitAfter(failure: Failure, attempts: number, mayRepeat: boolean, backoffMs: number): number | null {
   const { status = null, error, retryAfterMs } = failure;
   const passes = passingErrors.includes(error) || (status !== null && passingStatuses.includes(status));

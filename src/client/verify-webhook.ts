@@ -1,29 +1,29 @@
 import { SendwrightError } from './errors.ts';
 import type { EmailEvent, EventType, WebhookTest } from './types.ts';
 
-/** What is posted to an endpoint, told apart by its `type`. */
+/** The body of a call to an endpoint, discriminated by its `type`. */
 export type WebhookEvent = { [Type in EventType]: EmailEvent & { type: Type } }[EventType] | WebhookTest;
 
 export interface ReceivedWebhook {
-  /** As they came, in any case: a `Headers`, pairs of names and values, or an object such as Node's. */
+  /** The received headers, names in any case: a `Headers`, pairs of names and values, or an object such as Node's. */
   headers: Headers | Iterable<readonly [string, string]> | Record<string, string | readonly string[] | undefined>;
-  /** The body as it came, before anything parsed it. */
+  /** The raw body, before anything parsed it. */
   body: string | Uint8Array;
-  /** The endpoint's secret, or several of which one must be right. */
+  /** The secret of the endpoint, or several, one of which must match. */
   secret: string | readonly string[];
-  /** How far the clock of the sender may be from this one; 300 where it is omitted. */
+  /** How far the sender's clock may differ from this one. Defaults to 300. */
   toleranceSeconds?: number | undefined;
-  /** What time it is; now where it is omitted. */
+  /** The current time. Defaults to the clock. */
   now?: Date | undefined;
 }
 
-/** A way to sign. The service signs in both of them, each in three headers. */
+/** A way to sign. The service signs each call in both ways, with three headers each. */
 interface Scheme {
   prefix: string;
-  /** A signature and the bytes that it stands for. */
+  /** Matches a signature and captures its encoded bytes. */
   pattern: RegExp;
   bytes(signature: string): Uint8Array<ArrayBuffer>;
-  /** The bytes that a secret stands for. */
+  /** The bytes of the key in a secret. */
   key(secret: string): Uint8Array<ArrayBuffer>;
 }
 
@@ -46,20 +46,20 @@ const schemes: Scheme[] = [
   },
 ];
 
-/** During a rotation there are two. */
+/** There are two during a rotation. */
 const mostSignatures = 10;
 
 /**
- * Whether a call is from the service and is no old one that somebody recorded, and if so what it says. An event may come
- * more than once: its id is in the header `X-Service-Webhook-Id`, the same each time.
+ * Verifies that a call comes from the service and is not a replay of an old one, and returns its event. The same event may come
+ * more than once, with the same id in the header `X-Service-Webhook-Id`.
  *
- * @throws SendwrightError `webhook not verified`, which says why: answer 400
+ * @throws SendwrightError `webhook not verified`, with the reason: answer with a 400
  */
 export async function verifyWebhook(received: ReceivedWebhook): Promise<WebhookEvent> {
   const { body, secret, toleranceSeconds = 300, now = new Date() } = received;
   if (typeof body !== 'string' && !(body instanceof Uint8Array))
     refuse('the body must be a string or bytes, as it came: what was parsed and written again has another signature');
-  // A file ends with a line end, which is no part of what is in it.
+  // A secret read from a file may have a line end after it.
   const secrets = (typeof secret === 'string' ? [secret] : (secret ?? [])).map((one) => one?.trim()).filter(Boolean);
   if (secrets.length === 0) refuse('there is no secret to verify it with');
 
@@ -73,7 +73,7 @@ export async function verifyWebhook(received: ReceivedWebhook): Promise<WebhookE
     .flatMap((value) => scheme.pattern.exec(value)?.[1] ?? [])
     .slice(0, mostSignatures);
   if (signatures.length === 0) refuse('its signature header has no signature of a kind that is known');
-  // Not the other way round: what is not a number must not pass.
+  // Negated so that NaN does not pass.
   if (!(Math.abs(now.getTime() / 1000 - Number(timestamp)) <= toleranceSeconds))
     refuse(`it was signed at ${timestamp}, which is not within ${toleranceSeconds} s of now`);
 
@@ -106,7 +106,7 @@ function only(headers: Map<string, string[]>, name: string, form: RegExp): strin
   return value;
 }
 
-/** Compared by the platform, in a time that says nothing about where they differ. */
+/** The platform compares in constant time. */
 async function isGenuine(
   scheme: Scheme,
   secrets: readonly string[],
