@@ -43,7 +43,8 @@ export async function begin(db: Database, subjects: Subject[]): Promise<Attempt>
     try {
       return await work();
     } catch (error) {
-      // If the database was late, the password was not tried. The first error says more than a failure to forget the attempt.
+      // If the database was late, the password was not tried. The first error says more than a failure to forget the
+      // attempt.
       await forget([]).catch(() => undefined);
       throw error;
     }

@@ -109,8 +109,8 @@ const accountsAtOnce = 10;
 const pendingForMs = 48 * 3_600_000;
 
 /**
- * Checks the domains that are due again: pending ones, and those with a new DKIM key, at doubling intervals for 48 hours, and
- * verified ones daily. A verified domain stays verified; its `dns_warning` says what is missing.
+ * Checks the domains that are due again: pending ones, and those with a new DKIM key, at doubling intervals for 48 hours,
+ * and verified ones daily. A verified domain stays verified; its `dns_warning` says what is missing.
  *
  * Accounts take turns, and each has one check under way: silent name servers hold up only their own account.
  *

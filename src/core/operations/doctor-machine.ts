@@ -2,19 +2,19 @@ import { statfs } from 'node:fs/promises';
 import type { Database } from '../../db/client.ts';
 import { about, type Finding } from './finding.ts';
 
-/** From here on times are moved when they are written down; a node does not go by its own clock any more. */
+/** Beyond this difference a node stops using its own clock, and times are corrected when they are written. */
 const clockMs = 10_000;
 
 const leastFree = 2 * 1024 ** 3;
 
-/** Whether this machine's clock and the database's are one. */
+/** Whether this machine's clock agrees with the database's. */
 export async function checkClock(db: Database): Promise<Finding[]> {
   const { ok, problem } = about('clock', 'this machine');
-  // The first statement may wait for a connection.
+  // The first statement may wait for a connection, so it is not timed.
   await db.query({ text: 'SELECT 1' });
   const asked = Date.now();
   const [row] = await db.query<{ now: Date }>({ text: 'SELECT clock_timestamp() AS now' });
-  // Half of the way there and back is as near as one can know.
+  // The middle of the round trip is the best estimate there is.
   const here = (asked + Date.now()) / 2;
   const offMs = Math.round(here - (row?.now.getTime() ?? here));
   const found = `It is ${Math.abs(offMs / 1_000).toFixed(1)} s ${offMs < 0 ? 'behind' : 'ahead of'} the database's.`;
@@ -27,7 +27,7 @@ export async function checkClock(db: Database): Promise<Finding[]> {
   ];
 }
 
-/** Whether there is room on the disk of DATA_DIR. */
+/** Whether the disk of DATA_DIR has enough room. */
 export async function checkDisk(dataDir: string, embedded: boolean): Promise<Finding[]> {
   const { ok, problem, unknown } = about('disk_space', dataDir);
   try {
@@ -45,7 +45,7 @@ export async function checkDisk(dataDir: string, embedded: boolean): Promise<Fin
   }
 }
 
-/** Whether what the database has committed is still there after the power was gone. */
+/** Whether committed data survives a loss of power. */
 export async function checkDurability(db: Database): Promise<Finding[]> {
   const names = ['fsync', 'full_page_writes', 'synchronous_commit'];
   const rows = await db.query<{ name: string; setting: string }>({
@@ -59,7 +59,7 @@ export async function checkDurability(db: Database): Promise<Finding[]> {
   });
 }
 
-/** Whether what goes over the wire to the API, and the links in mail, are encrypted. */
+/** Whether calls to the API, and the links in mail, are encrypted. */
 export function checkBaseUrl(baseUrl: string): Finding[] {
   const { ok, problem } = about('base_url', baseUrl);
   const { protocol, hostname } = new URL(baseUrl);

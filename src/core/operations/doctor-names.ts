@@ -13,7 +13,7 @@ const mostDomains = 20;
 const mostNames = 10;
 const again = 'Run this again. If it fails again, check the name servers (DNS_SERVERS).';
 
-/** A name that others wrote, as a sentence may have it. */
+/** A name that others wrote, cleaned and cut for use in a sentence. */
 const shown = (text: string) => cleanRemoteText(text, 255);
 
 async function addressesOf(name: string, resolver: Resolver): Promise<Answer<string>> {
@@ -23,12 +23,12 @@ async function addressesOf(name: string, resolver: Resolver): Promise<Answer<str
   return answers.find((answer) => answer.kind === 'temporary') ?? answers[0] ?? { kind: 'nodata' };
 }
 
-/** One way to write an address, so that two can be compared. */
+/** A canonical form of an address, for comparisons. */
 const canonical = (ip: string) => (ip.includes(':') ? new URL(`http://[${ip}]`).hostname.slice(1, -1) : ip);
 
 /**
- * The addresses that receivers see: our own where they are known, else those that our name has, as behind a NAT nothing
- * else says.
+ * The addresses that receivers see: our own if they are known, or else those of our name, as behind a NAT nothing else
+ * says.
  */
 export async function seenAddresses(
   { mailHostname, sendingIps }: Surroundings,
@@ -39,7 +39,7 @@ export async function seenAddresses(
   return { ips: answer.kind === 'records' ? answer.records.slice(0, mostNames) : [], known: false };
 }
 
-/** Whether the name that we say hello with leads to us. */
+/** Whether the name that we give with EHLO leads to us. */
 export async function checkMailHostname(
   { mailHostname, sendingIps }: Surroundings,
   resolver: Resolver,
@@ -65,11 +65,11 @@ export async function checkMailHostname(
   return [problem(found, `Add ${missing.join(' and ')} to the A and AAAA records of ${mailHostname}.`)];
 }
 
-/** Whether the address has a name, and the name has the address: what large receivers ask for first. */
+/** Whether the address has a name that resolves back to it: the first thing that large receivers check. */
 export async function checkReverse(ip: string, { mailHostname }: Surroundings, resolver: Resolver): Promise<Finding[]> {
   const { ok, problem, unknown } = about('reverse_dns', ip);
   const zone = ip.includes(':') ? 'ip6.arpa' : 'in-addr.arpa';
-  // Not by `reverse`, which looks into the hosts file.
+  // `reverse` would look into the hosts file.
   const answer = await ask(async () => (await resolver.resolve(`${reversed(ip)}.${zone}`, 'PTR')) as string[]);
   if (answer.kind === 'temporary')
     return [unknown(`The lookup of its name failed temporarily: ${answer.reason}.`, again)];
@@ -107,7 +107,7 @@ export async function checkBlocklists(ip: string, zones: string[], resolver: Res
   );
 }
 
-/** Whether bounces come back, and the envelope's sender passes SPF, which both are about our own name. */
+/** Whether bounces can come back, and whether the envelope sender passes SPF: both depend on our own name. */
 export async function checkReturnPath(ips: string[], where: Surroundings, resolver: Resolver): Promise<Finding[]> {
   const { mailHostname } = where;
   const { ok, problem, unknown } = about('return_path', mailHostname);
@@ -149,7 +149,7 @@ async function checkSpf(ip: string, where: Surroundings): Promise<Finding> {
   );
 }
 
-/** The three records of each domain that can send, and its DMARC policy. */
+/** The three records of each verified domain, and its DMARC policy. */
 export async function checkDomains(db: Database, where: Surroundings): Promise<Finding[]> {
   const all = await domains.listAll(db, { limit: mostDomains + 1, verified: true });
   const found = await Promise.all(

@@ -15,12 +15,12 @@ import {
 } from './doctor-names.ts';
 import { about, type CheckName, type Finding } from './finding.ts';
 
-/** What is known of this installation from its configuration. */
+/** What the configuration says about this installation. */
 export interface Installation {
   deliveryMode: 'sandbox' | 'direct';
   baseUrl: string;
   dataDir: string;
-  /** The database is the one in `dataDir`. */
+  /** Whether the database is the one in `dataDir`. */
   embedded: boolean;
   mxPort: number;
   /** Zones of DNS blocklists that the sending addresses are looked up in. */
@@ -34,19 +34,19 @@ export interface Patient {
   installation: Installation;
 }
 
-/** All of it takes no longer; what is not known by then is unknown. */
+/** The time for all checks; a check without an answer by then is `unknown`. */
 const allMs = 25_000;
 
-/** More sending domains than these need not be asked for an MX host. */
+/** The most sending domains that are searched for an MX host. */
 const mostAsked = 5;
 
 /**
- * Looks at all that has to be right before mail goes out to the world. Nobody is connected to but the database and one MX
- * host: the one that is given, or that of a domain of ours.
+ * Checks everything that has to be right before mail goes out to the internet. It connects only to the database and to one
+ * MX host: the given one, or that of one of our domains.
  *
  * @param mxHost whose port 25 is tried; null: the first MX host of a verified domain that is not this server
- * @param onProgress is told how many looks of how many are done
- * @returns findings in the order of `checkNames`; it does not throw for what is wrong out there
+ * @param onProgress is told how many of how many checks are done
+ * @returns findings in the order of `checkNames`; it does not throw when something outside is wrong
  */
 export async function examine(
   patient: Patient,
@@ -68,7 +68,7 @@ export async function examine(
       'To send mail, set DELIVERY_MODE=direct, MAIL_HOSTNAME and BASE_URL, and run this again before you start the service.';
     looks.unshift(['delivery_mode', deliveryMode, () => [problem('No mail leaves this machine.', advice)]]);
   } else {
-    // Whose names they are is asked once, within the time of those that need it.
+    // These names are looked up once, within the time of the checks that need them.
     const seen = seenAddresses(surroundings, resolver);
     const ofEach = async (look: (ip: string) => Promise<Finding[]>) =>
       (await Promise.all((await seen).ips.map(look))).flat();
@@ -108,7 +108,7 @@ export async function examine(
   return found.flat();
 }
 
-/** True when there is nothing to do: what nobody could say is not well. */
+/** True when there is nothing to do: no finding is a `problem` or `unknown`. */
 export const isWell = (findings: Finding[]): boolean => findings.every(({ health }) => health === 'ok');
 
 async function checkPort25(patient: Patient, given: string | null): Promise<Finding[]> {
@@ -143,7 +143,7 @@ function findingOf(subject: string, greeted: Greeted): Finding {
   );
 }
 
-/** The first MX host of a domain that can send: its mail is its owner's own, and nobody else is bothered. */
+/** The first MX host of a domain that can send: our own user's mail server, so no stranger is bothered. */
 async function hostOfOurs({ db, lookUp }: Patient): Promise<string | null> {
   for (const { domain } of await domains.listAll(db, { limit: mostAsked, verified: true })) {
     const found = await resolveDestination(domain, lookUp);

@@ -7,18 +7,18 @@ import { type Admission, admit } from '../secrets/encryption-key.ts';
 
 const everyMs = 10_000;
 
-/** Who was not seen for this long is taken to have ended; a process that comes back later says so in its log. */
+/** A process not seen for this long is taken to have ended; if it comes back later, its log says so. */
 const goneAfterMs = 60_000;
 
-/** A process that is on the list of those who hold keys; `stop` takes it off. */
+/** The entry of a process in the list of key holders; `stop` removes it. */
 export interface Holding {
   admission: Admission;
   stop(): Promise<void>;
 }
 
 /**
- * Asks whether this process may work with the database and, where it may, puts it on the list of those whose keys count:
- * from then on no key begins to seal that it does not know.
+ * Checks whether this process may work with the database. If so, adds it to the list of key holders: from then on no key
+ * that it does not know starts to seal.
  */
 export async function hold(db: Database, keyring: Keyring, log: Logger): Promise<Holding> {
   const id = newId();
@@ -45,7 +45,7 @@ export async function hold(db: Database, keyring: Keyring, log: Logger): Promise
   };
 }
 
-/** The processes that run and do not know this key, each by the name of its machine. */
+/** The machine names of the running processes that do not know this key. */
 export async function strangersTo(tx: Sql, keyId: string): Promise<string[]> {
   const rows = await tx.query<{ hostname: string }>({
     text: `SELECT hostname FROM key_holders

@@ -7,7 +7,7 @@ import * as serviceSecrets from '../secrets/service-secrets.ts';
 import * as webhooks from '../webhooks/webhooks.ts';
 import { strangersTo } from './encryption-key-holders.ts';
 
-/** A column of sealed secrets: the row's own name, and the SQL of the name that its secret is bound to. */
+/** A column of sealed secrets: the column with the row's name, and the SQL of the name that the secret is bound to. */
 interface Place {
   table: string;
   column: string;
@@ -27,17 +27,17 @@ const places: Place[] = [
 
 const batchSize = 200;
 
-/** Why a rotation cannot be done now, in words for the operator. */
+/** Why a rotation is not possible now, in words for the operator. */
 export class RotationRefused extends Error {}
 
-/** How far it is, told after each batch: so many of all that there are to do. */
+/** Progress, reported after each batch: how many of all secrets are done. */
 export type OnProgress = (done: number, all: number) => void;
 
 /**
- * Seals every secret of the database with this key, while nodes are at work. From its beginning new secrets are sealed with
- * it too. A rotation that was killed at any moment is taken up by the next call; of two at once one is refused.
+ * Seals every secret of the database with this key while nodes are running. New secrets are sealed with it from the start.
+ * If a rotation is killed at any moment, the next call continues it; of two concurrent ones one is refused.
  *
- * @returns how many secrets it sealed anew
+ * @returns how many secrets were sealed again
  * @throws RotationRefused
  */
 export async function rotate(
@@ -52,7 +52,7 @@ export async function rotate(
     try {
       return await rotateLocked(db, keyring, next, onProgress);
     } finally {
-      // A session that is lost has let go of it.
+      // A session that is lost has released the lock already.
       await session.query({ text: `SELECT pg_advisory_unlock(${lockName})` }).catch(() => undefined);
     }
   });
@@ -68,7 +68,7 @@ async function rotateLocked(
 ): Promise<number> {
   if ((await db.transaction((tx) => admit(tx, keyring))) !== 'admitted')
     throw new RotationRefused('secrets are sealed with neither of these keys: set the one that the nodes have');
-  // In a database from before they were kept: they are made from the key that goes.
+  // In a database from before these keys were stored: they are derived from the key that goes.
   await serviceSecrets.tokenKeys(db, keyring);
   await db.transaction((tx) => begin(tx, keyring, next));
   let done = 0;
@@ -76,7 +76,7 @@ async function rotateLocked(
     const before = done;
     for (const place of places)
       done += await resealAll(db, keyring, next, place, (sealed) => onProgress(done + sealed, before + left));
-    // Where nothing could be sealed anew, nothing was moved meanwhile either, which the next pass would find.
+    // If nothing could be resealed, nothing was moved meanwhile either that the next pass would find.
     if (done === before) await refuseUnopened(db, keyring, next);
   }
   await db.query({
@@ -86,7 +86,7 @@ async function rotateLocked(
   return done;
 }
 
-/** Lets the key seal from now on, where every process that runs can open with it. */
+/** Starts to seal with the key, if every running process can open with it. */
 async function begin(tx: Sql, keyring: Keyring, next: EncryptionKey): Promise<void> {
   const { keyId, retiringKeyId } = await lockKeyState(tx);
   if (keyId === next.id) return;
@@ -105,7 +105,7 @@ async function begin(tx: Sql, keyring: Keyring, next: EncryptionKey): Promise<vo
   });
 }
 
-/** The part of a statement that finds what is sealed otherwise; $1 is how that begins which is sealed with the new key. */
+/** SQL that finds secrets sealed with another key; $1 is the prefix of those sealed with the new key. */
 const isStale = (column: string) => `${column} IS NOT NULL AND substr(${column}, 1, length($1::bytea)) <> $1::bytea`;
 
 async function resealAll(
@@ -124,7 +124,7 @@ async function resealAll(
       return opened ? [{ ...row, fresh: seal(next, opened, place.context(row.bound)) }] : [];
     });
     const rows = await db.query({
-      // What was changed meanwhile is left as it is.
+      // A secret that changed meanwhile is left alone.
       text: `UPDATE ${table} t SET ${column} = v.fresh FROM unnest($1::text[], $2::bytea[], $3::bytea[]) AS v(id, stale, fresh)
               WHERE t.${id}::text = v.id AND t.${column} = v.stale RETURNING v.id`,
       values: [fresh.map((row) => row.id), fresh.map((row) => row.sealed), fresh.map((row) => row.fresh)],
@@ -151,7 +151,7 @@ async function staleOf(sql: Sql, next: EncryptionKey, place: Place, after: strin
   });
 }
 
-/** In one statement, so that what moves from one place to another is seen in one of them. */
+/** In one statement, so that a secret that moves from one place to another is counted in one of them. */
 async function count(sql: Sql, next: EncryptionKey): Promise<number> {
   const counts = places.map(({ table, column }) => `(SELECT count(*) FROM ${table} WHERE ${isStale(column)})`);
   const [row] = await sql.query<{ left: number }>({

@@ -1,4 +1,4 @@
-/** What is looked at before mail goes out to the world. */
+/** The checks before mail goes out to the internet. */
 export const checkNames = [
   'delivery_mode',
   'outbound_port_25',
@@ -15,23 +15,23 @@ export const checkNames = [
 ] as const;
 export type CheckName = (typeof checkNames)[number];
 
-/** `unknown`: nobody could say, which is neither good nor bad. */
+/** `unknown`: the check had no result, neither good nor bad. */
 export const healths = ['ok', 'problem', 'unknown'] as const;
 export type Health = (typeof healths)[number];
 
-/** What one look came to. */
+/** The result of one check. */
 export interface Finding {
   check: CheckName;
-  /** What was looked at: an address, a domain, a host. */
+  /** What was checked: an address, a domain, a host. */
   subject: string;
   health: Health;
-  /** What was found, as a sentence. Text of others in it is cleaned and cut. */
+  /** What was found, as a sentence. Remote text in it is cleaned and cut. */
   found: string;
-  /** What to do about it, as a sentence; null where there is nothing to do. */
+  /** What to do about it, as a sentence; null when there is nothing to do. */
   advice: string | null;
 }
 
-/** Findings about one subject, in short. */
+/** Makes findings about one subject. */
 export function about(check: CheckName, subject: string) {
   const finding = (health: Health, found: string, advice: string | null): Finding => ({
     check,

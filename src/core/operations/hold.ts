@@ -7,28 +7,28 @@ import { type Key, walk } from '../recipients/waiting.ts';
 import { heldNotes } from '../recipients/waiting-for.ts';
 
 /**
- * The whole service on hold: it accepts mail, and begins no delivery and no webhook call until somebody says so. A
- * database that was restored from a backup does not know what was sent since the backup, and would send it again.
+ * Puts the whole service on hold: it accepts mail, but starts no delivery and no webhook call until somebody ends the hold.
+ * A database restored from a backup does not know what was sent since the backup, and would send it again.
  */
 
-/** What may be done with mail that was due when the hold began: whether it was sent meanwhile nobody knows. */
+/** What to do with mail that was due when the hold began: it may or may not have been sent since the backup. */
 export const choices = ['send', 'fail'] as const;
 export type Choice = (typeof choices)[number];
 
 const batchSize = 500;
 
-/** The latest: whoever ends a hold is asked about them. */
+/** The most recent ones: whoever ends a hold is asked about them. */
 const startsKept = 20;
 
 /**
- * SQL: a recipient `r` whom mail may have been sent to since the backup: it was due, or put aside for a limit or a pause,
- * which may have ended. What waits for somebody's word goes on waiting for that.
+ * SQL: a recipient `r` who may have been sent mail since the backup: one that was due, or that waited for a limit or a
+ * pause, which may have ended. Recipients that wait for somebody's decision keep waiting for it.
  */
 const inDoubt = (since: string) =>
   `coalesce(r.waiting_for NOT IN (${heldNotes.map((note) => `'${note}'`).join(', ')}), true)
                     AND (r.next_attempt_at <= ${since} OR r.waiting_for IS NOT NULL)`;
 
-/** From within five seconds on no node begins a delivery; what is under way ends by itself. @returns since when */
+/** Within five seconds no node starts a delivery any more; those under way finish. @returns since when */
 export async function begin(db: Sql): Promise<Date> {
   const [row] = await db.query<{ since: Date }>({
     text: `INSERT INTO service_hold DEFAULT VALUES ON CONFLICT (id) DO UPDATE SET since = service_hold.since RETURNING since`,
@@ -37,9 +37,9 @@ export async function begin(db: Sql): Promise<Date> {
 }
 
 /**
- * What each node does when it starts: notes that it did where the service is on hold already, and begins a hold where that is
- * asked for. The hold may have come with a backup that was made during it, and have ended in what this is a copy of: nobody
- * but whoever restored it knows (see `beginnings`).
+ * Called by each node when it starts. Records the start if the service is already on hold, and begins a hold if asked to.
+ * The hold may have come with a backup that was made during it, and may have ended in the original database: only the person
+ * who restored it knows (see `beginnings`).
  */
 export async function noteStart(db: Sql, isAskedFor: boolean): Promise<void> {
   await db.query({
@@ -49,33 +49,33 @@ export async function noteStart(db: Sql, isAskedFor: boolean): Promise<void> {
   if (isAskedFor) await begin(db);
 }
 
-/** Since when the service is on hold; null: it is not. */
+/** Since when the service is on hold; null: it is not on hold. */
 export async function find(db: Sql): Promise<Date | null> {
   const [row] = await db.query<{ since: Date }>({ name: 'hold-find', text: 'SELECT since FROM service_hold' });
   return row?.since ?? null;
 }
 
-/** How many recipients were due or put aside when the hold began, and wait. */
+/** How many recipients were due or put aside when the hold began, and still wait. */
 export async function countWaiting(db: Database): Promise<number> {
   const since = await find(db);
   return since ? countDueBy(db, since) : 0;
 }
 
-/** A moment from which on this database may have been the only one that knew of mail, and what was due by then and waits. */
+/** A moment from which this database may have been the only one that knew of mail, and how much due by then still waits. */
 export interface Beginning {
   at: Date;
   waiting: number;
 }
 
-/** When the hold began, and the starts during it: each may have been the first one on a copy that was made during the hold. */
+/** When the hold began, and the starts during it: each may be the first on a copy that was made during the hold. */
 export interface Beginnings {
   first: Beginning;
-  /** The first one too, where nobody has started since. */
+  /** The same as `first` if nobody has started since. */
   last: Beginning;
   starts: Date[];
 }
 
-/** @returns null: there is no hold */
+/** @returns null if there is no hold */
 export async function beginnings(db: Database): Promise<Beginnings | null> {
   const [row] = await db.query<{ since: Date; starts: Date[] }>({ text: 'SELECT since, starts FROM service_hold' });
   if (!row) return null;
@@ -86,7 +86,7 @@ export async function beginnings(db: Database): Promise<Beginnings | null> {
   return { first, last, starts };
 }
 
-/** How many recipients were due by then or put aside, and wait. */
+/** How many recipients were due by then or put aside, and still wait. */
 export async function countDueBy(db: Database, time: Date): Promise<number> {
   let count = 0;
   await walkInDoubt(db, time, 10 * batchSize, async (keys) => {
@@ -106,13 +106,13 @@ async function walkInDoubt(
 }
 
 /**
- * Lets deliveries begin again. What became due only after the hold began is sent in either case.
+ * Lets deliveries start again. Mail that became due only after the hold began is sent in either case.
  *
- * @param choice `send`: all that was due is sent, where it was sent since the backup a second time; `fail`: it fails, and
- *   says why
+ * @param choice `send`: everything that was due is sent, even if that is the second time since the backup; `fail`: it fails,
+ *   and says why
  * @param onProgress told how many recipients have failed so far
- * @param dueBy what was due then fails; left out: when the hold began
- * @returns how many recipients failed; it can be called again when it was cut short
+ * @param dueBy with `fail`, mail that was due by then fails; default: when the hold began
+ * @returns how many recipients failed; if it was interrupted, it can be called again
  */
 export async function end(
   db: Database,
@@ -131,17 +131,17 @@ export async function end(
       onProgress(failed);
     });
   }
-  // Not one that somebody has begun since.
+  // Leaves a hold that somebody has begun since.
   await db.query({ text: 'DELETE FROM service_hold WHERE since = $1', values: [since] });
   return { failed };
 }
 
 async function failSome(tx: Sql, queue: Queue, keys: Key[], doubt: { since: Date; dueBy: Date }): Promise<number> {
-  // As if a node had claimed them, so that the one way to settle recipients serves here as well. What a living node holds
-  // is under way, and ends by itself. What is locked, as by whoever makes a job for it just now, is waited for: passed over, it would be sent.
+  // Acts as a node that has claimed them, so that the one way to settle recipients serves here too. What a living node holds
+  // is under way, and finishes. Waits for locked rows, as of a job that is being made just now: skipped, they would be sent.
   const claim = { nodeId: newId(), jobId: newId() };
   const ordered = inOneOrder(keys);
-  // Where the hold was ended meanwhile, by somebody who decided otherwise, nothing is in doubt any more.
+  // If somebody has ended the hold meanwhile with another decision, nothing is in doubt any more.
   const waiting = await tx.query<Undecided>({
     text: `UPDATE recipients r SET claimed_by = $1, job_id = $2
              FROM unnest(${unseen('$3::uuid[]')}, ${unseen('$4::smallint[]')}) AS k (email_id, position)

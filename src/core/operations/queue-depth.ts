@@ -2,14 +2,14 @@ import type { Database } from '../../db/client.ts';
 import type { QueueDepth } from '../../metrics.ts';
 import { pausedUntil } from '../recipients/waiting-for.ts';
 
-/** Counting what waits is for every few seconds, however many ask; and no more than a twentieth of the time. */
+/** Counts are kept for a few seconds, for all callers, and counting takes no more than a twentieth of the time. */
 const freshMs = 5_000;
 const restFactor = 20;
 
 /**
  * What waits, as of a few seconds ago.
  *
- * @returns a function that answers null while the database does not
+ * @returns a function that resolves to null while the database does not answer
  */
 export function watchDepth(db: Database, now = () => performance.now()): () => Promise<QueueDepth | null> {
   let asked: { answer: Promise<QueueDepth | null>; until: number } | null = null;

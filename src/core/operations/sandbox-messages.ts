@@ -3,7 +3,7 @@ import { notFound } from '../../errors.ts';
 import type { SandboxMessage } from '../../generated/prisma/client.ts';
 import { isId, newId } from '../../ids.ts';
 
-/** Local parts that act; whatever follows a `+` does not count. Every other address takes its mail. */
+/** Local parts with a behavior of their own; anything after a `+` is ignored. Every other address takes its mail. */
 export const actors = {
   bounced: 'is refused: 550 5.1.1, the mailbox does not exist',
   full: 'is refused: 552 5.2.2, the mailbox is full',
@@ -18,11 +18,11 @@ export const actors = {
     'acts at `no-tls.test`, and at any other domain that begins with `no-tls.`: their server offers no STARTTLS, whoever the mail is for. Elsewhere it is refused, as a server says what it offers before it knows for whom the mail is',
 } as const;
 
-/** The sandbox forgets its oldest messages past this many, whose ever they are. */
+/** The most messages that the sandbox keeps, of all accounts together; the oldest are removed. */
 export const kept = 1_000;
 
 export interface Arrival {
-  /** The email that the return path names; null for a message that is not from here. */
+  /** The email that the return path names; null for a message from elsewhere. */
   emailId: string | null;
   mailFrom: string;
   rcptTo: string[];
@@ -34,12 +34,12 @@ export interface Arrival {
   raw: Buffer;
 }
 
-/** Stores what arrived, in the account that sent it. */
+/** Stores a message in the account that sent it. */
 export async function store(db: Database, arrival: Arrival): Promise<void> {
   const email = arrival.emailId
     ? await db.prisma.email.findUnique({ where: { id: arrival.emailId }, select: { accountId: true } })
     : null;
-  // Not by Prisma, which would make text of all the bytes, and that of text once more.
+  // Not with Prisma, which would turn all the bytes into text, and that into text again.
   await db.query({
     text: `INSERT INTO sandbox_messages (id, account_id, email_id, mail_from, rcpt_to, subject, header_from, tls_version, dkim, size, raw)
            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
@@ -59,7 +59,7 @@ export async function store(db: Database, arrival: Arrival): Promise<void> {
   });
 }
 
-/** Removes the oldest messages past the bound. */
+/** Removes the oldest messages beyond the limit. */
 export async function trim(db: Database): Promise<void> {
   await db.query({
     text: 'DELETE FROM sandbox_messages WHERE id < (SELECT id FROM sandbox_messages ORDER BY id DESC OFFSET $1 LIMIT 1)',
@@ -70,7 +70,7 @@ export async function trim(db: Database): Promise<void> {
 const columns = `id, account_id AS "accountId", email_id AS "emailId", received_at AS "receivedAt", mail_from AS "mailFrom",
   rcpt_to AS "rcptTo", subject, header_from AS "headerFrom", tls_version AS "tlsVersion", dkim, size`;
 
-/** One page, newest first, with the sources cut at `rawLimit` bytes. */
+/** One page, newest first, with each source cut at `rawLimit` bytes. */
 export async function list(
   db: Database,
   accountId: string,
@@ -100,7 +100,7 @@ export async function get(db: Database, accountId: string, id: string): Promise<
   return message;
 }
 
-/** Whether an attempt to deliver the email to this address is in the log. */
+/** Whether the log has an attempt to deliver the email to this address. */
 export async function wasTried(db: Database, emailId: string, recipient: string): Promise<boolean> {
   const tried = await db.prisma.attempt.findFirst({
     where: { emailId, recipient: { equals: recipient, mode: 'insensitive' } },

@@ -21,8 +21,8 @@ interface InDoubt {
 const doubts = new WeakMap<TlsResults, InDoubt[]>();
 
 /**
- * Adds what this process has counted since the last call to the results of the day (UTC), a few megabytes per statement. What
- * fails is kept for the next call. A commit whose answer was lost still counts once.
+ * Adds what this process has counted since the last call to the results of the day (UTC), a few megabytes per statement.
+ * What fails is kept for the next call. A commit whose answer was lost still counts once.
  */
 export async function record(db: Database, counted: TlsResults, now: Date = new Date()): Promise<void> {
   await settleDoubts(db, counted);

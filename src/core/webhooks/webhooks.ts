@@ -158,8 +158,8 @@ export async function create(
 }
 
 /**
- * In the shape of Prisma. The answer to a creation or a rotation comes from its own statement: an error in a later read would
- * lose the secret, and the caller's second try would make a second endpoint, or a second rotation.
+ * In the shape of Prisma. The answer to a creation or a rotation comes from its own statement: an error in a later read
+ * would lose the secret, and the caller's second try would make a second endpoint, or a second rotation.
  */
 const columns = `id, account_id AS "accountId", url, events, status, disabled_reason AS "disabledReason",
   times_enabled AS "timesEnabled", secret, previous_secret AS "previousSecret", previous_secret_until AS "previousSecretUntil",
