@@ -155,13 +155,13 @@ export async function exchangeAgain(
     ...call,
     headers: { ...call.headers, Connection: 'keep-alive' },
   });
-  let heard = 0;
-  sent.once('socket', (socket) => (heard = -socket.bytesRead));
+  let bytesReadBefore = 0;
+  sent.once('socket', (socket) => (bytesReadBefore = socket.bytesRead));
   try {
     return await answerTo(sent, call, signal);
   } catch (error) {
-    heard += sent.socket?.bytesRead ?? 0;
-    throw sent.reusedSocket && heard === 0 && !signal.aborted && isBreak(error) ? new LostConnection() : error;
+    const isUnanswered = (sent.socket?.bytesRead ?? 0) === bytesReadBefore;
+    throw sent.reusedSocket && isUnanswered && !signal.aborted && isBreak(error) ? new LostConnection() : error;
   }
 }
 
