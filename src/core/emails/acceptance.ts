@@ -15,20 +15,20 @@ interface Waiting {
 type Line = Batcher<Waiting, SendAnswer>;
 type Commit = (waiting: Waiting[]) => Promise<SendAnswer[]>;
 
-/** What is committed together: emails, and bytes of what they hold. */
+/** The most that is committed together: emails, and bytes of their content. */
 const most = 100;
 const heaviest = 4 * 1024 * 1024;
-/** A call that has more waits for its account's turn, as it holds a connection for long. */
+/** A call with more bytes waits for its account's turn, as it holds a connection for long. */
 const mostOfLight = 1024 * 1024;
-/** Where a plan counts, commits of an account wait for each other: in the database each would hold a connection meanwhile. */
+/** If a plan counts emails, commits of an account take turns here: in the database each would hold a connection meanwhile. */
 const countedLimits: TurnLimits = { most: 1_000, mostOfAccount: 1, mostWaiting: 1_000, patienceMs: 10_000 };
-/** What a template makes of a request is not known before: a few kilobytes as a rule. */
+/** Assumed for what a template makes of a request, which is not known before: usually a few kilobytes. */
 const weightOfTemplate = 100 * 1024;
 
 /**
- * Accepts what is asked for in many calls at once. Those that one API key makes while a commit of it is under way are
- * committed together, so that a thousand calls do not cost a thousand writes to the disk; one that comes alone does not wait. What
- * is heavy goes in a line of its own, and waits for its account's turn there.
+ * Accepts the emails of many calls at once. Calls that one API key makes while a commit of it is under way are committed
+ * together, so that a thousand calls do not cost a thousand writes to the disk; a call that comes alone does not wait.
+ * Heavy calls have a line of their own, and wait for their account's turn there.
  */
 export class Acceptance {
   readonly #db: Database;
@@ -39,7 +39,7 @@ export class Acceptance {
   readonly #light = new Map<string, Line>();
   readonly #heavy = new Map<string, Line>();
 
-  /** @param fresh of the process, where it delivers as well */
+  /** @param fresh of this process, if it delivers as well */
   constructor(db: Database, queue: Queue, turns: AccountTurns, fresh?: FreshBodies) {
     this.#db = db;
     this.#queue = queue;
@@ -50,7 +50,7 @@ export class Acceptance {
   /**
    * Accepts the emails of this call, which are committed when this returns.
    *
-   * @throws what `respond` throws; ApiError 409 when its idempotency key was used with another request; 503 when too much of the
+   * @throws what `respond` throws; ApiError 409 if its idempotency key was used with another request; 503 if too much of the
    *   account waits to be committed
    */
   async answer(sender: Sender, call: SendCall): Promise<{ response: unknown; replayed: boolean }> {
@@ -84,16 +84,16 @@ export class Acceptance {
     } catch (error) {
       if (waiting.length === 1 || isUnavailable(error)) return waiting.map(() => ({ error }));
     }
-    // One of them cannot be committed, and that is nobody else's trouble.
+    // One of them cannot be committed; the others must not fail for that.
     const answers: SendAnswer[] = [];
     for (const one of waiting) answers.push(...(await this.#commit([one])));
     return answers;
   }
 }
 
-/** Commits a call with those of its key that come while another commit of this line is under way. */
+/** Commits a call together with those of its key that come while another commit of this line is under way. */
 async function inLine(lines: Map<string, Line>, one: Waiting, commit: Commit): Promise<SendAnswer> {
-  // All users of an account are one line.
+  // All users of an account share one line.
   const keyId = one.sender.keyId ?? one.sender.accountId;
   const line =
     lines.get(keyId) ??
@@ -104,12 +104,12 @@ async function inLine(lines: Map<string, Line>, one: Waiting, commit: Commit): P
     });
   lines.set(keyId, line);
   const answer = await line.add(one);
-  // Another one may have taken its place meanwhile.
+  // Another line may have taken its place meanwhile.
   if (line.idle && lines.get(keyId) === line) lines.delete(keyId);
   return answer;
 }
 
-/** Has calls with the same idempotency key committed one after the other. */
+/** Commits calls with the same idempotency key one after the other. */
 async function eachKeyOnce(waiting: Waiting[], commit: Commit): Promise<SendAnswer[]> {
   const calls = new Map<string | symbol, Waiting>();
   const again: Waiting[] = [];
@@ -121,12 +121,12 @@ async function eachKeyOnce(waiting: Waiting[], commit: Commit): Promise<SendAnsw
   const first = [...calls.values()];
   const answers = new Map<Waiting, SendAnswer>();
   for (const [index, answer] of (await commit(first)).entries()) answers.set(first[index] as Waiting, answer);
-  // Whoever has a key that stands twice here gets the answer that is kept by now.
+  // A call whose key was here already gets the answer that was kept for the first.
   for (const one of again) answers.set(one, (await commit([one]))[0] as SendAnswer);
   return waiting.map((one) => answers.get(one) as SendAnswer);
 }
 
-/** What a template may make large, or has large files: many of those at once would have all connections. */
+/** A template may make a call large, and so may files: many such calls at once would take all connections. */
 const isHeavy = (call: SendCall) =>
   call.requests.some((request) => 'template' in request) || weightOf(call) > mostOfLight;
 

@@ -1,10 +1,10 @@
 import { byWeight } from '../../by-weight.ts';
 import type { Sql } from '../../db/client.ts';
 
-/** Of bytes that one statement brings, but for a file that is larger by itself. */
+/** The most bytes that one statement carries, except for a single larger file. */
 const heaviestStatement = 4 * 1024 * 1024;
 
-/** Of a file, in bytes, that comes in one row, as `pg` collects each row in memory that doubles until it fits. */
+/** Bytes of a file in one row: `pg` collects each row in memory that doubles until it fits. */
 const pieceBytes = 1024 * 1024;
 
 /** The bytes of a file, for the account that sends it. */
@@ -23,7 +23,7 @@ export async function storeFiles(tx: Sql, accountId: string, files: NewFile[]): 
     const known = byHash.get(file.sha256);
     if (!known || known.lastUsedAt < file.lastUsedAt) byHash.set(file.sha256, file);
   }
-  // In one order on every node: two batches that share attachments must not wait for each other in a circle.
+  // In one order on every node: two batches that share attachments must not deadlock.
   const sorted = [...byHash.values()].sort((a, b) => (a.sha256 < b.sha256 ? -1 : 1));
   for (const some of byWeight(sorted, heaviestStatement, ({ content }) => content.length))
     await insert(tx, accountId, some);
@@ -39,7 +39,7 @@ async function insert(tx: Sql, accountId: string, files: NewFile[]): Promise<voi
   const [first] = files;
   await tx.query({
     name: 'attachments-store',
-    // All bytes are one binary value: as elements of an array, each would be two digits of hex.
+    // All bytes are one binary value: as an element of an array, each would be two hex digits.
     text: `INSERT INTO attachments (account_id, sha256, content, last_used_at)
            SELECT $1, sha256, substring($6::bytea FROM at FOR bytes), last_used_at
              FROM unnest($2::bytea[], $3::integer[], $4::integer[], $5::timestamptz[]) AS f (sha256, at, bytes, last_used_at)
@@ -65,10 +65,10 @@ export interface FileName {
 const keyOf = ({ accountId, sha256 }: FileName) => `${accountId} ${sha256}`;
 
 /**
- * Reads the bytes of files, each once however often it is named, a few megabytes with one statement: many of them, or a slow
- * way to the database, must not take longer than a statement may.
+ * Reads the bytes of files, each once however often it is named, a few megabytes per statement: many files, or a slow
+ * connection to the database, must not exceed the time that a statement may take.
  *
- * @returns what gives those of one of them; it throws where there are none, as an email that is kept has its files
+ * @returns a function that gives the bytes of one of them; it throws if they are missing: an email that is kept has its files
  */
 export async function loadFiles(db: Sql, wanted: FileName[]): Promise<(file: FileName) => Buffer> {
   const contents = new Map<string, { bytes: Buffer; missing: number }>();
@@ -84,7 +84,7 @@ export async function loadFiles(db: Sql, wanted: FileName[]): Promise<(file: Fil
   }
   return (file) => {
     const content = contents.get(keyOf(file));
-    // One that went between two statements is there in part.
+    // A file that was deleted between two statements is there in part.
     if (!content || content.missing > 0)
       throw new Error(`the bytes of attachment ${file.sha256} are not in the database`);
     return content.bytes;
@@ -101,11 +101,11 @@ interface Piece extends FileName {
   total: number;
 }
 
-/** The pieces that begin in the stretch from there of all bytes, in one order of them. */
+/** The pieces that begin within one stretch of the bytes of all files, in a fixed order. */
 function pieces(db: Sql, wanted: FileName[], from: number): Promise<Piece[]> {
   return db.query<Piece>({
     name: 'attachments-load',
-    // Hex, as which a binary value comes by itself, is half as much again. An empty file counts as one byte: it begins somewhere.
+    // Hex, as pg gets binary values, is half as long again as base64. An empty file counts as one byte, to have a place.
     text: `SELECT account_id AS "accountId", encode(sha256, 'hex') AS sha256, size, at, total,
                   encode(substring(content FROM at FOR ${pieceBytes}), 'base64') AS base64
              FROM (SELECT *, sum(bytes) OVER (ORDER BY account_id, sha256, at) - bytes AS begins, (sum(bytes) OVER ())::float8 AS total
@@ -120,11 +120,11 @@ function pieces(db: Sql, wanted: FileName[], from: number): Promise<Piece[]> {
 }
 
 /**
- * Removes those of an account's files that no email has any more, in the caller's transaction: after whatever made them
- * needless, and before it ends. A call that accepts one of them again at this moment waits, and brings its bytes anew.
+ * Removes those of these files of an account that no email has any more, in the caller's transaction, after whatever made
+ * them unneeded. A call that accepts one of them again at this moment waits, and then stores its bytes anew.
  *
  * @param hashes SHA-256, in hex
- * @returns how many went
+ * @returns how many were removed
  */
 export async function dropUnneeded(tx: Sql, accountId: string, hashes: string[]): Promise<number> {
   if (hashes.length === 0) return 0;
@@ -133,8 +133,8 @@ export async function dropUnneeded(tx: Sql, accountId: string, hashes: string[])
     text: 'SELECT FROM attachments WHERE account_id = $1 AND sha256 = ANY($2) ORDER BY sha256 FOR UPDATE',
     values,
   });
-  // A statement of its own: it sees what was committed while the locks were waited for. Each hash is asked for by itself, and
-  // the account of each email that has it: as joins the planner would go through all emails of the account, or all with files.
+  // A separate statement, to see what was committed while it waited for the locks. It looks up each hash by itself, and
+  // the account of each email that has it: for joins the planner would read all emails of the account, or all with files.
   const gone = await tx.query({
     text: `DELETE FROM attachments a WHERE a.account_id = $1 AND a.sha256 = ANY($2) AND CASE WHEN EXISTS (
              SELECT FROM email_contents c

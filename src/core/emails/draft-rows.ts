@@ -8,7 +8,7 @@ import type { Draft } from './draft.ts';
 import type { LinedUp } from './mail-lines.ts';
 
 /**
- * Writes everything that was laid out and enqueues the jobs, inside the caller's transaction and with the same number of
+ * Writes all rows of the drafts and enqueues the jobs, inside the caller's transaction and with the same number of
  * statements for one email and for a thousand.
  *
  * @returns the version of the rows of contents: the transaction that wrote them
@@ -61,10 +61,10 @@ export async function store(
   return version;
 }
 
-/** Of bodies, in characters, that one statement brings: larger ones take no less time, and no work space that is kept. */
+/** Characters of bodies in one statement: a larger statement saves no time, and its work space would not be kept. */
 const heaviestStatement = 1024 * 1024;
 
-/** Work spaces that no statement uses. New memory for each would make V8 look through the whole heap again and again. */
+/** Work spaces that no statement is using. New memory for each would make V8 scan the whole heap again and again. */
 const spaces: Scratch[] = [];
 const mostSpaces = 4;
 
@@ -75,14 +75,14 @@ async function storeContents(tx: Sql, drafts: Draft[]): Promise<string> {
   return version;
 }
 
-/** Where a text is in the whole, counted from 1 as SQL does, and how many octets of UTF-8 it has. */
+/** Where a text is in the whole, counted from 1 as in SQL, and how many octets of UTF-8 it has. */
 interface Piece {
   at: number;
   bytes: number;
 }
 
 function inOnePiece(texts: (string | null)[], space: Scratch): { bytes: Buffer; pieces: (Piece | null)[] } {
-  // Three octets for each character at the most: what is not written to is no memory.
+  // At most three octets per character: memory that is not written to costs nothing.
   const bytes = space.of(texts.reduce((sum, text) => sum + 3 * (text?.length ?? 0), 0));
   let end = 0;
   const pieces = texts.map((text) => {
@@ -94,7 +94,7 @@ function inOnePiece(texts: (string | null)[], space: Scratch): { bytes: Buffer; 
   return { bytes: bytes.subarray(0, end), pieces };
 }
 
-/** @returns the transaction that this is, as the rows name it */
+/** @returns the id of this transaction, as the rows name it */
 async function insertContents(tx: Sql, drafts: Draft[]): Promise<string> {
   const space = spaces.pop() ?? new Scratch();
   const texts = drafts.flatMap(({ request }) => [request.html, request.text]);
@@ -103,7 +103,7 @@ async function insertContents(tx: Sql, drafts: Draft[]): Promise<string> {
   const text = drafts.map((_, index) => pieces[2 * index + 1]);
   const [written] = await tx.query<{ version: string }>({
     name: 'accept-contents',
-    // All bodies are one binary value: as elements of an array, each character would be escaped here and parsed there.
+    // All bodies are one binary value: as an element of an array, each character would be escaped here and parsed there.
     text: `WITH written AS (
            INSERT INTO email_contents (email_id, html, text, headers, attachments)
            SELECT email_id, convert_from(substring($8::bytea FROM html_at FOR html_bytes), 'UTF8'),
@@ -119,11 +119,11 @@ async function insertContents(tx: Sql, drafts: Draft[]): Promise<string> {
       text.map((piece) => piece?.bytes),
       drafts.map(({ request }) => JSON.stringify(request.headers.map(({ name, value }) => [name, value]))),
       drafts.map(({ attachments }) => JSON.stringify(attachments.map(({ content: _, ...stored }) => stored))),
-      // The last one: what came behind it would have pg copy it once more, into half as much memory again.
+      // The last value: if another one followed it, pg would copy it once more, into half as much memory again.
       bytes,
     ],
   });
-  // That of a statement which failed is let go: it may still be read.
+  // The work space of a statement that failed is dropped: it may still be read.
   if (spaces.length < mostSpaces) spaces.push(space);
   return written?.version ?? '';
 }

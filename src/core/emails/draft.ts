@@ -29,7 +29,7 @@ export interface SendRequest {
   cc: Mailbox[];
   bcc: Mailbox[];
   replyTo: Mailbox[];
-  /** May be empty, and there may be no text at all: what comes by SMTP need not have either. */
+  /** May be empty, and there may be no text at all: mail that comes by SMTP need not have either. */
   subject: string;
   html: string | null;
   text: string | null;
@@ -37,7 +37,7 @@ export interface SendRequest {
   attachments: { filename: string; contentType: string; contentId: string | null; content: Buffer }[];
   tags: string[];
   type: EmailType;
-  /** What it asks of TLS; its domain may ask for more. */
+  /** The TLS level that it asks for; its domain may ask for more. */
   tls: TlsLevel;
   /** What to do after an attempt that may have delivered it. */
   onUncertain: UncertainPolicy;
@@ -54,8 +54,8 @@ export interface StoredAttachment {
 }
 
 /**
- * A 400 where a body of marketing mail has places for our link to unsubscribe, and nobody gets one, as the email says itself how
- * to; or where it has too many of them. Null: all is well.
+ * A 400 if a body of marketing mail has places for our unsubscribe link but gets none, because the email says itself how to
+ * unsubscribe; or if it has too many of them. Null: no objection.
  */
 export function refusalOfPlace({ type, headers, html, text }: SendRequest): ApiError | null {
   if (type !== 'marketing') return null;
@@ -85,13 +85,11 @@ export interface DraftRecipient {
   address: string;
   destination: string;
   status: RecipientStatus;
-  /** Null for one that nothing will be sent to. */
+  /** Null if nothing will be sent to it. */
   nextAttemptAt: Date | null;
 }
 
-/**
- * Lays out an email: its recipients, each once. When any of them is on the suppression list, nothing of it is queued.
- */
+/** Lays out an email with its recipients, each once. If any of them is on the suppression list, nothing of it is queued. */
 export function draft(
   request: SendRequest,
   sender: Sender,
@@ -150,7 +148,7 @@ export function draft(
   return { email, request, attachments, recipients };
 }
 
-/** Each address once, in the most visible place that it was given in. */
+/** Each address once, in the most visible field that names it. */
 function distinctRecipients(request: SendRequest): { kind: RecipientKind; mailbox: Mailbox }[] {
   const seen = new Set<string>();
   const kinds: [RecipientKind, Mailbox[]][] = [

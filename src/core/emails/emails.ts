@@ -16,27 +16,27 @@ import { resolve, type Sendable } from './template-sending.ts';
 
 export type Accepted = { email: Email } | { refusal: ApiError };
 
-/** Something that asks for emails to be sent, and gets one answer. */
+/** A request to send emails, which gets one answer. */
 export interface SendCall {
   requests: Sendable[];
-  /** Where it has a key: however often and however parallel it is made, its emails are accepted once. */
+  /** If it has a key, its emails are accepted once, however often and however concurrently it is made. */
   idempotency: idempotency.Idempotency | null;
-  /** Makes the answer from the results; where it throws, nothing was sent. The idempotency key stays free where no email was accepted. */
+  /** Makes the answer from the results; if it throws, nothing is sent. The idempotency key stays free if none was accepted. */
   respond: (results: Accepted[]) => unknown;
 }
 
-/** What a call comes to; `replayed`: an earlier one with its key was answered so. */
+/** The answer to a call; `replayed`: an earlier call with its key got this answer. */
 export type SendAnswer = { response: unknown; replayed: boolean } | { error: unknown };
 
 /**
  * Accepts the emails of calls that one API key makes together, with the same number of statements for one email and for a
- * whole batch. Each is refused or accepted on its own; all that are accepted are committed together with their recipients,
- * contents and jobs before this returns.
+ * whole batch. Each email is refused or accepted on its own; all accepted ones are committed together with their
+ * recipients, contents and jobs before this returns.
  *
- * @param calls those with an idempotency key have each another one
+ * @param calls no two with the same idempotency key
  * @param fresh keeps the bodies for this process, which sends them soon
  * @returns one answer for each call, in order
- * @throws Error when several are too large together: each may be taken alone
+ * @throws Error if several are too large together: each may be accepted alone
  */
 export async function answerAll(
   db: Database,
@@ -52,7 +52,7 @@ export async function answerAll(
   return answers;
 }
 
-/** What is to be done once it is committed. */
+/** What remains to be done after the commit. */
 interface Effects {
   /** Deliveries to webhook endpoints. */
   told: number;
@@ -70,7 +70,7 @@ async function answerIn(
   const turns = calls.map((call) => (call.idempotency ? (taken.next().value ?? 'first') : 'first'));
   const first = calls.flatMap(({ requests }, index) => (turns[index] === 'first' ? requests : []));
   const { results, ...effects } = await acceptIn(tx, queue, sender, first);
-  // What templates make of all of them is bounded together: which of them is too large is to be said by itself.
+  // Rendered templates of all calls share one limit: to know which call is too large, each has to be tried alone.
   if (calls.length > 1 && results.some((result) => 'refusal' in result && result.refusal.status === 413))
     throw new Error('too large to be committed together');
   const kept: { key: string; response: unknown }[] = [];
@@ -83,7 +83,7 @@ async function answerIn(
     const answer = respondTo(call, own);
     const key = call.idempotency?.key;
     if (key === undefined) return answer;
-    // A batch answers even where all of it was refused; that is no success, and whoever asks again is to be heard again.
+    // A batch is answered even if all of it was refused; that is no success, and a repetition must be tried anew.
     if ('response' in answer && own.some(isAccepted)) kept.push({ key, response: answer.response });
     else free.push(key);
     return answer;
@@ -94,7 +94,7 @@ async function answerIn(
 
 const isAccepted = (result: Accepted) => 'email' in result;
 
-/** A refusal of all that a call asked for is its answer; any other reason not to answer undoes what is under way. */
+/** If all emails of a call were refused, an error of `respond` is the answer; otherwise it undoes the transaction. */
 function respondTo({ respond }: SendCall, results: Accepted[]): SendAnswer {
   try {
     return { response: respond(results), replayed: false };
@@ -154,7 +154,7 @@ const eventOf = (email: Email): EmailEvent => ({
 
 type Drafted = { draft: Draft } | { refusal: ApiError };
 
-/** Charges for what is to be queued; what the plan does not allow any more, the last of it first, is refused. */
+/** Charges for the emails that are to be queued; those that exceed the plan are refused, the last ones first. */
 async function withinPlan(tx: Sql, sender: Sender, results: Drafted[]): Promise<Drafted[]> {
   const isCharged = (result: Drafted) => 'draft' in result && result.draft.email.status === 'queued';
   const wanted = results.filter(isCharged).length;

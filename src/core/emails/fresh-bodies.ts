@@ -1,6 +1,6 @@
 import type { Draft } from './draft.ts';
 
-/** The bodies of an email, as the row holds them that one transaction wrote. */
+/** The bodies of an email, as one transaction wrote them to its row. */
 export interface FreshBody {
   /** The transaction's id: a row that was changed since has another. */
   version: string;
@@ -13,19 +13,19 @@ interface Kept extends FreshBody {
   at: number;
 }
 
-/** Of memory, for all of them together. */
+/** In bytes, for all of them together. */
 const usualRoom = 128 * 1024 * 1024;
 
-/** Whose mail has not begun by then waits for something else than its turn. */
+/** Mail that has not begun by then waits for something other than its turn. */
 const usualMs = 10_000;
 
-/** To read back less than this costs no more than keeping it. */
+/** Reading back less than this costs no more than keeping it. */
 const fewestBytes = 16 * 1024;
 
 /**
- * Bodies of the emails that this process accepted just now, so that it need not read them back to send them, which with
- * 50 KB is an eighth of all that an email costs. The row stays the truth: a body counts for as long as that is as it was
- * written, so whatever erases or changes it need not know of this.
+ * Bodies of emails that this process accepted just now, so that it need not read them back to send them: for bodies of
+ * 50 KB, that is an eighth of what an email costs. The row stays the truth: a body is good only while its row is as it was
+ * written, so code that erases or changes rows need not know of this.
  */
 export class FreshBodies {
   readonly #room: number;
@@ -35,14 +35,14 @@ export class FreshBodies {
   #bytes = 0;
   #sweeper: NodeJS.Timeout | undefined;
 
-  /** @param room in bytes; 0 keeps nothing, as where a process does not deliver. @param ms how long each is kept at the most */
+  /** @param room in bytes; 0 keeps nothing, for a process that does not deliver. @param ms the longest that each is kept */
   constructor({ room = usualRoom, ms = usualMs }: { room?: number; ms?: number } = {}) {
     this.#room = room;
     this.#ms = ms;
   }
 
   /**
-   * Keeps those that are to be sent at once, as far as there is room; those before them are sent sooner.
+   * Keeps those of emails that are to be sent at once, as far as there is room; earlier ones stay, as they are sent sooner.
    *
    * @param version the transaction that wrote them, committed by now
    */

@@ -8,28 +8,28 @@ import type { Draft, DraftRecipient } from './draft.ts';
 
 /**
  * The lines of recipients that are due, two for each account: transactional mail and marketing, neither of which takes room
- * from the other. What the queue holds is only the head of each line: the rest waits as rows. So however much one account
- * has waiting, taking work never walks over more than a few thousand of its jobs, and mail of another account goes ahead of
- * what is deep in that one's lines, as do its own transactional emails of its marketing.
+ * from the other. The queue holds only the head of each line; the rest waits as rows. However much one account has
+ * waiting, taking work never walks over more than a few thousand of its jobs. Other accounts' mail overtakes what is deep in
+ * its lines, and its own transactional mail overtakes its marketing.
  */
 
 const roomInQueue = 2_000;
 
-/** What is accepted for now may go beyond the room, so that it does not wait behind what was scheduled for this minute. */
+/** Mail to be sent now may exceed the room, so that it does not wait behind mail that was scheduled for this minute. */
 const roomBeyond = 500;
 
-/** What one round takes on at the most. */
+/** The most recipients that one round wakes. */
 const wokenAtOnce = 5_000;
 
-/** What goes past the head of a line may go beyond both. */
+/** Mail that goes past the head of a line may exceed both. */
 const roomPast = roomInQueue + roomBeyond + 500;
 
-/** How far into a line it is looked for what could go past its head: each looked at costs about half a microsecond. */
+/** How far into a line to look for mail that could go past its head: each row costs about half a microsecond. */
 const lookedAt = 50_000;
 
-/** What was looked for in vain is not looked for again for so many times as long: that takes a hundredth of the time, whatever there is to look through. */
+/** A search in vain rests this many times as long as it took: it takes a hundredth of the time, however long the lines. */
 const restPerLook = 100;
-/** At the most, as mail may have come meanwhile that has to wait for it. */
+/** The longest rest, as mail may have come meanwhile that would have to wait for it. */
 const longestRestMs = 15_000;
 
 /** Transactional mail comes before marketing; within each, accounts with little under way before those with much. */
@@ -38,10 +38,10 @@ function priorityOf(type: EmailType, ahead: number): number {
   return (type === 'marketing' ? 0 : 10) + (level === -1 ? 3 : level);
 }
 
-/** Emails that one job wakes at the most. A job costs the database about as much as a recipient does. */
+/** The most emails that one job wakes. A job costs the database about as much as a recipient does. */
 export const mostInJob = 10;
 
-/** Gathers into jobs what is to be woken: of an email and a destination all at once, of a few emails together where they are alike. */
+/** Gathers recipients into jobs: those of an email at one destination together, and a few emails together if alike. */
 class Gathering {
   readonly jobs: Placed<DeliverJob>[] = [];
   /** By email and destination. */
@@ -68,16 +68,16 @@ class Gathering {
   }
 }
 
-/** What is to be enqueued for recipients that are accepted together. */
+/** The jobs to enqueue for recipients that are accepted together. */
 export interface LinedUp {
   jobs: Placed<DeliverJob>[];
-  /** Of each recipient of each draft, in order: the job that wakes it; null: it waits as a row. */
+  /** For each recipient of each draft, in order: the job that wakes it; null: it waits as a row. */
   jobIds: (string | null)[];
 }
 
 /**
- * Gives these drafts, which belong to one account, their places in the queue. What is for later gets none, nor does what the
- * account's line has no room for: those recipients wait as rows that are due.
+ * Gives these drafts of one account their places in the queue. Scheduled recipients get none, nor do those that the account's
+ * line has no room for: they wait as rows.
  */
 export async function lineUp(tx: Sql, accountId: string, drafts: Draft[], now: Date): Promise<LinedUp> {
   const isNow = ({ nextAttemptAt }: DraftRecipient) => nextAttemptAt !== null && nextAttemptAt <= now;
@@ -98,12 +98,12 @@ export async function lineUp(tx: Sql, accountId: string, drafts: Draft[], now: D
   return { jobs: gathering.jobs, jobIds };
 }
 
-/** SQL: how many of an account's recipients are in the queue or being delivered, up to as many as matter. @param also AND … */
+/** SQL: how many of an account's recipients are in the queue or being delivered, counted up to `most`. @param also AND … */
 const countBusy = (accountId: string, also: string, most: number) =>
   `(SELECT count(*)::int FROM (SELECT FROM recipients b WHERE b.account_id = ${accountId} AND b.job_id IS NOT NULL ${also}
                                 LIMIT ${most}) busy)`;
 
-/** How many those of this type are. Those of the other are looked at as well: there is not much more room for them either. */
+/** How many of this type are. Those of the other are read as well: there is not much more room for them either. */
 async function underWay(tx: Sql, accountId: string, type: EmailType): Promise<number> {
   const [row] = await tx.query<{ busy: number }>({
     name: 'mail-lines-under-way',
@@ -118,14 +118,14 @@ interface Due {
   position: number;
   destination: string;
   account_id: string;
-  /** Where it waits, which for rows of the release before is with transactional mail, whatever it is. */
+  /** The line it waits in; a row of the previous release is in the transactional one, whatever its type. */
   line: EmailType;
   type: EmailType;
   /** How many of its line have a job already. */
   busy: number;
 }
 
-/** Those of which it is known that all weeks have the index of lines. */
+/** Databases in which all weeks are known to have the index of lines. */
 const indexedDatabases = new WeakSet<Database>();
 
 async function isIndexed(db: Database): Promise<boolean> {
@@ -134,8 +134,8 @@ async function isIndexed(db: Database): Promise<boolean> {
 }
 
 /**
- * Makes jobs for recipients whose time has come: of each account as many as its lines have room for, the longest waiting
- * of each first. While weeks from before the release are without the index of lines, both types are in one.
+ * Makes jobs for recipients that are due: of each account as many as its lines have room for, those that have waited longest
+ * first. While weeks from before the release lack the index of lines, both types share one line.
  *
  * @returns how many recipients were woken, and whether there may be more that could be at once
  */
@@ -154,10 +154,10 @@ export async function wakeDue(db: Database, queue: Queue): Promise<{ woken: numb
 }
 
 /**
- * Makes jobs for recipients further back in lines that have no room left, as far as they are not for these destinations: the
- * head of a line may be all for one that takes little at a time, and mail to everybody else must not wait for it.
+ * Makes jobs for recipients further back in lines that have no room left, except those for these destinations: the head of
+ * a line may be all for one that takes little at a time, and mail to everybody else must not wait for it.
  *
- * @param supplied destinations that get nothing more for now: something of theirs is in hand
+ * @param supplied destinations that get nothing more for now, because some of their mail is in hand
  * @returns how many recipients were woken
  */
 export async function wakePast(db: Database, queue: Queue, supplied: string[]): Promise<number> {
@@ -172,8 +172,8 @@ export async function wakePast(db: Database, queue: Queue, supplied: string[]): 
 }
 
 /**
- * `wakePast` with rests: each full line costs as much as there is to look through, and while one site has all of it that is
- * in vain each time. One line takes 10 to 30 ms, and is looked through each time; ten of them are not.
+ * `wakePast` with rests: a full line costs as much as there is to look through, in vain each time while one site has all of
+ * it. One line takes 10 to 30 ms and is looked through each time; ten of them are not.
  *
  * @param now in ms
  */
@@ -189,7 +189,7 @@ export function wakingPast(db: Database, queue: Queue, now = () => performance.n
   };
 }
 
-/** SQL: the lines, what is in one of them (of `line`), and which of that has no job. */
+/** SQL: the lines, the condition for being in one of them (`line`), and the condition for having no job. */
 interface Arrangement {
   lines: string;
   isIn: (row: string, line: string) => string;
@@ -197,8 +197,8 @@ interface Arrangement {
 }
 
 /**
- * In the words of `recipients_line_idx` and no others: by `job_id IS NULL` the planner finds `recipients_due_idx` as well,
- * where all that waits in the account's other line is in the way, and which it takes hangs on how old its statistics are.
+ * Has exactly the conditions of `recipients_line_idx`: with `job_id IS NULL` the planner also considers `recipients_due_idx`,
+ * in which mail of the account's other line is in the way, and its choice depends on how old its statistics are.
  */
 const inTwoLines: Arrangement = {
   lines: 'enum_range(NULL::email_type)',
@@ -217,8 +217,8 @@ const isDue = ({ isIn, noJob }: Arrangement, accountId: string, line: string) =>
 
 /**
  * SQL: `lines`, those in which something is due, with how much of each is in the queue, up to `most`. The first part steps
- * from account to account through the index, however many recipients each has in it. The second has transactional mail
- * first: materialized, or the planner counts again for each recipient.
+ * through the index from account to account, however many recipients each has. The second has transactional mail first;
+ * it is materialized, or the planner would count again for each recipient.
  */
 const linesOf = (arrangement: Arrangement, most: number) => `WITH RECURSIVE waiting AS (
             (SELECT account_id FROM recipients WHERE job_id IS NULL AND next_attempt_at IS NOT NULL
@@ -245,7 +245,7 @@ const findDue = (arrangement: Arrangement) => `${linesOf(arrangement, roomInQueu
            CROSS JOIN LATERAL ${rowOf('emails', 'id = due.email_id')} e
            LIMIT ${wokenAtOnce}`;
 
-/** What is looked through is not locked, what is found is, and is looked at again. */
+/** Rows are searched without a lock; those found are locked, and checked again. */
 const findPast = (arrangement: Arrangement) => `${linesOf(arrangement, roomPast)}
           SELECT due.*, lines.*, e.type
             FROM lines CROSS JOIN LATERAL (

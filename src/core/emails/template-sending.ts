@@ -12,7 +12,7 @@ export interface TemplateUse {
   variables: Record<string, unknown>;
 }
 
-/** A send request whose bodies come from a template, and its `from`, `subject` and `replyTo` too where it has none itself. */
+/** A send request whose bodies come from a template, as do its `from`, `subject` and `replyTo` if it has none itself. */
 export type TemplatedRequest = Omit<SendRequest, 'from' | 'subject' | 'html' | 'text'> & {
   from: Mailbox | null;
   subject: string | null;
@@ -22,14 +22,14 @@ export type TemplatedRequest = Omit<SendRequest, 'from' | 'subject' | 'html' | '
 export type Sendable = SendRequest | TemplatedRequest;
 
 /**
- * The most characters of templates, and of what is made of them, that one call has in memory: as many as its body could
- * have brought along. A few hundred bytes could otherwise ask for gigabytes.
+ * The most characters, of templates and of the emails made from them, that one call has in memory: as many as its body could
+ * have carried. A few hundred bytes could otherwise ask for gigabytes.
  */
 const mostCharacters = 40 * 1024 * 1024;
 
 /**
- * Turns each request that names a template into a complete one, by what is published now; the others are passed on as they
- * are. One statement, however many requests there are, and none where no template is named.
+ * Turns each request that names a template into a complete one, from the published version; the others are passed on
+ * unchanged. Runs one statement, however many requests there are, and none if no template is named.
  *
  * @returns one entry for each request, in order; an ApiError for one that cannot be completed
  */
@@ -59,7 +59,7 @@ export async function resolve(db: Sql, accountId: string, requests: Sendable[]):
 function fillIn(request: TemplatedRequest, template: CompiledTemplate): SendRequest | ApiError {
   const { template: use, ...rest } = request;
   try {
-    // What the request says itself is not rendered, so that its variables need not be given.
+    // Fields that the request has itself are not rendered, so that their variables need not be given.
     const rendered = render(
       {
         ...template,

@@ -4,7 +4,7 @@ import { isId, newId } from '../../ids.ts';
 import { compile, refusePlaceholders, render, type TemplateContent, TemplateError } from '../../mail/template.ts';
 import { unsubscribeKeys } from '../../mail/unsubscribe-place.ts';
 
-/** What lists say of a template. */
+/** What lists show of a template. */
 export interface TemplateSummary {
   id: string;
   name: string;
@@ -56,7 +56,7 @@ export async function list(
     orderBy: { id: 'desc' },
     take: page.limit,
     skip: page.offset,
-    // Not the contents: a page of them could be gigabytes.
+    // Without the contents: those of a page could be gigabytes.
     select: { id: true, name: true, alias: true, publishedAt: true, createdAt: true, updatedAt: true },
   });
   const count = await db.prisma.template.count({ where: { accountId } });
@@ -121,10 +121,10 @@ export async function remove(db: Database, accountId: string, id: string): Promi
 }
 
 /**
- * Makes the draft what emails are sent with from now on.
+ * Makes the draft the version that emails are sent with.
  *
- * @param seen when the template had changed last as whoever publishes it saw it; null: whatever the draft says now
- * @throws ApiError 404; 409 when it has changed since then; 400 when the draft has neither html nor text, or holds what only
+ * @param seen when the template had last changed in the eyes of whoever publishes it; null: whatever the draft says now
+ * @throws ApiError 404; 409 if it has changed since then; 400 if the draft has neither html nor text, or holds what only
  * looks like a placeholder
  */
 export async function publish(
@@ -135,7 +135,7 @@ export async function publish(
 ): Promise<Template> {
   if (!isId(id)) throw notFound();
   const { draft } = await get(db, accountId, id);
-  // What is written now was looked at then; what is older was not.
+  // Drafts are checked when they are written, but older ones were not.
   const refused = refuseContent(draft);
   if (refused) throw invalidRequest(refused);
   const published = await db.query({
@@ -152,7 +152,7 @@ export async function publish(
   return template;
 }
 
-/** What `refusePlaceholders` has against one of its texts, behind the name of the field. */
+/** The objection of `refusePlaceholders` to one of its texts, after the name of the field; null: none. */
 function refuseContent({ from, subject, replyTo, html, text }: TemplateContent): string | null {
   const addresses = replyTo.map((one, index): [string, string] => [`reply_to[${index}]`, one]);
   const texts: [string, string | null][] = [
@@ -196,7 +196,7 @@ export async function preview(
 }
 
 /**
- * The published versions of these templates, with one statement, in order; the same object where one is named again. Null:
+ * The published versions of these templates, with one statement, in order; a template named twice is the same object. Null:
  * the account has no such template. `draft`: it was never published. `too large`: those before it have used up
  * `mostCharacters`.
  */

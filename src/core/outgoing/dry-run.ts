@@ -21,14 +21,14 @@ import type { TokenKeys } from '../secrets/service-secrets.ts';
 import { demandOf } from './outgoing.ts';
 import { build, isPersonal, openKey, type Signing } from './outgoing-message.ts';
 
-/** What sending would come to, found out without storing or sending anything. */
+/** What sending would lead to, found out without storing or sending anything. */
 export interface DryRun {
   /** What the email would be right after it was accepted. */
   would: 'be_queued' | 'be_scheduled' | 'be_suppressed' | 'exceed_quota';
   /** The bytes that would go over the wire, with the signature. */
   message: Buffer;
   returnPath: string;
-  /** What it would leave from; null: what the system chooses. */
+  /** The addresses that it would leave from; null: the system chooses. */
   source: SourceOutlook | null;
   suppressed: { address: string; reason: SuppressionReason }[];
   destinations: DryDestination[];
@@ -45,7 +45,7 @@ export interface DryDestination {
   tls: { policy: TlsPolicyName; source: string; notes: string[] };
 }
 
-/** How a receiver would see the message, and whether what passes belongs to the domain in `From` (RFC 7489 section 3.1). */
+/** How a receiver would see the message, and whether what passes is aligned with the `From` domain (RFC 7489 section 3.1). */
 export interface Authentication {
   dkim: { domain: string; selector: string; aligned: boolean };
   spf: { domain: string; results: { ip: string; result: string }[]; aligned: boolean };
@@ -64,7 +64,7 @@ export interface DryRunTools {
 const spfTimeoutMs = 10_000;
 
 /**
- * Goes the way of `answerAll` and of a delivery up to the point where something would be written or said.
+ * Follows `answerAll` and a delivery up to the point where something would be written or sent.
  *
  * @throws ApiError as `answerAll` refuses: 400, 403
  */
@@ -202,7 +202,7 @@ async function authenticate(from: string, signing: Signing, where: Surroundings)
   const spfAligned = isAligned(mailHostname, from);
   const spfPasses = results.length > 0 && results.every(({ result }) => result === 'pass');
   const found = await findDmarc(from, where);
-  // Several count as none, and what cannot be had now changes nothing of what would be sent.
+  // Several records count as none, and a lookup that fails now changes nothing of what would be sent.
   const [policy, ...others] = found.kind === 'records' ? found.records : [];
   const record = policy === undefined || others.length > 0 ? null : cleanRemoteText(policy, 500);
   return {

@@ -16,15 +16,15 @@ import type { OutgoingEmail, SealedKey } from './outgoing.ts';
 
 export type Signing = NonNullable<OutgoingEmail['signing']>;
 
-/** What of an email its bytes are made of. */
+/** The parts of an email that its bytes are made of. */
 export type MessageSource = Omit<OutgoingEmail, 'pool' | 'signing' | 'revoked' | 'suppressed' | 'suspended'>;
 
-/** A key of the domain, opened. */
+/** A key of the domain, decrypted. */
 export function openKey(keyring: Keyring, { domainId, domain }: Signing, { selector, sealed }: SealedKey): DkimKey {
   return { domain, selector, privateKey: parsePrivateKey(open(keyring, sealed, sealContext(domainId))) };
 }
 
-/** True when each recipient gets a copy of its own, as the links in it name who unsubscribes. */
+/** True if each recipient gets a copy of their own, as the links in it name who unsubscribes. */
 export function isPersonal(email: Pick<MessageSource, 'type' | 'headers'>): boolean {
   return email.type === 'marketing' && !saysHowToUnsubscribe(email.headers.map(([name]) => name));
 }
@@ -36,32 +36,32 @@ export interface CopyFor {
   places: UnsubscribePlaces;
 }
 
-/** True when the body is another one for each reader of a personal email. */
+/** True if each reader of a personal email gets a different body. */
 export const hasPersonalBody = ({ html, text }: Pick<MessageSource, 'html' | 'text'>): boolean =>
   holdsUnsubscribePlace(html) || holdsUnsubscribePlace(text);
 
-/** Characters of a personal body from which on it is made in a turn of its own. */
+/** From this many characters on, a personal body is made in a turn of its own. */
 const ownTurnFrom = 50_000;
 
 let turns: Promise<unknown> = Promise.resolve();
 
-/** A newsletter to a hundred destinations has as many bodies that are wanted at once, and everything else would wait for all of them. */
+/** A newsletter to a hundred destinations needs as many bodies at once, and everything else would wait for all of them. */
 function ownTurn(): Promise<unknown> {
   turns = turns.then(() => nextTurn());
   return turns;
 }
 
-/** A message, cut behind line ends; the first piece has its whole header. */
+/** A message, split after line ends; the first piece has its whole header. */
 export type MessagePieces = [first: Buffer, ...rest: Buffer[]];
 
-/** A body of fewer bytes is copied behind its header, which is less than sending two pieces. */
+/** A body of fewer bytes is copied behind its header, which costs less than sending two pieces. */
 const inOnePiece = 16_384;
 
 /**
- * The signed bytes of an email as they go over the wire: the same each time, so that a second copy is recognised as one.
+ * The signed bytes of an email as they go over the wire: the same each time, so that a second copy is recognized as one.
  *
  * @param copy null for an email that is the same for all
- * @param body where it was made for another email with the same texts, and without files, too; not of one that is personal itself
+ * @param body if it was already made, for this email or for another with the same texts and no files; never a personal body
  */
 export async function build(
   email: MessageSource,

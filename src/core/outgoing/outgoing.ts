@@ -15,7 +15,7 @@ export interface SealedKey {
   sealed: Buffer;
 }
 
-/** All that is needed to build one email's bytes. */
+/** Everything needed to build one email's bytes. */
 export interface OutgoingEmail {
   id: string;
   accountId: string;
@@ -26,7 +26,7 @@ export interface OutgoingEmail {
   replyTo: string[];
   subject: string;
   messageId: string;
-  /** What its way has to be: the stricter of what it asks for and what its domain does. */
+  /** The stricter of what the email and its domain ask for. */
   tls: TlsDemand;
   /** What to do after an attempt that may have delivered it. */
   onUncertain: UncertainPolicy;
@@ -36,13 +36,13 @@ export interface OutgoingEmail {
   text: string | null;
   headers: [name: string, value: string][];
   attachments: (StoredAttachment & { content: Buffer })[];
-  /** Its bodies and attachments are left out above, and it cannot be built: there is more of them than was to be read. */
+  /** Its bodies and attachments are left out above, so it cannot be built: they are larger than was to be read. */
   unread?: Unread;
-  /** When it became due: what the Date header says and what retrying is counted from. */
+  /** When it became due: the time in its Date header, from which retries are counted. */
   dueAt: Date;
-  /** Null when the domain was removed, or is no longer verified, since the email was accepted: it must not be sent. */
+  /** Null if the domain was removed, or is no longer verified, since the email was accepted: it must not be sent. */
   signing: { domainId: string; domain: string; keys: SealedKey[] } | null;
-  /** True when it was scheduled and its API key has been revoked since: it must not be sent. */
+  /** True if it was scheduled and its API key has been revoked since: it must not be sent. */
   revoked: boolean;
   /** True while its account is suspended: it must not be sent. */
   suspended: boolean;
@@ -50,11 +50,11 @@ export interface OutgoingEmail {
   suppressed: ReadonlySet<string>;
 }
 
-/** What of an email was not read, in bytes. */
+/** How much of an email was not read, in bytes. */
 export interface Unread {
   bodies: number;
   files: number;
-  /** The same for emails with the same files, of which each is read once. */
+  /** The same for emails with the same files, each of which is read once. */
   filesKey: string;
 }
 
@@ -74,7 +74,7 @@ interface Row {
   pool: string | null;
   html: string | null;
   text: string | null;
-  /** Its bodies are those that are kept, and were not read. */
+  /** Its bodies are kept in memory, and were not read. */
   fresh: boolean;
   body_bytes: number;
   file_bytes: number;
@@ -92,38 +92,38 @@ interface Row {
   suppressed: string[];
 }
 
-/** Bytes of bodies and files: a large email is not loaded before its time, nor together with many others. */
+/** Bytes of bodies and files from which on an email is not loaded before its time, nor together with many others. */
 const large = 100_000;
 
-/** What `most` of an email is that is read however large it is. */
+/** The `most` of an email that is read however large it is. */
 export const unbounded = 2 ** 31 - 1;
 
-/** Mail that waited for longer, behind others or for an operator, may be for somebody who is suppressed since. */
+/** Mail that has waited longer, behind others or for an operator, may be for somebody who has been suppressed since. */
 const atOnce = '2 s';
 
 /** An email to load. */
 export interface Wanted {
   id: string;
-  /** A recipient whom it is for has been tried: the suppression list may have changed since. */
+  /** One of the recipients that it is loaded for has been tried: the suppression list may have changed since. */
   tried: boolean;
-  /** Its turn is yet to come: it is left out where it is large or has attachments. */
+  /** Its turn is yet to come: it is left out if it is large or has attachments. */
   ahead: boolean;
-  /** One that has as many bytes of bodies and files comes without them, as `unread`; by default that is one that is large. */
+  /** An email with this many bytes of bodies and files comes without them, as `unread`; by default, one that is large. */
   most?: number;
 }
 
-/** SQL: which recipients of an email are on the list, in its form: what lower() makes of an address differs with the database's locale. */
+/** SQL: an email's recipients on the list, as the list has them: what lower() makes of an address depends on the locale. */
 const suppressedOf = `ARRAY(SELECT x.address FROM suppressions x WHERE x.account_id = e.account_id AND x.address = ANY(e.recipient_addresses)
                              AND (x.reason <> 'unsubscribe' OR e.type = 'marketing'))`;
 
-/** SQL: how many bytes the files have that an email lists. */
+/** SQL: how many bytes the files that an email lists have. */
 const sizeOfFiles = `SELECT coalesce(sum(octet_length(f.content)), 0)::integer FROM jsonb_to_recordset(c.attachments) AS listed (sha256 text)
                       CROSS JOIN LATERAL ${rowOf('attachments', "account_id = e.account_id AND sha256 = decode(listed.sha256, 'hex')")} f`;
 
 /**
- * Loads emails for delivery, with one statement and one more where there are attachments, or several of many megabytes.
+ * Loads emails for delivery, with one statement and one more if there are attachments, or several for many megabytes.
  *
- * @param fresh of this process: bodies in there are not read, and let go once their email is loaded
+ * @param fresh of this process: bodies in there are not read, and are dropped once their email is loaded
  */
 export async function load(db: Database, wanted: Wanted[], fresh?: FreshBodies): Promise<Map<string, OutgoingEmail>> {
   const bodies = new Map(wanted.map(({ id }) => [id, fresh?.of(id)]));
@@ -178,7 +178,7 @@ export async function load(db: Database, wanted: Wanted[], fresh?: FreshBodies):
   return new Map(rows.map((row) => [row.id, present(row, keys, isWhole(row) ? read(row) : leftOut(row))]));
 }
 
-/** What deciding about an attempt takes, of emails that are not to be sent now. */
+/** What it takes to decide about an attempt, for emails that are not to be sent now. */
 export async function loadDue(
   db: Database,
   emailIds: string[],
@@ -201,7 +201,7 @@ export async function loadSuppressed(db: Database, emailIds: string[]): Promise<
   return new Map(rows.map(({ id, suppressed }) => [id, new Set(suppressed)]));
 }
 
-/** What decides which pool emails leave from, and until when they may wait, of those that may be sent. */
+/** For those emails that may be sent: what decides their pool, and when they became due. */
 export async function loadStreams(db: Database, emailIds: string[]): Promise<Map<string, Stream & { dueAt: Date }>> {
   const rows = await db.query<Stream & { id: string; due_at: Date }>({
     name: 'outgoing-streams',
@@ -216,10 +216,10 @@ export async function loadStreams(db: Database, emailIds: string[]): Promise<Map
   return new Map(rows.map(({ id, type, pool, due_at: dueAt }) => [id, { type, pool, dueAt }]));
 }
 
-/** How a refusal names what the sending side asks for. */
+/** How a refusal names the sending side's own TLS setting. */
 export const tlsSetting = 'the TLS setting of';
 
-/** What an email and its sender domain ask of TLS together. */
+/** What an email and its sender domain demand of TLS together. */
 export function demandOf(ofEmail: TlsLevel, domain: string | null, ofDomain: TlsLevel | null): TlsDemand {
   const byDomain = { level: ofDomain ?? 'opportunistic', by: `${tlsSetting} ${domain}` };
   return stricter({ level: ofEmail, by: `${tlsSetting} this email` }, byDomain);
@@ -250,7 +250,7 @@ function present(row: Row, keysByDomain: Map<string, SealedKey[]>, content: Cont
     accountId: row.account_id,
     type: row.type,
     from: row.from,
-    // Whoever was erased since is not shown to the others.
+    // Recipients who were erased since are not shown to the others.
     to: row.to.filter(isShown),
     cc: row.cc.filter(isShown),
     replyTo: row.reply_to.filter(isShown),

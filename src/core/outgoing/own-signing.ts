@@ -13,8 +13,8 @@ interface Row {
 }
 
 /**
- * What mail of this installation itself is signed with: the keys of the verified domain that is this one, or the nearest
- * above it, whose records in DNS say that they speak for it too (RFC 6376 section 3.10). None where there is no such domain.
+ * The keys that this installation's own mail is signed with: those of the verified domain that is this one or the nearest
+ * above it, whose DNS records speak for it too (RFC 6376 section 3.10). Empty if there is no such domain.
  */
 export async function keysFor(db: Database, keyring: Keyring, domain: string): Promise<DkimKey[]> {
   const [row] = await db.query<Row>({

@@ -6,10 +6,10 @@ import { demandOf } from './outgoing.ts';
 
 export type TlsOutlook = Omit<TlsDescription, 'refused'>;
 
-/** Looked up for one answer at the most: each may need DNS and a policy file. */
+/** The most that are looked up for one answer: each may need DNS and a policy file. */
 const mostDestinations = 10;
 
-/** What TLS will be held to on the way to the destinations that an email still waits for, ten at the most, by domain. */
+/** The TLS that will be demanded on the way to the destinations that an email still waits for, ten at most, by domain. */
 export async function tlsOutlook(
   db: Database,
   { email, recipients }: { email: Email; recipients: Recipient[] },
