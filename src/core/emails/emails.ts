@@ -21,7 +21,7 @@ export interface SendCall {
   requests: Sendable[];
   /** If it has a key, its emails are accepted once, however often and however concurrently it is made. */
   idempotency: idempotency.Idempotency | null;
-  /** Makes the answer from the results; if it throws, nothing is sent. The idempotency key stays free if none was accepted. */
+  /** Makes the answer from the results; if it throws, nothing is sent. Its idempotency key stays free if none is accepted. */
   respond: (results: Accepted[]) => unknown;
 }
 

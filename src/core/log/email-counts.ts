@@ -16,8 +16,8 @@ export interface Stretch {
 }
 
 /**
- * Which of the kept numbers answers this filter: `''`, `domain:…`, `from:…` or `tag:…`. Null when none does, because it
- * asks for words, a recipient, what is held, or several of those at once.
+ * Which of the kept counts answers this filter: `''`, `domain:…`, `from:…` or `tag:…`. Null if none does, because the filter
+ * asks for words, a recipient, held emails, or several of those at once.
  */
 export function facetOf({ tag, from, domain, to, q, held = false }: Filter): string | null {
   if (to !== null || q !== null || held) return null;
@@ -28,9 +28,9 @@ export function facetOf({ tag, from, domain, to, q, held = false }: Filter): str
 }
 
 /**
- * The whole hours between these times with emails that match, newest first, without looking at an email.
+ * The whole hours between these times that have matching emails, newest first, without reading an email.
  *
- * @param facet as `facetOf` says
+ * @param facet as `facetOf` returns it
  */
 export async function byHour(
   db: Database,
@@ -50,7 +50,7 @@ export async function byHour(
   return rows.map(({ hour, emails }) => ({ from: hour, to: new Date(hour.getTime() + hourMs), emails }));
 }
 
-/** How many emails of these accounts that were accepted since then have which status; no entry for an account that has none. */
+/** How many emails of these accounts, accepted since then, have which status; an account without any has no entry. */
 export async function byStatus(
   db: Database,
   accountIds: string[],
@@ -70,7 +70,7 @@ export async function byStatus(
   return byAccount;
 }
 
-/** The whole hours that lie between two times; null when there is none. */
+/** The whole hours between two times; null if there is none. */
 export function wholeHours({ createdAfter, createdBefore }: Filter): { from: Date | null; to: Date | null } | null {
   const from = createdAfter && new Date(Math.ceil(createdAfter.getTime() / hourMs) * hourMs);
   const to = createdBefore && new Date(Math.floor(createdBefore.getTime() / hourMs) * hourMs);
@@ -78,8 +78,8 @@ export function wholeHours({ createdAfter, createdBefore }: Filter): { from: Dat
 }
 
 /**
- * Where among these stretches, newest first, the page is: it has all of its emails at or after `from` and before `to`
- * (null: no bound), once `offset` of them are passed over.
+ * Where the page lies among these stretches, newest first: all of its emails are at or after `from` and before `to` (null: no
+ * bound), once `offset` of them are skipped.
  */
 export function placeOf(
   stretches: Stretch[],
@@ -102,8 +102,8 @@ export function placeOf(
 }
 
 /**
- * Adds the latest changes up into the numbers that are kept. While another node does so, it returns at once, or waits and then
- * adds up itself: the other does not see what changed after it began.
+ * Adds the latest changes up into the kept counts. While another node does so, it returns at once, or waits and then adds up
+ * itself: the other does not see what changed after it began.
  */
 export async function addUp(
   db: Database,
@@ -113,14 +113,14 @@ export async function addUp(
 }
 
 /**
- * Forgets what changed in a stretch of time whose emails are gone, so that its part of the numbers can go as well: nobody has
- * any of it in hand afterwards.
+ * Deletes the changes in a stretch of time whose emails are gone, so that its partition of the counts can go as well: no node
+ * has any of them in hand afterwards.
  *
  * @param from null: from the beginning
  */
 export async function forgetChanges(db: Database, { from, to }: { from: Date | null; to: Date }): Promise<void> {
   await db.transaction(async (tx) => {
-    // Whoever adds up has changes in hand that are in neither table.
+    // A node that adds up has changes in hand that are in neither table.
     await tx.query({ text: `SELECT pg_advisory_xact_lock(${addingUp})` });
     await tx.query({
       text: 'DELETE FROM email_count_changes WHERE ($1::timestamptz IS NULL OR hour >= $1) AND hour < $2',
@@ -130,7 +130,7 @@ export async function forgetChanges(db: Database, { from, to }: { from: Date | n
 }
 
 async function addUpSome(db: Database, waits: boolean): Promise<number> {
-  // A week that only nodes of the release before made has no partition of these numbers yet: its changes count where they are.
+  // A week that only nodes of the previous release made has no partition of these counts yet: its changes stay here.
   const canGo = hasPartition('email_counts', 'hour');
   return db.transaction(async (tx) => {
     const [lock] = await tx.query<{ mine: boolean }>({
@@ -155,7 +155,7 @@ async function addUpSome(db: Database, waits: boolean): Promise<number> {
   });
 }
 
-/** Removes numbers that have come down to nothing: hours of which no email is queued any more. @param zeros as JSON */
+/** Removes counts that have come down to zero: hours with no queued email any more. @param zeros as JSON */
 async function forget(tx: Sql, zeros: string): Promise<void> {
   await tx.query({
     text: `DELETE FROM email_counts c
@@ -165,12 +165,12 @@ async function forget(tx: Sql, zeros: string): Promise<void> {
   });
 }
 
-/** Removes those that nodes of the release before left behind, which added up alone. */
+/** Removes the zeros of nodes of the previous release, which left them behind. */
 export async function forgetZeros(db: Database): Promise<void> {
   const weeks = (await listPartitions(db)).filter(
     ({ table, state }) => table === 'email_counts' && state === 'attached',
   );
-  // All weeks are read for it, each with a statement. A transaction is tried again where it meets another that adds up.
+  // It reads all weeks, each with a statement. A transaction is retried if it meets another that adds up.
   for (const { from, to } of weeks)
     await db.transaction((tx) =>
       tx.query({

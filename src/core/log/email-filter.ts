@@ -2,7 +2,7 @@ import type { EmailStatus, EmailType } from '../../generated/prisma/enums.ts';
 import { floorId } from '../../ids.ts';
 import { heldIds } from '../recipients/held.ts';
 
-/** What a log is searched by; null: whatever. Addresses, names and words in lower case. */
+/** What a log is searched by; null: anything. Addresses, names and words are in lower case. */
 export interface Filter {
   /** Null only for the operator's log of all accounts. */
   accountId: string | null;
@@ -10,14 +10,14 @@ export interface Filter {
   type: EmailType | null;
   tag: string | null;
   from: string | null;
-  /** An address, or `@` and a domain for whoever has one there (recipient-domain-search.ts). */
+  /** An address, or `@` and a domain for anybody there (recipient-domain-search.ts). */
   to: string | null;
   domain: string | null;
-  /** Words that the subject has, all of them. */
+  /** Words, all of which the subject must have. */
   q: string | null;
-  /** Only those of which a recipient is held until somebody decides. */
+  /** Only emails with a recipient that is held until somebody decides. */
   held?: boolean;
-  /** Only those that wait for their scheduled time. */
+  /** Only emails that wait for their scheduled time. */
   scheduled?: boolean;
   createdAfter: Date | null;
   createdBefore: Date | null;
@@ -26,36 +26,36 @@ export interface Filter {
 export interface Page {
   limit: number;
   offset: number;
-  /** The id of the last email of the page before; null: from the newest on. */
+  /** The id of the last email of the previous page; null: from the newest on. */
   cursor: string | null;
 }
 
-/** The emails of a page, newest first, how many match in all, and where the next page begins (null when there is none). */
+/** The emails of a page, newest first, how many match in all, and where the next page begins (null if there is none). */
 export interface Found {
   ids: string[];
   count: number;
-  /** False where there are more: where no number is kept they are counted, but not to the end if that is far. */
+  /** False if there are more: without a kept count, emails are counted only up to a limit. */
   countExact: boolean;
   nextCursor: string | null;
 }
 
-/** What else is true of an email with this status, for the sake of an index on it. */
+/** What else is true of an email with this status, so that an index on it can serve. */
 const marks: Partial<Record<EmailStatus, string>> = {
   failed: 'failed > 0',
   suppressed: 'suppressed > 0',
   canceled: '(scheduled_at IS NOT NULL OR erased_at IS NOT NULL)',
 };
 
-/** Whether it is for the recipients of a domain, whoever they are. No index leads to these. */
+/** Whether the filter asks for anybody at a domain. No index leads to these. */
 export const isDomainSearch = ({ to }: Filter): boolean => to?.startsWith('@') ?? false;
 
-/** Whether a recipient of the email has an address at `@` and a domain, in SQL. Each ends a line, which is sooner read than taken apart. */
+/** SQL: whether the email has a recipient at `@` and a domain. Searching one text with a line each is faster than unnest. */
 export const isThere = (parameter: string): string =>
   `strpos(array_to_string(recipient_addresses, E'\\n') || E'\\n', ${parameter} || E'\\n') > 0`;
 
 /**
- * The filter as SQL about `emails`, with its parameters from $1 on. Only what is asked for stands in it, so that the
- * planner sees which index serves.
+ * The filter as SQL about `emails`, with its parameters from $1 on. It contains only what is asked for, so that the planner
+ * sees which index serves.
  */
 export function conditions(filter: Filter): { where: string; values: unknown[] } {
   const values: unknown[] = [];
@@ -75,7 +75,7 @@ export function conditions(filter: Filter): { where: string; values: unknown[] }
   if (filter.held) parts.push(`id = ANY(${heldIds(filter.accountId && '$1')})`);
   if (filter.scheduled) parts.push(`status = 'queued' AND scheduled_at > now()`);
   add(filter.q, (p) => `to_tsvector('simple', subject) @@ plainto_tsquery('simple', ${p})`);
-  // Ids are made in the order of time: a time is a place among them.
+  // Ids are in the order of time, so a time is a place among them.
   add(filter.createdAfter && floorId(filter.createdAfter), (p) => `id >= ${p}::uuid`);
   add(filter.createdBefore && floorId(filter.createdBefore), (p) => `id < ${p}::uuid`);
   return { where: parts.join(' AND '), values };

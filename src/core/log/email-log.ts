@@ -10,10 +10,10 @@ import * as returned from '../returns/returns.ts';
 import type { Filter, Found, Page } from './email-filter.ts';
 import { search } from './email-search.ts';
 
-/** An email in the log, with what came back for it, each kind once, and whether a recipient is held until somebody decides. */
+/** An email in the log, with the kinds of what came back for it, and whether a recipient is held until somebody decides. */
 export type Listed = Email & { returned: ReturnKind[]; held: boolean };
 
-/** One page of the emails that match, newest first, how many match in all, and where the next page begins (null when there is none). */
+/** A page of matching emails, newest first, how many match in all, and where the next page begins (null: there is none). */
 export async function list(
   db: Database,
   filter: Filter,
@@ -45,7 +45,7 @@ export async function get(
   return { email, recipients, returns };
 }
 
-/** What an email says, as it was accepted. */
+/** The content of an email, as it was accepted. */
 export interface Content {
   html: string | null;
   text: string | null;
@@ -84,7 +84,7 @@ async function whyGone(db: Database, { accountId, erasedAt }: Email): Promise<st
 export async function attempts(db: Database, accountId: string, id: string): Promise<Attempt[]> {
   await find(db, accountId, id);
   const rows = await db.prisma.attempt.findMany({ where: { emailId: id }, orderBy: [{ at: 'asc' }, { id: 'asc' }] });
-  // The recipients of a session share what was said, which is stored with the first of them.
+  // The recipients of a session share its conversation, which is stored with the first of them.
   const said = new Map<string, Attempt['conversation']>();
   const sessionOf = ({ at, mxHost, remoteAddress }: Attempt) => `${at.getTime()} ${mxHost} ${remoteAddress}`;
   for (const row of rows) if (row.conversation !== null) said.set(sessionOf(row), row.conversation);

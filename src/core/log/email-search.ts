@@ -4,11 +4,11 @@ import { conditions, type Filter, type Found, isDomainSearch, type Page } from '
 import { searchByDomain } from './recipient-domain-search.ts';
 import { findScheduled } from './scheduled-search.ts';
 
-/** Nobody pages through more than these, and counting them takes long; looking for words in each the longest. */
+/** Nobody pages further than this, and counting takes long; looking for words in each email takes longest. */
 const mostCounted = ({ q }: Filter) => (q === null ? 10_000 : 1_000);
 
 export async function search(db: Database, filter: Filter, page: Page): Promise<Found> {
-  // What waits for its time is found by the recipients that do, whoever they are.
+  // Scheduled emails are found by their waiting recipients, whatever the domain.
   if (isDomainSearch(filter) && !filter.scheduled) return searchByDomain(db, filter, page);
   const stretches = filter.scheduled ? null : await stretchesOf(db, filter);
   const ids = stretches === null ? await idsOf(db, filter, page) : await idsWithin(db, filter, page, stretches);
@@ -21,7 +21,7 @@ export async function search(db: Database, filter: Filter, page: Page): Promise<
   return { ids: shown, count: countExact ? counted : most, countExact, nextCursor };
 }
 
-/** How many match, newest first: kept numbers for whole hours, counted where the filter cuts one. Null where none are kept. */
+/** How many match, newest first: kept counts for whole hours, counted where the filter cuts one. Null if none are kept. */
 async function stretchesOf(db: Database, filter: Filter): Promise<counts.Stretch[] | null> {
   const { createdAfter, createdBefore } = filter;
   const facet = counts.facetOf(filter);
@@ -38,7 +38,7 @@ async function stretchesOf(db: Database, filter: Filter): Promise<counts.Stretch
   return [...last, ...hours, ...first].filter(({ emails }) => emails > 0);
 }
 
-/** The page's ids and one more, looked for only where the numbers say that they are. */
+/** The ids of the page and one more, looked for only where the counts say that they are. */
 async function idsWithin(db: Database, filter: Filter, page: Page, stretches: counts.Stretch[]): Promise<string[]> {
   if (stretches.length === 0) return [];
   const { from, to, offset } = counts.placeOf(stretches, page);
@@ -49,7 +49,7 @@ async function idsWithin(db: Database, filter: Filter, page: Page, stretches: co
     createdBefore: to ?? filter.createdBefore,
   };
   const ids = await idsOf(db, narrow, { ...page, offset });
-  // What changed its status since the numbers were read may have left fewer than a page there.
+  // Emails that changed their status since the counts were read may leave fewer than a page there.
   return ids.length > page.limit || from === null ? ids : idsOf(db, filter, page);
 }
 
@@ -75,13 +75,13 @@ async function countOf(db: Database, filter: Filter): Promise<number> {
   return row?.count ?? 0;
 }
 
-/** One more than are counted where there are more. */
+/** Counts up to one more than `mostCounted`. */
 async function countUpTo(db: Database, filter: Filter): Promise<number> {
   if (filter.scheduled)
     return (await findScheduled(db, filter, { cursor: null, limit: 0, offset: mostCounted(filter) + 1 })).found;
   const { where, values } = conditions(filter);
   const rows = await db.transaction(async (tx) => {
-    // What most emails match is counted soonest by reading them until there are enough.
+    // For a condition that most emails meet, reading them until there are enough is fastest.
     await tx.query({ text: 'SET LOCAL enable_seqscan = on' });
     return tx.query<{ count: number }>({
       text: `SELECT count(*)::int AS count FROM (SELECT FROM emails WHERE ${where} LIMIT $${values.length + 1}) found`,

@@ -5,20 +5,20 @@ import type { TlsOutlook } from '../outgoing/tls-outlook.ts';
 import { crashedNote, heldNote, warmUpOf } from '../recipients/waiting-for.ts';
 import { stoppedNote } from './stopping.ts';
 
-/** Where a recipient is and why, for a person and for a program. */
+/** Where a recipient stands and why, for people and for programs. */
 export interface RecipientExplanation {
   address: string;
   status: Recipient['status'];
-  /** What holds it where it is; null when it is delivered. */
+  /** What keeps it where it is; null if it is delivered. */
   cause: Cause | null;
   /** What a failure is about, as the attempt log has it. */
   classification: string | null;
   sentence: string;
-  /** What somebody can do about it; null where there is nothing to do. */
+  /** What somebody can do about it; null if there is nothing to do. */
   advice: string | null;
   attempts: number;
   lastAttempt: { at: Date; mxHost: string | null; phase: string; response: string; uncertain: boolean } | null;
-  /** What TLS will be held to; null once settled, and where it was not looked up. */
+  /** The TLS that will be demanded; null once settled, or if it was not looked up. */
   tls: TlsOutlook | null;
   nextAttemptAt: Date | null;
   /** When it is given up if nothing changes; null once settled. */
@@ -104,7 +104,7 @@ const policyAdvice = {
   theirs: 'The receiving domain demands this itself, and only its operators can fix it.',
 };
 
-/** Whom to turn to where a policy forbade the connection; null: none did. */
+/** Whom to turn to if a policy forbade the connection; null: none did. */
 function policyAdviceFor({ phase, verification, reason }: Attempt): string | null {
   if ((phase !== 'starttls' && phase !== 'dns') || verification === 'none') return null;
   return reason.includes(tlsSetting) ? policyAdvice.own : policyAdvice.theirs;
@@ -134,7 +134,7 @@ interface Explained {
 }
 
 /**
- * Says in words and in fields where each recipient is, why, and what happens next.
+ * Says in words and in fields where each recipient stands, why, and what happens next.
  *
  * @param retryForMs how long after it was due a recipient is tried
  */
@@ -172,7 +172,7 @@ function explainOne({
   now,
 }: One): Omit<RecipientExplanation, 'tls'> {
   const last = attempts.at(-1) ?? null;
-  // What a process knew that was killed comes when it is started again, and may have been given up, or decided about, by then.
+  // What a killed process knew is recorded when it starts again, perhaps after the recipient was given up or decided about.
   const arrived = attempts.findLast(({ outcome }) => outcome === 'delivered') ?? null;
   const cause = causeOf(email, recipient, arrived ?? last, { onHoldSince, now });
   const isWarmUp = cause === 'held_back' && (recipient.waitingFor?.startsWith(warmUpOf('')) ?? false);
@@ -202,7 +202,7 @@ function explainOne({
   };
 }
 
-/** What came back later does not change where the recipient is, but is what somebody wants to know first. */
+/** What came back later does not change where the recipient stands, but people want to know it first. */
 function withReturns<E extends Omit<RecipientExplanation, 'tls'>>(explanation: E, returns: Return[]): E {
   const told = returns.map(({ kind, receivedAt, diagnostic }) => {
     const said = diagnostic ? `: ${withoutFullStop(diagnostic)}` : '';
@@ -236,7 +236,7 @@ function causeOf(
   if (claimedBy) return 'being_delivered';
   if (waitingFor === heldNote) return 'uncertain';
   if (waitingFor === crashedNote) return 'crashed';
-  // What its time has not come for would wait in any case.
+  // A recipient whose time has not come would wait in any case.
   if (onHoldSince && nextAttemptAt && nextAttemptAt <= now) return 'on_hold';
   if (waitingFor !== null) return 'held_back';
   if (attempts > 0) return 'retrying';

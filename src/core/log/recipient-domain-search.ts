@@ -2,15 +2,15 @@ import type { Database } from '../../db/client.ts';
 import { conditions, type Filter, type Found, isThere, type Page } from './email-filter.ts';
 
 /**
- * No index leads to the emails for a domain. A search goes through so many of those that match in all else, newest first: that
- * takes a few hundred ms where none of them is for it.
+ * No index leads to the emails for a domain. A search goes through this many of those that match in all else, newest first:
+ * that takes a few hundred ms if none of them is for the domain.
  */
 const mostLooked = 100_000;
 
-/** Counting ends there: nobody needs to know more than that there are many. */
+/** Counting ends here: nobody needs to know more than that there are many. */
 const mostCounted = 1_000;
 
-/** The emails to look at, from the cursor on, each with its `id` and whether a recipient of it is `there`. */
+/** SQL: the emails to look at, from the cursor on, each with its `id` and whether a recipient of it is `there`. */
 function looked(filter: Filter, cursor: string | null): { emails: string; values: unknown[] } {
   const { where, values } = conditions({ ...filter, to: null });
   const [domain, after] = [`$${values.length + 1}`, `$${values.length + 2}`];
@@ -21,7 +21,7 @@ function looked(filter: Filter, cursor: string | null): { emails: string; values
   };
 }
 
-/** Where a search from the cursor on ends although there are more to look at; null where it gets to the end. */
+/** Where a search from the cursor on ends although there are more to look at; null if it gets to the end. */
 async function endOf(db: Database, filter: Filter, cursor: string | null): Promise<string | null> {
   const { emails, values } = looked(filter, cursor);
   const [last] = await db.query<{ id: string }>({
@@ -31,14 +31,14 @@ async function endOf(db: Database, filter: Filter, cursor: string | null): Promi
   return last?.id ?? null;
 }
 
-/** A page may have fewer emails than it could, or none, and another behind it. They are counted as far as is looked, to a thousand. */
+/** A page may have fewer emails than its limit, or none, and more behind it. The count ends where a search does, or at 1,000. */
 export async function searchByDomain(db: Database, filter: Filter, page: Page): Promise<Found> {
   const { cursor, limit, offset } = page;
   const ids = await idsOf(db, filter, page);
   const isFull = ids.length > limit;
   const shown = ids.slice(0, limit);
   const end = isFull ? null : await endOf(db, filter, cursor);
-  // The last page says how many there are.
+  // The last page itself shows how many there are.
   const isLast = cursor === null && !isFull && (ids.length > 0 || offset === 0);
   const found = isLast ? offset + ids.length : await countUpTo(db, filter);
   const isCut = found > mostCounted || (isLast ? end : await endOf(db, filter, null)) !== null;
@@ -60,7 +60,7 @@ async function idsOf(db: Database, filter: Filter, { cursor, limit, offset }: Pa
   return rows.map(({ id }) => id);
 }
 
-/** One more than are counted where there are more. */
+/** Counts up to one more than `mostCounted`. */
 async function countUpTo(db: Database, filter: Filter): Promise<number> {
   const { emails, values } = looked(filter, null);
   const [row] = await db.query<{ found: number }>({

@@ -6,11 +6,11 @@ import type { SendRequest } from '../emails/draft.ts';
 import * as log from './email-log.ts';
 
 /**
- * What an email asked for, to be asked for again, now: to the same recipients, with the same content and files.
+ * The request that an email was accepted with, to be made again now: to the same recipients, with the same content and files.
  *
- * @param only to these of them, each in the place that it had; omitted: to all
- * @throws ApiError 404, 410 when its content is not kept any more, 409 when one of its recipients was erased, or 400 when one of
- *   `only` is none of them
+ * @param only sends to these of them, each in the field that it was in; omitted: to all
+ * @throws ApiError 404; 410 if its content is not kept any more; 409 if one of its recipients was erased; 400 if one of `only`
+ *   is not a recipient
  */
 export async function resendable(db: Database, accountId: string, id: string, only?: Mailbox[]): Promise<SendRequest> {
   const { email } = await log.get(db, accountId, id);
@@ -28,7 +28,7 @@ export async function resendable(db: Database, accountId: string, id: string, on
     bcc: chosen(email.bcc),
     replyTo: email.replyTo.map(parseMailbox),
     subject: email.subject,
-    // Emails of a release before have empty ones.
+    // Emails of an earlier release have empty ones.
     html: content.html || null,
     text: content.text || null,
     headers: content.headers,

@@ -8,17 +8,17 @@ interface Found {
   ids: string[];
 }
 
-/** A page of those that wait for their scheduled time, newest first, and how many there are as far as its end. */
+/** A page of the emails that wait for their scheduled time, newest first, and how many there are up to its end. */
 export const findScheduled = async (db: Database, filter: Filter, page: Page): Promise<Found> =>
   (await findAmongWaiting(db, filter, page)) ?? (await findAmongQueued(db, filter, page));
 
-/** Recipients of an account that are looked through at the most: to look for more of them one by one takes seconds. */
+/** The most recipients of an account that are looked through: looking up more of them one by one takes seconds. */
 const mostWaiting = 50_000;
 
 /**
- * By the recipients that wait, however many emails were scheduled once.
+ * Searches the waiting recipients, which does not depend on how many emails were ever scheduled.
  *
- * @returns null where too many wait
+ * @returns null if too many wait
  */
 async function findAmongWaiting(db: Database, filter: Filter, { cursor, limit, offset }: Page): Promise<Found | null> {
   if (filter.accountId === null) return null;
@@ -44,7 +44,8 @@ async function findAmongWaiting(db: Database, filter: Filter, { cursor, limit, o
 }
 
 /**
- * By the hours of which emails are queued, as the numbers say that are kept: most of those that wait are in hours of which most do.
+ * Searches the hours that have queued emails by the kept counts: most scheduled emails are in hours whose queued emails are
+ * mostly scheduled.
  */
 async function findAmongQueued(db: Database, filter: Filter, page: Page): Promise<Found> {
   const { cursor, limit, offset } = page;
@@ -53,7 +54,7 @@ async function findAmongQueued(db: Database, filter: Filter, page: Page): Promis
   const rest = cursor === null ? hours : hours.filter(({ from }) => from <= timeOf(cursor));
   const ids: string[] = [];
   let found = 0;
-  // Most of what is queued may wait for something else: then more hours are looked through at once.
+  // Most queued emails may wait for something else: then each round looks through more hours.
   for (let emails = offset + limit; rest.length > 0 && found < offset + limit; emails *= 4) {
     const some = takeFirst(rest, emails);
     const skipped = Math.max(0, offset - found);
@@ -68,7 +69,7 @@ async function findAmongQueued(db: Database, filter: Filter, page: Page): Promis
   return { found, ids };
 }
 
-/** Takes the first hours out, of which so many emails are queued, or all. */
+/** Removes and returns the first hours that have this many queued emails together, or all. */
 function takeFirst(hours: counts.Stretch[], emails: number): counts.Stretch[] {
   let [taken, left] = [0, emails];
   for (; left > 0 && taken < hours.length; taken += 1) left -= hours[taken]?.emails ?? 0;

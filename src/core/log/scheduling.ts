@@ -51,7 +51,7 @@ export async function demandOwn(db: Database, sender: Sender, id: string): Promi
   demandSendFrom(sender, parseMailbox(email.from).domain);
 }
 
-/** Changes the recipients that have no job yet; when that is not all of them, the email is on its way and nothing changes. */
+/** Changes the recipients that have no job yet; if that is not all of them, the email is on its way and nothing changes. */
 async function changeWaiting(tx: Sql, id: string, change: string, values: unknown[]): Promise<void> {
   const waiting = await tx.query({
     text: `UPDATE recipients SET ${change}
@@ -60,7 +60,7 @@ async function changeWaiting(tx: Sql, id: string, change: string, values: unknow
     values: [id, ...values],
   });
   const [email] = await tx.query<{ pending: number }>({
-    // Once its time has come it may have been in the hands of a node that died, or wait for something else.
+    // After its time the email may have been in the hands of a node that died, or wait for something else.
     text: `SELECT pending FROM emails WHERE id = $1 AND status = 'queued' AND scheduled_at > now() FOR UPDATE`,
     values: [id],
   });
@@ -68,9 +68,9 @@ async function changeWaiting(tx: Sql, id: string, change: string, values: unknow
 }
 
 /**
- * Why an email is neither canceled nor moved, for whoever asked for it.
+ * Why an email cannot be canceled or moved, for whoever asked for it.
  *
- * @throws ApiError 404 when it is gone meanwhile
+ * @throws ApiError 404 if it is gone meanwhile
  */
 async function whyNot(tx: Sql, id: string): Promise<string> {
   const [email] = await tx.query<{ status: EmailStatus; scheduled_at: Date | null; held: boolean }>({

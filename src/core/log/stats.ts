@@ -4,7 +4,7 @@ import { floorId } from '../../ids.ts';
 export type Interval = 'hour' | 'day';
 export type Grouping = 'domain' | 'tag' | 'type' | 'destination' | 'provider';
 
-/** Who runs the mail servers of a destination, by one of them. */
+/** Names who runs the mail servers of a destination, given one of them. */
 export type ProviderOf = (destination: string, mxHost: string) => string;
 
 export interface StatsQuery {
@@ -19,11 +19,11 @@ export interface StatsQuery {
 export interface Bucket {
   /** Where the stretch begins, in UTC. */
   start: Date;
-  /** The sender domain, tag, type, the recipients' domain or who takes its mail; null without a grouping. */
+  /** The sender domain, tag, type, recipients' domain, or who takes its mail; null without a grouping. */
   group: string | null;
   /** Emails. */
   accepted: number;
-  /** Emails of which a recipient is on the suppression list. */
+  /** Emails with a recipient on the suppression list. */
   suppressed: number;
   /** Emails that a recipient complained about. */
   complaints: number;
@@ -35,7 +35,7 @@ export interface Bucket {
   failedByClass: Record<string, number>;
   /** Attempts that ended in "later". */
   deferrals: number;
-  /** From when the email was due until the recipient's server took it; null where nothing was delivered. */
+  /** From when the email was due until the recipient's server took it; null if nothing was delivered. */
   latencyMs: { p50: number; p95: number; p99: number } | null;
 }
 
@@ -47,15 +47,15 @@ const groups: Record<Grouping, string> = {
   provider: 'provider',
 };
 
-/** SQL: who takes the mail of a domain; where no server of it was seen, the domain itself. */
+/** SQL: who takes the mail of a domain; the domain itself, if none of its servers was seen. */
 const providerOf = (destination: string) =>
   `coalesce((SELECT name FROM named WHERE named.destination = ${destination}), ${destination})`;
 
-/** SQL: where an attempt went to. Of an erased recipient the address is gone, and where it was stays. */
+/** SQL: the destination of an attempt. An erased recipient loses its address, but keeps its destination. */
 const destinationOfAttempt = `coalesce(substring(a.recipient FROM '@([^@]*)$'),
   (SELECT destination FROM recipients WHERE email_id = a.email_id AND address = a.recipient))`;
 
-/** What makes several rows of one email, each in another group. */
+/** Joins that give one email several rows, each in another group. */
 const several: Partial<Record<Grouping, string>> = {
   tag: ', LATERAL (SELECT DISTINCT unnest(tags) AS tag) AS tagged',
   destination: ', LATERAL (SELECT DISTINCT destination FROM recipients WHERE email_id = emails.id) AS reached',
@@ -76,7 +76,7 @@ interface Row {
   deferrals: number | null;
 }
 
-/** Counts over the emails that the account had accepted in the time from `from` until before `to`, oldest stretch first. */
+/** Counts over the account's emails accepted from `from` until before `to`, oldest stretch first. */
 export async function collect(
   db: Database,
   accountId: string,
@@ -87,7 +87,7 @@ export async function collect(
   const providers = query.groupBy === 'provider' ? await findProviders(db, time, nameOf) : [];
   const group = query.groupBy ? groups[query.groupBy] : 'NULL::text';
   const rowsOf = (query.groupBy && several[query.groupBy]) ?? '';
-  // Only those recipients whom the group is about.
+  // Only the recipients that the group is about.
   const within = (destination: string) =>
     query.groupBy === 'destination'
       ? ` AND ${destination} = c."group"`
@@ -146,7 +146,7 @@ export async function collect(
   }));
 }
 
-/** Who takes the mail of each destination that a server was found for. */
+/** Who takes the mail of each destination that a server was seen for. */
 async function findProviders(db: Database, time: string[], nameOf: ProviderOf) {
   const rows = await db.query<{ destination: string; host: string }>({
     text: `SELECT ${destinationOfAttempt} AS destination, max(a.mx_host) AS host

@@ -9,15 +9,15 @@ import { heldNotes } from '../recipients/waiting-for.ts';
 import * as log from './email-log.ts';
 import { demandOwn } from './scheduling.ts';
 
-/** The last response of a recipient that was not tried any more because somebody said so. */
+/** The last response of a recipient that is not tried any more because somebody said so. */
 export const stoppedNote = 'stopped before it was delivered, as was asked for';
 
 /**
- * Gives up those recipients of an email that wait, in the queue or for another attempt: they fail for good, and are not tried
- * again. Whom a node has in hand just now it leaves alone, as the message may be on its way.
+ * Gives up the recipients of an email that wait, in the queue or for another attempt: they fail for good, and are not tried
+ * again. Those that a node has in hand are left alone, as the message may be on its way.
  *
  * @returns the email, how many were given up, and how many were in hand
- * @throws ApiError 404, 403 when the key may not send from its domain, or 409 when there is nothing to stop, or it is stopped otherwise
+ * @throws ApiError 404; 403 if the key may not send from its domain; 409 if there is nothing to stop, or another call does it
  */
 export async function stop(
   db: Database,
@@ -31,7 +31,7 @@ export async function stop(
     if (standing.scheduled)
       throw conflict('the email waits for its scheduled time: DELETE /api/v1/emails/:id cancels it');
     if (standing.waiting.length === 0) throw conflict(whyNot(standing));
-    // As if a node had claimed them, so that the one way to settle recipients serves here as well. Jobs that woke them find nothing.
+    // Claimed as if by a node, so that the one way to settle recipients serves here too. Jobs that woke them find nothing.
     const claim = { nodeId: newId(), jobId: newId() };
     const waiting = await tx.query<{ position: number; attempts: number }>({
       text: `UPDATE recipients SET claimed_by = $3, job_id = $4
@@ -54,15 +54,15 @@ interface Standing {
   inHand: number;
 }
 
-/** Where the email's recipients are, and stay until the transaction ends. */
+/** How the email's recipients stand, and will until the transaction ends. */
 async function standingOf(tx: Sql, id: string): Promise<Standing> {
-  // Locked before anything is said of them, as a node may claim some at this moment; in the order in which all others settle them.
+  // Locked first, as a node may claim some at this moment; in the order in which everybody settles them.
   const recipients = await tx.query<{ position: number; in_hand: boolean; held: boolean }>({
     text: `SELECT position, claimed_by IS NOT NULL AS in_hand, coalesce(waiting_for = ANY($2), false) AS held FROM recipients
             WHERE email_id = $1 AND next_attempt_at IS NOT NULL ORDER BY position FOR NO KEY UPDATE`,
     values: [id, heldNotes],
   });
-  // A statement of its own: it sees to when somebody moved the email meanwhile.
+  // A separate statement, so that it sees the time to which somebody moved the email meanwhile.
   const [email] = await tx.query<{ scheduled: boolean }>({
     text: 'SELECT coalesce(scheduled_at > now(), false) AS scheduled FROM emails WHERE id = $1',
     values: [id],

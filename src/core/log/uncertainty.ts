@@ -13,15 +13,16 @@ import { demandOwn } from './scheduling.ts';
 /** What to do after an attempt that ended between the final dot and the answer to it. */
 export const uncertainPolicies = ['retry', 'hold'] as const;
 
-/** What a recipient that is held may be taken for. */
+/** What a held recipient can be decided to be. */
 export const releases = ['retry', 'delivered', 'failed'] as const;
 export type Release = (typeof releases)[number];
 
 /**
- * Decides about the recipients of an email that are held because they may have got it, or because processes ended with them: they are tried again now, or settled.
+ * Decides about the recipients of an email that are held because they may have got it, or because processes ended with them:
+ * they are tried again now, or settled.
  *
  * @returns the email, and how many recipients were held
- * @throws ApiError 404, 409 when none of them is held (any more), or 403 when the key may not send from its domain
+ * @throws ApiError 404; 409 if none of them is held (any more); 403 if the key may not send from its domain
  */
 export async function release(
   db: Database,
@@ -32,7 +33,7 @@ export async function release(
 ): Promise<{ email: Email; released: number }> {
   await demandOwn(db, sender, id);
   const { released, told } = await db.transaction(async (tx) => {
-    // As if a node had claimed them, so that the one way to settle recipients serves here as well.
+    // Claimed as if by a node, so that the one way to settle recipients serves here as well.
     const claim = { nodeId: newId(), jobId: newId() };
     const held = await tx.query<{ position: number; attempts: number }>({
       text: `UPDATE recipients
@@ -41,7 +42,7 @@ export async function release(
           RETURNING position, attempts`,
       values: [id, heldNotes, pausedUntil, ...(as === 'retry' ? [null, null] : [claim.nodeId, claim.jobId])],
     });
-    // Whoever decides has to know that somebody else has, or that there was nothing to decide.
+    // Whoever decides has to know that somebody else already has, or that there was nothing to decide.
     if (held.length === 0) throw conflict('no recipient of the email is held');
     if (as === 'retry') return { released: held.length, told: 0 };
     const lastResponse =
