@@ -16,7 +16,7 @@ export function parseAddressList(
   text: string,
   leavesOutLocal = false,
 ): { mailboxes: Mailbox[]; holdsGroup: boolean } {
-  const { entries, holdsGroup } = split(field, text);
+  const { entries, holdsGroup } = splitEntries(field, text);
   const kept = leavesOutLocal ? entries.filter((entry) => !isLocal(entry)) : entries;
   return { mailboxes: kept.map((entry) => parseEntry(field, entry)), holdsGroup };
 }
@@ -63,11 +63,9 @@ function inOneQuote(entry: string): string {
 }
 
 /** The entries between commas, without comments and without the names and delimiters of groups. */
-function split(field: string, text: string): { entries: string[]; holdsGroup: boolean } {
+function splitEntries(field: string, text: string): { entries: string[]; holdsGroup: boolean } {
   const entries: string[] = [];
   let entry = '';
-  let quoted = false;
-  let depth = 0;
   let inAngles = false;
   let inGroup = false;
   let holdsGroup = false;
@@ -75,18 +73,17 @@ function split(field: string, text: string): { entries: string[]; holdsGroup: bo
     if (entry.trim() !== '') entries.push(entry);
     entry = '';
   };
-  for (let i = 0; i < text.length; i++) {
+  let i = 0;
+  for (; i < text.length; i++) {
     const character = text[i] ?? '';
-    const escaped = character === '\\' && (quoted || depth > 0);
-    const taken = escaped ? character + (text[++i] ?? '') : character;
-    if (escaped || quoted) {
-      if (depth === 0) entry += taken;
-      if (taken === '"') quoted = false;
-    } else if (depth > 0) depth += character === '(' ? 1 : character === ')' ? -1 : 0;
-    else if (character === '(') depth = 1;
+    if (character === '(') i = endOfComment(text, i);
     else if (inAngles || character === '<') {
       entry += character;
       inAngles = character !== '>';
+    } else if (character === '"') {
+      const end = endOfQuote(text, i);
+      entry += text.slice(i, end + 1);
+      i = end;
     } else if (character === ',') close();
     else if (character === ':' && !inGroup) {
       // The text before the colon is the group's name.
@@ -96,12 +93,28 @@ function split(field: string, text: string): { entries: string[]; holdsGroup: bo
     } else if (character === ';' && inGroup) {
       close();
       inGroup = false;
-    } else {
-      quoted = character === '"';
-      entry += character;
-    }
+    } else entry += character;
   }
-  if (quoted || depth > 0 || inAngles) throw new MimeError(`${field}: a quote, a comment or an address does not end`);
+  // A quote or a comment that does not end has led past the end.
+  if (inAngles || i > text.length) throw new MimeError(`${field}: a quote, a comment or an address does not end`);
   close();
   return { entries, holdsGroup };
+}
+
+/** The offset of the quote's last character; the text's length if it does not end. */
+function endOfQuote(text: string, start: number): number {
+  let at = start + 1;
+  while (at < text.length && text[at] !== '"') at += text[at] === '\\' ? 2 : 1;
+  return Math.min(at, text.length);
+}
+
+/** The same for a comment, which may hold others. */
+function endOfComment(text: string, start: number): number {
+  let depth = 0;
+  for (let at = start; at < text.length; at++) {
+    if (text[at] === '\\') at++;
+    else if (text[at] === '(') depth++;
+    else if (text[at] === ')' && --depth === 0) return at;
+  }
+  return text.length;
 }
