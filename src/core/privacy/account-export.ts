@@ -19,7 +19,7 @@ import { floorId } from '../../ids.ts';
 import type { StoredAttachment } from '../emails/draft.ts';
 import { readable } from './content-reads.ts';
 
-/** What an email says; its files by their hash. */
+/** The content of an email; its files are given by their hashes. */
 export interface ExportedContent {
   emailId: string;
   html: string | null;
@@ -31,7 +31,7 @@ export interface ExportedContent {
 export interface ExportedFile {
   sha256: string;
   size: number;
-  /** Null where only what there is was asked for. */
+  /** Null if the export is without the bytes of files. */
   content: Buffer | null;
 }
 
@@ -55,8 +55,8 @@ const rowsAtOnce = 500;
 const emailsAtOnce = 50;
 
 /**
- * All that an account has, oldest first, a page at a time: however much there is, a few megabytes of it are in memory. Each page
- * is as it is when it is read. Ends when nobody asks for more.
+ * Everything that an account has, oldest first, read a page at a time: memory holds a few megabytes, however much there is.
+ * Each page shows the state at the time it is read. Stops when the consumer does.
  *
  * @param options `files`: with the bytes of attachments
  */
@@ -114,7 +114,7 @@ async function* attachments(db: Database, accountId: string, files: boolean): As
       values: [accountId, after],
     });
     for (const { sha256, size } of rows) {
-      // One by one: each may have many megabytes.
+      // One by one: each may be many megabytes.
       const [found] = files
         ? await db.query<{ content: Buffer }>({
             text: 'SELECT content FROM attachments WHERE account_id = $1 AND sha256 = $2',
@@ -129,7 +129,7 @@ async function* attachments(db: Database, accountId: string, files: boolean): As
   }
 }
 
-/** Each email of a page, then their attempts, then what they say. */
+/** Each email of a page, then their attempts, then their contents. */
 async function* emailsOf(db: Database, emails: Email[]): AsyncGenerator<Exported, void> {
   const ids = emails.map(({ id }) => id);
   const where = { emailId: { in: ids } };

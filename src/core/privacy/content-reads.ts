@@ -1,10 +1,10 @@
 import { byWeight } from '../../by-weight.ts';
 import type { Sql } from '../../db/client.ts';
 
-/** Of bodies that are read together. One email has 10 MB at the most. */
+/** Bytes of bodies that are read together. One email has 10 MB at most. */
 const heaviestRead = 4 * 1024 * 1024;
 
-/** Those of these emails that have content, in groups whose bodies can be read together: a few megabytes, or one email. */
+/** The ids of those of these emails that have content, in groups that can be read together: a few megabytes, or one email. */
 export async function readable(db: Sql, emailIds: string[]): Promise<string[][]> {
   const sizes = await db.query<{ id: string; bytes: number }>({
     text: `SELECT email_id AS id, coalesce(octet_length(html), 0) + coalesce(octet_length(text), 0) AS bytes

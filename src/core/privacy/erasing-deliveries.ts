@@ -8,21 +8,21 @@ import { keptFrom } from '../retention/retention.ts';
 import { type Found, namelessMark, type Redaction, type Work } from '../returns/erased.ts';
 import type { Counts } from './erasures.ts';
 
-/** In bytes, of deliveries that are read together: what webhooks were told of one email can have hundreds of megabytes. */
+/** Bytes of deliveries that are read together: one email can have hundreds of megabytes of webhook deliveries. */
 export const deliveriesAtOnce = 2 * 1024 * 1024;
 
 interface DeliveryRow {
   id: string;
   email_id: string;
-  /** Of what is read of it. */
+  /** What reading it costs. */
   bytes: number;
   claimed: boolean;
 }
 
-/** SQL: what is read of a delivery, its id and the like included. */
+/** SQL: the bytes read for a delivery, including its id and the like. */
 const bytesOf = 'octet_length(payload) + 200';
 
-/** How many bytes are read of what webhooks were told of each of these emails. @param but without these deliveries */
+/** The bytes read for the webhook deliveries of each of these emails. @param but leaves out these deliveries */
 export async function weighDeliveries(tx: Sql, emailIds: string[], but: string[]): Promise<Map<string, number>> {
   const rows = await tx.query<{ id: string; bytes: number }>({
     text: `SELECT email_id AS id, sum(${bytesOf})::float8 AS bytes
@@ -32,7 +32,7 @@ export async function weighDeliveries(tx: Sql, emailIds: string[], but: string[]
   return new Map(rows.map(({ id, bytes }) => [id, bytes]));
 }
 
-/** What webhooks were told of these emails, or are to be. */
+/** Locks the webhook deliveries of these emails, made or still to be made. */
 export async function lockDeliveries(tx: Sql, emailIds: string[]): Promise<DeliveryRow[]> {
   return tx.query<DeliveryRow>({
     text: `SELECT id, email_id, ${bytesOf} AS bytes, claimed_by IS NOT NULL AS claimed
@@ -41,7 +41,7 @@ export async function lockDeliveries(tx: Sql, emailIds: string[]): Promise<Deliv
   });
 }
 
-/** As it is written to `payload`, of what events say of an email. */
+/** The form of `payload`, as far as it tells of an email. */
 interface Payload {
   data: {
     to?: string[];
@@ -52,10 +52,11 @@ interface Payload {
 }
 
 /**
- * What an endpoint answered may repeat what it was told. What waits is sent without the address.
+ * Erases from deliveries, together with what endpoints answered, which may repeat what they were told. Those that still wait
+ * are sent without the address.
  *
- * @param ids of a few megabytes
- * @returns how many had something of it
+ * @param ids of deliveries of a few megabytes
+ * @returns how many were changed
  */
 export async function eraseDeliveries(tx: Sql, { redaction }: Work, found: Found[], ids: string[]): Promise<number> {
   const by = new Map(found.map((one) => [one.id, one]));
@@ -96,20 +97,20 @@ function withoutAddress(redaction: Redaction, found: Found | undefined, payload:
   return JSON.stringify(redaction.redactAll({ ...told, data }, mark));
 }
 
-/** Of deliveries, of whatever account, that are looked at with one statement. */
+/** Deliveries, of any account, that one statement looks at. */
 const lookedAtAtOnce = 10_000;
 
 const nil = floorId(new Date(0));
 
-/** A delivery, in the order of the emails that they tell of. */
+/** A position in the deliveries, which are ordered by the emails that they tell of. */
 interface Place {
   emailId: string;
   id: string;
 }
 
 /**
- * A delivery that is kept longer than the email it tells of, by which the others are found: what happened to it late was told
- * in a later week, and what waits stays although its email is over.
+ * A delivery that is kept longer than its email, by which the others are found: it tells of something late, in a later week,
+ * or still waits although its email is over.
  */
 interface Outliving {
   id: string;
@@ -117,7 +118,7 @@ interface Outliving {
   named: boolean;
 }
 
-/** Where emails may be gone, oldest first: weeks that are not there, and those that are over and kept for others. */
+/** Where emails may be gone, oldest first: weeks that do not exist, and weeks that are over and kept for other emails. */
 async function whereEmailsAreGone(tx: Sql): Promise<Gap[]> {
   const until = keptFrom(await databaseTime(tx));
   const partitions = await listPartitions(tx);
@@ -128,10 +129,10 @@ async function whereEmailsAreGone(tx: Sql): Promise<Gap[]> {
 }
 
 /**
- * A stretch of those of the account.
+ * Finds deliveries of the account that outlive their email, in one stretch.
  *
- * @param after where the last one ended; null: at the beginning
- * @returns those that may name the address, with whether they do, and where the stretch ended; null: at the end
+ * @param after where the last stretch ended; null: at the beginning
+ * @returns those that may name the address, and whether they do; and where the stretch ended, null at the end
  */
 async function outliving(
   tx: Sql,
@@ -142,7 +143,7 @@ async function outliving(
   const [gap, following] = gaps.filter(({ next }) => after === null || next > after.emailId);
   if (!gap) return { rows: [], next: null };
   const from = after && after.emailId >= gap.first ? after : { emailId: gap.first, id: nil };
-  // Of others' the last alone: it says where to go on.
+  // Of other accounts only the last row: it says where to continue.
   const looked = await tx.query<Place & { own: boolean; bytes: number; number: number }>({
     text: `SELECT * FROM (
              SELECT *, row_number() OVER (ORDER BY "emailId", id)::int AS number
@@ -185,7 +186,7 @@ function isNamed(redaction: Redaction, payload: string): boolean {
   );
 }
 
-/** Whether there are deliveries that outlive their email and name the address. */
+/** Whether any delivery that outlives its email names the address. */
 export async function areOutliving(tx: Sql, work: Work): Promise<boolean> {
   for (let after: Place | null = null; ; ) {
     const { rows, next }: Awaited<ReturnType<typeof outliving>> = await outliving(tx, work, after);
@@ -196,7 +197,7 @@ export async function areOutliving(tx: Sql, work: Work): Promise<boolean> {
 }
 
 /**
- * Erases from a stretch of those that outlive their email, but from those that are being told now.
+ * Erases from a stretch of the deliveries that outlive their email, except those that are being sent now.
  *
  * @param after where the last call ended; null: at the beginning
  * @returns where this one ended; null at the end

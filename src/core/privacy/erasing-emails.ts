@@ -15,23 +15,23 @@ interface RecipientRow {
   waits: boolean;
 }
 
-/** Of emails that are looked for together: whoever gets alarms has a hundred thousand, all of which the database reads to find the first. */
+/** Emails looked for together. A recipient of alarms may have 100,000, all of which the search for the first one reads. */
 const mostLookedFor = 10_000;
 const canceledAtOnce = 200;
 const emailsAtOnce = 20;
 
 interface FoundEmail extends Found {
-  /** What a server said of the recipient alone: it may name somebody in other words than an address. */
+  /** A server's reply about this recipient alone: it may identify somebody without an address. */
   ownWords: string | null;
 }
 
-/** Where an erasure of emails is. */
+/** How far an erasure of emails has got. */
 interface Progress {
-  /** Those that were found and have not been come to. */
+  /** Emails that were found and not reached yet. */
   ahead: readonly string[];
   /** Whether any was erased since they were found. */
   any: boolean;
-  /** Deliveries that are erased, by id, of emails that are not yet; and whether those were for nobody else by then. */
+  /** By id: deliveries already erased of emails that are not yet, and whether the email was for nobody else by then. */
   cleaned: ReadonlyMap<string, boolean>;
 }
 
@@ -46,7 +46,7 @@ async function emailsOf(
   limit: number,
 ): Promise<string[]> {
   const rows = await tx.query<{ id: string }>({
-    // Materialized, or the planner walks over all of the account's emails to have them in order.
+    // Materialized, or the planner walks over all of the account's emails to get them in order.
     text: `WITH found AS MATERIALIZED (
              SELECT id FROM emails WHERE account_id = $1 AND recipient_addresses @> ARRAY[$2::text] AND ${only})
            SELECT id FROM found WHERE $3::uuid IS NULL OR id > $3 ORDER BY id LIMIT $4`,
@@ -55,14 +55,14 @@ async function emailsOf(
   return rows.map(({ id }) => id);
 }
 
-/** The next of them that no node holds. */
+/** The next emails that no node holds. */
 async function findFree(tx: Sql, work: Work): Promise<string[]> {
   const all = await emailsOf(tx, work, 'true', null, mostLookedFor);
   const busy = await busyOf(tx, all);
   return all.filter((id) => !busy.has(id));
 }
 
-/** Those of these emails that name the address still: what was found a while ago may be erased by another node, or gone. */
+/** Those of these emails that still name the address: another node may have erased it, or the email may be gone. */
 async function naming(tx: Sql, { redaction }: Work, ids: string[]): Promise<string[]> {
   const rows = await tx.query<{ id: string }>({
     text: 'SELECT id FROM emails WHERE id = ANY($1) AND $2 = ANY(recipient_addresses) ORDER BY id',
@@ -72,8 +72,8 @@ async function naming(tx: Sql, { redaction }: Work, ids: string[]): Promise<stri
 }
 
 /**
- * Whether an email is left to erase from. Emails accepted after the request do not count, or an erasure would never end for
- * somebody who gets one every second; the minute covers a node whose clock is ahead.
+ * Whether any email is left to erase from. Emails accepted after the request do not count, or an erasure would never end for
+ * a recipient who gets one every second; the minute covers a node whose clock is ahead.
  */
 export async function isLeft(tx: Sql, { id, accountId, redaction }: Work): Promise<boolean> {
   const rows = await tx.query({
@@ -84,16 +84,16 @@ export async function isLeft(tx: Sql, { id, accountId, redaction }: Work): Promi
   return rows.length > 0;
 }
 
-/** Where canceling what waits is. */
+/** How far canceling has got. */
 interface Waiting {
-  /** Those that were found and have not been come to. */
+  /** Emails that were found and not reached yet. */
   ahead: readonly string[];
-  /** The last that was come to: an email waits for its others still. */
+  /** The last email reached; it may still wait for other recipients. */
   after: string;
 }
 
 /**
- * Cancels what waits to be sent to the address, but what a node holds at this moment.
+ * Cancels what waits to be sent to the address, except what a node holds at this moment.
  *
  * @param place where the last call ended; null: at the beginning
  * @returns where this one ended; null at the end
@@ -127,7 +127,7 @@ async function lockRecipients(tx: Sql, ids: string[]): Promise<RecipientRow[]> {
   });
 }
 
-/** What no node holds is canceled; an email whose last recipient that was ends as the others say. */
+/** Cancels recipients that no node holds. An email whose last one this was ends with the status that the others give it. */
 async function cancel(tx: Sql, rows: RecipientRow[], counts: Counts): Promise<void> {
   const waiting = rows.filter(({ waits, claimed }) => waits && !claimed);
   if (waiting.length === 0) return;
@@ -140,7 +140,7 @@ async function cancel(tx: Sql, rows: RecipientRow[], counts: Counts): Promise<vo
         RETURNING e.id, e.pending = 0 AS ended`,
     values: [waiting.map((row) => row.email_id), waiting.map((row) => row.position)],
   });
-  // A statement of its own: it sees what became of the others meanwhile.
+  // A separate statement, so that it sees what became of the others meanwhile.
   await tx.query({
     text: `UPDATE emails e SET status = s.status, sent_at = CASE WHEN s.status = 'sent' THEN now() END
              FROM (SELECT id, CASE WHEN failed > 0 THEN 'failed'::email_status WHEN suppressed > 0 THEN 'suppressed'
@@ -154,9 +154,9 @@ async function cancel(tx: Sql, rows: RecipientRow[], counts: Counts): Promise<vo
 }
 
 /**
- * Erases from some emails, all that belongs to them at once; but of an email that webhooks were told much of only a stretch of
- * that, until the rest is small. Those that are being sent now, to whomever, or told of to a webhook, are left for later:
- * what is written down about that has to be there first.
+ * Erases from some emails, with all that belongs to them at once. If an email has large webhook deliveries, each call erases
+ * only a stretch of these until the rest is small. Emails that a node is sending now, or reporting to a webhook, are
+ * left for later: the records of that must be written first.
  *
  * @param place where the last call ended; null: at the beginning
  * @returns where this one ended; null: nothing was left
@@ -198,11 +198,11 @@ export async function eraseFromEmails(
       ownWords: isSaidOfOthers ? null : own.last_response,
     };
   });
-  // Held by a node by now, or gone: those behind them may be free, and after those who else is left.
+  // These are held by a node now, or gone. Those after them may be free; after that, a new search finds who is left.
   if (found.length === 0)
     return rest.length > 0 || (any && !isFirst) ? { ahead: rest, any: any && !isFirst, cleaned } : null;
   const alone = new Map(found.map((one) => [one.id, one.alone]));
-  // One that came meanwhile is among them, whatever its id.
+  // A delivery that was made meanwhile is included, whatever its id.
   const theirs = deliveries.filter((row) => alone.has(row.email_id) && cleaned.get(row.id) !== alone.get(row.email_id));
   const [stretch = [], ...others] = byWeight(theirs, deliveriesAtOnce, ({ bytes }) => bytes);
   counts.webhook_deliveries += await eraseDeliveries(
@@ -222,7 +222,7 @@ export async function eraseFromEmails(
   counts.attempts += await eraseAttempts(tx, work, found);
   counts.returns += await eraseReturns(tx, work, found);
   const ids = found.map(({ id }) => id);
-  // A source cannot be taken apart with certainty, and it is a test that was made.
+  // No source can be cleaned with certainty, and a sandbox message is only a test.
   const messages = await tx.query({
     text: 'DELETE FROM sandbox_messages WHERE email_id = ANY($1) RETURNING 1',
     values: [ids],
@@ -235,7 +235,7 @@ export async function eraseFromEmails(
   return { ahead: rest, any: true, cleaned: new Map([...cleaned].filter(([id]) => !gone.has(id))) };
 }
 
-/** The same for one email, where several are too much together. */
+/** The same for one email, if several together are too much. */
 export const eraseFromOneEmail = (
   tx: Sql,
   work: Work,
@@ -243,7 +243,7 @@ export const eraseFromOneEmail = (
   place: Progress | null,
 ): Promise<Progress | null> => eraseFromEmails(tx, work, counts, place, 1);
 
-/** Those that a node holds, for a recipient or a webhook. */
+/** Emails that a node holds, for a recipient or a webhook delivery. */
 async function busyOf(tx: Sql, ids: string[]): Promise<Set<string>> {
   const rows = await tx.query<{ email_id: string }>({
     text: `SELECT email_id FROM recipients WHERE email_id = ANY($1) AND claimed_by IS NOT NULL
@@ -260,7 +260,7 @@ async function eraseRecipients(tx: Sql, { redaction }: Work, found: Found[], row
             WHERE r.email_id = f.id AND r.position = f.position`,
     values: [found.map(({ id }) => id), found.map(({ position }) => position), found.map(({ mark }) => mark)],
   });
-  // What a server said to others may name it too.
+  // A server's reply about other recipients may name this one too.
   const naming = rows.filter((row) => redaction.isIn(row.last_response));
   await tx.query({
     text: `UPDATE recipients r SET last_response = n.said FROM unnest($1::uuid[], $2::smallint[], $3::text[]) AS n (id, position, said)
@@ -286,7 +286,7 @@ interface EmailRow {
   error: string | null;
 }
 
-/** The record itself, last: with that it is found no more. */
+/** The email's own row, last: after that the email is not found any more. */
 async function eraseEmails(tx: Sql, { redaction }: Work, found: FoundEmail[]): Promise<void> {
   const rows = await tx.query<EmailRow>({
     text: `SELECT id, "from", "to", cc, bcc, reply_to, recipient_addresses, subject, tags, error FROM emails WHERE id = ANY($1) FOR UPDATE`,
@@ -295,7 +295,7 @@ async function eraseEmails(tx: Sql, { redaction }: Work, found: FoundEmail[]): P
   const by = new Map(found.map((one) => [one.id, one]));
   const cleaned = rows.map((row) => {
     const { mark = namelessMark, alone = true, ownWords = null } = by.get(row.id) ?? {};
-    // Others may have the address for a name.
+    // Other mailboxes may have the address as their display name.
     const list = (mailboxes: string[]) =>
       redaction.redactList(mailboxes, mark).map((mailbox) => redaction.redact(mailbox, mark));
     return {
@@ -328,7 +328,7 @@ async function eraseEmails(tx: Sql, { redaction }: Work, found: FoundEmail[]): P
   });
 }
 
-/** Emails are counted by each of their tags: under the new ones instead. The triggers look at the status alone. */
+/** Emails are counted by each of their tags, so moves the counts to the new tags. The triggers only watch the status. */
 async function moveCounts(tx: Sql, moved: { id: string; tags: string[] }[]): Promise<void> {
   if (moved.length === 0) return;
   await tx.query({

@@ -6,7 +6,7 @@ import { type Found, namelessMark, type Redaction, type Work } from '../returns/
 import { readable } from './content-reads.ts';
 import type { Counts } from './erasures.ts';
 
-/** What was for nobody else goes; what was for several loses the address. */
+/** Deletes the content of emails with no other recipients, and removes the address from that of the others. */
 export async function eraseContents(
   tx: Sql,
   { accountId, redaction }: Work,
@@ -32,7 +32,7 @@ interface ContentRow {
   attachments: { filename: string; contentType: string }[];
 }
 
-/** Read and written back where it names the address: PostgreSQL takes seconds to look through megabytes for all spellings. */
+/** Redacts in this process: PostgreSQL takes seconds to search megabytes for all spellings. Writes back only what changed. */
 async function eraseSharedContents(
   tx: Sql,
   redaction: Redaction,
@@ -48,7 +48,8 @@ async function eraseSharedContents(
     const mark = marks.get(id) ?? namelessMark;
     const clean = redaction.redactAll(content, mark) as Omit<ContentRow, 'id'>;
     for (const file of clean.attachments) {
-      // What stands before the ending of a file's name looks like a part of its domain; a type may have the name as well.
+      // A file's extension looks like a part of the address's domain, so this takes the pattern for labels. A type may have
+      // the file's name as well.
       file.filename = redaction.redactLabel(file.filename, mark);
       file.contentType = redaction.redactLabel(file.contentType, mark);
     }
@@ -68,12 +69,12 @@ async function eraseSharedContents(
   });
 }
 
-/** What is left of words that somebody's server said of an erased recipient. */
+/** Replaces a server's words about an erased recipient. */
 const erasedWords = 'erased';
 
 type Spoken = [ms: number, by: string, text: string];
 
-/** In characters: what is written of attempts together. One can have 16,000 of its conversation. */
+/** Characters of attempts that are written together. The conversation of one can have 16,000. */
 const attemptsAtOnce = 2 * 1024 * 1024;
 
 interface AttemptRow {
@@ -84,7 +85,7 @@ interface AttemptRow {
   conversation: Spoken[] | null;
 }
 
-/** Attempts keep their figures, and lose whom they were for and what was said. @returns how many */
+/** Keeps the figures of attempts, and removes the recipient and everything said. @returns how many were changed */
 export async function eraseAttempts(tx: Sql, { redaction }: Work, found: Found[]): Promise<number> {
   const alone = found.filter((one) => one.alone);
   const own = await tx.query({
@@ -98,7 +99,7 @@ export async function eraseAttempts(tx: Sql, { redaction }: Work, found: Found[]
   return own.length + changed;
 }
 
-/** @returns how many attempts of one email had something of the recipient */
+/** @returns how many attempts of one email named the recipient in any way */
 async function eraseShared(tx: Sql, redaction: Redaction, one: Found): Promise<number> {
   const rows = await tx.query<AttemptRow>({
     text: 'SELECT id, recipient, reply, reason, conversation FROM attempts WHERE email_id = $1',
@@ -116,7 +117,7 @@ async function eraseShared(tx: Sql, redaction: Redaction, one: Found): Promise<n
   return changed.length;
 }
 
-/** Those attempts of one email that have something of the recipient, without it, as JSON. */
+/** The attempts of one email that named the recipient in any way, without that, as JSON. */
 async function withoutWords(
   redaction: Redaction,
   { address, mark }: Found,
@@ -146,7 +147,7 @@ async function withoutWords(
   return cleaned.flat();
 }
 
-/** What came back keeps its kind and its class, and loses whose it was and the words. @returns how many */
+/** Keeps the kind and class of returns, and removes the recipient and the words. @returns how many there were */
 export async function eraseReturns(tx: Sql, { redaction }: Work, found: Found[]): Promise<number> {
   const values = [found.map(({ id }) => id), found.map(({ address }) => address), found.map(({ mark }) => mark)];
   const rows = await tx.query({
@@ -162,7 +163,7 @@ export async function eraseReturns(tx: Sql, { redaction }: Work, found: Found[])
   return rows.length;
 }
 
-/** Of keys that are looked at together, and of bytes, as they are stored, of their answers: that to a batch can have a megabyte. */
+/** Idempotency keys looked at together, and the stored bytes of their answers: the answer to a batch can have a megabyte. */
 const keysAtOnce = 500;
 const answersAtOnce = 1024 * 1024;
 
@@ -175,8 +176,8 @@ interface EmailAnswer {
 }
 
 /**
- * What calls with an idempotency key were answered, a stretch of them: their answer is given again without the address. A
- * key that names the address goes: nothing could be found by another one.
+ * Erases from the stored answers of a stretch of idempotency keys: a repeated call gets its answer without the address. A
+ * key that names the address is deleted, as no call would find it under another name.
  *
  * @param after where the last call ended; null: at the beginning
  * @returns where this one ended; null at the end
@@ -194,7 +195,7 @@ export async function eraseAnswers(
   });
   const [stretch = []] = byWeight(looked, answersAtOnce, ({ bytes }) => bytes);
   const rows = await tx.query<{ key: string; said: string | null; named: boolean }>({
-    // The regular expression is for what is short, or has a part of the address in it.
+    // The regular expression runs only on keys, which are short; answers are first searched for a part of the address.
     text: `SELECT * FROM (
              SELECT key, CASE WHEN strpos(lower(response::text), $4) > 0 THEN response::text END AS said, key ~* $3 AS named
                FROM idempotency_keys WHERE account_id = $1 AND key = ANY($2)) heard
@@ -221,7 +222,7 @@ export async function eraseAnswers(
   return isLast ? null : (stretch.at(-1)?.key ?? null);
 }
 
-/** The answer of a single send or of a batch: an email that names the address tells nobody what it was about. */
+/** The answer to a single send or a batch. An email in it that names the address also loses its subject. */
 function clean(redaction: Redaction, said: string): string {
   const answer = JSON.parse(said) as { email?: EmailAnswer; emails?: EmailAnswer[] };
   const each = (email: EmailAnswer): EmailAnswer =>

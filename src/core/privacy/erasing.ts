@@ -10,12 +10,12 @@ import { eraseAnswers } from './erasing-records.ts';
 import { accountsWaiting, type Counts, lock, note, openErasure, type PendingErasure, pending } from './erasures.ts';
 
 /**
- * Erases what was asked for, as far as that can be done now: what is being sent at this moment is waited for, by the next
- * round. Each batch is a transaction of its own, and what it did is not found again, so a process that is killed loses one
- * batch, and the next goes on. Of several nodes one does it. Accounts take turns, whoever asks meanwhile too.
+ * Erases what was asked for, as far as that is possible now: what is being sent at this moment is left for the next round.
+ * Each batch is its own transaction and is not found again, so a killed process loses one batch, and the next process
+ * continues. Only one node at a time does this. Accounts take turns, including those that ask meanwhile.
  *
  * @param stop ends it after a batch
- * @param turnMs how long those of one account go on, a batch at the least, while those of others wait
+ * @param turnMs how long one account's turn lasts while others wait; it does at least one batch
  */
 export async function eraseDue(
   db: Database,
@@ -41,7 +41,7 @@ export async function eraseDue(
   });
 }
 
-/** @returns whether there is more, for the next turn */
+/** @returns whether there is more for the next turn */
 async function goOn(erasing: AsyncGenerator<void, void>, stop: AbortSignal, turnMs: number): Promise<boolean> {
   const end = performance.now() + turnMs;
   do {
@@ -50,7 +50,7 @@ async function goOn(erasing: AsyncGenerator<void, void>, stop: AbortSignal, turn
   return true;
 }
 
-/** All of an account that wait, one after the other. */
+/** All pending erasures of an account, one after the other. */
 async function* eraseOf(
   db: Database,
   keyring: Keyring,
@@ -63,7 +63,7 @@ async function* eraseOf(
       try {
         yield* batches(db, openErasure(keyring, one));
       } catch (error) {
-        // One that fails does not keep the others waiting.
+        // An erasure that fails does not keep the others waiting.
         log.warn({ erasureId: one.id, error: (error as Error).message }, 'an erasure failed; it is tried again');
       }
     }
@@ -71,13 +71,13 @@ async function* eraseOf(
 }
 
 export interface ErasingOptions {
-  /** Told how much of it is done, after each batch. */
+  /** Called with the counts so far after each batch. */
   onProgress?: (counts: Counts) => void;
   /** Ends it after a batch. */
   stop?: AbortSignal;
 }
 
-/** The same for one, whoever else is at work. @returns whether it is done, by whomever */
+/** Does one erasure, even if another node is at work. @returns whether it is done, by this or any other process */
 export async function erase(
   db: Database,
   one: PendingErasure,
@@ -91,7 +91,7 @@ export async function erase(
   }
 }
 
-/** Comes back after each batch. */
+/** Yields after each batch. */
 async function* batches(
   db: Database,
   { id, accountId, address }: PendingErasure,
@@ -103,23 +103,23 @@ async function* batches(
   try {
     yield* each(eraseFromEmails);
   } catch (error) {
-    // Many megabytes each can be too much together, for a statement or for us.
+    // Several emails of many megabytes can be too much for a statement, or for this process.
     if (isAway(error)) throw error;
     yield* each(eraseFromOneEmail);
   }
-  // What is under way is waited for; all that is looked through otherwise would be, once a second, for nothing.
+  // While mail is under way the erasure waits. The other searches would run once a second, for nothing.
   if (await isLeft(db, work)) return false;
   yield* each(eraseOutliving);
   yield* each(eraseAnswers);
-  // A tag that named the address is counted under another name by now, and its number comes down to nothing.
+  // A tag that named the address is now counted under another name; this takes the count of the old one down to zero.
   await addUp(db, 'after another');
   return db.transaction((tx) => finish(tx, work));
 }
 
-/** @param place where the last one ended; null: at the beginning. @returns where this one ended; null: it was the last */
+/** @param place where the last step ended; null: at the beginning. @returns where this one ended; null: it was the last */
 type Step<Place> = (tx: Sql, work: Work, counts: Counts, place: Place | null) => Promise<Place | null>;
 
-/** Does steps, each in a transaction with what it counts, until one was the last, or the erasure is done. */
+/** Repeats a step, each in one transaction with its counts, until the last one, or until the erasure is done. */
 async function* repeat<Place>(
   db: Database,
   work: Work,
@@ -150,7 +150,7 @@ async function finish(tx: Sql, work: Work): Promise<boolean> {
   return true;
 }
 
-/** A suppression goes on holding, and forgets which email it came from; or goes as well. @returns how many there were */
+/** Deletes a suppression, or keeps it in force without its email. @returns how many were deleted */
 async function eraseSuppression(tx: Sql, { accountId, redaction }: Work, keeps: boolean): Promise<number> {
   const rows = await tx.query({
     text: keeps

@@ -8,7 +8,7 @@ import { type Keyring, open, seal } from '../../seal.ts';
 import { sealingKey } from '../secrets/encryption-key.ts';
 import type { TokenKeys } from '../secrets/service-secrets.ts';
 
-/** What a receipt counts, each by itself. */
+/** What a receipt counts. */
 export const countedKinds = [
   'emails',
   'contents',
@@ -24,10 +24,10 @@ export const countedKinds = [
 ] as const;
 export type Counts = Record<(typeof countedKinds)[number], number>;
 
-/** Nothing yet. */
+/** All zero. */
 const noCounts = (): Counts => Object.fromEntries(countedKinds.map((kind) => [kind, 0])) as Counts;
 
-/** As far as it has come. */
+/** The counts so far. */
 export const countsOf = (erasure: Pick<Erasure, 'counts'>): Counts => ({
   ...noCounts(),
   ...(erasure.counts as Partial<Counts>),
@@ -35,14 +35,14 @@ export const countsOf = (erasure: Pick<Erasure, 'counts'>): Counts => ({
 
 export const sealContext = (erasureId: string) => `erasure:${erasureId}`;
 
-/** What a receipt has in the place of the address: without the key nobody can try addresses at it. */
+/** Takes the address's place in a receipt. It is keyed, so that nobody without the key can test guesses against it. */
 const hashOf = (accountId: string, address: string, { erasedAddress }: TokenKeys) =>
   createHmac('sha256', erasedAddress)
     .update(`${accountId} ${comparable(address)}`)
     .digest('hex');
 
 /**
- * Requests that what is stored about a recipient of the account is erased; a node begins within a second. While a request is
+ * Requests the erasure of what is stored about a recipient of the account; a node starts within a second. While a request is
  * pending, another one for the same recipient returns it, and extends it to the emails accepted since.
  *
  * @param input the address in its canonical form, and whether a suppression of it stays
@@ -58,7 +58,7 @@ export async function ask(
     const made = newId();
     const sealed = seal(await sealingKey(tx, keys.keyring), Buffer.from(input.address), sealContext(made));
     const [row] = await tx.query<{ id: string }>({
-      // Whoever wants the suppression gone as well gets that, however the first one was asked for.
+      // If either request wants the suppression gone as well, it goes.
       text: `INSERT INTO erasures (id, account_id, sealed_address, address_hash, keeps_suppression) VALUES ($1, $2, $3, $4, $5)
              ON CONFLICT (account_id, address_hash) WHERE done_at IS NULL
              DO UPDATE SET keeps_suppression = erasures.keeps_suppression AND excluded.keeps_suppression, asked_at = now() RETURNING id`,
@@ -69,7 +69,7 @@ export async function ask(
   return get(db, accountId, id);
 }
 
-/** One page, newest first, and how many there are. @param address only those of this one; null: all */
+/** One page, newest first, and the total. @param page `address`: only those of this address; null: all */
 export async function list(
   db: Database,
   accountId: string,
@@ -90,31 +90,31 @@ export async function get(db: Database, accountId: string, id: string): Promise<
   return erasure;
 }
 
-/** One that is to be done, with whose data it is about. */
+/** An erasure that is to be done, with its address. */
 export interface PendingErasure {
   id: string;
   accountId: string;
   address: string;
 }
 
-/** The same as it is stored. */
+/** The same as stored. */
 export interface SealedErasure {
   id: string;
   accountId: string;
   sealedAddress: Buffer;
 }
 
-/** Accounts that have some that are not done; who has waited longest comes first. */
+/** Accounts that have pending erasures, the longest waiting first. */
 export async function accountsWaiting(db: Sql): Promise<string[]> {
   const rows = await db.query<{ id: string }>({
     name: 'erasures-accounts',
-    // The least of ids is the first that was asked for.
+    // The smallest id is the earliest request.
     text: 'SELECT account_id AS id FROM erasures WHERE done_at IS NULL GROUP BY account_id ORDER BY min(id::text)',
   });
   return rows.map(({ id }) => id);
 }
 
-/** Those of an account that are not done, in the order that they were asked for, some at a time. */
+/** Pending erasures of an account in the order of the requests, a page at a time. */
 export async function pending(db: Sql, accountId: string, after: string | null): Promise<SealedErasure[]> {
   return db.query<SealedErasure>({
     name: 'erasures-pending',
@@ -124,15 +124,15 @@ export async function pending(db: Sql, accountId: string, after: string | null):
   });
 }
 
-/** @throws Error where none of these keys opens it */
+/** @throws Error if none of these keys opens it */
 export function openErasure(keyring: Keyring, { id, accountId, sealedAddress }: SealedErasure): PendingErasure {
   return { id, accountId, address: open(keyring, sealedAddress, sealContext(id)).toString() };
 }
 
 /**
- * Locks a pending one until the transaction ends, so that what is erased is counted once.
+ * Locks a pending erasure until the transaction ends, so that each thing erased is counted once.
  *
- * @returns null when it is done already
+ * @returns null when it is already done
  */
 export async function lock(tx: Sql, id: string): Promise<{ keepsSuppression: boolean; counts: Counts } | null> {
   const [row] = await tx.query<{ keeps: boolean; counts: Partial<Counts> }>({
@@ -142,7 +142,7 @@ export async function lock(tx: Sql, id: string): Promise<{ keepsSuppression: boo
   return row ? { keepsSuppression: row.keeps, counts: countsOf({ counts: row.counts }) } : null;
 }
 
-/** Writes down how far it has come. `done`: whose it was is forgotten with that. */
+/** Records the counts so far. `done` also deletes the address. */
 export async function note(tx: Sql, id: string, counts: Counts, done: boolean): Promise<void> {
   await tx.query({
     text: `UPDATE erasures SET counts = $2, done_at = CASE WHEN $3 THEN now() END,

@@ -8,31 +8,31 @@ import { dropUnneeded } from '../emails/attachments.ts';
 
 const dayMs = 24 * 3_600_000;
 
-/** Of emails, or files, that are looked at with one statement. */
+/** Emails, or files, that one statement looks at. */
 const stretchSize = 500;
 
-/** Of bytes that go with one statement, but for what is larger by itself: after a time of standing still all that is looked at goes. */
+/** Bytes that one statement deletes, unless one row alone is larger: after a standstill, everything it looks at is due. */
 export const heaviestStretch = 64 * 1024 * 1024;
 
 export interface PruningOptions {
-  /** For how many days the plan of each name keeps content; one that is not there is as `free`. */
+  /** How many days each plan keeps content, by its name; a missing plan is treated as `free`. */
   contentDays?: Record<string, number>;
   /** Ends it after a stretch. */
   stop?: AbortSignal;
 }
 
-/** What went. */
+/** How many were removed. */
 export interface Pruned {
   contents: number;
   attachments: number;
 }
 
 /**
- * Removes the content of emails that were due longer ago than the plan of their account keeps it: bodies, header fields of
- * their own, and the files that no email needs any more. The log stays as long as its week does. What still waits keeps its
- * content, whatever its age. Looks at nothing that is younger than any plan says. Of several nodes one does it.
+ * Removes the content of emails that were due longer ago than their account's plan keeps it: bodies, custom header fields,
+ * and files that no email needs any more. The log stays as long as its week. Emails that still wait keep their content,
+ * whatever their age. Skips everything younger than the shortest time of any plan. Only one node at a time does this.
  *
- * @param now where the database's clock is behind it, that one counts: nobody's wrong clock costs mail
+ * @param now if the database's clock is behind it, the database's counts: a wrong clock must not cost mail
  */
 export async function pruneContents(db: Database, now: Date, options: PruningOptions = {}): Promise<Pruned> {
   const { contentDays = daysOfPlans(), stop } = options;
@@ -61,18 +61,18 @@ interface Keeps {
   otherwise: number;
 }
 
-/** SQL: whether this moment is further back than the plan of this account keeps content; $1 to $3 are those of `Keeps`. */
+/** SQL: whether this time is longer ago than the account's plan keeps content; $1 to $3 are those of `Keeps`. */
 const isOver = (at: string, account: string) =>
   `${at} < $1::timestamptz - make_interval(days => coalesce(($2::json ->> ${account}.plan)::int, $3::int))`;
 
-/** @returns where to go on; null at the end */
+/** @returns where to continue; null at the end */
 async function pruneStretch(
   session: Sql,
   { after, until, now, days, otherwise }: Keeps & { after: string; until: string },
   pruned: Pruned,
 ): Promise<string | null> {
   const [row] = await session.query<{ gone: number; last: string | null }>({
-    // How long a text is stands in its row, wherever the text itself is.
+    // The length of a text is in its row, so the text itself, stored elsewhere, is not read.
     text: `WITH looked AS MATERIALIZED (
              SELECT email_id, sum(bytes) OVER (ORDER BY email_id) - bytes AS before
                FROM (SELECT email_id, coalesce(octet_length(html), 0) + coalesce(octet_length(text), 0) AS bytes
@@ -98,7 +98,7 @@ interface FilePlace {
 
 const firstFile: FilePlace = { account_id: floorId(new Date(0)), sha256: Buffer.alloc(0) };
 
-/** Files that no email was accepted with, or due with, since then. @returns where to go on; null at the end */
+/** Removes files whose last email was accepted and due before the plan's time. @returns where to continue; null at the end */
 async function pruneFiles(
   db: Database,
   after: FilePlace,

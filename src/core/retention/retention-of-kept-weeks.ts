@@ -5,23 +5,23 @@ import { listPartitions, type Partition } from '../../db/partitions.ts';
 import { floorId } from '../../ids.ts';
 import { all, isKept, keptFrom, type Limits, weeksOf } from './retention.ts';
 
-/** Of emails that are looked at together at the most, each of which takes all its rows along; and of calls to webhooks. */
+/** The most emails that are looked at together, each with all of its rows; and the most webhook deliveries. */
 const stretchSize = 500;
 
-/** What hangs on an email and has its id. The email itself goes last. */
+/** Tables with rows that belong to an email and have its id. The email itself is deleted last. */
 const ofEmail = ['returns', 'attempts', 'email_contents', 'sandbox_messages', 'recipients'];
 
-/** How many went. */
+/** How many were removed. */
 export interface ThinnedOut {
   emails: number;
   deliveries: number;
 }
 
 /**
- * Removes the emails, and the calls to webhooks, of weeks that are over and stay for the sake of others: one account's email that
- * is to be sent in a year, or waits for somebody's word, keeps nobody else's log. Of several nodes one does it.
+ * Removes emails and webhook deliveries of weeks that are over but kept for the sake of others: one account's email that is
+ * scheduled for next year, or waits for a decision, must not keep anybody else's log. Only one node at a time does this.
  *
- * @param now where the database's clock is behind it, that one counts: nobody's wrong clock costs mail
+ * @param now if the database's clock is behind it, the database's counts: a wrong clock must not cost mail
  * @param stop ends it after a stretch
  */
 export async function thinOut(db: Database, now: Date, stop?: AbortSignal): Promise<ThinnedOut> {
@@ -30,7 +30,7 @@ export async function thinOut(db: Database, now: Date, stop?: AbortSignal): Prom
     if (!(await isAlone(session, 'retention of kept weeks'))) return;
     const limits = { until: keptFrom(await noLater(session, now)), stop };
     const over = (await listPartitions(session)).filter(({ state, to }) => state === 'attached' && to <= limits.until);
-    // What keeps the one from going on does not keep the other.
+    // If one of them fails, the other still runs.
     await all([
       async () => {
         for (const week of weeksOf(over, ['emails', 'recipients']))
@@ -46,10 +46,10 @@ export async function thinOut(db: Database, now: Date, stop?: AbortSignal): Prom
   return gone;
 }
 
-/** Of PostgreSQL: there is no such table. */
+/** PostgreSQL's error code for a missing table. */
 const undefinedTable = '42P01';
 
-/** Whether the week stays: what is not kept is dropped whole, perhaps by another node at this moment. */
+/** Whether the week stays. A week that does not is dropped as a whole, perhaps by another node at this moment. */
 async function stays(db: Sql, week: Partition[], limits: Limits): Promise<boolean> {
   try {
     return await isKept(db, week, limits);
@@ -59,7 +59,7 @@ async function stays(db: Sql, week: Partition[], limits: Limits): Promise<boolea
   }
 }
 
-/** @param onGone told how many, after each stretch */
+/** @param onGone called with the count after each stretch */
 async function thinOutWeek(
   db: Database,
   week: Partition[],
@@ -93,7 +93,7 @@ interface Stretch {
 
 interface Removed {
   gone: number;
-  /** Where to go on; null: at the end. */
+  /** Where to continue; null at the end. */
   next: string | null;
 }
 
@@ -126,12 +126,12 @@ async function removeEmails(db: Database, { from, end, until, size }: Stretch): 
 }
 
 async function remove(tx: Sql, ids: string[]): Promise<void> {
-  // As an erasure does, and what comes back for an email: whoever has it first is done before what it wrote is looked for.
+  // The same lock as of erasures and returns: whoever has it first finishes before its rows are looked for.
   await tx.query({
     text: 'SELECT FROM recipients WHERE email_id = ANY($1) ORDER BY email_id, position FOR UPDATE',
     values: [ids],
   });
   for (const table of ofEmail) await tx.query({ text: `DELETE FROM ${table} WHERE email_id = ANY($1)`, values: [ids] });
-  // By the table as a whole: its triggers keep the numbers.
+  // Deleted through the parent table, whose triggers keep the counts.
   await tx.query({ text: 'DELETE FROM emails WHERE id = ANY($1)', values: [ids] });
 }

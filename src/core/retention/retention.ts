@@ -17,32 +17,32 @@ import { heaviestStretch } from './content-retention.ts';
 
 const dayMs = 24 * 3_600_000;
 
-/** Partitions hold the emails of all accounts: they stay as long as the plan that keeps its log the longest. */
+/** Partitions hold the emails of all accounts, so they stay for the longest time that any plan keeps its log. */
 const keptDays = Math.max(...Object.values(plans).map(({ logDays }) => logDays));
 
-/** What ended before this is not kept any more. */
+/** What ended before this is no longer kept. */
 export const keptFrom = (now: Date): Date => new Date(now.getTime() - keptDays * dayMs);
 
-/** The log of an email begins with `emails`: whatever happens in between, it is either there or not found. */
+/** `emails` comes first: if dropping is interrupted at any point, the log of an email is either there or not found. */
 const ofEmails: Partitioned[] = ['emails', 'email_counts', 'recipients', 'attempts', 'email_contents'];
 const ofWebhooks: Partitioned[] = ['webhook_deliveries'];
 
-/** Of attachments that are looked at with one statement. */
+/** Attachments that one statement looks at. */
 const stretchSize = 1_000;
 
-/** Of rows that go with one statement, of tables that have no weeks. */
+/** Rows that one statement deletes, of tables that are not partitioned by week. */
 const rowsAtOnce = 5_000;
 
-/** Of rows that are looked at with one statement, for when they were due or done. */
+/** Rows that one statement checks for when they were due or done. */
 const rowsLookedAtAtOnce = 10_000;
 
 /**
- * Drops the weeks of emails, and those of webhook deliveries, that are over for longer than the log is kept. A week stays
- * while anything in it still waits, or was due or done within that time, as what was scheduled long ahead, or held for long.
- * Safe to call from several nodes at once: one does it, the others go on.
+ * Drops the weeks of emails and of webhook deliveries that ended longer ago than the log is kept. A week stays while
+ * anything in it still waits, or was due or done within that time, such as an email scheduled far ahead or held for long.
+ * Safe to call from several nodes at once: one does it, the others return at once.
  *
- * @param now where the database's clock is behind it, that one counts: nobody's wrong clock costs mail
- * @param stop ends it after a week, or a stretch of what hung on them
+ * @param now if the database's clock is behind it, the database's counts: a wrong clock must not cost mail
+ * @param stop ends it after a week, or after a stretch of the rows that belonged to dropped emails
  * @returns the names of the tables that were dropped
  */
 export async function dropOld(db: Database, now: Date, stop?: AbortSignal): Promise<string[]> {
@@ -51,7 +51,7 @@ export async function dropOld(db: Database, now: Date, stop?: AbortSignal): Prom
     const until = keptFrom(await noLater(session, now));
     const over = (await listPartitions(session)).filter((one) => one.to <= until);
     const dropped: string[] = [];
-    // PostgreSQL lets only one leave a table at a time.
+    // PostgreSQL detaches only one partition of a table at a time.
     for (const partition of over.filter(({ state }) => state === 'leaving'))
       if (!stop?.aborted) await drop(session, partition, dropped);
     const rest = over.filter(({ state }) => state !== 'leaving');
@@ -71,8 +71,8 @@ export async function dropOld(db: Database, now: Date, stop?: AbortSignal): Prom
 }
 
 /**
- * Drops what its tables have of a week, unless it is kept. The first of them decides: once its rows are seen no more, the
- * rest follows, all at once.
+ * Drops the partitions of one week, unless it is kept. The first one decides: once it is detached, the others follow, all
+ * at the same time.
  */
 async function dropWeek(
   db: Database,
@@ -83,11 +83,11 @@ async function dropWeek(
 ): Promise<void> {
   const [first] = week;
   if (!first) return;
-  // Where its first part has gone there is nothing left to decide: dropping it was interrupted.
+  // If the first partition is gone, the decision was made and dropping was interrupted.
   const begun = first.state === 'left' || first.table !== tables[0];
   if (!begun && (await isKept(db, week, limits))) return;
   const removed = await db.session((session) => detachPartition(session, first));
-  // Another node may have made one that was missing, which it does not any more.
+  // Another node may have made a missing partition since; now that the first one is detached, it no longer does.
   const others = (await listPartitions(db)).filter(
     ({ table, from, name }) => tables.includes(table) && from.getTime() === first.from.getTime() && name !== first.name,
   );
@@ -100,7 +100,7 @@ async function dropWeek(
   );
 }
 
-/** Does all of these at the same time, and is over when the last of them is; throws what the first that failed did. */
+/** Runs all of these concurrently and waits for all of them. Throws the first error in their order. */
 export async function all(work: (() => Promise<void>)[]): Promise<void> {
   const ends = await Promise.allSettled(work.map((one) => one()));
   for (const end of ends) if (end.status === 'rejected') throw end.reason;
@@ -111,7 +111,7 @@ async function drop(session: Sql, partition: Partition, dropped: string[]): Prom
   dropped.push(partition.name);
 }
 
-/** What these tables have of each week, in their order, oldest week first. */
+/** The partitions of each week in the order of the tables, oldest week first. */
 export function weeksOf(partitions: Partition[], tables: Partitioned[]): Partition[][] {
   const weeks = Map.groupBy(
     partitions.filter(({ table }) => tables.includes(table)),
@@ -121,12 +121,12 @@ export function weeksOf(partitions: Partition[], tables: Partitioned[]): Partiti
 }
 
 export interface Limits {
-  /** What was over before this goes. */
+  /** What was over before this is removed. */
   until: Date;
   stop: AbortSignal | undefined;
 }
 
-/** Whether anything of the week still waits, or was due or done since. A stop leaves all as it is. */
+/** Whether anything in the week still waits, or was due or done since. After a stop it is true, so nothing is removed. */
 export async function isKept(db: Sql, week: Partition[], limits: Limits): Promise<boolean> {
   const find = (table: Partitioned) => week.find((one) => one.table === table && one.state === 'attached');
   const [emails, recipients, deliveries] = [find('emails'), find('recipients'), find('webhook_deliveries')];
@@ -137,7 +137,7 @@ export async function isKept(db: Sql, week: Partition[], limits: Limits): Promis
   return recipients !== undefined && isAnySince(db, recipients, ['email_id', 'settled_at'], limits);
 }
 
-/** @param conditions SQL; an index has all that fulfil one, and nothing else */
+/** @param conditions SQL; for each there is an index of exactly the rows that fulfil it */
 async function isAny(db: Sql, partitions: (Partition | undefined)[], conditions: string[]): Promise<boolean> {
   const each = partitions.flatMap((one) =>
     one ? conditions.map((condition) => `EXISTS (SELECT FROM ${one.name} WHERE ${condition})`) : [],
@@ -146,7 +146,7 @@ async function isAny(db: Sql, partitions: (Partition | undefined)[], conditions:
   return row?.any ?? true;
 }
 
-/** No index leads to them, and a week is looked through once, piece by piece: then it goes, or ends up with those alone. */
+/** No index serves this. A week is read once, in stretches: then it is dropped, or only such rows are left in it. */
 async function isAnySince(
   db: Sql,
   { name, from }: Partition,
@@ -167,7 +167,7 @@ async function isAnySince(
   return false;
 }
 
-/** Forgets what belongs to emails that are gone. What an interruption left over goes with the next round. */
+/** Deletes what belongs to emails that are gone. What an interruption leaves over goes in the next round. */
 async function forgetWhatHungOnThem(db: Database, until: Date, stop?: AbortSignal): Promise<void> {
   const partitions = await listPartitions(db);
   const oldest = partitions.find(({ table, state }) => table === 'emails' && state === 'attached');
@@ -184,14 +184,14 @@ async function forgetWhatHungOnThem(db: Database, until: Date, stop?: AbortSigna
         },
         stop,
       );
-  // What the sandbox got that is from nobody here.
+  // Sandbox messages from elsewhere, which belong to no email.
   await db.query({ text: 'DELETE FROM sandbox_messages WHERE id < $1', values: [floorId(oldest.from)] });
-  // Those of a week that had no partition of the numbers.
+  // Changes of weeks without a partition of the counts.
   await forgetChanges(db, { from: null, to: oldest.from });
   await forgetAttachments(db, new Date(oldest.from.getTime() - dayMs), stop);
 }
 
-/** Those that no email was accepted with, or due with, since then. A time asked for may be a little before the email itself. */
+/** Deletes files whose last email was accepted and due before then. A requested time may be slightly before the email itself. */
 async function forgetAttachments(db: Database, before: Date, stop?: AbortSignal): Promise<void> {
   let after: { account_id: string; sha256: Buffer } | undefined = {
     account_id: floorId(new Date(0)),
