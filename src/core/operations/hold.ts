@@ -28,7 +28,7 @@ const inDoubt = (since: string) =>
   `coalesce(r.waiting_for NOT IN (${heldNotes.map((note) => `'${note}'`).join(', ')}), true)
                     AND (r.next_attempt_at <= ${since} OR r.waiting_for IS NOT NULL)`;
 
-/** Within five seconds no node starts a delivery any more; those under way finish. @returns since when */
+/** At most five seconds later no node starts a delivery any more; those under way finish. @returns since when */
 export async function begin(db: Sql): Promise<Date> {
   const [row] = await db.query<{ since: Date }>({
     text: `INSERT INTO service_hold DEFAULT VALUES ON CONFLICT (id) DO UPDATE SET since = service_hold.since RETURNING since`,

@@ -14,7 +14,7 @@ export const deliveriesAtOnce = 2 * 1024 * 1024;
 interface DeliveryRow {
   id: string;
   email_id: string;
-  /** What reading it costs. */
+  /** As `bytesOf` counts them. */
   bytes: number;
   claimed: boolean;
 }

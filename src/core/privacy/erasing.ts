@@ -11,8 +11,8 @@ import { accountsWaiting, type Counts, lock, note, openErasure, type PendingEras
 
 /**
  * Erases what was asked for, as far as that is possible now: what is being sent at this moment is left for the next round.
- * Each batch is its own transaction and is not found again, so a killed process loses one batch, and the next process
- * continues. Only one node at a time does this. Accounts take turns, including those that ask meanwhile.
+ * Each batch is its own transaction, and what it erased is not found again: a killed process loses one batch, and the next
+ * process continues. Only one node at a time does this. Accounts take turns, including those that ask meanwhile.
  *
  * @param stop ends it after a batch
  * @param turnMs how long one account's turn lasts while others wait; it does at least one batch

@@ -191,7 +191,7 @@ async function forgetWhatHungOnThem(db: Database, until: Date, stop?: AbortSigna
   await forgetAttachments(db, new Date(oldest.from.getTime() - dayMs), stop);
 }
 
-/** Deletes files whose last email was accepted and due before then. A requested time may be slightly before the email itself. */
+/** Deletes files whose last email was accepted and due before then. A scheduled time may be slightly before its email. */
 async function forgetAttachments(db: Database, before: Date, stop?: AbortSignal): Promise<void> {
   let after: { account_id: string; sha256: Buffer } | undefined = {
     account_id: floorId(new Date(0)),

@@ -30,7 +30,7 @@ export class KnownPolicies implements StsStore {
     return this.#finding.add(domain);
   }
 
-  /** Keeps a policy that another node fetched later. */
+  /** Does not overwrite a policy that another node fetched later. */
   async save(domain: string, policy: StsPolicy): Promise<void> {
     await this.#db.query({
       text: `INSERT INTO tls_policies (domain, policy_id, mode, mx, max_age_seconds, fetched_at, expires_at)
