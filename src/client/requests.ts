@@ -194,7 +194,7 @@ export interface CreateKeyBody {
   /** The name of the key. */ name: string;
   /** `send` allows every operation on emails and templates, `read` only reading. Defaults to `["send"]`. */
   scopes?: ('send' | 'read')[] | null;
-  /** The domains of the account, verified or not, that the key may send from, and whose emails it may cancel and reschedule; it always reads the whole log. Omitted or null: all domains of the account. An empty list is refused, so that a list that is empty by mistake does not mean all domains; so do not send back the empty list of a listed key. */
+  /** The domains of the account, verified or not, that the key may send from, and whose emails it may cancel and reschedule; it always reads the whole log. Omitted or null: all domains of the account. An empty list is refused, although an unrestricted key is listed with one: a list that is empty by mistake must not mean all domains. */
   domains?: string[] | null;
   /** When the key expires. Omitted: never. */ expires_at?: string | null;
 }

@@ -131,6 +131,6 @@ export function domainRoutes(router: Router, services: Services): void {
 function demandPool({ addresses }: SendingPools, name: string): void {
   const known = [...new Set(addresses.map(({ pool }) => pool))];
   if (known.includes(name)) return;
-  const there = known.length === 0 ? 'no pool is' : `its pools: ${known.slice(0, 20).join(', ')}`;
+  const there = known.length === 0 ? 'no pool is' : `configured pools: ${known.slice(0, 20).join(', ')}`;
   throw invalidRequest(`pool: ${name} is not configured on this node; ${there}`);
 }
