@@ -31,7 +31,7 @@ export type SendRequest = {
       }[]
     | null;
   /** When to send it, at most a year ahead. Omitted: now. */ scheduled_at?: string | null;
-  /** Defaults to `transactional`. A `marketing` email is not sent to recipients who unsubscribed. Each of the others gets a copy of their own, with an unsubscribe link in its header and wherever a body contains `{{{UNSUBSCRIBE_URL}}}`. */
+  /** Defaults to `transactional`. Nobody who unsubscribed gets a `marketing` email. Each of its recipients gets a copy of their own, with an unsubscribe link in its header and wherever a body contains `{{{UNSUBSCRIBE_URL}}}`. */
   type?: 'transactional' | 'marketing' | null;
   /** What to do if a server may have accepted the email but its reply never came: `retry` (the default) sends it again with the same Message-ID; `hold` holds it until you decide with `POST /api/v1/emails/:id/release`. */
   on_uncertain?: 'retry' | 'hold' | null;

@@ -159,7 +159,7 @@ export const fields = z.object({
   type: oneOf(['transactional', 'marketing'])
     .nullish()
     .describe(
-      'Defaults to `transactional`. A `marketing` email is not sent to recipients who unsubscribed. Each of the others gets a copy of their own, with an unsubscribe link in its header and wherever a body contains `{{{UNSUBSCRIBE_URL}}}`.',
+      'Defaults to `transactional`. Nobody who unsubscribed gets a `marketing` email. Each of its recipients gets a copy of their own, with an unsubscribe link in its header and wherever a body contains `{{{UNSUBSCRIBE_URL}}}`.',
     ),
   on_uncertain: oneOf(uncertainPolicies)
     .nullish()
